@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level ast: the program as written, then with its names and dimensions resolved.
+//
+// The parser (grammar/) builds nodes through the constructors below and gives them no meaning.
+// ast_resolve then checks every def on its own and fills the fields marked "resolved:". Inside one
+// def a dimension *is* its name: two uses of `n` in a def are one dim with one extent (LANGUAGE 2.2).
+// A node that could not be resolved is poisoned (ok == false) and never causes a second message.
+#ifndef ATTC_AST_H
+#define ATTC_AST_H
+
+#include "base/base.h"
+
+typedef struct {
+    Name name;
+    Span span;
+} Ident; // a name where it was written
+
+typedef VEC(Ident) IdentList;
+typedef VEC(Name) NameList;
+
+typedef enum {
+    EXPR_NUMBER, // number; is_integer tells 2 from 2.0; also inf and pi
+    EXPR_NAME,   // name: a bare tensor, dim or loop variable
+    EXPR_REF,    // name[dims]
+    EXPR_UNARY,  // op args[0]
+    EXPR_BINARY, // args[0] op args[1]
+    EXPR_CALL,   // name(args..., keys...) or name(args -> [dims]); `as` label
+    EXPR_TUPLE,  // (args...) with a comma, as in reduced_dim=(n, m)
+} ExprKind;
+
+typedef enum {
+    OPER_NEG,
+    OPER_NOT,
+    OPER_ADD,
+    OPER_SUB,
+    OPER_MUL,
+    OPER_DIV,
+    OPER_FLOORDIV,
+    OPER_MOD,
+    OPER_POW,
+    OPER_EQ,
+    OPER_NE,
+    OPER_LT,
+    OPER_LE,
+    OPER_GT,
+    OPER_GE,
+    OPER_AND,
+    OPER_OR,
+    N_OPER
+} Oper;
+
+// Built-in functions, from builtins.def: einsum, softmax, where, exp, gather, ...
+typedef enum {
+#define BUILTIN(NAME, name, shape, min_args, max_args, keys) BUILTIN_##NAME,
+#include "ast/builtins.def"
+#undef BUILTIN
+    N_BUILTIN,
+    BUILTIN_NONE = N_BUILTIN
+} Builtin;
+
+// What a bare or bracketed name turned out to be.
+typedef enum {
+    NAME_UNKNOWN,
+    NAME_TENSOR, // a parameter, local or trained tensor of the def, or a global param
+    NAME_EXTENT, // a dim used as a number
+    NAME_LOOP,   // the variable of a for, used as a number
+} NameKind;
+
+typedef struct Expr Expr;
+typedef struct Def Def;
+typedef VEC(Expr *) ExprList;
+
+typedef struct {
+    Ident key;
+    Expr *value;
+} KeyArg; // reduced_dim=m
+
+// resolved: formal dim of the callee -> dim of the caller.
+typedef struct {
+    Name formal, actual;
+} DimBinding;
+
+struct Expr {
+    ExprKind kind;
+    Span span;
+    Ident name; // NAME, REF, CALL
+    double number;
+    bool is_integer;
+    Oper oper;
+    ExprList args;
+    VEC(KeyArg) keys;
+    IdentList dims; // REF: the brackets; CALL: after ->
+    bool has_arrow;
+    Ident label; // `as label`, name NULL if none
+
+    // resolved:
+    bool ok;
+    Elem elem;
+    bool is_literal;   // made of numbers, extents and loop variables only: its elem adapts
+    NameList result;   // dims of the value; order as written or as first met
+    NameKind name_kind;
+    Builtin builtin;   // CALL of a built-in
+    Def *callee;       // CALL of a def
+    VEC(DimBinding) binding; // CALL of a def: every formal dim that an actual fixed
+    NameList mapped;   // CALL of a def: dims of the caller that the callee is run for each of
+    NameList reduced;  // reductions, softmax, cumsum, argmax, gather, slice, shift, concat: the dims named
+};
+
+typedef enum {
+    INIT_NONE,
+    INIT_VALUE,            // = number expression
+    INIT_NORMAL,           // ~ normal(std=)
+    INIT_UNIFORM,          // ~ uniform(a, b)
+    INIT_GLOROT,           // ~ glorot
+    INIT_TRUNCATED_NORMAL, // ~ truncated_normal(std=)
+} InitKind;
+
+// A tensor where it is declared: def parameter, trained tensor, or `dims`-carrying assignment target.
+typedef struct {
+    Ident name;
+    bool has_dims;  // brackets were written
+    IdentList dims; // in memory order
+    bool has_elem;
+    Elem elem;
+    bool is_param; // marked `param`
+    bool is_scalar; // brackets empty: `loss[]`
+    InitKind init;
+    Expr *init_args[2];
+    Span span;
+    // resolved:
+    bool ok;
+    NameList result; // its dims, also when the brackets were left out
+} Tensor;
+
+typedef enum { STMT_ASSIGN, STMT_PARAM, STMT_FOR, STMT_RETURN } StmtKind;
+typedef struct Stmt Stmt;
+typedef VEC(Stmt *) StmtList;
+struct Stmt {
+    StmtKind kind;
+    Span span;
+    Tensor target;       // ASSIGN: name, optional dims and elem; PARAM: the declaration
+    Expr *value;         // ASSIGN
+    Ident loop_var, loop_dim; // FOR loop_var in loop_dim [shared]:
+    bool shared;
+    StmtList body;       // FOR
+    ExprList results;    // RETURN: one or more
+};
+
+struct Def {
+    Ident name;
+    Span span;
+    VEC(Tensor) params;
+    StmtList body;
+    bool from_prelude;
+    // resolved:
+    bool ok;
+    uint32_t visit;      // resolution state: 0 new, 1 under way (recursion), 2 done
+    NameList dims;       // every dim named in it, in order of first appearance
+    VEC(NameList) result_dims; // of each returned value
+    VEC(Elem) result_elems;
+    NameList result_names;     // Y for `return Y[n, d]`; "result", "result_1", ... otherwise
+};
+
+typedef struct {
+    Ident name;
+    Expr *extent; // `= expr`, or NULL
+    Ident like;   // `like other`, name NULL if none
+    // resolved:
+    int64_t value; // -1: dynamic
+    Name like_root; // the dim at the end of the `like` chain (itself if none)
+} DimDecl;
+
+typedef struct {
+    VEC(DimDecl *) dims;
+    VEC(Def *) defs;
+    VEC(Tensor *) params; // top-level `param`
+    VEC(uint32_t) files;  // imported so far, by file number
+} Program;
+
+// ---- node.c: constructors, each one call of a grammar action ---------------------------------------
+Program *program_new(Arena *arena);
+Expr *expr_number(Arena *arena, Span span, double value, bool is_integer);
+Expr *expr_name(Arena *arena, Ident name);
+Expr *expr_ref(Arena *arena, Span span, Ident name, IdentList dims);
+Expr *expr_unary(Arena *arena, Span span, Oper oper, Expr *a);
+Expr *expr_binary(Arena *arena, Span span, Oper oper, Expr *a, Expr *b);
+Expr *expr_call(Arena *arena, Span span, Ident name);
+Expr *expr_tuple(Arena *arena, Span span, ExprList items);
+const char *oper_text(Oper oper);
+
+// ---- ../grammar/parse.y: text -> nodes --------------------------------------------------------------
+// Adds a file's items to the program. Reports syntax errors and goes on; imports are read (once each)
+// relative to the importing file.
+void ast_parse(Session *session, Program *program, uint32_t file);
+
+// ---- prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...) ----------
+const char *prelude_text(void);
+void ast_add_prelude(Session *session, Program *program);
+
+// ---- resolve*.c: names, dims, element types -----------------------------------------------------------
+// Checks the whole program (LANGUAGE sections 1-4) and fills the resolved fields, with the session's
+// -D overrides applied to dims. Returns false if any error was reported.
+bool ast_resolve(Session *session, Program *program);
+Def *program_find_def(const Program *program, Name name);
+DimDecl *program_find_dim(const Program *program, Name name); // NULL: never declared (dynamic)
+// Extent of a dim after defaults, `like` and overrides; -1 when known at run time only.
+int64_t program_extent(const Session *session, const Program *program, Name dim);
+bool program_dims_alike(const Program *program, Name a, Name b); // same `like` class
+// Value of a resolved number expression of extents; loop variables through `loop` (may be NULL).
+typedef struct {
+    Name name;
+    int64_t value;
+} LoopValue;
+bool expr_evaluate(const Session *session, const Program *program, const Expr *expr,
+                   const LoopValue *loop, uint32_t n_loop, double *value);
+
+// ---- print.c --------------------------------------------------------------------------------------------
+// Source text that parses back to the same program.
+void ast_print(const Program *program, Text *out);
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level base: what every other level stands on. Memory, names, text, source places, diagnostics.
+//
+// Lifetimes: everything is allocated in an Arena that is freed as a whole. A Session holds the
+// arena of one compile together with the tables that live as long. There are no globals, so a
+// process may compile many programs, one after another or in several threads.
+#ifndef ATTC_BASE_H
+#define ATTC_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define ATTC_VERSION "0.1.0"
+
+// ---- arena.c: memory -----------------------------------------------------------------------
+typedef struct Arena Arena;
+Arena *arena_new(void);
+void arena_free(Arena *arena);
+// Zeroed memory, aligned to 16 bytes. Never NULL: running out of memory is an ice().
+void *arena_alloc(Arena *arena, size_t bytes);
+char *arena_strndup(Arena *arena, const char *text, size_t length);
+char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void *arena_copy(Arena *arena, const void *from, size_t bytes);
+
+#define arena_new_of(arena, Type) ((Type *)arena_alloc((arena), sizeof(Type)))
+#define arena_array(arena, Type, n) ((Type *)arena_alloc((arena), sizeof(Type) * (size_t)(n)))
+
+// ---- vec.c: growing arrays in an arena -------------------------------------------------------
+// VEC(Type) is a struct { Type *at; uint32_t count, room; }; start from {0}.
+#define VEC(Type)                                                                                  \
+    struct {                                                                                       \
+        Type *at;                                                                                  \
+        uint32_t count, room;                                                                      \
+    }
+// Makes room for one more element and counts it; returns the array, which may have moved.
+void *vec_grow(Arena *arena, void *at, uint32_t *count, uint32_t *room, size_t size);
+#define vec_push(arena, vec, ...)                                                                  \
+    ((vec)->at = vec_grow((arena), (vec)->at, &(vec)->count, &(vec)->room, sizeof *(vec)->at),     \
+     (vec)->at[(vec)->count - 1] = (__VA_ARGS__))
+
+// ---- name.c: interned strings ----------------------------------------------------------------
+// Two Names of one table are the same text exactly when they are the same pointer.
+typedef const char *Name;
+typedef struct Names Names;
+Names *names_new(Arena *arena);
+Name names_intern(Names *names, const char *text, size_t length);
+Name names_find(Names *names, const char *text); // interns a NUL-terminated text
+// Optimal string alignment distance (Levenshtein with swaps of neighbours), for hints.
+uint32_t name_distance(const char *a, const char *b);
+
+// ---- hash.c: XXH3 ------------------------------------------------------------------------------
+uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes);
+uint64_t hash_u64(uint64_t seed, uint64_t value);
+uint64_t hash_text(uint64_t seed, const char *text); // NULL hashes like no text
+
+// ---- map.c: hash table from a 64-bit key to a pointer -------------------------------------------
+typedef struct Map Map;
+Map *map_new(Arena *arena);
+void *map_get(const Map *map, uint64_t key); // NULL when absent
+void map_put(Map *map, uint64_t key, void *value);
+
+// ---- text.c: building strings -------------------------------------------------------------------
+typedef struct {
+    Arena *arena;
+    char *at; // always NUL-terminated once anything was added; NULL before
+    size_t length, room;
+} Text;
+void text_add(Text *text, const char *s);
+void text_addn(Text *text, const char *s, size_t length);
+void text_printf(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void text_vprintf(Text *text, const char *format, va_list args);
+// The shortest decimal that reads back to the same double; "inf", "-inf", "nan".
+void text_double(Text *text, double value);
+
+// ---- source.c: files and places in them ------------------------------------------------------------
+// A place is a range of bytes in a file. Lines and columns (1-based, columns in bytes) are computed
+// only when something is printed. file 0 is "nowhere" (command line, built-in).
+typedef struct {
+    uint32_t file, begin, end;
+} Span;
+typedef struct {
+    const char *path; // as the user gave it; "<stdin>" for "-"; "<prelude>"
+    const char *text; // NUL-terminated copy
+    size_t length;
+    uint32_t *line_begin; // byte offset of each line
+    uint32_t n_lines;
+} Source;
+typedef struct Sources Sources;
+Sources *sources_new(Arena *arena);
+// Copies the text and returns the file's number (from 1).
+uint32_t sources_add(Sources *sources, const char *path, const char *text, size_t length);
+// Reads a file ("-" is standard input). 0 on failure, with a message for the user in *why.
+uint32_t sources_read(Sources *sources, const char *path, const char **why);
+const Source *sources_get(const Sources *sources, uint32_t file);
+uint32_t sources_count(const Sources *sources);
+void span_locate(const Sources *sources, Span span, uint32_t *line, uint32_t *column);
+Span span_join(Span a, Span b);
+
+// ---- diag.c: what the user is told ---------------------------------------------------------------
+// Messages are lower case without a full stop. They are kept, not printed at once: diags_print sorts
+// them by place and drops exact repeats, so one mistake seen from two sides is told once.
+typedef enum { DIAG_ERROR, DIAG_WARNING } Severity;
+typedef struct Diag Diag;
+typedef struct Diags Diags;
+typedef enum { DIAGS_TEXT, DIAGS_JSON } DiagFormat;
+Diags *diags_new(Arena *arena, Sources *sources);
+Diag *diag_error(Diags *diags, Span at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+// group is the name after -W that silences it (-Wno-NAME) or turns it on, such as "summed-dim".
+Diag *diag_warning(Diags *diags, const char *group, Span at, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+// A note shows another place involved; a hint says how to mend it. Both return their first argument.
+Diag *diag_note(Diag *diag, Span at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+Diag *diag_hint(Diag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
+uint32_t diags_errors(const Diags *diags);
+// -Wname, -Wno-name, -Werror, -w as on the command line, without the "-W". false: no such warning.
+bool diags_warning_option(Diags *diags, const char *option);
+void diags_print(const Diags *diags, FILE *out, DiagFormat format, bool colour);
+
+// ---- elements -----------------------------------------------------------------------------------------
+typedef enum {
+#define ELEM(NAME, name, bytes, kind) ELEM_##NAME,
+#include "base/elem.def"
+#undef ELEM
+    N_ELEM
+} Elem;
+const char *elem_name(Elem elem);
+size_t elem_bytes(Elem elem);
+bool elem_is_float(Elem elem);
+bool elem_is_int(Elem elem);
+bool elem_from_name(const char *name, Elem *elem);
+
+// ---- checked integers: false on overflow ------------------------------------------------------------
+static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) {
+    return !__builtin_mul_overflow(a, b, out);
+}
+static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {
+    return !__builtin_add_overflow(a, b, out);
+}
+
+// ---- session.c: one compile -----------------------------------------------------------------------------
+typedef struct {
+    Name dim;
+    int64_t extent;
+} DimOverride; // -D dim=extent
+
+typedef struct {
+    Arena *arena;
+    Names *names;
+    Sources *sources;
+    Diags *diags;
+    VEC(DimOverride) overrides;
+    VEC(Name) data; // --data X,M: arguments that are data; all others are parameters
+} Session;
+Session *session_new(void);
+void session_free(Session *session);
+
+// A broken invariant of the compiler: says where, asks for a report, ends with status 70. Whoever
+// owns the process defines it (main.c, the test runners), since nothing else may end a process.
+_Noreturn void ice(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

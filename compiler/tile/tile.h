@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level tile: a kernel as a tree of loops over named dims with stages at the leaves.
+//
+// At any point of the tree every dim of the kernel has a current range [lo, hi). At the root it is the
+// whole dim; inside `loop d:S` it is one piece of at most S of the enclosing range, so nested loops over
+// one dim refine each other. A stage works on the box of the current ranges of its dims. That is the
+// whole meaning: interp.c runs it with plain loops, the targets with vector code.
+//
+//     kernel gemm
+//       dims n d f:3072
+//       in A[n d], B[d f]  out C[n f]
+//       parallel n:128 f:384
+//         loop d:256
+//           scratch P[d f%48]                        # a panel buffer: f in groups of 48, see TileBuffer
+//           compute P = B  over d f lanes=f
+//           contract C += A * P  over n f d  rows=n:8 lanes=f:48
+//         compute C = max(C, 0)  over n f lanes=f
+#ifndef ATTC_TILE_H
+#define ATTC_TILE_H
+
+#include "graph/graph.h"
+#include "target.h"
+
+typedef uint8_t TileDimId; // index into kernel->dims
+enum { TILE_DIM_NONE = 0xFF, TILE_RANK_MAX = 16 };
+typedef struct {
+    Name name;
+    int64_t extent; // EXTENT_DYNAMIC: read at run time
+} TileDim;
+
+// ---- buffers ----------------------------------------------------------------------------------------
+typedef enum { PLACE_IN, PLACE_OUT, PLACE_SCRATCH } Place;
+typedef struct {
+    Name name;
+    Elem elem;
+    Place place;
+    uint8_t rank;
+    TileDimId dims[TILE_RANK_MAX]; // memory order, last contiguous
+    // SCRATCH only. It exists below its NODE_SCRATCH; element 0 of a dim is that dim's lo there, and there
+    // is room for the current range there. With a panel, the dim panel_dim is cut into groups of
+    // panel_width: the order is [panel][other dims...][within panel], and the last panel is whole.
+    TileDimId panel_dim; // TILE_DIM_NONE: plain
+    int32_t panel_width;
+} TileBuffer;
+
+// ---- scalar programs: what a compute stage does for one point of its box ------------------------------
+typedef struct {
+    TileDimId dim;  // TILE_DIM_NONE: index given by term alone, or 0
+    int64_t offset; // added
+    int32_t term;   // -1, or an integer term added (gather)
+} Index;
+typedef struct {
+    uint16_t buffer;
+    uint8_t rank;
+    Index index[TILE_RANK_MAX]; // one per dim of the buffer
+    bool checked;               // an index outside the dim's extent reads fill
+    double fill;
+} Access;
+typedef enum { TERM_LOAD, TERM_CONST, TERM_INDEX, TERM_EXTENT, TERM_OP } TermKind;
+typedef struct {
+    TermKind kind;
+    Elem elem;      // of the result
+    Op op;          // TERM_OP: a MAP op of ops.def
+    int32_t args[3]; // earlier terms
+    double number;  // CONST
+    TileDimId dim;  // INDEX, EXTENT
+    Access load;    // LOAD
+} Term;
+typedef enum { SINK_SET, SINK_SUM, SINK_PROD, SINK_MAX, SINK_MIN } SinkMode;
+// SET stores the term at each point. The others combine it over the dims of the stage that `to` lacks;
+// the first time (all those dims at the start of their whole extent) the old content is ignored.
+typedef struct {
+    SinkMode mode;
+    Access to; // no terms in its index
+    int32_t term;
+} Sink;
+
+// ---- stages --------------------------------------------------------------------------------------------
+typedef enum { STAGE_CONTRACT, STAGE_COMPUTE } StageKind;
+typedef struct {
+    StageKind kind;
+    uint8_t n_dims;
+    TileDimId dims[TILE_RANK_MAX]; // the box, outermost first; points are visited in this order
+    TileDimId lanes;               // the dim in vectors (TILE_DIM_NONE: scalar)
+    // CONTRACT: c += a * b over the dims that c lacks; ignores the old content of c like SINK_SUM.
+    // Indexes are plain dims. b and c are contiguous along lanes (b: or a panel of it); a lacks lanes.
+    // rows: a dim that a and c have and b lacks (or NONE). A panel of rows is allowed in a.
+    Access a, b, c;
+    TileDimId rows;
+    int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length)
+    // COMPUTE
+    VEC(Term) terms;
+    VEC(Sink) sinks;
+    bool pad; // the padding of a panel buffer that is stored to is filled with zeros
+} Stage;
+
+typedef enum { LOOP_PARALLEL, LOOP_SEQUENTIAL, LOOP_STREAM, LOOP_UNROLL } LoopKind;
+typedef enum { NODE_LOOP, NODE_SCRATCH, NODE_STAGE } NodeKind;
+typedef struct Node Node;
+struct Node {
+    NodeKind kind;
+    LoopKind loop;     // LOOP. PARALLEL loops are the outermost ones and hold all else
+    TileDimId dim;     // LOOP
+    int64_t step;      // LOOP, >= 1
+    VEC(Node *) body;  // LOOP
+    uint16_t buffer;   // SCRATCH
+    Stage *stage;      // STAGE
+};
+
+typedef struct Kernel {
+    Name name;
+    VEC(TileDim) dims;
+    VEC(TileBuffer) buffers; // arguments first, in calling order, then scratch
+    uint32_t n_args;
+    VEC(Node *) body;
+    uint64_t hash; // of the canonical form: dims and buffers by number, no names
+    double flops;  // of one run at the typical extents, for reports
+} Kernel;
+
+// ---- a whole entry -----------------------------------------------------------------------------------------
+typedef struct {
+    uint8_t count;
+    DimId at[DIMS_MAX]; // the kernel dim is the product of these dims of the entry
+} DimProduct;
+typedef struct {
+    uint32_t kernel;        // index into program->kernels
+    uint32_t *buffers;      // per argument of the kernel: index into plan->buffers
+    DimProduct *dims;       // per dim of the kernel
+    const Group *group;
+} Launch;
+typedef struct {
+    const Plan *plan;
+    VEC(Kernel *) kernels; // equal kernels once (XXH3 of the canonical form)
+    VEC(Launch) launches;
+} TileProgram;
+
+// ---- lower.c, lower_*.c, schedule.c, cost.c ------------------------------------------------------------------
+// One kernel per group, with the default schedule for the target at the typical extents. Adjacent dims that
+// stay adjacent in every access become one kernel dim.
+TileProgram *tile_lower(const Plan *plan, const Target *target, const int64_t *extents);
+// The numbers of a contraction kernel: what the schedule chooses.
+typedef struct {
+    int64_t task_rows, task_lanes;   // parallel pieces
+    int64_t block_k, block_rows;     // cache blocks inside a task
+    int32_t row_block, lane_block;   // microkernel
+    bool pack_a, pack_b;
+} ContractSchedule;
+typedef struct {
+    int64_t batch, rows, lanes, k;   // typical extents, products over all dims of the class
+    bool a_k_contiguous, a_flat_k;   // k of a has one stride; and it is 1
+    bool b_lanes_contiguous, b_flat_k;
+    size_t elem_bytes;
+} ContractShape;
+ContractSchedule schedule_contract(const ContractShape *shape, const Target *target);
+// Seconds of one run with one thread, from counted flops and bytes per level and the target's facts.
+double tile_cost(const Kernel *kernel, const int64_t *extents, const Target *target);
+
+// ---- verify.c, print.c, interp.c --------------------------------------------------------------------------------
+void kernel_verify(const Kernel *kernel, const char *after);
+uint64_t kernel_canonical_hash(const Kernel *kernel);
+void kernel_print(const Kernel *kernel, Text *out);
+void tile_print(const TileProgram *program, Text *out);
+// Runs one kernel in plain C. buffers: per argument, elements of its elem in memory order.
+void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const *buffers);
+// Runs all launches; inputs and outputs by index in the graph, in float32/int32/... as declared.
+void tile_interpret(const TileProgram *program, const int64_t *extents, void *const *inputs,
+                    void *const *outputs);
+
+// Number of tasks: the product over the parallel loops of ceil(extent / step).
+int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents);
+
+#endif

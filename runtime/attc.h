@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// attc runtime: the C library inside every product of attc. Needs libc, libm and threads.
+//
+// No call prints, aborts or exits. Calls that can fail return an AttStatus; att_message then tells what
+// happened. A context belongs to one caller at a time; several contexts may be used in parallel.
+#ifndef ATT_ATTC_H
+#define ATT_ATTC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+    ATT_OK = 0,
+    ATT_ARGUMENT,    // a pointer, size, shape or option that cannot be
+    ATT_MEMORY,      // out of memory
+    ATT_IO,          // a system call failed; the message has errno's text
+    ATT_FORMAT,      // a file is not what it says it is
+    ATT_UNSUPPORTED, // this machine lacks what the code needs
+} AttStatus;
+
+typedef enum { ATT_F32, ATT_F64, ATT_F16, ATT_BF16, ATT_I32, ATT_I64, ATT_BOOL, ATT_N_ELEM } AttElem;
+size_t att_elem_bytes(AttElem elem);
+const char *att_elem_name(AttElem elem); // "f32", ...
+
+// ---- context -------------------------------------------------------------------------------------
+typedef struct AttContext AttContext;
+// threads: 0 means one per core that this process may use. NULL when out of memory.
+AttContext *att_context_new(int threads);
+void att_context_free(AttContext *ctx);
+int att_context_threads(const AttContext *ctx);
+const char *att_message(const AttContext *ctx); // of the last call that failed, "" if none did
+AttStatus att_fail(AttContext *ctx, AttStatus status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+// ---- threads: fixed pieces of work, handed out by an atomic counter ----------------------------------
+// Calls fn(arg, scratch, task) for every task in 0 .. tasks-1 on the context's threads, the caller's
+// included. scratch: scratch_bytes of memory private to the thread, 64-byte aligned. Which thread takes
+// which task is not fixed, so a task's result must not depend on it.
+typedef void (*AttTaskFn)(void *arg, void *scratch, int64_t task);
+AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks, size_t scratch_bytes);
+
+// ---- tensors and .npy files ---------------------------------------------------------------------------
+enum { ATT_RANK_MAX = 16 };
+typedef struct {
+    AttElem elem;
+    int rank;
+    int64_t shape[ATT_RANK_MAX]; // row-major, last contiguous
+    void *data;                  // 64-byte aligned, owned; NULL when empty
+} AttTensorData;
+AttStatus att_tensor_new(AttContext *ctx, AttElem elem, int rank, const int64_t *shape,
+                         AttTensorData *out); // zeroed
+void att_tensor_free(AttTensorData *tensor);
+// Reads versions 1 to 3, little or big endian, C order or Fortran order (transposed while reading).
+// bool, (u)int8..64, float16/32/64 are converted to `elem` when that loses nothing but float precision;
+// ATT_FORMAT otherwise. elem ATT_N_ELEM keeps what the file has (small integers become i32).
+AttStatus att_npy_read(AttContext *ctx, const char *path, AttElem elem, AttTensorData *out);
+AttStatus att_npy_parse(AttContext *ctx, const char *label, const void *bytes, size_t length, AttElem elem,
+                        AttTensorData *out);
+// Writes a temporary file in the same directory and renames it. bf16 is written as float32.
+AttStatus att_npy_write(AttContext *ctx, const char *path, const AttTensorData *tensor);
+
+// ---- random numbers: counter-based (Philox 4x32-10), the same everywhere -----------------------------------
+// Element i depends on (seed, stream, i) only. Normal by Box-Muller in double, rounded once.
+void att_random_normal(uint64_t seed, uint64_t stream, int64_t count, float *out);
+void att_random_uniform(uint64_t seed, uint64_t stream, int64_t count, float *out); // [0, 1)
+void att_random_integers(uint64_t seed, uint64_t stream, int64_t count, int64_t below, int64_t *out);
+uint64_t att_stream_of(const char *name); // a stream number from a tensor's name
+
+// ---- half precision ----------------------------------------------------------------------------------------
+float att_f16_to_f32(uint16_t bits);
+uint16_t att_f32_to_f16(float value); // nearest even
+float att_bf16_to_f32(uint16_t bits);
+uint16_t att_f32_to_bf16(float value);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

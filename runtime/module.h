@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// What generated code hands to the runtime: an entry as a table of tensors and launches.
+//
+// The compiler emits one constant AttModule per entry (compiler/emit/descriptor.c), or builds the same
+// structs in memory for the JIT. All fields are 8 bytes wide so that both sides agree without effort.
+#ifndef ATT_MODULE_H
+#define ATT_MODULE_H
+
+#include "attc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { ATT_MODULE_ABI = 1 };
+
+// Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
+enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
+
+// Works off task number `task` (0 .. tasks-1). buffers: one pointer per argument. extents: one per kernel
+// dim. scratch: 64-byte aligned memory of this thread, as large as AttScratchFn says.
+typedef void (*AttKernelFn)(void *const *buffers, const int64_t *extents, void *scratch, int64_t task);
+typedef int64_t (*AttScratchFn)(const int64_t *extents);
+
+typedef struct {
+    const char *name;
+    int64_t extent; // -1: read from the call's arguments
+    int64_t like;   // index of the dim it must be equal to (itself when alone)
+} AttDim;
+
+enum { ATT_INPUT, ATT_OUTPUT, ATT_WORK };
+typedef struct {
+    const char *name;
+    int64_t elem; // AttElem
+    int64_t role;
+    int64_t slot; // ATT_WORK: tensors of one slot share memory
+    int64_t rank;
+    const int64_t *dims; // indices into AttModule.dims, memory order
+    int64_t is_param;    // ATT_INPUT: a trained tensor
+} AttTensor;
+
+typedef struct {
+    const char *name;
+    AttKernelFn fn[ATT_N_LEVELS];
+    AttScratchFn scratch[ATT_N_LEVELS];
+    int64_t n_parallel;
+    const int64_t *parallel_dims; // kernel dims, outermost first
+    const int64_t *parallel_steps[ATT_N_LEVELS]; // schedules differ by level
+    int64_t n_args;
+    int64_t n_dims;
+} AttKernel;
+
+typedef struct {
+    int64_t kernel;
+    const int64_t *tensors;     // per argument of the kernel
+    const int64_t *dim_factors; // per kernel dim: count, then that many indices into AttModule.dims
+} AttLaunch;
+
+typedef struct {
+    int64_t abi; // ATT_MODULE_ABI
+    const char *entry;
+    const char *manifest; // JSON
+    int64_t n_dims;
+    const AttDim *dims;
+    int64_t n_tensors; // inputs in calling order, outputs, then workspace
+    const AttTensor *tensors;
+    int64_t n_slots;
+    int64_t n_kernels;
+    const AttKernel *kernels;
+    int64_t n_launches[ATT_N_LEVELS];
+    const AttLaunch *launches[ATT_N_LEVELS];
+} AttModule;
+
+// Runs an entry. extents: per module dim, all known and consistent (see att_module_extents). tensors: one
+// pointer per input and output. workspace: att_module_workspace bytes, 64-byte aligned, or NULL to use
+// memory that the context keeps. seconds: NULL, or one accumulator per launch.
+AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
+                         void *const *tensors, void *workspace, double *seconds);
+// Bytes of workspace for these extents; -1 when it overflows.
+int64_t att_module_workspace(const AttModule *module, const int64_t *extents);
+// The generated entry points call this: args is the generated struct, made of 8-byte words:
+// struct_size, one word per dynamic dim, one pointer per input and output, workspace, workspace_bytes.
+AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args);
+// Best level of this machine that the module has code for; -1 when none, with the reason in the context.
+int att_module_level(AttContext *ctx, const AttModule *module);
+// main() of a program made by `attc build --exe`: NAME=file.npy for inputs, -o NAME=file.npy for outputs,
+// --threads N, --help. Status 0, 1 (data) or 2 (command line).
+int att_program_main(const AttModule *module, int argc, char **argv);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
