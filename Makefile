@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+# attc: `make demo` and `make test` do everything, also on a fresh Debian 12 machine.
+#
+#   make          build/attc and the runtime library
+#   make demo     install what is missing, build, compile and run an encoder block on the README
+#   make test     all tests; ends with "N passed, N failed"
+#   make lint     house rules (STYLE): includes, sizes, formatting
+#   make bench    kernels against the machine's peak and against NumPy, JAX, PyTorch when installed
+#   make random   100,000 random programs, oracle against compiled code
+#   make fuzz     an hour of fuzzing the parser and the .npy reader
+#
+# Variables: BUILD=dir, SAN=1 (clang, address and undefined-behaviour sanitizers), LLVM=19 (or later).
+
+LLVM    ?= 19
+BUILD   ?= build
+PYTHON  ?= python3
+OPT     ?= -O2
+
+ifdef SAN
+CC      := clang-$(LLVM)
+SANFLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+else
+CC      := gcc
+endif
+AR      := ar
+
+LLVM_CONFIG ?= llvm-config-$(LLVM)
+LLVM_CFLAGS  = $(shell $(LLVM_CONFIG) --cflags 2>/dev/null | tr ' ' '\n' | grep '^-I')
+LLVM_LIBS    = $(shell $(LLVM_CONFIG) --ldflags --libs core 2>/dev/null)
+
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
+CFLAGS  ?= -g
+ALL_CFLAGS = -std=gnu11 $(OPT) $(CFLAGS) $(WARN) -fPIC -D_GNU_SOURCE $(SANFLAGS) \
+             -Icompiler -Itargets -Iruntime -I$(BUILD)/gen -MMD -MP
+LIBS     = $(LLVM_LIBS) -ljansson -lxxhash -lm -lpthread
+
+# ---- levels, lowest first; each is one archive ---------------------------------------------------
+LEVELS  := base ast graph tile emit targets driver
+DIRS_base := compiler/base
+DIRS_ast := compiler/ast
+DIRS_graph := compiler/graph
+DIRS_tile := compiler/tile
+DIRS_emit := compiler/emit
+DIRS_targets := targets targets/cpu
+DIRS_driver := compiler/driver
+GEN_ast := $(BUILD)/gen/parse.o $(BUILD)/gen/scan.o
+
+sources = $(sort $(foreach d,$(DIRS_$(1)),$(wildcard $(d)/*.c)))
+objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call sources,$(1))) $(GEN_$(1))
+ARCHIVES := $(patsubst %,$(BUILD)/lib/lib%.a,$(LEVELS))
+RUNTIME_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(wildcard runtime/*.c)))
+RUNTIME := $(BUILD)/lib/libattc_runtime.a
+# The order in which a linker needs them: users first.
+LINK    := $(BUILD)/lib/libdriver.a $(BUILD)/lib/libtargets.a $(BUILD)/lib/libemit.a \
+           $(BUILD)/lib/libtargets.a $(BUILD)/lib/libtile.a $(BUILD)/lib/libgraph.a \
+           $(BUILD)/lib/libast.a $(BUILD)/lib/libbase.a $(RUNTIME)
+
+.PHONY: all demo test unit golden lint deps bench random fuzz accuracy clean format
+all: $(BUILD)/attc $(RUNTIME)
+
+$(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
+	$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) $(LIBS)
+
+define archive
+$(BUILD)/lib/lib$(1).a: $(call objects,$(1))
+	@mkdir -p $$(@D)
+	@rm -f $$@
+	$(AR) rcs $$@ $$^
+endef
+$(foreach level,$(LEVELS),$(eval $(call archive,$(level))))
+
+$(RUNTIME): $(RUNTIME_OBJECTS)
+	@mkdir -p $(@D)
+	@rm -f $@
+	$(AR) rcs $@ $^
+
+# The runtime goes into shared libraries: only what is marked ATT_API leaves them.
+$(BUILD)/obj/runtime/%.o: runtime/%.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c -o $@ $<
+
+# Objects of one source tree never serve another: cached kernels are keyed by what the compiler is.
+BUILD_ID = $(shell cat $(sort $(wildcard compiler/*/*.[ch] compiler/*/*.def targets/*.[ch] \
+             targets/*/*.[ch] runtime/module.h)) 2>/dev/null | cksum | cut -d' ' -f1)
+$(BUILD)/obj/compiler/emit/cache.o: ALL_CFLAGS += -DATTC_BUILD_ID='"$(BUILD_ID)"'
+$(BUILD)/obj/compiler/driver/%.o: ALL_CFLAGS += -DATTC_RUNTIME_ARCHIVE='"$(abspath $(RUNTIME))"'
+$(BUILD)/obj/compiler/emit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
+$(BUILD)/obj/targets/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
+$(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o: ALL_CFLAGS += $(LLVM_CFLAGS)
+$(BUILD)/obj/compiler/driver/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
+
+$(BUILD)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+# ---- grammar ---------------------------------------------------------------------------------------
+$(BUILD)/gen/parse.c: grammar/parse.y
+	@mkdir -p $(@D)
+	bison -Wall -Werror -Wno-other --header=$(BUILD)/gen/parse.h -o $@ $<
+$(BUILD)/gen/parse.h: $(BUILD)/gen/parse.c
+$(BUILD)/gen/scan.c: grammar/scan.l
+	@mkdir -p $(@D)
+	flex -Cf -o $@ $<
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/gen/parse.h
+	$(CC) $(ALL_CFLAGS) -Wno-unused-function -Wno-sign-compare -Igrammar -c -o $@ $<
+
+# ---- tests -------------------------------------------------------------------------------------------
+UNIT := $(patsubst tests/unit/%_test.c,$(BUILD)/unit/%_test,$(sort $(wildcard tests/unit/*_test.c)))
+$(BUILD)/obj/tests/unit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
+$(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/support.o $(ARCHIVES) \
+                      $(RUNTIME)
+	@mkdir -p $(@D)
+	$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
+
+clean:
+	rm -rf $(BUILD)
+
+format:
+	clang-format-$(LLVM) -i $$(git ls-files '*.c' '*.h')
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
