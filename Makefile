@@ -35,6 +35,7 @@ ALL_CFLAGS = -std=gnu11 $(OPT) $(CFLAGS) $(WARN) -fPIC -D_GNU_SOURCE $(SANFLAGS)
 LIBS     = $(LLVM_LIBS) -ljansson -lxxhash -lm -lpthread
 
 # ---- levels, lowest first; each is one archive ---------------------------------------------------
+# A test of lower levels alone: make LEVELS="base ast graph" build/unit/graph_test
 LEVELS  := base ast graph tile emit targets driver
 DIRS_base := compiler/base
 DIRS_ast := compiler/ast
@@ -50,10 +51,8 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call sources,$(1))) $(GEN_$(1))
 ARCHIVES := $(patsubst %,$(BUILD)/lib/lib%.a,$(LEVELS))
 RUNTIME_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(wildcard runtime/*.c)))
 RUNTIME := $(BUILD)/lib/libattc_runtime.a
-# The order in which a linker needs them: users first.
-LINK    := $(BUILD)/lib/libdriver.a $(BUILD)/lib/libtargets.a $(BUILD)/lib/libemit.a \
-           $(BUILD)/lib/libtargets.a $(BUILD)/lib/libtile.a $(BUILD)/lib/libgraph.a \
-           $(BUILD)/lib/libast.a $(BUILD)/lib/libbase.a $(RUNTIME)
+# emit and targets call each other through the hooks, hence the group.
+LINK    := -Wl,--start-group $(ARCHIVES) $(RUNTIME) -Wl,--end-group
 
 .PHONY: all demo test unit golden lint deps bench random fuzz accuracy clean format
 all: $(BUILD)/attc $(RUNTIME)
