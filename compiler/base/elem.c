@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types.
+#include "base/base.h"
+
+#include <string.h>
+
+typedef enum { FLOAT, INT, BOOL } Kind;
+
+static const struct {
+    const char *name;
+    size_t bytes;
+    Kind kind;
+} elems[N_ELEM] = {
+#define ELEM(NAME, name, bytes, kind) [ELEM_##NAME] = {#name, bytes, kind},
+#include "base/elem.def"
+#undef ELEM
+};
+
+const char *elem_name(Elem elem) {
+    return elems[elem].name;
+}
+
+size_t elem_bytes(Elem elem) {
+    return elems[elem].bytes;
+}
+
+bool elem_is_float(Elem elem) {
+    return elems[elem].kind == FLOAT;
+}
+
+bool elem_is_int(Elem elem) {
+    return elems[elem].kind == INT;
+}
+
+bool elem_from_name(const char *name, Elem *elem) {
+    for (Elem e = 0; e < N_ELEM; e++) {
+        if (strcmp(elems[e].name, name))
+            continue;
+        *elem = e;
+        return true;
+    }
+    return false;
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// String builder in an arena.
+#include "base/base.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Makes room for `more` bytes and the NUL after them.
+static void text_reserve(Text *text, size_t more) {
+    if (text->at && text->room - text->length > more)
+        return;
+    size_t room = text->room ? text->room * 2 : 64;
+    while (room - text->length <= more)
+        room *= 2;
+    char *larger = arena_alloc(text->arena, room);
+    if (text->length)
+        memcpy(larger, text->at, text->length);
+    text->at = larger;
+    text->room = room;
+}
+
+void text_addn(Text *text, const char *s, size_t length) {
+    text_reserve(text, length);
+    if (length)
+        memcpy(text->at + text->length, s, length);
+    text->length += length;
+    text->at[text->length] = '\0';
+}
+
+void text_add(Text *text, const char *s) {
+    text_addn(text, s, strlen(s));
+}
+
+void text_vprintf(Text *text, const char *format, va_list args) {
+    va_list again;
+    va_copy(again, args);
+    int length = vsnprintf(NULL, 0, format, args);
+    if (length < 0)
+        ice("bad format '%s'", format);
+    text_reserve(text, (size_t)length);
+    vsnprintf(text->at + text->length, (size_t)length + 1, format, again);
+    va_end(again);
+    text->length += (size_t)length;
+}
+
+void text_printf(Text *text, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    text_vprintf(text, format, args);
+    va_end(args);
+}
+
+void text_double(Text *text, double value) {
+    char digits[32];
+    if (isnan(value)) {
+        text_add(text, "nan");
+        return;
+    }
+    for (int precision = 1; precision <= 17; precision++) {
+        snprintf(digits, sizeof digits, "%.*g", precision, value);
+        if (strtod(digits, NULL) == value)
+            break;
+    }
+    text_add(text, digits);
+}
