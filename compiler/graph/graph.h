@@ -91,6 +91,10 @@ typedef struct {
 Graph *graph_new(Session *session, Name entry);
 Graph *graph_new_like(const Graph *graph); // empty, with the same dims (same DimIds) and entry
 DimId graph_dim(Graph *graph, Name name, int64_t extent); // finds or adds
+bool graph_dims_alike(const Graph *graph, DimId a, DimId b); // of one `like` class
+// A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`. Two
+// inputs whose names are written alike do not occur in one graph.
+Name graph_source_name(const Graph *graph, Name name);
 Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role);
 Value *graph_const(Graph *graph, double number, Elem elem);
 Value *graph_index(Graph *graph, DimId dim);

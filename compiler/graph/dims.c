@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of dims, used as sets that remember an order.
+#include "graph/graph.h"
+
+bool dims_has(const DimList *dims, DimId dim) {
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (dims->at[i] == dim)
+            return true;
+    return false;
+}
+
+bool dims_subset(const DimList *part, const DimList *whole) {
+    for (uint32_t i = 0; i < part->count; i++)
+        if (!dims_has(whole, part->at[i]))
+            return false;
+    return true;
+}
+
+// A list has each dim once, so equal counts and inclusion are enough.
+bool dims_equal(const DimList *a, const DimList *b) {
+    return a->count == b->count && dims_subset(a, b);
+}
+
+void dims_add(DimList *dims, DimId dim) {
+    if (dims_has(dims, dim))
+        return;
+    if (dims->count == DIMS_MAX)
+        ice("a value with more than %d dims", DIMS_MAX);
+    dims->at[dims->count++] = dim;
+}
+
+DimList dims_union(const DimList *a, const DimList *b) {
+    DimList out = *a;
+    for (uint32_t i = 0; i < b->count; i++)
+        dims_add(&out, b->at[i]);
+    return out;
+}
+
+DimList dims_minus(const DimList *a, const DimList *b) {
+    DimList out = {0};
+    for (uint32_t i = 0; i < a->count; i++)
+        if (!dims_has(b, a->at[i]))
+            out.at[out.count++] = a->at[i];
+    return out;
+}
+
+DimList dims_intersect(const DimList *a, const DimList *b) {
+    DimList out = {0};
+    for (uint32_t i = 0; i < a->count; i++)
+        if (dims_has(b, a->at[i]))
+            out.at[out.count++] = a->at[i];
+    return out;
+}
+
+int64_t dims_volume(const DimList *dims, const int64_t *extents) {
+    int64_t volume = 1;
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (!mul_i64(volume, extents[dims->at[i]], &volume))
+            return INT64_MAX;
+    return volume;
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// Construction of graphs with hash-consing: building the same thing twice gives the same value.
+//
+// The hash is of the meaning: dims enter by name and extent and as a set, arguments of a commuting
+// op as a multiset (both by adding up their hashes), so that neither ids nor the order of creation
+// matter. A hash only finds candidates; whether two values are the same is decided by comparing
+// them. Only what needs no thought is put into normal form here (a rename of a dim to itself, a
+// cast to the same elem, a reduction over nothing); algebra is graph_simplify's.
+#include <math.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+// ---- hashing
+// ---------------------------------------------------------------------------------------
+
+static uint64_t double_bits(double number) {
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return bits;
+}
+
+static uint64_t dim_hash(const Graph *graph, DimId dim) {
+    if (dim == DIM_NONE)
+        return 0;
+    const Dim *d = &graph->dims.at[dim];
+    return hash_u64(hash_text(1, d->name), (uint64_t)d->extent);
+}
+
+static uint64_t dims_hash(const Graph *graph, const DimList *dims, bool ordered) {
+    uint64_t hash = dims->count;
+    for (uint32_t i = 0; i < dims->count; i++) {
+        uint64_t one = dim_hash(graph, dims->at[i]);
+        hash = ordered ? hash_u64(hash, one) : hash + one;
+    }
+    return hash;
+}
+
+static uint64_t args_hash(const Graph *graph, const Value *value) {
+    uint64_t hash = value->n_args;
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        uint64_t one = value->args[i]->hash;
+        if (value->op == OP_CONCAT)
+            one = hash_u64(one, dim_hash(graph, value->cats[i]));
+        hash = op_commutes(value->op) ? hash + one : hash_u64(hash, one);
+    }
+    return hash;
+}
+
+Name graph_source_name(const Graph *graph, Name name) {
+    if (!strchr(name, '.'))
+        return name;
+    Text text = {.arena = graph->arena};
+    for (const char *c = name; *c; c++)
+        text_addn(&text, *c == '.' ? "__" : c, *c == '.' ? 2 : 1);
+    return names_intern(graph->session->names, text.at, text.length);
+}
+
+static uint64_t value_hash(const Graph *graph, const Value *value) {
+    if (value->op == OP_COPY)
+        return value->args[0]->hash;
+    uint64_t hash = hash_text(3, op_name(value->op));
+    hash = hash_text(hash, elem_name(value->elem));
+    hash = hash_u64(hash, dims_hash(graph, &value->dims, value->op == OP_INPUT));
+    hash = hash_u64(hash, args_hash(graph, value));
+    hash = hash_u64(hash, double_bits(value->number));
+    hash = hash_u64(hash, dim_hash(graph, value->dim));
+    hash = hash_u64(hash, dim_hash(graph, value->dim2));
+    hash = hash_u64(hash, (uint64_t)value->offset);
+    if (value->op == OP_INPUT) {
+        hash = hash_text(hash, graph_source_name(graph, value->name));
+        hash = hash_u64(hash, value->role);
+    }
+    return hash;
+}
+
+// ---- equality
+// --------------------------------------------------------------------------------------
+
+static uint32_t args_count_of(const Value *value, const Value *arg) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < value->n_args; i++)
+        count += value->args[i] == arg;
+    return count;
+}
+
+static bool args_same(const Value *a, const Value *b) {
+    if (a->n_args != b->n_args)
+        return false;
+    for (uint32_t i = 0; i < a->n_args; i++) {
+        if (op_commutes(a->op)) {
+            if (args_count_of(a, a->args[i]) != args_count_of(b, a->args[i]))
+                return false;
+        } else if (a->args[i] != b->args[i] || (a->op == OP_CONCAT && a->cats[i] != b->cats[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool dims_same_order(const DimList *a, const DimList *b) {
+    for (uint32_t i = 0; i < a->count; i++)
+        if (a->at[i] != b->at[i])
+            return false;
+    return true;
+}
+
+static bool value_same(const Value *a, const Value *b) {
+    if (a->op != b->op || a->elem != b->elem || !dims_equal(&a->dims, &b->dims))
+        return false;
+    if (double_bits(a->number) != double_bits(b->number) || a->dim != b->dim ||
+        a->dim2 != b->dim2 || a->offset != b->offset)
+        return false;
+    if (a->op == OP_INPUT)
+        return a->name == b->name && a->role == b->role && dims_same_order(&a->dims, &b->dims);
+    return args_same(a, b);
+}
+
+// ---- adding
+// ----------------------------------------------------------------------------------------
+
+static Value value_draft(Op op, Elem elem) {
+    return (Value){.op = op, .elem = elem, .dim = DIM_NONE, .dim2 = DIM_NONE};
+}
+
+// The value of the graph that is the same as the draft; made from it when there is none yet. Keys
+// taken by another value of the same hash are stepped over.
+static Value *graph_add(Graph *graph, const Value *draft) {
+    uint64_t hash = value_hash(graph, draft), key = hash;
+    for (Value *old; (old = map_get(graph->cons, key)); key = hash_u64(key, 1))
+        if (value_same(old, draft))
+            return old;
+    Value *value = arena_copy(graph->arena, draft, sizeof *draft);
+    value->id = graph->values.count;
+    value->hash = hash;
+    value->args = arena_copy(graph->arena, draft->args, draft->n_args * sizeof *draft->args);
+    if (draft->cats)
+        value->cats = arena_copy(graph->arena, draft->cats, draft->n_args * sizeof *draft->cats);
+    map_put(graph->cons, key, value);
+    vec_push(graph->arena, &graph->values, value);
+    if (value->op == OP_INPUT)
+        vec_push(graph->arena, &graph->inputs, value);
+    return value;
+}
+
+Graph *graph_new(Session *session, Name entry) {
+    Graph *graph = arena_new_of(session->arena, Graph);
+    graph->session = session;
+    graph->arena = session->arena;
+    graph->entry = entry;
+    graph->cons = map_new(session->arena);
+    return graph;
+}
+
+Graph *graph_new_like(const Graph *graph) {
+    Graph *out = graph_new(graph->session, graph->entry);
+    for (uint32_t i = 0; i < graph->dims.count; i++)
+        vec_push(out->arena, &out->dims, graph->dims.at[i]);
+    return out;
+}
+
+DimId graph_dim(Graph *graph, Name name, int64_t extent) {
+    for (uint32_t i = 0; i < graph->dims.count; i++) {
+        if (graph->dims.at[i].name != name)
+            continue;
+        if (graph->dims.at[i].extent != extent)
+            ice("graph_dim: %s has two extents", name);
+        return (DimId)i;
+    }
+    if (graph->dims.count >= DIM_NONE)
+        ice("graph_dim: more than %d dims", DIM_NONE);
+    DimId id = (DimId)graph->dims.count;
+    vec_push(graph->arena, &graph->dims, (Dim){.name = name, .extent = extent, .like = id});
+    return id;
+}
+
+bool graph_dims_alike(const Graph *graph, DimId a, DimId b) {
+    return graph->dims.at[a].like == graph->dims.at[b].like;
+}
+
+// ---- leaves
+// ----------------------------------------------------------------------------------------
+
+Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role) {
+    Value draft = value_draft(OP_INPUT, elem);
+    draft.name = draft.hint = name;
+    draft.dims = order;
+    draft.role = role;
+    return graph_add(graph, &draft);
+}
+
+Value *graph_const(Graph *graph, double number, Elem elem) {
+    Value draft = value_draft(OP_CONST, elem);
+    draft.number = isnan(number) ? (double)NAN : number; // one NaN, so that equal means equal bits
+    return graph_add(graph, &draft);
+}
+
+Value *graph_index(Graph *graph, DimId dim) {
+    Value draft = value_draft(OP_INDEX, ELEM_I64);
+    draft.dim = dim;
+    dims_add(&draft.dims, dim);
+    return graph_add(graph, &draft);
+}
+
+Value *graph_extent(Graph *graph, DimId dim) {
+    if (graph->dims.at[dim].extent != EXTENT_DYNAMIC)
+        return graph_const(graph, (double)graph->dims.at[dim].extent, ELEM_I64);
+    Value draft = value_draft(OP_EXTENT, ELEM_I64);
+    draft.dim = dim;
+    return graph_add(graph, &draft);
+}
+
+// ---- map, reduce, contract
+// ---------------------------------------------------------------------------
+
+static DimList args_dims(Value **args, uint32_t n_args) {
+    DimList dims = {0};
+    for (uint32_t i = 0; i < n_args; i++)
+        dims = dims_union(&dims, &args[i]->dims);
+    return dims;
+}
+
+Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args) {
+    Value draft = value_draft(op, elem);
+    draft.args = args;
+    draft.n_args = n_args;
+    draft.dims = args_dims(args, n_args);
+    return graph_add(graph, &draft);
+}
+
+Value *graph_map1(Graph *graph, Op op, Value *a) {
+    return graph_map(graph, op, op == OP_NOT ? ELEM_BOOL : a->elem, &a, 1);
+}
+
+Value *graph_map2(Graph *graph, Op op, Value *a, Value *b) {
+    bool compares = op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE;
+    return graph_map(graph, op, compares ? ELEM_BOOL : a->elem, (Value *[]){a, b}, 2);
+}
+
+Value *graph_cast(Graph *graph, Value *a, Elem elem) {
+    return a->elem == elem ? a : graph_map(graph, OP_CAST, elem, &a, 1);
+}
+
+Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept) {
+    if (dims_subset(&a->dims, &kept))
+        return a;
+    Value draft = value_draft(op, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dims = dims_intersect(&a->dims, &kept);
+    return graph_add(graph, &draft);
+}
+
+Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result) {
+    if (n_args == 1 && factor == 1 && dims_equal(&args[0]->dims, &result))
+        return args[0];
+    Value draft = value_draft(OP_CONTRACT, args[0]->elem);
+    draft.number = factor;
+    draft.args = args;
+    draft.n_args = n_args;
+    draft.dims = result;
+    return graph_add(graph, &draft);
+}
+
+// ---- rows and moves
+// ------------------------------------------------------------------------------------
+
+Value *graph_row(Graph *graph, Op op, Value *a, DimId dim) {
+    Value draft = value_draft(op, op == OP_ARGMAX ? ELEM_I32 : a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = dim;
+    draft.dims = a->dims;
+    if (op == OP_ARGMAX)
+        draft.dims = dims_minus(&a->dims, &(DimList){1, {dim}});
+    return graph_add(graph, &draft);
+}
+
+static DimList dims_replaced(const DimList *dims, DimId from, DimId to) {
+    DimList out = *dims;
+    for (uint32_t i = 0; i < out.count; i++)
+        if (out.at[i] == from)
+            out.at[i] = to;
+    return out;
+}
+
+Value *graph_rename(Graph *graph, Value *a, DimId from, DimId to) {
+    if (from == to)
+        return a;
+    Value draft = value_draft(OP_RENAME, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = from;
+    draft.dim2 = to;
+    draft.dims = dims_replaced(&a->dims, from, to);
+    return graph_add(graph, &draft);
+}
+
+Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim) {
+    Value draft = value_draft(OP_GATHER, table->elem);
+    draft.args = (Value *[]){table, ids};
+    draft.n_args = 2;
+    draft.dim = dim;
+    DimList rest = dims_minus(&table->dims, &(DimList){1, {dim}});
+    draft.dims = dims_union(&ids->dims, &rest);
+    return graph_add(graph, &draft);
+}
+
+Value *graph_slice(Graph *graph, Value *a, DimId from, DimId to, int64_t offset) {
+    Value draft = value_draft(OP_SLICE, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = from;
+    draft.dim2 = to;
+    draft.offset = offset;
+    draft.dims = dims_replaced(&a->dims, from, to);
+    return graph_add(graph, &draft);
+}
+
+Value *graph_concat(Graph *graph, Value **args, const DimId *cats, uint32_t n_args, DimId dim) {
+    Value draft = value_draft(OP_CONCAT, args[0]->elem);
+    draft.args = args;
+    draft.n_args = n_args;
+    draft.cats = (DimId *)cats; // graph_add copies it
+    draft.dim2 = dim;
+    for (uint32_t i = 0; i < n_args; i++) {
+        DimList one = dims_replaced(&args[i]->dims, cats[i], dim);
+        draft.dims = dims_union(&draft.dims, &one);
+    }
+    return graph_add(graph, &draft);
+}
+
+Value *graph_shift(Graph *graph, Value *a, DimId dim, int64_t offset) {
+    if (offset == 0)
+        return a;
+    Value draft = value_draft(OP_SHIFT, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = dim;
+    draft.offset = offset;
+    draft.dims = a->dims;
+    return graph_add(graph, &draft);
+}
+
+Value *graph_rebuild(Graph *graph, const Value *like, Value **args) {
+    Value draft = *like;
+    draft.args = args;
+    return graph_add(graph, &draft);
+}
+
+// ---- whole graphs
+// --------------------------------------------------------------------------------------
+
+void graph_output(Graph *graph, Name name, Value *value, DimList order) {
+    vec_push(graph->arena, &graph->outputs, (Output){name, value, order});
+}
+
+uint64_t graph_hash(const Graph *graph) {
+    uint64_t hash = hash_u64(4, graph->outputs.count);
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        const Output *out = &graph->outputs.at[i];
+        hash = hash_text(hash, out->name);
+        hash = hash_u64(hash, dims_hash(graph, &out->order, true));
+        hash = hash_u64(hash, out->value->hash);
+    }
+    return hash;
+}
+
+uint32_t *graph_count_uses(const Graph *graph, Arena *arena) {
+    uint32_t *uses = arena_array(arena, uint32_t, graph->values.count);
+    for (uint32_t v = 0; v < graph->values.count; v++)
+        for (uint32_t i = 0; i < graph->values.at[v]->n_args; i++)
+            uses[graph->values.at[v]->args[i]->id]++;
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        uses[graph->outputs.at[i].value->id]++;
+    return uses;
+}
+
+// Arguments have smaller ids than users, so one sweep down the ids is enough.
+bool *graph_live(const Graph *graph, Arena *arena) {
+    bool *live = arena_array(arena, bool, graph->values.count);
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        live[graph->outputs.at[i].value->id] = true;
+    for (uint32_t v = graph->values.count; v-- > 0;)
+        if (live[v])
+            for (uint32_t i = 0; i < graph->values.at[v]->n_args; i++)
+                live[graph->values.at[v]->args[i]->id] = true;
+    return live;
+}
