@@ -14,27 +14,78 @@
 #include "module.h"
 #include "tile/tile.h"
 
-// ---- value.c: typed values --------------------------------------------------------------------------
-// LLVM's pointers forget what they point to and its builder forgets fast-math flags. EmitModule holds the
-// builder; every floating-point op is built here, with the flags set in one place (contract, nsz;
-// never reassociation of user-visible sums, never nnan/ninf: masks use infinities).
+// ---- module.c: an LLVM module for one target ----------------------------------------------------------
 typedef struct EmitModule {
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMBuilderRef builder;
+    LLVMTargetMachineRef machine; // of the target; the module has its triple and data layout
     Arena *arena;
     const Target *target;
     int lanes; // f32 lanes of a vector on the target
 } EmitModule;
+// The machine code that is made for a target: position independent, -O2. NULL with *why when this
+// LLVM lacks the architecture. The caller disposes of it.
+LLVMTargetMachineRef emit_target_machine(const Target *target, const char **why);
+EmitModule *emit_module_new(Arena *arena, const char *name, const Target *target);
+void emit_module_free(EmitModule *module);
+// A function with the target's cpu and features as attributes and the builder at its first block.
+// Internal functions are not inlined: they are the microkernels that loops share.
+LLVMValueRef emit_function(EmitModule *module, const char *name, LLVMTypeRef type, bool internal);
+// Calls an LLVM intrinsic, overloaded on `types`.
+LLVMValueRef emit_intrinsic(EmitModule *module, const char *name, LLVMTypeRef *types,
+                            uint32_t n_types, LLVMValueRef *args, uint32_t n_args);
+LLVMBasicBlockRef emit_block(EmitModule *module, const char *name); // in the current function
+
+// ---- value.c: typed values --------------------------------------------------------------------------
+// LLVM's pointers forget what they point to and its builder forgets fast-math flags. EmitModule holds the
+// builder; every floating-point op is built here, with the flags set in one place (contract, nsz;
+// never reassociation of user-visible sums, never nnan/ninf: masks use infinities).
+//
+// In registers f16 and bf16 are held as f32 (a store or a CAST rounds them) and bool as i1.
 typedef struct {
     LLVMValueRef ref;
     Elem elem;
     int lanes; // 1: a scalar
 } EmitValue;
-EmitModule *emit_module_new(Arena *arena, const char *name, const Target *target);
-void emit_module_free(EmitModule *module);
-LLVMTypeRef emit_type(EmitModule *module, Elem elem, int lanes);
-// (the full list of builders follows in this section of the header as they are needed)
+LLVMTypeRef emit_type(EmitModule *module, Elem elem, int lanes);        // in registers
+LLVMTypeRef emit_memory_type(EmitModule *module, Elem elem, int lanes); // in memory
+EmitValue emit_number(EmitModule *module, Elem elem, double number, int lanes);
+EmitValue emit_iota(EmitModule *module, Elem elem, int lanes); // 0 1 2 ... (i32 or i64)
+EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes); // a vector stays as it is
+// A MAP op that is no call of the target's vector math: all but EXP LOG SQRT RSQRT TANH ERF SIN COS POW.
+// The result has elem `elem`; arguments have been splat to equal lanes.
+EmitValue emit_map(EmitModule *module, Op op, Elem elem, EmitValue *args, uint32_t n_args);
+EmitValue emit_add(EmitModule *module, EmitValue a, EmitValue b);
+EmitValue emit_mul(EmitModule *module, EmitValue a, EmitValue b);
+EmitValue emit_max(EmitModule *module, EmitValue a, EmitValue b); // NaN when one of them is
+EmitValue emit_min(EmitModule *module, EmitValue a, EmitValue b);
+EmitValue emit_multiply_add(EmitModule *module, EmitValue a, EmitValue b, EmitValue c); // a*b + c
+EmitValue emit_select(EmitModule *module, LLVMValueRef mask, EmitValue a, EmitValue b);
+EmitValue emit_cast(EmitModule *module, EmitValue value, Elem elem);
+// Memory. The mask is a vector of i1, NULL for all lanes; lanes that are off give `off`.
+EmitValue emit_load(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer);
+EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer,
+                           LLVMValueRef mask, double off);
+EmitValue emit_gather(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offsets,
+                      LLVMValueRef mask, double off);
+void emit_store(EmitModule *module, EmitValue value, LLVMValueRef pointer);
+void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer, LLVMValueRef mask);
+void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMValueRef offsets,
+                  LLVMValueRef mask);
+// base + offset elements of elem as it is in memory.
+LLVMValueRef emit_element(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offset);
+
+// ---- index.c: i64 arithmetic of loops and addresses, folding what is known --------------------------------
+LLVMValueRef index_const(EmitModule *module, int64_t value);
+bool index_known(LLVMValueRef value, int64_t *out); // a constant?
+LLVMValueRef index_add(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef index_sub(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef index_mul(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef index_min(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef index_div(EmitModule *module, LLVMValueRef a, int64_t by);  // a >= 0, rounded down
+LLVMValueRef index_rem(EmitModule *module, LLVMValueRef a, int64_t by);  // a >= 0
+LLVMValueRef index_round_up(EmitModule *module, LLVMValueRef a, int64_t to);
 
 // ---- object.c: module -> object or assembly ------------------------------------------------------------
 typedef enum { EMIT_OBJECT, EMIT_ASSEMBLY } EmitFile;
@@ -42,26 +93,55 @@ typedef struct {
     char *bytes;
     size_t length;
 } Blob; // arena memory
+// A target machine for position-independent code; the caller disposes of it. ice() when LLVM has no
+// such target. Registers LLVM's back end on first use, in any thread.
+LLVMTargetMachineRef emit_target_machine(const Target *target);
 // Verifies, runs the LLVM passes, emits. false with *why on failure (a bad module is an ice()).
 bool emit_compile(EmitModule *module, EmitFile kind, Blob *out, const char **why);
 char *emit_module_text(EmitModule *module); // LLVM IR as text, arena memory
+// Everything that changes the code made from one kernel, as text: part of a cache key.
+char *emit_flags_text(Arena *arena, const Target *target);
 
-// ---- kernels.c: all kernels of a program, through the cache ----------------------------------------------
+// ---- cache.c: objects kept between runs ------------------------------------------------------------------
 typedef struct {
     const char *directory; // NULL: no cache. Files are written under a temporary name and renamed
     bool enabled;
+    uint64_t room; // bytes the directory may hold, about; 0: CACHE_ROOM
 } CacheOptions;
+enum { CACHE_ROOM = 512 * 1024 * 1024 };
 // Default place: $ATTC_CACHE, else $XDG_CACHE_HOME/attc, else ~/.cache/attc.
 CacheOptions cache_default(Arena *arena);
+// key: text of everything that the object depends on. A damaged entry is as good as none.
+bool cache_load(const CacheOptions *cache, Arena *arena, const char *key, Blob *out);
+// false when nothing was kept: the next run compiles again, nothing else happens.
+bool cache_store(const CacheOptions *cache, const char *key, const Blob *object);
+
+// ---- kernels.c: all kernels of a program, through the cache ----------------------------------------------
 typedef struct {
     const Kernel *kernel;
-    const char *symbol; // "attc_" + hash in hex + "_" + target
+    const char *symbol; // see emit_kernel_symbol
     Blob object;
     bool from_cache;
 } KernelObject;
-// Objects of program->kernels for one target, in order.
+// "attc_" + hash in hex + "_v4": what follows the last dash of the target's name.
+char *emit_kernel_symbol(Arena *arena, const Kernel *kernel, const Target *target);
+// The kernel's LLVM module before any pass; emit_module_free it.
+EmitModule *emit_kernel_module(Arena *arena, const Kernel *kernel, const Target *target);
+// Objects of program->kernels for one target, in order. cache may be NULL.
 bool emit_kernels(Session *session, const TileProgram *program, const Target *target,
                   const CacheOptions *cache, KernelObject *out, const char **why);
+
+// ---- tables.c: tile programs -> the tables of runtime/module.h ---------------------------------------------
+// The kernels of all levels one after the other; each has code for its own level only. Dims are those of
+// inputs and outputs first, then those that only intermediates have.
+typedef struct {
+    AttModule module;
+    AttKernel *kernels;   // module.kernels; the functions are left NULL
+    const char **symbols; // by kernel
+    int64_t *levels;      // by kernel: ATT_LEVEL_*
+} ModuleTables;
+ModuleTables *emit_tables(Arena *arena, TileProgram *const *programs, const Target *const *targets,
+                          uint32_t n);
 
 // ---- jit.c: run in this process through ORC ------------------------------------------------------------------
 typedef struct Jit Jit;
@@ -75,14 +155,23 @@ void jit_free(Jit *jit);
 typedef enum { PRODUCT_OBJECT, PRODUCT_STATIC, PRODUCT_SHARED, PRODUCT_EXE } ProductKind;
 typedef struct {
     ProductKind kind;
-    const char *output; // path
-    const char *runtime_archive; // libattc_runtime.a
-    const char *source; // for the header's comment
+    const char *output; // path; the header goes to the same path ending in .h. "-": stdout, no header
+    const char *runtime_archive; // libattc_runtime.a; unused by PRODUCT_OBJECT
+    const char *runtime_header;  // attc.h, copied into the header. NULL: the header includes it
+    const char *source; // for the header's comment and the manifest
 } ProductOptions;
-// programs: one per level of the architecture (same entry, schedules differ), parallel to targets.
+// programs: one per level of the architecture (same entry), parallel to targets.
 bool emit_product(Session *session, TileProgram *const *programs, const Target *const *targets, uint32_t n,
                   const CacheOptions *cache, const ProductOptions *options, const char **why);
 // JSON text about an entry: tensors, dims, parameters, kernels, versions (runtime and build tools read it).
-char *emit_manifest(Session *session, const TileProgram *program);
+char *emit_manifest(Arena *arena, const ModuleTables *tables, const char *source);
+// The entry's C name: the def's, with a `_` added where C, C++ or the C library has it already.
+char *emit_entry_symbol(Arena *arena, const char *entry);
+// The constant AttModule with the entry's functions, and main() for a program.
+bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *target, bool with_main,
+                     Blob *out, const char **why);
+// The C header of an entry.
+char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options,
+                  const char *runtime_text);
 
 #endif
