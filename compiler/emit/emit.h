@@ -19,14 +19,10 @@ typedef struct EmitModule {
     LLVMContextRef context;
     LLVMModuleRef module;
     LLVMBuilderRef builder;
-    LLVMTargetMachineRef machine; // of the target; the module has its triple and data layout
     Arena *arena;
     const Target *target;
     int lanes; // f32 lanes of a vector on the target
 } EmitModule;
-// The machine code that is made for a target: position independent, -O2. NULL with *why when this
-// LLVM lacks the architecture. The caller disposes of it.
-LLVMTargetMachineRef emit_target_machine(const Target *target, const char **why);
 EmitModule *emit_module_new(Arena *arena, const char *name, const Target *target);
 void emit_module_free(EmitModule *module);
 // A function with the target's cpu and features as attributes and the builder at its first block.
