@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Level tile: a kernel as a tree of loops over named dims with stages at the leaves.
 //
-// At any point of the tree every dim of the kernel has a current range [lo, hi). At the root it is the
-// whole dim; inside `loop d:S` it is one piece of at most S of the enclosing range, so nested loops over
-// one dim refine each other. A stage works on the box of the current ranges of its dims. That is the
-// whole meaning: interp.c runs it with plain loops, the targets with vector code.
+// At any point of the tree every dim of the kernel has a current range [lo, hi). At the root it is
+// the whole dim; inside `loop d:S` it is one piece of at most S of the enclosing range, so nested
+// loops over one dim refine each other. A stage works on the box of the current ranges of its dims.
+// That is the whole meaning: interp.c runs it with plain loops, the targets with vector code.
 //
 //     kernel gemm
 //       dims n d f:3072
 //       in A[n d], B[d f]  out C[n f]
 //       parallel n:128 f:384
 //         loop d:256
-//           scratch P[d f%48]                        # a panel buffer: f in groups of 48, see TileBuffer
-//           compute P = B  over d f lanes=f
-//           contract C += A * P  over n f d  rows=n:8 lanes=f:48
+//           scratch P[d f%48]                        # a panel buffer: f in groups of 48, see
+//           TileBuffer compute P = B  over d f lanes=f contract C += A * P  over n f d  rows=n:8
+//           lanes=f:48
 //         compute C = max(C, 0)  over n f lanes=f
 #ifndef ATTC_TILE_H
 #define ATTC_TILE_H
@@ -27,8 +27,14 @@ typedef struct {
     Name name;
     int64_t extent; // EXTENT_DYNAMIC: read at run time
 } TileDim;
+typedef struct {
+    uint8_t count;
+    TileDimId at[TILE_RANK_MAX];
+} TileDimList;
+#define TILE_DIMS(...) ((TileDimList){sizeof((TileDimId[]){__VA_ARGS__}), {__VA_ARGS__}})
 
-// ---- buffers ----------------------------------------------------------------------------------------
+// ---- buffers
+// ----------------------------------------------------------------------------------------
 typedef enum { PLACE_IN, PLACE_OUT, PLACE_SCRATCH } Place;
 typedef struct {
     Name name;
@@ -36,14 +42,16 @@ typedef struct {
     Place place;
     uint8_t rank;
     TileDimId dims[TILE_RANK_MAX]; // memory order, last contiguous
-    // SCRATCH only. It exists below its NODE_SCRATCH; element 0 of a dim is that dim's lo there, and there
-    // is room for the current range there. With a panel, the dim panel_dim is cut into groups of
-    // panel_width: the order is [panel][other dims...][within panel], and the last panel is whole.
+    // SCRATCH only. It exists below its NODE_SCRATCH; element 0 of a dim is that dim's lo there,
+    // and there is room for the current range there. With a panel, the dim panel_dim is cut into
+    // groups of panel_width: the order is [panel][other dims...][within panel], and the last panel
+    // is whole.
     TileDimId panel_dim; // TILE_DIM_NONE: plain
     int32_t panel_width;
 } TileBuffer;
 
-// ---- scalar programs: what a compute stage does for one point of its box ------------------------------
+// ---- scalar programs: what a compute stage does for one point of its box
+// ------------------------------
 typedef struct {
     TileDimId dim;  // TILE_DIM_NONE: index given by term alone, or 0
     int64_t offset; // added
@@ -59,23 +67,29 @@ typedef struct {
 typedef enum { TERM_LOAD, TERM_CONST, TERM_INDEX, TERM_EXTENT, TERM_OP } TermKind;
 typedef struct {
     TermKind kind;
-    Elem elem;      // of the result
-    Op op;          // TERM_OP: a MAP op of ops.def
+    Elem elem;       // of the result
+    Op op;           // TERM_OP: a MAP op of ops.def
     int32_t args[3]; // earlier terms
-    double number;  // CONST
-    TileDimId dim;  // INDEX, EXTENT
-    Access load;    // LOAD
+    double number;   // CONST
+    TileDimId dim;   // INDEX, EXTENT
+    Access load;     // LOAD
 } Term;
+// A stage may load a buffer that it stores to: each point's terms are computed before its sinks. A
+// load at an earlier point of the order (cumsum: Y[m-1], checked) sees what that point stored, so
+// such a shifted dim is never the lanes. A CAST to a half type rounds; other half terms are kept in
+// f32.
 typedef enum { SINK_SET, SINK_SUM, SINK_PROD, SINK_MAX, SINK_MIN } SinkMode;
-// SET stores the term at each point. The others combine it over the dims of the stage that `to` lacks;
-// the first time (all those dims at the start of their whole extent) the old content is ignored.
+// SET stores the term at each point. The others combine it over the dims of the stage that `to`
+// lacks; the first time (all those dims at the start of their whole extent) the old content is
+// ignored.
 typedef struct {
     SinkMode mode;
     Access to; // no terms in its index
     int32_t term;
 } Sink;
 
-// ---- stages --------------------------------------------------------------------------------------------
+// ---- stages
+// --------------------------------------------------------------------------------------------
 typedef enum { STAGE_CONTRACT, STAGE_COMPUTE } StageKind;
 typedef struct {
     StageKind kind;
@@ -83,8 +97,8 @@ typedef struct {
     TileDimId dims[TILE_RANK_MAX]; // the box, outermost first; points are visited in this order
     TileDimId lanes;               // the dim in vectors (TILE_DIM_NONE: scalar)
     // CONTRACT: c += a * b over the dims that c lacks; ignores the old content of c like SINK_SUM.
-    // Indexes are plain dims. b and c are contiguous along lanes (b: or a panel of it); a lacks lanes.
-    // rows: a dim that a and c have and b lacks (or NONE). A panel of rows is allowed in a.
+    // Indexes are plain dims. b and c are contiguous along lanes (b: or a panel of it); a lacks
+    // lanes. rows: a dim that a and c have and b lacks (or NONE). A panel of rows is allowed in a.
     Access a, b, c;
     TileDimId rows;
     int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length)
@@ -97,35 +111,66 @@ typedef struct {
 typedef enum { LOOP_PARALLEL, LOOP_SEQUENTIAL, LOOP_STREAM, LOOP_UNROLL } LoopKind;
 typedef enum { NODE_LOOP, NODE_SCRATCH, NODE_STAGE } NodeKind;
 typedef struct Node Node;
+typedef VEC(Node *) NodeList;
 struct Node {
     NodeKind kind;
-    LoopKind loop;     // LOOP. PARALLEL loops are the outermost ones and hold all else
-    TileDimId dim;     // LOOP
-    int64_t step;      // LOOP, >= 1
-    VEC(Node *) body;  // LOOP
-    uint16_t buffer;   // SCRATCH
-    Stage *stage;      // STAGE
+    LoopKind loop;   // LOOP. PARALLEL loops are the outermost ones and hold all else
+    TileDimId dim;   // LOOP
+    int64_t step;    // LOOP, >= 1
+    NodeList body;   // LOOP
+    uint16_t buffer; // SCRATCH
+    Stage *stage;    // STAGE
 };
 
 typedef struct Kernel {
+    Arena *arena;
     Name name;
     VEC(TileDim) dims;
     VEC(TileBuffer) buffers; // arguments first, in calling order, then scratch
     uint32_t n_args;
-    VEC(Node *) body;
+    NodeList body;
     uint64_t hash; // of the canonical form: dims and buffers by number, no names
     double flops;  // of one run at the typical extents, for reports
 } Kernel;
 
-// ---- a whole entry -----------------------------------------------------------------------------------------
+// ---- kernel.c: building by hand and by lowering
+// ---------------------------------------------------------------
+Kernel *kernel_new(Arena *arena, Name name);
+TileDimId kernel_add_dim(Kernel *kernel, Name name, int64_t extent);
+// Arguments are added before any scratch.
+uint16_t kernel_add_argument(Kernel *kernel, Name name, Elem elem, Place place, TileDimList dims);
+// Nodes are appended to a list: &kernel->body or &loop->body.
+Node *node_loop(Kernel *kernel, NodeList *into, LoopKind kind, TileDimId dim, int64_t step);
+uint16_t node_scratch(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims);
+uint16_t node_scratch_panel(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims,
+                            TileDimId panel_dim, int32_t panel_width);
+Stage *node_compute(Kernel *kernel, NodeList *into, TileDimList dims, TileDimId lanes);
+Stage *node_contract(Kernel *kernel, NodeList *into, TileDimList dims, Access c, Access a,
+                     Access b);
+// (then set lanes, rows, lane_block, row_block)
+Access access_plain(const Kernel *kernel, uint16_t buffer); // every dim of the buffer by itself
+Access access_at(uint16_t buffer, TileDimList dims);        // one dim per dim of the buffer
+int32_t stage_load(Kernel *kernel, Stage *stage, Access access);
+int32_t stage_const(Kernel *kernel, Stage *stage, double number, Elem elem);
+int32_t stage_index(Kernel *kernel, Stage *stage, TileDimId dim);
+int32_t stage_extent(Kernel *kernel, Stage *stage, TileDimId dim);
+// Unused arguments are -1. Equal terms of one stage are one term.
+int32_t stage_op(Kernel *kernel, Stage *stage, Op op, Elem elem, int32_t a, int32_t b, int32_t c);
+void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t term);
+bool stage_has_dim(const Stage *stage, TileDimId dim);
+bool access_has_dim(const Access *access, TileDimId dim);
+bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
+
+// ---- a whole entry
+// -----------------------------------------------------------------------------------------
 typedef struct {
     uint8_t count;
     DimId at[DIMS_MAX]; // the kernel dim is the product of these dims of the entry
 } DimProduct;
 typedef struct {
-    uint32_t kernel;        // index into program->kernels
-    uint32_t *buffers;      // per argument of the kernel: index into plan->buffers
-    DimProduct *dims;       // per dim of the kernel
+    uint32_t kernel;   // index into program->kernels
+    uint32_t *buffers; // per argument of the kernel: index into plan->buffers
+    DimProduct *dims;  // per dim of the kernel
     const Group *group;
 } Launch;
 typedef struct {
@@ -134,28 +179,31 @@ typedef struct {
     VEC(Launch) launches;
 } TileProgram;
 
-// ---- lower.c, lower_*.c, schedule.c, cost.c ------------------------------------------------------------------
-// One kernel per group, with the default schedule for the target at the typical extents. Adjacent dims that
-// stay adjacent in every access become one kernel dim.
+// ---- lower.c, lower_*.c, schedule.c, cost.c
+// ------------------------------------------------------------------ One kernel per group, with the
+// default schedule for the target at the typical extents. Adjacent dims that stay adjacent in every
+// access become one kernel dim.
 TileProgram *tile_lower(const Plan *plan, const Target *target, const int64_t *extents);
 // The numbers of a contraction kernel: what the schedule chooses.
 typedef struct {
-    int64_t task_rows, task_lanes;   // parallel pieces
-    int64_t block_k, block_rows;     // cache blocks inside a task
-    int32_t row_block, lane_block;   // microkernel
+    int64_t task_rows, task_lanes; // parallel pieces
+    int64_t block_k, block_rows;   // cache blocks inside a task
+    int32_t row_block, lane_block; // microkernel
     bool pack_a, pack_b;
 } ContractSchedule;
 typedef struct {
-    int64_t batch, rows, lanes, k;   // typical extents, products over all dims of the class
-    bool a_k_contiguous, a_flat_k;   // k of a has one stride; and it is 1
+    int64_t batch, rows, lanes, k; // typical extents, products over all dims of the class
+    bool a_k_contiguous, a_flat_k; // k of a has one stride; and it is 1
     bool b_lanes_contiguous, b_flat_k;
     size_t elem_bytes;
 } ContractShape;
 ContractSchedule schedule_contract(const ContractShape *shape, const Target *target);
-// Seconds of one run with one thread, from counted flops and bytes per level and the target's facts.
+// Seconds of one run with one thread, from counted flops and bytes per level and the target's
+// facts.
 double tile_cost(const Kernel *kernel, const int64_t *extents, const Target *target);
 
-// ---- verify.c, print.c, interp.c --------------------------------------------------------------------------------
+// ---- verify.c, print.c, interp.c
+// --------------------------------------------------------------------------------
 void kernel_verify(const Kernel *kernel, const char *after);
 uint64_t kernel_canonical_hash(const Kernel *kernel);
 void kernel_print(const Kernel *kernel, Text *out);

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// Building kernels node by node, and the two facts every user of a kernel asks for: how many tasks
+// it has and the hash of its canonical form.
+#include <string.h>
+
+#include "tile/tile.h"
+
+Kernel *kernel_new(Arena *arena, Name name) {
+    Kernel *kernel = arena_new_of(arena, Kernel);
+    kernel->arena = arena;
+    kernel->name = name;
+    return kernel;
+}
+
+TileDimId kernel_add_dim(Kernel *kernel, Name name, int64_t extent) {
+    if (kernel->dims.count >= TILE_DIM_NONE)
+        ice("tile: too many dims in kernel %s", kernel->name);
+    TileDim dim = {.name = name, .extent = extent};
+    vec_push(kernel->arena, &kernel->dims, dim);
+    return (TileDimId)(kernel->dims.count - 1);
+}
+
+static uint16_t kernel_add_buffer(Kernel *kernel, TileBuffer buffer, TileDimList dims) {
+    if (kernel->buffers.count >= UINT16_MAX)
+        ice("tile: too many buffers in kernel %s", kernel->name);
+    buffer.rank = dims.count;
+    memcpy(buffer.dims, dims.at, sizeof buffer.dims);
+    vec_push(kernel->arena, &kernel->buffers, buffer);
+    return (uint16_t)(kernel->buffers.count - 1);
+}
+
+uint16_t kernel_add_argument(Kernel *kernel, Name name, Elem elem, Place place, TileDimList dims) {
+    if (kernel->n_args != kernel->buffers.count)
+        ice("tile: argument %s of kernel %s comes after scratch", name, kernel->name);
+    kernel->n_args++;
+    TileBuffer buffer = {.name = name, .elem = elem, .place = place, .panel_dim = TILE_DIM_NONE};
+    return kernel_add_buffer(kernel, buffer, dims);
+}
+
+static Node *node_new(Kernel *kernel, NodeList *into, NodeKind kind) {
+    Node *node = arena_new_of(kernel->arena, Node);
+    node->kind = kind;
+    node->dim = TILE_DIM_NONE;
+    vec_push(kernel->arena, into, node);
+    return node;
+}
+
+Node *node_loop(Kernel *kernel, NodeList *into, LoopKind kind, TileDimId dim, int64_t step) {
+    Node *node = node_new(kernel, into, NODE_LOOP);
+    node->loop = kind;
+    node->dim = dim;
+    node->step = step;
+    return node;
+}
+
+uint16_t node_scratch_panel(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims,
+                            TileDimId panel_dim, int32_t panel_width) {
+    TileBuffer buffer = {.name = name,
+                         .elem = elem,
+                         .place = PLACE_SCRATCH,
+                         .panel_dim = panel_dim,
+                         .panel_width = panel_width};
+    Node *node = node_new(kernel, into, NODE_SCRATCH);
+    node->buffer = kernel_add_buffer(kernel, buffer, dims);
+    return node->buffer;
+}
+
+uint16_t node_scratch(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims) {
+    return node_scratch_panel(kernel, into, name, elem, dims, TILE_DIM_NONE, 0);
+}
+
+static Stage *node_stage(Kernel *kernel, NodeList *into, StageKind kind, TileDimList dims) {
+    Stage *stage = arena_new_of(kernel->arena, Stage);
+    stage->kind = kind;
+    stage->n_dims = dims.count;
+    memcpy(stage->dims, dims.at, sizeof stage->dims);
+    stage->lanes = stage->rows = TILE_DIM_NONE;
+    node_new(kernel, into, NODE_STAGE)->stage = stage;
+    return stage;
+}
+
+Stage *node_compute(Kernel *kernel, NodeList *into, TileDimList dims, TileDimId lanes) {
+    Stage *stage = node_stage(kernel, into, STAGE_COMPUTE, dims);
+    stage->lanes = lanes;
+    return stage;
+}
+
+Stage *node_contract(Kernel *kernel, NodeList *into, TileDimList dims, Access c, Access a,
+                     Access b) {
+    Stage *stage = node_stage(kernel, into, STAGE_CONTRACT, dims);
+    stage->a = a;
+    stage->b = b;
+    stage->c = c;
+    return stage;
+}
+
+Access access_at(uint16_t buffer, TileDimList dims) {
+    Access access = {.buffer = buffer, .rank = dims.count};
+    for (int i = 0; i < dims.count; i++)
+        access.index[i] = (Index){.dim = dims.at[i], .term = -1};
+    return access;
+}
+
+Access access_plain(const Kernel *kernel, uint16_t buffer) {
+    const TileBuffer *b = &kernel->buffers.at[buffer];
+    TileDimList dims = {.count = b->rank};
+    memcpy(dims.at, b->dims, sizeof dims.at);
+    return access_at(buffer, dims);
+}
+
+static bool access_equal(const Access *a, const Access *b) {
+    if (a->buffer != b->buffer || a->rank != b->rank || a->checked != b->checked)
+        return false;
+    if (a->checked && memcmp(&a->fill, &b->fill, sizeof a->fill))
+        return false;
+    for (int i = 0; i < a->rank; i++) {
+        const Index *x = &a->index[i], *y = &b->index[i];
+        if (x->dim != y->dim || x->offset != y->offset || x->term != y->term)
+            return false;
+    }
+    return true;
+}
+
+static bool term_equal(const Term *a, const Term *b) {
+    if (a->kind != b->kind || a->elem != b->elem)
+        return false;
+    switch (a->kind) {
+    case TERM_LOAD:
+        return access_equal(&a->load, &b->load);
+    case TERM_CONST:
+        return !memcmp(&a->number, &b->number, sizeof a->number);
+    case TERM_INDEX:
+    case TERM_EXTENT:
+        return a->dim == b->dim;
+    case TERM_OP:
+        return a->op == b->op && !memcmp(a->args, b->args, sizeof a->args);
+    }
+    return false;
+}
+
+static int32_t stage_term(Kernel *kernel, Stage *stage, Term term) {
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        if (term_equal(&stage->terms.at[i], &term))
+            return (int32_t)i;
+    vec_push(kernel->arena, &stage->terms, term);
+    return (int32_t)stage->terms.count - 1;
+}
+
+int32_t stage_load(Kernel *kernel, Stage *stage, Access access) {
+    Elem elem = kernel->buffers.at[access.buffer].elem;
+    return stage_term(
+        kernel, stage,
+        (Term){.kind = TERM_LOAD, .elem = elem, .args = {-1, -1, -1}, .load = access});
+}
+
+int32_t stage_const(Kernel *kernel, Stage *stage, double number, Elem elem) {
+    return stage_term(
+        kernel, stage,
+        (Term){.kind = TERM_CONST, .elem = elem, .args = {-1, -1, -1}, .number = number});
+}
+
+int32_t stage_index(Kernel *kernel, Stage *stage, TileDimId dim) {
+    return stage_term(
+        kernel, stage,
+        (Term){.kind = TERM_INDEX, .elem = ELEM_I64, .args = {-1, -1, -1}, .dim = dim});
+}
+
+int32_t stage_extent(Kernel *kernel, Stage *stage, TileDimId dim) {
+    return stage_term(
+        kernel, stage,
+        (Term){.kind = TERM_EXTENT, .elem = ELEM_I64, .args = {-1, -1, -1}, .dim = dim});
+}
+
+int32_t stage_op(Kernel *kernel, Stage *stage, Op op, Elem elem, int32_t a, int32_t b, int32_t c) {
+    return stage_term(kernel, stage,
+                      (Term){.kind = TERM_OP, .elem = elem, .op = op, .args = {a, b, c}});
+}
+
+void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t term) {
+    Sink sink = {.mode = mode, .to = to, .term = term};
+    vec_push(kernel->arena, &stage->sinks, sink);
+}
+
+bool stage_has_dim(const Stage *stage, TileDimId dim) {
+    for (int i = 0; i < stage->n_dims; i++)
+        if (stage->dims[i] == dim)
+            return true;
+    return false;
+}
+
+bool access_has_dim(const Access *access, TileDimId dim) {
+    for (int i = 0; i < access->rank; i++)
+        if (access->index[i].dim == dim)
+            return true;
+    return false;
+}
+
+bool access_is_plain(const Access *access) {
+    for (int i = 0; i < access->rank; i++) {
+        const Index *index = &access->index[i];
+        if (index->dim == TILE_DIM_NONE || index->offset || index->term >= 0)
+            return false;
+    }
+    return !access->checked;
+}
+
+int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
+    int64_t tasks = 1;
+    const NodeList *body = &kernel->body;
+    while (body->count == 1 && body->at[0]->kind == NODE_LOOP &&
+           body->at[0]->loop == LOOP_PARALLEL) {
+        const Node *loop = body->at[0];
+        tasks *= (extents[loop->dim] + loop->step - 1) / loop->step;
+        body = &loop->body;
+    }
+    return tasks;
+}
+
+// ---- canonical hash: everything but names, numbers in the order of their meaning
+// ----------------------
+static uint64_t hash_access(uint64_t h, const Access *access) {
+    h = hash_u64(h, access->buffer);
+    h = hash_u64(h, access->rank);
+    for (int i = 0; i < access->rank; i++) {
+        h = hash_u64(h, access->index[i].dim);
+        h = hash_u64(h, (uint64_t)access->index[i].offset);
+        h = hash_u64(h, (uint64_t)access->index[i].term);
+    }
+    h = hash_u64(h, access->checked);
+    return access->checked ? hash_bytes(h, &access->fill, sizeof access->fill) : h;
+}
+
+static uint64_t hash_term(uint64_t h, const Term *term) {
+    h = hash_u64(h, term->kind);
+    h = hash_u64(h, term->elem);
+    switch (term->kind) {
+    case TERM_LOAD:
+        return hash_access(h, &term->load);
+    case TERM_CONST:
+        return hash_bytes(h, &term->number, sizeof term->number);
+    case TERM_INDEX:
+    case TERM_EXTENT:
+        return hash_u64(h, term->dim);
+    case TERM_OP:
+        h = hash_u64(h, term->op);
+        return hash_bytes(h, term->args, sizeof term->args);
+    }
+    return h;
+}
+
+static uint64_t hash_stage(uint64_t h, const Stage *stage) {
+    h = hash_u64(h, stage->kind);
+    h = hash_u64(h, stage->n_dims);
+    h = hash_bytes(h, stage->dims, stage->n_dims);
+    h = hash_u64(h, stage->lanes);
+    if (stage->kind == STAGE_CONTRACT) {
+        h = hash_access(h, &stage->a);
+        h = hash_access(h, &stage->b);
+        h = hash_access(h, &stage->c);
+        h = hash_u64(h, stage->rows);
+        h = hash_u64(h, (uint64_t)stage->row_block);
+        return hash_u64(h, (uint64_t)stage->lane_block);
+    }
+    h = hash_u64(h, stage->pad);
+    h = hash_u64(h, stage->terms.count);
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        h = hash_term(h, &stage->terms.at[i]);
+    h = hash_u64(h, stage->sinks.count);
+    for (uint32_t i = 0; i < stage->sinks.count; i++) {
+        h = hash_u64(h, stage->sinks.at[i].mode);
+        h = hash_u64(h, (uint64_t)stage->sinks.at[i].term);
+        h = hash_access(h, &stage->sinks.at[i].to);
+    }
+    return h;
+}
+
+static uint64_t hash_nodes(uint64_t h, const NodeList *body) {
+    h = hash_u64(h, body->count);
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
+        h = hash_u64(h, node->kind);
+        switch (node->kind) {
+        case NODE_LOOP:
+            h = hash_u64(h, node->loop);
+            h = hash_u64(h, node->dim);
+            h = hash_u64(h, (uint64_t)node->step);
+            h = hash_nodes(h, &node->body);
+            break;
+        case NODE_SCRATCH:
+            h = hash_u64(h, node->buffer);
+            break;
+        case NODE_STAGE:
+            h = hash_stage(h, node->stage);
+            break;
+        }
+    }
+    return h;
+}
+
+uint64_t kernel_canonical_hash(const Kernel *kernel) {
+    uint64_t h = hash_u64(0, kernel->dims.count);
+    for (uint32_t i = 0; i < kernel->dims.count; i++)
+        h = hash_u64(h, (uint64_t)kernel->dims.at[i].extent);
+    h = hash_u64(h, kernel->n_args);
+    h = hash_u64(h, kernel->buffers.count);
+    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
+        const TileBuffer *buffer = &kernel->buffers.at[i];
+        h = hash_u64(h, buffer->elem);
+        h = hash_u64(h, buffer->place);
+        h = hash_u64(h, buffer->rank);
+        h = hash_bytes(h, buffer->dims, buffer->rank);
+        h = hash_u64(h, buffer->panel_dim);
+        h = hash_u64(h, (uint64_t)buffer->panel_width);
+    }
+    return hash_nodes(h, &kernel->body);
+}
