@@ -101,9 +101,13 @@ struct Expr {
     NameKind name_kind;
     Builtin builtin;   // CALL of a built-in
     Def *callee;       // CALL of a def
-    VEC(DimBinding) binding; // CALL of a def: every formal dim that an actual fixed
+    // binding: CALL of a def: every dim of the callee that has another meaning than its name here.
+    // REF: dims read over a `like` name, formal = the tensor's own dim, actual = the one written.
+    VEC(DimBinding) binding;
     NameList mapped;   // CALL of a def: dims of the caller that the callee is run for each of
-    NameList reduced;  // reductions, softmax, cumsum, argmax, gather, slice, shift, concat: the dims named
+    // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index, one_hot,
+    // gather, shift: [dim]; slice: [dim, new dim]; concat: [dim, own dim of args[0], of args[1], ...]
+    NameList reduced;
 };
 
 typedef enum {
@@ -206,7 +210,11 @@ DimDecl *program_find_dim(const Program *program, Name name); // NULL: never dec
 // Extent of a dim after defaults, `like` and overrides; -1 when known at run time only.
 int64_t program_extent(const Session *session, const Program *program, Name dim);
 bool program_dims_alike(const Program *program, Name a, Name b); // same `like` class
-// Value of a resolved number expression of extents; loop variables through `loop` (may be NULL).
+// The type that two operands meet in: the wider of one kind; with a float, the float; f16 and bf16
+// meet in f32. A literal operand adapts instead: see expr_operand_elem.
+Elem elem_promote(Elem a, Elem b);
+// Value of a resolved number expression of extents. `loop` (may be NULL) gives loop variables, and
+// also extents of dims that mean something else where the expression is used (inlined calls).
 typedef struct {
     Name name;
     int64_t value;
