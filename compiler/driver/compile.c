@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What several commands start with: a target, and the passes up to some stage.
+#include "driver/driver.h"
+
+const Target *driver_target(Options *options) {
+    if (options->target)
+        return options->target;
+    const char *why = NULL;
+    options->target = target_host(&why);
+    if (!options->target)
+        problem(options, "no target fits this machine: %s", why);
+    return options->target;
+}
+
+bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
+    Program *program = pipeline_front(options->session, options->file);
+    if (!program)
+        return false;
+    PipelineOptions passes = {
+        .entry = options->entry,
+        .target = target,
+        .stop = stop,
+        .verify = options->verify_passes,
+        .time_passes = options->time_passes,
+    };
+    return pipeline_run(options->session, program, &passes, out);
+}

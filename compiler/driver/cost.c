@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// attc cost: what an entry costs at given extents, before anything runs.
+#include "driver/driver.h"
+
+#include <string.h>
+
+static const char *count_text(int64_t count, Arena *arena) {
+    if (count < 0)
+        return "more than 9.2e18";
+    if (count < 10000000)
+        return arena_printf(arena, "%lld", (long long)count);
+    return arena_printf(arena, "%lld (%.4g)", (long long)count, (double)count);
+}
+
+static const char *bytes_text(int64_t bytes, Arena *arena) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    while (value >= 1024 && unit < 4) {
+        value /= 1024;
+        unit++;
+    }
+    return arena_printf(arena, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}
+
+static void print_text(const Compilation *compiled, const CostFigures *f, const int64_t *extents,
+                       Arena *arena) {
+    const Graph *graph = compiled->built;
+    printf("entry       %s\ndims       ", graph->entry);
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        printf(" %s=%lld", graph->dims.at[d].name, (long long)extents[d]);
+    printf("\nparameters  %s\nmultiplies  %s\nflops       %s\nworkspace   %s\n",
+           count_text(f->parameters, arena), count_text(f->multiplies, arena),
+           count_text(f->flops, arena), bytes_text(f->workspace, arena));
+    printf("\n%-24s %-9s %-28s %12s %12s\n", "kernel", "kind", "over", "multiplies", "predicted");
+    for (uint32_t i = 0; i < f->kernels.count; i++) {
+        const KernelFigure *k = &f->kernels.at[i];
+        printf("%-24s %-9s %-28s %12lld %9.3f ms\n", k->name, k->kind, k->dims,
+               (long long)k->multiplies, 1e3 * k->seconds);
+    }
+    printf("\n%-24s %-28s %12s  %s\n", "buffer", "dims", "size", "placement");
+    for (uint32_t i = 0; i < f->buffers.count; i++) {
+        const BufferFigure *b = &f->buffers.at[i];
+        printf("%-24s %-28s %12s  %s\n", b->name, b->dims, bytes_text(b->bytes, arena),
+               b->placement);
+    }
+}
+
+static json_t *dims_json(const char *dims) {
+    json_t *list = json_array();
+    while (*dims) {
+        size_t length = strcspn(dims, ",");
+        json_array_append_new(list, json_stringn(dims, length));
+        dims += length + (dims[length] == ',' ? 2 : 0);
+    }
+    return list;
+}
+
+static void print_json(const Compilation *compiled, const CostFigures *f, const int64_t *extents) {
+    json_t *buffers = json_array(), *kernels = json_array();
+    for (uint32_t i = 0; i < f->buffers.count; i++) {
+        const BufferFigure *b = &f->buffers.at[i];
+        json_array_append_new(buffers, json_pack("{s:s, s:o, s:I, s:s}", "name", b->name, "dims",
+                                                 dims_json(b->dims), "bytes", (json_int_t)b->bytes,
+                                                 "placement", b->placement));
+    }
+    for (uint32_t i = 0; i < f->kernels.count; i++) {
+        const KernelFigure *k = &f->kernels.at[i];
+        json_array_append_new(
+            kernels, json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", k->name, "kind", k->kind,
+                               "dims", dims_json(k->dims), "multiplies", (json_int_t)k->multiplies,
+                               "flops", (json_int_t)k->flops, "predicted_seconds",
+                               report_number(k->seconds)));
+    }
+    report_print_json(json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "entry", compiled->built->entry, "parameters",
+        (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies, "flops",
+        (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace, "dims",
+        report_dims(compiled->built, extents), "buffers", buffers, "kernels", kernels));
+}
+
+// Every dim that counts must have an extent.
+static bool extents_known(Options *options, const Graph *graph) {
+    bool fine = true;
+    for (uint32_t d = 0; d < graph->dims.count; d++) {
+        const Dim *dim = &graph->dims.at[d];
+        if (dim->extent != EXTENT_DYNAMIC || dim->like != d)
+            continue;
+        problem(options, "the cost needs the extent of %s: give -D %s=N", dim->name, dim->name);
+        fine = false;
+    }
+    return fine;
+}
+
+int command_cost(Options *options) {
+    Compilation compiled;
+    const Target *target = driver_target(options);
+    if (!target || !driver_compile(options, target, AFTER_TILE, &compiled) ||
+        !extents_known(options, compiled.built))
+        return EXIT_PROBLEM;
+    Arena *arena = options->session->arena;
+    CostFigures figures = report_figures(&compiled, target, compiled.typical, arena);
+    if (options->json)
+        print_json(&compiled, &figures, compiled.typical);
+    else
+        print_text(&compiled, &figures, compiled.typical, arena);
+    return EXIT_FINE;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level driver: the subcommands of attc. Everything here is about the command line: options, files in
+// and out, reports. The work is done below.
+#ifndef ATTC_DRIVER_H
+#define ATTC_DRIVER_H
+
+#include <jansson.h>
+
+#include "emit/emit.h"
+#include "pipeline.h"
+
+// Exit statuses of the contract (DESIGN section 9).
+enum { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70 };
+
+typedef struct {
+    Name name;
+    const char *path;
+} NamedPath; // X=x.npy
+
+typedef VEC(NamedPath) NamedPathList;
+
+typedef struct {
+    Session *session;
+    const char *command;
+    const char *file;
+    EntryOptions entry;
+    NamedPathList inputs;       // X=x.npy after the file
+    VEC(const char *) outputs;  // -o, as given
+    NameList dynamic;           // --dynamic: dims whose -D is a run-time extent
+    VEC(DimOverride) run_time;  // those extents
+    const char *stage;
+    uint64_t seed;
+    int threads;                // 0: one per core
+    bool oracle, json, verify_passes, time_passes, colour;
+    DiagFormat diagnostics;
+    const Target *target;       // NULL: the best of this machine
+    bool target_given;
+    CacheOptions cache;
+    ProductKind product;
+} Options;
+
+// ---- options.c ------------------------------------------------------------------------------------
+// Parses argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
+// --version was answered.
+int options_parse(Options *options, int argc, char **argv, bool *stop);
+// Prints "attc: error: ..." and returns EXIT_USAGE.
+int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Reports a problem that has no place in the source, through the diagnostics.
+int problem(Options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+// ---- the commands: each returns an exit status -----------------------------------------------------
+int command_check(Options *options);
+int command_cost(Options *options);
+int command_emit(Options *options);
+int command_run(Options *options);
+int command_verify(Options *options);
+int command_build(Options *options);
+int command_bench(Options *options);
+
+// ---- compile.c: what several commands start with --------------------------------------------------------
+// The target asked for or the host's. NULL after a message.
+const Target *driver_target(Options *options);
+// Parses, resolves and runs the passes up to `stop`. false after diagnostics.
+bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
+
+// ---- tensors.c: tensors of an entry at known extents --------------------------------------------------------
+// The graph is the one that holds the entry's inputs and outputs; extents are by its DimId.
+typedef struct {
+    const Graph *graph;
+    int64_t *extents;
+    AttTensorData *inputs;  // by index in graph->inputs, in their declared elements
+    AttTensorData *outputs; // by index in graph->outputs
+    AttContext *context;
+} Tensors;
+// Reads the .npy files given, settles every extent (constants, files, -D of --dynamic dims), and draws
+// what is not given from the seed. need_all: a dim that nothing settles is an error; otherwise it gets a
+// small extent. false after diagnostics.
+bool tensors_open(Options *options, const Graph *graph, bool need_all, Tensors *out);
+void tensors_close(Tensors *tensors);
+// Extents for another graph over the same dims, with dims that a pass added (by `like`).
+int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *arena);
+// Every element as a double, arena memory, and back (rounded to the tensor's elements).
+double *tensor_to_doubles(const AttTensorData *tensor, Arena *arena);
+void tensor_from_doubles(AttTensorData *tensor, const double *from);
+int64_t tensor_count(const AttTensorData *tensor);
+const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena); // "n, d_k, h"
+
+// ---- execute.c ---------------------------------------------------------------------------------------------
+// The oracle on the tensors' inputs: one array of doubles per output.
+double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena);
+// A compiled entry in this process.
+typedef struct {
+    Jit *jit;
+    const AttModule *module;
+    int64_t *extents;  // by module dim
+    void **pointers;   // inputs, then outputs
+} Loaded;
+bool execute_load(Options *options, const Compilation *compiled, const Target *target,
+                  const Tensors *tensors, Loaded *out);
+void execute_unload(Loaded *loaded);
+// Runs it once. seconds: NULL or one accumulator per launch.
+bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds);
+
+// ---- tolerance.c: the one table ----------------------------------------------------------------------------
+typedef struct {
+    double largest;  // of the reference, finite values
+    double error;    // largest |compiled - reference|; inf where a NaN or infinity differs
+    double naive;    // largest |naive float32 - reference|
+    double limit;    // what the error may be
+} OutputError;
+OutputError tolerance_measure(Elem elem, const double *reference, const double *naive,
+                              const double *actual, int64_t count);
+
+// ---- report.c: figures of a compilation --------------------------------------------------------------------------
+// One buffer of the plan, or one scratch buffer of a kernel.
+typedef struct {
+    const char *name, *dims;
+    int64_t bytes;
+    const char *placement; // "input", "parameter", "output", "workspace" or "scratch"
+} BufferFigure;
+typedef struct {
+    const char *name, *kind; // group's values; "contract", "rows" or "map"
+    const char *dims;        // of the contraction, with the summed ones; or of the rows
+    int64_t multiplies, flops;
+    double seconds;          // predicted with one thread
+} KernelFigure;
+typedef struct {
+    int64_t parameters, multiplies, flops; // -1: more than 2^63
+    int64_t workspace;                     // bytes, slots shared
+    VEC(BufferFigure) buffers;
+    VEC(KernelFigure) kernels;
+} CostFigures;
+CostFigures report_figures(const Compilation *compiled, const Target *target,
+                           const int64_t *extents, Arena *arena);
+// A name for a kernel that a person recognises: the stored values of its group.
+const char *report_group_name(const Group *group, Arena *arena);
+json_t *report_number(double value); // null when not finite
+json_t *report_dims(const Graph *graph, const int64_t *extents);
+void report_print_json(json_t *object); // on standard output; takes the reference
+
+#endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Running an entry in this process: through the oracle, or compiled.
+#include "driver/driver.h"
+
+double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena) {
+    const Graph *graph = tensors->graph;
+    EvalRun run = {
+        .extents = tensors->extents,
+        .inputs = arena_array(arena, double *, graph->inputs.count + 1),
+        .outputs = arena_array(arena, double *, graph->outputs.count + 1),
+    };
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        run.inputs[i] = tensor_to_doubles(&tensors->inputs[i], arena);
+    graph_eval(graph, mode, &run, arena);
+    return run.outputs;
+}
+
+bool execute_load(Options *options, const Compilation *compiled, const Target *target,
+                  const Tensors *tensors, Loaded *out) {
+    Session *session = options->session;
+    const char *why = NULL;
+    *out = (Loaded){0};
+    out->jit =
+        jit_new(session, compiled->tile, target, &options->cache, &out->module, &why);
+    if (!out->jit) {
+        problem(options, "%s", why);
+        return false;
+    }
+    const Graph *graph = compiled->fusion->graph;
+    out->extents = tensors_extents(tensors, graph, session->arena);
+    uint32_t n_inputs = graph->inputs.count, n_outputs = graph->outputs.count;
+    out->pointers = arena_array(session->arena, void *, n_inputs + n_outputs + 1);
+    for (uint32_t i = 0; i < n_inputs; i++)
+        out->pointers[i] = tensors->inputs[i].data;
+    for (uint32_t i = 0; i < n_outputs; i++)
+        out->pointers[n_inputs + i] = tensors->outputs[i].data;
+    return true;
+}
+
+void execute_unload(Loaded *loaded) {
+    if (loaded->jit)
+        jit_free(loaded->jit);
+}
+
+bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds) {
+    if (!att_module_run(tensors->context, loaded->module, loaded->extents, loaded->pointers, NULL,
+                        seconds))
+        return true;
+    problem(options, "%s", att_message(tensors->context));
+    return false;
+}

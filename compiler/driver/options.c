@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line: one table of options (argp) for all commands.
+#include "driver/driver.h"
+
+#include <argp.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+    KEY_ENTRY = 256, KEY_DATA, KEY_MAP, KEY_DYNAMIC, KEY_JSON, KEY_STAGE, KEY_SEED, KEY_ORACLE,
+    KEY_THREADS, KEY_DIAGNOSTICS, KEY_TARGET, KEY_SHARED, KEY_STATIC, KEY_OBJECT, KEY_EXE,
+    KEY_NO_CACHE, KEY_CACHE, KEY_TIME_PASSES, KEY_VERIFY_PASSES, KEY_PRINT_TARGETS, KEY_GRAD,
+    KEY_COLOUR,
+};
+
+static const struct argp_option option_table[] = {
+    {"entry", KEY_ENTRY, "DEF", 0, "the def to compile (default: the file's only or last one)", 1},
+    {0, 'D', "DIM=N[,DIM=N]", 0, "extents of dims, over the file's defaults; may repeat", 1},
+    {"data", KEY_DATA, "X,M", 0, "arguments that are data; all others count as parameters", 1},
+    {"map", KEY_MAP, "B=X,M", 0, "run the entry for each position b of these arguments", 1},
+    {"dynamic", KEY_DYNAMIC, "N,M", 0, "dims whose -D is a run-time extent, not compiled in", 1},
+    {0, 'o', "OUT", 0, "output file, - for standard output; for run also NAME=FILE.npy", 2},
+    {"stage", KEY_STAGE, "STAGE", 0,
+     "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj", 2},
+    {"json", KEY_JSON, 0, 0, "one JSON object instead of a table", 2},
+    {"shared", KEY_SHARED, 0, 0, "build a shared library (default)", 3},
+    {"static", KEY_STATIC, 0, 0, "build a static library", 3},
+    {"object", KEY_OBJECT, 0, 0, "build a relocatable object", 3},
+    {"exe", KEY_EXE, 0, 0, "build a program that reads and writes .npy files", 3},
+    {"target", KEY_TARGET, "NAME", 0, "compile for this machine level (see --print-targets)", 3},
+    {"print-targets", KEY_PRINT_TARGETS, 0, 0, "list the targets", 3},
+    {"seed", KEY_SEED, "S", 0, "seed of the inputs that are not given (default 0)", 4},
+    {"threads", KEY_THREADS, "T", 0, "threads (default: one per core)", 4},
+    {"oracle", KEY_ORACLE, 0, 0, "for run: the double-precision interpreter", 4},
+    {"no-cache", KEY_NO_CACHE, 0, 0, "compile afresh, keep nothing", 4},
+    {"cache", KEY_CACHE, "DIR", 0, "where compiled kernels are kept", 4},
+    {0, 'W', "WARNING", 0, "-Wname, -Wno-name, -Werror", 5},
+    {0, 'w', 0, 0, "no warnings", 5},
+    {"diagnostics", KEY_DIAGNOSTICS, "text|json", 0, "form of messages on standard error", 5},
+    {"color", KEY_COLOUR, "auto|always|never", 0, "colour in messages", 5},
+    {"time-passes", KEY_TIME_PASSES, 0, 0, "a line per pass on standard error", 6},
+    {"verify-passes", KEY_VERIFY_PASSES, 0, 0, "run every level's verifier after each pass", 6},
+    {"grad", KEY_GRAD, 0, OPTION_HIDDEN, "", 6},
+    {0}};
+
+typedef struct {
+    Options *options;
+    bool stop;
+    int status;
+} ParseState;
+
+int usage_error(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    fputs("attc: error: ", stderr);
+    vfprintf(stderr, format, args);
+    fputs("\n  hint: 'attc --help' lists commands and options\n", stderr);
+    va_end(args);
+    return EXIT_USAGE;
+}
+
+int problem(Options *options, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char message[1024];
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    diag_error(options->session->diags, (Span){0}, "%s", message);
+    return EXIT_PROBLEM;
+}
+
+static bool is_name(const char *s, size_t length) {
+    if (!length || (s[0] >= '0' && s[0] <= '9'))
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        char c = s[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!letter && !(c >= '0' && c <= '9') && c != '.')
+            return false;
+    }
+    return true;
+}
+
+static bool parse_count(const char *text, int64_t low, int64_t high, int64_t *out) {
+    char *end = NULL;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (errno || end == text || *end || value < low || value > high)
+        return false;
+    *out = value;
+    return true;
+}
+
+// "a,b,c" -> names
+static int parse_names(Options *options, const char *option, const char *text, NameList *out) {
+    while (*text) {
+        size_t length = strcspn(text, ",");
+        if (!is_name(text, length))
+            return usage_error("%s: '%.*s' is not a name", option, (int)length, text);
+        vec_push(options->session->arena, out,
+                 names_intern(options->session->names, text, length));
+        text += length + (text[length] == ',');
+    }
+    return EXIT_FINE;
+}
+
+static int parse_extent(Options *options, const char *item, size_t length) {
+    Session *session = options->session;
+    const char *equals = memchr(item, '=', length);
+    if (!equals || !is_name(item, (size_t)(equals - item)))
+        return usage_error("-D %.*s: expected DIM=EXTENT, such as -D n=512", (int)length, item);
+    char *digits = arena_strndup(session->arena, equals + 1, length - (size_t)(equals + 1 - item));
+    DimOverride extent = {names_intern(session->names, item, (size_t)(equals - item)), 0};
+    if (!parse_count(digits, 1, INT64_C(1) << 40, &extent.extent))
+        return usage_error("-D %.*s: the extent must be a whole number from 1", (int)length, item);
+    for (uint32_t i = 0; i < session->overrides.count; i++)
+        if (session->overrides.at[i].dim == extent.dim) {
+            session->overrides.at[i] = extent; // the last one counts
+            return EXIT_FINE;
+        }
+    vec_push(session->arena, &session->overrides, extent);
+    return EXIT_FINE;
+}
+
+static int parse_extents(Options *options, const char *text) {
+    if (!*text)
+        return usage_error("-D: expected DIM=EXTENT, such as -D n=512");
+    int status = EXIT_FINE;
+    while (*text && status == EXIT_FINE) {
+        size_t length = strcspn(text, ",");
+        status = parse_extent(options, text, length);
+        text += length + (text[length] == ',');
+    }
+    return status;
+}
+
+static int parse_map(Options *options, const char *text) {
+    const char *equals = strchr(text, '=');
+    if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
+        return usage_error("--map %s: expected DIM=ARG,ARG, such as --map b=X,M", text);
+    options->entry.map_dim =
+        names_intern(options->session->names, text, (size_t)(equals - text));
+    return parse_names(options, "--map", equals + 1, &options->entry.mapped_args);
+}
+
+static int parse_choice(const char *option, const char *text, const char *const *choices) {
+    for (int i = 0; choices[i]; i++)
+        if (!strcmp(text, choices[i]))
+            return i;
+    usage_error("%s: '%s' is not one of its values", option, text);
+    return -1;
+}
+
+static int parse_target(Options *options, const char *name) {
+    options->target = target_find(name);
+    options->target_given = true;
+    return options->target ? EXIT_FINE
+                           : usage_error("--target: unknown target '%s' (see --print-targets)",
+                                         name);
+}
+
+static void print_targets(void) {
+    for (const Target *const *t = targets_all(); *t; t++)
+        printf("%-14s %s, %d-bit vectors\n", (*t)->name, (*t)->triple, 8 * (*t)->vector_bytes);
+}
+
+// X=x.npy, or the source file
+static int parse_positional(Options *options, const char *text) {
+    Session *session = options->session;
+    if (!options->command) {
+        options->command = text;
+        return EXIT_FINE;
+    }
+    if (!options->file) {
+        options->file = text;
+        return EXIT_FINE;
+    }
+    const char *equals = strchr(text, '=');
+    if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
+        return usage_error("'%s': expected NAME=FILE.npy after the source file", text);
+    Name name = names_intern(session->names, text, (size_t)(equals - text));
+    for (uint32_t i = 0; i < options->inputs.count; i++)
+        if (options->inputs.at[i].name == name)
+            return usage_error("%s is given twice", name);
+    vec_push(session->arena, &options->inputs, (NamedPath){name, equals + 1});
+    return EXIT_FINE;
+}
+
+static int parse_report_option(Options *options, int key, char *arg) {
+    static const char *const forms[] = {"text", "json", NULL};
+    static const char *const whens[] = {"auto", "always", "never", NULL};
+    int choice;
+    switch (key) {
+    case 'W':
+        return diags_warning_option(options->session->diags, arg)
+                   ? EXIT_FINE
+                   : usage_error("-W%s: there is no such warning", arg);
+    case 'w':
+        diags_warning_option(options->session->diags, "w");
+        return EXIT_FINE;
+    case KEY_DIAGNOSTICS:
+        choice = parse_choice("--diagnostics", arg, forms);
+        options->diagnostics = choice == 1 ? DIAGS_JSON : DIAGS_TEXT;
+        return choice < 0 ? EXIT_USAGE : EXIT_FINE;
+    default: // KEY_COLOUR
+        choice = parse_choice("--color", arg, whens);
+        if (choice > 0)
+            options->colour = choice == 1;
+        return choice < 0 ? EXIT_USAGE : EXIT_FINE;
+    }
+}
+
+static int parse_number_option(Options *options, int key, const char *arg) {
+    int64_t value;
+    if (key == KEY_THREADS) {
+        if (!parse_count(arg, 1, 1024, &value))
+            return usage_error("--threads %s: expected a whole number from 1 to 1024", arg);
+        options->threads = (int)value;
+        return EXIT_FINE;
+    }
+    if (!parse_count(arg, 0, INT64_MAX, &value))
+        return usage_error("--seed %s: expected a whole number from 0", arg);
+    options->seed = (uint64_t)value;
+    return EXIT_FINE;
+}
+
+static int parse_entry_option(Options *options, int key, char *arg) {
+    Session *session = options->session;
+    switch (key) {
+    case KEY_ENTRY: options->entry.entry = names_find(session->names, arg); return EXIT_FINE;
+    case 'D': return parse_extents(options, arg);
+    case KEY_DATA: {
+        NameList data = {0};
+        int status = parse_names(options, "--data", arg, &data);
+        for (uint32_t i = 0; i < data.count; i++)
+            vec_push(session->arena, &session->data, data.at[i]);
+        return status;
+    }
+    case KEY_MAP: return parse_map(options, arg);
+    default: return parse_names(options, "--dynamic", arg, &options->dynamic);
+    }
+}
+
+static int parse_flag(ParseState *state, int key, char *arg) {
+    Options *options = state->options;
+    switch (key) {
+    case KEY_STAGE: options->stage = arg; break;
+    case KEY_JSON: options->json = true; break;
+    case KEY_ORACLE: options->oracle = true; break;
+    case KEY_SHARED: options->product = PRODUCT_SHARED; break;
+    case KEY_STATIC: options->product = PRODUCT_STATIC; break;
+    case KEY_OBJECT: options->product = PRODUCT_OBJECT; break;
+    case KEY_EXE: options->product = PRODUCT_EXE; break;
+    case KEY_NO_CACHE: options->cache.enabled = false; break;
+    case KEY_CACHE: options->cache.directory = arg; break;
+    case KEY_TIME_PASSES: options->time_passes = true; break;
+    case KEY_VERIFY_PASSES: options->verify_passes = true; break;
+    case KEY_TARGET: return parse_target(options, arg);
+    case KEY_GRAD: return usage_error("--grad: this version compiles forward passes only");
+    case KEY_PRINT_TARGETS:
+        print_targets();
+        state->stop = true;
+        break;
+    case 'o': vec_push(options->session->arena, &options->outputs, arg); break;
+    default: return ARGP_ERR_UNKNOWN;
+    }
+    return EXIT_FINE;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *argp) {
+    ParseState *state = argp->input;
+    if (state->status != EXIT_FINE)
+        return 0;
+    switch (key) {
+    case ARGP_KEY_ARG: state->status = parse_positional(state->options, arg); return 0;
+    case KEY_ENTRY: case 'D': case KEY_DATA: case KEY_MAP: case KEY_DYNAMIC:
+        state->status = parse_entry_option(state->options, key, arg);
+        return 0;
+    case 'W': case 'w': case KEY_DIAGNOSTICS: case KEY_COLOUR:
+        state->status = parse_report_option(state->options, key, arg);
+        return 0;
+    case KEY_SEED: case KEY_THREADS:
+        state->status = parse_number_option(state->options, key, arg);
+        return 0;
+    default: {
+        int status = parse_flag(state, key, arg);
+        if (status == ARGP_ERR_UNKNOWN)
+            return ARGP_ERR_UNKNOWN;
+        state->status = status;
+        return 0;
+    }
+    }
+}
+
+// -D of a --dynamic dim leaves the session's overrides and becomes a run-time extent.
+static void move_dynamic(Options *options) {
+    Session *session = options->session;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < session->overrides.count; i++) {
+        DimOverride item = session->overrides.at[i];
+        bool dynamic = false;
+        for (uint32_t k = 0; k < options->dynamic.count; k++)
+            dynamic |= options->dynamic.at[k] == item.dim;
+        if (dynamic)
+            vec_push(session->arena, &options->run_time, item);
+        else
+            session->overrides.at[kept++] = item;
+    }
+    session->overrides.count = kept;
+}
+
+static const char doc[] =
+    "Compiler for attention architectures written as einsums over named dimensions.\v"
+    "Commands:\n"
+    "  check   names, dims and types; prints nothing when all is well\n"
+    "  cost    parameters, multiplies, buffers and kernels of an entry\n"
+    "  emit    the program at one stage of compilation\n"
+    "  run     runs an entry on .npy files\n"
+    "  verify  runs compiled code and the double-precision oracle, prints the errors\n"
+    "  build   a library, object or program\n"
+    "  bench   time and share of the machine's peak\n"
+    "\nFILE may be - for standard input. Inputs that are not given are drawn from the seed.\n";
+
+static const struct argp argp_table = {option_table, parse_option, "COMMAND FILE [NAME=FILE.npy ...]",
+                                       doc, NULL, NULL, NULL};
+const char *argp_program_version = "attc " ATTC_VERSION;
+
+int options_parse(Options *options, int argc, char **argv, bool *stop) {
+    const char *no_colour = getenv("NO_COLOR");
+    options->colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
+    options->product = PRODUCT_SHARED;
+    options->cache = cache_default(options->session->arena);
+    argp_err_exit_status = EXIT_USAGE;
+    ParseState state = {options, false, EXIT_FINE};
+    argp_parse(&argp_table, argc, argv, 0, NULL, &state);
+    *stop = state.stop;
+    if (state.status != EXIT_FINE || state.stop)
+        return state.status;
+    if (!options->command)
+        return usage_error("expected a command: check, cost, emit, run, verify, build or bench");
+    if (!options->file)
+        return usage_error("%s: expected a source file", options->command);
+    move_dynamic(options);
+    return EXIT_FINE;
+}

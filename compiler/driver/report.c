@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures of a compilation: parameters, multiplies, buffers and kernels at given extents.
+#include "driver/driver.h"
+
+#include <math.h>
+
+json_t *report_number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *report_dims(const Graph *graph, const int64_t *extents) {
+    json_t *dims = json_object();
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        json_object_set_new(dims, graph->dims.at[d].name, json_integer(extents[d]));
+    return dims;
+}
+
+void report_print_json(json_t *object) {
+    json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(object);
+}
+
+static const char *value_name(const Value *value, Arena *arena) {
+    if (value->op == OP_INPUT)
+        return value->name;
+    return value->hint ? value->hint : arena_printf(arena, "t%u", value->id);
+}
+
+const char *report_group_name(const Group *group, Arena *arena) {
+    Text text = {.arena = arena};
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        text_printf(&text, "%s%s", i ? "+" : "", value_name(group->outputs.at[i], arena));
+    return text.at ? text.at : "(nothing)";
+}
+
+static int64_t bytes_of(Elem elem, const DimList *dims, const int64_t *extents) {
+    int64_t bytes = (int64_t)elem_bytes(elem);
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (!mul_i64(bytes, extents[dims->at[i]], &bytes))
+            return -1;
+    return bytes;
+}
+
+static void add_plan_buffers(CostFigures *out, const Plan *plan, const int64_t *extents,
+                             Arena *arena) {
+    const Graph *graph = plan->fusion->graph;
+    int64_t *slots = arena_array(arena, int64_t, plan->n_slots + 1);
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        const Buffer *buffer = &plan->buffers.at[i];
+        BufferFigure figure = {
+            .name = value_name(buffer->value, arena),
+            .dims = dims_text(graph, &buffer->order, arena),
+            .bytes = bytes_of(buffer->value->elem, &buffer->order, extents),
+            .placement = "workspace",
+        };
+        if (buffer->role == BUFFER_INPUT)
+            figure.placement = buffer->value->role == ROLE_PARAM ? "parameter" : "input";
+        else if (buffer->role == BUFFER_OUTPUT)
+            figure.placement = "output";
+        else if (slots[buffer->slot] < figure.bytes)
+            slots[buffer->slot] = figure.bytes;
+        vec_push(arena, &out->buffers, figure);
+    }
+    for (uint32_t i = 0; i < plan->n_slots; i++)
+        out->workspace += slots[i];
+}
+
+static int64_t volume_of(const DimList *dims, const int64_t *extents) {
+    int64_t volume = 1;
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (!mul_i64(volume, extents[dims->at[i]], &volume))
+            return -1;
+    return volume;
+}
+
+static KernelFigure group_figure(const Graph *graph, const Group *group, const int64_t *extents,
+                                 Arena *arena) {
+    static const char *const kinds[] = {"contract", "rows", "map"};
+    KernelFigure figure = {
+        .name = report_group_name(group, arena),
+        .kind = kinds[group->kind],
+    };
+    DimList dims = dims_union(&group->rows, &group->reduced);
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        const Value *value = group->members.at[i];
+        DimList all = value->dims;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            if (op_kind(value->op) == KIND_CONTRACT || op_kind(value->op) == KIND_REDUCE)
+                all = dims_union(&all, &value->args[k]->dims);
+        if (value == group->contraction) {
+            dims = all;
+            figure.multiplies = volume_of(&all, extents);
+        }
+        figure.flops += (value == group->contraction ? 2 : 1) * volume_of(&all, extents);
+    }
+    figure.dims = dims_text(graph, &dims, arena);
+    return figure;
+}
+
+static int64_t *kernel_extents(const Launch *launch, const Kernel *kernel, const int64_t *extents,
+                               Arena *arena) {
+    int64_t *out = arena_array(arena, int64_t, kernel->dims.count + 1);
+    for (uint32_t d = 0; d < kernel->dims.count; d++) {
+        out[d] = 1;
+        for (uint32_t k = 0; k < launch->dims[d].count; k++)
+            out[d] *= extents[launch->dims[d].at[k]];
+    }
+    return out;
+}
+
+CostFigures report_figures(const Compilation *compiled, const Target *target,
+                           const int64_t *extents, Arena *arena) {
+    const Graph *graph = compiled->contracted;
+    CostFigures out = {
+        .parameters = graph_parameters(compiled->built, extents),
+        .multiplies = graph_multiplies(graph, extents),
+        .flops = graph_flops(graph, extents),
+    };
+    add_plan_buffers(&out, compiled->plan, extents, arena);
+    for (uint32_t i = 0; i < compiled->tile->launches.count; i++) {
+        const Launch *launch = &compiled->tile->launches.at[i];
+        const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
+        KernelFigure figure =
+            group_figure(compiled->fusion->graph, launch->group, extents, arena);
+        int64_t *own = kernel_extents(launch, kernel, extents, arena);
+        figure.seconds = tile_cost(kernel, own, target);
+        vec_push(arena, &out.kernels, figure);
+    }
+    return out;
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// attc run: an entry on .npy files, compiled or through the oracle.
+#include "driver/driver.h"
+
+#include <string.h>
+
+// -o Y=y.npy, or -o y.npy when there is one result. Index of the output, -1 after a message.
+static int output_index(Options *options, const Graph *graph, const char *given, const char **path) {
+    const char *equals = strchr(given, '=');
+    *path = equals ? equals + 1 : given;
+    if (!equals) {
+        if (graph->outputs.count == 1)
+            return 0;
+        problem(options, "-o %s: %s has %u results; say which, as in -o %s=%s", given, graph->entry,
+                graph->outputs.count, graph->outputs.at[0].name, given);
+        return -1;
+    }
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        if (strlen(graph->outputs.at[i].name) == (size_t)(equals - given) &&
+            !strncmp(graph->outputs.at[i].name, given, (size_t)(equals - given)))
+            return (int)i;
+    problem(options, "-o %s: %s has no result %.*s; its results: %s%s", given, graph->entry,
+            (int)(equals - given), given, graph->outputs.at[0].name,
+            graph->outputs.count > 1 ? ", ..." : "");
+    return -1;
+}
+
+static void print_summary(const Graph *graph, const Tensors *tensors, Arena *arena) {
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        const AttTensorData *tensor = &tensors->outputs[i];
+        const double *values = tensor_to_doubles(tensor, arena);
+        int64_t count = tensor_count(tensor);
+        printf("%s[%s]: %s, shape (", graph->outputs.at[i].name,
+               dims_text(graph, &graph->outputs.at[i].order, arena), att_elem_name(tensor->elem));
+        for (int k = 0; k < tensor->rank; k++)
+            printf("%s%lld", k ? ", " : "", (long long)tensor->shape[k]);
+        printf("), begins");
+        for (int64_t k = 0; k < count && k < 6; k++)
+            printf(" %.6g", values[k]);
+        printf("%s\n", count > 6 ? " ..." : "");
+    }
+}
+
+static bool compute(Options *options, const Compilation *compiled, Tensors *tensors) {
+    if (options->oracle) {
+        double **results = execute_oracle(tensors, EVAL_F64, options->session->arena);
+        for (uint32_t i = 0; i < tensors->graph->outputs.count; i++)
+            tensor_from_doubles(&tensors->outputs[i], results[i]);
+        return true;
+    }
+    Loaded loaded;
+    bool fine = execute_load(options, compiled, options->target, tensors, &loaded) &&
+                execute_run(options, &loaded, tensors, NULL);
+    execute_unload(&loaded);
+    return fine;
+}
+
+// The oracle's results are written in double precision, so that nothing of it is lost.
+static bool widen_outputs(Options *options, Tensors *tensors) {
+    for (uint32_t i = 0; i < tensors->graph->outputs.count; i++) {
+        AttTensorData *tensor = &tensors->outputs[i];
+        if (!elem_is_float((Elem)tensor->elem))
+            continue;
+        AttTensorData wide;
+        if (att_tensor_new(tensors->context, ATT_F64, tensor->rank, tensor->shape, &wide)) {
+            problem(options, "%s", att_message(tensors->context));
+            return false;
+        }
+        att_tensor_free(tensor);
+        *tensor = wide;
+    }
+    return true;
+}
+
+static bool write_outputs(Options *options, const Graph *graph, Tensors *tensors) {
+    for (uint32_t i = 0; i < options->outputs.count; i++) {
+        const char *path;
+        int index = output_index(options, graph, options->outputs.at[i], &path);
+        if (index < 0)
+            return false;
+        if (!strcmp(path, "-"))
+            path = "/dev/stdout";
+        if (att_npy_write(tensors->context, path, &tensors->outputs[index])) {
+            problem(options, "%s", att_message(tensors->context));
+            return false;
+        }
+    }
+    return true;
+}
+
+int command_run(Options *options) {
+    const Target *target = options->oracle ? NULL : driver_target(options);
+    if (!target && !options->oracle)
+        return EXIT_PROBLEM;
+    Compilation compiled;
+    PipelineStop stop = options->oracle ? AFTER_GRAPH : AFTER_TILE;
+    if (!driver_compile(options, target, stop, &compiled))
+        return EXIT_PROBLEM;
+    Tensors tensors;
+    bool fine = tensors_open(options, compiled.built, true, &tensors) &&
+                (!options->oracle || widen_outputs(options, &tensors)) &&
+                compute(options, &compiled, &tensors) &&
+                write_outputs(options, compiled.built, &tensors);
+    if (fine && !options->outputs.count)
+        print_summary(compiled.built, &tensors, options->session->arena);
+    tensors_close(&tensors);
+    return fine ? EXIT_FINE : EXIT_PROBLEM;
+}

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensors of an entry: extents settled from constants, files and -D; files read; the rest drawn.
+#include "driver/driver.h"
+
+#include <math.h>
+#include <string.h>
+
+const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena) {
+    Text text = {.arena = arena};
+    for (uint32_t i = 0; i < dims->count; i++)
+        text_printf(&text, "%s%s", i ? ", " : "", graph->dims.at[dims->at[i]].name);
+    return text.at ? text.at : "";
+}
+
+int64_t tensor_count(const AttTensorData *tensor) {
+    int64_t count = 1;
+    for (int i = 0; i < tensor->rank; i++)
+        count *= tensor->shape[i];
+    return count;
+}
+
+// ---- elements as doubles -------------------------------------------------------------------------------
+static double element_get(AttElem elem, const void *data, int64_t i) {
+    switch (elem) {
+    case ATT_F32: return ((const float *)data)[i];
+    case ATT_F64: return ((const double *)data)[i];
+    case ATT_F16: return att_f16_to_f32(((const uint16_t *)data)[i]);
+    case ATT_BF16: return att_bf16_to_f32(((const uint16_t *)data)[i]);
+    case ATT_I32: return ((const int32_t *)data)[i];
+    case ATT_I64: return (double)((const int64_t *)data)[i];
+    case ATT_BOOL: return ((const uint8_t *)data)[i] != 0;
+    default: ice("element_get: elem %d", (int)elem);
+    }
+}
+
+static void element_set(AttElem elem, void *data, int64_t i, double value) {
+    switch (elem) {
+    case ATT_F32: ((float *)data)[i] = (float)value; break;
+    case ATT_F64: ((double *)data)[i] = value; break;
+    case ATT_F16: ((uint16_t *)data)[i] = att_f32_to_f16((float)value); break;
+    case ATT_BF16: ((uint16_t *)data)[i] = att_f32_to_bf16((float)value); break;
+    case ATT_I32: ((int32_t *)data)[i] = (int32_t)value; break;
+    case ATT_I64: ((int64_t *)data)[i] = (int64_t)value; break;
+    case ATT_BOOL: ((uint8_t *)data)[i] = value != 0; break;
+    default: ice("element_set: elem %d", (int)elem);
+    }
+}
+
+double *tensor_to_doubles(const AttTensorData *tensor, Arena *arena) {
+    int64_t count = tensor_count(tensor);
+    double *out = arena_array(arena, double, count);
+    for (int64_t i = 0; i < count; i++)
+        out[i] = element_get(tensor->elem, tensor->data, i);
+    return out;
+}
+
+void tensor_from_doubles(AttTensorData *tensor, const double *from) {
+    int64_t count = tensor_count(tensor);
+    for (int64_t i = 0; i < count; i++)
+        element_set(tensor->elem, tensor->data, i, from[i]);
+}
+
+// ---- extents ---------------------------------------------------------------------------------------------
+typedef struct {
+    Options *options;
+    const Graph *graph;
+    Tensors *tensors;
+    const char **settled_by; // by DimId of a class's root: what fixed its extent
+} Settling;
+
+static DimId class_of(const Graph *graph, DimId dim) {
+    while (graph->dims.at[dim].like != dim)
+        dim = graph->dims.at[dim].like;
+    return dim;
+}
+
+static bool settle(Settling *s, DimId dim, int64_t extent, const char *by) {
+    DimId root = class_of(s->graph, dim);
+    int64_t known = s->tensors->extents[root];
+    if (known == EXTENT_DYNAMIC) {
+        s->tensors->extents[root] = extent;
+        s->settled_by[root] = by;
+        return true;
+    }
+    if (known == extent)
+        return true;
+    problem(s->options, "%s is %lld in %s but %lld in %s", s->graph->dims.at[dim].name,
+            (long long)extent, by, (long long)known, s->settled_by[root]);
+    return false;
+}
+
+static bool settle_constants(Settling *s) {
+    bool fine = true;
+    for (uint32_t d = 0; d < s->graph->dims.count; d++)
+        if (s->graph->dims.at[d].extent != EXTENT_DYNAMIC)
+            fine &= settle(s, (DimId)d, s->graph->dims.at[d].extent, "the source or -D");
+    for (uint32_t i = 0; i < s->options->run_time.count; i++) {
+        DimOverride item = s->options->run_time.at[i];
+        for (uint32_t d = 0; d < s->graph->dims.count; d++)
+            if (s->graph->dims.at[d].name == item.dim)
+                fine &= settle(s, (DimId)d, item.extent, "-D");
+    }
+    return fine;
+}
+
+static bool read_input(Settling *s, const NamedPath *given) {
+    const Graph *graph = s->graph;
+    Name near = NULL;
+    uint32_t nearest = 3;
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        uint32_t distance = name_distance(input->name, given->name);
+        if (distance < nearest) {
+            nearest = distance;
+            near = input->name;
+        }
+        if (input->name != given->name)
+            continue;
+        AttTensorData *tensor = &s->tensors->inputs[i];
+        if (att_npy_read(s->tensors->context, given->path, (AttElem)input->elem, tensor)) {
+            problem(s->options, "%s", att_message(s->tensors->context));
+            return false;
+        }
+        if (tensor->rank != input->dims.count) {
+            problem(s->options, "%s has %d dims, but %s is %s[%s]", given->path, tensor->rank,
+                    given->name, given->name, dims_text(graph, &input->dims, graph->arena));
+            return false;
+        }
+        bool fine = true;
+        for (int k = 0; k < tensor->rank; k++)
+            fine &= settle(s, input->dims.at[k], tensor->shape[k], given->path);
+        return fine;
+    }
+    problem(s->options, "%s has no argument %s%s%s%s", graph->entry, given->name,
+            near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    return false;
+}
+
+// Small extents, unlike each other, for dims that nothing settles.
+static int64_t small_extent(uint32_t nth) {
+    static const int64_t primes[] = {5, 7, 3, 11, 2, 13};
+    return primes[nth % (sizeof primes / sizeof *primes)];
+}
+
+static bool settle_rest(Settling *s, bool need_all) {
+    bool fine = true;
+    uint32_t invented = 0;
+    for (uint32_t d = 0; d < s->graph->dims.count; d++) {
+        DimId root = class_of(s->graph, (DimId)d);
+        if (s->tensors->extents[root] == EXTENT_DYNAMIC) {
+            const char *name = s->graph->dims.at[d].name;
+            if (need_all)
+                problem(s->options, "the extent of %s is unknown: no file given has it; use -D %s=N",
+                        name, name);
+            fine &= !need_all;
+            settle(s, root, small_extent(invented++), "nothing");
+        }
+        s->tensors->extents[d] = s->tensors->extents[root];
+    }
+    return fine;
+}
+
+int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *arena) {
+    int64_t *extents = arena_array(arena, int64_t, graph->dims.count + 1);
+    for (uint32_t d = 0; d < graph->dims.count; d++) {
+        DimId root = (DimId)d;
+        while (root >= tensors->graph->dims.count || graph->dims.at[root].like != root)
+            root = graph->dims.at[root].like;
+        extents[d] = tensors->extents[root];
+    }
+    return extents;
+}
+
+// ---- inputs that are not given ------------------------------------------------------------------------------
+// Integers that pick rows of a table stay below its extent; others are small, so that comparisons such
+// as document masks have something to find.
+static int64_t integer_bound(const Graph *graph, const int64_t *extents, const Value *input) {
+    int64_t bound = 4;
+    bool found = false;
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (value->op != OP_GATHER)
+            continue;
+        const Value *ids = value->args[1];
+        while (ids->op == OP_CAST || ids->op == OP_RENAME)
+            ids = ids->args[0];
+        if (ids == input && (!found || extents[value->dim] < bound)) {
+            bound = extents[value->dim];
+            found = true;
+        }
+    }
+    return bound;
+}
+
+// Standard normal; tensors that look like weights (trained, or three dims and more) are scaled by
+// the root of their first extent, so that products stay of order one.
+static double input_scale(const Graph *graph, const Value *input, const int64_t *extents) {
+    (void)graph;
+    bool weight = input->dims.count > 2 || (input->role == ROLE_PARAM && input->dims.count > 1);
+    return weight ? 1.0 / sqrt((double)extents[input->dims.at[0]]) : 1.0;
+}
+
+static void draw_integers(const Tensors *t, const Value *input, uint64_t seed, uint64_t stream,
+                          AttTensorData *tensor, Arena *arena) {
+    int64_t count = tensor_count(tensor);
+    int64_t *numbers = arena_array(arena, int64_t, count);
+    int64_t bound = input->elem == ELEM_BOOL ? 2 : integer_bound(t->graph, t->extents, input);
+    att_random_integers(seed, stream, count, bound, numbers);
+    for (int64_t i = 0; i < count; i++)
+        element_set(tensor->elem, tensor->data, i, (double)numbers[i]);
+}
+
+static bool draw_input(Settling *s, uint32_t i) {
+    const Value *input = s->graph->inputs.at[i];
+    AttTensorData *tensor = &s->tensors->inputs[i];
+    int64_t shape[ATT_RANK_MAX];
+    for (uint32_t k = 0; k < input->dims.count; k++)
+        shape[k] = s->tensors->extents[input->dims.at[k]];
+    AttContext *context = s->tensors->context;
+    if (att_tensor_new(context, (AttElem)input->elem, input->dims.count, shape, tensor)) {
+        problem(s->options, "%s: %s", input->name, att_message(context));
+        return false;
+    }
+    Arena *arena = arena_new();
+    uint64_t stream = att_stream_of(input->name);
+    if (!elem_is_float(input->elem)) {
+        draw_integers(s->tensors, input, s->options->seed, stream, tensor, arena);
+    } else {
+        int64_t count = tensor_count(tensor);
+        float *numbers = arena_array(arena, float, count);
+        att_random_normal(s->options->seed, stream, count, numbers);
+        double scale = input_scale(s->graph, input, s->tensors->extents);
+        for (int64_t k = 0; k < count; k++)
+            element_set(tensor->elem, tensor->data, k, scale * numbers[k]);
+    }
+    arena_free(arena);
+    return true;
+}
+
+static bool make_outputs(Settling *s) {
+    for (uint32_t i = 0; i < s->graph->outputs.count; i++) {
+        const Output *output = &s->graph->outputs.at[i];
+        int64_t shape[ATT_RANK_MAX];
+        for (uint32_t k = 0; k < output->order.count; k++)
+            shape[k] = s->tensors->extents[output->order.at[k]];
+        if (att_tensor_new(s->tensors->context, (AttElem)output->value->elem, output->order.count,
+                           shape, &s->tensors->outputs[i])) {
+            problem(s->options, "%s: %s", output->name, att_message(s->tensors->context));
+            return false;
+        }
+    }
+    return true;
+}
+
+bool tensors_open(Options *options, const Graph *graph, bool need_all, Tensors *out) {
+    Arena *arena = options->session->arena;
+    *out = (Tensors){
+        .graph = graph,
+        .extents = arena_array(arena, int64_t, graph->dims.count + 1),
+        .inputs = arena_array(arena, AttTensorData, graph->inputs.count + 1),
+        .outputs = arena_array(arena, AttTensorData, graph->outputs.count + 1),
+        .context = att_context_new(options->threads),
+    };
+    if (!out->context) {
+        problem(options, "cannot start %d threads", options->threads);
+        return false;
+    }
+    Settling s = {options, graph, out, arena_array(arena, const char *, graph->dims.count + 1)};
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        out->extents[d] = EXTENT_DYNAMIC;
+    bool fine = settle_constants(&s);
+    for (uint32_t i = 0; i < options->inputs.count; i++)
+        fine &= read_input(&s, &options->inputs.at[i]);
+    fine = fine && settle_rest(&s, need_all);
+    for (uint32_t i = 0; fine && i < graph->inputs.count; i++)
+        if (!out->inputs[i].data)
+            fine = draw_input(&s, i);
+    return fine && make_outputs(&s);
+}
+
+void tensors_close(Tensors *tensors) {
+    for (uint32_t i = 0; i < tensors->graph->inputs.count; i++)
+        att_tensor_free(&tensors->inputs[i]);
+    for (uint32_t i = 0; i < tensors->graph->outputs.count; i++)
+        att_tensor_free(&tensors->outputs[i]);
+    att_context_free(tensors->context);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// The passes in their order. A pass is one line of pipeline_run; what stands between two passes
+// (verifier, clock) is in pass_done.
+#include "pipeline.h"
+
+#include <time.h>
+
+typedef struct {
+    const PipelineOptions *options;
+    double begun;
+} PassClock;
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static void pass_done(PassClock *clock, const char *pass, bool changed) {
+    double now = seconds_now();
+    if (clock->options->time_passes)
+        fprintf(stderr, "%-10s %8.3f ms%s\n", pass, 1e3 * (now - clock->begun),
+                changed ? "" : "  (unchanged)");
+    clock->begun = seconds_now();
+}
+
+static void graph_done(PassClock *clock, const char *pass, const Graph *graph,
+                       const Graph *before) {
+    if (clock->options->verify)
+        graph_verify(graph, pass);
+    bool changed = !clock->options->time_passes || !before ||
+                   graph_hash(graph) != graph_hash(before);
+    pass_done(clock, pass, changed);
+}
+
+Program *pipeline_front(Session *session, const char *path) {
+    const char *why = NULL;
+    uint32_t file = sources_read(session->sources, path, &why);
+    if (!file) {
+        diag_error(session->diags, (Span){0}, "%s", why);
+        return NULL;
+    }
+    Program *program = program_new(session->arena);
+    ast_parse(session, program, file);
+    ast_add_prelude(session, program);
+    bool resolved = ast_resolve(session, program);
+    return resolved && !diags_errors(session->diags) ? program : NULL;
+}
+
+static MachineRates machine_rates(const Target *target) {
+    return (MachineRates){
+        .flops_per_second = target->flops_per_second,
+        .cache_bytes_per_second = target->l2_bytes_per_second,
+        .memory_bytes_per_second = target->memory_bytes_per_second,
+        .last_level_bytes = (double)target->l3_bytes,
+    };
+}
+
+bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
+                  Compilation *out) {
+    PassClock clock = {options, seconds_now()};
+    Arena *arena = session->arena;
+    *out = (Compilation){.program = program};
+
+    out->built = graph_build(session, program, &options->entry);
+    if (!out->built || diags_errors(session->diags))
+        return false;
+    graph_done(&clock, "build", out->built, NULL);
+    out->typical = options->typical ? options->typical : graph_typical_extents(out->built, arena);
+    if (options->stop == AFTER_GRAPH)
+        return true;
+
+    out->simplified = graph_simplify(out->built, out->typical);
+    graph_done(&clock, "simplify", out->simplified, out->built);
+    // Passes may add dims that stand in for others (aliases of summed dims).
+    out->typical = options->typical ? options->typical
+                                    : graph_typical_extents(out->simplified, arena);
+    if (options->stop == AFTER_SIMPLIFIED)
+        return true;
+
+    MachineRates rates = machine_rates(options->target);
+    out->contracted = graph_contract(out->simplified, out->typical, &rates);
+    graph_done(&clock, "contract", out->contracted, out->simplified);
+    if (options->stop == AFTER_CONTRACTED)
+        return true;
+
+    out->fusion = graph_fuse(out->contracted, out->typical);
+    if (options->verify)
+        fusion_verify(out->fusion, "fuse");
+    pass_done(&clock, "fuse", true);
+    if (options->stop == AFTER_FUSED)
+        return true;
+
+    DimList *orders = graph_layout(out->fusion, out->typical);
+    pass_done(&clock, "layout", true);
+    out->plan = graph_plan(out->fusion, orders, out->typical);
+    if (options->verify)
+        plan_verify(out->plan);
+    pass_done(&clock, "plan", true);
+
+    out->tile = tile_lower(out->plan, options->target, out->typical);
+    if (options->verify)
+        for (uint32_t i = 0; i < out->tile->kernels.count; i++)
+            kernel_verify(out->tile->kernels.at[i], "lower");
+    pass_done(&clock, "lower", true);
+    return true;
+}

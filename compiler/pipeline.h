@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of passes from source text to tile programs, with dumps, verification and timing between.
+#ifndef ATTC_PIPELINE_H
+#define ATTC_PIPELINE_H
+
+#include "tile/tile.h"
+
+typedef enum {
+    AFTER_GRAPH,      // built: calls inlined, loops unrolled
+    AFTER_SIMPLIFIED, // n-ary einsums
+    AFTER_CONTRACTED, // pairwise einsums in their order
+    AFTER_FUSED,      // groups
+    AFTER_TILE,       // everything
+} PipelineStop;
+
+typedef struct {
+    EntryOptions entry;
+    const Target *target;
+    const int64_t *typical; // by DimId, or NULL: sizes to optimise dynamic dims for
+    PipelineStop stop;
+    bool verify;       // run every level's verifier between passes
+    bool time_passes;  // a line per pass on stderr
+} PipelineOptions;
+
+// Everything that one entry went through; fields after the stop are NULL.
+typedef struct {
+    const Program *program;
+    Graph *built, *simplified, *contracted;
+    const int64_t *typical; // by DimId
+    Fusion *fusion;
+    Plan *plan;
+    TileProgram *tile;
+} Compilation;
+
+// Reads, parses and resolves a file with the prelude. NULL after diagnostics.
+Program *pipeline_front(Session *session, const char *path);
+// false after diagnostics.
+bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
+                  Compilation *out);
+
+#endif
