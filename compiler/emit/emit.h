@@ -138,6 +138,9 @@ typedef struct {
 } ModuleTables;
 ModuleTables *emit_tables(Arena *arena, TileProgram *const *programs, const Target *const *targets,
                           uint32_t n);
+// Extents by module dim, from extents by DimId of a graph that has them.
+int64_t *emit_module_extents(Arena *arena, const AttModule *module, const Graph *graph,
+                             const int64_t *extents);
 
 // ---- jit.c: run in this process through ORC ------------------------------------------------------------------
 typedef struct Jit Jit;

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// From an LLVM module to an object or assembly.
+//
+// Kernels arrive in the shape they should have (phi accumulators, splats next to their uses), so
+// the passes are a short clean-up and not an -O2 pipeline: the loop passes of -O2 cost most of the
+// compile time and can only spoil register-blocked loops. Optimising instruction selection does the
+// rest.
+#include "emit/emit.h"
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Target.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+#include <pthread.h>
+#include <string.h>
+
+static const char passes[] = "function(early-cse,simplifycfg,instcombine<no-verify-fixpoint>)";
+
+// LLVM keeps its registry of back ends in the process; registering from two threads is a race.
+static pthread_once_t registered = PTHREAD_ONCE_INIT;
+
+static void register_back_ends(void) {
+    LLVMInitializeX86TargetInfo();
+    LLVMInitializeX86Target();
+    LLVMInitializeX86TargetMC();
+    LLVMInitializeX86AsmPrinter();
+}
+
+LLVMTargetMachineRef emit_target_machine(const Target *target) {
+    pthread_once(&registered, register_back_ends);
+    LLVMTargetRef back_end;
+    char *error = NULL;
+    if (LLVMGetTargetFromTriple(target->triple, &back_end, &error))
+        ice("emit_target_machine: %s", error);
+    LLVMTargetMachineRef machine =
+        LLVMCreateTargetMachine(back_end, target->triple, target->cpu, target->features,
+                                LLVMCodeGenLevelDefault, LLVMRelocPIC, LLVMCodeModelDefault);
+    if (!machine)
+        ice("emit_target_machine: no machine for %s %s", target->triple, target->cpu);
+    return machine;
+}
+
+char *emit_flags_text(Arena *arena, const Target *target) {
+    unsigned major, minor, patch;
+    LLVMGetVersion(&major, &minor, &patch);
+    return arena_printf(arena, "target=%s triple=%s cpu=%s features=%s passes=%s llvm=%u.%u.%u",
+                        target->name, target->triple, target->cpu, target->features, passes, major,
+                        minor, patch);
+}
+
+// ---- diagnostics: LLVM can report an error and still hand back an object
+// -----------------------------
+
+typedef struct {
+    Arena *arena;
+    const char *first_error; // NULL: none
+} Reports;
+
+static void report(LLVMDiagnosticInfoRef info, void *context) {
+    Reports *reports = context;
+    if (LLVMGetDiagInfoSeverity(info) != LLVMDSError || reports->first_error)
+        return;
+    char *text = LLVMGetDiagInfoDescription(info);
+    reports->first_error = arena_printf(reports->arena, "LLVM: %s", text);
+    LLVMDisposeMessage(text);
+}
+
+static void verify(EmitModule *module) {
+    char *error = NULL;
+    if (LLVMVerifyModule(module->module, LLVMReturnStatusAction, &error)) {
+        size_t length;
+        const char *name = LLVMGetModuleIdentifier(module->module, &length);
+        ice("emit_compile: module %.*s: %s", (int)length, name, error);
+    }
+    LLVMDisposeMessage(error);
+}
+
+static bool run_passes(EmitModule *module, LLVMTargetMachineRef machine, const char **why) {
+    LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
+    LLVMErrorRef error = LLVMRunPasses(module->module, passes, machine, options);
+    LLVMDisposePassBuilderOptions(options);
+    if (!error)
+        return true;
+    char *text = LLVMGetErrorMessage(error);
+    *why = arena_printf(module->arena, "LLVM passes: %s", text);
+    LLVMDisposeErrorMessage(text);
+    return false;
+}
+
+static bool write_code(EmitModule *module, LLVMTargetMachineRef machine, EmitFile kind, Blob *out,
+                       const char **why) {
+    LLVMCodeGenFileType type = kind == EMIT_OBJECT ? LLVMObjectFile : LLVMAssemblyFile;
+    char *error = NULL;
+    LLVMMemoryBufferRef buffer = NULL;
+    if (LLVMTargetMachineEmitToMemoryBuffer(machine, module->module, type, &error, &buffer)) {
+        *why = arena_printf(module->arena, "LLVM code generation: %s", error);
+        LLVMDisposeMessage(error);
+        return false;
+    }
+    out->length = LLVMGetBufferSize(buffer);
+    out->bytes = arena_copy(module->arena, LLVMGetBufferStart(buffer), out->length);
+    LLVMDisposeMemoryBuffer(buffer);
+    return true;
+}
+
+bool emit_compile(EmitModule *module, EmitFile kind, Blob *out, const char **why) {
+    verify(module);
+    Reports reports = {.arena = module->arena};
+    LLVMContextSetDiagnosticHandler(module->context, report, &reports);
+    LLVMTargetMachineRef machine = emit_target_machine(module->target);
+    bool ok = run_passes(module, machine, why) && write_code(module, machine, kind, out, why);
+    LLVMDisposeTargetMachine(machine);
+    LLVMContextSetDiagnosticHandler(module->context, NULL, NULL);
+    if (ok && reports.first_error) {
+        *why = reports.first_error;
+        return false;
+    }
+    return ok;
+}
+
+char *emit_module_text(EmitModule *module) {
+    char *text = LLVMPrintModuleToString(module->module);
+    char *copy = arena_strndup(module->arena, text, strlen(text));
+    LLVMDisposeMessage(text);
+    return copy;
+}
