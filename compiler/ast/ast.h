@@ -26,6 +26,7 @@ typedef enum {
     EXPR_BINARY, // args[0] op args[1]
     EXPR_CALL,   // name(args..., keys...) or name(args -> [dims]); `as` label
     EXPR_TUPLE,  // (args...) with a comma, as in reduced_dim=(n, m)
+    EXPR_ERROR,  // could not be parsed and was reported: resolves to poison without a message
 } ExprKind;
 
 typedef enum {
@@ -66,6 +67,8 @@ typedef enum {
     NAME_LOOP,   // the variable of a for, used as a number
 } NameKind;
 
+enum { AST_MAX_DEPTH = 500 };
+
 typedef struct Expr Expr;
 typedef struct Def Def;
 typedef VEC(Expr *) ExprList;
@@ -91,6 +94,7 @@ struct Expr {
     VEC(KeyArg) keys;
     IdentList dims; // REF: the brackets; CALL: after ->
     bool has_arrow;
+    uint16_t depth; // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
     Ident label; // `as label`, name NULL if none
 
     // resolved:
@@ -156,6 +160,8 @@ struct Def {
     VEC(Tensor) params;
     StmtList body;
     bool from_prelude;
+    bool incomplete; // syntax errors lost parts of it: names unknown in it, a missing return and the
+                     // arguments of its calls give no message
     // resolved:
     bool ok;
     uint32_t visit;      // resolution state: 0 new, 1 under way (recursion), 2 done
@@ -178,7 +184,8 @@ typedef struct {
     VEC(DimDecl *) dims;
     VEC(Def *) defs;
     VEC(Tensor *) params; // top-level `param`
-    VEC(uint32_t) files;  // imported so far, by file number
+    VEC(uint32_t) files;  // parsed or imported so far, by file number
+    bool incomplete;      // an item or an import was lost: unknown functions give no message
 } Program;
 
 // ---- node.c: constructors, each one call of a grammar action ---------------------------------------
@@ -211,8 +218,9 @@ DimDecl *program_find_dim(const Program *program, Name name); // NULL: never dec
 int64_t program_extent(const Session *session, const Program *program, Name dim);
 bool program_dims_alike(const Program *program, Name a, Name b); // same `like` class
 // The type that two operands meet in: the wider of one kind; with a float, the float; f16 and bf16
-// meet in f32. A literal operand adapts instead: see expr_operand_elem.
+// meet in f32. expr_common_elem is the same for two resolved operands, where literals adapt.
 Elem elem_promote(Elem a, Elem b);
+Elem expr_common_elem(const Expr *a, const Expr *b);
 // Value of a resolved number expression of extents. `loop` (may be NULL) gives loop variables, and
 // also extents of dims that mean something else where the expression is used (inlined calls).
 typedef struct {
