@@ -11,10 +11,12 @@
 //       in A[n d], B[d f]  out C[n f]
 //       parallel n:128 f:384
 //         loop d:256
-//           scratch P[d f%48]                        # a panel buffer: f in groups of 48, see
-//           TileBuffer compute P = B  over d f lanes=f contract C += A * P  over n f d  rows=n:8
-//           lanes=f:48
-//         compute C = max(C, 0)  over n f lanes=f
+//           scratch P[d f%48]
+//           compute P[d f] = B  over d f  lanes=f pad
+//           contract C += A * P  over n f d  rows=n:8 lanes=f:48
+//         compute C = max(C, 0)  over n f  lanes=f
+//
+// P is a panel buffer: f in groups of 48 (see TileBuffer).
 #ifndef ATTC_TILE_H
 #define ATTC_TILE_H
 
@@ -33,8 +35,7 @@ typedef struct {
 } TileDimList;
 #define TILE_DIMS(...) ((TileDimList){sizeof((TileDimId[]){__VA_ARGS__}), {__VA_ARGS__}})
 
-// ---- buffers
-// ----------------------------------------------------------------------------------------
+// ---- buffers ----
 typedef enum { PLACE_IN, PLACE_OUT, PLACE_SCRATCH } Place;
 typedef struct {
     Name name;
@@ -50,8 +51,7 @@ typedef struct {
     int32_t panel_width;
 } TileBuffer;
 
-// ---- scalar programs: what a compute stage does for one point of its box
-// ------------------------------
+// ---- scalar programs: what a compute stage does for one point of its box ----
 typedef struct {
     TileDimId dim;  // TILE_DIM_NONE: index given by term alone, or 0
     int64_t offset; // added
@@ -88,8 +88,7 @@ typedef struct {
     int32_t term;
 } Sink;
 
-// ---- stages
-// --------------------------------------------------------------------------------------------
+// ---- stages ----
 typedef enum { STAGE_CONTRACT, STAGE_COMPUTE } StageKind;
 typedef struct {
     StageKind kind;
@@ -133,8 +132,7 @@ typedef struct Kernel {
     double flops;  // of one run at the typical extents, for reports
 } Kernel;
 
-// ---- kernel.c: building by hand and by lowering
-// ---------------------------------------------------------------
+// ---- kernel.c: building by hand and by lowering ----
 Kernel *kernel_new(Arena *arena, Name name);
 TileDimId kernel_add_dim(Kernel *kernel, Name name, int64_t extent);
 // Arguments are added before any scratch.
@@ -161,8 +159,7 @@ bool stage_has_dim(const Stage *stage, TileDimId dim);
 bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
 
-// ---- a whole entry
-// -----------------------------------------------------------------------------------------
+// ---- a whole entry ----
 typedef struct {
     uint8_t count;
     DimId at[DIMS_MAX]; // the kernel dim is the product of these dims of the entry
@@ -179,10 +176,9 @@ typedef struct {
     VEC(Launch) launches;
 } TileProgram;
 
-// ---- lower.c, lower_*.c, schedule.c, cost.c
-// ------------------------------------------------------------------ One kernel per group, with the
-// default schedule for the target at the typical extents. Adjacent dims that stay adjacent in every
-// access become one kernel dim.
+// ---- lower*.c, schedule.c, cost.c ----
+// One kernel per group, with the default schedule for the target at the typical extents. Adjacent
+// dims that stay adjacent in every access become one kernel dim.
 TileProgram *tile_lower(const Plan *plan, const Target *target, const int64_t *extents);
 // The numbers of a contraction kernel: what the schedule chooses.
 typedef struct {
@@ -202,9 +198,10 @@ ContractSchedule schedule_contract(const ContractShape *shape, const Target *tar
 // facts.
 double tile_cost(const Kernel *kernel, const int64_t *extents, const Target *target);
 
-// ---- verify.c, print.c, interp.c
-// --------------------------------------------------------------------------------
-void kernel_verify(const Kernel *kernel, const char *after);
+// ---- verify.c, print.c, interp.c ----
+// Every rule of this level; false with the first broken one in *why.
+bool kernel_check(const Kernel *kernel, Text *why);
+void kernel_verify(const Kernel *kernel, const char *after); // kernel_check or ice()
 uint64_t kernel_canonical_hash(const Kernel *kernel);
 void kernel_print(const Kernel *kernel, Text *out);
 void tile_print(const TileProgram *program, Text *out);
