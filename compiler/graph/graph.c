@@ -11,8 +11,7 @@
 
 #include "graph/graph.h"
 
-// ---- hashing
-// ---------------------------------------------------------------------------------------
+// ---- hashing ------------------------------------------------------------------------------------
 
 static uint64_t double_bits(double number) {
     uint64_t bits;
@@ -74,8 +73,7 @@ static uint64_t value_hash(const Graph *graph, const Value *value) {
     return hash;
 }
 
-// ---- equality
-// --------------------------------------------------------------------------------------
+// ---- equality -----------------------------------------------------------------------------------
 
 static uint32_t args_count_of(const Value *value, const Value *arg) {
     uint32_t count = 0;
@@ -116,8 +114,7 @@ static bool value_same(const Value *a, const Value *b) {
     return args_same(a, b);
 }
 
-// ---- adding
-// ----------------------------------------------------------------------------------------
+// ---- adding -------------------------------------------------------------------------------------
 
 static Value value_draft(Op op, Elem elem) {
     return (Value){.op = op, .elem = elem, .dim = DIM_NONE, .dim2 = DIM_NONE};
@@ -178,8 +175,7 @@ bool graph_dims_alike(const Graph *graph, DimId a, DimId b) {
     return graph->dims.at[a].like == graph->dims.at[b].like;
 }
 
-// ---- leaves
-// ----------------------------------------------------------------------------------------
+// ---- leaves -------------------------------------------------------------------------------------
 
 Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role) {
     Value draft = value_draft(OP_INPUT, elem);
@@ -210,8 +206,7 @@ Value *graph_extent(Graph *graph, DimId dim) {
     return graph_add(graph, &draft);
 }
 
-// ---- map, reduce, contract
-// ---------------------------------------------------------------------------
+// ---- map, reduce, contract ----------------------------------------------------------------------
 
 static DimList args_dims(Value **args, uint32_t n_args) {
     DimList dims = {0};
@@ -262,8 +257,7 @@ Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, 
     return graph_add(graph, &draft);
 }
 
-// ---- rows and moves
-// ------------------------------------------------------------------------------------
+// ---- rows and moves -----------------------------------------------------------------------------
 
 Value *graph_row(Graph *graph, Op op, Value *a, DimId dim) {
     Value draft = value_draft(op, op == OP_ARGMAX ? ELEM_I32 : a->elem);
@@ -348,8 +342,7 @@ Value *graph_rebuild(Graph *graph, const Value *like, Value **args) {
     return graph_add(graph, &draft);
 }
 
-// ---- whole graphs
-// --------------------------------------------------------------------------------------
+// ---- whole graphs -------------------------------------------------------------------------------
 
 void graph_output(Graph *graph, Name name, Value *value, DimList order) {
     vec_push(graph->arena, &graph->outputs, (Output){name, value, order});
