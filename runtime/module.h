@@ -74,18 +74,29 @@ typedef struct {
 // Runs an entry. extents: per module dim, all known and consistent (see att_module_extents). tensors: one
 // pointer per input and output. workspace: att_module_workspace bytes, 64-byte aligned, or NULL to use
 // memory that the context keeps. seconds: NULL, or one accumulator per launch.
-AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
+ATT_API AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
                          void *const *tensors, void *workspace, double *seconds);
+// Finds the extents of the entry's dims from the inputs that are at hand. inputs: one per ATT_INPUT tensor,
+// in order, NULL for one that is not known; known: NULL, or per module dim an extent set otherwise (0: none).
+// extents[d] is 0 for a dim that nothing tells. Ranks, element types and shapes are checked.
+ATT_API AttStatus att_module_extents(AttContext *ctx, const AttModule *module,
+                                     const AttTensorData *const *inputs, const int64_t *known,
+                                     int64_t *extents);
+// Whether this machine and its operating system can run code of an ATT_LEVEL_*. The environment variable
+// ATTC_LEVEL=v3 or v4 caps the answer, for tests (a context reads it when it is made). missing: NULL, or
+// set to what is missing.
+ATT_API int att_level_runs(int level, const char **missing);
 // Bytes of workspace for these extents; -1 when it overflows.
-int64_t att_module_workspace(const AttModule *module, const int64_t *extents);
+ATT_API int64_t att_module_workspace(const AttModule *module, const int64_t *extents);
 // The generated entry points call this: args is the generated struct, made of 8-byte words:
-// struct_size, one word per dynamic dim, one pointer per input and output, workspace, workspace_bytes.
-AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args);
+// struct_size, one word per dim whose extent is -1 (also those that are like another), one pointer per input
+// and output, workspace, workspace_bytes. A NULL workspace: memory that the context keeps.
+ATT_API AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args);
 // Best level of this machine that the module has code for; -1 when none, with the reason in the context.
-int att_module_level(AttContext *ctx, const AttModule *module);
+ATT_API int att_module_level(AttContext *ctx, const AttModule *module);
 // main() of a program made by `attc build --exe`: NAME=file.npy for inputs, -o NAME=file.npy for outputs,
-// --threads N, --help. Status 0, 1 (data) or 2 (command line).
-int att_program_main(const AttModule *module, int argc, char **argv);
+// -D dim=N, --seed S, --threads N, --help. Status 0, 1 (data) or 2 (command line).
+ATT_API int att_program_main(const AttModule *module, int argc, char **argv);
 
 #ifdef __cplusplus
 }

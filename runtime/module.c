@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs an entry: checks what the caller gave, lays out the workspace, and hands the launches, one
+// after another, to the threads. All sizes are checked for overflow before anything runs.
+//
+// A launch is cut into tasks by the kernel's parallel dims: ceil(extent / step) pieces each. The
+// cut depends on extents and schedule only, never on the number of threads, so results do not
+// either.
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "internal.h"
+
+enum { SLOT_ALIGN = 64 };
+
+static int64_t n_arguments(const AttModule *module) {
+    int64_t n = 0;
+    while (n < module->n_tensors && module->tensors[n].role != ATT_WORK)
+        n++;
+    return n;
+}
+
+static bool tensor_bytes(const AttModule *module, const AttTensor *tensor, const int64_t *extents,
+                         int64_t *bytes) {
+    *bytes = (int64_t)att_elem_bytes((AttElem)tensor->elem);
+    for (int64_t i = 0; i < tensor->rank; i++) {
+        int64_t dim = tensor->dims[i];
+        if (dim < 0 || dim >= module->n_dims || extents[dim] < 0 ||
+            __builtin_mul_overflow(*bytes, extents[dim], bytes))
+            return false;
+    }
+    return true;
+}
+
+// ---- workspace
+// ----------------------------------------------------------------------------------------- A slot
+// is as large as the largest tensor in it. The slots lie one after another.
+static int64_t slot_bytes(const AttModule *module, const int64_t *extents, int64_t slot) {
+    int64_t most = 0, bytes;
+    for (int64_t i = 0; i < module->n_tensors; i++) {
+        const AttTensor *tensor = &module->tensors[i];
+        if (tensor->role != ATT_WORK || tensor->slot != slot)
+            continue;
+        if (!tensor_bytes(module, tensor, extents, &bytes) ||
+            __builtin_add_overflow(bytes, (int64_t)SLOT_ALIGN - 1, &bytes))
+            return -1;
+        bytes &= ~(int64_t)(SLOT_ALIGN - 1);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+int64_t att_module_workspace(const AttModule *module, const int64_t *extents) {
+    int64_t total = 0;
+    for (int64_t slot = 0; slot < module->n_slots; slot++) {
+        int64_t bytes = slot_bytes(module, extents, slot);
+        if (bytes < 0 || __builtin_add_overflow(total, bytes, &total))
+            return -1;
+    }
+    return total;
+}
+
+static void place_slots(const AttModule *module, const int64_t *extents, char *workspace,
+                        void **tensors) {
+    for (int64_t slot = 0; slot < module->n_slots; slot++) {
+        for (int64_t i = 0; i < module->n_tensors; i++)
+            if (module->tensors[i].role == ATT_WORK && module->tensors[i].slot == slot)
+                tensors[i] = workspace;
+        workspace += slot_bytes(module, extents, slot);
+    }
+}
+
+// ---- checks
+// ------------------------------------------------------------------------------------------------
+static AttStatus check_extents(AttContext *ctx, const AttModule *module, const int64_t *extents) {
+    for (int64_t d = 0; d < module->n_dims; d++) {
+        const AttDim *dim = &module->dims[d], *like = &module->dims[dim->like];
+        long long extent = extents[d];
+        if (extent < 1)
+            return att_fail(ctx, ATT_ARGUMENT, "%s must be at least 1, not %lld", dim->name,
+                            extent);
+        if (dim->extent >= 0 && extent != dim->extent)
+            return att_fail(ctx, ATT_ARGUMENT, "%s must be %lld, not %lld", dim->name,
+                            (long long)dim->extent, extent);
+        if (extent != extents[dim->like])
+            return att_fail(ctx, ATT_ARGUMENT, "%s must equal %s: they are %lld and %lld",
+                            dim->name, like->name, extent, (long long)extents[dim->like]);
+    }
+    return ATT_OK;
+}
+
+// Generated code assumes that outputs overlap nothing.
+static AttStatus check_overlap(AttContext *ctx, const AttModule *module, const int64_t *extents,
+                               void *const *tensors, int64_t n) {
+    for (int64_t i = 0; i < n; i++) {
+        int64_t bytes, other;
+        uintptr_t begin = (uintptr_t)tensors[i];
+        if (module->tensors[i].role != ATT_OUTPUT)
+            continue;
+        tensor_bytes(module, &module->tensors[i], extents, &bytes);
+        for (int64_t j = 0; j < n; j++) {
+            uintptr_t at = (uintptr_t)tensors[j];
+            tensor_bytes(module, &module->tensors[j], extents, &other);
+            if (i != j && begin < at + (uintptr_t)other && at < begin + (uintptr_t)bytes)
+                return att_fail(ctx, ATT_ARGUMENT, "%s overlaps %s", module->tensors[i].name,
+                                module->tensors[j].name);
+        }
+    }
+    return ATT_OK;
+}
+
+static AttStatus check_tensors(AttContext *ctx, const AttModule *module, const int64_t *extents,
+                               void *const *tensors, int64_t n) {
+    for (int64_t i = 0; i < module->n_tensors; i++) {
+        const AttTensor *tensor = &module->tensors[i];
+        int64_t bytes;
+        size_t align = att_elem_bytes((AttElem)tensor->elem);
+        if (!tensor_bytes(module, tensor, extents, &bytes))
+            return att_fail(ctx, ATT_ARGUMENT, "%s has more bytes than memory can hold",
+                            tensor->name);
+        if (i >= n)
+            continue;
+        if (!tensors[i])
+            return att_fail(ctx, ATT_ARGUMENT, "%s is NULL", tensor->name);
+        if ((uintptr_t)tensors[i] % align)
+            return att_fail(ctx, ATT_ARGUMENT, "%s is not aligned to its elements of %zu bytes",
+                            tensor->name, align);
+        if ((uintptr_t)tensors[i] + (uintptr_t)bytes < (uintptr_t)tensors[i])
+            return att_fail(ctx, ATT_ARGUMENT, "%s reaches beyond the end of memory", tensor->name);
+    }
+    return check_overlap(ctx, module, extents, tensors, n);
+}
+
+// ---- launches
+// ------------------------------------------------------------------------------------------------
+typedef struct {
+    AttKernelFn fn;
+    void *const *buffers;
+    const int64_t *extents;
+} Call;
+
+static void run_task(void *arg, void *scratch, int64_t task) {
+    const Call *call = arg;
+    call->fn(call->buffers, call->extents, scratch, task);
+}
+
+// Memory for one run: all tensors' pointers, and arguments and extents of the largest kernel.
+typedef struct {
+    void **tensors, **buffers;
+    int64_t *extents;
+} Tables;
+
+static bool make_tables(AttContext *ctx, const AttModule *module, Tables *out) {
+    int64_t args = 0, dims = 0;
+    for (int64_t i = 0; i < module->n_kernels; i++) {
+        args = module->kernels[i].n_args > args ? module->kernels[i].n_args : args;
+        dims = module->kernels[i].n_dims > dims ? module->kernels[i].n_dims : dims;
+    }
+    AttBlock *block = att_context_tables(ctx);
+    if (!att_block_reserve(block, (size_t)(module->n_tensors + args + dims) * 8))
+        return false;
+    out->tensors = block->at;
+    out->buffers = out->tensors + module->n_tensors;
+    out->extents = (int64_t *)(out->buffers + args);
+    return true;
+}
+
+static bool bind_launch(const AttModule *module, const AttLaunch *launch, const int64_t *extents,
+                        const Tables *tables) {
+    const AttKernel *kernel = &module->kernels[launch->kernel];
+    for (int64_t i = 0; i < kernel->n_args; i++)
+        tables->buffers[i] = tables->tensors[launch->tensors[i]];
+    const int64_t *factors = launch->dim_factors;
+    for (int64_t d = 0; d < kernel->n_dims; d++) {
+        int64_t product = 1, count = *factors++;
+        for (int64_t i = 0; i < count; i++)
+            if (__builtin_mul_overflow(product, extents[*factors++], &product))
+                return false;
+        tables->extents[d] = product;
+    }
+    return true;
+}
+
+static bool count_tasks(const AttKernel *kernel, int level, const int64_t *extents,
+                        int64_t *tasks) {
+    *tasks = 1;
+    for (int64_t i = 0; i < kernel->n_parallel; i++) {
+        int64_t extent = extents[kernel->parallel_dims[i]], step = kernel->parallel_steps[level][i];
+        int64_t pieces = extent / step + (extent % step != 0);
+        if (__builtin_mul_overflow(*tasks, pieces, tasks))
+            return false;
+    }
+    return true;
+}
+
+static AttStatus run_launch(AttContext *ctx, const AttModule *module, int level,
+                            const AttLaunch *launch, const int64_t *extents, const Tables *tables) {
+    const AttKernel *kernel = &module->kernels[launch->kernel];
+    int64_t tasks, scratch = 0;
+    if (!bind_launch(module, launch, extents, tables) ||
+        !count_tasks(kernel, level, tables->extents, &tasks))
+        return att_fail(ctx, ATT_ARGUMENT, "the extents are too large for kernel %s", kernel->name);
+    if (kernel->scratch[level])
+        scratch = kernel->scratch[level](tables->extents);
+    if (scratch < 0)
+        return att_fail(ctx, ATT_ARGUMENT, "the scratch memory of kernel %s has no size that fits",
+                        kernel->name);
+    Call call = {kernel->fn[level], tables->buffers, tables->extents};
+    return att_parallel(ctx, run_task, &call, tasks, (size_t)scratch);
+}
+
+static AttStatus find_workspace(AttContext *ctx, const AttModule *module, const int64_t *extents,
+                                void **workspace) {
+    int64_t bytes = att_module_workspace(module, extents);
+    if (bytes < 0)
+        return att_fail(ctx, ATT_ARGUMENT, "the workspace has more bytes than memory can hold");
+    if (*workspace && (uintptr_t)*workspace % SLOT_ALIGN)
+        return att_fail(ctx, ATT_ARGUMENT, "workspace is not aligned to %d bytes", SLOT_ALIGN);
+    AttBlock *block = att_context_workspace(ctx);
+    if (*workspace)
+        return ATT_OK;
+    if (!att_block_reserve(block, (size_t)bytes))
+        return att_fail(ctx, ATT_MEMORY, "out of memory: %lld bytes of workspace",
+                        (long long)bytes);
+    *workspace = block->at;
+    return ATT_OK;
+}
+
+AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
+                         void *const *tensors, void *workspace, double *seconds) {
+    Tables tables = {0};
+    int64_t n = n_arguments(module);
+    if (module->abi != ATT_MODULE_ABI)
+        return att_fail(ctx, ATT_UNSUPPORTED,
+                        "%s was built for another version of the runtime: interface %lld, not %d",
+                        module->entry, (long long)module->abi, ATT_MODULE_ABI);
+    int level = att_module_level(ctx, module);
+    if (level < 0)
+        return ATT_UNSUPPORTED;
+    AttStatus status = check_extents(ctx, module, extents);
+    if (!status)
+        status = check_tensors(ctx, module, extents, tensors, n);
+    if (!status)
+        status = find_workspace(ctx, module, extents, &workspace);
+    if (!status && !make_tables(ctx, module, &tables))
+        status = att_fail(ctx, ATT_MEMORY, "out of memory");
+    if (status)
+        return status;
+    memcpy(tables.tensors, tensors, (size_t)n * sizeof *tensors);
+    place_slots(module, extents, workspace, tables.tensors);
+    double before = seconds ? att_seconds() : 0;
+    for (int64_t i = 0; i < module->n_launches[level] && !status; i++) {
+        status = run_launch(ctx, module, level, &module->launches[level][i], extents, &tables);
+        double after = seconds ? att_seconds() : 0;
+        if (seconds)
+            seconds[i] += after - before;
+        before = after;
+    }
+    return status;
+}
+
+// ---- calls from generated entry points
+// ------------------------------------------------------------------------ The arguments as words,
+// with `extents` taken out of them.
+static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64_t *word,
+                           int64_t *extents) {
+    int64_t n = n_arguments(module), words = 3 + n;
+    for (int64_t d = 0; d < module->n_dims; d++)
+        words += module->dims[d].extent < 0;
+    if (*word != words * 8)
+        return att_fail(ctx, ATT_ARGUMENT,
+                        "struct_size is %lld where %s expects %lld: set it to the size of the "
+                        "struct, from the header of this very library",
+                        (long long)*word, module->entry, (long long)words * 8);
+    word++;
+    for (int64_t d = 0; d < module->n_dims; d++)
+        extents[d] = module->dims[d].extent < 0 ? *word++ : module->dims[d].extent;
+    void *const *tensors = (void *const *)word;
+    void *workspace = tensors[n];
+    int64_t given = word[n + 1];
+    AttStatus status = check_extents(ctx, module, extents);
+    if (status)
+        return status;
+    int64_t needed = att_module_workspace(module, extents);
+    if (workspace && given < needed)
+        return att_fail(ctx, ATT_ARGUMENT, "workspace has %lld bytes and needs %lld",
+                        (long long)given, (long long)needed);
+    return att_module_run(ctx, module, extents, tensors, workspace, NULL);
+}
+
+AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args) {
+    enum { DIMS_AT_HAND = 32 };
+    int64_t at_hand[DIMS_AT_HAND], *extents = at_hand;
+    if (!args)
+        return att_fail(ctx, ATT_ARGUMENT, "the arguments of %s are NULL", module->entry);
+    if (module->n_dims > DIMS_AT_HAND)
+        extents = calloc((size_t)module->n_dims, sizeof *extents);
+    if (!extents)
+        return att_fail(ctx, ATT_MEMORY, "out of memory");
+    AttStatus status = call_with(ctx, module, args, extents);
+    if (extents != at_hand)
+        free(extents);
+    return status;
+}
