@@ -55,7 +55,7 @@ Name graph_source_name(const Graph *graph, Name name) {
     return names_intern(graph->session->names, text.at, text.length);
 }
 
-static uint64_t value_hash(const Graph *graph, const Value *value) {
+uint64_t graph_value_hash(const Graph *graph, const Value *value) {
     if (value->op == OP_COPY)
         return value->args[0]->hash;
     uint64_t hash = hash_text(3, op_name(value->op));
@@ -123,7 +123,7 @@ static Value value_draft(Op op, Elem elem) {
 // The value of the graph that is the same as the draft; made from it when there is none yet. Keys
 // taken by another value of the same hash are stepped over.
 static Value *graph_add(Graph *graph, const Value *draft) {
-    uint64_t hash = value_hash(graph, draft), key = hash;
+    uint64_t hash = graph_value_hash(graph, draft), key = hash;
     for (Value *old; (old = map_get(graph->cons, key)); key = hash_u64(key, 1))
         if (value_same(old, draft))
             return old;

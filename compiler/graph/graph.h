@@ -114,6 +114,7 @@ Value *graph_shift(Graph *graph, Value *a, DimId dim, int64_t offset);
 void graph_output(Graph *graph, Name name, Value *value, DimList order);
 // The same value in another graph with the same dims: op and attributes of `like`, other arguments.
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);
+uint64_t graph_value_hash(const Graph *graph, const Value *value); // what value->hash must be
 uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order of creation
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
 bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules of the graph level, checked after each pass.
+//
+// A graph that passes is one that any pass, the printer and the oracle may read without asking: ids
+// are in order, attributes are there, dims and elems follow from the arguments as ops.def says.
+#include <math.h>
+
+#include "graph/graph.h"
+
+typedef struct {
+    const Graph *graph;
+    const char *after;
+    const Value *value; // under check; NULL: the graph as a whole
+} Check;
+
+static void must(const Check *check, bool holds, const char *rule) {
+    if (holds)
+        return;
+    const Value *value = check->value;
+    if (!value)
+        ice("graph after %s: %s", check->after, rule);
+    ice("graph after %s: value %u (%s%s%s): %s", check->after, value->id, op_name(value->op),
+        value->hint ? " " : "", value->hint ? value->hint : "", rule);
+}
+
+// ---- dims ---------------------------------------------------------------------------------------
+
+static bool dims_valid(const Graph *graph, const DimList *dims) {
+    for (uint32_t i = 0; i < dims->count; i++) {
+        if (dims->at[i] >= graph->dims.count)
+            return false;
+        for (uint32_t j = 0; j < i; j++)
+            if (dims->at[j] == dims->at[i])
+                return false;
+    }
+    return dims->count <= DIMS_MAX;
+}
+
+static void verify_dims(const Check *check) {
+    const Graph *graph = check->graph;
+    for (uint32_t i = 0; i < graph->dims.count; i++) {
+        const Dim *dim = &graph->dims.at[i];
+        must(check, dim->name != NULL, "a dim has no name");
+        for (uint32_t j = 0; j < i; j++)
+            must(check, graph->dims.at[j].name != dim->name, "two dims have one name");
+        must(check, dim->extent == EXTENT_DYNAMIC || dim->extent >= 1, "a dim has a bad extent");
+        must(check, dim->like < graph->dims.count, "a dim is like no dim");
+        const Dim *leader = &graph->dims.at[dim->like];
+        must(check, leader->like == dim->like, "a dim is like a dim that is like another");
+        must(check, leader->extent == dim->extent, "dims that are alike differ in extent");
+    }
+}
+
+static bool has_dim(const Check *check, DimId dim) {
+    return dim < check->graph->dims.count && dims_has(&check->value->dims, dim);
+}
+
+static bool arg_has(const Value *value, uint32_t i, DimId dim) {
+    return dims_has(&value->args[i]->dims, dim);
+}
+
+static bool dims_are_union_of_args(const Value *value) {
+    DimList all = {0};
+    for (uint32_t i = 0; i < value->n_args; i++)
+        all = dims_union(&all, &value->args[i]->dims);
+    return dims_equal(&all, &value->dims);
+}
+
+// The value's dims are the argument's with `dim` replaced by `as` (DIM_NONE: taken away).
+static bool dims_are_replaced(const Value *value, uint32_t arg, DimId dim, DimId as) {
+    DimList gone = {1, {dim}}, expected = dims_minus(&value->args[arg]->dims, &gone);
+    if (as != DIM_NONE)
+        dims_add(&expected, as);
+    return dims_equal(&expected, &value->dims);
+}
+
+// ---- elems --------------------------------------------------------------------------------------
+
+static bool args_share_elem(const Value *value, uint32_t from) {
+    for (uint32_t i = from; i < value->n_args; i++)
+        if (value->args[i]->elem != value->args[from]->elem)
+            return false;
+    return true;
+}
+
+typedef enum { WANTS_ANY, WANTS_NUMBER, WANTS_FLOAT, WANTS_BOOL } Wants;
+
+static Wants map_wants(Op op) {
+    switch (op) {
+    case OP_COPY:
+    case OP_CAST:
+    case OP_EQ:
+    case OP_NE:
+    case OP_SELECT:
+        return WANTS_ANY;
+    case OP_NOT:
+    case OP_AND:
+    case OP_OR:
+        return WANTS_BOOL;
+    case OP_NEG:
+    case OP_ABS:
+    case OP_ADD:
+    case OP_SUB:
+    case OP_MUL:
+    case OP_FLOORDIV:
+    case OP_MOD:
+    case OP_MIN:
+    case OP_MAX:
+    case OP_LT:
+    case OP_LE:
+        return WANTS_NUMBER;
+    default:
+        return WANTS_FLOAT;
+    }
+}
+
+static bool elem_fits(Elem elem, Wants wants) {
+    return wants == WANTS_ANY || (wants == WANTS_NUMBER && elem != ELEM_BOOL) ||
+           (wants == WANTS_FLOAT && elem_is_float(elem)) ||
+           (wants == WANTS_BOOL && elem == ELEM_BOOL);
+}
+
+static bool map_gives_bool(Op op) {
+    return op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE;
+}
+
+// ---- one value ----------------------------------------------------------------------------------
+
+static void verify_leaf(const Check *check) {
+    const Value *value = check->value;
+    switch (value->op) {
+    case OP_INPUT:
+        must(check, value->name != NULL, "an input has no name");
+        break;
+    case OP_CONST:
+        must(check, value->dims.count == 0, "a constant has dims");
+        must(check, elem_is_float(value->elem) || value->number == trunc(value->number),
+             "an integer constant is no whole number");
+        break;
+    case OP_INDEX:
+        must(check, value->dims.count == 1 && has_dim(check, value->dim),
+             "an index has other dims than its own");
+        must(check, value->elem == ELEM_I64, "an index is i64");
+        break;
+    default:
+        must(check, value->dims.count == 0, "an extent has dims");
+        must(check, value->dim < check->graph->dims.count, "an extent is of no dim");
+        must(check, value->elem == ELEM_I64, "an extent is i64");
+    }
+}
+
+static void verify_map(const Check *check) {
+    const Value *value = check->value;
+    must(check, dims_are_union_of_args(value), "dims are not those of the arguments");
+    uint32_t first = value->op == OP_SELECT ? 1 : 0;
+    must(check, args_share_elem(value, first), "arguments differ in elem");
+    must(check, elem_fits(value->args[first]->elem, map_wants(value->op)),
+         "arguments of this elem are not allowed");
+    if (value->op == OP_SELECT)
+        must(check, value->args[0]->elem == ELEM_BOOL, "the condition is no bool");
+    if (map_gives_bool(value->op))
+        must(check, value->elem == ELEM_BOOL, "a comparison gives bool");
+    else if (value->op != OP_CAST)
+        must(check, value->elem == value->args[first]->elem, "elem is not that of the arguments");
+}
+
+static void verify_reduce(const Check *check) {
+    const Value *value = check->value, *arg = value->args[0];
+    must(check, arg->elem != ELEM_BOOL, "arguments of this elem are not allowed");
+    if (value->op == OP_ARGMAX) {
+        must(check, arg_has(value, 0, value->dim), "the argument lacks the dim");
+        must(check, dims_are_replaced(value, 0, value->dim, DIM_NONE),
+             "dims are not the argument's without the reduced one");
+        must(check, value->elem == ELEM_I32, "a position is i32");
+        return;
+    }
+    must(check, dims_subset(&value->dims, &arg->dims),
+         "a reduction has dims that its argument lacks");
+    must(check, value->dims.count < arg->dims.count, "a reduction reduces nothing");
+    must(check, value->elem == arg->elem, "elem is not that of the argument");
+}
+
+static void verify_contract(const Check *check) {
+    const Value *value = check->value;
+    DimList all = {0};
+    must(check, value->n_args >= 1, "an einsum has no operand");
+    must(check, args_share_elem(value, 0), "operands differ in elem");
+    must(check, value->elem == value->args[0]->elem, "elem is not that of the operands");
+    must(check, value->elem != ELEM_BOOL, "operands of this elem are not allowed");
+    for (uint32_t i = 0; i < value->dims.count; i++) {
+        bool found = false;
+        for (uint32_t k = 0; k < value->n_args && !found; k++)
+            found = arg_has(value, k, value->dims.at[i]);
+        if (found)
+            dims_add(&all, value->dims.at[i]);
+    }
+    must(check, dims_equal(&all, &value->dims), "a dim of the result is in no operand");
+}
+
+static void verify_row(const Check *check) {
+    const Value *value = check->value;
+    must(check, dims_equal(&value->dims, &value->args[0]->dims), "dims are not the argument's");
+    must(check, has_dim(check, value->dim), "the argument lacks the dim");
+    must(check, value->elem == value->args[0]->elem, "elem is not that of the argument");
+    must(check, elem_fits(value->elem, value->op == OP_CUMSUM ? WANTS_NUMBER : WANTS_FLOAT),
+         "arguments of this elem are not allowed");
+}
+
+static int64_t extent_of(const Check *check, DimId dim) {
+    return check->graph->dims.at[dim].extent;
+}
+
+static void verify_concat(const Check *check) {
+    const Value *value = check->value;
+    int64_t total = 0;
+    DimList all = {0};
+    must(check, value->n_args >= 1 && value->cats, "a concat has no argument");
+    must(check, args_share_elem(value, 0), "arguments differ in elem");
+    must(check, has_dim(check, value->dim2), "dims lack the joined dim");
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        DimId cat = value->cats[k];
+        must(check, cat < check->graph->dims.count && arg_has(value, k, cat),
+             "an argument lacks its dim");
+        must(check, cat == value->dim2 || !arg_has(value, k, value->dim2),
+             "an argument has the joined dim already");
+        DimList rest = dims_minus(&value->args[k]->dims, &(DimList){1, {cat}});
+        all = dims_union(&all, &rest);
+        bool known = total >= 0 && extent_of(check, cat) >= 0;
+        total = known ? total + extent_of(check, cat) : -1;
+    }
+    dims_add(&all, value->dim2);
+    must(check, dims_equal(&all, &value->dims), "dims are not those of the arguments");
+    if (total >= 0 && extent_of(check, value->dim2) >= 0)
+        must(check, total == extent_of(check, value->dim2), "the extents do not add up");
+}
+
+static void verify_slice(const Check *check) {
+    const Value *value = check->value;
+    must(check, value->offset >= 0, "a slice begins before the first position");
+    int64_t from = extent_of(check, value->dim), to = extent_of(check, value->dim2);
+    if (from >= 0 && to >= 0)
+        must(check, value->offset + to <= from, "a slice ends after the last position");
+}
+
+static void verify_move(const Check *check) {
+    const Value *value = check->value;
+    must(check, value->elem == value->args[0]->elem, "elem is not that of the argument");
+    if (value->op == OP_CONCAT) {
+        verify_concat(check);
+        return;
+    }
+    must(check, arg_has(value, 0, value->dim), "the argument lacks the dim");
+    if (value->op == OP_GATHER) {
+        DimList rest = dims_minus(&value->args[0]->dims, &(DimList){1, {value->dim}});
+        DimList all = dims_union(&value->args[1]->dims, &rest);
+        must(check, elem_is_int(value->args[1]->elem), "the positions are no integers");
+        must(check, dims_equal(&all, &value->dims), "dims are not those of the arguments");
+    } else if (value->op == OP_SHIFT) {
+        must(check, dims_equal(&value->dims, &value->args[0]->dims), "dims are not the argument's");
+    } else {
+        must(check, value->dim2 < check->graph->dims.count, "the new dim is missing");
+        must(check, !arg_has(value, 0, value->dim2), "the argument has the new dim already");
+        must(check, dims_are_replaced(value, 0, value->dim, value->dim2),
+             "dims are not the argument's with one replaced");
+        if (value->op == OP_SLICE)
+            verify_slice(check);
+        else
+            must(check, graph_dims_alike(check->graph, value->dim, value->dim2),
+                 "a rename between dims that are not alike");
+    }
+}
+
+static void verify_value(Check *check, uint32_t id) {
+    const Graph *graph = check->graph;
+    const Value *value = check->value = graph->values.at[id];
+    must(check, value->id == id, "the id is not the place in the list");
+    must(check, value->op < N_OP && value->elem < N_ELEM, "no such op or elem");
+    must(check, dims_valid(graph, &value->dims), "dims repeat or do not exist");
+    must(check, op_arity(value->op) < 0 || (uint32_t)op_arity(value->op) == value->n_args,
+         "wrong number of arguments");
+    for (uint32_t i = 0; i < value->n_args; i++)
+        must(check,
+             value->args[i]->id < id && graph->values.at[value->args[i]->id] == value->args[i],
+             "an argument is no earlier value of the graph");
+    switch (op_kind(value->op)) {
+    case KIND_LEAF:
+        verify_leaf(check);
+        break;
+    case KIND_MAP:
+        verify_map(check);
+        break;
+    case KIND_REDUCE:
+        verify_reduce(check);
+        break;
+    case KIND_CONTRACT:
+        verify_contract(check);
+        break;
+    case KIND_ROW:
+        verify_row(check);
+        break;
+    case KIND_MOVE:
+        verify_move(check);
+        break;
+    }
+    must(check, graph_value_hash(graph, value) == value->hash, "the value was changed in place");
+}
+
+// ---- inputs and outputs -------------------------------------------------------------------------
+
+static void verify_inputs(Check *check) {
+    const Graph *graph = check->graph;
+    uint32_t inputs = 0;
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        inputs += graph->values.at[i]->op == OP_INPUT;
+    must(check, inputs == graph->inputs.count, "the list of inputs is not complete");
+    Arena *scratch = arena_new();
+    Name *names = arena_array(scratch, Name, inputs);
+    for (uint32_t i = 0; i < inputs; i++) {
+        const Value *value = check->value = graph->inputs.at[i];
+        must(check,
+             value->op == OP_INPUT && value->id < graph->values.count &&
+                 graph->values.at[value->id] == value,
+             "the list of inputs holds something else");
+        names[i] = graph_source_name(graph, value->name);
+        for (uint32_t j = 0; j < i; j++)
+            must(check, names[j] != names[i], "two inputs have one name");
+    }
+    arena_free(scratch);
+    check->value = NULL;
+}
+
+static void verify_outputs(Check *check) {
+    const Graph *graph = check->graph;
+    must(check, graph->outputs.count > 0, "there is no output");
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        const Output *output = &graph->outputs.at[i];
+        must(check, output->name != NULL, "an output has no name");
+        const Value *value = check->value = output->value;
+        must(check, value->id < graph->values.count && graph->values.at[value->id] == value,
+             "an output is no value of the graph");
+        must(check, dims_valid(graph, &output->order) && dims_equal(&output->order, &value->dims),
+             "an output's memory order is not of its dims");
+        check->value = NULL;
+        for (uint32_t j = 0; j < i; j++)
+            must(check, graph->outputs.at[j].name != output->name, "two outputs have one name");
+    }
+}
+
+void graph_verify(const Graph *graph, const char *after_pass) {
+    Check check = {graph, after_pass, NULL};
+    verify_dims(&check);
+    for (uint32_t id = 0; id < graph->values.count; id++)
+        verify_value(&check, id);
+    check.value = NULL;
+    verify_inputs(&check);
+    verify_outputs(&check);
+}
