@@ -164,13 +164,21 @@ bool emit_product(Session *session, TileProgram *const *programs, const Target *
                   const CacheOptions *cache, const ProductOptions *options, const char **why);
 // JSON text about an entry: tensors, dims, parameters, kernels, versions (runtime and build tools read it).
 char *emit_manifest(Arena *arena, const ModuleTables *tables, const char *source);
-// The entry's C name: the def's, with a `_` added where C, C++ or the C library has it already.
-char *emit_entry_symbol(Arena *arena, const char *entry);
 // The constant AttModule with the entry's functions, and main() for a program.
 bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *target, bool with_main,
                      Blob *out, const char **why);
 // The C header of an entry.
 char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options,
                   const char *runtime_text);
+
+// ---- cnames.c: names of C ------------------------------------------------------------------------------------------
+// An identifier of C and C++ that is no keyword.
+char *emit_c_name(Arena *arena, const char *name);
+// The entry's function: the def's name, with a `_` added where C, C++ or the C library has it already.
+char *emit_entry_symbol(Arena *arena, const char *entry);
+
+// ---- tool.c: cc, ld, ar ----------------------------------------------------------------------------------------------
+// Runs a program of the PATH in a directory (its output is kept there in tool.log) and waits for it.
+bool tool_run(Arena *arena, const char *const *argv, const char *directory, const char **why);
 
 #endif
