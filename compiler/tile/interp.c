@@ -3,9 +3,6 @@
 // it, stages visit the points of their box. Scratch starts as NaN, so that a read of memory that
 // nobody wrote is seen in the result; an index outside a buffer that the kernel did not declare
 // checked is an ice().
-#include <stdlib.h>
-#include <string.h>
-
 #include "tile/scalar.h"
 #include "tile/tile.h"
 
@@ -14,6 +11,7 @@ typedef struct {
 } Range;
 typedef struct {
     char *data;
+    size_t bytes;              // of scratch memory
     Range room[TILE_RANK_MAX]; // per dim of the buffer
 } Storage;
 typedef struct {
@@ -188,9 +186,6 @@ static void pad_panel(const Machine *m, const Access *to, int depth, int64_t *in
 }
 
 static void run_stage(Machine *m, const Stage *stage) {
-    m->terms = realloc(m->terms, sizeof(Scalar) * (stage->terms.count + 1));
-    if (!m->terms)
-        ice("out of memory");
     run_points(m, stage, 0);
     if (!stage->pad)
         return;
@@ -208,9 +203,11 @@ static void open_scratch(Machine *m, uint16_t at) {
     for (int i = 0; i < buffer->rank; i++)
         storage->room[i] = m->ranges[buffer->dims[i]];
     int64_t size = storage_size(buffer, storage);
-    storage->data = realloc(storage->data, (size_t)size * elem_bytes(buffer->elem) + 1);
-    if (!storage->data)
-        ice("out of memory");
+    size_t bytes = (size_t)size * elem_bytes(buffer->elem) + 1;
+    if (bytes > storage->bytes) {
+        storage->data = arena_alloc(m->kernel->arena, bytes);
+        storage->bytes = bytes;
+    }
     scalar_poison(buffer->elem, storage->data, size);
 }
 
@@ -233,11 +230,24 @@ static void run_nodes(Machine *m, const NodeList *body) {
     }
 }
 
+static uint32_t most_terms(const NodeList *body) {
+    uint32_t most = 1;
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
+        uint32_t terms = node->kind == NODE_LOOP    ? most_terms(&node->body)
+                         : node->kind == NODE_STAGE ? node->stage->terms.count
+                                                    : 0;
+        most = terms > most ? terms : most;
+    }
+    return most;
+}
+
 void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const *buffers) {
-    Arena *arena = arena_new();
+    Arena *arena = kernel->arena;
     Machine m = {.kernel = kernel,
                  .extents = extents,
                  .ranges = arena_array(arena, Range, kernel->dims.count + 1),
+                 .terms = arena_array(arena, Scalar, most_terms(&kernel->body)),
                  .points = arena_array(arena, int64_t, kernel->dims.count + 1),
                  .buffers = arena_array(arena, Storage, kernel->buffers.count + 1)};
     for (uint32_t i = 0; i < kernel->dims.count; i++)
@@ -249,10 +259,6 @@ void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const 
             m.buffers[i].room[d] = (Range){0, extents[buffer->dims[d]]};
     }
     run_nodes(&m, &kernel->body);
-    for (uint32_t i = kernel->n_args; i < kernel->buffers.count; i++)
-        free(m.buffers[i].data);
-    free(m.terms);
-    arena_free(arena);
 }
 
 // ---- whole programs ----

@@ -417,9 +417,7 @@ bool kernel_check(const Kernel *kernel, Text *why) {
 }
 
 void kernel_verify(const Kernel *kernel, const char *after) {
-    Arena *arena = arena_new();
-    Text why = {.arena = arena};
+    Text why = {.arena = kernel->arena};
     if (!kernel_check(kernel, &why))
         ice("tile: after %s: %s", after, why.at);
-    arena_free(arena);
 }
