@@ -39,29 +39,30 @@ typedef enum {
 ATT_API size_t att_elem_bytes(AttElem elem);
 ATT_API const char *att_elem_name(AttElem elem); // "f32", ...
 
-// ---- context
-// -------------------------------------------------------------------------------------
+// ---- context -----------------------------------------------------------------------------------
 typedef struct AttContext AttContext;
 // threads: 0 means one per core that this process may use. NULL when out of memory.
 ATT_API AttContext *att_context_new(int threads);
 ATT_API void att_context_free(AttContext *ctx);
 ATT_API int att_context_threads(const AttContext *ctx);
-ATT_API const char *
-att_message(const AttContext *ctx); // of the last call that failed, "" if none did
+// Of the last call that failed, "" if none did. Belongs to the context; the next failure changes
+// it.
+ATT_API const char *att_message(const AttContext *ctx);
+// Sets the message (at most 1023 bytes) and returns status.
 ATT_API AttStatus att_fail(AttContext *ctx, AttStatus status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-// ---- threads: fixed pieces of work, handed out by an atomic counter
-// ---------------------------------- Calls fn(arg, scratch, task) for every task in 0 .. tasks-1 on
-// the context's threads, the caller's included. scratch: scratch_bytes of memory private to the
-// thread, 64-byte aligned. Which thread takes which task is not fixed, so a task's result must not
-// depend on it.
+// ---- threads: fixed pieces of work, handed out by an atomic counter ----------------------------
+// Calls fn(arg, scratch, task) for every task in 0 .. tasks-1 on the context's threads, the
+// caller's included, and returns when all are done. scratch: scratch_bytes of memory private to the
+// thread, 64-byte aligned, with whatever was left in it. Which thread takes which task is not
+// fixed, so a task's result must not depend on it. A task may call att_parallel itself: that runs
+// in place.
 typedef void (*AttTaskFn)(void *arg, void *scratch, int64_t task);
 ATT_API AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
                                size_t scratch_bytes);
 
-// ---- tensors and .npy files
-// ---------------------------------------------------------------------------
+// ---- tensors and .npy files --------------------------------------------------------------------
 enum { ATT_RANK_MAX = 16 };
 typedef struct {
     AttElem elem;
@@ -69,9 +70,10 @@ typedef struct {
     int64_t shape[ATT_RANK_MAX]; // row-major, last contiguous
     void *data;                  // 64-byte aligned, owned; NULL when empty
 } AttTensorData;
+// All zeros. On failure out holds no memory.
 ATT_API AttStatus att_tensor_new(AttContext *ctx, AttElem elem, int rank, const int64_t *shape,
-                                 AttTensorData *out); // zeroed
-ATT_API void att_tensor_free(AttTensorData *tensor);
+                                 AttTensorData *out);
+ATT_API void att_tensor_free(AttTensorData *tensor); // leaves data NULL
 // Reads versions 1 to 3, little or big endian, C order or Fortran order (transposed while reading).
 // bool, (u)int8..64, float16/32/64 are converted to `elem` when that loses nothing but float
 // precision; ATT_FORMAT otherwise. elem ATT_N_ELEM keeps what the file has (small integers become
@@ -84,13 +86,11 @@ ATT_API AttStatus att_npy_parse(AttContext *ctx, const char *label, const void *
 // pipe, a terminal) is written to. Version 1.0, little endian, C order. bf16 is written as float32.
 ATT_API AttStatus att_npy_write(AttContext *ctx, const char *path, const AttTensorData *tensor);
 
-// ---- random numbers: counter-based (Philox 4x32-10), the same everywhere
-// ----------------------------------- Element i depends on (seed, stream, i) only. Normal by
-// Box-Muller in double, rounded once.
+// ---- random numbers: counter-based (Philox 4x32-10), the same everywhere -----------------------
+// Element i depends on (seed, stream, i) only. Normal: mean 0, deviation 1, by Box-Muller in
+// double, rounded once. Uniform: in [0, 1). Integers: 0 .. below-1; below < 1 counts as 1.
 ATT_API void att_random_normal(uint64_t seed, uint64_t stream, int64_t count, float *out);
-ATT_API void att_random_uniform(uint64_t seed, uint64_t stream, int64_t count,
-                                float *out); // [0, 1)
-// 0 .. below-1; below < 1 counts as 1.
+ATT_API void att_random_uniform(uint64_t seed, uint64_t stream, int64_t count, float *out);
 ATT_API void att_random_integers(uint64_t seed, uint64_t stream, int64_t count, int64_t below,
                                  int64_t *out);
 // Fills a tensor: floats normal, times the fourth root of 1/count when scaled (a square matrix then
@@ -99,8 +99,7 @@ ATT_API AttStatus att_tensor_draw(AttContext *ctx, AttTensorData *tensor, uint64
                                   const char *name, int scaled);
 ATT_API uint64_t att_stream_of(const char *name); // a stream number from a tensor's name
 
-// ---- half precision
-// ----------------------------------------------------------------------------------------
+// ---- half precision; a NaN stays a NaN ---------------------------------------------------------
 ATT_API float att_f16_to_f32(uint16_t bits);
 ATT_API uint16_t att_f32_to_f16(float value); // nearest even
 ATT_API float att_bf16_to_f32(uint16_t bits);

@@ -10,8 +10,8 @@
 #include "attc.h"
 #include "module.h"
 
-// ---- memory.c: aligned memory, and sizes that cannot wrap
-// ------------------------------------------ At least 64-byte aligned; large blocks are aligned to
+// ---- memory.c: aligned memory, and sizes that cannot wrap --------------------------------------
+// At least 64-byte aligned; large blocks are aligned to
 // huge pages. NULL when out of memory.
 void *att_alloc(size_t bytes);
 void att_release(void *memory);
@@ -26,8 +26,7 @@ void att_block_free(AttBlock *block);
 // Product of extents (each >= 0) and a size; false when it does not fit an int64_t.
 bool att_bytes_of(int rank, const int64_t *shape, size_t size, int64_t *bytes);
 
-// ---- pool.c
-// -------------------------------------------------------------------------------------------
+// ---- pool.c ------------------------------------------------------------------------------------
 typedef struct AttPool AttPool;
 AttPool *att_pool_new(int threads); // NULL when out of memory; may get fewer threads than asked for
 void att_pool_free(AttPool *pool);
@@ -35,19 +34,16 @@ int att_pool_threads(const AttPool *pool);
 // false when the caller's scratch cannot be had; then no task has run.
 bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, size_t scratch_bytes);
 
-// ---- random.c: a part of a stream; begin is even
-// ---------------------------------------------------------
+// ---- random.c: a part of a stream; begin is even -----------------------------------------------
 void att_random_normal_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,
                             float *out);
 void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,
                               int64_t below, int64_t *out);
 
-// ---- cores.c
-// ------------------------------------------------------------------------------------------
+// ---- cores.c -----------------------------------------------------------------------------------
 int att_cores_usable(void); // physical cores that this process may use, at least 1
 
-// ---- context.c
-// ----------------------------------------------------------------------------------------
+// ---- context.c ---------------------------------------------------------------------------------
 AttPool *att_context_pool(AttContext *ctx);
 AttBlock *att_context_workspace(AttContext *ctx); // for modules called without one
 AttBlock *att_context_tables(AttContext *ctx);    // pointers and extents of the launch at hand

@@ -32,8 +32,8 @@ static bool tensor_bytes(const AttModule *module, const AttTensor *tensor, const
     return true;
 }
 
-// ---- workspace
-// ----------------------------------------------------------------------------------------- A slot
+// ---- workspace ---------------------------------------------------------------------------------
+// A slot
 // is as large as the largest tensor in it. The slots lie one after another.
 static int64_t slot_bytes(const AttModule *module, const int64_t *extents, int64_t slot) {
     int64_t most = 0, bytes;
@@ -70,8 +70,7 @@ static void place_slots(const AttModule *module, const int64_t *extents, char *w
     }
 }
 
-// ---- checks
-// ------------------------------------------------------------------------------------------------
+// ---- checks ------------------------------------------------------------------------------------
 static AttStatus check_extents(AttContext *ctx, const AttModule *module, const int64_t *extents) {
     for (int64_t d = 0; d < module->n_dims; d++) {
         const AttDim *dim = &module->dims[d], *like = &module->dims[dim->like];
@@ -131,8 +130,7 @@ static AttStatus check_tensors(AttContext *ctx, const AttModule *module, const i
     return check_overlap(ctx, module, extents, tensors, n);
 }
 
-// ---- launches
-// ------------------------------------------------------------------------------------------------
+// ---- launches ----------------------------------------------------------------------------------
 typedef struct {
     AttKernelFn fn;
     void *const *buffers;
@@ -259,8 +257,8 @@ AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t
     return status;
 }
 
-// ---- calls from generated entry points
-// ------------------------------------------------------------------------ The arguments as words,
+// ---- calls from generated entry points ---------------------------------------------------------
+// The arguments as words,
 // with `extents` taken out of them.
 static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64_t *word,
                            int64_t *extents) {

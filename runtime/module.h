@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What generated code hands to the runtime: an entry as a table of tensors and launches.
 //
-// The compiler emits one constant AttModule per entry (compiler/emit/descriptor.c), or builds the same
-// structs in memory for the JIT. All fields are 8 bytes wide so that both sides agree without effort.
+// The compiler emits one constant AttModule per entry (compiler/emit/descriptor.c), or builds the
+// same structs in memory for the JIT. All fields are 8 bytes wide so that both sides agree without
+// effort.
 #ifndef ATT_MODULE_H
 #define ATT_MODULE_H
 
@@ -17,9 +18,10 @@ enum { ATT_MODULE_ABI = 1 };
 // Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
 enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
 
-// Works off task number `task` (0 .. tasks-1). buffers: one pointer per argument. extents: one per kernel
-// dim. scratch: 64-byte aligned memory of this thread, as large as AttScratchFn says.
-typedef void (*AttKernelFn)(void *const *buffers, const int64_t *extents, void *scratch, int64_t task);
+// Works off task number `task` (0 .. tasks-1). buffers: one pointer per argument. extents: one per
+// kernel dim. scratch: 64-byte aligned memory of this thread, as large as AttScratchFn says.
+typedef void (*AttKernelFn)(void *const *buffers, const int64_t *extents, void *scratch,
+                            int64_t task);
 typedef int64_t (*AttScratchFn)(const int64_t *extents);
 
 typedef struct {
@@ -44,7 +46,7 @@ typedef struct {
     AttKernelFn fn[ATT_N_LEVELS];
     AttScratchFn scratch[ATT_N_LEVELS];
     int64_t n_parallel;
-    const int64_t *parallel_dims; // kernel dims, outermost first
+    const int64_t *parallel_dims;                // kernel dims, outermost first
     const int64_t *parallel_steps[ATT_N_LEVELS]; // schedules differ by level
     int64_t n_args;
     int64_t n_dims;
@@ -71,31 +73,35 @@ typedef struct {
     const AttLaunch *launches[ATT_N_LEVELS];
 } AttModule;
 
-// Runs an entry. extents: per module dim, all known and consistent (see att_module_extents). tensors: one
-// pointer per input and output. workspace: att_module_workspace bytes, 64-byte aligned, or NULL to use
-// memory that the context keeps. seconds: NULL, or one accumulator per launch.
+// Runs an entry. extents: per module dim, all known and consistent (see att_module_extents).
+// tensors: one pointer per input and output. workspace: att_module_workspace bytes, 64-byte
+// aligned, or NULL to use memory that the context keeps. seconds: NULL, or one accumulator per
+// launch.
 ATT_API AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
-                         void *const *tensors, void *workspace, double *seconds);
-// Finds the extents of the entry's dims from the inputs that are at hand. inputs: one per ATT_INPUT tensor,
-// in order, NULL for one that is not known; known: NULL, or per module dim an extent set otherwise (0: none).
-// extents[d] is 0 for a dim that nothing tells. Ranks, element types and shapes are checked.
+                                 void *const *tensors, void *workspace, double *seconds);
+// Finds the extents of the entry's dims from the inputs that are at hand. inputs: one per ATT_INPUT
+// tensor, in order, NULL for one that is not known; known: NULL, or per module dim an extent set
+// otherwise (0: none). extents[d] is 0 for a dim that nothing tells. Ranks, element types and
+// shapes are checked.
 ATT_API AttStatus att_module_extents(AttContext *ctx, const AttModule *module,
                                      const AttTensorData *const *inputs, const int64_t *known,
                                      int64_t *extents);
-// Whether this machine and its operating system can run code of an ATT_LEVEL_*. The environment variable
-// ATTC_LEVEL=v3 or v4 caps the answer, for tests (a context reads it when it is made). missing: NULL, or
-// set to what is missing.
+// Whether this machine and its operating system can run code of an ATT_LEVEL_*. The environment
+// variable ATTC_LEVEL=v3 or v4 caps the answer, for tests (a context reads it when it is made).
+// missing: NULL, or set to what is missing.
 ATT_API int att_level_runs(int level, const char **missing);
 // Bytes of workspace for these extents; -1 when it overflows.
 ATT_API int64_t att_module_workspace(const AttModule *module, const int64_t *extents);
 // The generated entry points call this: args is the generated struct, made of 8-byte words:
-// struct_size, one word per dim whose extent is -1 (also those that are like another), one pointer per input
-// and output, workspace, workspace_bytes. A NULL workspace: memory that the context keeps.
+// struct_size, one word per dim whose extent is -1 (also those that are like another), one pointer
+// per input and output, workspace, workspace_bytes. A NULL workspace: memory that the context
+// keeps.
 ATT_API AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args);
-// Best level of this machine that the module has code for; -1 when none, with the reason in the context.
+// Best level of this machine that the module has code for; -1 when none, with the reason in the
+// context.
 ATT_API int att_module_level(AttContext *ctx, const AttModule *module);
-// main() of a program made by `attc build --exe`: NAME=file.npy for inputs, -o NAME=file.npy for outputs,
-// -D dim=N, --seed S, --threads N, --help. Status 0, 1 (data) or 2 (command line).
+// main() of a program made by `attc build --exe`: NAME=file.npy for inputs, -o NAME=file.npy for
+// outputs, -D dim=N, --seed S, --threads N, --help. Status 0, 1 (data) or 2 (command line).
 ATT_API int att_program_main(const AttModule *module, int argc, char **argv);
 
 #ifdef __cplusplus

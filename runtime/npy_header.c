@@ -31,8 +31,7 @@ AttStatus npy_prefix_parse(AttContext *ctx, const char *label, const uint8_t *pr
     return ATT_OK;
 }
 
-// ---- the text
-// ---------------------------------------------------------------------------------------
+// ---- the text ----------------------------------------------------------------------------------
 typedef struct {
     const char *at, *end;
     AttContext *ctx;

@@ -47,8 +47,7 @@ static AttStatus input_read(Input *in, void *out, size_t length) {
     return ATT_OK;
 }
 
-// ---- elements
-// -----------------------------------------------------------------------------------------
+// ---- elements ----------------------------------------------------------------------------------
 typedef struct {
     bool is_float;
     double real;
@@ -156,8 +155,7 @@ static bool is_verbatim(const NpyHeader *header, AttElem elem) {
            !(header->fortran_order && header->rank > 1);
 }
 
-// ---- data
-// ------------------------------------------------------------------------------------------------
+// ---- data --------------------------------------------------------------------------------------
 // Place in the tensor of the elements in the file's order.
 typedef struct {
     int64_t index[ATT_RANK_MAX], stride[ATT_RANK_MAX], place;
@@ -279,8 +277,7 @@ static AttStatus read_tensor(Input *in, AttElem elem, AttTensorData *out) {
     return status;
 }
 
-// ---- entry points
-// ------------------------------------------------------------------------------------------
+// ---- entry points ------------------------------------------------------------------------------
 AttStatus att_npy_parse(AttContext *ctx, const char *label, const void *bytes, size_t length,
                         AttElem elem, AttTensorData *out) {
     Input in = {ctx, label, length ? bytes : "", -1, length, 0};

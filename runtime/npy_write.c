@@ -85,8 +85,8 @@ static int write_tensor(int fd, const AttTensorData *tensor) {
     return write_all(fd, tensor->data, (size_t)bytes);
 }
 
-// ---- replacing a file
-// ----------------------------------------------------------------------------------- Opens a new
+// ---- replacing a file --------------------------------------------------------------------------
+// Opens a new
 // file beside `path` under a name of its own.
 static int open_beside(const char *path, char *name, size_t room) {
     for (unsigned try = 0; try < NAME_TRIES; try++) {

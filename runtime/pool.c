@@ -81,8 +81,8 @@ static void work(AttPool *pool, void *scratch) {
     }
 }
 
-// ---- threads
-// ------------------------------------------------------------------------------------- The gate
+// ---- threads -----------------------------------------------------------------------------------
+// The gate
 // once its job number differs from `seen`, or once the pool ends.
 static uint64_t wait_for_job(AttPool *pool, uint64_t seen) {
     double until = att_seconds() + pool->spin_seconds;
@@ -140,8 +140,7 @@ static void *worker_main(void *arg) {
     }
 }
 
-// ---- the caller
-// ------------------------------------------------------------------------------------
+// ---- the caller --------------------------------------------------------------------------------
 static void open_gate(AttPool *pool, uint64_t flags) {
     uint64_t job = atomic_load(&pool->gate) / GATE_JOB + 1;
     atomic_store(&pool->gate, job * GATE_JOB | flags);
@@ -203,8 +202,8 @@ bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, size_t 
     return true;
 }
 
-// ---- birth and death
-// --------------------------------------------------------------------------------- Signals stay
+// ---- birth and death ---------------------------------------------------------------------------
+// Signals stay
 // with the threads of the program that the library is part of.
 static void start_workers(AttPool *pool, int threads) {
     sigset_t all, old;

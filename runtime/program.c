@@ -49,8 +49,7 @@ __attribute__((format(printf, 3, 4))) static int fail(const Program *p, int stat
     return status;
 }
 
-// ---- help
-// --------------------------------------------------------------------------------------------
+// ---- help --------------------------------------------------------------------------------------
 static void print_tensor(const AttModule *module, const AttTensor *tensor, FILE *out) {
     fprintf(out, "  %s[", tensor->name);
     for (int64_t i = 0; i < tensor->rank; i++) {
@@ -87,8 +86,7 @@ static void print_help(const Program *p) {
            "Exit status: 0 fine, 1 errors in the data, 2 wrong command line.\n");
 }
 
-// ---- command line
-// ----------------------------------------------------------------------------------------
+// ---- command line ------------------------------------------------------------------------------
 static int64_t find_tensor(const AttModule *module, const char *name, size_t length, int64_t role) {
     for (int64_t i = 0; i < module->n_tensors; i++) {
         const AttTensor *tensor = &module->tensors[i];
@@ -216,8 +214,7 @@ static int check_command_line(Program *p) {
     return STATUS_FINE;
 }
 
-// ---- the run
-// ---------------------------------------------------------------------------------------------
+// ---- the run -----------------------------------------------------------------------------------
 static int report(const Program *p) {
     return fail(p, STATUS_DATA, "%s", att_message(p->ctx));
 }
