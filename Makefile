@@ -54,7 +54,7 @@ RUNTIME := $(BUILD)/lib/libattc_runtime.a
 # emit and targets call each other through the hooks, hence the group.
 LINK    := -Wl,--start-group $(ARCHIVES) $(RUNTIME) -Wl,--end-group
 
-.PHONY: all demo test unit golden lint deps bench random fuzz accuracy clean format
+.PHONY: all demo test unit units golden numeric commands random lint deps bench fuzz clean format
 all: $(BUILD)/attc $(RUNTIME)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
@@ -110,6 +110,28 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
                       $(RUNTIME)
 	@mkdir -p $(@D)
 	$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
+
+# A virtual environment of our own: lit for golden tests, pytest, and NumPy as the second opinion.
+VENV := $(BUILD)/venv
+$(VENV)/ready: tests/requirements.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+deps:
+	@tests/tools/install_packages.sh $(LLVM)
+
+# The sub-makes run after deps, when llvm-config and the compilers exist.
+SAN_BUILD := $(BUILD)/san
+test: deps
+	$(MAKE) --no-print-directory -j2 all units $(VENV)/ready
+	$(MAKE) --no-print-directory -j2 SAN=1 BUILD=$(SAN_BUILD) VENV=$(VENV) all units
+	$(VENV)/bin/python tests/run_tests.py $(BUILD) --sanitized $(SAN_BUILD)
+
+units: $(UNIT)
+
+unit golden numeric commands random lint: all units $(VENV)/ready
+	$(VENV)/bin/python tests/run_tests.py $(BUILD) $@
 
 clean:
 	rm -rf $(BUILD)

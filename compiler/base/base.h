@@ -145,7 +145,7 @@ static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {
 typedef struct {
     Name dim;
     int64_t extent;
-} DimOverride; // -D dim=extent
+} DimOverride; // -D dim=extent; -1: the dim is dynamic, whatever the source says
 
 typedef struct {
     Arena *arena;

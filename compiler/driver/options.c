@@ -294,21 +294,21 @@ static error_t parse_option(int key, char *arg, struct argp_state *argp) {
     }
 }
 
-// -D of a --dynamic dim leaves the session's overrides and becomes a run-time extent.
+// -D of a --dynamic dim becomes a run-time extent, and the dim loses its default in the source.
 static void move_dynamic(Options *options) {
     Session *session = options->session;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < session->overrides.count; i++) {
-        DimOverride item = session->overrides.at[i];
-        bool dynamic = false;
-        for (uint32_t k = 0; k < options->dynamic.count; k++)
-            dynamic |= options->dynamic.at[k] == item.dim;
-        if (dynamic)
-            vec_push(session->arena, &options->run_time, item);
-        else
-            session->overrides.at[kept++] = item;
+    for (uint32_t k = 0; k < options->dynamic.count; k++) {
+        DimOverride unknown = {options->dynamic.at[k], -1};
+        uint32_t i = 0;
+        while (i < session->overrides.count && session->overrides.at[i].dim != unknown.dim)
+            i++;
+        if (i == session->overrides.count) {
+            vec_push(session->arena, &session->overrides, unknown);
+            continue;
+        }
+        vec_push(session->arena, &options->run_time, session->overrides.at[i]);
+        session->overrides.at[i] = unknown;
     }
-    session->overrides.count = kept;
 }
 
 static const char doc[] =

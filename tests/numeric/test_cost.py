@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`attc cost` against the tables of "Talking-Heads Attention" (Shazeer et al. 2020)."""
+import pytest
+
+from attc import EXAMPLES, attc_json
+
+T5_BASE = dict(d_X=768, d_M=768, d_Y=768, n=512, m=512)
+
+
+def cost(example, **extents):
+    sizes = ",".join(f"{dim}={extent}" for dim, extent in {**T5_BASE, **extents}.items())
+    return attc_json("cost", EXAMPLES / f"{example}.attn", "-D", sizes)
+
+
+@pytest.mark.parametrize("example", ["multi_head", "multi_head_concise", "bilinear_multi_head"])
+@pytest.mark.parametrize("h, d, parameters", [(6, 128, 2359296), (24, 32, 2359296), (24, 64, 4718592)])
+def test_multi_head(example, h, d, parameters):
+    figures = cost(example, h=h, d_k=d, d_v=d)
+    n = m = 512
+    assert figures["parameters"] == parameters
+    assert figures["multiplies"] == h * (d + d) * (n * 768 + m * 768 + n * m)
+
+
+@pytest.mark.parametrize("example", ["talking_heads", "talking_heads_concise", "bilinear_talking_heads"])
+@pytest.mark.parametrize("h, d, parameters, printed", [
+    (6, 128, 2359368, "1.629e+09"), (12, 64, 2359584, "1.686e+09"),
+    (24, 32, 2360448, "1.913e+09"), (48, 16, 2363904, "2.819e+09")])
+def test_talking_heads(example, h, d, parameters, printed):
+    figures = cost(example, h_k=h, h=h, h_v=h, d_k=d, d_v=d)
+    n = m = 512
+    assert figures["parameters"] == parameters
+    assert figures["multiplies"] == 2 * d * h * (n * 768 + m * 768 + n * m) + n * m * h * 2 * h
+    assert f"{figures['multiplies']:.3e}" == printed
+
+
+def test_general_bilinear():
+    """The paper prints 7.650e9, which its listing cannot reach: each of the two three-way einsums costs at
+    least n d_X d_M h (apply the form to the queries) plus n m d_M h (meet the memory), 12.08e9 in all."""
+    figures = cost("general_bilinear", h=12)
+    n = m = 512
+    assert figures["parameters"] == 14155776
+    assert figures["multiplies"] == 2 * (n * 768 * 768 * 12 + n * m * 768 * 12) == 12079595520
+
+
+@pytest.mark.parametrize("h, d, parameters", [(12, 64, 2801952), (24, 32, 4129920)])
+def test_dynamic_projections(h, d, parameters):
+    assert cost("dynamic_projections", h_k=h, h=h, h_v=h, d_k=d, d_v=d)["parameters"] == parameters
+
+
+def test_unmarked_sources_take_data_from_the_command_line(tmp_path):
+    source = (EXAMPLES / "multi_head.attn").read_text().replace("param ", "")
+    (tmp_path / "plain.attn").write_text(source)
+    figures = attc_json("cost", tmp_path / "plain.attn", "--data", "X,M", "-D", "n=512,m=512")
+    assert figures["parameters"] == 2359296

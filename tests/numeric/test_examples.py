@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every example: the oracle against NumPy, compiled code against the oracle."""
+import numpy as np
+import pytest
+
+from attc import EXAMPLES, Entry, attc, extents_options
+from shapes import SHAPES, STATIC, extents
+from twins import TWINS
+
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.attn"))
+WITH_TWIN = sorted(TWINS)
+
+
+def test_every_attention_example_has_a_twin():
+    assert set(TWINS) <= set(NAMES)
+    assert len(TWINS) >= 30
+
+
+def draw(entry, sizes, seed):
+    """Inputs of an entry as arrays; weights are scaled so that logits stay of order one."""
+    random = np.random.default_rng(seed)
+    arrays = {}
+    for name, (dims, elem) in entry.parameters.items():
+        shape = tuple(sizes[d] for d in dims)
+        if elem.startswith("i"):
+            arrays[name] = random.integers(0, 4, shape).astype(np.int32)
+        else:
+            scale = sizes[dims[0]] ** -0.5 if len(dims) > 2 else 1.0
+            arrays[name] = (scale * random.standard_normal(shape)).astype(np.float32)
+    return arrays
+
+
+def write(arrays, folder):
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    return [f"{name}={folder / f'{name}.npy'}" for name in arrays]
+
+
+def widened(arrays):
+    return {name: a.astype(np.float64) if a.dtype == np.float32 else a for name, a in arrays.items()}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("example", WITH_TWIN)
+def test_oracle_equals_numpy(example, shape, tmp_path):
+    path = EXAMPLES / f"{example}.attn"
+    entry = Entry(path)
+    sizes = extents(example, shape, entry.dims + ["d_k"])
+    for dim, value in (("d_k", sizes["d"] // sizes["h"] if "h" in sizes and "d" in sizes else 1),):
+        sizes.setdefault(dim, value)
+    arrays = draw(entry, sizes, seed=len(example))
+    expected = TWINS[example](**widened(arrays))
+    given = extents(example, shape, entry.dims)
+    outputs = [option for name in expected for option in ("-o", f"{name}={tmp_path / name}.out.npy")]
+    attc("run", path, "--oracle", *extents_options(given), *write(arrays, tmp_path), *outputs)
+    for name, value in expected.items():
+        actual = np.load(tmp_path / f"{name}.out.npy")
+        assert actual.shape == value.shape
+        assert np.abs(actual - value).max() <= 1e-12 * max(np.abs(value).max(), 1e-300)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("example", NAMES)
+def test_compiled_equals_oracle(example, shape):
+    path = EXAMPLES / f"{example}.attn"
+    given = extents(example, shape, Entry(path).dims)
+    attc("verify", path, *extents_options(given), "--seed", 1)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("example", NAMES)
+def test_compiled_with_run_time_extents(example, shape):
+    path = EXAMPLES / f"{example}.attn"
+    dims = Entry(path).dims
+    given = extents(example, shape, dims)
+    dynamic = [dim for dim in given if dim not in STATIC.get(example, [])]
+    attc("verify", path, *extents_options(given), "--dynamic", ",".join(dynamic), "--seed", 2)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("example", ["talking_heads", "causal", "dynamic_projections"])
+def test_same_bits_for_any_number_of_threads(example, threads, tmp_path):
+    path = EXAMPLES / f"{example}.attn"
+    given = extents_options(extents(example, "long", Entry(path).dims))
+    for count in (1, threads):
+        attc("run", path, *given, "--threads", count, "-o", tmp_path / f"{count}.npy")
+    assert (tmp_path / "1.npy").read_bytes() == (tmp_path / f"{threads}.npy").read_bytes()

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every test suite and ends with the line "N passed, N failed".
+
+usage: run_tests.py BUILD [--sanitized BUILD_SAN] [SUITE ...]     (suites: unit golden numeric random lint)
+"""
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as xml
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TAP = re.compile(r"^(ok|not ok) \d+ - (.*)$", re.M)
+
+
+class Tally:
+    """Counts of one run, and what failed."""
+
+    def __init__(self):
+        self.passed, self.failed, self.skipped, self.names = 0, 0, 0, []
+
+    def fail(self, name):
+        self.failed += 1
+        self.names.append(name)
+
+
+def environment(build):
+    env = dict(os.environ, ATTC_BUILD=str(build), ATTC=str(build / "attc"), ATTC_ROOT=str(ROOT),
+               ATTC_PYTHON=sys.executable, ATTC_CACHE=str(build / "cache"))
+    env.setdefault("ATTC_FILECHECK", "FileCheck-19")
+    env["PYTHONPATH"] = str(ROOT / "tests")
+    return env
+
+
+def unit(build, tally):
+    """cmocka programs; each of their tests counts."""
+    for program in sorted((build / "unit").glob("*_test")):
+        env = dict(environment(build), CMOCKA_MESSAGE_OUTPUT="TAP")
+        run = subprocess.run([program], env=env, cwd=ROOT, capture_output=True, text=True,
+                             errors="replace")
+        results = TAP.findall(run.stdout)
+        tally.passed += sum(1 for status, _ in results if status == "ok")
+        for status, name in results:
+            if status != "ok":
+                tally.fail(f"{program.name}: {name}")
+        if run.returncode and not any(status != "ok" for status, _ in results) or not results:
+            tally.fail(f"{program.name}: exit status {run.returncode}")
+        if run.returncode:
+            print(run.stdout[-4000:], run.stderr[-4000:], sep="\n")
+
+
+def golden(build, tally):
+    """lit tests."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        lit = Path(sys.executable).parent / "lit"
+        subprocess.run([lit, "-q", "-v", "-j2", "-o", report.name, ROOT / "tests"],
+                       env=environment(build), cwd=ROOT)
+        tests = json.loads(Path(report.name).read_text())["tests"]
+    for test in tests:
+        if test["code"] in ("PASS", "XFAIL"):
+            tally.passed += 1
+        else:
+            tally.fail(test["name"])
+
+
+def pytest(build, tally, folder, *options):
+    """Python tests of one folder."""
+    with tempfile.NamedTemporaryFile(suffix=".xml") as report:
+        run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n2", "-p", "no:cacheprovider",
+                              f"--junitxml={report.name}", *options, ROOT / "tests" / folder],
+                             env=environment(build), cwd=ROOT)
+        text = Path(report.name).read_text()
+    if not text:
+        tally.fail(f"{folder}: pytest ended with {run.returncode}")
+        return
+    for case in xml.fromstring(text).iter("testcase"):
+        kinds = {child.tag for child in case}
+        if kinds & {"failure", "error"}:
+            tally.fail(f"{case.get('classname')}.{case.get('name')}")
+        elif "skipped" in kinds:
+            tally.skipped += 1
+        else:
+            tally.passed += 1
+
+
+def lint(_build, tally):
+    """House rules."""
+    run = subprocess.run([sys.executable, ROOT / "tests" / "tools" / "lint.py"], cwd=ROOT)
+    if run.returncode:
+        tally.fail("lint")
+    else:
+        tally.passed += 1
+
+
+SUITES = {
+    "lint": lint,
+    "unit": unit,
+    "golden": golden,
+    "numeric": lambda build, tally: pytest(build, tally, "numeric"),
+    "commands": lambda build, tally: pytest(build, tally, "commands"),
+    "random": lambda build, tally: pytest(build, tally, "random"),
+}
+# What a sanitizer build runs: all that exercises the compiler and the runtime themselves.
+SANITIZED = ("unit", "golden", "commands")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=Path)
+    parser.add_argument("--sanitized", type=Path)
+    parser.add_argument("suites", nargs="*")
+    args = parser.parse_args()
+    tally = Tally()
+    plan = [(name, args.build) for name in args.suites or SUITES]
+    if args.sanitized:
+        plan += [(name, args.sanitized) for name in SANITIZED]
+    for name, build in plan:
+        begun, before = time.time(), (tally.passed, tally.failed)
+        SUITES[name](build.resolve(), tally)
+        print(f"-- {name} ({build}): {tally.passed - before[0]} passed, "
+              f"{tally.failed - before[1]} failed in {time.time() - begun:.0f} s", flush=True)
+    for name in tally.names:
+        print(f"FAILED {name}")
+    skipped = f", {tally.skipped} skipped" if tally.skipped else ""
+    print(f"{tally.passed} passed, {tally.failed} failed{skipped}")
+    return tally.failed != 0 or tally.passed == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
