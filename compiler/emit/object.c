@@ -8,6 +8,7 @@
 #include "emit/emit.h"
 
 #include <llvm-c/Analysis.h>
+#include <llvm-c/ErrorHandling.h>
 #include <llvm-c/Target.h>
 #include <llvm-c/Transforms/PassBuilder.h>
 #include <pthread.h>
@@ -18,11 +19,18 @@ static const char passes[] = "function(early-cse,simplifycfg,instcombine<no-veri
 // LLVM keeps its registry of back ends in the process; registering from two threads is a race.
 static pthread_once_t registered = PTHREAD_ONCE_INIT;
 
+// What LLVM would abort the process for.
+static void give_up(const char *reason) {
+    ice("LLVM: %s", reason);
+}
+
 static void register_back_ends(void) {
+    LLVMInstallFatalErrorHandler(give_up);
     LLVMInitializeX86TargetInfo();
     LLVMInitializeX86Target();
     LLVMInitializeX86TargetMC();
     LLVMInitializeX86AsmPrinter();
+    LLVMInitializeX86AsmParser(); // inline assembly
 }
 
 LLVMTargetMachineRef emit_target_machine(const Target *target) {
