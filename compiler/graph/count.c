@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counting a graph's work and parameters, exactly.
+//
+// Multiplies are those of the paper ("Talking-Heads Attention", tables 1 and 4): every pairwise
+// contraction costs the product of all dims that take part in it. Pointwise products are not
+// counted there. Everything is 64-bit and checked: a count that does not fit is -1, never a wrong
+// number.
+#include "graph/graph.h"
+
+static bool count_product(const DimList *dims, const int64_t *extents, int64_t *out) {
+    int64_t product = 1;
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (!mul_i64(product, extents[dims->at[i]], &product))
+            return false;
+    *out = product;
+    return true;
+}
+
+// All dims of the arguments: the iteration space of a contraction or a reduction.
+static DimList count_space(const Value *value) {
+    DimList space = value->dims;
+    for (uint32_t i = 0; i < value->n_args; i++)
+        space = dims_union(&space, &value->args[i]->dims);
+    return space;
+}
+
+static bool count_multiplies(const Value *value, const int64_t *extents, int64_t *out) {
+    *out = 0;
+    if (value->op != OP_CONTRACT)
+        return true;
+    DimList space = count_space(value);
+    return count_product(&space, extents, out);
+}
+
+// Operations per element of a whole-row function: its reductions and maps, each counted once.
+static int64_t count_row_weight(Op op) {
+    switch (op) {
+    case OP_SOFTMAX:     // max, subtract, exp, sum, divide
+    case OP_LOG_SOFTMAX: // max, subtract, exp, sum, subtract
+        return 5;
+    default:
+        return 1;
+    }
+}
+
+static bool count_flops(const Value *value, const int64_t *extents, int64_t *out) {
+    DimList space = count_space(value);
+    int64_t weight = 0;
+    switch (op_kind(value->op)) {
+    case KIND_MAP:
+        weight = value->op != OP_COPY;
+        break;
+    case KIND_REDUCE:
+        weight = 1;
+        break;
+    case KIND_CONTRACT:
+        weight = 2;
+        break;
+    case KIND_ROW:
+        weight = count_row_weight(value->op);
+        break;
+    case KIND_LEAF:
+    case KIND_MOVE:
+        break;
+    }
+    *out = 0;
+    return weight == 0 || (count_product(&space, extents, out) && mul_i64(*out, weight, out));
+}
+
+static int64_t count_live(const Graph *graph, const int64_t *extents,
+                          bool (*count)(const Value *, const int64_t *, int64_t *)) {
+    Arena *arena = arena_new();
+    const bool *live = graph_live(graph, arena);
+    int64_t total = 0, one;
+    for (uint32_t i = 0; i < graph->values.count && total >= 0; i++)
+        if (live[i])
+            if (!count(graph->values.at[i], extents, &one) || !add_i64(total, one, &total))
+                total = -1;
+    arena_free(arena);
+    return total;
+}
+
+int64_t graph_multiplies(const Graph *graph, const int64_t *extents) {
+    return count_live(graph, extents, count_multiplies);
+}
+
+int64_t graph_flops(const Graph *graph, const int64_t *extents) {
+    return count_live(graph, extents, count_flops);
+}
+
+// Also parameters that never take part: they are stored and shipped all the same.
+int64_t graph_parameters(const Graph *graph, const int64_t *extents) {
+    int64_t total = 0, one;
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        if (input->role != ROLE_PARAM)
+            continue;
+        if (!count_product(&input->dims, extents, &one) || !add_i64(total, one, &total))
+            return -1;
+    }
+    return total;
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constants and identities that hold for every number, infinities and NaN included.
+//
+//     before  a = 2 * 3;  b = x * 1;  c = where(true, y, z);  e = -(-w)
+//     after   a = 6;      b = x;      c = y;                  e = w
+//
+// Requires: nothing. Ensures: no map of constants alone, as far as its result is exact in a double.
+// x * 0, x - x and x / x stay, since NaN and infinity make them something else than a constant; x + 0
+// becomes x although that keeps a negative zero.
+#include "graph/simplify.h"
+
+#include <math.h>
+
+static bool is_number(const Value *value, double number) {
+    return value->op == OP_CONST && value->number == number;
+}
+
+// ---- maps of constants --------------------------------------------------------------------------------
+
+static double fold_unary(Op op, double a) {
+    switch (op) {
+    case OP_COPY:
+        return a;
+    case OP_NEG:
+        return -a;
+    case OP_ABS:
+        return fabs(a);
+    case OP_EXP:
+        return exp(a);
+    case OP_LOG:
+        return log(a);
+    case OP_SQRT:
+        return sqrt(a);
+    case OP_RSQRT:
+        return 1 / sqrt(a);
+    case OP_TANH:
+        return tanh(a);
+    case OP_ERF:
+        return erf(a);
+    case OP_SIN:
+        return sin(a);
+    case OP_COS:
+        return cos(a);
+    case OP_FLOOR:
+        return floor(a);
+    case OP_NOT:
+        return a == 0;
+    default:
+        return NAN;
+    }
+}
+
+static double fold_binary(Op op, double a, double b) {
+    switch (op) {
+    case OP_ADD:
+        return a + b;
+    case OP_SUB:
+        return a - b;
+    case OP_MUL:
+        return a * b;
+    case OP_DIV:
+        return a / b;
+    case OP_POW:
+        return pow(a, b);
+    case OP_MIN:
+        return a < b ? a : b;
+    case OP_MAX:
+        return a > b ? a : b;
+    case OP_EQ:
+        return a == b;
+    case OP_NE:
+        return a != b;
+    case OP_LT:
+        return a < b;
+    case OP_LE:
+        return a <= b;
+    case OP_AND:
+        return a != 0 && b != 0;
+    case OP_OR:
+        return a != 0 || b != 0;
+    default:
+        return NAN;
+    }
+}
+
+// floor(a / b) and what is left of a, on whole numbers that a double holds exactly.
+static bool fold_whole_division(Op op, double a, double b, double *out) {
+    if (b == 0)
+        return false;
+    double quotient = floor(a / b);
+    *out = op == OP_FLOORDIV ? quotient : a - b * quotient;
+    return true;
+}
+
+static bool whole_is_exact(double number, Elem elem) {
+    double limit = elem == ELEM_I32 ? 2147483647.0 : 9007199254740992.0; // 2^31 - 1, 2^53
+    return fabs(number) <= limit;
+}
+
+static bool fold_cast(double a, Elem elem, double *out) {
+    *out = a;
+    if (elem == ELEM_F16 || elem == ELEM_BF16)
+        return false; // rounds
+    if (elem == ELEM_BOOL)
+        *out = a != 0;
+    else if (elem_is_int(elem))
+        *out = trunc(a);
+    return isfinite(a);
+}
+
+static bool fold_number(const Value *value, Value **args, double *out) {
+    double a = args[0]->number, b = value->n_args > 1 ? args[1]->number : 0;
+    Elem elem = args[0]->elem;
+    if (value->op == OP_CAST)
+        return fold_cast(a, value->elem, out) &&
+               (!elem_is_int(value->elem) || whole_is_exact(*out, value->elem));
+    bool whole = elem_is_int(elem);
+    if (whole && (!whole_is_exact(a, elem) || !whole_is_exact(b, elem)))
+        return false;
+    if (value->op == OP_FLOORDIV || value->op == OP_MOD) {
+        if (!whole || !fold_whole_division(value->op, a, b, out))
+            return false;
+    } else if (value->n_args == 1) {
+        *out = fold_unary(value->op, a);
+    } else if (value->n_args == 2) {
+        if (isnan(a) || isnan(b))
+            return false;
+        *out = fold_binary(value->op, a, b);
+    } else {
+        return false;
+    }
+    return !isnan(*out) && (!elem_is_int(value->elem) || whole_is_exact(*out, value->elem));
+}
+
+static Value *fold_constants(Sweep *sweep, const Value *value, Value **args) {
+    for (uint32_t i = 0; i < value->n_args; i++)
+        if (args[i]->op != OP_CONST)
+            return NULL;
+    double number;
+    if (value->n_args == 0 || !fold_number(value, args, &number))
+        return NULL;
+    return graph_const(sweep->to, number, value->elem);
+}
+
+// ---- identities -----------------------------------------------------------------------------------------
+
+// Of floats: every number of `small` is one of `large`.
+static bool elem_holds(Elem large, Elem small) {
+    if (large == small)
+        return true;
+    return elem_is_float(large) && elem_is_float(small) &&
+           (large == ELEM_F64 || (large == ELEM_F32 && small != ELEM_F64));
+}
+
+static Value *fold_map(const Value *value, Value **args) {
+    switch (value->op) {
+    case OP_ADD:
+    case OP_OR:
+        return is_number(args[1], 0) ? args[0] : is_number(args[0], 0) ? args[1] : NULL;
+    case OP_SUB:
+        return is_number(args[1], 0) ? args[0] : NULL;
+    case OP_MUL:
+    case OP_AND:
+        return is_number(args[1], 1) ? args[0] : is_number(args[0], 1) ? args[1] : NULL;
+    case OP_DIV:
+    case OP_POW:
+        return is_number(args[1], 1) ? args[0] : NULL;
+    case OP_MIN:
+    case OP_MAX:
+        return args[0] == args[1] ? args[0] : NULL;
+    case OP_NEG:
+    case OP_NOT:
+        return args[0]->op == value->op ? args[0]->args[0] : NULL;
+    case OP_ABS:
+        return args[0]->op == OP_ABS ? args[0] : NULL;
+    case OP_COPY:
+        return args[0];
+    case OP_SELECT:
+        if (args[0]->op == OP_CONST)
+            return args[0]->number != 0 ? args[1] : args[2];
+        return args[1] == args[2] ? args[1] : NULL;
+    case OP_CAST:
+        if (args[0]->op == OP_CAST && args[0]->args[0]->elem == value->elem &&
+            elem_holds(args[0]->elem, value->elem))
+            return args[0]->args[0];
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+// Squares and reciprocals are products and quotients; the rest of pow stays what it is.
+static Value *fold_power(Sweep *sweep, const Value *value, Value **args) {
+    if (value->op != OP_POW)
+        return NULL;
+    if (is_number(args[1], 2))
+        return graph_map2(sweep->to, OP_MUL, args[0], args[0]);
+    if (is_number(args[1], -1))
+        return graph_map2(sweep->to, OP_DIV, graph_const(sweep->to, 1, value->elem), args[0]);
+    return NULL;
+}
+
+// A rename of a rename is one when it goes on with the same dim; positions know their own dim.
+static Value *fold_rename(Sweep *sweep, const Value *value, Value **args) {
+    Value *inner = args[0];
+    if (value->op != OP_RENAME)
+        return NULL;
+    if (inner->op == OP_RENAME && inner->dim2 == value->dim)
+        return graph_rename(sweep->to, inner->args[0], inner->dim, value->dim2);
+    if (inner->op == OP_INDEX)
+        return graph_index(sweep->to, value->dim2);
+    return NULL;
+}
+
+static Value *fold_reduce(Sweep *sweep, const Value *value, Value **args) {
+    if (op_kind(value->op) != KIND_REDUCE || value->op == OP_ARGMAX)
+        return NULL;
+    if (args[0]->op == value->op && sweep->uses[value->args[0]->id] == 1)
+        return graph_reduce(sweep->to, value->op, args[0]->args[0], value->dims);
+    return NULL;
+}
+
+Value *simplify_fold(Sweep *sweep, const Value *value, Value **args) {
+    Value *out = NULL;
+    if (op_kind(value->op) == KIND_MAP) {
+        out = fold_constants(sweep, value, args);
+        if (!out)
+            out = fold_map(value, args);
+        if (!out)
+            out = fold_power(sweep, value, args);
+    }
+    if (!out)
+        out = fold_rename(sweep, value, args);
+    if (!out)
+        out = fold_reduce(sweep, value, args);
+    // Broadcasting by an argument that went away would be lost with it.
+    if (out && dims_equal(&out->dims, &value->dims) && out->elem == value->elem)
+        return out;
+    return sweep_rebuild(sweep, value, args);
+}
