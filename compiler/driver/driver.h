@@ -31,7 +31,7 @@ typedef struct {
     const char *stage;
     uint64_t seed;
     int threads;                // 0: one per core
-    bool oracle, json, verify_passes, time_passes, colour;
+    bool oracle, interpret, json, verify_passes, time_passes, colour;
     DiagFormat diagnostics;
     const Target *target;       // NULL: the best of this machine
     bool target_given;
@@ -98,7 +98,9 @@ typedef struct {
 bool execute_load(Options *options, const Compilation *compiled, const Target *target,
                   const Tensors *tensors, Loaded *out);
 void execute_unload(Loaded *loaded);
-// Runs it once. seconds: NULL or one accumulator per launch.
+// The entry's results into the tensors' outputs: compiled, or with --interpret in plain loops.
+bool execute_compiled(Options *options, const Compilation *compiled, const Tensors *tensors);
+// Runs a loaded entry once. seconds: NULL or one accumulator per launch.
 bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds);
 
 // ---- tolerance.c: the one table ----------------------------------------------------------------------------

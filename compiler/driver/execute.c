@@ -49,3 +49,26 @@ bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors,
     problem(options, "%s", att_message(tensors->context));
     return false;
 }
+
+static void interpret(const Compilation *compiled, const Tensors *tensors, Arena *arena) {
+    const Graph *graph = compiled->fusion->graph;
+    void **inputs = arena_array(arena, void *, graph->inputs.count + 1);
+    void **outputs = arena_array(arena, void *, graph->outputs.count + 1);
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        inputs[i] = tensors->inputs[i].data;
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        outputs[i] = tensors->outputs[i].data;
+    tile_interpret(compiled->tile, tensors_extents(tensors, graph, arena), inputs, outputs);
+}
+
+bool execute_compiled(Options *options, const Compilation *compiled, const Tensors *tensors) {
+    if (options->interpret) {
+        interpret(compiled, tensors, options->session->arena);
+        return true;
+    }
+    Loaded loaded;
+    bool fine = execute_load(options, compiled, options->target, tensors, &loaded) &&
+                execute_run(options, &loaded, tensors, NULL);
+    execute_unload(&loaded);
+    return fine;
+}

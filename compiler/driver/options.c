@@ -12,7 +12,7 @@ enum {
     KEY_ENTRY = 256, KEY_DATA, KEY_MAP, KEY_DYNAMIC, KEY_JSON, KEY_STAGE, KEY_SEED, KEY_ORACLE,
     KEY_THREADS, KEY_DIAGNOSTICS, KEY_TARGET, KEY_SHARED, KEY_STATIC, KEY_OBJECT, KEY_EXE,
     KEY_NO_CACHE, KEY_CACHE, KEY_TIME_PASSES, KEY_VERIFY_PASSES, KEY_PRINT_TARGETS, KEY_GRAD,
-    KEY_COLOUR,
+    KEY_COLOUR, KEY_INTERPRET,
 };
 
 static const struct argp_option option_table[] = {
@@ -34,6 +34,7 @@ static const struct argp_option option_table[] = {
     {"seed", KEY_SEED, "S", 0, "seed of the inputs that are not given (default 0)", 4},
     {"threads", KEY_THREADS, "T", 0, "threads (default: one per core)", 4},
     {"oracle", KEY_ORACLE, 0, 0, "for run: the double-precision interpreter", 4},
+    {"interpret", KEY_INTERPRET, 0, 0, "for run and verify: the tile programs in plain loops", 4},
     {"no-cache", KEY_NO_CACHE, 0, 0, "compile afresh, keep nothing", 4},
     {"cache", KEY_CACHE, "DIR", 0, "where compiled kernels are kept", 4},
     {0, 'W', "WARNING", 0, "-Wname, -Wno-name, -Werror", 5},
@@ -249,6 +250,7 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_STAGE: options->stage = arg; break;
     case KEY_JSON: options->json = true; break;
     case KEY_ORACLE: options->oracle = true; break;
+    case KEY_INTERPRET: options->interpret = true; break;
     case KEY_SHARED: options->product = PRODUCT_SHARED; break;
     case KEY_STATIC: options->product = PRODUCT_STATIC; break;
     case KEY_OBJECT: options->product = PRODUCT_OBJECT; break;

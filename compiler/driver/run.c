@@ -48,11 +48,7 @@ static bool compute(Options *options, const Compilation *compiled, Tensors *tens
             tensor_from_doubles(&tensors->outputs[i], results[i]);
         return true;
     }
-    Loaded loaded;
-    bool fine = execute_load(options, compiled, options->target, tensors, &loaded) &&
-                execute_run(options, &loaded, tensors, NULL);
-    execute_unload(&loaded);
-    return fine;
+    return execute_compiled(options, compiled, tensors);
 }
 
 // The oracle's results are written in double precision, so that nothing of it is lost.

@@ -50,13 +50,10 @@ int command_verify(Options *options) {
     if (!target || !driver_compile(options, target, AFTER_TILE, &compiled))
         return EXIT_PROBLEM;
     Tensors tensors;
-    Loaded loaded = {0};
     int status = EXIT_PROBLEM;
     if (tensors_open(options, compiled.built, false, &tensors) &&
-        execute_load(options, &compiled, target, &tensors, &loaded) &&
-        execute_run(options, &loaded, &tensors, NULL))
+        execute_compiled(options, &compiled, &tensors))
         status = compare(options, &tensors);
-    execute_unload(&loaded);
     tensors_close(&tensors);
     return status;
 }

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random programs of the language, valid by construction.
+
+usage: generate.py SEED            prints a program and, as its first comment line, the options to verify it with
+
+A program is a def of a few assignments over named dims. Values are kept of order one (einsums are
+scaled by the root of what they sum, exponentials get bounded arguments, quotients positive divisors), so
+that the oracle's NaN or infinity never hides an error, and nothing compares computed floats, so that
+rounding cannot flip a branch.
+"""
+import random
+import sys
+
+EXTENTS = [1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33]
+NAMES = "n a b c e g h k p q".split()
+VOLUME_MAX = 20_000
+WORK_MAX = 1_000_000
+
+
+class Program:
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+        count = self.random.randint(2, 5)
+        self.extent = {name: self.random.choice(EXTENTS) for name in NAMES[:count]}
+        self.like = {}
+        for name in list(self.extent):
+            if self.random.random() < 0.3:
+                self.like[name + "2"] = name
+                self.extent[name + "2"] = self.extent[name]
+        self.parameters, self.lines, self.values = [], [], []
+        self.used = set()
+        self.fresh = 0
+        self.helpers = []
+
+    # ---- small choices ----
+    def volume(self, dims):
+        product = 1
+        for dim in dims:
+            product *= self.extent[dim]
+        return product
+
+    def some_dims(self, low=0, high=3):
+        for _ in range(20):
+            dims = self.random.sample(list(self.extent), min(len(self.extent),
+                                                             self.random.randint(low, high)))
+            if self.volume(dims) <= VOLUME_MAX:
+                return dims
+        return []
+
+    def ref(self, value):
+        name, dims = value
+        dims = list(dims)
+        if self.random.random() < 0.3:
+            self.random.shuffle(dims)
+        self.used.add(name)
+        return f"{name}[{', '.join(dims)}]"
+
+    def pick(self, accept=lambda dims: True):
+        """A value so far, mostly a recent one, or None."""
+        fitting = [value for value in self.values if accept(value[1])]
+        if not fitting:
+            return None
+        unused = [value for value in fitting if value[0] not in self.used]
+        if unused and self.random.random() < 0.6:
+            return self.random.choice(unused)
+        return self.random.choice(fitting)
+
+    def parameter(self, dims=None, elem=None):
+        name = f"X{len(self.parameters)}"
+        dims = self.some_dims(1) if dims is None else dims
+        suffix = f": {elem}" if elem else ""
+        self.parameters.append(f"{name}[{', '.join(dims)}]{suffix}")
+        return name, tuple(dims)
+
+    def assign(self, dims, expression):
+        name = f"t{self.fresh}"
+        self.fresh += 1
+        dims = list(dims)
+        self.random.shuffle(dims)
+        self.lines.append(f"{name}[{', '.join(dims)}] = {expression}")
+        self.values.append((name, tuple(dims)))
+
+    # ---- one statement of each kind: False when it does not apply ----
+    def einsum(self):
+        operands = [self.pick() for _ in range(self.random.choice([1, 2, 2, 2, 3, 3, 4]))]
+        union = list(dict.fromkeys(dim for _, dims in operands for dim in dims))
+        if self.volume(union) > WORK_MAX:
+            return False
+        keep = [dim for dim in union if self.random.random() < 0.6]
+        while self.volume(keep) > VOLUME_MAX:
+            keep.pop()
+        summed = self.volume(set(union) - set(keep))
+        scale = "" if summed == 1 else f" / sqrt({summed})"
+        text = f"einsum({', '.join(self.ref(o) for o in operands)}){scale}"
+        if self.random.random() < 0.2:
+            text = f"tanh({text})"
+        self.assign(keep, text)
+        return True
+
+    def sum_of_einsums(self):
+        common = self.pick(lambda dims: 0 < len(dims) <= 3)
+        if not common:
+            return False
+        summed = self.random.choice(common[1])
+        kept = [dim for dim in common[1] if dim != summed]
+        extra = [dim for dim in self.extent if dim not in common[1]]
+        target = kept + self.random.sample(extra, min(len(extra), 1))
+        if self.volume(target) > VOLUME_MAX or self.volume(target) * self.extent[summed] > WORK_MAX:
+            return False
+        terms = []
+        for _ in range(self.random.randint(2, 3)):
+            dims = [summed] + [dim for dim in target if dim not in kept or self.random.random() < 0.4]
+            terms.append(f"einsum({self.ref(common)}, {self.ref(self.parameter(dims))})")
+        self.assign(target, f"({' + '.join(terms)}) / sqrt({3 * self.extent[summed]})")
+        return True
+
+    def unary(self):
+        value = self.pick()
+        form = self.random.choice([
+            "tanh({})", "exp(-abs({}))", "relu({})", "gelu({})", "sigmoid({})", "silu({})",
+            "sqrt(abs({}) + 1)", "rsqrt(abs({}) + 0.5)", "log(abs({}) + 1)", "erf({})", "sin({})",
+            "cos({})", "softplus({})", "-{}", "0.5 * {} + 1", "{} ** 2 / 4", "abs({})"])
+        self.assign(value[1], form.format(self.ref(value)))
+        return True
+
+    def binary(self):
+        a, b = self.pick(), self.pick()
+        union = list(dict.fromkeys(a[1] + b[1]))
+        if self.volume(union) > VOLUME_MAX:
+            return False
+        form = self.random.choice(["{} + {}", "{} - {}", "0.5 * {} * {}", "{} / (abs({}) + 1)",
+                                   "max({}, {})", "min({}, {})"])
+        self.assign(union, form.format(self.ref(a), self.ref(b)))
+        return True
+
+    def mask(self):
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        a, b = self.random.choice(value[1]), self.random.choice(value[1])
+        predicate = self.random.choice([
+            f"index({a}) <= index({b})", f"index({a}) - index({b}) < 3 and index({b}) >= 1",
+            f"index({a}) % 2 == 0", f"not (index({a}) == index({b}))", f"index({a}) // 3 != index({b})"])
+        text = f"where({predicate}, {self.ref(value)}, {self.random.choice(['0', '-1', '0.25'])})"
+        self.assign(value[1], text)
+        return True
+
+    def masked_softmax(self):
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        a, b = self.random.choice(value[1]), self.random.choice(value[1])
+        text = f"where(index({a}) <= index({b}), {self.ref(value)}, -inf)"
+        self.assign(value[1], f"softmax({text}, reduced_dim={self.random.choice(value[1])})")
+        return True
+
+    def row(self):
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        dim = self.random.choice(value[1])
+        function = self.random.choice(["softmax", "softmax", "log_softmax", "cumsum"])
+        key = "dim" if function == "cumsum" else "reduced_dim"
+        text = f"{function}({self.ref(value)}, {key}={dim})"
+        if function == "cumsum":
+            text += f" / {self.extent[dim]}"
+        self.assign(value[1], text)
+        return True
+
+    def reduce(self):
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        count = self.random.randint(1, min(2, len(value[1])))
+        dims = self.random.sample(value[1], count)
+        function = self.random.choice(["sum", "mean", "max", "min", "logsumexp"])
+        if function == "logsumexp":
+            dims = dims[:1]
+        over = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
+        scale = f" / sqrt({self.volume(dims)})" if function == "sum" else ""
+        self.assign([dim for dim in value[1] if dim not in dims],
+                    f"{function}({self.ref(value)}, reduced_dim={over}){scale}")
+        return True
+
+    def normalise(self):
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        dim, ref = self.random.choice(value[1]), self.ref(value)
+        rest = [d for d in value[1] if d != dim]
+        self.assign(rest, f"mean({ref}, reduced_dim={dim})")
+        mean = self.values[-1]
+        self.assign(value[1], f"{ref} - {self.ref(mean)}")
+        centred = self.values[-1]
+        self.assign(rest, f"mean({self.ref(centred)} ** 2, reduced_dim={dim})")
+        self.assign(value[1], f"{self.ref(centred)} * rsqrt({self.ref(self.values[-1])} + 0.1)")
+        return True
+
+    def rename(self):
+        value = self.pick(lambda dims: any(self.other(dim, dims) for dim in dims))
+        if not value:
+            return False
+        dim = self.random.choice([d for d in value[1] if self.other(d, value[1])])
+        dims = [self.other(d, value[1]) if d == dim else d for d in value[1]]
+        self.used.add(value[0])
+        self.assign(dims, f"{value[0]}[{', '.join(dims)}]")
+        return True
+
+    def other(self, dim, taken):
+        """A dim alike that a tensor with the dims `taken` lacks, or None."""
+        root = self.like.get(dim, dim)
+        alike = [root] + [d for d, r in self.like.items() if r == root]
+        return next((d for d in alike if d != dim and d not in taken), None)
+
+    def gather(self):
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        dim = self.random.choice(value[1])
+        rest = [d for d in value[1] if d != dim]
+        free = [d for d in self.extent if d not in rest]
+        ids_dims = self.random.sample(free, min(len(free), self.random.randint(1, 2)))
+        if self.volume(ids_dims + rest) > VOLUME_MAX:
+            return False
+        ids = self.parameter(ids_dims, "i32")
+        self.assign(ids_dims + rest, f"gather({self.ref(value)}, {self.ref(ids)}, dim={dim})")
+        return True
+
+    def shift(self):
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        dim = self.random.choice(value[1])
+        self.assign(value[1], f"shift({self.ref(value)}, {dim}, {self.random.choice([1, 2, -1])})")
+        return True
+
+    def helper(self):
+        """A call with the leading dims mapped."""
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        name = f"F{len(self.helpers)}"
+        body = self.random.choice([
+            "softmax(x[z], reduced_dim=z)", "x[z] - mean(x[z], reduced_dim=z)", "tanh(x[z]) * 0.5"])
+        self.helpers.append(f"def {name}(x[z]):\n    return {body}\n")
+        self.used.add(value[0])
+        self.assign(value[1], f"{name}({value[0]}[{', '.join(value[1])}])")
+        self.lines[-1] = f"t{self.fresh - 1}[{', '.join(value[1])}] = " + self.lines[-1].split(" = ")[1]
+        self.values[-1] = (f"t{self.fresh - 1}", value[1])
+        return True
+
+    # ---- a whole program ----
+    def build(self):
+        for _ in range(self.random.randint(1, 3)):
+            self.values.append(self.parameter())
+        kinds = [self.einsum] * 5 + [self.unary] * 3 + [self.binary] * 3 + [
+            self.sum_of_einsums, self.mask, self.masked_softmax, self.row, self.reduce, self.normalise,
+            self.rename, self.gather, self.shift, self.helper]
+        wanted = self.random.randint(2, 9)
+        while self.fresh < wanted:
+            self.random.choice(kinds)()
+        results = [v for v in self.values if v[0] not in self.used and v[0].startswith("t")]
+        results = (results or [self.values[-1]])[-4:]
+        return self.text(results)
+
+    def text(self, results):
+        dynamic = [dim for dim in self.extent if self.random.random() < 0.5 and dim not in self.like]
+        options = ["-w", "-D", ",".join(f"{d}={e}" for d, e in self.extent.items()
+                                        if d not in self.like)]
+        if dynamic:
+            options += ["--dynamic", ",".join(dynamic)]
+        options += ["--threads", str(self.random.choice([1, 2, 3])), "--seed",
+                    str(self.random.randrange(1000))]
+        lines = [f"# {' '.join(options)}"]
+        lines += [f"dim {dim} like {root}" for dim, root in self.like.items()]
+        lines += self.helpers
+        lines.append(f"def Program({', '.join(self.parameters)}):")
+        lines += [f"    {line}" for line in self.lines]
+        lines.append("    return " + ", ".join(f"{n}[{', '.join(d)}]" for n, d in results))
+        return "\n".join(lines) + "\n"
+
+
+def generate(seed):
+    """(source text, options for `attc verify`) of one seed."""
+    text = Program(seed).build()
+    return text, text.split("\n", 1)[0][2:].split()
+
+
+if __name__ == "__main__":
+    print(generate(int(sys.argv[1]))[0], end="")

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random programs: compiled code and the tile interpreter against the oracle, printed text against source.
+
+ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:1000). Seeds that once failed stay in FAILED.
+"""
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "numeric")]
+from attc import attc  # noqa: E402
+from generate import generate  # noqa: E402
+
+FAILED = []
+_first, _, _count = os.environ.get("ATTC_RANDOM", "0:1000").rpartition(":")
+SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
+# Every program goes through the compiled path; these shares go through the slower checks as well.
+INTERPRETED, PRINTED = 5, 5
+
+
+@pytest.mark.parametrize("seed", [*FAILED, *SEEDS])
+def test_program(seed, tmp_path):
+    text, options = generate(seed)
+    path = tmp_path / "program.attn"
+    path.write_text(text)
+    attc("verify", path, *options, "--verify-passes", "--no-cache")
+    if seed % INTERPRETED == 0:
+        attc("verify", path, *options, "--interpret", "--no-cache")
+    if seed % PRINTED == 0:
+        printed, _ = attc("emit", path, "--stage=graph", "-w")
+        again, _ = attc("emit", "-", "--stage=graph", "-w", stdin=printed)
+        assert printed == again
