@@ -2,6 +2,8 @@
 // Running an entry in this process: through the oracle, or compiled.
 #include "driver/driver.h"
 
+#include <string.h>
+
 double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena) {
     const Graph *graph = tensors->graph;
     EvalRun run = {
@@ -13,6 +15,17 @@ double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena) {
         run.inputs[i] = tensor_to_doubles(&tensors->inputs[i], arena);
     graph_eval(graph, mode, &run, arena);
     return run.outputs;
+}
+
+// The module's dims are those of the graph, by name, without the ones that only intermediates have.
+static int64_t *module_extents(const AttModule *module, const Tensors *tensors, Arena *arena) {
+    const Graph *graph = tensors->graph;
+    int64_t *extents = arena_array(arena, int64_t, module->n_dims + 1);
+    for (int64_t i = 0; i < module->n_dims; i++)
+        for (uint32_t d = 0; d < graph->dims.count; d++)
+            if (!strcmp(module->dims[i].name, graph->dims.at[d].name))
+                extents[i] = tensors->extents[d];
+    return extents;
 }
 
 bool execute_load(Options *options, const Compilation *compiled, const Target *target,
@@ -27,7 +40,7 @@ bool execute_load(Options *options, const Compilation *compiled, const Target *t
         return false;
     }
     const Graph *graph = compiled->fusion->graph;
-    out->extents = tensors_extents(tensors, graph, session->arena);
+    out->extents = module_extents(out->module, tensors, session->arena);
     uint32_t n_inputs = graph->inputs.count, n_outputs = graph->outputs.count;
     out->pointers = arena_array(session->arena, void *, n_inputs + n_outputs + 1);
     for (uint32_t i = 0; i < n_inputs; i++)

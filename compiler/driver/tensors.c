@@ -192,22 +192,16 @@ static int64_t integer_bound(const Graph *graph, const int64_t *extents, const V
     return bound;
 }
 
-// Standard normal; tensors that look like weights (trained, or three dims and more) are scaled by
-// the root of their first extent, so that products stay of order one.
-static double input_scale(const Graph *graph, const Value *input, const int64_t *extents) {
-    (void)graph;
-    bool weight = input->dims.count > 2 || (input->role == ROLE_PARAM && input->dims.count > 1);
-    return weight ? 1.0 / sqrt((double)extents[input->dims.at[0]]) : 1.0;
-}
-
-static void draw_integers(const Tensors *t, const Value *input, uint64_t seed, uint64_t stream,
-                          AttTensorData *tensor, Arena *arena) {
+static void draw_integers(const Tensors *t, const Value *input, uint64_t seed,
+                          AttTensorData *tensor) {
+    Arena *arena = arena_new();
     int64_t count = tensor_count(tensor);
     int64_t *numbers = arena_array(arena, int64_t, count);
     int64_t bound = input->elem == ELEM_BOOL ? 2 : integer_bound(t->graph, t->extents, input);
-    att_random_integers(seed, stream, count, bound, numbers);
+    att_random_integers(seed, att_stream_of(input->name), count, bound, numbers);
     for (int64_t i = 0; i < count; i++)
         element_set(tensor->elem, tensor->data, i, (double)numbers[i]);
+    arena_free(arena);
 }
 
 static bool draw_input(Settling *s, uint32_t i) {
@@ -221,19 +215,14 @@ static bool draw_input(Settling *s, uint32_t i) {
         problem(s->options, "%s: %s", input->name, att_message(context));
         return false;
     }
-    Arena *arena = arena_new();
-    uint64_t stream = att_stream_of(input->name);
-    if (!elem_is_float(input->elem)) {
-        draw_integers(s->tensors, input, s->options->seed, stream, tensor, arena);
-    } else {
-        int64_t count = tensor_count(tensor);
-        float *numbers = arena_array(arena, float, count);
-        att_random_normal(s->options->seed, stream, count, numbers);
-        double scale = input_scale(s->graph, input, s->tensors->extents);
-        for (int64_t k = 0; k < count; k++)
-            element_set(tensor->elem, tensor->data, k, scale * numbers[k]);
+    if (elem_is_float(input->elem)) {
+        bool weight = input->role == ROLE_PARAM || input->dims.count > 2;
+        if (!att_tensor_draw(context, tensor, s->options->seed, input->name, weight))
+            return true;
+        problem(s->options, "%s: %s", input->name, att_message(context));
+        return false;
     }
-    arena_free(arena);
+    draw_integers(s->tensors, input, s->options->seed, tensor);
     return true;
 }
 
