@@ -212,8 +212,8 @@ static void write_functions(Header *header) {
                 "AttStatus %s(AttContext *ctx, const %s_args *args);\n\n",
                 symbol, symbol, symbol);
     text_printf(text,
-                "// Bytes of workspace for these extents; -1 when an extent is below 1 or the "
-                "size overflows.\nint64_t %s_workspace(",
+                "// Bytes of workspace for these extents (from 1 up); -1 when that overflows.\n"
+                "int64_t %s_workspace(",
                 symbol);
     if (has_dynamic(header->module))
         add_extents(header, "int64_t ");
