@@ -23,6 +23,14 @@ else
 CC      := gcc
 endif
 AR      := ar
+# V=1 shows the commands.
+ifdef V
+say      = @:
+Q       :=
+else
+say      = @printf '  %-6s %s\n' $(1) $(2)
+Q       := @
+endif
 
 LLVM_CONFIG ?= llvm-config-$(LLVM)
 LLVM_CFLAGS  = $(shell $(LLVM_CONFIG) --cflags 2>/dev/null | tr ' ' '\n' | grep '^-I')
@@ -58,25 +66,29 @@ LINK    := -Wl,--start-group $(ARCHIVES) $(RUNTIME) -Wl,--end-group
 all: $(BUILD)/attc $(RUNTIME)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
-	$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) $(LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) $(LIBS)
 
 define archive
 $(BUILD)/lib/lib$(1).a: $(call objects,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
-	$(AR) rcs $$@ $$^
+	$$(call say,AR,$$@)
+	$(Q)$(AR) rcs $$@ $$^
 endef
 $(foreach level,$(LEVELS),$(eval $(call archive,$(level))))
 
 $(RUNTIME): $(RUNTIME_OBJECTS)
 	@mkdir -p $(@D)
 	@rm -f $@
-	$(AR) rcs $@ $^
+	$(call say,AR,$@)
+	$(Q)$(AR) rcs $@ $^
 
 # The runtime goes into shared libraries: only what is marked ATT_API leaves them.
 $(BUILD)/obj/runtime/%.o: runtime/%.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c -o $@ $<
 
 # Objects of one source tree never serve another: cached kernels are keyed by what the compiler is.
 BUILD_ID = $(shell cat $(sort $(wildcard compiler/*/*.[ch] compiler/*/*.def targets/*.[ch] \
@@ -90,18 +102,22 @@ $(BUILD)/obj/compiler/driver/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # ---- grammar ---------------------------------------------------------------------------------------
 $(BUILD)/gen/parse.c: grammar/parse.y
 	@mkdir -p $(@D)
-	bison -Wall -Werror -Wno-other --header=$(BUILD)/gen/parse.h -o $@ $<
+	$(call say,BISON,$<)
+	$(Q)bison -Wall -Werror -Wno-other --header=$(BUILD)/gen/parse.h -o $@ $<
 $(BUILD)/gen/parse.h: $(BUILD)/gen/parse.c
 $(BUILD)/gen/scan.c: grammar/scan.l
 	@mkdir -p $(@D)
-	flex -Cf -o $@ $<
+	$(call say,FLEX,$<)
+	$(Q)flex -Cf -o $@ $<
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/gen/parse.h
-	$(CC) $(ALL_CFLAGS) -Wno-unused-function -Wno-sign-compare -Igrammar -c -o $@ $<
+	$(call say,CC,$<)
+	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-function -Wno-sign-compare -Igrammar -c -o $@ $<
 
 # ---- tests -------------------------------------------------------------------------------------------
 UNIT := $(patsubst tests/unit/%_test.c,$(BUILD)/unit/%_test,$(sort $(wildcard tests/unit/*_test.c)))
@@ -109,7 +125,8 @@ $(BUILD)/obj/tests/unit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/support.o $(ARCHIVES) \
                       $(RUNTIME)
 	@mkdir -p $(@D)
-	$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
 $(BUILD)/unit/emit_test $(BUILD)/unit/product_test: $(BUILD)/obj/tests/unit/emit_fixture.o
 
 # A virtual environment of our own: lit for golden tests, pytest, and NumPy as the second opinion.
