@@ -34,7 +34,12 @@ int att_pool_threads(const AttPool *pool);
 // false when the caller's scratch cannot be had; then no task has run.
 bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, size_t scratch_bytes);
 
-// ---- random.c: a part of a stream; begin is even -----------------------------------------------
+// ---- random.c ----------------------------------------------------------------------------------
+typedef struct {
+    uint32_t word[4];
+} AttRandomBlock;
+AttRandomBlock att_philox(uint64_t seed, uint64_t stream, uint64_t block);
+// A part of a stream; begin is even.
 void att_random_normal_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,
                             float *out);
 void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,

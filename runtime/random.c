@@ -11,33 +11,29 @@
 
 enum { ROUNDS = 10 };
 
-typedef struct {
-    uint32_t word[4];
-} Block;
-
-static Block philox(uint64_t seed, uint64_t stream, uint64_t block) {
+AttRandomBlock att_philox(uint64_t seed, uint64_t stream, uint64_t block) {
     uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
-    Block c = {
+    AttRandomBlock c = {
         {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
     for (int round = 0; round < ROUNDS; round++) {
         uint64_t a = (uint64_t)0xD2511F53 * c.word[0];
         uint64_t b = (uint64_t)0xCD9E8D57 * c.word[2];
-        c = (Block){{(uint32_t)(b >> 32) ^ c.word[1] ^ key[0], (uint32_t)b,
-                     (uint32_t)(a >> 32) ^ c.word[3] ^ key[1], (uint32_t)a}};
+        c = (AttRandomBlock){{(uint32_t)(b >> 32) ^ c.word[1] ^ key[0], (uint32_t)b,
+                              (uint32_t)(a >> 32) ^ c.word[3] ^ key[1], (uint32_t)a}};
         key[0] += 0x9E3779B9; // golden ratio
         key[1] += 0xBB67AE85; // sqrt(3) - 1
     }
     return c;
 }
 
-static uint64_t word64(const Block *block, int half) {
+static uint64_t word64(const AttRandomBlock *block, int half) {
     return (uint64_t)block->word[2 * half + 1] << 32 | block->word[2 * half];
 }
 
 void att_random_normal_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,
                             float *out) {
     for (int64_t i = 0; i < count; i += 2) { // a block is one pair
-        Block block = philox(seed, stream, (uint64_t)(begin + i) / 2);
+        AttRandomBlock block = att_philox(seed, stream, (uint64_t)(begin + i) / 2);
         // Both in (0, 1), in the middle of intervals of 2^-53.
         double u = ((double)(word64(&block, 0) >> 11) + 0.5) * 0x1p-53;
         double v = ((double)(word64(&block, 1) >> 11) + 0.5) * 0x1p-53;
@@ -53,10 +49,10 @@ void att_random_normal(uint64_t seed, uint64_t stream, int64_t count, float *out
 }
 
 void att_random_uniform(uint64_t seed, uint64_t stream, int64_t count, float *out) {
-    Block block = {{0}};
+    AttRandomBlock block = {{0}};
     for (int64_t i = 0; i < count; i++) {
         if (i % 4 == 0)
-            block = philox(seed, stream, (uint64_t)i / 4);
+            block = att_philox(seed, stream, (uint64_t)i / 4);
         out[i] = (float)(block.word[i % 4] >> 8) * 0x1p-24f;
     }
 }
@@ -64,10 +60,10 @@ void att_random_uniform(uint64_t seed, uint64_t stream, int64_t count, float *ou
 void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,
                               int64_t below, int64_t *out) {
     uint64_t range = below > 0 ? (uint64_t)below : 1;
-    Block block = {{0}};
+    AttRandomBlock block = {{0}};
     for (int64_t i = 0; i < count; i++) {
         if (i % 2 == 0)
-            block = philox(seed, stream, (uint64_t)(begin + i) / 2);
+            block = att_philox(seed, stream, (uint64_t)(begin + i) / 2);
         // The top of a 128-bit product: biased by less than below / 2^64.
         unsigned __int128 wide = (unsigned __int128)word64(&block, i % 2) * range;
         out[i] = (int64_t)(uint64_t)(wide >> 64);
