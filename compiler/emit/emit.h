@@ -156,7 +156,6 @@ typedef struct {
     ProductKind kind;
     const char *output; // path; the header goes to the same path ending in .h. "-": stdout, no header
     const char *runtime_archive; // libattc_runtime.a; unused by PRODUCT_OBJECT
-    const char *runtime_header;  // attc.h, copied into the header. NULL: the header includes it
     const char *source; // for the header's comment and the manifest
 } ProductOptions;
 // programs: one per level of the architecture (same entry), parallel to targets.
@@ -167,9 +166,8 @@ char *emit_manifest(Arena *arena, const ModuleTables *tables, const char *source
 // The constant AttModule with the entry's functions, and main() for a program.
 bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *target, bool with_main,
                      Blob *out, const char **why);
-// The C header of an entry.
-char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options,
-                  const char *runtime_text);
+// The C header of an entry, with the runtime's own in it.
+char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options);
 
 // ---- cnames.c: names of C ------------------------------------------------------------------------------------------
 // An identifier of C and C++ that is no keyword.

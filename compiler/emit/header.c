@@ -7,6 +7,16 @@
 #include <ctype.h>
 #include <string.h>
 
+// The text of runtime/attc.h; the assembler copies the file, and the build runs at the top of the
+// tree.
+__asm__(".pushsection .rodata\n"
+        "attc_runtime_header:\n"
+        ".incbin \"runtime/attc.h\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char runtime_header[] __asm__("attc_runtime_header")
+    __attribute__((visibility("hidden")));
+
 typedef struct {
     Arena *arena;
     const AttModule *module;
@@ -225,13 +235,12 @@ static void write_functions(Header *header) {
                 symbol);
 }
 
-char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options,
-                  const char *runtime_text) {
+char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options) {
     Header header = {.arena = arena, .module = &tables->module, .text = {.arena = arena}};
     header.symbol = emit_entry_symbol(arena, tables->module.entry);
     claim_names(&header);
     write_preamble(&header, options);
-    text_add(&header.text, runtime_text ? runtime_text : "#include \"attc.h\"\n");
+    text_add(&header.text, runtime_header);
     text_add(&header.text, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
     write_constants(&header);
     write_struct(&header);

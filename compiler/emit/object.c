@@ -74,12 +74,13 @@ static void report(LLVMDiagnosticInfoRef info, void *context) {
 
 static void verify(EmitModule *module) {
     char *error = NULL;
-    if (LLVMVerifyModule(module->module, LLVMReturnStatusAction, &error)) {
-        size_t length;
-        const char *name = LLVMGetModuleIdentifier(module->module, &length);
-        ice("emit_compile: module %.*s: %s", (int)length, name, error);
-    }
+    bool broken = LLVMVerifyModule(module->module, LLVMReturnStatusAction, &error);
+    const char *kept = arena_printf(module->arena, "%s", error);
     LLVMDisposeMessage(error);
+    size_t length;
+    const char *name = LLVMGetModuleIdentifier(module->module, &length);
+    if (broken)
+        ice("emit_compile: module %.*s: %s", (int)length, name, kept);
 }
 
 static bool run_passes(EmitModule *module, LLVMTargetMachineRef machine, const char **why) {

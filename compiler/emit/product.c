@@ -269,14 +269,7 @@ static const char *header_path(Product *product) {
 static bool publish_header(Product *product, const ModuleTables *tables) {
     if (!product->output || product->options->kind == PRODUCT_EXE)
         return true;
-    const char *runtime_text = NULL;
-    size_t length;
-    if (product->options->runtime_header) {
-        runtime_text = read_file(product, product->options->runtime_header, &length);
-        if (!runtime_text)
-            return false;
-    }
-    const char *text = emit_header(product->arena, tables, product->options, runtime_text);
+    const char *text = emit_header(product->arena, tables, product->options);
     const char *temporary = arena_printf(product->arena, "%s.h", product->result);
     if (write_file(product, temporary, text, strlen(text)))
         return replace(product, temporary, header_path(product));

@@ -311,10 +311,10 @@ static void the_header_shows_extents_shapes_and_elements(void **state) {
     const Target *targets[] = {&fixture_v3};
     ModuleTables *tables = emit_tables(session->arena, programs, targets, 1);
     ProductOptions options = {.kind = PRODUCT_SHARED, .source = "a*/\\\nb.attn"};
-    const char *text = emit_header(session->arena, tables, &options, NULL);
+    const char *text = emit_header(session->arena, tables, &options);
     static const char *const parts[] = {
         "from a*/??b.attn",
-        "#include \"attc.h\"",
+        "#ifndef ATT_ATTC_H",
         "    Scale_dim_d = 5\n",
         "    int64_t n;\n    int64_t m; // equal to n\n",
         "    const float *X; // [n, d]\n",

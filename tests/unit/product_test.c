@@ -77,7 +77,7 @@ static bool build(Fixture *fixture, ProductKind kind, const char *output, const 
     ProductOptions options = {.kind = kind,
                               .output = output,
                               .runtime_archive = fixture->archive,
-                              .runtime_header = "runtime/attc.h",
+
                               .source = "scale.attn"};
     return emit_product(session, programs, targets, 2, NULL, &options, why);
 }
