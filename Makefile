@@ -146,6 +146,10 @@ test: deps
 	$(MAKE) --no-print-directory -j2 SAN=1 BUILD=$(SAN_BUILD) VENV=$(VENV) all units
 	$(VENV)/bin/python tests/run_tests.py $(BUILD) --sanitized $(SAN_BUILD)
 
+demo: deps
+	$(MAKE) --no-print-directory -j2 all $(VENV)/ready
+	$(VENV)/bin/python examples/demo/demo.py $(BUILD)/attc $(BUILD)/demo
+
 units: $(UNIT)
 
 unit golden numeric commands random lint: all units $(VENV)/ready
