@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Command lines, good and bad: exit statuses and messages."""
+import json
+
+import pytest
+
+from attc import EXAMPLES, attc
+
+CAUSAL = EXAMPLES / "causal.attn"
+SMALL = ["-D", "n=5,d=8,h=2,d_k=4"]
+
+BAD = [
+    ([], "expected a command"),
+    (["frobnicate", CAUSAL], "unknown command 'frobnicate'"),
+    (["check"], "expected a source file"),
+    (["emit", CAUSAL], "say which --stage"),
+    (["emit", CAUSAL, "--stage=nonsense"], "there is no stage 'nonsense'"),
+    (["emit", CAUSAL, "--stage=graph", "-o", "a", "-o", "b"], "one -o only"),
+    (["build", CAUSAL], "give one -o OUT"),
+    (["cost", CAUSAL, "-D", "n"], "expected DIM=EXTENT"),
+    (["cost", CAUSAL, "-D", "n=0"], "must be a whole number from 1"),
+    (["cost", CAUSAL, "-D", "n=-3"], "must be a whole number from 1"),
+    (["cost", CAUSAL, "-D", "n=1e3"], "must be a whole number from 1"),
+    (["cost", CAUSAL, "-D", "n=99999999999999999999"], "must be a whole number from 1"),
+    (["cost", CAUSAL, "-D", "=3"], "expected DIM=EXTENT"),
+    (["cost", CAUSAL, "-D", ""], "expected DIM=EXTENT"),
+    (["run", CAUSAL, "X"], "expected NAME=FILE.npy"),
+    (["run", CAUSAL, "X=a.npy", "X=b.npy"], "X is given twice"),
+    (["run", CAUSAL, "--seed", "-1"], "--seed -1"),
+    (["run", CAUSAL, "--threads", "0"], "--threads 0"),
+    (["run", CAUSAL, "--threads", "many"], "--threads many"),
+    (["verify", CAUSAL, "--map", "b"], "expected DIM=ARG"),
+    (["verify", CAUSAL, "--data", "X,,M"], "is not a name"),
+    (["check", CAUSAL, "-Wnonsense"], "there is no such warning"),
+    (["check", CAUSAL, "--diagnostics=xml"], "is not one of its values"),
+    (["build", CAUSAL, "-o", "x", "--target=z80"], "unknown target 'z80'"),
+    (["check", CAUSAL, "--nonsense"], "nonsense"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", BAD)
+def test_wrong_command_line(arguments, message):
+    out, err = attc(*arguments, status=2)
+    assert message in err and out == ""
+
+
+PROBLEMS = [
+    (["check", "no/such/file.attn"], "no/such/file.attn"),
+    (["check", EXAMPLES], str(EXAMPLES)),
+    (["cost", CAUSAL], "give -D n=N"),
+    (["cost", CAUSAL, "--entry", "CausalAttentoin"], "CausalAttention"),
+    (["run", CAUSAL, *SMALL, "Z=z.npy"], "has no argument Z"),
+    (["run", CAUSAL, *SMALL, "X=no-such-file.npy"], "no-such-file.npy"),
+    (["run", CAUSAL, *SMALL, "-o", "Q=q.npy"], "has no result Q"),
+    (["run", CAUSAL], "the extent of n is unknown"),
+    (["run", CAUSAL, *SMALL, "-o", "/no/such/folder/y.npy"], "/no/such/folder"),
+    (["build", CAUSAL, "-o", "/no/such/folder/lib.so"], "/no/such/folder"),
+    (["emit", CAUSAL, "--stage=graph", "-o", "/no/such/folder/x"], "/no/such/folder/x"),
+]
+
+
+@pytest.mark.parametrize("arguments, message", PROBLEMS)
+def test_problem_in_the_users_data(arguments, message):
+    _, err = attc(*arguments, status=1)
+    assert message in err
+
+
+def test_help_and_version():
+    assert "verify" in attc("--help")[0]
+    assert attc("--version")[0].startswith("attc ")
+    assert "x86-64-v4" in attc("--print-targets")[0]
+
+
+def test_check_prints_nothing_when_all_is_well():
+    assert attc("check", CAUSAL) == ("", "")
+
+
+def test_standard_input():
+    assert attc("check", "-", stdin=CAUSAL.read_text()) == ("", "")
+    _, err = attc("check", "-", stdin="def F(X[n]):\n    return Y[n]\n", status=1)
+    assert "<stdin>:2:12: error:" in err
+
+
+def test_diagnostics_as_json():
+    _, err = attc("check", "-", "--diagnostics=json", stdin="def F(X[n]):\n    return Y[n]\n", status=1)
+    message = json.loads(err.splitlines()[0])
+    assert (message["severity"], message["line"], message["column"]) == ("error", 2, 12)
+
+
+def test_empty_source():
+    attc("check", "-", stdin="")
+    _, err = attc("cost", "-", stdin="", status=1)
+    assert "def" in err
+
+
+@pytest.mark.parametrize("stage", "ast graph simplified contracted fused tile llvm asm".split())
+def test_every_stage_prints(stage):
+    assert len(attc("emit", CAUSAL, f"--stage={stage}", *SMALL)[0]) > 100
+
+
+@pytest.mark.parametrize("stage", ["graph", "simplified", "contracted"])
+def test_printed_graphs_are_source(stage):
+    once = attc("emit", CAUSAL, f"--stage={stage}", *SMALL)[0]
+    assert attc("emit", "-", "--stage=graph", "-w", stdin=once)[0] == (
+        attc("emit", "-", "--stage=graph", "-w",
+             stdin=attc("emit", "-", "--stage=graph", "-w", stdin=once)[0])[0])
+
+
+def test_time_passes_names_every_pass():
+    _, err = attc("verify", CAUSAL, *SMALL, "--time-passes")
+    assert [line.split()[0] for line in err.splitlines()] == [
+        "build", "simplify", "contract", "fuse", "layout", "plan", "lower"]
