@@ -83,7 +83,7 @@ LLVMValueRef index_div(EmitModule *module, LLVMValueRef a, int64_t by);  // a >=
 LLVMValueRef index_rem(EmitModule *module, LLVMValueRef a, int64_t by);  // a >= 0
 LLVMValueRef index_round_up(EmitModule *module, LLVMValueRef a, int64_t to);
 
-// ---- object.c: module -> object or assembly ------------------------------------------------------------
+// ---- object.c: module -> object or assembly -----------------------------------------------------
 typedef enum { EMIT_OBJECT, EMIT_ASSEMBLY } EmitFile;
 typedef struct {
     char *bytes;
@@ -98,7 +98,7 @@ char *emit_module_text(EmitModule *module); // LLVM IR as text, arena memory
 // Everything that changes the code made from one kernel, as text: part of a cache key.
 char *emit_flags_text(Arena *arena, const Target *target);
 
-// ---- cache.c: objects kept between runs ------------------------------------------------------------------
+// ---- cache.c: objects kept between runs ---------------------------------------------------------
 typedef struct {
     const char *directory; // NULL: no cache. Files are written under a temporary name and renamed
     bool enabled;
@@ -112,7 +112,7 @@ bool cache_load(const CacheOptions *cache, Arena *arena, const char *key, Blob *
 // false when nothing was kept: the next run compiles again, nothing else happens.
 bool cache_store(const CacheOptions *cache, const char *key, const Blob *object);
 
-// ---- kernels.c: all kernels of a program, through the cache ----------------------------------------------
+// ---- kernels.c: all kernels of a program, through the cache -------------------------------------
 typedef struct {
     const Kernel *kernel;
     const char *symbol; // see emit_kernel_symbol
@@ -127,9 +127,9 @@ EmitModule *emit_kernel_module(Arena *arena, const Kernel *kernel, const Target 
 bool emit_kernels(Session *session, const TileProgram *program, const Target *target,
                   const CacheOptions *cache, KernelObject *out, const char **why);
 
-// ---- tables.c: tile programs -> the tables of runtime/module.h ---------------------------------------------
-// The kernels of all levels one after the other; each has code for its own level only. Dims are those of
-// inputs and outputs first, then those that only intermediates have.
+// ---- tables.c: tile programs -> the tables of runtime/module.h ----------------------------------
+// The kernels of all levels one after the other; each has code for its own level only. Dims of
+// inputs and outputs come first, then those that only intermediates have: not a graph's order.
 typedef struct {
     AttModule module;
     AttKernel *kernels;   // module.kernels; the functions are left NULL
@@ -142,26 +142,27 @@ ModuleTables *emit_tables(Arena *arena, TileProgram *const *programs, const Targ
 int64_t *emit_module_extents(Arena *arena, const AttModule *module, const Graph *graph,
                              const int64_t *extents);
 
-// ---- jit.c: run in this process through ORC ------------------------------------------------------------------
+// ---- jit.c: run in this process through ORC -----------------------------------------------------
 typedef struct Jit Jit;
-// Loads the kernels of a program compiled for the host; *module is an AttModule in memory that lives as
-// long as the Jit.
+// Loads the kernels of a program compiled for the host; *module is an AttModule in memory that
+// lives as long as the Jit.
 Jit *jit_new(Session *session, const TileProgram *program, const Target *target,
              const CacheOptions *cache, const AttModule **module, const char **why);
 void jit_free(Jit *jit);
 
-// ---- product.c, descriptor.c, header.c, manifest.c: libraries and programs ----------------------------------------
+// ---- product.c, descriptor.c, header.c, manifest.c: libraries and programs ----------------------
 typedef enum { PRODUCT_OBJECT, PRODUCT_STATIC, PRODUCT_SHARED, PRODUCT_EXE } ProductKind;
 typedef struct {
     ProductKind kind;
-    const char *output; // path; the header goes to the same path ending in .h. "-": stdout, no header
+    const char *output;          // path; the header goes to the same path ending in .h; "-": stdout
     const char *runtime_archive; // libattc_runtime.a; unused by PRODUCT_OBJECT
-    const char *source; // for the header's comment and the manifest
+    const char *source;          // for the header's comment and the manifest
 } ProductOptions;
 // programs: one per level of the architecture (same entry), parallel to targets.
-bool emit_product(Session *session, TileProgram *const *programs, const Target *const *targets, uint32_t n,
-                  const CacheOptions *cache, const ProductOptions *options, const char **why);
-// JSON text about an entry: tensors, dims, parameters, kernels, versions (runtime and build tools read it).
+bool emit_product(Session *session, TileProgram *const *programs, const Target *const *targets,
+                  uint32_t n, const CacheOptions *cache, const ProductOptions *options,
+                  const char **why);
+// JSON text about an entry: tensors, dims, kernels, levels, versions.
 char *emit_manifest(Arena *arena, const ModuleTables *tables, const char *source);
 // The constant AttModule with the entry's functions, and main() for a program.
 bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *target, bool with_main,
@@ -169,14 +170,14 @@ bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *tar
 // The C header of an entry, with the runtime's own in it.
 char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options);
 
-// ---- cnames.c: names of C ------------------------------------------------------------------------------------------
+// ---- cnames.c: names of C -----------------------------------------------------------------------
 // An identifier of C and C++ that is no keyword.
 char *emit_c_name(Arena *arena, const char *name);
-// The entry's function: the def's name, with a `_` added where C, C++ or the C library has it already.
+// The entry's function: the def's name, with a `_` added where C, C++ or the C library has it.
 char *emit_entry_symbol(Arena *arena, const char *entry);
 
-// ---- tool.c: cc, ld, ar ----------------------------------------------------------------------------------------------
-// Runs a program of the PATH in a directory (its output is kept there in tool.log) and waits for it.
+// ---- tool.c: cc, ld, ar -------------------------------------------------------------------------
+// Runs a program of the PATH in a directory (what it says is kept there in tool.log); waits for it.
 bool tool_run(Arena *arena, const char *const *argv, const char *directory, const char **why);
 
 #endif
