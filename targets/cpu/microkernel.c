@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+// Microkernels: a block of rows x vectors of c kept in registers over the whole k loop.
+//
+// The shape of the code is what LLVM's register allocator and scheduler leave alone (FACTS.md section 2):
+// accumulators are phis of a loop of one block; in each step the vectors of b are loaded first, then row by
+// row an element of a is splat and multiplied with all of them. At most one splat is alive at a time.
+//
+// A microkernel is an internal function of the kernel's module, made once per shape. Strides known when
+// compiling are in the code and the others are arguments. Blocks of few sums split them over several steps
+// of k, since one sum alone waits for each multiply-add to finish.
+#include "cpu/cpu.h"
+
+#include <string.h>
+
+enum { ROWS_MAX = 32, VECTORS_MAX = 8, SUMS_MAX = 64, LATENCY_SUMS = 8, SPLIT_MAX = 4 };
+
+struct CpuMicrokernel {
+    CpuMicroShape shape;
+    LLVMValueRef function;
+    LLVMTypeRef type;
+    CpuMicrokernel *next;
+};
+
+typedef struct {
+    EmitModule *m;
+    const CpuMicroShape *shape;
+    Elem elem; // of the sums
+    LLVMValueRef a, b, c, k;
+    LLVMValueRef a_row, a_k, b_k, c_row, lanes, add;
+    LLVMValueRef a_offset[ROWS_MAX], c_offset[ROWS_MAX];
+    LLVMValueRef mask[VECTORS_MAX]; // NULL: whole
+    LLVMValueRef sum[SUMS_MAX];     // [set][row][vector]
+} Micro;
+
+static Elem sum_elem(Elem c) {
+    return c == ELEM_F16 || c == ELEM_BF16 ? ELEM_F32 : c;
+}
+
+static int block_sums(const CpuMicroShape *shape) {
+    return shape->rows * shape->vectors;
+}
+
+// ---- the k loop --------------------------------------------------------------------------------------
+
+static void step(Micro *u, LLVMValueRef a, LLVMValueRef b, int set) {
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    EmitValue vector[VECTORS_MAX];
+    for (int v = 0; v < shape->vectors; v++) {
+        LLVMValueRef at = emit_element(m, shape->b_elem, b, index_const(m, v * shape->width));
+        LLVMValueRef mask = shape->b_masked ? u->mask[v] : NULL;
+        vector[v] = emit_load_masked(m, shape->b_elem, shape->width, at, mask, 0);
+        vector[v] = emit_cast(m, vector[v], u->elem);
+    }
+    for (int r = 0; r < shape->rows; r++) {
+        LLVMValueRef at = emit_element(m, shape->a_elem, a, u->a_offset[r]);
+        EmitValue row = emit_cast(m, emit_load(m, shape->a_elem, 1, at), u->elem);
+        row = emit_splat(m, row, shape->width);
+        for (int v = 0; v < shape->vectors; v++) {
+            LLVMValueRef *sum = &u->sum[set * block_sums(shape) + r * shape->vectors + v];
+            EmitValue old = {*sum, u->elem, shape->width};
+            *sum = emit_multiply_add(m, row, vector[v], old).ref;
+        }
+    }
+}
+
+static LLVMValueRef new_phi(EmitModule *m, LLVMValueRef start, LLVMBasicBlockRef from) {
+    LLVMValueRef phi = LLVMBuildPhi(m->builder, LLVMTypeOf(start), "");
+    LLVMAddIncoming(phi, &start, &from, 1);
+    return phi;
+}
+
+// `count` (>= 1) turns of `steps` steps each, into `steps` sets of sums; moves u->a and u->b on.
+static void k_loop(Micro *u, LLVMValueRef count, int steps) {
+    EmitModule *m = u->m;
+    int n = steps * block_sums(u->shape);
+    LLVMBasicBlockRef before = LLVMGetInsertBlock(m->builder);
+    LLVMBasicBlockRef body = emit_block(m, "k"), after = emit_block(m, "sums");
+    LLVMBuildBr(m->builder, body);
+    LLVMPositionBuilderAtEnd(m->builder, body);
+    LLVMValueRef left = new_phi(m, count, before);
+    LLVMValueRef a = new_phi(m, u->a, before), b = new_phi(m, u->b, before);
+    LLVMValueRef phis[SUMS_MAX];
+    for (int i = 0; i < n; i++)
+        u->sum[i] = phis[i] = new_phi(m, u->sum[i], before);
+    u->a = a;
+    u->b = b;
+    for (int s = 0; s < steps; s++) {
+        step(u, u->a, u->b, s);
+        u->a = emit_element(m, u->shape->a_elem, u->a, u->a_k);
+        u->b = emit_element(m, u->shape->b_elem, u->b, u->b_k);
+    }
+    LLVMValueRef next = index_sub(m, left, index_const(m, 1));
+    LLVMAddIncoming(left, &next, &body, 1);
+    LLVMAddIncoming(a, &u->a, &body, 1);
+    LLVMAddIncoming(b, &u->b, &body, 1);
+    for (int i = 0; i < n; i++)
+        LLVMAddIncoming(phis[i], &u->sum[i], &body, 1);
+    LLVMValueRef more = LLVMBuildICmp(m->builder, LLVMIntNE, next, index_const(m, 0), "");
+    LLVMBuildCondBr(m->builder, more, body, after);
+    LLVMPositionBuilderAtEnd(m->builder, after);
+}
+
+// Runs k_loop() unless count is 0; afterwards sums and pointers are those of whichever happened.
+static void k_loop_if_any(Micro *u, LLVMValueRef count, int steps) {
+    EmitModule *m = u->m;
+    int n = steps * block_sums(u->shape);
+    LLVMValueRef old[SUMS_MAX + 2], new[SUMS_MAX + 2];
+    memcpy(old, u->sum, sizeof *old * (size_t)n);
+    old[n] = u->a;
+    old[n + 1] = u->b;
+    LLVMBasicBlockRef from = LLVMGetInsertBlock(m->builder);
+    LLVMBasicBlockRef run = emit_block(m, "some"), join = emit_block(m, "join");
+    LLVMValueRef any = LLVMBuildICmp(m->builder, LLVMIntNE, count, index_const(m, 0), "");
+    LLVMBuildCondBr(m->builder, any, run, join);
+    LLVMPositionBuilderAtEnd(m->builder, run);
+    k_loop(u, count, steps);
+    memcpy(new, u->sum, sizeof *new * (size_t)n);
+    new[n] = u->a;
+    new[n + 1] = u->b;
+    LLVMBasicBlockRef to = LLVMGetInsertBlock(m->builder);
+    LLVMBuildBr(m->builder, join);
+    LLVMMoveBasicBlockAfter(join, to);
+    LLVMPositionBuilderAtEnd(m->builder, join);
+    for (int i = 0; i < n + 2; i++) {
+        LLVMValueRef phi = new_phi(m, old[i], from);
+        LLVMAddIncoming(phi, &new[i], &to, 1);
+        if (i < n)
+            u->sum[i] = phi;
+        else
+            *(i == n ? &u->a : &u->b) = phi;
+    }
+}
+
+static int splits(const CpuMicroShape *shape) {
+    int n = 1;
+    while (n < SPLIT_MAX && block_sums(shape) * n * 2 <= LATENCY_SUMS)
+        n *= 2;
+    return n;
+}
+
+static void all_steps(Micro *u) {
+    EmitModule *m = u->m;
+    int n = block_sums(u->shape), sets = splits(u->shape);
+    EmitValue zero = emit_number(m, u->elem, 0, u->shape->width);
+    for (int i = 0; i < n * sets; i++)
+        u->sum[i] = zero.ref;
+    if (sets == 1) {
+        k_loop(u, u->k, 1);
+        return;
+    }
+    k_loop_if_any(u, index_div(m, u->k, sets), sets);
+    k_loop_if_any(u, index_rem(m, u->k, sets), 1);
+    for (int half = sets / 2; half >= 1; half /= 2)
+        for (int i = 0; i < n * half; i++) {
+            EmitValue x = {u->sum[i], u->elem, u->shape->width};
+            EmitValue y = {u->sum[i + n * half], u->elem, u->shape->width};
+            u->sum[i] = emit_add(m, x, y).ref;
+        }
+}
+
+// ---- c ---------------------------------------------------------------------------------------------------
+
+static void store_block(Micro *u, bool masked, bool accumulate) {
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    for (int r = 0; r < shape->rows; r++) {
+        LLVMValueRef row = emit_element(m, shape->c_elem, u->c, u->c_offset[r]);
+        for (int v = 0; v < shape->vectors; v++) {
+            LLVMValueRef at = emit_element(m, shape->c_elem, row, index_const(m, v * shape->width));
+            LLVMValueRef mask = masked ? u->mask[v] : NULL;
+            EmitValue sum = {u->sum[r * shape->vectors + v], u->elem, shape->width};
+            if (accumulate) {
+                EmitValue old =
+                    emit_load_masked(m, shape->c_elem, shape->width, at, mask, 0);
+                sum = emit_add(m, emit_cast(m, old, u->elem), sum);
+            }
+            sum.elem = shape->c_elem; // the store rounds
+            emit_store_masked(m, sum, at, mask);
+        }
+    }
+    LLVMBuildRetVoid(m->builder);
+}
+
+static void store_either(Micro *u, bool masked) {
+    EmitModule *m = u->m;
+    if (u->shape->mode != CPU_SET_OR_ADD) {
+        store_block(u, masked, u->shape->mode == CPU_ADD);
+        return;
+    }
+    LLVMBasicBlockRef add = emit_block(m, "add"), set = emit_block(m, "set");
+    LLVMBuildCondBr(m->builder, u->add, add, set);
+    LLVMPositionBuilderAtEnd(m->builder, add);
+    store_block(u, masked, true);
+    LLVMPositionBuilderAtEnd(m->builder, set);
+    store_block(u, masked, false);
+}
+
+static void store_all(Micro *u) {
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    if (!shape->masked || m->target->has_masks) {
+        store_either(u, shape->masked);
+        return;
+    }
+    LLVMBasicBlockRef whole = emit_block(m, "whole"), part = emit_block(m, "part");
+    LLVMValueRef lanes = index_const(m, shape->vectors * shape->width);
+    LLVMValueRef full = LLVMBuildICmp(m->builder, LLVMIntSGE, u->lanes, lanes, "");
+    LLVMBuildCondBr(m->builder, full, whole, part);
+    LLVMPositionBuilderAtEnd(m->builder, whole);
+    store_either(u, false);
+    LLVMPositionBuilderAtEnd(m->builder, part);
+    store_either(u, true);
+}
+
+// ---- the function -------------------------------------------------------------------------------------------
+
+static void make_masks(Micro *u) {
+    EmitModule *m = u->m;
+    int width = u->shape->width;
+    EmitValue lanes = emit_cast(m, (EmitValue){u->lanes, ELEM_I64, 1}, ELEM_I32);
+    EmitValue iota = emit_iota(m, ELEM_I32, width);
+    for (int v = 0; v < u->shape->vectors; v++) {
+        EmitValue before = emit_number(m, ELEM_I32, -v * width, 1);
+        EmitValue left = emit_splat(m, emit_add(m, lanes, before), width);
+        u->mask[v] = LLVMBuildICmp(m->builder, LLVMIntSLT, iota.ref, left.ref, "");
+    }
+}
+
+static LLVMTypeRef function_type(EmitModule *m, const CpuMicroShape *shape) {
+    LLVMTypeRef params[16], i64 = LLVMInt64TypeInContext(m->context);
+    unsigned n = 0;
+    while (n < 3)
+        params[n++] = LLVMPointerTypeInContext(m->context, 0);
+    params[n++] = i64; // k
+    int64_t strides[] = {shape->a_row, shape->a_k, shape->b_k, shape->c_row};
+    for (int i = 0; i < 4; i++)
+        if (strides[i] == CPU_UNKNOWN)
+            params[n++] = i64;
+    if (shape->masked)
+        params[n++] = i64;
+    if (shape->mode == CPU_SET_OR_ADD)
+        params[n++] = LLVMInt1TypeInContext(m->context);
+    return LLVMFunctionType(LLVMVoidTypeInContext(m->context), params, n, 0);
+}
+
+static void read_params(Micro *u, LLVMValueRef function) {
+    const CpuMicroShape *shape = u->shape;
+    unsigned n = 0;
+    u->a = LLVMGetParam(function, n++);
+    u->b = LLVMGetParam(function, n++);
+    u->c = LLVMGetParam(function, n++);
+    u->k = LLVMGetParam(function, n++);
+    int64_t known[] = {shape->a_row, shape->a_k, shape->b_k, shape->c_row};
+    LLVMValueRef *stride[] = {&u->a_row, &u->a_k, &u->b_k, &u->c_row};
+    for (int i = 0; i < 4; i++)
+        *stride[i] = known[i] == CPU_UNKNOWN ? LLVMGetParam(function, n++)
+                                             : index_const(u->m, known[i]);
+    if (shape->masked)
+        u->lanes = LLVMGetParam(function, n++);
+    if (shape->mode == CPU_SET_OR_ADD)
+        u->add = LLVMGetParam(function, n);
+}
+
+static void emit_body(EmitModule *m, const CpuMicroShape *shape, LLVMValueRef function) {
+    Micro u = {.m = m, .shape = shape, .elem = sum_elem(shape->c_elem)};
+    read_params(&u, function);
+    if (shape->masked)
+        make_masks(&u);
+    for (int r = 0; r < shape->rows; r++) {
+        u.a_offset[r] = index_mul(m, u.a_row, index_const(m, r));
+        u.c_offset[r] = index_mul(m, u.c_row, index_const(m, r));
+    }
+    all_steps(&u);
+    store_all(&u);
+}
+
+static CpuMicrokernel *find(CpuKernel *k, const CpuMicroShape *shape) {
+    for (CpuMicrokernel *it = k->microkernels; it; it = it->next)
+        if (!memcmp(&it->shape, shape, sizeof *shape))
+            return it;
+    return NULL;
+}
+
+static CpuMicrokernel *make(CpuKernel *k, const CpuMicroShape *shape) {
+    EmitModule *m = k->module;
+    if (shape->rows > ROWS_MAX || shape->vectors > VECTORS_MAX || block_sums(shape) > SUMS_MAX)
+        ice("microkernel: %d x %d is too large", shape->rows, shape->vectors);
+    CpuMicrokernel *made = arena_new_of(m->arena, CpuMicrokernel);
+    made->shape = *shape;
+    made->type = function_type(m, shape);
+    char *name = arena_printf(m->arena, "microkernel_%dx%d", shape->rows, shape->vectors);
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(m->builder);
+    made->function = emit_function(m, name, made->type, true);
+    emit_body(m, shape, made->function);
+    LLVMPositionBuilderAtEnd(m->builder, here);
+    made->next = k->microkernels;
+    k->microkernels = made;
+    return made;
+}
+
+void cpu_call_microkernel(CpuKernel *k, const CpuMicroShape *shape, const CpuMicroCall *call) {
+    CpuMicrokernel *kernel = find(k, shape);
+    if (!kernel)
+        kernel = make(k, shape);
+    LLVMValueRef args[16] = {call->a, call->b, call->c, call->k};
+    unsigned n = 4;
+    int64_t known[] = {shape->a_row, shape->a_k, shape->b_k, shape->c_row};
+    LLVMValueRef stride[] = {call->a_row, call->a_k, call->b_k, call->c_row};
+    for (int i = 0; i < 4; i++)
+        if (known[i] == CPU_UNKNOWN)
+            args[n++] = stride[i];
+    if (shape->masked)
+        args[n++] = call->lanes;
+    if (shape->mode == CPU_SET_OR_ADD)
+        args[n++] = call->add;
+    LLVMBuildCall2(k->module->builder, kernel->type, kernel->function, args, n, "");
+}

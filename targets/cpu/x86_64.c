@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// x86-64 as facts: the levels v3 (AVX2, FMA) and v4 (AVX-512 F BW CD DQ VL) of the psABI.
+//
+// Sizes and rates are those of a common server core and serve the cost model; a kernel is correct whatever
+// they are. Microkernel shapes: FACTS.md section 2.
+#include "cpu/cpu.h"
+
+const Target x86_64_v3 = {
+    .name = "x86-64-v3",
+    .triple = "x86_64-unknown-linux-gnu",
+    .cpu = "x86-64-v3",
+    .features = "",
+    .level = ATT_LEVEL_X86_64_V3,
+    .vector_bytes = 32,
+    .vector_registers = 16,
+    .has_masks = false,
+    .rows_unpacked = 6,
+    .vectors_unpacked = 2,
+    .rows_packed = 6,
+    .vectors_packed = 2,
+    .l1_bytes = 32 << 10,
+    .l2_bytes = 1 << 20,
+    .l3_bytes = 32 << 20,
+    .flops_per_second = 80e9,
+    .l1_bytes_per_second = 150e9,
+    .l2_bytes_per_second = 80e9,
+    .l3_bytes_per_second = 30e9,
+    .memory_bytes_per_second = 15e9,
+    .exp_per_second = 2e9,
+    .emit_kernel = cpu_emit_kernel,
+};
+
+const Target x86_64_v4 = {
+    .name = "x86-64-v4",
+    .triple = "x86_64-unknown-linux-gnu",
+    .cpu = "x86-64-v4",
+    .features = "",
+    .level = ATT_LEVEL_X86_64_V4,
+    .vector_bytes = 64,
+    .vector_registers = 32,
+    .has_masks = true,
+    .rows_unpacked = 6,
+    .vectors_unpacked = 4,
+    .rows_packed = 14,
+    .vectors_packed = 2,
+    .l1_bytes = 48 << 10,
+    .l2_bytes = 1 << 20,
+    .l3_bytes = 32 << 20,
+    .flops_per_second = 160e9,
+    .l1_bytes_per_second = 200e9,
+    .l2_bytes_per_second = 120e9,
+    .l3_bytes_per_second = 30e9,
+    .memory_bytes_per_second = 18e9,
+    .exp_per_second = 5e9,
+    .emit_kernel = cpu_emit_kernel,
+};
