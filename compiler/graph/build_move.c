@@ -64,7 +64,7 @@ static Value *build_slice(Frame *frame, const Expr *call) {
     int64_t from, to, beyond, length = EXTENT_DYNAMIC;
     if (!known_count(frame, first, &from))
         return x;
-    bool as_long_as_made = frame_extent(frame, made) == EXTENT_DYNAMIC &&
+    bool as_long_as_made = from >= 0 && frame_extent(frame, made) == EXTENT_DYNAMIC &&
                            end_beyond_extent(frame, end, made, &beyond) && beyond == from;
     if (!as_long_as_made) {
         if (!known_count(frame, end, &to) || !slice_fits(frame, call, from, to - from))

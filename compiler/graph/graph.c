@@ -348,11 +348,26 @@ void graph_output(Graph *graph, Name name, Value *value, DimList order) {
     vec_push(graph->arena, &graph->outputs, (Output){name, value, order});
 }
 
+static bool name_of_other_input(const Graph *graph, Name name, const Value *value) {
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i] != value &&
+            graph_source_name(graph, graph->inputs.at[i]->name) == name)
+            return true;
+    return false;
+}
+
+Name graph_output_source_name(const Graph *graph, uint32_t output) {
+    Name name = graph->outputs.at[output].name;
+    while (name_of_other_input(graph, name, graph->outputs.at[output].value))
+        name = names_find(graph->session->names, arena_printf(graph->arena, "%s_out", name));
+    return name;
+}
+
 uint64_t graph_hash(const Graph *graph) {
     uint64_t hash = hash_u64(4, graph->outputs.count);
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *out = &graph->outputs.at[i];
-        hash = hash_text(hash, out->name);
+        hash = hash_text(hash, graph_output_source_name(graph, i));
         hash = hash_u64(hash, dims_hash(graph, &out->order, true));
         hash = hash_u64(hash, out->value->hash);
     }

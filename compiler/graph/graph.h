@@ -95,6 +95,8 @@ bool graph_dims_alike(const Graph *graph, DimId a, DimId b); // of one `like` cl
 // A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`. Two
 // inputs whose names are written alike do not occur in one graph.
 Name graph_source_name(const Graph *graph, Name name);
+// The name under which an output can be returned: with `_out` where an input has its name.
+Name graph_output_source_name(const Graph *graph, uint32_t output);
 Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role);
 Value *graph_const(Graph *graph, double number, Elem elem);
 Value *graph_index(Graph *graph, DimId dim);
@@ -135,6 +137,13 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
 void graph_verify(const Graph *graph, const char *after_pass);
 // Source text of the language that builds to a graph with the same graph_hash.
 void graph_print(const Graph *graph, Text *out);
+// The same with the values in another order (arguments first) and comments before some of them.
+typedef struct {
+    const Value *const *values; // every live one; leaves may be missing
+    const char *const *notes;   // by place in values: a comment line, or NULL; NULL: none at all
+    uint32_t count;
+} GraphListing;
+void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *out);
 
 // ---- eval.c: the oracle -------------------------------------------------------------------------------------
 // Naive nested loops, shares nothing with the passes below. EVAL_F32 rounds every operation and every

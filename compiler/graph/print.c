@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+// A graph as source text of the language: parsed, resolved and built again it has the same hash.
+//
+//     dim d = 768                                   known extents, `like` classes
+//     dim m like n
+//     def Entry(
+//             X[n, d],                              all inputs; dotted names are written with __
+//             param layer__0__W[d]):
+//         Y[n, d] = X[n, d] * layer__0__W[d]        one value a line, constants inline
+//         return Y[n, d]
+#include <math.h>
+#include <string.h>
+
+#include "graph/graph.h"
+
+typedef struct {
+    const Graph *graph;
+    Arena *arena;
+    Text *out;
+    bool *live;        // by value id
+    bool *is_inline;   // by value id: written where it is used
+    bool *dim_used;    // by DimId
+    const char **name; // by value id
+    Map *taken;        // names in use, by their interned pointer
+} Print;
+
+// ---- what is to be written ---------------------------------------------------------------------
+
+static void mark_dim(Print *print, DimId dim) {
+    if (dim != DIM_NONE)
+        print->dim_used[dim] = true;
+}
+
+static void mark_dims(Print *print, const Value *value) {
+    for (uint32_t i = 0; i < value->dims.count; i++)
+        mark_dim(print, value->dims.at[i]);
+    mark_dim(print, value->dim);
+    mark_dim(print, value->dim2);
+    for (uint32_t i = 0; value->cats && i < value->n_args; i++)
+        mark_dim(print, value->cats[i]);
+}
+
+// Numbers are written inline, and positions unless they are renamed, which only a name can be.
+static void mark_values(Print *print) {
+    const Graph *graph = print->graph;
+    for (uint32_t v = 0; v < graph->values.count; v++) {
+        const Value *value = graph->values.at[v];
+        if (!print->live[v] && value->op != OP_INPUT)
+            continue;
+        mark_dims(print, value);
+        print->is_inline[v] =
+            value->op == OP_CONST || value->op == OP_EXTENT || value->op == OP_INDEX;
+        if (value->op == OP_RENAME)
+            print->is_inline[value->args[0]->id] = false;
+    }
+}
+
+// ---- names -------------------------------------------------------------------------------------
+
+static bool name_take(Print *print, Name name) {
+    uint64_t key = (uint64_t)(uintptr_t)name;
+    if (map_get(print->taken, key))
+        return false;
+    map_put(print->taken, key, print);
+    return true;
+}
+
+static Name name_numbered(Print *print, Name name, const char *separator, uint32_t number) {
+    return names_find(print->graph->session->names,
+                      arena_printf(print->arena, "%s%s%u", name, separator, number));
+}
+
+static Name name_unique(Print *print, Name hint, uint32_t *unnamed) {
+    Name name = hint;
+    if (!hint) {
+        do
+            name = name_numbered(print, "t", "", ++*unnamed);
+        while (!name_take(print, name));
+        return name;
+    }
+    for (uint32_t number = 2; !name_take(print, name); number++)
+        name = name_numbered(print, hint, "_", number);
+    return name;
+}
+
+// Names of inputs and outputs are given, then hints are used as far as they go.
+static void choose_names(Print *print) {
+    const Graph *graph = print->graph;
+    for (uint32_t i = 0; i < graph->dims.count; i++)
+        if (print->dim_used[i])
+            name_take(print, graph->dims.at[i].name);
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        print->name[input->id] = graph_source_name(graph, input->name);
+        name_take(print, print->name[input->id]);
+    }
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        uint32_t id = graph->outputs.at[i].value->id;
+        Name name = graph_output_source_name(graph, i);
+        name_take(print, name);
+        if (!print->name[id] && !print->is_inline[id])
+            print->name[id] = name;
+    }
+    uint32_t unnamed = 0;
+    for (uint32_t v = 0; v < graph->values.count; v++) {
+        Name hint = graph->values.at[v]->hint;
+        if (print->live[v] && !print->is_inline[v] && !print->name[v])
+            print->name[v] =
+                name_unique(print, hint ? graph_source_name(graph, hint) : NULL, &unnamed);
+    }
+}
+
+// ---- operands ----------------------------------------------------------------------------------
+
+static Name dim_name(const Print *print, DimId dim) {
+    return print->graph->dims.at[dim].name;
+}
+
+static void print_dims(Print *print, const DimList *dims, const char *open, const char *close) {
+    text_add(print->out, open);
+    for (uint32_t i = 0; i < dims->count; i++)
+        text_printf(print->out, "%s%s", i ? ", " : "", dim_name(print, dims->at[i]));
+    text_add(print->out, close);
+}
+
+// A name with its dims; numbers go without brackets.
+static void print_reference(Print *print, const char *name, const DimList *dims) {
+    text_add(print->out, name);
+    if (dims->count)
+        print_dims(print, dims, "[", "]");
+}
+
+static void print_number(Print *print, double number, Elem elem) {
+    bool sign = signbit(number) && !isnan(number);
+    text_add(print->out, sign ? "(" : "");
+    if (isnan(number))
+        text_add(print->out, "(inf - inf)");
+    else if (!elem_is_float(elem))
+        text_printf(print->out, "%.0f", number);
+    else
+        text_double(print->out, number);
+    text_add(print->out, sign ? ")" : "");
+}
+
+static bool is_literal(const Value *value) {
+    return value->op == OP_CONST || value->op == OP_EXTENT;
+}
+
+// typed: nothing else in the expression says which elem the number has.
+static void print_operand(Print *print, const Value *value, bool typed) {
+    if (!print->is_inline[value->id]) {
+        print_reference(print, print->name[value->id], &value->dims);
+    } else if (value->op == OP_INDEX) {
+        text_printf(print->out, "index(%s)", dim_name(print, value->dim));
+    } else {
+        text_printf(print->out, typed ? "%s(" : "", elem_name(value->elem));
+        if (value->op == OP_CONST)
+            print_number(print, value->number, value->elem);
+        else
+            text_add(print->out, dim_name(print, value->dim));
+        text_add(print->out, typed ? ")" : "");
+    }
+}
+
+static void print_operands(Print *print, const Value *value, const char *separator) {
+    bool typed = true;
+    uint32_t first = value->op == OP_SELECT; // the condition has an elem of its own
+    for (uint32_t i = first; i < value->n_args; i++)
+        typed = typed && is_literal(value->args[i]);
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        bool alone = value->args[i]->elem == ELEM_BOOL;
+        text_add(print->out, i ? separator : "");
+        print_operand(print, value->args[i], typed || alone);
+    }
+}
+
+// ---- expressions -------------------------------------------------------------------------------
+
+static const char *const infix[N_OP] = {
+    [OP_ADD] = " + ",       [OP_SUB] = " - ", [OP_MUL] = " * ",  [OP_DIV] = " / ",
+    [OP_FLOORDIV] = " // ", [OP_MOD] = " % ", [OP_POW] = " ** ", [OP_EQ] = " == ",
+    [OP_NE] = " != ",       [OP_LT] = " < ",  [OP_LE] = " <= ",  [OP_AND] = " and ",
+    [OP_OR] = " or ",
+};
+
+static void print_map(Print *print, const Value *value) {
+    if (infix[value->op]) {
+        print_operands(print, value, infix[value->op]);
+        return;
+    }
+    const char *name = op_name(value->op);
+    if (value->op == OP_CAST)
+        name = elem_name(value->elem);
+    else if (value->op == OP_SELECT)
+        name = "where";
+    else if (value->op == OP_NEG || value->op == OP_COPY)
+        name = value->op == OP_NEG ? "-" : "";
+    bool prefix = value->op == OP_NEG || value->op == OP_COPY;
+    text_printf(print->out, "%s%s", name, prefix ? "" : value->op == OP_NOT ? " " : "(");
+    print_operands(print, value, ", ");
+    text_add(print->out, prefix || value->op == OP_NOT ? "" : ")");
+}
+
+static void print_reduce(Print *print, const Value *value) {
+    DimList over = dims_minus(&value->args[0]->dims, &value->dims);
+    const char *name = value->op == OP_REDUCE_MAX   ? "max"
+                       : value->op == OP_REDUCE_MIN ? "min"
+                                                    : op_name(value->op);
+    text_printf(print->out, "%s(", name);
+    print_operands(print, value, ", ");
+    text_add(print->out, ", reduced_dim=");
+    print_dims(print, &over, over.count > 1 ? "(" : "", over.count > 1 ? "))" : ")");
+}
+
+static void print_contract(Print *print, const Value *value) {
+    if (value->number != 1) {
+        print_number(print, value->number, value->elem);
+        text_add(print->out, " * ");
+    }
+    text_add(print->out, "einsum(");
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        text_add(print->out, i ? ", " : "");
+        print_operand(print, value->args[i], true);
+    }
+    text_add(print->out, ")");
+}
+
+static void print_slice_end(Print *print, const Value *value) {
+    int64_t extent = print->graph->dims.at[value->dim2].extent;
+    if (extent != EXTENT_DYNAMIC)
+        text_printf(print->out, "%lld)", (long long)(value->offset + extent));
+    else if (value->offset)
+        text_printf(print->out, "%lld + %s)", (long long)value->offset,
+                    dim_name(print, value->dim2));
+    else
+        text_printf(print->out, "%s)", dim_name(print, value->dim2));
+}
+
+static void print_move(Print *print, const Value *value) {
+    if (value->op == OP_RENAME) {
+        print_reference(print, print->name[value->args[0]->id], &value->dims);
+        return;
+    }
+    text_printf(print->out, "%s(", op_name(value->op));
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        text_add(print->out, i ? ", " : "");
+        print_operand(print, value->args[i], true);
+    }
+    if (value->op == OP_SLICE) {
+        text_printf(print->out, ", %s, %lld, ", dim_name(print, value->dim),
+                    (long long)value->offset);
+        print_slice_end(print, value);
+    } else if (value->op == OP_SHIFT) {
+        text_printf(print->out, ", %s, %lld)", dim_name(print, value->dim),
+                    (long long)value->offset);
+    } else {
+        DimId dim = value->op == OP_CONCAT ? value->dim2 : value->dim;
+        text_printf(print->out, ", dim=%s)", dim_name(print, dim));
+    }
+}
+
+static void print_row(Print *print, const Value *value) {
+    text_printf(print->out, "%s(", op_name(value->op));
+    print_operand(print, value->args[0], true);
+    text_printf(print->out, ", %s=%s)", value->op == OP_CUMSUM ? "dim" : "reduced_dim",
+                dim_name(print, value->dim));
+}
+
+static void print_expression(Print *print, const Value *value) {
+    switch (op_kind(value->op)) {
+    case KIND_LEAF: // a position that is renamed
+        text_printf(print->out, "index(%s)", dim_name(print, value->dim));
+        break;
+    case KIND_MAP:
+        print_map(print, value);
+        break;
+    case KIND_REDUCE:
+        print_reduce(print, value);
+        break;
+    case KIND_CONTRACT:
+        print_contract(print, value);
+        break;
+    case KIND_ROW:
+        print_row(print, value);
+        break;
+    case KIND_MOVE:
+        print_move(print, value);
+        break;
+    }
+}
+
+// ---- declarations, signature, body -------------------------------------------------------------
+
+// The dim that stands for a class in the text: its first one in use.
+static DimId class_root(const Print *print, DimId dim) {
+    for (uint32_t i = 0; i < dim; i++)
+        if (print->dim_used[i] && graph_dims_alike(print->graph, (DimId)i, dim))
+            return (DimId)i;
+    return dim;
+}
+
+static void print_declarations(Print *print) {
+    const Graph *graph = print->graph;
+    for (uint32_t i = 0; i < graph->dims.count; i++) {
+        const Dim *dim = &graph->dims.at[i];
+        DimId root = class_root(print, (DimId)i);
+        if (!print->dim_used[i])
+            continue;
+        if (root != i)
+            text_printf(print->out, "dim %s like %s\n", dim->name, dim_name(print, root));
+        else if (dim->extent != EXTENT_DYNAMIC)
+            text_printf(print->out, "dim %s = %lld\n", dim->name, (long long)dim->extent);
+    }
+}
+
+static void print_signature(Print *print) {
+    const Graph *graph = print->graph;
+    text_printf(print->out, "def %s(", graph->entry);
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        text_printf(print->out, "%s\n        %s%s", i ? "," : "",
+                    input->role == ROLE_PARAM ? "param " : "", print->name[input->id]);
+        print_dims(print, &input->dims, "[", "]");
+        if (input->elem != ELEM_F32)
+            text_printf(print->out, ": %s", elem_name(input->elem));
+    }
+    text_add(print->out, "):\n");
+}
+
+static void print_statement(Print *print, const Value *value) {
+    text_add(print->out, "    ");
+    print_reference(print, print->name[value->id], &value->dims);
+    text_add(print->out, " = ");
+    print_expression(print, value);
+    text_add(print->out, "\n");
+}
+
+// Results that are not the only name of their value get a statement of their own.
+static void print_results(Print *print) {
+    const Graph *graph = print->graph;
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        const Output *output = &graph->outputs.at[i];
+        Name name = graph_output_source_name(graph, i);
+        if (print->name[output->value->id] == name)
+            continue;
+        text_add(print->out, "    ");
+        print_reference(print, name, &output->order);
+        text_add(print->out, " = ");
+        print_operand(print, output->value, true);
+        text_add(print->out, "\n");
+    }
+    text_add(print->out, "    return ");
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        text_add(print->out, i ? ", " : "");
+        print_reference(print, graph_output_source_name(graph, i), &graph->outputs.at[i].order);
+    }
+    text_add(print->out, "\n");
+}
+
+void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *out) {
+    Arena *arena = arena_new();
+    uint32_t n = graph->values.count;
+    Print print = {.graph = graph,
+                   .arena = arena,
+                   .out = out,
+                   .live = graph_live(graph, arena),
+                   .is_inline = arena_array(arena, bool, n),
+                   .dim_used = arena_array(arena, bool, graph->dims.count),
+                   .name = arena_array(arena, const char *, n),
+                   .taken = map_new(arena)};
+    mark_values(&print);
+    choose_names(&print);
+    print_declarations(&print);
+    print_signature(&print);
+    for (uint32_t i = 0; i < listing->count; i++) {
+        const Value *value = listing->values[i];
+        if (listing->notes && listing->notes[i])
+            text_printf(out, "    # %s\n", listing->notes[i]);
+        if (print.live[value->id] && !print.is_inline[value->id] && value->op != OP_INPUT)
+            print_statement(&print, value);
+    }
+    print_results(&print);
+    arena_free(arena);
+}
+
+void graph_print(const Graph *graph, Text *out) {
+    GraphListing all = {(const Value *const *)graph->values.at, NULL, graph->values.count};
+    graph_print_listing(graph, &all, out);
+}
