@@ -77,6 +77,7 @@ typedef struct {
     Ident key;
     Expr *value;
 } KeyArg; // reduced_dim=m
+typedef VEC(KeyArg) KeyList;
 
 // resolved: formal dim of the callee -> dim of the caller.
 typedef struct {
@@ -91,7 +92,7 @@ struct Expr {
     bool is_integer;
     Oper oper;
     ExprList args;
-    VEC(KeyArg) keys;
+    KeyList keys;
     IdentList dims; // REF: the brackets; CALL: after ->
     bool has_arrow;
     uint16_t depth; // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
@@ -140,6 +141,8 @@ typedef struct {
     NameList result; // its dims, also when the brackets were left out
 } Tensor;
 
+typedef VEC(Tensor) TensorList;
+
 typedef enum { STMT_ASSIGN, STMT_PARAM, STMT_FOR, STMT_RETURN } StmtKind;
 typedef struct Stmt Stmt;
 typedef VEC(Stmt *) StmtList;
@@ -157,7 +160,7 @@ struct Stmt {
 struct Def {
     Ident name;
     Span span;
-    VEC(Tensor) params;
+    TensorList params;
     StmtList body;
     bool from_prelude;
     bool incomplete; // syntax errors lost parts of it: names unknown in it, a missing return and the
@@ -166,8 +169,9 @@ struct Def {
     bool ok;
     uint32_t visit;      // resolution state: 0 new, 1 under way (recursion), 2 done
     NameList dims;       // every dim named in it, in order of first appearance
-    VEC(NameList) result_dims; // of each returned value
+    VEC(NameList) result_dims; // of each returned value; none when one of them is poisoned
     VEC(Elem) result_elems;
+    bool owns_params;    // has trained tensors, its own or of a def that it calls
     NameList result_names;     // Y for `return Y[n, d]`; "result", "result_1", ... otherwise
 };
 
@@ -197,6 +201,9 @@ Expr *expr_unary(Arena *arena, Span span, Oper oper, Expr *a);
 Expr *expr_binary(Arena *arena, Span span, Oper oper, Expr *a, Expr *b);
 Expr *expr_call(Arena *arena, Span span, Ident name);
 Expr *expr_tuple(Arena *arena, Span span, ExprList items);
+void expr_set_args(Expr *call, ExprList args, KeyList keys);
+Expr *expr_error(Arena *arena, Span span);
+ExprList expr_list(Arena *arena, Expr *only);
 const char *oper_text(Oper oper);
 
 // ---- ../grammar/parse.y: text -> nodes --------------------------------------------------------------

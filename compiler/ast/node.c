@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constructors of the syntax tree.
+#include "ast/ast.h"
+
+Program *program_new(Arena *arena) {
+    return arena_new_of(arena, Program);
+}
+
+static Expr *expr_new(Arena *arena, ExprKind kind, Span span) {
+    Expr *expr = arena_new_of(arena, Expr);
+    expr->kind = kind;
+    expr->span = span;
+    expr->builtin = BUILTIN_NONE;
+    return expr;
+}
+
+static uint16_t depth_over(uint16_t depth, const Expr *below) {
+    if (below->depth < depth)
+        return depth;
+    return below->depth < UINT16_MAX ? below->depth + 1 : UINT16_MAX;
+}
+
+Expr *expr_number(Arena *arena, Span span, double value, bool is_integer) {
+    Expr *expr = expr_new(arena, EXPR_NUMBER, span);
+    expr->number = value;
+    expr->is_integer = is_integer;
+    return expr;
+}
+
+Expr *expr_name(Arena *arena, Ident name) {
+    Expr *expr = expr_new(arena, EXPR_NAME, name.span);
+    expr->name = name;
+    return expr;
+}
+
+Expr *expr_ref(Arena *arena, Span span, Ident name, IdentList dims) {
+    Expr *expr = expr_new(arena, EXPR_REF, span);
+    expr->name = name;
+    expr->dims = dims;
+    return expr;
+}
+
+Expr *expr_unary(Arena *arena, Span span, Oper oper, Expr *a) {
+    Expr *expr = expr_new(arena, EXPR_UNARY, span);
+    expr->oper = oper;
+    expr->args = expr_list(arena, a);
+    expr->depth = depth_over(1, a);
+    return expr;
+}
+
+Expr *expr_binary(Arena *arena, Span span, Oper oper, Expr *a, Expr *b) {
+    Expr *expr = expr_new(arena, EXPR_BINARY, span);
+    expr->oper = oper;
+    expr->args = expr_list(arena, a);
+    vec_push(arena, &expr->args, b);
+    expr->depth = depth_over(depth_over(1, a), b);
+    return expr;
+}
+
+Expr *expr_call(Arena *arena, Span span, Ident name) {
+    Expr *expr = expr_new(arena, EXPR_CALL, span);
+    expr->name = name;
+    expr->depth = 1;
+    return expr;
+}
+
+Expr *expr_tuple(Arena *arena, Span span, ExprList items) {
+    Expr *expr = expr_new(arena, EXPR_TUPLE, span);
+    expr->args = items;
+    expr->depth = 1;
+    for (uint32_t i = 0; i < items.count; i++)
+        expr->depth = depth_over(expr->depth, items.at[i]);
+    return expr;
+}
+
+Expr *expr_error(Arena *arena, Span span) {
+    return expr_new(arena, EXPR_ERROR, span);
+}
+
+void expr_set_args(Expr *call, ExprList args, KeyList keys) {
+    call->args = args;
+    call->keys = keys;
+    for (uint32_t i = 0; i < args.count; i++)
+        call->depth = depth_over(call->depth, args.at[i]);
+    for (uint32_t i = 0; i < keys.count; i++)
+        call->depth = depth_over(call->depth, keys.at[i].value);
+}
+
+ExprList expr_list(Arena *arena, Expr *only) {
+    ExprList list = {0};
+    vec_push(arena, &list, only);
+    return list;
+}
+
+const char *oper_text(Oper oper) {
+    static const char *const text[N_OPER] = {
+        [OPER_NEG] = "-",  [OPER_NOT] = "not", [OPER_ADD] = "+",       [OPER_SUB] = "-",
+        [OPER_MUL] = "*",  [OPER_DIV] = "/",   [OPER_FLOORDIV] = "//", [OPER_MOD] = "%",
+        [OPER_POW] = "**", [OPER_EQ] = "==",   [OPER_NE] = "!=",       [OPER_LT] = "<",
+        [OPER_LE] = "<=",  [OPER_GT] = ">",    [OPER_GE] = ">=",       [OPER_AND] = "and",
+        [OPER_OR] = "or",
+    };
+    return text[oper];
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// How text becomes nodes; private to the scanner, the layout and the grammar.
+//
+//   scan_file     grammar/scan.l   text -> tokens, with their line starts
+//   layout_tokens layout.c         brackets made to match, line ends and indentation made tokens
+//   yyparse       grammar/parse.y  tokens -> nodes, through node.c and the actions below
+//
+// Each of the three reports the mistakes it finds and leaves something that the next can go on
+// with.
+#ifndef ATTC_SYNTAX_H
+#define ATTC_SYNTAX_H
+
+#include "ast/ast.h"
+
+typedef struct {
+    int kind; // TOK_... of the grammar
+    Span span;
+    const char *text; // words: the interned name; strings: what is between the quotes
+    double number;
+    uint32_t indent; // first token of a line: its column from 0, a tab counts to the next eighth
+    bool is_integer;
+    bool first;  // of its line
+    bool tabbed; // first, and there are tabs before it
+    bool quiet;  // part of a mistake that was reported: a syntax error here is not told again
+} Token;
+typedef VEC(Token) TokenList;
+
+typedef struct {
+    Span span; // of the string
+    const char *path;
+} Import;
+
+typedef struct {
+    Session *session;
+    Arena *arena;   // of the session
+    Arena *scratch; // of this parse
+    Diags *untold;  // errors after the first MAX_ERRORS
+    Program *program;
+    uint32_t file;
+    const Source *source;
+    TokenList tokens;
+    uint32_t next;        // token to give to the grammar
+    const Token *current; // the last one given
+    VEC(Import) imports;
+    bool lost;        // a statement of the def being parsed was lost
+    bool stray_items; // the lines before this one were reported as no items
+    Span deep;        // the last expression that was cut for its depth
+    uint32_t n_errors;
+} Parser;
+
+// Limits that keep recursion over the program safe.
+enum { MAX_BRACKETS = 200, MAX_BLOCKS = 100, MAX_TOWER = 200, MAX_NAME = 255, MAX_ERRORS = 100 };
+
+typedef struct {
+    ExprList args;
+    KeyList keys;
+} ArgList;
+
+// ---- grammar/scan.l
+void scan_file(Parser *parser);
+
+// ---- layout.c
+void layout_tokens(Parser *parser);
+
+// ---- grammar/parse.y, around the generated yyparse
+void parse_tokens(Parser *parser);
+
+// ---- syntax.c: errors, and the actions that need more than a constructor
+// A mistake of the text. After MAX_ERRORS in one file the rest is not told any more.
+Diag *syntax_error(Parser *parser, Span at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+// A comma was forgotten before the item at `next`.
+void syntax_missing_comma(Parser *parser, Span next);
+Span span_after(Span span); // the empty place where it ends
+
+// Trees deeper than AST_MAX_DEPTH are reported and cut.
+Expr *syntax_operation(Parser *parser, Span span, Oper oper, Expr *a, Expr *b); // b NULL: unary
+Expr *syntax_call(Parser *parser, Span span, Ident name, ArgList args);
+Expr *syntax_call_to(Parser *parser, Span span, Ident name, ArgList args, IdentList dims);
+Expr *syntax_parens(Parser *parser, Span span, ExprList items, bool comma);
+
+Expr *syntax_label(Expr *call, Span span, Ident label); // call as label
+
+Tensor syntax_tensor(Span span, Ident name);
+Tensor syntax_tensor_dims(Span span, Ident name, IdentList dims);
+Tensor syntax_tensor_elem(Parser *parser, Tensor tensor, Ident elem);
+Tensor syntax_init_value(Tensor tensor, Expr *value);                                   // = value
+Tensor syntax_init(Parser *parser, Tensor tensor, Span span, Ident name, ArgList args); // ~ name()
+
+// Statements come as lists, since one line may declare several tensors and a lost one leaves none.
+StmtList syntax_append(Arena *arena, StmtList a, StmtList b);
+StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value);
+StmtList syntax_params(Parser *parser, TensorList params);
+StmtList syntax_return(Parser *parser, Span span, ExprList results);
+StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);
+
+void syntax_add_import(Parser *parser, Span span, const char *path);
+void syntax_add_globals(Parser *parser, TensorList params);
+void syntax_add_dim(Parser *parser, Ident name, Expr *extent, Ident like);
+void syntax_add_def(Parser *parser, Span span, Ident name, TensorList params, StmtList body);
+
+#endif
