@@ -176,14 +176,14 @@ static bool map_entry(Frame *frame, const EntryOptions *options) {
                    frame->def->name.name, options->map_dim);
         return false;
     }
-    dims_add(&frame->hidden, frame_dim(build->globals, options->map_dim));
+    dims_add(&frame->hidden, frame_dim(build->top, options->map_dim));
     return true;
 }
 
 static bool build_entry(Build *build, const Def *def, const EntryOptions *options) {
     const Diags *diags = build->session->diags;
     uint32_t errors = diags_errors(diags);
-    Frame *frame = frame_new(build, def);
+    Frame *frame = frame_new(build, def, build->top);
     frame->names = names_scope(build, "");
     check_arguments(build, def, build->session->data.at, build->session->data.count, "--data");
     if (options->map_dim && !map_entry(frame, options))
@@ -256,6 +256,6 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
                    .arena = session->arena,
                    .program = program,
                    .graph = graph_new(session, def->name.name)};
-    build.globals = frame_new(&build, NULL);
+    build.top = frame_new(&build, NULL, NULL);
     return build_entry(&build, def, options) ? build.graph : NULL;
 }

@@ -77,11 +77,11 @@ static Value *global_find(Frame *frame, Ident name) {
         const Tensor *tensor = build->program->params.at[i];
         if (tensor->name.name != name.name)
             continue;
-        Value *value = build_trained(build->globals, tensor);
+        Value *value = build_trained(build->top, tensor);
         for (uint32_t k = 0; k < tensor->result.count; k++) {
             Name dim = tensor->result.at[k];
-            value = frame_rename(frame, value, frame_dim(build->globals, dim),
-                                 frame_dim(frame, dim), name.span);
+            value = frame_rename(frame, value, frame_dim(build->top, dim), frame_dim(frame, dim),
+                                 name.span);
         }
         return value;
     }
