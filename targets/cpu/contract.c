@@ -164,12 +164,12 @@ static void choose_block(Contract *c) {
     CpuMicroShape *shape = &c->shape;
     int64_t known;
     int vectors = stage->lane_block / shape->width;
-    vectors = vectors < 1 ? 1 : smaller(vectors, 8);
+    int registers = c->m->target->vector_registers - 1;
+    vectors = smaller(vectors < 1 ? 1 : vectors, (registers - 1) / 2); // leaves one row at least
     if (index_known(length_of(c, stage->lanes), &known) && known < vectors * shape->width)
         vectors = (int)((known + shape->width - 1) / shape->width);
     vectors = fit_panel(c, &stage->b, stage->lanes, vectors, shape->width);
     vectors = fit_panel(c, &stage->c, stage->lanes, vectors, shape->width);
-    int registers = c->m->target->vector_registers - 1;
     int rows = smaller(stage->row_block < 1 ? 1 : stage->row_block,
                        (registers - 1 - vectors) / vectors);
     if (index_known(length_of(c, stage->rows), &known) && known < rows)

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cpu_fixture.h"
+
+#include "support.h"
+
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/Orc.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { GUARD = 256, GUARD_BYTE = 0xA5 };
+
+struct CpuCode {
+    const Kernel *kernel;
+    LLVMOrcLLJITRef jit;
+    AttKernelFn run;
+    AttScratchFn scratch;
+    Blob object;
+    double seconds;
+};
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void check(LLVMErrorRef error) {
+    if (error)
+        fail_msg("%s", LLVMGetErrorMessage(error));
+}
+
+static void *look_up(CpuCode *code, const char *symbol) {
+    LLVMOrcExecutorAddress address = 0;
+    check(LLVMOrcLLJITLookup(code->jit, &address, symbol));
+    return (void *)(uintptr_t)address;
+}
+
+static void load(CpuCode *code, const Target *target) {
+    LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
+    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
+        builder,
+        LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(emit_target_machine(target)));
+    check(LLVMOrcCreateLLJIT(&code->jit, builder));
+    LLVMOrcDefinitionGeneratorRef process;
+    check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
+        &process, LLVMOrcLLJITGetGlobalPrefix(code->jit), NULL, NULL));
+    LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(code->jit), process);
+    LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
+        code->object.bytes, code->object.length, "kernel");
+    check(LLVMOrcLLJITAddObjectFile(code->jit, LLVMOrcLLJITGetMainJITDylib(code->jit), buffer));
+}
+
+CpuCode *cpu_code_new(Arena *arena, const Kernel *kernel, const Target *target) {
+    CpuCode *code = arena_new_of(arena, CpuCode);
+    code->kernel = kernel;
+    double start = now();
+    EmitModule *module = emit_module_new(arena, "kernel", target);
+    target->emit_kernel(module, kernel, target, "K");
+    if (getenv("ATTC_TEST_IR"))
+        fprintf(stderr, "%s\n", emit_module_text(module));
+    const char *why = NULL;
+    if (!emit_compile(module, EMIT_OBJECT, &code->object, &why))
+        fail_msg("%s", why);
+    emit_module_free(module);
+    code->seconds = now() - start;
+    load(code, target);
+    code->run = (AttKernelFn)(uintptr_t)look_up(code, "K");
+    code->scratch = (AttScratchFn)(uintptr_t)look_up(code, "K_scratch");
+    return code;
+}
+
+void cpu_code_free(CpuCode *code) {
+    check(LLVMOrcDisposeLLJIT(code->jit));
+}
+
+double cpu_code_seconds(const CpuCode *code) {
+    return code->seconds;
+}
+
+Blob cpu_code_object(const CpuCode *code) {
+    return code->object;
+}
+
+bool cpu_level_runs(const Target *target) {
+    __builtin_cpu_init();
+    if (target->level == ATT_LEVEL_X86_64_V4)
+        return __builtin_cpu_supports("x86-64-v4");
+    return target->level == ATT_LEVEL_X86_64_V3 && __builtin_cpu_supports("x86-64-v3");
+}
+
+// ---- guarded memory ------------------------------------------------------------------------------
+
+static char *guarded_new(size_t bytes, int fill) {
+    size_t padded = (bytes + 63) / 64 * 64 + 2 * GUARD;
+    char *memory = aligned_alloc(64, padded);
+    memset(memory, GUARD_BYTE, padded);
+    memset(memory + GUARD, fill, bytes);
+    return memory + GUARD;
+}
+
+static void guarded_free(char *memory, size_t bytes, const char *what) {
+    unsigned char *at = (unsigned char *)memory;
+    size_t padded = (bytes + 63) / 64 * 64 + 2 * GUARD;
+    for (size_t i = 0; i < GUARD; i++)
+        if (at[-1 - (ptrdiff_t)i] != GUARD_BYTE)
+            fail_msg("%s: written %zu bytes before the start", what, i + 1);
+    for (size_t i = bytes; i < padded - GUARD; i++)
+        if (at[i] != GUARD_BYTE)
+            fail_msg("%s: written %zu bytes behind the end", what, i - bytes + 1);
+    free(memory - GUARD);
+}
+
+void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers) {
+    size_t bytes = (size_t)code->scratch(extents);
+    char *scratch = guarded_new(bytes, 0xFF); // all ones: a NaN of every float type
+    int64_t tasks = kernel_tasks(code->kernel, extents);
+    for (int64_t t = 0; t < tasks; t++)
+        code->run(buffers, extents, scratch, t);
+    guarded_free(scratch, bytes, "scratch");
+}
+
+// ---- comparing ---------------------------------------------------------------------------------------
+
+static int64_t volume(const TileBuffer *buffer, const int64_t *extents) {
+    int64_t n = 1;
+    for (int i = 0; i < buffer->rank; i++)
+        n *= extents[buffer->dims[i]];
+    return n;
+}
+
+static float narrow(Elem elem, double value, void *to) {
+    if (elem == ELEM_F16)
+        *(uint16_t *)to = att_f32_to_f16((float)value);
+    else
+        *(uint16_t *)to = att_f32_to_bf16((float)value);
+    return 0;
+}
+
+static double widen(Elem elem, const void *data, int64_t i) {
+    switch (elem) {
+    case ELEM_F32:
+        return (double)((const float *)data)[i];
+    case ELEM_F64:
+        return ((const double *)data)[i];
+    case ELEM_F16:
+        return (double)att_f16_to_f32(((const uint16_t *)data)[i]);
+    case ELEM_BF16:
+        return (double)att_bf16_to_f32(((const uint16_t *)data)[i]);
+    case ELEM_I32:
+        return ((const int32_t *)data)[i];
+    case ELEM_I64:
+        return (double)((const int64_t *)data)[i];
+    default:
+        return ((const uint8_t *)data)[i];
+    }
+}
+
+void cpu_fill(const TileBuffer *buffer, const int64_t *extents, void *data, uint64_t seed) {
+    for (int64_t i = 0; i < volume(buffer, extents); i++) {
+        uint64_t bits = hash_u64(seed, (uint64_t)i);
+        double value = (double)(bits >> 11) * 0x1p-52 - 1;
+        switch (buffer->elem) {
+        case ELEM_F32:
+            ((float *)data)[i] = (float)value;
+            break;
+        case ELEM_F64:
+            ((double *)data)[i] = value;
+            break;
+        case ELEM_I32:
+            ((int32_t *)data)[i] = (int32_t)(bits & 3);
+            break;
+        case ELEM_I64:
+            ((int64_t *)data)[i] = (int64_t)(bits & 3);
+            break;
+        case ELEM_BOOL:
+            ((uint8_t *)data)[i] = bits & 1;
+            break;
+        default:
+            narrow(buffer->elem, value, (uint16_t *)data + i);
+        }
+    }
+}
+
+static void compare_buffer(const TileBuffer *buffer, const int64_t *extents, const void *expected,
+                           const void *got, double tolerance, const char *level) {
+    for (int64_t i = 0; i < volume(buffer, extents); i++) {
+        double a = widen(buffer->elem, expected, i), b = widen(buffer->elem, got, i);
+        double bound = elem_is_float(buffer->elem) ? tolerance * fmax(1, fabs(a)) : 0;
+        if (a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= bound)
+            continue;
+        fail_msg("%s: %s[%ld] is %.9g, expected %.9g", level, buffer->name, (long)i, b, a);
+    }
+}
+
+static void compare_level(const Kernel *kernel, const int64_t *extents, void *const *inputs,
+                          void *const *expected, const Target *target, double tolerance) {
+    Arena *arena = arena_new();
+    CpuCode *code = cpu_code_new(arena, kernel, target);
+    void **buffers = arena_array(arena, void *, kernel->n_args);
+    for (uint32_t i = 0; i < kernel->n_args; i++) {
+        const TileBuffer *buffer = &kernel->buffers.at[i];
+        size_t bytes = (size_t)volume(buffer, extents) * elem_bytes(buffer->elem);
+        buffers[i] = guarded_new(bytes, 0xFF);
+        if (buffer->place == PLACE_IN)
+            memcpy(buffers[i], inputs[i], bytes);
+    }
+    cpu_code_run(code, extents, buffers);
+    for (uint32_t i = 0; i < kernel->n_args; i++) {
+        const TileBuffer *buffer = &kernel->buffers.at[i];
+        compare_buffer(buffer, extents, expected[i], buffers[i], tolerance, target->name);
+        size_t bytes = (size_t)volume(buffer, extents) * elem_bytes(buffer->elem);
+        guarded_free(buffers[i], bytes, buffer->name);
+    }
+    cpu_code_free(code);
+    arena_free(arena);
+}
+
+void cpu_compare(const Kernel *kernel, const int64_t *extents, double tolerance) {
+    Arena *arena = arena_new();
+    kernel_verify(kernel, "cpu_compare");
+    void **buffers = arena_array(arena, void *, kernel->n_args);
+    for (uint32_t i = 0; i < kernel->n_args; i++) {
+        const TileBuffer *buffer = &kernel->buffers.at[i];
+        size_t bytes = (size_t)volume(buffer, extents) * elem_bytes(buffer->elem);
+        buffers[i] = arena_alloc(arena, bytes + 1);
+        memset(buffers[i], 0xFF, bytes);
+        if (buffer->place == PLACE_IN)
+            cpu_fill(buffer, extents, buffers[i], i + 1);
+    }
+    kernel_interpret(kernel, extents, buffers);
+    static const Target *const levels[] = {&x86_64_v3, &x86_64_v4};
+    for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
+        if (cpu_level_runs(levels[i]))
+            compare_level(kernel, extents, buffers, buffers, levels[i], tolerance);
+    arena_free(arena);
+}
+
+// ---- gemm -----------------------------------------------------------------------------------------------
+
+static Stage *pack(Kernel *k, NodeList *into, uint16_t from, uint16_t to, TileDimList dims,
+                   TileDimId lanes) {
+    Stage *stage = node_compute(k, into, dims, lanes);
+    int32_t load = stage_load(k, stage, access_plain(k, from));
+    stage_sink(k, stage, SINK_SET, access_plain(k, to), load);
+    stage->pad = true;
+    return stage;
+}
+
+Kernel *cpu_gemm(Arena *arena, const GemmPlan *p) {
+    Kernel *k = kernel_new(arena, "gemm");
+    TileDimId n = kernel_add_dim(k, "n", p->rows), f = kernel_add_dim(k, "f", p->lanes);
+    TileDimId d = kernel_add_dim(k, "d", p->k);
+    uint16_t a = kernel_add_argument(k, "A", ELEM_F32, PLACE_IN, TILE_DIMS(n, d));
+    uint16_t b = kernel_add_argument(k, "B", ELEM_F32, PLACE_IN, TILE_DIMS(d, f));
+    uint16_t c = kernel_add_argument(k, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(n, f));
+    NodeList *into = &k->body;
+    into = &node_loop(k, into, LOOP_PARALLEL, n, p->task_rows)->body;
+    into = &node_loop(k, into, LOOP_PARALLEL, f, p->task_lanes)->body;
+    if (p->block_k)
+        into = &node_loop(k, into, LOOP_SEQUENTIAL, d, p->block_k)->body;
+    uint16_t from_a = a, from_b = b;
+    if (p->pack_b) {
+        from_b = node_scratch_panel(k, into, "P", ELEM_F32, TILE_DIMS(d, f), f, p->lane_block);
+        pack(k, into, b, from_b, TILE_DIMS(d, f), f);
+    }
+    if (p->block_rows)
+        into = &node_loop(k, into, LOOP_SEQUENTIAL, n, p->block_rows)->body;
+    if (p->pack_a) {
+        from_a = node_scratch_panel(k, into, "R", ELEM_F32, TILE_DIMS(n, d), n, p->row_block);
+        pack(k, into, a, from_a, TILE_DIMS(n, d), d);
+    }
+    Stage *stage = node_contract(k, into, TILE_DIMS(n, f, d), access_plain(k, c),
+                                 access_plain(k, from_a), access_plain(k, from_b));
+    stage->rows = n;
+    stage->lanes = f;
+    stage->row_block = p->row_block;
+    stage->lane_block = p->lane_block;
+    return k;
+}

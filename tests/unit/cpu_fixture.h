@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kernels made by hand, compiled for a CPU level and run next to the tile interpreter.
+#ifndef ATTC_TESTS_CPU_FIXTURE_H
+#define ATTC_TESTS_CPU_FIXTURE_H
+
+#include "emit/emit.h"
+
+// ---- a compiled kernel ------------------------------------------------------------------------
+typedef struct CpuCode CpuCode;
+CpuCode *cpu_code_new(Arena *arena, const Kernel *kernel, const Target *target);
+void cpu_code_free(CpuCode *code);
+// All tasks, one after the other, in scratch memory that starts as NaN and has guards around it.
+void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers);
+// Seconds that LLVM took.
+double cpu_code_seconds(const CpuCode *code);
+Blob cpu_code_object(const CpuCode *code);
+bool cpu_level_runs(const Target *target); // on this machine
+
+// ---- against the interpreter ------------------------------------------------------------------
+// Random inputs (floats in [-1, 1), integers 0..3, bools), outputs filled with NaN and guarded.
+// Fails the test unless every element agrees with kernel_interpret() to `tolerance` (relative above
+// 1, absolute below; integers exactly; NaN equals NaN).
+void cpu_compare(const Kernel *kernel, const int64_t *extents, double tolerance);
+void cpu_fill(const TileBuffer *buffer, const int64_t *extents, void *data, uint64_t seed);
+
+// ---- a contraction kernel as the schedule makes them --------------------------------------------
+typedef struct {
+    int64_t rows, lanes, k;            // EXTENT_DYNAMIC: read at run time
+    int64_t task_rows, task_lanes;     // parallel pieces
+    int64_t block_k, block_rows;       // cache blocks (0: none)
+    int row_block, lane_block;         // microkernel
+    bool pack_a, pack_b;
+} GemmPlan;
+// c[n f] = a[n d] b[d f]. Dims in this order: n f d.
+Kernel *cpu_gemm(Arena *arena, const GemmPlan *plan);
+
+#endif
