@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tests ask of machine code: functions, innermost loops, vector registers on the stack."""
+import re
+import subprocess
+from typing import NamedTuple
+
+FUNCTION = re.compile(r"^[0-9a-f]+ <(.+)>:$")
+LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*?)\s*(?:#.*)?$")
+JUMP = re.compile(r"^j\w+$")
+WIDE = re.compile(r"%[yz]mm\d+|%k[1-7]\b")
+VECTOR = re.compile(r"%[xyz]mm\d+")
+
+
+class Instruction(NamedTuple):
+    address: int
+    name: str
+    operands: str
+
+
+def disassemble(path):
+    """name -> list of instructions, for every function of an object file."""
+    text = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True,
+                          text=True, check=True).stdout
+    return parse(text)
+
+
+def parse(text):
+    functions, current = {}, None
+    for line in text.splitlines():
+        if match := FUNCTION.match(line):
+            current = functions.setdefault(match.group(1), [])
+        elif current is not None and (match := LINE.match(line)):
+            current.append(Instruction(int(match.group(1), 16), match.group(2), match.group(3)))
+    return functions
+
+
+def innermost_loops(code):
+    """Runs of instructions from the target of a backward jump to the jump, without another inside."""
+    at = {instruction.address: i for i, instruction in enumerate(code)}
+    loops = []
+    for i, instruction in enumerate(code):
+        if not JUMP.match(instruction.name):
+            continue
+        target = instruction.operands.split()[0]
+        begin = at.get(int(target, 16)) if re.fullmatch(r"[0-9a-f]+", target) else None
+        if begin is not None and begin <= i:
+            loops.append((begin, i))
+    return [code[begin:end + 1] for begin, end in loops
+            if not any(begin <= b and e <= end and (b, e) != (begin, end) for b, e in loops)]
+
+
+def is_contraction(loop):
+    """Fused multiply-adds of vectors: four or more, and a third of the loop; a polynomial has fewer."""
+    fused = [i for i in loop if i.name.startswith(("vfmadd", "vfnmadd")) and i.name.endswith("ps")]
+    return len(fused) >= 4 and 3 * len(fused) >= len(loop)
+
+
+def stack_vectors(loop):
+    """Instructions that move a vector register from or to the stack."""
+    return [i for i in loop if "(%rsp" in i.operands and VECTOR.search(i.operands)]
+
+
+def is_above_baseline(instruction):
+    """Needs more than x86-64 has: VEX or EVEX encoded, or with wide or mask registers."""
+    return bool(WIDE.search(instruction.operands)) or bool(re.match(r"^v[a-z]", instruction.name) and
+                                                           instruction.name not in ("verr", "verw"))

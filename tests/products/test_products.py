@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `attc build` makes of the examples, used as its users would: with cc, as a program, by tools."""
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from disassembly import (disassemble, innermost_loops, is_above_baseline, is_contraction,
+                         stack_vectors)
+
+ATTC = os.environ.get("ATTC", "build/attc")
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXAMPLES = ROOT / "examples"
+# Contractions of all kinds: projections, several head dims, mixing of heads, grouped keys, gathers.
+VARIED = ["multi_head", "talking_heads", "general_bilinear", "grouped_key_value", "dot_product",
+          "relative_bias"]
+SMALL = "n=5,m=7"
+
+
+def run(*command, cwd=None, status=0, **environment):
+    done = subprocess.run([str(part) for part in command], cwd=cwd, capture_output=True, text=True,
+                          errors="replace", env=dict(os.environ, **environment))
+    assert done.returncode == status, f"{command}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+def build(example, kind, output, *options, **environment):
+    run(ATTC, "build", EXAMPLES / f"{example}.attn", f"--{kind}", "-o", output, *options,
+        **environment)
+    return output
+
+
+def entry_of(header):
+    return next(line.split("_H")[0].removeprefix("#ifndef ATTC_ENTRY_")
+                for line in header.read_text().splitlines() if line.startswith("#ifndef ATTC_ENTRY_"))
+
+
+# ---- libraries ---------------------------------------------------------------------------------------
+
+WARNINGS = ["-Wall", "-Wextra", "-Werror"]
+
+
+@pytest.mark.parametrize("level", ["v3", "v4"])
+@pytest.mark.parametrize("kind", ["static", "shared"])
+def test_the_c_example_agrees_with_its_own_loops(tmp_path, kind, level):
+    library = tmp_path / f"libtalking_heads.{'so' if kind == 'shared' else 'a'}"
+    build("talking_heads", kind, library)
+    run("cc", "-O2", *WARNINGS, f"-I{tmp_path}", EXAMPLES / "c" / "talking_heads.c", library, "-lm",
+        "-lpthread", f"-Wl,-rpath,{tmp_path}", "-o", tmp_path / "heads")
+    assert run(tmp_path / "heads", ATTC_LEVEL=level).count("relative error") == 3
+
+
+def test_headers_of_all_examples_go_together(tmp_path):
+    sources = sorted(EXAMPLES.glob("*.attn"))[::4]
+    lines = []
+    for source in sources:
+        build(source.stem, "object", tmp_path / f"{source.stem}.o", "-D", SMALL)
+        lines.append(f'#include "{source.stem}.h"')
+    text = "\n".join(lines + lines) + "\n"
+    for name, compiler, standard in (("a.c", "cc", "-std=c99"), ("a.cc", "c++", "-std=c++11")):
+        (tmp_path / name).write_text(text)
+        run(compiler, standard, *WARNINGS, "-Wpedantic", "-c", name, "-o", "a.out", cwd=tmp_path)
+
+
+def test_a_library_shows_its_entry_and_the_runtime_only(tmp_path):
+    library = build("multi_head", "shared", tmp_path / "libmulti_head.so")
+    entry = entry_of(tmp_path / "libmulti_head.h")
+    shown = [line.split()[2] for line in run("nm", "-D", "--defined-only", library).splitlines()]
+    assert sorted(name for name in shown if not name.startswith("att_")) == \
+        sorted([entry, f"{entry}_manifest", f"{entry}_workspace"])
+
+
+# ---- programs ----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("example", VARIED)
+def test_a_program_computes_what_run_does(tmp_path, example):
+    program = build(example, "exe", tmp_path / "program")
+    result = json.loads(run(program, "--manifest"))
+    outputs = [t["name"] for t in result["tensors"] if t["role"] == "output"]
+    extents = [f"-D{dim['name']}={7 if dim['name'] == 'm' else 5}" for dim in result["dims"]
+               if dim["extent"] is None]
+    for where, command in (("a", [program]), ("b", [ATTC, "run", EXAMPLES / f"{example}.attn"])):
+        (tmp_path / where).mkdir()
+        wanted = [part for name in outputs for part in ("-o", f"{name}={tmp_path / where / name}.npy")]
+        dynamic = extents if where == "a" else [part.replace("-D", "") for part in extents]
+        if where == "b" and dynamic:
+            dynamic = ["-D", ",".join(dynamic), "--dynamic",
+                       ",".join(part.split("=")[0] for part in dynamic)]
+        run(*command, "--seed", 3, *dynamic, *wanted)
+    for name in outputs:
+        assert (tmp_path / "a" / f"{name}.npy").read_bytes() == \
+            (tmp_path / "b" / f"{name}.npy").read_bytes()
+
+
+def test_the_manifest_describes_the_entry(tmp_path):
+    program = build("multi_head", "exe", tmp_path / "program", "-D", "h=4,d_k=8,d_v=16")
+    found = json.loads(run(program, "--manifest"))
+    assert found["entry"] == "MultiHeadAttention"
+    assert found["source"].endswith("multi_head.attn")
+    assert {d["name"]: d["extent"] for d in found["dims"]} == {
+        "n": None, "m": None, "d_X": 768, "d_M": 768, "d_Y": 768, "h": 4, "d_k": 8, "d_v": 16}
+    tensors = {t["name"]: t for t in found["tensors"]}
+    assert list(tensors) == ["X", "M", "P_q", "P_k", "P_v", "P_o", "Y"]
+    assert tensors["P_q"] == {"name": "P_q", "role": "input", "elem": "f32",
+                              "dims": ["d_X", "d_k", "h"], "is_param": True}
+    assert [level["name"] for level in found["levels"]] == ["x86-64-v3", "x86-64-v4"]
+    assert {k["symbol"][-3:] for k in found["kernels"]} == {"_v3", "_v4"}
+
+
+# ---- machine code ------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("example", VARIED)
+def test_only_kernels_are_above_the_baseline(tmp_path, example):
+    functions = disassemble(build(example, "object", tmp_path / "x.o"))
+    kernels = {name for name in functions if name.startswith("attc_")}
+    assert kernels and kernels != set(functions)
+    for name in set(functions) - kernels:
+        assert not [i for i in functions[name] if is_above_baseline(i)], name
+    # The lower level has no register or mask of the higher one.
+    level = build(example, "object", tmp_path / "v3.o", "--target", "x86-64-v3")
+    for name, code in disassemble(level).items():
+        assert not [i for i in code if "%zmm" in i.operands or "%k1" in i.operands], name
+
+
+@pytest.mark.parametrize("target", ["x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("example", VARIED)
+def test_contraction_loops_keep_their_vectors_in_registers(tmp_path, example, target):
+    functions = disassemble(build(example, "object", tmp_path / "x.o", "--target", target))
+    loops = [(name, loop) for name, code in functions.items() for loop in innermost_loops(code)
+             if is_contraction(loop)]
+    assert loops
+    for name, loop in loops:
+        assert not stack_vectors(loop), f"{name} at {loop[0].address:x}"
+
+
+# ---- cache -------------------------------------------------------------------------------------------
+
+def test_products_are_the_same_from_a_cold_a_warm_and_a_damaged_cache(tmp_path):
+    cache = tmp_path / "cache"
+    made = [build("talking_heads", "object", tmp_path / "x.o", ATTC_CACHE=str(cache)).read_bytes()]
+    entries = sorted(cache.iterdir())
+    assert entries
+    made.append(build("talking_heads", "object", tmp_path / "x.o", ATTC_CACHE=str(cache)).read_bytes())
+    for number, path in enumerate(entries):
+        whole = path.read_bytes()
+        path.write_bytes([b"", whole[:-1], whole[:64] + b"\xcc" + whole[65:], whole * 2][number % 4])
+    made.append(build("talking_heads", "object", tmp_path / "x.o", ATTC_CACHE=str(cache)).read_bytes())
+    assert made[0] == made[1] == made[2]
+    assert sorted(cache.iterdir()) == entries  # repaired, and nothing else left there
+
+
+def test_many_compilers_share_a_cache(tmp_path):
+    cache = tmp_path / "cache"
+
+    def once(number):
+        return build("multi_head", "object", tmp_path / f"{number}.o", ATTC_CACHE=str(cache)).read_bytes()
+
+    with ThreadPoolExecutor(8) as pool:
+        made = set(pool.map(once, range(16)))
+    assert len(made) == 1
+    assert all(path.suffix == ".o" for path in cache.iterdir())
+
+
+def test_without_a_writable_cache_all_works(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert build("dot_product", "object", tmp_path / "x.o", ATTC_CACHE=str(tmp_path / "file" / "c")).exists()
