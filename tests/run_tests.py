@@ -103,6 +103,7 @@ SUITES = {
     "golden": golden,
     "numeric": lambda build, tally: pytest(build, tally, "numeric"),
     "commands": lambda build, tally: pytest(build, tally, "commands"),
+    "products": lambda build, tally: pytest(build, tally, "products"),
     "random": lambda build, tally: pytest(build, tally, "random"),
 }
 # What a sanitizer build runs: all that exercises the compiler and the runtime themselves.
