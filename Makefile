@@ -121,6 +121,13 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/gen/parse.h
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-function -Wno-sign-compare -Igrammar -c -o $@ $<
 
+# ---- prelude: the language's own definitions, each line a C string -----------------------------------
+$(BUILD)/gen/prelude.inc: compiler/ast/prelude.attn
+	@mkdir -p $(@D)
+	$(call say,TEXT,$<)
+	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< > $@
+$(BUILD)/obj/compiler/ast/prelude.o: $(BUILD)/gen/prelude.inc
+
 # ---- tests -------------------------------------------------------------------------------------------
 UNIT := $(patsubst tests/unit/%_test.c,$(BUILD)/unit/%_test,$(sort $(wildcard tests/unit/*_test.c)))
 $(BUILD)/obj/tests/unit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
