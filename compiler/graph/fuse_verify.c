@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rules that groups keep, checked after graph_fuse; graph.h states them.
+#include "graph/graph.h"
+
+#include <stdarg.h>
+
+typedef struct {
+    const Fusion *fusion;
+    const char *after;
+    uint32_t number; // of the group under check
+    uint32_t *stored_by; // by value id: number of the group + 1, 0: not stored so far
+} Check;
+
+__attribute__((format(printf, 3, 4))) static void must(const Check *check, bool holds,
+                                                       const char *format, ...) {
+    if (holds)
+        return;
+    char text[200];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    ice("fusion after %s: group %u: %s", check->after, check->number, text);
+}
+
+static bool group_has(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->members.count; i++)
+        if (group->members.at[i] == value)
+            return true;
+    return false;
+}
+
+static bool group_stores(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        if (group->outputs.at[i] == value)
+            return true;
+    return false;
+}
+
+static bool is_leaf(const Value *value) {
+    return value->op == OP_CONST || value->op == OP_INDEX || value->op == OP_EXTENT;
+}
+
+static void verify_args(const Check *check, const Group *group, const Value *member) {
+    bool moves = op_kind(member->op) == KIND_MOVE;
+    for (uint32_t i = 0; i < member->n_args; i++) {
+        const Value *arg = member->args[i];
+        bool in_memory = arg->op == OP_INPUT || check->stored_by[arg->id];
+        if (moves)
+            must(check, in_memory, "%s %u reads value %u, which is not in memory",
+                 op_name(member->op), member->id, arg->id);
+        else
+            must(check, in_memory || is_leaf(arg) || group_has(group, arg),
+                 "value %u needs %u, which is not there yet", member->id, arg->id);
+    }
+}
+
+static bool is_row_op(const Value *value) {
+    return op_kind(value->op) == KIND_REDUCE || op_kind(value->op) == KIND_ROW;
+}
+
+static void verify_row_dims(const Check *check, const Group *group, const Value *member) {
+    const DimList *all = &member->args[0]->dims;
+    DimList reduced = op_kind(member->op) == KIND_ROW ? (DimList){1, {member->dim}}
+                                                      : dims_minus(all, &member->dims);
+    DimList rows = dims_minus(all, &reduced);
+    must(check, dims_equal(&reduced, &group->reduced) && dims_equal(&rows, &group->rows),
+         "%s %u runs over other rows than the group", op_name(member->op), member->id);
+}
+
+static bool feeds_operand(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->contraction->n_args; i++)
+        if (group->contraction->args[i] == value)
+            return true;
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        const Value *user = group->members.at[i];
+        for (uint32_t k = 0; user != group->contraction && k < user->n_args; k++)
+            if (user->args[k] == value && feeds_operand(group, user))
+                return true;
+    }
+    return false;
+}
+
+static void verify_member(const Check *check, const Group *group, const Value *member) {
+    DimList space = group->kind == GROUP_CONTRACT ? group->contraction->dims
+                                                  : dims_union(&group->rows, &group->reduced);
+    OpKind kind = op_kind(member->op);
+    must(check, kind != KIND_LEAF, "value %u is a leaf", member->id);
+    must(check, kind != KIND_CONTRACT || member == group->contraction,
+         "value %u is a second contraction", member->id);
+    must(check, !is_row_op(member) || group->kind == GROUP_ROWS, "value %u is for a rows group",
+         member->id);
+    if (is_row_op(member))
+        verify_row_dims(check, group, member);
+    bool inside = dims_subset(&member->dims, &space);
+    must(check, inside || (group->kind == GROUP_CONTRACT && feeds_operand(group, member)),
+         "value %u has dims that the group does not run over", member->id);
+    if (!group_stores(group, member))
+        return;
+    must(check, dims_equal(&member->dims, &space) ||
+                    (group->kind == GROUP_ROWS && dims_equal(&member->dims, &group->rows)),
+         "value %u is stored, but has not all dims of the group", member->id);
+}
+
+static void verify_group(Check *check, const Group *group) {
+    must(check, group->members.count > 0 && group->outputs.count > 0, "it stores nothing");
+    must(check, (group->kind == GROUP_CONTRACT) == (group->contraction != NULL),
+         "its kind and its contraction disagree");
+    if (group->contraction)
+        must(check, group_has(group, group->contraction) && group->contraction->n_args == 2,
+             "its contraction is no member or has not two arguments");
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        must(check, i == 0 || group->members.at[i - 1]->id < group->members.at[i]->id,
+             "members are not in order of id");
+        verify_args(check, group, group->members.at[i]);
+        verify_member(check, group, group->members.at[i]);
+    }
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        const Value *output = group->outputs.at[i];
+        must(check, group_has(group, output), "it stores value %u, which is no member", output->id);
+        must(check, !check->stored_by[output->id], "value %u is stored twice", output->id);
+    }
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        check->stored_by[group->outputs.at[i]->id] = check->number + 1;
+}
+
+void fusion_verify(const Fusion *fusion, const char *after_pass) {
+    const Graph *graph = fusion->graph;
+    Arena *arena = arena_new();
+    Check check = {.fusion = fusion, .after = after_pass};
+    check.stored_by = arena_array(arena, uint32_t, graph->values.count + 1);
+    graph_verify(graph, after_pass);
+    for (uint32_t i = 0; i < fusion->groups.count; i++) {
+        check.number = i;
+        verify_group(&check, fusion->groups.at[i]);
+    }
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        const Output *output = &graph->outputs.at[i];
+        if (!check.stored_by[output->value->id])
+            ice("fusion after %s: result %s is stored by no group", after_pass, output->name);
+        for (uint32_t k = 0; k < i; k++)
+            if (graph->outputs.at[k].value == output->value)
+                ice("fusion after %s: result %s shares its value", after_pass, output->name);
+    }
+    arena_free(arena);
+}

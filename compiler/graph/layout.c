@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory order of every stored value.
+//
+//     Q[n, d_k, h] = einsum(X[n, d], P_q[d, d_k, h])     # Q in memory: h n d_k
+//     K[m, d_k, h] = einsum(X[m, d], P_k[d, d_k, h])     # K in memory: h d_k m
+//     L[n, m, h] = einsum(Q[n, d_k, h], K[m, d_k, h])    # L in memory: h n m   (softmax over m)
+//
+// Inputs and results have the order that was declared. The others are chosen last group first, so that
+// the orders of what a group writes are known when those of what it reads are chosen. Every access
+// votes on the dim that is contiguous, by what an element costs it in cycles: a copy into a panel, a
+// transposing copy, or a gather. The group that writes the value votes too, and pays for lanes that do
+// not fill vectors. The other dims follow the most important access:
+//
+//     lane operand of a contraction    batch, other dims, k, lanes     (panels are plain copies)
+//     row operand                      batch, rows, k                  (rows of k)
+//     result                           batch, outer, rows, lanes       (outer: of the lane operand, as
+//                                                                       n in the mixing of heads)
+//     rows group                       as its largest result, or rows, reduced
+//     pointwise                        as the result
+//
+// Source: packing costs of BLIS-like kernels (FACTS.md section 2); the lanes of a contraction are the
+// dim that its result has contiguous.
+//
+// Requires: graph_fuse. Ensures: a permutation of the dims for every input and every group output.
+#include "graph/graph.h"
+
+#include <math.h>
+
+static const double COPY = 0.1;      // cycles per element: vector load and store
+static const double TRANSPOSE = 0.6; // within a panel
+static const double ROWS_LAST = 0.5; // row operand with contiguous rows
+static const double GATHER = 0.7;    // contiguous in a dim that is outside the panel
+static const double BATCH_LAST = 1.5;
+static const double NO_LANES = 4;    // result contiguous in a batch dim: scalar stores
+static const double VECTOR = 16;     // elements
+static const double FMA_PER_CYCLE = 32;
+
+typedef struct {
+    const Fusion *fusion;
+    const int64_t *extents;
+    DimList *orders;
+    Arena *arena;
+} Layout;
+
+// One way in which a group reads the value.
+typedef struct {
+    const Group *group;
+    int operand; // of the group's contraction; -1: pointwise or row-wise
+    DimList as;  // the dims under which it is read, in the places of value->dims
+} Use;
+typedef VEC(Use) UseList;
+
+// The dims of a contraction by role, seen from one operand x: shared with the result, own, summed.
+typedef struct {
+    DimList batch, own, k;
+} Roles;
+
+static double volume(const Layout *layout, const DimList *dims) {
+    return (double)dims_volume(dims, layout->extents);
+}
+
+static DimList dims_join(DimList a, DimList b) {
+    return dims_union(&a, &b);
+}
+
+static DimId dims_last(const DimList *dims) {
+    return dims->count ? dims->at[dims->count - 1] : DIM_NONE;
+}
+
+static Roles roles_of(const Value *contraction, int operand) {
+    const DimList *x = &contraction->args[operand]->dims;
+    const DimList *y = &contraction->args[1 - operand]->dims;
+    DimList both = dims_intersect(x, y);
+    return (Roles){
+        .batch = dims_intersect(&both, &contraction->dims),
+        .own = dims_minus(x, y),
+        .k = dims_minus(&both, &contraction->dims),
+    };
+}
+
+// `part` in the order that `like` has them, what `like` lacks first.
+static DimList dims_ordered(const DimList *part, const DimList *like) {
+    DimList first = dims_minus(part, like), then = dims_intersect(like, part);
+    return dims_join(first, then);
+}
+
+// ---- uses ------------------------------------------------------------------------------------------
+
+static DimList dims_renamed(DimList dims, DimId from, DimId to) {
+    for (uint32_t i = 0; i < dims.count; i++)
+        if (dims.at[i] == from)
+            dims.at[i] = to;
+    return dims;
+}
+
+// Follows x through renames and operand prologues of the group. true when it ends in the contraction.
+static bool find_uses(Layout *layout, const Group *group, const Value *x, DimList as, UseList *uses) {
+    bool in_operand = false;
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        const Value *user = group->members.at[i];
+        for (uint32_t k = 0; k < user->n_args; k++) {
+            if (user->args[k] != x)
+                continue;
+            if (user == group->contraction) {
+                vec_push(layout->arena, uses, (Use){group, (int)k, as});
+                in_operand = true;
+            } else if (user->op == OP_RENAME) {
+                DimList named = dims_renamed(as, user->dim, user->dim2);
+                in_operand |= find_uses(layout, group, user, named, uses);
+            } else if (!group->contraction || !find_uses(layout, group, user, as, uses)) {
+                vec_push(layout->arena, uses, (Use){group, -1, as});
+            } else {
+                in_operand = true;
+            }
+        }
+    }
+    return in_operand;
+}
+
+// The order of the group's result with these dims, or of any larger one; empty when none is chosen.
+static DimList group_order(const Layout *layout, const Group *group, const DimList *dims) {
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        const Value *output = group->outputs.at[i];
+        const DimList *order = &layout->orders[output->id];
+        if (order->count && dims_subset(dims, &output->dims))
+            return dims_intersect(order, dims);
+    }
+    return (DimList){0};
+}
+
+// ---- costs of a contiguous dim ------------------------------------------------------------------------
+
+static double lane_operand_cost(const Roles *roles, DimId last, DimId lane) {
+    if (last == lane || last == DIM_NONE)
+        return COPY;
+    return dims_has(&roles->k, last) ? TRANSPOSE : dims_has(&roles->own, last) ? GATHER : BATCH_LAST;
+}
+
+static double row_operand_cost(const Roles *roles, DimId last) {
+    if (last == DIM_NONE || dims_has(&roles->k, last))
+        return COPY;
+    return dims_has(&roles->own, last) ? ROWS_LAST : BATCH_LAST;
+}
+
+static double operand_cost(const Value *contraction, int operand, DimId last, DimId lane) {
+    Roles roles = roles_of(contraction, operand);
+    return dims_has(&roles.own, lane) ? lane_operand_cost(&roles, last, lane)
+                                      : row_operand_cost(&roles, last);
+}
+
+static DimId use_dim(const Use *use, const Value *value, DimId dim) {
+    for (uint32_t i = 0; i < value->dims.count; i++)
+        if (value->dims.at[i] == dim)
+            return use->as.at[i];
+    return DIM_NONE;
+}
+
+static double use_cost(const Layout *layout, const Use *use, const Value *value, DimId last) {
+    const Group *group = use->group;
+    DimId read = use_dim(use, value, last);
+    if (use->operand >= 0) {
+        DimList order = group_order(layout, group, &group->contraction->dims);
+        return operand_cost(group->contraction, use->operand, read, dims_last(&order));
+    }
+    if (group->kind == GROUP_ROWS)
+        return dims_has(&group->reduced, read) ? COPY : GATHER;
+    DimList order = group_order(layout, group, group->kind == GROUP_MAP ? &group->rows
+                                                                        : &group->contraction->dims);
+    return dims_last(&order) == read ? COPY : GATHER;
+}
+
+// What the orders of a contraction's own operands cost when `lane` is contiguous in the result.
+// Operands without an order yet will get a good one.
+static double contraction_cost(const Layout *layout, const Value *contraction, DimId lane) {
+    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
+    double extent = (double)layout->extents[lane], cost = 0;
+    bool has_lanes = false;
+    for (int i = 0; i < 2; i++) {
+        const Value *arg = contraction->args[i];
+        Roles roles = roles_of(contraction, i);
+        DimId last = arg->op == OP_INPUT ? dims_last(&arg->dims) : DIM_NONE;
+        if (arg->op == OP_RENAME && arg->args[0]->op == OP_INPUT)
+            last = dims_last(&arg->dims);
+        has_lanes |= dims_has(&roles.own, lane);
+        cost += volume(layout, &arg->dims) * operand_cost(contraction, i, last, lane);
+    }
+    if (!has_lanes)
+        return volume(layout, &space) / FMA_PER_CYCLE * VECTOR +
+               NO_LANES * volume(layout, &contraction->dims);
+    double filled = extent / (ceil(extent / VECTOR) * VECTOR);
+    return cost + volume(layout, &space) / FMA_PER_CYCLE / filled;
+}
+
+static double producer_cost(const Layout *layout, const Group *group, const Value *value, DimId last) {
+    if (group->kind == GROUP_CONTRACT)
+        return contraction_cost(layout, group->contraction, last);
+    if (group->kind == GROUP_ROWS)
+        return dims_has(&group->reduced, last) ? COPY * volume(layout, &value->dims)
+                                               : GATHER * volume(layout, &value->dims);
+    double cost = 0;
+    for (uint32_t i = 0; i < group->members.count; i++)
+        for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
+            const Value *arg = group->members.at[i]->args[k];
+            if (arg->op == OP_INPUT)
+                cost += volume(layout, &arg->dims) *
+                        (dims_last(&arg->dims) == last ? COPY : GATHER);
+        }
+    return cost;
+}
+
+// ---- the order of all dims ---------------------------------------------------------------------------
+
+// Order of a contraction's operand that its kernel reads best, lanes or k last.
+static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_operand) {
+    const Value *contraction = use->group->contraction;
+    Roles roles = roles_of(contraction, use->operand);
+    DimList result = group_order(layout, use->group, &contraction->dims);
+    const Value *other = contraction->args[1 - use->operand];
+    const DimList *other_order = &layout->orders[other->id];
+    DimList k = dims_ordered(&roles.k, other_order->count ? other_order : &other->dims);
+    DimList batch = dims_ordered(&roles.batch, &result), own = dims_ordered(&roles.own, &result);
+    DimId lane = dims_last(&result);
+    *is_lane_operand = dims_has(&roles.own, lane);
+    if (!*is_lane_operand)
+        return dims_join(dims_join(batch, own), k);
+    DimList lanes = {0}; // own dims that end the result's order: they run through as one
+    for (uint32_t i = result.count; i-- > 0 && dims_has(&roles.own, result.at[i]);)
+        dims_add(&lanes, result.at[i]);
+    DimList outer = dims_minus(&own, &lanes);
+    lanes = dims_ordered(&lanes, &result);
+    return dims_join(dims_join(dims_join(batch, outer), k), lanes);
+}
+
+// Order in which a contraction writes best when `lane` is contiguous.
+static DimList result_wish(const Value *contraction, DimId lane, bool *has_outer) {
+    DimList one = {1, {lane}};
+    int lanes_in = dims_has(&contraction->args[1]->dims, lane);
+    Roles roles = roles_of(contraction, lanes_in), others = roles_of(contraction, 1 - lanes_in);
+    DimList outer = dims_minus(&roles.own, &one);
+    *has_outer = outer.count > 0 && dims_has(&roles.own, lane);
+    return dims_join(dims_join(roles.batch, outer), dims_join(others.own, one));
+}
+
+typedef struct {
+    DimList order;
+    double weight;
+} Wish;
+
+static void wish_take(Wish *best, DimList order, double weight) {
+    if (weight > best->weight)
+        *best = (Wish){order, weight};
+}
+
+// Back from the names under which a use reads the value.
+static DimList wish_named_back(const Use *use, const Value *value, const DimList *wish) {
+    DimList out = {0};
+    for (uint32_t i = 0; i < wish->count; i++)
+        for (uint32_t k = 0; k < value->dims.count; k++)
+            if (use->as.at[k] == wish->at[i])
+                dims_add(&out, value->dims.at[k]);
+    return out;
+}
+
+static DimList wish_of_value(const Layout *layout, const Group *group, const Value *value,
+                             const UseList *uses, DimId last) {
+    enum { NATURAL = 1, WRITTEN, READ, ROW_OPERAND, LANE_OPERAND, WRITTEN_WITH_OUTER };
+    Wish best = {value->dims, NATURAL};
+    for (uint32_t i = 0; i < uses->count; i++) {
+        const Use *use = &uses->at[i];
+        bool lanes = false;
+        DimList wish = use->operand >= 0 ? operand_wish(layout, use, &lanes)
+                                         : group_order(layout, use->group, &use->as);
+        if (wish.count)
+            wish_take(&best, wish_named_back(use, value, &wish),
+                      use->operand < 0 ? READ : lanes ? LANE_OPERAND : ROW_OPERAND);
+    }
+    if (group->kind == GROUP_CONTRACT) {
+        bool outer;
+        DimList wish = result_wish(group->contraction, last, &outer);
+        wish_take(&best, wish, outer ? WRITTEN_WITH_OUTER : WRITTEN);
+    } else if (group->kind == GROUP_ROWS) {
+        DimList wish = dims_join(group->rows, group->reduced);
+        wish_take(&best, dims_intersect(&wish, &value->dims), WRITTEN);
+    }
+    return best.order;
+}
+
+static DimList order_of_value(Layout *layout, uint32_t group_number, const Value *value) {
+    const Group *group = layout->fusion->groups.at[group_number];
+    DimList same = group_order(layout, group, &value->dims);
+    if (same.count || value->dims.count == 0)
+        return same; // all that a group writes is written in one order
+    UseList uses = {0};
+    for (uint32_t i = group_number + 1; i < layout->fusion->groups.count; i++)
+        find_uses(layout, layout->fusion->groups.at[i], value, value->dims, &uses);
+    DimId best = DIM_NONE;
+    double best_cost = INFINITY;
+    for (uint32_t i = value->dims.count; i-- > 0;) {
+        DimId last = value->dims.at[i];
+        double cost = producer_cost(layout, group, value, last);
+        for (uint32_t u = 0; u < uses.count; u++)
+            cost += volume(layout, &value->dims) * use_cost(layout, &uses.at[u], value, last);
+        if (cost < best_cost || best == DIM_NONE) {
+            best_cost = cost;
+            best = last;
+        }
+    }
+    DimList one = {1, {best}}, wish = wish_of_value(layout, group, value, &uses, best);
+    wish = dims_join(wish, value->dims); // in case that a wish names only some
+    return dims_join(dims_minus(&wish, &one), one);
+}
+
+DimList *graph_layout(const Fusion *fusion, const int64_t *extents) {
+    const Graph *graph = fusion->graph;
+    DimList *orders = arena_array(graph->arena, DimList, graph->values.count + 1);
+    Arena *arena = arena_new();
+    Layout layout = {fusion, extents, orders, arena};
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        orders[graph->inputs.at[i]->id] = graph->inputs.at[i]->dims;
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        orders[graph->outputs.at[i].value->id] = graph->outputs.at[i].order;
+    for (uint32_t i = fusion->groups.count; i-- > 0;)
+        for (uint32_t k = 0; k < fusion->groups.at[i]->outputs.count; k++) {
+            const Value *value = fusion->groups.at[i]->outputs.at[k];
+            if (orders[value->id].count == 0)
+                orders[value->id] = order_of_value(&layout, i, value);
+        }
+    arena_free(arena);
+    return orders;
+}
