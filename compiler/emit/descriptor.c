@@ -66,8 +66,8 @@ static LLVMValueRef make_numbers(Writer *writer, const int64_t *numbers, int64_t
 
 static void add_text(Writer *writer, Words *words, const char *text) {
     add_address(writer, words,
-                text ? make_global(writer, LLVMConstStringInContext(writer->emit->context, text,
-                                                                    (unsigned)strlen(text), false))
+                text ? make_global(writer, LLVMConstStringInContext2(writer->emit->context, text,
+                                                                     strlen(text), false))
                      : NULL);
 }
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The list of targets: every one has its facts, and the host's is one that the machine runs.
+#include "target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "module.h"
+#include "support.h"
+
+static void every_target_is_found_by_its_name(void **state) {
+    (void)state;
+    int count = 0;
+    for (const Target *const *at = targets_all(); *at; at++, count++)
+        assert_ptr_equal(target_find((*at)->name), *at);
+    assert_true(count >= 2);
+    assert_null(target_find("x86-64-v5"));
+    assert_null(target_find(""));
+}
+
+static void every_target_has_its_facts(void **state) {
+    (void)state;
+    for (const Target *const *at = targets_all(); *at; at++) {
+        const Target *target = *at;
+        assert_non_null(target->triple);
+        assert_non_null(target->cpu);
+        assert_non_null(target->features);
+        assert_non_null(target->emit_kernel);
+        assert_in_range(target->level, 0, ATT_N_LEVELS - 1);
+        assert_true(target->vector_bytes >= 16 && target->vector_bytes % 16 == 0);
+        // The rows, vectors and one splat of a microkernel fit the registers.
+        int used = target->rows_packed * target->vectors_packed + target->vectors_packed + 1;
+        assert_in_range(used, 2, target->vector_registers);
+        used = target->rows_unpacked * target->vectors_unpacked + target->vectors_unpacked + 1;
+        assert_in_range(used, 2, target->vector_registers);
+        assert_true(target->l1_bytes > 0 && target->l2_bytes > target->l1_bytes);
+        assert_true(target->l3_bytes > target->l2_bytes);
+        assert_true(target->flops_per_second > 1e9 && target->exp_per_second > 1e6);
+        assert_true(target->l1_bytes_per_second >= target->l2_bytes_per_second);
+        assert_true(target->l2_bytes_per_second >= target->l3_bytes_per_second);
+        assert_true(target->l3_bytes_per_second >= target->memory_bytes_per_second);
+        assert_true(target->memory_bytes_per_second > 0);
+    }
+}
+
+static void the_host_is_the_best_level_that_runs(void **state) {
+    (void)state;
+    const char *why = NULL;
+    unsetenv("ATTC_LEVEL");
+    const Target *host = target_host(&why);
+    if (!host) {
+        assert_non_null(why);
+        skip();
+    }
+    assert_true(att_level_runs(host->level, NULL));
+    for (const Target *const *at = targets_all(); *at; at++)
+        if ((*at)->level > host->level)
+            assert_false(att_level_runs((*at)->level, NULL));
+}
+
+static void the_environment_caps_the_host(void **state) {
+    (void)state;
+    const char *why = NULL;
+    if (!att_level_runs(ATT_LEVEL_X86_64_V3, NULL))
+        skip();
+    setenv("ATTC_LEVEL", "v3", 1);
+    assert_string_equal(target_host(&why)->name, "x86-64-v3");
+    unsetenv("ATTC_LEVEL");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_target_is_found_by_its_name),
+        cmocka_unit_test(every_target_has_its_facts),
+        cmocka_unit_test(the_host_is_the_best_level_that_runs),
+        cmocka_unit_test(the_environment_caps_the_host),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
