@@ -36,23 +36,27 @@ static int64_t top_extent(const Build *build, Name name) {
     return dim ? dim->extent : program_extent(build->session, build->program, name);
 }
 
-static DimId top_add(Build *build, Name name, int64_t extent) {
-    Graph *graph = build->graph;
-    DimId id = graph_dim(graph, name, extent);
-    for (uint32_t i = 0; i < id; i++)
-        if (program_dims_alike(build->program, graph->dims.at[i].name, name)) {
-            graph->dims.at[id].like = graph->dims.at[i].like;
-            break;
-        }
-    return id;
+// The first dim of the name's class, or NULL.
+static const Dim *top_find_alike(const Build *build, Name name) {
+    for (uint32_t i = 0; i < build->graph->dims.count; i++)
+        if (program_dims_alike(build->program, build->graph->dims.at[i].name, name))
+            return &build->graph->dims.at[i];
+    return NULL;
 }
 
 static DimId top_dim(Build *build, Name name, int64_t size) {
-    const Dim *dim = top_find(build, name);
+    Graph *graph = build->graph;
+    const Dim *dim = top_find(build, name), *alike = top_find_alike(build, name);
     if (dim)
-        return (DimId)(dim - build->graph->dims.at);
+        return (DimId)(dim - graph->dims.at);
+    if (alike) {
+        DimId leader = alike->like;
+        DimId id = graph_dim(graph, name, alike->extent);
+        graph->dims.at[id].like = leader;
+        return id;
+    }
     int64_t extent = program_extent(build->session, build->program, name);
-    return top_add(build, name, extent == EXTENT_DYNAMIC ? size : extent);
+    return graph_dim(graph, name, extent == EXTENT_DYNAMIC ? size : extent);
 }
 
 // ---- through the frames
