@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens to nodes. The layout has made every bracket match and put INDENT and DEDENT around the
-// lines under a `def`, a `for` and any line that ends with a colon, so that each rule can lose its
-// line to `error` without touching the next. Meaning is given by compiler/ast/resolve*.c.
+// Tokens to nodes. Meaning is given by compiler/ast/resolve*.c.
+//
+// The layout has made every bracket match. A line ends with NEWLINE, or with INDENT if lines belong
+// to it: those under a `def`, a `for` or any line that ends with a colon, up to a DEDENT. So a line
+// can be lost to `error` without touching its neighbours: in every rule `error` is followed by the
+// token that ends it (a rule that ended in `error` would be reduced too soon), and a line is reduced
+// by its last token, before the next line is looked at.
 %define api.pure full
 %define api.location.type {Span}
 %define api.token.prefix {TOK_}
@@ -42,7 +46,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
     bool flag;
 }
 
-%token <token> NUMBER "number" STRING "string"
+%token <token> NUMBER "number" STRING "a string"
 %token <ident> NAME "name" IN "'in'" SHARED "'shared'" LIKE "'like'" AS "'as'" DIM "'dim'"
 %token PARAM "'param'" DEF "'def'" IMPORT "'import'" FOR "'for'" RETURN "'return'"
 %token AND "'and'" OR "'or'" NOT "'not'"
@@ -50,7 +54,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %token COMMA "','" COLON "':'" ASSIGN "'='" TILDE "'~'" ARROW "'->'"
 %token PLUS "'+'" MINUS "'-'" STAR "'*'" SLASH "'/'" FLOORDIV "'//'" PERCENT "'%'" POW "'**'"
 %token EQ "'=='" NE "'!='" LT "'<'" LE "'<='" GT "'>'" GE "'>='"
-%token NEWLINE "the end of the line" INDENT "an indented block" DEDENT "the end of the block"
+%token NEWLINE "the end of the line" INDENT "the end of the line and a block" DEDENT "the end of the block"
 %token YYEOF 0 "the end of the file"
 
 %left OR
@@ -68,10 +72,10 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %type <exprs> exprs
 %type <args> args arg_list
 %type <key> key
-%type <tensor> tensor declaration
+%type <tensor> tensor parameter declaration
 %type <tensors> parameters parameter_list declarations
-%type <stmts> block lines line simple
-%type <flag> shared comma
+%type <stmts> block lines line line_end
+%type <flag> comma
 
 %%
 
@@ -82,19 +86,12 @@ items:
 | items item;
 
 item:
-  item_line NEWLINE                 { parser->stray_items = false; yyerrok; }
-| item_line NEWLINE block           { yyerrok; }
-| error NEWLINE                     { parser->program->incomplete = true; yyerrok; }
-| error NEWLINE block               { parser->program->incomplete = true; yyerrok; }
-| def                               { parser->stray_items = false; yyerrok; };
-
-item_line:
-  DIM dim_items
-| DIM error                         { parser->program->incomplete = true; }
-| PARAM declarations                { syntax_add_globals(parser, $2); }
-| PARAM error                       { parser->program->incomplete = true; }
-| IMPORT STRING                     { syntax_add_import(parser, @2, $2->text); }
-| IMPORT error                      { parser->program->incomplete = true; };
+  DIM dim_items NEWLINE             { parser->stray_items = false; }
+| PARAM declarations NEWLINE        { parser->stray_items = false; syntax_add_globals(parser, $2); }
+| IMPORT STRING NEWLINE             { parser->stray_items = false; syntax_add_import(parser, @2, $2->text); }
+| error NEWLINE                     { yyerrok; parser->program->incomplete = true; }
+| error block                       { yyerrok; syntax_lose_item(parser); }
+| def                               { parser->stray_items = false; };
 
 dim_items:
   dim_item
@@ -103,40 +100,36 @@ dim_items:
 dim_item:
   name                              { syntax_add_dim(parser, $1, NULL, (Ident){0}); }
 | name ASSIGN expr                  { syntax_add_dim(parser, $1, $3, (Ident){0}); }
-| name ASSIGN error                 { syntax_add_dim(parser, $1, expr_error(ARENA, @3), (Ident){0}); }
 | name LIKE name                    { syntax_add_dim(parser, $1, NULL, $3); };
 
 def:
-  DEF name LPAREN parameters RPAREN colon NEWLINE block
-                                    { syntax_add_def(parser, @1, $2, $4, $8); }
-| DEF name error NEWLINE block      {
-    parser->lost = true;
-    syntax_add_def(parser, @1, $2, (TensorList){0}, $5);
-  }
-| DEF error NEWLINE block           { parser->program->incomplete = true; parser->lost = false; };
-
-colon: COLON | error;
+  DEF name parameters COLON block   { syntax_add_def(parser, @1, $2, $3, $5); }
+| DEF name parameters error block   { yyerrok; syntax_add_def(parser, @1, $2, $3, $5); }
+| DEF name error block              { yyerrok; syntax_add_broken_def(parser, @1, $2, $4); }
+| DEF error block                   { yyerrok; syntax_lose_item(parser); };
 
 parameters:
-  %empty                            { $$ = (TensorList){0}; }
-| parameter_list comma;
+  LPAREN RPAREN                     { $$ = (TensorList){0}; }
+| LPAREN parameter_list comma RPAREN { $$ = $2; }
+| LPAREN error RPAREN               { $$ = (TensorList){0}; parser->lost = true; }
+| LPAREN parameter_list error RPAREN { $$ = $2; parser->lost = true; }
+| LPAREN parameter_list COMMA error RPAREN { $$ = $2; parser->lost = true; };
 
 parameter_list:
-  tensor                            { $$ = (TensorList){0}; PUSH($$, $1); }
-| PARAM tensor                      { $$ = (TensorList){0}; $2.is_param = true; PUSH($$, $2); }
-| error                             { $$ = (TensorList){0}; parser->lost = true; }
-| parameter_list COMMA tensor       { $$ = $1; PUSH($$, $3); }
-| parameter_list COMMA PARAM tensor { $$ = $1; $4.is_param = true; PUSH($$, $4); }
-| parameter_list COMMA error        { $$ = $1; parser->lost = true; }
-| parameter_list error              { $$ = $1; parser->lost = true; }
-| parameter_list tensor             { $$ = $1; PUSH($$, $2); syntax_missing_comma(parser, @2); }
-| parameter_list PARAM tensor
-  { $$ = $1; $3.is_param = true; PUSH($$, $3); syntax_missing_comma(parser, @2); };
+  parameter                         { $$ = (TensorList){0}; PUSH($$, $1); }
+| parameter_list COMMA parameter    { $$ = $1; PUSH($$, $3); }
+| parameter_list parameter          { $$ = $1; PUSH($$, $2); syntax_missing_comma(parser, @2); }
+| error COMMA parameter             { $$ = (TensorList){0}; PUSH($$, $3); parser->lost = true; }
+| parameter_list error COMMA parameter { $$ = $1; PUSH($$, $4); parser->lost = true; }
+| parameter_list COMMA error COMMA parameter { $$ = $1; PUSH($$, $5); parser->lost = true; };
+
+parameter:
+  tensor
+| PARAM tensor                      { $$ = $2; $$.is_param = true; };
 
 tensor:
   name                              { $$ = syntax_tensor(@$, $1); }
 | name LBRACKET dims RBRACKET       { $$ = syntax_tensor_dims(@$, $1, $3); }
-| name LBRACKET error RBRACKET      { $$ = syntax_tensor(@$, $1); }
 | tensor COLON NAME                 { $$ = syntax_tensor_elem(parser, $1, $3); };
 
 dims:
@@ -161,25 +154,25 @@ lines:
 | lines line                        { $$ = syntax_append(ARENA, $1, $2); };
 
 line:
-  simple NEWLINE                    { yyerrok; }
-| simple NEWLINE block              { $$ = syntax_append(ARENA, $1, $3); yyerrok; }
-| FOR name IN name shared colon NEWLINE block
-                                    { $$ = syntax_for(parser, @1, $2, $4, $5, $8); yyerrok; }
-| FOR error NEWLINE block           { $$ = (StmtList){0}; parser->lost = true; yyerrok; };
+  tensor ASSIGN expr NEWLINE        { $$ = syntax_assign(parser, @$, $1, $3); }
+| PARAM declarations NEWLINE        { $$ = syntax_params(parser, $2); }
+| RETURN exprs NEWLINE              { $$ = syntax_return(parser, @$, $2); }
+| FOR name IN name COLON block      { $$ = syntax_for(parser, @1, $2, $4, false, $6); }
+| FOR name IN name SHARED COLON block { $$ = syntax_for(parser, @1, $2, $4, true, $7); }
+| tensor ASSIGN error line_end
+    { yyerrok; $$ = syntax_append(ARENA, syntax_assign(parser, @$, $1, expr_error(ARENA, @3)), $4); }
+| tensor error line_end
+    { yyerrok; $$ = syntax_append(ARENA, syntax_assign(parser, @$, $1, expr_error(ARENA, @2)), $3); }
+| RETURN error line_end
+    { yyerrok; $$ = syntax_return(parser, @$, expr_list(ARENA, expr_error(ARENA, @2))); }
+| FOR name IN name error block      { yyerrok; $$ = syntax_for(parser, @1, $2, $4, false, $6); }
+| FOR name IN name SHARED error block { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
+| FOR error block                   { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
+| error line_end                    { yyerrok; $$ = $2; parser->lost = true; };
 
-simple:
-  tensor ASSIGN expr                { $$ = syntax_assign(parser, @$, $1, $3); }
-| tensor ASSIGN error               { $$ = syntax_assign(parser, @$, $1, expr_error(ARENA, @3)); }
-| tensor error                      { $$ = syntax_assign(parser, @$, $1, expr_error(ARENA, @2)); }
-| PARAM declarations                { $$ = syntax_params(parser, $2); }
-| PARAM error                       { $$ = (StmtList){0}; parser->lost = true; }
-| RETURN exprs                      { $$ = syntax_return(parser, @$, $2); }
-| RETURN error                      { $$ = syntax_return(parser, @$, expr_list(ARENA, expr_error(ARENA, @2))); }
-| error                             { $$ = (StmtList){0}; parser->lost = true; };
-
-shared:
-  %empty                            { $$ = false; }
-| SHARED                            { $$ = true; };
+line_end:
+  NEWLINE                           { $$ = (StmtList){0}; }
+| block;
 
 declarations:
   declaration                       { $$ = (TensorList){0}; PUSH($$, $1); }
@@ -189,9 +182,7 @@ declaration:
   tensor
 | tensor ASSIGN expr                { $$ = syntax_init_value($1, $3); }
 | tensor TILDE name                 { $$ = syntax_init(parser, $1, @3, $3, (ArgList){0}); }
-| tensor TILDE name LPAREN args RPAREN { $$ = syntax_init(parser, $1, span_join(@3, @6), $3, $5); }
-| tensor ASSIGN error
-| tensor TILDE error;
+| tensor TILDE name LPAREN args RPAREN { $$ = syntax_init(parser, $1, span_join(@3, @6), $3, $5); };
 
 expr:
   primary
@@ -217,7 +208,6 @@ primary:
   NUMBER                            { $$ = expr_number(ARENA, @1, $1->number, $1->is_integer); }
 | name                              { $$ = expr_name(ARENA, $1); }
 | name LBRACKET dims RBRACKET       { $$ = expr_ref(ARENA, @$, $1, $3); }
-| name LBRACKET error RBRACKET      { $$ = expr_error(ARENA, @$); }
 | call
 | call AS name                      { $$ = syntax_label($1, @$, $3); }
 | LPAREN exprs comma RPAREN         { $$ = syntax_parens(parser, @$, $2, $3); };
@@ -225,9 +215,7 @@ primary:
 call:
   name LPAREN args RPAREN           { $$ = syntax_call(parser, @$, $1, $3); }
 | name LPAREN arg_list ARROW LBRACKET dims RBRACKET RPAREN
-                                    { $$ = syntax_call_to(parser, @$, $1, $3, $6); }
-| name LPAREN arg_list ARROW LBRACKET error RBRACKET RPAREN
-                                    { $$ = expr_error(ARENA, @$); };
+                                    { $$ = syntax_call_to(parser, @$, $1, $3, $6); };
 
 args:
   %empty                            { $$ = (ArgList){0}; }
@@ -296,6 +284,8 @@ static void add_choice(Text *text, const char *what, int left) {
 // Replaces the many tokens that an expression, a name or an operator may be by one word each.
 static const char *expected_text(Arena *arena, Expected e) {
     const char *group = NULL;
+    e.has[YYSYMBOL_NEWLINE] |= e.has[YYSYMBOL_INDENT];
+    e.has[YYSYMBOL_INDENT] = false;
     if (e.has[YYSYMBOL_DEF]) return "'dim', 'param', 'def' or 'import'";
     if (e.has[YYSYMBOL_RETURN]) return "a statement";
     if (e.has[YYSYMBOL_NUMBER]) {
@@ -311,7 +301,10 @@ static const char *expected_text(Arena *arena, Expected e) {
     } else if (e.has[YYSYMBOL_NAME]) {
         group = "a name";
     }
-    DROP(&e, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_SHARED, YYSYMBOL_LIKE, YYSYMBOL_AS, YYSYMBOL_DIM);
+    if (e.has[YYSYMBOL_NAME])
+        DROP(&e, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_SHARED, YYSYMBOL_LIKE, YYSYMBOL_AS,
+             YYSYMBOL_DIM);
+    if (e.has[YYSYMBOL_ASSIGN]) DROP(&e, YYSYMBOL_LBRACKET, YYSYMBOL_COLON, YYSYMBOL_TILDE);
     int left = group != NULL;
     for (int i = 0; i < YYNTOKENS; i++) left += e.has[i];
     Text text = {.arena = arena};
@@ -322,9 +315,9 @@ static const char *expected_text(Arena *arena, Expected e) {
 }
 
 static const char *found_text(const Parser *parser, yysymbol_kind_t kind) {
-    if (kind == YYSYMBOL_NEWLINE || kind == YYSYMBOL_INDENT || kind == YYSYMBOL_DEDENT ||
-        kind == YYSYMBOL_YYEOF)
-        return yysymbol_name(kind);
+    if (kind == YYSYMBOL_NEWLINE || kind == YYSYMBOL_INDENT)
+        return yysymbol_name(YYSYMBOL_NEWLINE);
+    if (kind == YYSYMBOL_DEDENT || kind == YYSYMBOL_YYEOF) return yysymbol_name(kind);
     Span span = parser->current->span;
     uint32_t length = span.end - span.begin;
     const char *cut = length > 40 ? "..." : "";
@@ -340,6 +333,8 @@ static const char *near_keyword(const Parser *parser, const Expected *expected) 
     bool starts_item = expected->has[YYSYMBOL_DEF];
     if (!starts_item && token > parser->tokens.at) token--;
     if (!token->first || token->kind != TOK_NAME) return NULL;
+    int next = token[1].kind; // a keyword is followed by a word
+    if (next != TOK_NAME && next != TOK_NUMBER && next != TOK_STRING) return NULL;
     static const char *const keywords[] = {"def", "dim", "param", "import", "return", "for"};
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
         uint32_t limit = strlen(keywords[i]) > 3 ? 2 : 1;
@@ -359,25 +354,29 @@ static bool is_word(yysymbol_kind_t kind) {
            kind == YYSYMBOL_AND || kind == YYSYMBOL_OR || kind == YYSYMBOL_NOT;
 }
 
+static bool is_missing_colon(const Expected *e, yysymbol_kind_t found) {
+    return found == YYSYMBOL_INDENT && e->has[YYSYMBOL_COLON] && !e->has[YYSYMBOL_ASSIGN];
+}
+
 static void add_hint(const Parser *parser, Diag *diag, const Expected *e, yysymbol_kind_t found) {
     bool operand = found == YYSYMBOL_NAME || found == YYSYMBOL_NUMBER;
     const char *keyword = near_keyword(parser, e);
     if (keyword) diag_hint(diag, "did you mean '%s'?", keyword);
     else if (e->has[YYSYMBOL_DEF] && operand) diag_hint(diag, "statements belong in a def");
-    else if (found == YYSYMBOL_NEWLINE && e->has[YYSYMBOL_COLON] && !e->has[YYSYMBOL_ASSIGN])
-        diag_hint(diag, "add ':'");
+    else if (is_missing_colon(e, found)) diag_hint(diag, "add ':'");
     else if (found == YYSYMBOL_ASSIGN && e->has[YYSYMBOL_EQ]) diag_hint(diag, "'==' compares");
     else if (is_comparison(found) && e->has[YYSYMBOL_AND])
         diag_hint(diag, "comparisons are joined by 'and'");
     else if (found == YYSYMBOL_LPAREN && e->has[YYSYMBOL_ASSIGN])
         diag_hint(diag, "give the result a name: Y = ...");
     else if (operand && e->has[YYSYMBOL_COMMA]) diag_hint(diag, "add ','");
+    else if (e->has[YYSYMBOL_STRING]) diag_hint(diag, "a path is written in double quotes");
     else if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_RBRACKET])
         diag_hint(diag, "dims are named; give the extent with 'dim name = %.17g'",
                   parser->current->number);
     else if (is_word(found) && e->has[YYSYMBOL_NAME]) diag_hint(diag, "this word is a keyword");
-    else if (found == YYSYMBOL_INDENT || (e->count == 1 && e->has[YYSYMBOL_NEWLINE]))
-        diag_hint(diag, "one statement a line; a body is indented under its line");
+    else if (e->count == 1 && e->has[YYSYMBOL_INDENT])
+        diag_hint(diag, "write the body on lines of its own, indented");
 }
 
 static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
@@ -389,8 +388,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
     }
     yysymbol_kind_t found = yypcontext_token(context);
     const char *what = expected_text(parser->arena, expected);
-    if (found == YYSYMBOL_NEWLINE && expected.has[YYSYMBOL_COLON] && !expected.has[YYSYMBOL_ASSIGN])
-        what = "':'";
+    if (is_missing_colon(&expected, found)) what = "':'";
     Diag *diag = syntax_error(parser, *yypcontext_location(context), "expected %s, found %s", what,
                               found_text(parser, found));
     add_hint(parser, diag, &expected, found);

@@ -124,7 +124,7 @@ void brackets_close_all(Layout *l, const Token *before) {
         diag_note(diag, before->span, "the next statement begins here");
         diag_hint(diag, "add '%s' before it", missing.at);
     } else {
-        diag_hint(diag, "add '%s'", missing.at);
+        diag_hint(diag, "add '%s'%s", missing.at, before ? " before ':'" : "");
     }
     while (l->open.count)
         layout_push_made(l, closer_of(l->open.at[--l->open.count].kind));

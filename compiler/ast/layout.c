@@ -2,17 +2,16 @@
 // Layout: from the scanner's tokens, which know where lines start, to tokens that a grammar can
 // read.
 //
-//     def F(X[n,            DEF F ( X [ n , d ] ) : NEWLINE
-//           d]):            INDENT
-//         return X[n, d]    RETURN X [ n , d ] NEWLINE
-//                           DEDENT END
+//     def F(X[n,            DEF F ( X [ n , d ] ) : INDENT
+//           d]):
+//         return X[n, d]    RETURN X [ n , d ] NEWLINE DEDENT
 //
-// Inside brackets line starts mean nothing. Outside, a line ends with NEWLINE; the lines under a
-// `def`, a `for` or any line that ends with a colon are put between INDENT and DEDENT.
+// Inside brackets line starts mean nothing. Outside, a line ends with NEWLINE, or with INDENT if
+// it is a `def`, a `for` or ends with a colon, and deeper lines follow; those end with DEDENT.
 //
-// Ensures: every bracket has its partner, every INDENT its DEDENT and is not empty. What was not so
-// in the text is reported here, precisely, and mended; the mended tokens are `quiet`, so that the
-// grammar does not complain of the same mistake again.
+// Ensures: every bracket has its partner, a `def` and a `for` have lines under them. What was not
+// so in the text is reported here, precisely, and mended; the mended tokens are `quiet`, so that
+// the grammar does not complain of the same mistake again.
 #include "ast/layout.h"
 
 // ---- output
@@ -39,10 +38,11 @@ static const Level *top(const Layout *l) {
     return &l->levels.at[l->levels.count - 1];
 }
 
+// A block begins with the end of the line that it is under.
 static void push_level(Layout *l, Level level) {
     vec_push(l->parser->scratch, &l->levels, level);
     if (level.block)
-        layout_push_made(l, TOK_INDENT);
+        l->out.at[l->out.count - 1].kind = TOK_INDENT;
 }
 
 static void pop_levels(Layout *l, uint32_t keep) {
@@ -208,23 +208,38 @@ static void dedent(Layout *l, uint32_t i, uint32_t column, bool after_return) {
 // Gives a header without lines under it one that is lost already.
 static void push_lost_block(Layout *l) {
     bool was = l->quiet;
+    l->out.at[l->out.count - 1].kind = TOK_INDENT;
     l->quiet = true;
-    layout_push_made(l, TOK_INDENT);
     layout_push_made(l, TOK_YYerror);
     layout_push_made(l, TOK_NEWLINE);
     layout_push_made(l, TOK_DEDENT);
     l->quiet = was;
 }
 
+// `def F(X): return X` on one line, which the grammar reports.
+static bool has_body_on_line(const Layout *l) {
+    uint32_t depth = 0;
+    for (uint32_t i = l->line_start; i + 2 < l->out.count; i++) {
+        int kind = l->out.at[i].kind;
+        depth += kind == TOK_LPAREN || kind == TOK_LBRACKET;
+        depth -= kind == TOK_RPAREN || kind == TOK_RBRACKET;
+        if (kind == TOK_COLON && depth == 0)
+            return true;
+    }
+    return false;
+}
+
 static void report_missing_body(Layout *l) {
     const Token *head = &l->out.at[l->line_start];
     const Token *name = head + 1;
-    bool named = head->kind == TOK_DEF && layout_is_name(name->kind);
-    if (named)
-        syntax_error(l->parser, name->span, "def '%s' has no body", name->text);
-    else
-        syntax_error(l->parser, head->span, "this block has no lines");
-    l->out.at[l->out.count - 1].quiet = true; // the NEWLINE, if a colon is missing as well
+    if (!has_body_on_line(l)) {
+        bool named = head->kind == TOK_DEF && layout_is_name(name->kind);
+        if (named)
+            syntax_error(l->parser, name->span, "def '%s' has no body", name->text);
+        else
+            syntax_error(l->parser, head->span, "this block has no lines");
+        l->out.at[l->out.count - 1].quiet = true; // the line end, if a colon is missing as well
+    }
     push_lost_block(l);
 }
 

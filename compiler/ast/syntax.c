@@ -262,3 +262,13 @@ void syntax_add_def(Parser *parser, Span span, Ident name, TensorList params, St
     parser->lost = false;
     vec_push(parser->arena, &parser->program->defs, def);
 }
+
+void syntax_add_broken_def(Parser *parser, Span span, Ident name, StmtList body) {
+    parser->lost = true;
+    syntax_add_def(parser, span, name, (TensorList){0}, body);
+}
+
+void syntax_lose_item(Parser *parser) {
+    parser->program->incomplete = true;
+    parser->stray_items = parser->lost = false;
+}

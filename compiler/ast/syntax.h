@@ -98,5 +98,7 @@ void syntax_add_import(Parser *parser, Span span, const char *path);
 void syntax_add_globals(Parser *parser, TensorList params);
 void syntax_add_dim(Parser *parser, Ident name, Expr *extent, Ident like);
 void syntax_add_def(Parser *parser, Span span, Ident name, TensorList params, StmtList body);
+void syntax_add_broken_def(Parser *parser, Span span, Ident name, StmtList body); // params lost
+void syntax_lose_item(Parser *parser); // with the lines under it;
 
 #endif
