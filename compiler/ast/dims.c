@@ -11,8 +11,7 @@
 
 #include <string.h>
 
-// ---- what the other levels ask
-// --------------------------------------------------------------------
+// ---- what the other levels ask ------------------------------------------------------------------
 
 DimDecl *program_find_dim(const Program *program, Name name) {
     for (uint32_t i = 0; i < program->dims.count; i++)
@@ -60,8 +59,7 @@ const DimDecl *program_extent_origin(const Session *session, const Program *prog
     return decl && decl->extent ? decl : NULL;
 }
 
-// ---- checking the declarations
-// ---------------------------------------------------------------------
+// ---- checking the declarations ------------------------------------------------------------------
 
 typedef enum { EXTENT_NEW, EXTENT_UNDER_WAY, EXTENT_DONE } ExtentState;
 
@@ -279,8 +277,7 @@ static Value extent_of_decl(Extents *extents, uint32_t index) {
     return value;
 }
 
-// ---- like
-// ------------------------------------------------------------------------------------------
+// ---- like ---------------------------------------------------------------------------------------
 
 static void resolve_like(Resolver *r, DimDecl *decl) {
     Name root = decl->name.name;
@@ -311,14 +308,13 @@ static void check_declared_once(Resolver *r) {
     }
 }
 
-// ---- -D
-// --------------------------------------------------------------------------------------------
+// ---- -D -----------------------------------------------------------------------------------------
 
 static void check_overrides(Resolver *r) {
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
         const DimOverride *override = &r->session->overrides.at[i];
         long long extent = (long long) override->extent;
-        if (override->extent < 1)
+        if (override->extent < 1 && override->extent != -1)
             diag_error(r->diags, (Span){0}, "-D %s=%lld: extents start at 1", override->dim,
                        extent);
         if (!dimlist_has(&r->named, override->dim)) {
