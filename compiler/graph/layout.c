@@ -231,13 +231,16 @@ static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_
     return dims_join(dims_join(dims_join(batch, outer), k), lanes);
 }
 
-// Order in which a contraction writes best when `lane` is contiguous.
-static DimList result_wish(const Value *contraction, DimId lane, bool *has_outer) {
+// Order in which a contraction writes best when `lane` is contiguous. few_rows: the lane operand has
+// other dims, too, and the row operand is small beside them (a mixing of heads).
+static DimList result_wish(const Layout *layout, const Value *contraction, DimId lane,
+                           bool *few_rows) {
     DimList one = {1, {lane}};
     int lanes_in = dims_has(&contraction->args[1]->dims, lane);
     Roles roles = roles_of(contraction, lanes_in), others = roles_of(contraction, 1 - lanes_in);
     DimList outer = dims_minus(&roles.own, &one);
-    *has_outer = outer.count > 0 && dims_has(&roles.own, lane);
+    *few_rows = outer.count > 0 && dims_has(&roles.own, lane) &&
+                volume(layout, &others.own) < volume(layout, &outer);
     return dims_join(dims_join(roles.batch, outer), dims_join(others.own, one));
 }
 
@@ -263,7 +266,7 @@ static DimList wish_named_back(const Use *use, const Value *value, const DimList
 
 static DimList wish_of_value(const Layout *layout, const Group *group, const Value *value,
                              const UseList *uses, DimId last) {
-    enum { NATURAL = 1, WRITTEN, READ, ROW_OPERAND, LANE_OPERAND, WRITTEN_WITH_OUTER };
+    enum { NATURAL = 1, WRITTEN, READ, ROW_OPERAND, WRITTEN_FEW_ROWS, LANE_OPERAND };
     Wish best = {value->dims, NATURAL};
     for (uint32_t i = 0; i < uses->count; i++) {
         const Use *use = &uses->at[i];
@@ -275,9 +278,9 @@ static DimList wish_of_value(const Layout *layout, const Group *group, const Val
                       use->operand < 0 ? READ : lanes ? LANE_OPERAND : ROW_OPERAND);
     }
     if (group->kind == GROUP_CONTRACT) {
-        bool outer;
-        DimList wish = result_wish(group->contraction, last, &outer);
-        wish_take(&best, wish, outer ? WRITTEN_WITH_OUTER : WRITTEN);
+        bool few_rows;
+        DimList wish = result_wish(layout, group->contraction, last, &few_rows);
+        wish_take(&best, wish, few_rows ? WRITTEN_FEW_ROWS : WRITTEN);
     } else if (group->kind == GROUP_ROWS) {
         DimList wish = dims_join(group->rows, group->reduced);
         wish_take(&best, dims_intersect(&wish, &value->dims), WRITTEN);

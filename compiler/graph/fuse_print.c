@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// A fusion as source text: the values group by group, each group under a comment that says what it is
+// and which of its values are stored.
+//
+//     # group 1: contract over n f d, stores H
+//     t1[n, f] = einsum(X[n, d], W[d, f])
+//     H[n, f] = max(t1[n, f], 0)
+//
+// A value that several groups compute for themselves (a mask, a rename) is written where it is needed
+// first. The text parses back to a graph with the same hash.
+#include "graph/graph.h"
+
+static void add_dims(const Graph *graph, const DimList *dims, Text *text) {
+    for (uint32_t i = 0; i < dims->count; i++)
+        text_printf(text, " %s", graph->dims.at[dims->at[i]].name);
+}
+
+static void add_kind(const Graph *graph, const Group *group, Text *text) {
+    if (group->kind == GROUP_CONTRACT) {
+        const Value *contraction = group->contraction;
+        DimList summed =
+            dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
+        summed = dims_minus(&summed, &contraction->dims);
+        text_add(text, "contract");
+        add_dims(graph, &contraction->dims, text);
+        text_add(text, " over");
+        add_dims(graph, &summed, text);
+    } else if (group->kind == GROUP_ROWS) {
+        text_add(text, "rows");
+        add_dims(graph, &group->rows, text);
+        text_add(text, " over");
+        add_dims(graph, &group->reduced, text);
+    } else {
+        text_add(text, "map");
+        add_dims(graph, &group->rows, text);
+    }
+}
+
+// Members are numbered from 1 in the comment: names of values are the printer's.
+static void add_stored(const Group *group, Text *text) {
+    text_printf(text, "; %u of %u stored", group->outputs.count, group->members.count);
+}
+
+static const char *group_note(const Fusion *fusion, uint32_t number, Arena *arena) {
+    Text text = {.arena = arena};
+    text_printf(&text, "group %u: ", number);
+    add_kind(fusion->graph, fusion->groups.at[number], &text);
+    add_stored(fusion->groups.at[number], &text);
+    return text.at;
+}
+
+void fusion_print(const Fusion *fusion, Text *out) {
+    const Graph *graph = fusion->graph;
+    Arena *arena = arena_new();
+    bool *written = arena_array(arena, bool, graph->values.count + 1);
+    const Value **values = arena_array(arena, const Value *, graph->values.count + 1);
+    const char **notes = arena_array(arena, const char *, graph->values.count + 1);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < fusion->groups.count; i++) {
+        const Group *group = fusion->groups.at[i];
+        const char *note = group_note(fusion, i, arena);
+        for (uint32_t k = 0; k < group->members.count; k++) {
+            const Value *member = group->members.at[k];
+            if (written[member->id])
+                continue;
+            written[member->id] = true;
+            notes[count] = note;
+            values[count++] = member;
+            note = NULL;
+        }
+    }
+    GraphListing listing = {values, notes, count};
+    graph_print_listing(graph, &listing, out);
+    arena_free(arena);
+}
