@@ -2,10 +2,10 @@
 // Tokens to nodes. Meaning is given by compiler/ast/resolve*.c.
 //
 // The layout has made every bracket match. A line ends with NEWLINE, or with INDENT if lines belong
-// to it: those under a `def`, a `for` or any line that ends with a colon, up to a DEDENT. So a line
-// can be lost to `error` without touching its neighbours: in every rule `error` is followed by the
-// token that ends it (a rule that ended in `error` would be reduced too soon), and a line is reduced
-// by its last token, before the next line is looked at.
+// to it: those under a `def`, a `for` or any line that ends with a colon, up to a DEDENT. So a
+// line can be lost to `error` without touching its neighbours: in every rule `error` is followed by
+// the token that ends it (a rule that ended in `error` would be reduced too soon), and a line is
+// reduced by its last token, before the next line is looked at.
 %define api.pure full
 %define api.location.type {Span}
 %define api.token.prefix {TOK_}
@@ -54,7 +54,8 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %token COMMA "','" COLON "':'" ASSIGN "'='" TILDE "'~'" ARROW "'->'"
 %token PLUS "'+'" MINUS "'-'" STAR "'*'" SLASH "'/'" FLOORDIV "'//'" PERCENT "'%'" POW "'**'"
 %token EQ "'=='" NE "'!='" LT "'<'" LE "'<='" GT "'>'" GE "'>='"
-%token NEWLINE "the end of the line" INDENT "the end of the line and a block" DEDENT "the end of the block"
+%token NEWLINE "the end of the line" INDENT "the end of the line and a block"
+%token DEDENT "the end of the block"
 %token YYEOF 0 "the end of the file"
 
 %left OR
@@ -86,12 +87,12 @@ items:
 | items item;
 
 item:
-  DIM dim_items NEWLINE             { parser->stray_items = false; }
-| PARAM declarations NEWLINE        { parser->stray_items = false; syntax_add_globals(parser, $2); }
-| IMPORT STRING NEWLINE             { parser->stray_items = false; syntax_add_import(parser, @2, $2->text); }
+  DIM dim_items NEWLINE
+| PARAM declarations NEWLINE        { syntax_add_globals(parser, $2); }
+| IMPORT STRING NEWLINE             { syntax_add_import(parser, @2, $2->text); }
+| def
 | error NEWLINE                     { yyerrok; parser->program->incomplete = true; }
-| error block                       { yyerrok; syntax_lose_item(parser); }
-| def                               { parser->stray_items = false; };
+| error block                       { yyerrok; syntax_lose_item(parser); };
 
 dim_items:
   dim_item
@@ -160,9 +161,9 @@ line:
 | FOR name IN name COLON block      { $$ = syntax_for(parser, @1, $2, $4, false, $6); }
 | FOR name IN name SHARED COLON block { $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | tensor ASSIGN error line_end
-    { yyerrok; $$ = syntax_append(ARENA, syntax_assign(parser, @$, $1, expr_error(ARENA, @3)), $4); }
+    { yyerrok; $$ = syntax_assign(parser, @$, $1, expr_error(ARENA, @3)); }
 | tensor error line_end
-    { yyerrok; $$ = syntax_append(ARENA, syntax_assign(parser, @$, $1, expr_error(ARENA, @2)), $3); }
+    { yyerrok; $$ = syntax_assign(parser, @$, $1, expr_error(ARENA, @2)); }
 | RETURN error line_end
     { yyerrok; $$ = syntax_return(parser, @$, expr_list(ARENA, expr_error(ARENA, @2))); }
 | FOR name IN name error block      { yyerrok; $$ = syntax_for(parser, @1, $2, $4, false, $6); }
@@ -379,13 +380,20 @@ static void add_hint(const Parser *parser, Diag *diag, const Expected *e, yysymb
         diag_hint(diag, "write the body on lines of its own, indented");
 }
 
+// Lines at the top that are no items are told of once where they follow each other.
+static bool is_repeated_stray(Parser *parser) {
+    const Token *before = parser->current - 1;
+    bool follows = parser->stray && before > parser->tokens.at && before->kind == TOK_NEWLINE;
+    while (follows && --before > parser->stray)
+        follows = before->kind != TOK_NEWLINE && before->kind != TOK_DEDENT;
+    parser->stray = parser->current;
+    return follows;
+}
+
 static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
     if (parser->current->quiet) return 0;
     Expected expected = expected_symbols(context);
-    if (expected.has[YYSYMBOL_DEF]) { // lines that are no items are told of once
-        if (parser->stray_items) return 0;
-        parser->stray_items = true;
-    }
+    if (expected.has[YYSYMBOL_DEF] && is_repeated_stray(parser)) return 0;
     yysymbol_kind_t found = yypcontext_token(context);
     const char *what = expected_text(parser->arena, expected);
     if (is_missing_colon(&expected, found)) what = "':'";

@@ -3,7 +3,7 @@
 //
 // The parser (grammar/) builds nodes through the constructors below and gives them no meaning.
 // ast_resolve then checks every def on its own and fills the fields marked "resolved:". Inside one
-// def a dimension *is* its name: two uses of `n` in a def are one dim with one extent (LANGUAGE 2.2).
+// def a dimension *is* its name: two uses of `n` are one dim with one extent (LANGUAGE 2.2).
 // A node that could not be resolved is poisoned (ok == false) and never causes a second message.
 #ifndef ATTC_AST_H
 #define ATTC_AST_H
@@ -110,8 +110,8 @@ struct Expr {
     // REF: dims read over a `like` name, formal = the tensor's own dim, actual = the one written.
     VEC(DimBinding) binding;
     NameList mapped;   // CALL of a def: dims of the caller that the callee is run for each of
-    // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index, one_hot,
-    // gather, shift: [dim]; slice: [dim, new dim]; concat: [dim, own dim of args[0], of args[1], ...]
+    // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
+    // one_hot, gather, shift: [dim]; slice: [dim, new dim]; concat: [dim, own dim of args[0], ...]
     NameList reduced;
 };
 
@@ -124,7 +124,7 @@ typedef enum {
     INIT_TRUNCATED_NORMAL, // ~ truncated_normal(std=)
 } InitKind;
 
-// A tensor where it is declared: def parameter, trained tensor, or `dims`-carrying assignment target.
+// A tensor where it is declared: def parameter, trained tensor, or assignment target.
 typedef struct {
     Ident name;
     bool has_dims;  // brackets were written
@@ -163,8 +163,8 @@ struct Def {
     TensorList params;
     StmtList body;
     bool from_prelude;
-    bool incomplete; // syntax errors lost parts of it: names unknown in it, a missing return and the
-                     // arguments of its calls give no message
+    bool incomplete; // syntax errors lost parts of it: names unknown in it, a missing return and
+                     // the arguments of its calls give no message
     // resolved:
     bool ok;
     uint32_t visit;      // resolution state: 0 new, 1 under way (recursion), 2 done
@@ -192,7 +192,7 @@ typedef struct {
     bool incomplete;      // an item or an import was lost: unknown functions give no message
 } Program;
 
-// ---- node.c: constructors, each one call of a grammar action ---------------------------------------
+// ---- node.c: constructors, each one call of a grammar action --------------------------------
 Program *program_new(Arena *arena);
 Expr *expr_number(Arena *arena, Span span, double value, bool is_integer);
 Expr *expr_name(Arena *arena, Ident name);
@@ -206,16 +206,16 @@ Expr *expr_error(Arena *arena, Span span);
 ExprList expr_list(Arena *arena, Expr *only);
 const char *oper_text(Oper oper);
 
-// ---- ../grammar/parse.y: text -> nodes --------------------------------------------------------------
-// Adds a file's items to the program. Reports syntax errors and goes on; imports are read (once each)
-// relative to the importing file.
+// ---- ../grammar/parse.y: text -> nodes ------------------------------------------------------
+// Adds a file's items to the program. Reports syntax errors and goes on; imports are read (once
+// each) relative to the importing file.
 void ast_parse(Session *session, Program *program, uint32_t file);
 
-// ---- prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...) ----------
+// ---- prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...) 
 const char *prelude_text(void);
 void ast_add_prelude(Session *session, Program *program);
 
-// ---- resolve*.c: names, dims, element types -----------------------------------------------------------
+// ---- resolve*.c: names, dims, element types -------------------------------------------------
 // Checks the whole program (LANGUAGE sections 1-4) and fills the resolved fields, with the session's
 // -D overrides applied to dims. Returns false if any error was reported.
 bool ast_resolve(Session *session, Program *program);
@@ -237,7 +237,7 @@ typedef struct {
 bool expr_evaluate(const Session *session, const Program *program, const Expr *expr,
                    const LoopValue *loop, uint32_t n_loop, double *value);
 
-// ---- print.c --------------------------------------------------------------------------------------------
+// ---- print.c --------------------------------------------------------------------------------
 // Source text that parses back to the same program.
 void ast_print(const Program *program, Text *out);
 

@@ -270,5 +270,5 @@ void syntax_add_broken_def(Parser *parser, Span span, Ident name, StmtList body)
 
 void syntax_lose_item(Parser *parser) {
     parser->program->incomplete = true;
-    parser->stray_items = parser->lost = false;
+    parser->lost = false;
 }

@@ -43,7 +43,7 @@ typedef struct {
     const Token *current; // the last one given
     VEC(Import) imports;
     bool lost;        // a statement of the def being parsed was lost
-    bool stray_items; // the lines before this one were reported as no items
+    const Token *stray; // first of the last line that was reported as no item
     Span deep;        // the last expression that was cut for its depth
     uint32_t n_errors;
 } Parser;

@@ -28,7 +28,7 @@ void *arena_copy(Arena *arena, const void *from, size_t bytes);
 #define arena_new_of(arena, Type) ((Type *)arena_alloc((arena), sizeof(Type)))
 #define arena_array(arena, Type, n) ((Type *)arena_alloc((arena), sizeof(Type) * (size_t)(n)))
 
-// ---- vec.c: growing arrays in an arena -------------------------------------------------------
+// ---- vec.c: growing arrays in an arena ------------------------------------------------------
 // VEC(Type) is a struct { Type *at; uint32_t count, room; }; start from {0}.
 #define VEC(Type)                                                                                  \
     struct {                                                                                       \
@@ -41,7 +41,7 @@ void *vec_grow(Arena *arena, void *at, uint32_t *count, uint32_t *room, size_t s
     ((vec)->at = vec_grow((arena), (vec)->at, &(vec)->count, &(vec)->room, sizeof *(vec)->at),     \
      (vec)->at[(vec)->count - 1] = (__VA_ARGS__))
 
-// ---- name.c: interned strings ----------------------------------------------------------------
+// ---- name.c: interned strings ---------------------------------------------------------------
 // Two Names of one table are the same text exactly when they are the same pointer.
 typedef const char *Name;
 typedef struct Names Names;
@@ -51,18 +51,18 @@ Name names_find(Names *names, const char *text); // interns a NUL-terminated tex
 // Optimal string alignment distance (Levenshtein with swaps of neighbours), for hints.
 uint32_t name_distance(const char *a, const char *b);
 
-// ---- hash.c: XXH3 ------------------------------------------------------------------------------
+// ---- hash.c: XXH3 ---------------------------------------------------------------------------
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes);
 uint64_t hash_u64(uint64_t seed, uint64_t value);
 uint64_t hash_text(uint64_t seed, const char *text); // NULL hashes like no text
 
-// ---- map.c: hash table from a 64-bit key to a pointer -------------------------------------------
+// ---- map.c: hash table from a 64-bit key to a pointer ---------------------------------------
 typedef struct Map Map;
 Map *map_new(Arena *arena);
 void *map_get(const Map *map, uint64_t key); // NULL when absent
 void map_put(Map *map, uint64_t key, void *value);
 
-// ---- text.c: building strings -------------------------------------------------------------------
+// ---- text.c: building strings ---------------------------------------------------------------
 typedef struct {
     Arena *arena;
     char *at; // always NUL-terminated once anything was added; NULL before
@@ -75,7 +75,7 @@ void text_vprintf(Text *text, const char *format, va_list args);
 // The shortest decimal that reads back to the same double; "inf", "-inf", "nan".
 void text_double(Text *text, double value);
 
-// ---- source.c: files and places in them ------------------------------------------------------------
+// ---- source.c: files and places in them -----------------------------------------------------
 // A place is a range of bytes in a file. Lines and columns (1-based, columns in bytes) are computed
 // only when something is printed. file 0 is "nowhere" (command line, built-in).
 typedef struct {
@@ -99,9 +99,9 @@ uint32_t sources_count(const Sources *sources);
 void span_locate(const Sources *sources, Span span, uint32_t *line, uint32_t *column);
 Span span_join(Span a, Span b);
 
-// ---- diag.c: what the user is told ---------------------------------------------------------------
-// Messages are lower case without a full stop. They are kept, not printed at once: diags_print sorts
-// them by place and drops exact repeats, so one mistake seen from two sides is told once.
+// ---- diag.c: what the user is told ----------------------------------------------------------
+// Messages are lower case without a full stop. They are kept, not printed at once: diags_print
+// sorts them by place and drops exact repeats, so one mistake seen from two sides is told once.
 typedef enum { DIAG_ERROR, DIAG_WARNING } Severity;
 typedef struct Diag Diag;
 typedef struct Diags Diags;
@@ -112,7 +112,7 @@ Diag *diag_error(Diags *diags, Span at, const char *format, ...)
 // group is the name after -W that silences it (-Wno-NAME) or turns it on, such as "summed-dim".
 Diag *diag_warning(Diags *diags, const char *group, Span at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-// A note shows another place involved; a hint says how to mend it. Both return their first argument.
+// A note shows another place involved; a hint says how to mend it. Both return their argument.
 Diag *diag_note(Diag *diag, Span at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 Diag *diag_hint(Diag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));
 uint32_t diags_errors(const Diags *diags);
@@ -120,7 +120,7 @@ uint32_t diags_errors(const Diags *diags);
 bool diags_warning_option(Diags *diags, const char *option);
 void diags_print(const Diags *diags, FILE *out, DiagFormat format, bool colour);
 
-// ---- elements -----------------------------------------------------------------------------------------
+// ---- elements -------------------------------------------------------------------------------
 typedef enum {
 #define ELEM(NAME, name, bytes, kind) ELEM_##NAME,
 #include "base/elem.def"
@@ -133,7 +133,7 @@ bool elem_is_float(Elem elem);
 bool elem_is_int(Elem elem);
 bool elem_from_name(const char *name, Elem *elem);
 
-// ---- checked integers: false on overflow ------------------------------------------------------------
+// ---- checked integers: false on overflow ----------------------------------------------------
 static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) {
     return !__builtin_mul_overflow(a, b, out);
 }
@@ -141,7 +141,7 @@ static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
 
-// ---- session.c: one compile -----------------------------------------------------------------------------
+// ---- session.c: one compile -----------------------------------------------------------------
 typedef struct {
     Name dim;
     int64_t extent;
