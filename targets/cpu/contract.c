@@ -209,11 +209,8 @@ static void choose_strides(Contract *c) {
 static void choose_shape(Contract *c) {
     const Stage *stage = c->stage;
     memset(&c->shape, 0, sizeof c->shape);
-    c->shape.a_elem = buffer_of(c, &stage->a)->elem;
-    c->shape.b_elem = buffer_of(c, &stage->b)->elem;
-    c->shape.c_elem = buffer_of(c, &stage->c)->elem;
-    bool wide = elem_bytes(c->shape.c_elem) == 8;
-    c->shape.width = wide ? c->m->lanes / 2 : c->m->lanes;
+    c->shape.elem = buffer_of(c, &stage->c)->elem;
+    c->shape.width = c->shape.elem == ELEM_F64 ? c->m->lanes / 2 : c->m->lanes;
     choose_block(c);
     choose_strides(c);
 }

@@ -108,7 +108,7 @@ typedef struct {
     bool masked;        // fewer lanes than vectors * width may be asked for
     bool b_masked;      // and b must not be read beyond them
     CpuMicroMode mode;
-    Elem a_elem, b_elem, c_elem;
+    Elem elem;          // F32 or F64
     int64_t a_row, a_k, b_k, c_row; // strides in elements
 } CpuMicroShape;
 typedef struct {

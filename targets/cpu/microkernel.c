@@ -24,17 +24,12 @@ struct CpuMicrokernel {
 typedef struct {
     EmitModule *m;
     const CpuMicroShape *shape;
-    Elem elem; // of the sums
     LLVMValueRef a, b, c, k;
     LLVMValueRef a_row, a_k, b_k, c_row, lanes, add;
     LLVMValueRef a_offset[ROWS_MAX], c_offset[ROWS_MAX];
     LLVMValueRef mask[VECTORS_MAX]; // NULL: whole
     LLVMValueRef sum[SUMS_MAX];     // [set][row][vector]
 } Micro;
-
-static Elem sum_elem(Elem c) {
-    return c == ELEM_F16 || c == ELEM_BF16 ? ELEM_F32 : c;
-}
 
 static int block_sums(const CpuMicroShape *shape) {
     return shape->rows * shape->vectors;
@@ -47,18 +42,16 @@ static void step(Micro *u, LLVMValueRef a, LLVMValueRef b, int set) {
     const CpuMicroShape *shape = u->shape;
     EmitValue vector[VECTORS_MAX];
     for (int v = 0; v < shape->vectors; v++) {
-        LLVMValueRef at = emit_element(m, shape->b_elem, b, index_const(m, v * shape->width));
+        LLVMValueRef at = emit_element(m, shape->elem, b, index_const(m, v * shape->width));
         LLVMValueRef mask = shape->b_masked ? u->mask[v] : NULL;
-        vector[v] = emit_load_masked(m, shape->b_elem, shape->width, at, mask, 0);
-        vector[v] = emit_cast(m, vector[v], u->elem);
+        vector[v] = emit_load_masked(m, shape->elem, shape->width, at, mask, 0);
     }
     for (int r = 0; r < shape->rows; r++) {
-        LLVMValueRef at = emit_element(m, shape->a_elem, a, u->a_offset[r]);
-        EmitValue row = emit_cast(m, emit_load(m, shape->a_elem, 1, at), u->elem);
-        row = emit_splat(m, row, shape->width);
+        LLVMValueRef at = emit_element(m, shape->elem, a, u->a_offset[r]);
+        EmitValue row = emit_splat(m, emit_load(m, shape->elem, 1, at), shape->width);
         for (int v = 0; v < shape->vectors; v++) {
             LLVMValueRef *sum = &u->sum[set * block_sums(shape) + r * shape->vectors + v];
-            EmitValue old = {*sum, u->elem, shape->width};
+            EmitValue old = {*sum, u->shape->elem, shape->width};
             *sum = emit_multiply_add(m, row, vector[v], old).ref;
         }
     }
@@ -87,8 +80,8 @@ static void k_loop(Micro *u, LLVMValueRef count, int steps) {
     u->b = b;
     for (int s = 0; s < steps; s++) {
         step(u, u->a, u->b, s);
-        u->a = emit_element(m, u->shape->a_elem, u->a, u->a_k);
-        u->b = emit_element(m, u->shape->b_elem, u->b, u->b_k);
+        u->a = emit_element(m, u->shape->elem, u->a, u->a_k);
+        u->b = emit_element(m, u->shape->elem, u->b, u->b_k);
     }
     LLVMValueRef next = index_sub(m, left, index_const(m, 1));
     LLVMAddIncoming(left, &next, &body, 1);
@@ -142,7 +135,7 @@ static int splits(const CpuMicroShape *shape) {
 static void all_steps(Micro *u) {
     EmitModule *m = u->m;
     int n = block_sums(u->shape), sets = splits(u->shape);
-    EmitValue zero = emit_number(m, u->elem, 0, u->shape->width);
+    EmitValue zero = emit_number(m, u->shape->elem, 0, u->shape->width);
     for (int i = 0; i < n * sets; i++)
         u->sum[i] = zero.ref;
     if (sets == 1) {
@@ -153,8 +146,8 @@ static void all_steps(Micro *u) {
     k_loop_if_any(u, index_rem(m, u->k, sets), 1);
     for (int half = sets / 2; half >= 1; half /= 2)
         for (int i = 0; i < n * half; i++) {
-            EmitValue x = {u->sum[i], u->elem, u->shape->width};
-            EmitValue y = {u->sum[i + n * half], u->elem, u->shape->width};
+            EmitValue x = {u->sum[i], u->shape->elem, u->shape->width};
+            EmitValue y = {u->sum[i + n * half], u->shape->elem, u->shape->width};
             u->sum[i] = emit_add(m, x, y).ref;
         }
 }
@@ -165,17 +158,16 @@ static void store_block(Micro *u, bool masked, bool accumulate) {
     EmitModule *m = u->m;
     const CpuMicroShape *shape = u->shape;
     for (int r = 0; r < shape->rows; r++) {
-        LLVMValueRef row = emit_element(m, shape->c_elem, u->c, u->c_offset[r]);
+        LLVMValueRef row = emit_element(m, shape->elem, u->c, u->c_offset[r]);
         for (int v = 0; v < shape->vectors; v++) {
-            LLVMValueRef at = emit_element(m, shape->c_elem, row, index_const(m, v * shape->width));
+            LLVMValueRef at = emit_element(m, shape->elem, row, index_const(m, v * shape->width));
             LLVMValueRef mask = masked ? u->mask[v] : NULL;
-            EmitValue sum = {u->sum[r * shape->vectors + v], u->elem, shape->width};
+            EmitValue sum = {u->sum[r * shape->vectors + v], u->shape->elem, shape->width};
             if (accumulate) {
                 EmitValue old =
-                    emit_load_masked(m, shape->c_elem, shape->width, at, mask, 0);
-                sum = emit_add(m, emit_cast(m, old, u->elem), sum);
+                    emit_load_masked(m, shape->elem, shape->width, at, mask, 0);
+                sum = emit_add(m, old, sum);
             }
-            sum.elem = shape->c_elem; // the store rounds
             emit_store_masked(m, sum, at, mask);
         }
     }
@@ -263,7 +255,7 @@ static void read_params(Micro *u, LLVMValueRef function) {
 }
 
 static void emit_body(EmitModule *m, const CpuMicroShape *shape, LLVMValueRef function) {
-    Micro u = {.m = m, .shape = shape, .elem = sum_elem(shape->c_elem)};
+    Micro u = {.m = m, .shape = shape};
     read_params(&u, function);
     if (shape->masked)
         make_masks(&u);
