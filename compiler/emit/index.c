@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// i64 arithmetic of loops and addresses. LLVM's builder folds constants; the identities (x+0, x*1, x*0)
-// are folded here, so that code for constant extents comes out as if written for them.
+// i64 arithmetic of loops and addresses. LLVM's builder folds constants; the identities (x+0, x*1,
+// x*0) are folded here, so that code for constant extents comes out as if written for them.
 #include "emit/emit.h"
 
 LLVMValueRef index_const(EmitModule *module, int64_t value) {

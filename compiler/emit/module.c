@@ -34,9 +34,8 @@ void emit_module_free(EmitModule *module) {
 
 static void add_text_attribute(EmitModule *module, LLVMValueRef function, const char *key,
                                const char *value) {
-    LLVMAttributeRef attribute =
-        LLVMCreateStringAttribute(module->context, key, (unsigned)strlen(key), value,
-                                  (unsigned)strlen(value));
+    LLVMAttributeRef attribute = LLVMCreateStringAttribute(
+        module->context, key, (unsigned)strlen(key), value, (unsigned)strlen(value));
     LLVMAddAttributeAtIndex(function, LLVMAttributeFunctionIndex, attribute);
 }
 
@@ -60,8 +59,8 @@ LLVMValueRef emit_function(EmitModule *module, const char *name, LLVMTypeRef typ
     char width[16];
     snprintf(width, sizeof width, "%d", target->vector_bytes * 8);
     add_text_attribute(module, function, "prefer-vector-width", width);
-    LLVMPositionBuilderAtEnd(module->builder, LLVMAppendBasicBlockInContext(module->context,
-                                                                            function, ""));
+    LLVMPositionBuilderAtEnd(module->builder,
+                             LLVMAppendBasicBlockInContext(module->context, function, ""));
     return function;
 }
 

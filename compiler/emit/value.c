@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Typed values: what each op of ops.def means for registers, and moves between registers and memory.
+// Typed values: what each op of ops.def means for registers, and moves between registers and
+// memory.
 //
-// LLVM's own bfloat conversions call library functions on machines without the instructions, so bf16 is
-// converted here with integer operations; f16 uses the conversions every x86-64-v3 machine has.
+// LLVM's own bfloat conversions call library functions on machines without the instructions, so
+// bf16 is converted here with integer operations; f16 uses the conversions every x86-64-v3 machine
+// has.
 #include "emit/emit.h"
 
 #include <math.h>
 
-static const LLVMFastMathFlags float_flags =
-    LLVMFastMathAllowContract | LLVMFastMathNoSignedZeros;
+static const LLVMFastMathFlags float_flags = LLVMFastMathAllowContract | LLVMFastMathNoSignedZeros;
 
 static LLVMTypeRef widen(LLVMTypeRef type, int lanes) {
     return lanes == 1 ? type : LLVMVectorType(type, (unsigned)lanes);
@@ -102,12 +103,12 @@ EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes) {
                     lanes);
 }
 
-// ---- arithmetic ------------------------------------------------------------------------------------
+// ---- arithmetic
+// ------------------------------------------------------------------------------------
 
 static EmitValue call1(EmitModule *module, const char *name, EmitValue a) {
     LLVMTypeRef type = LLVMTypeOf(a.ref);
-    return floating(
-        value_of(emit_intrinsic(module, name, &type, 1, &a.ref, 1), a.elem, a.lanes));
+    return floating(value_of(emit_intrinsic(module, name, &type, 1, &a.ref, 1), a.elem, a.lanes));
 }
 
 static EmitValue compare(EmitModule *module, LLVMRealPredicate real, LLVMIntPredicate integer,
@@ -125,7 +126,8 @@ EmitValue emit_select(EmitModule *module, LLVMValueRef mask, EmitValue a, EmitVa
 
 typedef LLVMValueRef (*BuildFn)(LLVMBuilderRef, LLVMValueRef, LLVMValueRef, const char *);
 
-static EmitValue arith(EmitModule *module, BuildFn real, BuildFn integer, EmitValue a, EmitValue b) {
+static EmitValue arith(EmitModule *module, BuildFn real, BuildFn integer, EmitValue a,
+                       EmitValue b) {
     BuildFn build = float_register(a.elem) ? real : integer;
     return floating(value_of(build(module->builder, a.ref, b.ref, ""), a.elem, a.lanes));
 }
@@ -155,8 +157,8 @@ static bool never_nan(EmitValue value) {
     return LLVMIsConstant(value.ref) && value.lanes == 1;
 }
 
-// `better` keeps a when the two are unordered, so a NaN in a stays; the select brings in one from b.
-// That is one max instruction and, when b is no constant, a compare and a blend.
+// `better` keeps a when the two are unordered, so a NaN in a stays; the select brings in one from
+// b. That is one max instruction and, when b is no constant, a compare and a blend.
 static EmitValue choose(EmitModule *module, LLVMRealPredicate real, LLVMIntPredicate integer,
                         EmitValue a, EmitValue b) {
     EmitValue other = compare(module, real, integer, a, b);
@@ -267,14 +269,17 @@ EmitValue emit_map(EmitModule *module, Op op, Elem elem, EmitValue *args, uint32
     }
 }
 
-// ---- conversions -----------------------------------------------------------------------------------
+// ---- conversions
+// -----------------------------------------------------------------------------------
 
 // f32 register -> the 16 bits of a bf16, to nearest even; a NaN stays a quiet NaN.
 static LLVMValueRef bf16_bits(EmitModule *module, EmitValue value) {
     LLVMBuilderRef builder = module->builder;
     LLVMTypeRef i32 = int_type(module, 32, value.lanes);
-    LLVMValueRef sixteen = splat_constant(LLVMConstInt(int_type(module, 32, 1), 16, 0), value.lanes);
-    LLVMValueRef half = splat_constant(LLVMConstInt(int_type(module, 32, 1), 0x7FFF, 0), value.lanes);
+    LLVMValueRef sixteen =
+        splat_constant(LLVMConstInt(int_type(module, 32, 1), 16, 0), value.lanes);
+    LLVMValueRef half =
+        splat_constant(LLVMConstInt(int_type(module, 32, 1), 0x7FFF, 0), value.lanes);
     LLVMValueRef one = splat_constant(LLVMConstInt(int_type(module, 32, 1), 1, 0), value.lanes);
     LLVMValueRef quiet =
         splat_constant(LLVMConstInt(int_type(module, 32, 1), 0x7FC0, 0), value.lanes);
@@ -372,7 +377,8 @@ EmitValue emit_cast(EmitModule *module, EmitValue value, Elem elem) {
     return value_of(ref, elem, value.lanes);
 }
 
-// ---- memory ------------------------------------------------------------------------------------------
+// ---- memory
+// ------------------------------------------------------------------------------------------
 
 LLVMValueRef emit_element(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offset) {
     int64_t known;
@@ -413,8 +419,8 @@ static LLVMValueRef all_lanes(EmitModule *module, int lanes) {
 EmitValue emit_gather(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offsets,
                       LLVMValueRef mask, double off) {
     int lanes = (int)LLVMGetVectorSize(LLVMTypeOf(offsets));
-    LLVMValueRef pointers = LLVMBuildGEP2(module->builder, emit_memory_type(module, elem, 1), base,
-                                          &offsets, 1, "");
+    LLVMValueRef pointers =
+        LLVMBuildGEP2(module->builder, emit_memory_type(module, elem, 1), base, &offsets, 1, "");
     LLVMTypeRef types[] = {emit_memory_type(module, elem, lanes), LLVMTypeOf(pointers)};
     LLVMValueRef align = LLVMConstInt(int_type(module, 32, 1), elem_bytes(elem), 0);
     LLVMValueRef args[] = {pointers, align, mask ? mask : all_lanes(module, lanes),
@@ -443,8 +449,8 @@ void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer
 
 void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMValueRef offsets,
                   LLVMValueRef mask) {
-    LLVMValueRef pointers = LLVMBuildGEP2(
-        module->builder, emit_memory_type(module, value.elem, 1), base, &offsets, 1, "");
+    LLVMValueRef pointers = LLVMBuildGEP2(module->builder, emit_memory_type(module, value.elem, 1),
+                                          base, &offsets, 1, "");
     LLVMValueRef raw = to_memory(module, value);
     LLVMTypeRef types[] = {LLVMTypeOf(raw), LLVMTypeOf(pointers)};
     LLVMValueRef align = LLVMConstInt(int_type(module, 32, 1), elem_bytes(value.elem), 0);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Addresses: an access at a point of a stage's box as base + offset, with the lanes told apart.
 //
-// The offset is a sum with one part per dim, and a part is added when the loop over its dim is entered, so
-// that the innermost loop adds the lanes' part only. A panel's dim contributes (i / width) * panel +
-// i % width, which is no multiple of i but depends on one dim all the same.
+// The offset is a sum with one part per dim, and a part is added when the loop over its dim is
+// entered, so that the innermost loop adds the lanes' part only. A panel's dim contributes (i /
+// width) * panel + i % width, which is no multiple of i but depends on one dim all the same.
 #include "cpu/cpu.h"
 
 static bool is_panel(const TileBuffer *buffer, int slot) {
@@ -72,8 +72,8 @@ void cpu_access_open(CpuKernel *k, CpuAccess *to, const Access *access, TileDimI
         if (index->term >= 0 && varies && varies[index->term])
             to->kind = LANES_SPREAD;
         else if (index->dim == TILE_DIM_NONE)
-            to->offset = index_add(k->module, to->offset,
-                                   slot_part(k, to, i, index_const(k->module, 0)));
+            to->offset =
+                index_add(k->module, to->offset, slot_part(k, to, i, index_const(k->module, 0)));
         if (width > 1 && index->dim != TILE_DIM_NONE && index->dim == lanes)
             to->kind = to->kind == LANES_SAME ? lanes_of_slot(k, to, i, width) : LANES_SPREAD;
     }
@@ -84,7 +84,8 @@ void cpu_access_enter(CpuKernel *k, CpuAccess *a, TileDimId dim) {
     a->offset = index_add(k->module, a->offset, part);
 }
 
-// ---- lanes ---------------------------------------------------------------------------------------------
+// ---- lanes
+// ---------------------------------------------------------------------------------------------
 
 static EmitValue as_i64(CpuKernel *k, EmitValue value, int width) {
     return emit_splat(k->module, emit_cast(k->module, value, ELEM_I64), width);
@@ -128,7 +129,8 @@ static EmitValue lane_part(CpuKernel *k, const CpuAccess *a, int slot, EmitValue
     return emit_add(m, emit_mul(m, q, stride), r);
 }
 
-// Offsets of all lanes of a SPREAD access: the slots that vary in full, the others by the scalar offset.
+// Offsets of all lanes of a SPREAD access: the slots that vary in full, the others by the scalar
+// offset.
 static LLVMValueRef spread_offsets(CpuKernel *k, const CpuAccess *a, int width, int ahead,
                                    LLVMValueRef valid, const EmitValue *terms) {
     EmitModule *m = k->module;
@@ -191,8 +193,8 @@ static LLVMValueRef first_element(CpuKernel *k, const CpuAccess *a, int ahead,
     return at;
 }
 
-// Lane offsets of a STRIDED access, relative to its first element: 32 bits are enough when the stride is
-// known and small, and half as much work as 64.
+// Lane offsets of a STRIDED access, relative to its first element: 32 bits are enough when the
+// stride is known and small, and half as much work as 64.
 static LLVMValueRef strided_offsets(CpuKernel *k, const CpuAccess *a, int width) {
     EmitModule *m = k->module;
     int64_t stride;
@@ -238,8 +240,8 @@ EmitValue cpu_access_load(CpuKernel *k, const CpuAccess *a, int width, int ahead
     if (a->kind == LANES_UNIT)
         return emit_load_masked(m, elem, width, first_element(k, a, ahead, terms), on, fill);
     if (a->kind == LANES_STRIDED)
-        return emit_gather(m, elem, first_element(k, a, ahead, terms),
-                           strided_offsets(k, a, width), on, fill);
+        return emit_gather(m, elem, first_element(k, a, ahead, terms), strided_offsets(k, a, width),
+                           on, fill);
     LLVMValueRef offsets = spread_offsets(k, a, width, ahead, on, terms);
     return emit_gather(m, elem, a->memory->base, offsets, on, fill);
 }
@@ -261,8 +263,8 @@ void cpu_access_store(CpuKernel *k, const CpuAccess *a, EmitValue value, int ahe
     else if (a->kind == LANES_UNIT)
         emit_store_masked(m, value, first_element(k, a, ahead, NULL), mask);
     else if (a->kind == LANES_STRIDED)
-        emit_scatter(m, value, first_element(k, a, ahead, NULL),
-                     strided_offsets(k, a, value.lanes), mask);
+        emit_scatter(m, value, first_element(k, a, ahead, NULL), strided_offsets(k, a, value.lanes),
+                     mask);
     else if (a->kind == LANES_SPREAD)
         emit_scatter(m, value, a->memory->base,
                      spread_offsets(k, a, value.lanes, ahead, mask, NULL), mask);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compute stages: a nest of loops over the box, the lanes dim in vectors, a scalar program at each point.
+// Compute stages: a nest of loops over the box, the lanes dim in vectors, a scalar program at each
+// point.
 //
-// Every term is evaluated in the outermost loop it depends on. The lanes loop has a main part of several
-// vectors at a time and a tail of single vectors under a mask. A sink that reduces keeps its sum in
-// registers over the innermost loops that it reduces (its suffix) and goes through memory for the others;
-// the vectors of the main part are separate sums, added in a fixed order at the end.
+// Every term is evaluated in the outermost loop it depends on. The lanes loop has a main part of
+// several vectors at a time and a tail of single vectors under a mask. A sink that reduces keeps
+// its sum in registers over the innermost loops that it reduces (its suffix) and goes through
+// memory for the others; the vectors of the main part are separate sums, added in a fixed order at
+// the end.
 //
-// When the lanes dim is that of a panel buffer, the loop over panels becomes the outermost one (if points
-// may be visited in another order), so that each panel is filled from front to back.
+// When the lanes dim is that of a panel buffer, the loop over panels becomes the outermost one (if
+// points may be visited in another order), so that each panel is filled from front to back.
 #include "cpu/cpu.h"
 #include "cpu/vmath.h"
 
@@ -26,9 +28,9 @@ typedef struct {
     CpuAccess access;
 } TermState;
 typedef struct {
-    int suffix;    // first level of the innermost loops that are all reduced; n_levels: none
+    int suffix; // first level of the innermost loops that are all reduced; n_levels: none
     bool reduces_lanes;
-    bool varies;   // sums are vectors
+    bool varies; // sums are vectors
     CpuAccess to;
     EmitValue sum[UNROLL_MAX]; // while inside the suffix
 } SinkState;
@@ -55,7 +57,8 @@ typedef struct {
 static void emit_level(Compute *c, int level);
 static void enter(Compute *c, TileDimId dim, LLVMValueRef at);
 
-// ---- preparation ---------------------------------------------------------------------------------------
+// ---- preparation
+// ---------------------------------------------------------------------------------------
 
 static int level_of(const Compute *c, TileDimId dim) {
     int found = -1;
@@ -78,7 +81,8 @@ static bool stage_writes(const Stage *stage, uint16_t buffer) {
 
 static bool reads_own(const Stage *stage) {
     for (uint32_t i = 0; i < stage->terms.count; i++)
-        if (stage->terms.at[i].kind == TERM_LOAD && stage_writes(stage, stage->terms.at[i].load.buffer))
+        if (stage->terms.at[i].kind == TERM_LOAD &&
+            stage_writes(stage, stage->terms.at[i].load.buffer))
             return true;
     return false;
 }
@@ -162,7 +166,8 @@ static const TileBuffer *panel_sink(const Compute *c) {
     return buffer;
 }
 
-// Reading along the lanes what the stage writes, at another position, makes lanes depend on each other.
+// Reading along the lanes what the stage writes, at another position, makes lanes depend on each
+// other.
 static bool lanes_depend(const Stage *stage) {
     for (uint32_t i = 0; i < stage->terms.count; i++) {
         const Term *term = &stage->terms.at[i];
@@ -228,13 +233,14 @@ static void prepare(Compute *c, CpuKernel *k, const Stage *stage) {
         analyse_term(c, t);
     for (uint32_t t = 0; t < stage->terms.count; t++)
         if (stage->terms.at[t].kind == TERM_LOAD)
-            cpu_access_open(k, &c->terms[t].access, &stage->terms.at[t].load, stage->lanes, c->width,
-                            c->varies);
+            cpu_access_open(k, &c->terms[t].access, &stage->terms.at[t].load, stage->lanes,
+                            c->width, c->varies);
     for (uint32_t s = 0; s < stage->sinks.count; s++)
         analyse_sink(c, s);
 }
 
-// ---- terms -----------------------------------------------------------------------------------------------
+// ---- terms
+// -----------------------------------------------------------------------------------------------
 
 // The value of a term for vector u, as wide as the term that wants it.
 static EmitValue term_value(Compute *c, int32_t t, int u, bool wide) {
@@ -273,8 +279,7 @@ static EmitValue emit_load_term(Compute *c, const Term *term, TermState *state, 
     }
     int width = state->varies ? c->width : 1;
     LLVMValueRef mask = state->varies ? c->mask : NULL;
-    EmitValue value =
-        cpu_access_load(c->k, &state->access, width, u * c->width, mask, c->values);
+    EmitValue value = cpu_access_load(c->k, &state->access, width, u * c->width, mask, c->values);
     value.elem = term->elem; // an f16 may be loaded as f32: both are f32 in registers
     return value;
 }
@@ -306,7 +311,8 @@ static void emit_terms(Compute *c, int depth) {
     }
 }
 
-// ---- sinks -----------------------------------------------------------------------------------------------
+// ---- sinks
+// -----------------------------------------------------------------------------------------------
 
 static EmitValue combine(EmitModule *m, SinkMode mode, EmitValue a, EmitValue b) {
     EmitValue args[] = {a, b};
@@ -470,7 +476,8 @@ static void emit_point_sink(Compute *c, const Sink *sink, SinkState *state) {
         put(c, sink, state, term_value(c, sink->term, u, state->varies), u, first);
 }
 
-// ---- loops -------------------------------------------------------------------------------------------------
+// ---- loops
+// -------------------------------------------------------------------------------------------------
 
 typedef struct {
     LLVMValueRef base, low, high;
@@ -478,7 +485,8 @@ typedef struct {
     bool nonempty;
 } Bounds;
 
-// All sums that a loop at `level` carries, in a fixed order. With `set`, takes them from refs instead.
+// All sums that a loop at `level` carries, in a fixed order. With `set`, takes them from refs
+// instead.
 static uint32_t carried(Compute *c, int level, LLVMValueRef *refs, bool set) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < c->stage->sinks.count; s++) {
@@ -537,8 +545,8 @@ static LLVMValueRef tail_mask(Compute *c, LLVMValueRef left) {
     return LLVMBuildICmp(m->builder, LLVMIntSLT, iota.ref, n.ref, "");
 }
 
-// Runs body at base + low, base + low + step, ... below base + high. The counter starts from a number so
-// that a loop of one turn is seen to be one.
+// Runs body at base + low, base + low + step, ... below base + high. The counter starts from a
+// number so that a loop of one turn is seen to be one.
 static void loop_over(Compute *c, int level, const Bounds *bounds,
                       void (*body)(Compute *c, int level, LLVMValueRef at)) {
     LLVMValueRef refs[SUMS_MAX];

@@ -5,10 +5,11 @@
 //       k dims but one      loops; c is added to from the second turn on
 //         lanes             blocks of vectors; the vectors of b for one block stay in L1
 //           rows            blocks of rows, against the same vectors of b
-//             microkernel   over the last k dim, with those dims before it that continue it in a and b
+//             microkernel   over the last k dim, with those dims before it that continue it in a
+//             and b
 //
-// Remainders: known row counts are cut into equal blocks (two sizes at most), unknown ones into full
-// blocks and one of each power of two below. Lanes that are missing are masked.
+// Remainders: known row counts are cut into equal blocks (two sizes at most), unknown ones into
+// full blocks and one of each power of two below. Lanes that are missing are masked.
 #include "cpu/cpu.h"
 
 #include <string.h>
@@ -53,7 +54,8 @@ static bool is_panel_dim(const Contract *c, const Access *access, TileDimId dim)
            buffer->panel_dim == dim && access_has(access, dim);
 }
 
-// ---- k dims --------------------------------------------------------------------------------------------
+// ---- k dims
+// --------------------------------------------------------------------------------------------
 
 // Is stepping `outer` by one the same as stepping `inner` past its whole range?
 static bool continues(const Contract *c, const Access *access, TileDimId outer, TileDimId inner) {
@@ -128,15 +130,16 @@ static void classify(Contract *c) {
             c->loops[c->n_loops++] = ks[i];
 }
 
-// ---- the full block ------------------------------------------------------------------------------------
+// ---- the full block
+// ------------------------------------------------------------------------------------
 
 static int64_t known_or(LLVMValueRef value) {
     int64_t known;
     return index_known(value, &known) ? known : CPU_UNKNOWN;
 }
 
-// Largest number <= `wanted` of `unit`s that divides the panels of `access` along `dim`, given where they
-// can start.
+// Largest number <= `wanted` of `unit`s that divides the panels of `access` along `dim`, given
+// where they can start.
 static int fit_panel(const Contract *c, const Access *access, TileDimId dim, int wanted, int unit) {
     if (!is_panel_dim(c, access, dim))
         return wanted;
@@ -170,8 +173,8 @@ static void choose_block(Contract *c) {
         vectors = (int)((known + shape->width - 1) / shape->width);
     vectors = fit_panel(c, &stage->b, stage->lanes, vectors, shape->width);
     vectors = fit_panel(c, &stage->c, stage->lanes, vectors, shape->width);
-    int rows = smaller(stage->row_block < 1 ? 1 : stage->row_block,
-                       (registers - 1 - vectors) / vectors);
+    int rows =
+        smaller(stage->row_block < 1 ? 1 : stage->row_block, (registers - 1 - vectors) / vectors);
     if (index_known(length_of(c, stage->rows), &known) && known < rows)
         rows = is_panel_dim(c, &stage->a, stage->rows) ? rows : (int)known;
     if (stage->rows != TILE_DIM_NONE)
@@ -215,7 +218,8 @@ static void choose_shape(Contract *c) {
     choose_strides(c);
 }
 
-// ---- blocks --------------------------------------------------------------------------------------------------
+// ---- blocks
+// --------------------------------------------------------------------------------------------------
 
 static void enter(Contract *c, TileDimId dim, LLVMValueRef at) {
     c->k->at[dim] = at;
@@ -304,7 +308,8 @@ static void emit_rows(Contract *c, CpuMicroShape shape) {
         emit_unknown_rows(c, shape, len);
 }
 
-// Blocks of lanes from `from` to `to`, `step` lanes apart; shape.masked: the last one may be shorter.
+// Blocks of lanes from `from` to `to`, `step` lanes apart; shape.masked: the last one may be
+// shorter.
 static void emit_lane_blocks(Contract *c, CpuMicroShape shape, LLVMValueRef from, LLVMValueRef to,
                              bool nonempty) {
     TileDimId lanes = c->stage->lanes;
@@ -339,7 +344,8 @@ static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
     EmitModule *m = c->m;
     CpuMicroShape shape = c->shape;
     LLVMValueRef from = index_const(m, 0);
-    if (!c->b_whole && !m->target->has_masks) { // masked loads in the loop only where they are needed
+    if (!c->b_whole &&
+        !m->target->has_masks) { // masked loads in the loop only where they are needed
         int64_t block = (int64_t)shape.vectors * shape.width;
         LLVMValueRef whole = index_sub(m, len, index_rem(m, len, block));
         emit_lane_blocks(c, shape, from, whole, false);
@@ -350,7 +356,8 @@ static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
     emit_lane_blocks(c, shape, from, len, false);
 }
 
-// ---- loops around ------------------------------------------------------------------------------------------
+// ---- loops around
+// ------------------------------------------------------------------------------------------
 
 static void note_first(Contract *c, LLVMValueRef position) {
     LLVMValueRef zero = cpu_starts_at_zero(c->m, position);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU targets: a kernel's loop tree as LLVM IR with explicit vectors.
 //
-// kernel.c walks the tree, keeping the current range of every dim; access.c turns an access at a point into
-// an address; compute.c and contract.c emit the stages; microkernel.c the register-blocked loops that
-// contract.c calls. What differs between machines is in Target (x86_64.c) and in vmath.c.
+// kernel.c walks the tree, keeping the current range of every dim; access.c turns an access at a
+// point into an address; compute.c and contract.c emit the stages; microkernel.c the
+// register-blocked loops that contract.c calls. What differs between machines is in Target
+// (x86_64.c) and in vmath.c.
 #ifndef ATTC_CPU_H
 #define ATTC_CPU_H
 
@@ -11,13 +12,14 @@
 
 enum { CPU_NEST_MAX = 8 }; // loops over one dim around a stage
 
-// ---- loops.c: counted loops with carried values ------------------------------------------------------
+// ---- loops.c: counted loops with carried values
+// ------------------------------------------------------
 typedef struct {
     LLVMBasicBlockRef before, body, after;
-    LLVMValueRef at;    // the counter
+    LLVMValueRef at; // the counter
     LLVMValueRef low, high, step;
-    bool guarded;       // may run no time at all
-    bool once;          // known to run exactly once: no loop is made
+    bool guarded; // may run no time at all
+    bool once;    // known to run exactly once: no loop is made
     uint32_t n_carried;
     LLVMValueRef *start, *carried; // before the loop; in the body (phis)
 } CpuLoop;
@@ -28,40 +30,43 @@ void cpu_loop_open(EmitModule *module, CpuLoop *loop, LLVMValueRef low, LLVMValu
 // next[i] is the value at the end of the body; afterwards out[i] is the one after the loop.
 void cpu_loop_close(EmitModule *module, CpuLoop *loop, LLVMValueRef *next, LLVMValueRef *out);
 
-// ---- kernel.c: function frame, loop tree, ranges, scratch memory -----------------------------------
+// ---- kernel.c: function frame, loop tree, ranges, scratch memory
+// -----------------------------------
 typedef struct {
-    LLVMValueRef lo, len; // i64
-    uint8_t depth;        // loops over this dim around here,
+    LLVMValueRef lo, len;       // i64
+    uint8_t depth;              // loops over this dim around here,
     int64_t step[CPU_NEST_MAX]; // and their steps: lo is 0 plus multiples of them
 } CpuRange;
 typedef struct {
-    LLVMValueRef base;                     // pointer
-    LLVMValueRef stride[TILE_RANK_MAX];    // elements; of the panel dim: from panel to panel
-    LLVMValueRef origin[TILE_RANK_MAX];    // scratch: lo where it was made
-    LLVMValueRef room[TILE_RANK_MAX];      // positions there is room for (arguments: the extent)
-    uint8_t depth[TILE_RANK_MAX];          // range depth where it was made
-    LLVMValueRef place;                    // scratch: byte offset in the scratch memory
+    LLVMValueRef base;                  // pointer
+    LLVMValueRef stride[TILE_RANK_MAX]; // elements; of the panel dim: from panel to panel
+    LLVMValueRef origin[TILE_RANK_MAX]; // scratch: lo where it was made
+    LLVMValueRef room[TILE_RANK_MAX];   // positions there is room for (arguments: the extent)
+    uint8_t depth[TILE_RANK_MAX];       // range depth where it was made
+    LLVMValueRef place;                 // scratch: byte offset in the scratch memory
 } CpuBuffer;
 typedef struct CpuMicrokernel CpuMicrokernel;
 typedef struct {
     EmitModule *module;
     const Kernel *kernel;
-    LLVMValueRef extents;   // the function's arguments
+    LLVMValueRef extents; // the function's arguments
     LLVMValueRef scratch;
-    LLVMValueRef *extent;   // per dim
-    CpuRange *range;        // per dim: current
-    CpuBuffer *buffer;      // per buffer
-    LLVMValueRef *at;       // per dim: position of the point that a stage works on
+    LLVMValueRef *extent;         // per dim
+    CpuRange *range;              // per dim: current
+    CpuBuffer *buffer;            // per buffer
+    LLVMValueRef *at;             // per dim: position of the point that a stage works on
     CpuMicrokernel *microkernels; // made so far
 } CpuKernel;
 void cpu_emit_kernel(EmitModule *module, const Kernel *kernel, const Target *target,
                      const char *symbol);
 // Is every current lo of dim, relative to where the buffer was made, a multiple of `unit`?
-bool cpu_aligned(const CpuKernel *kernel, uint16_t buffer, uint8_t slot, TileDimId dim, int64_t unit);
+bool cpu_aligned(const CpuKernel *kernel, uint16_t buffer, uint8_t slot, TileDimId dim,
+                 int64_t unit);
 // lo is 0 for sure, or the i1 that tells.
 LLVMValueRef cpu_starts_at_zero(EmitModule *module, LLVMValueRef position);
 
-// ---- access.c: addresses ---------------------------------------------------------------------------------
+// ---- access.c: addresses
+// ---------------------------------------------------------------------------------
 typedef enum {
     LANES_SAME,    // does not depend on the lanes dim
     LANES_UNIT,    // neighbours in memory
@@ -93,30 +98,32 @@ EmitValue cpu_access_load(CpuKernel *kernel, const CpuAccess *access, int width,
 void cpu_access_store(CpuKernel *kernel, const CpuAccess *access, EmitValue value, int ahead,
                       LLVMValueRef mask);
 
-// ---- compute.c, contract.c: stages ----------------------------------------------------------------------------
+// ---- compute.c, contract.c: stages
+// ----------------------------------------------------------------------------
 void cpu_emit_compute(CpuKernel *kernel, const Stage *stage);
 void cpu_emit_contract(CpuKernel *kernel, const Stage *stage);
 
-// ---- microkernel.c -----------------------------------------------------------------------------------------------
-// c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride that is known
-// is part of the key and of the code; an unknown one (CPU_UNKNOWN) is an argument.
+// ---- microkernel.c
+// -----------------------------------------------------------------------------------------------
+// c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride
+// that is known is part of the key and of the code; an unknown one (CPU_UNKNOWN) is an argument.
 #define CPU_UNKNOWN INT64_MIN
 typedef enum { CPU_SET, CPU_ADD, CPU_SET_OR_ADD } CpuMicroMode; // the last: told by an argument
 typedef struct {
-    int rows, vectors;  // vectors of `width` lanes
+    int rows, vectors; // vectors of `width` lanes
     int width;
-    bool masked;        // fewer lanes than vectors * width may be asked for
-    bool b_masked;      // and b must not be read beyond them
+    bool masked;   // fewer lanes than vectors * width may be asked for
+    bool b_masked; // and b must not be read beyond them
     CpuMicroMode mode;
-    Elem elem;          // F32 or F64
+    Elem elem;                      // F32 or F64
     int64_t a_row, a_k, b_k, c_row; // strides in elements
 } CpuMicroShape;
 typedef struct {
-    LLVMValueRef a, b, c;             // pointers
-    LLVMValueRef k;                   // steps, >= 1
+    LLVMValueRef a, b, c; // pointers
+    LLVMValueRef k;       // steps, >= 1
     LLVMValueRef a_row, a_k, b_k, c_row;
-    LLVMValueRef lanes;               // valid lanes, <= vectors * width
-    LLVMValueRef add;                 // i1: add to what c holds
+    LLVMValueRef lanes; // valid lanes, <= vectors * width
+    LLVMValueRef add;   // i1: add to what c holds
 } CpuMicroCall;
 // shape: zeroed before it was filled, since shapes are compared as bytes.
 void cpu_call_microkernel(CpuKernel *kernel, const CpuMicroShape *shape, const CpuMicroCall *call);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of a kernel function, its loop tree and its scratch memory.
 //
-// void K(ptr buffers, ptr extents, ptr scratch, i64 task) works off one task: the task number is taken apart
-// over the parallel loops (outermost slowest), the other loops become loops, and every dim has a current
-// range. i64 K_scratch(ptr extents) tells how much scratch memory K wants.
+// void K(ptr buffers, ptr extents, ptr scratch, i64 task) works off one task: the task number is
+// taken apart over the parallel loops (outermost slowest), the other loops become loops, and every
+// dim has a current range. i64 K_scratch(ptr extents) tells how much scratch memory K wants.
 //
-// Scratch buffers are stacked: one lives from its node to the end of the body that holds the node, so
-// buffers of bodies that follow each other share memory. Rooms are bounds of the ranges known before the
-// first loop runs; a constant step gives a constant room, and with it constant strides.
+// Scratch buffers are stacked: one lives from its node to the end of the body that holds the node,
+// so buffers of bodies that follow each other share memory. Rooms are bounds of the ranges known
+// before the first loop runs; a constant step gives a constant room, and with it constant strides.
 #include "cpu/cpu.h"
 
 enum { SCRATCH_ALIGN = 64, ROOM_CONSTANT_MAX = 1024 };
@@ -20,7 +20,8 @@ static LLVMTypeRef i64_type(EmitModule *m) {
     return LLVMInt64TypeInContext(m->context);
 }
 
-// ---- scratch memory ----------------------------------------------------------------------------------
+// ---- scratch memory
+// ----------------------------------------------------------------------------------
 
 static LLVMValueRef larger(EmitModule *m, LLVMValueRef a, LLVMValueRef b) {
     int64_t x, y;
@@ -96,7 +97,8 @@ static LLVMValueRef lay_out_scratch(CpuKernel *k) {
                          rooms);
 }
 
-// ---- frame -----------------------------------------------------------------------------------------------
+// ---- frame
+// -----------------------------------------------------------------------------------------------
 
 static void load_extents(CpuKernel *k, LLVMValueRef extents) {
     EmitModule *m = k->module;
@@ -150,7 +152,8 @@ static void emit_scratch_function(EmitModule *m, const Kernel *kernel, const cha
     LLVMBuildRet(m->builder, lay_out_scratch(k));
 }
 
-// ---- ranges ------------------------------------------------------------------------------------------------
+// ---- ranges
+// ------------------------------------------------------------------------------------------------
 
 bool cpu_aligned(const CpuKernel *k, uint16_t buffer, uint8_t slot, TileDimId dim, int64_t unit) {
     const CpuRange *range = &k->range[dim];
@@ -192,7 +195,8 @@ static CpuRange piece_of(EmitModule *m, const CpuRange *outer, LLVMValueRef lo, 
     return piece;
 }
 
-// ---- loop tree -----------------------------------------------------------------------------------------------
+// ---- loop tree
+// -----------------------------------------------------------------------------------------------
 
 static void emit_nodes(CpuKernel *k, Node *const *nodes, uint32_t n);
 
@@ -253,7 +257,8 @@ static bool is_parallel(const Node *node) {
     return node->kind == NODE_LOOP && node->loop == LOOP_PARALLEL;
 }
 
-// Takes the task number apart from the innermost parallel loop outwards; sets ranges; then the rest.
+// Takes the task number apart from the innermost parallel loop outwards; sets ranges; then the
+// rest.
 static void emit_task(CpuKernel *k, Node *const *nodes, uint32_t n, LLVMValueRef task) {
     EmitModule *m = k->module;
     const Node *parallel[TILE_RANK_MAX];
@@ -280,7 +285,8 @@ static void emit_task(CpuKernel *k, Node *const *nodes, uint32_t n, LLVMValueRef
     emit_nodes(k, nodes, n);
 }
 
-void cpu_emit_kernel(EmitModule *m, const Kernel *kernel, const Target *target, const char *symbol) {
+void cpu_emit_kernel(EmitModule *m, const Kernel *kernel, const Target *target,
+                     const char *symbol) {
     if (target != m->target)
         ice("cpu kernel %s: module is for %s", symbol, m->target->name);
     emit_scratch_function(m, kernel, symbol);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counted loops with carried values, made in the form that LLVM wants them: one test at the end, phis at
-// the head, and no loop at all when it is known to run once.
+// Counted loops with carried values, made in the form that LLVM wants them: one test at the end,
+// phis at the head, and no loop at all when it is known to run once.
 #include "cpu/cpu.h"
 
 static LLVMValueRef phi(EmitModule *module, LLVMValueRef from, LLVMBasicBlockRef block) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Microkernels: a block of rows x vectors of c kept in registers over the whole k loop.
 //
-// The shape of the code is what LLVM's register allocator and scheduler leave alone (FACTS.md section 2):
-// accumulators are phis of a loop of one block; in each step the vectors of b are loaded first, then row by
-// row an element of a is splat and multiplied with all of them. At most one splat is alive at a time.
+// The shape of the code is what LLVM's register allocator and scheduler leave alone (FACTS.md
+// section 2): accumulators are phis of a loop of one block; in each step the vectors of b are
+// loaded first, then row by row an element of a is splat and multiplied with all of them. At most
+// one splat is alive at a time.
 //
-// A microkernel is an internal function of the kernel's module, made once per shape. Strides known when
-// compiling are in the code and the others are arguments. Blocks of few sums split them over several steps
-// of k, since one sum alone waits for each multiply-add to finish.
+// A microkernel is an internal function of the kernel's module, made once per shape. Strides known
+// when compiling are in the code and the others are arguments. Blocks of few sums split them over
+// several steps of k, since one sum alone waits for each multiply-add to finish.
 #include "cpu/cpu.h"
 
 #include <string.h>
@@ -35,7 +36,8 @@ static int block_sums(const CpuMicroShape *shape) {
     return shape->rows * shape->vectors;
 }
 
-// ---- the k loop --------------------------------------------------------------------------------------
+// ---- the k loop
+// --------------------------------------------------------------------------------------
 
 static void step(Micro *u, LLVMValueRef a, LLVMValueRef b, int set) {
     EmitModule *m = u->m;
@@ -108,7 +110,7 @@ static void k_loop_if_any(Micro *u, LLVMValueRef count, int steps) {
     LLVMBuildCondBr(m->builder, any, run, join);
     LLVMPositionBuilderAtEnd(m->builder, run);
     k_loop(u, count, steps);
-    memcpy(new, u->sum, sizeof *new * (size_t)n);
+    memcpy(new, u->sum, sizeof *new *(size_t)n);
     new[n] = u->a;
     new[n + 1] = u->b;
     LLVMBasicBlockRef to = LLVMGetInsertBlock(m->builder);
@@ -152,7 +154,8 @@ static void all_steps(Micro *u) {
         }
 }
 
-// ---- c ---------------------------------------------------------------------------------------------------
+// ---- c
+// ---------------------------------------------------------------------------------------------------
 
 static void store_block(Micro *u, bool masked, bool accumulate) {
     EmitModule *m = u->m;
@@ -164,8 +167,7 @@ static void store_block(Micro *u, bool masked, bool accumulate) {
             LLVMValueRef mask = masked ? u->mask[v] : NULL;
             EmitValue sum = {u->sum[r * shape->vectors + v], u->shape->elem, shape->width};
             if (accumulate) {
-                EmitValue old =
-                    emit_load_masked(m, shape->elem, shape->width, at, mask, 0);
+                EmitValue old = emit_load_masked(m, shape->elem, shape->width, at, mask, 0);
                 sum = emit_add(m, old, sum);
             }
             emit_store_masked(m, sum, at, mask);
@@ -205,7 +207,8 @@ static void store_all(Micro *u) {
     store_either(u, true);
 }
 
-// ---- the function -------------------------------------------------------------------------------------------
+// ---- the function
+// -------------------------------------------------------------------------------------------
 
 static void make_masks(Micro *u) {
     EmitModule *m = u->m;
@@ -246,8 +249,8 @@ static void read_params(Micro *u, LLVMValueRef function) {
     int64_t known[] = {shape->a_row, shape->a_k, shape->b_k, shape->c_row};
     LLVMValueRef *stride[] = {&u->a_row, &u->a_k, &u->b_k, &u->c_row};
     for (int i = 0; i < 4; i++)
-        *stride[i] = known[i] == CPU_UNKNOWN ? LLVMGetParam(function, n++)
-                                             : index_const(u->m, known[i]);
+        *stride[i] =
+            known[i] == CPU_UNKNOWN ? LLVMGetParam(function, n++) : index_const(u->m, known[i]);
     if (shape->masked)
         u->lanes = LLVMGetParam(function, n++);
     if (shape->mode == CPU_SET_OR_ADD)

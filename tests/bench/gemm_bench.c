@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contraction kernels of many shapes against the machine's multiply-add peak, measured in turns. Prints a
-// table; judges nothing. It is how the numbers in targets/cpu/x86_64.c were found:
+// Contraction kernels of many shapes against the machine's multiply-add peak, measured in turns.
+// Prints a table; judges nothing. It is how the numbers in targets/cpu/x86_64.c were found:
 //
 //     gemm_bench [v3|v4] N F D                      a sweep over blocks and microkernels
 //     gemm_bench [v3|v4] N F D task_rows task_lanes block_k block_rows rows lanes pack_a pack_b
@@ -71,8 +71,8 @@ static void sweep(const Bench *bench) {
                 const int *shape = wide ? shapes_v4[i] : shapes_v3[i];
                 if (bench->d % k && k != 320)
                     continue;
-                GemmPlan plan = {bench->n, bench->f, bench->d, bench->n, 384, k, 0,
-                                 shape[0], shape[1], pack, true};
+                GemmPlan plan = {bench->n, bench->f, bench->d, bench->n, 384, k,
+                                 0,        shape[0], shape[1], pack,     true};
                 plan.task_rows = bench->n > 512 ? 512 : bench->n;
                 plan.block_rows = pack ? shape[0] * 12 : 0;
                 measure(bench, plan, 9);
@@ -94,9 +94,9 @@ int main(int argc, char **argv) {
     printf("median  best   compile\n");
     if (argc >= 13)
         measure(&bench,
-                (GemmPlan){bench.n, bench.f, bench.d, atoll(argv[5]), atoll(argv[6]), atoll(argv[7]),
-                           atoll(argv[8]), atoi(argv[9]), atoi(argv[10]), atoi(argv[11]) != 0,
-                           atoi(argv[12]) != 0},
+                (GemmPlan){bench.n, bench.f, bench.d, atoll(argv[5]), atoll(argv[6]),
+                           atoll(argv[7]), atoll(argv[8]), atoi(argv[9]), atoi(argv[10]),
+                           atoi(argv[11]) != 0, atoi(argv[12]) != 0},
                 21);
     else
         sweep(&bench);

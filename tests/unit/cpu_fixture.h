@@ -25,10 +25,10 @@ void cpu_fill(const TileBuffer *buffer, const int64_t *extents, void *data, uint
 
 // ---- a contraction kernel as the schedule makes them --------------------------------------------
 typedef struct {
-    int64_t rows, lanes, k;            // EXTENT_DYNAMIC: read at run time
-    int64_t task_rows, task_lanes;     // parallel pieces
-    int64_t block_k, block_rows;       // cache blocks (0: none)
-    int row_block, lane_block;         // microkernel
+    int64_t rows, lanes, k;        // EXTENT_DYNAMIC: read at run time
+    int64_t task_rows, task_lanes; // parallel pieces
+    int64_t block_k, block_rows;   // cache blocks (0: none)
+    int row_block, lane_block;     // microkernel
     bool pack_a, pack_b;
 } GemmPlan;
 // c[n f] = a[n d] b[d f]. Dims in this order: n f d.

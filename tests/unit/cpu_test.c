@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// CPU contractions against the tile interpreter, at both x86-64 levels: hand-made kernels over a grid of
-// extents, known when compiling and read at run time.
+// CPU contractions against the tile interpreter, at both x86-64 levels: hand-made kernels over a
+// grid of extents, known when compiling and read at run time.
 #include "support.h"
 
 #include "cpu_fixture.h"
@@ -33,25 +33,40 @@ static void compare_gemm_sizes(GemmPlan plan) {
 
 static void test_gemm_unpacked(void **state) {
     (void)state;
-    compare_gemm_sizes((GemmPlan){
-        .task_rows = 128, .task_lanes = 128, .row_block = 6, .lane_block = 64});
-    compare_gemm_sizes((GemmPlan){
-        .task_rows = 16, .task_lanes = 127, .row_block = 1, .lane_block = 16});
+    compare_gemm_sizes(
+        (GemmPlan){.task_rows = 128, .task_lanes = 128, .row_block = 6, .lane_block = 64});
+    compare_gemm_sizes(
+        (GemmPlan){.task_rows = 16, .task_lanes = 127, .row_block = 1, .lane_block = 16});
 }
 
 static void test_gemm_packed(void **state) {
     (void)state;
-    compare_gemm_sizes((GemmPlan){.task_rows = 32, .task_lanes = 48, .block_k = 20,
-                                  .row_block = 14, .lane_block = 32, .pack_b = true});
-    compare_gemm_sizes((GemmPlan){.task_rows = 64, .task_lanes = 64, .block_k = 32,
-                                  .block_rows = 28, .row_block = 14, .lane_block = 32,
-                                  .pack_a = true, .pack_b = true});
-    compare_gemm_sizes((GemmPlan){.task_rows = 60, .task_lanes = 100, .block_k = 7,
-                                  .block_rows = 12, .row_block = 6, .lane_block = 16,
-                                  .pack_a = true, .pack_b = true});
+    compare_gemm_sizes((GemmPlan){.task_rows = 32,
+                                  .task_lanes = 48,
+                                  .block_k = 20,
+                                  .row_block = 14,
+                                  .lane_block = 32,
+                                  .pack_b = true});
+    compare_gemm_sizes((GemmPlan){.task_rows = 64,
+                                  .task_lanes = 64,
+                                  .block_k = 32,
+                                  .block_rows = 28,
+                                  .row_block = 14,
+                                  .lane_block = 32,
+                                  .pack_a = true,
+                                  .pack_b = true});
+    compare_gemm_sizes((GemmPlan){.task_rows = 60,
+                                  .task_lanes = 100,
+                                  .block_k = 7,
+                                  .block_rows = 12,
+                                  .row_block = 6,
+                                  .lane_block = 16,
+                                  .pack_a = true,
+                                  .pack_b = true});
 }
 
-// ---- batches, several k dims, doubles ------------------------------------------------------------
+// ---- batches, several k dims, doubles
+// ------------------------------------------------------------
 
 typedef struct {
     int64_t b, n, f, j, d;
@@ -59,8 +74,8 @@ typedef struct {
     Elem elem;
 } Shape;
 
-// c[b n f] = sum over j d of a[b n j d] * w[b j d f]: one flat k loop. With `apart`, a is [b j n d] and
-// j is looped over.
+// c[b n f] = sum over j d of a[b n j d] * w[b j d f]: one flat k loop. With `apart`, a is [b j n d]
+// and j is looped over.
 static Kernel *batched(Arena *arena, const Shape *s, bool apart) {
     Kernel *k = kernel_new(arena, "batched");
     TileDimId b = kernel_add_dim(k, "b", extent_of(s->b, s->dynamic));
@@ -108,7 +123,8 @@ static void test_doubles(void **state) {
     compare_batched(shape, true, 1e-14);
 }
 
-// ---- matrix times vector: no rows dim ---------------------------------------------------------------
+// ---- matrix times vector: no rows dim
+// ---------------------------------------------------------------
 
 static void test_no_rows(void **state) {
     (void)state;
@@ -133,10 +149,11 @@ static void test_no_rows(void **state) {
         }
 }
 
-// ---- head mixing: scratch in and out, a panel filled from transposed memory ---------------------------
+// ---- head mixing: scratch in and out, a panel filled from transposed memory
+// ---------------------------
 
-// y[n g] = sum over m of mix(w)[n m g] with w[n h m] = q[n h d] k[h m d]: the kernel of a mixed layer
-// without its softmax. k is packed as [h d m%32] from [h m d].
+// y[n g] = sum over m of mix(w)[n m g] with w[n h m] = q[n h d] k[h m d]: the kernel of a mixed
+// layer without its softmax. k is packed as [h d m%32] from [h m d].
 static Kernel *mixed(Arena *arena, const int64_t *x, bool dynamic) {
     Kernel *k = kernel_new(arena, "mixed");
     TileDimId n = kernel_add_dim(k, "n", extent_of(x[0], dynamic));
@@ -176,8 +193,11 @@ static Kernel *mixed(Arena *arena, const int64_t *x, bool dynamic) {
 
 static void test_head_mixing(void **state) {
     (void)state;
-    static const int64_t extents[][5] = {
-        {1, 1, 1, 1, 1}, {3, 17, 2, 3, 5}, {9, 64, 3, 4, 8}, {17, 100, 5, 13, 7}, {8, 127, 4, 2, 16}};
+    static const int64_t extents[][5] = {{1, 1, 1, 1, 1},
+                                         {3, 17, 2, 3, 5},
+                                         {9, 64, 3, 4, 8},
+                                         {17, 100, 5, 13, 7},
+                                         {8, 127, 4, 2, 16}};
     for (size_t i = 0; i < sizeof extents / sizeof *extents; i++)
         for (int dynamic = 0; dynamic < 2; dynamic++) {
             Arena *arena = arena_new();
@@ -188,7 +208,7 @@ static void test_head_mixing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gemm_unpacked), cmocka_unit_test(test_gemm_packed),
+        cmocka_unit_test(test_gemm_unpacked),  cmocka_unit_test(test_gemm_packed),
         cmocka_unit_test(test_several_k_dims), cmocka_unit_test(test_doubles),
         cmocka_unit_test(test_no_rows),        cmocka_unit_test(test_head_mixing),
     };

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// CPU compute stages against the tile interpreter, at both x86-64 levels.
+#include "support.h"
+
+#include <math.h>
+
+#include "cpu_fixture.h"
+
+static const int64_t sizes[] = {1, 2, 3, 5, 7, 13, 17, 31, 33, 64, 65, 127, 200};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+static int64_t extent_of(int64_t extent, bool dynamic) {
+    return dynamic ? EXTENT_DYNAMIC : extent;
+}
+
+// A kernel over n and d whose body a test fills in.
+typedef struct {
+    Arena *arena;
+    Kernel *k;
+    TileDimId n, d;
+    int64_t extents[4];
+} Grid;
+
+typedef void (*Build)(Grid *grid);
+
+static void compare_grid(Build build, double tolerance) {
+    for (int i = 0; i < N_SIZES; i++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            Grid grid = {.arena = arena_new()};
+            grid.k = kernel_new(grid.arena, "grid");
+            grid.extents[0] = sizes[(i * 5 + 1) % 9];
+            grid.extents[1] = sizes[i];
+            grid.n = kernel_add_dim(grid.k, "n", extent_of(grid.extents[0], dynamic));
+            grid.d = kernel_add_dim(grid.k, "d", extent_of(grid.extents[1], dynamic));
+            build(&grid);
+            cpu_compare(grid.k, grid.extents, tolerance);
+            arena_free(grid.arena);
+        }
+}
+
+static uint16_t in(Grid *g, const char *name, Elem elem, TileDimList dims) {
+    return kernel_add_argument(g->k, name, elem, PLACE_IN, dims);
+}
+
+static uint16_t out(Grid *g, const char *name, Elem elem, TileDimList dims) {
+    return kernel_add_argument(g->k, name, elem, PLACE_OUT, dims);
+}
+
+static int32_t load(Grid *g, Stage *stage, uint16_t buffer) {
+    return stage_load(g->k, stage, access_plain(g->k, buffer));
+}
+
+static void set(Grid *g, Stage *stage, uint16_t buffer, int32_t term) {
+    stage_sink(g->k, stage, SINK_SET, access_plain(g->k, buffer), term);
+}
+
+// ---- pointwise
+// ------------------------------------------------------------------------------------
+
+// Every op of one or two floats that needs no vector math, each with an output of its own.
+static void build_float_ops(Grid *g) {
+    static const Op ops[] = {OP_NEG, OP_ABS,      OP_FLOOR, OP_ADD, OP_SUB, OP_MUL,
+                             OP_DIV, OP_FLOORDIV, OP_MOD,   OP_MIN, OP_MAX, OP_COPY};
+    enum { N = sizeof ops / sizeof *ops };
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd), y = in(g, "Y", ELEM_F32, TILE_DIMS(g->d)), to[N];
+    for (int i = 0; i < N; i++)
+        to[i] = out(g, op_name(ops[i]), ELEM_F32, nd);
+    NodeList *into = &node_loop(g->k, &g->k->body, LOOP_PARALLEL, g->n, 2)->body;
+    Stage *stage = node_compute(g->k, into, nd, g->d);
+    int32_t a = load(g, stage, x), b = load(g, stage, y);
+    for (int i = 0; i < N; i++) {
+        int32_t second = op_arity(ops[i]) == 2 ? b : -1;
+        set(g, stage, to[i], stage_op(g->k, stage, ops[i], ELEM_F32, a, second, -1));
+    }
+}
+
+static void test_float_ops(void **state) {
+    (void)state;
+    compare_grid(build_float_ops, 1e-5);
+}
+
+static void build_int_ops(Grid *g) {
+    static const Op ops[] = {OP_NEG,      OP_ABS, OP_ADD, OP_SUB, OP_MUL,
+                             OP_FLOORDIV, OP_MOD, OP_MIN, OP_MAX};
+    enum { N = sizeof ops / sizeof *ops };
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    for (int wide = 0; wide < 2; wide++) {
+        Elem elem = wide ? ELEM_I64 : ELEM_I32;
+        in(g, "X", elem, nd);
+        in(g, "Y", elem, TILE_DIMS(g->d));
+        for (int i = 0; i < N; i++)
+            out(g, op_name(ops[i]), elem, nd);
+    }
+    for (int wide = 0; wide < 2; wide++) {
+        Elem elem = wide ? ELEM_I64 : ELEM_I32;
+        uint16_t first = (uint16_t)(wide * (N + 2));
+        Stage *stage = node_compute(g->k, &g->k->body, nd, g->d);
+        // Values from -3 to 3, so that both signs and division by zero occur.
+        int32_t three = stage_const(g->k, stage, 2, elem), a = load(g, stage, first);
+        a = stage_op(g->k, stage, OP_SUB, elem, a, three, -1);
+        int32_t b = load(g, stage, (uint16_t)(first + 1));
+        b = stage_op(g->k, stage, OP_SUB, elem, b, three, -1);
+        a = stage_op(g->k, stage, OP_MUL, elem, a, three, -1);
+        for (int i = 0; i < N; i++) {
+            int32_t second = op_arity(ops[i]) == 2 ? b : -1;
+            int32_t r = stage_op(g->k, stage, ops[i], elem, a, second, -1);
+            set(g, stage, (uint16_t)(first + 2 + i), r);
+        }
+    }
+}
+
+static void test_int_ops(void **state) {
+    (void)state;
+    compare_grid(build_int_ops, 0);
+}
+
+// A causal mask with a bias per row, and the booleans stored as they are.
+static void build_mask(Grid *g) {
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd), keep = in(g, "keep", ELEM_BOOL, TILE_DIMS(g->d));
+    uint16_t y = out(g, "Y", ELEM_F32, nd), b = out(g, "B", ELEM_BOOL, nd);
+    NodeList *into = &node_loop(g->k, &g->k->body, LOOP_PARALLEL, g->n, 3)->body;
+    into = &node_loop(g->k, into, LOOP_SEQUENTIAL, g->d, 20)->body;
+    Stage *stage = node_compute(g->k, into, nd, g->d);
+    int32_t i = stage_index(g->k, stage, g->n), j = stage_index(g->k, stage, g->d);
+    int32_t causal = stage_op(g->k, stage, OP_LE, ELEM_BOOL, j, i, -1);
+    int32_t kept = load(g, stage, keep);
+    int32_t both = stage_op(g->k, stage, OP_AND, ELEM_BOOL, causal, kept, -1);
+    int32_t odd = stage_op(g->k, stage, OP_NE, ELEM_BOOL, i, j, -1);
+    int32_t low = stage_const(g->k, stage, -INFINITY, ELEM_F32);
+    int32_t last = stage_extent(g->k, stage, g->d);
+    int32_t scale = stage_op(g->k, stage, OP_CAST, ELEM_F32, last, -1, -1);
+    int32_t value = stage_op(g->k, stage, OP_MUL, ELEM_F32, load(g, stage, x), scale, -1);
+    set(g, stage, y, stage_op(g->k, stage, OP_SELECT, ELEM_F32, both, value, low));
+    int32_t either = stage_op(g->k, stage, OP_OR, ELEM_BOOL, both, odd, -1);
+    set(g, stage, b, stage_op(g->k, stage, OP_NOT, ELEM_BOOL, either, -1, -1));
+}
+
+static void test_masks(void **state) {
+    (void)state;
+    compare_grid(build_mask, 1e-6);
+}
+
+// Every elem to every other.
+static void build_casts(Grid *g) {
+    for (int from = 0; from < N_ELEM; from++) {
+        in(g, elem_name((Elem)from), (Elem)from, TILE_DIMS(g->d));
+        for (int to = 0; to < N_ELEM; to++)
+            out(g, elem_name((Elem)to), (Elem)to, TILE_DIMS(g->d));
+    }
+    for (int from = 0; from < N_ELEM; from++) {
+        uint16_t first = (uint16_t)(from * (N_ELEM + 1));
+        Stage *stage = node_compute(g->k, &g->k->body, TILE_DIMS(g->d), g->d);
+        int32_t a = load(g, stage, first);
+        if (elem_is_float((Elem)from)) { // beyond -1 .. 1, or the integers would all be 0
+            int32_t big = stage_const(g->k, stage, 1000, (Elem)from);
+            a = stage_op(g->k, stage, OP_MUL, (Elem)from, a, big, -1);
+        }
+        for (int to = 0; to < N_ELEM; to++) {
+            int32_t cast = stage_op(g->k, stage, OP_CAST, (Elem)to, a, -1, -1);
+            set(g, stage, (uint16_t)(first + 1 + to), cast);
+        }
+    }
+}
+
+static void test_casts(void **state) {
+    (void)state;
+    compare_grid(build_casts, 1e-6);
+}
+
+// ---- reductions
+// -------------------------------------------------------------------------------------
+
+// All modes over the lanes, over the rows and over both, in one piece and in pieces of pieces.
+static void build_reductions(Grid *g) {
+    static const SinkMode modes[] = {SINK_SUM, SINK_PROD, SINK_MAX, SINK_MIN};
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd);
+    uint16_t to[4][3];
+    for (int i = 0; i < 4; i++) {
+        to[i][0] = out(g, "over_d", ELEM_F32, TILE_DIMS(g->n));
+        to[i][1] = out(g, "over_n", ELEM_F32, TILE_DIMS(g->d));
+        to[i][2] = out(g, "over_both", ELEM_F32, TILE_DIMS());
+    }
+    for (int i = 0; i < 4; i++) {
+        NodeList *into = &g->k->body;
+        if (i & 1) {
+            into = &node_loop(g->k, into, LOOP_SEQUENTIAL, g->d, 40)->body;
+            into = &node_loop(g->k, into, LOOP_SEQUENTIAL, g->d, 24)->body;
+            into = &node_loop(g->k, into, LOOP_SEQUENTIAL, g->n, 4)->body;
+        }
+        for (int j = 0; j < 3; j++) {
+            TileDimList order = j == 1 ? TILE_DIMS(g->d, g->n) : nd;
+            Stage *stage = node_compute(g->k, into, order, g->d);
+            stage_sink(g->k, stage, modes[i], access_plain(g->k, to[i][j]), load(g, stage, x));
+        }
+    }
+}
+
+static void test_reductions(void **state) {
+    (void)state;
+    compare_grid(build_reductions, 2e-5);
+}
+
+// Sums over rows kept through memory: the reduced dim is the outer one. Also of integers and
+// booleans.
+static void build_outer_reductions(Grid *g) {
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd), i = in(g, "I", ELEM_I32, nd),
+             b = in(g, "B", ELEM_BOOL, nd);
+    uint16_t s = out(g, "S", ELEM_F32, TILE_DIMS(g->d)),
+             most = out(g, "most", ELEM_I32, TILE_DIMS(g->n));
+    uint16_t any = out(g, "any", ELEM_BOOL, TILE_DIMS(g->d)),
+             all = out(g, "all", ELEM_BOOL, TILE_DIMS(g->n));
+    uint16_t count = out(g, "count", ELEM_F32, TILE_DIMS(g->n));
+    Stage *stage = node_compute(g->k, &g->k->body, nd, g->d);
+    stage_sink(g->k, stage, SINK_SUM, access_plain(g->k, s), load(g, stage, x));
+    stage_sink(g->k, stage, SINK_MAX, access_plain(g->k, most), load(g, stage, i));
+    stage_sink(g->k, stage, SINK_MAX, access_plain(g->k, any), load(g, stage, b));
+    stage_sink(g->k, stage, SINK_MIN, access_plain(g->k, all), load(g, stage, b));
+    int32_t one = stage_const(g->k, stage, 1, ELEM_F32);
+    stage_sink(g->k, stage, SINK_SUM, access_plain(g->k, count), one);
+}
+
+static void test_outer_reductions(void **state) {
+    (void)state;
+    compare_grid(build_outer_reductions, 2e-5);
+}
+
+// softmax over d of each row, a row at a time, in scratch.
+static void build_softmax(Grid *g) {
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d), rows = TILE_DIMS(g->n);
+    uint16_t x = in(g, "X", ELEM_F32, nd), y = out(g, "Y", ELEM_F32, nd);
+    NodeList *task = &node_loop(k, &k->body, LOOP_PARALLEL, g->n, 4)->body;
+    NodeList *row = &node_loop(k, task, LOOP_SEQUENTIAL, g->n, 1)->body;
+    uint16_t most = node_scratch(k, row, "most", ELEM_F32, rows);
+    uint16_t sum = node_scratch(k, row, "sum", ELEM_F32, rows);
+    uint16_t e = node_scratch(k, row, "E", ELEM_F32, nd);
+    Stage *first = node_compute(k, row, nd, g->d);
+    stage_sink(k, first, SINK_MAX, access_plain(k, most), load(g, first, x));
+    Stage *second = node_compute(k, row, nd, g->d);
+    int32_t less =
+        stage_op(k, second, OP_SUB, ELEM_F32, load(g, second, x), load(g, second, most), -1);
+    int32_t power = stage_op(k, second, OP_EXP, ELEM_F32, less, -1, -1);
+    set(g, second, e, power);
+    stage_sink(k, second, SINK_SUM, access_plain(k, sum), power);
+    Stage *third = node_compute(k, row, nd, g->d);
+    int32_t one = stage_const(k, third, 1, ELEM_F32);
+    int32_t inverse = stage_op(k, third, OP_DIV, ELEM_F32, one, load(g, third, sum), -1);
+    set(g, third, y, stage_op(k, third, OP_MUL, ELEM_F32, load(g, third, e), inverse, -1));
+}
+
+static void test_softmax(void **state) {
+    (void)state;
+    compare_grid(build_softmax, 1e-6);
+}
+
+// ---- moves
+// ------------------------------------------------------------------------------------------
+
+// Transposed reading and writing, a diagonal, lanes on the outer dim.
+static void build_transposes(Grid *g) {
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d), dn = TILE_DIMS(g->d, g->n);
+    uint16_t x = in(g, "X", ELEM_F32, nd), square = in(g, "Q", ELEM_F64, TILE_DIMS(g->d, g->d));
+    uint16_t y = out(g, "Y", ELEM_F32, dn), z = out(g, "Z", ELEM_F32, dn);
+    uint16_t diagonal = out(g, "D", ELEM_F64, TILE_DIMS(g->d)), i = in(g, "I", ELEM_BOOL, nd);
+    (void)i;
+    Stage *read = node_compute(k, &k->body, dn, g->n);
+    set(g, read, y, load(g, read, x));
+    Stage *write = node_compute(k, &k->body, nd, g->d);
+    set(g, write, z, load(g, write, x));
+    Stage *pick = node_compute(k, &k->body, TILE_DIMS(g->d), g->d);
+    set(g, pick, diagonal, load(g, pick, square));
+}
+
+// shift and slice with fill, reversed order by a term, gather of rows and along lanes.
+static void build_indexing(Grid *g) {
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd), ids = in(g, "ids", ELEM_I32, TILE_DIMS(g->n));
+    uint16_t at = in(g, "at", ELEM_I64, TILE_DIMS(g->d));
+    uint16_t y = out(g, "Y", ELEM_F32, nd), z = out(g, "Z", ELEM_F32, nd),
+             w = out(g, "W", ELEM_F32, nd);
+    NodeList *into = &node_loop(k, &k->body, LOOP_PARALLEL, g->n, 5)->body;
+    Stage *stage = node_compute(k, into, nd, g->d);
+    Access shifted = access_plain(k, x);
+    shifted.index[0].offset = -1;
+    shifted.index[1].offset = 3;
+    shifted.checked = true;
+    shifted.fill = 7;
+    set(g, stage, y, stage_load(k, stage, shifted));
+    Access row = access_plain(k, x); // x[ids[n], d], NaN outside
+    row.index[0] = (Index){TILE_DIM_NONE, 0, load(g, stage, ids)};
+    row.checked = true;
+    row.fill = NAN;
+    set(g, stage, z, stage_load(k, stage, row));
+    Access spread = access_plain(k, x); // x[n, d + 2 - at[d]], zero outside
+    int32_t zero = stage_const(k, stage, 0, ELEM_I64);
+    int32_t minus = stage_op(k, stage, OP_SUB, ELEM_I64, zero, load(g, stage, at), -1);
+    spread.index[1] = (Index){g->d, 2, minus};
+    spread.checked = true;
+    set(g, stage, w, stage_load(k, stage, spread));
+}
+
+static void test_indexing(void **state) {
+    (void)state;
+    compare_grid(build_indexing, 0);
+}
+
+// Running sums along the rows with lanes across, and along d without lanes.
+static void build_cumsum(Grid *g) {
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd), y = out(g, "Y", ELEM_F32, nd),
+             z = out(g, "Z", ELEM_F32, nd);
+    for (int i = 0; i < 2; i++) {
+        Stage *stage = node_compute(k, &k->body, nd, i ? TILE_DIM_NONE : g->d);
+        Access before = access_plain(k, i ? z : y);
+        before.index[i].offset = -1;
+        before.checked = true;
+        int32_t old = stage_load(k, stage, before);
+        set(g, stage, i ? z : y, stage_op(k, stage, OP_ADD, ELEM_F32, old, load(g, stage, x), -1));
+    }
+}
+
+static void test_cumsum(void **state) {
+    (void)state;
+    compare_grid(build_cumsum, 1e-5);
+}
+
+static void test_transposes(void **state) {
+    (void)state;
+    compare_grid(build_transposes, 0);
+}
+
+// Panels along lanes whose pieces do not line up with them, read back by compute stages.
+static void build_panels(Grid *g) {
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd), y = out(g, "Y", ELEM_F32, nd);
+    NodeList *into = &node_loop(k, &k->body, LOOP_SEQUENTIAL, g->d, 50)->body;
+    uint16_t wide = node_scratch_panel(k, into, "P", ELEM_F32, nd, g->d, 32);
+    uint16_t narrow = node_scratch_panel(k, into, "R", ELEM_F32, TILE_DIMS(g->d, g->n), g->d, 6);
+    Stage *fill = node_compute(k, into, nd, g->d);
+    set(g, fill, wide, load(g, fill, x));
+    fill->pad = true;
+    NodeList *pieces = &node_loop(k, into, LOOP_SEQUENTIAL, g->d, 9)->body;
+    Stage *copy = node_compute(k, pieces, nd, g->d);
+    set(g, copy, narrow, load(g, copy, wide));
+    copy->pad = true;
+    Stage *back = node_compute(k, pieces, TILE_DIMS(g->d, g->n), g->n);
+    set(g, back, y, load(g, back, narrow));
+}
+
+static void test_panels(void **state) {
+    (void)state;
+    compare_grid(build_panels, 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_float_ops),  cmocka_unit_test(test_int_ops),
+        cmocka_unit_test(test_masks),      cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_reductions), cmocka_unit_test(test_outer_reductions),
+        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_transposes),
+        cmocka_unit_test(test_indexing),   cmocka_unit_test(test_cumsum),
+        cmocka_unit_test(test_panels),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
