@@ -182,18 +182,25 @@ typedef struct {
 TileProgram *tile_lower(const Plan *plan, const Target *target, const int64_t *extents);
 // The numbers of a contraction kernel: what the schedule chooses.
 typedef struct {
-    int64_t task_rows, task_lanes; // parallel pieces
-    int64_t block_k, block_rows;   // cache blocks inside a task
-    int32_t row_block, lane_block; // microkernel
+    int64_t task_batch, task_rows, task_lanes; // parallel pieces, of the products below
+    int64_t block_k, block_rows;               // cache blocks inside a task
+    int32_t row_block, lane_block;             // microkernel
     bool pack_a, pack_b;
+    double seconds; // predicted, one thread
 } ContractSchedule;
 typedef struct {
     int64_t batch, rows, lanes, k; // typical extents, products over all dims of the class
-    bool a_k_contiguous, a_flat_k; // k of a has one stride; and it is 1
-    bool b_lanes_contiguous, b_flat_k;
+    int64_t main_rows, main_lanes; // of the two dims that the microkernel runs along
+    // May an operand be read in place (no prologue, no conversion, k of one stride)? And is its
+    // contiguous dim a summed one (a), the lanes (b)?
+    bool a_in_place, a_k_contiguous;
+    bool b_in_place, b_lanes_contiguous;
     size_t elem_bytes;
 } ContractShape;
 ContractSchedule schedule_contract(const ContractShape *shape, const Target *target);
+// Floating-point operations of one run: two per multiply-add, one per float term and per combining
+// sink.
+double tile_flops(const Kernel *kernel, const int64_t *extents);
 // Seconds of one run with one thread, from counted flops and bytes per level and the target's
 // facts.
 double tile_cost(const Kernel *kernel, const int64_t *extents, const Target *target);

@@ -234,6 +234,16 @@ static bool term_depends(const Stage *stage, int32_t at, TileDimId dim) {
     return false;
 }
 
+// A dim of which only one position is current: its extent is 1, or a loop goes by ones.
+static bool is_single(const Checker *c, TileDimId dim) {
+    if (c->kernel->dims.at[dim].extent == 1)
+        return true;
+    for (uint32_t l = 0; l < c->n_loops; l++)
+        if (c->loops[l]->dim == dim && c->loops[l]->step == 1)
+            return true;
+    return false;
+}
+
 static bool check_sink(Checker *c, const Stage *stage, const Sink *sink) {
     if (sink->term < 0 || (uint32_t)sink->term >= stage->terms.count)
         return broken(c, "a sink has no term");
@@ -246,7 +256,7 @@ static bool check_sink(Checker *c, const Stage *stage, const Sink *sink) {
     if (sink->mode != SINK_SET)
         return check_carried(c, stage, &sink->to);
     for (int i = 0; i < stage->n_dims; i++)
-        if (!access_has_dim(&sink->to, stage->dims[i]) &&
+        if (!access_has_dim(&sink->to, stage->dims[i]) && !is_single(c, stage->dims[i]) &&
             term_depends(stage, sink->term, stage->dims[i]))
             return broken(c, "points along %s write one element of %s", dim_name(c, stage->dims[i]),
                           buffer->name);

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel costs: a walk over the tree that counts how often each stage runs and on how large
+// a box.
+//
+// A stage takes the longer of its arithmetic and its memory traffic. Traffic is the footprint of
+// each access over the box, at the bandwidth of the level that holds the buffer: scratch by its own
+// size, arguments by theirs.
+#include "tile/tile.h"
+
+#include <math.h>
+
+typedef struct {
+    const Kernel *kernel;
+    const int64_t *extents;
+    const Target *target;
+    double *length; // per dim: positions in the current range, on average
+    double *bytes;  // per buffer: size
+    double times;   // how often the current place is reached
+    double flops, seconds;
+} Walk;
+
+static double box_points(const Walk *w, const Stage *stage) {
+    double points = 1;
+    for (int i = 0; i < stage->n_dims; i++)
+        points *= w->length[stage->dims[i]];
+    return points;
+}
+
+static double stage_flops(const Walk *w, const Stage *stage) {
+    if (stage->kind == STAGE_CONTRACT)
+        return 2 * box_points(w, stage);
+    double operations = 0;
+    for (uint32_t i = 0; i < stage->terms.count; i++) {
+        const Term *term = &stage->terms.at[i];
+        bool counts = term->kind == TERM_OP && elem_is_float(term->elem) && term->op != OP_CAST &&
+                      term->op != OP_COPY;
+        operations += counts;
+    }
+    for (uint32_t i = 0; i < stage->sinks.count; i++)
+        operations += stage->sinks.at[i].mode != SINK_SET;
+    return operations * box_points(w, stage);
+}
+
+static double term_cycles(const Term *term) {
+    if (term->kind != TERM_OP)
+        return term->kind == TERM_LOAD ? 0.5 : 0;
+    switch (term->op) {
+    case OP_EXP:
+    case OP_LOG:
+    case OP_TANH:
+    case OP_ERF:
+    case OP_SIN:
+    case OP_COS:
+        return 6;
+    case OP_POW:
+        return 14;
+    case OP_DIV:
+    case OP_SQRT:
+    case OP_RSQRT:
+    case OP_MOD:
+    case OP_FLOORDIV:
+        return 8;
+    default:
+        return 0.5;
+    }
+}
+
+static double compute_seconds(const Walk *w, const Stage *stage) {
+    double lanes = w->target->vector_bytes / 4.0;
+    double cycle = 4 * lanes / w->target->flops_per_second, cycles = 1;
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        cycles += term_cycles(&stage->terms.at[i]);
+    cycles += 0.5 * (double)stage->sinks.count;
+    double points = box_points(w, stage);
+    if (stage->lanes == TILE_DIM_NONE)
+        return points * cycles * cycle;
+    double length = w->length[stage->lanes];
+    return points / length * ceil(length / lanes) * cycles * cycle;
+}
+
+static double contract_seconds(const Walk *w, const Stage *stage) {
+    double lanes = w->length[stage->lanes];
+    double waste = ceil(lanes / stage->lane_block) * stage->lane_block / lanes;
+    return 2 * box_points(w, stage) * fmin(waste, 16) / w->target->flops_per_second;
+}
+
+static double access_seconds(const Walk *w, const Access *access) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    const Target *target = w->target;
+    double bytes = (double)elem_bytes(buffer->elem), size = w->bytes[access->buffer];
+    for (int i = 0; i < access->rank; i++)
+        bytes *= access->index[i].dim == TILE_DIM_NONE ? 1 : w->length[access->index[i].dim];
+    if (size <= (double)target->l1_bytes / 2)
+        return bytes / target->l1_bytes_per_second;
+    if (size <= (double)target->l2_bytes)
+        return bytes / target->l2_bytes_per_second;
+    if (size <= (double)target->l3_bytes)
+        return bytes / target->l3_bytes_per_second;
+    return bytes / target->memory_bytes_per_second;
+}
+
+static double stage_seconds(const Walk *w, const Stage *stage) {
+    double memory = 0;
+    if (stage->kind == STAGE_CONTRACT) {
+        memory = access_seconds(w, &stage->a) + access_seconds(w, &stage->b) +
+                 2 * access_seconds(w, &stage->c);
+        return fmax(contract_seconds(w, stage), memory);
+    }
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        if (stage->terms.at[i].kind == TERM_LOAD)
+            memory += access_seconds(w, &stage->terms.at[i].load);
+    for (uint32_t i = 0; i < stage->sinks.count; i++)
+        memory += access_seconds(w, &stage->sinks.at[i].to);
+    return fmax(compute_seconds(w, stage), memory);
+}
+
+static double buffer_bytes(const Walk *w, const TileBuffer *buffer) {
+    double bytes = (double)elem_bytes(buffer->elem);
+    for (int i = 0; i < buffer->rank; i++)
+        bytes *= w->length[buffer->dims[i]];
+    return bytes;
+}
+
+static void walk_nodes(Walk *w, const NodeList *body) {
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
+        switch (node->kind) {
+        case NODE_LOOP: {
+            double length = w->length[node->dim], times = w->times;
+            double pieces = ceil(length / (double)node->step);
+            w->length[node->dim] = length / pieces;
+            w->times *= pieces;
+            walk_nodes(w, &node->body);
+            w->length[node->dim] = length;
+            w->times = times;
+            break;
+        }
+        case NODE_SCRATCH:
+            w->bytes[node->buffer] = buffer_bytes(w, &w->kernel->buffers.at[node->buffer]);
+            break;
+        case NODE_STAGE:
+            w->flops += w->times * stage_flops(w, node->stage);
+            if (w->target)
+                w->seconds += w->times * stage_seconds(w, node->stage);
+            break;
+        }
+    }
+}
+
+static Walk walk_kernel(const Kernel *kernel, const int64_t *extents, const Target *target) {
+    Walk w = {.kernel = kernel, .extents = extents, .target = target, .times = 1};
+    w.length = arena_array(kernel->arena, double, kernel->dims.count + 1);
+    w.bytes = arena_array(kernel->arena, double, kernel->buffers.count + 1);
+    for (uint32_t i = 0; i < kernel->dims.count; i++)
+        w.length[i] = (double)extents[i];
+    for (uint32_t i = 0; i < kernel->n_args; i++)
+        w.bytes[i] = buffer_bytes(&w, &kernel->buffers.at[i]);
+    walk_nodes(&w, &kernel->body);
+    return w;
+}
+
+double tile_flops(const Kernel *kernel, const int64_t *extents) {
+    return walk_kernel(kernel, extents, NULL).flops;
+}
+
+double tile_cost(const Kernel *kernel, const int64_t *extents, const Target *target) {
+    return walk_kernel(kernel, extents, target).seconds;
+}
