@@ -19,7 +19,7 @@ typedef struct {
     Text *out;
     bool *live;        // by value id
     bool *is_inline;   // by value id: written where it is used
-    bool *dim_used;    // by DimId
+    VEC(DimId) dims;   // in order of appearance, so that the text prints the same again
     const char **name; // by value id
     Map *taken;        // names in use, by their interned pointer
 } Print;
@@ -27,8 +27,11 @@ typedef struct {
 // ---- what is to be written ---------------------------------------------------------------------
 
 static void mark_dim(Print *print, DimId dim) {
+    for (uint32_t i = 0; i < print->dims.count; i++)
+        if (print->dims.at[i] == dim)
+            return;
     if (dim != DIM_NONE)
-        print->dim_used[dim] = true;
+        vec_push(print->arena, &print->dims, dim);
 }
 
 static void mark_dims(Print *print, const Value *value) {
@@ -43,9 +46,11 @@ static void mark_dims(Print *print, const Value *value) {
 // Numbers are written inline, and positions unless they are renamed, which only a name can be.
 static void mark_values(Print *print) {
     const Graph *graph = print->graph;
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        mark_dims(print, graph->inputs.at[i]);
     for (uint32_t v = 0; v < graph->values.count; v++) {
         const Value *value = graph->values.at[v];
-        if (!print->live[v] && value->op != OP_INPUT)
+        if (!print->live[v])
             continue;
         mark_dims(print, value);
         print->is_inline[v] =
@@ -53,6 +58,10 @@ static void mark_values(Print *print) {
         if (value->op == OP_RENAME)
             print->is_inline[value->args[0]->id] = false;
     }
+}
+
+static Name dim_name(const Print *print, DimId dim) {
+    return print->graph->dims.at[dim].name;
 }
 
 // ---- names -------------------------------------------------------------------------------------
@@ -86,9 +95,8 @@ static Name name_unique(Print *print, Name hint, uint32_t *unnamed) {
 // Names of inputs and outputs are given, then hints are used as far as they go.
 static void choose_names(Print *print) {
     const Graph *graph = print->graph;
-    for (uint32_t i = 0; i < graph->dims.count; i++)
-        if (print->dim_used[i])
-            name_take(print, graph->dims.at[i].name);
+    for (uint32_t i = 0; i < print->dims.count; i++)
+        name_take(print, dim_name(print, print->dims.at[i]));
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *input = graph->inputs.at[i];
         print->name[input->id] = graph_source_name(graph, input->name);
@@ -112,10 +120,6 @@ static void choose_names(Print *print) {
 
 // ---- operands ----------------------------------------------------------------------------------
 
-static Name dim_name(const Print *print, DimId dim) {
-    return print->graph->dims.at[dim].name;
-}
-
 static void print_dims(Print *print, const DimList *dims, const char *open, const char *close) {
     text_add(print->out, open);
     for (uint32_t i = 0; i < dims->count; i++)
@@ -130,8 +134,9 @@ static void print_reference(Print *print, const char *name, const DimList *dims)
         print_dims(print, dims, "[", "]");
 }
 
-static void print_number(Print *print, double number, Elem elem) {
-    bool sign = signbit(number) && !isnan(number);
+// beside: an operator stands next to it, so a sign needs parentheses.
+static void print_number(Print *print, double number, Elem elem, bool beside) {
+    bool sign = signbit(number) && !isnan(number) && beside;
     text_add(print->out, sign ? "(" : "");
     if (isnan(number))
         text_add(print->out, "(inf - inf)");
@@ -146,31 +151,36 @@ static bool is_literal(const Value *value) {
     return value->op == OP_CONST || value->op == OP_EXTENT;
 }
 
-// typed: nothing else in the expression says which elem the number has.
-static void print_operand(Print *print, const Value *value, bool typed) {
+// How a number is written: plain between operators, plain between commas, or, where nothing else in
+// the expression says which elem it has, with its type.
+typedef enum { NUMBER_BESIDE, NUMBER_PLAIN, NUMBER_TYPED } NumberForm;
+
+static void print_operand(Print *print, const Value *value, NumberForm form) {
     if (!print->is_inline[value->id]) {
         print_reference(print, print->name[value->id], &value->dims);
     } else if (value->op == OP_INDEX) {
         text_printf(print->out, "index(%s)", dim_name(print, value->dim));
     } else {
-        text_printf(print->out, typed ? "%s(" : "", elem_name(value->elem));
+        if (form == NUMBER_TYPED)
+            text_printf(print->out, "%s(", elem_name(value->elem));
         if (value->op == OP_CONST)
-            print_number(print, value->number, value->elem);
+            print_number(print, value->number, value->elem, form == NUMBER_BESIDE);
         else
             text_add(print->out, dim_name(print, value->dim));
-        text_add(print->out, typed ? ")" : "");
+        text_add(print->out, form == NUMBER_TYPED ? ")" : "");
     }
 }
 
 static void print_operands(Print *print, const Value *value, const char *separator) {
-    bool typed = true;
+    bool literals = true;
     uint32_t first = value->op == OP_SELECT; // the condition has an elem of its own
     for (uint32_t i = first; i < value->n_args; i++)
-        typed = typed && is_literal(value->args[i]);
+        literals = literals && is_literal(value->args[i]);
     for (uint32_t i = 0; i < value->n_args; i++) {
-        bool alone = value->args[i]->elem == ELEM_BOOL;
+        bool typed = literals || value->args[i]->elem == ELEM_BOOL;
+        NumberForm plain = separator[0] == ',' ? NUMBER_PLAIN : NUMBER_BESIDE;
         text_add(print->out, i ? separator : "");
-        print_operand(print, value->args[i], typed || alone);
+        print_operand(print, value->args[i], typed ? NUMBER_TYPED : plain);
     }
 }
 
@@ -214,13 +224,13 @@ static void print_reduce(Print *print, const Value *value) {
 
 static void print_contract(Print *print, const Value *value) {
     if (value->number != 1) {
-        print_number(print, value->number, value->elem);
+        print_number(print, value->number, value->elem, true);
         text_add(print->out, " * ");
     }
     text_add(print->out, "einsum(");
     for (uint32_t i = 0; i < value->n_args; i++) {
         text_add(print->out, i ? ", " : "");
-        print_operand(print, value->args[i], true);
+        print_operand(print, value->args[i], NUMBER_TYPED);
     }
     text_add(print->out, ")");
 }
@@ -244,7 +254,7 @@ static void print_move(Print *print, const Value *value) {
     text_printf(print->out, "%s(", op_name(value->op));
     for (uint32_t i = 0; i < value->n_args; i++) {
         text_add(print->out, i ? ", " : "");
-        print_operand(print, value->args[i], true);
+        print_operand(print, value->args[i], NUMBER_TYPED);
     }
     if (value->op == OP_SLICE) {
         text_printf(print->out, ", %s, %lld, ", dim_name(print, value->dim),
@@ -261,7 +271,7 @@ static void print_move(Print *print, const Value *value) {
 
 static void print_row(Print *print, const Value *value) {
     text_printf(print->out, "%s(", op_name(value->op));
-    print_operand(print, value->args[0], true);
+    print_operand(print, value->args[0], NUMBER_TYPED);
     text_printf(print->out, ", %s=%s)", value->op == OP_CUMSUM ? "dim" : "reduced_dim",
                 dim_name(print, value->dim));
 }
@@ -291,22 +301,19 @@ static void print_expression(Print *print, const Value *value) {
 
 // ---- declarations, signature, body -------------------------------------------------------------
 
-// The dim that stands for a class in the text: its first one in use.
+// The dim that stands for a class in the text: the first one to appear.
 static DimId class_root(const Print *print, DimId dim) {
-    for (uint32_t i = 0; i < dim; i++)
-        if (print->dim_used[i] && graph_dims_alike(print->graph, (DimId)i, dim))
-            return (DimId)i;
-    return dim;
+    uint32_t i = 0;
+    while (!graph_dims_alike(print->graph, print->dims.at[i], dim))
+        i++;
+    return print->dims.at[i];
 }
 
 static void print_declarations(Print *print) {
-    const Graph *graph = print->graph;
-    for (uint32_t i = 0; i < graph->dims.count; i++) {
-        const Dim *dim = &graph->dims.at[i];
-        DimId root = class_root(print, (DimId)i);
-        if (!print->dim_used[i])
-            continue;
-        if (root != i)
+    for (uint32_t i = 0; i < print->dims.count; i++) {
+        const Dim *dim = &print->graph->dims.at[print->dims.at[i]];
+        DimId root = class_root(print, print->dims.at[i]);
+        if (root != print->dims.at[i])
             text_printf(print->out, "dim %s like %s\n", dim->name, dim_name(print, root));
         else if (dim->extent != EXTENT_DYNAMIC)
             text_printf(print->out, "dim %s = %lld\n", dim->name, (long long)dim->extent);
@@ -346,7 +353,7 @@ static void print_results(Print *print) {
         text_add(print->out, "    ");
         print_reference(print, name, &output->order);
         text_add(print->out, " = ");
-        print_operand(print, output->value, true);
+        print_operand(print, output->value, NUMBER_TYPED);
         text_add(print->out, "\n");
     }
     text_add(print->out, "    return ");
@@ -365,7 +372,6 @@ void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *
                    .out = out,
                    .live = graph_live(graph, arena),
                    .is_inline = arena_array(arena, bool, n),
-                   .dim_used = arena_array(arena, bool, graph->dims.count),
                    .name = arena_array(arena, const char *, n),
                    .taken = map_new(arena)};
     mark_values(&print);

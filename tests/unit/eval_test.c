@@ -82,8 +82,7 @@ static void expect_mode(World *world, Value *value, EvalMode mode, const double 
     expect_mode(world, value, EVAL_F32, NUMBERS(__VA_ARGS__),                                      \
                 sizeof NUMBERS(__VA_ARGS__) / sizeof(double))
 
-// ---- leaves
-// --------------------------------------------------------------------------------------
+// ---- leaves ------------------------------------------------------------------------------------
 
 static void test_leaves(void **state) {
     World *world = world_new(state);
@@ -114,8 +113,7 @@ static void test_output_order(void **state) {
     world_free(world);
 }
 
-// ---- map
-// -----------------------------------------------------------------------------------------
+// ---- map ---------------------------------------------------------------------------------------
 
 typedef struct {
     Op op;
@@ -256,8 +254,7 @@ static void test_casts(void **state) {
     }
 }
 
-// ---- rounding
-// ------------------------------------------------------------------------------------
+// ---- rounding ----------------------------------------------------------------------------------
 
 static const CastCase roundings[] = {
     {ELEM_F64, ELEM_F32, 0.1, (double)0.1F},
@@ -299,8 +296,7 @@ static void test_f32_mode_rounds_each_op(void **state) {
     world_free(world);
 }
 
-// ---- reduce
-// --------------------------------------------------------------------------------------
+// ---- reduce ------------------------------------------------------------------------------------
 
 static void test_reductions(void **state) {
     World *world = world_new(state);
@@ -326,8 +322,7 @@ static void test_argmax_takes_the_first(void **state) {
     world_free(world);
 }
 
-// ---- contract
-// ------------------------------------------------------------------------------------
+// ---- contract ----------------------------------------------------------------------------------
 
 static void test_einsum(void **state) {
     World *world = world_new(state);
@@ -382,8 +377,7 @@ static void test_einsum_four_operands(void **state) {
     world_free(world);
 }
 
-// ---- rows
-// ----------------------------------------------------------------------------------------
+// ---- rows --------------------------------------------------------------------------------------
 
 static void test_softmax(void **state) {
     World *world = world_new(state);
@@ -400,8 +394,7 @@ static void test_softmax(void **state) {
     world_free(world);
 }
 
-// ---- moves
-// ---------------------------------------------------------------------------------------
+// ---- moves -------------------------------------------------------------------------------------
 
 static void test_rename(void **state) {
     World *world = world_new(state);
@@ -446,8 +439,7 @@ static void test_slice_concat_shift(void **state) {
     world_free(world);
 }
 
-// ---- all of them
-// ---------------------------------------------------------------------------------
+// ---- all of them -------------------------------------------------------------------------------
 
 static void test_every_op_was_evaluated(void **state) {
     const bool *seen = *state;
