@@ -137,7 +137,10 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
 $(BUILD)/unit/emit_test $(BUILD)/unit/product_test: $(BUILD)/obj/tests/unit/emit_fixture.o
-$(BUILD)/unit/cpu_test $(BUILD)/unit/cpu_compute_test: $(BUILD)/obj/tests/unit/cpu_fixture.o
+$(BUILD)/unit/cpu_test $(BUILD)/unit/cpu_compute_test $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/cpu_fixture.o
+$(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/spills.o
+PASSES_TESTS := simplify contract fuse plan passes
+$(PASSES_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/passes_fixture.o
 
 # A virtual environment of our own: lit for golden tests, pytest, and NumPy as the second opinion.
 VENV := $(BUILD)/venv

@@ -167,14 +167,14 @@ static void choose_block(Contract *c) {
     CpuMicroShape *shape = &c->shape;
     int64_t known;
     int vectors = stage->lane_block / shape->width;
-    int registers = c->m->target->vector_registers - 1;
-    vectors = smaller(vectors < 1 ? 1 : vectors, (registers - 1) / 2); // leaves one row at least
+    int registers = c->m->target->vector_registers - 1;          // one holds the splat
+    vectors = smaller(vectors < 1 ? 1 : vectors, registers / 2); // leaves one row at least
     if (index_known(length_of(c, stage->lanes), &known) && known < vectors * shape->width)
         vectors = (int)((known + shape->width - 1) / shape->width);
     vectors = fit_panel(c, &stage->b, stage->lanes, vectors, shape->width);
     vectors = fit_panel(c, &stage->c, stage->lanes, vectors, shape->width);
     int rows =
-        smaller(stage->row_block < 1 ? 1 : stage->row_block, (registers - 1 - vectors) / vectors);
+        smaller(stage->row_block < 1 ? 1 : stage->row_block, (registers - vectors) / vectors);
     if (index_known(length_of(c, stage->rows), &known) && known < rows)
         rows = is_panel_dim(c, &stage->a, stage->rows) ? rows : (int)known;
     if (stage->rows != TILE_DIM_NONE)
@@ -272,7 +272,7 @@ static void emit_blocks(Contract *c, CpuMicroShape shape, int size, LLVMValueRef
 
 static void emit_known_rows(Contract *c, CpuMicroShape shape, int64_t len) {
     EmitModule *m = c->m;
-    int64_t size = c->shape.rows, n_blocks = (len + size - 1) / size;
+    int64_t size = shape.rows, n_blocks = (len + size - 1) / size;
     int64_t small = c->rows_fixed ? len % size : len / n_blocks;
     int64_t large = c->rows_fixed ? size : small + 1;
     int64_t middle = c->rows_fixed ? len - small : len % n_blocks * large;
@@ -284,7 +284,7 @@ static void emit_known_rows(Contract *c, CpuMicroShape shape, int64_t len) {
 
 static void emit_unknown_rows(Contract *c, CpuMicroShape shape, LLVMValueRef len) {
     EmitModule *m = c->m;
-    int size = c->shape.rows;
+    int size = shape.rows;
     LLVMValueRef rest = index_rem(m, len, size);
     LLVMValueRef done = index_sub(m, len, rest);
     emit_blocks(c, shape, size, index_const(m, 0), done, false);
@@ -326,6 +326,18 @@ static void emit_lane_blocks(Contract *c, CpuMicroShape shape, LLVMValueRef from
     cpu_loop_close(m, &loop, NULL, NULL);
 }
 
+// Masks in vector registers take the place of sums: fewer rows then.
+static void make_room_for_masks(const Contract *c, CpuMicroShape *shape) {
+    if (!shape->b_masked || c->m->target->has_masks)
+        return;
+    int registers = c->m->target->vector_registers - 1;
+    int rows = smaller(shape->rows, (registers - 2 * shape->vectors) / shape->vectors);
+    rows = rows < 1 ? 1 : rows;
+    while (c->rows_fixed && shape->rows % rows)
+        rows--;
+    shape->rows = rows;
+}
+
 static void emit_known_lanes(Contract *c, int64_t len) {
     EmitModule *m = c->m;
     CpuMicroShape shape = c->shape;
@@ -337,6 +349,7 @@ static void emit_known_lanes(Contract *c, int64_t len) {
     shape.vectors = (int)((len % block + shape.width - 1) / shape.width);
     shape.masked = len % shape.width != 0;
     shape.b_masked = shape.masked && !c->b_whole;
+    make_room_for_masks(c, &shape);
     emit_lane_blocks(c, shape, index_const(m, whole), index_const(m, len), true);
 }
 
@@ -353,6 +366,7 @@ static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
     }
     shape.masked = true;
     shape.b_masked = !c->b_whole;
+    make_room_for_masks(c, &shape);
     emit_lane_blocks(c, shape, from, len, false);
 }
 

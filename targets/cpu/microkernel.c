@@ -127,16 +127,18 @@ static void k_loop_if_any(Micro *u, LLVMValueRef count, int steps) {
     }
 }
 
-static int splits(const CpuMicroShape *shape) {
-    int n = 1;
-    while (n < SPLIT_MAX && block_sums(shape) * n * 2 <= LATENCY_SUMS)
+static int splits(EmitModule *m, const CpuMicroShape *shape) {
+    bool masks = shape->b_masked && !m->target->has_masks; // in vector registers
+    int room = m->target->vector_registers - 1 - shape->vectors * (masks ? 2 : 1), n = 1;
+    while (n < SPLIT_MAX &&
+           block_sums(shape) * n * 2 <= (room < LATENCY_SUMS ? room : LATENCY_SUMS))
         n *= 2;
     return n;
 }
 
 static void all_steps(Micro *u) {
     EmitModule *m = u->m;
-    int n = block_sums(u->shape), sets = splits(u->shape);
+    int n = block_sums(u->shape), sets = splits(m, u->shape);
     EmitValue zero = emit_number(m, u->shape->elem, 0, u->shape->width);
     for (int i = 0; i < n * sets; i++)
         u->sum[i] = zero.ref;
