@@ -139,6 +139,14 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 $(BUILD)/unit/emit_test $(BUILD)/unit/product_test: $(BUILD)/obj/tests/unit/emit_fixture.o
 $(BUILD)/unit/cpu_test $(BUILD)/unit/cpu_compute_test $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/cpu_fixture.o
 $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/spills.o
+# Kernels against the peak, for choosing the numbers in targets/cpu/x86_64.c.
+$(BUILD)/obj/tests/bench/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
+$(BUILD)/bench/gemm_bench: $(BUILD)/obj/tests/bench/gemm_bench.o \
+                           $(BUILD)/obj/tests/unit/cpu_fixture.o \
+                           $(BUILD)/obj/tests/unit/support.o $(ARCHIVES) $(RUNTIME)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
 PASSES_TESTS := simplify contract fuse plan passes
 $(PASSES_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/passes_fixture.o
 
