@@ -2,7 +2,7 @@
 // A fusion as source text: the values group by group, each group under a comment that says what it is
 // and which of its values are stored.
 //
-//     # group 1: contract over n f d, stores H
+//     # group 1: contract n f over d; stores H
 //     t1[n, f] = einsum(X[n, d], W[d, f])
 //     H[n, f] = max(t1[n, f], 0)
 //
@@ -36,9 +36,13 @@ static void add_kind(const Graph *graph, const Group *group, Text *text) {
     }
 }
 
-// Members are numbered from 1 in the comment: names of values are the printer's.
+// By the names of the source; a value that has none there by its op.
 static void add_stored(const Group *group, Text *text) {
-    text_printf(text, "; %u of %u stored", group->outputs.count, group->members.count);
+    text_add(text, "; stores");
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        const Value *output = group->outputs.at[i];
+        text_printf(text, "%s %s", i ? "," : "", output->hint ? output->hint : op_name(output->op));
+    }
 }
 
 static const char *group_note(const Fusion *fusion, uint32_t number, Arena *arena) {

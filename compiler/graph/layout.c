@@ -31,7 +31,6 @@ static const double TRANSPOSE = 0.6; // within a panel
 static const double ROWS_LAST = 0.5; // row operand with contiguous rows
 static const double GATHER = 0.7;    // contiguous in a dim that is outside the panel
 static const double BATCH_LAST = 1.5;
-static const double NO_LANES = 4;    // result contiguous in a batch dim: scalar stores
 static const double VECTOR = 16;     // elements
 static const double FMA_PER_CYCLE = 32;
 
@@ -107,6 +106,10 @@ static bool find_uses(Layout *layout, const Group *group, const Value *x, DimLis
             } else if (user->op == OP_RENAME) {
                 DimList named = dims_renamed(as, user->dim, user->dim2);
                 in_operand |= find_uses(layout, group, user, named, uses);
+            } else if (user->op == OP_SLICE || user->op == OP_CONCAT) {
+                DimId from = user->op == OP_SLICE ? user->dim : user->cats[k];
+                vec_push(layout->arena, uses,
+                         (Use){group, -1, dims_renamed(as, from, user->dim2)});
             } else if (!group->contraction || !find_uses(layout, group, user, as, uses)) {
                 vec_push(layout->arena, uses, (Use){group, -1, as});
             } else {
@@ -169,26 +172,32 @@ static double use_cost(const Layout *layout, const Use *use, const Value *value,
     return dims_last(&order) == read ? COPY : GATHER;
 }
 
-// What the orders of a contraction's own operands cost when `lane` is contiguous in the result.
-// Operands without an order yet will get a good one.
-static double contraction_cost(const Layout *layout, const Value *contraction, DimId lane) {
+// What the orders of a contraction's own operands cost when `lane`, a dim of one of them, is
+// contiguous in the result. Operands without an order yet will get a good one.
+static double lanes_cost(const Layout *layout, const Value *contraction, DimId lane) {
     DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
     double extent = (double)layout->extents[lane], cost = 0;
-    bool has_lanes = false;
     for (int i = 0; i < 2; i++) {
         const Value *arg = contraction->args[i];
-        Roles roles = roles_of(contraction, i);
-        DimId last = arg->op == OP_INPUT ? dims_last(&arg->dims) : DIM_NONE;
-        if (arg->op == OP_RENAME && arg->args[0]->op == OP_INPUT)
-            last = dims_last(&arg->dims);
-        has_lanes |= dims_has(&roles.own, lane);
+        const Value *source = arg->op == OP_RENAME ? arg->args[0] : arg;
+        DimId last = source->op == OP_INPUT ? dims_last(&arg->dims) : DIM_NONE;
         cost += volume(layout, &arg->dims) * operand_cost(contraction, i, last, lane);
     }
-    if (!has_lanes)
-        return volume(layout, &space) / FMA_PER_CYCLE * VECTOR +
-               NO_LANES * volume(layout, &contraction->dims);
     double filled = extent / (ceil(extent / VECTOR) * VECTOR);
     return cost + volume(layout, &space) / FMA_PER_CYCLE / filled;
+}
+
+// A result that is contiguous in a batch dim is computed along other lanes and copied.
+static double contraction_cost(const Layout *layout, const Value *contraction, DimId last) {
+    Roles roles = roles_of(contraction, 0);
+    if (!dims_has(&roles.batch, last))
+        return lanes_cost(layout, contraction, last);
+    DimList lanes = dims_minus(&contraction->dims, &roles.batch);
+    double best = INFINITY;
+    for (uint32_t i = 0; i < lanes.count; i++)
+        best = fmin(best, lanes_cost(layout, contraction, lanes.at[i]));
+    double copied = BATCH_LAST * volume(layout, &contraction->dims);
+    return lanes.count ? best + copied : copied; // a dot product for each batch has no lanes
 }
 
 static double producer_cost(const Layout *layout, const Group *group, const Value *value, DimId last) {
