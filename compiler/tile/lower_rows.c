@@ -289,7 +289,9 @@ static int make_home(Rows *r, const RowValue *v, NodeList *into) {
         return argument;
     if (argument != NO_BUFFER && !is_reduction(v->value) && v->needed_by == NO_STAGE)
         return argument;
-    Name name = arena_printf(lower->arena, "t%u", v->value->id - lower->graph->values.count);
+    Name name = v->value->hint
+                    ? v->value->hint
+                    : arena_printf(lower->arena, "t%u", v->value->id - lower->graph->values.count);
     DimSet dims = lower_dim_set(lower, &v->value->dims);
     return node_scratch(lower->kernel, into, name, home_elem(v->value),
                         lower_order(dims, &r->order));

@@ -109,7 +109,7 @@ static bool term_has_line(const Printer *p, int32_t term) {
 static void print_term(const Printer *p, int32_t term, bool named) {
     const Term *t = &p->stage->terms.at[term];
     if (named && term_has_line(p, term)) {
-        text_printf(p->out, "t%d", term);
+        text_printf(p->out, "%%%d", term);
         return;
     }
     switch (t->kind) {
@@ -192,7 +192,7 @@ static void print_compute(const Printer *p, int indent) {
         if (!term_has_line(p, (int32_t)i))
             continue;
         print_spaces(p->out, indent + 2);
-        text_printf(p->out, "t%u = ", i);
+        text_printf(p->out, "%%%u = ", i);
         print_term(p, (int32_t)i, false);
         text_add(p->out, "\n");
     }

@@ -347,7 +347,7 @@ static bool check_contract(Checker *c, const Stage *stage) {
                       dim_name(c, rows));
     for (int i = 0; i < stage->n_dims; i++)
         if (!access_has_dim(&stage->a, stage->dims[i]) &&
-            !access_has_dim(&stage->b, stage->dims[i]))
+            !access_has_dim(&stage->b, stage->dims[i]) && !is_single(c, stage->dims[i]))
             return broken(c, "contract: no operand has dim %s", dim_name(c, stage->dims[i]));
     if (stage->lane_block < 1 || stage->row_block < 1)
         return broken(c, "contract: blocks must be at least 1");

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lowering: programs through all passes to tile programs, which the tile interpreter runs and the
+// oracle judges; then what schedules must keep to.
+#include "passes_fixture.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tile/tile.h"
+
+// A small machine with tiny caches, so that small tensors are cut into many blocks, and a large
+// one.
+static const Target small = {
+    .name = "small",
+    .vector_bytes = 16,
+    .vector_registers = 16,
+    .rows_unpacked = 3,
+    .vectors_unpacked = 2,
+    .rows_packed = 5,
+    .vectors_packed = 2,
+    .l1_bytes = 256,
+    .l2_bytes = 2048,
+    .l3_bytes = 1 << 14,
+    .flops_per_second = 1e6,
+    .l1_bytes_per_second = 4e6,
+    .l2_bytes_per_second = 2e6,
+    .l3_bytes_per_second = 1e6,
+    .memory_bytes_per_second = 5e5,
+    .exp_per_second = 1e5,
+};
+static const Target large = {
+    .name = "large",
+    .vector_bytes = 64,
+    .vector_registers = 32,
+    .rows_unpacked = 9,
+    .vectors_unpacked = 3,
+    .rows_packed = 14,
+    .vectors_packed = 2,
+    .l1_bytes = 48 << 10,
+    .l2_bytes = 1 << 20,
+    .l3_bytes = 32 << 20,
+    .flops_per_second = 160e9,
+    .l1_bytes_per_second = 200e9,
+    .l2_bytes_per_second = 120e9,
+    .l3_bytes_per_second = 30e9,
+    .memory_bytes_per_second = 18e9,
+    .exp_per_second = 9e9,
+};
+
+// ---- tensors ----
+
+static double random_number(Elem elem, uint64_t seed, int64_t at) {
+    uint64_t bits = hash_u64(seed, (uint64_t)at);
+    if (elem == ELEM_BOOL)
+        return (double)(bits & 1);
+    if (elem_is_int(elem))
+        return (double)(bits % 3);
+    // whole numbers of 1/64 below 1: exact in every float type
+    return (double)(int64_t)(bits % 127) / 64 - 63.0 / 64;
+}
+
+static uint16_t bf16_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static void put(Elem elem, void *array, int64_t at, double value) {
+    switch (elem) {
+    case ELEM_F32:
+        ((float *)array)[at] = (float)value;
+        break;
+    case ELEM_F64:
+        ((double *)array)[at] = value;
+        break;
+    case ELEM_F16:
+        ((_Float16 *)array)[at] = (_Float16)value;
+        break;
+    case ELEM_BF16:
+        ((uint16_t *)array)[at] = bf16_of((float)value);
+        break;
+    case ELEM_I32:
+        ((int32_t *)array)[at] = (int32_t)value;
+        break;
+    case ELEM_I64:
+        ((int64_t *)array)[at] = (int64_t)value;
+        break;
+    default:
+        ((uint8_t *)array)[at] = value != 0;
+    }
+}
+
+static double get(Elem elem, const void *array, int64_t at) {
+    switch (elem) {
+    case ELEM_F32:
+        return ((const float *)array)[at];
+    case ELEM_F64:
+        return ((const double *)array)[at];
+    case ELEM_F16:
+        return (double)((const _Float16 *)array)[at];
+    case ELEM_BF16: {
+        uint32_t bits = (uint32_t)((const uint16_t *)array)[at] << 16;
+        float value;
+        memcpy(&value, &bits, sizeof value);
+        return value;
+    }
+    case ELEM_I32:
+        return ((const int32_t *)array)[at];
+    case ELEM_I64:
+        return (double)((const int64_t *)array)[at];
+    default:
+        return ((const uint8_t *)array)[at];
+    }
+}
+
+static double tolerance(Elem elem) {
+    switch (elem) {
+    case ELEM_F64:
+        return 1e-11;
+    case ELEM_F32:
+        return 2e-5;
+    case ELEM_F16:
+        return 4e-3;
+    case ELEM_BF16:
+        return 3e-2;
+    default:
+        return 0;
+    }
+}
+
+// ---- a program, its oracle and its tiles on the same numbers ----
+
+static int64_t *extents_with(const Graph *graph, int64_t dynamic, Arena *arena) {
+    int64_t *extents = graph_typical_extents(graph, arena);
+    for (uint32_t i = 0; i < graph->dims.count; i++)
+        if (graph->dims.at[i].extent == EXTENT_DYNAMIC)
+            extents[i] = dynamic;
+    return extents;
+}
+
+static double **oracle(const Graph *graph, const int64_t *extents, uint64_t seed, Arena *arena) {
+    EvalRun run = {.extents = extents};
+    run.inputs = arena_array(arena, double *, graph->inputs.count + 1);
+    run.outputs = arena_array(arena, double *, graph->outputs.count + 1);
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        int64_t volume = dims_volume(&input->dims, extents);
+        run.inputs[i] = arena_array(arena, double, volume + 1);
+        for (int64_t k = 0; k < volume; k++)
+            run.inputs[i][k] = random_number(input->elem, hash_text(seed, input->name), k);
+    }
+    graph_eval(graph, EVAL_F64, &run, arena);
+    return run.outputs;
+}
+
+static void **interpret(const TileProgram *program, const int64_t *extents, uint64_t seed,
+                        Arena *arena) {
+    const Graph *graph = program->plan->fusion->graph;
+    void **inputs = arena_array(arena, void *, graph->inputs.count + 1);
+    void **outputs = arena_array(arena, void *, graph->outputs.count + 1);
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        int64_t volume = dims_volume(&input->dims, extents);
+        inputs[i] = arena_array(arena, double, volume + 1);
+        for (int64_t k = 0; k < volume; k++)
+            put(input->elem, inputs[i], k,
+                random_number(input->elem, hash_text(seed, input->name), k));
+    }
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        outputs[i] =
+            arena_array(arena, double, dims_volume(&graph->outputs.at[i].order, extents) + 1);
+    tile_interpret(program, extents, inputs, outputs);
+    return outputs;
+}
+
+static void compare(const Output *output, const double *want, const void *got, int64_t n,
+                    const char *text) {
+    double largest = 1;
+    for (int64_t i = 0; i < n; i++)
+        if (isfinite(want[i]))
+            largest = fmax(largest, fabs(want[i]));
+    for (int64_t i = 0; i < n; i++) {
+        double x = get(output->value->elem, got, i);
+        bool same = x == want[i] || (isnan(x) && isnan(want[i]));
+        if (!same && !(fabs(x - want[i]) <= tolerance(output->value->elem) * largest))
+            fail_msg("%s, element %lld: %.9g became %.9g in\n%s", output->name, (long long)i,
+                     want[i], x, text);
+    }
+}
+
+// typical: what dynamic dims are scheduled for; dynamic: what they are.
+static void check_program(const char *text, const Target *target, int64_t typical,
+                          int64_t dynamic) {
+    Session *session = session_new();
+    Graph *built = passes_build(session, text);
+    Plan *plan = passes_plan(session, text);
+    const Graph *graph = plan->fusion->graph;
+    Arena *arena = session->arena;
+    TileProgram *program = tile_lower(plan, target, extents_with(graph, typical, arena));
+    int64_t *built_extents = extents_with(built, dynamic, arena);
+    int64_t *extents = extents_with(graph, dynamic, arena);
+    double **want = oracle(built, built_extents, 7, arena);
+    void **got = interpret(program, extents, 7, arena);
+    for (uint32_t i = 0; i < built->outputs.count; i++)
+        compare(&graph->outputs.at[i], want[i], got[i],
+                dims_volume(&built->outputs.at[i].order, built_extents), text);
+    session_free(session);
+}
+
+static void check_everywhere(const char *text) {
+    check_program(text, &small, 512, 5);
+    check_program(text, &small, 7, 7);
+    check_program(text, &large, 512, 3);
+    check_program(text, &large, 512, 1);
+    check_program(text, &small, 2, 17);
+}
+
+// ---- programs ----
+
+static void test_programs_of_the_passes(void **state) {
+    (void)state;
+    for (int i = 0; passes_programs[i]; i++) {
+        check_program(passes_programs[i], &small, 512, 5);
+        check_program(passes_programs[i], &small, 6, 6);
+        check_program(passes_programs[i], &large, 512, 3);
+    }
+}
+
+// Every order of the result and of the operands of one contraction.
+static void test_contraction_layouts(void **state) {
+    (void)state;
+    static const char *const a[] = {"b, n, d", "d, b, n", "n, d, b", "d, n, b"};
+    static const char *const b[] = {"b, d, f", "f, d, b", "d, b, f"};
+    static const char *const c[] = {"b, n, f", "f, b, n", "n, f, b", "f, n, b"};
+    for (int i = 0; i < 4 * 3 * 4; i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "def F(A[%s], B[%s]):\n    C[b, n, f] = einsum(A[b, n, d], B[b, d, f])\n"
+                 "    return C[%s]\n",
+                 a[i % 4], b[i / 4 % 3], c[i / 12]);
+        check_program(text, &small, 512, 5);
+        check_program(text, &large, 512, 19);
+    }
+}
+
+static void test_contractions(void **state) {
+    (void)state;
+    // several summed dims, in the same and in another order
+    check_everywhere("def F(A[n, h, d], B[f, d, h]):\n"
+                     "    C[n, f] = einsum(A[n, h, d], B[f, d, h])\n    return C[n, f]\n");
+    // several rows and lanes, constants and epilogue
+    check_everywhere("dim h = 3, e = 5\n"
+                     "def F(A[n, d], B[d, e, h], c[e, h]):\n"
+                     "    C[n, e, h] = max(einsum(A[n, d], B[d, e, h]) / 3 + c[e, h], 0)\n"
+                     "    return C[h, n, e]\n");
+    // the contraction and values after it, all returned
+    check_everywhere("def F(A[n, d], B[d, f], r[n, f, g]):\n"
+                     "    C[n, f] = einsum(A[n, d], B[d, f])\n"
+                     "    D[n, f] = tanh(C[n, f])\n"
+                     "    E[n, f, g] = C[n, f] * r[n, f, g]\n"
+                     "    return C[n, f], D[f, n], E[g, n, f]\n");
+    // prologue on both operands
+    check_everywhere("def F(A[n, d], B[d, f], s[d]):\n"
+                     "    R[n, d] = max(A[n, d], 0)\n"
+                     "    T[d, f] = B[d, f] * s[d] - 1\n"
+                     "    C[n, f] = einsum(R[n, d], T[d, f])\n    return C[n, f]\n");
+}
+
+static void test_no_blocking_possible(void **state) {
+    (void)state;
+    // dot product, matrix times vector both ways, outer product, batch only
+    check_everywhere("def F(a[d], b[d]):\n    return einsum(a[d], b[d] -> []) + 0\n");
+    check_everywhere("def F(A[n, d], b[d]):\n    c[n] = einsum(A[n, d], b[d])\n    return c[n]\n");
+    check_everywhere("def F(A[d, n], b[d]):\n    c[n] = einsum(A[d, n], b[d])\n    return c[n]\n");
+    check_everywhere("def F(a[n], b[f]):\n    C[n, f] = einsum(a[n], b[f])\n    return C[f, n]\n");
+    check_everywhere("def F(A[n, d], B[n, d]):\n    c[n] = einsum(A[n, d], B[n, d])\n"
+                     "    return c[n]\n");
+}
+
+static void test_element_types(void **state) {
+    (void)state;
+    static const char *const elems[] = {"f32", "f64", "f16", "bf16", "i32", "i64"};
+    for (int i = 0; i < 6; i++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "def F(A[n, d]: %s, B[d, f]: %s):\n    C[n, f] = einsum(A[n, d], B[d, f])\n"
+                 "    s[n] = sum(C[n, f], reduced_dim=f)\n    return C[n, f], s[n]\n",
+                 elems[i], elems[i]);
+        check_everywhere(text);
+    }
+    check_everywhere("def F(A[n, m]: f16):\n    return softmax(A[n, m], reduced_dim=m)\n");
+    check_everywhere("def F(A[n, m]: f64):\n    return softmax(A[n, m], reduced_dim=n)\n");
+}
+
+static void test_rows(void **state) {
+    (void)state;
+    // rows contiguous along the reduced dim, along a row dim, reduced dim in the middle
+    check_everywhere("def F(A[n, m]):\n    return softmax(A[n, m] * 2, reduced_dim=m)\n");
+    check_everywhere("def F(A[m, n]):\n    W[n, m] = softmax(A[m, n], reduced_dim=m)\n"
+                     "    return W[m, n]\n");
+    check_everywhere("def F(A[n, m, h]):\n    return log_softmax(A[n, m, h], reduced_dim=m)\n");
+    // rows that are masked everywhere
+    check_everywhere("def F(A[n, m]):\n"
+                     "    L[n, m] = where(index(m) < index(n), A[n, m], -inf)\n"
+                     "    return softmax(L[n, m], reduced_dim=m)\n");
+    check_everywhere("def F(X[n, d], g[d], b[d]):\n"
+                     "    mu[n] = mean(X[n, d], reduced_dim=d)\n"
+                     "    c[n, d] = X[n, d] - mu[n]\n"
+                     "    v[n] = mean(c[n, d] ** 2, reduced_dim=d)\n"
+                     "    return c[n, d] * rsqrt(v[n] + 0.001) * g[d] + b[d]\n");
+    check_everywhere("def F(X[n, m]):\n"
+                     "    k[n] = argmax(X[n, m], reduced_dim=m)\n"
+                     "    c[n, m] = cumsum(X[n, m], dim=m)\n"
+                     "    p[m] = prod(X[n, m], reduced_dim=n)\n"
+                     "    return k[n], c[m, n], p[m], cumsum(X[n, m], dim=n)\n");
+}
+
+static void test_moves(void **state) {
+    (void)state;
+    check_everywhere("def F(E[v, d], ids[n]: i32):\n    return gather(E[v, d], ids[n], dim=v)\n");
+    check_everywhere("dim e = 5, p = 3\ndef F(A[n, d], C[n, e]):\n"
+                     "    X[n, p] = slice(C[n, e], e, 1, 4)\n"
+                     "    return shift(A[n, d], n, 2), shift(X[n, p] + 1, p, -1)\n");
+    check_everywhere("dim d = 6, e = 4\ndef F(A[n, d], C[n, e]):\n"
+                     "    Z[n, f] = concat(A[n, d], C[n, e], A[n, d], dim=f)\n"
+                     "    return Z[n, f]\n");
+    // self attention: one input under two names
+    check_everywhere("dim m like n\ndef F(X[b, n, d]):\n"
+                     "    L[b, n, m] = einsum(X[b, n, d], X[b, m, d])\n"
+                     "    return softmax(L[b, n, m], reduced_dim=m)\n");
+}
+
+static void test_transposed_results(void **state) {
+    (void)state;
+    check_everywhere(
+        "def F(A[a, b, c]):\n    T[a, b, c] = A[a, b, c] + 1\n    return T[c, a, b]\n");
+    check_everywhere("def F(A[a, b], B[b]):\n    return A[a, b] * B[b], B[b] + 1, A[a, b] - 1\n");
+}
+
+// ---- structure ----
+
+static TileProgram *lower_text(Session *session, const char *text, const Target *target) {
+    Plan *plan = passes_plan(session, text);
+    return tile_lower(plan, target, graph_typical_extents(plan->fusion->graph, session->arena));
+}
+
+static void test_equal_kernels_are_kept_once(void **state) {
+    (void)state;
+    Session *session = session_new();
+    TileProgram *program = lower_text(session,
+                                      "dim d = 8, e = 8\n"
+                                      "def F(X[n, d], P[d, e], Q[d, e]):\n"
+                                      "    A[n, e] = max(einsum(X[n, d], P[d, e]), 0)\n"
+                                      "    B[n, e] = max(einsum(X[n, d], Q[d, e]), 0)\n"
+                                      "    return A[n, e], B[n, e]\n",
+                                      &large);
+    assert_int_equal(program->launches.count, 2);
+    assert_int_equal(program->kernels.count, 1);
+    session_free(session);
+}
+
+static void test_adjacent_dims_are_fused(void **state) {
+    (void)state;
+    Session *session = session_new();
+    TileProgram *program = lower_text(session,
+                                      "def F(X[b, n, d], P[d, f]):\n"
+                                      "    return einsum(X[b, n, d], P[d, f] -> [b, n, f]) + 1\n",
+                                      &large);
+    assert_int_equal(program->kernels.count, 1);
+    assert_int_equal(program->kernels.at[0]->dims.count, 3);
+    assert_string_equal(program->kernels.at[0]->dims.at[0].name, "b_n");
+    assert_int_equal(program->launches.at[0].dims[0].count, 2);
+    session_free(session);
+}
+
+static void test_schedules_respect_the_machine(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {1, 2, 3, 7, 16, 64, 100, 511, 768, 3072, 50257};
+    enum { N = sizeof sizes / sizeof sizes[0] };
+    const Target *targets[] = {&small, &large};
+    for (int i = 0; i < N * N * N * 2; i++) {
+        const Target *t = targets[i % 2];
+        ContractShape shape = {.batch = 1 + i % 3,
+                               .rows = sizes[i / 2 % N],
+                               .lanes = sizes[i / 2 / N % N],
+                               .k = sizes[i / 2 / N / N],
+                               .a_in_place = i % 5 != 0,
+                               .a_k_contiguous = i % 3 != 0,
+                               .b_lanes_contiguous = i % 7 != 0,
+                               .elem_bytes = i % 11 ? 4 : 8};
+        shape.b_in_place = shape.b_lanes_contiguous;
+        shape.main_rows = shape.rows;
+        shape.main_lanes = shape.lanes;
+        ContractSchedule s = schedule_contract(&shape, t);
+        int width = t->vector_bytes / (int)shape.elem_bytes;
+        int vectors = s.lane_block / width;
+        assert_int_equal(s.lane_block % width, 0);
+        assert_true(s.row_block >= 1 && s.lane_block >= 1 && s.block_k >= 1);
+        assert_true(s.row_block * vectors + vectors + 1 < t->vector_registers || s.row_block == 1);
+        assert_true(s.row_block <= (s.pack_a ? t->rows_packed : t->rows_unpacked));
+        assert_true(s.task_rows >= 1 && s.task_lanes >= 1 && s.task_batch >= 1);
+        assert_true(s.block_rows >= 1);
+        assert_true(s.pack_a || shape.a_in_place);
+        assert_true(s.pack_b || shape.b_in_place);
+        assert_true(s.seconds > 0);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_programs_of_the_passes),
+        cmocka_unit_test(test_contraction_layouts),
+        cmocka_unit_test(test_contractions),
+        cmocka_unit_test(test_no_blocking_possible),
+        cmocka_unit_test(test_element_types),
+        cmocka_unit_test(test_rows),
+        cmocka_unit_test(test_moves),
+        cmocka_unit_test(test_transposed_results),
+        cmocka_unit_test(test_equal_kernels_are_kept_once),
+        cmocka_unit_test(test_adjacent_dims_are_fused),
+        cmocka_unit_test(test_schedules_respect_the_machine),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
