@@ -142,11 +142,16 @@ static void write_extents(Header *header) {
     }
 }
 
-static void write_field(Header *header, int64_t index) {
+static char *field_text(Header *header, int64_t index) {
+    const AttTensor *tensor = &header->module->tensors[index];
+    return arena_printf(header->arena, "%s%s *%s;", tensor->role == ATT_INPUT ? "const " : "",
+                        elem_type(tensor->elem), header->tensors[index]);
+}
+
+static void write_field(Header *header, int64_t index, int width) {
     const AttModule *module = header->module;
     const AttTensor *tensor = &module->tensors[index];
-    text_printf(&header->text, "    %s%s *%s; // ", tensor->role == ATT_INPUT ? "const " : "",
-                elem_type(tensor->elem), header->tensors[index]);
+    text_printf(&header->text, "    %-*s // ", width, field_text(header, index));
     if (strcmp(header->tensors[index], tensor->name) != 0) {
         add_plain(header, tensor->name);
         text_add(&header->text, " ");
@@ -156,23 +161,23 @@ static void write_field(Header *header, int64_t index) {
         text_printf(&header->text, "%s%s", d ? ", " : "", module->dims[tensor->dims[d]].name);
     text_add(&header->text, "]");
     if (tensor->elem == ATT_F16 || tensor->elem == ATT_BF16)
-        text_printf(&header->text, " %s as bits", elem_name((Elem)tensor->elem));
+        text_printf(&header->text, ", %s as bits", elem_name((Elem)tensor->elem));
     if (tensor->elem == ATT_BOOL)
-        text_add(&header->text, " 0 or 1");
+        text_add(&header->text, ", 0 or 1");
     text_add(&header->text, tensor->is_param ? ", trained\n" : "\n");
 }
 
 static void write_fields(Header *header, int64_t role, const char *title) {
     const AttModule *module = header->module;
-    bool any = false;
-    for (int64_t i = 0; i < module->n_tensors; i++) {
-        if (module->tensors[i].role != role)
-            continue;
-        if (!any)
-            text_printf(&header->text, "\n    // %s\n", title);
-        any = true;
-        write_field(header, i);
-    }
+    size_t width = 0;
+    for (int64_t i = 0; i < module->n_tensors; i++)
+        if (module->tensors[i].role == role && strlen(field_text(header, i)) > width)
+            width = strlen(field_text(header, i));
+    if (width)
+        text_printf(&header->text, "\n    // %s\n", title);
+    for (int64_t i = 0; i < module->n_tensors; i++)
+        if (module->tensors[i].role == role)
+            write_field(header, i, (int)width);
 }
 
 static void add_extents(Header *header, const char *before) {
@@ -188,12 +193,12 @@ static void add_extents(Header *header, const char *before) {
 static void write_struct(Header *header) {
     Text *text = &header->text;
     text_printf(text,
-                "// What %s reads and writes. Tensors are dense arrays in the order of their dims, "
-                "the\n// last one contiguous, aligned like their elements (64 bytes is fastest). "
-                "The caller owns\n// all of them; results overlap neither inputs nor each other.\n"
+                "// Tensors are dense arrays in the order of their dims, the last one contiguous, "
+                "aligned like\n// their elements (64 bytes is fastest). The caller owns all of "
+                "them; results overlap neither\n// inputs nor each other.\n"
                 "typedef struct %s_args {\n"
                 "    uint64_t struct_size; // sizeof(%s_args)\n",
-                header->symbol, header->symbol, header->symbol);
+                header->symbol, header->symbol);
     write_extents(header);
     write_fields(header, ATT_INPUT, "Inputs.");
     write_fields(header, ATT_OUTPUT, "Results.");
@@ -210,17 +215,17 @@ static void write_functions(Header *header) {
     Text *text = &header->text;
     const char *symbol = header->symbol;
     text_printf(text,
-                "// Runs %s once, on the threads of the context. The same input gives the same "
-                "bits for any\n// number of threads. A context serves one call at a time; calls "
-                "with different contexts\n// may run side by side. Nothing is kept but the "
-                "context's own workspace.\n"
+                "// Runs the entry once, on the threads of the context. The same input gives the "
+                "same bits for\n// any number of threads. A context serves one call at a time; "
+                "calls with different contexts\n// may run side by side. Only the context's own "
+                "workspace is kept. Errors:\n"
                 "//   ATT_ARGUMENT     a wrong struct_size, an extent below 1, a NULL tensor, a "
                 "workspace that\n//                    is too small or badly aligned\n"
                 "//   ATT_MEMORY       no memory for the workspace\n"
                 "//   ATT_UNSUPPORTED  the machine lacks the instructions of every level compiled\n"
                 "// att_message(ctx) then says what was wrong; results are undefined.\n"
                 "AttStatus %s(AttContext *ctx, const %s_args *args);\n\n",
-                symbol, symbol, symbol);
+                symbol, symbol);
     text_printf(text,
                 "// Bytes of workspace for these extents (from 1 up); -1 when that overflows.\n"
                 "int64_t %s_workspace(",
