@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs a fuzz target over files and over all files of directories: the corpora are replayed by every
-// `make test`, with any compiler. Ends with status 1 if there was nothing to run.
+// Runs a fuzz target over files and over all files of directories: the corpora are replayed by
+// every `make test`, with any compiler. Ends with status 1 if there was nothing to run.
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +40,8 @@ static void replay(const char *path) {
         return;
     }
     for (struct dirent *entry; (entry = readdir(directory));) {
-        if (entry->d_name[0] == '.') continue;
+        if (entry->d_name[0] == '.')
+            continue;
         char inner[4096];
         snprintf(inner, sizeof inner, "%s/%s", path, entry->d_name);
         replay(inner);
