@@ -313,8 +313,7 @@ static void verify_inputs(Check *check) {
     for (uint32_t i = 0; i < graph->values.count; i++)
         inputs += graph->values.at[i]->op == OP_INPUT;
     must(check, inputs == graph->inputs.count, "the list of inputs is not complete");
-    Arena *scratch = arena_new();
-    Name *names = arena_array(scratch, Name, inputs);
+    Name *names = arena_array(graph->arena, Name, inputs);
     for (uint32_t i = 0; i < inputs; i++) {
         const Value *value = check->value = graph->inputs.at[i];
         must(check,
@@ -325,7 +324,6 @@ static void verify_inputs(Check *check) {
         for (uint32_t j = 0; j < i; j++)
             must(check, names[j] != names[i], "two inputs have one name");
     }
-    arena_free(scratch);
     check->value = NULL;
 }
 
