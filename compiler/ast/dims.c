@@ -279,16 +279,29 @@ static Value extent_of_decl(Extents *extents, uint32_t index) {
 
 // ---- like ---------------------------------------------------------------------------------------
 
+static void report_like_cycle(Resolver *r, DimDecl *decl) {
+    diag_error(r->diags, decl->like.span, "'%s' is declared like itself", decl->name.name);
+    for (DimDecl *at = decl; at && !at->like_root;) {
+        at->like_root = decl->name.name;
+        at = at->like.name ? program_find_dim(r->program, at->like.name) : NULL;
+    }
+}
+
 static void resolve_like(Resolver *r, DimDecl *decl) {
     Name root = decl->name.name;
+    if (decl->like_root) // a cycle that was told of
+        return;
     const DimDecl *at = decl;
-    for (uint32_t steps = 0; at && at->like.name; steps++) {
-        if (steps > r->program->dims.count || at->like.name == decl->name.name) {
-            diag_error(r->diags, decl->like.span, "'%s' is declared like itself", decl->name.name);
-            decl->like_root = decl->name.name;
+    for (uint32_t i = 0; at && at->like.name && i <= r->program->dims.count; i++) {
+        root = at->like.name;
+        if (root == decl->name.name) {
+            report_like_cycle(r, decl);
             return;
         }
-        root = at->like.name;
+        if (at->like_root) {
+            root = at->like_root;
+            break;
+        }
         at = program_find_dim(r->program, root);
     }
     decl->like_root = root;

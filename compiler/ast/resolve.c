@@ -17,7 +17,7 @@ Def *program_find_def(const Program *program, Name name) {
     return found;
 }
 
-// ---- declarations of tensors ------------------------------------------------------------------------
+// ---- declarations of tensors --------------------------------------------------------------------
 
 static void resolve_initialiser(Scope *scope, Tensor *tensor) {
     static const char *const what[][2] = {
@@ -30,9 +30,6 @@ static void resolve_initialiser(Scope *scope, Tensor *tensor) {
     for (int i = 0; i < 2; i++)
         if (tensor->init_args[i])
             resolve_number(scope, tensor->init_args[i], what[tensor->init][i]);
-    if (tensor->init != INIT_NONE && !tensor->is_param)
-        diag_error(scope->resolver->diags, tensor->name.span,
-                   "'%s' is not a 'param' and has no initial value", tensor->name.name);
 }
 
 // A trained tensor needs its dims, since nothing else says them, and is a float.
@@ -41,8 +38,8 @@ static bool check_trained(Scope *scope, const Tensor *tensor) {
     if (!tensor->has_dims && scope_incomplete(scope))
         return false;
     if (!tensor->has_dims) {
-        Diag *diag = diag_error(diags, tensor->name.span, "the dims of trained tensor '%s' are missing",
-                                tensor->name.name);
+        Diag *diag = diag_error(diags, tensor->name.span,
+                                "the dims of trained tensor '%s' are missing", tensor->name.name);
         diag_hint(diag, "write '%s[...]', or '%s[]' for a number", tensor->name.name,
                   tensor->name.name);
         return false;
@@ -116,11 +113,9 @@ static void declare_arguments(Scope *scope) {
         }
         scope_add_dims(scope, &symbol->dims);
     }
-    for (uint32_t i = 0; i < params->count; i++)
-        resolve_initialiser(scope, &params->at[i]);
 }
 
-// ---- statements -----------------------------------------------------------------------------------------
+// ---- statements ---------------------------------------------------------------------------------
 
 static void resolve_body(Scope *scope, const StmtList *body);
 
@@ -151,8 +146,8 @@ static void resolve_for(Scope *scope, Stmt *stmt) {
 
 static Name result_name(Scope *scope, const Expr *result, uint32_t number) {
     Session *session = scope->resolver->session;
-    bool named = (result->kind == EXPR_NAME || result->kind == EXPR_REF) &&
-                 result->name_kind == NAME_TENSOR;
+    bool named =
+        (result->kind == EXPR_NAME || result->kind == EXPR_REF) && result->name_kind == NAME_TENSOR;
     if (named)
         return result->name.name;
     if (number == 0)
@@ -215,14 +210,14 @@ static void resolve_body(Scope *scope, const StmtList *body) {
     }
 }
 
-// ---- defs ---------------------------------------------------------------------------------------------------
+// ---- defs ---------------------------------------------------------------------------------------
 
 static void check_returns(Scope *scope) {
     const Def *def = scope->def;
     if (def->incomplete || def->result_names.count)
         return;
-    Diag *diag = diag_error(scope->resolver->diags, def->name.span, "'%s' returns nothing",
-                            def->name.name);
+    Diag *diag =
+        diag_error(scope->resolver->diags, def->name.span, "'%s' returns nothing", def->name.name);
     const Stmt *last = def->body.count ? def->body.at[def->body.count - 1] : NULL;
     if (last && last->kind == STMT_ASSIGN && last->target.ok)
         diag_hint(diag, "end it with 'return %s%s'", last->target.name.name,
@@ -233,15 +228,14 @@ static void check_returns(Scope *scope) {
 
 static void check_def_name(Resolver *r, const Def *def) {
     if (builtin_find(def->name.name) != BUILTIN_NONE) {
-        Diag *diag = diag_error(r->diags, def->name.span, "'%s' is a built-in function",
-                                def->name.name);
+        Diag *diag =
+            diag_error(r->diags, def->name.span, "'%s' is a built-in function", def->name.name);
         diag_hint(diag, "give the def another name");
     }
     const Def *first = program_find_def(r->program, def->name.name);
     if (first == def || first->from_prelude != def->from_prelude)
         return;
-    Diag *diag = diag_error(r->diags, def->name.span, "def '%s' is declared twice",
-                            def->name.name);
+    Diag *diag = diag_error(r->diags, def->name.span, "def '%s' is declared twice", def->name.name);
     diag_note(diag, first->name.span, "first here");
 }
 
@@ -276,7 +270,7 @@ bool resolve_def(Resolver *r, Def *def, Span call) {
     return true;
 }
 
-// ---- the program ----------------------------------------------------------------------------------------------
+// ---- the program --------------------------------------------------------------------------------
 
 static void resolve_globals(Resolver *r) {
     Scope scope = {.resolver = r};
@@ -292,18 +286,16 @@ static void warn_unused_globals(Resolver *r) {
         Ident name = r->program->params.at[i]->name;
         if (dimlist_has(&r->used_params, name.name) || name.name[0] == '_')
             continue;
-        Diag *diag = diag_warning(r->diags, "unused", name.span, "trained tensor '%s' never takes part",
-                                  name.name);
+        Diag *diag = diag_warning(r->diags, "unused", name.span,
+                                  "trained tensor '%s' never takes part", name.name);
         diag_hint(diag, "use it, remove it, or call it '_%s'", name.name);
     }
 }
 
 bool ast_resolve(Session *session, Program *program) {
     uint32_t errors_before = diags_errors(session->diags);
-    Resolver r = {.session = session,
-                  .arena = session->arena,
-                  .diags = session->diags,
-                  .program = program};
+    Resolver r = {
+        .session = session, .arena = session->arena, .diags = session->diags, .program = program};
     collect_program_dims(r.arena, program, &r.named);
     resolve_dims(&r);
     resolve_globals(&r);

@@ -2,15 +2,15 @@
 // Resolution of names, dims and element types. Private to compiler/ast/resolve*.c and dims.c.
 //
 // A Resolver checks one program; a Scope checks one def. Expressions are resolved from the leaves
-// up; only the dims of an assignment's target travel down (Wanted), because einsum, slice and concat
-// have no dims of their own. Poison: an expression with ok == false has been told of already (or
-// depends on one that has), and nobody who meets it says anything more.
+// up; only the dims of an assignment's target travel down (Wanted), because einsum, slice and
+// concat have no dims of their own. Poison: an expression with ok == false has been told of already
+// (or depends on one that has), and nobody who meets it says anything more.
 #ifndef ATTC_RESOLVE_H
 #define ATTC_RESOLVE_H
 
 #include "ast/ast.h"
 
-// ---- resolve_names.c: lists of dims, hints ----------------------------------------------------------
+// ---- resolve_names.c: lists of dims, hints ------------------------------------------------------
 bool dimlist_has(const NameList *list, Name dim);
 void dimlist_add(Arena *arena, NameList *list, Name dim); // at the end, unless there
 bool dimlist_equal(const NameList *a, const NameList *b); // as sets; neither repeats a dim
@@ -18,6 +18,7 @@ bool dimlist_within(const NameList *part, const NameList *whole);
 NameList dimlist_minus(Arena *arena, const NameList *a, const NameList *b);
 // Dims of a broadcast: those of the one that has all of them, otherwise in order of first mention.
 NameList dimlist_union(Arena *arena, const NameList *a, const NameList *b);
+NameList dimlist_replaced(Arena *arena, const NameList *list, Name from, Name to);
 NameList dimlist_of(Arena *arena, const IdentList *idents);
 const Ident *idents_find(const IdentList *idents, Name name);
 const char *dimlist_text(Arena *arena, const NameList *list); // "[n, d]"
@@ -32,7 +33,7 @@ Near near_to(Name written);
 void near_offer(Near *near, Name name);
 void near_offer_list(Near *near, const NameList *list);
 
-// ---- the state of a check ------------------------------------------------------------------------------
+// ---- the state of a check -----------------------------------------------------------------------
 typedef struct {
     const Def *def;
     Span call; // where the def below it on the stack calls it
@@ -79,9 +80,10 @@ typedef struct {
     Resolver *resolver;
     Def *def; // NULL for top-level initialisers
     VEC(Symbol *) symbols;
-    uint32_t depth;   // of loops here
+    bool doubt;               // the dims that the present assignment states were complained about
+    uint32_t depth;           // of loops here
     uint32_t block, n_blocks; // number of the innermost loop's body, 0 outside of loops
-    NameList unknown; // names that were told of once
+    NameList unknown;         // names that were told of once
     VEC(CallLabel) labels;
 } Scope;
 
@@ -91,25 +93,28 @@ typedef struct {
     const IdentList *brackets; // where they are written; NULL for a carried value without brackets
     Span span;                 // of the assigned name or the brackets
     bool in_sum;               // the expression is one term of several
+    const Expr *factor;        // it is multiplied by this tensor, so that its own dims may be fewer
     bool silent;               // unknown because of a mistake told of already
 } Wanted;
 
-// ---- resolve.c: program, defs, statements ---------------------------------------------------------------
+// ---- resolve.c: program, defs, statements -------------------------------------------------------
 // Resolves a def unless that is done or under way. false: under way, so this call is a recursion.
 bool resolve_def(Resolver *resolver, Def *def, Span call);
 
-// ---- resolve_collect.c: which dims are named at all -------------------------------------------------------
+// ---- resolve_collect.c: which dims are named at all ---------------------------------------------
 void collect_def_dims(Arena *arena, const Def *def, NameList *out); // those of its tensors
-void collect_program_dims(Arena *arena, const Program *program, NameList *out); // of all but the prelude
+void collect_program_dims(Arena *arena, const Program *program,
+                          NameList *out); // of all but the prelude
 
-// ---- resolve_assign.c --------------------------------------------------------------------------------------
+// ---- resolve_assign.c ---------------------------------------------------------------------------
 void resolve_assign(Scope *scope, Stmt *stmt);
 
-// ---- resolve_scope.c: symbols of a def --------------------------------------------------------------------
-Symbol *scope_find(const Scope *scope, Name name);     // visible here, else NULL
+// ---- resolve_scope.c: symbols of a def ----------------------------------------------------------
+Symbol *scope_find(const Scope *scope, Name name);      // visible here, else NULL
 Symbol *scope_find_past(const Scope *scope, Name name); // of a loop that has ended
 Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name);
-Symbol *scope_use(Scope *scope, Ident name); // reports an unknown name once; NULL then
+// NULL after reporting an unknown name, once in a def; a bare one may also be meant to be a dim.
+Symbol *scope_use(Scope *scope, Ident name, bool bare);
 Def *scope_find_def(const Scope *scope, Name name); // the prelude's own come first in the prelude
 bool scope_in_prelude(const Scope *scope);
 bool scope_incomplete(const Scope *scope); // parts were lost to syntax errors
@@ -122,10 +127,10 @@ bool scope_check_dim(Scope *scope, Ident dim);
 bool scope_check_brackets(Scope *scope, const IdentList *dims); // repeats; false if any
 void scope_add_dims(Scope *scope, const NameList *dims);
 
-// ---- resolve_infer.c: parameters without brackets ------------------------------------------------------------
+// ---- resolve_infer.c: parameters without brackets -----------------------------------------------
 void scope_infer_arguments(Scope *scope);
 
-// ---- resolve_expr.c ----------------------------------------------------------------------------------------------
+// ---- resolve_expr.c -----------------------------------------------------------------------------
 void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted); // wanted may be NULL
 void resolve_number(Scope *scope, Expr *expr, const char *what);   // of numbers and extents only
 bool expr_needs_dims(const Expr *expr); // has an einsum, slice or concat that reads Wanted
@@ -137,7 +142,7 @@ void expr_set(Expr *expr, NameList dims, Elem elem); // ok
 
 bool call_is_pointwise(const Expr *call);
 
-// ---- resolve_elem.c: element types ----------------------------------------------------------------------------------
+// ---- resolve_elem.c: element types --------------------------------------------------------------
 bool elem_accepts(Elem to, const Expr *from); // without a cast: equal, literal, or wider
 bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where);
 bool resolve_expect_number(Scope *scope, const Expr *expr, const char *where); // not bool
@@ -146,7 +151,7 @@ Elem elem_of_float_function(const Expr *arg);
 // Type and literalness of several operands that meet; bool only with bool.
 void elem_meet(Expr *result, const Expr *operand, bool first);
 
-// ---- resolve_builtin.c, resolve_move.c, resolve_einsum.c, resolve_rank.c, resolve_call.c -----------------------
+// ---- resolve_builtin.c, resolve_move.c, resolve_einsum.c, resolve_rank.c, resolve_call.c --------
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_index(Scope *scope, Expr *call);
 void resolve_one_hot(Scope *scope, Expr *call);
@@ -166,7 +171,7 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
 // Where in an expression a dim comes from: a reference over it, or the expression itself.
 Span expr_dim_place(const Expr *expr, Name dim);
 
-// ---- dims.c: extents ------------------------------------------------------------------------------------------------
+// ---- dims.c: extents ----------------------------------------------------------------------------
 void resolve_dims(Resolver *resolver);
 Name program_like_root(const Program *program, Name dim);
 const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim);

@@ -1,24 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// Assignments: `Y[n, d] = expr` states the dims of expr, `Y = expr` takes them. A name has one value,
-// except in a loop, where it is carried from one round to the next and keeps its dims and type.
+// Assignments: `Y[n, d] = expr` states the dims of expr, `Y = expr` takes them. A name has one
+// value, except in a loop, where it is carried from one round to the next and keeps its dims and
+// type.
 #include "ast/resolve.h"
 
-// ---- may this name be assigned here? -------------------------------------------------------------------
+// ---- may this name be assigned here? ------------------------------------------------------------
 
 static void report_fixed(Scope *scope, const Tensor *target, const Symbol *first) {
     Diags *diags = scope->resolver->diags;
     Name name = target->name.name;
     Diag *diag;
     if (first->kind == SYMBOL_LOOP)
-        diag = diag_error(diags, target->name.span, "'%s' is the loop's number and cannot be assigned",
-                          name);
+        diag = diag_error(diags, target->name.span,
+                          "'%s' is the loop's number and cannot be assigned", name);
     else if (first->kind == SYMBOL_TRAINED || first->kind == SYMBOL_GLOBAL)
-        diag = diag_error(diags, target->name.span, "'%s' is a trained tensor and cannot be assigned",
-                          name);
+        diag = diag_error(diags, target->name.span,
+                          "'%s' is a trained tensor and cannot be assigned", name);
     else
         diag = diag_error(diags, target->name.span, "'%s' is assigned twice", name);
     bool argument = first->kind == SYMBOL_ARGUMENT;
-    diag_note(diag, first->name.span, argument ? "it is a parameter" : "the first is here");
+    bool local = first->kind == SYMBOL_LOCAL;
+    diag_note(diag, first->name.span,
+              argument ? "it is a parameter"
+              : local  ? "the first is here"
+                       : "declared here");
     diag_hint(diag, "give this one another name");
 }
 
@@ -36,7 +41,7 @@ static Symbol *assigned_symbol(Scope *scope, const Tensor *target, bool *fine) {
     return symbol;
 }
 
-// ---- do the dims of the value fit? --------------------------------------------------------------------------
+// ---- do the dims of the value fit? --------------------------------------------------------------
 
 static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const Expr *value,
                           const NameList *lacking, const NameList *extra) {
@@ -45,9 +50,10 @@ static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const 
     if (lacking->count == 1 && extra->count == 1) {
         Name want = lacking->at[0], have = extra->at[0];
         bool alike = program_dims_alike(r->program, want, have);
+        NameList over = dimlist_replaced(r->arena, &value->result, have, want);
         if (alike && named)
-            diag_hint(diag, "read '%s' over '%s': '%s[...]' with '%s' for '%s'", value->name.name,
-                      want, value->name.name, want, have);
+            diag_hint(diag, "write '%s%s' to read it over '%s'", value->name.name,
+                      dimlist_text(r->arena, &over), want);
         else if (named)
             diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
                       have, want, have, value->name.name, want);
@@ -57,8 +63,7 @@ static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const 
         diag_hint(diag, "add %s to '%s', or reduce it: sum(..., reduced_dim=%s)",
                   quoted_text(r->arena, extra), target->name.name, extra->at[0]);
     } else if (extra->count == 0) {
-        diag_hint(diag, "leave %s out of '%s'", quoted_text(r->arena, lacking),
-                  target->name.name);
+        diag_hint(diag, "leave %s out of '%s'", quoted_text(r->arena, lacking), target->name.name);
     }
 }
 
@@ -72,19 +77,19 @@ static void report_assigned(Scope *scope, const Tensor *target, const Wanted *wa
     if (lacking.count) {
         const Ident *place = idents_find(wanted->brackets, lacking.at[0]);
         diag = diag_error(r->diags, place ? place->span : target->name.span,
-                          "the value of '%s' has no dim %s", name,
+                          "the value of '%s' has no dim%s %s", name, lacking.count > 1 ? "s" : "",
                           quoted_text(r->arena, &lacking));
         diag_note(diag, value->span, "it is over %s", dimlist_text(r->arena, &value->result));
     } else {
-        diag = diag_error(r->diags, target->name.span, "the value has dim %s, which '%s' lacks",
-                          quoted_text(r->arena, &extra), name);
+        diag = diag_error(r->diags, target->name.span, "the value has dim%s %s, which '%s' lacks",
+                          extra.count > 1 ? "s" : "", quoted_text(r->arena, &extra), name);
         diag_note(diag, expr_dim_place(value, extra.at[0]), "'%s' comes from here", extra.at[0]);
     }
     hint_assigned(scope, diag, target, value, &lacking, &extra);
 }
 
 // A carried tensor keeps the dims that it has when the loop begins.
-static bool check_carried(Scope *scope, const Tensor *target, const Symbol *symbol,
+static bool check_carried(Scope *scope, const Tensor *target, Symbol *symbol,
                           const NameList *dims) {
     Resolver *r = scope->resolver;
     if (!symbol->ok || symbol->doubtful || dimlist_equal(&symbol->dims, dims))
@@ -96,10 +101,11 @@ static bool check_carried(Scope *scope, const Tensor *target, const Symbol *symb
     diag_note(diag, symbol->name.span, "it is over %s from here",
               dimlist_text(r->arena, &symbol->dims));
     diag_hint(diag, "a loop keeps the dims of what it carries; give this one another name");
+    symbol->doubtful = true;
     return false;
 }
 
-// ---- element types ---------------------------------------------------------------------------------------------
+// ---- element types ------------------------------------------------------------------------------
 
 static bool check_elem(Scope *scope, const Tensor *target, const Symbol *symbol,
                        const Expr *value) {
@@ -116,7 +122,7 @@ static bool check_elem(Scope *scope, const Tensor *target, const Symbol *symbol,
     return false;
 }
 
-// ---- the whole ---------------------------------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
 static const Wanted *target_wanted(Scope *scope, const Tensor *target, const Symbol *symbol,
                                    Wanted *wanted) {
@@ -151,6 +157,7 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
     bool fine = true;
     Symbol *symbol = assigned_symbol(scope, target, &fine);
     const Wanted *wanted = target_wanted(scope, target, fine ? symbol : NULL, &space);
+    scope->doubt = false;
     resolve_expr(scope, stmt->value, wanted);
     const Expr *value = stmt->value;
     bool fits = value->ok;
@@ -168,7 +175,7 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
         fits = check_elem(scope, target, symbol, value) && fits;
     target->ok = fits;
     if (!symbol)
-        define_symbol(scope, target, wanted, value, fits || !value->ok);
+        define_symbol(scope, target, wanted, value, value->ok ? fits : !scope->doubt);
     else if (fine)
         symbol->value = NULL;
     target->result = wanted ? wanted->dims : value->result;

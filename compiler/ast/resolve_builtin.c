@@ -56,8 +56,7 @@ bool call_is_pointwise(const Expr *call) {
            !is_reduction(call, builtin);
 }
 
-// ---- the form of a call
-// -------------------------------------------------------------------------------
+// ---- the form of a call -------------------------------------------------------------------------
 
 static bool keys_have(const char *keys, Name key) {
     size_t length = strlen(key);
@@ -117,8 +116,7 @@ static bool check_extras(Scope *scope, const Expr *call, const BuiltinInfo *info
     return fine;
 }
 
-// ---- dims as arguments
-// -----------------------------------------------------------------------------------
+// ---- dims as arguments --------------------------------------------------------------------------
 
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what) {
     if (expr->kind == EXPR_NAME) {
@@ -188,8 +186,7 @@ static bool resolve_reduced(Scope *scope, Expr *call, const char *key, bool one)
     return fine;
 }
 
-// ---- reductions and whole rows
-// -----------------------------------------------------------------------------
+// ---- reductions and whole rows ------------------------------------------------------------------
 
 static void resolve_reduction(Scope *scope, Expr *call) {
     Expr *arg = call->args.at[0];
@@ -225,8 +222,7 @@ static void resolve_row(Scope *scope, Expr *call, const Wanted *wanted) {
         resolve_warn_rank(scope, call);
 }
 
-// ---- pointwise
-// -----------------------------------------------------------------------------------------------
+// ---- pointwise ----------------------------------------------------------------------------------
 
 static Elem map_elem(const Expr *call, Elem met) {
     switch (call->builtin) {
@@ -312,20 +308,20 @@ static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
     if (!check_map_args(scope, call) || !fine)
         return;
     NameList dims = {0};
-    bool condition = call->builtin == BUILTIN_WHERE, literal = true;
+    bool literal = true;
+    uint32_t condition = call->builtin == BUILTIN_WHERE; // counts last for the order of dims
     for (uint32_t i = 0; i < call->args.count; i++) {
-        const Expr *arg = call->args.at[i];
+        const Expr *arg = call->args.at[(i + condition) % call->args.count];
         dims = dimlist_union(scope->resolver->arena, &dims, &arg->result);
         literal = literal && arg->is_literal;
-        if (i >= condition)
-            elem_meet(call, arg, i == condition);
+        if (i + condition < call->args.count)
+            elem_meet(call, arg, i == 0);
     }
     call->is_literal = literal && !is_cast(call->builtin);
     expr_set(call, dims, map_elem(call, call->elem));
 }
 
-// ---- dispatch
-// -------------------------------------------------------------------------------------------------
+// ---- dispatch -----------------------------------------------------------------------------------
 
 static void resolve_move(Scope *scope, Expr *call, const Wanted *wanted) {
     switch (call->builtin) {

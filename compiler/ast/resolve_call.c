@@ -55,8 +55,7 @@ static void note_param(const Binder *b, Diag *diag, uint32_t param) {
               callee_name(b), dimlist_text(b->resolver->arena, &tensor->result));
 }
 
-// ---- one dim
-// ------------------------------------------------------------------------------------------
+// ---- one dim ------------------------------------------------------------------------------------
 
 static const Bound *find_formal(const Binder *b, Name formal) {
     for (uint32_t i = 0; i < b->bound.count; i++)
@@ -76,84 +75,113 @@ static Span actual_place(const Expr *arg, Name dim) {
     return arg->kind == EXPR_REF ? expr_dim_place(arg, dim) : arg->span;
 }
 
-// Would the argument fit if its dims were written in another order?
+// The argument with its dims in the order that fits what is bound already, if that is another one.
 static const char *reordered(const Binder *b, uint32_t param) {
+    Arena *arena = b->resolver->arena;
     const Expr *arg = b->call->args.at[param];
     const NameList *formals = &b->callee->params.at[param].result;
-    NameList order = {0};
-    if (arg->result.count != formals->count)
+    bool named = arg->kind == EXPR_REF || arg->kind == EXPR_NAME;
+    if (!named || arg->result.count != formals->count)
         return NULL;
+    NameList known = {0}, order = {0};
     for (uint32_t i = 0; i < formals->count; i++) {
         const Bound *bound = find_formal(b, formals->at[i]);
-        if (bound && bound->param != param && dimlist_has(&arg->result, bound->actual))
-            dimlist_add(b->resolver->arena, &order, bound->actual);
-        else
+        if (bound && !dimlist_has(&arg->result, bound->actual))
             return NULL;
+        if (bound)
+            dimlist_add(arena, &known, bound->actual);
     }
-    return order.count == formals->count ? dimlist_text(b->resolver->arena, &order) : NULL;
+    NameList rest = dimlist_minus(arena, &arg->result, &known);
+    for (uint32_t i = 0, next = 0; i < formals->count; i++) {
+        const Bound *bound = find_formal(b, formals->at[i]);
+        vec_push(arena, &order, bound ? bound->actual : rest.at[next++]);
+    }
+    return say(b, "%s%s", arg->name.name, dimlist_text(arena, &order));
 }
 
 static void report_two_actuals(Binder *b, const Bound *first, Name actual, uint32_t param) {
-    const Expr *arg = b->call->args.at[param];
-    Diag *diag = binder_error(b, actual_place(arg, actual),
+    Diag *diag = binder_error(b, actual_place(b->call->args.at[param], actual),
                               say(b, "dim '%s' of '%s' is '%s' by '%s', but '%s' by '%s'",
                                   first->formal, callee_name(b), actual, param_name(b, param),
                                   first->actual, param_name(b, first->param)));
-    if (first->param != param)
-        diag_note(diag, first->place, "it is '%s' from here", first->actual);
+    diag_note(diag, first->place, "it is '%s' from here", first->actual);
     note_param(b, diag, param);
     const char *order = reordered(b, param);
-    if (order && (arg->kind == EXPR_REF || arg->kind == EXPR_NAME))
-        diag_hint(diag, "arguments match from the right: did you mean '%s%s'?", arg->name.name,
-                  order);
+    if (order)
+        diag_hint(diag, "dims match from the right: did you mean '%s'?", order);
     else if (program_dims_alike(b->resolver->program, actual, first->actual))
         diag_hint(diag, "read it over '%s'", first->actual);
 }
 
-// The argument with one dim replaced, as it could be written.
-static const char *read_over(const Binder *b, const Expr *arg, Name from, Name to) {
-    NameList dims = {0};
-    for (uint32_t i = 0; i < arg->result.count; i++)
-        vec_push(b->resolver->arena, &dims, arg->result.at[i] == from ? to : arg->result.at[i]);
-    return say(b, "%s%s", arg->name.name, dimlist_text(b->resolver->arena, &dims));
-}
-
-static void report_two_formals(Binder *b, const Bound *first, Name formal, uint32_t param) {
-    const Expr *arg = b->call->args.at[param];
-    Name actual = first->actual;
-    Diag *diag = binder_error(b, actual_place(arg, actual),
-                              say(b, "dims '%s' and '%s' of '%s' would both be '%s'", first->formal,
-                                  formal, callee_name(b), actual));
-    diag_note(diag, first->place, "'%s' is '%s' from here", first->formal, actual);
+// A name for what the caller should pass as `formal`: the formal's own, unless that is something
+// else.
+static Name own_name(const Binder *b, Name formal, Name actual) {
     bool taken = scope_knows_dim(b->scope, formal) &&
                  !program_dims_alike(b->resolver->program, formal, actual);
-    Name own = taken || formal == actual ? say(b, "%s_%s", actual, formal) : formal;
+    return taken || formal == actual ? say(b, "%s_%s", actual, formal) : formal;
+}
+
+// Two dims of the callee cannot be one dim of the caller: each pair needs a `like` dim.
+static void report_two_formals(Binder *b, uint32_t param) {
+    Arena *arena = b->resolver->arena;
+    const Expr *arg = b->call->args.at[param];
+    const NameList *formals = &b->callee->params.at[param].result;
+    uint32_t extra = arg->result.count - formals->count;
+    NameList over = arg->result;
+    Text declare = {.arena = arena};
+    Diag *diag = NULL;
+    for (uint32_t i = 0; i < formals->count; i++) {
+        Name formal = formals->at[i], actual = arg->result.at[extra + i];
+        const Bound *first = find_actual(b, actual);
+        if (!first || first->formal == formal)
+            continue;
+        if (!diag)
+            diag = binder_error(b, actual_place(arg, actual),
+                                say(b, "dims '%s' and '%s' of '%s' would both be '%s'",
+                                    first->formal, formal, callee_name(b), actual));
+        diag_note(diag, first->place, "'%s' is '%s' from here", first->formal, actual);
+        Name own = own_name(b, formal, actual);
+        if (!program_dims_alike(b->resolver->program, own, actual))
+            text_printf(&declare, "%s%s like %s", declare.length ? ", " : "declare 'dim ", own,
+                        actual);
+        over = dimlist_replaced(arena, &over, actual, own);
+    }
+    const char *dims = dimlist_text(arena, &over);
+    const char *before = declare.length ? say(b, "%s' and ", declare.at) : "";
     if (arg->kind == EXPR_REF || arg->kind == EXPR_NAME)
-        diag_hint(diag, "declare 'dim %s like %s' and pass '%s'", own, actual,
-                  read_over(b, arg, actual, own));
+        diag_hint(diag, "%spass '%s%s'", before, arg->name.name, dims);
     else
-        diag_hint(diag, "declare 'dim %s like %s' and read the argument over '%s'", own, actual,
-                  own);
+        diag_hint(diag, "%spass it over %s", before, dims);
 }
 
-static void bind_dim(Binder *b, Name formal, Name actual, uint32_t param) {
-    const Bound *same = find_formal(b, formal);
-    if (same) {
-        if (same->actual != actual)
-            report_two_actuals(b, same, actual, param);
+// Binds the dims of one argument, from the right. One message tells all that is wrong with it.
+static void bind_dims(Binder *b, uint32_t param) {
+    const Expr *arg = b->call->args.at[param];
+    const NameList *formals = &b->callee->params.at[param].result;
+    uint32_t extra = arg->result.count - formals->count;
+    bool clash = false;
+    for (uint32_t i = formals->count; i-- > 0;) {
+        const Bound *bound = find_formal(b, formals->at[i]);
+        Name actual = arg->result.at[extra + i];
+        if (bound && bound->actual != actual) {
+            report_two_actuals(b, bound, actual, param);
+            return;
+        }
+        clash = clash || (!bound && find_actual(b, actual));
+    }
+    if (clash) {
+        report_two_formals(b, param);
         return;
     }
-    const Bound *other = find_actual(b, actual);
-    if (other) {
-        report_two_formals(b, other, formal, param);
-        return;
+    for (uint32_t i = 0; i < formals->count; i++) {
+        Name actual = arg->result.at[extra + i];
+        if (!find_formal(b, formals->at[i]))
+            vec_push(b->resolver->arena, &b->bound,
+                     (Bound){formals->at[i], actual, actual_place(arg, actual), param});
     }
-    Span place = actual_place(b->call->args.at[param], actual);
-    vec_push(b->resolver->arena, &b->bound, (Bound){formal, actual, place, param});
 }
 
-// ---- one argument
-// ----------------------------------------------------------------------------------------
+// ---- one argument -------------------------------------------------------------------------------
 
 static void check_elem(Binder *b, uint32_t param) {
     const Tensor *tensor = &b->callee->params.at[param];
@@ -185,14 +213,12 @@ static void bind_argument(Binder *b, uint32_t param) {
         note_param(b, diag, param);
         return;
     }
-    for (uint32_t k = 1; k <= formals->count; k++)
-        bind_dim(b, formals->at[formals->count - k], actuals->at[actuals->count - k], param);
+    bind_dims(b, param);
     if (n_extra(b, param) > n_extra(b, b->mapped_by))
         b->mapped_by = param;
 }
 
-// ---- mapped dims
-// ---------------------------------------------------------------------------------------------
+// ---- mapped dims --------------------------------------------------------------------------------
 
 static NameList extra_dims(const Binder *b, uint32_t param) {
     NameList extra = {0};
@@ -239,8 +265,7 @@ static void bind_mapped(Binder *b) {
     b->call->mapped = mapped;
 }
 
-// ---- dims of the callee's own
-// ----------------------------------------------------------------------------------
+// ---- dims of the callee's own -------------------------------------------------------------------
 
 static void check_alike(Binder *b) {
     const Program *program = b->resolver->program;
@@ -268,9 +293,10 @@ static Name like_dim(Binder *b, Name own, Name actual) {
     text_printf(&text, "%s_%s", own, actual);
     for (;; text_add(&text, "_")) {
         Name name = names_find(r->session->names, text.at);
-        if (program_find_dim(r->program, name) && program_dims_alike(r->program, name, actual))
+        const DimDecl *known = program_find_dim(r->program, name);
+        if (known && program_dims_alike(r->program, name, actual))
             return name;
-        if (program_find_dim(r->program, name) || dimlist_has(&r->named, name))
+        if (known)
             continue;
         DimDecl *decl = arena_new_of(r->arena, DimDecl);
         decl->name.name = name;
@@ -318,8 +344,7 @@ static void bind_own_dims(Binder *b) {
     }
 }
 
-// ---- the form of a call
-// ---------------------------------------------------------------------------------------
+// ---- the form of a call -------------------------------------------------------------------------
 
 static void report_unknown_def(Scope *scope, const Expr *call) {
     Resolver *r = scope->resolver;
@@ -358,7 +383,7 @@ static void check_form(Binder *b) {
         diag_hint(diag, "its dims are those of what it returns");
     }
     uint32_t have = call->args.count, want = b->callee->params.count;
-    if (have == want)
+    if (have == want || !b->fine)
         return;
     Span at = have > want ? call->args.at[want]->span : call->span;
     Diag *diag = binder_error(b, at,
@@ -386,6 +411,7 @@ static void check_label(Binder *b) {
             b, label->span,
             say(b, "two calls are named '%s': their parameters would be one", label->name));
         diag_note(diag, other->label.span, "the first is here");
+        diag_hint(diag, "give this one another name");
         return;
     }
     vec_push(b->resolver->arena, &scope->labels, (CallLabel){*label, scope->block});
@@ -406,8 +432,7 @@ static void report_recursion(Scope *scope, const Expr *call, const Def *callee) 
     diag_hint(diag, "calls are put in place of what they call; repeat with 'for'");
 }
 
-// ---- the whole
-// --------------------------------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
 static void bind_arguments(Binder *b) {
     for (uint32_t i = 0; i < b->callee->params.count; i++)

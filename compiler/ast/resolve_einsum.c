@@ -42,8 +42,7 @@ static const char *operand_text(const Expr *operand) {
     return named ? operand->name.name : "this operand";
 }
 
-// ---- a result dim that no operand has
-// -------------------------------------------------------------------
+// ---- a result dim that no operand has -----------------------------------------------------------
 
 static const Single *guess_meant(Name missing, const SingleList *singles) {
     if (singles->count == 1)
@@ -69,11 +68,12 @@ static void report_missing(Scope *scope, const Expr *einsum, const Wanted *wante
     Resolver *r = scope->resolver;
     Diag *diag = diag_error(r->diags, wanted_place(wanted, missing),
                             "no operand of the einsum has '%s'", missing);
-    for (uint32_t i = 0; i < singles->count && i < 3; i++)
-        diag_note(diag, expr_dim_place(singles->at[i].operand, singles->at[i].dim),
-                  "'%s' is in '%s' alone and would be summed over", singles->at[i].dim,
-                  operand_text(singles->at[i].operand));
     const Single *meant = guess_meant(missing, singles);
+    for (uint32_t i = 0; i < singles->count; i++)
+        if (meant ? meant == &singles->at[i] : i < 3)
+            diag_note(diag, expr_dim_place(singles->at[i].operand, singles->at[i].dim),
+                      "'%s' is in '%s' alone and would be summed over", singles->at[i].dim,
+                      operand_text(singles->at[i].operand));
     if (wanted->in_sum) {
         diag_note(diag, einsum->span, "this einsum is one term of the value");
         diag_hint(diag, "a term with fewer dims writes them inside it: 'einsum(... -> [...])'");
@@ -93,13 +93,13 @@ static bool check_result_dims(Scope *scope, const Expr *einsum, const Wanted *wa
         if (count_operands_with(einsum, wanted->dims.at[i]))
             continue;
         report_missing(scope, einsum, wanted, wanted->dims.at[i], &singles);
+        scope->doubt = scope->doubt || !einsum->has_arrow;
         fine = false;
     }
     return fine;
 }
 
-// ---- a dim summed over in one operand only
-// -----------------------------------------------------------------
+// ---- a dim summed over in one operand only ------------------------------------------------------
 
 // Dims of one kind have one stem: h, h_k and h_v.
 static bool same_stem(Name a, Name b) {
@@ -160,12 +160,16 @@ static void warn_singles(Scope *scope, const Expr *einsum) {
         warn_single(scope, einsum, &singles.at[i]);
 }
 
-// ---- the whole
-// --------------------------------------------------------------------------------------------
+// ---- the whole ----------------------------------------------------------------------------------
 
-// An example for `->`: the dims that stand in one operand only.
-static const char *likely_result(Scope *scope, const Expr *einsum) {
+// An example for `->`: what is wanted around it, or the dims that stand in one operand only.
+static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted *wanted) {
     NameList none = {0}, likely = {0};
+    for (uint32_t i = 0; wanted && i < wanted->dims.count; i++)
+        if (count_operands_with(einsum, wanted->dims.at[i]))
+            dimlist_add(scope->resolver->arena, &likely, wanted->dims.at[i]);
+    if (likely.count)
+        return dimlist_text(scope->resolver->arena, &likely);
     SingleList singles = find_singles(scope->resolver->arena, einsum, &none);
     for (uint32_t i = 0; i < singles.count; i++)
         dimlist_add(scope->resolver->arena, &likely, singles.at[i].dim);
@@ -183,7 +187,7 @@ void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted) {
             elem_meet(call, operand, i == 0);
     }
     call->is_literal = false;
-    const char *example = fine ? likely_result(scope, call) : "[...]";
+    const char *example = fine ? likely_result(scope, call, wanted) : "[...]";
     wanted = call_wanted(scope, call, wanted, &arrow, example);
     if (!wanted || wanted->silent || !fine || !check_result_dims(scope, call, wanted))
         return;

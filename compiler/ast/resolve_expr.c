@@ -6,8 +6,7 @@
 // stops everywhere else, so an einsum there has to write `-> [..]`.
 #include "ast/resolve.h"
 
-// ---- nodes
-// ------------------------------------------------------------------------------------------
+// ---- nodes --------------------------------------------------------------------------------------
 
 void expr_poison(Expr *expr) {
     expr->ok = false;
@@ -30,8 +29,7 @@ Span expr_dim_place(const Expr *expr, Name dim) {
     return expr->span;
 }
 
-// ---- names
-// ------------------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
 static void set_literal(Expr *expr, NameKind kind, Elem elem) {
     expr->name_kind = kind;
@@ -46,7 +44,7 @@ static void resolve_name(Scope *scope, Expr *expr) {
         set_literal(expr, NAME_EXTENT, ELEM_I64);
         return;
     }
-    symbol = scope_use(scope, expr->name);
+    symbol = scope_use(scope, expr->name, true);
     if (!symbol) {
         expr_poison(expr);
     } else if (symbol->kind == SYMBOL_LOOP) {
@@ -58,8 +56,7 @@ static void resolve_name(Scope *scope, Expr *expr) {
     }
 }
 
-// ---- references
-// ----------------------------------------------------------------------------------------
+// ---- references ---------------------------------------------------------------------------------
 
 static void note_symbol(Scope *scope, Diag *diag, const Symbol *symbol) {
     const char *dims = dimlist_text(scope->resolver->arena, &symbol->dims);
@@ -111,7 +108,7 @@ static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symb
     Near near = near_to(lacking->at[0]);
     near_offer_list(&near, unwritten);
     Name meant = unwritten->count == 1 ? unwritten->at[0] : near.best;
-    if (meant && lacking->count == 1 && ref->dims.count == symbol->dims.count)
+    if (meant && meant != near.best && ref->dims.count == symbol->dims.count)
         diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
                   meant, lacking->at[0], meant, symbol->name.name, lacking->at[0]);
     else if (meant)
@@ -127,7 +124,8 @@ static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, cons
     Diag *diag;
     if (lacking->count)
         diag = diag_error(r->diags, idents_find(&ref->dims, lacking->at[0])->span,
-                          "'%s' has no dim %s", symbol->name.name, quoted_text(r->arena, lacking));
+                          "'%s' has no dim%s %s", symbol->name.name, lacking->count > 1 ? "s" : "",
+                          quoted_text(r->arena, lacking));
     else
         diag = diag_error(r->diags, ref->span, "%s of '%s' %s missing here",
                           quoted_text(r->arena, unwritten), symbol->name.name,
@@ -139,8 +137,8 @@ static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, cons
 static void resolve_reference(Scope *scope, Expr *ref) {
     Resolver *r = scope->resolver;
     expr_poison(ref);
-    Symbol *symbol = scope_use(scope, ref->name);
-    bool fine = scope_check_brackets(scope, &ref->dims);
+    Symbol *symbol = scope_use(scope, ref->name, false);
+    bool fine = (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims);
     if (!symbol)
         return;
     if (symbol->kind == SYMBOL_LOOP) {
@@ -163,8 +161,7 @@ static void resolve_reference(Scope *scope, Expr *ref) {
     scope_add_dims(scope, &ref->result);
 }
 
-// ---- operators
-// -----------------------------------------------------------------------------------------
+// ---- operators ----------------------------------------------------------------------------------
 
 static bool is_comparison(Oper oper) {
     return oper >= OPER_EQ && oper <= OPER_GE;
@@ -208,9 +205,9 @@ static void resolve_unary(Scope *scope, Expr *expr, const Wanted *wanted) {
     expr_set(expr, a->result, a->elem);
 }
 
-// A product passes what is wanted on to a factor only when the other one is a scalar.
+// What is wanted of a product is wanted of a factor when the other one is a scalar; see
+// call_wanted.
 static void resolve_factors(Scope *scope, Expr *a, Expr *b, const Wanted *wanted) {
-    static const Wanted silent = {.silent = true};
     bool a_needs = expr_needs_dims(a), b_needs = expr_needs_dims(b);
     if (a_needs == b_needs) {
         resolve_expr(scope, a, NULL);
@@ -218,11 +215,11 @@ static void resolve_factors(Scope *scope, Expr *a, Expr *b, const Wanted *wanted
         return;
     }
     Expr *needy = a_needs ? a : b, *other = a_needs ? b : a;
+    Wanted own = wanted ? *wanted : (Wanted){0};
     resolve_expr(scope, other, NULL);
-    if (!other->ok)
-        resolve_expr(scope, needy, &silent);
-    else
-        resolve_expr(scope, needy, other->result.count ? NULL : wanted);
+    own.silent = own.silent || !other->ok;
+    own.factor = other->ok && other->result.count ? other : own.factor;
+    resolve_expr(scope, needy, wanted || own.silent ? &own : NULL);
 }
 
 static Elem binary_elem(const Expr *expr, const Expr *a, const Expr *b) {
@@ -268,8 +265,7 @@ static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {
              binary_elem(expr, a, b));
 }
 
-// ---- dispatch
-// --------------------------------------------------------------------------------------------
+// ---- dispatch -----------------------------------------------------------------------------------
 
 static void resolve_tuple(Scope *scope, Expr *expr) {
     Diag *diag =

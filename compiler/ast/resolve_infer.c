@@ -7,8 +7,7 @@
 //         return Attend(Y, M)                        M[m, d]: from `def Attend(X[n, d], M[m, d])`
 #include "ast/resolve.h"
 
-// ---- a bracketed use
-// ----------------------------------------------------------------------------------
+// ---- a bracketed use ----------------------------------------------------------------------------
 
 static const IdentList *brackets_in_expr(const Expr *expr, Name name) {
     if (expr->kind == EXPR_REF && expr->name.name == name)
@@ -38,8 +37,7 @@ static const IdentList *brackets_in_body(const StmtList *body, Name name) {
     return found;
 }
 
-// ---- a call that it is handed on to
-// ---------------------------------------------------------------------
+// ---- a call that it is handed on to -------------------------------------------------------------
 
 static const Expr *call_in_expr(const Program *program, const Expr *expr, Name name) {
     bool call = expr->kind == EXPR_CALL && builtin_find(expr->name.name) == BUILTIN_NONE &&
@@ -118,8 +116,7 @@ static bool infer_from_call(Scope *scope, Symbol *symbol) {
     return false;
 }
 
-// ---- all of them
-// --------------------------------------------------------------------------------------------
+// ---- all of them --------------------------------------------------------------------------------
 
 static void report_unknown_dims(Scope *scope, Symbol *symbol) {
     symbol->used = true;

@@ -10,8 +10,7 @@
 
 #include <math.h>
 
-// ---- shared
-// -------------------------------------------------------------------------------------------
+// ---- shared -------------------------------------------------------------------------------------
 
 // The dim given as an argument must be one of the tensor's.
 static const Ident *dim_of(Scope *scope, const Expr *call, Expr *value, const Expr *tensor,
@@ -56,10 +55,13 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
         arrow->silent = !scope_check_brackets(scope, &call->dims);
         return arrow;
     }
-    if (wanted)
+    if (wanted && (wanted->silent || !wanted->factor))
         return wanted;
     Diag *diag = diag_error(r->diags, call->span,
                             "'%s' does not know here which dims its result has", call->name.name);
+    if (wanted)
+        diag_note(diag, wanted->factor->span, "the other factor brings %s",
+                  quoted_text(r->arena, &wanted->factor->result));
     diag_hint(diag, "write them inside it: '-> %s'", example);
     return NULL;
 }
@@ -96,8 +98,7 @@ static NameList one_dim(Arena *arena, Name dim) {
     return dims;
 }
 
-// ---- index, one_hot, gather, shift
-// ----------------------------------------------------------------------
+// ---- index, one_hot, gather, shift --------------------------------------------------------------
 
 void resolve_index(Scope *scope, Expr *call) {
     Arena *arena = scope->resolver->arena;
@@ -161,8 +162,7 @@ void resolve_shift(Scope *scope, Expr *call) {
     expr_set(call, arg->result, arg->elem);
 }
 
-// ---- slice
-// -----------------------------------------------------------------------------------------------
+// ---- slice --------------------------------------------------------------------------------------
 
 static bool check_slice_bounds(Scope *scope, const Expr *call, Name dim) {
     Resolver *r = scope->resolver;
@@ -214,11 +214,21 @@ static Name slice_made_dim(Scope *scope, const Expr *call, const NameList *kept,
                    dimlist_text(r->arena, kept), dim);
     diag_note(diag, wanted->span, "its result is to be over %s",
               dimlist_text(r->arena, &wanted->dims));
+    scope->doubt = scope->doubt || !call->has_arrow;
     if (dimlist_has(&made, dim))
         diag_hint(diag, "the part has another extent than '%s': give it a name of its own", dim);
     else if (wanted->in_sum)
         diag_hint(diag, "write its dims inside it: '-> [...]'");
     return NULL;
+}
+
+static const char *slice_example(Scope *scope, const Expr *arg, const Ident *dim) {
+    Arena *arena = scope->resolver->arena;
+    if (!dim || !arg->ok)
+        return "[...]";
+    Name part = arena_printf(arena, "%s_part", dim->name);
+    NameList dims = dimlist_replaced(arena, &arg->result, dim->name, part);
+    return dimlist_text(arena, &dims);
 }
 
 void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
@@ -229,7 +239,7 @@ void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
     const Ident *dim = dim_of(scope, call, call->args.at[1], arg, "the second argument of 'slice'");
     bool fine = resolve_count(scope, call->args.at[2], "the begin of a slice");
     fine = resolve_count(scope, call->args.at[3], "the end of a slice") && fine;
-    wanted = call_wanted(scope, call, wanted, &arrow, "[..., the new dim]");
+    wanted = call_wanted(scope, call, wanted, &arrow, slice_example(scope, arg, dim));
     if (!dim || !arg->ok || !fine || !wanted || wanted->silent)
         return;
     NameList sliced = one_dim(arena, dim->name);
@@ -244,14 +254,13 @@ void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
     expr_set(call, wanted->dims, arg->elem);
 }
 
-// ---- concat
-// ----------------------------------------------------------------------------------------------
+// ---- concat -------------------------------------------------------------------------------------
 
 // The dims that every part keeps: known from the result, otherwise those that all parts have.
 static NameList concat_kept(Scope *scope, const Expr *call, Name dim, const Wanted *wanted) {
     Arena *arena = scope->resolver->arena;
     NameList joined = one_dim(arena, dim);
-    if (wanted && dimlist_has(&wanted->dims, dim) && !wanted->in_sum)
+    if (wanted && dimlist_has(&wanted->dims, dim) && !wanted->in_sum && !wanted->factor)
         return dimlist_minus(arena, &wanted->dims, &joined);
     NameList kept = call->args.at[0]->result;
     for (uint32_t i = 1; i < call->args.count; i++) {
@@ -259,6 +268,19 @@ static NameList concat_kept(Scope *scope, const Expr *call, Name dim, const Want
         kept = dimlist_minus(arena, &kept, &foreign);
     }
     return kept;
+}
+
+// All parts are over the same dims and nothing says which of them is joined.
+static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, const NameList *kept) {
+    Resolver *r = scope->resolver;
+    for (uint32_t i = 0; i < call->args.count; i++)
+        if (!dimlist_equal(&call->args.at[i]->result, kept))
+            return false;
+    Diag *diag = diag_error(r->diags, call->span, "'concat' does not know which dim '%s' replaces",
+                            dim->name);
+    diag_note(diag, call->args.at[0]->span, "the parts are over %s", dimlist_text(r->arena, kept));
+    diag_hint(diag, "write the dims of the result inside it: '-> [...]'");
+    return true;
 }
 
 // The dim of a part that the joined dim replaces; NULL after a diagnostic.
@@ -279,8 +301,6 @@ static Name concat_own_dim(Scope *scope, const Expr *call, const Expr *part, con
                             "this part is over %s; it should be over %s and one dim of its own",
                             dimlist_text(r->arena, &part->result), dimlist_text(r->arena, kept));
     diag_note(diag, dim->span, "the parts are joined along '%s'", dim->name);
-    if (own.count == 0 && !call->has_arrow)
-        diag_hint(diag, "parts over the same dims need the dims of the result: '-> [...]'");
     return NULL;
 }
 
@@ -331,6 +351,8 @@ void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted) {
     if (!dim || !fine || !concat_elem(scope, call) || (wanted && wanted->silent))
         return;
     NameList kept = concat_kept(scope, call, dim->name, wanted);
+    if (call->args.count > 1 && ask_for_concat(scope, call, dim, &kept))
+        return;
     vec_push(arena, &call->reduced, dim->name);
     for (uint32_t i = 0; i < call->args.count; i++) {
         Name own = concat_own_dim(scope, call, call->args.at[i], &kept, dim);

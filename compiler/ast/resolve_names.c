@@ -56,6 +56,13 @@ NameList dimlist_of(Arena *arena, const IdentList *idents) {
     return dims;
 }
 
+NameList dimlist_replaced(Arena *arena, const NameList *list, Name from, Name to) {
+    NameList dims = {0};
+    for (uint32_t i = 0; i < list->count; i++)
+        vec_push(arena, &dims, list->at[i] == from ? to : list->at[i]);
+    return dims;
+}
+
 const Ident *idents_find(const IdentList *idents, Name name) {
     for (uint32_t i = 0; idents && i < idents->count; i++)
         if (idents->at[i].name == name)
@@ -82,8 +89,7 @@ const char *quoted_text(Arena *arena, const NameList *list) {
     return text.at;
 }
 
-// ---- near names
-// -----------------------------------------------------------------------------------
+// ---- near names ---------------------------------------------------------------------------------
 
 // A third of the letters may differ, so that one-letter names are never near each other.
 static uint32_t near_limit(Name written) {

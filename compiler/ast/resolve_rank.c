@@ -46,8 +46,9 @@ static bool has_row(const RankBound *bound, const Expr *operand) {
     return false;
 }
 
-// Result dims other than m that no operand shares with m: the rows.
-static void find_rows(RankBound *bound) {
+// Result dims other than m that one operand has, and not the one with m: the rows. Dims of several
+// operands are fixed, as heads are. false: m shares an operand with a row, so nothing splits them.
+static bool find_rows(RankBound *bound) {
     const Expr *einsum = bound->einsum;
     for (uint32_t i = 0; i < einsum->result.count; i++) {
         Name dim = einsum->result.at[i];
@@ -58,9 +59,12 @@ static void find_rows(RankBound *bound) {
         uint32_t holders = 0;
         for (uint32_t k = 0; k < einsum->args.count; k++)
             holders += dimlist_has(&einsum->args.at[k]->result, dim);
+        if (shared && holders == 1 && dim != bound->memory)
+            return false;
         if (!shared && holders == 1)
             vec_push(bound->scope->resolver->arena, &bound->rows, dim);
     }
+    return bound->rows.count > 0;
 }
 
 // Rank bound of the split whose m-side is the operands in `side`; unknown extents bound nothing.
@@ -104,8 +108,9 @@ void resolve_warn_rank(Scope *scope, const Expr *softmax) {
         scope_in_prelude(scope))
         return;
     RankBound bound = {.scope = scope, .einsum = einsum, .memory = softmax->reduced.at[0]};
-    find_rows(&bound);
-    for (uint32_t side = 1; bound.rows.count && side < 1u << einsum->args.count; side++)
+    if (!find_rows(&bound))
+        return;
+    for (uint32_t side = 1; side < 1u << einsum->args.count; side++)
         try_split(&bound, side);
     if (!bound.crossing.count || bound.best >= (double)positions)
         return;

@@ -47,11 +47,25 @@ bool scope_in_prelude(const Scope *scope) {
     return scope->def && scope->def->from_prelude;
 }
 
-// ---- unknown names
-// ----------------------------------------------------------------------------------
+bool scope_incomplete(const Scope *scope) {
+    return scope->def && scope->def->incomplete;
+}
 
-static void hint_near_symbol(Scope *scope, Diag *diag, Name name) {
+// ---- unknown names ------------------------------------------------------------------------------
+
+static void offer_dims(const Scope *scope, Near *near) {
+    const Program *program = scope->resolver->program;
+    if (scope->def)
+        near_offer_list(near, &scope->def->dims);
+    for (uint32_t i = 0; i < program->dims.count; i++)
+        near_offer(near, program->dims.at[i]->name.name);
+}
+
+// A bare name may be meant to be a dim, as a number.
+static void hint_near_symbol(Scope *scope, Diag *diag, Name name, bool bare) {
     Near near = near_to(name);
+    if (bare)
+        offer_dims(scope, &near);
     for (uint32_t i = 0; i < scope->symbols.count; i++)
         if (scope->symbols.at[i]->depth != DEPTH_PAST)
             near_offer(&near, scope->symbols.at[i]->name.name);
@@ -59,7 +73,7 @@ static void hint_near_symbol(Scope *scope, Diag *diag, Name name) {
         diag_hint(diag, "did you mean '%s'?", near.best);
 }
 
-static void report_unknown(Scope *scope, Ident name) {
+static void report_unknown(Scope *scope, Ident name, bool bare) {
     Resolver *r = scope->resolver;
     if (scope_incomplete(scope) || dimlist_has(&scope->unknown, name.name))
         return;
@@ -67,8 +81,9 @@ static void report_unknown(Scope *scope, Ident name) {
     const Symbol *past = scope_find_past(scope, name.name);
     if (past) {
         Diag *diag = diag_error(r->diags, name.span, "'%s' lives only inside the loop", name.name);
-        diag_note(diag, past->name.span, "assigned here");
-        diag_hint(diag, "give it a first value before the loop, which then carries it");
+        diag_note(diag, past->name.span, "declared here");
+        if (past->kind == SYMBOL_LOCAL)
+            diag_hint(diag, "give it a first value before the loop, which then carries it");
         return;
     }
     const Def *def = program_find_def(r->program, name.name);
@@ -81,17 +96,18 @@ static void report_unknown(Scope *scope, Ident name) {
     }
     if (scope_knows_dim(scope, name.name)) {
         Diag *diag = diag_error(r->diags, name.span, "'%s' is a dim, not a tensor", name.name);
-        hint_near_symbol(scope, diag, name.name);
+        hint_near_symbol(scope, diag, name.name, false);
         return;
     }
-    Diag *diag = diag_error(r->diags, name.span, "no tensor is named '%s' here", name.name);
-    hint_near_symbol(scope, diag, name.name);
+    Diag *diag = diag_error(r->diags, name.span, "no tensor %sis named '%s' here",
+                            bare ? "or dim " : "", name.name);
+    hint_near_symbol(scope, diag, name.name, bare);
 }
 
-Symbol *scope_use(Scope *scope, Ident name) {
+Symbol *scope_use(Scope *scope, Ident name, bool bare) {
     Symbol *symbol = scope_find(scope, name.name);
     if (!symbol) {
-        report_unknown(scope, name);
+        report_unknown(scope, name, bare);
         return NULL;
     }
     symbol->used = true;
@@ -100,8 +116,7 @@ Symbol *scope_use(Scope *scope, Ident name) {
     return symbol;
 }
 
-// ---- the end of a scope
-// -------------------------------------------------------------------------------
+// ---- the end of a scope -------------------------------------------------------------------------
 
 void scope_end_loop(Scope *scope) {
     for (uint32_t i = 0; i < scope->symbols.count; i++) {
@@ -127,8 +142,7 @@ void scope_warn_unused(Scope *scope) {
     }
 }
 
-// ---- dims
-// -----------------------------------------------------------------------------------------------
+// ---- dims ---------------------------------------------------------------------------------------
 
 void scope_add_dims(Scope *scope, const NameList *dims) {
     if (!scope->def)
@@ -152,10 +166,7 @@ bool scope_check_dim(Scope *scope, Ident dim) {
     vec_push(r->arena, &scope->unknown, dim.name);
     Diag *diag = diag_error(r->diags, dim.span, "no dim is named '%s' here", dim.name);
     Near near = near_to(dim.name);
-    if (scope->def)
-        near_offer_list(&near, &scope->def->dims);
-    for (uint32_t i = 0; i < r->program->dims.count; i++)
-        near_offer(&near, r->program->dims.at[i]->name.name);
+    offer_dims(scope, &near);
     if (near.best)
         diag_hint(diag, "did you mean '%s'?", near.best);
     else if (scope->def && scope->def->dims.count)
