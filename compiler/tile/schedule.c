@@ -121,7 +121,7 @@ static void predict(const Machine *m, ContractSchedule *s) {
 }
 
 static int64_t choose_block_k(const Machine *m, int32_t lane_block) {
-    int64_t most = m->target->l1_bytes / (lane_block * (int64_t)m->shape->elem_bytes);
+    int64_t most = m->target->l1_bytes * 2 / 3 / (lane_block * (int64_t)m->shape->elem_bytes);
     most = most < BLOCK_K_MIN ? BLOCK_K_MIN : most > BLOCK_K_MAX ? BLOCK_K_MAX : most;
     return equal_piece(m->shape->k, most / 8 * 8, 8);
 }
