@@ -9,6 +9,8 @@ LINE = re.compile(r"^\s*([0-9a-f]+):\s+(\S+)\s*(.*?)\s*(?:#.*)?$")
 JUMP = re.compile(r"^j\w+$")
 WIDE = re.compile(r"%[yz]mm\d+|%k[1-7]\b")
 VECTOR = re.compile(r"%[xyz]mm\d+")
+FUSED = re.compile(r"vfn?madd\w+ps$")
+ARITHMETIC = re.compile(r"v(add|sub|mul|div|min|max|cmp\w*|rnd|reduce|scalef)p[sd]$")
 
 
 class Instruction(NamedTuple):
@@ -35,7 +37,7 @@ def parse(text):
 
 
 def innermost_loops(code):
-    """Runs of instructions from the target of a backward jump to the jump, without another inside."""
+    """Instructions from the target of a backward jump to the jump, with no such pair inside."""
     at = {instruction.address: i for i, instruction in enumerate(code)}
     loops = []
     for i, instruction in enumerate(code):
@@ -50,9 +52,9 @@ def innermost_loops(code):
 
 
 def is_contraction(loop):
-    """Fused multiply-adds of vectors: four or more, and a third of the loop; a polynomial has fewer."""
-    fused = [i for i in loop if i.name.startswith(("vfmadd", "vfnmadd")) and i.name.endswith("ps")]
-    return len(fused) >= 4 and 3 * len(fused) >= len(loop)
+    """Four fused multiply-adds of vectors or more, and no other arithmetic, as polynomials have."""
+    fused = [i for i in loop if FUSED.match(i.name)]
+    return len(fused) >= 4 and not any(ARITHMETIC.match(i.name) for i in loop)
 
 
 def stack_vectors(loop):
@@ -62,5 +64,5 @@ def stack_vectors(loop):
 
 def is_above_baseline(instruction):
     """Needs more than x86-64 has: VEX or EVEX encoded, or with wide or mask registers."""
-    return bool(WIDE.search(instruction.operands)) or bool(re.match(r"^v[a-z]", instruction.name) and
-                                                           instruction.name not in ("verr", "verw"))
+    encoded = instruction.name.startswith("v") and instruction.name not in ("verr", "verw")
+    return encoded or bool(WIDE.search(instruction.operands))

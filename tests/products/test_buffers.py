@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers of a call through ctypes: any element-aligned place will do, and nothing else is touched."""
+"""Calls through ctypes: any element-aligned buffer will do, and nothing else is touched."""
 import ctypes
 
 import numpy as np

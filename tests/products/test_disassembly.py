@@ -37,6 +37,10 @@ def test_innermost_loop_is_found():
     assert stack_vectors(loop) == []
 
 
+def test_a_polynomial_is_no_contraction():
+    assert not is_contraction(only_loop(CODE.replace("SPILL", "vmulps %zmm1,%zmm2,%zmm2")))
+
+
 def test_a_spilled_vector_is_found():
     for spill in ("vmovups %zmm2,0x80(%rsp)", "vfmadd231ps 0x40(%rsp),%zmm0,%zmm6",
                   "vaddps (%rsp,%rax,4),%ymm1,%ymm2"):

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `attc build` makes of the examples, used as its users would: with cc, as a program, by tools."""
+"""What `attc build` makes of the examples, used as its users would: with cc, alone, by tools."""
 import json
 import os
+import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,11 +34,10 @@ def build(example, kind, output, *options, **environment):
 
 
 def entry_of(header):
-    return next(line.split("_H")[0].removeprefix("#ifndef ATTC_ENTRY_")
-                for line in header.read_text().splitlines() if line.startswith("#ifndef ATTC_ENTRY_"))
+    return re.search(r"^#ifndef ATTC_ENTRY_(\w+)_H$", header.read_text(), re.M).group(1)
 
 
-# ---- libraries ---------------------------------------------------------------------------------------
+# ---- libraries -------------------------------------------------------------------------------
 
 WARNINGS = ["-Wall", "-Wextra", "-Werror"]
 
@@ -72,26 +72,24 @@ def test_a_library_shows_its_entry_and_the_runtime_only(tmp_path):
         sorted([entry, f"{entry}_manifest", f"{entry}_workspace"])
 
 
-# ---- programs ----------------------------------------------------------------------------------------
+# ---- programs --------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("example", VARIED)
 def test_a_program_computes_what_run_does(tmp_path, example):
     program = build(example, "exe", tmp_path / "program")
-    result = json.loads(run(program, "--manifest"))
-    outputs = [t["name"] for t in result["tensors"] if t["role"] == "output"]
-    extents = [f"-D{dim['name']}={7 if dim['like'] == 'm' else 5}" for dim in result["dims"]
-               if dim["extent"] is None]
-    for where, command in (("a", [program]), ("b", [ATTC, "run", EXAMPLES / f"{example}.attn"])):
-        (tmp_path / where).mkdir()
-        wanted = [part for name in outputs for part in ("-o", f"{name}={tmp_path / where / name}.npy")]
-        dynamic = extents if where == "a" else [part.replace("-D", "") for part in extents]
-        if where == "b" and dynamic:
-            dynamic = ["-D", ",".join(dynamic), "--dynamic",
-                       ",".join(part.split("=")[0] for part in dynamic)]
-        run(*command, "--seed", 3, *dynamic, *wanted)
-    for name in outputs:
-        assert (tmp_path / "a" / f"{name}.npy").read_bytes() == \
-            (tmp_path / "b" / f"{name}.npy").read_bytes()
+    manifest = json.loads(run(program, "--manifest"))
+    sizes = {dim["name"]: 7 if dim["like"] == "m" else 5 for dim in manifest["dims"]
+             if dim["extent"] is None}
+    outputs = [t["name"] for t in manifest["tensors"] if t["role"] == "output"]
+    alone = [program, *(f"-D{dim}={size}" for dim, size in sizes.items())]
+    within = [ATTC, "run", EXAMPLES / f"{example}.attn", "--dynamic", ",".join(sizes),
+              "-D", ",".join(f"{dim}={size}" for dim, size in sizes.items())]
+    made = []
+    for number, command in enumerate((alone, within)):
+        paths = {name: tmp_path / f"{name}{number}.npy" for name in outputs}
+        run(*command, "--seed", 3, *(f"-o{name}={path}" for name, path in paths.items()))
+        made.append([path.read_bytes() for path in paths.values()])
+    assert made[0] == made[1]
 
 
 def test_the_manifest_describes_the_entry(tmp_path):
@@ -109,7 +107,7 @@ def test_the_manifest_describes_the_entry(tmp_path):
     assert {k["symbol"][-3:] for k in found["kernels"]} == {"_v3", "_v4"}
 
 
-# ---- machine code ------------------------------------------------------------------------------------
+# ---- machine code ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("example", VARIED)
 def test_only_kernels_are_above_the_baseline(tmp_path, example):
@@ -138,18 +136,24 @@ def test_contraction_loops_keep_their_vectors_in_registers(tmp_path, example, ta
         assert not stack_vectors(loop), f"{name} at {loop[0].address:x}"
 
 
-# ---- cache -------------------------------------------------------------------------------------------
+# ---- cache -----------------------------------------------------------------------------------
 
 def test_products_are_the_same_from_a_cold_a_warm_and_a_damaged_cache(tmp_path):
     cache = tmp_path / "cache"
-    made = [build("talking_heads", "object", tmp_path / "x.o", ATTC_CACHE=str(cache)).read_bytes()]
+
+    def once():
+        return build("talking_heads", "object", tmp_path / "x.o",
+                     ATTC_CACHE=str(cache)).read_bytes()
+
+    made = [once()]
     entries = sorted(cache.iterdir())
     assert entries
-    made.append(build("talking_heads", "object", tmp_path / "x.o", ATTC_CACHE=str(cache)).read_bytes())
+    made.append(once())
     for number, path in enumerate(entries):
         whole = path.read_bytes()
-        path.write_bytes([b"", whole[:-1], whole[:64] + b"\xcc" + whole[65:], whole * 2][number % 4])
-    made.append(build("talking_heads", "object", tmp_path / "x.o", ATTC_CACHE=str(cache)).read_bytes())
+        damaged = [b"", whole[:-1], whole[:64] + b"\xcc" + whole[65:], whole * 2]
+        path.write_bytes(damaged[number % 4])
+    made.append(once())
     assert made[0] == made[1] == made[2]
     assert sorted(cache.iterdir()) == entries  # repaired, and nothing else left there
 
@@ -158,7 +162,8 @@ def test_many_compilers_share_a_cache(tmp_path):
     cache = tmp_path / "cache"
 
     def once(number):
-        return build("multi_head", "object", tmp_path / f"{number}.o", ATTC_CACHE=str(cache)).read_bytes()
+        return build("multi_head", "object", tmp_path / f"{number}.o",
+                     ATTC_CACHE=str(cache)).read_bytes()
 
     with ThreadPoolExecutor(8) as pool:
         made = set(pool.map(once, range(16)))
@@ -168,4 +173,5 @@ def test_many_compilers_share_a_cache(tmp_path):
 
 def test_without_a_writable_cache_all_works(tmp_path):
     (tmp_path / "file").write_text("")
-    assert build("dot_product", "object", tmp_path / "x.o", ATTC_CACHE=str(tmp_path / "file" / "c")).exists()
+    blocked = str(tmp_path / "file" / "cache")
+    assert build("dot_product", "object", tmp_path / "x.o", ATTC_CACHE=blocked).exists()
