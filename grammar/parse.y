@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens to nodes. Meaning is given by compiler/ast/resolve*.c.
 //
-// The layout has made every bracket match. A line ends with NEWLINE, or with INDENT if lines belong
+// The layout has made every bracket match, and a comma between dims is a token of its own. A line ends with NEWLINE, or with INDENT if lines belong
 // to it: those under a `def`, a `for` or any line that ends with a colon, up to a DEDENT. So a
 // line can be lost to `error` without touching its neighbours: in every rule `error` is followed by
 // the token that ends it (a rule that ended in `error` would be reduced too soon), and a line is
@@ -51,7 +51,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %token PARAM "'param'" DEF "'def'" IMPORT "'import'" FOR "'for'" RETURN "'return'"
 %token AND "'and'" OR "'or'" NOT "'not'"
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'"
-%token COMMA "','" COLON "':'" ASSIGN "'='" TILDE "'~'" ARROW "'->'"
+%token COMMA "','" DIM_COMMA "',' of dims" COLON "':'" ASSIGN "'='" TILDE "'~'" ARROW "'->'"
 %token PLUS "'+'" MINUS "'-'" STAR "'*'" SLASH "'/'" FLOORDIV "'//'" PERCENT "'%'" POW "'**'"
 %token EQ "'=='" NE "'!='" LT "'<'" LE "'<='" GT "'>'" GE "'>='"
 %token NEWLINE "the end of the line" INDENT "the end of the line and a block"
@@ -131,15 +131,17 @@ parameter:
 tensor:
   name                              { $$ = syntax_tensor(@$, $1); }
 | name LBRACKET dims RBRACKET       { $$ = syntax_tensor_dims(@$, $1, $3); }
+| name LBRACKET error RBRACKET      { $$ = syntax_tensor(@$, $1); }
 | tensor COLON NAME                 { $$ = syntax_tensor_elem(parser, $1, $3); };
 
 dims:
   %empty                            { $$ = (IdentList){0}; }
-| dim_list comma;
+| dim_list
+| dim_list DIM_COMMA;
 
 dim_list:
   name                              { $$ = (IdentList){0}; PUSH($$, $1); }
-| dim_list COMMA name               { $$ = $1; PUSH($$, $3); }
+| dim_list DIM_COMMA name               { $$ = $1; PUSH($$, $3); }
 | dim_list name                     { $$ = $1; PUSH($$, $2); syntax_missing_comma(parser, @2); };
 
 comma:
@@ -209,6 +211,7 @@ primary:
   NUMBER                            { $$ = expr_number(ARENA, @1, $1->number, $1->is_integer); }
 | name                              { $$ = expr_name(ARENA, $1); }
 | name LBRACKET dims RBRACKET       { $$ = expr_ref(ARENA, @$, $1, $3); }
+| name LBRACKET error RBRACKET      { $$ = expr_error(ARENA, @$); }
 | call
 | call AS name                      { $$ = syntax_label($1, @$, $3); }
 | LPAREN exprs comma RPAREN         { $$ = syntax_parens(parser, @$, $2, $3); };
@@ -286,7 +289,8 @@ static void add_choice(Text *text, const char *what, int left) {
 static const char *expected_text(Arena *arena, Expected e) {
     const char *group = NULL;
     e.has[YYSYMBOL_NEWLINE] |= e.has[YYSYMBOL_INDENT];
-    e.has[YYSYMBOL_INDENT] = false;
+    e.has[YYSYMBOL_COMMA] |= e.has[YYSYMBOL_DIM_COMMA];
+    e.has[YYSYMBOL_INDENT] = e.has[YYSYMBOL_DIM_COMMA] = false;
     if (e.has[YYSYMBOL_DEF]) return "'dim', 'param', 'def' or 'import'";
     if (e.has[YYSYMBOL_RETURN]) return "a statement";
     if (e.has[YYSYMBOL_NUMBER]) {

@@ -56,6 +56,7 @@ static uint32_t count_slips(const Layout *l, uint32_t i, uint32_t end, int *stac
     for (; i < end; i++) {
         int kind = l->raw[i].kind;
         if (is_opener(kind)) {
+            slips += depth && stack[depth - 1] == TOK_LBRACKET; // nothing nests in dims
             if (depth < STACK)
                 stack[depth++] = kind;
         } else if (is_closer(kind)) {
@@ -78,8 +79,22 @@ void brackets_begin_segment(Layout *l, uint32_t i) {
     l->suspicious = count_slips(l, i, l->segment_end, stack, 0) > 0;
 }
 
+// Slips from token i on if only the first `keep` of the open brackets are open there.
+static uint32_t slips_if(const Layout *l, uint32_t i, uint32_t keep) {
+    int stack[STACK];
+    for (uint32_t k = 0; k < keep; k++)
+        stack[k] = l->open.at[k].kind;
+    uint32_t end = i + LOOK_AHEAD < l->segment_end ? i + LOOK_AHEAD : l->segment_end;
+    return count_slips(l, i, end, stack, keep);
+}
+
 // ---- reports
 // -------------------------------------------------------------------------------------
+
+void brackets_begin_row(Layout *l) {
+    l->row_start = l->out.count;
+    l->row_told = false;
+}
 
 static void mark_quiet(Layout *l, uint32_t from) {
     for (uint32_t i = from; i < l->out.count; i++)
@@ -87,9 +102,25 @@ static void mark_quiet(Layout *l, uint32_t from) {
     l->quiet = true;
 }
 
+// One wrong bracket makes its neighbours look wrong: a row of text gets one report, and what the
+// grammar would say of the row is held back.
+static Diag *report(Layout *l, Span at, const char *message) {
+    Diags *untold = l->row_told ? l->parser->untold : NULL;
+    l->row_told = true;
+    mark_quiet(l, l->row_start);
+    return untold ? diag_error(untold, at, "%s", message)
+                  : syntax_error(l->parser, at, "%s", message);
+}
+
+static Diag *report_bracket(Layout *l, Span at, const char *what, int kind) {
+    return report(l, at, arena_printf(l->parser->scratch, what, bracket_text(kind)));
+}
+
 static Diag *report_unclosed(Layout *l, const Open *open) {
-    Diag *diag = syntax_error(l->parser, l->out.at[open->at].span, "'%s' is never closed",
-                              bracket_text(open->kind));
+    const Token *token = &l->out.at[open->at];
+    if (!token->quiet)
+        l->row_told = false; // it is of another row
+    Diag *diag = report_bracket(l, token->span, "'%s' is never closed", open->kind);
     mark_quiet(l, open->at);
     return diag;
 }
@@ -150,6 +181,9 @@ static void close_dims(Layout *l, uint32_t end) {
     for (uint32_t i = l->out.count - 1; i > end; i--)
         l->out.at[i] = l->out.at[i - 1];
     l->out.at[end] = closer;
+    for (uint32_t i = end; i < l->out.count; i++)
+        if (l->out.at[i].kind == TOK_DIM_COMMA)
+            l->out.at[i].kind = TOK_COMMA;
     l->open.count--;
 }
 
@@ -177,24 +211,29 @@ static bool ends_header(const Layout *l, uint32_t i) {
            !elem_from_name(l->raw[i + 1].text, &elem);
 }
 
+// `def F X[n, d]):` lacks the bracket that opens the parameter list.
+void brackets_open_header(Layout *l, uint32_t i) {
+    const Token *line = l->out.count ? &l->out.at[l->line_start] : NULL;
+    bool after_name = line && l->out.count == l->line_start + 2 && line->kind == TOK_DEF &&
+                      layout_is_name(line[1].kind);
+    if (!after_name || !l->suspicious || l->raw[i].kind == TOK_LPAREN)
+        return;
+    int stack[STACK] = {TOK_LPAREN};
+    if (count_slips(l, i, l->segment_end, stack, 1) >= slips_if(l, i, 0))
+        return;
+    report(l, line[1].span, "a parameter list follows the name of a def");
+    layout_push_made(l, TOK_LPAREN);
+    Open open = {.at = l->out.count - 1, .kind = TOK_LPAREN};
+    vec_push(l->parser->scratch, &l->open, open);
+}
+
 // ---- closing brackets
 // ------------------------------------------------------------------------------
 
-static uint32_t slips_if(const Layout *l, uint32_t i, uint32_t keep) {
-    int stack[STACK];
-    for (uint32_t k = 0; k < keep; k++)
-        stack[k] = l->open.at[k].kind;
-    uint32_t end = i + LOOK_AHEAD < l->segment_end ? i + LOOK_AHEAD : l->segment_end;
-    return count_slips(l, i, end, stack, keep);
-}
-
-static void add_unmatched(Layout *l, uint32_t i) {
-    const Token *token = &l->raw[i];
-    syntax_error(l->parser, token->span, "unmatched '%s'", bracket_text(token->kind));
-    l->quiet = true;
-    bool at_end = i + 1 == l->n || l->raw[i + 1].first || l->raw[i + 1].kind == TOK_COLON;
-    if (at_end && l->out.count > l->line_start)
-        return; // the line is whole without it
+static void add_unmatched(Layout *l, const Token *token) {
+    report_bracket(l, token->span, "unmatched '%s'", token->kind);
+    if (l->out.count > l->line_start)
+        return; // the line may be whole without it
     Token lost = *token;
     lost.kind = TOK_YYerror;
     layout_push(l, lost);
@@ -203,38 +242,63 @@ static void add_unmatched(Layout *l, uint32_t i) {
 static void add_wrong_closer(Layout *l, const Token *token) {
     Open open = l->open.at[--l->open.count];
     int right = closer_of(open.kind);
-    Diag *diag = syntax_error(l->parser, token->span, "'%s' is closed by '%s'",
-                              bracket_text(open.kind), bracket_text(token->kind));
+    const char *message = arena_printf(l->parser->scratch, "'%s' is closed by '%s'",
+                                       bracket_text(open.kind), bracket_text(token->kind));
+    Diag *diag = report(l, token->span, message);
     diag_note(diag, l->out.at[open.at].span, "opened here");
     diag_hint(diag, "write '%s'", bracket_text(right));
-    l->quiet = true;
     Token mended = *token;
     mended.kind = right;
     layout_push(l, mended);
 }
 
+// Closes the brackets down to the one that the token is for.
+static void add_missing_closers(Layout *l, const Token *token, uint32_t match) {
+    const Open *open = &l->open.at[l->open.count - 1];
+    diag_hint(report_unclosed(l, open), "add '%s' before '%s'", bracket_text(closer_of(open->kind)),
+              bracket_text(token->kind));
+    while (l->open.count > match)
+        layout_push_made(l, closer_of(l->open.at[--l->open.count].kind));
+    l->open.count--;
+    layout_push(l, *token);
+}
+
+// `def F(X[n, d]), Y[m, d]):` the parameter list goes on after the bracket that seems to close it.
+static bool ends_header_early(const Layout *l, uint32_t i) {
+    bool closes = l->suspicious && l->open.count == 1 && l->out.at[l->line_start].kind == TOK_DEF;
+    if (!closes || i + 1 == l->n || l->raw[i + 1].kind == TOK_COLON)
+        return false;
+    return slips_if(l, i + 1, 1) < slips_if(l, i + 1, 0);
+}
+
+// A closing bracket that does not fit: others are missing before it, it is the wrong one, or it is
+// too much, whichever leaves fewer slips after it.
 static void add_closer(Layout *l, uint32_t i) {
     const Token *token = &l->raw[i];
-    uint32_t match = l->open.count; // 1 + the innermost bracket that this one can close
+    uint32_t depth = l->open.count, match = depth; // match - 1: innermost that it can close
     while (match && closer_of(l->open.at[match - 1].kind) != token->kind)
         match--;
-    if (match == 0 && l->open.count == 0) {
-        add_unmatched(l, i);
-    } else if (match == 0 || (match < l->open.count && slips_if(l, i + 1, l->open.count - 1) <
-                                                           slips_if(l, i + 1, match - 1))) {
-        add_wrong_closer(l, token);
-    } else {
-        if (match < l->open.count) {
-            const Open *open = &l->open.at[l->open.count - 1];
-            const char *missing = bracket_text(closer_of(open->kind));
-            Diag *diag = report_unclosed(l, open);
-            diag_hint(diag, "add '%s' before '%s'", missing, bracket_text(token->kind));
-        }
-        while (l->open.count > match)
-            layout_push_made(l, closer_of(l->open.at[--l->open.count].kind));
+    if (depth == 0) {
+        add_unmatched(l, token);
+        return;
+    }
+    if (match == depth && ends_header_early(l, i)) {
+        add_unmatched(l, token);
+        return;
+    }
+    if (match == depth) {
         l->open.count--;
         layout_push(l, *token);
+        return;
     }
+    uint32_t missing = match ? slips_if(l, i + 1, match - 1) : UINT32_MAX;
+    uint32_t wrong = slips_if(l, i + 1, depth - 1), extra = slips_if(l, i + 1, depth);
+    if (missing <= wrong && missing <= extra)
+        add_missing_closers(l, token, match);
+    else if (wrong <= extra)
+        add_wrong_closer(l, token);
+    else
+        add_unmatched(l, token);
 }
 
 // ---- nesting
@@ -254,8 +318,13 @@ static uint32_t skip_brackets(const Layout *l, uint32_t i) {
 
 static uint32_t add_opener(Layout *l, uint32_t i) {
     Token token = l->raw[i];
-    if (l->suspicious && top_kind(l) == TOK_LBRACKET)
+    if (l->suspicious && top_kind(l) == TOK_LBRACKET) {
+        if (slips_if(l, i + 1, l->open.count) < slips_if(l, i, l->open.count - 1)) {
+            report_bracket(l, token.span, "unexpected '%s'", token.kind);
+            return i;
+        }
         close_dims(l, dims_end(l, l->open.at[l->open.count - 1].at));
+    }
     if (l->open.count == MAX_BRACKETS) {
         syntax_error(l->parser, token.span, "brackets nested more than %d deep", MAX_BRACKETS);
         token.kind = TOK_YYerror;
@@ -325,6 +394,8 @@ uint32_t brackets_add(Layout *l, uint32_t i) {
         l->tower++; // told
         token.kind = TOK_YYerror;
     }
+    if (token.kind == TOK_COMMA && top_kind(l) == TOK_LBRACKET)
+        token.kind = TOK_DIM_COMMA;
     layout_push(l, token);
     return i;
 }

@@ -92,21 +92,6 @@ static bool is_operator(int kind) {
     }
 }
 
-// A deeper line that carries on the expression of the line before: reported, and joined to it.
-static bool line_joins(Layout *l, const Token *first, uint32_t column) {
-    if (column <= top(l)->column || line_is_header(l))
-        return false;
-    bool lost = last(l)->kind == TOK_YYerror;
-    if (!lost && !is_operator(last(l)->kind) && !is_operator(first->kind))
-        return false;
-    if (!lost && !l->quiet) {
-        Diag *diag = syntax_error(l->parser, first->span, "unexpected indentation");
-        diag_hint(diag, "put an expression that goes on over several lines in parentheses");
-    }
-    l->quiet = true;
-    return true;
-}
-
 // ---- indentation
 // ---------------------------------------------------------------------------------
 
@@ -167,6 +152,41 @@ static bool starts_statement(const Layout *l, uint32_t i) {
     bool has_dims;
     int kind = l->raw[i].kind;
     return kind == TOK_RETURN || kind == TOK_FOR || layout_is_assignment(l, i, &has_dims);
+}
+
+// Whether a statement or an item may begin with such a token.
+static bool can_start_line(int kind) {
+    return layout_is_name(kind) || kind == TOK_PARAM || kind == TOK_RETURN || kind == TOK_FOR ||
+           kind == TOK_DEF || kind == TOK_DIM || kind == TOK_IMPORT;
+}
+
+// Whether one does begin at token i.
+static bool starts_line(const Layout *l, uint32_t i) {
+    int kind = l->raw[i].kind;
+    return layout_is_name(kind) ? starts_statement(l, i) : can_start_line(kind);
+}
+
+// A line that can only be the rest of the one before it: reported, and joined to it.
+static bool line_joins(Layout *l, uint32_t i, uint32_t column) {
+    if (line_is_header(l))
+        return false;
+    int kind = l->raw[i].kind;
+    bool lost = last(l)->kind == TOK_YYerror && column > top(l)->column;
+    bool goes_on = is_operator(last(l)->kind) && !starts_line(l, i);
+    bool carries_on = !can_start_line(kind) && kind != TOK_YYerror;
+    if (!lost && !goes_on && !carries_on)
+        return false;
+    if (!lost && !l->quiet) {
+        int head = l->out.at[l->line_start].kind;
+        bool is_list = head == TOK_DIM || head == TOK_PARAM;
+        Diag *diag = syntax_error(l->parser, l->raw[i].span, "this line carries on the one before");
+        if (is_list)
+            diag_hint(diag, "begin it with '%s' again", l->out.at[l->line_start].text);
+        else
+            diag_hint(diag, "put an expression over several lines in parentheses");
+    }
+    l->quiet = true;
+    return true;
 }
 
 // An odd column is told of once for lines that follow each other.
@@ -275,6 +295,8 @@ static bool begin_block(Layout *l, const Token *first, uint32_t column, bool is_
 static void place_line(Layout *l, uint32_t i, uint32_t column, bool header, bool after_return) {
     const Token *first = &l->raw[i];
     uint32_t base = l->levels.at[0].column;
+    if (column < base)
+        base = l->levels.at[0].column = column; // the first line was too far right
     bool is_item = first->kind == TOK_DEF || first->kind == TOK_IMPORT;
     if (is_item && column != base) {
         if (!l->tabs) {
@@ -309,6 +331,7 @@ static void begin_first_line(Layout *l, const Token *first) {
     if (column > 0) {
         Diag *diag = syntax_error(l->parser, first->span, "unexpected indentation");
         diag_hint(diag, "the first line begins in column 1");
+        l->quiet = true;
     }
     l->levels.at[0].column = column;
 }
@@ -320,7 +343,7 @@ static void begin_line(Layout *l, uint32_t i) {
     } else {
         bool header = line_is_header(l);
         uint32_t column = line_column(l, first, header);
-        if (line_joins(l, first, column))
+        if (line_joins(l, i, column))
             return;
         layout_push_made(l, TOK_NEWLINE);
         l->quiet = false;
@@ -355,8 +378,11 @@ void layout_tokens(Parser *parser) {
         } else if (token->first && brackets_end_before(&l, i)) {
             brackets_close_all(&l, token);
         }
+        brackets_open_header(&l, i);
         if (token->first && l.open.count == 0)
             begin_line(&l, i);
+        if (token->first)
+            brackets_begin_row(&l);
         i = brackets_add(&l, i);
     }
     brackets_close_all(&l, NULL);

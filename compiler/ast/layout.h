@@ -26,6 +26,8 @@ typedef struct {
     VEC(Open) open;
     VEC(Level) levels;    // never empty
     uint32_t line_start;  // first token of the current line in the output
+    uint32_t row_start;   // the same of the row of text, which may be one of several
+    bool row_told;        // a bracket of the row was reported
     uint32_t segment_end; // next token that begins a def, dim or import
     bool suspicious;      // the brackets up to there do not match
     bool quiet;           // a mistake on this line was reported
@@ -46,6 +48,8 @@ bool layout_is_assignment(const Layout *layout, uint32_t i, bool *has_dims);
 // Token i begins a def, a dim or an import, which are never inside brackets.
 bool brackets_begins_item(const Layout *layout, uint32_t i);
 void brackets_begin_segment(Layout *layout, uint32_t i);
+void brackets_open_header(Layout *layout, uint32_t i); // where token i should be '('
+void brackets_begin_row(Layout *layout);
 bool brackets_end_before(const Layout *layout, uint32_t i); // though brackets are open
 void brackets_close_all(Layout *layout, const Token *before);
 // Adds token i, which may be a bracket; returns the last token that it took.
