@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_layout and graph_plan: memory orders that the kernels want, and memory that is shared safely.
+#include "passes_fixture.h"
+
+#include <string.h>
+
+static int setup(void **state) {
+    *state = session_new();
+    return 0;
+}
+
+static int teardown(void **state) {
+    session_free(*state);
+    return 0;
+}
+
+static const Buffer *find_buffer(const Plan *plan, const Value *value) {
+    const Buffer *buffer = plan_buffer(plan, value);
+    if (!buffer)
+        fail_msg("value %u has no buffer", value->id);
+    return buffer;
+}
+
+static const char *order_text(const Plan *plan, const Value *value) {
+    return dims_text(plan->fusion->graph, &find_buffer(plan, value)->order);
+}
+
+// ---- layout --------------------------------------------------------------------------------------------
+
+#define SIZES "dim n = 512, m = 512, d = 768, h = 12, k = 64, h_k = 12, h_v = 12\n"
+
+static void test_orders_of_multi_head_attention(void **state) {
+    Plan *plan = passes_plan(*state, SIZES
+                             "def F(X[n, d], M[m, d], P_q[d, k, h], P_k[d, k, h], P_v[d, k, h],\n"
+                             "        P_o[d, k, h]):\n"
+                             "    Q[n, k, h] = einsum(X[n, d], P_q[d, k, h])\n"
+                             "    K[m, k, h] = einsum(M[m, d], P_k[d, k, h])\n"
+                             "    V[m, k, h] = einsum(M[m, d], P_v[d, k, h])\n"
+                             "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
+                             "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+                             "    O[n, k, h] = einsum(W[n, m, h], V[m, k, h])\n"
+                             "    return einsum(O[n, k, h], P_o[d, k, h] -> [n, d])\n");
+    const Value *y = plan->fusion->graph->outputs.at[0].value;
+    const Value *w = find_live(plan->fusion->graph, OP_SOFTMAX), *logits = w->args[0];
+    const Value *o = dims_has(&y->args[0]->dims, find_dim(plan->fusion->graph, "n")) ? y->args[0]
+                                                                                     : y->args[1];
+    const Value *v = o->args[0] == w ? o->args[1] : o->args[0];
+    const Value *q = logits->args[0], *key = logits->args[1];
+    assert_string_equal(order_text(plan, q), "h n k");
+    assert_string_equal(order_text(plan, key), "h k m");
+    assert_string_equal(order_text(plan, logits), "h n m");
+    assert_string_equal(order_text(plan, w), "h n m");
+    assert_string_equal(order_text(plan, v), "h m k");
+    assert_string_equal(order_text(plan, o), "n h k");
+}
+
+static void test_heads_that_are_mixed_lie_beside_the_lanes(void **state) {
+    Plan *plan = passes_plan(*state, SIZES
+                             "def F(Q[n, k, h_k], K[m, k, h_k], P_l[h_k, h], P_w[h, h_v],\n"
+                             "        V[m, k, h_v]):\n"
+                             "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
+                             "    L[n, m, h] = einsum(J[n, m, h_k], P_l[h_k, h])\n"
+                             "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+                             "    U[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v])\n"
+                             "    return einsum(U[n, m, h_v], V[m, k, h_v] -> [n, k, h_v])\n");
+    const Value *w = find_live(plan->fusion->graph, OP_SOFTMAX), *logits = w->args[0];
+    assert_string_equal(order_text(plan, w), "n h m");
+    assert_string_equal(order_text(plan, logits), "n h m");
+    assert_string_equal(order_text(plan, logits->args[0]), "n h_k m");
+}
+
+static void test_inputs_and_results_keep_their_order(void **state) {
+    Plan *plan = passes_plan(*state, "def F(A[k, n], B[m, k]):\n"
+                                     "    C[n, m] = einsum(A[k, n], B[m, k])\n"
+                                     "    return C[m, n]\n");
+    const Graph *graph = plan->fusion->graph;
+    assert_string_equal(order_text(plan, graph->inputs.at[0]), "k n");
+    assert_string_equal(order_text(plan, graph->inputs.at[1]), "m k");
+    assert_string_equal(order_text(plan, graph->outputs.at[0].value), "m n");
+}
+
+// Nothing else decides: rows of a reduction are contiguous in the reduced dim.
+static void test_rows_are_contiguous(void **state) {
+    Plan *plan = passes_plan(*state, "dim m = 64, n = 64, k = 64\n"
+                                     "def F(A[k, n], B[m, k]):\n"
+                                     "    C[n, m] = einsum(A[k, n], B[m, k])\n"
+                                     "    return sum(softmax(C[n, m], reduced_dim=n), reduced_dim=n)\n");
+    const Value *c = find_live(plan->fusion->graph, OP_CONTRACT);
+    assert_string_equal(order_text(plan, c), "m n");
+}
+
+static void test_all_that_a_group_writes_has_one_order(void **state) {
+    Plan *plan = passes_plan(*state, "def F(X[n, d], W[d, f], V[f, d]):\n"
+                                     "    A[n, f] = einsum(X[n, d], W[d, f])\n"
+                                     "    B[n, f] = max(A[n, f], 0)\n"
+                                     "    Y[n, d] = einsum(B[n, f], V[f, d])\n"
+                                     "    Z[n, d] = einsum(A[n, f], V[f, d])\n"
+                                     "    return Y[n, d], Z[n, d]\n");
+    const Group *group = plan->fusion->groups.at[0];
+    assert_int_equal(group->outputs.count, 2);
+    assert_string_equal(order_text(plan, group->outputs.at[0]),
+                        order_text(plan, group->outputs.at[1]));
+}
+
+// ---- buffers -------------------------------------------------------------------------------------------------
+
+static void test_dead_buffers_are_used_again(void **state) {
+    Plan *plan = passes_plan(*state, "def F(X[n, d]):\n"
+                                     "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"
+                                     "    B[n, d] = softmax(A[n, d], reduced_dim=n)\n"
+                                     "    C[n, d] = softmax(B[n, d], reduced_dim=d)\n"
+                                     "    D[n, d] = softmax(C[n, d], reduced_dim=n)\n"
+                                     "    return softmax(D[n, d], reduced_dim=d)\n");
+    assert_int_equal(plan->fusion->groups.count, 5);
+    assert_int_equal(plan->n_slots, 2);
+}
+
+static void test_sizes_that_may_differ_do_not_share(void **state) {
+    Plan *plan = passes_plan(*state, "def F(X[n, d], P[d, e], Q[e, d]):\n"
+                                     "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"
+                                     "    B[n, e] = softmax(einsum(A[n, d], P[d, e] -> [n, e]), reduced_dim=e)\n"
+                                     "    C[n, d] = softmax(einsum(B[n, e], Q[e, d] -> [n, d]), reduced_dim=d)\n"
+                                     "    return C[n, d]\n");
+    for (uint32_t i = 0; i < plan->buffers.count; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            const Buffer *a = &plan->buffers.at[i], *b = &plan->buffers.at[k];
+            if (a->role == BUFFER_WORK && b->role == BUFFER_WORK && a->slot == b->slot)
+                assert_true(dims_equal(&a->value->dims, &b->value->dims));
+        }
+    assert_int_equal(plan->n_slots, 3);
+}
+
+static void test_dims_that_are_alike_share(void **state) {
+    Plan *plan = passes_plan(*state, "dim m like n\n"
+                                     "def F(X[n, d], Y[m, d]):\n"
+                                     "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"
+                                     "    B[n, d] = softmax(A[n, d], reduced_dim=n)\n"
+                                     "    C[n, m] = softmax(einsum(B[n, d], Y[m, d] -> [n, m]), reduced_dim=m)\n"
+                                     "    D[m, d] = softmax(einsum(C[n, m], B[n, d] -> [m, d]), reduced_dim=d)\n"
+                                     "    return D[m, d]\n");
+    const Value *c = find_named(plan->fusion->graph, "C");
+    assert_non_null(plan_buffer(plan, c));
+    uint32_t work = 0;
+    for (uint32_t i = 0; i < plan->buffers.count; i++)
+        work += plan->buffers.at[i].role == BUFFER_WORK;
+    assert_true(plan->n_slots < work);
+}
+
+static void test_plans_of_all_programs_hold(void **state) {
+    for (uint32_t i = 0; passes_programs[i]; i++) {
+        Plan *plan = passes_plan(*state, passes_programs[i]);
+        const Graph *graph = plan->fusion->graph;
+        for (uint32_t k = 0; k < graph->inputs.count; k++)
+            assert_int_equal(plan->buffers.at[k].role, BUFFER_INPUT);
+        for (uint32_t k = 0; k < graph->outputs.count; k++)
+            assert_ptr_equal(plan->buffers.at[graph->inputs.count + k].value,
+                             graph->outputs.at[k].value);
+    }
+}
+
+// ---- the verifier ----------------------------------------------------------------------------------------------
+
+static const char chain[] = "def F(X[n, d]):\n"
+                            "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"
+                            "    B[n, d] = softmax(A[n, d], reduced_dim=n)\n"
+                            "    return softmax(B[n, d], reduced_dim=d)\n";
+
+static Buffer *work_buffer(Plan *plan, uint32_t number) {
+    for (uint32_t i = 0; i < plan->buffers.count; i++)
+        if (plan->buffers.at[i].role == BUFFER_WORK && number-- == 0)
+            return &plan->buffers.at[i];
+    fail_msg("too few work buffers");
+    return NULL;
+}
+
+static void test_verifier_sees_shared_memory(void **state) {
+    Plan *plan = passes_plan(*state, chain);
+    work_buffer(plan, 1)->slot = work_buffer(plan, 0)->slot;
+    expect_ice("alive in one slot", plan_verify(plan));
+}
+
+static void test_verifier_sees_short_life(void **state) {
+    Plan *plan = passes_plan(*state, chain);
+    work_buffer(plan, 0)->last_group = 0;
+    expect_ice("outside its life", plan_verify(plan));
+}
+
+static void test_verifier_sees_wrong_order(void **state) {
+    Plan *plan = passes_plan(*state, chain);
+    work_buffer(plan, 0)->order.count--;
+    expect_ice("no permutation", plan_verify(plan));
+}
+
+static void test_verifier_sees_missing_buffer(void **state) {
+    Plan *plan = passes_plan(*state, chain);
+    plan->buffers.count--;
+    expect_ice("has no buffer", plan_verify(plan));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(orders_of_multi_head_attention),
+        TEST(heads_that_are_mixed_lie_beside_the_lanes),
+        TEST(inputs_and_results_keep_their_order),
+        TEST(rows_are_contiguous),
+        TEST(all_that_a_group_writes_has_one_order),
+        TEST(dead_buffers_are_used_again),
+        TEST(sizes_that_may_differ_do_not_share),
+        TEST(dims_that_are_alike_share),
+        TEST(plans_of_all_programs_hold),
+        TEST(verifier_sees_shared_memory),
+        TEST(verifier_sees_short_life),
+        TEST(verifier_sees_wrong_order),
+        TEST(verifier_sees_missing_buffer),
+    };
+    return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
+}
