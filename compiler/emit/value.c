@@ -103,8 +103,7 @@ EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes) {
                     lanes);
 }
 
-// ---- arithmetic
-// ------------------------------------------------------------------------------------
+// ---- arithmetic ----
 
 static EmitValue call1(EmitModule *module, const char *name, EmitValue a) {
     LLVMTypeRef type = LLVMTypeOf(a.ref);
@@ -269,8 +268,7 @@ EmitValue emit_map(EmitModule *module, Op op, Elem elem, EmitValue *args, uint32
     }
 }
 
-// ---- conversions
-// -----------------------------------------------------------------------------------
+// ---- conversions ----
 
 // f32 register -> the 16 bits of a bf16, to nearest even; a NaN stays a quiet NaN.
 static LLVMValueRef bf16_bits(EmitModule *module, EmitValue value) {
@@ -377,8 +375,7 @@ EmitValue emit_cast(EmitModule *module, EmitValue value, Elem elem) {
     return value_of(ref, elem, value.lanes);
 }
 
-// ---- memory
-// ------------------------------------------------------------------------------------------
+// ---- memory ----
 
 LLVMValueRef emit_element(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offset) {
     int64_t known;

@@ -84,8 +84,7 @@ void cpu_access_enter(CpuKernel *k, CpuAccess *a, TileDimId dim) {
     a->offset = index_add(k->module, a->offset, part);
 }
 
-// ---- lanes
-// ---------------------------------------------------------------------------------------------
+// ---- lanes ----
 
 static EmitValue as_i64(CpuKernel *k, EmitValue value, int width) {
     return emit_splat(k->module, emit_cast(k->module, value, ELEM_I64), width);

@@ -57,8 +57,7 @@ typedef struct {
 static void emit_level(Compute *c, int level);
 static void enter(Compute *c, TileDimId dim, LLVMValueRef at);
 
-// ---- preparation
-// ---------------------------------------------------------------------------------------
+// ---- preparation ----
 
 static int level_of(const Compute *c, TileDimId dim) {
     int found = -1;
@@ -239,8 +238,7 @@ static void prepare(Compute *c, CpuKernel *k, const Stage *stage) {
         analyse_sink(c, s);
 }
 
-// ---- terms
-// -----------------------------------------------------------------------------------------------
+// ---- terms ----
 
 // The value of a term for vector u, as wide as the term that wants it.
 static EmitValue term_value(Compute *c, int32_t t, int u, bool wide) {
@@ -311,8 +309,7 @@ static void emit_terms(Compute *c, int depth) {
     }
 }
 
-// ---- sinks
-// -----------------------------------------------------------------------------------------------
+// ---- sinks ----
 
 static EmitValue combine(EmitModule *m, SinkMode mode, EmitValue a, EmitValue b) {
     EmitValue args[] = {a, b};
@@ -476,8 +473,7 @@ static void emit_point_sink(Compute *c, const Sink *sink, SinkState *state) {
         put(c, sink, state, term_value(c, sink->term, u, state->varies), u, first);
 }
 
-// ---- loops
-// -------------------------------------------------------------------------------------------------
+// ---- loops ----
 
 typedef struct {
     LLVMValueRef base, low, high;

@@ -54,8 +54,7 @@ static bool is_panel_dim(const Contract *c, const Access *access, TileDimId dim)
            buffer->panel_dim == dim && access_has(access, dim);
 }
 
-// ---- k dims
-// --------------------------------------------------------------------------------------------
+// ---- k dims ----
 
 // Is stepping `outer` by one the same as stepping `inner` past its whole range?
 static bool continues(const Contract *c, const Access *access, TileDimId outer, TileDimId inner) {
@@ -130,8 +129,7 @@ static void classify(Contract *c) {
             c->loops[c->n_loops++] = ks[i];
 }
 
-// ---- the full block
-// ------------------------------------------------------------------------------------
+// ---- the full block ----
 
 static int64_t known_or(LLVMValueRef value) {
     int64_t known;
@@ -218,8 +216,7 @@ static void choose_shape(Contract *c) {
     choose_strides(c);
 }
 
-// ---- blocks
-// --------------------------------------------------------------------------------------------------
+// ---- blocks ----
 
 static void enter(Contract *c, TileDimId dim, LLVMValueRef at) {
     c->k->at[dim] = at;
@@ -270,9 +267,30 @@ static void emit_blocks(Contract *c, CpuMicroShape shape, int size, LLVMValueRef
     cpu_loop_close(c->m, &loop, NULL, NULL);
 }
 
+// Rows that keep the multiply-add units busy; more only save loads.
+static int busy_rows(const CpuMicroShape *shape) {
+    return (CPU_LATENCY_SUMS + shape->vectors - 1) / shape->vectors;
+}
+
+// The block size for a known number of rows: somewhat smaller blocks of one size are better than
+// two sizes, since each is a function to compile. But a step of k reads vector_bytes of b per
+// rows / 2 cycles, and 16 bytes a cycle are what L2 can be expected to deliver.
+static int64_t even_size(const Contract *c, const CpuMicroShape *shape, int64_t len) {
+    int64_t size = shape->rows, least = size * 2 / 3, fed = c->m->target->vector_bytes / 8;
+    if (least < busy_rows(shape))
+        least = busy_rows(shape);
+    if (least < fed)
+        least = fed;
+    for (int64_t even = size; even >= least; even--)
+        if (len % even == 0)
+            return even;
+    return size;
+}
+
 static void emit_known_rows(Contract *c, CpuMicroShape shape, int64_t len) {
     EmitModule *m = c->m;
-    int64_t size = shape.rows, n_blocks = (len + size - 1) / size;
+    int64_t size = c->rows_fixed ? shape.rows : even_size(c, &shape, len);
+    int64_t n_blocks = (len + size - 1) / size;
     int64_t small = c->rows_fixed ? len % size : len / n_blocks;
     int64_t large = c->rows_fixed ? size : small + 1;
     int64_t middle = c->rows_fixed ? len - small : len % n_blocks * large;
@@ -282,20 +300,20 @@ static void emit_known_rows(Contract *c, CpuMicroShape shape, int64_t len) {
         emit_blocks(c, shape, (int)small, index_const(m, middle), index_const(m, len), true);
 }
 
+// Full blocks, then the smallest ones that run at full speed, then single rows.
 static void emit_unknown_rows(Contract *c, CpuMicroShape shape, LLVMValueRef len) {
     EmitModule *m = c->m;
-    int size = shape.rows;
-    LLVMValueRef rest = index_rem(m, len, size);
-    LLVMValueRef done = index_sub(m, len, rest);
-    emit_blocks(c, shape, size, index_const(m, 0), done, false);
-    int power = 1;
-    while (power * 2 < size)
-        power *= 2;
-    for (; power >= 1 && size > 1; power /= 2) { // at most one block of each power
-        LLVMValueRef bit = LLVMBuildAnd(m->builder, rest, index_const(m, power), "");
-        LLVMValueRef end = index_add(m, done, bit);
-        emit_blocks(c, shape, power, done, end, false);
-        done = end;
+    int sizes[] = {shape.rows, busy_rows(&shape), 1};
+    LLVMValueRef from = index_const(m, 0);
+    int before = 0;
+    for (int i = 0; i < 3 && before != 1; i++) {
+        int size = sizes[i];
+        if (i && size >= before)
+            continue;
+        LLVMValueRef to = index_sub(m, len, index_rem(m, index_sub(m, len, from), size));
+        emit_blocks(c, shape, size, from, to, false);
+        from = to;
+        before = size;
     }
 }
 
@@ -370,8 +388,7 @@ static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
     emit_lane_blocks(c, shape, from, len, false);
 }
 
-// ---- loops around
-// ------------------------------------------------------------------------------------------
+// ---- loops around ----
 
 static void note_first(Contract *c, LLVMValueRef position) {
     LLVMValueRef zero = cpu_starts_at_zero(c->m, position);

@@ -12,8 +12,7 @@
 
 enum { CPU_NEST_MAX = 8 }; // loops over one dim around a stage
 
-// ---- loops.c: counted loops with carried values
-// ------------------------------------------------------
+// ---- loops.c: counted loops with carried values ----
 typedef struct {
     LLVMBasicBlockRef before, body, after;
     LLVMValueRef at; // the counter
@@ -30,8 +29,7 @@ void cpu_loop_open(EmitModule *module, CpuLoop *loop, LLVMValueRef low, LLVMValu
 // next[i] is the value at the end of the body; afterwards out[i] is the one after the loop.
 void cpu_loop_close(EmitModule *module, CpuLoop *loop, LLVMValueRef *next, LLVMValueRef *out);
 
-// ---- kernel.c: function frame, loop tree, ranges, scratch memory
-// -----------------------------------
+// ---- kernel.c: function frame, loop tree, ranges, scratch memory ----
 typedef struct {
     LLVMValueRef lo, len;       // i64
     uint8_t depth;              // loops over this dim around here,
@@ -65,8 +63,7 @@ bool cpu_aligned(const CpuKernel *kernel, uint16_t buffer, uint8_t slot, TileDim
 // lo is 0 for sure, or the i1 that tells.
 LLVMValueRef cpu_starts_at_zero(EmitModule *module, LLVMValueRef position);
 
-// ---- access.c: addresses
-// ---------------------------------------------------------------------------------
+// ---- access.c: addresses ----
 typedef enum {
     LANES_SAME,    // does not depend on the lanes dim
     LANES_UNIT,    // neighbours in memory
@@ -98,16 +95,15 @@ EmitValue cpu_access_load(CpuKernel *kernel, const CpuAccess *access, int width,
 void cpu_access_store(CpuKernel *kernel, const CpuAccess *access, EmitValue value, int ahead,
                       LLVMValueRef mask);
 
-// ---- compute.c, contract.c: stages
-// ----------------------------------------------------------------------------
+// ---- compute.c, contract.c: stages ----
 void cpu_emit_compute(CpuKernel *kernel, const Stage *stage);
 void cpu_emit_contract(CpuKernel *kernel, const Stage *stage);
 
-// ---- microkernel.c
-// -----------------------------------------------------------------------------------------------
+// ---- microkernel.c ----
 // c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride
 // that is known is part of the key and of the code; an unknown one (CPU_UNKNOWN) is an argument.
 #define CPU_UNKNOWN INT64_MIN
+enum { CPU_LATENCY_SUMS = 8 }; // sums in flight that keep two units of latency 4 busy
 typedef enum { CPU_SET, CPU_ADD, CPU_SET_OR_ADD } CpuMicroMode; // the last: told by an argument
 typedef struct {
     int rows, vectors; // vectors of `width` lanes

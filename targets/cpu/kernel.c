@@ -20,8 +20,7 @@ static LLVMTypeRef i64_type(EmitModule *m) {
     return LLVMInt64TypeInContext(m->context);
 }
 
-// ---- scratch memory
-// ----------------------------------------------------------------------------------
+// ---- scratch memory ----
 
 static LLVMValueRef larger(EmitModule *m, LLVMValueRef a, LLVMValueRef b) {
     int64_t x, y;
@@ -97,8 +96,7 @@ static LLVMValueRef lay_out_scratch(CpuKernel *k) {
                          rooms);
 }
 
-// ---- frame
-// -----------------------------------------------------------------------------------------------
+// ---- frame ----
 
 static void load_extents(CpuKernel *k, LLVMValueRef extents) {
     EmitModule *m = k->module;
@@ -152,8 +150,7 @@ static void emit_scratch_function(EmitModule *m, const Kernel *kernel, const cha
     LLVMBuildRet(m->builder, lay_out_scratch(k));
 }
 
-// ---- ranges
-// ------------------------------------------------------------------------------------------------
+// ---- ranges ----
 
 bool cpu_aligned(const CpuKernel *k, uint16_t buffer, uint8_t slot, TileDimId dim, int64_t unit) {
     const CpuRange *range = &k->range[dim];
@@ -195,8 +192,7 @@ static CpuRange piece_of(EmitModule *m, const CpuRange *outer, LLVMValueRef lo, 
     return piece;
 }
 
-// ---- loop tree
-// -----------------------------------------------------------------------------------------------
+// ---- loop tree ----
 
 static void emit_nodes(CpuKernel *k, Node *const *nodes, uint32_t n);
 

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { ROWS_MAX = 32, VECTORS_MAX = 8, SUMS_MAX = 64, LATENCY_SUMS = 8, SPLIT_MAX = 4 };
+enum { ROWS_MAX = 32, VECTORS_MAX = 8, SUMS_MAX = 64, SPLIT_MAX = 4 };
 
 struct CpuMicrokernel {
     CpuMicroShape shape;
@@ -36,8 +36,7 @@ static int block_sums(const CpuMicroShape *shape) {
     return shape->rows * shape->vectors;
 }
 
-// ---- the k loop
-// --------------------------------------------------------------------------------------
+// ---- the k loop ----
 
 static void step(Micro *u, LLVMValueRef a, LLVMValueRef b, int set) {
     EmitModule *m = u->m;
@@ -131,7 +130,7 @@ static int splits(EmitModule *m, const CpuMicroShape *shape) {
     bool masks = shape->b_masked && !m->target->has_masks; // in vector registers
     int room = m->target->vector_registers - 1 - shape->vectors * (masks ? 2 : 1), n = 1;
     while (n < SPLIT_MAX &&
-           block_sums(shape) * n * 2 <= (room < LATENCY_SUMS ? room : LATENCY_SUMS))
+           block_sums(shape) * n * 2 <= (room < CPU_LATENCY_SUMS ? room : CPU_LATENCY_SUMS))
         n *= 2;
     return n;
 }
@@ -156,24 +155,43 @@ static void all_steps(Micro *u) {
         }
 }
 
-// ---- c
-// ---------------------------------------------------------------------------------------------------
+// ---- c ----
 
-static void store_block(Micro *u, bool masked, bool accumulate) {
+// Stores the sums where `store` is on (NULL: everywhere) after adding what c holds where `add` is
+// on.
+static void store_vector(Micro *u, int row, int v, LLVMValueRef store, LLVMValueRef add,
+                         bool adds) {
     EmitModule *m = u->m;
     const CpuMicroShape *shape = u->shape;
-    for (int r = 0; r < shape->rows; r++) {
-        LLVMValueRef row = emit_element(m, shape->elem, u->c, u->c_offset[r]);
-        for (int v = 0; v < shape->vectors; v++) {
-            LLVMValueRef at = emit_element(m, shape->elem, row, index_const(m, v * shape->width));
+    LLVMValueRef at = emit_element(m, shape->elem, u->c, u->c_offset[row]);
+    at = emit_element(m, shape->elem, at, index_const(m, v * shape->width));
+    EmitValue sum = {u->sum[row * shape->vectors + v], shape->elem, shape->width};
+    if (adds)
+        sum = emit_add(m, emit_load_masked(m, shape->elem, shape->width, at, add, 0), sum);
+    emit_store_masked(m, sum, at, store);
+}
+
+static void store_block(Micro *u, bool masked, bool adds) {
+    for (int r = 0; r < u->shape->rows; r++)
+        for (int v = 0; v < u->shape->vectors; v++) {
             LLVMValueRef mask = masked ? u->mask[v] : NULL;
-            EmitValue sum = {u->sum[r * shape->vectors + v], u->shape->elem, shape->width};
-            if (accumulate) {
-                EmitValue old = emit_load_masked(m, shape->elem, shape->width, at, mask, 0);
-                sum = emit_add(m, old, sum);
-            }
-            emit_store_masked(m, sum, at, mask);
+            store_vector(u, r, v, mask, mask, adds);
         }
+    LLVMBuildRetVoid(u->m->builder);
+}
+
+// With cheap masks one piece of code sets or adds: a load with all lanes off is a zero.
+static void store_by_masks(Micro *u) {
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    EmitValue adds = emit_splat(m, (EmitValue){u->add, ELEM_BOOL, 1}, shape->width);
+    for (int v = 0; v < shape->vectors; v++) {
+        LLVMValueRef store = shape->masked ? u->mask[v] : NULL;
+        LLVMValueRef add = adds.ref;
+        if (store)
+            add = LLVMBuildAnd(m->builder, adds.ref, store, "");
+        for (int r = 0; r < shape->rows; r++)
+            store_vector(u, r, v, store, add, true);
     }
     LLVMBuildRetVoid(m->builder);
 }
@@ -195,6 +213,10 @@ static void store_either(Micro *u, bool masked) {
 static void store_all(Micro *u) {
     EmitModule *m = u->m;
     const CpuMicroShape *shape = u->shape;
+    if (m->target->has_masks && shape->mode == CPU_SET_OR_ADD) {
+        store_by_masks(u);
+        return;
+    }
     if (!shape->masked || m->target->has_masks) {
         store_either(u, shape->masked);
         return;
@@ -209,8 +231,7 @@ static void store_all(Micro *u) {
     store_either(u, true);
 }
 
-// ---- the function
-// -------------------------------------------------------------------------------------------
+// ---- the function ----
 
 static void make_masks(Micro *u) {
     EmitModule *m = u->m;

@@ -20,10 +20,21 @@ typedef struct {
     void *buffers[3];
 } Bench;
 
-static double now(void) {
+static double clock_seconds(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Time of this thread alone, so that other work on the machine does not count.
+static double now(void) {
+    return clock_seconds(CLOCK_THREAD_CPUTIME_ID);
+}
+
+static double peak_flops(const Bench *bench) {
+    double wall = clock_seconds(CLOCK_MONOTONIC), own = now();
+    double rate = cpu_peak_flops(bench->context, bench->target->vector_bytes);
+    return rate * (clock_seconds(CLOCK_MONOTONIC) - wall) / (now() - own);
 }
 
 static int by_value(const void *a, const void *b) {
@@ -37,7 +48,7 @@ static double share(const Bench *bench, CpuCode *code, int turns, double *best) 
     double flops = 2.0 * (double)(bench->n * bench->f * bench->d), shares[64];
     cpu_code_run(code, extents, bench->buffers);
     for (int i = 0; i < turns; i++) {
-        double peak = cpu_peak_flops(bench->context, bench->target->vector_bytes);
+        double peak = peak_flops(bench);
         double start = now();
         cpu_code_run(code, extents, bench->buffers);
         shares[i] = flops / (now() - start) / peak;

@@ -54,8 +54,7 @@ static void set(Grid *g, Stage *stage, uint16_t buffer, int32_t term) {
     stage_sink(g->k, stage, SINK_SET, access_plain(g->k, buffer), term);
 }
 
-// ---- pointwise
-// ------------------------------------------------------------------------------------
+// ---- pointwise ----
 
 // Every op of one or two floats that needs no vector math, each with an output of its own.
 static void build_float_ops(Grid *g) {
@@ -169,8 +168,7 @@ static void test_casts(void **state) {
     compare_grid(build_casts, 1e-6);
 }
 
-// ---- reductions
-// -------------------------------------------------------------------------------------
+// ---- reductions ----
 
 // All modes over the lanes, over the rows and over both, in one piece and in pieces of pieces.
 static void build_reductions(Grid *g) {
@@ -257,8 +255,7 @@ static void test_softmax(void **state) {
     compare_grid(build_softmax, 1e-6);
 }
 
-// ---- moves
-// ------------------------------------------------------------------------------------------
+// ---- moves ----
 
 // Transposed reading and writing, a diagonal, lanes on the outer dim.
 static void build_transposes(Grid *g) {

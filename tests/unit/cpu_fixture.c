@@ -91,8 +91,7 @@ bool cpu_level_runs(const Target *target) {
     return target->level == ATT_LEVEL_X86_64_V3 && __builtin_cpu_supports("x86-64-v3");
 }
 
-// ---- guarded memory
-// ------------------------------------------------------------------------------
+// ---- guarded memory ----
 
 static char *guarded_new(size_t bytes, int fill) {
     size_t padded = (bytes + 63) / 64 * 64 + 2 * GUARD;
@@ -123,8 +122,7 @@ void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers) {
     guarded_free(scratch, bytes, "scratch");
 }
 
-// ---- comparing
-// ---------------------------------------------------------------------------------------
+// ---- comparing ----
 
 static int64_t volume(const TileBuffer *buffer, const int64_t *extents) {
     int64_t n = 1;
@@ -240,8 +238,7 @@ void cpu_compare(const Kernel *kernel, const int64_t *extents, double tolerance)
     arena_free(arena);
 }
 
-// ---- gemm
-// -----------------------------------------------------------------------------------------------
+// ---- gemm ----
 
 static Stage *pack(Kernel *k, NodeList *into, uint16_t from, uint16_t to, TileDimList dims,
                    TileDimId lanes) {

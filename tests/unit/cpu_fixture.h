@@ -5,7 +5,7 @@
 
 #include "emit/emit.h"
 
-// ---- a compiled kernel ------------------------------------------------------------------------
+// ---- a compiled kernel ----
 typedef struct CpuCode CpuCode;
 CpuCode *cpu_code_new(Arena *arena, const Kernel *kernel, const Target *target);
 void cpu_code_free(CpuCode *code);
@@ -16,14 +16,14 @@ double cpu_code_seconds(const CpuCode *code);
 Blob cpu_code_object(const CpuCode *code);
 bool cpu_level_runs(const Target *target); // on this machine
 
-// ---- against the interpreter ------------------------------------------------------------------
+// ---- against the interpreter ----
 // Random inputs (floats in [-1, 1), integers 0..3, bools), outputs filled with NaN and guarded.
 // Fails the test unless every element agrees with kernel_interpret() to `tolerance` (relative above
 // 1, absolute below; integers exactly; NaN equals NaN).
 void cpu_compare(const Kernel *kernel, const int64_t *extents, double tolerance);
 void cpu_fill(const TileBuffer *buffer, const int64_t *extents, void *data, uint64_t seed);
 
-// ---- a contraction kernel as the schedule makes them --------------------------------------------
+// ---- a contraction kernel as the schedule makes them ----
 typedef struct {
     int64_t rows, lanes, k;        // EXTENT_DYNAMIC: read at run time
     int64_t task_rows, task_lanes; // parallel pieces

@@ -12,7 +12,7 @@ static int64_t extent_of(int64_t extent, bool dynamic) {
     return dynamic ? EXTENT_DYNAMIC : extent;
 }
 
-// ---- one matrix product ------------------------------------------------------------------------
+// ---- one matrix product ----
 
 static void compare_gemm(GemmPlan plan, int64_t n, int64_t f, int64_t d, bool dynamic) {
     Arena *arena = arena_new();
@@ -65,8 +65,7 @@ static void test_gemm_packed(void **state) {
                                   .pack_b = true});
 }
 
-// ---- batches, several k dims, doubles
-// ------------------------------------------------------------
+// ---- batches, several k dims, doubles ----
 
 typedef struct {
     int64_t b, n, f, j, d;
@@ -123,8 +122,7 @@ static void test_doubles(void **state) {
     compare_batched(shape, true, 1e-14);
 }
 
-// ---- matrix times vector: no rows dim
-// ---------------------------------------------------------------
+// ---- matrix times vector: no rows dim ----
 
 static void test_no_rows(void **state) {
     (void)state;
@@ -149,8 +147,7 @@ static void test_no_rows(void **state) {
         }
 }
 
-// ---- head mixing: scratch in and out, a panel filled from transposed memory
-// ---------------------------
+// ---- head mixing: scratch in and out, a panel filled from transposed memory ----
 
 // y[n g] = sum over m of mix(w)[n m g] with w[n h m] = q[n h d] k[h m d]: the kernel of a mixed
 // layer without its softmax. k is packed as [h d m%32] from [h m d].
