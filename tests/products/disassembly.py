@@ -10,7 +10,7 @@ JUMP = re.compile(r"^j\w+$")
 WIDE = re.compile(r"%[yz]mm\d+|%k[1-7]\b")
 VECTOR = re.compile(r"%[xyz]mm\d+")
 FUSED = re.compile(r"vfn?madd\w+ps$")
-ARITHMETIC = re.compile(r"v((add|sub|mul|div|min|max|cmp\w*|rnd|reduce|scalef)p[sd]|cvt\w+|pcmp\w+)$")
+ARITHMETIC = re.compile(r"v((add|sub|mul|div|min|max|cmp\w*|rnd|scalef)p[sd]|cvt\w+|pcmp\w+)$")
 
 
 class Instruction(NamedTuple):
