@@ -106,11 +106,11 @@ $(BUILD)/obj/%.o: %.c
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 # ---- grammar ---------------------------------------------------------------------------------------
-$(BUILD)/gen/parse.c: grammar/parse.y
+$(BUILD)/gen/parse.c $(BUILD)/gen/parse.h &: grammar/parse.y
 	@mkdir -p $(@D)
 	$(call say,BISON,$<)
-	$(Q)bison -Wall -Werror -Wno-other --header=$(BUILD)/gen/parse.h -o $@ $<
-$(BUILD)/gen/parse.h: $(BUILD)/gen/parse.c
+	$(Q)bison -Wall -Werror -Wno-other --header=$(BUILD)/gen/parse.h \
+		-o $(BUILD)/gen/parse.c $<
 # The layout reads the token codes; the first build has no .d files to say so.
 $(filter $(BUILD)/obj/%,$(call objects,ast)): | $(BUILD)/gen/parse.h
 $(BUILD)/gen/scan.c: grammar/scan.l
