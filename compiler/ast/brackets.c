@@ -88,6 +88,10 @@ static uint32_t slips_if(const Layout *l, uint32_t i, uint32_t keep) {
     return count_slips(l, i, end, stack, keep);
 }
 
+bool brackets_slip_ahead(const Layout *l, uint32_t i) {
+    return l->suspicious && slips_if(l, i, 0) > 0;
+}
+
 // ---- reports
 // -------------------------------------------------------------------------------------
 

@@ -173,10 +173,12 @@ static bool line_joins(Layout *l, uint32_t i, uint32_t column) {
     int kind = l->raw[i].kind;
     bool lost = last(l)->kind == TOK_YYerror && column > top(l)->column;
     bool goes_on = is_operator(last(l)->kind) && !starts_line(l, i);
-    bool carries_on = !can_start_line(kind) && kind != TOK_YYerror;
+    bool carries_on =
+        !can_start_line(kind) && kind != TOK_YYerror && kind != TOK_RPAREN && kind != TOK_RBRACKET;
     if (!lost && !goes_on && !carries_on)
         return false;
-    if (!lost && !l->quiet) {
+    bool unmatched_ahead = brackets_slip_ahead(l, i); // which says more
+    if (!lost && !l->quiet && !unmatched_ahead) {
         int head = l->out.at[l->line_start].kind;
         bool is_list = head == TOK_DIM || head == TOK_PARAM;
         Diag *diag = syntax_error(l->parser, l->raw[i].span, "this line carries on the one before");
@@ -195,6 +197,7 @@ static void report_column(Layout *l, const Token *first, uint32_t column, uint32
     if (!(l->odd && l->odd_column == column) && !l->tabs) {
         Diag *diag = syntax_error(l->parser, first->span, "%s", message);
         diag_hint(diag, "the lines of this block begin in column %u", right + 1);
+        l->told = true;
     }
     l->odd_column = column;
     l->now_odd = true;
@@ -317,6 +320,7 @@ static void place_line(Layout *l, uint32_t i, uint32_t column, bool header, bool
     } else if (column > top(l)->column) {
         Diag *diag = syntax_error(l->parser, first->span, "unexpected indentation");
         diag_hint(diag, "the lines of this block begin in column %u", top(l)->column + 1);
+        l->told = true;
         push_level(l, (Level){.column = column});
     } else {
         dedent(l, i, column, after_return);
@@ -346,10 +350,10 @@ static void begin_line(Layout *l, uint32_t i) {
         if (line_joins(l, i, column))
             return;
         layout_push_made(l, TOK_NEWLINE);
-        l->quiet = false;
-        l->now_odd = false;
+        l->quiet = l->told = l->now_odd = false;
         place_line(l, i, column, header, l->out.at[l->line_start].kind == TOK_RETURN);
         l->odd = l->now_odd;
+        l->quiet = l->told; // one mistake a line is enough, if it is where the line begins
     }
     l->line_start = l->out.count;
     l->tower = l->nots = 0;

@@ -31,6 +31,7 @@ typedef struct {
     uint32_t segment_end; // next token that begins a def, dim or import
     bool suspicious;      // the brackets up to there do not match
     bool quiet;           // a mistake on this line was reported
+    bool told;            // where this line begins was reported
     bool tabs;            // the line before had a tab in its indentation
     bool odd, now_odd;    // the line before, and this one, began in an odd column
     uint32_t odd_column;
@@ -48,6 +49,7 @@ bool layout_is_assignment(const Layout *layout, uint32_t i, bool *has_dims);
 // Token i begins a def, a dim or an import, which are never inside brackets.
 bool brackets_begins_item(const Layout *layout, uint32_t i);
 void brackets_begin_segment(Layout *layout, uint32_t i);
+bool brackets_slip_ahead(const Layout *layout, uint32_t i);
 void brackets_open_header(Layout *layout, uint32_t i); // where token i should be '('
 void brackets_begin_row(Layout *layout);
 bool brackets_end_before(const Layout *layout, uint32_t i); // though brackets are open
