@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compute stages, shared by the files that emit them: the loop nest and what is alive in it.
+#ifndef ATTC_CPU_COMPUTE_H
+#define ATTC_CPU_COMPUTE_H
+
+#include "cpu/cpu.h"
+
+enum { UNROLL_MAX = 8 };
+typedef enum { LEVEL_SCALAR, LEVEL_LANES, LEVEL_PANELS } LevelKind;
+typedef struct {
+    LevelKind kind;
+    TileDimId dim;
+} Level;
+typedef struct {
+    int depth; // loops that must be open: 0 is outside of all
+    bool varies;
+    EmitValue value[UNROLL_MAX];
+    CpuAccess access;
+} TermState;
+typedef struct {
+    int suffix; // first level of the innermost loops that are all reduced; n_levels: none
+    bool reduces_lanes;
+    bool varies; // sums are vectors
+    CpuAccess to;
+    EmitValue sum[UNROLL_MAX]; // while inside the suffix
+} SinkState;
+typedef struct {
+    CpuKernel *k;
+    EmitModule *m;
+    const Stage *stage;
+    Level level[TILE_RANK_MAX + 1];
+    int n_levels, lanes_level;
+    int width;         // lanes of a vector; 1 without lanes
+    int unroll;        // vectors alive in the main part
+    int panel_width;   // with LEVEL_PANELS
+    int vectors;       // now: `unroll`, or 1 outside of the lanes loop's main part
+    LLVMValueRef mask; // now: lanes that exist; NULL: all
+    bool store_all;    // now: masked lanes are stored as zeros (padding)
+    CpuRange lanes;    // range of the lanes dim, or of it within the panel
+    bool partial;      // now: in the last panel, which is not full
+    TermState *terms;
+    SinkState *sinks;
+    bool *varies;      // per term
+    EmitValue *values; // per term, for the vector at hand
+} Compute;
+
+// ---- compute_prepare.c: levels, depths of terms, suffixes of sinks ----
+void compute_prepare(Compute *compute, CpuKernel *kernel, const Stage *stage);
+int compute_level_of(const Compute *compute, TileDimId dim); // -1: not of the box
+
+// ---- compute_terms.c: the scalar program ----
+// Evaluates the terms that need exactly `depth` loops.
+void compute_terms(Compute *compute, int depth);
+// The value of a term for vector u, as wide as the lanes if `wide`.
+EmitValue compute_term_value(Compute *compute, int32_t term, int u, bool wide);
+
+// ---- compute_sinks.c: stores and sums ----
+void compute_begin_sums(Compute *compute, int level);
+void compute_end_sums(Compute *compute, int level);
+void compute_point(Compute *compute); // all sinks, at a point of the innermost loop
+// Sums that a loop at `level` carries, in a fixed order: into refs, or with `set` from refs.
+enum { COMPUTE_SUMS_MAX = 128 };
+uint32_t compute_carried(Compute *compute, int level, LLVMValueRef *refs, bool set);
+
+#endif

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Before a compute stage is emitted: the order of its loops, the loops each term depends on, which
+// loops at the end of the nest a sum is kept in registers for, how many vectors are alive.
+#include "cpu/compute.h"
+#include "cpu/vmath.h"
+
+int compute_level_of(const Compute *c, TileDimId dim) {
+    int found = -1;
+    for (int i = 0; i < c->n_levels; i++)
+        if (c->level[i].dim == dim)
+            found = i;
+    return found;
+}
+
+static int depth_of_dim(const Compute *c, TileDimId dim) {
+    return dim == TILE_DIM_NONE ? 0 : compute_level_of(c, dim) + 1;
+}
+
+static bool stage_writes(const Stage *stage, uint16_t buffer) {
+    for (uint32_t i = 0; i < stage->sinks.count; i++)
+        if (stage->sinks.at[i].to.buffer == buffer)
+            return true;
+    return false;
+}
+
+static bool reads_own(const Stage *stage) {
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        if (stage->terms.at[i].kind == TERM_LOAD &&
+            stage_writes(stage, stage->terms.at[i].load.buffer))
+            return true;
+    return false;
+}
+
+static int larger(int a, int b) {
+    return a > b ? a : b;
+}
+
+static void analyse_load(Compute *c, TermState *state, const Access *access) {
+    for (int i = 0; i < access->rank; i++) {
+        const Index *index = &access->index[i];
+        state->depth = larger(state->depth, depth_of_dim(c, index->dim));
+        state->varies |= c->width > 1 && index->dim == c->stage->lanes;
+        if (index->term >= 0) {
+            state->depth = larger(state->depth, c->terms[index->term].depth);
+            state->varies |= c->varies[index->term];
+        }
+    }
+    if (stage_writes(c->stage, access->buffer))
+        state->depth = c->n_levels;
+}
+
+static void analyse_term(Compute *c, uint32_t t) {
+    const Term *term = &c->stage->terms.at[t];
+    TermState *state = &c->terms[t];
+    if (term->kind == TERM_LOAD)
+        analyse_load(c, state, &term->load);
+    if (term->kind == TERM_INDEX) {
+        state->depth = depth_of_dim(c, term->dim);
+        state->varies = c->width > 1 && term->dim == c->stage->lanes;
+    }
+    for (int i = 0; term->kind == TERM_OP && i < op_arity(term->op); i++) {
+        state->depth = larger(state->depth, c->terms[term->args[i]].depth);
+        state->varies |= c->varies[term->args[i]];
+    }
+    c->varies[t] = state->varies;
+}
+
+static void analyse_sink(Compute *c, uint32_t s) {
+    const Sink *sink = &c->stage->sinks.at[s];
+    SinkState *state = &c->sinks[s];
+    state->suffix = c->n_levels;
+    while (sink->mode != SINK_SET && state->suffix > 0 &&
+           !access_has_dim(&sink->to, c->level[state->suffix - 1].dim))
+        state->suffix--;
+    bool has_lanes = c->lanes_level >= 0;
+    bool keeps_lanes = access_has_dim(&sink->to, c->stage->lanes);
+    state->reduces_lanes = has_lanes && sink->mode != SINK_SET && !keeps_lanes;
+    state->varies = has_lanes && (state->reduces_lanes || keeps_lanes);
+    cpu_access_open(c->k, &state->to, &sink->to, c->stage->lanes, c->width, NULL);
+}
+
+// The panel buffer whose panels run along the lanes, when the panels may be the outermost loop.
+static const TileBuffer *panel_sink(const Compute *c) {
+    const Stage *stage = c->stage;
+    const Kernel *kernel = c->k->kernel;
+    if (stage->sinks.count != 1 || stage->sinks.at[0].mode != SINK_SET || reads_own(stage))
+        return NULL;
+    const Access *to = &stage->sinks.at[0].to;
+    const TileBuffer *buffer = &kernel->buffers.at[to->buffer];
+    if (buffer->place != PLACE_SCRATCH || buffer->panel_dim != stage->lanes || c->width == 1 ||
+        stage->lanes == TILE_DIM_NONE || buffer->panel_width % c->width)
+        return NULL;
+    for (uint8_t i = 0; i < to->rank; i++)
+        if (buffer->dims[i] == stage->lanes &&
+            (to->index[i].dim != stage->lanes || to->index[i].offset != 0 ||
+             !cpu_aligned(c->k, to->buffer, i, stage->lanes, buffer->panel_width)))
+            return NULL;
+    return buffer;
+}
+
+// Reading along the lanes what the stage writes, at another position, makes lanes depend on each
+// other.
+static bool lanes_depend(const Stage *stage) {
+    for (uint32_t i = 0; i < stage->terms.count; i++) {
+        const Term *term = &stage->terms.at[i];
+        if (term->kind != TERM_LOAD || !stage_writes(stage, term->load.buffer))
+            continue;
+        for (int j = 0; j < term->load.rank; j++) {
+            const Index *index = &term->load.index[j];
+            if (index->term >= 0 || (index->dim == stage->lanes && index->offset != 0))
+                return true;
+        }
+    }
+    return false;
+}
+
+static bool is_heavy(const Stage *stage) {
+    uint32_t weight = stage->terms.count;
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        if (stage->terms.at[i].kind == TERM_OP && vmath_has(stage->terms.at[i].op))
+            weight += 12;
+    return weight > 14;
+}
+
+static void choose_lanes(Compute *c) {
+    const Stage *stage = c->stage;
+    bool vectors = stage->lanes != TILE_DIM_NONE && !lanes_depend(stage);
+    c->width = vectors ? c->m->lanes : 1;
+    const TileBuffer *panel = panel_sink(c);
+    if (panel) {
+        c->panel_width = panel->panel_width;
+        c->level[c->n_levels++] = (Level){LEVEL_PANELS, stage->lanes};
+    }
+    for (uint8_t i = 0; i < stage->n_dims; i++) {
+        bool lanes = vectors && stage->dims[i] == stage->lanes;
+        if (lanes)
+            c->lanes_level = c->n_levels;
+        c->level[c->n_levels++] = (Level){lanes ? LEVEL_LANES : LEVEL_SCALAR, stage->dims[i]};
+    }
+    c->unroll = !vectors ? 1 : is_heavy(stage) ? 2 : 4;
+    int per_panel = panel ? c->panel_width / c->width : 0;
+    if (panel)
+        c->unroll = per_panel <= UNROLL_MAX ? per_panel : 1;
+}
+
+void compute_prepare(Compute *c, CpuKernel *k, const Stage *stage) {
+    Arena *arena = k->module->arena;
+    *c = (Compute){.k = k, .m = k->module, .stage = stage, .lanes_level = -1, .vectors = 1};
+    c->terms = arena_array(arena, TermState, stage->terms.count);
+    c->sinks = arena_array(arena, SinkState, stage->sinks.count);
+    c->varies = arena_array(arena, bool, stage->terms.count);
+    c->values = arena_array(arena, EmitValue, stage->terms.count);
+    choose_lanes(c);
+    if (stage->lanes != TILE_DIM_NONE)
+        c->lanes = k->range[stage->lanes];
+    for (uint32_t t = 0; t < stage->terms.count; t++)
+        analyse_term(c, t);
+    for (uint32_t t = 0; t < stage->terms.count; t++)
+        if (stage->terms.at[t].kind == TERM_LOAD)
+            cpu_access_open(k, &c->terms[t].access, &stage->terms.at[t].load, stage->lanes,
+                            c->width, c->varies);
+    for (uint32_t s = 0; s < stage->sinks.count; s++)
+        analyse_sink(c, s);
+}

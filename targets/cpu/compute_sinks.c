@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sinks of a compute stage. A sum lives in registers over its suffix, the innermost loops that
+// are all reduced, and is combined with its element in memory when the suffix ends; the first time
+// the element's content is ignored. Vectors are folded into a scalar in a fixed order.
+#include "cpu/compute.h"
+
+#include <math.h>
+
+static EmitValue combine(EmitModule *m, SinkMode mode, EmitValue a, EmitValue b) {
+    EmitValue args[] = {a, b};
+    if (mode == SINK_SUM)
+        return emit_add(m, a, b);
+    if (mode == SINK_PROD)
+        return emit_mul(m, a, b);
+    if (a.elem == ELEM_BOOL)
+        return emit_map(m, mode == SINK_MAX ? OP_OR : OP_AND, ELEM_BOOL, args, 2);
+    return mode == SINK_MAX ? emit_max(m, a, b) : emit_min(m, a, b);
+}
+
+static EmitValue identity(EmitModule *m, SinkMode mode, Elem elem, int lanes) {
+    if (mode == SINK_SUM || mode == SINK_PROD)
+        return emit_number(m, elem, mode == SINK_PROD, lanes);
+    bool largest = mode == SINK_MIN;
+    if (elem_is_float(elem))
+        return emit_number(m, elem, largest ? INFINITY : -INFINITY, lanes);
+    if (elem == ELEM_BOOL)
+        return emit_number(m, elem, largest, lanes);
+    LLVMTypeRef type = emit_type(m, elem, 1);
+    uint64_t top = 1ULL << (elem_bytes(elem) * 8 - 1);
+    EmitValue value = {LLVMConstInt(type, largest ? top - 1 : top, 0), elem, 1};
+    return emit_splat(m, value, lanes);
+}
+
+// Halves a vector until one lane is left: a fixed order of combining.
+static EmitValue across_lanes(EmitModule *m, SinkMode mode, EmitValue value) {
+    while (value.lanes > 1) {
+        int half = value.lanes / 2;
+        LLVMValueRef low[64], high[64];
+        LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context);
+        for (int i = 0; i < half; i++) {
+            low[i] = LLVMConstInt(i32, (unsigned)i, 0);
+            high[i] = LLVMConstInt(i32, (unsigned)(i + half), 0);
+        }
+        LLVMValueRef poison = LLVMGetPoison(LLVMTypeOf(value.ref));
+        EmitValue a = value, b = value;
+        a.lanes = b.lanes = half;
+        a.ref = LLVMBuildShuffleVector(m->builder, value.ref, poison,
+                                       LLVMConstVector(low, (unsigned)half), "");
+        b.ref = LLVMBuildShuffleVector(m->builder, value.ref, poison,
+                                       LLVMConstVector(high, (unsigned)half), "");
+        if (half == 1) { // one-lane vectors become scalars
+            LLVMValueRef zero = LLVMConstNull(i32);
+            a.ref = LLVMBuildExtractElement(m->builder, a.ref, zero, "");
+            b.ref = LLVMBuildExtractElement(m->builder, b.ref, zero, "");
+        }
+        value = combine(m, mode, a, b);
+    }
+    return value;
+}
+
+static int n_sums(const Compute *c, const SinkState *state, int level) {
+    if (!state->varies)
+        return 1;
+    // Reduced lanes: the sums of the main part live across the lanes loop.
+    if (state->reduces_lanes && state->suffix <= c->lanes_level)
+        return level > c->lanes_level ? c->vectors : c->unroll;
+    return c->vectors;
+}
+
+// i1: nothing has been combined into the sink's element so far. NULL: certainly so.
+static LLVMValueRef first_time(Compute *c, const Sink *sink, const SinkState *state) {
+    LLVMValueRef all = NULL;
+    for (int i = 0; i < c->n_levels; i++) {
+        TileDimId dim = c->level[i].dim;
+        if (access_has_dim(&sink->to, dim) || c->level[i].kind == LEVEL_PANELS)
+            continue;
+        LLVMValueRef at = i < state->suffix ? c->k->at[dim] : c->k->range[dim].lo;
+        LLVMValueRef zero = cpu_starts_at_zero(c->m, at);
+        if (LLVMIsAConstantInt(zero) && LLVMConstIntGetZExtValue(zero))
+            continue;
+        all = all ? LLVMBuildAnd(c->m->builder, all, zero, "") : zero;
+    }
+    return all;
+}
+
+// Combines `value` with what the element holds and stores it.
+static void put(Compute *c, const Sink *sink, SinkState *state, EmitValue value, int u,
+                LLVMValueRef first) {
+    LLVMValueRef mask = value.lanes > 1 ? c->mask : NULL;
+    if (first) {
+        EmitValue old = cpu_access_load(c->k, &state->to, value.lanes, u * c->width, mask, NULL);
+        old.elem = value.elem;
+        value = emit_select(c->m, first, value, combine(c->m, sink->mode, old, value));
+    }
+    if (mask && c->store_all) {
+        value = emit_select(c->m, mask, value, emit_number(c->m, value.elem, 0, value.lanes));
+        mask = NULL;
+    }
+    cpu_access_store(c->k, &state->to, value, u * c->width, mask);
+}
+
+// The vectors' values as one scalar, lanes that do not exist left out.
+static EmitValue fold(Compute *c, SinkMode mode, EmitValue *values, int n, bool masked) {
+    for (int u = 0; masked && c->mask && u < n; u++)
+        values[u] = emit_select(c->m, c->mask, values[u],
+                                identity(c->m, mode, values[u].elem, values[u].lanes));
+    for (int step = 1; step < n; step *= 2)
+        for (int u = 0; u + step < n; u += 2 * step)
+            values[u] = combine(c->m, mode, values[u], values[u + step]);
+    return across_lanes(c->m, mode, values[0]);
+}
+
+void compute_begin_sums(Compute *c, int level) {
+    for (uint32_t s = 0; s < c->stage->sinks.count; s++) {
+        const Sink *sink = &c->stage->sinks.at[s];
+        SinkState *state = &c->sinks[s];
+        if (state->suffix != level || level == c->n_levels)
+            continue;
+        Elem elem = c->stage->terms.at[sink->term].elem;
+        for (int u = 0; u < n_sums(c, state, level); u++)
+            state->sum[u] = identity(c->m, sink->mode, elem, state->varies ? c->width : 1);
+    }
+}
+
+void compute_end_sums(Compute *c, int level) {
+    for (uint32_t s = 0; s < c->stage->sinks.count; s++) {
+        const Sink *sink = &c->stage->sinks.at[s];
+        SinkState *state = &c->sinks[s];
+        if (state->suffix != level || level == c->n_levels)
+            continue;
+        LLVMValueRef first = first_time(c, sink, state);
+        int n = n_sums(c, state, level);
+        if (state->varies && state->reduces_lanes) {
+            bool masked = state->suffix > c->lanes_level;
+            EmitValue total = fold(c, sink->mode, state->sum, n, masked);
+            put(c, sink, state, total, 0, first);
+            continue;
+        }
+        for (int u = 0; u < n; u++)
+            put(c, sink, state, state->sum[u], u, first);
+    }
+}
+
+// A point of the innermost loop: sums in registers grow, everything else goes to memory.
+static void emit_point_sink(Compute *c, const Sink *sink, SinkState *state) {
+    bool in_registers = state->suffix < c->n_levels;
+    if (in_registers) {
+        bool lanes_inside = state->reduces_lanes && state->suffix <= c->lanes_level;
+        int n = state->varies ? c->vectors : 1;
+        for (int u = 0; u < n; u++) {
+            EmitValue value = compute_term_value(c, sink->term, u, state->varies);
+            if (lanes_inside && c->mask)
+                value = emit_select(c->m, c->mask, value,
+                                    identity(c->m, sink->mode, value.elem, value.lanes));
+            state->sum[u] = combine(c->m, sink->mode, state->sum[u], value);
+        }
+        return;
+    }
+    LLVMValueRef first = sink->mode == SINK_SET ? NULL : first_time(c, sink, state);
+    if (state->reduces_lanes && state->varies) {
+        EmitValue values[UNROLL_MAX];
+        for (int u = 0; u < c->vectors; u++)
+            values[u] = compute_term_value(c, sink->term, u, true);
+        put(c, sink, state, fold(c, sink->mode, values, c->vectors, true), 0, first);
+        return;
+    }
+    for (int u = 0; u < (state->varies ? c->vectors : 1); u++)
+        put(c, sink, state, compute_term_value(c, sink->term, u, state->varies), u, first);
+}
+
+// All sums that a loop at `level` carries, in a fixed order. With `set`, takes them from refs
+// instead.
+uint32_t compute_carried(Compute *c, int level, LLVMValueRef *refs, bool set) {
+    uint32_t n = 0;
+    for (uint32_t s = 0; s < c->stage->sinks.count; s++) {
+        SinkState *state = &c->sinks[s];
+        if (state->suffix > level || state->suffix == c->n_levels)
+            continue;
+        for (int u = 0; u < n_sums(c, state, level); u++, n++) {
+            if (n == COMPUTE_SUMS_MAX)
+                ice("cpu compute: more than %d sums", COMPUTE_SUMS_MAX);
+            if (set)
+                state->sum[u].ref = refs[n];
+            else
+                refs[n] = state->sum[u].ref;
+        }
+    }
+    return n;
+}
+
+void compute_point(Compute *c) {
+    for (uint32_t s = 0; s < c->stage->sinks.count; s++)
+        emit_point_sink(c, &c->stage->sinks.at[s], &c->sinks[s]);
+}
