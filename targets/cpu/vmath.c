@@ -1,72 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
-// Vector exp, square root and its inverse as LLVM IR.
+// Vector math as LLVM IR: which function is computed how. Bounds and measured errors are in
+// vmath.h.
 //
-// exp: n = round(x / ln 2), r = x - n ln 2 in two steps (Cody and Waite), a polynomial for e**r on
-// [-ln 2 / 2, ln 2 / 2] (the coefficients of SLEEF's expf, 1 ulp), and a scaling by 2**n.
+// f32 functions are straight-line code without tables, the same for scalars and for vectors of any
+// length, so that a remainder gives the same bits as a full vector. f64 ones call the C library for
+// every lane: within 1 ulp with glibc, but slow; nothing that has to be fast is in f64.
 #include "cpu/vmath.h"
 
+#include "cpu/vmath_ops.h"
+#include "cpu/vmath_parts.h"
+
 bool vmath_has(Op op) {
-    return op == OP_EXP || op == OP_LOG || op == OP_SQRT || op == OP_RSQRT || op == OP_TANH ||
-           op == OP_ERF || op == OP_SIN || op == OP_COS || op == OP_POW;
-}
-
-static EmitValue number(EmitModule *m, EmitValue like, double value) {
-    return emit_number(m, like.elem, value, like.lanes);
-}
-
-static EmitValue unary(EmitModule *m, const char *name, EmitValue a) {
-    LLVMTypeRef type = LLVMTypeOf(a.ref);
-    return (EmitValue){emit_intrinsic(m, name, &type, 1, &a.ref, 1), a.elem, a.lanes};
-}
-
-// 2**n for a whole n in [-126, 127], by its exponent bits.
-static EmitValue power_of_two(EmitModule *m, EmitValue n) {
-    LLVMTypeRef type = emit_type(m, ELEM_I32, n.lanes);
-    EmitValue whole = {LLVMBuildFPToSI(m->builder, n.ref, type, ""), ELEM_I32, n.lanes};
-    EmitValue biased = emit_add(m, whole, emit_number(m, ELEM_I32, 127, n.lanes));
-    EmitValue shift = emit_number(m, ELEM_I32, 23, n.lanes);
-    LLVMValueRef bits = LLVMBuildShl(m->builder, biased.ref, shift.ref, "");
-    LLVMValueRef power = LLVMBuildBitCast(m->builder, bits, LLVMTypeOf(n.ref), "");
-    return (EmitValue){power, n.elem, n.lanes};
-}
-
-// p * 2**n with gradual underflow: n is split in two halves that are both in range.
-static EmitValue scale(EmitModule *m, EmitValue p, EmitValue n) {
-    EmitValue half = unary(m, "llvm.rint", emit_mul(m, n, number(m, n, 0.5)));
-    EmitValue rest = emit_add(m, n, emit_mul(m, half, number(m, n, -1)));
-    return emit_mul(m, emit_mul(m, p, power_of_two(m, half)), power_of_two(m, rest));
-}
-
-static EmitValue exp_f32(EmitModule *m, EmitValue x) {
-    static const double poly[] = {0.000198527617612853646278381, 0.00139304355252534151077271,
-                                  0.00833336077630519866943359,  0.0416664853692054748535156,
-                                  0.166666671633720397949219,    0.5};
-    // Beyond these the result is 0 or infinite all the same. A NaN stays one.
-    EmitValue clamped = emit_max(m, x, number(m, x, -104.0));
-    clamped = emit_min(m, clamped, number(m, x, 89.0));
-    EmitValue n = unary(m, "llvm.rint", emit_mul(m, clamped, number(m, x, 0x1.715476p+0)));
-    EmitValue r = emit_multiply_add(m, n, number(m, x, -0x1.62e4p-1), clamped);
-    r = emit_multiply_add(m, n, number(m, x, -0x1.7f7d1cp-20), r);
-    EmitValue p = number(m, x, poly[0]);
-    for (int i = 1; i < 6; i++)
-        p = emit_multiply_add(m, p, r, number(m, x, poly[i]));
-    p = emit_multiply_add(m, emit_mul(m, r, r), p, r);
-    p = emit_add(m, p, number(m, x, 1));
-    return scale(m, p, n);
-}
-
-EmitValue vmath_call(EmitModule *m, Op op, EmitValue *args, uint32_t n_args) {
-    EmitValue x = args[0];
-    (void)n_args;
-    if (op == OP_EXP && x.elem != ELEM_F64)
-        return exp_f32(m, x);
-    if (op == OP_SQRT)
-        return unary(m, "llvm.sqrt", x);
-    if (op == OP_RSQRT) {
-        EmitValue parts[] = {number(m, x, 1), unary(m, "llvm.sqrt", x)};
-        return emit_map(m, OP_DIV, x.elem, parts, 2);
+    switch (op) {
+    case OP_EXP:
+    case OP_LOG:
+    case OP_SQRT:
+    case OP_RSQRT:
+    case OP_TANH:
+    case OP_ERF:
+    case OP_SIN:
+    case OP_COS:
+    case OP_POW:
+        return true;
+    default:
+        return false;
     }
-    if (op == OP_EXP)
-        return unary(m, "llvm.exp", x);
-    ice("vmath: no code for %s", op_name(op));
+}
+
+// A function of the C library, lane by lane.
+static EmitValue library_call(EmitModule *m, const char *name, EmitValue *args, uint32_t n_args) {
+    LLVMTypeRef scalar = emit_type(m, ELEM_F64, 1), types[] = {scalar, scalar};
+    LLVMTypeRef type = LLVMFunctionType(scalar, types, n_args, 0);
+    LLVMValueRef function = LLVMGetNamedFunction(m->module, name);
+    if (!function)
+        function = LLVMAddFunction(m->module, name, type);
+    int lanes = args[0].lanes;
+    LLVMValueRef result = LLVMGetPoison(emit_type(m, ELEM_F64, lanes));
+    for (int lane = 0; lane < lanes; lane++) {
+        LLVMValueRef index = LLVMConstInt(LLVMInt32TypeInContext(m->context), (unsigned)lane, 0);
+        LLVMValueRef parts[2];
+        for (uint32_t i = 0; i < n_args; i++)
+            parts[i] = lanes == 1 ? args[i].ref
+                                  : LLVMBuildExtractElement(m->builder, args[i].ref, index, "");
+        LLVMValueRef call = LLVMBuildCall2(m->builder, type, function, parts, n_args, "");
+        result = lanes == 1 ? call : LLVMBuildInsertElement(m->builder, result, call, index, "");
+    }
+    return (EmitValue){result, ELEM_F64, lanes};
+}
+
+static EmitValue call_f64(EmitModule *m, Op op, EmitValue *args, uint32_t n_args) {
+    static const char *const names[N_OP] = {
+        [OP_EXP] = "exp", [OP_LOG] = "log", [OP_TANH] = "tanh", [OP_ERF] = "erf",
+        [OP_SIN] = "sin", [OP_COS] = "cos", [OP_POW] = "pow",
+    };
+    if (!names[op])
+        ice("vmath: no f64 code for %s", op_name(op));
+    return library_call(m, names[op], args, n_args);
+}
+
+static EmitValue call_f32(EmitModule *m, Op op, EmitValue *args) {
+    switch (op) {
+    case OP_EXP:
+        return vmath_exp_f32(m, args[0]);
+    case OP_LOG:
+        return vmath_log_f32(m, args[0]);
+    case OP_TANH:
+        return vmath_tanh_f32(m, args[0]);
+    case OP_ERF:
+        return vmath_erf_f32(m, args[0]);
+    case OP_SIN:
+    case OP_COS:
+        return vmath_sine_f32(m, args[0], op == OP_COS);
+    case OP_POW:
+        return vmath_pow_f32(m, args[0], args[1]);
+    default:
+        ice("vmath: no code for %s", op_name(op));
+    }
+}
+
+EmitValue vmath_call(EmitModule *module, Op op, EmitValue *args, uint32_t n_args) {
+    Elem elem = args[0].elem;
+    EmitValue wide[2];
+    for (uint32_t i = 0; i < n_args; i++) {
+        wide[i] = args[i];
+        if (elem != ELEM_F64) // f16 and bf16 are f32 in registers
+            wide[i].elem = ELEM_F32;
+    }
+    EmitValue result;
+    if (op == OP_SQRT) // rounded correctly by the machine
+        result = v_unary(module, "llvm.sqrt", wide[0]);
+    else if (op == OP_RSQRT) // two roundings; estimates differ between makers of processors
+        result = v_div(module, v_number(module, wide[0], 1), v_unary(module, "llvm.sqrt", wide[0]));
+    else if (elem == ELEM_F64)
+        result = call_f64(module, op, wide, n_args);
+    else
+        result = call_f32(module, op, wide);
+    result.elem = elem;
+    return result;
 }
