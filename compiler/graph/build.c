@@ -24,8 +24,7 @@ bool build_step(Build *build, Span at) {
     return false;
 }
 
-// ---- statements
-// ----------------------------------------------------------------------------------
+// ---- statements --------------------------------------------------------------------------------
 
 static void build_assign(Frame *frame, const Stmt *stmt) {
     const Tensor *target = &stmt->target;
@@ -61,6 +60,7 @@ static void build_loop(Frame *frame, const Stmt *loop) {
                                 loop->loop_dim.name);
         diag_hint(diag, "write 'dim %s = ...' or give -D %s=...", loop->loop_dim.name,
                   loop->loop_dim.name);
+        frame_note_calls(frame, diag);
         return;
     }
     for (int64_t i = 0; i < extent && build_step(build, loop->span); i++)
@@ -96,8 +96,23 @@ void build_body(Frame *frame, const StmtList *body) {
     }
 }
 
-// ---- the entry
-// -----------------------------------------------------------------------------------
+// ---- near names --------------------------------------------------------------------------------
+
+enum { NEAR_MOST = 3 }; // a name this far from what was written is no longer offered
+typedef struct {
+    Name written, best;
+    uint32_t distance;
+} Near;
+
+static void near_offer(Near *near, Name name) {
+    uint32_t distance = name_distance(near->written, name);
+    if (distance >= near->distance)
+        return;
+    near->distance = distance;
+    near->best = name;
+}
+
+// ---- the entry ---------------------------------------------------------------------------------
 
 static bool names_have(const NameList *names, Name name) {
     for (uint32_t i = 0; i < names->count; i++)
@@ -113,6 +128,11 @@ static const Tensor *def_param(const Def *def, Name name) {
     return NULL;
 }
 
+static void hint_near(Diag *diag, const Near *near) {
+    if (near->best)
+        diag_hint(diag, "did you mean '%s'?", near->best);
+}
+
 // Reports names that are no argument of the entry; `what` is the option that has them.
 static void check_arguments(Build *build, const Def *def, const Name *names, uint32_t n,
                             const char *what) {
@@ -122,9 +142,10 @@ static void check_arguments(Build *build, const Def *def, const Name *names, uin
         Diag *diag = diag_error(build->session->diags, def->name.span,
                                 "%s names '%s', which is no argument of '%s'", what, names[i],
                                 def->name.name);
+        Near near = {names[i], NULL, NEAR_MOST};
         for (uint32_t k = 0; k < def->params.count; k++)
-            if (name_distance(names[i], def->params.at[k].name.name) <= 2)
-                diag_hint(diag, "did you mean '%s'?", def->params.at[k].name.name);
+            near_offer(&near, def->params.at[k].name.name);
+        hint_near(diag, &near);
     }
 }
 
@@ -198,8 +219,7 @@ static bool build_entry(Build *build, const Def *def, const EntryOptions *option
     return true;
 }
 
-// ---- choosing the entry
-// ----------------------------------------------------------------------------
+// ---- choosing the entry ------------------------------------------------------------------------
 
 // The file that the command named: the first one that is not the prelude.
 static uint32_t main_file(const Session *session) {
@@ -225,18 +245,11 @@ static const Def *default_entry(const Session *session, const Program *program) 
 
 static void report_unknown_entry(Session *session, const Program *program, Name entry) {
     Diag *diag = diag_error(session->diags, (Span){0}, "there is no def '%s'", entry);
-    const Def *near = NULL;
-    uint32_t best = 4;
-    for (uint32_t i = 0; i < program->defs.count; i++) {
-        const Def *def = program->defs.at[i];
-        uint32_t distance = name_distance(entry, def->name.name);
-        if (!def->from_prelude && distance < best) {
-            best = distance;
-            near = def;
-        }
-    }
-    if (near)
-        diag_hint(diag, "did you mean '%s'?", near->name.name);
+    Near near = {entry, NULL, NEAR_MOST};
+    for (uint32_t i = 0; i < program->defs.count; i++)
+        if (!program->defs.at[i]->from_prelude)
+            near_offer(&near, program->defs.at[i]->name.name);
+    hint_near(diag, &near);
 }
 
 static const Def *find_entry(Session *session, const Program *program, Name entry) {

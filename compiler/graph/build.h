@@ -55,6 +55,7 @@ struct Frame {
     Build *build;
     const Def *def;
     Frame *caller;     // NULL at the top
+    const Expr *call;  // NULL at the top and for the entry
     VEC(DimSlot) dims; // those that the call binds
     DimList hidden;
     VEC(Local) locals;
@@ -65,6 +66,8 @@ struct Frame {
 
 // ---- build_dims.c ------------------------------------------------------------------------------
 Frame *frame_new(Build *build, const Def *def, Frame *caller);
+// Shows the calls that led here: what is wrong may be so in this call only.
+void frame_note_calls(const Frame *frame, Diag *diag);
 int64_t frame_extent(const Frame *frame, Name dim); // EXTENT_DYNAMIC when unknown
 DimId frame_dim(const Frame *frame, Name dim);
 // As frame_dim, but a dim that nothing else says the extent of gets this one (slices, concats).

@@ -19,8 +19,7 @@ static Value *argument(Frame *frame, const Expr *call, uint32_t i) {
     return build_expr_as(frame, call->args.at[i], call->elem);
 }
 
-// ---- pointwise
-// -----------------------------------------------------------------------------------
+// ---- pointwise ---------------------------------------------------------------------------------
 
 // 1 + exp(-x)
 static Value *one_plus_exp_minus(Graph *graph, Value *x) {
@@ -78,8 +77,7 @@ static Value *build_cast(Frame *frame, const Expr *call) {
     return graph_const(frame->build->graph, number, call->elem);
 }
 
-// ---- reductions
-// ----------------------------------------------------------------------------------
+// ---- reductions --------------------------------------------------------------------------------
 
 static Value *reduced(Graph *graph, Op op, Value *x, const DimList *over) {
     return graph_reduce(graph, op, x, dims_minus(&x->dims, over));
@@ -156,8 +154,7 @@ static Value *build_row(Frame *frame, const Expr *call) {
     return graph_row(frame->build->graph, op, x, frame_dim(frame, call->reduced.at[0]));
 }
 
-// ---- dispatch
-// ------------------------------------------------------------------------------------
+// ---- dispatch ----------------------------------------------------------------------------------
 
 Value *build_builtin(Frame *frame, const Expr *call) {
     Graph *graph = frame->build->graph;

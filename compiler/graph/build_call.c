@@ -27,6 +27,7 @@ Value *build_call(Frame *frame, const Expr *call) {
     Build *build = frame->build;
     const Def *def = call->callee;
     Frame *callee = frame_new(build, def, frame);
+    callee->call = call;
     if (build_step(build, call->span)) {
         bind_dims(callee, call);
         bind_arguments(callee, call);

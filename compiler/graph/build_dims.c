@@ -14,6 +14,11 @@ Frame *frame_new(Build *build, const Def *def, Frame *caller) {
     return frame;
 }
 
+void frame_note_calls(const Frame *frame, Diag *diag) {
+    for (; frame->call; frame = frame->caller)
+        diag_note(diag, frame->call->span, "in this call of '%s'", frame->def->name.name);
+}
+
 static const DimSlot *frame_slot(const Frame *frame, Name dim) {
     for (uint32_t i = 0; i < frame->dims.count; i++)
         if (frame->dims.at[i].name == dim)
@@ -21,8 +26,7 @@ static const DimSlot *frame_slot(const Frame *frame, Name dim) {
     return NULL;
 }
 
-// ---- at the top: names are dims
-// ------------------------------------------------------------------
+// ---- at the top: names are dims ----------------------------------------------------------------
 
 static const Dim *top_find(const Build *build, Name name) {
     for (uint32_t i = 0; i < build->graph->dims.count; i++)
@@ -59,8 +63,7 @@ static DimId top_dim(Build *build, Name name, int64_t size) {
     return graph_dim(graph, name, extent == EXTENT_DYNAMIC ? size : extent);
 }
 
-// ---- through the frames
-// --------------------------------------------------------------------------
+// ---- through the frames ------------------------------------------------------------------------
 
 int64_t frame_extent(const Frame *frame, Name dim) {
     for (; frame->caller; frame = frame->caller) {
@@ -87,8 +90,10 @@ DimId frame_dim(const Frame *frame, Name dim) {
 bool frame_has_room(const Frame *frame, uint32_t count, Span at) {
     if (count + frame->hidden.count <= DIMS_MAX)
         return true;
-    diag_error(frame->build->session->diags, at,
-               "more than %d dims, counting those that calls are mapped over", DIMS_MAX);
+    Diag *diag =
+        diag_error(frame->build->session->diags, at,
+                   "more than %d dims, counting those that calls are mapped over", DIMS_MAX);
+    frame_note_calls(frame, diag);
     return false;
 }
 
@@ -114,8 +119,6 @@ Value *frame_rename(Frame *frame, Value *value, DimId from, DimId to, Span at) {
     Diag *diag =
         diag_error(frame->build->session->diags, at, "dim '%s' cannot be read over '%s' here",
                    graph->dims.at[from].name, graph->dims.at[to].name);
-    if (frame->def)
-        diag_note(diag, frame->def->name.span,
-                  "in a call of '%s' that gives its dims these meanings", frame->def->name.name);
+    frame_note_calls(frame, diag);
     return value;
 }

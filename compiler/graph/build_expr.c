@@ -7,8 +7,7 @@
 // factor.
 #include "graph/build.h"
 
-// ---- numbers
-// -------------------------------------------------------------------------------------
+// ---- numbers -----------------------------------------------------------------------------------
 
 typedef VEC(LoopValue) LoopValues;
 
@@ -36,8 +35,7 @@ bool build_number(Frame *frame, const Expr *expr, double *number) {
                          number);
 }
 
-// ---- names
-// ---------------------------------------------------------------------------------------
+// ---- names -------------------------------------------------------------------------------------
 
 static Value *build_name(Frame *frame, const Expr *expr) {
     if (expr->name_kind == NAME_EXTENT)
@@ -51,8 +49,7 @@ static Value *build_name(Frame *frame, const Expr *expr) {
     return value;
 }
 
-// ---- operators
-// -----------------------------------------------------------------------------------
+// ---- operators ---------------------------------------------------------------------------------
 
 typedef struct {
     Op op;
@@ -111,8 +108,7 @@ static Value *build_unary(Frame *frame, const Expr *expr) {
     return graph_map1(frame->build->graph, expr->oper == OPER_NOT ? OP_NOT : OP_NEG, a);
 }
 
-// ---- einsum
-// --------------------------------------------------------------------------------------
+// ---- einsum ------------------------------------------------------------------------------------
 
 Value *build_einsum(Frame *frame, const Expr *call, double factor) {
     uint32_t n = call->args.count;
@@ -126,8 +122,7 @@ Value *build_einsum(Frame *frame, const Expr *call, double factor) {
     return graph_einsum(frame->build->graph, factor, args, n, dims_union(&dims, &result));
 }
 
-// ---- dispatch
-// ------------------------------------------------------------------------------------
+// ---- dispatch ----------------------------------------------------------------------------------
 
 static Value *build_callee(Frame *frame, const Expr *call) {
     if (call->callee)

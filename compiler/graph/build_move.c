@@ -11,32 +11,37 @@ static bool known_count(Frame *frame, const Expr *expr, int64_t *count) {
     if (!build_number(frame, expr, &number)) {
         Diag *diag = diag_error(diags, expr->span, "this number has to be known when compiling");
         diag_hint(diag, "give the dims in it an extent, with 'dim' or -D");
+        frame_note_calls(frame, diag);
         return false;
     }
     if (number != trunc(number) || fabs(number) > 0x1p53) {
-        diag_error(diags, expr->span, "a position is a whole number, this is %g", number);
+        Diag *diag =
+            diag_error(diags, expr->span, "a position is a whole number, this is %g", number);
+        frame_note_calls(frame, diag);
         return false;
     }
     *count = (int64_t)number;
     return true;
 }
 
-// ---- slice
-// ---------------------------------------------------------------------------------------
+// ---- slice -------------------------------------------------------------------------------------
 
 static bool slice_fits(Frame *frame, const Expr *call, int64_t from, int64_t length) {
     Diags *diags = frame->build->session->diags;
     Name dim = call->reduced.at[0], made = call->reduced.at[1];
     int64_t whole = frame_extent(frame, dim), part = frame_extent(frame, made);
     if (from < 0 || length < 1 || (whole != EXTENT_DYNAMIC && from + length > whole)) {
-        diag_error(diags, call->span, "positions %lld up to %lld of '%s', which has %lld",
-                   (long long)from, (long long)(from + length), dim, (long long)whole);
+        Diag *diag =
+            diag_error(diags, call->span, "positions %lld up to %lld of '%s', which has %lld",
+                       (long long)from, (long long)(from + length), dim, (long long)whole);
+        frame_note_calls(frame, diag);
         return false;
     }
     if (part == length || part == EXTENT_DYNAMIC)
         return true;
-    diag_error(diags, call->span, "the slice has %lld positions, '%s' has %lld", (long long)length,
-               made, (long long)part);
+    Diag *diag = diag_error(diags, call->span, "the slice has %lld positions, '%s' has %lld",
+                            (long long)length, made, (long long)part);
+    frame_note_calls(frame, diag);
     return false;
 }
 
@@ -75,8 +80,7 @@ static Value *build_slice(Frame *frame, const Expr *call) {
     return graph_slice(frame->build->graph, x, frame_dim(frame, dim), to_dim, from);
 }
 
-// ---- concat
-// --------------------------------------------------------------------------------------
+// ---- concat ------------------------------------------------------------------------------------
 
 // The positions of all parts together, EXTENT_DYNAMIC when one is not known.
 static int64_t concat_extent(const Frame *frame, const Expr *call) {
@@ -101,16 +105,16 @@ static Value *build_concat(Frame *frame, const Expr *call) {
     Name whole = call->reduced.at[0];
     int64_t sum = concat_extent(frame, call), extent = frame_extent(frame, whole);
     if (sum != EXTENT_DYNAMIC && extent != EXTENT_DYNAMIC && sum != extent) {
-        diag_error(build->session->diags, call->span,
-                   "the parts have %lld positions, '%s' has %lld", (long long)sum, whole,
-                   (long long)extent);
+        Diag *diag = diag_error(build->session->diags, call->span,
+                                "the parts have %lld positions, '%s' has %lld", (long long)sum,
+                                whole, (long long)extent);
+        frame_note_calls(frame, diag);
         return args[0];
     }
     return graph_concat(build->graph, args, cats, n, frame_dim_sized(frame, whole, sum));
 }
 
-// ---- the others
-// ----------------------------------------------------------------------------------
+// ---- the others --------------------------------------------------------------------------------
 
 static Value *build_gather(Frame *frame, const Expr *call) {
     Value *table = build_expr_as(frame, call->args.at[0], call->elem);

@@ -22,8 +22,7 @@ const char *names_call_path(Build *build, NameScope *scope, Name label) {
     return arena_printf(build->arena, "%s%s.", scope->path, label);
 }
 
-// ---- trained tensors
-// -----------------------------------------------------------------------------
+// ---- trained tensors ---------------------------------------------------------------------------
 
 static bool name_is_free(const Build *build, Name name) {
     const Graph *graph = build->graph;
@@ -88,8 +87,7 @@ static Value *global_find(Frame *frame, Ident name) {
     return NULL;
 }
 
-// ---- by name
-// -------------------------------------------------------------------------------------
+// ---- by name -----------------------------------------------------------------------------------
 
 static Local *local_find(const Frame *frame, Name name) {
     for (uint32_t i = 0; i < frame->locals.count; i++)
