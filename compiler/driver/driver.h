@@ -83,6 +83,8 @@ int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *aren
 double *tensor_to_doubles(const AttTensorData *tensor, Arena *arena);
 void tensor_from_doubles(AttTensorData *tensor, const double *from);
 int64_t tensor_count(const AttTensorData *tensor);
+// Moves every element of the f32 inputs to one of its two neighbours, at random.
+void tensors_nudge(const Tensors *tensors, uint64_t seed);
 const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena); // "n, d_k, h"
 
 // ---- execute.c ---------------------------------------------------------------------------------------------
@@ -107,11 +109,12 @@ bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors,
 typedef struct {
     double largest;  // of the reference, finite values
     double error;    // largest |compiled - reference|; inf where a NaN or infinity differs
-    double naive;    // largest |naive float32 - reference|
+    double naive;    // the same of a naive evaluation in the element type
     double limit;    // what the error may be
 } OutputError;
-OutputError tolerance_measure(Elem elem, const double *reference, const double *naive,
-                              const double *actual, int64_t count);
+OutputError tolerance_measure(Elem elem, const double *reference, const double *actual,
+                              int64_t count, double naive);
+double tolerance_difference(const double *reference, const double *actual, int64_t count);
 
 // ---- report.c: figures of a compilation --------------------------------------------------------------------------
 // One buffer of the plan, or one scratch buffer of a kernel.

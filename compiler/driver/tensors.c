@@ -267,6 +267,22 @@ bool tensors_open(Options *options, const Graph *graph, bool need_all, Tensors *
     return fine && make_outputs(&s);
 }
 
+void tensors_nudge(const Tensors *tensors, uint64_t seed) {
+    Arena *arena = arena_new();
+    for (uint32_t i = 0; i < tensors->graph->inputs.count; i++) {
+        AttTensorData *tensor = &tensors->inputs[i];
+        if (tensor->elem != ATT_F32)
+            continue;
+        int64_t count = tensor_count(tensor);
+        int64_t *up = arena_array(arena, int64_t, count);
+        att_random_integers(seed, att_stream_of("nudge") + i, count, 2, up);
+        float *at = tensor->data;
+        for (int64_t k = 0; k < count; k++)
+            at[k] = nextafterf(at[k], up[k] ? INFINITY : -INFINITY);
+    }
+    arena_free(arena);
+}
+
 void tensors_close(Tensors *tensors) {
     for (uint32_t i = 0; i < tensors->graph->inputs.count; i++)
         att_tensor_free(&tensors->inputs[i]);

@@ -28,17 +28,21 @@ static double difference(double a, double b) {
     return fabs(a - b);
 }
 
-OutputError tolerance_measure(Elem elem, const double *reference, const double *naive,
-                              const double *actual, int64_t count) {
-    OutputError out = {0};
-    for (int64_t i = 0; i < count; i++) {
+double tolerance_difference(const double *reference, const double *actual, int64_t count) {
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, difference(reference[i], actual[i]));
+    return largest;
+}
+
+OutputError tolerance_measure(Elem elem, const double *reference, const double *actual,
+                              int64_t count, double naive) {
+    OutputError out = {.naive = naive, .error = tolerance_difference(reference, actual, count)};
+    for (int64_t i = 0; i < count; i++)
         if (isfinite(reference[i]))
             out.largest = fmax(out.largest, fabs(reference[i]));
-        out.error = fmax(out.error, difference(reference[i], actual[i]));
-        out.naive = fmax(out.naive, difference(reference[i], naive[i]));
-    }
     const Tolerance *t = &tolerances[elem];
-    out.limit = t->factor * out.naive + t->floor * t->ulp * out.largest;
+    out.limit = t->factor * naive + t->floor * t->ulp * out.largest;
     if (!isfinite(out.limit)) // plain code overflowed where the oracle did not: nothing to hold it to
         out.limit = INFINITY;
     return out;

@@ -232,7 +232,8 @@ static void print_contract(Print *print, const Value *value) {
         text_add(print->out, i ? ", " : "");
         print_operand(print, value->args[i], NUMBER_TYPED);
     }
-    text_add(print->out, ")");
+    // A scalar is assigned without brackets, which tell nothing.
+    text_add(print->out, value->dims.count ? ")" : " -> [])");
 }
 
 static void print_slice_end(Print *print, const Value *value) {
