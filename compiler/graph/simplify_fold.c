@@ -202,9 +202,9 @@ static Value *fold_power(Sweep *sweep, const Value *value, Value **args) {
 
 // A rename of a rename is one when it goes on with the same dim; positions know their own dim.
 static Value *fold_rename(Sweep *sweep, const Value *value, Value **args) {
-    Value *inner = args[0];
     if (value->op != OP_RENAME)
         return NULL;
+    Value *inner = args[0];
     if (inner->op == OP_RENAME && inner->dim2 == value->dim)
         return graph_rename(sweep->to, inner->args[0], inner->dim, value->dim2);
     if (inner->op == OP_INDEX)
