@@ -21,7 +21,7 @@ AttContext *att_context_new(int threads) {
     AttContext *ctx = calloc(1, sizeof *ctx);
     if (!ctx)
         return NULL;
-    ctx->pool = att_pool_new(threads > 0 ? threads : att_cores_usable());
+    ctx->pool = att_pool_new(threads);
     if (!ctx->pool) {
         free(ctx);
         return NULL;

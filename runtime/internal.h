@@ -28,7 +28,8 @@ bool att_bytes_of(int rank, const int64_t *shape, size_t size, int64_t *bytes);
 
 // ---- pool.c ------------------------------------------------------------------------------------
 typedef struct AttPool AttPool;
-AttPool *att_pool_new(int threads); // NULL when out of memory; may get fewer threads than asked for
+// 0 threads: one per core. NULL when out of memory; may get fewer threads than asked for.
+AttPool *att_pool_new(int threads);
 void att_pool_free(AttPool *pool);
 int att_pool_threads(const AttPool *pool);
 // false when the caller's scratch cannot be had; then no task has run.

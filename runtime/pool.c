@@ -219,11 +219,13 @@ static void start_workers(AttPool *pool, int threads) {
 }
 
 AttPool *att_pool_new(int threads) {
-    threads = threads < 1 ? 1 : threads > THREADS_MAX ? THREADS_MAX : threads;
+    int cores = threads == 1 ? 1 : att_cores_usable();
+    threads = threads < 1 ? cores : threads > THREADS_MAX ? THREADS_MAX : threads;
     AttPool *pool = aligned_alloc(128, sizeof *pool);
     if (!pool)
         return NULL;
-    *pool = (AttPool){.spin_seconds = threads <= att_cores_usable() ? SPIN_NANOSECONDS * 1e-9 : 0};
+    // More threads than cores: one that spins keeps another from its work.
+    *pool = (AttPool){.spin_seconds = threads <= cores ? SPIN_NANOSECONDS * 1e-9 : 0};
     pool->workers = calloc((size_t)threads, sizeof *pool->workers);
     if (!pool->workers) {
         free(pool);
