@@ -100,7 +100,9 @@ static bool check_carried(Scope *scope, const Tensor *target, Symbol *symbol,
                             dimlist_text(r->arena, dims));
     diag_note(diag, symbol->name.span, "it is over %s from here",
               dimlist_text(r->arena, &symbol->dims));
-    diag_hint(diag, "a loop keeps the dims of what it carries; give this one another name");
+    diag_hint(
+        diag,
+        "a loop keeps the dims of what it carries (language 6.4); give this one another name");
     symbol->doubtful = true;
     return false;
 }

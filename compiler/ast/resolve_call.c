@@ -108,7 +108,7 @@ static void report_two_actuals(Binder *b, const Bound *first, Name actual, uint3
     note_param(b, diag, param);
     const char *order = reordered(b, param);
     if (order)
-        diag_hint(diag, "dims match from the right: did you mean '%s'?", order);
+        diag_hint(diag, "dims match from the right (language 7.1): did you mean '%s'?", order);
     else if (program_dims_alike(b->resolver->program, actual, first->actual))
         diag_hint(diag, "read it over '%s'", first->actual);
 }
@@ -244,7 +244,9 @@ static void bind_mapped(Binder *b) {
                              param_name(b, b->mapped_by), dimlist_text(arena, &mapped)));
         diag_note(diag, b->call->args.at[b->mapped_by]->span, "this one");
         note_param(b, diag, param);
-        diag_hint(diag, "the dims to the left of a parameter's own are mapped: they must agree");
+        diag_hint(
+            diag,
+            "the dims to the left of a parameter's own are mapped and must agree (language 7.2)");
     }
     for (uint32_t i = 0; i < mapped.count; i++) {
         const Bound *bound = find_actual(b, mapped.at[i]);
@@ -315,7 +317,7 @@ static void report_collision(Binder *b, Name own, Span place, const char *as) {
                                   "is given as %s",
                                   callee_name(b), own, own, as));
     diag_note(diag, b->callee->name.span, "'%s' is here", callee_name(b));
-    diag_hint(diag, "rename one of the two");
+    diag_hint(diag, "rename one of the two (language 7.3)");
 }
 
 static void bind_own_dims(Binder *b) {

@@ -62,7 +62,7 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
     if (wanted)
         diag_note(diag, wanted->factor->span, "the other factor brings %s",
                   quoted_text(r->arena, &wanted->factor->result));
-    diag_hint(diag, "write them inside it: '-> %s'", example);
+    diag_hint(diag, "write them inside it: '-> %s' (language 4.4)", example);
     return NULL;
 }
 
@@ -279,7 +279,7 @@ static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, con
     Diag *diag = diag_error(r->diags, call->span, "'concat' does not know which dim '%s' replaces",
                             dim->name);
     diag_note(diag, call->args.at[0]->span, "the parts are over %s", dimlist_text(r->arena, kept));
-    diag_hint(diag, "write the dims of the result inside it: '-> [...]'");
+    diag_hint(diag, "write the dims of the result inside it: '-> [...]' (language 5.4)");
     return true;
 }
 
