@@ -7,15 +7,15 @@
 //             Y[n, d] = einsum(O[n, d_k, h], P_o[d, d_k, h])
 //
 // The order comes from contract_order.c. Nothing moves across a value that is not an einsum, so
-// softmax and values with several users are barriers; a mixing of heads after the softmax is part of
-// the einsum with V and goes to whichever side of V is cheaper. Equal partial results of different
-// einsums become one value by hash-consing. Flattening (graph_simplify) gave summed dims fresh names
-// where they clashed; a step whose operands are such renames takes the original names back when they
-// do not clash inside the step, so that no rename is left in the usual projections.
+// softmax and values with several users are barriers; a mixing of heads after the softmax is part
+// of the einsum with V and goes to whichever side of V is cheaper. Equal partial results of
+// different einsums become one value by hash-consing. Flattening (graph_simplify) gave summed dims
+// fresh names where they clashed; a step whose operands are such renames takes the original names
+// back when they do not clash inside the step, so that no rename is left in the usual projections.
 //
-// Requires: any graph. Ensures: every CONTRACT has two arguments and sums at least one dim, which both
-// arguments have; products without a sum are MUL, sums of one operand SUM; the factor of an einsum is
-// at the contraction with the smallest result.
+// Requires: any graph. Ensures: every CONTRACT has two arguments and sums at least one dim, which
+// both arguments have; products without a sum are MUL, sums of one operand SUM; the factor of an
+// einsum is at the contraction with the smallest result.
 #include "graph/contract.h"
 
 typedef struct {
@@ -31,7 +31,8 @@ typedef struct {
     VEC(DimSwap) swaps;   // in force at the node being emitted
 } Emission;
 
-// ---- taking back original names -------------------------------------------------------------------
+// ---- taking back original names
+// -------------------------------------------------------------------
 
 // The dim that was renamed to `alias` in this value, DIM_NONE when none was.
 static DimId alias_original(const Value *value, DimId alias) {
@@ -103,7 +104,8 @@ static void swap_summed_dims(Emission *emission, uint32_t node, const DimList *s
     }
 }
 
-// ---- emission ---------------------------------------------------------------------------------------
+// ---- emission
+// ---------------------------------------------------------------------------------------
 
 static Value *emit_leaf(Emission *emission, uint32_t node) {
     Value *value = emission->leaves[node];
@@ -132,8 +134,8 @@ static Value *emit_node(Emission *emission, uint32_t node) {
     emission->swaps.count = outer;
     if (!step->contracts)
         return graph_map2(emission->graph, OP_MUL, pair[0], pair[1]);
-    DimList dims = number + 1 == order->n_steps ? emission->einsum->dims
-                                                : swap_dims(emission, &step->dims);
+    DimList dims =
+        number + 1 == order->n_steps ? emission->einsum->dims : swap_dims(emission, &step->dims);
     double factor = number == emission->factor_step ? emission->einsum->number : 1;
     return graph_einsum(emission->graph, factor, pair, 2, dims);
 }
@@ -186,9 +188,8 @@ Graph *graph_contract(const Graph *graph, const int64_t *extents, const MachineR
         Value **args = arena_array(arena, Value *, value->n_args);
         for (uint32_t k = 0; k < value->n_args; k++)
             args[k] = now[value->args[k]->id];
-        now[i] = value->op == OP_CONTRACT
-                     ? contract_einsum(out, value, args, extents, rates, arena)
-                     : graph_rebuild(out, value, args);
+        now[i] = value->op == OP_CONTRACT ? contract_einsum(out, value, args, extents, rates, arena)
+                                          : graph_rebuild(out, value, args);
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *output = &graph->outputs.at[i];

@@ -14,7 +14,7 @@ typedef struct {
     DimList dims;        // of its result; for a step, everything not needed later is summed
 } OrderStep;
 typedef struct {
-    uint32_t n_leaves, n_steps; // n_steps == n_leaves - 1
+    uint32_t n_leaves, n_steps;   // n_steps == n_leaves - 1
     DimList leaf_dims[ORDER_MAX]; // what is left of each operand after summing its private dims
     OrderStep steps[ORDER_MAX];
     double seconds;

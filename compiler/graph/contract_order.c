@@ -3,16 +3,17 @@
 //
 // best(S) = min over S = A + B of best(A) + best(B) + step(A, B), where a partial result keeps the
 // dims that the einsum's result or an operand outside S still needs; all others are summed at once.
-// Up to ORDER_EXACT_MAX operands this visits all 3^n/2 trees, outer products included, and is exact.
-// Above, the pair with the cheapest step is joined (greedily, first pair on ties) until
+// Up to ORDER_EXACT_MAX operands this visits all 3^n/2 trees, outer products included, and is
+// exact. Above, the pair with the cheapest step is joined (greedily, first pair on ties) until
 // ORDER_EXACT_MAX parts are left, and these are ordered exactly.
 //
-// A step costs max(flops / rate, bytes / bandwidth of the level that holds its operands and result).
-// A pointwise product with a value that a step has just made costs its flops and the reading of the
-// smaller operand only, because fusion makes it an epilogue; with an operand it is a sweep of its own.
-// A partial result above OVERSIZE bytes that is also above twice the largest operand or result is
-// allowed only when no order avoids it. Costs within one part in 10^9 are equal; then fewer
-// multiplies win, then the split found first, so that the order does not depend on rounding.
+// A step costs max(flops / rate, bytes / bandwidth of the level that holds its operands and
+// result). A pointwise product with a value that a step has just made costs its flops and the
+// reading of the smaller operand only, because fusion makes it an epilogue; with an operand it is a
+// sweep of its own. A partial result above OVERSIZE bytes that is also above twice the largest
+// operand or result is allowed only when no order avoids it. Costs within one part in 10^9 are
+// equal; then fewer multiplies win, then the split found first, so that the order does not depend
+// on rounding.
 //
 // Source: the dynamic program is opt_einsum's "optimal" (Smith and Gray, 2018) without its pruning,
 // with time instead of flops.
@@ -21,11 +22,11 @@
 #include <math.h>
 #include <string.h>
 
-static const double ELEM_SIZE = 4;             // of f32, the usual element
+static const double ELEM_SIZE = 4; // of f32, the usual element
 static const double OVERSIZE = 1024.0 * 1024 * 1024;
 static const double OVERSIZE_FACTOR = 1000;
-static const double SWEEP_SECONDS = 2e-6;      // starting a kernel
-static const double POINTWISE_SHARE = 0.5;     // of the multiply-add rate: one flop, not two
+static const double SWEEP_SECONDS = 2e-6;  // starting a kernel
+static const double POINTWISE_SHARE = 0.5; // of the multiply-add rate: one flop, not two
 
 typedef uint64_t DimBits; // of the einsum's own dims, by position in OrderProblem.dims
 
@@ -52,7 +53,7 @@ typedef struct {
 } OrderProblem;
 
 typedef struct {
-    DimBits *dims;   // by subset
+    DimBits *dims; // by subset
     Cost *best;
     uint16_t *split; // one side of the best split
 } OrderTable;
@@ -168,8 +169,7 @@ static void join_cheapest_pair(OrderProblem *problem) {
 
 static Part table_part(const OrderProblem *problem, const OrderTable *table, uint32_t subset) {
     bool one = (subset & (subset - 1)) == 0;
-    return one ? problem->parts[__builtin_ctz(subset)]
-               : (Part){table->dims[subset], 0, true};
+    return one ? problem->parts[__builtin_ctz(subset)] : (Part){table->dims[subset], 0, true};
 }
 
 static void table_fill_dims(const OrderProblem *problem, OrderTable *table) {

@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values -> groups, one kernel each.
 //
-//     before  H[n, f] = relu(einsum(X[n, d], W[d, f]) + b[f])    after  contract H      (bias, relu inside)
-//             Y[n, d] = einsum(H[n, f], W2[f, d]) + X[n, d]             contract Y      (residual inside)
-//             mu[n] = sum(Y[n, d]) / d                                  rows n, over d:
-//             c[n, d] = Y[n, d] - mu[n]                                   mu c s and Z, one row at a time
-//             s[n] = sum(c[n, d] * c[n, d])
-//             Z[n, d] = c[n, d] * rsqrt(s[n] / d + eps)
+//     before  H[n, f] = relu(einsum(X[n, d], W[d, f]) + b[f])    after  contract H      (bias, relu
+//     inside)
+//             Y[n, d] = einsum(H[n, f], W2[f, d]) + X[n, d]             contract Y      (residual
+//             inside) mu[n] = sum(Y[n, d]) / d                                  rows n, over d:
+//             c[n, d] = Y[n, d] - mu[n]                                   mu c s and Z, one row at
+//             a time s[n] = sum(c[n, d] * c[n, d]) Z[n, d] = c[n, d] * rsqrt(s[n] / d + eps)
 //
-// One pass in order of id. A contraction or a whole-row value begins a cluster; so does a move, whose
-// arguments must lie in memory. A whole-row value joins the cluster of its argument when it has the
-// same rows and reduced dims, or takes over a pointwise cluster. A pointwise value joins the cluster
-// of one of its arguments with the same iteration space: contractions and rows before pointwise
-// clusters, the latest first, and only where no cluster would come to need itself. What is cheap to
-// compute from inputs and positions is inline (fuse_rules.c). Then pointwise clusters with one reader
-// join it (fuse_merge.c), which makes prologues.
+// One pass in order of id. A contraction or a whole-row value begins a cluster; so does a move,
+// whose arguments must lie in memory. A whole-row value joins the cluster of its argument when it
+// has the same rows and reduced dims, or takes over a pointwise cluster. A pointwise value joins
+// the cluster of one of its arguments with the same iteration space: contractions and rows before
+// pointwise clusters, the latest first, and only where no cluster would come to need itself. What
+// is cheap to compute from inputs and positions is inline (fuse_rules.c). Then pointwise clusters
+// with one reader join it (fuse_merge.c), which makes prologues.
 //
 // Requires: graph_contract. Ensures: see graph.h; fusion_verify checks it.
 #include "graph/fuse.h"
 
 enum { FEW_ROWS = 4 };
 
-// ---- the graph that is fused: what moves and results need lies in memory -----------------------------
+// ---- the graph that is fused: what moves and results need lies in memory
+// -----------------------------
 
 static bool move_reads_memory(const Value *value) {
     return op_kind(value->op) == KIND_MOVE;
@@ -69,7 +70,8 @@ static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
     return out;
 }
 
-// ---- clusters -----------------------------------------------------------------------------------------
+// ---- clusters
+// -----------------------------------------------------------------------------------------
 
 static uint32_t cluster_new(Fuser *fuser, GroupKind kind) {
     Cluster cluster = {.kind = kind, .reach = arena_array(fuser->arena, uint64_t, fuser->words)};
@@ -77,7 +79,8 @@ static uint32_t cluster_new(Fuser *fuser, GroupKind kind) {
     return fuser->clusters.count - 1;
 }
 
-// Calls visit(cluster) for the cluster that stores each value the argument reads, through inline ones.
+// Calls visit(cluster) for the cluster that stores each value the argument reads, through inline
+// ones.
 static void each_needed(const Fuser *fuser, const Value *arg,
                         void (*visit)(uint32_t cluster, void *), void *data) {
     uint32_t owner = fuser->owner[arg->id];
@@ -140,7 +143,8 @@ static void cluster_add(Fuser *fuser, uint32_t cluster, Value *value) {
         each_needed(fuser, value->args[i], update_reach, &update);
 }
 
-// ---- pointwise values and moves ------------------------------------------------------------------------
+// ---- pointwise values and moves
+// ------------------------------------------------------------------------
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
     DimList space = cluster_space(cluster);
@@ -176,7 +180,8 @@ static void place_pointwise(Fuser *fuser, Value *value) {
     cluster_add(fuser, home, value);
 }
 
-// ---- whole rows and contractions -------------------------------------------------------------------------
+// ---- whole rows and contractions
+// -------------------------------------------------------------------------
 
 static void row_dims(const Value *value, DimList *rows, DimList *reduced) {
     const DimList *all = &value->args[0]->dims;
@@ -229,7 +234,8 @@ static void place_value(Fuser *fuser, Value *value) {
     }
 }
 
-// ---- groups ----------------------------------------------------------------------------------------------
+// ---- groups
+// ----------------------------------------------------------------------------------------------
 
 static void collect_members(const Fuser *fuser, Value *value, bool *member) {
     member[value->id] = true;
@@ -261,8 +267,7 @@ static Group *group_of(const Fuser *fuser, const Cluster *cluster) {
         if (!member[i])
             continue;
         vec_push(arena, &group->members, value);
-        if (fuser->owner[i] != CLUSTER_INLINE &&
-            (fuser->result[i] || read_outside(fuser, value)))
+        if (fuser->owner[i] != CLUSTER_INLINE && (fuser->result[i] || read_outside(fuser, value)))
             vec_push(arena, &group->outputs, value);
     }
     return group;
@@ -304,8 +309,7 @@ static void order_groups(const Fuser *fuser, Fusion *fusion) {
         if (next == fuser->clusters.count)
             ice("fuse: groups that need each other");
         done[next] = true;
-        vec_push(fuser->graph->arena, &fusion->groups,
-                 group_of(fuser, &fuser->clusters.at[next]));
+        vec_push(fuser->graph->arena, &fusion->groups, group_of(fuser, &fuser->clusters.at[next]));
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What graph_fuse is made of; shared by fuse*.c only.
 //
-// A cluster is a group in the making. Every live value that is computed has one cluster that owns it,
-// or it is inline: computed again wherever it is needed, never stored.
+// A cluster is a group in the making. Every live value that is computed has one cluster that owns
+// it, or it is inline: computed again wherever it is needed, never stored.
 #ifndef ATTC_GRAPH_FUSE_H
 #define ATTC_GRAPH_FUSE_H
 
@@ -24,17 +24,17 @@ typedef struct {
     Graph *graph;
     const int64_t *extents;
     VEC(Cluster) clusters;
-    uint32_t *owner;   // by value id: cluster, NONE for leaves, INLINE
+    uint32_t *owner;      // by value id: cluster, NONE for leaves, INLINE
     const Value ***users; // by value id: live users, NULL-terminated; the same user may come twice
-    bool *result;      // by value id: an output of the entry
-    uint32_t words;    // of a reach set
+    bool *result;         // by value id: an output of the entry
+    uint32_t words;       // of a reach set
 } Fuser;
 
 // fuse_rules.c: which values are worth what.
-bool fuse_is_leaf(const Value *value);     // CONST INDEX EXTENT: no memory behind it
-bool fuse_is_free(const Value *value);     // leaf or INPUT: there before any group
+bool fuse_is_leaf(const Value *value); // CONST INDEX EXTENT: no memory behind it
+bool fuse_is_free(const Value *value); // leaf or INPUT: there before any group
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
-uint32_t fuse_weight(Op op);               // of one element: 1 is an addition
+uint32_t fuse_weight(Op op); // of one element: 1 is an addition
 bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.
 DimList cluster_space(const Cluster *cluster);

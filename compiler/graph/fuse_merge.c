@@ -26,8 +26,9 @@ void fuse_add_reach(Fuser *fuser, uint32_t cluster, uint32_t needed) {
     }
 }
 
-// The one cluster that reads values of this one from outside; NONE when there are more, when a result
-// of the entry is among the values, or when one is read through a rename and must be stored for it.
+// The one cluster that reads values of this one from outside; NONE when there are more, when a
+// result of the entry is among the values, or when one is read through a rename and must be stored
+// for it.
 static uint32_t cluster_only_reader(const Fuser *fuser, uint32_t number) {
     const Cluster *cluster = &fuser->clusters.at[number];
     uint32_t found = CLUSTER_NONE;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A fusion as source text: the values group by group, each group under a comment that says what it is
-// and which of its values are stored.
+// A fusion as source text: the values group by group, each group under a comment that says what it
+// is and which of its values are stored.
 //
 //     # group 1: contract n f over d; stores H
 //     t1[n, f] = einsum(X[n, d], W[d, f])
 //     H[n, f] = max(t1[n, f], 0)
 //
-// A value that several groups compute for themselves (a mask, a rename) is written where it is needed
-// first. The text parses back to a graph with the same hash.
+// A value that several groups compute for themselves (a mask, a rename) is written where it is
+// needed first. The text parses back to a graph with the same hash.
 #include "graph/graph.h"
 
 static void add_dims(const Graph *graph, const DimList *dims, Text *text) {
@@ -18,8 +18,7 @@ static void add_dims(const Graph *graph, const DimList *dims, Text *text) {
 static void add_kind(const Graph *graph, const Group *group, Text *text) {
     if (group->kind == GROUP_CONTRACT) {
         const Value *contraction = group->contraction;
-        DimList summed =
-            dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
+        DimList summed = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
         summed = dims_minus(&summed, &contraction->dims);
         text_add(text, "contract");
         add_dims(graph, &contraction->dims, text);

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values are computed again where they are needed, and which pointwise groups join their reader.
+// Which values are computed again where they are needed, and which pointwise groups join their
+// reader.
 //
 // Inline values cost less than a load and a store: a rename (another way to read a stored value),
-// arithmetic on positions, extents, constants and at most two inputs (a causal or document mask, ALiBi,
-// a scale 1/sqrt(d)). They are members of every group that needs them. So a mask never becomes a tensor.
+// arithmetic on positions, extents, constants and at most two inputs (a causal or document mask,
+// ALiBi, a scale 1/sqrt(d)). They are members of every group that needs them. So a mask never
+// becomes a tensor.
 #include "graph/fuse.h"
 
 enum {
-    INLINE_WEIGHT = 12,  // additions; all that an inline value needs, recursively
+    INLINE_WEIGHT = 12, // additions; all that an inline value needs, recursively
     INLINE_LOADS = 2,
     PROLOGUE_WEIGHT = 2, // on an operand of a contraction
     RECOMPUTE_WEIGHT = 12,
@@ -46,7 +48,8 @@ uint32_t fuse_weight(Op op) {
     }
 }
 
-// ---- inline values -----------------------------------------------------------------------------------
+// ---- inline values
+// -----------------------------------------------------------------------------------
 
 typedef struct {
     uint32_t weight, loads;
@@ -106,7 +109,8 @@ bool fuse_is_inline(const Fuser *fuser, const Value *value) {
     return cost.legal && cost.weight <= limit && cost.loads <= INLINE_LOADS;
 }
 
-// ---- pointwise groups as prologue of another --------------------------------------------------------------
+// ---- pointwise groups as prologue of another
+// --------------------------------------------------------------
 
 DimList cluster_space(const Cluster *cluster) {
     if (cluster->kind == GROUP_CONTRACT)

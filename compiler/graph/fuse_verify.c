@@ -7,7 +7,7 @@
 typedef struct {
     const Fusion *fusion;
     const char *after;
-    uint32_t number; // of the group under check
+    uint32_t number;     // of the group under check
     uint32_t *stored_by; // by value id: number of the group + 1, 0: not stored so far
 } Check;
 
@@ -97,8 +97,9 @@ static void verify_member(const Check *check, const Group *group, const Value *m
          "value %u has dims that the group does not run over", member->id);
     if (!group_stores(group, member))
         return;
-    must(check, dims_equal(&member->dims, &space) ||
-                    (group->kind == GROUP_ROWS && dims_equal(&member->dims, &group->rows)),
+    must(check,
+         dims_equal(&member->dims, &space) ||
+             (group->kind == GROUP_ROWS && dims_equal(&member->dims, &group->rows)),
          "value %u is stored, but has not all dims of the group", member->id);
 }
 

@@ -5,21 +5,22 @@
 //     K[m, d_k, h] = einsum(X[m, d], P_k[d, d_k, h])     # K in memory: h d_k m
 //     L[n, m, h] = einsum(Q[n, d_k, h], K[m, d_k, h])    # L in memory: h n m   (softmax over m)
 //
-// Inputs and results have the order that was declared. The others are chosen last group first, so that
-// the orders of what a group writes are known when those of what it reads are chosen. Every access
-// votes on the dim that is contiguous, by what an element costs it in cycles: a copy into a panel, a
-// transposing copy, or a gather. The group that writes the value votes too, and pays for lanes that do
-// not fill vectors. The other dims follow the most important access:
+// Inputs and results have the order that was declared. The others are chosen last group first, so
+// that the orders of what a group writes are known when those of what it reads are chosen. Every
+// access votes on the dim that is contiguous, by what an element costs it in cycles: a copy into a
+// panel, a transposing copy, or a gather. The group that writes the value votes too, and pays for
+// lanes that do not fill vectors. The other dims follow the most important access:
 //
 //     lane operand of a contraction    batch, other dims, k, lanes     (panels are plain copies)
 //     row operand                      batch, rows, k                  (rows of k)
-//     result                           batch, outer, rows, lanes       (outer: of the lane operand, as
+//     result                           batch, outer, rows, lanes       (outer: of the lane operand,
+//     as
 //                                                                       n in the mixing of heads)
 //     rows group                       as its largest result, or rows, reduced
 //     pointwise                        as the result
 //
-// Source: packing costs of BLIS-like kernels (FACTS.md section 2); the lanes of a contraction are the
-// dim that its result has contiguous.
+// Source: packing costs of BLIS-like kernels (FACTS.md section 2); the lanes of a contraction are
+// the dim that its result has contiguous.
 //
 // Requires: graph_fuse. Ensures: a permutation of the dims for every input and every group output.
 #include "graph/graph.h"
@@ -31,7 +32,7 @@ static const double TRANSPOSE = 0.6; // within a panel
 static const double ROWS_LAST = 0.5; // row operand with contiguous rows
 static const double GATHER = 0.7;    // contiguous in a dim that is outside the panel
 static const double BATCH_LAST = 1.5;
-static const double VECTOR = 16;     // elements
+static const double VECTOR = 16; // elements
 static const double FMA_PER_CYCLE = 32;
 
 typedef struct {
@@ -83,7 +84,8 @@ static DimList dims_ordered(const DimList *part, const DimList *like) {
     return dims_join(first, then);
 }
 
-// ---- uses ------------------------------------------------------------------------------------------
+// ---- uses
+// ------------------------------------------------------------------------------------------
 
 static DimList dims_renamed(DimList dims, DimId from, DimId to) {
     for (uint32_t i = 0; i < dims.count; i++)
@@ -92,8 +94,10 @@ static DimList dims_renamed(DimList dims, DimId from, DimId to) {
     return dims;
 }
 
-// Follows x through renames and operand prologues of the group. true when it ends in the contraction.
-static bool find_uses(Layout *layout, const Group *group, const Value *x, DimList as, UseList *uses) {
+// Follows x through renames and operand prologues of the group. true when it ends in the
+// contraction.
+static bool find_uses(Layout *layout, const Group *group, const Value *x, DimList as,
+                      UseList *uses) {
     bool in_operand = false;
     for (uint32_t i = 0; i < group->members.count; i++) {
         const Value *user = group->members.at[i];
@@ -108,8 +112,7 @@ static bool find_uses(Layout *layout, const Group *group, const Value *x, DimLis
                 in_operand |= find_uses(layout, group, user, named, uses);
             } else if (user->op == OP_SLICE || user->op == OP_CONCAT) {
                 DimId from = user->op == OP_SLICE ? user->dim : user->cats[k];
-                vec_push(layout->arena, uses,
-                         (Use){group, -1, dims_renamed(as, from, user->dim2)});
+                vec_push(layout->arena, uses, (Use){group, -1, dims_renamed(as, from, user->dim2)});
             } else if (!group->contraction || !find_uses(layout, group, user, as, uses)) {
                 vec_push(layout->arena, uses, (Use){group, -1, as});
             } else {
@@ -131,12 +134,15 @@ static DimList group_order(const Layout *layout, const Group *group, const DimLi
     return (DimList){0};
 }
 
-// ---- costs of a contiguous dim ------------------------------------------------------------------------
+// ---- costs of a contiguous dim
+// ------------------------------------------------------------------------
 
 static double lane_operand_cost(const Roles *roles, DimId last, DimId lane) {
     if (last == lane || last == DIM_NONE)
         return COPY;
-    return dims_has(&roles->k, last) ? TRANSPOSE : dims_has(&roles->own, last) ? GATHER : BATCH_LAST;
+    return dims_has(&roles->k, last)     ? TRANSPOSE
+           : dims_has(&roles->own, last) ? GATHER
+                                         : BATCH_LAST;
 }
 
 static double row_operand_cost(const Roles *roles, DimId last) {
@@ -167,8 +173,8 @@ static double use_cost(const Layout *layout, const Use *use, const Value *value,
     }
     if (group->kind == GROUP_ROWS)
         return dims_has(&group->reduced, read) ? COPY : GATHER;
-    DimList order = group_order(layout, group, group->kind == GROUP_MAP ? &group->rows
-                                                                        : &group->contraction->dims);
+    DimList order = group_order(
+        layout, group, group->kind == GROUP_MAP ? &group->rows : &group->contraction->dims);
     return dims_last(&order) == read ? COPY : GATHER;
 }
 
@@ -200,7 +206,8 @@ static double contraction_cost(const Layout *layout, const Value *contraction, D
     return lanes.count ? best + copied : copied; // a dot product for each batch has no lanes
 }
 
-static double producer_cost(const Layout *layout, const Group *group, const Value *value, DimId last) {
+static double producer_cost(const Layout *layout, const Group *group, const Value *value,
+                            DimId last) {
     if (group->kind == GROUP_CONTRACT)
         return contraction_cost(layout, group->contraction, last);
     if (group->kind == GROUP_ROWS)
@@ -211,13 +218,14 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
         for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
             const Value *arg = group->members.at[i]->args[k];
             if (arg->op == OP_INPUT)
-                cost += volume(layout, &arg->dims) *
-                        (dims_last(&arg->dims) == last ? COPY : GATHER);
+                cost +=
+                    volume(layout, &arg->dims) * (dims_last(&arg->dims) == last ? COPY : GATHER);
         }
     return cost;
 }
 
-// ---- the order of all dims ---------------------------------------------------------------------------
+// ---- the order of all dims
+// ---------------------------------------------------------------------------
 
 // Order of a contraction's operand that its kernel reads best, lanes or k last.
 static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_operand) {
@@ -240,8 +248,8 @@ static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_
     return dims_join(dims_join(dims_join(batch, outer), k), lanes);
 }
 
-// Order in which a contraction writes best when `lane` is contiguous. few_rows: the lane operand has
-// other dims, too, and the row operand is small beside them (a mixing of heads).
+// Order in which a contraction writes best when `lane` is contiguous. few_rows: the lane operand
+// has other dims, too, and the row operand is small beside them (a mixing of heads).
 static DimList result_wish(const Layout *layout, const Value *contraction, DimId lane,
                            bool *few_rows) {
     DimList one = {1, {lane}};
@@ -284,7 +292,9 @@ static DimList wish_of_value(const Layout *layout, const Group *group, const Val
                                          : group_order(layout, use->group, &use->as);
         if (wish.count)
             wish_take(&best, wish_named_back(use, value, &wish),
-                      use->operand < 0 ? READ : lanes ? LANE_OPERAND : ROW_OPERAND);
+                      use->operand < 0 ? READ
+                      : lanes          ? LANE_OPERAND
+                                       : ROW_OPERAND);
     }
     if (group->kind == GROUP_CONTRACT) {
         bool few_rows;

@@ -4,11 +4,11 @@
 //     before  groups  0: Q   1: K   2: L (reads Q K)   3: W (reads L)   4: Y (reads W), a result
 //     after   Q slot 0 [0, 2]   K slot 1 [1, 2]   L slot 2 [2, 3]   W slot 0 [3, 4]   Y output
 //
-// A work buffer lives from the group that writes it to the last that reads it, both included, so what a
-// group reads and what it writes never share memory. Slots are given in the order of writing: a slot
-// whose last buffer is dead is taken when both have the same size for every extent (the same product of
-// run-time extents), the best fit by constant part first; a constant-size buffer may take a smaller
-// constant slot, which then grows. Otherwise a new slot is made.
+// A work buffer lives from the group that writes it to the last that reads it, both included, so
+// what a group reads and what it writes never share memory. Slots are given in the order of
+// writing: a slot whose last buffer is dead is taken when both have the same size for every extent
+// (the same product of run-time extents), the best fit by constant part first; a constant-size
+// buffer may take a smaller constant slot, which then grows. Otherwise a new slot is made.
 //
 // Requires: graph_fuse, graph_layout. Ensures: plan_verify.
 #include "graph/graph.h"
@@ -143,21 +143,22 @@ Plan *graph_plan(const Fusion *fusion, const DimList *orders, const int64_t *ext
     uint32_t last = fusion->groups.count ? fusion->groups.count - 1 : 0;
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *value = graph->inputs.at[i];
-        vec_push(graph->arena, &plan->buffers,
-                 (Buffer){value, orders[value->id], BUFFER_INPUT, 0, 0,
-                          last_reader(fusion, value, 0)});
+        vec_push(
+            graph->arena, &plan->buffers,
+            (Buffer){value, orders[value->id], BUFFER_INPUT, 0, 0, last_reader(fusion, value, 0)});
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Value *value = graph->outputs.at[i].value;
         vec_push(graph->arena, &plan->buffers,
-                 (Buffer){value, orders[value->id], BUFFER_OUTPUT, 0,
-                          writing_group(fusion, value), last});
+                 (Buffer){value, orders[value->id], BUFFER_OUTPUT, 0, writing_group(fusion, value),
+                          last});
     }
     plan_work_buffers(plan, orders);
     return plan;
 }
 
-// ---- verifier ------------------------------------------------------------------------------------------
+// ---- verifier
+// ------------------------------------------------------------------------------------------
 
 static void verify_buffer(const Plan *plan, const Buffer *buffer) {
     const Value *value = buffer->value;

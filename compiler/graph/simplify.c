@@ -8,10 +8,10 @@
 //             with A = P_l + R
 //
 // Requires: a graph that passes graph_verify. Ensures: the same outputs and inputs; no dead values;
-// no einsum with one use as the operand of another (unless that would exceed ORDER_EXACT_MAX operands
-// or DIMS_MAX dims), no constant operand in an einsum, no einsum of one operand. Results differ from
-// the original by the rounding of reordered sums and products only. Dims may be added at the end of
-// the list, each `like` one that was there.
+// no einsum with one use as the operand of another (unless that would exceed ORDER_EXACT_MAX
+// operands or DIMS_MAX dims), no constant operand in an einsum, no einsum of one operand. Results
+// differ from the original by the rounding of reordered sums and products only. Dims may be added
+// at the end of the list, each `like` one that was there.
 #include "graph/simplify.h"
 
 #include <string.h>
@@ -35,7 +35,8 @@ bool dimset_has(const DimSet *set, DimId dim) {
     return false;
 }
 
-// ---- dims that stand in for others -----------------------------------------------------------------
+// ---- dims that stand in for others
+// -----------------------------------------------------------------
 
 static DimId dim_named(const Graph *graph, Name name) {
     for (uint32_t i = 0; i < graph->dims.count; i++)
@@ -59,8 +60,8 @@ DimId sweep_alias(Sweep *sweep, DimId dim, const DimSet *taken) {
     Dim original = graph->dims.at[dim];
     Name base = alias_base(graph, original.name);
     for (uint32_t number = 2;; number++) {
-        Name name = names_find(graph->session->names,
-                               arena_printf(sweep->arena, "%s_%u", base, number));
+        Name name =
+            names_find(graph->session->names, arena_printf(sweep->arena, "%s_%u", base, number));
         DimId alias = dim_named(graph, name);
         if (alias == DIM_NONE) {
             alias = graph_dim(graph, name, original.extent);
@@ -73,7 +74,8 @@ DimId sweep_alias(Sweep *sweep, DimId dim, const DimSet *taken) {
     }
 }
 
-// ---- one sweep ---------------------------------------------------------------------------------------
+// ---- one sweep
+// ---------------------------------------------------------------------------------------
 
 Value *sweep_rebuild(Sweep *sweep, const Value *value, Value **args) {
     if (op_kind(value->op) != KIND_MAP)

@@ -2,8 +2,8 @@
 // The sweeps that graph_simplify is made of; shared by simplify*.c only.
 //
 // A sweep copies the live part of a graph into a new one, value by value; a rule may put something
-// better in the place of each. Rules decide on the old graph, where uses are counted, and build from
-// the new values of its arguments.
+// better in the place of each. Rules decide on the old graph, where uses are counted, and build
+// from the new values of its arguments.
 #ifndef ATTC_GRAPH_SIMPLIFY_H
 #define ATTC_GRAPH_SIMPLIFY_H
 
@@ -16,8 +16,8 @@ typedef struct {
     Arena *arena; // of the sweep alone
     const Graph *from;
     Graph *to;
-    Value **now;     // by id in from: its value in to, for every value before the current one
-    uint32_t *uses;  // by id in from: by live users, outputs count too
+    Value **now;        // by id in from: its value in to, for every value before the current one
+    uint32_t *uses;     // by id in from: by live users, outputs count too
     const Value **user; // by id in from: one of its live users, NULL when only outputs use it
     ExtentList *extents;
 } Sweep;

@@ -9,9 +9,9 @@
 //
 // Terms are joined while that makes the sum cheaper, best pair of blocks first; the cost counts the
 // contractions in their best order, the additions of the rests with their bytes, and one sweep over
-// the result for every further term. Above, R_m stays alone, since P_l + R_n + R_m would have the dims
-// n, m, h_k and h. Where several operands are common to all terms (the multi-way form of the same
-// layer) they are first contracted to one shared value, if that is cheaper.
+// the result for every further term. Above, R_m stays alone, since P_l + R_n + R_m would have the
+// dims n, m, h_k and h. Where several operands are common to all terms (the multi-way form of the
+// same layer) they are first contracted to one shared value, if that is cheaper.
 //
 // Only ratios of the nominal rates below matter; graph_contract orders with the machine's own.
 //
@@ -42,11 +42,12 @@ typedef struct {
 typedef struct {
     Sweep *sweep;
     const Value *root;
-    VEC(Term) terms; // einsums
+    VEC(Term) terms;        // einsums
     ValueList plain, minus; // what else is added and subtracted
 } Sum;
 
-// ---- taking a sum apart ------------------------------------------------------------------------------
+// ---- taking a sum apart
+// ------------------------------------------------------------------------------
 
 static bool is_sum_node(const Value *value) {
     return value->op == OP_ADD || value->op == OP_SUB;
@@ -74,7 +75,8 @@ static void sum_collect(Sum *sum, const Value *value, double sign) {
     }
 }
 
-// ---- operand lists as multisets ------------------------------------------------------------------------
+// ---- operand lists as multisets
+// ------------------------------------------------------------------------
 
 static uint32_t list_find(const ValueList *list, const Value *value) {
     for (uint32_t i = 0; i < list->count; i++)
@@ -113,7 +115,8 @@ static bool list_dims(const ValueList *list, DimList *dims) {
     return true;
 }
 
-// ---- blocks of terms -----------------------------------------------------------------------------------
+// ---- blocks of terms
+// -----------------------------------------------------------------------------------
 
 // What the terms of a block have in common, and the dims that each rest keeps.
 typedef struct {
@@ -208,7 +211,8 @@ static double block_seconds(const Sum *sum, uint32_t group) {
 // Joining block b into block a: what it saves, the sweep over the result included.
 static double join_gain(Sum *sum, uint32_t a, uint32_t b) {
     double volume = (double)dims_volume(&sum->root->dims, sum->sweep->extents->at);
-    double apart = block_seconds(sum, a) + block_seconds(sum, b) + sweep_seconds(volume, 2 * volume);
+    double apart =
+        block_seconds(sum, a) + block_seconds(sum, b) + sweep_seconds(volume, 2 * volume);
     uint32_t groups[TERMS_MAX];
     for (uint32_t i = 0; i < sum->terms.count; i++) {
         groups[i] = sum->terms.at[i].group;
@@ -252,10 +256,11 @@ static double sum_seconds(const Sum *sum) {
     return seconds + (blocks - 1) * sweep_seconds(volume, 2 * volume);
 }
 
-// ---- what several terms share ---------------------------------------------------------------------------
+// ---- what several terms share
+// ---------------------------------------------------------------------------
 
-// A copy of the sum in which the operands common to all terms are one value; false when there are not
-// at least two of them.
+// A copy of the sum in which the operands common to all terms are one value; false when there are
+// not at least two of them.
 static bool sum_share_common(const Sum *sum, Sum *shared, double *seconds) {
     Arena *arena = sum->sweep->arena;
     ValueList common = sum->terms.at[0].operands;
@@ -289,7 +294,8 @@ static bool sum_share_common(const Sum *sum, Sum *shared, double *seconds) {
     return true;
 }
 
-// ---- putting it together again --------------------------------------------------------------------------
+// ---- putting it together again
+// --------------------------------------------------------------------------
 
 static Value *emit_add(Graph *graph, Value *sum, Value *term) {
     return sum ? graph_map2(graph, OP_ADD, sum, term) : term;
@@ -315,8 +321,7 @@ static Value *emit_block(const Sum *sum, uint32_t group) {
         rests = emit_add(graph, rests, value);
     }
     vec_push(arena, &block.common, rests);
-    return graph_einsum(graph, first->factor, block.common.at, block.common.count,
-                        sum->root->dims);
+    return graph_einsum(graph, first->factor, block.common.at, block.common.count, sum->root->dims);
 }
 
 static Value *emit_sum(const Sum *sum) {

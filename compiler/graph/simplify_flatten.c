@@ -4,18 +4,20 @@
 //     before  Q[n, d_k, h] = einsum(X[n, d], P_q[d, d_k, h]) / sqrt(d_k)      # d_k = 64
 //             K[m, d_k, h] = einsum(X[m, d], P_k[d, d_k, h])
 //             J[n, m, h] = einsum(Q[n, d_k, h], K[m, d_k, h]) * xi[h]
-//     after   J[n, m, h] = 0.125 * einsum(X[n, d], P_q[d, d_k, h], X[m, d_2], P_k[d_2, d_k, h], xi[h])
+//     after   J[n, m, h] = 0.125 * einsum(X[n, d], P_q[d, d_k, h], X[m, d_2], P_k[d_2, d_k, h],
+//     xi[h])
 //
-// This is what makes step-by-step, multi-way and general bilinear forms of a layer equal: the order of
-// contraction is chosen afterwards, for all of them alike. Taken in are operands with a single use
-// that are einsums, sums, products, negations, quotients by a scalar, and renames of these. A summed
-// dim that also occurs outside gets a fresh name (d_2 above), which graph_contract takes back where it
-// can. A product or quotient around an einsum joins it when the other side is a number, a scalar or a
-// tensor with fewer dims than the einsum (head masks, gates per channel): then the order decides where
-// it is cheapest. A full-size factor stays a pointwise product, there is nothing to gain.
+// This is what makes step-by-step, multi-way and general bilinear forms of a layer equal: the order
+// of contraction is chosen afterwards, for all of them alike. Taken in are operands with a single
+// use that are einsums, sums, products, negations, quotients by a scalar, and renames of these. A
+// summed dim that also occurs outside gets a fresh name (d_2 above), which graph_contract takes
+// back where it can. A product or quotient around an einsum joins it when the other side is a
+// number, a scalar or a tensor with fewer dims than the einsum (head masks, gates per channel):
+// then the order decides where it is cheapest. A full-size factor stays a pointwise product, there
+// is nothing to gain.
 //
-// Also here: a rename moves from a value with a single use to its arguments, so that it ends at inputs
-// and at values with several users, where it is only another way to read them.
+// Also here: a rename moves from a value with a single use to its arguments, so that it ends at
+// inputs and at values with several users, where it is only another way to read them.
 //
 // Requires: simplify_fold. Ensures: the einsum part of graph_simplify's postcondition.
 #include "graph/contract.h"
@@ -79,7 +81,8 @@ static bool is_product(const Sweep *sweep, const Value *value) {
     }
 }
 
-// ---- collecting ---------------------------------------------------------------------------------------
+// ---- collecting
+// ---------------------------------------------------------------------------------------
 
 static void product_take_dims(Product *product, const DimList *dims) {
     for (uint32_t i = 0; i < dims->count; i++)
@@ -106,8 +109,8 @@ static bool product_fits(const Product *product, uint32_t first) {
             if (!dimset_has(&all, product->operands.at[i]->dims.at[k]))
                 vec_push(product->sweep->arena, &all, product->operands.at[i]->dims.at[k]);
     bool one = product->operands.count <= first + 1;
-    return one || (all.count <= DIMS_MAX &&
-                   product->operands.count + product->pending <= product->room);
+    return one ||
+           (all.count <= DIMS_MAX && product->operands.count + product->pending <= product->room);
 }
 
 static void product_collect(Product *product, const Value *value);
@@ -118,8 +121,8 @@ static void product_divide(Product *product, const Value *divisor) {
     if (now->op == OP_CONST && isfinite(now->number) && now->number != 0)
         product->factor /= now->number;
     else
-        product_push(product, graph_map2(sweep->to, OP_DIV,
-                                         graph_const(sweep->to, 1, product->elem), now));
+        product_push(product,
+                     graph_map2(sweep->to, OP_DIV, graph_const(sweep->to, 1, product->elem), now));
 }
 
 // The arguments of a product, without the naming of summed dims.
@@ -225,7 +228,8 @@ static Value *product_finish(Product *product, const DimList *dims) {
     return graph_map2(graph, OP_MUL, one, graph_const(graph, product->factor, product->elem));
 }
 
-// ---- rules -----------------------------------------------------------------------------------------------
+// ---- rules
+// -----------------------------------------------------------------------------------------------
 
 static Value *flatten_einsum(Sweep *sweep, const Value *value) {
     Product product = product_new(sweep, value);

@@ -5,8 +5,8 @@
 //     after   a = 6;      b = x;      c = y;                  e = w
 //
 // Requires: nothing. Ensures: no map of constants alone, as far as its result is exact in a double.
-// x * 0, x - x and x / x stay, since NaN and infinity make them something else than a constant; x + 0
-// becomes x although that keeps a negative zero.
+// x * 0, x - x and x / x stay, since NaN and infinity make them something else than a constant; x +
+// 0 becomes x although that keeps a negative zero.
 #include "graph/simplify.h"
 
 #include <math.h>
@@ -15,7 +15,8 @@ static bool is_number(const Value *value, double number) {
     return value->op == OP_CONST && value->number == number;
 }
 
-// ---- maps of constants --------------------------------------------------------------------------------
+// ---- maps of constants
+// --------------------------------------------------------------------------------
 
 static double fold_unary(Op op, double a) {
     switch (op) {
@@ -142,7 +143,8 @@ static Value *fold_constants(Sweep *sweep, const Value *value, Value **args) {
     return graph_const(sweep->to, number, value->elem);
 }
 
-// ---- identities -----------------------------------------------------------------------------------------
+// ---- identities
+// -----------------------------------------------------------------------------------------
 
 // Of floats: every number of `small` is one of `large`.
 static bool elem_holds(Elem large, Elem small) {
@@ -200,16 +202,25 @@ static Value *fold_power(Sweep *sweep, const Value *value, Value **args) {
     return NULL;
 }
 
-// A rename of a rename is one when it goes on with the same dim; positions know their own dim.
+// Renames from -> to of a chain of renames: one of them made `from` and can make `to` instead. NULL
+// when none did, or when `to` is in the way.
+static Value *rename_in_chain(Graph *graph, Value *chain, DimId from, DimId to) {
+    if (chain->op != OP_RENAME)
+        return NULL;
+    Value *inner = chain->args[0];
+    if (chain->dim2 == from)
+        return graph_rename(graph, inner, chain->dim, to);
+    Value *renamed = dims_has(&inner->dims, to) ? NULL : rename_in_chain(graph, inner, from, to);
+    return renamed ? graph_rename(graph, renamed, chain->dim, chain->dim2) : NULL;
+}
+
+// Positions know their own dim.
 static Value *fold_rename(Sweep *sweep, const Value *value, Value **args) {
     if (value->op != OP_RENAME)
         return NULL;
-    Value *inner = args[0];
-    if (inner->op == OP_RENAME && inner->dim2 == value->dim)
-        return graph_rename(sweep->to, inner->args[0], inner->dim, value->dim2);
-    if (inner->op == OP_INDEX)
+    if (args[0]->op == OP_INDEX)
         return graph_index(sweep->to, value->dim2);
-    return NULL;
+    return rename_in_chain(sweep->to, args[0], value->dim, value->dim2);
 }
 
 static Value *fold_reduce(Sweep *sweep, const Value *value, Value **args) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_contract: the paper's tables to the last multiply, the dynamic program against all trees, and
-// the form of what comes out. Counts and their overflow.
+// graph_contract: the paper's tables to the last multiply, the dynamic program against all trees,
+// and the form of what comes out. Counts and their overflow.
 #include "passes_fixture.h"
 
 #include <math.h>
@@ -25,15 +25,16 @@ static int64_t parameters(const Graph *graph) {
     return count;
 }
 
-// ---- the paper's tables -------------------------------------------------------------------------------
+// ---- the paper's tables
+// -------------------------------------------------------------------------------
 
 #define SIZES "dim n = 512, m = 512, d_X = 768, d_M = 768, d_Y = 768\n"
 #define MULTI_HEAD                                                                                 \
-    "def F(X[n, d_X], M[m, d_M], param P_q[d_X, d_k, h], param P_k[d_M, d_k, h],\n"              \
+    "def F(X[n, d_X], M[m, d_M], param P_q[d_X, d_k, h], param P_k[d_M, d_k, h],\n"                \
     "        param P_v[d_M, d_v, h], param P_o[d_Y, d_v, h]):\n"
 #define TALKING_HEADS                                                                              \
-    "def F(X[n, d_X], M[m, d_M], param P_q[d_X, d_k, h_k], param P_k[d_M, d_k, h_k],\n"          \
-    "        param P_v[d_M, d_v, h_v], param P_o[d_Y, d_v, h_v], param P_l[h_k, h],\n"            \
+    "def F(X[n, d_X], M[m, d_M], param P_q[d_X, d_k, h_k], param P_k[d_M, d_k, h_k],\n"            \
+    "        param P_v[d_M, d_v, h_v], param P_o[d_Y, d_v, h_v], param P_l[h_k, h],\n"             \
     "        param P_w[h, h_v]):\n"
 
 static const char *const multi_head_forms[] = {
@@ -84,8 +85,8 @@ static const char *const talking_heads_forms[] = {
 
 static const char *sized(Session *session, int h, int d, const char *form) {
     return arena_printf(session->arena,
-                        SIZES "dim h = %d, h_k = %d, h_v = %d, d_k = %d, d_v = %d\n%s", h, h, h, d, d,
-                        form);
+                        SIZES "dim h = %d, h_k = %d, h_v = %d, d_k = %d, d_v = %d\n%s", h, h, h, d,
+                        d, form);
 }
 
 static void test_multi_head_table(void **state) {
@@ -116,8 +117,9 @@ static void test_talking_heads_table(void **state) {
         }
 }
 
-// The paper prints 7.650e9 for this layer. Its listing cannot be computed with that few: the cheapest
-// pairwise order costs n d_X d_M h + n m d_M h for the logits and as much again for the output.
+// The paper prints 7.650e9 for this layer. Its listing cannot be computed with that few: the
+// cheapest pairwise order costs n d_X d_M h + n m d_M h for the logits and as much again for the
+// output.
 static void test_general_bilinear_table(void **state) {
     Graph *graph = passes_contract(
         *state, SIZES "dim h = 12\n"
@@ -147,28 +149,27 @@ static void test_tables_hold_for_other_machines(void **state) {
         }
 }
 
-// ---- strategy D and other reorderings -----------------------------------------------------------------
+// ---- strategy D and other reorderings
+// -----------------------------------------------------------------
 
 // V lacks the mixed heads: mixing the outputs costs n d_v h h_v, mixing the weights n m h h_v.
 static void test_mixing_moves_across_shared_values(void **state) {
-    Graph *graph = passes_contract(
-        *state, "dim n = 512, m = 4096, h = 8, g = 8, k = 64\n"
-                "def F(L[n, m, h], P_w[h, g], V[m, k]):\n"
-                "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
-                "    U[n, m, g] = einsum(W[n, m, h], P_w[h, g])\n"
-                "    O[n, k, g] = einsum(U[n, m, g], V[m, k])\n"
-                "    return O[n, k, g]\n");
+    Graph *graph = passes_contract(*state, "dim n = 512, m = 4096, h = 8, g = 8, k = 64\n"
+                                           "def F(L[n, m, h], P_w[h, g], V[m, k]):\n"
+                                           "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+                                           "    U[n, m, g] = einsum(W[n, m, h], P_w[h, g])\n"
+                                           "    O[n, k, g] = einsum(U[n, m, g], V[m, k])\n"
+                                           "    return O[n, k, g]\n");
     int64_t n = 512, m = 4096, h = 8, k = 64;
     assert_int_equal(multiplies(graph), n * m * h * k + n * h * k * h);
 }
 
 static void test_equal_parts_of_two_einsums_are_one_value(void **state) {
-    Graph *graph = passes_contract(
-        *state, "dim a = 64, b = 4, c = 64, d = 8\n"
-                "def F(A[a, b], B[b, c], C[c, d], D[c, d]):\n"
-                "    Y[a, d] = einsum(A[a, b], B[b, c], C[c, d])\n"
-                "    Z[a, b, d] = einsum(A[a, b], B[b, c], C[c, d])\n"
-                "    return Y[a, d], Z[a, b, d]\n");
+    Graph *graph = passes_contract(*state, "dim a = 64, b = 4, c = 64, d = 8\n"
+                                           "def F(A[a, b], B[b, c], C[c, d], D[c, d]):\n"
+                                           "    Y[a, d] = einsum(A[a, b], B[b, c], C[c, d])\n"
+                                           "    Z[a, b, d] = einsum(A[a, b], B[b, c], C[c, d])\n"
+                                           "    return Y[a, d], Z[a, b, d]\n");
     // B C is needed by both.
     assert_int_equal(multiplies(graph), 4 * 64 * 8 + 64 * 4 * 8);
 }
@@ -184,12 +185,12 @@ static void test_factor_is_where_it_costs_least(void **state) {
 }
 
 static void test_head_mask_goes_to_a_small_operand(void **state) {
-    Graph *graph = passes_contract(
-        *state, "dim n = 512, m = 512, h = 8, k = 64\n"
-                "def F(L[n, m, h], V[m, k, h], xi[h]):\n"
-                "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m) * xi[h]\n"
-                "    O[n, k, h] = einsum(W[n, m, h], V[m, k, h])\n"
-                "    return O[n, k, h]\n");
+    Graph *graph =
+        passes_contract(*state, "dim n = 512, m = 512, h = 8, k = 64\n"
+                                "def F(L[n, m, h], V[m, k, h], xi[h]):\n"
+                                "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m) * xi[h]\n"
+                                "    O[n, k, h] = einsum(W[n, m, h], V[m, k, h])\n"
+                                "    return O[n, k, h]\n");
     const Value *product = find_live(graph, OP_MUL);
     assert_false(dims_has(&product->dims, find_dim(graph, "m")) &&
                  dims_has(&product->dims, find_dim(graph, "n")));
@@ -204,7 +205,8 @@ static void test_names_of_summed_dims_come_back(void **state) {
     assert_int_equal(count_live(graph, OP_CONTRACT), 2);
 }
 
-// ---- form ------------------------------------------------------------------------------------------------
+// ---- form
+// ------------------------------------------------------------------------------------------------
 
 static void assert_pairwise(const Graph *graph) {
     Arena *arena = arena_new();
@@ -242,8 +244,9 @@ static void test_more_operands_than_the_exact_order_takes(void **state) {
         text_printf(&head, "%sA_%d[i_%d, i_%d]", i ? ", " : "def F(", i, i, i + 1);
         text_printf(&tail, "%sA_%d[i_%d, i_%d]", i ? ", " : "", i, i, i + 1);
     }
-    const char *text = arena_printf(session->arena, "%s):\n    Y[i_0, i_14] = einsum(%s)\n"
-                                                    "    return Y[i_0, i_14]\n",
+    const char *text = arena_printf(session->arena,
+                                    "%s):\n    Y[i_0, i_14] = einsum(%s)\n"
+                                    "    return Y[i_0, i_14]\n",
                                     head.at, tail.at);
     Graph *graph = passes_contract(session, text);
     assert_pairwise(graph);
@@ -251,7 +254,8 @@ static void test_more_operands_than_the_exact_order_takes(void **state) {
     assert_same_results(passes_build(session, text), graph, 3, 1);
 }
 
-// ---- the dynamic program against all trees ---------------------------------------------------------------------
+// ---- the dynamic program against all trees
+// ---------------------------------------------------------------------
 
 enum { TREE_OPERANDS = 5, TREE_DIMS = 6 };
 
@@ -336,8 +340,7 @@ static void test_oversized_parts_are_avoided(void **state) {
     static const MachineRates rates = {1e12, 1e13, 1e13, 1e30};
     static const int64_t extents[] = {64, 2, 64, 4096, 2, 256};
     enum { A, B, C, D, E, F };
-    DimList operands[] = {
-        {4, {A, D, E, F}}, {4, {B, C, D, F}}, {2, {C, E}}, {4, {A, B, C, F}}};
+    DimList operands[] = {{4, {A, D, E, F}}, {4, {B, C, D, F}}, {2, {C, E}}, {4, {A, B, C, F}}};
     DimList result = {2, {C, F}};
     const Order *order =
         order_find(((Session *)*state)->arena, operands, 4, &result, extents, &rates);
@@ -345,14 +348,14 @@ static void test_oversized_parts_are_avoided(void **state) {
         assert_true(dims_volume(&order->steps[i].dims, extents) * 4 <= 1 << 30);
 }
 
-// ---- counts ------------------------------------------------------------------------------------------------------
+// ---- counts
+// ------------------------------------------------------------------------------------------------------
 
 static void test_count_that_overflows_is_minus_one(void **state) {
     Session *session = *state;
-    Graph *graph = passes_contract(
-        session, "dim a = 4000000, b = 4000000, c = 4000000\n"
-                 "def F(param A[a, b], B[b, c]):\n"
-                 "    return einsum(A[a, b], B[b, c] -> [a, c])\n");
+    Graph *graph = passes_contract(session, "dim a = 4000000, b = 4000000, c = 4000000\n"
+                                            "def F(param A[a, b], B[b, c]):\n"
+                                            "    return einsum(A[a, b], B[b, c] -> [a, c])\n");
     int64_t *extents = graph_typical_extents(graph, session->arena);
     assert_int_equal(graph_multiplies(graph, extents), -1);
     assert_int_equal(graph_flops(graph, extents), -1);
@@ -361,11 +364,11 @@ static void test_count_that_overflows_is_minus_one(void **state) {
 
 static void test_flops_count_every_operation_once(void **state) {
     Session *session = *state;
-    Graph *graph = passes_contract(
-        session, "dim n = 10, d = 20, f = 30\n"
-                 "def F(X[n, d], W[d, f], b[f]):\n"
-                 "    H[n, f] = max(einsum(X[n, d], W[d, f] -> [n, f]) + b[f], 0)\n"
-                 "    return sum(H[n, f], reduced_dim=f)\n");
+    Graph *graph =
+        passes_contract(session, "dim n = 10, d = 20, f = 30\n"
+                                 "def F(X[n, d], W[d, f], b[f]):\n"
+                                 "    H[n, f] = max(einsum(X[n, d], W[d, f] -> [n, f]) + b[f], 0)\n"
+                                 "    return sum(H[n, f], reduced_dim=f)\n");
     int64_t *extents = graph_typical_extents(graph, session->arena);
     assert_int_equal(graph_flops(graph, extents), 2 * 10 * 20 * 30 + 3 * 10 * 30);
 }

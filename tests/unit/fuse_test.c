@@ -27,7 +27,8 @@ static void assert_groups(const Fusion *fusion, const char *kinds) {
     assert_string_equal(text.at, kinds);
 }
 
-// ---- contractions ---------------------------------------------------------------------------------------
+// ---- contractions
+// ---------------------------------------------------------------------------------------
 
 static void test_bias_activation_residual_are_an_epilogue(void **state) {
     Fusion *fusion = passes_fuse(*state, "def F(X[n, d], W[d, d_2], b[d_2], R[n, d_2]):\n"
@@ -82,14 +83,16 @@ static void test_value_with_other_readers_is_stored_too(void **state) {
     assert_int_equal(fusion->groups.at[0]->outputs.count, 2);
 }
 
-// ---- masks and positions -------------------------------------------------------------------------------------
+// ---- masks and positions
+// -------------------------------------------------------------------------------------
 
 static void test_mask_is_computed_where_it_is_needed(void **state) {
     Fusion *fusion = passes_fuse(
-        *state, "def F(Q[n, k, h], K[m, k, h], doc[n]: i32, memory[m]: i32):\n"
-                "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
-                "    A[n, m, h] = where(index(m) <= index(n) and doc[n] == memory[m], L[n, m, h], -inf)\n"
-                "    return softmax(A[n, m, h], reduced_dim=m)\n");
+        *state,
+        "def F(Q[n, k, h], K[m, k, h], doc[n]: i32, memory[m]: i32):\n"
+        "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
+        "    A[n, m, h] = where(index(m) <= index(n) and doc[n] == memory[m], L[n, m, h], -inf)\n"
+        "    return softmax(A[n, m, h], reduced_dim=m)\n");
     assert_groups(fusion, "CR");
 }
 
@@ -104,10 +107,11 @@ static void test_mask_scale_softmax_of_an_input_are_one_group(void **state) {
 
 static void test_mask_of_two_softmaxes_is_in_both(void **state) {
     Fusion *fusion = passes_fuse(
-        *state, "def F(S[n, m, h], T[n, m, h]):\n"
-                "    A[n, m, h] = softmax(where(index(m) <= index(n), S[n, m, h], -inf), reduced_dim=m)\n"
-                "    B[n, m, h] = softmax(where(index(m) <= index(n), T[n, m, h], -inf), reduced_dim=m)\n"
-                "    return A[n, m, h], B[n, m, h]\n");
+        *state,
+        "def F(S[n, m, h], T[n, m, h]):\n"
+        "    A[n, m, h] = softmax(where(index(m) <= index(n), S[n, m, h], -inf), reduced_dim=m)\n"
+        "    B[n, m, h] = softmax(where(index(m) <= index(n), T[n, m, h], -inf), reduced_dim=m)\n"
+        "    return A[n, m, h], B[n, m, h]\n");
     assert_groups(fusion, "RR");
     const Value *mask = find_live(fusion->graph, OP_LE);
     for (uint32_t i = 0; i < 2; i++) {
@@ -130,7 +134,8 @@ static void test_costly_table_is_stored_once(void **state) {
     assert_groups(fusion, "MMM");
 }
 
-// ---- rows ----------------------------------------------------------------------------------------------------------
+// ---- rows
+// ----------------------------------------------------------------------------------------------------------
 
 static void test_layer_norm_is_one_group(void **state) {
     Fusion *fusion = passes_fuse(*state, "def F(X[n, d], gain[d], bias[d]):\n"
@@ -145,9 +150,10 @@ static void test_layer_norm_is_one_group(void **state) {
 }
 
 static void test_softmax_written_out_is_one_group(void **state) {
-    Fusion *fusion = passes_fuse(*state, "def F(X[n, m, h]):\n"
-                                         "    E[n, m, h] = exp(X[n, m, h] - max(X[n, m, h], reduced_dim=m))\n"
-                                         "    return E[n, m, h] / sum(E[n, m, h], reduced_dim=m)\n");
+    Fusion *fusion =
+        passes_fuse(*state, "def F(X[n, m, h]):\n"
+                            "    E[n, m, h] = exp(X[n, m, h] - max(X[n, m, h], reduced_dim=m))\n"
+                            "    return E[n, m, h] / sum(E[n, m, h], reduced_dim=m)\n");
     assert_groups(fusion, "R");
 }
 
@@ -159,26 +165,30 @@ static void test_other_rows_are_another_group(void **state) {
 }
 
 static void test_norm_after_a_residual(void **state) {
-    Fusion *fusion = passes_fuse(*state, "def F(X[n, d], H[n, f], W[f, d]):\n"
-                                         "    Y[n, d] = X[n, d] + einsum(H[n, f], W[f, d] -> [n, d])\n"
-                                         "    Z[n, d] = Y[n, d] - mean(Y[n, d], reduced_dim=d)\n"
-                                         "    return Y[n, d], Z[n, d]\n");
+    Fusion *fusion =
+        passes_fuse(*state, "def F(X[n, d], H[n, f], W[f, d]):\n"
+                            "    Y[n, d] = X[n, d] + einsum(H[n, f], W[f, d] -> [n, d])\n"
+                            "    Z[n, d] = Y[n, d] - mean(Y[n, d], reduced_dim=d)\n"
+                            "    return Y[n, d], Z[n, d]\n");
     assert_groups(fusion, "CR");
     assert_true(group_stores(fusion->groups.at[0], output(fusion, 0)));
 }
 
 // One task would do all the work of the second sweep.
 static void test_sweep_after_a_total_is_a_group_of_its_own(void **state) {
-    Fusion *fusion = passes_fuse(*state, "def F(X[n, d]):\n"
-                                         "    return X[n, d] / sum(X[n, d] * X[n, d], reduced_dim=(n, d))\n");
+    Fusion *fusion =
+        passes_fuse(*state, "def F(X[n, d]):\n"
+                            "    return X[n, d] / sum(X[n, d] * X[n, d], reduced_dim=(n, d))\n");
     assert_groups(fusion, "RM");
 }
 
-// ---- moves ------------------------------------------------------------------------------------------------------------
+// ---- moves
+// ------------------------------------------------------------------------------------------------------------
 
 static void test_embedding_and_positions_are_one_group(void **state) {
-    Fusion *fusion = passes_fuse(*state, "def F(E[v, d], P[n, d], ids[b, n]: i32):\n"
-                                         "    return gather(E[v, d], ids[b, n], dim=v) * 2 + P[n, d]\n");
+    Fusion *fusion =
+        passes_fuse(*state, "def F(E[v, d], P[n, d], ids[b, n]: i32):\n"
+                            "    return gather(E[v, d], ids[b, n], dim=v) * 2 + P[n, d]\n");
     assert_groups(fusion, "M");
 }
 
@@ -202,14 +212,26 @@ static void test_rename_is_another_way_to_read(void **state) {
 }
 
 static void test_rename_of_a_rename_reads_memory(void **state) {
-    Fusion *fusion = passes_fuse(*state, "dim m like n, e like d\n"
-                                         "def F(X[n, d]):\n"
-                                         "    A[m, d] = X[m, d]\n"
-                                         "    return einsum(X[n, d], A[m, e] -> [n, m, d, e])\n");
-    assert_same_results(fusion->graph, fusion->graph, 3, 1);
+    const char *text = "dim m like n, e like d\n"
+                       "def F(X[n, d]):\n"
+                       "    A[m, d] = X[m, d]\n"
+                       "    return einsum(X[n, d], A[m, e] -> [n, m, d, e])\n";
+    Fusion *fusion = passes_fuse(*state, text);
+    assert_groups(fusion, "MM");
+    assert_same_results(passes_build(*state, text), fusion->graph, 3, 1);
 }
 
-// ---- results -----------------------------------------------------------------------------------------------------------
+// s is read at other rows than the one that is worked off.
+static void test_rename_of_a_row_value_is_read_after_all_rows(void **state) {
+    Fusion *fusion = passes_fuse(*state, "dim m like n\n"
+                                         "def F(X[n, m]):\n"
+                                         "    s[n] = sum(exp(X[n, m]), reduced_dim=m)\n"
+                                         "    return X[n, m] / s[n] - s[m]\n");
+    assert_groups(fusion, "RM");
+}
+
+// ---- results
+// -----------------------------------------------------------------------------------------------------------
 
 static void test_results_that_have_no_buffer_of_their_own_are_copies(void **state) {
     Fusion *fusion = passes_fuse(*state, "def F(X[n, d]):\n"
@@ -254,11 +276,13 @@ static void test_printed_groups_parse_back(void **state) {
     }
 }
 
-// ---- the verifier ---------------------------------------------------------------------------------------------------------
+// ---- the verifier
+// ---------------------------------------------------------------------------------------------------------
 
-static const char two_groups[] = "def F(X[n, d], W[d, f], V[f, g]):\n"
-                                 "    A[n, f] = max(einsum(X[n, d], W[d, f] -> [n, f]), 0)\n"
-                                 "    return softmax(einsum(A[n, f], V[f, g] -> [n, g]), reduced_dim=g)\n";
+static const char two_groups[] =
+    "def F(X[n, d], W[d, f], V[f, g]):\n"
+    "    A[n, f] = max(einsum(X[n, d], W[d, f] -> [n, f]), 0)\n"
+    "    return softmax(einsum(A[n, f], V[f, g] -> [n, g]), reduced_dim=g)\n";
 
 static void test_verifier_sees_wrong_order(void **state) {
     Fusion *fusion = passes_fuse(*state, two_groups);
@@ -336,6 +360,7 @@ int main(void) {
         TEST(what_a_move_reads_is_stored),
         TEST(rename_is_another_way_to_read),
         TEST(rename_of_a_rename_reads_memory),
+        TEST(rename_of_a_row_value_is_read_after_all_rows),
         TEST(results_that_have_no_buffer_of_their_own_are_copies),
         TEST(scalars_work),
         TEST(programs_fuse_and_keep_their_results),

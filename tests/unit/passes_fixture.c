@@ -37,8 +37,7 @@ Graph *passes_simplify(Session *session, const char *text) {
 
 Graph *passes_contract(Session *session, const char *text) {
     Graph *graph = passes_simplify(session, text);
-    Graph *out =
-        graph_contract(graph, graph_typical_extents(graph, session->arena), &passes_rates);
+    Graph *out = graph_contract(graph, graph_typical_extents(graph, session->arena), &passes_rates);
     graph_verify(out, "contract");
     return out;
 }
@@ -94,19 +93,21 @@ static double **evaluate(const Graph *graph, int64_t dynamic, uint64_t seed, Are
     return run.outputs;
 }
 
-static void assert_same_numbers(const char *name, const double *a, const double *b, int64_t n) {
+static void assert_same_numbers(const char *name, const double *a, const double *b, int64_t n,
+                                double tolerance) {
     double largest = 1;
     for (int64_t i = 0; i < n; i++)
         if (isfinite(a[i]))
             largest = fmax(largest, fabs(a[i]));
     for (int64_t i = 0; i < n; i++) {
         bool same = a[i] == b[i] || (isnan(a[i]) && isnan(b[i]));
-        if (!same && !(fabs(a[i] - b[i]) <= 1e-11 * largest))
+        if (!same && !(fabs(a[i] - b[i]) <= tolerance * largest))
             fail_msg("%s, element %lld: %.17g became %.17g", name, (long long)i, a[i], b[i]);
     }
 }
 
-void assert_same_results(const Graph *a, const Graph *b, int64_t dynamic, uint64_t seed) {
+void assert_results_within(double tolerance, const Graph *a, const Graph *b, int64_t dynamic,
+                           uint64_t seed) {
     Arena *arena = arena_new();
     assert_int_equal(a->inputs.count, b->inputs.count);
     assert_int_equal(a->outputs.count, b->outputs.count);
@@ -117,12 +118,17 @@ void assert_same_results(const Graph *a, const Graph *b, int64_t dynamic, uint64
     for (uint32_t i = 0; i < a->outputs.count; i++) {
         assert_ptr_equal(a->outputs.at[i].name, b->outputs.at[i].name);
         assert_same_numbers(a->outputs.at[i].name, x[i], y[i],
-                            dims_volume(&a->outputs.at[i].order, extents));
+                            dims_volume(&a->outputs.at[i].order, extents), tolerance);
     }
     arena_free(arena);
 }
 
-// ---- finding things --------------------------------------------------------------------------------
+void assert_same_results(const Graph *a, const Graph *b, int64_t dynamic, uint64_t seed) {
+    assert_results_within(1e-11, a, b, dynamic, seed);
+}
+
+// ---- finding things
+// --------------------------------------------------------------------------------
 
 uint32_t count_live(const Graph *graph, Op op) {
     Arena *arena = arena_new();
@@ -204,7 +210,8 @@ int64_t multiplies(const Graph *graph) {
     return count;
 }
 
-// ---- programs ----------------------------------------------------------------------------------------
+// ---- programs
+// ----------------------------------------------------------------------------------------
 
 const char *const passes_programs[] = {
     "def MultiHead(X[n, d], M[m, d], P_q[d, d_k, h], P_k[d, d_k, h], P_v[d, d_k, h],\n"

@@ -20,6 +20,8 @@ extern const MachineRates passes_rates;
 // Both graphs have the same inputs and results: evaluates them on the same random numbers, dynamic
 // dims having this extent, and compares to 1e-11 of the largest result.
 void assert_same_results(const Graph *a, const Graph *b, int64_t dynamic, uint64_t seed);
+void assert_results_within(double tolerance, const Graph *a, const Graph *b, int64_t dynamic,
+                           uint64_t seed);
 
 uint32_t count_live(const Graph *graph, Op op);
 const Value *find_live(const Graph *graph, Op op); // the first of them; the test fails without one

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_layout and graph_plan: memory orders that the kernels want, and memory that is shared safely.
+// graph_layout and graph_plan: memory orders that the kernels want, and memory that is shared
+// safely.
 #include "passes_fixture.h"
 
 #include <string.h>
@@ -25,7 +26,8 @@ static const char *order_text(const Plan *plan, const Value *value) {
     return dims_text(plan->fusion->graph, &find_buffer(plan, value)->order);
 }
 
-// ---- layout --------------------------------------------------------------------------------------------
+// ---- layout
+// --------------------------------------------------------------------------------------------
 
 #define SIZES "dim n = 512, m = 512, d = 768, h = 12, k = 64, h_k = 12, h_v = 12\n"
 
@@ -42,8 +44,8 @@ static void test_orders_of_multi_head_attention(void **state) {
                              "    return einsum(O[n, k, h], P_o[d, k, h] -> [n, d])\n");
     const Value *y = plan->fusion->graph->outputs.at[0].value;
     const Value *w = find_live(plan->fusion->graph, OP_SOFTMAX), *logits = w->args[0];
-    const Value *o = dims_has(&y->args[0]->dims, find_dim(plan->fusion->graph, "n")) ? y->args[0]
-                                                                                     : y->args[1];
+    const Value *o =
+        dims_has(&y->args[0]->dims, find_dim(plan->fusion->graph, "n")) ? y->args[0] : y->args[1];
     const Value *v = o->args[0] == w ? o->args[1] : o->args[0];
     const Value *q = logits->args[0], *key = logits->args[1];
     assert_string_equal(order_text(plan, q), "h n k");
@@ -55,14 +57,14 @@ static void test_orders_of_multi_head_attention(void **state) {
 }
 
 static void test_heads_that_are_mixed_lie_beside_the_lanes(void **state) {
-    Plan *plan = passes_plan(*state, SIZES
-                             "def F(Q[n, k, h_k], K[m, k, h_k], P_l[h_k, h], P_w[h, h_v],\n"
-                             "        V[m, k, h_v]):\n"
-                             "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
-                             "    L[n, m, h] = einsum(J[n, m, h_k], P_l[h_k, h])\n"
-                             "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
-                             "    U[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v])\n"
-                             "    return einsum(U[n, m, h_v], V[m, k, h_v] -> [n, k, h_v])\n");
+    Plan *plan =
+        passes_plan(*state, SIZES "def F(Q[n, k, h_k], K[m, k, h_k], P_l[h_k, h], P_w[h, h_v],\n"
+                                  "        V[m, k, h_v]):\n"
+                                  "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
+                                  "    L[n, m, h] = einsum(J[n, m, h_k], P_l[h_k, h])\n"
+                                  "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+                                  "    U[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v])\n"
+                                  "    return einsum(U[n, m, h_v], V[m, k, h_v] -> [n, k, h_v])\n");
     const Value *w = find_live(plan->fusion->graph, OP_SOFTMAX), *logits = w->args[0];
     assert_string_equal(order_text(plan, w), "n h m");
     assert_string_equal(order_text(plan, logits), "n h m");
@@ -81,10 +83,11 @@ static void test_inputs_and_results_keep_their_order(void **state) {
 
 // Nothing else decides: rows of a reduction are contiguous in the reduced dim.
 static void test_rows_are_contiguous(void **state) {
-    Plan *plan = passes_plan(*state, "dim m = 64, n = 64, k = 64\n"
-                                     "def F(A[k, n], B[m, k]):\n"
-                                     "    C[n, m] = einsum(A[k, n], B[m, k])\n"
-                                     "    return sum(softmax(C[n, m], reduced_dim=n), reduced_dim=n)\n");
+    Plan *plan =
+        passes_plan(*state, "dim m = 64, n = 64, k = 64\n"
+                            "def F(A[k, n], B[m, k]):\n"
+                            "    C[n, m] = einsum(A[k, n], B[m, k])\n"
+                            "    return sum(softmax(C[n, m], reduced_dim=n), reduced_dim=n)\n");
     const Value *c = find_live(plan->fusion->graph, OP_CONTRACT);
     assert_string_equal(order_text(plan, c), "m n");
 }
@@ -102,7 +105,8 @@ static void test_all_that_a_group_writes_has_one_order(void **state) {
                         order_text(plan, group->outputs.at[1]));
 }
 
-// ---- buffers -------------------------------------------------------------------------------------------------
+// ---- buffers
+// -------------------------------------------------------------------------------------------------
 
 static void test_dead_buffers_are_used_again(void **state) {
     Plan *plan = passes_plan(*state, "def F(X[n, d]):\n"
@@ -116,11 +120,12 @@ static void test_dead_buffers_are_used_again(void **state) {
 }
 
 static void test_sizes_that_may_differ_do_not_share(void **state) {
-    Plan *plan = passes_plan(*state, "def F(X[n, d], P[d, e], Q[e, d]):\n"
-                                     "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"
-                                     "    B[n, e] = softmax(einsum(A[n, d], P[d, e] -> [n, e]), reduced_dim=e)\n"
-                                     "    C[n, d] = softmax(einsum(B[n, e], Q[e, d] -> [n, d]), reduced_dim=d)\n"
-                                     "    return C[n, d]\n");
+    Plan *plan = passes_plan(
+        *state, "def F(X[n, d], P[d, e], Q[e, d]):\n"
+                "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"
+                "    B[n, e] = softmax(einsum(A[n, d], P[d, e] -> [n, e]), reduced_dim=e)\n"
+                "    C[n, d] = softmax(einsum(B[n, e], Q[e, d] -> [n, d]), reduced_dim=d)\n"
+                "    return C[n, d]\n");
     for (uint32_t i = 0; i < plan->buffers.count; i++)
         for (uint32_t k = 0; k < i; k++) {
             const Buffer *a = &plan->buffers.at[i], *b = &plan->buffers.at[k];
@@ -131,13 +136,14 @@ static void test_sizes_that_may_differ_do_not_share(void **state) {
 }
 
 static void test_dims_that_are_alike_share(void **state) {
-    Plan *plan = passes_plan(*state, "dim m like n\n"
-                                     "def F(X[n, d], Y[m, d]):\n"
-                                     "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"
-                                     "    B[n, d] = softmax(A[n, d], reduced_dim=n)\n"
-                                     "    C[n, m] = softmax(einsum(B[n, d], Y[m, d] -> [n, m]), reduced_dim=m)\n"
-                                     "    D[m, d] = softmax(einsum(C[n, m], B[n, d] -> [m, d]), reduced_dim=d)\n"
-                                     "    return D[m, d]\n");
+    Plan *plan = passes_plan(
+        *state, "dim m like n\n"
+                "def F(X[n, d], Y[m, d]):\n"
+                "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"
+                "    B[n, d] = softmax(A[n, d], reduced_dim=n)\n"
+                "    C[n, m] = softmax(einsum(B[n, d], Y[m, d] -> [n, m]), reduced_dim=m)\n"
+                "    D[m, d] = softmax(einsum(C[n, m], B[n, d] -> [m, d]), reduced_dim=d)\n"
+                "    return D[m, d]\n");
     const Value *c = find_named(plan->fusion->graph, "C");
     assert_non_null(plan_buffer(plan, c));
     uint32_t work = 0;
@@ -158,7 +164,8 @@ static void test_plans_of_all_programs_hold(void **state) {
     }
 }
 
-// ---- the verifier ----------------------------------------------------------------------------------------------
+// ---- the verifier
+// ----------------------------------------------------------------------------------------------
 
 static const char chain[] = "def F(X[n, d]):\n"
                             "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"

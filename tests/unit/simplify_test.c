@@ -19,7 +19,8 @@ static const Value *result(const Graph *graph) {
     return graph->outputs.at[0].value;
 }
 
-// ---- constants and identities -----------------------------------------------------------------------
+// ---- constants and identities
+// -----------------------------------------------------------------------
 
 static void test_maps_of_constants_are_constants(void **state) {
     Graph *graph = passes_simplify(*state, "dim d = 9\n"
@@ -57,10 +58,10 @@ static void test_square_is_a_product(void **state) {
     assert_int_equal(result(graph)->op, OP_MUL);
 }
 
-// ---- flattening -------------------------------------------------------------------------------------------
+// ---- flattening
+// -------------------------------------------------------------------------------------------
 
-#define HEADS                                                                                      \
-    "def F(X[n, d], M[m, e], P_q[d, k, h], P_k[e, k, h], P_v[e, k, h], P_o[d, k, h]):\n"
+#define HEADS "def F(X[n, d], M[m, e], P_q[d, k, h], P_k[e, k, h], P_v[e, k, h], P_o[d, k, h]):\n"
 
 static const char step_by_step[] = HEADS "    Q[n, k, h] = einsum(X[n, d], P_q[d, k, h])\n"
                                          "    K[m, k, h] = einsum(M[m, e], P_k[e, k, h])\n"
@@ -75,13 +76,12 @@ static const char multi_way[] =
           "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
           "    Y[n, d] = einsum(W[n, m, h], M[m, e], P_v[e, k, h], P_o[d, k, h])\n"
           "    return Y[n, d]\n";
-static const char bilinear[] =
-    HEADS "    P[d, e, h] = einsum(P_q[d, k, h], P_k[e, k, h])\n"
-          "    Q[e, d, h] = einsum(P_v[e, k, h], P_o[d, k, h])\n"
-          "    L[n, m, h] = einsum(X[n, d], M[m, e], P[d, e, h])\n"
-          "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
-          "    Y[n, d] = einsum(W[n, m, h], M[m, e], Q[e, d, h])\n"
-          "    return Y[n, d]\n";
+static const char bilinear[] = HEADS "    P[d, e, h] = einsum(P_q[d, k, h], P_k[e, k, h])\n"
+                                     "    Q[e, d, h] = einsum(P_v[e, k, h], P_o[d, k, h])\n"
+                                     "    L[n, m, h] = einsum(X[n, d], M[m, e], P[d, e, h])\n"
+                                     "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+                                     "    Y[n, d] = einsum(W[n, m, h], M[m, e], Q[e, d, h])\n"
+                                     "    return Y[n, d]\n";
 
 static void test_three_ways_of_writing_are_one_graph(void **state) {
     uint64_t hash = graph_hash(passes_simplify(*state, multi_way));
@@ -105,19 +105,19 @@ static void test_summed_dim_that_occurs_outside_gets_a_fresh_name(void **state) 
 }
 
 static void test_several_uses_are_a_barrier(void **state) {
-    Graph *graph = passes_simplify(*state, "def F(X[n, d], P[d, f], Q[f, g]):\n"
-                                           "    H[n, f] = einsum(X[n, d], P[d, f])\n"
-                                           "    return einsum(H[n, f], Q[f, g] -> [n, g]), H[n, f]\n");
+    Graph *graph =
+        passes_simplify(*state, "def F(X[n, d], P[d, f], Q[f, g]):\n"
+                                "    H[n, f] = einsum(X[n, d], P[d, f])\n"
+                                "    return einsum(H[n, f], Q[f, g] -> [n, g]), H[n, f]\n");
     assert_int_equal(count_live(graph, OP_CONTRACT), 2);
     assert_int_equal(result(graph)->n_args, 2);
 }
 
 static void test_constant_scale_is_the_factor(void **state) {
-    Graph *graph = passes_simplify(
-        *state, "dim k = 64\n"
-                "def F(Q[n, k], K[m, k]):\n"
-                "    L[n, m] = -einsum(Q[n, k] / sqrt(k), K[m, k]) * 2\n"
-                "    return L[n, m]\n");
+    Graph *graph = passes_simplify(*state, "dim k = 64\n"
+                                           "def F(Q[n, k], K[m, k]):\n"
+                                           "    L[n, m] = -einsum(Q[n, k] / sqrt(k), K[m, k]) * 2\n"
+                                           "    return L[n, m]\n");
     const Value *y = result(graph);
     assert_int_equal(y->op, OP_CONTRACT);
     assert_int_equal(y->n_args, 2);
@@ -145,9 +145,10 @@ static void test_head_mask_is_an_operand(void **state) {
 }
 
 static void test_full_size_factor_stays_a_product(void **state) {
-    Graph *graph = passes_simplify(*state, "def F(X[n, d], P[d, f], G[n, f]):\n"
-                                           "    H[n, f] = einsum(X[n, d], P[d, f] -> [n, f]) * G[n, f]\n"
-                                           "    return H[n, f]\n");
+    Graph *graph =
+        passes_simplify(*state, "def F(X[n, d], P[d, f], G[n, f]):\n"
+                                "    H[n, f] = einsum(X[n, d], P[d, f] -> [n, f]) * G[n, f]\n"
+                                "    return H[n, f]\n");
     assert_int_equal(result(graph)->op, OP_MUL);
 }
 
@@ -195,6 +196,39 @@ static void test_rename_of_a_shared_value_stays(void **state) {
     assert_int_equal(find_live(graph, OP_RENAME)->args[0]->op, OP_CONTRACT);
 }
 
+// n and m of the inner sum both need other names, and not the same one.
+static void test_two_alike_dims_get_two_fresh_names(void **state) {
+    const char *text = "dim n = 3, m like n\n"
+                       "def F(A[n, m, k], B[n, m, j]):\n"
+                       "    C[k, j] = einsum(A[n, m, k], B[n, m, j])\n"
+                       "    return einsum(A[n, m, k], C[k, j], B[m, n, j] -> [n, m])\n";
+    Graph *graph = passes_simplify(*state, text);
+    assert_int_equal(count_live(graph, OP_CONTRACT), 1);
+    assert_same_results(passes_build(*state, text), graph, 4, 1);
+}
+
+static void test_rename_does_not_enter_a_sum_over_its_new_dim(void **state) {
+    const char *text = "dim n = 3, m like n\n"
+                       "def F(A[n, m], B[n, m]):\n"
+                       "    s[n] = sum(tanh(A[n, m]), reduced_dim=m)\n"
+                       "    return B[n, m] + s[m]\n";
+    Graph *graph = passes_simplify(*state, text);
+    assert_int_equal(find_live(graph, OP_RENAME)->args[0]->op, OP_SUM);
+    assert_same_results(passes_build(*state, text), graph, 4, 1);
+}
+
+static void test_renames_one_after_another(void **state) {
+    const char *text = "dim n = 3, m like n, d = 4, e like d\n"
+                       "def F(X[n, d], Y[n, d]):\n"
+                       "    A[m, d] = X[m, d]\n"
+                       "    B[m, e] = A[m, e]\n"
+                       "    C[n, e] = B[n, e]\n"
+                       "    return C[n, d] - Y[n, d], B[m, e] * Y[n, d]\n";
+    Graph *graph = passes_simplify(*state, text);
+    assert_int_equal(graph->outputs.at[0].value->args[0]->op, OP_INPUT);
+    assert_same_results(passes_build(*state, text), graph, 4, 1);
+}
+
 static void test_no_more_operands_than_can_be_ordered(void **state) {
     Text text = {.arena = ((Session *)*state)->arena};
     text_add(&text, "def F(x_0[i_0]");
@@ -202,8 +236,8 @@ static void test_no_more_operands_than_can_be_ordered(void **state) {
         text_printf(&text, ", A_%d[i_%d, i_%d]", i, i, i + 1);
     text_add(&text, "):\n");
     for (int i = 0; i < 14; i++)
-        text_printf(&text, "    x_%d[i_%d] = einsum(x_%d[i_%d], A_%d[i_%d, i_%d])\n", i + 1, i + 1, i,
-                    i, i, i, i + 1);
+        text_printf(&text, "    x_%d[i_%d] = einsum(x_%d[i_%d], A_%d[i_%d, i_%d])\n", i + 1, i + 1,
+                    i, i, i, i, i + 1);
     text_add(&text, "    return x_14[i_14]\n");
     Graph *graph = passes_simplify(*state, text.at);
     for (uint32_t i = 0; i < graph->values.count; i++)
@@ -212,14 +246,16 @@ static void test_no_more_operands_than_can_be_ordered(void **state) {
     assert_same_results(passes_build(*state, text.at), graph, 3, 7);
 }
 
-// ---- common operands ----------------------------------------------------------------------------------------
+// ---- common operands
+// ----------------------------------------------------------------------------------------
 
 static void test_common_operand_of_small_rests_is_factored_out(void **state) {
     Graph *graph = passes_simplify(
-        *state, "dim n = 512, m = 512, g = 12, h = 12\n"
-                "def F(J[n, m, g], P[g, h], R[n, g, h]):\n"
-                "    L[n, m, h] = einsum(J[n, m, g], P[g, h]) - 2 * einsum(J[n, m, g], R[n, g, h])\n"
-                "    return L[n, m, h]\n");
+        *state,
+        "dim n = 512, m = 512, g = 12, h = 12\n"
+        "def F(J[n, m, g], P[g, h], R[n, g, h]):\n"
+        "    L[n, m, h] = einsum(J[n, m, g], P[g, h]) - 2 * einsum(J[n, m, g], R[n, g, h])\n"
+        "    return L[n, m, h]\n");
     assert_int_equal(count_live(graph, OP_CONTRACT), 1);
     assert_int_equal(result(graph)->op, OP_CONTRACT);
 }
@@ -258,7 +294,8 @@ static void test_terms_of_other_dims_are_left_alone(void **state) {
     assert_int_equal(count_live(graph, OP_CONTRACT), 2);
 }
 
-// ---- everything ------------------------------------------------------------------------------------------------
+// ---- everything
+// ------------------------------------------------------------------------------------------------
 
 static void test_results_stay_the_same(void **state) {
     for (uint32_t i = 0; passes_programs[i]; i++) {
@@ -308,6 +345,9 @@ int main(void) {
         TEST(einsum_of_one_operand_is_a_sum_or_nothing),
         TEST(rename_moves_to_the_operands),
         TEST(rename_of_a_shared_value_stays),
+        TEST(two_alike_dims_get_two_fresh_names),
+        TEST(rename_does_not_enter_a_sum_over_its_new_dim),
+        TEST(renames_one_after_another),
         TEST(no_more_operands_than_can_be_ordered),
         TEST(common_operand_of_small_rests_is_factored_out),
         TEST(rest_that_would_grow_stays_apart),
