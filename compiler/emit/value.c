@@ -9,7 +9,9 @@
 
 #include <math.h>
 
-static const LLVMFastMathFlags float_flags = LLVMFastMathAllowContract | LLVMFastMathNoSignedZeros;
+// No contraction either: a value that is computed twice must come out the same, or x - max(x) would
+// be the rounding error of x where it should be 0. Multiply-adds are asked for by name.
+static const LLVMFastMathFlags float_flags = LLVMFastMathNoSignedZeros;
 
 static LLVMTypeRef widen(LLVMTypeRef type, int lanes) {
     return lanes == 1 ? type : LLVMVectorType(type, (unsigned)lanes);
@@ -152,28 +154,18 @@ EmitValue emit_multiply_add(EmitModule *module, EmitValue a, EmitValue b, EmitVa
         value_of(emit_intrinsic(module, "llvm.fma", &type, 1, args, 3), a.elem, a.lanes));
 }
 
-static bool never_nan(EmitValue value) {
-    return LLVMIsConstant(value.ref) && value.lanes == 1;
-}
-
-// `better` keeps a when the two are unordered, so a NaN in a stays; the select brings in one from
-// b. That is one max instruction and, when b is no constant, a compare and a blend.
-static EmitValue choose(EmitModule *module, LLVMRealPredicate real, LLVMIntPredicate integer,
-                        EmitValue a, EmitValue b) {
-    EmitValue other = compare(module, real, integer, a, b);
-    EmitValue best = emit_select(module, other.ref, b, a);
-    if (!float_register(a.elem) || never_nan(b) || LLVMIsAConstantDataVector(b.ref))
-        return best;
-    EmitValue nan = compare(module, LLVMRealUNO, LLVMIntEQ, b, b);
-    return emit_select(module, nan.ref, b, best);
+static EmitValue call2(EmitModule *module, const char *name, EmitValue a, EmitValue b) {
+    LLVMTypeRef type = LLVMTypeOf(a.ref);
+    LLVMValueRef args[] = {a.ref, b.ref};
+    return floating(value_of(emit_intrinsic(module, name, &type, 1, args, 2), a.elem, a.lanes));
 }
 
 EmitValue emit_max(EmitModule *module, EmitValue a, EmitValue b) {
-    return choose(module, LLVMRealOLT, LLVMIntSLT, a, b);
+    return call2(module, float_register(a.elem) ? "llvm.maximum" : "llvm.smax", a, b);
 }
 
 EmitValue emit_min(EmitModule *module, EmitValue a, EmitValue b) {
-    return choose(module, LLVMRealOGT, LLVMIntSGT, a, b);
+    return call2(module, float_register(a.elem) ? "llvm.minimum" : "llvm.smin", a, b);
 }
 
 // floor(a / b) and 0 for b = 0. The divisor is made harmless first: neither 0 nor -1 reaches the

@@ -14,7 +14,9 @@ static EmitValue combine(EmitModule *m, SinkMode mode, EmitValue a, EmitValue b)
         return emit_mul(m, a, b);
     if (a.elem == ELEM_BOOL)
         return emit_map(m, mode == SINK_MAX ? OP_OR : OP_AND, ELEM_BOOL, args, 2);
-    return mode == SINK_MAX ? emit_max(m, a, b) : emit_min(m, a, b);
+    // The test for NaN is made on the first argument: not on the sum, which the next turn waits
+    // for.
+    return mode == SINK_MAX ? emit_max(m, b, a) : emit_min(m, b, a);
 }
 
 static EmitValue identity(EmitModule *m, SinkMode mode, Elem elem, int lanes) {
