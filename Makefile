@@ -119,7 +119,8 @@ $(BUILD)/gen/scan.c: grammar/scan.l
 	$(Q)flex -Cf -o $@ $<
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/gen/parse.h
 	$(call say,CC,$<)
-	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-function -Wno-sign-compare -Igrammar -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -Wno-unused-function -Wno-sign-compare \
+		-Wno-unused-but-set-variable -Igrammar -c -o $@ $<
 
 # ---- prelude: the language's own definitions, each line a C string -----------------------------------
 $(BUILD)/gen/prelude.inc: compiler/ast/prelude.attn

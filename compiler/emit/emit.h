@@ -35,8 +35,8 @@ LLVMBasicBlockRef emit_block(EmitModule *module, const char *name); // in the cu
 
 // ---- value.c: typed values --------------------------------------------------------------------------
 // LLVM's pointers forget what they point to and its builder forgets fast-math flags. EmitModule holds the
-// builder; every floating-point op is built here, with the flags set in one place (contract, nsz;
-// never reassociation of user-visible sums, never nnan/ninf: masks use infinities).
+// builder; every floating-point op is built here, with the flags set in one place (nsz;
+// no contraction, no reassociation of user-visible sums, no nnan/ninf: masks use infinities).
 //
 // In registers f16 and bf16 are held as f32 (a store or a CAST rounds them) and bool as i1.
 typedef struct {
