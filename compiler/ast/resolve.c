@@ -258,7 +258,9 @@ bool resolve_def(Resolver *r, Def *def, Span call) {
     if (def->visit == 1)
         return false;
     if (r->stack.count == CALLS_DEEP) {
-        diag_error(r->diags, call, "calls nest more than %d deep", CALLS_DEEP);
+        if (!r->too_deep)
+            diag_error(r->diags, call, "calls nest more than %d deep", CALLS_DEEP);
+        r->too_deep = true;
         def->visit = 2;
         return true;
     }

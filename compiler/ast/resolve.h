@@ -47,6 +47,7 @@ typedef struct {
     NameList named;       // every dim that the user's defs, params and declarations name
     NameList used_params; // top-level params that some def reads
     VEC(Frame) stack;     // defs under way, for recursion
+    bool too_deep;        // told that they are too many
 } Resolver;
 
 typedef enum {

@@ -68,13 +68,30 @@ static const Expr *call_in_body(const Program *program, const StmtList *body, Na
     return found;
 }
 
+// The dims that an assignment states for a name.
+static const IdentList *stated_dims(const StmtList *body, Name name) {
+    const IdentList *found = NULL;
+    for (uint32_t i = 0; i < body->count && !found; i++) {
+        const Stmt *stmt = body->at[i];
+        bool declares = stmt->kind == STMT_ASSIGN || stmt->kind == STMT_PARAM;
+        if (declares && stmt->target.name.name == name && stmt->target.has_dims)
+            found = &stmt->target.dims;
+        else if (stmt->kind == STMT_FOR)
+            found = stated_dims(&stmt->body, name);
+    }
+    return found;
+}
+
 // Dims that an argument is known to have before its def is checked.
 static bool known_dims(const Scope *scope, const Expr *arg, NameList *out) {
     const Symbol *symbol = arg->kind == EXPR_NAME ? scope_find(scope, arg->name.name) : NULL;
+    const IdentList *stated = arg->kind == EXPR_REF ? &arg->dims : NULL;
+    if (arg->kind == EXPR_NAME && !symbol)
+        stated = stated_dims(&scope->def->body, arg->name.name);
     if (symbol && symbol->ok)
         *out = symbol->dims;
-    else if (arg->kind == EXPR_REF)
-        *out = dimlist_of(scope->resolver->arena, &arg->dims);
+    else if (stated)
+        *out = dimlist_of(scope->resolver->arena, stated);
     else
         return false;
     return true;
