@@ -379,6 +379,8 @@ static void add_hint(const Parser *parser, Diag *diag, const Expected *e, yysymb
     else if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_RBRACKET])
         diag_hint(diag, "dims are named; give the extent with 'dim name = %.17g'",
                   parser->current->number);
+    else if (found == YYSYMBOL_DIM && e->has[YYSYMBOL_RETURN])
+        diag_hint(diag, "dims are declared outside defs");
     else if (is_word(found) && e->has[YYSYMBOL_NAME]) diag_hint(diag, "this word is a keyword");
     else if (e->count == 1 && e->has[YYSYMBOL_INDENT])
         diag_hint(diag, "write the body on lines of its own, indented");

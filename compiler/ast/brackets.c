@@ -308,10 +308,12 @@ static void add_closer(Layout *l, uint32_t i) {
 // ---- nesting
 // ---------------------------------------------------------------------------------------
 
-// Past the partner of the opening bracket i, or to the end of the segment.
+// Past the partner of the opening bracket i, or to where the brackets end without one.
 static uint32_t skip_brackets(const Layout *l, uint32_t i) {
     uint32_t depth = 0;
     for (; i < l->segment_end; i++) {
+        if (l->raw[i].first && brackets_end_before(l, i))
+            break;
         if (is_opener(l->raw[i].kind))
             depth++;
         if (is_closer(l->raw[i].kind) && --depth == 0)

@@ -172,7 +172,7 @@ static bool line_joins(Layout *l, uint32_t i, uint32_t column) {
         return false;
     int kind = l->raw[i].kind;
     bool lost = last(l)->kind == TOK_YYerror && column > top(l)->column;
-    bool goes_on = is_operator(last(l)->kind) && !starts_line(l, i);
+    bool goes_on = is_operator(last(l)->kind) && (column > top(l)->column || !starts_line(l, i));
     bool carries_on =
         !can_start_line(kind) && kind != TOK_YYerror && kind != TOK_RPAREN && kind != TOK_RBRACKET;
     if (!lost && !goes_on && !carries_on)
