@@ -31,8 +31,7 @@ typedef struct {
     VEC(DimSwap) swaps;   // in force at the node being emitted
 } Emission;
 
-// ---- taking back original names
-// -------------------------------------------------------------------
+// ---- taking back original names ----------------------------------------------------------------
 
 // The dim that was renamed to `alias` in this value, DIM_NONE when none was.
 static DimId alias_original(const Value *value, DimId alias) {
@@ -104,8 +103,7 @@ static void swap_summed_dims(Emission *emission, uint32_t node, const DimList *s
     }
 }
 
-// ---- emission
-// ---------------------------------------------------------------------------------------
+// ---- emission ----------------------------------------------------------------------------------
 
 static Value *emit_leaf(Emission *emission, uint32_t node) {
     Value *value = emission->leaves[node];

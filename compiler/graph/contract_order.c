@@ -135,7 +135,7 @@ static uint8_t order_add_step(OrderProblem *problem, const Part *a, const Part *
     return (uint8_t)(order->n_leaves + order->n_steps - 1);
 }
 
-// ---- joining pairs until the rest can be ordered exactly ----------------------------------------
+// ---- joining pairs until the rest can be ordered exactly ---------------------------------------
 
 static DimBits kept_dims(const OrderProblem *problem, uint32_t i, uint32_t j) {
     DimBits needed = problem->result;
@@ -165,7 +165,7 @@ static void join_cheapest_pair(OrderProblem *problem) {
     problem->n_parts--;
 }
 
-// ---- exact order of at most ORDER_EXACT_MAX parts -----------------------------------------------
+// ---- exact order of at most ORDER_EXACT_MAX parts ----------------------------------------------
 
 static Part table_part(const OrderProblem *problem, const OrderTable *table, uint32_t subset) {
     bool one = (subset & (subset - 1)) == 0;

@@ -21,8 +21,7 @@
 
 enum { FEW_ROWS = 4 };
 
-// ---- the graph that is fused: what moves and results need lies in memory
-// -----------------------------
+// ---- the graph that is fused: what moves and results need lies in memory -----------------------
 
 static bool move_reads_memory(const Value *value) {
     return op_kind(value->op) == KIND_MOVE;
@@ -70,8 +69,7 @@ static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
     return out;
 }
 
-// ---- clusters
-// -----------------------------------------------------------------------------------------
+// ---- clusters ----------------------------------------------------------------------------------
 
 static uint32_t cluster_new(Fuser *fuser, GroupKind kind) {
     Cluster cluster = {.kind = kind, .reach = arena_array(fuser->arena, uint64_t, fuser->words)};
@@ -143,8 +141,7 @@ static void cluster_add(Fuser *fuser, uint32_t cluster, Value *value) {
         each_needed(fuser, value->args[i], update_reach, &update);
 }
 
-// ---- pointwise values and moves
-// ------------------------------------------------------------------------
+// ---- pointwise values and moves ----------------------------------------------------------------
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
     DimList space = cluster_space(cluster);
@@ -180,8 +177,7 @@ static void place_pointwise(Fuser *fuser, Value *value) {
     cluster_add(fuser, home, value);
 }
 
-// ---- whole rows and contractions
-// -------------------------------------------------------------------------
+// ---- whole rows and contractions ---------------------------------------------------------------
 
 static void row_dims(const Value *value, DimList *rows, DimList *reduced) {
     const DimList *all = &value->args[0]->dims;
@@ -234,8 +230,7 @@ static void place_value(Fuser *fuser, Value *value) {
     }
 }
 
-// ---- groups
-// ----------------------------------------------------------------------------------------------
+// ---- groups ------------------------------------------------------------------------------------
 
 static void collect_members(const Fuser *fuser, Value *value, bool *member) {
     member[value->id] = true;

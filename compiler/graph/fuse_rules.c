@@ -48,8 +48,7 @@ uint32_t fuse_weight(Op op) {
     }
 }
 
-// ---- inline values
-// -----------------------------------------------------------------------------------
+// ---- inline values -----------------------------------------------------------------------------
 
 typedef struct {
     uint32_t weight, loads;
@@ -109,8 +108,7 @@ bool fuse_is_inline(const Fuser *fuser, const Value *value) {
     return cost.legal && cost.weight <= limit && cost.loads <= INLINE_LOADS;
 }
 
-// ---- pointwise groups as prologue of another
-// --------------------------------------------------------------
+// ---- pointwise groups as prologue of another ---------------------------------------------------
 
 DimList cluster_space(const Cluster *cluster) {
     if (cluster->kind == GROUP_CONTRACT)

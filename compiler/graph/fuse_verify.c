@@ -127,9 +127,8 @@ static void verify_group(Check *check, const Group *group) {
 
 void fusion_verify(const Fusion *fusion, const char *after_pass) {
     const Graph *graph = fusion->graph;
-    Arena *arena = arena_new();
     Check check = {.fusion = fusion, .after = after_pass};
-    check.stored_by = arena_array(arena, uint32_t, graph->values.count + 1);
+    check.stored_by = arena_array(graph->arena, uint32_t, graph->values.count + 1);
     graph_verify(graph, after_pass);
     for (uint32_t i = 0; i < fusion->groups.count; i++) {
         check.number = i;
@@ -143,5 +142,4 @@ void fusion_verify(const Fusion *fusion, const char *after_pass) {
             if (graph->outputs.at[k].value == output->value)
                 ice("fusion after %s: result %s shares its value", after_pass, output->name);
     }
-    arena_free(arena);
 }

@@ -84,8 +84,7 @@ static DimList dims_ordered(const DimList *part, const DimList *like) {
     return dims_join(first, then);
 }
 
-// ---- uses
-// ------------------------------------------------------------------------------------------
+// ---- uses --------------------------------------------------------------------------------------
 
 static DimList dims_renamed(DimList dims, DimId from, DimId to) {
     for (uint32_t i = 0; i < dims.count; i++)
@@ -134,8 +133,7 @@ static DimList group_order(const Layout *layout, const Group *group, const DimLi
     return (DimList){0};
 }
 
-// ---- costs of a contiguous dim
-// ------------------------------------------------------------------------
+// ---- costs of a contiguous dim -----------------------------------------------------------------
 
 static double lane_operand_cost(const Roles *roles, DimId last, DimId lane) {
     if (last == lane || last == DIM_NONE)
@@ -224,8 +222,7 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
     return cost;
 }
 
-// ---- the order of all dims
-// ---------------------------------------------------------------------------
+// ---- the order of all dims ---------------------------------------------------------------------
 
 // Order of a contraction's operand that its kernel reads best, lanes or k last.
 static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_operand) {

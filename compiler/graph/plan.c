@@ -157,8 +157,7 @@ Plan *graph_plan(const Fusion *fusion, const DimList *orders, const int64_t *ext
     return plan;
 }
 
-// ---- verifier
-// ------------------------------------------------------------------------------------------
+// ---- verifier ----------------------------------------------------------------------------------
 
 static void verify_buffer(const Plan *plan, const Buffer *buffer) {
     const Value *value = buffer->value;

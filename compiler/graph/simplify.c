@@ -35,8 +35,7 @@ bool dimset_has(const DimSet *set, DimId dim) {
     return false;
 }
 
-// ---- dims that stand in for others
-// -----------------------------------------------------------------
+// ---- dims that stand in for others -------------------------------------------------------------
 
 static DimId dim_named(const Graph *graph, Name name) {
     for (uint32_t i = 0; i < graph->dims.count; i++)
@@ -74,8 +73,7 @@ DimId sweep_alias(Sweep *sweep, DimId dim, const DimSet *taken) {
     }
 }
 
-// ---- one sweep
-// ---------------------------------------------------------------------------------------
+// ---- one sweep ---------------------------------------------------------------------------------
 
 Value *sweep_rebuild(Sweep *sweep, const Value *value, Value **args) {
     if (op_kind(value->op) != KIND_MAP)

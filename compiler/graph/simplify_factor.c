@@ -46,8 +46,7 @@ typedef struct {
     ValueList plain, minus; // what else is added and subtracted
 } Sum;
 
-// ---- taking a sum apart
-// ------------------------------------------------------------------------------
+// ---- taking a sum apart ------------------------------------------------------------------------
 
 static bool is_sum_node(const Value *value) {
     return value->op == OP_ADD || value->op == OP_SUB;
@@ -75,8 +74,7 @@ static void sum_collect(Sum *sum, const Value *value, double sign) {
     }
 }
 
-// ---- operand lists as multisets
-// ------------------------------------------------------------------------
+// ---- operand lists as multisets ----------------------------------------------------------------
 
 static uint32_t list_find(const ValueList *list, const Value *value) {
     for (uint32_t i = 0; i < list->count; i++)
@@ -115,8 +113,7 @@ static bool list_dims(const ValueList *list, DimList *dims) {
     return true;
 }
 
-// ---- blocks of terms
-// -----------------------------------------------------------------------------------
+// ---- blocks of terms ---------------------------------------------------------------------------
 
 // What the terms of a block have in common, and the dims that each rest keeps.
 typedef struct {
@@ -256,8 +253,7 @@ static double sum_seconds(const Sum *sum) {
     return seconds + (blocks - 1) * sweep_seconds(volume, 2 * volume);
 }
 
-// ---- what several terms share
-// ---------------------------------------------------------------------------
+// ---- what several terms share ------------------------------------------------------------------
 
 // A copy of the sum in which the operands common to all terms are one value; false when there are
 // not at least two of them.
@@ -294,8 +290,7 @@ static bool sum_share_common(const Sum *sum, Sum *shared, double *seconds) {
     return true;
 }
 
-// ---- putting it together again
-// --------------------------------------------------------------------------
+// ---- putting it together again -----------------------------------------------------------------
 
 static Value *emit_add(Graph *graph, Value *sum, Value *term) {
     return sum ? graph_map2(graph, OP_ADD, sum, term) : term;

@@ -81,8 +81,7 @@ static bool is_product(const Sweep *sweep, const Value *value) {
     }
 }
 
-// ---- collecting
-// ---------------------------------------------------------------------------------------
+// ---- collecting --------------------------------------------------------------------------------
 
 static void product_take_dims(Product *product, const DimList *dims) {
     for (uint32_t i = 0; i < dims->count; i++)
@@ -228,8 +227,7 @@ static Value *product_finish(Product *product, const DimList *dims) {
     return graph_map2(graph, OP_MUL, one, graph_const(graph, product->factor, product->elem));
 }
 
-// ---- rules
-// -----------------------------------------------------------------------------------------------
+// ---- rules -------------------------------------------------------------------------------------
 
 static Value *flatten_einsum(Sweep *sweep, const Value *value) {
     Product product = product_new(sweep, value);

@@ -15,8 +15,7 @@ static bool is_number(const Value *value, double number) {
     return value->op == OP_CONST && value->number == number;
 }
 
-// ---- maps of constants
-// --------------------------------------------------------------------------------
+// ---- maps of constants -------------------------------------------------------------------------
 
 static double fold_unary(Op op, double a) {
     switch (op) {
@@ -143,8 +142,7 @@ static Value *fold_constants(Sweep *sweep, const Value *value, Value **args) {
     return graph_const(sweep->to, number, value->elem);
 }
 
-// ---- identities
-// -----------------------------------------------------------------------------------------
+// ---- identities --------------------------------------------------------------------------------
 
 // Of floats: every number of `small` is one of `large`.
 static bool elem_holds(Elem large, Elem small) {

@@ -25,8 +25,7 @@ static int64_t parameters(const Graph *graph) {
     return count;
 }
 
-// ---- the paper's tables
-// -------------------------------------------------------------------------------
+// ---- the paper's tables ------------------------------------------------------------------------
 
 #define SIZES "dim n = 512, m = 512, d_X = 768, d_M = 768, d_Y = 768\n"
 #define MULTI_HEAD                                                                                 \
@@ -149,8 +148,7 @@ static void test_tables_hold_for_other_machines(void **state) {
         }
 }
 
-// ---- strategy D and other reorderings
-// -----------------------------------------------------------------
+// ---- strategy D and other reorderings ----------------------------------------------------------
 
 // V lacks the mixed heads: mixing the outputs costs n d_v h h_v, mixing the weights n m h h_v.
 static void test_mixing_moves_across_shared_values(void **state) {
@@ -205,8 +203,7 @@ static void test_names_of_summed_dims_come_back(void **state) {
     assert_int_equal(count_live(graph, OP_CONTRACT), 2);
 }
 
-// ---- form
-// ------------------------------------------------------------------------------------------------
+// ---- form --------------------------------------------------------------------------------------
 
 static void assert_pairwise(const Graph *graph) {
     Arena *arena = arena_new();
@@ -254,8 +251,7 @@ static void test_more_operands_than_the_exact_order_takes(void **state) {
     assert_same_results(passes_build(session, text), graph, 3, 1);
 }
 
-// ---- the dynamic program against all trees
-// ---------------------------------------------------------------------
+// ---- the dynamic program against all trees -----------------------------------------------------
 
 enum { TREE_OPERANDS = 5, TREE_DIMS = 6 };
 
@@ -348,8 +344,7 @@ static void test_oversized_parts_are_avoided(void **state) {
         assert_true(dims_volume(&order->steps[i].dims, extents) * 4 <= 1 << 30);
 }
 
-// ---- counts
-// ------------------------------------------------------------------------------------------------------
+// ---- counts ------------------------------------------------------------------------------------
 
 static void test_count_that_overflows_is_minus_one(void **state) {
     Session *session = *state;

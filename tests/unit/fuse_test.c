@@ -27,8 +27,7 @@ static void assert_groups(const Fusion *fusion, const char *kinds) {
     assert_string_equal(text.at, kinds);
 }
 
-// ---- contractions
-// ---------------------------------------------------------------------------------------
+// ---- contractions ------------------------------------------------------------------------------
 
 static void test_bias_activation_residual_are_an_epilogue(void **state) {
     Fusion *fusion = passes_fuse(*state, "def F(X[n, d], W[d, d_2], b[d_2], R[n, d_2]):\n"
@@ -83,8 +82,7 @@ static void test_value_with_other_readers_is_stored_too(void **state) {
     assert_int_equal(fusion->groups.at[0]->outputs.count, 2);
 }
 
-// ---- masks and positions
-// -------------------------------------------------------------------------------------
+// ---- masks and positions -----------------------------------------------------------------------
 
 static void test_mask_is_computed_where_it_is_needed(void **state) {
     Fusion *fusion = passes_fuse(
@@ -134,8 +132,7 @@ static void test_costly_table_is_stored_once(void **state) {
     assert_groups(fusion, "MMM");
 }
 
-// ---- rows
-// ----------------------------------------------------------------------------------------------------------
+// ---- rows --------------------------------------------------------------------------------------
 
 static void test_layer_norm_is_one_group(void **state) {
     Fusion *fusion = passes_fuse(*state, "def F(X[n, d], gain[d], bias[d]):\n"
@@ -182,8 +179,7 @@ static void test_sweep_after_a_total_is_a_group_of_its_own(void **state) {
     assert_groups(fusion, "RM");
 }
 
-// ---- moves
-// ------------------------------------------------------------------------------------------------------------
+// ---- moves -------------------------------------------------------------------------------------
 
 static void test_embedding_and_positions_are_one_group(void **state) {
     Fusion *fusion =
@@ -230,8 +226,7 @@ static void test_rename_of_a_row_value_is_read_after_all_rows(void **state) {
     assert_groups(fusion, "RM");
 }
 
-// ---- results
-// -----------------------------------------------------------------------------------------------------------
+// ---- results -----------------------------------------------------------------------------------
 
 static void test_results_that_have_no_buffer_of_their_own_are_copies(void **state) {
     Fusion *fusion = passes_fuse(*state, "def F(X[n, d]):\n"
@@ -276,8 +271,7 @@ static void test_printed_groups_parse_back(void **state) {
     }
 }
 
-// ---- the verifier
-// ---------------------------------------------------------------------------------------------------------
+// ---- the verifier ------------------------------------------------------------------------------
 
 static const char two_groups[] =
     "def F(X[n, d], W[d, f], V[f, g]):\n"

@@ -57,7 +57,7 @@ Plan *passes_plan(Session *session, const char *text) {
     return plan;
 }
 
-// ---- the oracle as a judge ----------------------------------------------------------------------
+// ---- the oracle as a judge ---------------------------------------------------------------------
 
 static int64_t *extents_with(const Graph *graph, int64_t dynamic, Arena *arena) {
     int64_t *extents = graph_typical_extents(graph, arena);
@@ -127,8 +127,7 @@ void assert_same_results(const Graph *a, const Graph *b, int64_t dynamic, uint64
     assert_results_within(1e-11, a, b, dynamic, seed);
 }
 
-// ---- finding things
-// --------------------------------------------------------------------------------
+// ---- finding things ----------------------------------------------------------------------------
 
 uint32_t count_live(const Graph *graph, Op op) {
     Arena *arena = arena_new();
@@ -210,8 +209,7 @@ int64_t multiplies(const Graph *graph) {
     return count;
 }
 
-// ---- programs
-// ----------------------------------------------------------------------------------------
+// ---- programs ----------------------------------------------------------------------------------
 
 const char *const passes_programs[] = {
     "def MultiHead(X[n, d], M[m, d], P_q[d, d_k, h], P_k[d, d_k, h], P_v[d, d_k, h],\n"

@@ -49,8 +49,7 @@ static DimList some_dims(World *world, const DimList *all) {
     return out;
 }
 
-// ---- steps, each adding one value
-// ----------------------------------------------------------------------
+// ---- steps, each adding one value --------------------------------------------------------------
 
 static Value *step_unary(World *world) {
     static const Op ops[] = {OP_NEG, OP_ABS, OP_TANH, OP_ERF, OP_SIN, OP_COS};
@@ -163,8 +162,7 @@ static Value *random_step(World *world) {
     return steps[roll(world, sizeof steps / sizeof *steps)](world);
 }
 
-// ---- graphs
-// -------------------------------------------------------------------------------------------------
+// ---- graphs ------------------------------------------------------------------------------------
 
 static DimId add_dim(World *world, const char *name, int64_t extent) {
     return graph_dim(world->graph, names_find(world->graph->session->names, name), extent);

@@ -26,8 +26,7 @@ static const char *order_text(const Plan *plan, const Value *value) {
     return dims_text(plan->fusion->graph, &find_buffer(plan, value)->order);
 }
 
-// ---- layout
-// --------------------------------------------------------------------------------------------
+// ---- layout ------------------------------------------------------------------------------------
 
 #define SIZES "dim n = 512, m = 512, d = 768, h = 12, k = 64, h_k = 12, h_v = 12\n"
 
@@ -105,8 +104,7 @@ static void test_all_that_a_group_writes_has_one_order(void **state) {
                         order_text(plan, group->outputs.at[1]));
 }
 
-// ---- buffers
-// -------------------------------------------------------------------------------------------------
+// ---- buffers -----------------------------------------------------------------------------------
 
 static void test_dead_buffers_are_used_again(void **state) {
     Plan *plan = passes_plan(*state, "def F(X[n, d]):\n"
@@ -164,8 +162,7 @@ static void test_plans_of_all_programs_hold(void **state) {
     }
 }
 
-// ---- the verifier
-// ----------------------------------------------------------------------------------------------
+// ---- the verifier ------------------------------------------------------------------------------
 
 static const char chain[] = "def F(X[n, d]):\n"
                             "    A[n, d] = softmax(X[n, d], reduced_dim=d)\n"

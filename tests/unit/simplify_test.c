@@ -19,8 +19,7 @@ static const Value *result(const Graph *graph) {
     return graph->outputs.at[0].value;
 }
 
-// ---- constants and identities
-// -----------------------------------------------------------------------
+// ---- constants and identities ------------------------------------------------------------------
 
 static void test_maps_of_constants_are_constants(void **state) {
     Graph *graph = passes_simplify(*state, "dim d = 9\n"
@@ -58,8 +57,7 @@ static void test_square_is_a_product(void **state) {
     assert_int_equal(result(graph)->op, OP_MUL);
 }
 
-// ---- flattening
-// -------------------------------------------------------------------------------------------
+// ---- flattening --------------------------------------------------------------------------------
 
 #define HEADS "def F(X[n, d], M[m, e], P_q[d, k, h], P_k[e, k, h], P_v[e, k, h], P_o[d, k, h]):\n"
 
@@ -246,8 +244,7 @@ static void test_no_more_operands_than_can_be_ordered(void **state) {
     assert_same_results(passes_build(*state, text.at), graph, 3, 7);
 }
 
-// ---- common operands
-// ----------------------------------------------------------------------------------------
+// ---- common operands ---------------------------------------------------------------------------
 
 static void test_common_operand_of_small_rests_is_factored_out(void **state) {
     Graph *graph = passes_simplify(
@@ -294,8 +291,7 @@ static void test_terms_of_other_dims_are_left_alone(void **state) {
     assert_int_equal(count_live(graph, OP_CONTRACT), 2);
 }
 
-// ---- everything
-// ------------------------------------------------------------------------------------------------
+// ---- everything --------------------------------------------------------------------------------
 
 static void test_results_stay_the_same(void **state) {
     for (uint32_t i = 0; passes_programs[i]; i++) {
