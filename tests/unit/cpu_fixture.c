@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// Compiled kernels in memory that shows when they leave it.
 #include "cpu_fixture.h"
 
 #include "support.h"
@@ -8,9 +9,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
-enum { GUARD = 256, GUARD_BYTE = 0xA5 };
+enum { GUARD = 256, GUARD_BYTE = 0xA5, PAGE = 4096 };
 
 struct CpuCode {
     const Kernel *kernel;
@@ -113,6 +115,24 @@ static void guarded_free(char *memory, size_t bytes, const char *what) {
     free(memory - GUARD);
 }
 
+// An input ends where memory ends, so that reading behind it is a fault.
+static size_t pages_of(size_t bytes) {
+    return (bytes + PAGE - 1) / PAGE * PAGE + PAGE;
+}
+
+static void *edge_new(const void *from, size_t bytes) {
+    char *memory =
+        mmap(NULL, pages_of(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *end = memory + pages_of(bytes) - PAGE;
+    mprotect(end, PAGE, PROT_NONE);
+    memcpy(end - bytes, from, bytes);
+    return end - bytes;
+}
+
+static void edge_free(char *memory, size_t bytes) {
+    munmap(memory + bytes + PAGE - pages_of(bytes), pages_of(bytes));
+}
+
 void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers) {
     size_t bytes = (size_t)code->scratch(extents);
     char *scratch = guarded_new(bytes, 0xFF); // all ones: a NaN of every float type
@@ -203,16 +223,18 @@ static void compare_level(const Kernel *kernel, const int64_t *extents, void *co
     for (uint32_t i = 0; i < kernel->n_args; i++) {
         const TileBuffer *buffer = &kernel->buffers.at[i];
         size_t bytes = (size_t)volume(buffer, extents) * elem_bytes(buffer->elem);
-        buffers[i] = guarded_new(bytes, 0xFF);
-        if (buffer->place == PLACE_IN)
-            memcpy(buffers[i], inputs[i], bytes);
+        bool input = buffer->place == PLACE_IN;
+        buffers[i] = input ? edge_new(inputs[i], bytes) : guarded_new(bytes, 0xFF);
     }
     cpu_code_run(code, extents, buffers);
     for (uint32_t i = 0; i < kernel->n_args; i++) {
         const TileBuffer *buffer = &kernel->buffers.at[i];
         compare_buffer(buffer, extents, expected[i], buffers[i], tolerance, target->name);
         size_t bytes = (size_t)volume(buffer, extents) * elem_bytes(buffer->elem);
-        guarded_free(buffers[i], bytes, buffer->name);
+        if (buffer->place == PLACE_IN)
+            edge_free(buffers[i], bytes);
+        else
+            guarded_free(buffers[i], bytes, buffer->name);
     }
     cpu_code_free(code);
     arena_free(arena);
