@@ -76,8 +76,7 @@ static inline EmitValue v_polynomial(EmitModule *m, EmitValue x, const double *c
     return sum;
 }
 
-// ---- bits: integers as wide as the float
-// ---------------------------------------------------------
+// ---- bits: integers as wide as the float -------------------------------------------------------
 static inline Elem v_bits_elem(EmitValue a) {
     return a.elem == ELEM_F64 || a.elem == ELEM_I64 ? ELEM_I64 : ELEM_I32;
 }

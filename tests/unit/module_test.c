@@ -346,8 +346,7 @@ static void extents_from_shapes(void **state) {
     assert_string_equal(att_message(*state), "n is 5 in X but must be 6");
 }
 
-// ---- programs
-// ------------------------------------------------------------------------------------
+// ---- programs ----------------------------------------------------------------------------------
 typedef struct {
     char directory[32];
     char text[5000]; // what the last run printed, both streams

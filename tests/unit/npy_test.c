@@ -53,8 +53,7 @@ static AttStatus parse(AttContext *ctx, const uint8_t *bytes, size_t length, Att
     return status;
 }
 
-// ---- what must be refused
-// ------------------------------------------------------------------------
+// ---- what must be refused ----------------------------------------------------------------------
 #define F4_HEADER "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n"
 
 static void bad_headers(void **state) {
@@ -220,8 +219,7 @@ static void every_byte_changed(void **state) {
         }
 }
 
-// ---- what must be read
-// ---------------------------------------------------------------------------
+// ---- what must be read -------------------------------------------------------------------------
 static void good_texts(void **state) {
     static const char *const texts[] = {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }\n",
@@ -404,8 +402,7 @@ static void conversions(void **state) {
     }
 }
 
-// ---- files
-// ----------------------------------------------------------------------------------------
+// ---- files -------------------------------------------------------------------------------------
 static void make_name(char *out, size_t room, const char *directory, const char *name) {
     snprintf(out, room, "%s/%s", directory, name);
 }

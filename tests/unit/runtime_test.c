@@ -86,8 +86,7 @@ static void messages(void **state) {
     assert_int_equal(strlen(att_message(*state)), 1023);
 }
 
-// ---- 16-bit floats
-// -------------------------------------------------------------------------------
+// ---- 16-bit floats -----------------------------------------------------------------------------
 static float float_of(uint32_t bits) {
     float value;
     memcpy(&value, &bits, sizeof value);
@@ -153,8 +152,8 @@ static void brain_floats(void **state) {
     assert_int_equal(att_f32_to_bf16(-INFINITY), 0xFF80);
 }
 
-// ---- random numbers
-// ------------------------------------------------------------------------------ The vectors
+// ---- random numbers ----------------------------------------------------------------------------
+// The vectors
 // published with the generator (Random123, kat_vectors).
 static void philox(void **state) {
     static const struct {
@@ -263,8 +262,7 @@ static void drawn_tensors(void **state) {
     }
 }
 
-// ---- levels
-// ----------------------------------------------------------------------------------------
+// ---- levels ------------------------------------------------------------------------------------
 static void levels(void **state) {
     const char *missing;
     (void)state;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracy of the vector math against the C library's double functions, for every level that this
 // machine runs. `make accuracy` (the argument --full) tries all 2^32 floats; otherwise every 1021st
-// is tried, and the special ones.
+// is tried, and the special ones. Results are the same bits on all levels, so errors are measured
+// once; for odd and even functions negative arguments are compared with positive ones instead of
+// the reference.
 
 #include "support.h"
 
@@ -9,6 +11,7 @@
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,8 +21,7 @@
 
 enum { BLOCK = 4096, N_LEVELS_MAX = 2, SAMPLE_STRIDE = 1021 };
 
-// ---- code of one function: out[i] = op(a[i], b[i])
-// -------------------------------------------------
+// ---- code of one function: out[i] = op(a[i], b[i]) ---------------------------------------------
 typedef void (*Code)(const void *a, const void *b, void *out, int64_t count);
 
 typedef struct {
@@ -96,8 +98,7 @@ static Code make_code(Machine *machine, Op op, Elem elem, int lanes) {
     return (Code)(uintptr_t)address;
 }
 
-// ---- references: the C library, and short series where its result is known beforehand
-// ----------------
+// ---- references: the C library, and short series where its result is known beforehand ----------
 static double ref_exp(double x) {
     return fabs(x) < 0x1p-28 ? 1 + x : x > 100 ? INFINITY : x < -120 ? 0 : exp(x);
 }
@@ -124,19 +125,22 @@ static double ref_rsqrt(double x) {
     return 1 / sqrt(x);
 }
 
+typedef enum { NO_SYMMETRY, ODD, EVEN } Symmetry;
 typedef struct {
     Op op;
     double (*reference)(double);
     double bound; // in ulp
+    Symmetry symmetry;
 } Function;
 static const Function functions[] = {
-    {OP_EXP, ref_exp, 1.5}, {OP_LOG, log, 2},         {OP_TANH, ref_tanh, 2}, {OP_ERF, ref_erf, 2},
-    {OP_SQRT, sqrt, 0.5},   {OP_RSQRT, ref_rsqrt, 2}, {OP_SIN, ref_sin, 2},   {OP_COS, ref_cos, 2},
+    {OP_EXP, ref_exp, 1.5, NO_SYMMETRY}, {OP_LOG, log, 2, NO_SYMMETRY},
+    {OP_TANH, ref_tanh, 2, ODD},         {OP_ERF, ref_erf, 2, ODD},
+    {OP_SQRT, sqrt, 0.5, NO_SYMMETRY},   {OP_RSQRT, ref_rsqrt, 2, NO_SYMMETRY},
+    {OP_SIN, ref_sin, 2, ODD},           {OP_COS, ref_cos, 2, EVEN},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
-// ---- errors
-// --------------------------------------------------------------------------------------------
+// ---- errors ------------------------------------------------------------------------------------
 static double power_of_two(int n) {
     uint64_t bits = (uint64_t)(n + 1023) << 52;
     double value;
@@ -169,7 +173,9 @@ typedef struct {
     Code code[N_LEVELS_MAX];
     int n_levels;
     uint32_t stride;
-    Worst (*worst)[N_LEVELS_MAX]; // per task
+    int64_t below;         // arguments are the bit patterns under this
+    Worst *worst;          // per task
+    atomic_uint different; // an argument whose results should be alike and are not, 0: none
 } Sweep;
 
 static float float_of(uint32_t bits) {
@@ -178,35 +184,67 @@ static float float_of(uint32_t bits) {
     return value;
 }
 
+static uint32_t bits_of(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+// Up to the sign of a zero, which the compiler does not keep.
+static bool alike(float a, float b) {
+    return a == b || (isnan(a) && isnan(b));
+}
+
 // One task takes 2^20 arguments, stride apart.
 enum { TASK_BLOCKS = 256 };
 
-static void sweep_task(void *arg, void *scratch, int64_t task) {
-    const Sweep *sweep = arg;
-    float *x = scratch, *y = x + BLOCK;
-    double *exact = (double *)(y + BLOCK);
-    for (int64_t block = task * TASK_BLOCKS; block < (task + 1) * TASK_BLOCKS; block++) {
-        for (int64_t i = 0; i < BLOCK; i++) {
-            uint64_t bits = (uint64_t)(block * BLOCK + i) * sweep->stride;
-            x[i] = float_of(bits > UINT32_MAX ? 0 : (uint32_t)bits);
-            exact[i] = sweep->function->reference((double)x[i]);
-        }
-        for (int level = 0; level < sweep->n_levels; level++) {
-            Worst *worst = &sweep->worst[task][level];
-            sweep->code[level](x, x, y, BLOCK);
-            for (int64_t i = 0; i < BLOCK; i++) {
-                double error = ulps(y[i], exact[i]);
-                if (error > worst->ulps) {
-                    worst->ulps = error;
-                    memcpy(&worst->bits, &x[i], sizeof worst->bits);
-                }
-            }
+// Room of one thread.
+typedef struct {
+    float x[BLOCK], y[BLOCK], other[BLOCK];
+} Room;
+
+static void measure(const Sweep *sweep, Room *room, Worst *worst) {
+    sweep->code[0](room->x, room->x, room->y, BLOCK);
+    for (int64_t i = 0; i < BLOCK; i++) {
+        double error = ulps(room->y[i], sweep->function->reference((double)room->x[i]));
+        if (error > worst->ulps)
+            *worst = (Worst){error, bits_of(room->x[i])};
+    }
+}
+
+// The other levels give what room->y holds, and all give its mirror image for mirrored arguments.
+static void compare(Sweep *sweep, Room *room) {
+    bool mirrors = sweep->function->symmetry != NO_SYMMETRY;
+    for (int mirrored = 0; mirrored <= mirrors; mirrored++) {
+        for (int i = 0; mirrored && i < BLOCK; i++)
+            room->x[i] = -room->x[i];
+        for (int i = 0; mirrored && sweep->function->symmetry == ODD && i < BLOCK; i++)
+            room->y[i] = -room->y[i];
+        for (int level = !mirrored; level < sweep->n_levels; level++) {
+            sweep->code[level](room->x, room->x, room->other, BLOCK);
+            if (memcmp(room->y, room->other, sizeof room->y) == 0)
+                continue;
+            for (int i = 0; i < BLOCK; i++)
+                if (!alike(room->y[i], room->other[i]))
+                    atomic_store(&sweep->different, bits_of(room->x[i]));
         }
     }
 }
 
-// ---- tests
-// ----------------------------------------------------------------------------------------------
+static void sweep_task(void *arg, void *scratch, int64_t task) {
+    Sweep *sweep = arg;
+    Room *room = scratch;
+    for (int64_t block = task * TASK_BLOCKS; block < (task + 1) * TASK_BLOCKS; block++) {
+        for (int64_t i = 0; i < BLOCK; i++) {
+            int64_t bits = (block * BLOCK + i) * sweep->stride;
+            room->x[i] = float_of(bits >= sweep->below ? 0 : (uint32_t)bits);
+        }
+        measure(sweep, room, &sweep->worst[task]);
+        compare(sweep, room);
+    }
+}
+
+// ---- tests -------------------------------------------------------------------------------------
 typedef struct {
     AttContext *ctx;
     Machine *machine[N_LEVELS_MAX];
@@ -231,14 +269,12 @@ static int close_suite(void **state) {
     return 0;
 }
 
-static void report(const Suite *suite, const Function *function, int level, Worst worst) {
-    const char *name = suite->machine[level]->target->name;
-    if (suite->full || worst.ulps > function->bound)
-        printf("%-6s %-10s %.4f ulp at %a\n", op_name(function->op), name, worst.ulps,
-               (double)float_of(worst.bits));
+static void report(const Suite *suite, const Function *function, Worst worst) {
+    double at = (double)float_of(worst.bits);
+    if (suite->full)
+        printf("%-6s %.4f ulp at %a\n", op_name(function->op), worst.ulps, at);
     if (worst.ulps > function->bound)
-        fail_msg("%s on %s is wrong by %.4f ulp at %a", op_name(function->op), name, worst.ulps,
-                 (double)float_of(worst.bits));
+        fail_msg("%s is wrong by %.4f ulp at %a", op_name(function->op), worst.ulps, at);
 }
 
 static void all_floats(void **state) {
@@ -246,21 +282,24 @@ static void all_floats(void **state) {
     for (int f = 0; f < N_FUNCTIONS; f++) {
         Sweep sweep = {.function = &functions[f], .n_levels = suite->n_levels};
         sweep.stride = suite->full ? 1 : SAMPLE_STRIDE;
+        sweep.below = INT64_C(1) << (functions[f].symmetry == NO_SYMMETRY ? 32 : 31);
         int64_t per_task = (int64_t)TASK_BLOCKS * BLOCK * sweep.stride;
-        int64_t tasks = ((INT64_C(1) << 32) + per_task - 1) / per_task;
+        int64_t tasks = (sweep.below + per_task - 1) / per_task;
         sweep.worst = calloc((size_t)tasks, sizeof *sweep.worst);
         assert_non_null(sweep.worst);
         for (int level = 0; level < suite->n_levels; level++)
             sweep.code[level] = make_code(suite->machine[level], functions[f].op, ELEM_F32,
                                           suite->machine[level]->target->vector_bytes / 4);
-        assert_int_equal(att_parallel(suite->ctx, sweep_task, &sweep, tasks, BLOCK * 16), ATT_OK);
-        for (int level = 0; level < suite->n_levels; level++) {
-            Worst worst = {0};
-            for (int64_t task = 0; task < tasks; task++)
-                if (sweep.worst[task][level].ulps > worst.ulps)
-                    worst = sweep.worst[task][level];
-            report(suite, &functions[f], level, worst);
-        }
+        assert_int_equal(att_parallel(suite->ctx, sweep_task, &sweep, tasks, sizeof(Room)), ATT_OK);
+        Worst worst = {0};
+        for (int64_t task = 0; task < tasks; task++)
+            if (sweep.worst[task].ulps > worst.ulps)
+                worst = sweep.worst[task];
+        uint32_t different = atomic_load(&sweep.different);
+        if (different)
+            fail_msg("%s(%a) differs between levels, or from its mirror image",
+                     op_name(functions[f].op), (double)float_of(different));
+        report(suite, &functions[f], worst);
         free(sweep.worst);
     }
 }
@@ -361,8 +400,7 @@ static void all_lengths(void **state) {
                     if (first && ulps(reference[i], exact) > functions[f].bound)
                         fail_msg("%s(%a) is %a", op_name(functions[f].op), (double)x[i],
                                  (double)reference[i]);
-                    if (!first && memcmp(&y[i], &reference[i], sizeof y[i]) &&
-                        !(isnan(y[i]) && isnan(reference[i])))
+                    if (!first && !alike(y[i], reference[i]))
                         fail_msg("%s(%a) is %a with %d lanes on %s, %a before",
                                  op_name(functions[f].op), (double)x[i], (double)y[i], lanes,
                                  suite->machine[level]->target->name, (double)reference[i]);
@@ -379,7 +417,7 @@ static void powers(void **state) {
     int n = special_floats(special);
     const int rounds = suite->full ? 1000 : 10;
     for (int level = 0; level < suite->n_levels; level++) {
-        Function function = {OP_POW, NULL, 2};
+        Function function = {OP_POW, NULL, 2, NO_SYMMETRY};
         Worst worst = {0};
         Code code = make_code(suite->machine[level], OP_POW, ELEM_F32,
                               suite->machine[level]->target->vector_bytes / 4);
@@ -406,13 +444,11 @@ static void powers(void **state) {
             code(a, b, y, N);
             for (int i = 0; i < N; i++) {
                 double error = ulps(y[i], pow((double)a[i], (double)b[i]));
-                if (error > worst.ulps) {
-                    worst.ulps = error;
-                    memcpy(&worst.bits, &a[i], sizeof worst.bits);
-                }
+                if (error > worst.ulps)
+                    worst = (Worst){error, bits_of(a[i])};
             }
         }
-        report(suite, &function, level, worst);
+        report(suite, &function, worst);
     }
 }
 
