@@ -186,6 +186,45 @@ static void build_outputs(Frame *frame) {
     }
 }
 
+// Whether some input has the dim or one alike, so that its extent can be read at run time.
+static bool extent_is_known(const Graph *graph, DimId dim) {
+    if (graph->dims.at[dim].extent != EXTENT_DYNAMIC)
+        return true;
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const DimList *dims = &graph->inputs.at[i]->dims;
+        for (uint32_t k = 0; k < dims->count; k++)
+            if (graph_dims_alike(graph, dims->at[k], dim))
+                return true;
+    }
+    return false;
+}
+
+// Every dim that the results depend on has to have an extent once the inputs are there. A dim that
+// is made (by index, one_hot, concat, ...) and in no input is told of at the first value that has
+// it.
+static void check_extents(Build *build, const Def *def) {
+    const Graph *graph = build->graph;
+    bool *live = graph_live(graph, build->arena);
+    bool *told = arena_array(build->arena, bool, graph->dims.count);
+    for (uint32_t v = 0; v < graph->values.count; v++) {
+        const Value *value = graph->values.at[v];
+        DimList dims = value->dims;
+        if (value->op == OP_EXTENT)
+            dims_add(&dims, value->dim);
+        for (uint32_t i = 0; i < dims.count && live[v]; i++) {
+            if (told[dims.at[i]] || extent_is_known(graph, dims.at[i]))
+                continue;
+            told[dims.at[i]] = true;
+            Name name = graph->dims.at[dims.at[i]].name;
+            Diag *diag = diag_error(build->session->diags,
+                                    value->origin.file ? value->origin : def->name.span,
+                                    "nothing says how many positions '%s' has", name);
+            diag_hint(diag, "no argument is over it: write 'dim %s = ...' or give -D %s=...", name,
+                      name);
+        }
+    }
+}
+
 // --map b=X,M: the entry runs for each b.
 static bool map_entry(Frame *frame, const EntryOptions *options) {
     Build *build = frame->build;
@@ -216,7 +255,8 @@ static bool build_entry(Build *build, const Def *def, const EntryOptions *option
     if (diags_errors(diags) > errors)
         return false;
     build_outputs(frame);
-    return true;
+    check_extents(build, def);
+    return diags_errors(diags) == errors;
 }
 
 // ---- choosing the entry ------------------------------------------------------------------------

@@ -166,11 +166,13 @@ Value *build_expr(Frame *frame, const Expr *expr) {
     if (build->stopped || too_deep(build, expr) ||
         !frame_has_room(frame, expr->result.count, expr->span))
         return graph_const(build->graph, 0, expr->elem);
+    uint32_t first_new = build->graph->values.count;
     build->depth++;
     Value *value = graph_cast(build->graph, build_node(frame, expr), expr->elem);
     build->depth--;
-    if (!value->origin.file)
-        value->origin = expr->span;
+    for (uint32_t v = first_new; v < build->graph->values.count; v++)
+        if (!build->graph->values.at[v]->origin.file)
+            build->graph->values.at[v]->origin = expr->span;
     return value;
 }
 
