@@ -63,13 +63,12 @@ static void bad_tensors(void **state) {
                      ATT_ARGUMENT);
     assert_int_equal(att_tensor_new(*state, ATT_F32, -1, huge, &tensor), ATT_ARGUMENT);
     assert_int_equal(att_tensor_new(*state, ATT_N_ELEM, 0, huge, &tensor), ATT_ARGUMENT);
-#ifndef __SANITIZE_ADDRESS__
-#if !defined(__has_feature)
+#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+    (void)too_much; // the sanitizer ends the process instead of returning NULL
+#else
     assert_int_equal(att_tensor_new(*state, ATT_F32, 1, too_much, &tensor), ATT_MEMORY);
     assert_null(tensor.data);
 #endif
-#endif
-    (void)too_much;
     assert_int_equal(att_tensor_new(*state, ATT_F32, 2, empty, &tensor), ATT_OK);
     assert_null(tensor.data);
 }
