@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Level graph: an entry as a DAG of named-dimension tensor values.
 //
-// Values are hash-consed (XXH3): building the same thing twice gives the same pointer. A value's dims
-// are a *set* as far as meaning, hashing and equality go; the order in `dims` is the order in which it
-// was first built and serves printing and as a first idea of a layout. Only INPUT leaves and the
-// graph's outputs have a memory order, the one the user declared.
+// Values are hash-consed (XXH3): building the same thing twice gives the same pointer. A value's
+// dims are a *set* as far as meaning, hashing and equality go; the order in `dims` is the order in
+// which it was first built and serves printing and as a first idea of a layout. Only INPUT leaves
+// and the graph's outputs have a memory order, the one the user declared.
 //
-// Path: graph_build -> graph_simplify -> graph_contract -> graph_fuse -> graph_layout -> graph_plan.
-// Each pass returns a new graph or a structure on top of one and leaves its argument alone.
+// Path: graph_build, graph_simplify, graph_contract, graph_fuse, graph_layout, graph_plan. Each pass
+// returns a new graph or a structure on top of one and leaves its argument alone.
 #ifndef ATTC_GRAPH_H
 #define ATTC_GRAPH_H
 
@@ -26,7 +26,7 @@ OpKind op_kind(Op op);
 int op_arity(Op op);
 bool op_commutes(Op op);
 
-// ---- dims ------------------------------------------------------------------------------------------
+// ---- dims --------------------------------------------------------------------------------------
 enum { DIMS_MAX = 16, DIM_NONE = 0xFFFF, EXTENT_DYNAMIC = -1 };
 typedef uint16_t DimId; // index into graph->dims
 typedef struct {
@@ -39,14 +39,14 @@ typedef struct {
     DimId at[DIMS_MAX];
 } DimList;
 bool dims_has(const DimList *dims, DimId dim);
-bool dims_equal(const DimList *a, const DimList *b);        // as sets
+bool dims_equal(const DimList *a, const DimList *b);         // as sets
 bool dims_subset(const DimList *part, const DimList *whole); // as sets
-void dims_add(DimList *dims, DimId dim);                    // at the end, unless there
+void dims_add(DimList *dims, DimId dim);                     // at the end, unless there
 DimList dims_union(const DimList *a, const DimList *b);
 DimList dims_minus(const DimList *a, const DimList *b);
 DimList dims_intersect(const DimList *a, const DimList *b);
 
-// ---- values ----------------------------------------------------------------------------------------
+// ---- values ------------------------------------------------------------------------------------
 typedef enum { ROLE_DATA, ROLE_PARAM } InputRole;
 typedef struct Value Value;
 struct Value {
@@ -54,16 +54,17 @@ struct Value {
     Op op;
     Elem elem;
     DimList dims;
-    Value **args;
+    Value **args; // of a commuting op: in the order first built, which means nothing
     uint32_t n_args;
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
     // attributes, by op:
-    double number;    // CONST: the number; CONTRACT: factor (1 when none)
-    DimId dim, dim2;  // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER RENAME SLICE CONCAT SHIFT
-    int64_t offset;   // SLICE SHIFT
-    DimId *cats;      // CONCAT: per argument
-    Name name;        // INPUT: its name (the checkpoint name of a trained tensor)
-    InputRole role;   // INPUT
+    double number; // CONST: the number; CONTRACT: factor (1 when none)
+    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER RENAME SLICE CONCAT SHIFT
+    DimId dim, dim2;
+    int64_t offset;            // SLICE SHIFT
+    DimId *cats;               // CONCAT: per argument
+    Name name;                 // INPUT: its name (the checkpoint name of a trained tensor)
+    InputRole role;            // INPUT
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
     // not part of the meaning:
     Name hint;   // the name the user gave this value, or NULL
@@ -82,15 +83,15 @@ typedef struct {
     Name entry;
     VEC(Dim) dims;
     VEC(Value *) values; // by id
-    VEC(Value *) inputs; // INPUT values in the order of the entry's parameters, trained tensors last
+    VEC(Value *) inputs; // in the order of the entry's parameters, trained tensors last
     VEC(Output) outputs;
-    Map *cons;           // hash -> value
+    Map *cons; // hash -> value
 } Graph;
 
-// ---- graph.c: construction (hash-consing) ------------------------------------------------------------
+// ---- graph.c: construction (hash-consing) ------------------------------------------------------
 Graph *graph_new(Session *session, Name entry);
 Graph *graph_new_like(const Graph *graph); // empty, with the same dims (same DimIds) and entry
-DimId graph_dim(Graph *graph, Name name, int64_t extent); // finds or adds
+DimId graph_dim(Graph *graph, Name name, int64_t extent);    // finds or adds
 bool graph_dims_alike(const Graph *graph, DimId a, DimId b); // of one `like` class
 // A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`. Two
 // inputs whose names are written alike do not occur in one graph.
@@ -102,12 +103,12 @@ Value *graph_const(Graph *graph, double number, Elem elem);
 Value *graph_index(Graph *graph, DimId dim);
 Value *graph_extent(Graph *graph, DimId dim);
 Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args); // dims: the union
-Value *graph_map1(Graph *graph, Op op, Value *a);             // elem of a (bool for NOT)
-Value *graph_map2(Graph *graph, Op op, Value *a, Value *b);   // elem of a (bool for comparisons)
-Value *graph_cast(Graph *graph, Value *a, Elem elem);         // a itself when it has that elem
+Value *graph_map1(Graph *graph, Op op, Value *a);           // elem of a (bool for NOT)
+Value *graph_map2(Graph *graph, Op op, Value *a, Value *b); // elem of a (bool for comparisons)
+Value *graph_cast(Graph *graph, Value *a, Elem elem);       // a itself when it has that elem
 Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result);
-Value *graph_row(Graph *graph, Op op, Value *a, DimId dim);   // SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX
+Value *graph_row(Graph *graph, Op op, Value *a, DimId dim); // SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX
 Value *graph_rename(Graph *graph, Value *a, DimId from, DimId to);
 Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim);
 Value *graph_slice(Graph *graph, Value *a, DimId from, DimId to, int64_t offset);
@@ -121,18 +122,18 @@ uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
 bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs
 
-// ---- build.c: resolved ast -> graph ----------------------------------------------------------------------
+// ---- build.c: resolved ast -> graph ------------------------------------------------------------
 typedef struct {
     Name entry; // NULL: the only def of the main file, or its last
     // --map b=X,M: run the entry for each b of these arguments
     Name map_dim;
     NameList mapped_args;
 } EntryOptions;
-// Inlines all calls and unrolls loops. NULL after diagnostics (unknown entry, extents missing where the
-// text needs one, and the like).
+// Inlines all calls and unrolls loops. NULL after diagnostics (unknown entry, extents missing where
+// the text needs one, and the like).
 Graph *graph_build(Session *session, const Program *program, const EntryOptions *options);
 
-// ---- verify.c, print.c ------------------------------------------------------------------------------------
+// ---- verify.c, print.c -------------------------------------------------------------------------
 // ice() naming the pass when a rule of the level is broken.
 void graph_verify(const Graph *graph, const char *after_pass);
 // Source text of the language that builds to a graph with the same graph_hash.
@@ -145,26 +146,30 @@ typedef struct {
 } GraphListing;
 void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *out);
 
-// ---- eval.c: the oracle -------------------------------------------------------------------------------------
-// Naive nested loops, shares nothing with the passes below. EVAL_F32 rounds every operation and every
-// partial sum to the value's element type: the error of a naive evaluation, for tolerances.
+// ---- eval.c: the oracle ------------------------------------------------------------------------
+// Naive nested loops, shares nothing with the passes below. An einsum is worked off pairwise from
+// the left: the running product meets the first operand left that shares a dim with it, and a dim
+// is summed as soon as neither an operand left nor the result has it. EVAL_F32 rounds every
+// operation and every partial sum to the value's element type: the error of a naive evaluation, for
+// tolerances.
 typedef enum { EVAL_F64, EVAL_F32 } EvalMode;
 typedef struct {
     const int64_t *extents; // by DimId, all known
     double **inputs;        // by index in graph->inputs, in declared order (row-major)
-    double **outputs;       // filled: by index in graph->outputs, arena memory, in the output's order
+    double **outputs; // filled: by index in graph->outputs, arena memory, in the output's order
 } EvalRun;
 void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena);
 int64_t dims_volume(const DimList *dims, const int64_t *extents);
 
-// ---- simplify*.c ----------------------------------------------------------------------------------------------
-// Constant folding, dead values, einsum-of-einsum flattening, products and scale factors as operands of
-// one n-ary einsum, common operands factored out of sums of einsums. extents gives representative
-// sizes for dynamic dims where a choice needs them (by DimId; see graph_typical_extents).
+// ---- simplify*.c -------------------------------------------------------------------------------
+// Constant folding, dead values, einsum-of-einsum flattening, products and scale factors as
+// operands of one n-ary einsum, common operands factored out of sums of einsums. extents gives
+// representative sizes for dynamic dims where a choice needs them (by DimId; see
+// graph_typical_extents).
 Graph *graph_simplify(const Graph *graph, const int64_t *extents);
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena); // constant, or 512 when dynamic
 
-// ---- contract.c: order of contraction ---------------------------------------------------------------------------
+// ---- contract.c: order of contraction ----------------------------------------------------------
 // Facts that a step's cost is made of.
 typedef struct {
     double flops_per_second;       // well-shaped contraction
@@ -172,14 +177,15 @@ typedef struct {
     double memory_bytes_per_second;
     double last_level_bytes;
 } MachineRates;
-// Ensures: every CONTRACT has one or two arguments; one-argument contracts became SUM (or a factor).
+// Ensures: every CONTRACT has one or two arguments; with one it became SUM (or a factor).
 Graph *graph_contract(const Graph *graph, const int64_t *extents, const MachineRates *rates);
-// Scalar multiplies of all contractions, exactly: product of all dims of each CONTRACT. -1: overflow.
+// Exact counts, -1 on overflow. Scalar multiplies: the product of all dims of each CONTRACT.
 int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
-int64_t graph_flops(const Graph *graph, const int64_t *extents);      // 2 per multiply, 1 per map or reduce element
-int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM inputs
+// 2 per multiply, 1 per element of a map or of a reduction's argument.
+int64_t graph_flops(const Graph *graph, const int64_t *extents);
+int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
-// ---- fuse.c: values -> groups, one kernel each ----------------------------------------------------------------------
+// ---- fuse.c: values -> groups, one kernel each -------------------------------------------------
 // CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
 //       within rows + reduced, and each row is worked off by one task.
@@ -187,22 +193,23 @@ int64_t graph_parameters(const Graph *graph, const int64_t *extents); // element
 typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP } GroupKind;
 typedef struct {
     GroupKind kind;
-    VEC(Value *) members; // in order of id. A member that is not an output is never stored
-    VEC(Value *) outputs; // members that are stored: read by other groups, or results of the entry
-    Value *contraction;   // CONTRACT
+    VEC(Value *) members;  // in order of id. A member that is not an output is never stored
+    VEC(Value *) outputs;  // members that are stored: read by other groups, or results of the entry
+    Value *contraction;    // CONTRACT
     DimList rows, reduced; // ROWS: kept and reduced dims; MAP: rows is the iteration space
 } Group;
 typedef struct {
-    const Graph *graph; // may hold COPY values added for results that are inputs or returned twice
+    const Graph *graph;  // may hold COPY values added for results that are inputs or returned twice
     VEC(Group *) groups; // in an order in which they can run
 } Fusion;
-// Requires: graph_contract done. Ensures: the argument of a RENAME GATHER SLICE CONCAT SHIFT is an INPUT
-// or an output of an earlier group, and so is every argument that is not a member or a CONST/INDEX/EXTENT leaf.
+// Requires: graph_contract done. Ensures: the argument of a RENAME GATHER SLICE CONCAT SHIFT is an
+// INPUT or an output of an earlier group, and so is every argument that is not a member or a
+// CONST/INDEX/EXTENT leaf.
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group
 
-// ---- layout.c, plan.c: memory ------------------------------------------------------------------------------------------
+// ---- layout.c, plan.c: memory ------------------------------------------------------------------
 typedef enum { BUFFER_INPUT, BUFFER_OUTPUT, BUFFER_WORK } BufferRole;
 typedef struct {
     const Value *value;
