@@ -6,8 +6,8 @@
 // which it was first built and serves printing and as a first idea of a layout. Only INPUT leaves
 // and the graph's outputs have a memory order, the one the user declared.
 //
-// Path: graph_build, graph_simplify, graph_contract, graph_fuse, graph_layout, graph_plan. Each pass
-// returns a new graph or a structure on top of one and leaves its argument alone.
+// Path: graph_build, graph_simplify, graph_contract, graph_fuse, graph_layout, graph_plan. Each
+// pass returns a new graph or a structure on top of one and leaves its argument alone.
 #ifndef ATTC_GRAPH_H
 #define ATTC_GRAPH_H
 
