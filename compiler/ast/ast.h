@@ -181,11 +181,13 @@ typedef struct {
     Ident like;   // `like other`, name NULL if none
     // resolved:
     int64_t value; // -1: dynamic
+    uint32_t visit; // resolution state: 0 new, 1 under way (a cycle), 2 done
     Name like_root; // the dim at the end of the `like` chain (itself if none)
 } DimDecl;
 
 typedef struct {
     VEC(DimDecl *) dims;
+    Map *dims_by_name; // resolved: the first declaration of each name
     VEC(Def *) defs;
     VEC(Tensor *) params; // top-level `param`
     VEC(uint32_t) files;  // parsed or imported so far, by file number
@@ -216,8 +218,8 @@ const char *prelude_text(void);
 void ast_add_prelude(Session *session, Program *program);
 
 // ---- resolve*.c: names, dims, element types -------------------------------------------------
-// Checks the whole program (LANGUAGE sections 1-4) and fills the resolved fields, with the session's
-// -D overrides applied to dims. Returns false if any error was reported.
+// Checks the whole program (LANGUAGE sections 1-4) and fills the resolved fields, with the
+// session's -D overrides applied to dims. Returns false if any error was reported.
 bool ast_resolve(Session *session, Program *program);
 Def *program_find_def(const Program *program, Name name);
 DimDecl *program_find_dim(const Program *program, Name name); // NULL: never declared (dynamic)

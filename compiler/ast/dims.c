@@ -13,11 +13,26 @@
 
 // ---- what the other levels ask ------------------------------------------------------------------
 
+static uint64_t name_key(Name name) {
+    return hash_u64(0, (uintptr_t)name);
+}
+
 DimDecl *program_find_dim(const Program *program, Name name) {
+    return program->dims_by_name ? map_get(program->dims_by_name, name_key(name)) : NULL;
+}
+
+void program_add_dim(Resolver *r, DimDecl *decl) {
+    vec_push(r->arena, &r->program->dims, decl);
+    map_put(r->program->dims_by_name, name_key(decl->name.name), decl);
+}
+
+static void index_dims(Resolver *r) {
+    Program *program = r->program;
+    program->dims_by_name = map_new(r->arena);
     for (uint32_t i = 0; i < program->dims.count; i++)
-        if (program->dims.at[i]->name.name == name)
-            return program->dims.at[i];
-    return NULL;
+        if (!program_find_dim(program, program->dims.at[i]->name.name))
+            map_put(program->dims_by_name, name_key(program->dims.at[i]->name.name),
+                    program->dims.at[i]);
 }
 
 Name program_like_root(const Program *program, Name dim) {
@@ -61,12 +76,12 @@ const DimDecl *program_extent_origin(const Session *session, const Program *prog
 
 // ---- checking the declarations ------------------------------------------------------------------
 
-typedef enum { EXTENT_NEW, EXTENT_UNDER_WAY, EXTENT_DONE } ExtentState;
+enum { EXTENTS_DEEP = 500 }; // extents given by each other; keeps the recursion below bounded
 
 typedef struct {
     Resolver *resolver;
-    ExtentState *state;      // by index in program->dims
-    VEC(uint32_t) under_way; // indices, outermost first
+    VEC(DimDecl *) under_way; // outermost first
+    bool too_deep;            // told
 } Extents;
 
 typedef enum { VALUE_WRONG, VALUE_DYNAMIC, VALUE_KNOWN } ValueKind;
@@ -75,7 +90,7 @@ typedef struct {
     int64_t number;
 } Value;
 
-static Value extent_of_decl(Extents *extents, uint32_t index);
+static Value extent_of_decl(Extents *extents, DimDecl *decl);
 
 static Value value_known(int64_t number) {
     return (Value){VALUE_KNOWN, number};
@@ -108,16 +123,16 @@ static Value value_error(Extents *extents, const Expr *expr, const char *message
     return value_wrong();
 }
 
-static Value report_cycle(Extents *extents, uint32_t index, Span at) {
-    Resolver *r = extents->resolver;
-    Text path = {.arena = r->arena};
-    Name name = r->program->dims.at[index]->name.name;
+static Value report_cycle(Extents *extents, const DimDecl *decl, Span at) {
+    Text path = {.arena = extents->resolver->arena};
+    Name name = decl->name.name;
     uint32_t from = 0;
-    while (extents->under_way.at[from] != index)
+    while (extents->under_way.at[from] != decl)
         from++;
     for (uint32_t i = from; i < extents->under_way.count; i++)
-        text_printf(&path, "%s -> ", r->program->dims.at[extents->under_way.at[i]]->name.name);
-    diag_error(r->diags, at, "the extent of '%s' depends on itself: %s%s", name, path.at, name);
+        text_printf(&path, "%s -> ", extents->under_way.at[i]->name.name);
+    diag_error(extents->resolver->diags, at, "the extent of '%s' depends on itself: %s%s", name,
+               path.at, name);
     return value_wrong();
 }
 
@@ -127,14 +142,11 @@ static Value extent_of_name(Extents *extents, const Expr *expr) {
     const DimOverride *override = find_override(r->session, r->program, dim);
     if (override)
         return override->extent > 0 ? value_known(override->extent) : value_wrong();
-    Name root = program_like_root(r->program, dim);
-    for (uint32_t i = 0; i < r->program->dims.count; i++) {
-        if (r->program->dims.at[i]->name.name != root)
-            continue;
-        if (extents->state[i] == EXTENT_UNDER_WAY)
-            return report_cycle(extents, i, expr->span);
-        return extent_of_decl(extents, i);
-    }
+    DimDecl *decl = program_find_dim(r->program, program_like_root(r->program, dim));
+    if (decl && decl->visit == 1)
+        return report_cycle(extents, decl, expr->span);
+    if (decl)
+        return extent_of_decl(extents, decl);
     if (dimlist_has(&r->named, dim))
         return (Value){VALUE_DYNAMIC, -1};
     Diag *diag = diag_error(r->diags, expr->span, "no dim is named '%s'", dim);
@@ -250,16 +262,25 @@ static Value extent_of_expr(Extents *extents, const Expr *expr) {
     return apply_binary(extents, expr, a.number, b.number);
 }
 
+static Value extents_too_deep(Extents *extents, const DimDecl *decl) {
+    if (!extents->too_deep)
+        diag_error(extents->resolver->diags, decl->name.span,
+                   "more than %d dims have extents that are given by each other", EXTENTS_DEEP);
+    extents->too_deep = true;
+    return value_wrong();
+}
+
 // Requires: not under way.
-static Value extent_of_decl(Extents *extents, uint32_t index) {
+static Value extent_of_decl(Extents *extents, DimDecl *decl) {
     Resolver *r = extents->resolver;
-    DimDecl *decl = r->program->dims.at[index];
-    if (extents->state[index] == EXTENT_DONE)
+    if (decl->visit == 2)
         return decl->value == -1 ? (Value){VALUE_DYNAMIC, -1}
                : decl->value > 0 ? value_known(decl->value)
                                  : value_wrong();
-    extents->state[index] = EXTENT_UNDER_WAY;
-    vec_push(r->arena, &extents->under_way, index);
+    if (extents->under_way.count == EXTENTS_DEEP)
+        return extents_too_deep(extents, decl);
+    decl->visit = 1;
+    vec_push(r->arena, &extents->under_way, decl);
     Value value = {VALUE_DYNAMIC, -1};
     if (decl->extent)
         value = extent_of_expr(extents, decl->extent);
@@ -272,39 +293,46 @@ static Value extent_of_decl(Extents *extents, uint32_t index) {
         value = value_wrong();
     }
     extents->under_way.count--;
-    extents->state[index] = EXTENT_DONE;
+    decl->visit = 2;
     decl->value = value.kind == VALUE_KNOWN ? value.number : value.kind == VALUE_DYNAMIC ? -1 : 0;
     return value;
 }
 
 // ---- like ---------------------------------------------------------------------------------------
 
-static void report_like_cycle(Resolver *r, DimDecl *decl) {
-    diag_error(r->diags, decl->like.span, "'%s' is declared like itself", decl->name.name);
-    for (DimDecl *at = decl; at && !at->like_root;) {
-        at->like_root = decl->name.name;
-        at = at->like.name ? program_find_dim(r->program, at->like.name) : NULL;
-    }
+static DimDecl *like_next(const Resolver *r, const DimDecl *decl) {
+    return decl->like.name ? program_find_dim(r->program, decl->like.name) : NULL;
 }
 
+static void report_like_cycle(Resolver *r, const DimDecl *decl) {
+    diag_error(r->diags, decl->like.span, "'%s' is declared like itself", decl->name.name);
+}
+
+// Of the declarations in a cycle, the one that comes first in the text.
+static const DimDecl *first_in_cycle(const Resolver *r, const DimDecl *member) {
+    const DimDecl *first = member;
+    for (const DimDecl *at = like_next(r, member); at != member; at = like_next(r, at))
+        if (at->name.span.begin < first->name.span.begin)
+            first = at;
+    return first;
+}
+
+// Follows the chain from a declaration to a dim that is like no other, and gives all on the way
+// that root. A chain that comes back to where it was is told once.
 static void resolve_like(Resolver *r, DimDecl *decl) {
     Name root = decl->name.name;
-    if (decl->like_root) // a cycle that was told of
-        return;
     const DimDecl *at = decl;
-    for (uint32_t i = 0; at && at->like.name && i <= r->program->dims.count; i++) {
+    uint32_t steps = 0;
+    for (; at && at->like.name && !at->like_root && steps <= r->program->dims.count; steps++) {
         root = at->like.name;
-        if (root == decl->name.name) {
-            report_like_cycle(r, decl);
-            return;
-        }
-        if (at->like_root) {
-            root = at->like_root;
-            break;
-        }
-        at = program_find_dim(r->program, root);
+        at = like_next(r, at);
     }
-    decl->like_root = root;
+    if (at && at->like_root)
+        root = at->like_root;
+    else if (at && at->like.name)
+        report_like_cycle(r, first_in_cycle(r, at));
+    for (DimDecl *next = decl; next && !next->like_root; next = like_next(r, next))
+        next->like_root = root;
 }
 
 // A program's own declaration takes the place of the prelude's, which comes after it.
@@ -353,16 +381,17 @@ static void check_overrides(Resolver *r) {
 
 // Requires: resolver->named. Ensures: value and like_root of every declaration.
 void resolve_dims(Resolver *r) {
+    index_dims(r);
     check_declared_once(r);
     for (uint32_t i = 0; i < r->program->dims.count; i++)
         resolve_like(r, r->program->dims.at[i]);
     check_overrides(r);
-    Extents extents = {.resolver = r,
-                       .state = arena_array(r->arena, ExtentState, r->program->dims.count)};
-    for (uint32_t i = 0; i < r->program->dims.count; i++)
-        if (extents.state[i] == EXTENT_NEW && !r->program->dims.at[i]->like.name &&
-            !find_override(r->session, r->program, r->program->dims.at[i]->name.name))
-            extent_of_decl(&extents, i);
+    Extents extents = {.resolver = r};
+    for (uint32_t i = 0; i < r->program->dims.count; i++) {
+        DimDecl *decl = r->program->dims.at[i];
+        if (!decl->like.name && !find_override(r->session, r->program, decl->name.name))
+            extent_of_decl(&extents, decl);
+    }
     for (uint32_t i = 0; i < r->program->dims.count; i++) {
         DimDecl *decl = r->program->dims.at[i];
         int64_t extent = program_extent(r->session, r->program, decl->name.name);

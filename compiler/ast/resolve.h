@@ -174,6 +174,7 @@ Span expr_dim_place(const Expr *expr, Name dim);
 
 // ---- dims.c: extents ----------------------------------------------------------------------------
 void resolve_dims(Resolver *resolver);
+void program_add_dim(Resolver *resolver, DimDecl *decl);
 Name program_like_root(const Program *program, Name dim);
 const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim);
 

@@ -305,7 +305,7 @@ static Name like_dim(Binder *b, Name own, Name actual) {
         decl->like.name = actual;
         decl->like_root = program_like_root(r->program, actual);
         decl->value = program_extent(r->session, r->program, actual);
-        vec_push(r->arena, &r->program->dims, decl);
+        program_add_dim(r, decl);
         return name;
     }
 }

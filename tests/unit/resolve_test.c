@@ -372,6 +372,7 @@ int main(void) {
         TEST(classes_are_transitive),
         TEST(extents_must_be_positive),
         TEST(long_chains_of_extents_are_resolved),
+        TEST(too_long_chains_of_extents_are_told_once),
         TEST(numbers_are_evaluated),
         TEST(functions_of_numbers),
         TEST(parameters_without_brackets),
