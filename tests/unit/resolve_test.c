@@ -68,8 +68,7 @@ static int tear_down(void **state) {
     return 0;
 }
 
-// ---- extents
-// --------------------------------------------------------------------------------------
+// ---- extents ------------------------------------------------------------------------------------
 
 static void extents_follow_declarations(void **state) {
     (void)state;
@@ -129,8 +128,18 @@ static void long_chains_of_extents_are_resolved(void **state) {
     assert_int_equal(extent_of("a0"), 151);
 }
 
-// ---- numbers
-// --------------------------------------------------------------------------------------
+static void too_long_chains_of_extents_are_told_once(void **state) {
+    (void)state;
+    Text text = {.arena = session->arena};
+    for (int i = 0; i < 20000; i++)
+        text_printf(&text, "dim a%d = a%d + 1\ndim b%d like b%d\n", i, i + 1, i, i + 1);
+    text_add(&text, "dim a20000 = 1, b20000 = 3\ndef F(X[b0]):\n    return X[b10000]\n");
+    assert_false(resolve_text(text.at));
+    assert_int_equal(diags_errors(session->diags), 1);
+    assert_int_equal(extent_of("b0"), 3); // a long chain of `like` is no problem
+}
+
+// ---- numbers ------------------------------------------------------------------------------------
 
 static void numbers_are_evaluated(void **state) {
     (void)state;
@@ -187,8 +196,7 @@ static void functions_of_numbers(void **state) {
     assert_true(number_of("where(2 > 1 and 1 >= 2, 4, 5)") == 5);
 }
 
-// ---- references and dims
-// --------------------------------------------------------------------------
+// ---- references and dims ------------------------------------------------------------------------
 
 static void parameters_without_brackets(void **state) {
     (void)state;
@@ -248,8 +256,7 @@ static void moved_dims_are_recorded(void **state) {
     assert_int_equal(stmt_of("F", 3)->value->elem, ELEM_F32);
 }
 
-// ---- calls
-// ------------------------------------------------------------------------------------------
+// ---- calls --------------------------------------------------------------------------------------
 
 static void calls_bind_from_the_right(void **state) {
     (void)state;
@@ -304,8 +311,7 @@ static void calls_nest_so_deep_and_no_deeper(void **state) {
     assert_int_equal(diags_errors(session->diags), 1);
 }
 
-// ---- element types
-// -----------------------------------------------------------------------------------
+// ---- element types ------------------------------------------------------------------------------
 
 static void types_meet_symmetrically(void **state) {
     (void)state;
@@ -337,8 +343,7 @@ static void literals_adapt(void **state) {
     assert_int_equal(expr_common_elem(comparison->args.at[0], comparison->args.at[1]), ELEM_I32);
 }
 
-// ---- mistakes
-// ----------------------------------------------------------------------------------------
+// ---- mistakes -----------------------------------------------------------------------------------
 
 static void a_mistake_poisons_what_depends_on_it(void **state) {
     (void)state;
