@@ -79,13 +79,17 @@ void brackets_begin_segment(Layout *l, uint32_t i) {
     l->suspicious = count_slips(l, i, l->segment_end, stack, 0) > 0;
 }
 
+// However long a segment is, a slip is judged by what is near.
+static uint32_t look_ahead_end(const Layout *l, uint32_t i) {
+    return l->segment_end - i > LOOK_AHEAD ? i + LOOK_AHEAD : l->segment_end;
+}
+
 // Slips from token i on if only the first `keep` of the open brackets are open there.
 static uint32_t slips_if(const Layout *l, uint32_t i, uint32_t keep) {
     int stack[STACK];
     for (uint32_t k = 0; k < keep; k++)
         stack[k] = l->open.at[k].kind;
-    uint32_t end = i + LOOK_AHEAD < l->segment_end ? i + LOOK_AHEAD : l->segment_end;
-    return count_slips(l, i, end, stack, keep);
+    return count_slips(l, i, look_ahead_end(l, i), stack, keep);
 }
 
 bool brackets_slip_ahead(const Layout *l, uint32_t i) {
@@ -110,8 +114,9 @@ static void mark_quiet(Layout *l, uint32_t from) {
 // grammar would say of the row is held back.
 static Diag *report(Layout *l, Span at, const char *message) {
     Diags *untold = l->row_told ? l->parser->untold : NULL;
+    if (!l->row_told)
+        mark_quiet(l, l->row_start);
     l->row_told = true;
-    mark_quiet(l, l->row_start);
     return untold ? diag_error(untold, at, "%s", message)
                   : syntax_error(l->parser, at, "%s", message);
 }
@@ -198,7 +203,8 @@ static bool can_be_in_dims(int kind) {
 
 // Whether the dims that token i is in are closed, whatever it is that stands in them.
 static bool dims_close_ahead(const Layout *l, uint32_t i) {
-    for (; i < l->segment_end && !l->raw[i].first; i++)
+    uint32_t end = look_ahead_end(l, i);
+    for (; i < end && !l->raw[i].first; i++)
         if (is_opener(l->raw[i].kind) || is_closer(l->raw[i].kind))
             return l->raw[i].kind == TOK_RBRACKET;
     return false;
@@ -355,7 +361,7 @@ static bool is_tower_too_high(Layout *l, const Token *token) {
         l->nots++;
         break;
     case TOK_MINUS:
-        l->tower = after_operand ? 0 : l->tower + 1;
+        l->tower = after_operand && l->tower <= MAX_TOWER ? 0 : l->tower + 1;
         break;
     case TOK_POW:
         l->tower++;

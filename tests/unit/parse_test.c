@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 // ---- helpers
@@ -588,6 +589,42 @@ static void deep_nesting_is_refused(void **state) {
     arena_free(arena);
 }
 
+static void a_tower_of_operators_is_told_once(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    check_errors(repeated(arena, "def F(X):\n  Y = ", "-", 1000, "X - -X\n  return X\n"),
+                 "2:207 operators nested more than 200 deep\n");
+    arena_free(arena);
+}
+
+// Each of these once took time that grew with the square of the length.
+static void long_inputs_take_linear_time(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    static const struct {
+        const char *before, *middle, *after;
+    } cases[] = {
+        {"", "\x01\xFF", ""},
+        {"def F(X):\n  Y = ", ")]", ""},
+        {"def F(X):\n  Y = ", "([)]", ""},
+        {"def F(X):\n  Y = X[", "+ ", "])"},
+        {"", "x = 3\n", ""},
+        {"def F(", "X[n d]\n", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char *text = repeated(arena, cases[i].before, cases[i].middle, 200000, cases[i].after);
+        size_t length = strlen(text);
+        for (size_t k = 0; i == 0 && k < length; k += 2)
+            text[k] = '\0';
+        clock_t start = clock();
+        Parsed p = parse_bytes(text, length);
+        assert_true(clock() - start < 20 * CLOCKS_PER_SEC);
+        assert_true(strlen(p.errors) > 0);
+        parsed_free(&p);
+    }
+    arena_free(arena);
+}
+
 static void limits_are_allowed(void **state) {
     (void)state;
     Arena *arena = arena_new();
@@ -758,6 +795,8 @@ int main(void) {
         cmocka_unit_test(items_are_told_from_statements),
         cmocka_unit_test(one_slip_gives_one_message),
         cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(a_tower_of_operators_is_told_once),
+        cmocka_unit_test(long_inputs_take_linear_time),
         cmocka_unit_test(limits_are_allowed),
         cmocka_unit_test(blocks_have_a_limit),
         cmocka_unit_test(errors_stop_being_told),
