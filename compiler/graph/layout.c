@@ -19,6 +19,9 @@
 //     rows group                       as its largest result, or rows, reduced
 //     pointwise                        as the result
 //
+// A contraction whose result is contiguous in a batch dim (head mixing with a matrix for each
+// memory position) is a sum of elementwise products; its operands are contiguous in the same dim.
+//
 // Source: packing costs of BLIS-like kernels (FACTS.md section 2); the lanes of a contraction are
 // the dim that its result has contiguous.
 //
@@ -32,6 +35,7 @@ static const double TRANSPOSE = 0.6; // within a panel
 static const double ROWS_LAST = 0.5; // row operand with contiguous rows
 static const double GATHER = 0.7;    // contiguous in a dim that is outside the panel
 static const double BATCH_LAST = 1.5;
+static const double STRIDED = 3; // a line of memory for each element
 static const double VECTOR = 16; // elements
 static const double FMA_PER_CYCLE = 32;
 
@@ -151,6 +155,8 @@ static double row_operand_cost(const Roles *roles, DimId last) {
 
 static double operand_cost(const Value *contraction, int operand, DimId last, DimId lane) {
     Roles roles = roles_of(contraction, operand);
+    if (dims_has(&roles.batch, lane))
+        return last == lane || last == DIM_NONE ? COPY : STRIDED;
     return dims_has(&roles.own, lane) ? lane_operand_cost(&roles, last, lane)
                                       : row_operand_cost(&roles, last);
 }
@@ -162,62 +168,88 @@ static DimId use_dim(const Use *use, const Value *value, DimId dim) {
     return DIM_NONE;
 }
 
+// The dim that an argument which is an input, as it is or renamed, has contiguous.
+static DimId input_last(const Value *arg) {
+    const Value *source = arg->op == OP_RENAME ? arg->args[0] : arg;
+    return source->op == OP_INPUT ? dims_last(&arg->dims) : DIM_NONE;
+}
+
+// What the orders of a contraction's own operands cost when `lane` is contiguous in the result.
+// Operands without an order yet will get a good one.
+static double operands_cost(const Layout *layout, const Value *contraction, DimId lane) {
+    double cost = 0;
+    for (int i = 0; i < 2; i++)
+        cost += volume(layout, &contraction->args[i]->dims) *
+                operand_cost(contraction, i, input_last(contraction->args[i]), lane);
+    return cost;
+}
+
+// A contraction in registers, `lane` being a dim of one operand.
+static double lanes_cost(const Layout *layout, const Value *contraction, DimId lane) {
+    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
+    double extent = (double)layout->extents[lane];
+    double filled = extent / (ceil(extent / VECTOR) * VECTOR);
+    return operands_cost(layout, contraction, lane) +
+           volume(layout, &space) / FMA_PER_CYCLE / filled;
+}
+
+// A result that is contiguous in a batch dim is a sum of elementwise products along it, with two
+// loads for each multiply-add, or it is computed along other lanes and copied.
+static double contraction_cost(const Layout *layout, const Value *contraction, DimId last,
+                               DimId *lane) {
+    Roles roles = roles_of(contraction, 0);
+    *lane = last;
+    if (last == DIM_NONE)
+        return 0;
+    if (!dims_has(&roles.batch, last))
+        return lanes_cost(layout, contraction, last);
+    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
+    DimList others = dims_minus(&contraction->dims, &roles.batch);
+    double copy = BATCH_LAST * volume(layout, &contraction->dims);
+    double best = operands_cost(layout, contraction, last) + volume(layout, &space) / VECTOR;
+    for (uint32_t i = 0; i < others.count; i++) {
+        double cost = lanes_cost(layout, contraction, others.at[i]) + copy;
+        if (cost < best) {
+            best = cost;
+            *lane = others.at[i];
+        }
+    }
+    return best;
+}
+
+// The lanes of a group's contraction when its result has this order.
+static DimId group_lane(const Layout *layout, const Group *group) {
+    DimList order = group_order(layout, group, &group->contraction->dims);
+    DimId lane;
+    contraction_cost(layout, group->contraction, dims_last(&order), &lane);
+    return lane;
+}
+
 static double use_cost(const Layout *layout, const Use *use, const Value *value, DimId last) {
     const Group *group = use->group;
     DimId read = use_dim(use, value, last);
-    if (use->operand >= 0) {
-        DimList order = group_order(layout, group, &group->contraction->dims);
-        return operand_cost(group->contraction, use->operand, read, dims_last(&order));
-    }
-    if (group->kind == GROUP_ROWS)
-        return dims_has(&group->reduced, read) ? COPY : GATHER;
-    DimList order = group_order(
-        layout, group, group->kind == GROUP_MAP ? &group->rows : &group->contraction->dims);
-    return dims_last(&order) == read ? COPY : GATHER;
-}
-
-// What the orders of a contraction's own operands cost when `lane`, a dim of one of them, is
-// contiguous in the result. Operands without an order yet will get a good one.
-static double lanes_cost(const Layout *layout, const Value *contraction, DimId lane) {
-    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
-    double extent = (double)layout->extents[lane], cost = 0;
-    for (int i = 0; i < 2; i++) {
-        const Value *arg = contraction->args[i];
-        const Value *source = arg->op == OP_RENAME ? arg->args[0] : arg;
-        DimId last = source->op == OP_INPUT ? dims_last(&arg->dims) : DIM_NONE;
-        cost += volume(layout, &arg->dims) * operand_cost(contraction, i, last, lane);
-    }
-    double filled = extent / (ceil(extent / VECTOR) * VECTOR);
-    return cost + volume(layout, &space) / FMA_PER_CYCLE / filled;
-}
-
-// A result that is contiguous in a batch dim is computed along other lanes and copied.
-static double contraction_cost(const Layout *layout, const Value *contraction, DimId last) {
-    Roles roles = roles_of(contraction, 0);
-    if (!dims_has(&roles.batch, last))
-        return lanes_cost(layout, contraction, last);
-    DimList lanes = dims_minus(&contraction->dims, &roles.batch);
-    double best = INFINITY;
-    for (uint32_t i = 0; i < lanes.count; i++)
-        best = fmin(best, lanes_cost(layout, contraction, lanes.at[i]));
-    double copied = BATCH_LAST * volume(layout, &contraction->dims);
-    return lanes.count ? best + copied : copied; // a dot product for each batch has no lanes
+    if (use->operand >= 0)
+        return operand_cost(group->contraction, use->operand, read, group_lane(layout, group));
+    DimList order = group_order(layout, group, &use->as);
+    if (order.count)
+        return dims_last(&order) == read ? COPY : STRIDED;
+    return dims_has(&group->reduced, read) ? COPY : ROWS_LAST;
 }
 
 static double producer_cost(const Layout *layout, const Group *group, const Value *value,
                             DimId last) {
+    DimId lane;
     if (group->kind == GROUP_CONTRACT)
-        return contraction_cost(layout, group->contraction, last);
-    if (group->kind == GROUP_ROWS)
-        return dims_has(&group->reduced, last) ? COPY * volume(layout, &value->dims)
-                                               : GATHER * volume(layout, &value->dims);
+        return contraction_cost(layout, group->contraction, last, &lane);
     double cost = 0;
+    if (group->kind == GROUP_ROWS)
+        cost = volume(layout, &value->dims) * (dims_has(&group->reduced, last) ? COPY : ROWS_LAST);
     for (uint32_t i = 0; i < group->members.count; i++)
         for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
             const Value *arg = group->members.at[i]->args[k];
-            if (arg->op == OP_INPUT)
+            if (arg->op == OP_INPUT && dims_has(&arg->dims, last))
                 cost +=
-                    volume(layout, &arg->dims) * (dims_last(&arg->dims) == last ? COPY : GATHER);
+                    volume(layout, &arg->dims) * (dims_last(&arg->dims) == last ? COPY : STRIDED);
         }
     return cost;
 }
@@ -233,13 +265,19 @@ static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_
     const DimList *other_order = &layout->orders[other->id];
     DimList k = dims_ordered(&roles.k, other_order->count ? other_order : &other->dims);
     DimList batch = dims_ordered(&roles.batch, &result), own = dims_ordered(&roles.own, &result);
-    DimId lane = dims_last(&result);
-    *is_lane_operand = dims_has(&roles.own, lane);
+    DimId lane = group_lane(layout, use->group);
+    *is_lane_operand =
+        !dims_has(&contraction->args[1 - use->operand]->dims, lane) || dims_has(&roles.batch, lane);
     if (!*is_lane_operand)
         return dims_join(dims_join(batch, own), k);
+    if (dims_has(&roles.batch, lane)) { // elementwise along the lanes
+        DimList one = {1, {lane}};
+        return dims_join(dims_join(dims_minus(&batch, &one), own), dims_join(k, one));
+    }
     DimList lanes = {0}; // own dims that end the result's order: they run through as one
     for (uint32_t i = result.count; i-- > 0 && dims_has(&roles.own, result.at[i]);)
         dims_add(&lanes, result.at[i]);
+    dims_add(&lanes, lane);
     DimList outer = dims_minus(&own, &lanes);
     lanes = dims_ordered(&lanes, &result);
     return dims_join(dims_join(dims_join(batch, outer), k), lanes);

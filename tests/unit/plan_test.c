@@ -57,17 +57,43 @@ static void test_orders_of_multi_head_attention(void **state) {
 
 static void test_heads_that_are_mixed_lie_beside_the_lanes(void **state) {
     Plan *plan =
-        passes_plan(*state, SIZES "def F(Q[n, k, h_k], K[m, k, h_k], P_l[h_k, h], P_w[h, h_v],\n"
-                                  "        V[m, k, h_v]):\n"
+        passes_plan(*state, SIZES "def F(Q[h_k, n, k], K[h_k, m, k], P_l[h_k, h], P_w[h, h_v],\n"
+                                  "        V[h_v, m, k]):\n"
                                   "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
                                   "    L[n, m, h] = einsum(J[n, m, h_k], P_l[h_k, h])\n"
                                   "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
                                   "    U[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v])\n"
-                                  "    return einsum(U[n, m, h_v], V[m, k, h_v] -> [n, k, h_v])\n");
+                                  "    O[n, h_v, k] = einsum(U[n, m, h_v], V[m, k, h_v])\n"
+                                  "    return O[n, h_v, k]\n");
     const Value *w = find_live(plan->fusion->graph, OP_SOFTMAX), *logits = w->args[0];
     assert_string_equal(order_text(plan, w), "n h m");
     assert_string_equal(order_text(plan, logits), "n h m");
     assert_string_equal(order_text(plan, logits->args[0]), "n h_k m");
+}
+
+// The matrix that mixes the heads differs for each memory position: products along the positions.
+static void test_mixing_per_position_runs_along_the_positions(void **state) {
+    Plan *plan = passes_plan(*state, SIZES
+                             "def F(Q[h_k, n, k], K[h_k, m, k], X[n, d], M[m, d], A[d, h_k, h],\n"
+                             "        B[d, h_k, h]):\n"
+                             "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
+                             "    R[n, h_k, h] = einsum(X[n, d], A[d, h_k, h])\n"
+                             "    S[m, h_k, h] = einsum(M[m, d], B[d, h_k, h])\n"
+                             "    L[n, m, h] = (einsum(J[n, m, h_k], R[n, h_k, h])\n"
+                             "        + einsum(J[n, m, h_k], S[m, h_k, h]))\n"
+                             "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+                             "    return W[n, h, m]\n");
+    const Graph *graph = plan->fusion->graph;
+    uint32_t with_positions = 0;
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        const Buffer *buffer = &plan->buffers.at[i];
+        DimId last = buffer->order.at[buffer->order.count - 1];
+        if (buffer->role != BUFFER_WORK || !dims_has(&buffer->order, find_dim(graph, "m")))
+            continue;
+        with_positions++;
+        assert_int_equal(last, find_dim(graph, "m"));
+    }
+    assert_true(with_positions >= 4);
 }
 
 static void test_inputs_and_results_keep_their_order(void **state) {
@@ -207,6 +233,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(orders_of_multi_head_attention),
         TEST(heads_that_are_mixed_lie_beside_the_lanes),
+        TEST(mixing_per_position_runs_along_the_positions),
         TEST(inputs_and_results_keep_their_order),
         TEST(rows_are_contiguous),
         TEST(all_that_a_group_writes_has_one_order),
