@@ -17,24 +17,10 @@
 //
 // Requires: outputs depend on the contraction. Declines what has no reuse that blocking could use:
 // dot products, and matrix times vector with the summed dim contiguous; these are rows.
-#include "tile/lower.h"
+#include "tile/lower_contract.h"
 
-typedef struct {
-    Lowering *lower;
-    const Value *c, *a, *b;
-    DimSet batch, rows_all, lanes_all, summed;
-    TileDimId rows, lanes;
-    TileDimList k; // summed dims, outermost first
-    Elem elem;
-    Access a_access, b_access, c_access;
-    bool a_in_place, b_in_place;    // as far as values go; the schedule decides
-    TileDimList a_source, b_source; // memory order of what is read
-    int result;                     // argument that the sums are kept in, or NO_BUFFER: scratch
-    TileDimList result_order;
-    ContractSchedule schedule;
-    int64_t steps[64]; // of parallel loops, per kernel dim
-    bool scaled;       // the factor is already in an operand
-} Contract;
+// Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
+enum { CROSSING_LANES = 64 };
 
 // ---- operands ----
 
@@ -65,10 +51,6 @@ static TileDimList source_order(const Lowering *lower, const Value *value) {
     int64_t most = 0;
     find_source(lower, value, &most, &order);
     return lower_order(lower_dim_set(lower, &value->dims), &order);
-}
-
-static TileDimId last_of(const TileDimList *dims) {
-    return dims->count ? dims->at[dims->count - 1] : TILE_DIM_NONE;
 }
 
 // Do the dims lie side by side in this order, so that one stride walks through them?
@@ -147,7 +129,7 @@ static bool choose_skinny(Contract *x) {
     if (lower_volume(x->lower, x->lanes_all) < lower_volume(x->lower, x->rows_all))
         swap_operands(x);
     TileDimList source = source_order(x->lower, x->b);
-    TileDimId last = last_of(&source);
+    TileDimId last = contract_last(&source);
     Access access;
     if (last == TILE_DIM_NONE || !set_has(x->lanes_all, last) || !is_in_place(x, x->b, &access))
         return false;
@@ -160,7 +142,7 @@ static double lanes_worth(const Contract *x, TileDimId dim, int64_t width) {
     double extent = (double)lower->typical.at[dim];
     double use = extent / ((double)((lower->typical.at[dim] + width - 1) / width * width));
     TileDimList source = source_order(lower, set_has(x->lanes_all, dim) ? x->b : x->a);
-    return use + (last_of(&source) == dim ? 0.5 : 0) + (extent > 64 ? 0.1 : 0);
+    return use + (contract_last(&source) == dim ? 0.5 : 0) + (extent > 64 ? 0.1 : 0);
 }
 
 static bool choose_lanes(Contract *x) {
@@ -169,7 +151,7 @@ static bool choose_lanes(Contract *x) {
     if ((rows < lanes ? rows : lanes) <= 2)
         return choose_skinny(x);
     int64_t width = lower->target->vector_bytes / (int64_t)elem_bytes(x->elem);
-    x->lanes = last_of(&x->result_order);
+    x->lanes = contract_last(&x->result_order);
     DimSet possible = x->rows_all | x->lanes_all;
     if (!set_has(possible, x->lanes) || lower->typical.at[x->lanes] * 2 < width) {
         double most = 0;
@@ -203,7 +185,7 @@ static bool analyse(Contract *x) {
     find_result(x);
     if (!choose_lanes(x))
         return false;
-    if (x->result != NO_BUFFER && last_of(&x->result_order) != x->lanes)
+    if (x->result != NO_BUFFER && contract_last(&x->result_order) != x->lanes)
         x->result = NO_BUFFER;
     x->rows = longest_dim(lower, x->rows_all);
     x->a_in_place = is_in_place(x, x->a, &x->a_access);
@@ -226,232 +208,88 @@ static void choose_schedule(Contract *x) {
         .main_rows = x->rows == TILE_DIM_NONE ? 1 : lower->typical.at[x->rows],
         .main_lanes = lower->typical.at[x->lanes],
         .a_in_place = x->a_in_place && lies_flat(&x->a_source, &x->k),
-        .a_k_contiguous = set_has(x->summed, last_of(&x->a_source)),
-        .b_in_place =
-            x->b_in_place && lies_flat(&x->b_source, &x->k) && last_of(&x->b_source) == x->lanes,
-        .b_lanes_contiguous = last_of(&x->b_source) == x->lanes,
+        .a_k_contiguous = set_has(x->summed, contract_last(&x->a_source)),
+        .b_in_place = x->b_in_place && lies_flat(&x->b_source, &x->k) &&
+                      contract_last(&x->b_source) == x->lanes,
+        .b_lanes_contiguous = contract_last(&x->b_source) == x->lanes,
         .elem_bytes = elem_bytes(x->elem),
     };
     x->schedule = schedule_contract(&shape, lower->target);
 }
 
-// Steps of one class of dims: its main dim is filled first, the others from the innermost outwards.
-static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, int64_t piece) {
+static int64_t clamp(int64_t value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+// The contiguous dim of what is packed when it is another dim of its class than the main one: a
+// task that has only a part of it would use only a part of each line.
+static TileDimId crossing_dim(const TileDimList *source, DimSet dims, TileDimId main_dim,
+                              bool packed) {
+    TileDimId last = contract_last(source);
+    return packed && last != TILE_DIM_NONE && set_has(dims, last) && last != main_dim
+               ? last
+               : TILE_DIM_NONE;
+}
+
+// Steps of one class of dims, for pieces of about `piece` points: the crossing dim is filled first,
+// as long as `unit` positions of the main dim are left, then the main dim, then the others.
+static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, TileDimId crossing,
+                         int64_t unit, int64_t piece) {
     const Lowering *lower = x->lower;
-    DimSet rest = main_dim == TILE_DIM_NONE ? dims : dims & ~set_of(main_dim);
-    if (main_dim != TILE_DIM_NONE) {
-        int64_t extent = lower->typical.at[main_dim];
-        x->steps[main_dim] = piece < extent ? piece : extent;
-        piece = piece > extent ? piece / extent : 1;
+    if (crossing != TILE_DIM_NONE) {
+        int64_t extent = lower->typical.at[crossing];
+        int64_t cover = clamp(piece / unit, 1, extent);
+        x->steps[crossing] =
+            (extent + (extent + cover - 1) / cover - 1) / ((extent + cover - 1) / cover);
+        piece = (piece + x->steps[crossing] - 1) / x->steps[crossing];
+        piece = (piece + unit - 1) / unit * unit;
+        dims &= ~set_of(crossing);
     }
-    TileDimList order = lower_order(rest, &x->result_order);
-    int64_t steps[TILE_RANK_MAX];
+    TileDimList order = lower_order(dims, &x->result_order);
+    if (main_dim != TILE_DIM_NONE) {
+        order = lower_order(dims & ~set_of(main_dim), &x->result_order);
+        order.at[order.count++] = main_dim;
+    }
     for (int i = order.count; i-- > 0;) {
         int64_t extent = lower->typical.at[order.at[i]];
-        steps[i] = piece < extent ? piece : extent;
+        x->steps[order.at[i]] = piece < extent ? piece : extent;
         piece = piece > extent ? piece / extent : 1;
-        x->steps[order.at[i]] = steps[i];
     }
 }
 
-// ---- nodes ----
-
-static bool is_whole(const Contract *x, TileDimId dim, int64_t step) {
-    return x->lower->kernel->dims.at[dim].extent == step;
+static int64_t steps_volume(const Contract *x, DimSet dims) {
+    int64_t volume = 1;
+    for (TileDimId d = 0; d < x->lower->kernel->dims.count; d++)
+        volume *= set_has(dims, d) ? x->steps[d] : 1;
+    return volume;
 }
 
-static NodeList *open_parallel(Contract *x, NodeList *into) {
+// Packs an operand that is contiguous along a batch dim for up to a line's worth of batches at
+// once, if that fits in a quarter of L2. others: the operand's rows or lanes.
+static bool choose_early(Contract *x, const TileDimList *source, DimSet others, bool packed) {
+    TileDimId last = contract_last(source);
+    if (!packed || last == TILE_DIM_NONE || !set_has(x->batch, last))
+        return false;
+    int64_t line = 64 / (int64_t)elem_bytes(x->elem);
+    int64_t room = x->lower->target->l2_bytes / 4 / (int64_t)elem_bytes(x->elem) /
+                   (steps_volume(x, others) * x->schedule.block_k);
+    int64_t wanted = clamp(x->lower->typical.at[last], 1, line);
+    if (x->steps[last] < wanted && wanted <= room)
+        x->steps[last] = wanted;
+    return x->steps[last] > 1 && x->steps[last] <= room;
+}
+
+static void choose_pieces(Contract *x) {
     const ContractSchedule *s = &x->schedule;
-    choose_steps(x, x->batch, TILE_DIM_NONE, s->task_batch);
-    choose_steps(x, x->lanes_all, x->lanes, s->task_lanes);
-    choose_steps(x, x->rows_all, x->rows, s->task_rows);
-    DimSet classes[] = {x->batch, x->lanes_all, x->rows_all};
-    for (int c = 0; c < 3; c++) {
-        TileDimList order = lower_order(classes[c], &x->result_order);
-        for (int i = 0; i < order.count; i++)
-            if (!is_whole(x, order.at[i], x->steps[order.at[i]]))
-                into = &node_loop(x->lower->kernel, into, LOOP_PARALLEL, order.at[i],
-                                  x->steps[order.at[i]])
-                            ->body;
-    }
-    return into;
-}
-
-// Loops that leave one position of each dim, unless its task piece is one already.
-static NodeList *open_single(Contract *x, DimSet dims, NodeList *into) {
-    TileDimList order = lower_order(dims, &x->result_order);
-    for (int i = 0; i < order.count; i++)
-        if (x->steps[order.at[i]] != 1)
-            into = &node_loop(x->lower->kernel, into, LOOP_SEQUENTIAL, order.at[i], 1)->body;
-    return into;
-}
-
-// Blocks of the summed dims: the inner ones whole as long as they fit and their extent is known,
-// then one in blocks, then the outer ones one by one.
-static NodeList *open_blocks(Contract *x, NodeList *into) {
-    const Kernel *kernel = x->lower->kernel;
-    int64_t room = x->schedule.block_k, steps[TILE_RANK_MAX];
-    for (int i = x->k.count; i-- > 0;) {
-        int64_t extent = kernel->dims.at[x->k.at[i]].extent;
-        if (extent != EXTENT_DYNAMIC && extent <= room) {
-            steps[i] = extent;
-            room /= extent;
-            continue;
-        }
-        int64_t parts = extent == EXTENT_DYNAMIC ? 1 : (extent + room - 1) / room;
-        steps[i] = extent == EXTENT_DYNAMIC ? room : (extent + parts - 1) / parts;
-        if (i == x->k.count - 1 && parts > 1)
-            steps[i] = (steps[i] + 7) / 8 * 8;
-        room = 1;
-    }
-    for (int i = 0; i < x->k.count; i++)
-        if (!is_whole(x, x->k.at[i], steps[i]))
-            into = &node_loop(x->lower->kernel, into, LOOP_SEQUENTIAL, x->k.at[i], steps[i])->body;
-    return into;
-}
-
-// Points of a packing stage in the order of what is read; when the lanes are not its contiguous dim
-// they come just outside it, so that a line that was fetched for one point is used for its
-// neighbours.
-static TileDimList pack_order(DimSet dims, TileDimId lanes, const TileDimList *source) {
-    TileDimList order = lower_order(dims, source);
-    TileDimId last = last_of(&order);
-    if (last == lanes)
-        return order;
-    order = lower_order(dims & ~set_of(lanes) & ~set_of(last), source);
-    order.at[order.count++] = lanes;
-    order.at[order.count++] = last;
-    return order;
-}
-
-static void pack_operand(Contract *x, NodeList *into, const Value *value, const TileDimList *source,
-                         uint16_t scratch, TileDimId lanes, bool pad) {
-    Lowering *lower = x->lower;
-    DimSet dims =
-        lower_buffer_set(lower, scratch) | (lower_dim_set(lower, &value->dims) & x->batch);
-    Stage *stage = node_compute(lower->kernel, into, pack_order(dims, lanes, source), lanes);
-    TermBuilder terms = terms_open(lower, stage);
-    int32_t term = terms_cast(&terms, terms_value(&terms, value), x->elem);
-    if (x->c->number != 1 && !x->scaled) {
-        int32_t factor = stage_const(lower->kernel, stage, x->c->number, x->elem);
-        term = stage_op(lower->kernel, stage, OP_MUL, x->elem, term, factor, -1);
-    }
-    terms_store(&terms, SINK_SET, scratch, term);
-    stage->pad = pad;
-}
-
-static void append(TileDimList *dims, const TileDimList *more) {
-    for (int i = 0; i < more->count; i++)
-        dims->at[dims->count++] = more->at[i];
-}
-
-static void pack_b(Contract *x, NodeList *into) {
-    Lowering *lower = x->lower;
-    TileDimList dims = lower_order(x->lanes_all & ~set_of(x->lanes), &x->result_order);
-    append(&dims, &x->k);
-    append(&dims, &TILE_DIMS(x->lanes));
-    uint16_t scratch = node_scratch_panel(lower->kernel, into, "packed_b", x->elem, dims, x->lanes,
-                                          x->schedule.lane_block);
-    pack_operand(x, into, x->b, &x->b_source, scratch, x->lanes, true);
-    x->b_access = access_plain(lower->kernel, scratch);
-    x->scaled = true;
-}
-
-// A row operand that is contiguous along the summed dims is copied as it lies (the copy converts or
-// computes the prologue); any other is packed in panels of rows.
-static void pack_a(Contract *x, NodeList *into) {
-    Lowering *lower = x->lower;
-    DimSet others = x->rows == TILE_DIM_NONE ? 0 : x->rows_all & ~set_of(x->rows);
-    bool panels = x->rows != TILE_DIM_NONE && !set_has(x->summed, last_of(&x->a_source));
-    TileDimList dims = lower_order(others, &x->result_order);
-    uint16_t scratch;
-    if (panels) {
-        append(&dims, &x->k);
-        append(&dims, &TILE_DIMS(x->rows));
-        scratch = node_scratch_panel(lower->kernel, into, "packed_a", x->elem, dims, x->rows,
-                                     x->schedule.row_block);
-    } else {
-        if (x->rows != TILE_DIM_NONE)
-            append(&dims, &TILE_DIMS(x->rows));
-        append(&dims, &x->k);
-        scratch = node_scratch(lower->kernel, into, "packed_a", x->elem, dims);
-    }
-    pack_operand(x, into, x->a, &x->a_source, scratch, last_of(&dims), panels);
-    x->a_access = access_plain(lower->kernel, scratch);
-    x->scaled = true;
-}
-
-static void emit_contract(Contract *x, NodeList *into) {
-    Kernel *kernel = x->lower->kernel;
-    TileDimList dims = lower_order(x->batch | (x->lanes_all & ~set_of(x->lanes)), &x->result_order);
-    append(&dims, &TILE_DIMS(x->lanes));
-    TileDimList rows = lower_order(x->rows == TILE_DIM_NONE ? 0 : x->rows_all & ~set_of(x->rows),
-                                   &x->result_order);
-    append(&dims, &rows);
-    if (x->rows != TILE_DIM_NONE)
-        append(&dims, &TILE_DIMS(x->rows));
-    append(&dims, &x->k);
-    Stage *stage = node_contract(kernel, into, dims, x->c_access, x->a_access, x->b_access);
-    stage->lanes = x->lanes;
-    stage->rows = x->rows;
-    stage->row_block = x->schedule.row_block;
-    stage->lane_block = x->schedule.lane_block;
-}
-
-static void emit_blocks(Contract *x, NodeList *into) {
-    into = open_single(x, x->batch, into);
-    into = open_blocks(x, into);
-    if (x->schedule.pack_b)
-        pack_b(x, into);
-    if (x->rows != TILE_DIM_NONE) {
-        into = open_single(x, x->rows_all & ~set_of(x->rows), into);
-        if (x->schedule.block_rows < x->steps[x->rows])
-            into =
-                &node_loop(x->lower->kernel, into, LOOP_SEQUENTIAL, x->rows, x->schedule.block_rows)
-                     ->body;
-    }
-    if (x->schedule.pack_a)
-        pack_a(x, into);
-    emit_contract(x, into);
-}
-
-// ---- epilogue ----
-
-static void emit_scale(Contract *x, NodeList *into) {
-    Lowering *lower = x->lower;
-    uint16_t buffer = x->c_access.buffer;
-    TileDimList dims = lower_buffer_dims(lower, buffer);
-    Stage *stage = node_compute(lower->kernel, into, dims, last_of(&dims));
-    TermBuilder terms = terms_open(lower, stage);
-    int32_t c = stage_load(lower->kernel, stage, x->c_access);
-    int32_t factor = stage_const(lower->kernel, stage, x->c->number, x->elem);
-    terms_store(&terms, SINK_SET, buffer,
-                stage_op(lower->kernel, stage, OP_MUL, x->elem, c, factor, -1));
-}
-
-// Results of the same dims are computed by one stage, in the memory order of the first.
-static void emit_epilogue(Contract *x, NodeList *into) {
-    Lowering *lower = x->lower;
-    const Group *group = lower->group;
-    uint32_t first = lower->kernel->n_args - group->outputs.count;
-    bool *done = arena_array(lower->arena, bool, group->outputs.count + 1);
-    for (uint32_t i = 0; i < group->outputs.count; i++)
-        done[i] = group->outputs.at[i] == x->c && x->result == (int)(first + i);
-    for (uint32_t i = 0; i < group->outputs.count; i++) {
-        if (done[i])
-            continue;
-        TileDimList dims = lower_buffer_dims(lower, (uint16_t)(first + i));
-        DimSet box = lower_buffer_set(lower, (uint16_t)(first + i));
-        Stage *stage = node_compute(lower->kernel, into, dims, last_of(&dims));
-        TermBuilder terms = terms_open(lower, stage);
-        for (uint32_t k = i; k < group->outputs.count; k++) {
-            if (done[k] || lower_buffer_set(lower, (uint16_t)(first + k)) != box)
-                continue;
-            terms_store(&terms, SINK_SET, (uint16_t)(first + k),
-                        terms_value(&terms, group->outputs.at[k]));
-            done[k] = true;
-        }
-    }
+    choose_steps(x, x->batch, TILE_DIM_NONE, TILE_DIM_NONE, 1, s->task_batch);
+    choose_steps(x, x->lanes_all, x->lanes,
+                 crossing_dim(&x->b_source, x->lanes_all, x->lanes, s->pack_b),
+                 s->lane_block > CROSSING_LANES ? s->lane_block : CROSSING_LANES, s->task_lanes);
+    choose_steps(x, x->rows_all, x->rows,
+                 crossing_dim(&x->a_source, x->rows_all, x->rows, s->pack_a), s->row_block,
+                 s->task_rows);
+    x->b_early = choose_early(x, &x->b_source, x->lanes_all, s->pack_b);
+    x->a_early = choose_early(x, &x->a_source, x->rows_all, s->pack_a);
 }
 
 bool lower_contract(Lowering *lower) {
@@ -459,19 +297,7 @@ bool lower_contract(Lowering *lower) {
     if (!analyse(&x))
         return false;
     choose_schedule(&x);
-    NodeList *into = open_parallel(&x, &lower->kernel->body);
-    int home = x.result;
-    if (home == NO_BUFFER) {
-        DimSet dims = lower_dim_set(lower, &x.c->dims) & ~set_of(x.lanes);
-        TileDimList order = lower_order(dims, &x.result_order);
-        append(&order, &TILE_DIMS(x.lanes));
-        home = node_scratch(lower->kernel, into, "tile", x.elem, order);
-    }
-    x.c_access = access_plain(lower->kernel, (uint16_t)home);
-    emit_blocks(&x, into);
-    if (x.c->number != 1 && !x.scaled)
-        emit_scale(&x, into);
-    lower_set_home(lower, x.c, home);
-    emit_epilogue(&x, into);
+    choose_pieces(&x);
+    contract_emit(&x);
     return true;
 }
