@@ -264,6 +264,25 @@ static void test_what_only_a_call_can_show(void **state) {
                  (BuildCase){0}, "the slice has 2 positions, 'h' has 3");
 }
 
+// Twelve defs that call each other below 180 signs each: more than the stack should be asked for.
+static void test_depth_has_a_limit(void **state) {
+    (void)state;
+    Session *session = session_new();
+    Text text = {.arena = session->arena};
+    text_add(&text, "def call0(X[n]):\n    return X\n");
+    for (int i = 1; i <= 12; i++) {
+        text_printf(&text, "def call%d(X[n]):\n    return ", i);
+        for (int k = 0; k < 180; k++)
+            text_add(&text, "-(");
+        text_printf(&text, "call%d(X)", i - 1);
+        for (int k = 0; k < 180; k++)
+            text_add(&text, ")");
+        text_add(&text, "\n");
+    }
+    expect_error(text.at, (BuildCase){0}, "nest deeper than 2000 levels");
+    session_free(session);
+}
+
 static void test_sixteen_dims_are_the_limit(void **state) {
     (void)state;
     const char *inner = "def In(X[a, b, c, d, e, f, g, h]):\n    return -X\n"
@@ -410,6 +429,7 @@ int main(void) {
         cmocka_unit_test(test_map_runs_the_entry_for_each),
         cmocka_unit_test(test_choice_of_entry),
         cmocka_unit_test(test_what_only_a_call_can_show),
+        cmocka_unit_test(test_depth_has_a_limit),
         cmocka_unit_test(test_sixteen_dims_are_the_limit),
         cmocka_unit_test(test_text_builds_to_the_same_hash),
         cmocka_unit_test(test_text_of_made_up_values),
