@@ -272,6 +272,13 @@ static int busy_rows(const CpuMicroShape *shape) {
     return (CPU_LATENCY_SUMS + shape->vectors - 1) / shape->vectors;
 }
 
+static void limit_rows(const Contract *c, CpuMicroShape *shape, int most) {
+    int rows = most < 1 ? 1 : smaller(shape->rows, most);
+    while (c->rows_fixed && shape->rows % rows)
+        rows--;
+    shape->rows = rows;
+}
+
 // The block size for a known number of rows: somewhat smaller blocks of one size are better than
 // two sizes, since each is a function to compile. But a step of k reads vector_bytes of b per
 // rows / 2 cycles, and 16 bytes a cycle are what L2 can be expected to deliver.
@@ -346,14 +353,9 @@ static void emit_lane_blocks(Contract *c, CpuMicroShape shape, LLVMValueRef from
 
 // Masks in vector registers take the place of sums: fewer rows then.
 static void make_room_for_masks(const Contract *c, CpuMicroShape *shape) {
-    if (!shape->b_masked || c->m->target->has_masks)
-        return;
     int registers = c->m->target->vector_registers - 1;
-    int rows = smaller(shape->rows, (registers - 2 * shape->vectors) / shape->vectors);
-    rows = rows < 1 ? 1 : rows;
-    while (c->rows_fixed && shape->rows % rows)
-        rows--;
-    shape->rows = rows;
+    if (shape->b_masked && !c->m->target->has_masks)
+        limit_rows(c, shape, (registers - 2 * shape->vectors) / shape->vectors);
 }
 
 static void emit_known_lanes(Contract *c, int64_t len) {
@@ -371,19 +373,21 @@ static void emit_known_lanes(Contract *c, int64_t len) {
     emit_lane_blocks(c, shape, index_const(m, whole), index_const(m, len), true);
 }
 
+// Where b must not be read too far, only the last block reads it under masks: masked loads are as
+// fast as others in L1, but not from further away. One block is worth few row sizes.
 static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
     EmitModule *m = c->m;
     CpuMicroShape shape = c->shape;
     LLVMValueRef from = index_const(m, 0);
-    if (!c->b_whole &&
-        !m->target->has_masks) { // masked loads in the loop only where they are needed
-        int64_t block = (int64_t)shape.vectors * shape.width;
-        LLVMValueRef whole = index_sub(m, len, index_rem(m, len, block));
-        emit_lane_blocks(c, shape, from, whole, false);
-        from = whole;
-    }
     shape.masked = true;
     shape.b_masked = !c->b_whole;
+    if (shape.b_masked) {
+        int64_t block = (int64_t)shape.vectors * shape.width;
+        LLVMValueRef whole = index_sub(m, len, index_rem(m, len, block));
+        emit_lane_blocks(c, c->shape, from, whole, false);
+        from = whole;
+        limit_rows(c, &shape, busy_rows(&shape));
+    }
     make_room_for_masks(c, &shape);
     emit_lane_blocks(c, shape, from, len, false);
 }

@@ -181,18 +181,16 @@ static void store_block(Micro *u, bool masked, bool adds) {
 }
 
 // With cheap masks one piece of code sets or adds: a load with all lanes off is a zero.
-static void store_by_masks(Micro *u) {
+static void store_by_masks(Micro *u, bool masked) {
     EmitModule *m = u->m;
     const CpuMicroShape *shape = u->shape;
     EmitValue adds = emit_splat(m, (EmitValue){u->add, ELEM_BOOL, 1}, shape->width);
-    for (int v = 0; v < shape->vectors; v++) {
-        LLVMValueRef store = shape->masked ? u->mask[v] : NULL;
-        LLVMValueRef add = adds.ref;
-        if (store)
-            add = LLVMBuildAnd(m->builder, adds.ref, store, "");
-        for (int r = 0; r < shape->rows; r++)
-            store_vector(u, r, v, store, add, true);
-    }
+    LLVMValueRef add[VECTORS_MAX];
+    for (int v = 0; v < shape->vectors; v++)
+        add[v] = masked ? LLVMBuildAnd(m->builder, adds.ref, u->mask[v], "") : adds.ref;
+    for (int r = 0; r < shape->rows; r++)
+        for (int v = 0; v < shape->vectors; v++)
+            store_vector(u, r, v, masked ? u->mask[v] : NULL, add[v], true);
     LLVMBuildRetVoid(m->builder);
 }
 
@@ -200,6 +198,10 @@ static void store_either(Micro *u, bool masked) {
     EmitModule *m = u->m;
     if (u->shape->mode != CPU_SET_OR_ADD) {
         store_block(u, masked, u->shape->mode == CPU_ADD);
+        return;
+    }
+    if (m->target->has_masks) {
+        store_by_masks(u, masked);
         return;
     }
     LLVMBasicBlockRef add = emit_block(m, "add"), set = emit_block(m, "set");
@@ -210,15 +212,12 @@ static void store_either(Micro *u, bool masked) {
     store_block(u, masked, false);
 }
 
+// Stores under a mask are slow even where loads are not: full blocks go without.
 static void store_all(Micro *u) {
     EmitModule *m = u->m;
     const CpuMicroShape *shape = u->shape;
-    if (m->target->has_masks && shape->mode == CPU_SET_OR_ADD) {
-        store_by_masks(u);
-        return;
-    }
-    if (!shape->masked || m->target->has_masks) {
-        store_either(u, shape->masked);
+    if (!shape->masked) {
+        store_either(u, false);
         return;
     }
     LLVMBasicBlockRef whole = emit_block(m, "whole"), part = emit_block(m, "part");
