@@ -190,6 +190,9 @@ int64_t graph_parameters(const Graph *graph, const int64_t *extents); // element
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
 //       within rows + reduced, and each row is worked off by one task.
 // MAP: pointwise values of one iteration space (moves included).
+// Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be members
+// of several groups and are stored by none. Outputs have all dims of the contraction, of rows (and
+// perhaps reduced), or of the iteration space; other members may have fewer.
 typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP } GroupKind;
 typedef struct {
     GroupKind kind;
