@@ -358,7 +358,7 @@ static void check_overrides(Resolver *r) {
         if (override->extent < 1 && override->extent != -1)
             diag_error(r->diags, (Span){0}, "-D %s=%lld: extents start at 1", override->dim,
                        extent);
-        if (!dimlist_has(&r->named, override->dim)) {
+        if (!dimlist_has(&r->named, override->dim) && override->dim != r->session->map_dim) {
             Diag *diag = diag_warning(r->diags, "unused", (Span){0},
                                       "-D %s=%lld changes nothing: no dim is named '%s'",
                                       override->dim, extent, override->dim);

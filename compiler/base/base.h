@@ -154,6 +154,7 @@ typedef struct {
     Diags *diags;
     VEC(DimOverride) overrides;
     VEC(Name) data; // --data X,M: arguments that are data; all others are parameters
+    Name map_dim;   // --map b=X: a dim that no def names, or NULL
 } Session;
 Session *session_new(void);
 void session_free(Session *session);

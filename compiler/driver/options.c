@@ -143,6 +143,7 @@ static int parse_map(Options *options, const char *text) {
         return usage_error("--map %s: expected DIM=ARG,ARG, such as --map b=X,M", text);
     options->entry.map_dim =
         names_intern(options->session->names, text, (size_t)(equals - text));
+    options->session->map_dim = options->entry.map_dim;
     return parse_names(options, "--map", equals + 1, &options->entry.mapped_args);
 }
 
