@@ -256,7 +256,7 @@ static void yyerror(Span *span, Parser *parser, const char *message) {
     syntax_error(parser, *span, "%s", message);
 }
 
-// ---- telling what was expected -----------------------------------------------------------------
+// ---- telling what was expected
 
 // Sets of symbols, by kind.
 typedef struct {

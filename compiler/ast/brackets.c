@@ -39,7 +39,6 @@ static int top_kind(const Layout *l) {
 }
 
 // ---- segments
-// ------------------------------------------------------------------------------------
 
 bool brackets_begins_item(const Layout *l, uint32_t i) {
     const Token *token = &l->raw[i];
@@ -97,7 +96,6 @@ bool brackets_slip_ahead(const Layout *l, uint32_t i) {
 }
 
 // ---- reports
-// -------------------------------------------------------------------------------------
 
 void brackets_begin_row(Layout *l) {
     l->row_start = l->out.count;
@@ -135,7 +133,6 @@ static Diag *report_unclosed(Layout *l, const Open *open) {
 }
 
 // ---- brackets that are not closed
-// ------------------------------------------------------------------
 
 bool brackets_end_before(const Layout *l, uint32_t i) {
     if (!l->suspicious)
@@ -238,7 +235,6 @@ void brackets_open_header(Layout *l, uint32_t i) {
 }
 
 // ---- closing brackets
-// ------------------------------------------------------------------------------
 
 static void add_unmatched(Layout *l, const Token *token) {
     report_bracket(l, token->span, "unmatched '%s'", token->kind);
@@ -312,7 +308,6 @@ static void add_closer(Layout *l, uint32_t i) {
 }
 
 // ---- nesting
-// ---------------------------------------------------------------------------------------
 
 // Past the partner of the opening bracket i, or to where the brackets end without one.
 static uint32_t skip_brackets(const Layout *l, uint32_t i) {

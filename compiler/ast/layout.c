@@ -15,7 +15,6 @@
 #include "ast/layout.h"
 
 // ---- output
-// --------------------------------------------------------------------------------------
 
 void layout_push(Layout *l, Token token) {
     token.quiet |= l->quiet;
@@ -54,7 +53,6 @@ static void pop_levels(Layout *l, uint32_t keep) {
 }
 
 // ---- the line before
-// -----------------------------------------------------------------------------
 
 static bool line_is_loop_or_def(const Layout *l) {
     int kind = l->out.at[l->line_start].kind;
@@ -93,7 +91,6 @@ static bool is_operator(int kind) {
 }
 
 // ---- indentation
-// ---------------------------------------------------------------------------------
 
 static bool has_level(const Layout *l, uint32_t column) {
     for (uint32_t i = 0; i < l->levels.count; i++)
@@ -328,7 +325,6 @@ static void place_line(Layout *l, uint32_t i, uint32_t column, bool header, bool
 }
 
 // ---- lines
-// ---------------------------------------------------------------------------------------
 
 static void begin_first_line(Layout *l, const Token *first) {
     uint32_t column = line_column(l, first, false);

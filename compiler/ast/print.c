@@ -130,7 +130,6 @@ static void print_expr(const Expr *expr, Binding outer, Text *out) {
 }
 
 // ---- tensors and statements
-// ------------------------------------------------------------------------
 
 static void print_tensor(const Tensor *tensor, Text *out) {
     text_add(out, tensor->name.name);
@@ -209,7 +208,6 @@ static void print_stmts(const StmtList *list, int indent, Text *out) {
 }
 
 // ---- items
-// -----------------------------------------------------------------------------------------
 
 static void print_dim(const DimDecl *dim, Text *out) {
     text_printf(out, "dim %s", dim->name.name);

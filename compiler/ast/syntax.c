@@ -5,7 +5,6 @@
 #include <string.h>
 
 // ---- errors
-// --------------------------------------------------------------------------------------
 
 Diag *syntax_error(Parser *parser, Span at, const char *format, ...) {
     Diags *told = parser->session->diags;
@@ -35,7 +34,6 @@ void syntax_missing_comma(Parser *parser, Span next) {
 }
 
 // ---- expressions
-// ---------------------------------------------------------------------------------
 
 // Cuts a tree that later passes could not walk by recursion. What grows around a cut is not
 // reported again.
@@ -85,7 +83,6 @@ Expr *syntax_parens(Parser *parser, Span span, ExprList items, bool comma) {
 }
 
 // ---- tensors
-// -------------------------------------------------------------------------------------
 
 Tensor syntax_tensor(Span span, Ident name) {
     return (Tensor){.name = name, .span = span};
@@ -173,7 +170,6 @@ Tensor syntax_init(Parser *parser, Tensor tensor, Span span, Ident name, ArgList
 }
 
 // ---- statements
-// ----------------------------------------------------------------------------------
 
 StmtList syntax_append(Arena *arena, StmtList a, StmtList b) {
     if (a.count == 0)
@@ -230,7 +226,6 @@ StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared
 }
 
 // ---- items
-// ---------------------------------------------------------------------------------------
 
 void syntax_add_import(Parser *parser, Span span, const char *path) {
     vec_push(parser->scratch, &parser->imports, (Import){.span = span, .path = path});

@@ -86,7 +86,6 @@ static const char *clean_text(Arena *arena, const char *at, size_t length) {
 }
 
 // ---- text
-// ----------------------------------------------------------------------------------------
 
 typedef struct {
     Arena *arena; // for this printing only
@@ -208,7 +207,6 @@ static void print_text(const Printer *p, const Diag *diag) {
 }
 
 // ---- JSON
-// ----------------------------------------------------------------------------------------
 
 static json_t *json_text(const Printer *p, const char *text) {
     return text ? json_string(clean_text(p->arena, text, strlen(text))) : json_null();
@@ -249,7 +247,6 @@ static void print_json(const Printer *p, const Diag *diag) {
 }
 
 // ---- order
-// ---------------------------------------------------------------------------------------
 
 static int compare_u32(uint32_t a, uint32_t b) {
     return (a > b) - (a < b);

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 // ---- memory
-// --------------------------------------------------------------------------------------
 
 static void arena_gives_zeroed_aligned_memory(void **state) {
     (void)state;
@@ -75,7 +74,6 @@ static void map_keeps_any_key(void **state) {
 }
 
 // ---- names and hashes
-// ------------------------------------------------------------------------------
 
 static void names_are_pointers(void **state) {
     (void)state;
@@ -124,7 +122,6 @@ static void hashes_depend_on_all_they_are_given(void **state) {
 }
 
 // ---- text
-// ------------------------------------------------------------------------------------------
 
 static void check_double(double value, const char *expected) {
     Arena *arena = arena_new();
@@ -182,7 +179,6 @@ static void elements_have_names(void **state) {
 }
 
 // ---- places
-// ----------------------------------------------------------------------------------------
 
 static void check_place(const Sources *sources, uint32_t at, uint32_t line, uint32_t column) {
     uint32_t l, c;
@@ -237,7 +233,6 @@ static void files_that_cannot_be_read_say_why(void **state) {
 }
 
 // ---- diagnostics
-// -----------------------------------------------------------------------------------
 
 // A session over one text, and what it prints.
 typedef struct {

@@ -10,7 +10,6 @@
 #include <time.h>
 
 // ---- helpers
-// ---------------------------------------------------------------------------------------
 
 typedef struct {
     Session *session;
@@ -105,7 +104,6 @@ static void count_lines(const char *text, uint32_t expected) {
 }
 
 // ---- what is accepted
-// ------------------------------------------------------------------------------
 
 static void expressions_keep_their_tree(void **state) {
     (void)state;
@@ -276,7 +274,6 @@ static void operators_have_texts(void **state) {
 }
 
 // ---- mistakes
-// --------------------------------------------------------------------------------------
 
 static void a_missing_colon_is_told_at_its_place(void **state) {
     (void)state;
@@ -547,7 +544,6 @@ static void one_slip_gives_one_message(void **state) {
 }
 
 // ---- inputs made to hurt
-// ---------------------------------------------------------------------------
 
 static char *repeated(Arena *arena, const char *before, const char *middle, size_t times,
                       const char *after) {
