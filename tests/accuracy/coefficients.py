@@ -2,16 +2,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prints the polynomial coefficients of targets/cpu/vmath*.c (needs mpmath and SciPy).
 
-Each is a minimax fit of the relative error of the whole function (Remez exchange in 60 digits). Coefficients
-that are used as float32 are rounded one by one from the lowest degree on, and the others fitted again, so
-that the rounding is compensated.
+Each is a minimax fit of the relative error of the whole function. Those used as double: Remez
+exchange in 60 digits. Those used as float32: linear programming on a grid, rounded one by one from
+the lowest degree on, with the others fitted again, so that the rounding is compensated.
 """
+
 import struct
 
 import numpy as np
 
-from mpmath import (cos, erf, erfc, exp, expm1, inf, linspace, log, log1p, lu_solve, matrix, mp, mpf, pi, sin,
-                    sqrt, tanh)
+from mpmath import (
+    cos,
+    erf,
+    erfc,
+    exp,
+    expm1,
+    inf,
+    linspace,
+    log,
+    log1p,
+    lu_solve,
+    matrix,
+    mp,
+    mpf,
+    pi,
+    sin,
+    sqrt,
+    tanh,
+)
 from scipy.optimize import linprog
 
 mp.dps = 60
@@ -21,7 +39,10 @@ GRID = 3000
 def remez(target, weight, powers, low, high):
     """Coefficients c minimising max |weight(x) (target(x) - sum c_i x^powers_i)| on [low, high]."""
     count = len(powers) + 1
-    points = [(low + high) / 2 - (high - low) / 2 * cos(pi * (2 * i + 1) / (2 * count)) for i in range(count)]
+    points = [
+        (low + high) / 2 - (high - low) / 2 * cos(pi * (2 * i + 1) / (2 * count))
+        for i in range(count)
+    ]
     grid = linspace(low, high, GRID)
     table = [(x, target(x), weight(x)) for x in grid]
     for _ in range(12):
@@ -30,11 +51,13 @@ def remez(target, weight, powers, low, high):
         for i, x in enumerate(points):
             for j, power in enumerate(powers):
                 rows[i, j] = weight(x) * x**power
-            rows[i, count - 1] = (-1)**i
+            rows[i, count - 1] = (-1) ** i
             right[i] = weight(x) * target(x)
         solution = lu_solve(rows, right)
         coefficients = [solution[j] for j in range(len(powers))]
-        errors = [w * (t - sum(c * x**p for c, p in zip(coefficients, powers))) for x, t, w in table]
+        errors = [
+            w * (t - sum(c * x**p for c, p in zip(coefficients, powers))) for x, t, w in table
+        ]
         # The largest error of every run of one sign.
         peaks, best = [], 0
         for i in range(1, GRID + 1):
@@ -64,9 +87,15 @@ def minimax(target, weight, powers, low, high):
     start = np.linalg.lstsq(rows, values, rcond=None)[0]
     rest = (values - rows @ start) * scale
     ones = np.ones((len(grid), 1))
-    found = linprog([0] * len(powers) + [1], A_ub=np.block([[rows, -ones], [-rows, -ones]]),
-                    b_ub=np.concatenate([rest, -rest]), bounds=[(None, None)] * (len(powers) + 1))
-    return [mpf(float(c)) for c in (start + found.x[:-1] / scale) / sizes], mpf(float(found.x[-1] / scale))
+    found = linprog(
+        [0] * len(powers) + [1],
+        A_ub=np.block([[rows, -ones], [-rows, -ones]]),
+        b_ub=np.concatenate([rest, -rest]),
+        bounds=[(None, None)] * (len(powers) + 1),
+    )
+    return [mpf(float(c)) for c in (start + found.x[:-1] / scale) / sizes], mpf(
+        float(found.x[-1] / scale)
+    )
 
 
 def float32(x):
@@ -85,7 +114,10 @@ def fit(name, target, weight, powers, low, high, rounding):
             fixed[free[0]] = rounding(found[0])
         else:
             fixed = dict(zip(free, found))
-    worst = max(abs(weight(x) * (target(x) - sum(c * x**p for p, c in fixed.items()))) for x in linspace(low, high, 999))
+    worst = max(
+        abs(weight(x) * (target(x) - sum(c * x**p for p, c in fixed.items())))
+        for x in linspace(low, high, 999)
+    )
     print(f"{name}: error 2^{float(log(first, 2)):.1f}, rounded 2^{float(log(worst, 2)):.1f}")
     for power in powers:
         print(f"    x^{power}: {float(fixed[power]).hex()}")
@@ -115,35 +147,90 @@ def odd_weight(f):
 
 
 if __name__ == "__main__":
-    fit("exp: (e^x - 1 - x) / x^2", exp_tail, lambda x: x**2 / exp(x), range(5), -half_ln2 * 1.001,
-        half_ln2 * 1.001, float32)
-    for degree in (6, 7):
-        fit(f"log: (log(1+x) - x + x^2/2) / x^3, degree {degree}", log_tail, log_weight, range(degree + 1),
-            1 / sqrt(mpf(2)) - 1, sqrt(mpf(2)) - 1, float32)
-    for degree in (4, 5):
-        fit(f"tanh: (tanh(x) / x - 1) / x^2 of x^2 on x < 0.625, degree {degree}", odd_tail(tanh, 1, -mpf(1) / 3),
-            odd_weight(tanh), range(degree + 1), mpf(0), mpf("0.625")**2, float32)
+    fit(
+        "exp: (e^x - 1 - x) / x^2",
+        exp_tail,
+        lambda x: x**2 / exp(x),
+        range(5),
+        -half_ln2 * 1.001,
+        half_ln2 * 1.001,
+        float32,
+    )
+    fit(
+        "log: (log(1+x) - x + x^2/2) / x^3, degree 7",
+        log_tail,
+        log_weight,
+        range(8),
+        1 / sqrt(mpf(2)) - 1,
+        sqrt(mpf(2)) - 1,
+        float32,
+    )
+    fit(
+        "tanh: (tanh(x) / x - 1) / x^2 of x^2 on x < 0.625, degree 4",
+        odd_tail(tanh, 1, -mpf(1) / 3),
+        odd_weight(tanh),
+        range(5),
+        mpf(0),
+        mpf("0.625") ** 2,
+        float32,
+    )
     slope = 2 / sqrt(pi)
-    for degree in (5, 6):
-        fit(f"erf: erf(x) / x of x^2 on x < 0.9, degree {degree}",
-            lambda z: erf(sqrt(z)) / sqrt(z) - 1 if z > 1e-30 else slope - 1,
-            lambda z: sqrt(z) / erf(sqrt(z)) if z > 1e-30 else 1 / slope, range(degree + 1), mpf(0),
-            mpf("0.9")**2, float32)
+    fit(
+        "erf: erf(x) / x of x^2 on x < 0.9, degree 6",
+        lambda z: erf(sqrt(z)) / sqrt(z) - 1 if z > 1e-30 else slope - 1,
+        lambda z: sqrt(z) / erf(sqrt(z)) if z > 1e-30 else 1 / slope,
+        range(7),
+        mpf(0),
+        mpf("0.9") ** 2,
+        float32,
+    )
     # What counts is the error of erf, so an error here matters less and less.
-    for degree in (5, 6, 7):
-        fit(f"erfc: log(erfc(x)) on 0.9 < x < 4, degree {degree}", lambda x: log(erfc(x)),
-            lambda x: erfc(x) / erf(x), range(degree + 1), mpf("0.9"), mpf(4), float32)
+    fit(
+        "erfc: log(erfc(x)) on 0.9 < x < 4, degree 6",
+        lambda x: log(erfc(x)),
+        lambda x: erfc(x) / erf(x),
+        range(7),
+        mpf("0.9"),
+        mpf(4),
+        float32,
+    )
     quarter = pi / 4 * mpf("1.0001")
-    fit("sin: (sin(x) / x - 1) / x^2 of x^2", odd_tail(sin, 1, -mpf(1) / 6), odd_weight(sin), range(4), mpf(0),
-        quarter**2, None)
-    fit("cos: (cos(x) - 1) / x^2 of x^2", lambda z: (cos(sqrt(z)) - 1) / z if z > 1e-30 else -mpf(1) / 2,
-        lambda z: z / cos(sqrt(z)), range(4), mpf(0), quarter**2, None)
+    fit(
+        "sin: (sin(x) / x - 1) / x^2 of x^2",
+        odd_tail(sin, 1, -mpf(1) / 6),
+        odd_weight(sin),
+        range(4),
+        mpf(0),
+        quarter**2,
+        None,
+    )
+    fit(
+        "cos: (cos(x) - 1) / x^2 of x^2",
+        lambda z: (cos(sqrt(z)) - 1) / z if z > 1e-30 else -mpf(1) / 2,
+        lambda z: z / cos(sqrt(z)),
+        range(4),
+        mpf(0),
+        quarter**2,
+        None,
+    )
     # pow: 2^x on |x| <= 1/2, and log2(1+x) / x on the range of the mantissa.
-    fit("exp2: (2^x - 1) / x", lambda x: (mpf(2)**x - 1) / x if abs(x) > 1e-15 else log(mpf(2)),
-        lambda x: x / mpf(2)**x, range(7), mpf("-0.5001"), mpf("0.5001"), None)
+    fit(
+        "exp2: (2^x - 1) / x",
+        lambda x: (mpf(2) ** x - 1) / x if abs(x) > 1e-15 else log(mpf(2)),
+        lambda x: x / mpf(2) ** x,
+        range(7),
+        mpf("-0.5001"),
+        mpf("0.5001"),
+        None,
+    )
     # log2((1+s)/(1-s)) / s of z = s^2
     most = (sqrt(mpf(2)) - 1) / (sqrt(mpf(2)) + 1)
-    fit("log2: log2((1+s)/(1-s)) / s of s^2",
+    fit(
+        "log2: log2((1+s)/(1-s)) / s of s^2",
         lambda z: log((1 + sqrt(z)) / (1 - sqrt(z)), 2) / sqrt(z) if z > 1e-30 else 2 / log(mpf(2)),
-        lambda z: sqrt(z) / log((1 + sqrt(z)) / (1 - sqrt(z)), 2) if z > 1e-30 else log(mpf(2)) / 2, range(7),
-        mpf(0), most**2 * mpf("1.001"), None)
+        lambda z: sqrt(z) / log((1 + sqrt(z)) / (1 - sqrt(z)), 2) if z > 1e-30 else log(mpf(2)) / 2,
+        range(7),
+        mpf(0),
+        most**2 * mpf("1.001"),
+        None,
+    )
