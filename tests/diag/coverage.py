@@ -3,8 +3,8 @@
 
 usage: coverage.py SOURCE_ROOT
 
-Reads the formats out of the calls in compiler/ast/resolve*.c and dims.c, and looks for each in the
-expectations of tests/diag/*.attn. Prints those that no test expects; exit status 1 if there are any.
+Reads the formats out of the calls in compiler/ast/resolve*.c and dims.c, and looks for each in
+the expectations of tests/diag/*.attn. Prints those that no test expects; exit status 1 if there are any.
 """
 import re
 import sys
@@ -16,8 +16,8 @@ CALL = re.compile(r"\b(" + "|".join(CALLS) + r")\(")
 COMMENT = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*')
 LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 EXPECTED = re.compile(r"^#.*?\b(error|warning|note|hint)(?:\[[a-z-]+\])?: (.*)$")
-# Said only where no test of `attc check` comes: the command line refuses it before, or the file would
-# be too long to read. tests/unit/resolve_test.c has these.
+# Said only where no test of `attc check` comes: the command line refuses it before, or the file
+# would be too long to read. tests/unit/resolve_test.c has these.
 ELSEWHERE = {"-D %s=%lld: extents start at 1", "calls nest more than %d deep",
              "more than %d dims have extents that are given by each other"}
 

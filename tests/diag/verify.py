@@ -95,7 +95,8 @@ def without_end(item, keep):
 def show(item):
     kind, group, (file, line, column, _), text, hint = item
     where = f"{line}:{column}" if line else file
-    return f"{where}: {kind}{f'[{group}]' if group else ''}: {text}" + (f"\n    hint: {hint}" if hint else "")
+    what = f"{kind}[{group}]" if group else kind
+    return f"{where}: {what}: {text}" + (f"\n    hint: {hint}" if hint else "")
 
 
 def compare(expected, found):

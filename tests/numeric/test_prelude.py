@@ -88,7 +88,8 @@ def alibi(logits):
 
 # name -> (arguments as declared, formula); pointwise ones are called with [n, d]
 POINTWISE = {
-    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))),
+    "gelu_tanh":
+        lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3))),
     "quick_gelu": lambda x: x * sigmoid(1.702 * x),
     "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
