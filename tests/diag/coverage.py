@@ -4,7 +4,8 @@
 usage: coverage.py SOURCE_ROOT
 
 Reads the formats out of the calls in compiler/ast/resolve*.c and dims.c, and looks for each in
-the expectations of tests/diag/*.attn. Prints those that no test expects; exit status 1 if there are any.
+the expectations of tests/diag/*.attn. Prints those that no test expects; exit status 1 if there are
+any.
 """
 import re
 import sys
