@@ -242,6 +242,7 @@ static void test_contraction_layouts(void **state) {
                  a[i % 4], b[i / 4 % 3], c[i / 12]);
         check_program(text, &small, 512, 5);
         check_program(text, &large, 512, 19);
+        check_program(text, &large, 4, 4); // several batches in one task
     }
 }
 
