@@ -165,7 +165,8 @@ int64_t dims_volume(const DimList *dims, const int64_t *extents);
 // Constant folding, dead values, einsum-of-einsum flattening, products and scale factors as
 // operands of one n-ary einsum, common operands factored out of sums of einsums. extents gives
 // representative sizes for dynamic dims where a choice needs them (by DimId; see
-// graph_typical_extents).
+// graph_typical_extents). The result may have more dims than the argument: aliases of summed dims,
+// each `like` one that was there.
 Graph *graph_simplify(const Graph *graph, const int64_t *extents);
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena); // constant, or 512 when dynamic
 
@@ -177,7 +178,8 @@ typedef struct {
     double memory_bytes_per_second;
     double last_level_bytes;
 } MachineRates;
-// Ensures: every CONTRACT has one or two arguments; with one it became SUM (or a factor).
+// Ensures: every CONTRACT has two arguments and sums at least one dim, which both have. What sums
+// nothing became MUL, what has one argument SUM (and a factor).
 Graph *graph_contract(const Graph *graph, const int64_t *extents, const MachineRates *rates);
 // Exact counts, -1 on overflow. Scalar multiplies: the product of all dims of each CONTRACT.
 int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
@@ -190,9 +192,9 @@ int64_t graph_parameters(const Graph *graph, const int64_t *extents); // element
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
 //       within rows + reduced, and each row is worked off by one task.
 // MAP: pointwise values of one iteration space (moves included).
-// Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be members
-// of several groups and are stored by none. Outputs have all dims of the contraction, of rows (and
-// perhaps reduced), or of the iteration space; other members may have fewer.
+// Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be
+// members of several groups and are stored by none. Outputs have all dims of the contraction, of
+// rows (and perhaps reduced), or of the iteration space; other members may have fewer.
 typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP } GroupKind;
 typedef struct {
     GroupKind kind;

@@ -16,7 +16,8 @@
 // several row, lane or batch dims one is worked along, the others are loops.
 //
 // Requires: outputs depend on the contraction. Declines what has no reuse that blocking could use:
-// dot products, and matrix times vector with the summed dim contiguous; these are rows.
+// dot products, matrix times vector with the summed dim contiguous, and products along a batch dim;
+// these are rows.
 #include "tile/lower_contract.h"
 
 // Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
@@ -145,8 +146,19 @@ static double lanes_worth(const Contract *x, TileDimId dim, int64_t width) {
     return use + (contract_last(&source) == dim ? 0.5 : 0) + (extent > 64 ? 0.1 : 0);
 }
 
+// A result and operands that are all contiguous along one batch dim (head mixing with a matrix for
+// each memory position): sums of elementwise products, with that dim in the vectors.
+static bool is_elementwise(const Contract *x) {
+    TileDimList a = source_order(x->lower, x->a), b = source_order(x->lower, x->b);
+    TileDimId last = contract_last(&x->result_order);
+    return last != TILE_DIM_NONE && set_has(x->batch, last) && contract_last(&a) == last &&
+           contract_last(&b) == last;
+}
+
 static bool choose_lanes(Contract *x) {
     const Lowering *lower = x->lower;
+    if (is_elementwise(x))
+        return false;
     int64_t rows = lower_volume(lower, x->rows_all), lanes = lower_volume(lower, x->lanes_all);
     if ((rows < lanes ? rows : lanes) <= 2)
         return choose_skinny(x);
