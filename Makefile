@@ -131,6 +131,8 @@ $(BUILD)/gen/prelude.inc: compiler/ast/prelude.attn
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< > $@
 $(BUILD)/obj/compiler/ast/prelude.o: $(BUILD)/gen/prelude.inc
 
+.SECONDARY:
+
 # ---- tests -------------------------------------------------------------------------------------------
 UNIT := $(patsubst tests/unit/%_test.c,$(BUILD)/unit/%_test,$(sort $(wildcard tests/unit/*_test.c)))
 $(BUILD)/obj/tests/unit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every test suite and ends with the line "N passed, N failed".
 
-usage: run_tests.py BUILD [--sanitized BUILD_SAN] [SUITE ...]     (suites: unit golden numeric random lint)
+usage: run_tests.py BUILD [--sanitized BUILD_SAN] [SUITE ...]     (suites: unit golden numeric
+random lint)
 """
+
 import argparse
 import json
 import os
@@ -30,8 +32,14 @@ class Tally:
 
 
 def environment(build):
-    env = dict(os.environ, ATTC_BUILD=str(build), ATTC=str(build / "attc"), ATTC_ROOT=str(ROOT),
-               ATTC_PYTHON=sys.executable, ATTC_CACHE=str(build / "cache"))
+    env = dict(
+        os.environ,
+        ATTC_BUILD=str(build),
+        ATTC=str(build / "attc"),
+        ATTC_ROOT=str(ROOT),
+        ATTC_PYTHON=sys.executable,
+        ATTC_CACHE=str(build / "cache"),
+    )
     env.setdefault("ATTC_FILECHECK", "FileCheck-19")
     env["PYTHONPATH"] = str(ROOT / "tests")
     return env
@@ -41,8 +49,9 @@ def unit(build, tally):
     """cmocka programs; each of their tests counts."""
     for program in sorted((build / "unit").glob("*_test")):
         env = dict(environment(build), CMOCKA_MESSAGE_OUTPUT="TAP")
-        run = subprocess.run([program], env=env, cwd=ROOT, capture_output=True, text=True,
-                             errors="replace")
+        run = subprocess.run(
+            [program], env=env, cwd=ROOT, capture_output=True, text=True, errors="replace"
+        )
         results = TAP.findall(run.stdout)
         tally.passed += sum(1 for status, _ in results if status == "ok")
         for status, name in results:
@@ -58,8 +67,11 @@ def golden(build, tally):
     """lit tests."""
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         lit = Path(sys.executable).parent / "lit"
-        subprocess.run([lit, "-q", "-v", "-j2", "-o", report.name, ROOT / "tests"],
-                       env=environment(build), cwd=ROOT)
+        subprocess.run(
+            [lit, "-q", "-v", "-j2", "-o", report.name, ROOT / "tests"],
+            env=environment(build),
+            cwd=ROOT,
+        )
         tests = json.loads(Path(report.name).read_text())["tests"]
     for test in tests:
         if test["code"] in ("PASS", "XFAIL"):
@@ -71,9 +83,22 @@ def golden(build, tally):
 def pytest(build, tally, folder, *options):
     """Python tests of one folder."""
     with tempfile.NamedTemporaryFile(suffix=".xml") as report:
-        run = subprocess.run([sys.executable, "-m", "pytest", "-q", "-n2", "-p", "no:cacheprovider",
-                              f"--junitxml={report.name}", *options, ROOT / "tests" / folder],
-                             env=environment(build), cwd=ROOT)
+        run = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-q",
+                "-n2",
+                "-p",
+                "no:cacheprovider",
+                f"--junitxml={report.name}",
+                *options,
+                ROOT / "tests" / folder,
+            ],
+            env=environment(build),
+            cwd=ROOT,
+        )
         text = Path(report.name).read_text()
     if not text:
         tally.fail(f"{folder}: pytest ended with {run.returncode}")
@@ -123,8 +148,11 @@ def main():
     for name, build in plan:
         begun, before = time.time(), (tally.passed, tally.failed)
         SUITES[name](build.resolve(), tally)
-        print(f"-- {name} ({build}): {tally.passed - before[0]} passed, "
-              f"{tally.failed - before[1]} failed in {time.time() - begun:.0f} s", flush=True)
+        print(
+            f"-- {name} ({build}): {tally.passed - before[0]} passed, "
+            f"{tally.failed - before[1]} failed in {time.time() - begun:.0f} s",
+            flush=True,
+        )
     for name in tally.names:
         print(f"FAILED {name}")
     skipped = f", {tally.skipped} skipped" if tally.skipped else ""

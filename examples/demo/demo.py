@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, end to end: compiles examples/encoder_block.attn to a native program and runs it over
+"""The main job, end to end: compiles examples/encoder_block.attn to a native program and runs it
+over
 the text of the README.
 
 usage: demo.py ATTC OUTPUT_FOLDER
-Prints the layer's cost, time, share of the machine's peak and error against the double-precision oracle,
+Prints the layer's cost, time, share of the machine's peak and error against the double-precision
+oracle,
 and leaves the program, its outputs and a picture of one head's attention weights in the folder.
 """
+
 import json
 import subprocess
 import sys
@@ -17,9 +20,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCE = ROOT / "examples" / "encoder_block.attn"
 ENTRY = "EncoderBlock"
-WINDOW = 512        # bytes of text that see each other
-CHECKED = 48        # bytes of the window that is compared with the oracle
-PICTURE = 48, 3     # bytes shown, and the head
+WINDOW = 512  # bytes of text that see each other
+CHECKED = 48  # bytes of the window that is compared with the oracle
+PICTURE = 48, 3  # bytes shown, and the head
 
 
 def run(*command):
@@ -65,22 +68,32 @@ def shown(byte):
 
 
 def draw_picture(path, text, weights):
-    """weights[n, m] of one head as a grid of squares, darker is larger, with the text at both sides."""
+    """weights[n, m] of one head as a grid of squares, darker is larger, with the text at both
+    sides."""
     count, cell, margin = len(weights), 12, 40
     size = margin + count * cell + 10
     top = weights.max()
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size}" '
-             'font-family="monospace" font-size="10">', '<rect width="100%" height="100%" fill="white"/>',
-             f'<text x="{margin}" y="14">attention weights of head {PICTURE[1]}: row = query, column = '
-             'memory</text>']
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{size}" height="{size}" '
+        'font-family="monospace" font-size="10">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="{margin}" y="14">attention weights of head {PICTURE[1]}: row = query, column = '
+        "memory</text>",
+    ]
     for i in range(count):
         at = margin + i * cell
-        parts.append(f'<text x="{margin - 10}" y="{at + 10}" text-anchor="middle">{shown(text[i])}</text>')
-        parts.append(f'<text x="{at + 6}" y="{margin - 6}" text-anchor="middle">{shown(text[i])}</text>')
+        parts.append(
+            f'<text x="{margin - 10}" y="{at + 10}" text-anchor="middle">{shown(text[i])}</text>'
+        )
+        parts.append(
+            f'<text x="{at + 6}" y="{margin - 6}" text-anchor="middle">{shown(text[i])}</text>'
+        )
         for j in range(count):
             shade = 255 - int(round(255 * weights[i, j] / top))
-            parts.append(f'<rect x="{margin + j * cell}" y="{at}" width="{cell}" height="{cell}" '
-                         f'fill="rgb({shade},{shade},255)"/>')
+            parts.append(
+                f'<rect x="{margin + j * cell}" y="{at}" width="{cell}" height="{cell}" '
+                f'fill="rgb({shade},{shade},255)"/>'
+            )
     path.write_text("\n".join(parts + ["</svg>\n"]))
 
 
@@ -94,24 +107,38 @@ def main():
     run(attc, "build", SOURCE, "--entry", ENTRY, "--exe", "-o", folder / "encoder")
     print(f"built {folder / 'encoder'} in {time.time() - begun:.2f} s\n")
 
-    cost = json.loads(run(attc, "cost", SOURCE, "--entry", ENTRY, "-D", f"b={windows},n={WINDOW}",
-                          "--json")[0])
-    print(f"{ENTRY} over {windows} windows of {WINDOW} bytes: {cost['parameters']} parameters, "
-          f"{cost['multiplies']:.4g} multiplies")
+    cost = json.loads(
+        run(attc, "cost", SOURCE, "--entry", ENTRY, "-D", f"b={windows},n={WINDOW}", "--json")[0]
+    )
+    print(
+        f"{ENTRY} over {windows} windows of {WINDOW} bytes: {cost['parameters']} parameters, "
+        f"{cost['multiplies']:.4g} multiplies"
+    )
 
     files = draw_parameters(attc, folder)
-    _, timing = run(folder / "encoder", f"tokens={folder / 'tokens.npy'}", *files, "--time", "-o",
-                    f"Z={folder / 'Z.npy'}", "-o", f"W={folder / 'W.npy'}")
+    _, timing = run(
+        folder / "encoder",
+        f"tokens={folder / 'tokens.npy'}",
+        *files,
+        "--time",
+        "-o",
+        f"Z={folder / 'Z.npy'}",
+        "-o",
+        f"W={folder / 'W.npy'}",
+    )
     print(f"native program on the README ({len(text)} bytes): {timing.strip()}")
     weights = np.load(folder / "W.npy", mmap_mode="r")
     rows = np.abs(weights[0].sum(axis=-1) - 1).max()
     print(f"attention weights {weights.shape} sum to one within {rows:.1e}")
 
-    bench = json.loads(run(attc, "bench", SOURCE, "--entry", ENTRY, "-D", f"b=1,n={WINDOW}",
-                           "--json")[0])
-    print(f"one window with {bench['threads']} threads: {1e3 * bench['seconds']:.2f} ms, "
-          f"{bench['gflops']:.1f} GFLOP/s, {100 * bench['share_of_peak']:.1f}% of this machine's "
-          f"{bench['peak_gflops']:.1f} GFLOP/s")
+    bench = json.loads(
+        run(attc, "bench", SOURCE, "--entry", ENTRY, "-D", f"b=1,n={WINDOW}", "--json")[0]
+    )
+    print(
+        f"one window with {bench['threads']} threads: {1e3 * bench['seconds']:.2f} ms, "
+        f"{bench['gflops']:.1f} GFLOP/s, {100 * bench['share_of_peak']:.1f}% of this machine's "
+        f"{bench['peak_gflops']:.1f} GFLOP/s"
+    )
 
     print(f"\nagainst the double-precision oracle on {CHECKED} bytes:")
     print(run(attc, "verify", SOURCE, "--entry", ENTRY, "-D", f"b=1,n={CHECKED}")[0], end="")

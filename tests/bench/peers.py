@@ -2,10 +2,13 @@
 """attc against its peers on the same inputs, alternating, in one run. Prints medians and ratios.
 
 usage: peers.py ATTC [--threads 1,2] [--rounds 15] [CASE ...]
-Peers are used when they can be imported: torch (2.13, CPU), jax, numpy. Every result is first compared
-with attc's, so that no one is timed for something else. attc runs as a library built by `attc build`,
+Peers are used when they can be imported: torch (2.13, CPU), jax, numpy. Every result is first
+compared
+with attc's, so that no one is timed for something else. attc runs as a library built by `attc
+build`,
 called through ctypes; peers run compiled or eager as their users would (torch.compile is left out).
 """
+
 import argparse
 import ctypes
 import json
@@ -22,15 +25,17 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-# ---- attc ----------------------------------------------------------------------------------------------
+# ---- attc
+# ----------------------------------------------------------------------------------------------
 class Library:
     """A shared library of attc and its entry, called with NumPy arrays."""
 
     def __init__(self, attc, source, entry, threads, folder, extents):
         path = folder / f"{entry}.so"
         options = ["-D", ",".join(f"{k}={v}" for k, v in extents.items())]
-        subprocess.run([attc, "build", source, "--entry", entry, "--shared", *options, "-o", path],
-                       check=True)
+        subprocess.run(
+            [attc, "build", source, "--entry", entry, "--shared", *options, "-o", path], check=True
+        )
         self.lib = ctypes.CDLL(str(path))
         self.lib.att_context_new.restype = ctypes.c_void_p
         self.lib.att_message.restype = ctypes.c_char_p
@@ -47,8 +52,11 @@ class Library:
         arrays = {}
         for tensor in tensors:
             shape = [self.extents[d] for d in tensor["dims"]]
-            arrays[tensor["name"]] = (np.ascontiguousarray(inputs[tensor["name"]])
-                                      if tensor["role"] == "input" else np.empty(shape, np.float32))
+            arrays[tensor["name"]] = (
+                np.ascontiguousarray(inputs[tensor["name"]])
+                if tensor["role"] == "input"
+                else np.empty(shape, np.float32)
+            )
         words = [0] + [arrays[t["name"]].ctypes.data for t in tensors] + [0, 0]
         words[0] = 8 * len(words)
         block = (ctypes.c_int64 * len(words))(*words)
@@ -56,24 +64,36 @@ class Library:
         def run():
             if self.call(self.context, block):
                 raise RuntimeError(self.lib.att_message(self.context).decode())
+
         return run, {t["name"]: arrays[t["name"]] for t in tensors if t["role"] == "output"}
 
 
-# ---- cases: source, entry, extents, and the same for each peer ------------------------------------------------
+# ---- cases: source, entry, extents, and the same for each peer
+# ------------------------------------------------
 def random_inputs(shapes):
     random = np.random.default_rng(0)
-    return {name: (random.standard_normal(shape) * shape[0] ** -0.5 if len(shape) > 2 or name[0] == "P"
-                   else random.standard_normal(shape)).astype(np.float32)
-            for name, shape in shapes.items()}
+    return {
+        name: (
+            random.standard_normal(shape) * shape[0] ** -0.5
+            if len(shape) > 2 or name[0] == "P"
+            else random.standard_normal(shape)
+        ).astype(np.float32)
+        for name, shape in shapes.items()
+    }
 
 
 def projection(n, d, f):
-    return dict(source=ROOT / "tests/bench/projection.attn", entry="Project",
-                extents=dict(n=n, d=d, f=f), shapes=dict(X=(n, d), P=(d, f)),
-                multiplies=n * d * f, result="Y",
-                torch=lambda torch, t: t["X"] @ t["P"],
-                numpy=lambda t: t["X"] @ t["P"],
-                jax=lambda jnp, t: t["X"] @ t["P"])
+    return dict(
+        source=ROOT / "tests/bench/projection.attn",
+        entry="Project",
+        extents=dict(n=n, d=d, f=f),
+        shapes=dict(X=(n, d), P=(d, f)),
+        multiplies=n * d * f,
+        result="Y",
+        torch=lambda torch, t: t["X"] @ t["P"],
+        numpy=lambda t: t["X"] @ t["P"],
+        jax=lambda jnp, t: t["X"] @ t["P"],
+    )
 
 
 def attention_shapes(n, m, d, h, k, talking):
@@ -86,8 +106,11 @@ def multi_head_torch(torch, t):
     k, h = t["P_q"].shape[1:]
     split = lambda T, P: (T @ P.permute(0, 2, 1).reshape(d, h * k)).view(-1, h, k).transpose(0, 1)
     O = torch.nn.functional.scaled_dot_product_attention(
-        split(t["X"], t["P_q"])[None], split(t["M"], t["P_k"])[None], split(t["M"], t["P_v"])[None],
-        scale=1.0)[0]
+        split(t["X"], t["P_q"])[None],
+        split(t["M"], t["P_k"])[None],
+        split(t["M"], t["P_v"])[None],
+        scale=1.0,
+    )[0]
     return O.transpose(0, 1).reshape(n, h * k) @ t["P_o"].permute(2, 1, 0).reshape(h * k, d)
 
 
@@ -104,7 +127,10 @@ def talking_torch(torch, t):
 
 def attention_jax(jnp, t):
     import jax
-    Q, K, V = (jnp.einsum("nd,dkh->hnk", t[x], t[p]) for x, p in (("X", "P_q"), ("M", "P_k"), ("M", "P_v")))
+
+    Q, K, V = (
+        jnp.einsum("nd,dkh->hnk", t[x], t[p]) for x, p in (("X", "P_q"), ("M", "P_k"), ("M", "P_v"))
+    )
     L = jnp.einsum("hnk,hmk->hnm", Q, K)
     if "P_l" in t:
         L = jnp.einsum("inm,ih->hnm", L, t["P_l"])
@@ -117,10 +143,16 @@ def attention_jax(jnp, t):
 def attention(example, entry, h, k, talking, n=512, d=768):
     heads = dict(h_k=h, h=h, h_v=h) if talking else dict(h=h)
     layer = 2 * k * h * (2 * n * d + n * n) + (2 * n * n * h * h if talking else 0)
-    return dict(source=ROOT / f"examples/{example}.attn", entry=entry,
-                extents=dict(n=n, m=n, d_X=d, d_M=d, d_Y=d, d_k=k, d_v=k, **heads),
-                shapes=attention_shapes(n, n, d, h, k, talking), multiplies=layer, result="Y",
-                torch=talking_torch if talking else multi_head_torch, jax=attention_jax)
+    return dict(
+        source=ROOT / f"examples/{example}.attn",
+        entry=entry,
+        extents=dict(n=n, m=n, d_X=d, d_M=d, d_Y=d, d_k=k, d_v=k, **heads),
+        shapes=attention_shapes(n, n, d, h, k, talking),
+        multiplies=layer,
+        result="Y",
+        torch=talking_torch if talking else multi_head_torch,
+        jax=attention_jax,
+    )
 
 
 CASES = {
@@ -133,13 +165,15 @@ CASES = {
 }
 
 
-# ---- measuring ------------------------------------------------------------------------------------------------
+# ---- measuring
+# ------------------------------------------------------------------------------------------------
 def contenders(case, inputs, library, threads):
     """name -> (function to time, function that gives the result as an array)."""
     run, outputs = library.prepare(inputs)
     found = {"attc": (run, lambda: outputs[case["result"]])}
     try:
         import torch
+
         torch.set_num_threads(threads)
         tensors = {k: torch.from_numpy(v) for k, v in inputs.items()}
         compute = lambda: case["torch"](torch, tensors)
@@ -148,9 +182,13 @@ def contenders(case, inputs, library, threads):
         pass
     try:
         import jax
+
         arrays = {k: jax.numpy.asarray(v) for k, v in inputs.items()}
         compiled = jax.jit(lambda t: case["jax"](jax.numpy, t))
-        found["jax"] = (lambda: compiled(arrays).block_until_ready()), lambda: np.asarray(compiled(arrays))
+        found["jax"] = (
+            (lambda: compiled(arrays).block_until_ready()),
+            lambda: np.asarray(compiled(arrays)),
+        )
     except ImportError:
         pass
     if "numpy" in case:
@@ -159,16 +197,30 @@ def contenders(case, inputs, library, threads):
 
 
 def peak_gflops(attc, threads):
-    figures = subprocess.run([attc, "bench", ROOT / "tests/bench/projection.attn", "-D",
-                              "n=64,d=64,f=64", "--threads", str(threads), "--json"],
-                             capture_output=True, text=True, check=True)
+    figures = subprocess.run(
+        [
+            attc,
+            "bench",
+            ROOT / "tests/bench/projection.attn",
+            "-D",
+            "n=64,d=64,f=64",
+            "--threads",
+            str(threads),
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(figures.stdout)["peak_gflops"]
 
 
 def measure(name, case, attc, threads, rounds):
     inputs = random_inputs(case["shapes"])
     with tempfile.TemporaryDirectory() as folder:
-        library = Library(attc, case["source"], case["entry"], threads, Path(folder), case["extents"])
+        library = Library(
+            attc, case["source"], case["entry"], threads, Path(folder), case["extents"]
+        )
         found = contenders(case, inputs, library, threads)
         for run, _ in found.values():
             run()
@@ -184,10 +236,16 @@ def measure(name, case, attc, threads, rounds):
                 times[peer].append(time.perf_counter() - begun)
     peak = peak_gflops(attc, threads)
     medians = {peer: statistics.median(values) for peer, values in times.items()}
-    cells = [f"{peer} {1e3 * seconds:8.3f} ms ({2e-9 * case['multiplies'] / seconds:6.1f} GFLOP/s, "
-             f"{medians[peer] / medians['attc']:.2f}x)" for peer, seconds in medians.items()]
-    print(f"{name:26} {threads} thread{'s' if threads > 1 else ' '}  {'  '.join(cells)}  "
-          f"attc at {2e-9 * case['multiplies'] / medians['attc'] / peak:.0%} of {peak:.0f} GFLOP/s", flush=True)
+    cells = [
+        f"{peer} {1e3 * seconds:8.3f} ms ({2e-9 * case['multiplies'] / seconds:6.1f} GFLOP/s, "
+        f"{medians[peer] / medians['attc']:.2f}x)"
+        for peer, seconds in medians.items()
+    ]
+    print(
+        f"{name:26} {threads} thread{'s' if threads > 1 else ' '}  {'  '.join(cells)}  "
+        f"attc at {2e-9 * case['multiplies'] / medians['attc'] / peak:.0%} of {peak:.0f} GFLOP/s",
+        flush=True,
+    )
 
 
 def main():

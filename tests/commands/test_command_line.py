@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Command lines, good and bad: exit statuses and messages."""
+
 import json
 
 import pytest
@@ -82,7 +83,9 @@ def test_standard_input():
 
 
 def test_diagnostics_as_json():
-    _, err = attc("check", "-", "--diagnostics=json", stdin="def F(X[n]):\n    return Y[n]\n", status=1)
+    _, err = attc(
+        "check", "-", "--diagnostics=json", stdin="def F(X[n]):\n    return Y[n]\n", status=1
+    )
     message = json.loads(err.splitlines()[0])
     assert (message["severity"], message["line"], message["column"]) == ("error", 2, 12)
 
@@ -101,12 +104,28 @@ def test_every_stage_prints(stage):
 @pytest.mark.parametrize("stage", ["graph", "simplified", "contracted"])
 def test_printed_graphs_are_source(stage):
     once = attc("emit", CAUSAL, f"--stage={stage}", *SMALL)[0]
-    assert attc("emit", "-", "--stage=graph", "-w", stdin=once)[0] == (
-        attc("emit", "-", "--stage=graph", "-w",
-             stdin=attc("emit", "-", "--stage=graph", "-w", stdin=once)[0])[0])
+    assert (
+        attc("emit", "-", "--stage=graph", "-w", stdin=once)[0]
+        == (
+            attc(
+                "emit",
+                "-",
+                "--stage=graph",
+                "-w",
+                stdin=attc("emit", "-", "--stage=graph", "-w", stdin=once)[0],
+            )[0]
+        )
+    )
 
 
 def test_time_passes_names_every_pass():
     _, err = attc("verify", CAUSAL, *SMALL, "--time-passes")
     assert [line.split()[0] for line in err.splitlines()] == [
-        "build", "simplify", "contract", "fuse", "layout", "plan", "lower"]
+        "build",
+        "simplify",
+        "contract",
+        "fuse",
+        "layout",
+        "plan",
+        "lower",
+    ]

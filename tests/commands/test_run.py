@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`attc run`, `verify` and `bench` on files."""
+
 import json
 
 import numpy as np
@@ -28,19 +29,43 @@ def scale(tmp_path):
 @pytest.mark.parametrize("how", [[], ["--oracle"], ["--interpret"]])
 def test_run_writes_named_results(scale, how):
     folder, X, s = scale
-    attc("run", folder / "scale.attn", f"X={folder}/X.npy", f"s={folder}/s.npy", *how,
-         "-o", f"Y={folder}/Y.npy", "-o", f"Z={folder}/Z.npy")
+    attc(
+        "run",
+        folder / "scale.attn",
+        f"X={folder}/X.npy",
+        f"s={folder}/s.npy",
+        *how,
+        "-o",
+        f"Y={folder}/Y.npy",
+        "-o",
+        f"Z={folder}/Z.npy",
+    )
     assert np.array_equal(np.load(folder / "Y.npy"), X * s + 1)
     assert np.array_equal(np.load(folder / "Z.npy"), X.sum(axis=0))
 
 
-@pytest.mark.parametrize("array", [
-    lambda X: np.asfortranarray(X), lambda X: X.astype(np.float64), lambda X: X.astype(np.int32),
-    lambda X: X.astype(">f4"), lambda X: X.astype(np.float16), lambda X: X.astype(np.uint8)])
+@pytest.mark.parametrize(
+    "array",
+    [
+        lambda X: np.asfortranarray(X),
+        lambda X: X.astype(np.float64),
+        lambda X: X.astype(np.int32),
+        lambda X: X.astype(">f4"),
+        lambda X: X.astype(np.float16),
+        lambda X: X.astype(np.uint8),
+    ],
+)
 def test_other_forms_of_npy(scale, array):
     folder, X, s = scale
     np.save(folder / "X.npy", array(X))
-    attc("run", folder / "scale.attn", f"X={folder}/X.npy", f"s={folder}/s.npy", "-o", f"Y={folder}/Y.npy")
+    attc(
+        "run",
+        folder / "scale.attn",
+        f"X={folder}/X.npy",
+        f"s={folder}/s.npy",
+        "-o",
+        f"Y={folder}/Y.npy",
+    )
     assert np.array_equal(np.load(folder / "Y.npy"), X * s + 1)
 
 
@@ -48,8 +73,19 @@ def test_result_on_standard_output(scale):
     folder, X, _ = scale
     import os
     import subprocess
-    run = subprocess.run([os.environ["ATTC"], "run", folder / "scale.attn", f"X={folder}/X.npy",
-                          f"s={folder}/s.npy", "-o", "Z=-"], capture_output=True)
+
+    run = subprocess.run(
+        [
+            os.environ["ATTC"],
+            "run",
+            folder / "scale.attn",
+            f"X={folder}/X.npy",
+            f"s={folder}/s.npy",
+            "-o",
+            "Z=-",
+        ],
+        capture_output=True,
+    )
     (folder / "out.npy").write_bytes(run.stdout)
     assert np.array_equal(np.load(folder / "out.npy"), X.sum(axis=0))
 
@@ -88,8 +124,15 @@ def test_object_arrays_are_refused(scale):
 def test_a_failed_run_keeps_the_old_result(scale):
     folder, _, _ = scale
     (folder / "Y.npy").write_bytes(b"precious")
-    attc("run", folder / "scale.attn", f"X={folder}/missing.npy", f"s={folder}/s.npy",
-         "-o", f"Y={folder}/Y.npy", status=1)
+    attc(
+        "run",
+        folder / "scale.attn",
+        f"X={folder}/missing.npy",
+        f"s={folder}/s.npy",
+        "-o",
+        f"Y={folder}/Y.npy",
+        status=1,
+    )
     assert (folder / "Y.npy").read_bytes() == b"precious"
 
 
@@ -103,7 +146,9 @@ def test_seed_decides_the_inputs(scale):
     folder, _, _ = scale
     results = []
     for seed in (1, 1, 2):
-        attc("run", folder / "scale.attn", "-D", "n=3,d=4", "--seed", seed, "-o", f"Y={folder}/Y.npy")
+        attc(
+            "run", folder / "scale.attn", "-D", "n=3,d=4", "--seed", seed, "-o", f"Y={folder}/Y.npy"
+        )
         results.append(np.load(folder / "Y.npy"))
     assert np.array_equal(results[0], results[1]) and not np.array_equal(results[0], results[2])
 
@@ -115,27 +160,58 @@ def test_map_runs_the_entry_for_each_example(tmp_path):
     np.save(tmp_path / "X.npy", X)
     np.save(tmp_path / "M.npy", M)
     source = EXAMPLES / "dot_product.attn"
-    attc("run", source, "--map", "b=X", "-D", sizes, f"X={tmp_path}/X.npy", f"M={tmp_path}/M.npy",
-         "-o", f"{tmp_path}/Y.npy")
+    attc(
+        "run",
+        source,
+        "--map",
+        "b=X",
+        "-D",
+        sizes,
+        f"X={tmp_path}/X.npy",
+        f"M={tmp_path}/M.npy",
+        "-o",
+        f"{tmp_path}/Y.npy",
+    )
     Y = np.load(tmp_path / "Y.npy")
     assert Y.shape == (3, 5, 6)
     for i in range(3):
         np.save(tmp_path / "one.npy", X[i])
-        attc("run", source, "-D", sizes, f"X={tmp_path}/one.npy", f"M={tmp_path}/M.npy",
-             "-o", f"{tmp_path}/y.npy")
+        attc(
+            "run",
+            source,
+            "-D",
+            sizes,
+            f"X={tmp_path}/one.npy",
+            f"M={tmp_path}/M.npy",
+            "-o",
+            f"{tmp_path}/y.npy",
+        )
         assert np.abs(np.load(tmp_path / "y.npy") - Y[i]).max() < 1e-5
 
 
 def test_verify_fails_above_tolerance_only():
-    out, _ = attc("verify", EXAMPLES / "talking_heads.attn", "-D",
-                  "n=9,m=7,d_X=8,d_M=6,d_Y=5,h_k=2,h=3,h_v=4,d_k=4,d_v=3")
+    out, _ = attc(
+        "verify",
+        EXAMPLES / "talking_heads.attn",
+        "-D",
+        "n=9,m=7,d_X=8,d_M=6,d_Y=5,h_k=2,h=3,h_v=4,d_k=4,d_v=3",
+    )
     assert out.rstrip().endswith("ok")
 
 
 def test_bench_reports_what_the_contract_says():
     figures = attc_json("bench", EXAMPLES / "dot_product.attn", "-D", "n=64,m=64", "--threads", 1)
-    for key in ("entry", "dims", "threads", "seconds", "gflops", "peak_gflops", "share_of_peak",
-                "workspace_bytes", "kernels"):
+    for key in (
+        "entry",
+        "dims",
+        "threads",
+        "seconds",
+        "gflops",
+        "peak_gflops",
+        "share_of_peak",
+        "workspace_bytes",
+        "kernels",
+    ):
         assert key in figures
     assert figures["threads"] == 1 and 0 < figures["share_of_peak"] < 1.1
     assert {"name", "seconds", "share"} <= set(figures["kernels"][0])
@@ -143,12 +219,16 @@ def test_bench_reports_what_the_contract_says():
 
 def test_cost_reports_what_the_contract_says():
     figures = attc_json("cost", EXAMPLES / "dot_product.attn", "-D", "n=64,m=64")
-    assert {"entry", "parameters", "multiplies", "flops", "dims", "buffers", "kernels"} <= set(figures)
+    assert {"entry", "parameters", "multiplies", "flops", "dims", "buffers", "kernels"} <= set(
+        figures
+    )
     assert {"name", "dims", "bytes", "placement"} <= set(figures["buffers"][0])
     assert figures["multiplies"] == 2 * 64 * 64 * 64
     assert json.dumps(figures["dims"], sort_keys=True) == '{"d": 64, "m": 64, "n": 64}'
 
 
 def test_cost_of_huge_extents_says_so():
-    out, _ = attc("cost", EXAMPLES / "dot_product.attn", "-D", "n=1000000000,m=1000000000,d=1000000")
+    out, _ = attc(
+        "cost", EXAMPLES / "dot_product.attn", "-D", "n=1000000000,m=1000000000,d=1000000"
+    )
     assert "more than 9.2e18" in out

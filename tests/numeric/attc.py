@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calling the compiler from tests, and reading what it knows of a source file."""
+
 import json
 import os
 import re
@@ -13,8 +14,9 @@ EXAMPLES = ROOT / "examples"
 
 def attc(*args, status=0, stdin=None):
     """Runs attc; fails the test unless it ends with `status`. Returns (stdout, stderr)."""
-    run = subprocess.run([ATTC, *map(str, args)], capture_output=True, text=True, input=stdin,
-                         errors="replace")
+    run = subprocess.run(
+        [ATTC, *map(str, args)], capture_output=True, text=True, input=stdin, errors="replace"
+    )
     assert run.returncode == status, f"{args}: status {run.returncode}\n{run.stdout}{run.stderr}"
     return run.stdout, run.stderr
 
@@ -28,12 +30,16 @@ def extents_options(extents):
 
 
 class Entry:
-    """Parameters of the last def of a source file: name -> (dims, element type), by plain text search."""
+    """Parameters of the last def of a source file: name -> (dims, element type), by plain text
+    search."""
 
     def __init__(self, path):
         text = re.sub(r"#.*", "", Path(path).read_text())
         self.name, parameters = re.findall(r"\bdef\s+(\w+)\s*\((.*?)\)\s*:\s*\n", text, re.S)[-1]
         self.parameters = {}
         for name, dims, elem in re.findall(r"(\w+)\s*\[([^\]]*)\]\s*(?::\s*(\w+))?", parameters):
-            self.parameters[name] = ([d.strip() for d in dims.split(",") if d.strip()], elem or "f32")
+            self.parameters[name] = (
+                [d.strip() for d in dims.split(",") if d.strip()],
+                elem or "f32",
+            )
         self.dims = list(dict.fromkeys(d for dims, _ in self.parameters.values() for d in dims))

@@ -1,22 +1,83 @@
 # SPDX-License-Identifier: Apache-2.0
 """Extents that the examples are tested at."""
 
-# Every dim that an example names; the examples' derived dims (d_half, d_k of d / h) are left out there.
-ONES = dict.fromkeys(
-    "n m b d d_X d_M d_Y d_ff h h_k h_v g q r v d_k d_v d_p buckets".split(), 1)
+# Every dim that an example names; the examples' derived dims (d_half, d_k of d / h) are left out
+# there.
+ONES = dict.fromkeys("n m b d d_X d_M d_Y d_ff h h_k h_v g q r v d_k d_v d_p buckets".split(), 1)
 SHAPES = {
     "ones": ONES,
-    "primes": dict(n=7, m=5, b=2, d=11, d_X=11, d_M=13, d_Y=17, h=3, h_k=2, h_v=5, g=2, q=3, r=3,
-                   d_k=7, d_v=5, d_p=19, d_ff=23, v=29, buckets=8),
-    "vectors": dict(n=33, m=67, b=3, d=48, d_X=40, d_M=24, d_Y=56, h=4, h_k=6, h_v=8, g=3, q=2, r=10,
-                    d_k=16, d_v=24, d_p=20, d_ff=96, v=64, buckets=32),
-    "long": dict(n=131, m=257, b=1, d=64, d_X=64, d_M=48, d_Y=80, h=6, h_k=4, h_v=6, g=2, q=3, r=8,
-                 d_k=32, d_v=16, d_p=33, d_ff=100, v=256, buckets=32),
+    "primes": dict(
+        n=7,
+        m=5,
+        b=2,
+        d=11,
+        d_X=11,
+        d_M=13,
+        d_Y=17,
+        h=3,
+        h_k=2,
+        h_v=5,
+        g=2,
+        q=3,
+        r=3,
+        d_k=7,
+        d_v=5,
+        d_p=19,
+        d_ff=23,
+        v=29,
+        buckets=8,
+    ),
+    "vectors": dict(
+        n=33,
+        m=67,
+        b=3,
+        d=48,
+        d_X=40,
+        d_M=24,
+        d_Y=56,
+        h=4,
+        h_k=6,
+        h_v=8,
+        g=3,
+        q=2,
+        r=10,
+        d_k=16,
+        d_v=24,
+        d_p=20,
+        d_ff=96,
+        v=64,
+        buckets=32,
+    ),
+    "long": dict(
+        n=131,
+        m=257,
+        b=1,
+        d=64,
+        d_X=64,
+        d_M=48,
+        d_Y=80,
+        h=6,
+        h_k=4,
+        h_v=6,
+        g=2,
+        q=3,
+        r=8,
+        d_k=32,
+        d_v=16,
+        d_p=33,
+        d_ff=100,
+        v=256,
+        buckets=32,
+    ),
 }
 # What an example needs to differ in, so that its derived dims come out whole.
 ADJUST = {
-    "multi_head_scaled": {"ones": dict(d=1), "primes": dict(d=21), "vectors": dict(d=48),
-                          "long": dict(d=66)},
+    "multi_head_scaled": {
+        "ones": dict(d=1),
+        "primes": dict(d=21),
+        "vectors": dict(d=48),
+        "long": dict(d=66),
+    },
     "rotary": {"ones": dict(d_k=2), "primes": dict(d_k=14)},
     "relative_bias": {"ones": dict(buckets=4)},
 }

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`attc cost` against the tables of "Talking-Heads Attention" (Shazeer et al. 2020)."""
+
 import pytest
 
 from attc import EXAMPLES, attc_json
@@ -13,7 +14,9 @@ def cost(example, **extents):
 
 
 @pytest.mark.parametrize("example", ["multi_head", "multi_head_concise", "bilinear_multi_head"])
-@pytest.mark.parametrize("h, d, parameters", [(6, 128, 2359296), (24, 32, 2359296), (24, 64, 4718592)])
+@pytest.mark.parametrize(
+    "h, d, parameters", [(6, 128, 2359296), (24, 32, 2359296), (24, 64, 4718592)]
+)
 def test_multi_head(example, h, d, parameters):
     figures = cost(example, h=h, d_k=d, d_v=d)
     n = m = 512
@@ -21,10 +24,18 @@ def test_multi_head(example, h, d, parameters):
     assert figures["multiplies"] == h * (d + d) * (n * 768 + m * 768 + n * m)
 
 
-@pytest.mark.parametrize("example", ["talking_heads", "talking_heads_concise", "bilinear_talking_heads"])
-@pytest.mark.parametrize("h, d, parameters, printed", [
-    (6, 128, 2359368, "1.629e+09"), (12, 64, 2359584, "1.686e+09"),
-    (24, 32, 2360448, "1.913e+09"), (48, 16, 2363904, "2.819e+09")])
+@pytest.mark.parametrize(
+    "example", ["talking_heads", "talking_heads_concise", "bilinear_talking_heads"]
+)
+@pytest.mark.parametrize(
+    "h, d, parameters, printed",
+    [
+        (6, 128, 2359368, "1.629e+09"),
+        (12, 64, 2359584, "1.686e+09"),
+        (24, 32, 2360448, "1.913e+09"),
+        (48, 16, 2363904, "2.819e+09"),
+    ],
+)
 def test_talking_heads(example, h, d, parameters, printed):
     figures = cost(example, h_k=h, h=h, h_v=h, d_k=d, d_v=d)
     n = m = 512
@@ -34,8 +45,9 @@ def test_talking_heads(example, h, d, parameters, printed):
 
 
 def test_general_bilinear():
-    """The paper prints 7.650e9, which its listing cannot reach: each of the two three-way einsums costs at
-    least n d_X d_M h (apply the form to the queries) plus n m d_M h (meet the memory), 12.08e9 in all."""
+    """The paper prints 7.650e9, which its listing cannot reach: each of the two three-way einsums
+    costs at
+    least n d_X d_M h (apply the form to the queries) plus n m d_M h (meet the memory): 12.08e9."""
     figures = cost("general_bilinear", h=12)
     n = m = 512
     assert figures["parameters"] == 14155776

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every example: the oracle against NumPy, compiled code against the oracle."""
+
 import numpy as np
 import pytest
 
@@ -37,7 +38,9 @@ def write(arrays, folder):
 
 
 def widened(arrays):
-    return {name: a.astype(np.float64) if a.dtype == np.float32 else a for name, a in arrays.items()}
+    return {
+        name: a.astype(np.float64) if a.dtype == np.float32 else a for name, a in arrays.items()
+    }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -51,7 +54,9 @@ def test_oracle_equals_numpy(example, shape, tmp_path):
     arrays = draw(entry, sizes, seed=len(example))
     expected = TWINS[example](**widened(arrays))
     given = extents(example, shape, entry.dims)
-    outputs = [option for name in expected for option in ("-o", f"{name}={tmp_path / name}.out.npy")]
+    outputs = [
+        option for name in expected for option in ("-o", f"{name}={tmp_path / name}.out.npy")
+    ]
     attc("run", path, "--oracle", *extents_options(given), *write(arrays, tmp_path), *outputs)
     for name, value in expected.items():
         actual = np.load(tmp_path / f"{name}.out.npy")

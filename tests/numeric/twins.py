@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy twins of the examples, written directly from the formulas, in double precision.
 
-TWINS maps the name of a file in examples/ to a function from a dict of input arrays (by argument name)
-to a dict of results (by result name). Shapes are in the subscripts: the letters follow the dims of the
+TWINS maps the name of a file in examples/ to a function from a dict of input arrays (by argument
+name)
+to a dict of results (by result name). Shapes are in the subscripts: the letters follow the dims of
+the
 example, e for d_X, f for d_M, y for d_Y, k for d_k, v for d_v, i j l for h_k h h_v.
 """
+
 import numpy as np
 
 TWINS = {}
@@ -15,6 +18,7 @@ def twin(*names):
         for name in names:
             TWINS[name] = function
         return function
+
     return register
 
 
@@ -28,7 +32,8 @@ def softmax(logits, axis):
 
 
 def positions(array):
-    """Column of query positions and row of memory positions of self-attention over array's first axis."""
+    """Column of query positions and row of memory positions of self-attention over array's first
+    axis."""
     n = np.arange(array.shape[0])
     return n[:, None], n[None, :]
 
@@ -240,7 +245,9 @@ def relative_bias(X, P_q, P_k, P_v, P_o, bias):
     exact = half / 2
     size = np.abs(m - n)
     with np.errstate(divide="ignore"):
-        far = exact + np.floor(np.log(np.maximum(size, 1) / exact) / np.log(128 / exact) * (half - exact))
+        far = exact + np.floor(
+            np.log(np.maximum(size, 1) / exact) / np.log(128 / exact) * (half - exact)
+        )
     bucket = np.where(size < exact, size, np.minimum(far, half - 1)) + np.where(m - n > 0, half, 0)
     logit_bias = bias[bucket.astype(int)]
     return {"Y": attend(project(X, P_q), project(X, P_k), project(X, P_v), P_o, bias=logit_bias)}
@@ -258,8 +265,11 @@ def rotary(X, P_q, P_k, P_v, P_o):
 
     n, m = positions(X)
     scale = P_q.shape[1] ** -0.5
-    return {"Y": attend(rotate(project(X, P_q)), rotate(project(X, P_k)), project(X, P_v), P_o, scale,
-                        m <= n)}
+    return {
+        "Y": attend(
+            rotate(project(X, P_q)), rotate(project(X, P_k)), project(X, P_v), P_o, scale, m <= n
+        )
+    }
 
 
 @twin("head_mask")

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of the language, valid by construction.
 
-usage: generate.py SEED            prints a program and, as its first comment line, the options to verify it with
+usage: generate.py SEED            prints a program and, as its first comment line, the options to
+verify it with
 
 A program is a def of a few assignments over named dims. Values are kept of order one (einsums are
-scaled by the root of what they sum, exponentials get bounded arguments, quotients positive divisors), so
-that the oracle's NaN or infinity never hides an error, and nothing compares computed floats, so that
+scaled by the root of what they sum, exponentials get bounded arguments, quotients positive
+divisors), so
+that the oracle's NaN or infinity never hides an error, and nothing compares computed floats, so
+that
 rounding cannot flip a branch.
 """
+
 import random
 import sys
 
@@ -41,8 +45,9 @@ class Program:
 
     def some_dims(self, low=0, high=3):
         for _ in range(20):
-            dims = self.random.sample(list(self.extent), min(len(self.extent),
-                                                             self.random.randint(low, high)))
+            dims = self.random.sample(
+                list(self.extent), min(len(self.extent), self.random.randint(low, high))
+            )
             if self.volume(dims) <= VOLUME_MAX:
                 return dims
         return []
@@ -109,17 +114,36 @@ class Program:
             return False
         terms = []
         for _ in range(self.random.randint(2, 3)):
-            dims = [summed] + [dim for dim in target if dim not in kept or self.random.random() < 0.4]
+            dims = [summed] + [
+                dim for dim in target if dim not in kept or self.random.random() < 0.4
+            ]
             terms.append(f"einsum({self.ref(common)}, {self.ref(self.parameter(dims))})")
         self.assign(target, f"({' + '.join(terms)}) / sqrt({3 * self.extent[summed]})")
         return True
 
     def unary(self):
         value = self.pick()
-        form = self.random.choice([
-            "tanh({})", "exp(-abs({}))", "relu({})", "gelu({})", "sigmoid({})", "silu({})",
-            "sqrt(abs({}) + 1)", "rsqrt(abs({}) + 0.5)", "log(abs({}) + 1)", "erf({})", "sin({})",
-            "cos({})", "softplus({})", "-{}", "0.5 * {} + 1", "{} ** 2 / 4", "abs({})"])
+        form = self.random.choice(
+            [
+                "tanh({})",
+                "exp(-abs({}))",
+                "relu({})",
+                "gelu({})",
+                "sigmoid({})",
+                "silu({})",
+                "sqrt(abs({}) + 1)",
+                "rsqrt(abs({}) + 0.5)",
+                "log(abs({}) + 1)",
+                "erf({})",
+                "sin({})",
+                "cos({})",
+                "softplus({})",
+                "-{}",
+                "0.5 * {} + 1",
+                "{} ** 2 / 4",
+                "abs({})",
+            ]
+        )
         self.assign(value[1], form.format(self.ref(value)))
         return True
 
@@ -128,8 +152,16 @@ class Program:
         union = list(dict.fromkeys(a[1] + b[1]))
         if self.volume(union) > VOLUME_MAX:
             return False
-        form = self.random.choice(["{} + {}", "{} - {}", "0.5 * {} * {}", "{} / (abs({}) + 1)",
-                                   "max({}, {})", "min({}, {})"])
+        form = self.random.choice(
+            [
+                "{} + {}",
+                "{} - {}",
+                "0.5 * {} * {}",
+                "{} / (abs({}) + 1)",
+                "max({}, {})",
+                "min({}, {})",
+            ]
+        )
         self.assign(union, form.format(self.ref(a), self.ref(b)))
         return True
 
@@ -138,9 +170,15 @@ class Program:
         if not value:
             return False
         a, b = self.random.choice(value[1]), self.random.choice(value[1])
-        predicate = self.random.choice([
-            f"index({a}) <= index({b})", f"index({a}) - index({b}) < 3 and index({b}) >= 1",
-            f"index({a}) % 2 == 0", f"not (index({a}) == index({b}))", f"index({a}) // 3 != index({b})"])
+        predicate = self.random.choice(
+            [
+                f"index({a}) <= index({b})",
+                f"index({a}) - index({b}) < 3 and index({b}) >= 1",
+                f"index({a}) % 2 == 0",
+                f"not (index({a}) == index({b}))",
+                f"index({a}) // 3 != index({b})",
+            ]
+        )
         text = f"where({predicate}, {self.ref(value)}, {self.random.choice(['0', '-1', '0.25'])})"
         self.assign(value[1], text)
         return True
@@ -178,8 +216,10 @@ class Program:
             dims = dims[:1]
         over = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
         scale = f" / sqrt({self.volume(dims)})" if function == "sum" else ""
-        self.assign([dim for dim in value[1] if dim not in dims],
-                    f"{function}({self.ref(value)}, reduced_dim={over}){scale}")
+        self.assign(
+            [dim for dim in value[1] if dim not in dims],
+            f"{function}({self.ref(value)}, reduced_dim={over}){scale}",
+        )
         return True
 
     def normalise(self):
@@ -240,12 +280,15 @@ class Program:
         if not value:
             return False
         name = f"F{len(self.helpers)}"
-        body = self.random.choice([
-            "softmax(x[z], reduced_dim=z)", "x[z] - mean(x[z], reduced_dim=z)", "tanh(x[z]) * 0.5"])
+        body = self.random.choice(
+            ["softmax(x[z], reduced_dim=z)", "x[z] - mean(x[z], reduced_dim=z)", "tanh(x[z]) * 0.5"]
+        )
         self.helpers.append(f"def {name}(x[z]):\n    return {body}\n")
         self.used.add(value[0])
         self.assign(value[1], f"{name}({value[0]}[{', '.join(value[1])}])")
-        self.lines[-1] = f"t{self.fresh - 1}[{', '.join(value[1])}] = " + self.lines[-1].split(" = ")[1]
+        self.lines[-1] = (
+            f"t{self.fresh - 1}[{', '.join(value[1])}] = " + self.lines[-1].split(" = ")[1]
+        )
         self.values[-1] = (f"t{self.fresh - 1}", value[1])
         return True
 
@@ -253,9 +296,23 @@ class Program:
     def build(self):
         for _ in range(self.random.randint(1, 3)):
             self.values.append(self.parameter())
-        kinds = [self.einsum] * 5 + [self.unary] * 3 + [self.binary] * 3 + [
-            self.sum_of_einsums, self.mask, self.masked_softmax, self.row, self.reduce, self.normalise,
-            self.rename, self.gather, self.shift, self.helper]
+        kinds = (
+            [self.einsum] * 5
+            + [self.unary] * 3
+            + [self.binary] * 3
+            + [
+                self.sum_of_einsums,
+                self.mask,
+                self.masked_softmax,
+                self.row,
+                self.reduce,
+                self.normalise,
+                self.rename,
+                self.gather,
+                self.shift,
+                self.helper,
+            ]
+        )
         wanted = self.random.randint(2, 9)
         while self.fresh < wanted:
             self.random.choice(kinds)()
@@ -264,13 +321,22 @@ class Program:
         return self.text(results)
 
     def text(self, results):
-        dynamic = [dim for dim in self.extent if self.random.random() < 0.5 and dim not in self.like]
-        options = ["-w", "-D", ",".join(f"{d}={e}" for d, e in self.extent.items()
-                                        if d not in self.like)]
+        dynamic = [
+            dim for dim in self.extent if self.random.random() < 0.5 and dim not in self.like
+        ]
+        options = [
+            "-w",
+            "-D",
+            ",".join(f"{d}={e}" for d, e in self.extent.items() if d not in self.like),
+        ]
         if dynamic:
             options += ["--dynamic", ",".join(dynamic)]
-        options += ["--threads", str(self.random.choice([1, 2, 3])), "--seed",
-                    str(self.random.randrange(1000))]
+        options += [
+            "--threads",
+            str(self.random.choice([1, 2, 3])),
+            "--seed",
+            str(self.random.randrange(1000)),
+        ]
         lines = [f"# {' '.join(options)}"]
         lines += [f"dim {dim} like {root}" for dim, root in self.like.items()]
         lines += self.helpers

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs: compiled code and the tile interpreter against the oracle, printed text against source.
+"""Random programs: compiled code and the tile interpreter against the oracle, printed text against
+source.
 
-ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:1000). Seeds that once failed stay in FAILED.
+ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:1000). Seeds that once failed stay in
+FAILED.
 """
+
 import os
 import sys
 from pathlib import Path

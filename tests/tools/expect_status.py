@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """expect_status.py N COMMAND...: runs COMMAND and succeeds exactly when its exit status is N."""
+
 import subprocess
 import sys
 

@@ -3,6 +3,7 @@
 
 Prints one line per offence, path:line: what, and ends with status 1 if there was any.
 """
+
 import re
 import subprocess
 import sys
@@ -69,8 +70,11 @@ def check_functions(path, lines):
             begin = number
         elif line == "}" and begin:
             if number - begin + 1 > FUNCTION_CAP:
-                offend(path, begin, f"function of {number - begin + 1} lines, the cap is "
-                                    f"{FUNCTION_CAP}")
+                offend(
+                    path,
+                    begin,
+                    f"function of {number - begin + 1} lines, the cap is {FUNCTION_CAP}",
+                )
             begin = None
 
 
@@ -84,7 +88,8 @@ def check_words(path, lines):
         in_product = relative.startswith(("compiler/", "runtime/", "targets/"))
         if in_product and relative != "compiler/main.c":
             if re.search(r"(?<![\w.>])(exit|abort|_exit)\(", line) and not line.lstrip().startswith(
-                    ("//", "*")):
+                ("//", "*")
+            ):
                 offend(path, number, "only main.c may end the process")
 
 
@@ -98,16 +103,23 @@ def check_globals():
         table = subprocess.run(["nm", obj], capture_output=True, text=True).stdout
         for line in table.splitlines():
             match = re.match(r"[0-9a-f]+ ([bBDdC]) (\S+)", line)
-            if match and not match.group(2).startswith(("argp_program", "__")) and (
-                    not match.group(2).startswith("DW.ref")):
+            if (
+                match
+                and not match.group(2).startswith(("argp_program", "__"))
+                and (not match.group(2).startswith("DW.ref"))
+            ):
                 relocated = match.group(1) in "dD"
                 if not relocated:
                     offences.append(f"{source}: mutable global {match.group(2)}")
 
 
 def main():
-    listed = subprocess.run(["git", "ls-files", "*.c", "*.h", "*.y", "*.l", "*.py", "*.def"], cwd=ROOT,
-                            capture_output=True, text=True).stdout.split()
+    listed = subprocess.run(
+        ["git", "ls-files", "*.c", "*.h", "*.y", "*.l", "*.py", "*.def"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
     for name in listed:
         path = ROOT / name
         if not path.exists():
