@@ -25,9 +25,17 @@ LLVMValueRef index_add(EmitModule *module, LLVMValueRef a, LLVMValueRef b) {
     return is(b, 0) ? a : LLVMBuildNSWAdd(module->builder, a, b, "");
 }
 
+// (base + rest) - base is what the length of a range comes from.
+static bool is_sum_with(LLVMValueRef sum, LLVMValueRef base) {
+    return LLVMIsABinaryOperator(sum) && LLVMGetInstructionOpcode(sum) == LLVMAdd &&
+           LLVMGetOperand(sum, 0) == base;
+}
+
 LLVMValueRef index_sub(EmitModule *module, LLVMValueRef a, LLVMValueRef b) {
     if (a == b)
         return index_const(module, 0);
+    if (is_sum_with(a, b))
+        return LLVMGetOperand(a, 1);
     return is(b, 0) ? a : LLVMBuildNSWSub(module->builder, a, b, "");
 }
 

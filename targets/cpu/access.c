@@ -51,8 +51,10 @@ static bool panel_lines_up(CpuKernel *k, const CpuAccess *a, int slot, int width
 }
 
 static CpuLanes lanes_of_slot(CpuKernel *k, CpuAccess *a, int slot, int width) {
-    if (is_panel(a->buffer, slot))
+    if (is_panel(a->buffer, slot)) {
+        a->panels = true;
         return panel_lines_up(k, a, slot, width) ? LANES_UNIT : LANES_SPREAD;
+    }
     int64_t stride;
     a->stride = a->memory->stride[slot];
     return index_known(a->stride, &stride) && stride == 1 ? LANES_UNIT : LANES_STRIDED;
@@ -186,6 +188,12 @@ static LLVMValueRef first_element(CpuKernel *k, const CpuAccess *a, int ahead,
                                   const EmitValue *terms) {
     EmitModule *m = k->module;
     LLVMValueRef offset = first_offset(k, a, ahead, terms);
+    if (ahead && a->panels) {
+        LLVMValueRef at = k->at[a->lanes], next = index_add(m, at, index_const(m, ahead));
+        offset = index_sub(m, offset, cpu_access_part(k, a, a->lanes, at));
+        offset = index_add(m, offset, cpu_access_part(k, a, a->lanes, next));
+        ahead = 0;
+    }
     LLVMValueRef at = emit_element(m, a->buffer->elem, a->memory->base, offset);
     if (ahead && a->kind == LANES_UNIT)
         at = emit_element(m, a->buffer->elem, at, index_const(m, ahead));

@@ -87,6 +87,10 @@ static void scalar_body(Compute *c, int level, LLVMValueRef at) {
 static void tail_body(Compute *c, int level, LLVMValueRef at) {
     LLVMValueRef end = index_add(c->m, c->lanes.lo, c->lanes.len);
     c->mask = tail_mask(c, index_sub(c->m, end, at));
+    if (c->store_all) {
+        end = index_add(c->m, c->lanes.lo, index_const(c->m, c->panel_width));
+        c->room = c->panel_width % c->width ? tail_mask(c, index_sub(c->m, end, at)) : NULL;
+    }
     scalar_body(c, level, at);
     c->mask = NULL;
 }

@@ -35,7 +35,8 @@ typedef struct {
     int panel_width;   // with LEVEL_PANELS
     int vectors;       // now: `unroll`, or 1 outside of the lanes loop's main part
     LLVMValueRef mask; // now: lanes that exist; NULL: all
-    bool store_all;    // now: masked lanes are stored as zeros (padding)
+    bool store_all;    // now: masked lanes are stored as zeros (padding),
+    LLVMValueRef room; // except those behind the panel; NULL: none are
     CpuRange lanes;    // range of the lanes dim, or of it within the panel
     bool partial;      // now: in the last panel, which is not full
     TermState *terms;

@@ -77,6 +77,10 @@ static void analyse_sink(Compute *c, uint32_t s) {
     state->reduces_lanes = has_lanes && sink->mode != SINK_SET && !keeps_lanes;
     state->varies = has_lanes && (state->reduces_lanes || keeps_lanes);
     cpu_access_open(c->k, &state->to, &sink->to, c->stage->lanes, c->width, NULL);
+    if (c->panel_width) { // the lanes loop stays inside one panel
+        state->to.kind = LANES_UNIT;
+        state->to.panels = false;
+    }
 }
 
 // The panel buffer whose panels run along the lanes, when the panels may be the outermost loop.
@@ -88,7 +92,7 @@ static const TileBuffer *panel_sink(const Compute *c) {
     const Access *to = &stage->sinks.at[0].to;
     const TileBuffer *buffer = &kernel->buffers.at[to->buffer];
     if (buffer->place != PLACE_SCRATCH || buffer->panel_dim != stage->lanes || c->width == 1 ||
-        stage->lanes == TILE_DIM_NONE || buffer->panel_width % c->width)
+        stage->lanes == TILE_DIM_NONE)
         return NULL;
     for (uint8_t i = 0; i < to->rank; i++)
         if (buffer->dims[i] == stage->lanes &&
@@ -140,7 +144,7 @@ static void choose_lanes(Compute *c) {
     c->unroll = !vectors ? 1 : is_heavy(stage) ? 2 : 4;
     int per_panel = panel ? c->panel_width / c->width : 0;
     if (panel)
-        c->unroll = per_panel <= UNROLL_MAX ? per_panel : 1;
+        c->unroll = per_panel < 1 || per_panel > UNROLL_MAX ? 1 : per_panel;
 }
 
 void compute_prepare(Compute *c, CpuKernel *k, const Stage *stage) {

@@ -96,7 +96,7 @@ static void put(Compute *c, const Sink *sink, SinkState *state, EmitValue value,
     }
     if (mask && c->store_all) {
         value = emit_select(c->m, mask, value, emit_number(c->m, value.elem, 0, value.lanes));
-        mask = NULL;
+        mask = c->room;
     }
     cpu_access_store(c->k, &state->to, value, u * c->width, mask);
 }

@@ -76,6 +76,7 @@ typedef struct {
     const CpuBuffer *memory;
     TileDimId lanes;
     CpuLanes kind;
+    bool panels;         // UNIT: vectors next to each other may lie in two panels
     LLVMValueRef stride; // STRIDED: elements from lane to lane
     LLVMValueRef offset; // elements: the dims entered so far, lanes excepted
 } CpuAccess;

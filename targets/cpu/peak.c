@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine's peak: fused multiply-adds on registers alone, with as many threads as a measurement uses.
+// The machine's peak: fused multiply-adds on registers alone, with as many threads as a measurement
+// uses.
 //
-// Independent chains hide the latency of the unit (4 cycles times 2 units on today's machines), nothing
-// touches memory, so the rate is what any kernel could reach at the clock of this very moment.
+// Independent chains hide the latency of the unit (4 cycles times 2 units on today's machines),
+// nothing touches memory, so the rate is what any kernel could reach at the clock of this very
+// moment.
 #include "cpu/peak.h"
 
 #include <immintrin.h>
@@ -10,7 +12,8 @@
 
 enum { CHAINS = 12, ROUNDS = 20000 };
 
-// One step of every chain (they start apart, or a compiler would make them one). Named variables, since an array would only stay in registers by luck.
+// One step of every chain (they start apart, or a compiler would make them one). Named variables,
+// since an array would only stay in registers by luck.
 #define STEP(fma, x, y)                                                                            \
     (a0 = fma(a0, x, y), a1 = fma(a1, x, y), a2 = fma(a2, x, y), a3 = fma(a3, x, y),               \
      a4 = fma(a4, x, y), a5 = fma(a5, x, y), a6 = fma(a6, x, y), a7 = fma(a7, x, y),               \
@@ -59,6 +62,7 @@ double cpu_peak_flops(AttContext *context, int vector_bytes) {
     if (att_parallel(context, peak_task, &run, tasks, 0))
         return 0;
     clock_gettime(CLOCK_MONOTONIC, &end);
-    double seconds = (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
+    double seconds =
+        (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
     return 2.0 * run.lanes * CHAINS * ROUNDS * (double)tasks / seconds;
 }

@@ -358,6 +358,31 @@ static void test_panels(void **state) {
     compare_grid(build_panels, 0, 1);
 }
 
+// Panels along lanes, narrower and wider than a vector and no multiple of one.
+static void build_odd_panels(Grid *g) {
+    static const int widths[] = {6, 12, 14, 24, 40};
+    enum { N = sizeof widths / sizeof *widths };
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd), y[N];
+    for (int i = 0; i < N; i++)
+        y[i] = out(g, "Y", ELEM_F32, nd);
+    for (int i = 0; i < N; i++) {
+        NodeList *into = &node_loop(k, &k->body, LOOP_SEQUENTIAL, g->d, 2 * widths[i])->body;
+        uint16_t p = node_scratch_panel(k, into, "P", ELEM_F32, nd, g->d, widths[i]);
+        Stage *fill = node_compute(k, into, nd, g->d);
+        set(g, fill, p, load(g, fill, x));
+        fill->pad = true;
+        Stage *back = node_compute(k, into, nd, g->d);
+        set(g, back, y[i], load(g, back, p));
+    }
+}
+
+static void test_odd_panels(void **state) {
+    (void)state;
+    compare_grid(build_odd_panels, 0, 2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_float_ops),  cmocka_unit_test(test_int_ops),
@@ -365,7 +390,7 @@ int main(void) {
         cmocka_unit_test(test_reductions), cmocka_unit_test(test_outer_reductions),
         cmocka_unit_test(test_softmax),    cmocka_unit_test(test_transposes),
         cmocka_unit_test(test_indexing),   cmocka_unit_test(test_cumsum),
-        cmocka_unit_test(test_panels),
+        cmocka_unit_test(test_panels),     cmocka_unit_test(test_odd_panels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
