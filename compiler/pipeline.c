@@ -28,8 +28,8 @@ static void graph_done(PassClock *clock, const char *pass, const Graph *graph,
                        const Graph *before) {
     if (clock->options->verify)
         graph_verify(graph, pass);
-    bool changed = !clock->options->time_passes || !before ||
-                   graph_hash(graph) != graph_hash(before);
+    bool changed =
+        !clock->options->time_passes || !before || graph_hash(graph) != graph_hash(before);
     pass_done(clock, pass, changed);
 }
 
@@ -73,8 +73,8 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     out->simplified = graph_simplify(out->built, out->typical);
     graph_done(&clock, "simplify", out->simplified, out->built);
     // Passes may add dims that stand in for others (aliases of summed dims).
-    out->typical = options->typical ? options->typical
-                                    : graph_typical_extents(out->simplified, arena);
+    out->typical =
+        options->typical ? options->typical : graph_typical_extents(out->simplified, arena);
     if (options->stop == AFTER_SIMPLIFIED)
         return true;
 

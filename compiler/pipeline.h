@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The list of passes from source text to tile programs, with dumps, verification and timing between.
+// The list of passes from source text to tile programs, with dumps, verification and timing
+// between.
 #ifndef ATTC_PIPELINE_H
 #define ATTC_PIPELINE_H
 
@@ -18,8 +19,8 @@ typedef struct {
     const Target *target;
     const int64_t *typical; // by DimId, or NULL: sizes to optimise dynamic dims for
     PipelineStop stop;
-    bool verify;       // run every level's verifier between passes
-    bool time_passes;  // a line per pass on stderr
+    bool verify;      // run every level's verifier between passes
+    bool time_passes; // a line per pass on stderr
 } PipelineOptions;
 
 // Everything that one entry went through; fields after the stop are NULL.

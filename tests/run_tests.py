@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs every test suite and ends with the line "N passed, N failed".
 
-usage: run_tests.py BUILD [--sanitized BUILD_SAN] [SUITE ...]     (suites: unit golden numeric
-random lint)
+usage: run_tests.py BUILD [--sanitized BUILD_SAN] [SUITE ...]
 """
 
 import argparse

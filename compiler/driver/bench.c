@@ -40,7 +40,7 @@ static bool measure(Options *options, const Loaded *loaded, const Tensors *tenso
     Arena *arena = options->session->arena;
     double *times = arena_array(arena, double, ROUNDS_MAX);
     double *peaks = arena_array(arena, double, ROUNDS_MAX);
-    double *kernels = arena_array(arena, double, ROUNDS_MAX * (size_t)(n_launches + 1));
+    double *kernels = arena_array(arena, double, ROUNDS_MAX *(size_t)(n_launches + 1));
     for (int i = 0; i < WARM_UP; i++)
         if (!execute_run(options, loaded, tensors, NULL))
             return false;
@@ -97,11 +97,11 @@ static void print_json(const Tensors *t, const CostFigures *f, const BenchResult
     for (uint32_t k = 0; k < f->kernels.count; k++) {
         const KernelFigure *kernel = &f->kernels.at[k];
         double seconds = r->kernel_seconds[k];
-        json_array_append_new(
-            kernels, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "name", kernel->name, "kind",
-                               kernel->kind, "seconds", seconds, "share", seconds / r->seconds,
-                               "gflops", gflops_of(kernel->multiplies, seconds),
-                               "predicted_seconds", kernel->seconds));
+        json_array_append_new(kernels, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "name",
+                                                 kernel->name, "kind", kernel->kind, "seconds",
+                                                 seconds, "share", seconds / r->seconds, "gflops",
+                                                 gflops_of(kernel->multiplies, seconds),
+                                                 "predicted_seconds", kernel->seconds));
     }
     report_print_json(json_pack(
         "{s:s, s:o, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:i, s:o}", "entry", t->graph->entry, "dims",

@@ -66,11 +66,11 @@ static void print_json(const Compilation *compiled, const CostFigures *f, const 
     }
     for (uint32_t i = 0; i < f->kernels.count; i++) {
         const KernelFigure *k = &f->kernels.at[i];
-        json_array_append_new(
-            kernels, json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", k->name, "kind", k->kind,
-                               "dims", dims_json(k->dims), "multiplies", (json_int_t)k->multiplies,
-                               "flops", (json_int_t)k->flops, "predicted_seconds",
-                               report_number(k->seconds)));
+        json_array_append_new(kernels,
+                              json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", k->name, "kind",
+                                        k->kind, "dims", dims_json(k->dims), "multiplies",
+                                        (json_int_t)k->multiplies, "flops", (json_int_t)k->flops,
+                                        "predicted_seconds", report_number(k->seconds)));
     }
     report_print_json(json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "entry", compiled->built->entry, "parameters",

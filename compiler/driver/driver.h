@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level driver: the subcommands of attc. Everything here is about the command line: options, files in
-// and out, reports. The work is done below.
+// Level driver: the subcommands of attc. Everything here is about the command line: options, files
+// in and out, reports. The work is done below.
 #ifndef ATTC_DRIVER_H
 #define ATTC_DRIVER_H
 
@@ -24,23 +24,24 @@ typedef struct {
     const char *command;
     const char *file;
     EntryOptions entry;
-    NamedPathList inputs;       // X=x.npy after the file
-    VEC(const char *) outputs;  // -o, as given
-    NameList dynamic;           // --dynamic: dims whose -D is a run-time extent
-    VEC(DimOverride) run_time;  // those extents
+    NamedPathList inputs;      // X=x.npy after the file
+    VEC(const char *) outputs; // -o, as given
+    NameList dynamic;          // --dynamic: dims whose -D is a run-time extent
+    VEC(DimOverride) run_time; // those extents
     const char *stage;
     uint64_t seed;
-    int threads;                // 0: one per core
+    int threads; // 0: one per core
     bool oracle, interpret, json, verify_passes, time_passes, colour;
     DiagFormat diagnostics;
-    const Target *target;       // NULL: the best of this machine
+    const Target *target; // NULL: the best of this machine
     bool target_given;
     CacheOptions cache;
     ProductKind product;
 } Options;
 
-// ---- options.c ------------------------------------------------------------------------------------
-// Parses argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
+// ---- options.c
+// ------------------------------------------------------------------------------------ Parses
+// argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
 // --version was answered.
 int options_parse(Options *options, int argc, char **argv, bool *stop);
 // Prints "attc: error: ..." and returns EXIT_USAGE.
@@ -48,7 +49,8 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Reports a problem that has no place in the source, through the diagnostics.
 int problem(Options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// ---- the commands: each returns an exit status -----------------------------------------------------
+// ---- the commands: each returns an exit status
+// -----------------------------------------------------
 int command_check(Options *options);
 int command_cost(Options *options);
 int command_emit(Options *options);
@@ -57,14 +59,16 @@ int command_verify(Options *options);
 int command_build(Options *options);
 int command_bench(Options *options);
 
-// ---- compile.c: what several commands start with --------------------------------------------------------
-// The target asked for or the host's. NULL after a message.
+// ---- compile.c: what several commands start with
+// -------------------------------------------------------- The target asked for or the host's. NULL
+// after a message.
 const Target *driver_target(Options *options);
 // Parses, resolves and runs the passes up to `stop`. false after diagnostics.
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
 
-// ---- tensors.c: tensors of an entry at known extents --------------------------------------------------------
-// The graph is the one that holds the entry's inputs and outputs; extents are by its DimId.
+// ---- tensors.c: tensors of an entry at known extents
+// -------------------------------------------------------- The graph is the one that holds the
+// entry's inputs and outputs; extents are by its DimId.
 typedef struct {
     const Graph *graph;
     int64_t *extents;
@@ -72,9 +76,9 @@ typedef struct {
     AttTensorData *outputs; // by index in graph->outputs
     AttContext *context;
 } Tensors;
-// Reads the .npy files given, settles every extent (constants, files, -D of --dynamic dims), and draws
-// what is not given from the seed. need_all: a dim that nothing settles is an error; otherwise it gets a
-// small extent. false after diagnostics.
+// Reads the .npy files given, settles every extent (constants, files, -D of --dynamic dims), and
+// draws what is not given from the seed. need_all: a dim that nothing settles is an error;
+// otherwise it gets a small extent. false after diagnostics.
 bool tensors_open(Options *options, const Graph *graph, bool need_all, Tensors *out);
 void tensors_close(Tensors *tensors);
 // Extents for another graph over the same dims, with dims that a pass added (by `like`).
@@ -87,15 +91,16 @@ int64_t tensor_count(const AttTensorData *tensor);
 void tensors_nudge(const Tensors *tensors, uint64_t seed);
 const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena); // "n, d_k, h"
 
-// ---- execute.c ---------------------------------------------------------------------------------------------
-// The oracle on the tensors' inputs: one array of doubles per output.
+// ---- execute.c
+// --------------------------------------------------------------------------------------------- The
+// oracle on the tensors' inputs: one array of doubles per output.
 double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena);
 // A compiled entry in this process.
 typedef struct {
     Jit *jit;
     const AttModule *module;
-    int64_t *extents;  // by module dim
-    void **pointers;   // inputs, then outputs
+    int64_t *extents; // by module dim
+    void **pointers;  // inputs, then outputs
 } Loaded;
 bool execute_load(Options *options, const Compilation *compiled, const Target *target,
                   const Tensors *tensors, Loaded *out);
@@ -105,19 +110,21 @@ bool execute_compiled(Options *options, const Compilation *compiled, const Tenso
 // Runs a loaded entry once. seconds: NULL or one accumulator per launch.
 bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds);
 
-// ---- tolerance.c: the one table ----------------------------------------------------------------------------
+// ---- tolerance.c: the one table
+// ----------------------------------------------------------------------------
 typedef struct {
-    double largest;  // of the reference, finite values
-    double error;    // largest |compiled - reference|; inf where a NaN or infinity differs
-    double naive;    // the same of a naive evaluation in the element type
-    double limit;    // what the error may be
+    double largest; // of the reference, finite values
+    double error;   // largest |compiled - reference|; inf where a NaN or infinity differs
+    double naive;   // the same of a naive evaluation in the element type
+    double limit;   // what the error may be
 } OutputError;
 OutputError tolerance_measure(Elem elem, const double *reference, const double *actual,
                               int64_t count, double naive);
 double tolerance_difference(const double *reference, const double *actual, int64_t count);
 
-// ---- report.c: figures of a compilation --------------------------------------------------------------------------
-// One buffer of the plan, or one scratch buffer of a kernel.
+// ---- report.c: figures of a compilation
+// -------------------------------------------------------------------------- One buffer of the
+// plan, or one scratch buffer of a kernel.
 typedef struct {
     const char *name, *dims;
     int64_t bytes;
@@ -127,7 +134,7 @@ typedef struct {
     const char *name, *kind; // group's values; "contract", "rows" or "map"
     const char *dims;        // of the contraction, with the summed ones; or of the rows
     int64_t multiplies, flops;
-    double seconds;          // predicted with one thread
+    double seconds; // predicted with one thread
 } KernelFigure;
 typedef struct {
     int64_t parameters, multiplies, flops; // -1: more than 2^63

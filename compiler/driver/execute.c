@@ -33,8 +33,7 @@ bool execute_load(Options *options, const Compilation *compiled, const Target *t
     Session *session = options->session;
     const char *why = NULL;
     *out = (Loaded){0};
-    out->jit =
-        jit_new(session, compiled->tile, target, &options->cache, &out->module, &why);
+    out->jit = jit_new(session, compiled->tile, target, &options->cache, &out->module, &why);
     if (!out->jit) {
         problem(options, "%s", why);
         return false;

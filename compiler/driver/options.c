@@ -9,10 +9,29 @@
 #include <unistd.h>
 
 enum {
-    KEY_ENTRY = 256, KEY_DATA, KEY_MAP, KEY_DYNAMIC, KEY_JSON, KEY_STAGE, KEY_SEED, KEY_ORACLE,
-    KEY_THREADS, KEY_DIAGNOSTICS, KEY_TARGET, KEY_SHARED, KEY_STATIC, KEY_OBJECT, KEY_EXE,
-    KEY_NO_CACHE, KEY_CACHE, KEY_TIME_PASSES, KEY_VERIFY_PASSES, KEY_PRINT_TARGETS, KEY_GRAD,
-    KEY_COLOUR, KEY_INTERPRET,
+    KEY_ENTRY = 256,
+    KEY_DATA,
+    KEY_MAP,
+    KEY_DYNAMIC,
+    KEY_JSON,
+    KEY_STAGE,
+    KEY_SEED,
+    KEY_ORACLE,
+    KEY_THREADS,
+    KEY_DIAGNOSTICS,
+    KEY_TARGET,
+    KEY_SHARED,
+    KEY_STATIC,
+    KEY_OBJECT,
+    KEY_EXE,
+    KEY_NO_CACHE,
+    KEY_CACHE,
+    KEY_TIME_PASSES,
+    KEY_VERIFY_PASSES,
+    KEY_PRINT_TARGETS,
+    KEY_GRAD,
+    KEY_COLOUR,
+    KEY_INTERPRET,
 };
 
 static const struct argp_option option_table[] = {
@@ -100,8 +119,7 @@ static int parse_names(Options *options, const char *option, const char *text, N
         size_t length = strcspn(text, ",");
         if (!is_name(text, length))
             return usage_error("%s: '%.*s' is not a name", option, (int)length, text);
-        vec_push(options->session->arena, out,
-                 names_intern(options->session->names, text, length));
+        vec_push(options->session->arena, out, names_intern(options->session->names, text, length));
         text += length + (text[length] == ',');
     }
     return EXIT_FINE;
@@ -141,8 +159,7 @@ static int parse_map(Options *options, const char *text) {
     const char *equals = strchr(text, '=');
     if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
         return usage_error("--map %s: expected DIM=ARG,ARG, such as --map b=X,M", text);
-    options->entry.map_dim =
-        names_intern(options->session->names, text, (size_t)(equals - text));
+    options->entry.map_dim = names_intern(options->session->names, text, (size_t)(equals - text));
     options->session->map_dim = options->entry.map_dim;
     return parse_names(options, "--map", equals + 1, &options->entry.mapped_args);
 }
@@ -158,9 +175,9 @@ static int parse_choice(const char *option, const char *text, const char *const 
 static int parse_target(Options *options, const char *name) {
     options->target = target_find(name);
     options->target_given = true;
-    return options->target ? EXIT_FINE
-                           : usage_error("--target: unknown target '%s' (see --print-targets)",
-                                         name);
+    return options->target
+               ? EXIT_FINE
+               : usage_error("--target: unknown target '%s' (see --print-targets)", name);
 }
 
 static void print_targets(void) {
@@ -231,8 +248,11 @@ static int parse_number_option(Options *options, int key, const char *arg) {
 static int parse_entry_option(Options *options, int key, char *arg) {
     Session *session = options->session;
     switch (key) {
-    case KEY_ENTRY: options->entry.entry = names_find(session->names, arg); return EXIT_FINE;
-    case 'D': return parse_extents(options, arg);
+    case KEY_ENTRY:
+        options->entry.entry = names_find(session->names, arg);
+        return EXIT_FINE;
+    case 'D':
+        return parse_extents(options, arg);
     case KEY_DATA: {
         NameList data = {0};
         int status = parse_names(options, "--data", arg, &data);
@@ -240,34 +260,65 @@ static int parse_entry_option(Options *options, int key, char *arg) {
             vec_push(session->arena, &session->data, data.at[i]);
         return status;
     }
-    case KEY_MAP: return parse_map(options, arg);
-    default: return parse_names(options, "--dynamic", arg, &options->dynamic);
+    case KEY_MAP:
+        return parse_map(options, arg);
+    default:
+        return parse_names(options, "--dynamic", arg, &options->dynamic);
     }
 }
 
 static int parse_flag(ParseState *state, int key, char *arg) {
     Options *options = state->options;
     switch (key) {
-    case KEY_STAGE: options->stage = arg; break;
-    case KEY_JSON: options->json = true; break;
-    case KEY_ORACLE: options->oracle = true; break;
-    case KEY_INTERPRET: options->interpret = true; break;
-    case KEY_SHARED: options->product = PRODUCT_SHARED; break;
-    case KEY_STATIC: options->product = PRODUCT_STATIC; break;
-    case KEY_OBJECT: options->product = PRODUCT_OBJECT; break;
-    case KEY_EXE: options->product = PRODUCT_EXE; break;
-    case KEY_NO_CACHE: options->cache.enabled = false; break;
-    case KEY_CACHE: options->cache.directory = arg; break;
-    case KEY_TIME_PASSES: options->time_passes = true; break;
-    case KEY_VERIFY_PASSES: options->verify_passes = true; break;
-    case KEY_TARGET: return parse_target(options, arg);
-    case KEY_GRAD: return usage_error("--grad: this version compiles forward passes only");
+    case KEY_STAGE:
+        options->stage = arg;
+        break;
+    case KEY_JSON:
+        options->json = true;
+        break;
+    case KEY_ORACLE:
+        options->oracle = true;
+        break;
+    case KEY_INTERPRET:
+        options->interpret = true;
+        break;
+    case KEY_SHARED:
+        options->product = PRODUCT_SHARED;
+        break;
+    case KEY_STATIC:
+        options->product = PRODUCT_STATIC;
+        break;
+    case KEY_OBJECT:
+        options->product = PRODUCT_OBJECT;
+        break;
+    case KEY_EXE:
+        options->product = PRODUCT_EXE;
+        break;
+    case KEY_NO_CACHE:
+        options->cache.enabled = false;
+        break;
+    case KEY_CACHE:
+        options->cache.directory = arg;
+        break;
+    case KEY_TIME_PASSES:
+        options->time_passes = true;
+        break;
+    case KEY_VERIFY_PASSES:
+        options->verify_passes = true;
+        break;
+    case KEY_TARGET:
+        return parse_target(options, arg);
+    case KEY_GRAD:
+        return usage_error("--grad: this version compiles forward passes only");
     case KEY_PRINT_TARGETS:
         print_targets();
         state->stop = true;
         break;
-    case 'o': vec_push(options->session->arena, &options->outputs, arg); break;
-    default: return ARGP_ERR_UNKNOWN;
+    case 'o':
+        vec_push(options->session->arena, &options->outputs, arg);
+        break;
+    default:
+        return ARGP_ERR_UNKNOWN;
     }
     return EXIT_FINE;
 }
@@ -277,14 +328,24 @@ static error_t parse_option(int key, char *arg, struct argp_state *argp) {
     if (state->status != EXIT_FINE)
         return 0;
     switch (key) {
-    case ARGP_KEY_ARG: state->status = parse_positional(state->options, arg); return 0;
-    case KEY_ENTRY: case 'D': case KEY_DATA: case KEY_MAP: case KEY_DYNAMIC:
+    case ARGP_KEY_ARG:
+        state->status = parse_positional(state->options, arg);
+        return 0;
+    case KEY_ENTRY:
+    case 'D':
+    case KEY_DATA:
+    case KEY_MAP:
+    case KEY_DYNAMIC:
         state->status = parse_entry_option(state->options, key, arg);
         return 0;
-    case 'W': case 'w': case KEY_DIAGNOSTICS: case KEY_COLOUR:
+    case 'W':
+    case 'w':
+    case KEY_DIAGNOSTICS:
+    case KEY_COLOUR:
         state->status = parse_report_option(state->options, key, arg);
         return 0;
-    case KEY_SEED: case KEY_THREADS:
+    case KEY_SEED:
+    case KEY_THREADS:
         state->status = parse_number_option(state->options, key, arg);
         return 0;
     default: {
@@ -326,8 +387,8 @@ static const char doc[] =
     "  bench   time and share of the machine's peak\n"
     "\nFILE may be - for standard input. Inputs that are not given are drawn from the seed.\n";
 
-static const struct argp argp_table = {option_table, parse_option, "COMMAND FILE [NAME=FILE.npy ...]",
-                                       doc, NULL, NULL, NULL};
+static const struct argp argp_table = {
+    option_table, parse_option, "COMMAND FILE [NAME=FILE.npy ...]", doc, NULL, NULL, NULL};
 const char *argp_program_version = "attc " ATTC_VERSION;
 
 int options_parse(Options *options, int argc, char **argv, bool *stop) {

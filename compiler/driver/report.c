@@ -121,8 +121,7 @@ CostFigures report_figures(const Compilation *compiled, const Target *target,
     for (uint32_t i = 0; i < compiled->tile->launches.count; i++) {
         const Launch *launch = &compiled->tile->launches.at[i];
         const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
-        KernelFigure figure =
-            group_figure(compiled->fusion->graph, launch->group, extents, arena);
+        KernelFigure figure = group_figure(compiled->fusion->graph, launch->group, extents, arena);
         int64_t *own = kernel_extents(launch, kernel, extents, arena);
         figure.seconds = tile_cost(kernel, own, target);
         vec_push(arena, &out.kernels, figure);

@@ -5,7 +5,8 @@
 #include <string.h>
 
 // -o Y=y.npy, or -o y.npy when there is one result. Index of the output, -1 after a message.
-static int output_index(Options *options, const Graph *graph, const char *given, const char **path) {
+static int output_index(Options *options, const Graph *graph, const char *given,
+                        const char **path) {
     const char *equals = strchr(given, '=');
     *path = equals ? equals + 1 : given;
     if (!equals) {

@@ -19,30 +19,54 @@ int64_t tensor_count(const AttTensorData *tensor) {
     return count;
 }
 
-// ---- elements as doubles -------------------------------------------------------------------------------
+// ---- elements as doubles
+// -------------------------------------------------------------------------------
 static double element_get(AttElem elem, const void *data, int64_t i) {
     switch (elem) {
-    case ATT_F32: return ((const float *)data)[i];
-    case ATT_F64: return ((const double *)data)[i];
-    case ATT_F16: return att_f16_to_f32(((const uint16_t *)data)[i]);
-    case ATT_BF16: return att_bf16_to_f32(((const uint16_t *)data)[i]);
-    case ATT_I32: return ((const int32_t *)data)[i];
-    case ATT_I64: return (double)((const int64_t *)data)[i];
-    case ATT_BOOL: return ((const uint8_t *)data)[i] != 0;
-    default: ice("element_get: elem %d", (int)elem);
+    case ATT_F32:
+        return ((const float *)data)[i];
+    case ATT_F64:
+        return ((const double *)data)[i];
+    case ATT_F16:
+        return att_f16_to_f32(((const uint16_t *)data)[i]);
+    case ATT_BF16:
+        return att_bf16_to_f32(((const uint16_t *)data)[i]);
+    case ATT_I32:
+        return ((const int32_t *)data)[i];
+    case ATT_I64:
+        return (double)((const int64_t *)data)[i];
+    case ATT_BOOL:
+        return ((const uint8_t *)data)[i] != 0;
+    default:
+        ice("element_get: elem %d", (int)elem);
     }
 }
 
 static void element_set(AttElem elem, void *data, int64_t i, double value) {
     switch (elem) {
-    case ATT_F32: ((float *)data)[i] = (float)value; break;
-    case ATT_F64: ((double *)data)[i] = value; break;
-    case ATT_F16: ((uint16_t *)data)[i] = att_f32_to_f16((float)value); break;
-    case ATT_BF16: ((uint16_t *)data)[i] = att_f32_to_bf16((float)value); break;
-    case ATT_I32: ((int32_t *)data)[i] = (int32_t)value; break;
-    case ATT_I64: ((int64_t *)data)[i] = (int64_t)value; break;
-    case ATT_BOOL: ((uint8_t *)data)[i] = value != 0; break;
-    default: ice("element_set: elem %d", (int)elem);
+    case ATT_F32:
+        ((float *)data)[i] = (float)value;
+        break;
+    case ATT_F64:
+        ((double *)data)[i] = value;
+        break;
+    case ATT_F16:
+        ((uint16_t *)data)[i] = att_f32_to_f16((float)value);
+        break;
+    case ATT_BF16:
+        ((uint16_t *)data)[i] = att_f32_to_bf16((float)value);
+        break;
+    case ATT_I32:
+        ((int32_t *)data)[i] = (int32_t)value;
+        break;
+    case ATT_I64:
+        ((int64_t *)data)[i] = (int64_t)value;
+        break;
+    case ATT_BOOL:
+        ((uint8_t *)data)[i] = value != 0;
+        break;
+    default:
+        ice("element_set: elem %d", (int)elem);
     }
 }
 
@@ -60,7 +84,8 @@ void tensor_from_doubles(AttTensorData *tensor, const double *from) {
         element_set(tensor->elem, tensor->data, i, from[i]);
 }
 
-// ---- extents ---------------------------------------------------------------------------------------------
+// ---- extents
+// ---------------------------------------------------------------------------------------------
 typedef struct {
     Options *options;
     const Graph *graph;
@@ -150,8 +175,9 @@ static bool settle_rest(Settling *s, bool need_all) {
         if (s->tensors->extents[root] == EXTENT_DYNAMIC) {
             const char *name = s->graph->dims.at[d].name;
             if (need_all)
-                problem(s->options, "the extent of %s is unknown: no file given has it; use -D %s=N",
-                        name, name);
+                problem(s->options,
+                        "the extent of %s is unknown: no file given has it; use -D %s=N", name,
+                        name);
             fine &= !need_all;
             settle(s, root, small_extent(invented++), "nothing");
         }
@@ -171,9 +197,10 @@ int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *aren
     return extents;
 }
 
-// ---- inputs that are not given ------------------------------------------------------------------------------
-// Integers that pick rows of a table stay below its extent; others are small, so that comparisons such
-// as document masks have something to find.
+// ---- inputs that are not given
+// ------------------------------------------------------------------------------ Integers that pick
+// rows of a table stay below its extent; others are small, so that comparisons such as document
+// masks have something to find.
 static int64_t integer_bound(const Graph *graph, const int64_t *extents, const Value *input) {
     int64_t bound = 4;
     bool found = false;

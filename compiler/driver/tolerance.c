@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one tolerance table: how far compiled code may be from the double-precision oracle.
 //
-// limit = factor * (error of the naive evaluation in the element type) + floor * ulp of the largest value.
-// The naive evaluation is the oracle itself with every operation rounded (EVAL_F32). The rule follows
-// the tests of FlashAttention: an error counts relative to what plain code would have made.
+// limit = factor * (error of the naive evaluation in the element type) + floor * ulp of the largest
+// value. The naive evaluation is the oracle itself with every operation rounded (EVAL_F32). The
+// rule follows the tests of FlashAttention: an error counts relative to what plain code would have
+// made.
 #include "driver/driver.h"
 
 #include <math.h>
@@ -15,8 +16,8 @@ typedef struct {
 } Tolerance;
 
 static const Tolerance tolerances[N_ELEM] = {
-    [ELEM_F32] = {2, 2, 0x1p-23},  [ELEM_F64] = {2, 16, 0x1p-52}, [ELEM_F16] = {2, 2, 0x1p-10},
-    [ELEM_BF16] = {2, 2, 0x1p-7},  [ELEM_I32] = {0, 0, 0},        [ELEM_I64] = {0, 0, 0},
+    [ELEM_F32] = {2, 2, 0x1p-23}, [ELEM_F64] = {2, 16, 0x1p-52}, [ELEM_F16] = {2, 2, 0x1p-10},
+    [ELEM_BF16] = {2, 2, 0x1p-7}, [ELEM_I32] = {0, 0, 0},        [ELEM_I64] = {0, 0, 0},
     [ELEM_BOOL] = {0, 0, 0},
 };
 
@@ -43,7 +44,8 @@ OutputError tolerance_measure(Elem elem, const double *reference, const double *
             out.largest = fmax(out.largest, fabs(reference[i]));
     const Tolerance *t = &tolerances[elem];
     out.limit = t->factor * naive + t->floor * t->ulp * out.largest;
-    if (!isfinite(out.limit)) // plain code overflowed where the oracle did not: nothing to hold it to
+    if (!isfinite(
+            out.limit)) // plain code overflowed where the oracle did not: nothing to hold it to
         out.limit = INFINITY;
     return out;
 }

@@ -3,9 +3,9 @@
 #include "driver/driver.h"
 
 static void print_error(const Graph *graph, uint32_t i, const OutputError *e, Arena *arena) {
-    printf("%s[%s]  error %.3g of %.3g, naive %s %.3g, limit %.3g  %s\n",
-           graph->outputs.at[i].name, dims_text(graph, &graph->outputs.at[i].order, arena),
-           e->error, e->largest, elem_name(graph->outputs.at[i].value->elem), e->naive, e->limit,
+    printf("%s[%s]  error %.3g of %.3g, naive %s %.3g, limit %.3g  %s\n", graph->outputs.at[i].name,
+           dims_text(graph, &graph->outputs.at[i].order, arena), e->error, e->largest,
+           elem_name(graph->outputs.at[i].value->elem), e->naive, e->limit,
            e->error <= e->limit ? "ok" : "TOO LARGE");
 }
 
@@ -20,8 +20,8 @@ static json_t *error_json(const Graph *graph, uint32_t i, const OutputError *e) 
 static void add_naive(const Tensors *tensors, double **reference, double *naive, Arena *arena) {
     double **plain = execute_oracle(tensors, EVAL_F32, arena);
     for (uint32_t i = 0; i < tensors->graph->outputs.count; i++) {
-        double error = tolerance_difference(reference[i], plain[i],
-                                            tensor_count(&tensors->outputs[i]));
+        double error =
+            tolerance_difference(reference[i], plain[i], tensor_count(&tensors->outputs[i]));
         naive[i] = error > naive[i] ? error : naive[i];
     }
 }
@@ -32,9 +32,9 @@ static bool measure(const Tensors *tensors, double **reference, const double *na
     bool fine = true;
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const AttTensorData *output = &tensors->outputs[i];
-        errors[i] = tolerance_measure(graph->outputs.at[i].value->elem, reference[i],
-                                      tensor_to_doubles(output, arena), tensor_count(output),
-                                      naive[i]);
+        errors[i] =
+            tolerance_measure(graph->outputs.at[i].value->elem, reference[i],
+                              tensor_to_doubles(output, arena), tensor_count(output), naive[i]);
         fine &= errors[i].error <= errors[i].limit;
     }
     return fine;

@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, end to end: compiles examples/encoder_block.attn to a native program and runs it
-over
-the text of the README.
+"""The main job, end to end: compiles an encoder block to a native program and runs it over the README.
 
 usage: demo.py ATTC OUTPUT_FOLDER
 Prints the layer's cost, time, share of the machine's peak and error against the double-precision
-oracle,
-and leaves the program, its outputs and a picture of one head's attention weights in the folder.
+oracle, and leaves the program, its outputs and a picture of one head's attention weights there.
 """
 
 import json

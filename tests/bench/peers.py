@@ -3,10 +3,8 @@
 
 usage: peers.py ATTC [--threads 1,2] [--rounds 15] [CASE ...]
 Peers are used when they can be imported: torch (2.13, CPU), jax, numpy. Every result is first
-compared
-with attc's, so that no one is timed for something else. attc runs as a library built by `attc
-build`,
-called through ctypes; peers run compiled or eager as their users would (torch.compile is left out).
+compared with attc's, so that no one is timed for something else. attc runs as a library built by
+`attc build`, called through ctypes; peers run as their users would (torch.compile is left out).
 """
 
 import argparse

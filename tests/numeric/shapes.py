@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Extents that the examples are tested at."""
 
-# Every dim that an example names; the examples' derived dims (d_half, d_k of d / h) are left out
-# there.
+# Every dim that an example names. Derived dims (d_half, d_k of d / h) are left out when given.
 ONES = dict.fromkeys("n m b d d_X d_M d_Y d_ff h h_k h_v g q r v d_k d_v d_p buckets".split(), 1)
 SHAPES = {
     "ones": ONES,

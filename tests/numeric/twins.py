@@ -2,10 +2,8 @@
 """NumPy twins of the examples, written directly from the formulas, in double precision.
 
 TWINS maps the name of a file in examples/ to a function from a dict of input arrays (by argument
-name)
-to a dict of results (by result name). Shapes are in the subscripts: the letters follow the dims of
-the
-example, e for d_X, f for d_M, y for d_Y, k for d_k, v for d_v, i j l for h_k h h_v.
+name) to a dict of results (by result name). Shapes are in the subscripts: the letters follow the
+dims of the example, e for d_X, f for d_M, y for d_Y, k for d_k, v for d_v, i j l for h_k h h_v.
 """
 
 import numpy as np

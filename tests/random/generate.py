@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of the language, valid by construction.
 
-usage: generate.py SEED            prints a program and, as its first comment line, the options to
-verify it with
+usage: generate.py SEED     prints a program; its first line tells the options to verify it with
 
 A program is a def of a few assignments over named dims. Values are kept of order one (einsums are
 scaled by the root of what they sum, exponentials get bounded arguments, quotients positive
-divisors), so
-that the oracle's NaN or infinity never hides an error, and nothing compares computed floats, so
-that
-rounding cannot flip a branch.
+divisors), so that the oracle's NaN or infinity never hides an error, and nothing compares computed
+floats, so that rounding cannot flip a branch.
 """
 
 import random

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs: compiled code and the tile interpreter against the oracle, printed text against
-source.
+"""Random programs: compiled code and the tile interpreter against the oracle, prints against source.
 
-ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:1000). Seeds that once failed stay in
-FAILED.
+ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:1000). What once failed stays in FAILED.
 """
 
 import os
@@ -16,7 +14,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "
 from attc import attc  # noqa: E402
 from generate import generate  # noqa: E402
 
-FAILED = []
+FAILED = [33, 297]
 _first, _, _count = os.environ.get("ATTC_RANDOM", "0:1000").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 # Every program goes through the compiled path; these shares go through the slower checks as well.
