@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level emit: the one place with generic llvm-c code. Modules, typed values, objects, JIT, products.
+// Level emit: the one place with generic llvm-c code. Modules, typed values, objects, JIT,
+// products.
 //
-// A kernel is compiled in an LLVM module of its own to an object, and the object is kept in a cache under
-// the XXH3 of the canonical kernel, the target, the flags and the compiler's version. Calling convention of
-// a kernel (runtime/module.h):  void K(ptr buffers, ptr extents, ptr scratch, i64 task)  and
-// i64 K_scratch(ptr extents).
+// A kernel is compiled in an LLVM module of its own to an object, and the object is kept in a cache
+// under the XXH3 of the canonical kernel, the target, the flags and the compiler's version. Calling
+// convention of a kernel (runtime/module.h):  void K(ptr buffers, ptr extents, ptr scratch, i64
+// task)  and i64 K_scratch(ptr extents).
 #ifndef ATTC_EMIT_H
 #define ATTC_EMIT_H
 
@@ -14,7 +15,8 @@
 #include "module.h"
 #include "tile/tile.h"
 
-// ---- module.c: an LLVM module for one target ----------------------------------------------------------
+// ---- module.c: an LLVM module for one target
+// ----------------------------------------------------------
 typedef struct EmitModule {
     LLVMContextRef context;
     LLVMModuleRef module;
@@ -33,10 +35,11 @@ LLVMValueRef emit_intrinsic(EmitModule *module, const char *name, LLVMTypeRef *t
                             uint32_t n_types, LLVMValueRef *args, uint32_t n_args);
 LLVMBasicBlockRef emit_block(EmitModule *module, const char *name); // in the current function
 
-// ---- value.c: typed values --------------------------------------------------------------------------
-// LLVM's pointers forget what they point to and its builder forgets fast-math flags. EmitModule holds the
-// builder; every floating-point op is built here, with the flags set in one place (nsz;
-// no contraction, no reassociation of user-visible sums, no nnan/ninf: masks use infinities).
+// ---- value.c: typed values
+// -------------------------------------------------------------------------- LLVM's pointers forget
+// what they point to and its builder forgets fast-math flags. EmitModule holds the builder; every
+// floating-point op is built here, with the flags set in one place (nsz; no contraction, no
+// reassociation of user-visible sums, no nnan/ninf: masks use infinities).
 //
 // In registers f16 and bf16 are held as f32 (a store or a CAST rounds them) and bool as i1.
 typedef struct {
@@ -47,10 +50,10 @@ typedef struct {
 LLVMTypeRef emit_type(EmitModule *module, Elem elem, int lanes);        // in registers
 LLVMTypeRef emit_memory_type(EmitModule *module, Elem elem, int lanes); // in memory
 EmitValue emit_number(EmitModule *module, Elem elem, double number, int lanes);
-EmitValue emit_iota(EmitModule *module, Elem elem, int lanes); // 0 1 2 ... (i32 or i64)
+EmitValue emit_iota(EmitModule *module, Elem elem, int lanes);        // 0 1 2 ... (i32 or i64)
 EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes); // a vector stays as it is
-// A MAP op that is no call of the target's vector math: all but EXP LOG SQRT RSQRT TANH ERF SIN COS POW.
-// The result has elem `elem`; arguments have been splat to equal lanes.
+// A MAP op that is no call of the target's vector math: all but EXP LOG SQRT RSQRT TANH ERF SIN COS
+// POW. The result has elem `elem`; arguments have been splat to equal lanes.
 EmitValue emit_map(EmitModule *module, Op op, Elem elem, EmitValue *args, uint32_t n_args);
 EmitValue emit_add(EmitModule *module, EmitValue a, EmitValue b);
 EmitValue emit_mul(EmitModule *module, EmitValue a, EmitValue b);
@@ -66,21 +69,23 @@ EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRe
 EmitValue emit_gather(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offsets,
                       LLVMValueRef mask, double off);
 void emit_store(EmitModule *module, EmitValue value, LLVMValueRef pointer);
-void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer, LLVMValueRef mask);
+void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer,
+                       LLVMValueRef mask);
 void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMValueRef offsets,
                   LLVMValueRef mask);
 // base + offset elements of elem as it is in memory.
 LLVMValueRef emit_element(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offset);
 
-// ---- index.c: i64 arithmetic of loops and addresses, folding what is known --------------------------------
+// ---- index.c: i64 arithmetic of loops and addresses, folding what is known
+// --------------------------------
 LLVMValueRef index_const(EmitModule *module, int64_t value);
 bool index_known(LLVMValueRef value, int64_t *out); // a constant?
 LLVMValueRef index_add(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef index_sub(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef index_mul(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef index_min(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
-LLVMValueRef index_div(EmitModule *module, LLVMValueRef a, int64_t by);  // a >= 0, rounded down
-LLVMValueRef index_rem(EmitModule *module, LLVMValueRef a, int64_t by);  // a >= 0
+LLVMValueRef index_div(EmitModule *module, LLVMValueRef a, int64_t by); // a >= 0, rounded down
+LLVMValueRef index_rem(EmitModule *module, LLVMValueRef a, int64_t by); // a >= 0
 LLVMValueRef index_round_up(EmitModule *module, LLVMValueRef a, int64_t to);
 
 // ---- object.c: module -> object or assembly -----------------------------------------------------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, end to end: compiles an encoder block to a native program and runs it over the README.
+"""The main job, end to end: an encoder block compiled to a native program, run over the README.
 
 usage: demo.py ATTC OUTPUT_FOLDER
 Prints the layer's cost, time, share of the machine's peak and error against the double-precision

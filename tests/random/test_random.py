@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs: compiled code and the tile interpreter against the oracle, prints against source.
+"""Random programs: compiled code and tile interpreter against the oracle, prints against source.
 
-ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:1000). What once failed stays in FAILED.
+ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:1000). FAILED are seeds of the past.
 """
 
 import os
