@@ -21,7 +21,7 @@
 #include "tile/lower_contract.h"
 
 // Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
-enum { CROSSING_LANES = 64 };
+enum { CROSSING_LANES = 64, DYNAMIC_BATCH = 4 };
 
 // ---- operands ----
 
@@ -210,10 +210,24 @@ static bool analyse(Contract *x) {
 
 // ---- schedule ----
 
+// Dynamic batches may be few: tasks must not count on them.
+static int64_t batch_to_count_on(const Contract *x) {
+    const Lowering *lower = x->lower;
+    int64_t batch = 1;
+    for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
+        if (!set_has(x->batch, d))
+            continue;
+        bool dynamic = lower->kernel->dims.at[d].extent == EXTENT_DYNAMIC;
+        int64_t extent = lower->typical.at[d];
+        batch *= dynamic && extent > DYNAMIC_BATCH ? DYNAMIC_BATCH : extent;
+    }
+    return batch;
+}
+
 static void choose_schedule(Contract *x) {
     const Lowering *lower = x->lower;
     ContractShape shape = {
-        .batch = lower_volume(lower, x->batch),
+        .batch = batch_to_count_on(x),
         .rows = lower_volume(lower, x->rows_all),
         .lanes = lower_volume(lower, x->lanes_all),
         .k = lower_volume(lower, x->summed),
@@ -291,6 +305,26 @@ static bool choose_early(Contract *x, const TileDimList *source, DimSet others, 
     return x->steps[last] > 1 && x->steps[last] <= room;
 }
 
+// A tile in scratch is copied out along the result's contiguous dim: a task has a line's worth of
+// it. And the tile should stay in half of L2.
+static void fit_tile(Contract *x) {
+    TileDimId last = contract_last(&x->result_order);
+    DimSet dims = x->batch | x->rows_all | x->lanes_all;
+    int64_t line = 64 / (int64_t)elem_bytes(x->elem);
+    int64_t room = x->lower->target->l2_bytes / 2 / (int64_t)elem_bytes(x->elem);
+    if (last != TILE_DIM_NONE && set_has(dims, last) && x->steps[last] < line)
+        x->steps[last] = clamp(x->lower->typical.at[last], 1, line);
+    TileDimId mains[] = {x->rows, x->lanes};
+    int64_t units[] = {x->schedule.row_block, x->schedule.lane_block};
+    for (int i = 0; steps_volume(x, dims) > room && i < 32; i++) {
+        int larger = mains[0] == TILE_DIM_NONE || x->steps[x->lanes] > x->steps[mains[0]];
+        TileDimId d = mains[larger];
+        int64_t half = (x->steps[d] / 2 + units[larger] - 1) / units[larger] * units[larger];
+        if (half < x->steps[d])
+            x->steps[d] = half;
+    }
+}
+
 static void choose_pieces(Contract *x) {
     const ContractSchedule *s = &x->schedule;
     choose_steps(x, x->batch, TILE_DIM_NONE, TILE_DIM_NONE, 1, s->task_batch);
@@ -300,6 +334,8 @@ static void choose_pieces(Contract *x) {
     choose_steps(x, x->rows_all, x->rows,
                  crossing_dim(&x->a_source, x->rows_all, x->rows, s->pack_a), s->row_block,
                  s->task_rows);
+    if (x->result == NO_BUFFER)
+        fit_tile(x);
     x->b_early = choose_early(x, &x->b_source, x->lanes_all, s->pack_b);
     x->a_early = choose_early(x, &x->a_source, x->rows_all, s->pack_a);
 }

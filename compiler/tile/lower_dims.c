@@ -162,6 +162,10 @@ static DimId dim_before(const Survey *s, DimId y) {
     return DIM_NONE;
 }
 
+// What a fused dim is scheduled for when it is dynamic: the product of several typical extents is
+// rarely typical, and too large a guess leaves small calls with one task.
+enum { DYNAMIC_TYPICAL_MAX = 2048 };
+
 static void add_kernel_dim(Survey *s, DimId dim) {
     Lowering *lower = s->lower;
     if (lower->dim_of[dim] != TILE_DIM_NONE)
@@ -186,6 +190,8 @@ static void add_kernel_dim(Survey *s, DimId dim) {
     if (id >= 64)
         ice("tile lower: a group with more than 64 dims");
     kernel_add_dim(lower->kernel, name.at, extent);
+    if (extent == EXTENT_DYNAMIC && product.count > 1 && typical > DYNAMIC_TYPICAL_MAX)
+        typical = DYNAMIC_TYPICAL_MAX;
     vec_push(lower->arena, &lower->products, product);
     vec_push(lower->arena, &lower->typical, typical);
 }

@@ -70,6 +70,22 @@ static DimSet value_box(const Rows *r, const Value *value) {
     return is_reduction(value) ? box | lower_dim_set(r->lower, &value->args[0]->dims) : box;
 }
 
+// What computing a value again at one point costs: a load for what is stored, and for what lacks
+// dims of the value, because that is stored when it is expensive.
+static double value_cost(const Rows *r, const RowValue *v) {
+    double cost = terms_op_cost(v->value->op);
+    for (uint32_t a = 0; a < v->value->n_args; a++) {
+        const RowValue *arg = row_value(r, v->value->args[a]);
+        if (!arg)
+            cost += terms_cost(r->lower, v->value->args[a]);
+        else if (is_reduction(arg->value) || (v->dims & ~arg->dims && arg->cost > 1))
+            cost += 1;
+        else
+            cost += arg->cost;
+    }
+    return cost;
+}
+
 static void find_levels(Rows *r) {
     for (uint32_t i = 0; i < r->expansion->values.count; i++) {
         RowValue *v = &r->values[i];
@@ -79,7 +95,7 @@ static void find_levels(Rows *r) {
             v->level = level > v->level ? level : v->level;
         }
         v->dims = value_box(r, v->value);
-        v->cost = terms_cost(r->lower, v->value);
+        v->cost = value_cost(r, v);
     }
 }
 

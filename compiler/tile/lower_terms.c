@@ -210,7 +210,7 @@ int32_t terms_value(TermBuilder *t, const Value *value) {
 
 // ---- cost ----
 
-static double op_cost(Op op) {
+double terms_op_cost(Op op) {
     switch (op) {
     case OP_EXP:
     case OP_LOG:
@@ -246,7 +246,7 @@ static double cost_of(const Lowering *lower, const Value *value, Map *seen) {
     map_put(seen, key, (void *)value);
     if (lower_buffer_of(lower, value) != NO_BUFFER)
         return 1;
-    double cost = op_cost(value->op);
+    double cost = terms_op_cost(value->op);
     if (op_kind(value->op) == KIND_REDUCE || op_kind(value->op) == KIND_ROW)
         return 1; // stored somewhere by the time it is used
     if (op_kind(value->op) == KIND_MOVE)

@@ -126,6 +126,11 @@ static int64_t choose_block_k(const Machine *m, int32_t lane_block) {
     return equal_piece(m->shape->k, most / 8 * 8, 8);
 }
 
+// An operand in place that is read once has nothing to gain from blocks of k.
+static bool reads_once(const ContractShape *shape, const ContractSchedule *s) {
+    return !s->pack_b && shape->rows <= s->row_block;
+}
+
 // Rows of a that stay in a quarter of L2.
 static int64_t choose_block_rows(const Machine *m, const ContractSchedule *s) {
     int64_t bytes = s->block_k * (int64_t)m->shape->elem_bytes;
@@ -189,7 +194,7 @@ static void search_microkernels(const Machine *m, bool pack_a, bool pack_b,
         ContractSchedule s = {.pack_a = pack_a, .pack_b = pack_b};
         s.row_block = (int32_t)ceil_div(shape->main_rows, ceil_div(shape->main_rows, most));
         s.lane_block = vectors * m->width;
-        s.block_k = choose_block_k(m, s.lane_block);
+        s.block_k = reads_once(shape, &s) ? shape->k : choose_block_k(m, s.lane_block);
         search_tasks(m, s, best);
     }
 }
