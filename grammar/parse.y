@@ -364,27 +364,56 @@ static bool is_missing_colon(const Expected *e, yysymbol_kind_t found) {
     return found == YYSYMBOL_INDENT && e->has[YYSYMBOL_COLON] && !e->has[YYSYMBOL_ASSIGN];
 }
 
-static void add_hint(const Parser *parser, Diag *diag, const Expected *e, yysymbol_kind_t found) {
+// The habits of other languages.
+static const char *foreign_hint(const Parser *parser) {
+    const Token *token = parser->current;
+    static const struct {
+        const char *word, *hint;
+    } table[] = {
+        {"if", "there is no 'if': where(condition, a, b) chooses"},
+        {"else", "there is no 'else': where(condition, a, b) chooses"},
+        {"while", "a loop runs over a dim: for layer in layers"},
+        {"class", "an architecture is made of defs"},
+        {"lambda", "an architecture is made of defs"},
+    };
+    for (int back = 0; back < 2 && token >= parser->tokens.at; back++, token--)
+        for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+            if (token->kind == TOK_NAME && !strcmp(token->text, table[i].word))
+                return table[i].hint;
+    return NULL;
+}
+
+static const char *number_hint(const Parser *parser) {
+    double extent = parser->current->number;
+    if (!(extent >= 1 && parser->current->is_integer)) return "brackets hold the names of dims";
+    return arena_printf(parser->scratch, "dims are named; give the extent with 'dim name = %.0f'",
+                        extent);
+}
+
+static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol_kind_t found) {
     bool operand = found == YYSYMBOL_NAME || found == YYSYMBOL_NUMBER;
-    const char *keyword = near_keyword(parser, e);
-    if (keyword) diag_hint(diag, "did you mean '%s'?", keyword);
-    else if (e->has[YYSYMBOL_DEF] && operand) diag_hint(diag, "statements belong in a def");
-    else if (is_missing_colon(e, found)) diag_hint(diag, "add ':'");
-    else if (found == YYSYMBOL_ASSIGN && e->has[YYSYMBOL_EQ]) diag_hint(diag, "'==' compares");
-    else if (is_comparison(found) && e->has[YYSYMBOL_AND])
-        diag_hint(diag, "comparisons are joined by 'and'");
-    else if (found == YYSYMBOL_LPAREN && e->has[YYSYMBOL_ASSIGN])
-        diag_hint(diag, "give the result a name: Y = ...");
-    else if (operand && e->has[YYSYMBOL_COMMA]) diag_hint(diag, "add ','");
-    else if (e->has[YYSYMBOL_STRING]) diag_hint(diag, "a path is written in double quotes");
-    else if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_RBRACKET])
-        diag_hint(diag, "dims are named; give the extent with 'dim name = %.17g'",
-                  parser->current->number);
-    else if (found == YYSYMBOL_DIM && e->has[YYSYMBOL_RETURN])
-        diag_hint(diag, "dims are declared outside defs");
-    else if (is_word(found) && e->has[YYSYMBOL_NAME]) diag_hint(diag, "this word is a keyword");
-    else if (e->count == 1 && e->has[YYSYMBOL_INDENT])
-        diag_hint(diag, "write the body on lines of its own, indented");
+    const char *keyword = near_keyword(parser, e), *foreign = foreign_hint(parser);
+    if (foreign) return foreign;
+    if (keyword) return arena_printf(parser->scratch, "did you mean '%s'?", keyword);
+    if (e->has[YYSYMBOL_DEF] && operand) return "statements belong in a def";
+    if (is_missing_colon(e, found)) return "add ':'";
+    if (found == YYSYMBOL_ARROW && e->has[YYSYMBOL_COLON])
+        return "the result is what the 'return' of the body says";
+    if (found == YYSYMBOL_ASSIGN && e->has[YYSYMBOL_EQ]) return "'==' compares";
+    if (is_comparison(found) && e->has[YYSYMBOL_AND]) return "comparisons are joined by 'and'";
+    if (found == YYSYMBOL_LPAREN && e->has[YYSYMBOL_ASSIGN])
+        return "give the result a name: Y = ...";
+    if (found == YYSYMBOL_LPAREN && e->has[YYSYMBOL_SHARED])
+        return "a loop runs over a dim: for layer in layers";
+    if (operand && e->has[YYSYMBOL_COMMA]) return "add ','";
+    if (e->has[YYSYMBOL_STRING]) return "a path is written in double quotes";
+    if (found == YYSYMBOL_STRING && e->has[YYSYMBOL_RETURN]) return "comments begin with '#'";
+    if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_RBRACKET]) return number_hint(parser);
+    if (found == YYSYMBOL_DIM && e->has[YYSYMBOL_RETURN]) return "dims are declared outside defs";
+    if (is_word(found) && e->has[YYSYMBOL_NAME]) return "this word is a keyword";
+    if (e->count == 1 && e->has[YYSYMBOL_INDENT])
+        return "write the body on lines of its own, indented";
+    return NULL;
 }
 
 // Lines at the top that are no items are told of once where they follow each other.
@@ -406,7 +435,8 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
     if (is_missing_colon(&expected, found)) what = "':'";
     Diag *diag = syntax_error(parser, *yypcontext_location(context), "expected %s, found %s", what,
                               found_text(parser, found));
-    add_hint(parser, diag, &expected, found);
+    const char *hint = syntax_hint(parser, &expected, found);
+    if (hint) diag_hint(diag, "%s", hint);
     return 0;
 }
 

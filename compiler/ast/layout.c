@@ -165,7 +165,8 @@ static bool starts_line(const Layout *l, uint32_t i) {
 
 // A line that can only be the rest of the one before it: reported, and joined to it.
 static bool line_joins(Layout *l, uint32_t i, uint32_t column) {
-    if (line_is_header(l))
+    bool is_colon = l->raw[i].kind == TOK_COLON && last(l)->kind != TOK_COLON;
+    if (line_is_header(l) && !is_colon)
         return false;
     int kind = l->raw[i].kind;
     bool lost = last(l)->kind == TOK_YYerror && column > top(l)->column;
@@ -179,7 +180,9 @@ static bool line_joins(Layout *l, uint32_t i, uint32_t column) {
         int head = l->out.at[l->line_start].kind;
         bool is_list = head == TOK_DIM || head == TOK_PARAM;
         Diag *diag = syntax_error(l->parser, l->raw[i].span, "this line carries on the one before");
-        if (is_list)
+        if (is_colon)
+            diag_hint(diag, "write the ':' at the end of that line");
+        else if (is_list)
             diag_hint(diag, "begin it with '%s' again", l->out.at[l->line_start].text);
         else
             diag_hint(diag, "put an expression over several lines in parentheses");

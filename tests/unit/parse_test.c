@@ -334,7 +334,16 @@ static void statements_fail_alone(void **state) {
     check_statement("Y = param", "2:9 expected an expression, found 'param'"
                                  " | this word is a keyword\n");
     check_statement("for a of b:\n        Y = X", "2:11 expected 'in', found 'of'\n");
-    check_statement("while a < 3:\n        Y = X", "2:11 expected '=', found 'a'\n");
+    check_statement("while a < 3:\n        Y = X",
+                    "2:11 expected '=', found 'a' | a loop runs over a dim: for layer "
+                    "in layers\n");
+    check_statement("Y = X[0]",
+                    "2:11 expected a name or ']', found '0' | brackets hold the names of "
+                    "dims\n");
+    check_statement("Y = a if b", "2:11 expected an operator or the end of the line, found 'if' | "
+                                  "there is no 'if': where(condition, a, b) chooses\n");
+    check_statement("\"\"\"text\"\"\"", "2:5 expected a statement, found the string \"\" | "
+                                        "comments begin with '#'\n");
     check_statement("Y: i31 = 3", "2:8 unknown element type 'i31' | there are f32, f64, f16, bf16, "
                                   "i32, i64, bool\n");
     check_statement("Y: f32: f32 = 3", "2:13 'Y' has two element types\n");
