@@ -119,6 +119,39 @@ static Value *emit_leaf(Emission *emission, uint32_t node) {
     return value;
 }
 
+// The operands below a node, scalars left out as in the parts.
+static uint64_t node_operands(const Emission *emission, uint32_t node) {
+    const Order *order = emission->order;
+    if (node < order->n_leaves)
+        return emission->leaves[node]->dims.count ? (uint64_t)1 << node : 0;
+    const OrderStep *step = &order->steps[node - order->n_leaves];
+    return node_operands(emission, step->left) | node_operands(emission, step->right);
+}
+
+// A partial result of the same operands as a value of the source gets its name; the outermost, when
+// there are several.
+static void name_step(const Emission *emission, const OrderStep *step, Value *value) {
+    uint64_t left = node_operands(emission, step->left);
+    uint64_t right = node_operands(emission, step->right);
+    const Value *einsum = emission->einsum;
+    for (uint32_t i = einsum->n_parts; i-- > 0 && left && right && !value->hint;)
+        if (einsum->parts[i].args == (left | right)) {
+            value->hint = einsum->parts[i].hint;
+            value->origin = einsum->parts[i].origin;
+        }
+}
+
+static Value *emit_step(Emission *emission, uint32_t number, Value **pair) {
+    const Order *order = emission->order;
+    const OrderStep *step = &order->steps[number];
+    if (!step->contracts)
+        return graph_map2(emission->graph, OP_MUL, pair[0], pair[1]);
+    DimList dims =
+        number + 1 == order->n_steps ? emission->einsum->dims : swap_dims(emission, &step->dims);
+    double factor = number == emission->factor_step ? emission->einsum->number : 1;
+    return graph_einsum(emission->graph, factor, pair, 2, dims);
+}
+
 static Value *emit_node(Emission *emission, uint32_t node) {
     const Order *order = emission->order;
     if (node < order->n_leaves)
@@ -130,12 +163,10 @@ static Value *emit_node(Emission *emission, uint32_t node) {
     swap_summed_dims(emission, node, &space, &step->dims);
     Value *pair[2] = {emit_node(emission, step->left), emit_node(emission, step->right)};
     emission->swaps.count = outer;
-    if (!step->contracts)
-        return graph_map2(emission->graph, OP_MUL, pair[0], pair[1]);
-    DimList dims =
-        number + 1 == order->n_steps ? emission->einsum->dims : swap_dims(emission, &step->dims);
-    double factor = number == emission->factor_step ? emission->einsum->number : 1;
-    return graph_einsum(emission->graph, factor, pair, 2, dims);
+    Value *value = emit_step(emission, number, pair);
+    if (number + 1 < order->n_steps)
+        name_step(emission, step, value);
+    return value;
 }
 
 static uint32_t smallest_contraction(const Order *order, const int64_t *extents) {

@@ -48,6 +48,13 @@ DimList dims_intersect(const DimList *a, const DimList *b);
 
 // ---- values ------------------------------------------------------------------------------------
 typedef enum { ROLE_DATA, ROLE_PARAM } InputRole;
+// Some arguments of an einsum whose product had a name before it was flattened.
+typedef struct {
+    Name hint;
+    Span origin;
+    uint64_t args; // one bit each
+} NamedPart;
+
 typedef struct Value Value;
 struct Value {
     uint32_t id; // order of creation; an argument's id is smaller than its user's
@@ -67,8 +74,10 @@ struct Value {
     InputRole role;            // INPUT
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
     // not part of the meaning:
-    Name hint;   // the name the user gave this value, or NULL
-    Span origin; // where it was written
+    Name hint;              // the name the user gave this value, or NULL
+    Span origin;            // where it was written
+    const NamedPart *parts; // CONTRACT, by graph_simplify for graph_contract
+    uint32_t n_parts;
 };
 
 typedef struct {

@@ -19,6 +19,9 @@
 // Also here: a rename moves from a value with a single use to its arguments, so that it ends at
 // inputs and at values with several users, where it is only another way to read them.
 //
+// The names of what was taken in are kept with the einsum, for graph_contract to give to partial
+// results that are the same again.
+//
 // Requires: simplify_fold. Ensures: the einsum part of graph_simplify's postcondition.
 #include "graph/contract.h"
 #include "graph/simplify.h"
@@ -30,6 +33,7 @@ typedef struct {
     Elem elem;
     double factor;
     VEC(Value *) operands; // in the new graph
+    VEC(NamedPart) parts;  // by place in operands
     DimSet taken;          // names that a summed dim of an inner product must not have
     uint32_t pending;      // arguments entered and not collected yet
     uint32_t room;         // operands that the einsum may have
@@ -124,6 +128,30 @@ static void product_divide(Product *product, const Value *divisor) {
                      graph_map2(sweep->to, OP_DIV, graph_const(sweep->to, 1, product->elem), now));
 }
 
+// One bit for each operand from `first` on.
+static uint64_t operand_bits(const Product *product, uint32_t first) {
+    uint64_t bits = 0;
+    for (uint32_t i = first; i < product->operands.count && i < 64; i++)
+        bits |= (uint64_t)1 << i;
+    return bits;
+}
+
+static void product_add_part(Product *product, Name hint, Span origin, uint64_t operands) {
+    if (hint && operands)
+        vec_push(product->sweep->arena, &product->parts, (NamedPart){hint, origin, operands});
+}
+
+// Parts of an inner einsum, whose arguments are the operands from began[i] to before began[i + 1].
+static void product_take_parts(Product *product, const Value *value, const uint32_t *began) {
+    for (uint32_t p = 0; p < value->n_parts; p++) {
+        uint64_t bits = 0;
+        for (uint32_t i = 0; i < value->n_args && i < 64; i++)
+            if (value->parts[p].args >> i & 1)
+                bits |= operand_bits(product, began[i]) & ~operand_bits(product, began[i + 1]);
+        product_add_part(product, value->parts[p].hint, value->parts[p].origin, bits);
+    }
+}
+
 // The arguments of a product, without the naming of summed dims.
 static void product_enter(Product *product, const Value *value) {
     uint32_t first = product->operands.count;
@@ -134,11 +162,15 @@ static void product_enter(Product *product, const Value *value) {
         product->factor = -product->factor;
     for (uint32_t i = 0; i < value->n_args; i++)
         product_take_dims(product, &value->args[i]->dims);
+    uint32_t *began = arena_array(product->sweep->arena, uint32_t, n_args + 1);
     product->pending += n_args;
     for (uint32_t i = 0; i < n_args; i++) {
         product->pending--;
+        began[i] = product->operands.count;
         product_collect(product, value->args[i]);
     }
+    began[n_args] = product->operands.count;
+    product_take_parts(product, value, began);
     if (value->op == OP_DIV)
         product_divide(product, value->args[1]);
     if (value->op == OP_RENAME)
@@ -168,6 +200,7 @@ static void product_enter_inner(Product *product, const Value *value) {
     for (uint32_t i = 0; i < summed.count; i++)
         if (fresh.at[i] != summed.at[i])
             product_rename(product, first, summed.at[i], fresh.at[i]);
+    product_add_part(product, value->hint, value->origin, operand_bits(product, first));
 }
 
 static void product_collect(Product *product, const Value *value) {
@@ -177,7 +210,7 @@ static void product_collect(Product *product, const Value *value) {
         product->factor *= now->number;
         return;
     }
-    uint32_t first = product->operands.count;
+    uint32_t first = product->operands.count, parts = product->parts.count;
     double factor = product->factor;
     if (sweep->uses[value->id] == 1 && value->elem == product->elem && is_product(sweep, value)) {
         product_enter_inner(product, value);
@@ -185,6 +218,7 @@ static void product_collect(Product *product, const Value *value) {
             return;
     }
     product->operands.count = first;
+    product->parts.count = parts;
     product->factor = factor;
     product_push(product, now);
 }
@@ -197,20 +231,36 @@ static Product product_new(Sweep *sweep, const Value *root) {
     return product;
 }
 
-// Scalars are multiplied into one, so that they count as one operand.
+// Scalars are multiplied into one, so that they count as one operand. Parts do without them.
 static void product_join_scalars(Product *product) {
     uint32_t kept = 0;
     Value *scalar = NULL;
+    uint64_t *parts = arena_array(product->sweep->arena, uint64_t, product->parts.count);
     for (uint32_t i = 0; i < product->operands.count; i++) {
         Value *operand = product->operands.at[i];
-        if (!is_scalar(operand))
-            product->operands.at[kept++] = operand;
-        else
+        if (is_scalar(operand)) {
             scalar = scalar ? graph_map2(product->sweep->to, OP_MUL, scalar, operand) : operand;
+            continue;
+        }
+        for (uint32_t p = 0; p < product->parts.count && i < 64; p++)
+            parts[p] |= (product->parts.at[p].args >> i & 1) << kept;
+        product->operands.at[kept++] = operand;
     }
     product->operands.count = kept;
+    for (uint32_t p = 0; p < product->parts.count; p++)
+        product->parts.at[p].args = parts[p];
     if (scalar)
         product_push(product, scalar);
+}
+
+// An equal einsum that was there before may have its arguments in another order.
+static void einsum_set_parts(const Product *product, Value *einsum) {
+    for (uint32_t i = 0; i < einsum->n_args; i++)
+        if (einsum->op != OP_CONTRACT || einsum->args[i] != product->operands.at[i])
+            return;
+    einsum->n_parts = product->parts.count;
+    einsum->parts = arena_copy(product->sweep->to->arena, product->parts.at,
+                               product->parts.count * sizeof *product->parts.at);
 }
 
 static Value *product_finish(Product *product, const DimList *dims) {
@@ -218,9 +268,12 @@ static Value *product_finish(Product *product, const DimList *dims) {
     product_join_scalars(product);
     if (product->operands.count == 0)
         return graph_const(graph, product->factor, product->elem);
-    if (product->operands.count > 1)
-        return graph_einsum(graph, product->factor, product->operands.at, product->operands.count,
-                            *dims);
+    if (product->operands.count > 1) {
+        Value *einsum = graph_einsum(graph, product->factor, product->operands.at,
+                                     product->operands.count, *dims);
+        einsum_set_parts(product, einsum);
+        return einsum;
+    }
     Value *one = graph_reduce(graph, OP_SUM, product->operands.at[0], *dims);
     if (product->factor == 1)
         return one;

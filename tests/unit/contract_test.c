@@ -203,6 +203,20 @@ static void test_names_of_summed_dims_come_back(void **state) {
     assert_int_equal(count_live(graph, OP_CONTRACT), 2);
 }
 
+static void test_partial_results_have_the_names_of_the_source(void **state) {
+    Graph *graph =
+        passes_contract(*state, SIZES "dim h = 12, k = 64\n"
+                                      "def F(X[n, d_X], M[m, d_M], A[d_X, k, h],\n"
+                                      "        B[d_M, k, h]):\n"
+                                      "    Q[n, k, h] = einsum(X[n, d_X], A[d_X, k, h]) / sqrt(k)\n"
+                                      "    K[m, k, h] = einsum(M[m, d_M], B[d_M, k, h])\n"
+                                      "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
+                                      "    return exp(L[n, m, h])\n");
+    assert_string_equal(dims_text(graph, &find_named(graph, "Q")->dims), "n h k");
+    assert_string_equal(dims_text(graph, &find_named(graph, "K")->dims), "m h k");
+    assert_int_equal(find_named(graph, "L")->op, OP_CONTRACT);
+}
+
 // ---- form --------------------------------------------------------------------------------------
 
 static void assert_pairwise(const Graph *graph) {
@@ -388,6 +402,7 @@ int main(void) {
         TEST(factor_is_where_it_costs_least),
         TEST(head_mask_goes_to_a_small_operand),
         TEST(names_of_summed_dims_come_back),
+        TEST(partial_results_have_the_names_of_the_source),
         TEST(contractions_are_pairs_with_a_shared_sum),
         TEST(results_stay_the_same),
         TEST(more_operands_than_the_exact_order_takes),
