@@ -6,8 +6,9 @@
 #   make test     all tests; ends with "N passed, N failed"
 #   make lint     house rules (STYLE): includes, sizes, formatting
 #   make bench    kernels against the machine's peak and against NumPy, JAX, PyTorch when installed
-#   make random   100,000 random programs, oracle against compiled code
-#   make fuzz     an hour of fuzzing the parser and the .npy reader
+#   make random-long   100,000 random programs, oracle against compiled code
+#   make fuzz     an hour of fuzzing the parser and the .npy reader (FUZZ_SECONDS=3600)
+#   make accuracy errors of the vector functions over all float32 inputs
 #
 # Variables: BUILD=dir, SAN=1 (clang, address and undefined-behaviour sanitizers), LLVM=19 (or later).
 
@@ -16,6 +17,7 @@ BUILD   ?= build
 PYTHON  ?= python3
 OPT     ?= -O2
 
+SANITIZERS ?= address,undefined
 ifdef SAN
 CC      := clang-$(LLVM)
 # The check of function types reads in front of a function, where compiled kernels have no memory.
@@ -64,7 +66,8 @@ RUNTIME := $(BUILD)/lib/libattc_runtime.a
 # emit and targets call each other through the hooks, hence the group.
 LINK    := -Wl,--start-group $(ARCHIVES) $(RUNTIME) -Wl,--end-group
 
-.PHONY: all demo test unit units golden numeric commands random lint deps bench fuzz clean format
+.PHONY: all demo test unit units golden numeric commands products random random-long lint deps bench \
+        fuzz fuzzers replays accuracy clean format
 all: $(BUILD)/attc $(RUNTIME)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
@@ -168,8 +171,8 @@ deps:
 # The sub-makes run after deps, when llvm-config and the compilers exist.
 SAN_BUILD := $(BUILD)/san
 test: deps
-	$(MAKE) --no-print-directory -j2 all units $(VENV)/ready
-	$(MAKE) --no-print-directory -j2 SAN=1 BUILD=$(SAN_BUILD) VENV=$(VENV) all units
+	$(MAKE) --no-print-directory -j2 all units replays $(VENV)/ready
+	$(MAKE) --no-print-directory -j2 SAN=1 BUILD=$(SAN_BUILD) VENV=$(VENV) all units replays
 	$(VENV)/bin/python tests/run_tests.py $(BUILD) --sanitized $(SAN_BUILD)
 
 demo: deps
@@ -178,8 +181,48 @@ demo: deps
 
 units: $(UNIT)
 
-unit golden numeric commands random lint: all units $(VENV)/ready
+unit golden numeric commands products random lint: all units replays $(VENV)/ready
 	$(VENV)/bin/python tests/run_tests.py $(BUILD) $@
+
+# ---- fuzzing: corpora are replayed by every test run; `make fuzz` searches for FUZZ_SECONDS ------------
+FUZZ_SECONDS ?= 3600
+FUZZ := parse npy
+REPLAY := $(patsubst %,$(BUILD)/fuzz/%_replay,$(FUZZ))
+$(BUILD)/fuzz/%_replay: $(BUILD)/obj/tests/fuzz/%_fuzz.o $(BUILD)/obj/tests/fuzz/replay_main.o \
+                        $(BUILD)/lib/libast.a $(BUILD)/lib/libbase.a $(RUNTIME)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SANFLAGS) -o $@ $^ -ljansson -lxxhash -lm -lpthread
+replays: $(REPLAY)
+
+# libFuzzer instruments everything but supplies main() to the harness alone.
+$(BUILD)/fuzz/%_fuzz: $(BUILD)/obj/tests/fuzz/%_fuzz.o $(BUILD)/lib/libast.a $(BUILD)/lib/libbase.a \
+                      $(RUNTIME)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) -fsanitize=fuzzer,$(SANITIZERS) -o $@ $^ -ljansson -lxxhash -lm -lpthread
+fuzzers: $(patsubst %,$(BUILD)/fuzz/%_fuzz,$(FUZZ))
+fuzz: deps
+	$(MAKE) --no-print-directory -j2 SAN=1 SANITIZERS=fuzzer-no-link,address,undefined \
+		BUILD=$(BUILD)/fuzzing fuzzers
+	@for target in $(FUZZ); do mkdir -p $(BUILD)/fuzzing/$$target; \
+	    $(BUILD)/fuzzing/fuzz/$${target}_fuzz -max_total_time=$(FUZZ_SECONDS) -timeout=10 \
+	        -max_len=4096 -dict=tests/fuzz/$$target.dict -artifact_prefix=$(BUILD)/fuzzing/ \
+	        $(BUILD)/fuzzing/$$target tests/fuzz/corpus/$$target \
+	        >$(BUILD)/fuzzing/$$target.log 2>&1 & pids="$$pids $$!"; done; \
+	status=0; for pid in $$pids; do wait $$pid || status=1; done; \
+	tail -n 2 $(BUILD)/fuzzing/*.log; exit $$status
+
+# The error of every vector function over all float32 inputs; a few minutes.
+accuracy: $(BUILD)/unit/vmath_test
+	$< --full
+
+# 100,000 random programs.
+random-long: all $(VENV)/ready
+	ATTC_RANDOM=0:100000 $(VENV)/bin/python tests/run_tests.py $(BUILD) random
+
+bench: all $(VENV)/ready
+	$(VENV)/bin/python tests/bench/peers.py $(BUILD)/attc
 
 clean:
 	rm -rf $(BUILD)

@@ -112,6 +112,17 @@ def pytest(build, tally, folder, *options):
             tally.passed += 1
 
 
+def fuzz(build, tally):
+    """The corpora of the fuzz targets, through their harnesses."""
+    for program in sorted((build / "fuzz").glob("*_replay")):
+        corpus = ROOT / "tests" / "fuzz" / "corpus" / program.name.removesuffix("_replay")
+        run = subprocess.run([program, corpus], capture_output=True, text=True, errors="replace")
+        if run.returncode:
+            tally.fail(f"{program.name}: {run.stdout[-500:]}{run.stderr[-2000:]}")
+        else:
+            tally.passed += 1
+
+
 def lint(_build, tally):
     """House rules."""
     run = subprocess.run([sys.executable, ROOT / "tests" / "tools" / "lint.py"], cwd=ROOT)
@@ -124,6 +135,7 @@ def lint(_build, tally):
 SUITES = {
     "lint": lint,
     "unit": unit,
+    "fuzz": fuzz,
     "golden": golden,
     "numeric": lambda build, tally: pytest(build, tally, "numeric"),
     "commands": lambda build, tally: pytest(build, tally, "commands"),
@@ -131,7 +143,7 @@ SUITES = {
     "random": lambda build, tally: pytest(build, tally, "random"),
 }
 # What a sanitizer build runs: all that exercises the compiler and the runtime themselves.
-SANITIZED = ("unit", "golden", "commands")
+SANITIZED = ("unit", "fuzz", "golden", "commands")
 
 
 def main():
