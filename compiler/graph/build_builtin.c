@@ -41,7 +41,8 @@ static Value *gelu_of(Graph *graph, Value *x) {
 
 static Value *softplus_of(Graph *graph, Value *x) {
     Value *below = one_plus_exp_minus(graph, graph_map1(graph, OP_ABS, x));
-    return graph_map2(graph, OP_ADD, relu_of(graph, x), graph_map1(graph, OP_LOG, below));
+    Value *above = relu_of(graph, x);
+    return graph_map2(graph, OP_ADD, above, graph_map1(graph, OP_LOG, below));
 }
 
 static const Op function_ops[N_BUILTIN] = {
@@ -129,9 +130,10 @@ static Value *build_reduction(Frame *frame, const Expr *call) {
         return reduced(graph, OP_REDUCE_MAX, x, &over);
     case BUILTIN_LOGSUMEXP:
         return logsumexp_of(graph, x, &over);
-    default:
-        return graph_map2(graph, OP_DIV, reduced(graph, OP_SUM, x, &over),
-                          count_of(graph, &over, x->elem));
+    default: { // mean. One after the other, so that ids do not depend on the C compiler
+        Value *count = count_of(graph, &over, x->elem);
+        return graph_map2(graph, OP_DIV, reduced(graph, OP_SUM, x, &over), count);
+    }
     }
 }
 
