@@ -224,6 +224,16 @@ static int64_t batch_to_count_on(const Contract *x) {
     return batch;
 }
 
+// The contiguous dim of what is packed when it is another dim of its class than the main one: a
+// task that has only a part of it would use only a part of each line.
+static TileDimId crossing_dim(const TileDimList *source, DimSet dims, TileDimId main_dim,
+                              bool packed) {
+    TileDimId last = contract_last(source);
+    return packed && last != TILE_DIM_NONE && set_has(dims, last) && last != main_dim
+               ? last
+               : TILE_DIM_NONE;
+}
+
 static void choose_schedule(Contract *x) {
     const Lowering *lower = x->lower;
     ContractShape shape = {
@@ -238,6 +248,7 @@ static void choose_schedule(Contract *x) {
         .b_in_place = x->b_in_place && lies_flat(&x->b_source, &x->k) &&
                       contract_last(&x->b_source) == x->lanes,
         .b_lanes_contiguous = contract_last(&x->b_source) == x->lanes,
+        .b_crossing = crossing_dim(&x->b_source, x->lanes_all, x->lanes, true) != TILE_DIM_NONE,
         .elem_bytes = elem_bytes(x->elem),
     };
     x->schedule = schedule_contract(&shape, lower->target);
@@ -245,16 +256,6 @@ static void choose_schedule(Contract *x) {
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
-}
-
-// The contiguous dim of what is packed when it is another dim of its class than the main one: a
-// task that has only a part of it would use only a part of each line.
-static TileDimId crossing_dim(const TileDimList *source, DimSet dims, TileDimId main_dim,
-                              bool packed) {
-    TileDimId last = contract_last(source);
-    return packed && last != TILE_DIM_NONE && set_has(dims, last) && last != main_dim
-               ? last
-               : TILE_DIM_NONE;
 }
 
 // Steps of one class of dims, for pieces of about `piece` points: the crossing dim is filled first,

@@ -195,6 +195,7 @@ typedef struct {
     // contiguous dim a summed one (a), the lanes (b)?
     bool a_in_place, a_k_contiguous;
     bool b_in_place, b_lanes_contiguous;
+    bool b_crossing; // b's contiguous dim is another of the lanes' dims: tasks should be wide
     size_t elem_bytes;
 } ContractShape;
 ContractSchedule schedule_contract(const ContractShape *shape, const Target *target);
