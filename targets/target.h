@@ -38,13 +38,11 @@ struct Target {
                         const Target *target, const char *symbol);
 };
 
-// ---- fact tables: cpu/x86_64.c
-// ---------------------------------------------------------------------
+// ---- fact tables: cpu/x86_64.c ----
 extern const Target x86_64_v3, x86_64_v4;
 
-// ---- targets.c
-// ------------------------------------------------------------------------------------- Every
-// target, NULL-terminated. A CPU library is built for all levels of one architecture.
+// ---- targets.c ----
+// Every target, NULL-terminated. A CPU library is built for all levels of one architecture.
 const Target *const *targets_all(void);
 const Target *target_find(const char *name); // NULL: unknown
 // Best level this machine can run; NULL when it has none of them (then why says what is missing).

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests import the shared helpers of tests/numeric by name."""
+
 import sys
 from pathlib import Path
 

@@ -96,20 +96,20 @@ struct Expr {
     IdentList dims; // REF: the brackets; CALL: after ->
     bool has_arrow;
     uint16_t depth; // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
-    Ident label; // `as label`, name NULL if none
+    Ident label;    // `as label`, name NULL if none
 
     // resolved:
     bool ok;
     Elem elem;
-    bool is_literal;   // made of numbers, extents and loop variables only: its elem adapts
-    NameList result;   // dims of the value; order as written or as first met
+    bool is_literal; // made of numbers, extents and loop variables only: its elem adapts
+    NameList result; // dims of the value; order as written or as first met
     NameKind name_kind;
-    Builtin builtin;   // CALL of a built-in
-    Def *callee;       // CALL of a def
+    Builtin builtin; // CALL of a built-in
+    Def *callee;     // CALL of a def
     // binding: CALL of a def: every dim of the callee that has another meaning than its name here.
     // REF: dims read over a `like` name, formal = the tensor's own dim, actual = the one written.
     VEC(DimBinding) binding;
-    NameList mapped;   // CALL of a def: dims of the caller that the callee is run for each of
+    NameList mapped; // CALL of a def: dims of the caller that the callee is run for each of
     // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
     // one_hot, gather, shift: [dim]; slice: [dim, new dim]; concat: [dim, own dim of args[0], ...]
     NameList reduced;
@@ -131,7 +131,7 @@ typedef struct {
     IdentList dims; // in memory order
     bool has_elem;
     Elem elem;
-    bool is_param; // marked `param`
+    bool is_param;  // marked `param`
     bool is_scalar; // brackets empty: `loss[]`
     InitKind init;
     Expr *init_args[2];
@@ -149,12 +149,12 @@ typedef VEC(Stmt *) StmtList;
 struct Stmt {
     StmtKind kind;
     Span span;
-    Tensor target;       // ASSIGN: name, optional dims and elem; PARAM: the declaration
-    Expr *value;         // ASSIGN
+    Tensor target;            // ASSIGN: name, optional dims and elem; PARAM: the declaration
+    Expr *value;              // ASSIGN
     Ident loop_var, loop_dim; // FOR loop_var in loop_dim [shared]:
     bool shared;
-    StmtList body;       // FOR
-    ExprList results;    // RETURN: one or more
+    StmtList body;    // FOR
+    ExprList results; // RETURN: one or more
 };
 
 struct Def {
@@ -167,12 +167,12 @@ struct Def {
                      // the arguments of its calls give no message
     // resolved:
     bool ok;
-    uint32_t visit;      // resolution state: 0 new, 1 under way (recursion), 2 done
-    NameList dims;       // every dim named in it, in order of first appearance
+    uint32_t visit;            // resolution state: 0 new, 1 under way (recursion), 2 done
+    NameList dims;             // every dim named in it, in order of first appearance
     VEC(NameList) result_dims; // of each returned value; none when one of them is poisoned
     VEC(Elem) result_elems;
-    bool owns_params;    // has trained tensors, its own or of a def that it calls
-    NameList result_names;     // Y for `return Y[n, d]`; "result", "result_1", ... otherwise
+    bool owns_params;      // has trained tensors, its own or of a def that it calls
+    NameList result_names; // Y for `return Y[n, d]`; "result", "result_1", ... otherwise
 };
 
 typedef struct {
@@ -180,7 +180,7 @@ typedef struct {
     Expr *extent; // `= expr`, or NULL
     Ident like;   // `like other`, name NULL if none
     // resolved:
-    int64_t value; // -1: dynamic
+    int64_t value;  // -1: dynamic
     uint32_t visit; // resolution state: 0 new, 1 under way (a cycle), 2 done
     Name like_root; // the dim at the end of the `like` chain (itself if none)
 } DimDecl;
@@ -213,7 +213,7 @@ const char *oper_text(Oper oper);
 // each) relative to the importing file.
 void ast_parse(Session *session, Program *program, uint32_t file);
 
-// ---- prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...) 
+// ---- prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...)
 const char *prelude_text(void);
 void ast_add_prelude(Session *session, Program *program);
 

@@ -42,9 +42,9 @@ typedef struct {
     uint32_t next;        // token to give to the grammar
     const Token *current; // the last one given
     VEC(Import) imports;
-    bool lost;        // a statement of the def being parsed was lost
+    bool lost;          // a statement of the def being parsed was lost
     const Token *stray; // first of the last line that was reported as no item
-    Span deep;        // the last expression that was cut for its depth
+    Span deep;          // the last expression that was cut for its depth
     uint32_t n_errors;
 } Parser;
 

@@ -18,8 +18,7 @@
 enum { WINDOW_BEFORE = 60, WINDOW = 160 }; // bytes of a long line that are shown
 #define REPLACEMENT "\xEF\xBF\xBD"
 
-// ---- UTF-8
-// ---------------------------------------------------------------------------------------
+// ---- UTF-8 ----
 
 // Length of the well-formed character at `at`, its code point in *code; 0 if there is none.
 static size_t utf8_decode(const char *at, const char *end, uint32_t *code) {

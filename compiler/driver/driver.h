@@ -39,9 +39,8 @@ typedef struct {
     ProductKind product;
 } Options;
 
-// ---- options.c
-// ------------------------------------------------------------------------------------ Parses
-// argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
+// ---- options.c ----
+// Parses argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
 // --version was answered.
 int options_parse(Options *options, int argc, char **argv, bool *stop);
 // Prints "attc: error: ..." and returns EXIT_USAGE.
@@ -49,8 +48,7 @@ int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Reports a problem that has no place in the source, through the diagnostics.
 int problem(Options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-// ---- the commands: each returns an exit status
-// -----------------------------------------------------
+// ---- the commands: each returns an exit status ----
 int command_check(Options *options);
 int command_cost(Options *options);
 int command_emit(Options *options);
@@ -59,16 +57,14 @@ int command_verify(Options *options);
 int command_build(Options *options);
 int command_bench(Options *options);
 
-// ---- compile.c: what several commands start with
-// -------------------------------------------------------- The target asked for or the host's. NULL
-// after a message.
+// ---- compile.c: what several commands start with ----
+// The target asked for or the host's. NULL after a message.
 const Target *driver_target(Options *options);
 // Parses, resolves and runs the passes up to `stop`. false after diagnostics.
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
 
-// ---- tensors.c: tensors of an entry at known extents
-// -------------------------------------------------------- The graph is the one that holds the
-// entry's inputs and outputs; extents are by its DimId.
+// ---- tensors.c: tensors of an entry at known extents ----
+// The graph is the one that holds the entry's inputs and outputs; extents are by its DimId.
 typedef struct {
     const Graph *graph;
     int64_t *extents;
@@ -91,9 +87,8 @@ int64_t tensor_count(const AttTensorData *tensor);
 void tensors_nudge(const Tensors *tensors, uint64_t seed);
 const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena); // "n, d_k, h"
 
-// ---- execute.c
-// --------------------------------------------------------------------------------------------- The
-// oracle on the tensors' inputs: one array of doubles per output.
+// ---- execute.c ----
+// The oracle on the tensors' inputs: one array of doubles per output.
 double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena);
 // A compiled entry in this process.
 typedef struct {
@@ -110,8 +105,7 @@ bool execute_compiled(Options *options, const Compilation *compiled, const Tenso
 // Runs a loaded entry once. seconds: NULL or one accumulator per launch.
 bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds);
 
-// ---- tolerance.c: the one table
-// ----------------------------------------------------------------------------
+// ---- tolerance.c: the one table ----
 typedef struct {
     double largest; // of the reference, finite values
     double error;   // largest |compiled - reference|; inf where a NaN or infinity differs
@@ -122,9 +116,8 @@ OutputError tolerance_measure(Elem elem, const double *reference, const double *
                               int64_t count, double naive);
 double tolerance_difference(const double *reference, const double *actual, int64_t count);
 
-// ---- report.c: figures of a compilation
-// -------------------------------------------------------------------------- One buffer of the
-// plan, or one scratch buffer of a kernel.
+// ---- report.c: figures of a compilation ----
+// One buffer of the plan, or one scratch buffer of a kernel.
 typedef struct {
     const char *name, *dims;
     int64_t bytes;

@@ -5,8 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-// ---- output
-// -----------------------------------------------------------------------------------------
+// ---- output ----
 static int write_text(Options *options, const Text *text) {
     const char *path = options->outputs.count ? options->outputs.at[0] : "-";
     if (!strcmp(path, "-")) {
@@ -20,8 +19,7 @@ static int write_text(Options *options, const Text *text) {
     return fine ? EXIT_FINE : problem(options, "cannot write %s: %s", path, strerror(errno));
 }
 
-// ---- stages
-// ------------------------------------------------------------------------------------------
+// ---- stages ----
 static int emit_ast(Options *options) {
     Session *session = options->session;
     const char *why = NULL;

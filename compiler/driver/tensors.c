@@ -19,8 +19,7 @@ int64_t tensor_count(const AttTensorData *tensor) {
     return count;
 }
 
-// ---- elements as doubles
-// -------------------------------------------------------------------------------
+// ---- elements as doubles ----
 static double element_get(AttElem elem, const void *data, int64_t i) {
     switch (elem) {
     case ATT_F32:
@@ -84,8 +83,7 @@ void tensor_from_doubles(AttTensorData *tensor, const double *from) {
         element_set(tensor->elem, tensor->data, i, from[i]);
 }
 
-// ---- extents
-// ---------------------------------------------------------------------------------------------
+// ---- extents ----
 typedef struct {
     Options *options;
     const Graph *graph;
@@ -197,10 +195,9 @@ int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *aren
     return extents;
 }
 
-// ---- inputs that are not given
-// ------------------------------------------------------------------------------ Integers that pick
-// rows of a table stay below its extent; others are small, so that comparisons such as document
-// masks have something to find.
+// ---- inputs that are not given ----
+// Integers that pick rows of a table stay below its extent; others are small, so that comparisons
+// such as document masks have something to find.
 static int64_t integer_bound(const Graph *graph, const int64_t *extents, const Value *input) {
     int64_t bound = 4;
     bool found = false;

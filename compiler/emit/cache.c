@@ -63,8 +63,7 @@ static uint64_t checksum_of(const char *object, size_t bytes, const char *key, s
     return hash_bytes(hash_bytes(0, object, bytes), key, key_bytes);
 }
 
-// ---- reading
-// -----------------------------------------------------------------------------------------
+// ---- reading ----
 
 static bool read_all(int file, char *to, size_t bytes) {
     while (bytes) {
@@ -121,8 +120,7 @@ bool cache_load(const CacheOptions *cache, Arena *arena, const char *key, Blob *
     return ok;
 }
 
-// ---- keeping to the room
-// -------------------------------------------------------------------------------
+// ---- keeping to the room ----
 
 typedef struct {
     char name[32]; // 16 hex digits and ".o", or a temporary file's name
@@ -183,8 +181,7 @@ static void sweep_directory(const char *path, uint64_t room) {
     arena_free(sweep.arena);
 }
 
-// ---- writing
-// -------------------------------------------------------------------------------------------
+// ---- writing ----
 
 // mkdir -p, private to the user.
 static void make_directory(Arena *arena, const char *path) {

@@ -28,8 +28,7 @@ typedef struct {
     LLVMTypeRef word, pointer;
 } Writer;
 
-// ---- words and tables
-// ----------------------------------------------------------------------------------
+// ---- words and tables ----
 
 static void add_number(Writer *writer, Words *words, int64_t number) {
     vec_push(writer->arena, words, LLVMConstInt(writer->word, (uint64_t)number, true));
@@ -76,8 +75,7 @@ static LLVMValueRef declare(Writer *writer, const char *name, LLVMTypeRef type) 
     return known ? known : LLVMAddFunction(writer->emit->module, name, type);
 }
 
-// ---- the parts of an AttModule
-// ---------------------------------------------------------------------------
+// ---- the parts of an AttModule ----
 
 static LLVMValueRef write_dims(Writer *writer, const AttModule *module) {
     Words words = {0};
@@ -181,8 +179,7 @@ static LLVMValueRef write_module(Writer *writer) {
     return make_table(writer, &words);
 }
 
-// ---- functions
-// -------------------------------------------------------------------------------------------
+// ---- functions ----
 
 static LLVMValueRef begin_function(Writer *writer, const char *name, LLVMTypeRef result,
                                    LLVMTypeRef *params, uint32_t n) {

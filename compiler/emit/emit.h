@@ -15,8 +15,7 @@
 #include "module.h"
 #include "tile/tile.h"
 
-// ---- module.c: an LLVM module for one target
-// ----------------------------------------------------------
+// ---- module.c: an LLVM module for one target ----
 typedef struct EmitModule {
     LLVMContextRef context;
     LLVMModuleRef module;
@@ -33,13 +32,15 @@ LLVMValueRef emit_function(EmitModule *module, const char *name, LLVMTypeRef typ
 // Calls an LLVM intrinsic, overloaded on `types`.
 LLVMValueRef emit_intrinsic(EmitModule *module, const char *name, LLVMTypeRef *types,
                             uint32_t n_types, LLVMValueRef *args, uint32_t n_args);
+// Number of its arguments, which changes between versions of LLVM for some.
+uint32_t emit_intrinsic_params(EmitModule *module, const char *name, LLVMTypeRef *types,
+                               uint32_t n_types);
 LLVMBasicBlockRef emit_block(EmitModule *module, const char *name); // in the current function
 
-// ---- value.c: typed values
-// -------------------------------------------------------------------------- LLVM's pointers forget
-// what they point to and its builder forgets fast-math flags. EmitModule holds the builder; every
-// floating-point op is built here, with the flags set in one place (nsz; no contraction, no
-// reassociation of user-visible sums, no nnan/ninf: masks use infinities).
+// ---- value.c: typed values ----
+// LLVM's pointers forget what they point to and its builder forgets fast-math flags. EmitModule
+// holds the builder; every floating-point op is built here, with the flags set in one place (nsz;
+// no contraction, no reassociation of user-visible sums, no nnan/ninf: masks use infinities).
 //
 // In registers f16 and bf16 are held as f32 (a store or a CAST rounds them) and bool as i1.
 typedef struct {
@@ -76,8 +77,7 @@ void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMVa
 // base + offset elements of elem as it is in memory.
 LLVMValueRef emit_element(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offset);
 
-// ---- index.c: i64 arithmetic of loops and addresses, folding what is known
-// --------------------------------
+// ---- index.c: i64 arithmetic of loops and addresses, folding what is known ----
 LLVMValueRef index_const(EmitModule *module, int64_t value);
 bool index_known(LLVMValueRef value, int64_t *out); // a constant?
 LLVMValueRef index_add(EmitModule *module, LLVMValueRef a, LLVMValueRef b);

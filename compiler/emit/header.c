@@ -26,8 +26,7 @@ typedef struct {
     const char **tensors; // field of each input and output
 } Header;
 
-// ---- names
-// -----------------------------------------------------------------------------------------------
+// ---- names ----
 
 static bool is_taken(const Header *header, const char *name) {
     static const char *const own[] = {"struct_size", "workspace", "workspace_bytes"};
@@ -86,8 +85,7 @@ static bool has_dynamic(const AttModule *module) {
     return any;
 }
 
-// ---- the parts of the header
-// -------------------------------------------------------------------------------
+// ---- the parts of the header ----
 
 static void write_preamble(Header *header, const ProductOptions *options) {
     Text *text = &header->text;

@@ -37,8 +37,7 @@ EmitModule *emit_kernel_module(Arena *arena, const Kernel *kernel, const Target 
     return module;
 }
 
-// ---- compiling what the cache lacks
-// ----------------------------------------------------------------------
+// ---- compiling what the cache lacks ----
 
 typedef struct {
     Arena *arena; // of this job alone, since arenas are not shared between threads

@@ -64,11 +64,22 @@ LLVMValueRef emit_function(EmitModule *module, const char *name, LLVMTypeRef typ
     return function;
 }
 
-LLVMValueRef emit_intrinsic(EmitModule *module, const char *name, LLVMTypeRef *types,
-                            uint32_t n_types, LLVMValueRef *args, uint32_t n_args) {
+static unsigned intrinsic_id(const char *name) {
     unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
     if (!id)
-        ice("emit_intrinsic: no intrinsic %s", name);
+        ice("emit: no intrinsic %s", name);
+    return id;
+}
+
+uint32_t emit_intrinsic_params(EmitModule *module, const char *name, LLVMTypeRef *types,
+                               uint32_t n_types) {
+    return LLVMCountParamTypes(
+        LLVMIntrinsicGetType(module->context, intrinsic_id(name), types, n_types));
+}
+
+LLVMValueRef emit_intrinsic(EmitModule *module, const char *name, LLVMTypeRef *types,
+                            uint32_t n_types, LLVMValueRef *args, uint32_t n_args) {
+    unsigned id = intrinsic_id(name);
     LLVMValueRef function = LLVMGetIntrinsicDeclaration(module->module, id, types, n_types);
     LLVMTypeRef type = LLVMIntrinsicGetType(module->context, id, types, n_types);
     return LLVMBuildCall2(module->builder, type, function, args, n_args, "");

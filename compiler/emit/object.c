@@ -54,8 +54,7 @@ char *emit_flags_text(Arena *arena, const Target *target) {
                         minor, patch);
 }
 
-// ---- diagnostics: LLVM can report an error and still hand back an object
-// -----------------------------
+// ---- diagnostics: LLVM can report an error and still hand back an object ----
 
 typedef struct {
     Arena *arena;

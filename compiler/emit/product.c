@@ -35,8 +35,7 @@ static bool fail(Product *product, const char *doing, const char *path) {
     return false;
 }
 
-// ---- files
-// -----------------------------------------------------------------------------------------------
+// ---- files ----
 
 static bool write_file(Product *product, const char *path, const char *bytes, size_t length) {
     FILE *file = fopen(path, "we");
@@ -85,8 +84,7 @@ static void remove_tree(Arena *arena, const char *path) {
     rmdir(path);
 }
 
-// ---- places
-// ----------------------------------------------------------------------------------------------
+// ---- places ----
 
 static bool make_directory(Product *product) {
     const char *where = getenv("TMPDIR");
@@ -135,8 +133,7 @@ static bool place_result(Product *product) {
     return true;
 }
 
-// ---- putting parts together
-// --------------------------------------------------------------------------------
+// ---- putting parts together ----
 
 static void add_arguments(Product *product, Arguments *arguments, const char *const *more) {
     for (; *more; more++)
@@ -237,8 +234,7 @@ static bool make_result(Product *product) {
     return false;
 }
 
-// ---- publishing
-// --------------------------------------------------------------------------------------------
+// ---- publishing ----
 
 static bool replace(Product *product, const char *from, const char *to) {
     if (rename(from, to) == 0)
@@ -277,8 +273,7 @@ static bool publish_header(Product *product, const ModuleTables *tables) {
     return false;
 }
 
-// ---- the whole
-// ---------------------------------------------------------------------------------------------
+// ---- the whole ----
 
 static bool compile_parts(Product *product, Session *session, TileProgram *const *programs,
                           const Target *const *targets, uint32_t n, const CacheOptions *cache,

@@ -42,8 +42,7 @@ static const char *copy_text(Build *build, const char *text) {
     return arena_strndup(build->arena, text, strlen(text));
 }
 
-// ---- dims
-// ------------------------------------------------------------------------------------------------
+// ---- dims ----
 
 static int64_t add_dim(Build *build, Level *level, DimId id) {
     const Dim *dim = &level->graph->dims.at[id];
@@ -84,8 +83,7 @@ static void add_interface_dims(Build *build, Level *level) {
     }
 }
 
-// ---- tensors
-// ---------------------------------------------------------------------------------------------
+// ---- tensors ----
 
 static const char *tensor_name(Build *build, const Level *level, const Buffer *buffer) {
     const Value *value = buffer->value;
@@ -137,8 +135,7 @@ static void add_tensors(Build *build, Level *level, bool work) {
         build->tables->module.n_slots = plan->n_slots;
 }
 
-// ---- kernels and launches
-// --------------------------------------------------------------------------------
+// ---- kernels and launches ----
 
 static void add_kernel(Build *build, Level *level, const Kernel *kernel, const Target *target) {
     VEC(int64_t) dims = {0};

@@ -390,14 +390,36 @@ static LLVMValueRef off_lanes(EmitModule *module, Elem elem, int lanes, double o
     return to_memory(module, emit_number(module, elem, off, lanes));
 }
 
+// A masked load, store, gather or scatter. The alignment is an argument behind the pointer up to
+// LLVM 21 and an attribute of the pointer from 22 on; the declaration tells which.
+static LLVMValueRef masked_access(EmitModule *module, const char *name, LLVMTypeRef *types,
+                                  const LLVMValueRef *args, unsigned n_args, unsigned pointer,
+                                  Elem elem) {
+    uint64_t bytes = elem_bytes(elem);
+    LLVMValueRef all[5];
+    unsigned n = 0;
+    bool as_argument = emit_intrinsic_params(module, name, types, 2) > n_args;
+    for (unsigned i = 0; i < n_args; i++) {
+        all[n++] = args[i];
+        if (as_argument && i == pointer)
+            all[n++] = LLVMConstInt(int_type(module, 32, 1), bytes, 0);
+    }
+    LLVMValueRef call = emit_intrinsic(module, name, types, 2, all, n);
+    if (!as_argument) {
+        unsigned kind = LLVMGetEnumAttributeKindForName("align", 5);
+        LLVMAddCallSiteAttribute(call, pointer + 1,
+                                 LLVMCreateEnumAttribute(module->context, kind, bytes));
+    }
+    return call;
+}
+
 EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer,
                            LLVMValueRef mask, double off) {
     if (!mask)
         return emit_load(module, elem, lanes, pointer);
     LLVMTypeRef types[] = {emit_memory_type(module, elem, lanes), LLVMTypeOf(pointer)};
-    LLVMValueRef align = LLVMConstInt(int_type(module, 32, 1), elem_bytes(elem), 0);
-    LLVMValueRef args[] = {pointer, align, mask, off_lanes(module, elem, lanes, off)};
-    LLVMValueRef raw = emit_intrinsic(module, "llvm.masked.load", types, 2, args, 4);
+    LLVMValueRef args[] = {pointer, mask, off_lanes(module, elem, lanes, off)};
+    LLVMValueRef raw = masked_access(module, "llvm.masked.load", types, args, 3, 0, elem);
     return from_memory(module, raw, elem, lanes);
 }
 
@@ -411,10 +433,9 @@ EmitValue emit_gather(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValu
     LLVMValueRef pointers =
         LLVMBuildGEP2(module->builder, emit_memory_type(module, elem, 1), base, &offsets, 1, "");
     LLVMTypeRef types[] = {emit_memory_type(module, elem, lanes), LLVMTypeOf(pointers)};
-    LLVMValueRef align = LLVMConstInt(int_type(module, 32, 1), elem_bytes(elem), 0);
-    LLVMValueRef args[] = {pointers, align, mask ? mask : all_lanes(module, lanes),
+    LLVMValueRef args[] = {pointers, mask ? mask : all_lanes(module, lanes),
                            off_lanes(module, elem, lanes, off)};
-    LLVMValueRef raw = emit_intrinsic(module, "llvm.masked.gather", types, 2, args, 4);
+    LLVMValueRef raw = masked_access(module, "llvm.masked.gather", types, args, 3, 0, elem);
     return from_memory(module, raw, elem, lanes);
 }
 
@@ -431,9 +452,8 @@ void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer
     }
     LLVMValueRef raw = to_memory(module, value);
     LLVMTypeRef types[] = {LLVMTypeOf(raw), LLVMTypeOf(pointer)};
-    LLVMValueRef align = LLVMConstInt(int_type(module, 32, 1), elem_bytes(value.elem), 0);
-    LLVMValueRef args[] = {raw, pointer, align, mask};
-    emit_intrinsic(module, "llvm.masked.store", types, 2, args, 4);
+    LLVMValueRef args[] = {raw, pointer, mask};
+    masked_access(module, "llvm.masked.store", types, args, 3, 1, value.elem);
 }
 
 void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMValueRef offsets,
@@ -442,7 +462,6 @@ void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMVa
                                           base, &offsets, 1, "");
     LLVMValueRef raw = to_memory(module, value);
     LLVMTypeRef types[] = {LLVMTypeOf(raw), LLVMTypeOf(pointers)};
-    LLVMValueRef align = LLVMConstInt(int_type(module, 32, 1), elem_bytes(value.elem), 0);
-    LLVMValueRef args[] = {raw, pointers, align, mask ? mask : all_lanes(module, value.lanes)};
-    emit_intrinsic(module, "llvm.masked.scatter", types, 2, args, 4);
+    LLVMValueRef args[] = {raw, pointers, mask ? mask : all_lanes(module, value.lanes)};
+    masked_access(module, "llvm.masked.scatter", types, args, 3, 1, value.elem);
 }

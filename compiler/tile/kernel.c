@@ -216,8 +216,7 @@ int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
     return tasks;
 }
 
-// ---- canonical hash: everything but names, numbers in the order of their meaning
-// ----------------------
+// ---- canonical hash: everything but names, numbers in the order of their meaning ----
 static uint64_t hash_access(uint64_t h, const Access *access) {
     h = hash_u64(h, access->buffer);
     h = hash_u64(h, access->rank);

@@ -91,8 +91,7 @@ Kernel *fixture_kernel(Session *session, const char *name, double factor, int64_
     return kernel;
 }
 
-// ---- the entry
-// -----------------------------------------------------------------------------------------
+// ---- the entry ----
 
 static Graph *make_graph(Session *session, const char *entry, Value **middle) {
     Names *names = session->names;

@@ -40,8 +40,7 @@ static bool blob_has(const Blob *blob, const char *part) {
     return memmem(blob->bytes, blob->length, part, strlen(part)) != NULL;
 }
 
-// ---- object.c
-// --------------------------------------------------------------------------------------------
+// ---- object.c ----
 
 static void a_module_becomes_an_object_and_assembly(void **state) {
     Session *session = *state;
@@ -89,8 +88,7 @@ static void an_error_while_emitting_is_a_failure(void **state) {
     emit_module_free(module);
 }
 
-// ---- kernels.c
-// --------------------------------------------------------------------------------------------
+// ---- kernels.c ----
 
 static void remove_directory(const char *path) {
     char command[256];
@@ -140,8 +138,7 @@ static void objects_are_reproducible(void **state) {
     assert_memory_equal(first[17].object.bytes, alone.object.bytes, alone.object.length);
 }
 
-// ---- tables.c
-// ---------------------------------------------------------------------------------------------
+// ---- tables.c ----
 
 static void tables_say_what_the_entry_is(void **state) {
     Session *session = *state;
@@ -187,8 +184,7 @@ static void tables_say_what_the_entry_is(void **state) {
     assert_memory_equal(extents, ((int64_t[]){11, COLUMNS, 11}), 24);
 }
 
-// ---- jit.c
-// ------------------------------------------------------------------------------------------------
+// ---- jit.c ----
 
 static void run_module(const AttModule *module) {
     AttContext *ctx = att_context_new(2);
@@ -278,8 +274,7 @@ static void a_missing_symbol_is_an_error(void **state) {
     remove_directory(directory);
 }
 
-// ---- cnames.c, header.c, manifest.c
-// ----------------------------------------------------------------------
+// ---- cnames.c, header.c, manifest.c ----
 
 static void names_of_c_are_left_alone(void **state) {
     Session *session = *state;

@@ -146,8 +146,7 @@ static void write_user(Fixture *fixture, const char *header) {
 
 #define CC "cc -O1 -std=c11 -Wall -Wextra -Wpedantic -Werror -o user user.c "
 
-// ---- what is built works
-// ---------------------------------------------------------------------------------
+// ---- what is built works ----
 
 static void a_shared_library_runs_at_every_level(void **state) {
     Fixture *fixture = *state;
@@ -219,8 +218,7 @@ static void standard_output_takes_a_product(void **state) {
     assert_int_equal(count_files(fixture->directory), 0);
 }
 
-// ---- what is inside
-// ----------------------------------------------------------------------------------------
+// ---- what is inside ----
 
 static void a_library_shows_the_entry_and_the_runtime_only(void **state) {
     Fixture *fixture = *state;
@@ -274,8 +272,7 @@ static void the_header_is_c99_and_cpp(void **state) {
                      0);
 }
 
-// ---- what fails
-// ----------------------------------------------------------------------------------------------
+// ---- what fails ----
 
 static void fails_with(Fixture *fixture, ProductKind kind, const char *output, const char *part) {
     const char *why = NULL;
