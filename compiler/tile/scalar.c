@@ -204,9 +204,9 @@ static double float_binary(Op op, Elem elem, double a, double b) {
     case OP_POW:
         return pow(a, b);
     case OP_MIN:
-        return a < b ? a : b;
+        return isnan(a) || a < b ? a : b; // NaN when either is
     case OP_MAX:
-        return a > b ? a : b;
+        return isnan(a) || a > b ? a : b;
     default:
         ice("tile interp: %s is no float operation of two arguments", op_name(op));
     }

@@ -158,6 +158,26 @@ static void test_checked_and_carried_accesses(void **state) {
     arena_free(arena);
 }
 
+static void test_largest_and_smallest_keep_nan(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Kernel *k = kernel_new(arena, "extremes");
+    TileDimId n = kernel_add_dim(k, "n", 3);
+    uint16_t x = kernel_add_argument(k, "x", ELEM_F32, PLACE_IN, TILE_DIMS(n));
+    uint16_t top = kernel_add_argument(k, "top", ELEM_F32, PLACE_OUT, (TileDimList){0});
+    uint16_t low = kernel_add_argument(k, "low", ELEM_F32, PLACE_OUT, (TileDimList){0});
+    Stage *s = node_compute(k, &k->body, TILE_DIMS(n), n);
+    int32_t load = stage_load(k, s, access_plain(k, x));
+    stage_sink(k, s, SINK_MAX, access_plain(k, top), load);
+    stage_sink(k, s, SINK_MIN, access_plain(k, low), load);
+    float out[2];
+    kernel_interpret(k, (int64_t[]){3}, (void *[]){(float[]){1, 3, 2}, out, out + 1});
+    assert_true(out[0] == 3 && out[1] == 1);
+    kernel_interpret(k, (int64_t[]){3}, (void *[]){(float[]){1, NAN, 2}, out, out + 1});
+    assert_true(isnan(out[0]) && isnan(out[1]));
+    arena_free(arena);
+}
+
 static void test_half_types_round_when_stored(void **state) {
     (void)state;
     Arena *arena = arena_new();
@@ -399,6 +419,7 @@ int main(void) {
         cmocka_unit_test(test_gemm_equals_three_loops),
         cmocka_unit_test(test_softmax_rows),
         cmocka_unit_test(test_checked_and_carried_accesses),
+        cmocka_unit_test(test_largest_and_smallest_keep_nan),
         cmocka_unit_test(test_half_types_round_when_stored),
         cmocka_unit_test(test_interpreter_shows_mistakes),
         cmocka_unit_test(test_print),
