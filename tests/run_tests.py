@@ -123,9 +123,9 @@ def fuzz(build, tally):
             tally.passed += 1
 
 
-def lint(_build, tally):
+def lint(build, tally):
     """House rules."""
-    run = subprocess.run([sys.executable, ROOT / "tests" / "tools" / "lint.py"], cwd=ROOT)
+    run = subprocess.run([sys.executable, ROOT / "tests" / "tools" / "lint.py", build], cwd=ROOT)
     if run.returncode:
         tally.fail("lint")
     else:

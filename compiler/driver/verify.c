@@ -40,10 +40,22 @@ static bool measure(const Tensors *tensors, double **reference, const double *na
     return fine;
 }
 
-// One naive evaluation is one draw of its rounding errors, and a lucky one where an output has few
-// elements. Before an error counts as too large, two more are drawn, on neighbouring inputs.
+// One naive evaluation is one draw of its rounding errors, and may be a lucky one where an output
+// has few elements. Before an error counts as too large, more are drawn, on neighbouring inputs:
+// the fewer elements, the more draws.
+static int draws_wanted(const Tensors *tensors, const OutputError *errors) {
+    enum { FEWEST = 2, MOST = 24, ELEMENTS = 1024 };
+    int64_t smallest = ELEMENTS;
+    for (uint32_t i = 0; i < tensors->graph->outputs.count; i++) {
+        int64_t count = tensor_count(&tensors->outputs[i]);
+        if (!(errors[i].error <= errors[i].limit) && count > 0 && count < smallest)
+            smallest = count;
+    }
+    int64_t wanted = ELEMENTS / smallest;
+    return (int)(wanted < FEWEST ? FEWEST : wanted > MOST ? MOST : wanted);
+}
+
 static OutputError *compare(Options *options, const Tensors *tensors, bool *fine) {
-    enum { MORE_DRAWS = 2 };
     Arena *arena = options->session->arena;
     uint32_t n = tensors->graph->outputs.count;
     OutputError *errors = arena_array(arena, OutputError, n + 1);
@@ -51,7 +63,8 @@ static OutputError *compare(Options *options, const Tensors *tensors, bool *fine
     double **reference = execute_oracle(tensors, EVAL_F64, arena);
     add_naive(tensors, reference, naive, arena);
     *fine = measure(tensors, reference, naive, errors, arena);
-    for (int i = 0; i < MORE_DRAWS && !*fine; i++) {
+    int draws = *fine ? 0 : draws_wanted(tensors, errors);
+    for (int i = 0; i < draws && !*fine; i++) {
         tensors_nudge(tensors, options->seed + (uint64_t)i);
         add_naive(tensors, execute_oracle(tensors, EVAL_F64, arena), naive, arena);
         *fine = measure(tensors, reference, naive, errors, arena);
