@@ -41,6 +41,16 @@ static double element_get(AttElem elem, const void *data, int64_t i) {
     }
 }
 
+// The whole number nearest to a double between -2**(bits-1) and 2**(bits-1); NaN gives 0.
+static int64_t whole_of(double value, int bits) {
+    double limit = ldexp(1, bits - 1);
+    if (isnan(value))
+        return 0;
+    if (value >= limit)
+        return (int64_t)(UINT64_MAX >> (65 - bits));
+    return value <= -limit ? -(int64_t)(UINT64_MAX >> (65 - bits)) - 1 : (int64_t)value;
+}
+
 static void element_set(AttElem elem, void *data, int64_t i, double value) {
     switch (elem) {
     case ATT_F32:
@@ -56,10 +66,10 @@ static void element_set(AttElem elem, void *data, int64_t i, double value) {
         ((uint16_t *)data)[i] = att_f32_to_bf16((float)value);
         break;
     case ATT_I32:
-        ((int32_t *)data)[i] = (int32_t)value;
+        ((int32_t *)data)[i] = (int32_t)whole_of(value, 32);
         break;
     case ATT_I64:
-        ((int64_t *)data)[i] = (int64_t)value;
+        ((int64_t *)data)[i] = whole_of(value, 64);
         break;
     case ATT_BOOL:
         ((uint8_t *)data)[i] = value != 0;

@@ -40,9 +40,10 @@ static bool measure(const Tensors *tensors, double **reference, const double *na
     return fine;
 }
 
-// One naive evaluation is one draw of its rounding errors, and may be a lucky one where an output
-// has few elements. Before an error counts as too large, more are drawn, on neighbouring inputs:
-// the fewer elements, the more draws.
+// One naive evaluation is one draw of its rounding errors, and may be a lucky one where an output has
+// few elements. Before an error counts as too large, more are drawn, each on inputs moved by one unit
+// in the last place: no code can be asked for more than such inputs tell. The fewer elements, the
+// more draws.
 static int draws_wanted(const Tensors *tensors, const OutputError *errors) {
     enum { FEWEST = 2, MOST = 24, ELEMENTS = 1024 };
     int64_t smallest = ELEMENTS;
@@ -66,7 +67,7 @@ static OutputError *compare(Options *options, const Tensors *tensors, bool *fine
     int draws = *fine ? 0 : draws_wanted(tensors, errors);
     for (int i = 0; i < draws && !*fine; i++) {
         tensors_nudge(tensors, options->seed + (uint64_t)i);
-        add_naive(tensors, execute_oracle(tensors, EVAL_F64, arena), naive, arena);
+        add_naive(tensors, reference, naive, arena);
         *fine = measure(tensors, reference, naive, errors, arena);
     }
     return errors;

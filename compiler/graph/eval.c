@@ -178,9 +178,9 @@ static void row_cumsum(const Job *job, double *out, const double *in) {
 }
 
 static void row_argmax(const Job *job, double *out, const double *in) {
-    int64_t best = 0;
-    for (int64_t i = 1; i < job->length; i++)
-        if (in[i * job->in_stride] > in[best * job->in_stride])
+    int64_t best = 0; // the first NaN when there is one
+    for (int64_t i = 1; i < job->length && !isnan(in[best * job->in_stride]); i++)
+        if (!(in[i * job->in_stride] <= in[best * job->in_stride]))
             best = i;
     *out = (double)best;
 }

@@ -61,8 +61,10 @@ static void inner_rounded(void *context, int64_t n, const int64_t *at, const int
     const Product *p = context;
     for (int64_t i = 0; i < n; i++) {
         double term = p->a[at[1] + i * step[1]];
-        if (p->b)
-            term = eval_round(p->elem, p->mode, term * p->b[at[2] + i * step[2]]);
+        if (p->b) {
+            double factors[] = {term, p->b[at[2] + i * step[2]]};
+            term = eval_round(p->elem, p->mode, eval_scalar(OP_MUL, p->elem, p->elem, factors));
+        }
         double *out = &p->out[at[0] + i * step[0]];
         *out = eval_round(p->elem, p->mode, *out + term);
     }

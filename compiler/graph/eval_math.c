@@ -55,16 +55,26 @@ double eval_round(Elem elem, EvalMode mode, double x) {
     }
 }
 
-static double cast(Elem to, double x) {
+// Floats saturate; whole numbers are left for eval_round to wrap.
+static double cast(Elem from, Elem to, double x) {
     if (to == ELEM_BOOL)
         return x != 0;
-    if (!elem_is_int(to))
+    if (!elem_is_int(to) || !elem_is_float(from))
         return x;
     if (isnan(x))
         return 0;
     double half = ldexp(1, to == ELEM_I32 ? 31 : 63);
     double whole = trunc(x);
     return whole < -half ? -half : whole >= half ? half - 1 : whole;
+}
+
+// Whole numbers wrap before the product becomes a double, which would lose its low bits.
+static double multiply(Elem elem, double a, double b) {
+    if (elem == ELEM_I32)
+        return (int32_t)((uint32_t)(int32_t)a * (uint32_t)(int32_t)b);
+    if (elem == ELEM_I64 && fabs(a) < 0x1p63 && fabs(b) < 0x1p63)
+        return (double)(int64_t)((uint64_t)(int64_t)a * (uint64_t)(int64_t)b);
+    return a * b;
 }
 
 static double floor_divide(Elem elem, double a, double b) {
@@ -86,12 +96,12 @@ static double modulo(Elem elem, double a, double b) {
     return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-static double eval_scalar1(Op op, Elem to, double a) {
+static double eval_scalar1(Op op, Elem from, Elem to, double a) {
     switch (op) {
     case OP_COPY:
         return a;
     case OP_CAST:
-        return cast(to, a);
+        return cast(from, to, a);
     case OP_NEG:
         return -a;
     case OP_ABS:
@@ -135,7 +145,7 @@ static double eval_scalar2(Op op, Elem from, double a, double b) {
     case OP_SUB:
         return a - b;
     case OP_MUL:
-        return a * b;
+        return multiply(from, a, b);
     case OP_DIV:
         return a / b;
     case OP_FLOORDIV:
@@ -168,6 +178,6 @@ double eval_scalar(Op op, Elem from, Elem to, const double *args) {
     if (op == OP_SELECT)
         return args[0] != 0 ? args[1] : args[2];
     if (op_arity(op) == 1)
-        return eval_scalar1(op, to, args[0]);
+        return eval_scalar1(op, from, to, args[0]);
     return eval_scalar2(op, from, args[0], args[1]);
 }

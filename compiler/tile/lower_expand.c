@@ -7,7 +7,7 @@
 //                     z = sum e              over m
 //                     e * (z == 0 ? 0 : 1/z)             # a row of -inf only gives zeros
 //     log_softmax:    s = x - (top == -inf ? 0 : top);  s - (z == 0 ? 0 : log z)
-//     argmax:         min over m of (x == top ? index(m) : extent(m) - 1)
+//     argmax:         min over m of (x == top or x != x ? index(m) : extent(m) - 1)
 //     einsum:         sum of factor * a * b
 //
 // Requires: members in order of id. Ensures: values in an order in which they can be computed; ids
@@ -113,6 +113,10 @@ static Value *expand_argmax(Expander *x, const Value *member, Value *a) {
     Value *count = expand_map(x, OP_CAST, ELEM_I32, extent, NULL, NULL);
     Value *last = expand_map(x, OP_SUB, ELEM_I32, count, expand_const(x, 1, ELEM_I32), NULL);
     Value *same = expand_map(x, OP_EQ, ELEM_BOOL, a, top, NULL);
+    if (elem_is_float(a->elem)) { // where top is NaN nothing equals it: the first NaN then
+        Value *is_nan = expand_map(x, OP_NE, ELEM_BOOL, a, a, NULL);
+        same = expand_map(x, OP_OR, ELEM_BOOL, same, is_nan, NULL);
+    }
     Value *at = expand_map(x, OP_SELECT, ELEM_I32, same, here, last);
     return expand_reduce(x, OP_REDUCE_MIN, at, kept);
 }

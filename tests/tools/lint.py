@@ -94,7 +94,7 @@ def check_words(path, lines):
                 offend(path, number, "only main.c may end the process")
 
 
-# What mirrors a registry that a library keeps in the process (pthread_once guards), and argp's hook.
+# What mirrors a registry that a library keeps in the process: guards of pthread_once.
 PROCESS_WIDE = {"compiler/emit/object.c": "registered"}
 
 
