@@ -242,7 +242,9 @@ static const CastCase casts[] = {
     {ELEM_BOOL, ELEM_F32, 1, 1},
     {ELEM_I32, ELEM_F32, -5, -5},
     {ELEM_I32, ELEM_I64, -5, -5},
-    {ELEM_F64, ELEM_F16, 0.1, 0.1}, // exact numbers in EVAL_F64
+    {ELEM_I64, ELEM_I32, 4294967299, 3},          // wraps
+    {ELEM_F64, ELEM_I32, 4294967299, 2147483647}, // saturates
+    {ELEM_F64, ELEM_F16, 0.1, 0.1},               // exact numbers in EVAL_F64
 };
 
 static void test_casts(void **state) {
@@ -319,10 +321,21 @@ static void test_argmax_takes_the_first(void **state) {
     DimId n = dim(world, "n", 4);
     Value *x = input(world, "X", ELEM_F32, DIMS(n), NUMBERS(1, 7, 7, 2));
     expect(world, graph_row(world->graph, OP_ARGMAX, x, n), 1);
+    Value *y = input(world, "Y", ELEM_F32, DIMS(n), NUMBERS(1, INFINITY, NAN, NAN));
+    expect(world, graph_row(world->graph, OP_ARGMAX, y, n), 2);
     world_free(world);
 }
 
 // ---- contract ----------------------------------------------------------------------------------
+
+static void test_products_of_integers_wrap(void **state) {
+    World *world = world_new(state);
+    DimId n = dim(world, "n", 2);
+    Value *x = input(world, "X", ELEM_I32, DIMS(n), NUMBERS(2147483647, 3));
+    expect(world, graph_map2(world->graph, OP_MUL, x, x), 1, 9);
+    expect(world, graph_einsum(world->graph, 1, (Value *[]){x, x}, 2, (DimList){0}), 10);
+    world_free(world);
+}
 
 static void test_einsum(void **state) {
     World *world = world_new(state);
@@ -468,6 +481,7 @@ int main(void) {
         cmocka_unit_test(test_f32_mode_rounds_each_op),
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_argmax_takes_the_first),
+        cmocka_unit_test(test_products_of_integers_wrap),
         cmocka_unit_test(test_einsum),
         cmocka_unit_test(test_einsum_four_operands),
         cmocka_unit_test(test_softmax),

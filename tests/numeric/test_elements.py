@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types against NumPy, on numbers at the edges of each: compiled, interpreted, oracle."""
+
+import numpy as np
+import pytest
+
+from attc import attc
+
+WAYS = [["--target=x86-64-v3"], ["--interpret"], ["--oracle"]]
+I32 = np.array([0, 1, -1, 2, -3, 7, 100, 12345, -54321, 2**31 - 1, -(2**31)], np.int32)
+I64 = np.concatenate([I32, [2**31, -(2**31) - 1, 2**40 + 1]]).astype(np.int64)
+WHOLE = {"i32": I32, "i64": I64}
+EDGES = np.array([0, -0.5, 1.5, 1e30, -1e30, 2.0**31, 1e-40, np.inf, -np.inf, np.nan, 7], np.float32)
+
+
+def run(folder, source, way, **inputs):
+    """The result R of a source on these arrays."""
+    given = []
+    for name, array in inputs.items():
+        np.save(folder / f"{name}.npy", array)
+        given.append(f"{name}={folder / name}.npy")
+    attc("run", "-", *given, "-o", f"R={folder / 'R.npy'}", *way, stdin=source)
+    return np.load(folder / "R.npy")
+
+
+def whole_divide(a, b):
+    return np.where(b == 0, 0, np.floor_divide(a, np.where(b == 0, 1, b)))
+
+
+OPERATORS = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "//": whole_divide,
+    "%": lambda a, b: a - b * whole_divide(a, b),
+    "<": np.less,
+    "==": np.equal,
+}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_i32_operators_wrap(tmp_path, operator, way):
+    source = f"def F(X[n]: i32, Y[m]: i32):\n    R[n, m] = X {operator} Y\n    return R\n"
+    with np.errstate(over="ignore"):
+        want = OPERATORS[operator](I32[:, None], I32[None, :])
+    np.testing.assert_array_equal(run(tmp_path, source, way, X=I32, Y=I32), want)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+def test_casts_between_integers_wrap(tmp_path, way):
+    source = "def F(X[n]: i64):\n    R[n] = i32(X)\n    return R\n"
+    np.testing.assert_array_equal(run(tmp_path, source, way, X=I64), I64.astype(np.int32))
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("elem", WHOLE)
+def test_casts_of_floats_saturate(tmp_path, elem, way):
+    source = f"def F(X[n]):\n    R[n] = {elem}(X)\n    return R\n"
+    limits = np.iinfo(WHOLE[elem].dtype)
+    want = [
+        0 if np.isnan(x) else min(max(int(np.clip(x, -1e20, 1e20)), limits.min), limits.max)
+        for x in EDGES
+    ]
+    np.testing.assert_array_equal(run(tmp_path, source, way, X=EDGES), want)
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("function", ["max", "min", "argmax", "sum"])
+def test_reductions_keep_nan(tmp_path, function, way):
+    source = f"def F(X[n]):\n    R = {function}(X, reduced_dim=n)\n    return R\n"
+    with np.errstate(invalid="ignore"):
+        want = getattr(np, function)(EDGES)
+    np.testing.assert_array_equal(run(tmp_path, source, way, X=EDGES), want)
