@@ -74,6 +74,8 @@ void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer
                        LLVMValueRef mask);
 void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMValueRef offsets,
                   LLVMValueRef mask);
+// Asks for the cache line of what will be written soon.
+void emit_prefetch(EmitModule *module, LLVMValueRef pointer);
 // base + offset elements of elem as it is in memory.
 LLVMValueRef emit_element(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offset);
 

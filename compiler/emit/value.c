@@ -423,6 +423,14 @@ EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRe
     return from_memory(module, raw, elem, lanes);
 }
 
+void emit_prefetch(EmitModule *module, LLVMValueRef pointer) {
+    LLVMTypeRef type = LLVMTypeOf(pointer), i32 = int_type(module, 32, 1);
+    enum { TO_WRITE = 1, ALL_LEVELS = 2, DATA = 1 };
+    LLVMValueRef args[] = {pointer, LLVMConstInt(i32, TO_WRITE, 0),
+                           LLVMConstInt(i32, ALL_LEVELS, 0), LLVMConstInt(i32, DATA, 0)};
+    emit_intrinsic(module, "llvm.prefetch", &type, 1, args, 4);
+}
+
 static LLVMValueRef all_lanes(EmitModule *module, int lanes) {
     return splat_constant(LLVMConstInt(int_type(module, 1, 1), 1, 0), lanes);
 }

@@ -140,10 +140,10 @@ static bool reads_once(const ContractShape *shape, const ContractSchedule *s) {
     return !s->pack_b && shape->rows <= s->row_block;
 }
 
-// Rows of a that stay in a quarter of L2.
+// Rows of a that stay in L2 beside the block of b; a loop over less costs more than it saves.
 static int64_t choose_block_rows(const Machine *m, const ContractSchedule *s) {
     int64_t bytes = s->block_k * (int64_t)m->shape->elem_bytes;
-    int64_t most = m->target->l2_bytes / 4 / bytes / s->row_block * s->row_block;
+    int64_t most = m->target->l2_bytes * 5 / 8 / bytes / s->row_block * s->row_block;
     most = most < s->row_block ? s->row_block : most;
     int64_t rows = s->task_rows < m->shape->main_rows ? s->task_rows : m->shape->main_rows;
     return equal_piece(rows, most, s->row_block);

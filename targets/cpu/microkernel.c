@@ -244,6 +244,17 @@ static void make_masks(Micro *u) {
     }
 }
 
+// Asks for the tile of c, which is wanted only after the k loop, before it.
+static void prefetch_c(Micro *u) {
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    for (int r = 0; r < shape->rows; r++) {
+        LLVMValueRef row = emit_element(m, shape->elem, u->c, u->c_offset[r]);
+        for (int v = 0; v < shape->vectors; v++)
+            emit_prefetch(m, emit_element(m, shape->elem, row, index_const(m, v * shape->width)));
+    }
+}
+
 static LLVMTypeRef function_type(EmitModule *m, const CpuMicroShape *shape) {
     LLVMTypeRef params[16], i64 = LLVMInt64TypeInContext(m->context);
     unsigned n = 0;
@@ -288,6 +299,7 @@ static void emit_body(EmitModule *m, const CpuMicroShape *shape, LLVMValueRef fu
         u.a_offset[r] = index_mul(m, u.a_row, index_const(m, r));
         u.c_offset[r] = index_mul(m, u.c_row, index_const(m, r));
     }
+    prefetch_c(&u);
     all_steps(&u);
     store_all(&u);
 }
