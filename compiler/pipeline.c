@@ -10,18 +10,21 @@ typedef struct {
     double begun;
 } PassClock;
 
-static double seconds_now(void) {
+double pipeline_seconds(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
+void pipeline_print_time(const char *pass, double begun, bool changed) {
+    fprintf(stderr, "%-10s %8.3f ms%s\n", pass, 1e3 * (pipeline_seconds() - begun),
+            changed ? "" : "  (unchanged)");
+}
+
 static void pass_done(PassClock *clock, const char *pass, bool changed) {
-    double now = seconds_now();
     if (clock->options->time_passes)
-        fprintf(stderr, "%-10s %8.3f ms%s\n", pass, 1e3 * (now - clock->begun),
-                changed ? "" : "  (unchanged)");
-    clock->begun = seconds_now();
+        pipeline_print_time(pass, clock->begun, changed);
+    clock->begun = pipeline_seconds();
 }
 
 static void graph_done(PassClock *clock, const char *pass, const Graph *graph,
@@ -58,7 +61,7 @@ static MachineRates machine_rates(const Target *target) {
 
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
                   Compilation *out) {
-    PassClock clock = {options, seconds_now()};
+    PassClock clock = {options, pipeline_seconds()};
     Arena *arena = session->arena;
     *out = (Compilation){.program = program};
 

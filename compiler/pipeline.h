@@ -33,6 +33,10 @@ typedef struct {
     TileProgram *tile;
 } Compilation;
 
+// A line of --time-passes: what was done since `begun` (of pipeline_seconds).
+void pipeline_print_time(const char *pass, double begun, bool changed);
+double pipeline_seconds(void); // of a clock that only goes forward
+
 // Reads, parses and resolves a file with the prelude. NULL after diagnostics.
 Program *pipeline_front(Session *session, const char *path);
 // false after diagnostics.

@@ -6,7 +6,6 @@
 #include "driver/driver.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 #include "cpu/peak.h"
 
@@ -18,12 +17,6 @@ typedef struct {
     double *kernel_seconds; // by launch
     uint32_t rounds;
 } BenchResult;
-
-static double seconds_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -44,15 +37,15 @@ static bool measure(Options *options, const Loaded *loaded, const Tensors *tenso
     for (int i = 0; i < WARM_UP; i++)
         if (!execute_run(options, loaded, tensors, NULL))
             return false;
-    double begun = seconds_now();
+    double begun = pipeline_seconds();
     uint32_t n = 0;
-    while (n < ROUNDS_MAX && (n < ROUNDS_MIN || seconds_now() - begun < SECONDS_WANTED)) {
+    while (n < ROUNDS_MAX && (n < ROUNDS_MIN || pipeline_seconds() - begun < SECONDS_WANTED)) {
         peaks[n] = cpu_peak_flops(tensors->context, target->vector_bytes);
         double *seconds = arena_array(arena, double, n_launches + 1);
-        double start = seconds_now();
+        double start = pipeline_seconds();
         if (!execute_run(options, loaded, tensors, seconds))
             return false;
-        times[n] = seconds_now() - start;
+        times[n] = pipeline_seconds() - start;
         for (uint32_t k = 0; k < n_launches; k++)
             kernels[k * ROUNDS_MAX + n] = seconds[k];
         n++;

@@ -13,9 +13,12 @@ const Target *driver_target(Options *options) {
 }
 
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
+    double begun = pipeline_seconds();
     Program *program = pipeline_front(options->session, options->file);
     if (!program)
         return false;
+    if (options->time_passes)
+        pipeline_print_time("front", begun, true);
     PipelineOptions passes = {
         .entry = options->entry,
         .target = target,

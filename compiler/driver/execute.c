@@ -33,11 +33,14 @@ bool execute_load(Options *options, const Compilation *compiled, const Target *t
     Session *session = options->session;
     const char *why = NULL;
     *out = (Loaded){0};
+    double begun = pipeline_seconds();
     out->jit = jit_new(session, compiled->tile, target, &options->cache, &out->module, &why);
     if (!out->jit) {
         problem(options, "%s", why);
         return false;
     }
+    if (options->time_passes)
+        pipeline_print_time("load", begun, true);
     const Graph *graph = compiled->fusion->graph;
     out->extents = module_extents(out->module, tensors, session->arena);
     uint32_t n_inputs = graph->inputs.count, n_outputs = graph->outputs.count;

@@ -121,6 +121,7 @@ def test_printed_graphs_are_source(stage):
 def test_time_passes_names_every_pass():
     _, err = attc("verify", CAUSAL, *SMALL, "--time-passes")
     assert [line.split()[0] for line in err.splitlines()] == [
+        "front",
         "build",
         "simplify",
         "contract",
@@ -128,4 +129,5 @@ def test_time_passes_names_every_pass():
         "layout",
         "plan",
         "lower",
+        "load",
     ]
