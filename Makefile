@@ -8,7 +8,7 @@
 #   make bench    kernels against the machine's peak and against NumPy, JAX, PyTorch when installed
 #   make random-long   100,000 random programs, oracle against compiled code
 #   make fuzz     an hour of fuzzing the parser and the .npy reader (FUZZ_SECONDS=3600)
-#   make accuracy errors of the vector functions over all float32 inputs
+#   make unit golden numeric commands products random accuracy lint   one suite of the tests
 #
 # Variables: BUILD=dir, SAN=1 (clang, address and undefined-behaviour sanitizers), LLVM=19 (or later).
 
@@ -66,8 +66,8 @@ RUNTIME := $(BUILD)/lib/libattc_runtime.a
 # emit and targets call each other through the hooks, hence the group.
 LINK    := -Wl,--start-group $(ARCHIVES) $(RUNTIME) -Wl,--end-group
 
-.PHONY: all demo test unit units golden numeric commands products random random-long lint deps bench \
-        fuzz fuzzers replays accuracy clean format
+.PHONY: all demo test unit units golden numeric commands products random random-long accuracy lint deps \
+        bench fuzz fuzzers replays clean format
 all: $(BUILD)/attc $(RUNTIME)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
@@ -181,7 +181,7 @@ demo: deps
 
 units: $(UNIT)
 
-unit golden numeric commands products random lint: all units replays $(VENV)/ready
+unit golden numeric commands products random accuracy lint: all units replays $(VENV)/ready
 	$(VENV)/bin/python tests/run_tests.py $(BUILD) $@
 
 # ---- fuzzing: corpora are replayed by every test run; `make fuzz` searches for FUZZ_SECONDS ------------
@@ -212,10 +212,6 @@ fuzz: deps
 	        >$(BUILD)/fuzzing/$$target.log 2>&1 & pids="$$pids $$!"; done; \
 	status=0; for pid in $$pids; do wait $$pid || status=1; done; \
 	tail -n 2 $(BUILD)/fuzzing/*.log; exit $$status
-
-# The error of every vector function over all float32 inputs; a few minutes.
-accuracy: $(BUILD)/unit/vmath_test
-	$< --full
 
 # 100,000 random programs.
 random-long: all $(VENV)/ready

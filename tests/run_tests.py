@@ -44,22 +44,32 @@ def environment(build):
     return env
 
 
+def run_cmocka(program, tally, *options):
+    """One cmocka program; each of its tests counts."""
+    env = dict(environment(program.parent.parent), CMOCKA_MESSAGE_OUTPUT="TAP")
+    run = subprocess.run(
+        [program, *options], env=env, cwd=ROOT, capture_output=True, text=True, errors="replace"
+    )
+    results = TAP.findall(run.stdout)
+    tally.passed += sum(1 for status, _ in results if status == "ok")
+    for status, name in results:
+        if status != "ok":
+            tally.fail(f"{program.name}: {name}")
+    if run.returncode and not any(status != "ok" for status, _ in results) or not results:
+        tally.fail(f"{program.name}: exit status {run.returncode}")
+    if run.returncode:
+        print(run.stdout[-4000:], run.stderr[-4000:], sep="\n")
+
+
 def unit(build, tally):
-    """cmocka programs; each of their tests counts."""
+    """cmocka programs."""
     for program in sorted((build / "unit").glob("*_test")):
-        env = dict(environment(build), CMOCKA_MESSAGE_OUTPUT="TAP")
-        run = subprocess.run(
-            [program], env=env, cwd=ROOT, capture_output=True, text=True, errors="replace"
-        )
-        results = TAP.findall(run.stdout)
-        tally.passed += sum(1 for status, _ in results if status == "ok")
-        for status, name in results:
-            if status != "ok":
-                tally.fail(f"{program.name}: {name}")
-        if run.returncode and not any(status != "ok" for status, _ in results) or not results:
-            tally.fail(f"{program.name}: exit status {run.returncode}")
-        if run.returncode:
-            print(run.stdout[-4000:], run.stderr[-4000:], sep="\n")
+        run_cmocka(program, tally)
+
+
+def accuracy(build, tally):
+    """Errors of the vector functions over all float32 inputs, on every level of this machine."""
+    run_cmocka(build / "unit" / "vmath_test", tally, "--full")
 
 
 def golden(build, tally):
@@ -135,6 +145,7 @@ def lint(build, tally):
 SUITES = {
     "lint": lint,
     "unit": unit,
+    "accuracy": accuracy,
     "fuzz": fuzz,
     "golden": golden,
     "numeric": lambda build, tally: pytest(build, tally, "numeric"),
