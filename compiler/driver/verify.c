@@ -40,10 +40,10 @@ static bool measure(const Tensors *tensors, double **reference, const double *na
     return fine;
 }
 
-// One naive evaluation is one draw of its rounding errors, and may be a lucky one where an output has
-// few elements. Before an error counts as too large, more are drawn, each on inputs moved by one unit
-// in the last place: no code can be asked for more than such inputs tell. The fewer elements, the
-// more draws.
+// One naive evaluation is one draw of its rounding errors, and may be a lucky one where an output
+// has few elements. Before an error counts as too large, more are drawn, each on inputs moved by
+// one unit in the last place: no code can be asked for more than such inputs tell. The fewer
+// elements, the more draws.
 static int draws_wanted(const Tensors *tensors, const OutputError *errors) {
     enum { FEWEST = 2, MOST = 24, ELEMENTS = 1024 };
     int64_t smallest = ELEMENTS;

@@ -25,6 +25,10 @@ const char *op_name(Op op);
 OpKind op_kind(Op op);
 int op_arity(Op op);
 bool op_commutes(Op op);
+// What a pointwise op makes of floats, in double, for constant folding and the tile interpreter; NaN
+// for what is none of one or two floats (the oracle has arithmetic of its own).
+double op_apply1(Op op, double a);
+double op_apply2(Op op, double a, double b);
 
 // ---- dims --------------------------------------------------------------------------------------
 enum { DIMS_MAX = 16, DIM_NONE = 0xFFFF, EXTENT_DYNAMIC = -1 };

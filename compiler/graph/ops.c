@@ -2,6 +2,8 @@
 // Facts of each operation, straight from ops.def.
 #include "graph/graph.h"
 
+#include <math.h>
+
 typedef struct {
     const char *name;
     OpKind kind;
@@ -32,4 +34,70 @@ int op_arity(Op op) {
 
 bool op_commutes(Op op) {
     return (op_table[op].traits & TRAIT_COMMUTES) != 0;
+}
+
+double op_apply1(Op op, double a) {
+    switch (op) {
+    case OP_COPY:
+        return a;
+    case OP_NEG:
+        return -a;
+    case OP_ABS:
+        return fabs(a);
+    case OP_EXP:
+        return exp(a);
+    case OP_LOG:
+        return log(a);
+    case OP_SQRT:
+        return sqrt(a);
+    case OP_RSQRT:
+        return 1 / sqrt(a);
+    case OP_TANH:
+        return tanh(a);
+    case OP_ERF:
+        return erf(a);
+    case OP_SIN:
+        return sin(a);
+    case OP_COS:
+        return cos(a);
+    case OP_FLOOR:
+        return floor(a);
+    case OP_NOT:
+        return a == 0;
+    default:
+        return NAN;
+    }
+}
+
+double op_apply2(Op op, double a, double b) {
+    switch (op) {
+    case OP_ADD:
+        return a + b;
+    case OP_SUB:
+        return a - b;
+    case OP_MUL:
+        return a * b;
+    case OP_DIV:
+        return a / b;
+    case OP_POW:
+        return pow(a, b);
+    case OP_MIN:
+        return isnan(a) || a < b ? a : b; // NaN when either is
+    case OP_MAX:
+        return isnan(a) || a > b ? a : b;
+    case OP_EQ:
+        return a == b;
+    case OP_NE:
+        return a != b;
+    case OP_LT:
+        return a < b;
+    case OP_LE:
+        return a <= b;
+    case OP_AND:
+        return a != 0 && b != 0;
+    case OP_OR:
+        return a != 0 || b != 0;
+    default:
+        return NAN;
+    }
 }

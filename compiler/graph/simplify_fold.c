@@ -17,72 +17,6 @@ static bool is_number(const Value *value, double number) {
 
 // ---- maps of constants -------------------------------------------------------------------------
 
-static double fold_unary(Op op, double a) {
-    switch (op) {
-    case OP_COPY:
-        return a;
-    case OP_NEG:
-        return -a;
-    case OP_ABS:
-        return fabs(a);
-    case OP_EXP:
-        return exp(a);
-    case OP_LOG:
-        return log(a);
-    case OP_SQRT:
-        return sqrt(a);
-    case OP_RSQRT:
-        return 1 / sqrt(a);
-    case OP_TANH:
-        return tanh(a);
-    case OP_ERF:
-        return erf(a);
-    case OP_SIN:
-        return sin(a);
-    case OP_COS:
-        return cos(a);
-    case OP_FLOOR:
-        return floor(a);
-    case OP_NOT:
-        return a == 0;
-    default:
-        return NAN;
-    }
-}
-
-static double fold_binary(Op op, double a, double b) {
-    switch (op) {
-    case OP_ADD:
-        return a + b;
-    case OP_SUB:
-        return a - b;
-    case OP_MUL:
-        return a * b;
-    case OP_DIV:
-        return a / b;
-    case OP_POW:
-        return pow(a, b);
-    case OP_MIN:
-        return a < b ? a : b;
-    case OP_MAX:
-        return a > b ? a : b;
-    case OP_EQ:
-        return a == b;
-    case OP_NE:
-        return a != b;
-    case OP_LT:
-        return a < b;
-    case OP_LE:
-        return a <= b;
-    case OP_AND:
-        return a != 0 && b != 0;
-    case OP_OR:
-        return a != 0 || b != 0;
-    default:
-        return NAN;
-    }
-}
-
 // floor(a / b) and what is left of a, on whole numbers that a double holds exactly.
 static bool fold_whole_division(Op op, double a, double b, double *out) {
     if (b == 0)
@@ -121,11 +55,11 @@ static bool fold_number(const Value *value, Value **args, double *out) {
         if (!whole || !fold_whole_division(value->op, a, b, out))
             return false;
     } else if (value->n_args == 1) {
-        *out = fold_unary(value->op, a);
+        *out = op_apply1(value->op, a);
     } else if (value->n_args == 2) {
         if (isnan(a) || isnan(b))
             return false;
-        *out = fold_binary(value->op, a, b);
+        *out = op_apply2(value->op, a, b);
     } else {
         return false;
     }

@@ -132,19 +132,6 @@ static Scalar scalar_cast(Elem to, Elem from, Scalar a) {
     return (Scalar){.i = to == ELEM_BOOL ? a.i != 0 : a.i};
 }
 
-static bool float_compare(Op op, double a, double b) {
-    switch (op) {
-    case OP_EQ:
-        return a == b;
-    case OP_NE:
-        return a != b;
-    case OP_LT:
-        return a < b;
-    default:
-        return a <= b;
-    }
-}
-
 static bool int_compare(Op op, int64_t a, int64_t b) {
     switch (op) {
     case OP_EQ:
@@ -158,57 +145,14 @@ static bool int_compare(Op op, int64_t a, int64_t b) {
     }
 }
 
-static double float_unary(Op op, double a) {
-    switch (op) {
-    case OP_NEG:
-        return -a;
-    case OP_ABS:
-        return fabs(a);
-    case OP_EXP:
-        return exp(a);
-    case OP_LOG:
-        return log(a);
-    case OP_SQRT:
-        return sqrt(a);
-    case OP_RSQRT:
-        return 1 / sqrt(a);
-    case OP_TANH:
-        return tanh(a);
-    case OP_ERF:
-        return erf(a);
-    case OP_SIN:
-        return sin(a);
-    case OP_COS:
-        return cos(a);
-    case OP_FLOOR:
-        return floor(a);
-    default:
-        ice("tile interp: %s is no float operation of one argument", op_name(op));
-    }
-}
-
 static double float_binary(Op op, Elem elem, double a, double b) {
     switch (op) {
-    case OP_ADD:
-        return a + b;
-    case OP_SUB:
-        return a - b;
-    case OP_MUL:
-        return a * b;
-    case OP_DIV:
-        return a / b;
     case OP_FLOORDIV:
         return floor(of_float(a / b, elem).f);
     case OP_MOD:
         return a - of_float(b * floor(of_float(a / b, elem).f), elem).f;
-    case OP_POW:
-        return pow(a, b);
-    case OP_MIN:
-        return isnan(a) || a < b ? a : b; // NaN when either is
-    case OP_MAX:
-        return isnan(a) || a > b ? a : b;
     default:
-        ice("tile interp: %s is no float operation of two arguments", op_name(op));
+        return op_apply2(op, a, b);
     }
 }
 
@@ -262,13 +206,13 @@ Scalar scalar_op(Op op, Elem elem, Elem from, const Scalar args[3]) {
     case OP_NE:
     case OP_LT:
     case OP_LE:
-        return (Scalar){.i = is_float ? float_compare(op, args[0].f, args[1].f)
+        return (Scalar){.i = is_float ? op_apply2(op, args[0].f, args[1].f) != 0
                                       : int_compare(op, args[0].i, args[1].i)};
     default:
         break;
     }
     if (is_float)
-        return of_float(op_arity(op) == 1 ? float_unary(op, args[0].f)
+        return of_float(op_arity(op) == 1 ? op_apply1(op, args[0].f)
                                           : float_binary(op, elem, args[0].f, args[1].f),
                         elem);
     Scalar r = {0};
