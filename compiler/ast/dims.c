@@ -284,10 +284,10 @@ static Value extent_of_decl(Extents *extents, DimDecl *decl) {
     Value value = {VALUE_DYNAMIC, -1};
     if (decl->extent)
         value = extent_of_expr(extents, decl->extent);
-    if (value.kind == VALUE_KNOWN && value.number < 1) {
+    if (value.kind == VALUE_KNOWN && (value.number < 1 || value.number > EXTENT_MAX)) {
         Diag *diag = diag_error(r->diags, decl->extent->span,
-                                "the extent of '%s' is %lld; extents start at 1", decl->name.name,
-                                (long long)value.number);
+                                "the extent of '%s' is %lld; extents are from 1 to %lld",
+                                decl->name.name, (long long)value.number, (long long)EXTENT_MAX);
         NameList told = {0};
         note_extents(r, diag, decl->extent, &told);
         value = value_wrong();
@@ -351,17 +351,25 @@ static void check_declared_once(Resolver *r) {
 
 // ---- -D -----------------------------------------------------------------------------------------
 
+// As it was given: -1 is the extent of a dim that the command line makes dynamic.
+static const char *override_text(Resolver *r, const DimOverride *override) {
+    Arena *arena = r->session->arena;
+    if (override->extent == -1)
+        return arena_printf(arena, "--dynamic=%s", override->dim);
+    return arena_printf(arena, "-D %s=%lld", override->dim, (long long)override->extent);
+}
+
 static void check_overrides(Resolver *r) {
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
         const DimOverride *override = &r->session->overrides.at[i];
-        long long extent = (long long) override->extent;
-        if (override->extent < 1 && override->extent != -1)
-            diag_error(r->diags, (Span){0}, "-D %s=%lld: extents start at 1", override->dim,
-                       extent);
+        const char *given = override_text(r, override);
+        if ((override->extent < 1 && override->extent != -1) || override->extent > EXTENT_MAX)
+            diag_error(r->diags, (Span){0}, "%s: extents are from 1 to %lld", given,
+                       (long long)EXTENT_MAX);
         if (!dimlist_has(&r->named, override->dim) && override->dim != r->session->map_dim) {
             Diag *diag = diag_warning(r->diags, "unused", (Span){0},
-                                      "-D %s=%lld changes nothing: no dim is named '%s'",
-                                      override->dim, extent, override->dim);
+                                      "%s changes nothing: no dim is named '%s'", given,
+                                      override->dim);
             Near near = near_to(override->dim);
             near_offer_list(&near, &r->named);
             if (near.best)
@@ -372,8 +380,8 @@ static void check_overrides(Resolver *r) {
         if (other->extent == override->extent)
             continue;
         const DimDecl *decl = program_find_dim(r->program, override->dim);
-        Diag *diag = diag_error(r->diags, (Span){0}, "-D %s=%lld and -D %s=%lld disagree",
-                                override->dim, extent, other->dim, (long long)other->extent);
+        Diag *diag = diag_error(r->diags, (Span){0}, "%s and %s disagree", given,
+                                override_text(r, other));
         diag_note(diag, decl->like.span, "'%s' and '%s' have one extent", override->dim,
                   other->dim);
     }

@@ -147,6 +147,9 @@ typedef struct {
     int64_t extent;
 } DimOverride; // -D dim=extent; -1: the dim is dynamic, whatever the source says
 
+// No dim has more positions: sums of extents and products with strides of a few fit 63 bits.
+#define EXTENT_MAX (INT64_C(1) << 40)
+
 typedef struct {
     Arena *arena;
     Names *names;

@@ -132,8 +132,9 @@ static int parse_extent(Options *options, const char *item, size_t length) {
         return usage_error("-D %.*s: expected DIM=EXTENT, such as -D n=512", (int)length, item);
     char *digits = arena_strndup(session->arena, equals + 1, length - (size_t)(equals + 1 - item));
     DimOverride extent = {names_intern(session->names, item, (size_t)(equals - item)), 0};
-    if (!parse_count(digits, 1, INT64_C(1) << 40, &extent.extent))
-        return usage_error("-D %.*s: the extent must be a whole number from 1", (int)length, item);
+    if (!parse_count(digits, 1, EXTENT_MAX, &extent.extent))
+        return usage_error("-D %.*s: the extent must be a whole number from 1 to %lld", (int)length,
+                           item, (long long)EXTENT_MAX);
     for (uint32_t i = 0; i < session->overrides.count; i++)
         if (session->overrides.at[i].dim == extent.dim) {
             session->overrides.at[i] = extent; // the last one counts

@@ -19,7 +19,7 @@ LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
 EXPECTED = re.compile(r"^#.*?\b(error|warning|note|hint)(?:\[[a-z-]+\])?: (.*)$")
 # Said only where no test of `attc check` comes: the command line refuses it before, or the file
 # would be too long to read. tests/unit/resolve_test.c has these.
-ELSEWHERE = {"-D %s=%lld: extents start at 1", "calls nest more than %d deep",
+ELSEWHERE = {"%s: extents are from 1 to %lld", "calls nest more than %d deep",
              "more than %d dims have extents that are given by each other"}
 
 
