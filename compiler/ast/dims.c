@@ -356,7 +356,7 @@ static const char *override_text(Resolver *r, const DimOverride *override) {
     Arena *arena = r->session->arena;
     if (override->extent == -1)
         return arena_printf(arena, "--dynamic=%s", override->dim);
-    return arena_printf(arena, "-D %s=%lld", override->dim, (long long)override->extent);
+    return arena_printf(arena, "-D %s=%lld", override->dim, (long long) override->extent);
 }
 
 static void check_overrides(Resolver *r) {
@@ -367,9 +367,9 @@ static void check_overrides(Resolver *r) {
             diag_error(r->diags, (Span){0}, "%s: extents are from 1 to %lld", given,
                        (long long)EXTENT_MAX);
         if (!dimlist_has(&r->named, override->dim) && override->dim != r->session->map_dim) {
-            Diag *diag = diag_warning(r->diags, "unused", (Span){0},
-                                      "%s changes nothing: no dim is named '%s'", given,
-                                      override->dim);
+            Diag *diag =
+                diag_warning(r->diags, "unused", (Span){0},
+                             "%s changes nothing: no dim is named '%s'", given, override->dim);
             Near near = near_to(override->dim);
             near_offer_list(&near, &r->named);
             if (near.best)
@@ -380,8 +380,8 @@ static void check_overrides(Resolver *r) {
         if (other->extent == override->extent)
             continue;
         const DimDecl *decl = program_find_dim(r->program, override->dim);
-        Diag *diag = diag_error(r->diags, (Span){0}, "%s and %s disagree", given,
-                                override_text(r, other));
+        Diag *diag =
+            diag_error(r->diags, (Span){0}, "%s and %s disagree", given, override_text(r, other));
         diag_note(diag, decl->like.span, "'%s' and '%s' have one extent", override->dim,
                   other->dim);
     }
