@@ -19,7 +19,7 @@ enum {
     TASKS_WANTED = 8,
     BLOCK_K_MIN = 128,
     BLOCK_K_MAX = 384,
-    BLOCK_SHARE = 8,
+    BLOCK_SHARE = 4,
     CROSSING_SHARE = 2
 };
 
