@@ -21,7 +21,7 @@ SANITIZERS ?= address,undefined
 ifdef SAN
 CC      := clang-$(LLVM)
 # The check of function types reads in front of a function, where compiled kernels have no memory.
-SANFLAGS := -fsanitize=address,undefined -fno-sanitize=function -fno-sanitize-recover=undefined \
+SANFLAGS := -fsanitize=$(SANITIZERS) -fno-sanitize=function -fno-sanitize-recover=undefined \
             -fno-omit-frame-pointer
 else
 CC      := gcc
@@ -211,7 +211,8 @@ fuzz: deps
 	        $(BUILD)/fuzzing/$$target tests/fuzz/corpus/$$target \
 	        >$(BUILD)/fuzzing/$$target.log 2>&1 & pids="$$pids $$!"; done; \
 	status=0; for pid in $$pids; do wait $$pid || status=1; done; \
-	tail -n 2 $(BUILD)/fuzzing/*.log; exit $$status
+	tail -n 2 $(BUILD)/fuzzing/*.log; \
+	! grep -l 'Is the code instrumented' $(BUILD)/fuzzing/*.log || status=1; exit $$status
 
 # 100,000 random programs.
 random-long: all $(VENV)/ready
