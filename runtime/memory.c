@@ -48,14 +48,15 @@ void att_block_free(AttBlock *block) {
 }
 
 bool att_bytes_of(int rank, const int64_t *shape, size_t size, int64_t *bytes) {
-    // Zeros are left out at first: {2^62, 2^62, 0} is as impossible as without the zero.
-    int64_t product = (int64_t)size;
+    // Zeros are left out at first: {2^62, 2^62, 0} is as impossible as without the zero. And what
+    // is possible does not depend on the element: all must fit with the widest.
+    enum { WIDEST = 8 };
+    int64_t product = WIDEST;
     bool empty = false;
     for (int i = 0; i < rank; i++) {
         empty |= shape[i] == 0;
         if (shape[i] && __builtin_mul_overflow(product, shape[i], &product))
             return false;
     }
-    *bytes = empty ? 0 : product;
-    return true;
+    return !__builtin_mul_overflow(empty ? 0 : product / WIDEST, (int64_t)size, bytes);
 }
