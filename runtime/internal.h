@@ -23,8 +23,8 @@ typedef struct {
 } AttBlock;
 bool att_block_reserve(AttBlock *block, size_t bytes);
 void att_block_free(AttBlock *block);
-// Product of extents (each >= 0) and a size; false when it, or 8 times the extents other than 0, does
-// not fit an int64_t.
+// Product of extents (each >= 0) and a size; false when it, or 8 times the extents other than 0,
+// does not fit an int64_t.
 bool att_bytes_of(int rank, const int64_t *shape, size_t size, int64_t *bytes);
 
 // ---- pool.c ------------------------------------------------------------------------------------
