@@ -252,7 +252,7 @@ def main():
     parser.add_argument("cases", nargs="*")
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=15)
-    args = parser.parse_args()
+    args = parser.parse_intermixed_args()
     for threads in map(int, args.threads.split(",")):
         if "XLA_FLAGS" not in os.environ and "jax" not in sys.modules and threads == 1:
             os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
