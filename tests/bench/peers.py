@@ -21,6 +21,8 @@ from pathlib import Path
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+CHILD = "ATTC_PEERS_CHILD"  # set in the process that measures
+SETTLE = 0.02  # seconds between two contenders
 
 
 # ---- attc
@@ -229,6 +231,7 @@ def measure(name, case, attc, threads, rounds):
         times = {peer: [] for peer in found}
         for _ in range(rounds):
             for peer, (run, _) in found.items():
+                time.sleep(SETTLE)
                 begun = time.perf_counter()
                 run()
                 times[peer].append(time.perf_counter() - begun)
@@ -246,6 +249,22 @@ def measure(name, case, attc, threads, rounds):
     )
 
 
+def run_child(args, threads):
+    """The libraries take their number of threads from the environment and the affinity when they are
+    loaded, so each number has a process of its own; nobody's threads may spin after their work."""
+    env = dict(os.environ, OMP_WAIT_POLICY="PASSIVE", KMP_BLOCKTIME="0", **{CHILD: "1"})
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        env[variable] = str(threads)
+    cores = sorted(os.sched_getaffinity(0))[:threads]
+    command = [sys.executable, __file__, args.attc, *args.cases]
+    subprocess.run(
+        [*command, "--threads", str(threads), "--rounds", str(args.rounds)],
+        env=env,
+        preexec_fn=lambda: os.sched_setaffinity(0, cores),
+        check=True,
+    )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("attc")
@@ -253,11 +272,13 @@ def main():
     parser.add_argument("--threads", default="1,2")
     parser.add_argument("--rounds", type=int, default=15)
     args = parser.parse_intermixed_args()
-    for threads in map(int, args.threads.split(",")):
-        if "XLA_FLAGS" not in os.environ and "jax" not in sys.modules and threads == 1:
-            os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
-        for name in args.cases or CASES:
-            measure(name, CASES[name], args.attc, threads, args.rounds)
+    counts = [int(count) for count in args.threads.split(",")]
+    if CHILD not in os.environ:
+        for threads in counts:
+            run_child(args, threads)
+        return
+    for name in args.cases or CASES:
+        measure(name, CASES[name], args.attc, counts[0], args.rounds)
 
 
 if __name__ == "__main__":
