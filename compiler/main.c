@@ -2,8 +2,10 @@
 // attc: subcommands and exit statuses.
 #include "driver/driver.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static const struct {
     const char *name;
@@ -26,6 +28,11 @@ _Noreturn void ice(const char *format, ...) {
     exit(EXIT_INTERNAL);
 }
 
+_Noreturn void no_memory(const char *what, uint64_t bytes) {
+    fprintf(stderr, "attc: error: not enough memory for %s: %" PRIu64 " bytes\n", what, bytes);
+    exit(EXIT_PROBLEM);
+}
+
 static int run_command(Options *options) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
         if (!strcmp(options->command, commands[i].name))
@@ -33,7 +40,18 @@ static int run_command(Options *options) {
     return usage_error("unknown command '%s'", options->command);
 }
 
+// Passes and LLVM walk long chains of values by recursion; the usual 8 MiB end at about 10,000.
+static void raise_stack_limit(void) {
+    const rlim_t wanted = 100 << 20;
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= wanted)
+        return;
+    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+    setrlimit(RLIMIT_STACK, &limit);
+}
+
 int main(int argc, char **argv) {
+    raise_stack_limit();
     Session *session = session_new();
     Options options = {.session = session};
     bool stop = false;

@@ -41,7 +41,7 @@ struct Arena {
 static Chunk *chunk_new(size_t room) {
     Chunk *chunk = calloc(1, sizeof(Chunk) + room);
     if (!chunk)
-        ice("out of memory (%zu bytes)", room);
+        no_memory("the compiler's own data", room);
     chunk->room = room;
     ASAN_POISON_MEMORY_REGION(chunk->at, room);
     return chunk;
@@ -50,7 +50,7 @@ static Chunk *chunk_new(size_t room) {
 Arena *arena_new(void) {
     Arena *arena = calloc(1, sizeof *arena);
     if (!arena)
-        ice("out of memory");
+        no_memory("the compiler's own data", sizeof *arena);
     arena->next_room = FIRST_CHUNK;
     return arena;
 }

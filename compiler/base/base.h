@@ -19,7 +19,7 @@
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
-// Zeroed memory, aligned to 16 bytes. Never NULL: running out of memory is an ice().
+// Zeroed memory, aligned to 16 bytes. Never NULL: see no_memory().
 void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strndup(Arena *arena, const char *text, size_t length);
 char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -137,6 +137,11 @@ bool elem_from_name(const char *name, Elem *elem);
 static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) {
     return !__builtin_mul_overflow(a, b, out);
 }
+// The product, at most 2**62: a count of positions that no memory holds.
+static inline int64_t mul_capped(int64_t a, int64_t b) {
+    int64_t product;
+    return mul_i64(a, b, &product) && product < INT64_C(1) << 62 ? product : INT64_C(1) << 62;
+}
 static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
@@ -165,5 +170,8 @@ void session_free(Session *session);
 // A broken invariant of the compiler: says where, asks for a report, ends with status 70. Whoever
 // owns the process defines it (main.c, the test runners), since nothing else may end a process.
 _Noreturn void ice(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Memory has run out, mostly because the user's tensors are too large: says for what, ends with
+// status 1. bytes: what was asked for. Defined where ice() is.
+_Noreturn void no_memory(const char *what, uint64_t bytes);
 
 #endif

@@ -16,6 +16,8 @@ static const char *bytes_text(int64_t bytes, Arena *arena) {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes;
     int unit = 0;
+    if (bytes < 0)
+        return "too many";
     while (value >= 1024 && unit < 4) {
         value /= 1024;
         unit++;
@@ -35,8 +37,10 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
     printf("\n%-24s %-9s %-28s %12s %12s\n", "kernel", "kind", "over", "multiplies", "predicted");
     for (uint32_t i = 0; i < f->kernels.count; i++) {
         const KernelFigure *k = &f->kernels.at[i];
-        printf("%-24s %-9s %-28s %12lld %9.3f ms\n", k->name, k->kind, k->dims,
-               (long long)k->multiplies, 1e3 * k->seconds);
+        printf("%-24s %-9s %-28s %12s %9.3f ms\n", k->name, k->kind, k->dims,
+               k->multiplies < 0 ? "too many"
+                                 : arena_printf(arena, "%lld", (long long)k->multiplies),
+               1e3 * k->seconds);
     }
     printf("\n%-24s %-28s %12s  %s\n", "buffer", "dims", "size", "placement");
     for (uint32_t i = 0; i < f->buffers.count; i++) {

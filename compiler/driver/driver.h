@@ -120,7 +120,7 @@ double tolerance_difference(const double *reference, const double *actual, int64
 // One buffer of the plan, or one scratch buffer of a kernel.
 typedef struct {
     const char *name, *dims;
-    int64_t bytes;
+    int64_t bytes; // -1: more than 2^63
     const char *placement; // "input", "parameter", "output", "workspace" or "scratch"
 } BufferFigure;
 typedef struct {

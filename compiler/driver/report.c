@@ -42,6 +42,12 @@ static int64_t bytes_of(Elem elem, const DimList *dims, const int64_t *extents) 
     return bytes;
 }
 
+// Figures that do not fit are -1, and so are sums with them.
+static int64_t sum_of(int64_t a, int64_t b) {
+    int64_t sum;
+    return a < 0 || b < 0 || !add_i64(a, b, &sum) ? -1 : sum;
+}
+
 static void add_plan_buffers(CostFigures *out, const Plan *plan, const int64_t *extents,
                              Arena *arena) {
     const Graph *graph = plan->fusion->graph;
@@ -58,12 +64,13 @@ static void add_plan_buffers(CostFigures *out, const Plan *plan, const int64_t *
             figure.placement = buffer->value->role == ROLE_PARAM ? "parameter" : "input";
         else if (buffer->role == BUFFER_OUTPUT)
             figure.placement = "output";
-        else if (slots[buffer->slot] < figure.bytes)
+        else if (figure.bytes < 0 ||
+                 (slots[buffer->slot] >= 0 && slots[buffer->slot] < figure.bytes))
             slots[buffer->slot] = figure.bytes;
         vec_push(arena, &out->buffers, figure);
     }
     for (uint32_t i = 0; i < plan->n_slots; i++)
-        out->workspace += slots[i];
+        out->workspace = sum_of(out->workspace, slots[i]);
 }
 
 static int64_t volume_of(const DimList *dims, const int64_t *extents) {
@@ -92,7 +99,10 @@ static KernelFigure group_figure(const Graph *graph, const Group *group, const i
             dims = all;
             figure.multiplies = volume_of(&all, extents);
         }
-        figure.flops += (value == group->contraction ? 2 : 1) * volume_of(&all, extents);
+        int64_t volume = volume_of(&all, extents);
+        figure.flops = sum_of(figure.flops, volume);
+        if (value == group->contraction)
+            figure.flops = sum_of(figure.flops, volume);
     }
     figure.dims = dims_text(graph, &dims, arena);
     return figure;
@@ -104,7 +114,7 @@ static int64_t *kernel_extents(const Launch *launch, const Kernel *kernel, const
     for (uint32_t d = 0; d < kernel->dims.count; d++) {
         out[d] = 1;
         for (uint32_t k = 0; k < launch->dims[d].count; k++)
-            out[d] *= extents[launch->dims[d].at[k]];
+            out[d] = mul_capped(out[d], extents[launch->dims[d].at[k]]);
     }
     return out;
 }

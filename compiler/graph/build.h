@@ -11,7 +11,7 @@
 
 // How deep expressions and calls may nest together, and how many statements and calls may be
 // inlined.
-enum { BUILD_DEPTH = 2000, BUILD_STEPS = 1000000 };
+enum { BUILD_DEPTH = 2000, BUILD_STEPS = 20000 };
 
 typedef struct {
     Name name; // full name: path and declared name

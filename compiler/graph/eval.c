@@ -351,7 +351,7 @@ static void eval_one(Eval *eval, const Value *value, const double *input) {
     double *out = eval_buffer(&axes, eval->extents);
     double **args = calloc(value->n_args + 3, sizeof *args);
     if (!args)
-        ice("the oracle is out of memory");
+        no_memory("the oracle", (value->n_args + 3) * sizeof *args);
     for (uint32_t k = 0; k < value->n_args; k++)
         args[k] = eval->arrays[value->args[k]->id];
     Job job = {.eval = eval, .value = value, .out = out, .args = {args[0], args[1], args[2]}};
@@ -387,7 +387,7 @@ void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena) {
     bool *live = graph_live(graph, scratch);
     uint32_t *uses = graph_count_uses(graph, scratch);
     if (!eval.arrays)
-        ice("the oracle is out of memory");
+        no_memory("the oracle", n * sizeof(double *));
     for (uint32_t v = 0; v < n; v++) {
         const Value *value = graph->values.at[v];
         if (live[v])

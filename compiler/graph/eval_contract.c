@@ -211,7 +211,7 @@ void eval_contract(const Value *value, double *const *arrays, double *out, const
     Axes *operands = calloc(n, sizeof *operands);
     bool *done = calloc(n, sizeof *done);
     if (!operands || !done)
-        ice("the oracle is out of memory");
+        no_memory("the oracle", n * sizeof *operands);
     for (uint32_t i = 0; i < n; i++)
         operands[i] = axes_that_matter(&value->args[i]->dims, extents);
 

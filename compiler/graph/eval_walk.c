@@ -68,11 +68,10 @@ void walk_run(const Walk *walk, WalkInner *inner, void *context) {
 
 double *eval_buffer(const Axes *axes, const int64_t *extents) {
     int64_t bytes = sizeof(double);
-    bool fits = true;
     for (uint32_t i = 0; i < axes->count; i++)
-        fits = fits && mul_i64(bytes, extents[axes->at[i]], &bytes);
-    double *buffer = fits ? calloc(1, bytes ? (size_t)bytes : 1) : NULL;
+        bytes = mul_capped(bytes, extents[axes->at[i]]);
+    double *buffer = calloc(1, bytes ? (size_t)bytes : 1);
     if (!buffer)
-        ice("the oracle has no memory for a tensor of %u dims", axes->count);
+        no_memory("a tensor of the oracle, in double precision", (uint64_t)bytes);
     return buffer;
 }

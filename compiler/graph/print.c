@@ -21,7 +21,7 @@ typedef struct {
     bool *is_inline;   // by value id: written where it is used
     VEC(DimId) dims;   // in order of appearance, so that the text prints the same again
     const char **name; // by value id
-    Map *taken;        // names in use, by their interned pointer
+    Map *taken;        // names in use, by their interned pointer: the last number added to them
 } Print;
 
 // ---- what is to be written ---------------------------------------------------------------------
@@ -70,7 +70,9 @@ static bool name_take(Print *print, Name name) {
     uint64_t key = (uint64_t)(uintptr_t)name;
     if (map_get(print->taken, key))
         return false;
-    map_put(print->taken, key, print);
+    uint32_t *number = arena_new_of(print->arena, uint32_t);
+    *number = 1;
+    map_put(print->taken, key, number);
     return true;
 }
 
@@ -87,8 +89,12 @@ static Name name_unique(Print *print, Name hint, uint32_t *unnamed) {
         while (!name_take(print, name));
         return name;
     }
-    for (uint32_t number = 2; !name_take(print, name); number++)
-        name = name_numbered(print, hint, "_", number);
+    if (name_take(print, hint))
+        return hint;
+    uint32_t *number = map_get(print->taken, (uint64_t)(uintptr_t)hint);
+    do
+        name = name_numbered(print, hint, "_", ++*number);
+    while (!name_take(print, name));
     return name;
 }
 

@@ -166,12 +166,6 @@ static DimId dim_before(const Survey *s, DimId y) {
 // rarely typical, and too large a guess leaves small calls with one task.
 enum { DYNAMIC_TYPICAL_MAX = 2048 };
 
-// The extent of two dims as one. No tensor has 2**62 positions, so no code for them ever runs.
-static int64_t fused_extent(int64_t a, int64_t b) {
-    int64_t product;
-    return mul_i64(a, b, &product) && product < INT64_C(1) << 62 ? product : INT64_C(1) << 62;
-}
-
 static void add_kernel_dim(Survey *s, DimId dim) {
     Lowering *lower = s->lower;
     if (lower->dim_of[dim] != TILE_DIM_NONE)
@@ -186,11 +180,11 @@ static void add_kernel_dim(Survey *s, DimId dim) {
         const Dim *d = &lower->graph->dims.at[dim];
         product.at[product.count++] = dim;
         lower->dim_of[dim] = id;
-        typical = fused_extent(typical, lower->extents[dim]);
+        typical = mul_capped(typical, lower->extents[dim]);
         if (d->extent == EXTENT_DYNAMIC || extent == EXTENT_DYNAMIC)
             extent = EXTENT_DYNAMIC;
         else
-            extent = fused_extent(extent, d->extent);
+            extent = mul_capped(extent, d->extent);
         text_printf(&name, "%s%s", product.count > 1 ? "_" : "", d->name);
     }
     if (id >= 64)

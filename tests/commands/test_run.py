@@ -232,3 +232,21 @@ def test_cost_of_huge_extents_says_so():
         "cost", EXAMPLES / "dot_product.attn", "-D", "n=1000000000,m=1000000000,d=1000000"
     )
     assert "more than 9.2e18" in out
+
+
+def test_sums_of_huge_figures_say_so():
+    extents = ["-D", "n=1000000000,m=1000000000,d=8,h=2,d_k=4"]
+    assert "too many" in attc("cost", EXAMPLES / "multi_head.attn", *extents)[0]
+    assert attc_json("cost", EXAMPLES / "multi_head.attn", *extents)["workspace_bytes"] == -1
+
+
+def test_long_chains_of_values_do_not_overflow_the_stack():
+    source = "def F(X[n]):\n    for i in m:\n        X = X + i * X\n    return X\n"
+    attc("emit", "-", "--stage=tile", "-D", "m=9000", stdin=source)
+
+
+def test_an_oracle_without_memory_is_no_internal_error():
+    source = "def F(X[n], Y[m]):\n    return sum(X * Y, reduced_dim=(n, m))\n"
+    extents = ["-D", "n=1000000,m=100000000"]  # 800 TB for the product
+    _, err = attc("run", "-", "--oracle", *extents, stdin=source, status=1)
+    assert "not enough memory" in err

@@ -17,6 +17,10 @@ _Noreturn void ice(const char *format, ...) {
     abort();
 }
 
+_Noreturn void no_memory(const char *what, uint64_t bytes) {
+    ice("no memory for %s: %llu bytes", what, (unsigned long long)bytes);
+}
+
 static Program *parse(Session *session, const char *text, size_t length) {
     Program *program = program_new(session->arena);
     ast_parse(session, program, sources_add(session->sources, "fuzz.attn", text, length));

@@ -40,3 +40,7 @@ _Noreturn void ice(const char *format, ...) {
     fprintf(stderr, "internal error: %s\n", expected.message);
     exit(70);
 }
+
+_Noreturn void no_memory(const char *what, uint64_t bytes) {
+    ice("no memory for %s: %llu bytes", what, (unsigned long long)bytes);
+}
