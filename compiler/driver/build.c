@@ -28,7 +28,7 @@ int command_build(Options *options) {
     if (!n)
         return EXIT_PROBLEM;
     Program *program = pipeline_front(options->session, options->file);
-    if (!program)
+    if (!program || !driver_may_write(options, options->outputs.at[0]))
         return EXIT_PROBLEM;
     for (uint32_t i = 0; i < n; i++) {
         PipelineOptions passes = {

@@ -2,6 +2,8 @@
 // What several commands start with: a target, and the passes up to some stage.
 #include "driver/driver.h"
 
+#include <sys/stat.h>
+
 const Target *driver_target(Options *options) {
     if (options->target)
         return options->target;
@@ -27,4 +29,19 @@ bool driver_compile(Options *options, const Target *target, PipelineStop stop, C
         .time_passes = options->time_passes,
     };
     return pipeline_run(options->session, program, &passes, out);
+}
+
+bool driver_may_write(Options *options, const char *path) {
+    const Sources *sources = options->session->sources;
+    struct stat to, from;
+    if (stat(path, &to))
+        return true;
+    for (uint32_t i = 1; i <= sources_count(sources); i++) {
+        const char *source = sources_get(sources, i)->path;
+        if (stat(source, &from) || from.st_dev != to.st_dev || from.st_ino != to.st_ino)
+            continue;
+        problem(options, "-o %s would overwrite the source %s", path, source);
+        return false;
+    }
+    return true;
 }

@@ -62,6 +62,8 @@ int command_bench(Options *options);
 const Target *driver_target(Options *options);
 // Parses, resolves and runs the passes up to `stop`. false after diagnostics.
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
+// Is `path` none of the source files read? false after a message: it would be overwritten.
+bool driver_may_write(Options *options, const char *path);
 
 // ---- tensors.c: tensors of an entry at known extents ----
 // The graph is the one that holds the entry's inputs and outputs; extents are by its DimId.
@@ -120,7 +122,7 @@ double tolerance_difference(const double *reference, const double *actual, int64
 // One buffer of the plan, or one scratch buffer of a kernel.
 typedef struct {
     const char *name, *dims;
-    int64_t bytes; // -1: more than 2^63
+    int64_t bytes;         // -1: more than 2^63
     const char *placement; // "input", "parameter", "output", "workspace" or "scratch"
 } BufferFigure;
 typedef struct {

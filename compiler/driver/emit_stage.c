@@ -12,6 +12,8 @@ static int write_text(Options *options, const Text *text) {
         fwrite(text->at, 1, text->length, stdout);
         return EXIT_FINE;
     }
+    if (!driver_may_write(options, path))
+        return EXIT_PROBLEM;
     FILE *file = fopen(path, "wb");
     bool fine = file && fwrite(text->at, 1, text->length, file) == text->length;
     if (file)

@@ -299,6 +299,8 @@ static int parse_flag(ParseState *state, int key, char *arg) {
         options->cache.enabled = false;
         break;
     case KEY_CACHE:
+        if (!*arg)
+            return usage_error("--cache: expected a folder");
         options->cache.directory = arg;
         break;
     case KEY_TIME_PASSES:
@@ -316,6 +318,8 @@ static int parse_flag(ParseState *state, int key, char *arg) {
         state->stop = true;
         break;
     case 'o':
+        if (!*arg)
+            return usage_error("-o: expected the name of a file");
         vec_push(options->session->arena, &options->outputs, arg);
         break;
     default:

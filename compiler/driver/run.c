@@ -69,12 +69,21 @@ static bool widen_outputs(Options *options, Tensors *tensors) {
     return true;
 }
 
+// Told before anything is computed.
+static bool outputs_make_sense(Options *options, const Graph *graph) {
+    bool fine = true;
+    for (uint32_t i = 0; i < options->outputs.count; i++) {
+        const char *path;
+        fine &= output_index(options, graph, options->outputs.at[i], &path) >= 0 &&
+                driver_may_write(options, path);
+    }
+    return fine;
+}
+
 static bool write_outputs(Options *options, const Graph *graph, Tensors *tensors) {
     for (uint32_t i = 0; i < options->outputs.count; i++) {
         const char *path;
         int index = output_index(options, graph, options->outputs.at[i], &path);
-        if (index < 0)
-            return false;
         if (!strcmp(path, "-"))
             path = "/dev/stdout";
         if (att_npy_write(tensors->context, path, &tensors->outputs[index])) {
@@ -91,7 +100,8 @@ int command_run(Options *options) {
         return EXIT_PROBLEM;
     Compilation compiled;
     PipelineStop stop = options->oracle ? AFTER_GRAPH : AFTER_TILE;
-    if (!driver_compile(options, target, stop, &compiled))
+    if (!driver_compile(options, target, stop, &compiled) ||
+        !outputs_make_sense(options, compiled.built))
         return EXIT_PROBLEM;
     Tensors tensors;
     bool fine = tensors_open(options, compiled.built, true, &tensors) &&

@@ -8,7 +8,7 @@
 //
 // Parts are written into a temporary directory and put together by cc, ld or ar there. The result
 // appears beside the output under a temporary name and is renamed, so that an output is whole or
-// absent.
+// absent. What cannot be renamed onto, a pipe or a device, is written in place, without a header.
 #include "emit/emit.h"
 
 #include <dirent.h>
@@ -24,7 +24,7 @@ typedef struct {
     const ProductOptions *options;
     const char *directory; // temporary
     const char *result;    // what the tool writes; absolute
-    const char *output;    // what it is renamed to; absolute. NULL: standard output
+    const char *output;    // what it is renamed to; absolute. NULL: written in place
     const char *runtime;   // archive; absolute
     Arguments parts;       // object files in the directory
     const char **why;
@@ -107,13 +107,21 @@ static const char *absolute_path(Product *product, const char *path) {
     return copy;
 }
 
+static bool is_standard_output(const Product *product) {
+    return strcmp(product->options->output, "-") == 0;
+}
+
 // The result is made in the output's directory, where rename can replace the output at one stroke.
 static bool place_result(Product *product) {
     const char *output = product->options->output;
-    if (strcmp(output, "-") == 0) {
+    struct stat old;
+    bool exists = !is_standard_output(product) && stat(output, &old) == 0;
+    if (is_standard_output(product) || (exists && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode))) {
         product->result = arena_printf(product->arena, "%s/result", product->directory);
         return true;
     }
+    if (exists && !(output = absolute_path(product, output))) // what a link points to
+        return false;
     const char *slash = strrchr(output, '/'), *base = slash ? slash + 1 : output;
     const char *folder = !slash ? "."
                          : slash == output
@@ -251,14 +259,17 @@ static bool publish_result(Product *product) {
     char *bytes = read_file(product, product->result, &length);
     if (!bytes)
         return false;
+    if (!is_standard_output(product))
+        return write_file(product, product->options->output, bytes, length);
     bool ok = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
     return ok || fail(product, "write", "standard output");
 }
 
-// OUT.so -> OUT.h
+// OUT.so -> OUT.h, and OUT.h -> OUT.h.h
 static const char *header_path(Product *product) {
     const char *base = strrchr(product->output, '/') + 1, *dot = strrchr(base, '.');
-    size_t stem = dot && dot > base ? (size_t)(dot - product->output) : strlen(product->output);
+    bool cut = dot && dot > base && strcmp(dot, ".h") != 0;
+    size_t stem = cut ? (size_t)(dot - product->output) : strlen(product->output);
     return arena_printf(product->arena, "%.*s.h", (int)stem, product->output);
 }
 

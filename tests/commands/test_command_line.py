@@ -36,6 +36,8 @@ BAD = [
     (["check", CAUSAL, "--diagnostics=xml"], "is not one of its values"),
     (["build", CAUSAL, "-o", "x", "--target=z80"], "unknown target 'z80'"),
     (["check", CAUSAL, "--nonsense"], "nonsense"),
+    (["run", CAUSAL, "--cache", ""], "--cache: expected a folder"),
+    (["build", CAUSAL, "-o", ""], "-o: expected the name of a file"),
 ]
 
 
@@ -64,6 +66,21 @@ PROBLEMS = [
 def test_problem_in_the_users_data(arguments, message):
     _, err = attc(*arguments, status=1)
     assert message in err
+
+
+@pytest.mark.parametrize("command", [["build"], ["emit", "--stage=graph"], ["run", *SMALL]])
+@pytest.mark.parametrize("output", ["main.attn", "part.attn", "link.attn"])
+def test_sources_are_not_overwritten(tmp_path, command, output):
+    (tmp_path / "part.attn").write_text(CAUSAL.read_text())
+    (tmp_path / "main.attn").write_text('import "part.attn"\n')
+    (tmp_path / "link.attn").symlink_to("main.attn")
+    sources = {path: path.read_text() for path in tmp_path.iterdir()}
+    entry = ["--entry", "CausalAttention"]
+    _, err = attc(
+        *command, tmp_path / "main.attn", *entry, "-o", tmp_path / output, status=1
+    )
+    assert "would overwrite the source" in err
+    assert sources == {path: path.read_text() for path in tmp_path.iterdir()}
 
 
 def test_help_and_version():

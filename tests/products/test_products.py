@@ -175,3 +175,29 @@ def test_without_a_writable_cache_all_works(tmp_path):
     (tmp_path / "file").write_text("")
     blocked = str(tmp_path / "file" / "cache")
     assert build("dot_product", "object", tmp_path / "x.o", ATTC_CACHE=blocked).exists()
+
+
+# ---- outputs of every sort -------------------------------------------------------------------
+
+def test_a_pipe_is_written_in_place(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as pool:
+        read = pool.submit(pipe.read_bytes)
+        build("dot_product", "shared", pipe)
+        assert read.result().startswith(b"\x7fELF")
+    assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "old.so").write_text("")
+    (tmp_path / "lib.so").symlink_to("old.so")
+    build("dot_product", "shared", tmp_path / "lib.so")
+    assert (tmp_path / "lib.so").is_symlink()
+    assert (tmp_path / "old.so").read_bytes().startswith(b"\x7fELF")
+
+
+def test_the_header_does_not_replace_the_library(tmp_path):
+    output = build("dot_product", "object", tmp_path / "layer.h")
+    assert output.read_bytes().startswith(b"\x7fELF")
+    assert "#ifndef" in (tmp_path / "layer.h.h").read_text()
