@@ -20,9 +20,11 @@ static int output_index(Options *options, const Graph *graph, const char *given,
         if (strlen(graph->outputs.at[i].name) == (size_t)(equals - given) &&
             !strncmp(graph->outputs.at[i].name, given, (size_t)(equals - given)))
             return (int)i;
-    problem(options, "-o %s: %s has no result %.*s; its results: %s%s", given, graph->entry,
-            (int)(equals - given), given, graph->outputs.at[0].name,
-            graph->outputs.count > 1 ? ", ..." : "");
+    Text names = {.arena = options->session->arena};
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        text_printf(&names, "%s%s", i ? ", " : "", graph->outputs.at[i].name);
+    problem(options, "-o %s: %s has no result '%.*s'; its results: %s", given, graph->entry,
+            (int)(equals - given), given, names.at);
     return -1;
 }
 

@@ -122,6 +122,14 @@ static bool settle(Settling *s, DimId dim, int64_t extent, const char *by) {
     return false;
 }
 
+static bool settle_file(Settling *s, DimId dim, int64_t extent, const char *path) {
+    if (extent >= 1)
+        return settle(s, dim, extent, path);
+    problem(s->options, "%s is %lld in %s; extents are from 1", s->graph->dims.at[dim].name,
+            (long long)extent, path);
+    return false;
+}
+
 static bool settle_constants(Settling *s) {
     bool fine = true;
     for (uint32_t d = 0; d < s->graph->dims.count; d++)
@@ -161,7 +169,7 @@ static bool read_input(Settling *s, const NamedPath *given) {
         }
         bool fine = true;
         for (int k = 0; k < tensor->rank; k++)
-            fine &= settle(s, input->dims.at[k], tensor->shape[k], given->path);
+            fine &= settle_file(s, input->dims.at[k], tensor->shape[k], given->path);
         return fine;
     }
     problem(s->options, "%s has no argument %s%s%s%s", graph->entry, given->name,

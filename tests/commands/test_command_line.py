@@ -54,7 +54,7 @@ PROBLEMS = [
     (["cost", CAUSAL, "--entry", "CausalAttentoin"], "CausalAttention"),
     (["run", CAUSAL, *SMALL, "Z=z.npy"], "has no argument Z"),
     (["run", CAUSAL, *SMALL, "X=no-such-file.npy"], "no-such-file.npy"),
-    (["run", CAUSAL, *SMALL, "-o", "Q=q.npy"], "has no result Q"),
+    (["run", CAUSAL, *SMALL, "-o", "Q=q.npy"], "has no result 'Q'; its results: Y"),
     (["run", CAUSAL], "the extent of n is unknown"),
     (["run", CAUSAL, *SMALL, "-o", "/no/such/folder/y.npy"], "/no/such/folder"),
     (["build", CAUSAL, "-o", "/no/such/folder/lib.so"], "/no/such/folder"),

@@ -114,6 +114,14 @@ def test_bad_files_are_refused(scale, content):
     assert "X.npy" in err
 
 
+@pytest.mark.parametrize("how", [[], ["--oracle"], ["--interpret"]], ids=str)
+def test_extents_of_zero_are_refused(scale, how):
+    folder, X, _ = scale
+    np.save(folder / "none.npy", X[:0])
+    _, err = attc("run", folder / "scale.attn", f"X={folder}/none.npy", *how, status=1)
+    assert "n is 0 in" in err and "extents are from 1" in err
+
+
 def test_object_arrays_are_refused(scale):
     folder, _, _ = scale
     np.save(folder / "X.npy", np.array([[object()]], dtype=object), allow_pickle=True)
