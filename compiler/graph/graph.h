@@ -25,8 +25,8 @@ const char *op_name(Op op);
 OpKind op_kind(Op op);
 int op_arity(Op op);
 bool op_commutes(Op op);
-// What a pointwise op makes of floats, in double, for constant folding and the tile interpreter; NaN
-// for what is none of one or two floats (the oracle has arithmetic of its own).
+// What a pointwise op makes of floats, in double, for constant folding and the tile interpreter;
+// NaN for what is none of one or two floats (the oracle has arithmetic of its own).
 double op_apply1(Op op, double a);
 double op_apply2(Op op, double a, double b);
 

@@ -250,7 +250,7 @@ def measure(name, case, attc, threads, rounds):
 
 
 def run_child(args, threads):
-    """The libraries take their number of threads from the environment and the affinity when they are
+    """Libraries take their number of threads from the environment and the affinity when they are
     loaded, so each number has a process of its own; nobody's threads may spin after their work."""
     env = dict(os.environ, OMP_WAIT_POLICY="PASSIVE", KMP_BLOCKTIME="0", **{CHILD: "1"})
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):

@@ -10,7 +10,7 @@ WAYS = [["--target=x86-64-v3"], ["--interpret"], ["--oracle"]]
 I32 = np.array([0, 1, -1, 2, -3, 7, 100, 12345, -54321, 2**31 - 1, -(2**31)], np.int32)
 I64 = np.concatenate([I32, [2**31, -(2**31) - 1, 2**40 + 1]]).astype(np.int64)
 WHOLE = {"i32": I32, "i64": I64}
-EDGES = np.array([0, -0.5, 1.5, 1e30, -1e30, 2.0**31, 1e-40, np.inf, -np.inf, np.nan, 7], np.float32)
+EDGES = np.array([0, -0.5, 1.5, 1e30, -1e30, 2.0**31, 1e-40, np.inf, -np.inf, np.nan, 7], "f4")
 
 
 def run(folder, source, way, **inputs):

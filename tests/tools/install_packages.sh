@@ -4,7 +4,7 @@
 # usage: install_packages.sh LLVM_VERSION
 set -eu
 llvm=$1
-packages="gcc make binutils flex bison git python3 python3-venv llvm-$llvm-dev llvm-$llvm-tools
+packages="gcc g++ make binutils flex bison git python3 python3-venv llvm-$llvm-dev llvm-$llvm-tools
 clang-$llvm libclang-rt-$llvm-dev libxxhash-dev libjansson-dev libcmocka-dev libzstd-dev zlib1g-dev"
 missing=""
 for package in $packages; do
