@@ -375,6 +375,8 @@ static void move_dynamic(Options *options) {
             vec_push(session->arena, &session->overrides, unknown);
             continue;
         }
+        if (session->overrides.at[i].extent == unknown.extent)
+            continue; // named twice
         vec_push(session->arena, &options->run_time, session->overrides.at[i]);
         session->overrides.at[i] = unknown;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inlining of a call.
 //
-//     def Attend(X[n, d], M[m, d])        Attend(A[b, t, e], B[b, s, e]):  n = t, m = s, d = e, and
-//     all
-//                                         of it runs for each b, which the def never hears of
+//     def Attend(X[n, d], M[m, d])
+//     Attend(A[b, t, e], B[b, s, e])      n = t, m = s, d = e, and all of it runs for each b, which
+//                                         the def never hears of
 #include "graph/build.h"
 
 static void bind_dims(Frame *callee, const Expr *call) {
@@ -23,6 +23,21 @@ static void bind_arguments(Frame *callee, const Expr *call) {
     }
 }
 
+static Value *repeated(Graph *graph, Value *value, DimId dim) {
+    Value *index = graph_index(graph, dim);
+    Value *everywhere = graph_map2(graph, OP_EQ, index, index);
+    return graph_map(graph, OP_SELECT, value->elem, (Value *[]){everywhere, value, value}, 3);
+}
+
+// A def that does not look at its mapped arguments gives one value: the same for each run.
+static Value *over_mapped(Frame *caller, const Expr *call, Value *value) {
+    DimList mapped = frame_dims(caller, &call->mapped, call->span);
+    for (uint32_t i = 0; i < mapped.count; i++)
+        if (!dims_has(&value->dims, mapped.at[i]))
+            value = repeated(caller->build->graph, value, mapped.at[i]);
+    return value;
+}
+
 Value *build_call(Frame *frame, const Expr *call) {
     Build *build = frame->build;
     const Def *def = call->callee;
@@ -35,6 +50,7 @@ Value *build_call(Frame *frame, const Expr *call) {
         callee->names = names_scope(build, names_call_path(build, frame->names, label));
         build_body(callee, &def->body);
     }
-    // Without a result something was reported below.
-    return callee->results.count ? callee->results.at[0] : graph_const(build->graph, 0, call->elem);
+    if (!callee->results.count) // something was reported below
+        return graph_const(build->graph, 0, call->elem);
+    return over_mapped(frame, call, callee->results.at[0]);
 }

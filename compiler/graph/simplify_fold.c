@@ -4,6 +4,9 @@
 //     before  a = 2 * 3;  b = x * 1;  c = where(true, y, z);  e = -(-w)
 //     after   a = 6;      b = x;      c = y;                  e = w
 //
+//     before  f[n, d] = w[n, d] * where(t[n], y[d], y[d])
+//     after   f[n, d] = w[n, d] * y[d]
+//
 // Requires: nothing. Ensures: no map of constants alone, as far as its result is exact in a double.
 // x * 0, x - x and x / x stay, since NaN and infinity make them something else than a constant; x +
 // 0 becomes x although that keeps a negative zero.
@@ -163,14 +166,47 @@ static Value *fold_reduce(Sweep *sweep, const Value *value, Value **args) {
     return NULL;
 }
 
+// ---- where(t, y, y): y repeated over the dims of t ---------------------------------------------
+
+static bool is_repeat(const Value *value) {
+    return value->op == OP_SELECT && value->args[1] == value->args[2];
+}
+
+// f(where(t, y, y)) is where(t, f(y), f(y)): what is repeated is computed once.
+static Value *fold_of_repeat(Sweep *sweep, const Value *value, Value **args) {
+    if (value->n_args != 1 || !is_repeat(args[0]))
+        return NULL;
+    Value *once = sweep_rebuild(sweep, value, &args[0]->args[1]);
+    Value *repeat[] = {args[0]->args[0], once, once};
+    return graph_map(sweep->to, OP_SELECT, value->elem, repeat, 3);
+}
+
+// Where another argument has the dims, nothing needs to be repeated over them.
+static void drop_repeats(const Value *value, Value **args) {
+    for (uint32_t i = 0; i < value->n_args; i++)
+        while (is_repeat(args[i])) {
+            DimList dims = args[i]->args[1]->dims;
+            for (uint32_t k = 0; k < value->n_args; k++)
+                if (k != i)
+                    dims = dims_union(&dims, &args[k]->dims);
+            if (!dims_equal(&dims, &value->dims))
+                break;
+            args[i] = args[i]->args[1];
+        }
+}
+
 Value *simplify_fold(Sweep *sweep, const Value *value, Value **args) {
     Value *out = NULL;
     if (op_kind(value->op) == KIND_MAP) {
+        if (!is_repeat(value))
+            drop_repeats(value, args);
         out = fold_constants(sweep, value, args);
         if (!out)
             out = fold_map(value, args);
         if (!out)
             out = fold_power(sweep, value, args);
+        if (!out)
+            out = fold_of_repeat(sweep, value, args);
     }
     if (!out)
         out = fold_rename(sweep, value, args);

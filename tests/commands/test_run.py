@@ -258,3 +258,8 @@ def test_an_oracle_without_memory_is_no_internal_error():
     extents = ["-D", "n=1000000,m=100000000"]  # 800 TB for the product
     _, err = attc("run", "-", "--oracle", *extents, stdin=source, status=1)
     assert "not enough memory" in err
+
+
+def test_a_dim_may_be_named_dynamic_twice():
+    extents = ["-D", "n=5,d=8,h=2,d_k=4", "--dynamic", "n", "--dynamic", "n"]
+    attc("verify", EXAMPLES / "causal.attn", *extents)
