@@ -6,6 +6,8 @@ name) to a dict of results (by result name). Shapes are in the subscripts: the l
 dims of the example, e for d_X, f for d_M, y for d_Y, k for d_k, v for d_v, i j l for h_k h h_v.
 """
 
+import math
+
 import numpy as np
 
 TWINS = {}
@@ -279,3 +281,32 @@ def head_mask(X, M, xi, P_q, P_k, P_v, P_o):
 def cross_attention(X, M, P_q, P_k, P_v, P_o):
     each = [multi_head_scaled(x, memory, P_q, P_k, P_v, P_o)["Y"] for x, memory in zip(X, M)]
     return {"Y": X + np.stack(each)}
+
+
+def layer_norm(X, gain, bias):
+    centred = X - X.mean(axis=-1, keepdims=True)
+    return centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5) * gain + bias
+
+
+def sinusoids(n, d):
+    """Positions n over channels d: sines at even channels, cosines at odd ones."""
+    channel = np.arange(d)
+    angle = np.arange(n)[:, None] * 10000.0 ** (-2.0 * (channel // 2) / d)
+    return np.where(channel % 2 == 0, np.sin(angle), np.cos(angle))
+
+
+@twin("encoder_block")
+def encoder_block(
+    tokens, E, P_q, P_k, P_l, P_v, P_o, P_w, W_in, b_in, W_out, b_out, gain_1, bias_1, gain_2,
+    bias_2
+):
+    X = E[tokens] + sinusoids(tokens.shape[1], E.shape[1])
+    A = layer_norm(X, gain_1, bias_1)
+    Q, K, V = (np.einsum("bnd,dki->bnki", A, P) for P in (P_q, P_k, P_v))
+    J = np.einsum("bnki,bmki->bnmi", Q, K) / math.sqrt(P_q.shape[1])
+    W = softmax(np.einsum("bnmi,ij->bnmj", J, P_l), 2)
+    O = np.einsum("bnmj,jl,bmvl->bnvl", W, P_w, V)
+    Y = X + np.einsum("bnvl,dvl->bnd", O, P_o)
+    H = layer_norm(Y, gain_2, bias_2) @ W_in + b_in
+    H = 0.5 * H * (1 + np.vectorize(math.erf)(H / math.sqrt(2)))
+    return {"Z": Y + H @ W_out + b_out, "W": W.transpose(0, 1, 3, 2)}
