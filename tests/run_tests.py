@@ -40,6 +40,8 @@ def environment(build):
         ATTC_CACHE=str(build / "cache"),
     )
     env.setdefault("ATTC_FILECHECK", "FileCheck-19")
+    # Running out of memory is attc's to report, in sanitizer builds as well.
+    env.setdefault("ASAN_OPTIONS", "allocator_may_return_null=1")
     env["PYTHONPATH"] = str(ROOT / "tests")
     return env
 
