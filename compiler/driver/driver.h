@@ -85,7 +85,7 @@ int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *aren
 double *tensor_to_doubles(const AttTensorData *tensor, Arena *arena);
 void tensor_from_doubles(AttTensorData *tensor, const double *from);
 int64_t tensor_count(const AttTensorData *tensor);
-// Moves every element of the f32 inputs to one of its two neighbours, at random.
+// Moves every element of the f32 and f64 inputs to one of its two neighbours, at random.
 void tensors_nudge(const Tensors *tensors, uint64_t seed);
 const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena); // "n, d_k, h"
 

@@ -313,14 +313,18 @@ void tensors_nudge(const Tensors *tensors, uint64_t seed) {
     Arena *arena = arena_new();
     for (uint32_t i = 0; i < tensors->graph->inputs.count; i++) {
         AttTensorData *tensor = &tensors->inputs[i];
-        if (tensor->elem != ATT_F32)
+        if (tensor->elem != ATT_F32 && tensor->elem != ATT_F64)
             continue;
         int64_t count = tensor_count(tensor);
         int64_t *up = arena_array(arena, int64_t, count);
         att_random_integers(seed, att_stream_of("nudge") + i, count, 2, up);
-        float *at = tensor->data;
-        for (int64_t k = 0; k < count; k++)
-            at[k] = nextafterf(at[k], up[k] ? INFINITY : -INFINITY);
+        for (int64_t k = 0; k < count; k++) {
+            double to = up[k] ? INFINITY : -INFINITY;
+            if (tensor->elem == ATT_F32)
+                ((float *)tensor->data)[k] = nextafterf(((float *)tensor->data)[k], (float)to);
+            else
+                ((double *)tensor->data)[k] = nextafter(((double *)tensor->data)[k], to);
+        }
     }
     arena_free(arena);
 }

@@ -26,6 +26,24 @@ static void add_naive(const Tensors *tensors, double **reference, double *naive,
     }
 }
 
+// The element type that an output's error is in the units of: its own, or f32 for an f64 that
+// narrower floats were computed for.
+static Elem error_elem(const Graph *graph, const Value *output, Arena *arena) {
+    bool *needed = arena_array(arena, bool, graph->values.count);
+    needed[output->id] = true;
+    for (uint32_t i = output->id + 1; i-- > 0;) {
+        const Value *value = graph->values.at[i];
+        if (!needed[i])
+            continue;
+        if (output->elem == ELEM_F64 && op_kind(value->op) != KIND_LEAF &&
+            elem_is_float(value->elem) && value->elem != ELEM_F64)
+            return ELEM_F32;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            needed[value->args[k]->id] = true;
+    }
+    return output->elem;
+}
+
 static bool measure(const Tensors *tensors, double **reference, const double *naive,
                     OutputError *errors, Arena *arena) {
     const Graph *graph = tensors->graph;
@@ -33,7 +51,7 @@ static bool measure(const Tensors *tensors, double **reference, const double *na
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const AttTensorData *output = &tensors->outputs[i];
         errors[i] =
-            tolerance_measure(graph->outputs.at[i].value->elem, reference[i],
+            tolerance_measure(error_elem(graph, graph->outputs.at[i].value, arena), reference[i],
                               tensor_to_doubles(output, arena), tensor_count(output), naive[i]);
         fine &= errors[i].error <= errors[i].limit;
     }

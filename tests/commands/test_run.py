@@ -260,6 +260,12 @@ def test_an_oracle_without_memory_is_no_internal_error():
     assert "not enough memory" in err
 
 
+@pytest.mark.parametrize("seed", [810, 841, 887])  # naive evaluation is lucky
+def test_an_f64_that_f32_was_computed_for_has_errors_of_f32(seed):
+    source = "def F(X0[n]: f16):\n    Y[n]: f64 = f64(tanh(f32(X0) + f32(X0)))\n    return Y\n"
+    attc("verify", "-", "-D", "n=8", "--seed", seed, stdin=source)
+
+
 def test_a_dim_may_be_named_dynamic_twice():
     extents = ["-D", "n=5,d=8,h=2,d_k=4", "--dynamic", "n", "--dynamic", "n"]
     attc("verify", EXAMPLES / "causal.attn", *extents)
