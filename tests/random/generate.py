@@ -6,7 +6,8 @@ usage: generate.py SEED     prints a program; its first line tells the options t
 A program is a def of a few assignments over named dims. Values are kept of order one (einsums are
 scaled by the root of what they sum, exponentials get bounded arguments, quotients positive
 divisors), so that the oracle's NaN or infinity never hides an error, and nothing compares computed
-floats, so that rounding cannot flip a branch.
+floats, so that rounding cannot flip a branch. Every fourth program has element types: halves and
+f64 that are cast on use, and whole numbers with arithmetic of their own.
 """
 
 import random
@@ -16,6 +17,9 @@ EXTENTS = [1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33]
 NAMES = "n a b c e g h k p q".split()
 VOLUME_MAX = 20_000
 WORK_MAX = 1_000_000
+WHOLE = ["i32", "i64"]
+HALVES = ["f16", "bf16"]
+FLOATS = [*HALVES, "f64"]
 
 
 class Program:
@@ -28,6 +32,8 @@ class Program:
             if self.random.random() < 0.3:
                 self.like[name + "2"] = name
                 self.extent[name + "2"] = self.extent[name]
+        self.typed = seed % 4 == 2
+        self.elems = {}  # of the values that are not f32
         self.parameters, self.lines, self.values = [], [], []
         self.used = set()
         self.fresh = 0
@@ -49,7 +55,7 @@ class Program:
                 return dims
         return []
 
-    def ref(self, value):
+    def plain_ref(self, value):
         name, dims = value
         dims = list(dims)
         if self.random.random() < 0.3:
@@ -57,9 +63,22 @@ class Program:
         self.used.add(name)
         return f"{name}[{', '.join(dims)}]"
 
-    def pick(self, accept=lambda dims: True):
-        """A value so far, mostly a recent one, or None."""
-        fitting = [value for value in self.values if accept(value[1])]
+    def ref(self, value):
+        """A value as f32 of order one."""
+        text, elem = self.plain_ref(value), self.elems.get(value[0])
+        if elem in WHOLE:
+            return f"(f32({text} % 5) / 4)"
+        return f"f32({text})" if elem else text
+
+    def pick(self, accept=lambda dims: True, elems=None):
+        """A value so far, of one of these types, mostly a recent one, or None. Computed halves have
+        to be asked for: the jumps of their rounding would be all of the error of an f32."""
+
+        def fits(name):
+            elem = self.elems.get(name)
+            return elem in elems if elems else elem not in HALVES or name[0] == "X"
+
+        fitting = [value for value in self.values if accept(value[1]) and fits(value[0])]
         if not fitting:
             return None
         unused = [value for value in fitting if value[0] not in self.used]
@@ -72,15 +91,20 @@ class Program:
         dims = self.some_dims(1) if dims is None else dims
         suffix = f": {elem}" if elem else ""
         self.parameters.append(f"{name}[{', '.join(dims)}]{suffix}")
+        if elem:
+            self.elems[name] = elem
         return name, tuple(dims)
 
-    def assign(self, dims, expression):
+    def assign(self, dims, expression, elem=None):
         name = f"t{self.fresh}"
         self.fresh += 1
         dims = list(dims)
         self.random.shuffle(dims)
-        self.lines.append(f"{name}[{', '.join(dims)}] = {expression}")
+        suffix = f": {elem}" if elem else ""
+        self.lines.append(f"{name}[{', '.join(dims)}]{suffix} = {expression}")
         self.values.append((name, tuple(dims)))
+        if elem:
+            self.elems[name] = elem
 
     # ---- one statement of each kind: False when it does not apply ----
     def einsum(self):
@@ -234,7 +258,7 @@ class Program:
         return True
 
     def rename(self):
-        value = self.pick(lambda dims: any(self.other(dim, dims) for dim in dims))
+        value = self.pick(lambda dims: any(self.other(dim, dims) for dim in dims), [None])
         if not value:
             return False
         dim = self.random.choice([d for d in value[1] if self.other(d, value[1])])
@@ -260,7 +284,7 @@ class Program:
         if self.volume(ids_dims + rest) > VOLUME_MAX:
             return False
         ids = self.parameter(ids_dims, "i32")
-        self.assign(ids_dims + rest, f"gather({self.ref(value)}, {self.ref(ids)}, dim={dim})")
+        self.assign(ids_dims + rest, f"gather({self.ref(value)}, {self.plain_ref(ids)}, dim={dim})")
         return True
 
     def shift(self):
@@ -273,13 +297,14 @@ class Program:
 
     def helper(self):
         """A call with the leading dims mapped."""
-        value = self.pick(lambda dims: len(dims) >= 1)
+        value = self.pick(lambda dims: len(dims) >= 1, [None])
         if not value:
             return False
         name = f"F{len(self.helpers)}"
-        body = self.random.choice(
-            ["softmax(x[z], reduced_dim=z)", "x[z] - mean(x[z], reduced_dim=z)", "tanh(x[z]) * 0.5"]
-        )
+        bodies = ["softmax(x[z], reduced_dim=z)", "tanh(x[z]) * 0.5"]
+        if not self.typed:
+            bodies.insert(1, "x[z] - mean(x[z], reduced_dim=z)")
+        body = self.random.choice(bodies)
         self.helpers.append(f"def {name}(x[z]):\n    return {body}\n")
         self.used.add(value[0])
         self.assign(value[1], f"{name}({value[0]}[{', '.join(value[1])}])")
@@ -289,10 +314,68 @@ class Program:
         self.values[-1] = (f"t{self.fresh - 1}", value[1])
         return True
 
+    # ---- element types ----
+    def store(self):
+        elem = self.random.choice(FLOATS)
+        value = self.pick()
+        if not value:
+            return False
+        form = self.random.choice(["{}", "0.5 * {}", "tanh({})"])
+        self.assign(value[1], f"{elem}({form.format(self.ref(value))})", elem)
+        return True
+
+    def of_one_type(self):
+        """An operation that stays in a type other than f32."""
+        a = self.pick(elems=FLOATS)
+        if not a:
+            return False
+        elem = self.elems[a[0]]
+        b = self.pick(elems=[elem])
+        union = list(dict.fromkeys(a[1] + b[1]))
+        if self.volume(union) > VOLUME_MAX:
+            return False
+        a, b = self.plain_ref(a), self.plain_ref(b)
+        keep = [dim for dim in union if self.random.random() < 0.6]
+        root = f"sqrt({self.volume(union) // self.volume(keep)})"
+        whole = [f"0.5 * {a} * {b}", f"max({a}, {b})", f"{a} - {b}", f"{a} / (abs({b}) + 1)"]
+        if self.random.random() < 0.4:
+            self.assign(keep, f"{elem}(einsum({a}, {b}) / {root})", elem)
+        else:
+            self.assign(union, self.random.choice(whole), elem)
+        return True
+
+    def whole_numbers(self):
+        a = self.pick(elems=WHOLE)
+        if not a:
+            a = self.parameter(elem=self.random.choice(WHOLE))
+        elem = self.elems[a[0]]
+        b = self.pick(elems=[elem]) or a
+        union = list(dict.fromkeys(a[1] + b[1]))
+        if self.volume(union) > VOLUME_MAX:
+            return False
+        dim = self.random.choice(a[1]) if a[1] else None
+        a, b = self.plain_ref(a), self.plain_ref(b)
+        forms = [
+            f"{a} + {b}",
+            f"{a} * {b} - 7",
+            f"{b} - {a} * 1103515",
+            f"{a} // 3 - {b} % 4",
+            f"{a} // ({b} - 1)",
+            f"{a} % (1 - {b})",
+            f"max({a}, -{b})",
+            f"abs({a} - 2 * {b})",
+            f"where({a} < {b}, {a}, {b})",
+        ]
+        if dim:
+            forms += [f"{a} + {b} + {elem}(index({dim}))", f"cumsum({a}, dim={dim}) - {b}"]
+        self.assign(union, self.random.choice(forms), elem)
+        return True
+
     # ---- a whole program ----
     def build(self):
         for _ in range(self.random.randint(1, 3)):
-            self.values.append(self.parameter())
+            elem = self.random.choice([None, None, *FLOATS, *WHOLE]) if self.typed else None
+            self.values.append(self.parameter(elem=elem))
         kinds = (
             [self.einsum] * 5
             + [self.unary] * 3
@@ -310,6 +393,10 @@ class Program:
                 self.helper,
             ]
         )
+        if self.typed:
+            # Sums of centred values are all cancellation, and only float inputs tell how much.
+            kinds.remove(self.normalise)
+            kinds += [self.store] * 3 + [self.of_one_type] * 4 + [self.whole_numbers] * 4
         wanted = self.random.randint(2, 9)
         while self.fresh < wanted:
             self.random.choice(kinds)()
