@@ -46,25 +46,20 @@ ALL_CFLAGS = -std=gnu11 $(OPT) $(CFLAGS) $(WARN) -fPIC -D_GNU_SOURCE $(SANFLAGS)
              -Icompiler -Itargets -Iruntime -I$(BUILD)/gen -MMD -MP
 LIBS     = $(LLVM_LIBS) -ljansson -lxxhash -lm -lpthread
 
-# ---- levels, lowest first; each is one archive ---------------------------------------------------
+# ---- levels, lowest first; each is one archive, of the sources at any depth of its folder ----------
 # A test of lower levels alone: make LEVELS="base ast graph" build/unit/graph_test
-LEVELS  := base ast graph tile emit targets driver
-DIRS_base := compiler/base
-DIRS_ast := compiler/ast
-DIRS_graph := compiler/graph
-DIRS_tile := compiler/tile
-DIRS_emit := compiler/emit
-DIRS_targets := targets targets/cpu
-DIRS_driver := compiler/driver
+LEVELS  := base ast graph tile emit targets product driver
+folder   = $(if $(filter targets,$(1)),targets,compiler/$(1))
 GEN_ast := $(BUILD)/gen/parse.o $(BUILD)/gen/scan.o
 
-sources = $(sort $(foreach d,$(DIRS_$(1)),$(wildcard $(d)/*.c)))
+sources = $(sort $(shell find $(call folder,$(1)) -name '*.c'))
 objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call sources,$(1))) $(GEN_$(1))
 ARCHIVES := $(patsubst %,$(BUILD)/lib/lib%.a,$(LEVELS))
 RUNTIME_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(wildcard runtime/*.c)))
 RUNTIME := $(BUILD)/lib/libattc_runtime.a
-# emit and targets call each other through the hooks, hence the group.
-LINK    := -Wl,--start-group $(ARCHIVES) $(RUNTIME) -Wl,--end-group
+# Each level calls lower ones only, so that one pass over the archives from the top is enough.
+reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
+LINK    := $(call reverse,$(ARCHIVES)) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric commands products random random-long accuracy lint deps \
         bench fuzz fuzzers replays clean format
@@ -74,12 +69,13 @@ $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(A
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) $(LIBS)
 
+# `q`, not `r`: two folders of a level may have files of one name.
 define archive
 $(BUILD)/lib/lib$(1).a: $(call objects,$(1))
 	@mkdir -p $$(@D)
 	@rm -f $$@
 	$$(call say,AR,$$@)
-	$(Q)$(AR) rcs $$@ $$^
+	$(Q)$(AR) qcs $$@ $$^
 endef
 $(foreach level,$(LEVELS),$(eval $(call archive,$(level))))
 
@@ -96,12 +92,13 @@ $(BUILD)/obj/runtime/%.o: runtime/%.c
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c -o $@ $<
 
 # Objects of one source tree never serve another: cached kernels are keyed by what the compiler is.
-BUILD_ID = $(shell cat $(sort $(wildcard compiler/*/*.[ch] compiler/*/*.def targets/*.[ch] \
-             targets/*/*.[ch] runtime/module.h)) 2>/dev/null | cksum | cut -d' ' -f1)
+BUILD_ID = $(shell cat $$(find compiler targets -name '*.[ch]' -o -name '*.def' | LC_ALL=C sort) \
+             runtime/module.h 2>/dev/null | cksum | cut -d' ' -f1)
 $(BUILD)/obj/compiler/emit/cache.o: ALL_CFLAGS += -DATTC_BUILD_ID='"$(BUILD_ID)"'
 $(BUILD)/obj/compiler/driver/%.o: ALL_CFLAGS += -DATTC_RUNTIME_ARCHIVE='"$(abspath $(RUNTIME))"'
 $(BUILD)/obj/compiler/emit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/obj/targets/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
+$(BUILD)/obj/compiler/product/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/obj/compiler/driver/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 
@@ -128,11 +125,11 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/gen/parse.h
 		-Wno-unused-but-set-variable -Igrammar -c -o $@ $<
 
 # ---- prelude: the language's own definitions, each line a C string -----------------------------------
-$(BUILD)/gen/prelude.inc: compiler/ast/prelude.attn
+$(BUILD)/gen/prelude.inc: compiler/ast/read/prelude.attn
 	@mkdir -p $(@D)
 	$(call say,TEXT,$<)
 	$(Q)sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $< > $@
-$(BUILD)/obj/compiler/ast/prelude.o: $(BUILD)/gen/prelude.inc
+$(BUILD)/obj/compiler/ast/read/prelude.o: $(BUILD)/gen/prelude.inc
 
 .SECONDARY:
 

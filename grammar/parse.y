@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens to nodes. Meaning is given by compiler/ast/resolve*.c.
+// Tokens to nodes. Meaning is given by compiler/ast/resolve.
 //
 // The layout has made every bracket match, and a comma between dims is a token of its own. A line
 // ends with NEWLINE, or with INDENT if lines belong to it: those under a `def`, a `for` or any line
@@ -16,7 +16,7 @@
 %param {Parser *parser}
 
 %code requires {
-#include "ast/syntax.h"
+#include "ast/read/syntax.h"
 }
 
 %code {

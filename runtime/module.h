@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What generated code hands to the runtime: an entry as a table of tensors and launches.
 //
-// The compiler emits one constant AttModule per entry (compiler/emit/descriptor.c), or builds the
-// same structs in memory for the JIT. All fields are 8 bytes wide so that both sides agree without
-// effort.
+// The compiler emits one constant AttModule per entry (compiler/product/descriptor.c), or builds
+// the same structs in memory for the JIT. All fields are 8 bytes wide so that both sides agree
+// without effort.
 #ifndef ATT_MODULE_H
 #define ATT_MODULE_H
 

@@ -213,11 +213,11 @@ const char *oper_text(Oper oper);
 // each) relative to the importing file.
 void ast_parse(Session *session, Program *program, uint32_t file);
 
-// ---- prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...)
+// ---- read/prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...)
 const char *prelude_text(void);
 void ast_add_prelude(Session *session, Program *program);
 
-// ---- resolve*.c: names, dims, element types -------------------------------------------------
+// ---- resolve/: names, dims, element types ----------------------------------------------------
 // Checks the whole program (LANGUAGE sections 1-4) and fills the resolved fields, with the
 // session's -D overrides applied to dims. Returns false if any error was reported.
 bool ast_resolve(Session *session, Program *program);

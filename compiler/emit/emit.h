@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Level emit: the one place with generic llvm-c code. Modules, typed values, objects, JIT,
-// products.
+// Level emit: the one place with generic llvm-c code. Modules, typed values, loops, vector math,
+// objects and their cache.
 //
 // A kernel is compiled in an LLVM module of its own to an object, and the object is kept in a cache
 // under the XXH3 of the canonical kernel, the target, the flags and the compiler's version. Calling
@@ -90,6 +90,23 @@ LLVMValueRef index_div(EmitModule *module, LLVMValueRef a, int64_t by); // a >= 
 LLVMValueRef index_rem(EmitModule *module, LLVMValueRef a, int64_t by); // a >= 0
 LLVMValueRef index_round_up(EmitModule *module, LLVMValueRef a, int64_t to);
 
+// ---- loops.c: counted loops with carried values ----
+typedef struct {
+    LLVMBasicBlockRef before, body, after;
+    LLVMValueRef at; // the counter
+    LLVMValueRef low, high, step;
+    bool guarded; // may run no time at all
+    bool once;    // known to run exactly once: no loop is made
+    uint32_t n_carried;
+    LLVMValueRef *start, *carried; // before the loop; in the body (phis)
+} EmitLoop;
+// Opens `for (at = low; at < high; at += step)` with the builder in the body. carried[i] starts as
+// start[i]. nonempty: low < high is known.
+void emit_loop_open(EmitModule *module, EmitLoop *loop, LLVMValueRef low, LLVMValueRef high,
+                    LLVMValueRef step, bool nonempty, LLVMValueRef *start, uint32_t n_carried);
+// next[i] is the value at the end of the body; afterwards out[i] is the one after the loop.
+void emit_loop_close(EmitModule *module, EmitLoop *loop, LLVMValueRef *next, LLVMValueRef *out);
+
 // ---- object.c: module -> object or assembly -----------------------------------------------------
 typedef enum { EMIT_OBJECT, EMIT_ASSEMBLY } EmitFile;
 typedef struct {
@@ -133,58 +150,5 @@ EmitModule *emit_kernel_module(Arena *arena, const Kernel *kernel, const Target 
 // Objects of program->kernels for one target, in order. cache may be NULL.
 bool emit_kernels(Session *session, const TileProgram *program, const Target *target,
                   const CacheOptions *cache, KernelObject *out, const char **why);
-
-// ---- tables.c: tile programs -> the tables of runtime/module.h ----------------------------------
-// The kernels of all levels one after the other; each has code for its own level only. Dims of
-// inputs and outputs come first, then those that only intermediates have: not a graph's order.
-typedef struct {
-    AttModule module;
-    AttKernel *kernels;   // module.kernels; the functions are left NULL
-    const char **symbols; // by kernel
-    int64_t *levels;      // by kernel: ATT_LEVEL_*
-} ModuleTables;
-ModuleTables *emit_tables(Arena *arena, TileProgram *const *programs, const Target *const *targets,
-                          uint32_t n);
-// Extents by module dim, from extents by DimId of a graph that has them.
-int64_t *emit_module_extents(Arena *arena, const AttModule *module, const Graph *graph,
-                             const int64_t *extents);
-
-// ---- jit.c: run in this process through ORC -----------------------------------------------------
-typedef struct Jit Jit;
-// Loads the kernels of a program compiled for the host; *module is an AttModule in memory that
-// lives as long as the Jit.
-Jit *jit_new(Session *session, const TileProgram *program, const Target *target,
-             const CacheOptions *cache, const AttModule **module, const char **why);
-void jit_free(Jit *jit);
-
-// ---- product.c, descriptor.c, header.c, manifest.c: libraries and programs ----------------------
-typedef enum { PRODUCT_OBJECT, PRODUCT_STATIC, PRODUCT_SHARED, PRODUCT_EXE } ProductKind;
-typedef struct {
-    ProductKind kind;
-    const char *output;          // path; the header goes to the same path ending in .h; "-": stdout
-    const char *runtime_archive; // libattc_runtime.a; unused by PRODUCT_OBJECT
-    const char *source;          // for the header's comment and the manifest
-} ProductOptions;
-// programs: one per level of the architecture (same entry), parallel to targets.
-bool emit_product(Session *session, TileProgram *const *programs, const Target *const *targets,
-                  uint32_t n, const CacheOptions *cache, const ProductOptions *options,
-                  const char **why);
-// JSON text about an entry: tensors, dims, kernels, levels, versions.
-char *emit_manifest(Arena *arena, const ModuleTables *tables, const char *source);
-// The constant AttModule with the entry's functions, and main() for a program.
-bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *target, bool with_main,
-                     Blob *out, const char **why);
-// The C header of an entry, with the runtime's own in it.
-char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options);
-
-// ---- cnames.c: names of C -----------------------------------------------------------------------
-// An identifier of C and C++ that is no keyword.
-char *emit_c_name(Arena *arena, const char *name);
-// The entry's function: the def's name, with a `_` added where C, C++ or the C library has it.
-char *emit_entry_symbol(Arena *arena, const char *entry);
-
-// ---- tool.c: cc, ld, ar -------------------------------------------------------------------------
-// Runs a program of the PATH in a directory (what it says is kept there in tool.log); waits for it.
-bool tool_run(Arena *arena, const char *const *argv, const char *directory, const char **why);
 
 #endif

@@ -135,7 +135,7 @@ uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
 bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs
 
-// ---- build.c: resolved ast -> graph ------------------------------------------------------------
+// ---- build/: resolved ast -> graph -------------------------------------------------------------
 typedef struct {
     Name entry; // NULL: the only def of the main file, or its last
     // --map b=X,M: run the entry for each b of these arguments
@@ -159,7 +159,7 @@ typedef struct {
 } GraphListing;
 void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *out);
 
-// ---- eval.c: the oracle ------------------------------------------------------------------------
+// ---- oracle/: naive evaluation -----------------------------------------------------------------
 // Naive nested loops, shares nothing with the passes below. An einsum is worked off pairwise from
 // the left: the running product meets the first operand left that shares a dim with it, and a dim
 // is summed as soon as neither an operand left nor the result has it. EVAL_F32 rounds every
@@ -174,7 +174,7 @@ typedef struct {
 void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena);
 int64_t dims_volume(const DimList *dims, const int64_t *extents);
 
-// ---- simplify*.c -------------------------------------------------------------------------------
+// ---- rewrite/simplify.c ------------------------------------------------------------------------
 // Constant folding, dead values, einsum-of-einsum flattening, products and scale factors as
 // operands of one n-ary einsum, common operands factored out of sums of einsums. extents gives
 // representative sizes for dynamic dims where a choice needs them (by DimId; see
@@ -183,7 +183,7 @@ int64_t dims_volume(const DimList *dims, const int64_t *extents);
 Graph *graph_simplify(const Graph *graph, const int64_t *extents);
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena); // constant, or 512 when dynamic
 
-// ---- contract.c: order of contraction ----------------------------------------------------------
+// ---- rewrite/contract.c: order of contraction --------------------------------------------------
 // Facts that a step's cost is made of.
 typedef struct {
     double flops_per_second;       // well-shaped contraction
@@ -200,7 +200,7 @@ int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
-// ---- fuse.c: values -> groups, one kernel each -------------------------------------------------
+// ---- fuse/: values -> groups, one kernel each --------------------------------------------------
 // CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
 //       within rows + reduced, and each row is worked off by one task.
@@ -227,7 +227,7 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group
 
-// ---- layout.c, plan.c: memory ------------------------------------------------------------------
+// ---- fuse/layout.c, fuse/plan.c: memory --------------------------------------------------------
 typedef enum { BUFFER_INPUT, BUFFER_OUTPUT, BUFFER_WORK } BufferRole;
 typedef struct {
     const Value *value;

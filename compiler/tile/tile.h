@@ -176,7 +176,7 @@ typedef struct {
     VEC(Launch) launches;
 } TileProgram;
 
-// ---- lower*.c, schedule.c, cost.c ----
+// ---- lower/, schedule/, cost.c ----
 // One kernel per group, with the default schedule for the target at the typical extents. Adjacent
 // dims that stay adjacent in every access become one kernel dim.
 TileProgram *tile_lower(const Plan *plan, const Target *target, const int64_t *extents);

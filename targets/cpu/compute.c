@@ -65,16 +65,16 @@ static LLVMValueRef tail_mask(Compute *c, LLVMValueRef left) {
 static void loop_over(Compute *c, int level, const Bounds *bounds,
                       void (*body)(Compute *c, int level, LLVMValueRef at)) {
     LLVMValueRef refs[COMPUTE_SUMS_MAX];
-    CpuLoop loop;
+    EmitLoop loop;
     uint32_t n = compute_carried(c, level, refs, false);
-    cpu_loop_open(c->m, &loop, bounds->low, bounds->high, index_const(c->m, bounds->step),
-                  bounds->nonempty, refs, n);
+    emit_loop_open(c->m, &loop, bounds->low, bounds->high, index_const(c->m, bounds->step),
+                   bounds->nonempty, refs, n);
     compute_carried(c, level, loop.carried, true);
     LLVMValueRef *saved = save_offsets(c);
     body(c, level, index_add(c->m, bounds->base, loop.at));
     restore_offsets(c, saved);
     compute_carried(c, level, refs, false);
-    cpu_loop_close(c->m, &loop, refs, refs);
+    emit_loop_close(c->m, &loop, refs, refs);
     compute_carried(c, level, refs, true);
 }
 

@@ -2,7 +2,7 @@
 // Before a compute stage is emitted: the order of its loops, the loops each term depends on, which
 // loops at the end of the nest a sum is kept in registers for, how many vectors are alive.
 #include "cpu/compute.h"
-#include "cpu/vmath.h"
+#include "emit/vmath.h"
 
 int compute_level_of(const Compute *c, TileDimId dim) {
     int found = -1;

@@ -2,7 +2,7 @@
 // The scalar program of a compute stage: a value per vector for terms that vary along the lanes,
 // one scalar for all others.
 #include "cpu/compute.h"
-#include "cpu/vmath.h"
+#include "emit/vmath.h"
 
 EmitValue compute_term_value(Compute *c, int32_t t, int u, bool wide) {
     const TermState *state = &c->terms[t];

@@ -260,11 +260,11 @@ static void emit_block_at(Contract *c, CpuMicroShape shape, LLVMValueRef row) {
 // Blocks of `size` rows from `from` up to (not beyond) `to`.
 static void emit_blocks(Contract *c, CpuMicroShape shape, int size, LLVMValueRef from,
                         LLVMValueRef to, bool nonempty) {
-    CpuLoop loop;
+    EmitLoop loop;
     shape.rows = size;
-    cpu_loop_open(c->m, &loop, from, to, index_const(c->m, size), nonempty, NULL, 0);
+    emit_loop_open(c->m, &loop, from, to, index_const(c->m, size), nonempty, NULL, 0);
     emit_block_at(c, shape, loop.at);
-    cpu_loop_close(c->m, &loop, NULL, NULL);
+    emit_loop_close(c->m, &loop, NULL, NULL);
 }
 
 // Rows that keep the multiply-add units busy; more only save loads.
@@ -339,16 +339,16 @@ static void emit_lane_blocks(Contract *c, CpuMicroShape shape, LLVMValueRef from
                              bool nonempty) {
     TileDimId lanes = c->stage->lanes;
     EmitModule *m = c->m;
-    CpuLoop loop;
+    EmitLoop loop;
     LLVMValueRef block = index_const(m, (int64_t)shape.vectors * shape.width);
-    cpu_loop_open(m, &loop, from, to, block, nonempty, NULL, 0);
+    emit_loop_open(m, &loop, from, to, block, nonempty, NULL, 0);
     Offsets saved = save(c);
     if (lanes != TILE_DIM_NONE)
         enter(c, lanes, index_add(m, c->k->range[lanes].lo, loop.at));
     c->call.lanes = index_min(m, index_sub(m, to, loop.at), block);
     emit_rows(c, shape);
     restore(c, saved);
-    cpu_loop_close(m, &loop, NULL, NULL);
+    emit_loop_close(m, &loop, NULL, NULL);
 }
 
 // Masks in vector registers take the place of sums: fewer rows then.
@@ -421,8 +421,8 @@ static void emit_loops(Contract *c, int i) {
     EmitModule *m = c->m;
     TileDimId dim = c->loops[i];
     CpuRange *range = &c->k->range[dim];
-    CpuLoop loop;
-    cpu_loop_open(m, &loop, index_const(m, 0), range->len, index_const(m, 1), true, NULL, 0);
+    EmitLoop loop;
+    emit_loop_open(m, &loop, index_const(m, 0), range->len, index_const(m, 1), true, NULL, 0);
     Offsets saved = save(c);
     LLVMValueRef first = c->first;
     LLVMValueRef at = index_add(m, range->lo, loop.at);
@@ -432,7 +432,7 @@ static void emit_loops(Contract *c, int i) {
     emit_loops(c, i + 1);
     c->first = first;
     restore(c, saved);
-    cpu_loop_close(m, &loop, NULL, NULL);
+    emit_loop_close(m, &loop, NULL, NULL);
 }
 
 static bool in_box(const Stage *stage, TileDimId dim) {

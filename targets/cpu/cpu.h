@@ -12,23 +12,6 @@
 
 enum { CPU_NEST_MAX = 8 }; // loops over one dim around a stage
 
-// ---- loops.c: counted loops with carried values ----
-typedef struct {
-    LLVMBasicBlockRef before, body, after;
-    LLVMValueRef at; // the counter
-    LLVMValueRef low, high, step;
-    bool guarded; // may run no time at all
-    bool once;    // known to run exactly once: no loop is made
-    uint32_t n_carried;
-    LLVMValueRef *start, *carried; // before the loop; in the body (phis)
-} CpuLoop;
-// Opens `for (at = low; at < high; at += step)` with the builder in the body. carried[i] starts as
-// start[i]. nonempty: low < high is known.
-void cpu_loop_open(EmitModule *module, CpuLoop *loop, LLVMValueRef low, LLVMValueRef high,
-                   LLVMValueRef step, bool nonempty, LLVMValueRef *start, uint32_t n_carried);
-// next[i] is the value at the end of the body; afterwards out[i] is the one after the loop.
-void cpu_loop_close(EmitModule *module, CpuLoop *loop, LLVMValueRef *next, LLVMValueRef *out);
-
 // ---- kernel.c: function frame, loop tree, ranges, scratch memory ----
 typedef struct {
     LLVMValueRef lo, len;       // i64

@@ -216,11 +216,11 @@ static void emit_loop(CpuKernel *k, const Node *node) {
         emit_piece(k, node, &outer, outer.lo);
         return;
     }
-    CpuLoop loop;
+    EmitLoop loop;
     LLVMValueRef high = index_add(m, outer.lo, outer.len);
-    cpu_loop_open(m, &loop, outer.lo, high, step, true, NULL, 0);
+    emit_loop_open(m, &loop, outer.lo, high, step, true, NULL, 0);
     emit_piece(k, node, &outer, loop.at);
-    cpu_loop_close(m, &loop, NULL, NULL);
+    emit_loop_close(m, &loop, NULL, NULL);
 }
 
 static void open_scratch(CpuKernel *k, uint16_t number) {

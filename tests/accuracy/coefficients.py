@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Prints the polynomial coefficients of targets/cpu/vmath*.c (needs mpmath and SciPy).
+"""Prints the polynomial coefficients of compiler/emit/vmath*.c (needs mpmath and SciPy).
 
 Each is a minimax fit of the relative error of the whole function. Those used as double: Remez
 exchange in 60 digits. Those used as float32: linear programming on a grid, rounded one by one from

@@ -3,7 +3,7 @@
 
 usage: coverage.py SOURCE_ROOT
 
-Reads the formats out of the calls in compiler/ast/resolve*.c and dims.c, and looks for each in
+Reads the formats out of the calls in compiler/ast/resolve, and looks for each in
 the expectations of tests/diag/*.attn. Prints those that no test expects; exit status 1 if there are
 any.
 """
@@ -50,7 +50,7 @@ def first_literal(text):
 
 
 def formats(root):
-    for path in sorted((root / "compiler/ast").glob("resolve*.c")) + [root / "compiler/ast/dims.c"]:
+    for path in sorted((root / "compiler/ast/resolve").glob("*.c")):
         source = COMMENT.sub(lambda match: match[1] or "", path.read_text())
         for call in CALL.finditer(source):
             text = call_text(source, call.end())

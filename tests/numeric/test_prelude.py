@@ -165,7 +165,7 @@ def close(actual, expected):
 
 
 def test_every_def_of_the_prelude_is_here():
-    text = (ROOT / "compiler/ast/prelude.attn").read_text()
+    text = (ROOT / "compiler/ast/read/prelude.attn").read_text()
     assert set(re.findall(r"^def (\w+)", text, re.M)) == set(CASES) | set(WITH_TABLE)
 
 

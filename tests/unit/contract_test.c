@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/contract.h"
+#include "graph/rewrite/order.h"
 
 static int setup(void **state) {
     *state = session_new();

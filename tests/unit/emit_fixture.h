@@ -8,7 +8,7 @@
 #ifndef ATTC_TESTS_EMIT_FIXTURE_H
 #define ATTC_TESTS_EMIT_FIXTURE_H
 
-#include "emit/emit.h"
+#include "product/product.h"
 
 extern const Target fixture_v3, fixture_v4;
 

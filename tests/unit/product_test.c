@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Files that attc builds: each kind is made from the small entry of emit_fixture.c and then used
 // the way a user would, with cc and dlopen.
-#include "emit/emit.h"
+#include "product/product.h"
 
 #include <dirent.h>
 #include <dlfcn.h>

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "cpu/cpu.h"
-#include "cpu/vmath.h"
+#include "emit/vmath.h"
 #include "internal.h"
 
 enum { BLOCK = 4096, N_LEVELS_MAX = 2, SAMPLE_STRIDE = 1021 };
@@ -59,10 +59,10 @@ static void machine_free(Machine *machine) {
     free(machine);
 }
 
-static void emit_loop(EmitModule *m, LLVMValueRef function, Op op, Elem elem, int lanes) {
-    CpuLoop loop;
+static void emit_each_block(EmitModule *m, LLVMValueRef function, Op op, Elem elem, int lanes) {
+    EmitLoop loop;
     LLVMValueRef count = LLVMGetParam(function, 3);
-    cpu_loop_open(m, &loop, index_const(m, 0), count, index_const(m, lanes), false, NULL, 0);
+    emit_loop_open(m, &loop, index_const(m, 0), count, index_const(m, lanes), false, NULL, 0);
     EmitValue args[2];
     for (unsigned i = 0; i < 2; i++)
         args[i] =
@@ -71,7 +71,7 @@ static void emit_loop(EmitModule *m, LLVMValueRef function, Op op, Elem elem, in
     assert_int_equal(result.elem, elem);
     assert_int_equal(result.lanes, lanes);
     emit_store(m, result, emit_element(m, elem, LLVMGetParam(function, 2), loop.at));
-    cpu_loop_close(m, &loop, NULL, NULL);
+    emit_loop_close(m, &loop, NULL, NULL);
     LLVMBuildRetVoid(m->builder);
 }
 
@@ -83,7 +83,7 @@ static Code make_code(Machine *machine, Op op, Elem elem, int lanes) {
     LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0);
     LLVMTypeRef types[] = {pointer, pointer, pointer, LLVMInt64TypeInContext(m->context)};
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(m->context), types, 4, 0);
-    emit_loop(m, emit_function(m, name, type, false), op, elem, lanes);
+    emit_each_block(m, emit_function(m, name, type, false), op, elem, lanes);
     Blob object;
     const char *why = "";
     if (!emit_compile(m, EMIT_OBJECT, &object, &why))

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file and what it imports. Imports are a list to work through, not a recursion: cycles and long
+// chains are harmless. A file is known by its device and inode, so that two paths of one file meet.
+#include "ast/read/syntax.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+typedef VEC(uint32_t) FileList;
+
+static const char *import_path(Arena *arena, const Source *importer, const char *path) {
+    const char *slash = strrchr(importer->path, '/');
+    if (path[0] == '/' || !slash || importer->path[0] == '<')
+        return path;
+    return arena_printf(arena, "%.*s/%s", (int)(slash - importer->path), importer->path, path);
+}
+
+static bool same_file(const char *path, const struct stat *status) {
+    struct stat other;
+    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
+           other.st_ino == status->st_ino;
+}
+
+static bool is_known(const Session *session, const FileList *files, const struct stat *status) {
+    for (uint32_t i = 0; i < files->count; i++)
+        if (same_file(sources_get(session->sources, files->at[i])->path, status))
+            return true;
+    return false;
+}
+
+static void import_file(Parser *parser, const Import *import, FileList *files) {
+    Session *session = parser->session;
+    const char *path = import_path(parser->scratch, parser->source, import->path);
+    struct stat status;
+    const char *why = NULL;
+    uint32_t file = 0;
+    bool found = stat(path, &status) == 0;
+    if (found && is_known(session, files, &status))
+        return;
+    if (found && !S_ISREG(status.st_mode))
+        why = arena_printf(parser->scratch, "cannot read '%s': not a regular file", path);
+    else
+        file = sources_read(session->sources, path, &why);
+    if (file) {
+        vec_push(session->arena, files, file);
+        return;
+    }
+    syntax_error(parser, import->span, "%s", why);
+    parser->program->incomplete = true;
+}
+
+static void parse_file(Session *session, Program *program, uint32_t file, FileList *files) {
+    Arena *scratch = arena_new();
+    Parser parser = {
+        .session = session,
+        .arena = session->arena,
+        .scratch = scratch,
+        .untold = diags_new(scratch, session->sources),
+        .program = program,
+        .file = file,
+        .source = sources_get(session->sources, file),
+    };
+    scan_file(&parser);
+    layout_tokens(&parser);
+    parse_tokens(&parser);
+    for (uint32_t i = 0; i < parser.imports.count; i++)
+        import_file(&parser, &parser.imports.at[i], files);
+    arena_free(scratch);
+}
+
+void ast_parse(Session *session, Program *program, uint32_t file) {
+    FileList files = {0};
+    for (uint32_t i = 0; i < program->files.count; i++)
+        vec_push(session->arena, &files, program->files.at[i]);
+    uint32_t next = files.count;
+    vec_push(session->arena, &files, file);
+    for (; next < files.count; next++) {
+        uint32_t current = files.at[next];
+        vec_push(session->arena, &program->files, current);
+        parse_file(session, program, current, &files);
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the grammar's actions do beyond calling a constructor, and how syntax errors are counted.
+#include "ast/read/syntax.h"
+
+#include <string.h>
+
+// ---- errors
+
+Diag *syntax_error(Parser *parser, Span at, const char *format, ...) {
+    Diags *told = parser->session->diags;
+    if (++parser->n_errors == MAX_ERRORS + 1)
+        diag_error(told, at, "too many errors; the rest of this file is not reported");
+    Text message = {.arena = parser->scratch};
+    va_list args;
+    va_start(args, format);
+    text_vprintf(&message, format, args);
+    va_end(args);
+    return diag_error(parser->n_errors > MAX_ERRORS ? parser->untold : told, at, "%s", message.at);
+}
+
+Span span_after(Span span) {
+    span.begin = span.end;
+    return span;
+}
+
+void syntax_missing_comma(Parser *parser, Span next) {
+    if (parser->current->quiet)
+        return;
+    uint32_t length = next.end - next.begin;
+    const char *text = parser->source->text + next.begin;
+    Diag *diag = syntax_error(parser, next, "expected ',' before '%.*s%s'",
+                              length > 40 ? 40 : (int)length, text, length > 40 ? "..." : "");
+    diag_hint(diag, "add ','");
+}
+
+// ---- expressions
+
+// Cuts a tree that later passes could not walk by recursion. What grows around a cut is not
+// reported again.
+static Expr *cut_deep(Parser *parser, Expr *expr) {
+    if (expr->depth <= AST_MAX_DEPTH)
+        return expr;
+    Span last = parser->deep;
+    bool around = expr->span.begin <= last.begin && last.end <= expr->span.end && last.file;
+    if (!around)
+        diag_hint(
+            syntax_error(parser, expr->span, "expression nested more than %d deep", AST_MAX_DEPTH),
+            "give parts of it names of their own");
+    parser->deep = expr->span;
+    return expr_error(parser->arena, expr->span);
+}
+
+Expr *syntax_operation(Parser *parser, Span span, Oper oper, Expr *a, Expr *b) {
+    Expr *expr =
+        b ? expr_binary(parser->arena, span, oper, a, b) : expr_unary(parser->arena, span, oper, a);
+    return cut_deep(parser, expr);
+}
+
+Expr *syntax_call(Parser *parser, Span span, Ident name, ArgList args) {
+    Expr *call = expr_call(parser->arena, span, name);
+    expr_set_args(call, args.args, args.keys);
+    return cut_deep(parser, call);
+}
+
+Expr *syntax_call_to(Parser *parser, Span span, Ident name, ArgList args, IdentList dims) {
+    Expr *call = syntax_call(parser, span, name, args);
+    call->has_arrow = true;
+    call->dims = dims;
+    return call;
+}
+
+Expr *syntax_label(Expr *call, Span span, Ident label) {
+    call->label = label;
+    call->span = span;
+    return call;
+}
+
+Expr *syntax_parens(Parser *parser, Span span, ExprList items, bool comma) {
+    if (items.count > 1 || comma)
+        return cut_deep(parser, expr_tuple(parser->arena, span, items));
+    items.at[0]->span = span;
+    return items.at[0];
+}
+
+// ---- tensors
+
+Tensor syntax_tensor(Span span, Ident name) {
+    return (Tensor){.name = name, .span = span};
+}
+
+Tensor syntax_tensor_dims(Span span, Ident name, IdentList dims) {
+    return (Tensor){
+        .name = name, .span = span, .has_dims = true, .dims = dims, .is_scalar = dims.count == 0};
+}
+
+Tensor syntax_tensor_elem(Parser *parser, Tensor tensor, Ident elem) {
+    tensor.span = span_join(tensor.span, elem.span);
+    if (tensor.has_elem) {
+        syntax_error(parser, elem.span, "'%s' has two element types", tensor.name.name);
+        return tensor;
+    }
+    tensor.has_elem = elem_from_name(elem.name, &tensor.elem);
+    if (tensor.has_elem)
+        return tensor;
+    Text all = {.arena = parser->scratch};
+    for (Elem e = 0; e < N_ELEM; e++)
+        text_printf(&all, "%s%s", e ? ", " : "", elem_name(e));
+    Diag *diag = syntax_error(parser, elem.span, "unknown element type '%s'", elem.name);
+    diag_hint(diag, "there are %s", all.at);
+    return tensor;
+}
+
+Tensor syntax_init_value(Tensor tensor, Expr *value) {
+    tensor.init = INIT_VALUE;
+    tensor.init_args[0] = value;
+    tensor.span = span_join(tensor.span, value->span);
+    return tensor;
+}
+
+typedef struct {
+    const char *name, *usage;
+    InitKind kind;
+    uint32_t n_args;
+    const char *key; // takes this one keyword argument instead
+} InitForm;
+
+static const InitForm init_forms[] = {
+    {"normal", "normal(std=0.02)", INIT_NORMAL, 0, "std"},
+    {"truncated_normal", "truncated_normal(std=0.02)", INIT_TRUNCATED_NORMAL, 0, "std"},
+    {"uniform", "uniform(-0.1, 0.1)", INIT_UNIFORM, 2, NULL},
+    {"glorot", "glorot", INIT_GLOROT, 0, NULL},
+};
+enum { N_INIT_FORMS = sizeof init_forms / sizeof init_forms[0] };
+
+static const InitForm *find_init_form(Parser *parser, Ident name) {
+    const InitForm *near = NULL;
+    for (uint32_t i = 0; i < N_INIT_FORMS; i++) {
+        if (!strcmp(init_forms[i].name, name.name))
+            return &init_forms[i];
+        if (name_distance(init_forms[i].name, name.name) <= 2)
+            near = &init_forms[i];
+    }
+    Diag *diag = syntax_error(parser, name.span, "unknown initialiser '%s'", name.name);
+    if (near)
+        diag_hint(diag, "did you mean '%s'?", near->name);
+    else
+        diag_hint(diag, "there are normal, truncated_normal, uniform and glorot");
+    return NULL;
+}
+
+Tensor syntax_init(Parser *parser, Tensor tensor, Span span, Ident name, ArgList args) {
+    tensor.span = span_join(tensor.span, span);
+    const InitForm *form = find_init_form(parser, name);
+    if (!form)
+        return tensor;
+    bool fits = args.args.count == form->n_args && args.keys.count == (form->key != NULL);
+    if (fits && form->key)
+        fits = !strcmp(args.keys.at[0].key.name, form->key);
+    if (!fits) {
+        Diag *diag = syntax_error(parser, span, "wrong arguments of initialiser '%s'", form->name);
+        diag_hint(diag, "write it as in '~ %s'", form->usage);
+        return tensor;
+    }
+    tensor.init = form->kind;
+    if (form->key)
+        tensor.init_args[0] = args.keys.at[0].value;
+    for (uint32_t i = 0; i < form->n_args; i++)
+        tensor.init_args[i] = args.args.at[i];
+    return tensor;
+}
+
+// ---- statements
+
+StmtList syntax_append(Arena *arena, StmtList a, StmtList b) {
+    if (a.count == 0)
+        return b;
+    for (uint32_t i = 0; i < b.count; i++)
+        vec_push(arena, &a, b.at[i]);
+    return a;
+}
+
+static Stmt *stmt_new(Parser *parser, StmtKind kind, Span span) {
+    Stmt *stmt = arena_new_of(parser->arena, Stmt);
+    stmt->kind = kind;
+    stmt->span = span;
+    return stmt;
+}
+
+static StmtList stmt_list(Parser *parser, Stmt *only) {
+    StmtList list = {0};
+    vec_push(parser->arena, &list, only);
+    return list;
+}
+
+StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value) {
+    Stmt *stmt = stmt_new(parser, STMT_ASSIGN, span);
+    stmt->target = target;
+    stmt->value = value;
+    return stmt_list(parser, stmt);
+}
+
+StmtList syntax_params(Parser *parser, TensorList params) {
+    StmtList list = {0};
+    for (uint32_t i = 0; i < params.count; i++) {
+        Stmt *stmt = stmt_new(parser, STMT_PARAM, params.at[i].span);
+        stmt->target = params.at[i];
+        stmt->target.is_param = true;
+        vec_push(parser->arena, &list, stmt);
+    }
+    return list;
+}
+
+StmtList syntax_return(Parser *parser, Span span, ExprList results) {
+    Stmt *stmt = stmt_new(parser, STMT_RETURN, span);
+    stmt->results = results;
+    return stmt_list(parser, stmt);
+}
+
+StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body) {
+    Stmt *stmt = stmt_new(parser, STMT_FOR, span);
+    stmt->loop_var = var;
+    stmt->loop_dim = dim;
+    stmt->shared = shared;
+    stmt->body = body;
+    return stmt_list(parser, stmt);
+}
+
+// ---- items
+
+void syntax_add_import(Parser *parser, Span span, const char *path) {
+    vec_push(parser->scratch, &parser->imports, (Import){.span = span, .path = path});
+}
+
+void syntax_add_globals(Parser *parser, TensorList params) {
+    for (uint32_t i = 0; i < params.count; i++) {
+        Tensor *tensor = arena_copy(parser->arena, &params.at[i], sizeof *tensor);
+        tensor->is_param = true;
+        vec_push(parser->arena, &parser->program->params, tensor);
+    }
+}
+
+void syntax_add_dim(Parser *parser, Ident name, Expr *extent, Ident like) {
+    DimDecl *dim = arena_new_of(parser->arena, DimDecl);
+    dim->name = name;
+    dim->extent = extent;
+    dim->like = like;
+    vec_push(parser->arena, &parser->program->dims, dim);
+}
+
+void syntax_add_def(Parser *parser, Span span, Ident name, TensorList params, StmtList body) {
+    Def *def = arena_new_of(parser->arena, Def);
+    def->name = name;
+    def->span = span;
+    def->params = params;
+    def->body = body;
+    def->incomplete = parser->lost;
+    parser->lost = false;
+    vec_push(parser->arena, &parser->program->defs, def);
+}
+
+void syntax_add_broken_def(Parser *parser, Span span, Ident name, StmtList body) {
+    parser->lost = true;
+    syntax_add_def(parser, span, name, (TensorList){0}, body);
+}
+
+void syntax_lose_item(Parser *parser) {
+    parser->program->incomplete = true;
+    parser->lost = false;
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// Assignments: `Y[n, d] = expr` states the dims of expr, `Y = expr` takes them. A name has one
+// value, except in a loop, where it is carried from one round to the next and keeps its dims and
+// type.
+#include "ast/resolve/resolve.h"
+
+// ---- may this name be assigned here? ------------------------------------------------------------
+
+static void report_fixed(Scope *scope, const Tensor *target, const Symbol *first) {
+    Diags *diags = scope->resolver->diags;
+    Name name = target->name.name;
+    Diag *diag;
+    if (first->kind == SYMBOL_LOOP)
+        diag = diag_error(diags, target->name.span,
+                          "'%s' is the loop's number and cannot be assigned", name);
+    else if (first->kind == SYMBOL_TRAINED || first->kind == SYMBOL_GLOBAL)
+        diag = diag_error(diags, target->name.span,
+                          "'%s' is a trained tensor and cannot be assigned", name);
+    else
+        diag = diag_error(diags, target->name.span, "'%s' is assigned twice", name);
+    bool argument = first->kind == SYMBOL_ARGUMENT;
+    bool local = first->kind == SYMBOL_LOCAL;
+    diag_note(diag, first->name.span,
+              argument ? "it is a parameter"
+              : local  ? "the first is here"
+                       : "declared here");
+    diag_hint(diag, "give this one another name");
+}
+
+// The symbol that the assignment changes, or NULL for a new one. *fine: false after a diagnostic.
+static Symbol *assigned_symbol(Scope *scope, const Tensor *target, bool *fine) {
+    Symbol *symbol = scope_find(scope, target->name.name);
+    if (!symbol)
+        return NULL;
+    bool variable = symbol->kind == SYMBOL_ARGUMENT || symbol->kind == SYMBOL_LOCAL;
+    if (variable && scope->depth)
+        return symbol;
+    report_fixed(scope, target, symbol);
+    symbol->doubtful = true;
+    *fine = false;
+    return symbol;
+}
+
+// ---- do the dims of the value fit? --------------------------------------------------------------
+
+static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const Expr *value,
+                          const NameList *lacking, const NameList *extra) {
+    Resolver *r = scope->resolver;
+    bool named = value->kind == EXPR_NAME || value->kind == EXPR_REF;
+    if (lacking->count == 1 && extra->count == 1) {
+        Name want = lacking->at[0], have = extra->at[0];
+        bool alike = program_dims_alike(r->program, want, have);
+        NameList over = dimlist_replaced(r->arena, &value->result, have, want);
+        if (alike && named)
+            diag_hint(diag, "write '%s%s' to read it over '%s'", value->name.name,
+                      dimlist_text(r->arena, &over), want);
+        else if (named)
+            diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
+                      have, want, have, value->name.name, want);
+        else
+            diag_hint(diag, "did you mean '%s' in place of '%s'?", have, want);
+    } else if (lacking->count == 0) {
+        diag_hint(diag, "add %s to '%s', or reduce it: sum(..., reduced_dim=%s)",
+                  quoted_text(r->arena, extra), target->name.name, extra->at[0]);
+    } else if (extra->count == 0) {
+        diag_hint(diag, "leave %s out of '%s'", quoted_text(r->arena, lacking), target->name.name);
+    }
+}
+
+static void report_assigned(Scope *scope, const Tensor *target, const Wanted *wanted,
+                            const Expr *value) {
+    Resolver *r = scope->resolver;
+    NameList lacking = dimlist_minus(r->arena, &wanted->dims, &value->result);
+    NameList extra = dimlist_minus(r->arena, &value->result, &wanted->dims);
+    Name name = target->name.name;
+    Diag *diag;
+    if (lacking.count) {
+        const Ident *place = idents_find(wanted->brackets, lacking.at[0]);
+        diag = diag_error(r->diags, place ? place->span : target->name.span,
+                          "the value of '%s' has no dim%s %s", name, lacking.count > 1 ? "s" : "",
+                          quoted_text(r->arena, &lacking));
+        diag_note(diag, value->span, "it is over %s", dimlist_text(r->arena, &value->result));
+    } else {
+        diag = diag_error(r->diags, target->name.span, "the value has dim%s %s, which '%s' lacks",
+                          extra.count > 1 ? "s" : "", quoted_text(r->arena, &extra), name);
+        diag_note(diag, expr_dim_place(value, extra.at[0]), "'%s' comes from here", extra.at[0]);
+    }
+    hint_assigned(scope, diag, target, value, &lacking, &extra);
+}
+
+// A carried tensor keeps the dims that it has when the loop begins.
+static bool check_carried(Scope *scope, const Tensor *target, Symbol *symbol,
+                          const NameList *dims) {
+    Resolver *r = scope->resolver;
+    if (!symbol->ok || symbol->doubtful || dimlist_equal(&symbol->dims, dims))
+        return true;
+    Diag *diag = diag_error(r->diags, target->name.span,
+                            "'%s' is over %s in this round of the loop and over %s in the next",
+                            target->name.name, dimlist_text(r->arena, &symbol->dims),
+                            dimlist_text(r->arena, dims));
+    diag_note(diag, symbol->name.span, "it is over %s from here",
+              dimlist_text(r->arena, &symbol->dims));
+    diag_hint(
+        diag,
+        "a loop keeps the dims of what it carries (language 6.4); give this one another name");
+    symbol->doubtful = true;
+    return false;
+}
+
+// ---- element types ------------------------------------------------------------------------------
+
+static bool check_elem(Scope *scope, const Tensor *target, const Symbol *symbol,
+                       const Expr *value) {
+    Diags *diags = scope->resolver->diags;
+    bool carried = symbol && !target->has_elem;
+    Elem elem = carried ? symbol->elem : target->elem;
+    if ((!symbol && !target->has_elem) || elem_accepts(elem, value))
+        return true;
+    Diag *diag = diag_error(diags, value->span, "'%s' is %s, its value is %s", target->name.name,
+                            elem_name(elem), elem_name(value->elem));
+    if (carried)
+        diag_note(diag, symbol->name.span, "it is %s from here", elem_name(elem));
+    diag_hint(diag, "write '%s(...)' around the value", elem_name(elem));
+    return false;
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
+static const Wanted *target_wanted(Scope *scope, const Tensor *target, const Symbol *symbol,
+                                   Wanted *wanted) {
+    *wanted = (Wanted){.span = target->name.span};
+    if (target->has_dims) {
+        wanted->brackets = &target->dims;
+        wanted->dims = dimlist_of(scope->resolver->arena, &target->dims);
+        wanted->silent = !scope_check_brackets(scope, &target->dims);
+        return wanted;
+    }
+    if (!symbol)
+        return NULL;
+    wanted->dims = symbol->dims;
+    wanted->silent = !symbol->ok || symbol->doubtful;
+    return wanted;
+}
+
+static void define_symbol(Scope *scope, Tensor *target, const Wanted *wanted, const Expr *value,
+                          bool fits) {
+    Symbol *symbol = scope_add(scope, SYMBOL_LOCAL, target->name);
+    symbol->brackets = wanted ? wanted->brackets : NULL;
+    symbol->dims = wanted ? wanted->dims : value->result;
+    symbol->ok = wanted ? !wanted->silent : value->ok;
+    symbol->doubtful = !fits;
+    symbol->elem = target->has_elem ? target->elem : value->ok ? value->elem : ELEM_F32;
+    symbol->value = value;
+}
+
+void resolve_assign(Scope *scope, Stmt *stmt) {
+    Tensor *target = &stmt->target;
+    Wanted space;
+    bool fine = true;
+    Symbol *symbol = assigned_symbol(scope, target, &fine);
+    const Wanted *wanted = target_wanted(scope, target, fine ? symbol : NULL, &space);
+    scope->doubt = false;
+    resolve_expr(scope, stmt->value, wanted);
+    const Expr *value = stmt->value;
+    bool fits = value->ok;
+    if (value->ok && wanted && !wanted->silent && fine) {
+        bool stated = target->has_dims || !symbol;
+        fits = dimlist_equal(&wanted->dims, &value->result);
+        if (!fits && stated)
+            report_assigned(scope, target, wanted, value);
+    }
+    if (fine && symbol && (value->ok || target->has_dims)) {
+        const NameList *dims = target->has_dims ? &wanted->dims : &value->result;
+        fits = (wanted->silent || check_carried(scope, target, symbol, dims)) && fits;
+    }
+    if (fine && value->ok)
+        fits = check_elem(scope, target, symbol, value) && fits;
+    target->ok = fits;
+    if (!symbol)
+        define_symbol(scope, target, wanted, value, value->ok ? fits : !scope->doubt);
+    else if (fine)
+        symbol->value = NULL;
+    target->result = wanted ? wanted->dims : value->result;
+    if (!target->has_elem)
+        target->elem = symbol && fine ? symbol->elem : value->elem;
+    scope_add_dims(scope, &target->result);
+}

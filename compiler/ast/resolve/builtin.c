@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+// Built-in functions: their arguments and keywords, reductions, whole-row and pointwise functions.
+// einsum, and the functions that move positions, have files of their own.
+#include "ast/resolve/resolve.h"
+
+#include <string.h>
+
+typedef enum { SHAPE_MAP, SHAPE_EINSUM, SHAPE_REDUCE, SHAPE_KEEP, SHAPE_MOVE } Shape;
+typedef struct {
+    const char *name;
+    Shape shape;
+    uint32_t min_args, max_args;
+    const char *keys;
+} BuiltinInfo;
+
+static const BuiltinInfo builtins[N_BUILTIN] = {
+#define BUILTIN(NAME, name, shape, min_args, max_args, keys)                                       \
+    [BUILTIN_##NAME] = {#name, SHAPE_##shape, min_args, max_args, keys},
+#include "ast/builtins.def"
+#undef BUILTIN
+};
+
+Builtin builtin_find(Name name) {
+    for (int i = 0; i < N_BUILTIN; i++)
+        if (!strcmp(builtins[i].name, name))
+            return (Builtin)i;
+    return BUILTIN_NONE;
+}
+
+const char *builtin_name(Builtin builtin) {
+    return builtins[builtin].name;
+}
+
+KeyArg *call_key(const Expr *call, const char *key) {
+    for (uint32_t i = 0; i < call->keys.count; i++)
+        if (!strcmp(call->keys.at[i].key.name, key))
+            return &call->keys.at[i];
+    return NULL;
+}
+
+static bool is_reduction(const Expr *call, Builtin builtin) {
+    bool extremum = builtin == BUILTIN_MIN || builtin == BUILTIN_MAX;
+    return builtins[builtin].shape == SHAPE_REDUCE || (extremum && call_key(call, "reduced_dim"));
+}
+
+bool call_passes_wanted(const Expr *call) {
+    Builtin builtin = builtin_find(call->name.name);
+    if (builtin == BUILTIN_NONE || is_reduction(call, builtin))
+        return false;
+    return builtins[builtin].shape == SHAPE_MAP || builtins[builtin].shape == SHAPE_KEEP;
+}
+
+bool call_is_pointwise(const Expr *call) {
+    Builtin builtin = builtin_find(call->name.name);
+    return builtin != BUILTIN_NONE && builtins[builtin].shape == SHAPE_MAP &&
+           !is_reduction(call, builtin);
+}
+
+// ---- the form of a call -------------------------------------------------------------------------
+
+static bool keys_have(const char *keys, Name key) {
+    size_t length = strlen(key);
+    for (const char *at = keys; (at = strstr(at, key)); at += length)
+        if ((at == keys || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
+static bool check_keys(Scope *scope, const Expr *call, const BuiltinInfo *info) {
+    bool fine = true;
+    for (uint32_t i = 0; i < call->keys.count; i++) {
+        const Ident *key = &call->keys.at[i].key;
+        if (!keys_have(info->keys, key->name)) {
+            Diag *diag = diag_error(scope->resolver->diags, key->span, "'%s' takes no '%s='",
+                                    info->name, key->name);
+            if (info->keys[0])
+                diag_hint(diag, "did you mean '%s='?",
+                          strcmp(info->keys, "dim reduced_dim") ? info->keys : "dim");
+            fine = false;
+        } else if (call_key(call, key->name) != &call->keys.at[i]) {
+            diag_error(scope->resolver->diags, key->span, "'%s=' is given twice", key->name);
+            fine = false;
+        }
+    }
+    return fine;
+}
+
+static bool check_count(Scope *scope, const Expr *call, const BuiltinInfo *info) {
+    uint32_t n = call->args.count;
+    if (n >= info->min_args && n <= info->max_args)
+        return true;
+    bool few = n < info->min_args;
+    uint32_t limit = few ? info->min_args : info->max_args;
+    const char *bound = info->min_args == info->max_args ? "" : few ? "at least " : "at most ";
+    diag_error(scope->resolver->diags, call->span, "'%s' takes %s%u argument%s, not %u", info->name,
+               bound, limit, limit == 1 ? "" : "s", n);
+    return false;
+}
+
+static bool check_extras(Scope *scope, const Expr *call, const BuiltinInfo *info) {
+    bool fine = true;
+    bool arrow = call->builtin == BUILTIN_EINSUM || call->builtin == BUILTIN_SLICE ||
+                 call->builtin == BUILTIN_CONCAT;
+    if (call->has_arrow && !arrow) {
+        Diag *diag =
+            diag_error(scope->resolver->diags, call->span, "'%s' takes no '->'", info->name);
+        diag_hint(diag, "its dims follow from its arguments; '->' is for einsum, slice and concat");
+        fine = false;
+    }
+    if (call->label.name) {
+        Diag *diag = diag_error(scope->resolver->diags, call->label.span,
+                                "'as' names the parameters of a def, '%s' has none", info->name);
+        diag_hint(diag, "leave out 'as %s'", call->label.name);
+        fine = false;
+    }
+    return fine;
+}
+
+// ---- dims as arguments --------------------------------------------------------------------------
+
+const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what) {
+    if (expr->kind == EXPR_NAME) {
+        expr->name_kind = NAME_EXTENT;
+        expr->is_literal = true;
+        expr_set(expr, (NameList){0}, ELEM_I64);
+        return &expr->name;
+    }
+    diag_error(scope->resolver->diags, expr->span, "%s is the name of a dim", what);
+    return NULL;
+}
+
+static bool add_reduced(Scope *scope, Expr *call, Expr *value, const char *what) {
+    Resolver *r = scope->resolver;
+    const Ident *dim = expr_as_dim(scope, value, what);
+    if (!dim)
+        return false;
+    const Expr *arg = call->args.at[0];
+    if (dimlist_has(&call->reduced, dim->name)) {
+        diag_error(r->diags, dim->span, "dim '%s' stands here twice", dim->name);
+        return false;
+    }
+    if (arg->ok && !dimlist_has(&arg->result, dim->name)) {
+        Diag *diag = diag_error(r->diags, dim->span, "the argument of '%s' has no dim '%s'",
+                                builtins[call->builtin].name, dim->name);
+        diag_note(diag, arg->span, "it is over %s", dimlist_text(r->arena, &arg->result));
+        Near near = near_to(dim->name);
+        near_offer_list(&near, &arg->result);
+        if (near.best)
+            diag_hint(diag, "did you mean '%s'?", near.best);
+        return false;
+    }
+    vec_push(r->arena, &call->reduced, dim->name);
+    return true;
+}
+
+static Diag *ask_for_reduced(Scope *scope, const Expr *call, const char *key) {
+    Resolver *r = scope->resolver;
+    const Expr *arg = call->args.at[0];
+    Diag *diag =
+        diag_error(r->diags, call->span, "'%s' does not say over which dim: '%s=' is missing",
+                   builtins[call->builtin].name, key);
+    if (arg->ok && arg->result.count)
+        diag_hint(diag, "its argument is over %s: write %s=%s",
+                  dimlist_text(r->arena, &arg->result), key, arg->result.at[arg->result.count - 1]);
+    return diag;
+}
+
+// Fills call->reduced from reduced_dim=; `one`: a single dim only.
+static bool resolve_reduced(Scope *scope, Expr *call, const char *key, bool one) {
+    KeyArg *arg = call_key(call, key);
+    if (!arg) {
+        ask_for_reduced(scope, call, key);
+        return false;
+    }
+    const char *what = arena_printf(scope->resolver->arena, "'%s='", key);
+    if (arg->value->kind != EXPR_TUPLE)
+        return add_reduced(scope, call, arg->value, what);
+    if (one && arg->value->args.count != 1) {
+        diag_error(scope->resolver->diags, arg->value->span, "'%s' works over one dim at a time",
+                   builtins[call->builtin].name);
+        return false;
+    }
+    bool fine = true;
+    for (uint32_t i = 0; i < arg->value->args.count; i++)
+        fine = add_reduced(scope, call, arg->value->args.at[i], what) && fine;
+    return fine;
+}
+
+// ---- reductions and whole rows ------------------------------------------------------------------
+
+static void resolve_reduction(Scope *scope, Expr *call) {
+    Expr *arg = call->args.at[0];
+    const char *where = arena_printf(scope->resolver->arena, "'%s'", builtins[call->builtin].name);
+    if (call->args.count > 1) { // min and max only
+        diag_error(scope->resolver->diags, call->args.at[1]->span,
+                   "%s with 'reduced_dim=' takes one argument", where);
+        return;
+    }
+    resolve_expr(scope, arg, NULL);
+    bool fine = resolve_expect_number(scope, arg, where);
+    if (!resolve_reduced(scope, call, "reduced_dim", call->builtin == BUILTIN_ARGMAX) || !fine)
+        return;
+    Elem elem = arg->elem;
+    if (call->builtin == BUILTIN_ARGMAX)
+        elem = ELEM_I32;
+    else if (call->builtin == BUILTIN_MEAN || call->builtin == BUILTIN_LOGSUMEXP)
+        elem = elem_of_float_function(arg);
+    expr_set(call, dimlist_minus(scope->resolver->arena, &arg->result, &call->reduced), elem);
+}
+
+static void resolve_row(Scope *scope, Expr *call, const Wanted *wanted) {
+    Expr *arg = call->args.at[0];
+    const char *where = arena_printf(scope->resolver->arena, "'%s'", builtins[call->builtin].name);
+    resolve_expr(scope, arg, wanted);
+    bool fine = resolve_expect_number(scope, arg, where);
+    bool cumsum = call->builtin == BUILTIN_CUMSUM;
+    const char *key = cumsum && !call_key(call, "reduced_dim") ? "dim" : "reduced_dim";
+    if (!resolve_reduced(scope, call, key, true) || !fine)
+        return;
+    expr_set(call, arg->result, cumsum ? arg->elem : elem_of_float_function(arg));
+    if (!cumsum)
+        resolve_warn_rank(scope, call);
+}
+
+// ---- pointwise ----------------------------------------------------------------------------------
+
+static Elem map_elem(const Expr *call, Elem met) {
+    switch (call->builtin) {
+    case BUILTIN_MIN:
+    case BUILTIN_MAX:
+    case BUILTIN_ABS:
+    case BUILTIN_RELU:
+    case BUILTIN_FLOOR:
+    case BUILTIN_WHERE:
+    case BUILTIN_STOP_GRADIENT:
+        return met;
+    default:
+        break;
+    }
+    Elem cast;
+    if (elem_from_name(builtins[call->builtin].name, &cast))
+        return cast;
+    return elem_is_float(met) ? met : ELEM_F32;
+}
+
+static bool is_cast(Builtin builtin) {
+    Elem elem;
+    return elem_from_name(builtins[builtin].name, &elem);
+}
+
+static bool check_map_args(Scope *scope, Expr *call) {
+    const char *where = arena_printf(scope->resolver->arena, "'%s'", builtins[call->builtin].name);
+    bool fine = true;
+    for (uint32_t i = 0; i < call->args.count; i++) {
+        const Expr *arg = call->args.at[i];
+        if (call->builtin == BUILTIN_WHERE && i == 0)
+            fine = resolve_expect_bool(scope, arg, "the condition of 'where'") && fine;
+        else if (is_cast(call->builtin))
+            fine = arg->ok && fine;
+        else if (call->builtin != BUILTIN_WHERE)
+            fine = resolve_expect_number(scope, arg, where) && fine;
+        else
+            fine = arg->ok && fine;
+    }
+    if (!fine || call->builtin != BUILTIN_WHERE)
+        return fine;
+    const Expr *a = call->args.at[1], *b = call->args.at[2];
+    if ((a->elem == ELEM_BOOL) == (b->elem == ELEM_BOOL))
+        return true;
+    Diag *diag =
+        diag_error(scope->resolver->diags, b->span, "the branches of 'where' are %s and %s",
+                   elem_name(a->elem), elem_name(b->elem));
+    diag_note(diag, a->span, "this is %s", elem_name(a->elem));
+    return false;
+}
+
+static bool check_rate(Scope *scope, const Expr *call) {
+    const KeyArg *rate = call_key(call, "rate");
+    if (!rate) {
+        Diag *diag = diag_error(scope->resolver->diags, call->span, "'dropout' needs 'rate='");
+        diag_hint(diag, "such as rate=0.1");
+        return false;
+    }
+    resolve_number(scope, rate->value, "'rate='");
+    double value;
+    if (!rate->value->ok || !expr_evaluate(scope->resolver->session, scope->resolver->program,
+                                           rate->value, NULL, 0, &value))
+        return rate->value->ok;
+    if (value >= 0 && value < 1)
+        return true;
+    diag_error(scope->resolver->diags, rate->value->span,
+               "a rate is from 0 up to, not including, 1");
+    return false;
+}
+
+static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
+    bool several = call->args.count > 1;
+    bool extremum = call->builtin == BUILTIN_MIN || call->builtin == BUILTIN_MAX;
+    Wanted part = wanted ? *wanted : (Wanted){0};
+    part.in_sum = part.in_sum || several;
+    for (uint32_t i = 0; i < call->args.count; i++)
+        resolve_expr(scope, call->args.at[i], wanted ? &part : NULL);
+    if (extremum && !several) {
+        ask_for_reduced(scope, call, "reduced_dim");
+        return;
+    }
+    bool fine = call->builtin != BUILTIN_DROPOUT || check_rate(scope, call);
+    if (!check_map_args(scope, call) || !fine)
+        return;
+    NameList dims = {0};
+    bool literal = true;
+    uint32_t condition = call->builtin == BUILTIN_WHERE; // counts last for the order of dims
+    for (uint32_t i = 0; i < call->args.count; i++) {
+        const Expr *arg = call->args.at[(i + condition) % call->args.count];
+        dims = dimlist_union(scope->resolver->arena, &dims, &arg->result);
+        literal = literal && arg->is_literal;
+        if (i + condition < call->args.count)
+            elem_meet(call, arg, i == 0);
+    }
+    call->is_literal = literal && !is_cast(call->builtin);
+    expr_set(call, dims, map_elem(call, call->elem));
+}
+
+// ---- dispatch -----------------------------------------------------------------------------------
+
+static void resolve_move(Scope *scope, Expr *call, const Wanted *wanted) {
+    switch (call->builtin) {
+    case BUILTIN_INDEX:
+        resolve_index(scope, call);
+        break;
+    case BUILTIN_ONE_HOT:
+        resolve_one_hot(scope, call);
+        break;
+    case BUILTIN_GATHER:
+        resolve_gather(scope, call);
+        break;
+    case BUILTIN_SHIFT:
+        resolve_shift(scope, call);
+        break;
+    case BUILTIN_SLICE:
+        resolve_slice(scope, call, wanted);
+        break;
+    case BUILTIN_CONCAT:
+        resolve_concat(scope, call, wanted);
+        break;
+    default:
+        ice("no rule for the dims of '%s'", builtins[call->builtin].name);
+    }
+}
+
+// Requires: the call names a built-in.
+void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted) {
+    call->builtin = builtin_find(call->name.name);
+    const BuiltinInfo *info = &builtins[call->builtin];
+    expr_poison(call);
+    bool fine = check_count(scope, call, info);
+    fine = check_keys(scope, call, info) && fine;
+    if (!check_extras(scope, call, info) || !fine)
+        return;
+    switch (is_reduction(call, call->builtin) ? SHAPE_REDUCE : info->shape) {
+    case SHAPE_EINSUM:
+        resolve_einsum(scope, call, wanted);
+        break;
+    case SHAPE_REDUCE:
+        resolve_reduction(scope, call);
+        break;
+    case SHAPE_KEEP:
+        resolve_row(scope, call, wanted);
+        break;
+    case SHAPE_MAP:
+        resolve_map(scope, call, wanted);
+        break;
+    case SHAPE_MOVE:
+        resolve_move(scope, call, wanted);
+        break;
+    }
+}

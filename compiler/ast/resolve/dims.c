@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extents of dims: defaults as whole-number expressions of other dims, `like` classes, -D
+// overrides.
+//
+//     dim d = 768, h = 12         -D h=8
+//     dim d_k = d / h             96; a remainder is an error that shows where d and h were set
+//     dim m like n                one extent for the class; -D of any member sets it for all
+//
+// Extents are known (from 1 up) or -1: read from the tensors at run time.
+#include "ast/resolve/resolve.h"
+
+#include <string.h>
+
+// ---- what the other levels ask ------------------------------------------------------------------
+
+static uint64_t name_key(Name name) {
+    return hash_u64(0, (uintptr_t)name);
+}
+
+DimDecl *program_find_dim(const Program *program, Name name) {
+    return program->dims_by_name ? map_get(program->dims_by_name, name_key(name)) : NULL;
+}
+
+void program_add_dim(Resolver *r, DimDecl *decl) {
+    vec_push(r->arena, &r->program->dims, decl);
+    map_put(r->program->dims_by_name, name_key(decl->name.name), decl);
+}
+
+static void index_dims(Resolver *r) {
+    Program *program = r->program;
+    program->dims_by_name = map_new(r->arena);
+    for (uint32_t i = 0; i < program->dims.count; i++)
+        if (!program_find_dim(program, program->dims.at[i]->name.name))
+            map_put(program->dims_by_name, name_key(program->dims.at[i]->name.name),
+                    program->dims.at[i]);
+}
+
+Name program_like_root(const Program *program, Name dim) {
+    const DimDecl *decl = program_find_dim(program, dim);
+    return decl && decl->like_root ? decl->like_root : dim;
+}
+
+bool program_dims_alike(const Program *program, Name a, Name b) {
+    return program_like_root(program, a) == program_like_root(program, b);
+}
+
+// The -D that decides a dim: its own, its class's root's, or any other member's.
+static const DimOverride *find_override(const Session *session, const Program *program, Name dim) {
+    const DimOverride *found = NULL;
+    Name root = program_like_root(program, dim);
+    for (uint32_t i = 0; i < session->overrides.count; i++) {
+        const DimOverride *override = &session->overrides.at[i];
+        if (override->dim == dim)
+            return override;
+        bool member = program_like_root(program, override->dim) == root;
+        if (override->dim == root || (member && !found))
+            found = override;
+    }
+    return found;
+}
+
+int64_t program_extent(const Session *session, const Program *program, Name dim) {
+    const DimOverride *override = find_override(session, program, dim);
+    if (override)
+        return override->extent;
+    const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
+    return decl ? decl->value : -1;
+}
+
+const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim) {
+    if (find_override(session, program, dim))
+        return NULL;
+    const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
+    return decl && decl->extent ? decl : NULL;
+}
+
+// ---- checking the declarations ------------------------------------------------------------------
+
+enum { EXTENTS_DEEP = 500 }; // extents given by each other; keeps the recursion below bounded
+
+typedef struct {
+    Resolver *resolver;
+    VEC(DimDecl *) under_way; // outermost first
+    bool too_deep;            // told
+} Extents;
+
+typedef enum { VALUE_WRONG, VALUE_DYNAMIC, VALUE_KNOWN } ValueKind;
+typedef struct {
+    ValueKind kind;
+    int64_t number;
+} Value;
+
+static Value extent_of_decl(Extents *extents, DimDecl *decl);
+
+static Value value_known(int64_t number) {
+    return (Value){VALUE_KNOWN, number};
+}
+
+static Value value_wrong(void) {
+    return (Value){VALUE_WRONG, 0};
+}
+
+// Says at every dim of an expression what it is and where that was set.
+static void note_extents(Resolver *r, Diag *diag, const Expr *expr, NameList *told) {
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        note_extents(r, diag, expr->args.at[i], told);
+    if (expr->kind != EXPR_NAME || dimlist_has(told, expr->name.name))
+        return;
+    Name dim = expr->name.name;
+    vec_push(r->arena, told, dim);
+    const DimDecl *origin = program_extent_origin(r->session, r->program, dim);
+    long long extent = (long long)program_extent(r->session, r->program, dim);
+    if (origin)
+        diag_note(diag, origin->name.span, "'%s' is %lld from here", dim, extent);
+    else
+        diag_note(diag, (Span){0}, "'%s' is %lld from -D", dim, extent);
+}
+
+static Value value_error(Extents *extents, const Expr *expr, const char *message) {
+    Diag *diag = diag_error(extents->resolver->diags, expr->span, "%s", message);
+    NameList told = {0};
+    note_extents(extents->resolver, diag, expr, &told);
+    return value_wrong();
+}
+
+static Value report_cycle(Extents *extents, const DimDecl *decl, Span at) {
+    Text path = {.arena = extents->resolver->arena};
+    Name name = decl->name.name;
+    uint32_t from = 0;
+    while (extents->under_way.at[from] != decl)
+        from++;
+    for (uint32_t i = from; i < extents->under_way.count; i++)
+        text_printf(&path, "%s -> ", extents->under_way.at[i]->name.name);
+    diag_error(extents->resolver->diags, at, "the extent of '%s' depends on itself: %s%s", name,
+               path.at, name);
+    return value_wrong();
+}
+
+static Value extent_of_name(Extents *extents, const Expr *expr) {
+    Resolver *r = extents->resolver;
+    Name dim = expr->name.name;
+    const DimOverride *override = find_override(r->session, r->program, dim);
+    if (override)
+        return override->extent > 0 ? value_known(override->extent) : value_wrong();
+    DimDecl *decl = program_find_dim(r->program, program_like_root(r->program, dim));
+    if (decl && decl->visit == 1)
+        return report_cycle(extents, decl, expr->span);
+    if (decl)
+        return extent_of_decl(extents, decl);
+    if (dimlist_has(&r->named, dim))
+        return (Value){VALUE_DYNAMIC, -1};
+    Diag *diag = diag_error(r->diags, expr->span, "no dim is named '%s'", dim);
+    Near near = near_to(dim);
+    near_offer_list(&near, &r->named);
+    if (near.best)
+        diag_hint(diag, "did you mean '%s'?", near.best);
+    return value_wrong();
+}
+
+static int64_t floor_divide(int64_t a, int64_t b) {
+    int64_t quotient = a / b;
+    return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+static bool power_i64(int64_t base, int64_t exponent, int64_t *out) {
+    *out = 1;
+    if (exponent < 0)
+        return false;
+    if (base == 0 || base == 1 || base == -1) {
+        *out = exponent == 0 ? 1 : base == -1 && exponent % 2 == 0 ? 1 : base;
+        return true;
+    }
+    for (int64_t i = 0; i < exponent; i++)
+        if (!mul_i64(*out, base, out))
+            return false;
+    return true;
+}
+
+static Value value_remainder(Extents *extents, const Expr *expr, int64_t a, int64_t b) {
+    Resolver *r = extents->resolver;
+    Diag *diag = diag_error(r->diags, expr->span, "%lld is not divisible by %lld", (long long)a,
+                            (long long)b);
+    NameList told = {0};
+    note_extents(r, diag, expr, &told);
+    int64_t below = b, above = b;
+    if (a <= 1 << 24 && b > 0 && b < a) { // small enough to search
+        while (a % below)
+            below--;
+        while (a % above)
+            above++;
+        diag_hint(diag, "the nearest divisors of %lld are %lld and %lld; use // to round down",
+                  (long long)a, (long long)below, (long long)above);
+    }
+    return value_wrong();
+}
+
+static Value apply_binary(Extents *extents, const Expr *expr, int64_t a, int64_t b) {
+    int64_t out = 0;
+    bool fits = true;
+    bool divides = expr->oper == OPER_DIV || expr->oper == OPER_FLOORDIV || expr->oper == OPER_MOD;
+    if (divides && b == 0)
+        return value_error(extents, expr, "division by zero in an extent");
+    if (divides && a == INT64_MIN && b == -1)
+        return value_error(extents, expr, "an extent does not fit in 63 bits");
+    switch (expr->oper) {
+    case OPER_ADD:
+        fits = add_i64(a, b, &out);
+        break;
+    case OPER_SUB:
+        fits = !__builtin_sub_overflow(a, b, &out);
+        break;
+    case OPER_MUL:
+        fits = mul_i64(a, b, &out);
+        break;
+    case OPER_POW:
+        fits = power_i64(a, b, &out);
+        break;
+    case OPER_FLOORDIV:
+        out = floor_divide(a, b);
+        break;
+    case OPER_MOD:
+        out = a - b * floor_divide(a, b);
+        break;
+    case OPER_DIV:
+        if (a % b)
+            return value_remainder(extents, expr, a, b);
+        out = a / b;
+        break;
+    default:
+        return value_error(extents, expr, "an extent is a number, not a comparison");
+    }
+    if (!fits)
+        return value_error(extents, expr, "an extent does not fit in 63 bits");
+    return value_known(out);
+}
+
+static Value extent_of_expr(Extents *extents, const Expr *expr) {
+    if (expr->kind == EXPR_NUMBER && expr->is_integer) {
+        if (expr->number >= 0x1p63)
+            return value_error(extents, expr, "an extent does not fit in 63 bits");
+        return value_known((int64_t)expr->number);
+    }
+    if (expr->kind == EXPR_NUMBER)
+        return value_error(extents, expr, "an extent is a whole number");
+    if (expr->kind == EXPR_NAME)
+        return extent_of_name(extents, expr);
+    bool arithmetic =
+        expr->kind == EXPR_BINARY || (expr->kind == EXPR_UNARY && expr->oper == OPER_NEG);
+    if (!arithmetic) {
+        diag_error(extents->resolver->diags, expr->span,
+                   "an extent is made of numbers, dims and + - * / // %% ** only");
+        return value_wrong();
+    }
+    Value a = extent_of_expr(extents, expr->args.at[0]);
+    Value b = expr->kind == EXPR_BINARY ? extent_of_expr(extents, expr->args.at[1]) : a;
+    if (a.kind == VALUE_WRONG || b.kind == VALUE_WRONG)
+        return value_wrong();
+    if (a.kind == VALUE_DYNAMIC || b.kind == VALUE_DYNAMIC)
+        return (Value){VALUE_DYNAMIC, -1};
+    if (expr->kind == EXPR_UNARY)
+        return value_known(-a.number);
+    return apply_binary(extents, expr, a.number, b.number);
+}
+
+static Value extents_too_deep(Extents *extents, const DimDecl *decl) {
+    if (!extents->too_deep)
+        diag_error(extents->resolver->diags, decl->name.span,
+                   "more than %d dims have extents that are given by each other", EXTENTS_DEEP);
+    extents->too_deep = true;
+    return value_wrong();
+}
+
+// Requires: not under way.
+static Value extent_of_decl(Extents *extents, DimDecl *decl) {
+    Resolver *r = extents->resolver;
+    if (decl->visit == 2)
+        return decl->value == -1 ? (Value){VALUE_DYNAMIC, -1}
+               : decl->value > 0 ? value_known(decl->value)
+                                 : value_wrong();
+    if (extents->under_way.count == EXTENTS_DEEP)
+        return extents_too_deep(extents, decl);
+    decl->visit = 1;
+    vec_push(r->arena, &extents->under_way, decl);
+    Value value = {VALUE_DYNAMIC, -1};
+    if (decl->extent)
+        value = extent_of_expr(extents, decl->extent);
+    if (value.kind == VALUE_KNOWN && (value.number < 1 || value.number > EXTENT_MAX)) {
+        Diag *diag = diag_error(r->diags, decl->extent->span,
+                                "the extent of '%s' is %lld; extents are from 1 to %lld",
+                                decl->name.name, (long long)value.number, (long long)EXTENT_MAX);
+        NameList told = {0};
+        note_extents(r, diag, decl->extent, &told);
+        value = value_wrong();
+    }
+    extents->under_way.count--;
+    decl->visit = 2;
+    decl->value = value.kind == VALUE_KNOWN ? value.number : value.kind == VALUE_DYNAMIC ? -1 : 0;
+    return value;
+}
+
+// ---- like ---------------------------------------------------------------------------------------
+
+static DimDecl *like_next(const Resolver *r, const DimDecl *decl) {
+    return decl->like.name ? program_find_dim(r->program, decl->like.name) : NULL;
+}
+
+static void report_like_cycle(Resolver *r, const DimDecl *decl) {
+    diag_error(r->diags, decl->like.span, "'%s' is declared like itself", decl->name.name);
+}
+
+// Of the declarations in a cycle, the one that comes first in the text.
+static const DimDecl *first_in_cycle(const Resolver *r, const DimDecl *member) {
+    const DimDecl *first = member;
+    for (const DimDecl *at = like_next(r, member); at != member; at = like_next(r, at))
+        if (at->name.span.begin < first->name.span.begin)
+            first = at;
+    return first;
+}
+
+// Follows the chain from a declaration to a dim that is like no other, and gives all on the way
+// that root. A chain that comes back to where it was is told once.
+static void resolve_like(Resolver *r, DimDecl *decl) {
+    Name root = decl->name.name;
+    const DimDecl *at = decl;
+    uint32_t steps = 0;
+    for (; at && at->like.name && !at->like_root && steps <= r->program->dims.count; steps++) {
+        root = at->like.name;
+        at = like_next(r, at);
+    }
+    if (at && at->like_root)
+        root = at->like_root;
+    else if (at && at->like.name)
+        report_like_cycle(r, first_in_cycle(r, at));
+    for (DimDecl *next = decl; next && !next->like_root; next = like_next(r, next))
+        next->like_root = root;
+}
+
+// A program's own declaration takes the place of the prelude's, which comes after it.
+static void check_declared_once(Resolver *r) {
+    for (uint32_t i = 0; i < r->program->dims.count; i++) {
+        const DimDecl *decl = r->program->dims.at[i];
+        const DimDecl *first = program_find_dim(r->program, decl->name.name);
+        const Source *source = sources_get(r->session->sources, decl->name.span.file);
+        if (first == decl || (source && !strcmp(source->path, "<prelude>")))
+            continue;
+        Diag *diag =
+            diag_error(r->diags, decl->name.span, "dim '%s' is declared twice", decl->name.name);
+        diag_note(diag, first->name.span, "first declared here");
+    }
+}
+
+// ---- -D -----------------------------------------------------------------------------------------
+
+// As it was given: -1 is the extent of a dim that the command line makes dynamic.
+static const char *override_text(Resolver *r, const DimOverride *override) {
+    Arena *arena = r->session->arena;
+    if (override->extent == -1)
+        return arena_printf(arena, "--dynamic=%s", override->dim);
+    return arena_printf(arena, "-D %s=%lld", override->dim, (long long) override->extent);
+}
+
+static void check_overrides(Resolver *r) {
+    for (uint32_t i = 0; i < r->session->overrides.count; i++) {
+        const DimOverride *override = &r->session->overrides.at[i];
+        const char *given = override_text(r, override);
+        if ((override->extent < 1 && override->extent != -1) || override->extent > EXTENT_MAX)
+            diag_error(r->diags, (Span){0}, "%s: extents are from 1 to %lld", given,
+                       (long long)EXTENT_MAX);
+        if (!dimlist_has(&r->named, override->dim) && override->dim != r->session->map_dim) {
+            Diag *diag =
+                diag_warning(r->diags, "unused", (Span){0},
+                             "%s changes nothing: no dim is named '%s'", given, override->dim);
+            Near near = near_to(override->dim);
+            near_offer_list(&near, &r->named);
+            if (near.best)
+                diag_hint(diag, "did you mean '%s'?", near.best);
+        }
+        const DimOverride *other =
+            find_override(r->session, r->program, program_like_root(r->program, override->dim));
+        if (other->extent == override->extent)
+            continue;
+        const DimDecl *decl = program_find_dim(r->program, override->dim);
+        Diag *diag =
+            diag_error(r->diags, (Span){0}, "%s and %s disagree", given, override_text(r, other));
+        diag_note(diag, decl->like.span, "'%s' and '%s' have one extent", override->dim,
+                  other->dim);
+    }
+}
+
+// Requires: resolver->named. Ensures: value and like_root of every declaration.
+void resolve_dims(Resolver *r) {
+    index_dims(r);
+    check_declared_once(r);
+    for (uint32_t i = 0; i < r->program->dims.count; i++)
+        resolve_like(r, r->program->dims.at[i]);
+    check_overrides(r);
+    Extents extents = {.resolver = r};
+    for (uint32_t i = 0; i < r->program->dims.count; i++) {
+        DimDecl *decl = r->program->dims.at[i];
+        if (!decl->like.name && !find_override(r->session, r->program, decl->name.name))
+            extent_of_decl(&extents, decl);
+    }
+    for (uint32_t i = 0; i < r->program->dims.count; i++) {
+        DimDecl *decl = r->program->dims.at[i];
+        int64_t extent = program_extent(r->session, r->program, decl->name.name);
+        decl->value = extent > 0 ? extent : -1;
+    }
+}

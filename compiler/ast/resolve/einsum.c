@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// einsum: every dim of the result is in an operand; dims of operands that the result lacks are
+// summed.
+//
+//     Y[n, d] = einsum(W[n, m, h], M[m, d_M], P_v[d_M, d_v, h], P_o[d_Y, d_v, h])
+//        error at d: no operand has it; d_Y of P_o is summed over in P_o alone: did you mean d_Y?
+//     L[n, m, h] = einsum(J[n, m, h], P_l[h_k, h])
+//        warning lost-head: P_l mixes nothing, J was to be over h_k
+#include "ast/resolve/resolve.h"
+
+#include <string.h>
+
+// A dim that is summed over in one operand only.
+typedef struct {
+    Name dim;
+    const Expr *operand;
+} Single;
+typedef VEC(Single) SingleList;
+
+static uint32_t count_operands_with(const Expr *einsum, Name dim) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < einsum->args.count; i++)
+        n += dimlist_has(&einsum->args.at[i]->result, dim);
+    return n;
+}
+
+static SingleList find_singles(Arena *arena, const Expr *einsum, const NameList *result) {
+    SingleList singles = {0};
+    for (uint32_t i = 0; i < einsum->args.count; i++) {
+        const Expr *operand = einsum->args.at[i];
+        for (uint32_t k = 0; k < operand->result.count; k++) {
+            Name dim = operand->result.at[k];
+            if (!dimlist_has(result, dim) && count_operands_with(einsum, dim) == 1)
+                vec_push(arena, &singles, (Single){dim, operand});
+        }
+    }
+    return singles;
+}
+
+static const char *operand_text(const Expr *operand) {
+    bool named = operand->kind == EXPR_NAME || operand->kind == EXPR_REF;
+    return named ? operand->name.name : "this operand";
+}
+
+// ---- a result dim that no operand has -----------------------------------------------------------
+
+static const Single *guess_meant(Name missing, const SingleList *singles) {
+    if (singles->count == 1)
+        return &singles->at[0];
+    Near near = near_to(missing);
+    const Single *meant = NULL;
+    for (uint32_t i = 0; i < singles->count; i++) {
+        near_offer(&near, singles->at[i].dim);
+        if (near.best == singles->at[i].dim && (!meant || meant->dim != near.best))
+            meant = &singles->at[i];
+    }
+    return meant;
+}
+
+// Where to point: at the dim in the brackets that state the result.
+static Span wanted_place(const Wanted *wanted, Name dim) {
+    const Ident *ident = idents_find(wanted->brackets, dim);
+    return ident ? ident->span : wanted->span;
+}
+
+static void report_missing(Scope *scope, const Expr *einsum, const Wanted *wanted, Name missing,
+                           const SingleList *singles) {
+    Resolver *r = scope->resolver;
+    Diag *diag = diag_error(r->diags, wanted_place(wanted, missing),
+                            "no operand of the einsum has '%s'", missing);
+    const Single *meant = guess_meant(missing, singles);
+    for (uint32_t i = 0; i < singles->count; i++)
+        if (meant ? meant == &singles->at[i] : i < 3)
+            diag_note(diag, expr_dim_place(singles->at[i].operand, singles->at[i].dim),
+                      "'%s' is in '%s' alone and would be summed over", singles->at[i].dim,
+                      operand_text(singles->at[i].operand));
+    if (wanted->in_sum) {
+        diag_note(diag, einsum->span, "this einsum is one term of the value");
+        diag_hint(diag, "a term with fewer dims writes them inside it: 'einsum(... -> [...])'");
+    } else if (meant) {
+        diag_hint(diag,
+                  "the result lacks '%s', which '%s' has: did you mean '%s' in place of '%s'?",
+                  meant->dim, operand_text(meant->operand), meant->dim, missing);
+    } else {
+        diag_hint(diag, "leave out '%s', or give it to an operand", missing);
+    }
+}
+
+static bool check_result_dims(Scope *scope, const Expr *einsum, const Wanted *wanted) {
+    bool fine = true;
+    SingleList singles = find_singles(scope->resolver->arena, einsum, &wanted->dims);
+    for (uint32_t i = 0; i < wanted->dims.count; i++) {
+        if (count_operands_with(einsum, wanted->dims.at[i]))
+            continue;
+        report_missing(scope, einsum, wanted, wanted->dims.at[i], &singles);
+        scope->doubt = scope->doubt || !einsum->has_arrow;
+        fine = false;
+    }
+    return fine;
+}
+
+// ---- a dim summed over in one operand only ------------------------------------------------------
+
+// Dims of one kind have one stem: h, h_k and h_v.
+static bool same_stem(Name a, Name b) {
+    size_t stem = strcspn(a, "_");
+    return stem == strcspn(b, "_") && strncmp(a, b, stem) == 0;
+}
+
+// The dim that a matrix was to map the lost one to or from: kept, of the same stem, and in an
+// operand that the matrix should have mixed. NULL when the operand is no such matrix.
+static Name mixed_dim(const Expr *einsum, const Single *single, const Expr **other) {
+    const NameList *dims = &single->operand->result;
+    for (uint32_t k = 0; k < dims->count; k++) {
+        Name dim = dims->at[k];
+        if (dim == single->dim || !dimlist_has(&einsum->result, dim) ||
+            !same_stem(dim, single->dim))
+            continue;
+        for (uint32_t i = 0; i < einsum->args.count; i++) {
+            *other = einsum->args.at[i];
+            if (*other != single->operand && dimlist_has(&(*other)->result, dim))
+                return dim;
+        }
+    }
+    return NULL;
+}
+
+static void warn_single(Scope *scope, const Expr *einsum, const Single *single) {
+    Resolver *r = scope->resolver;
+    Span place = expr_dim_place(single->operand, single->dim);
+    const Expr *other = NULL;
+    Name kept = mixed_dim(einsum, single, &other);
+    if (kept) {
+        Diag *diag =
+            diag_warning(r->diags, "lost-head", place,
+                         "'%s' does not mix '%s' into '%s': '%s' is summed over in it alone",
+                         operand_text(single->operand), single->dim, kept, single->dim);
+        diag_note(diag, expr_dim_place(other, kept), "'%s' is over '%s' here", operand_text(other),
+                  kept);
+        diag_hint(diag,
+                  "heads before and after the mixing need two names: '%s' in '%s' or in the "
+                  "result was meant to be '%s'",
+                  kept, operand_text(other), single->dim);
+        return;
+    }
+    Diag *diag =
+        diag_warning(r->diags, "summed-dim", place, "'%s' is in '%s' alone and is summed over",
+                     single->dim, operand_text(single->operand));
+    diag_hint(diag,
+              "if that is meant, 'sum(..., reduced_dim=%s)' says so; otherwise add '%s' to the "
+              "result or to another operand",
+              single->dim, single->dim);
+}
+
+static void warn_singles(Scope *scope, const Expr *einsum) {
+    if (scope_in_prelude(scope))
+        return;
+    SingleList singles = find_singles(scope->resolver->arena, einsum, &einsum->result);
+    for (uint32_t i = 0; i < singles.count; i++)
+        warn_single(scope, einsum, &singles.at[i]);
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
+// An example for `->`: what is wanted around it, or the dims that stand in one operand only.
+static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted *wanted) {
+    NameList none = {0}, likely = {0};
+    for (uint32_t i = 0; wanted && i < wanted->dims.count; i++)
+        if (count_operands_with(einsum, wanted->dims.at[i]))
+            dimlist_add(scope->resolver->arena, &likely, wanted->dims.at[i]);
+    if (likely.count)
+        return dimlist_text(scope->resolver->arena, &likely);
+    SingleList singles = find_singles(scope->resolver->arena, einsum, &none);
+    for (uint32_t i = 0; i < singles.count; i++)
+        dimlist_add(scope->resolver->arena, &likely, singles.at[i].dim);
+    return dimlist_text(scope->resolver->arena, &likely);
+}
+
+void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted) {
+    Wanted arrow;
+    bool fine = true;
+    for (uint32_t i = 0; i < call->args.count; i++) {
+        Expr *operand = call->args.at[i];
+        resolve_expr(scope, operand, NULL);
+        fine = resolve_expect_number(scope, operand, "'einsum'") && fine;
+        if (operand->ok)
+            elem_meet(call, operand, i == 0);
+    }
+    call->is_literal = false;
+    const char *example = fine ? likely_result(scope, call, wanted) : "[...]";
+    wanted = call_wanted(scope, call, wanted, &arrow, example);
+    if (!wanted || wanted->silent || !fine || !check_result_dims(scope, call, wanted))
+        return;
+    expr_set(call, wanted->dims, call->elem);
+    warn_singles(scope, call);
+}

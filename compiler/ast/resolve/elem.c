@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Element types: what operands meet in, what may go where without a cast.
+//
+// There are three kinds: floats, ints and bool, and no conversion from or to bool without a word.
+// Literals (numbers, extents, loop variables) take the type of what they meet, except that a number
+// with a fraction makes an int tensor f32.
+#include "ast/resolve/resolve.h"
+
+// Order in which types of one kind are wider.
+static int elem_rank(Elem elem) {
+    switch (elem) {
+    case ELEM_F64:
+        return 3;
+    case ELEM_F32:
+    case ELEM_I64:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+Elem elem_promote(Elem a, Elem b) {
+    if (a == b)
+        return a;
+    if (a == ELEM_BOOL || b == ELEM_BOOL) // told of by the caller
+        return ELEM_BOOL;
+    if (elem_is_float(a) != elem_is_float(b))
+        return elem_is_float(a) ? a : b;
+    if (elem_rank(a) == elem_rank(b)) // f16 and bf16 hold different numbers
+        return ELEM_F32;
+    return elem_rank(a) > elem_rank(b) ? a : b;
+}
+
+Elem expr_common_elem(const Expr *a, const Expr *b) {
+    if (a->is_literal == b->is_literal)
+        return elem_promote(a->elem, b->elem);
+    Elem literal = a->is_literal ? a->elem : b->elem;
+    Elem tensor = a->is_literal ? b->elem : a->elem;
+    return elem_is_float(literal) && elem_is_int(tensor) ? ELEM_F32 : tensor;
+}
+
+void elem_meet(Expr *result, const Expr *operand, bool first) {
+    result->elem = first ? operand->elem : expr_common_elem(result, operand);
+    result->is_literal = operand->is_literal && (first || result->is_literal);
+}
+
+bool elem_accepts(Elem to, const Expr *from) {
+    if (to == from->elem)
+        return true;
+    if (to == ELEM_BOOL || from->elem == ELEM_BOOL)
+        return false;
+    if (from->is_literal)
+        return elem_is_float(to) || elem_is_int(from->elem);
+    return elem_is_float(to) == elem_is_float(from->elem) && elem_rank(to) > elem_rank(from->elem);
+}
+
+bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where) {
+    if (!expr->ok || expr->elem == ELEM_BOOL)
+        return expr->ok;
+    Diag *diag = diag_error(scope->resolver->diags, expr->span, "%s takes bool, this is %s", where,
+                            elem_name(expr->elem));
+    diag_hint(diag, "compare it with something, or write bool(...) for 'not zero'");
+    return false;
+}
+
+bool resolve_expect_number(Scope *scope, const Expr *expr, const char *where) {
+    if (!expr->ok || expr->elem != ELEM_BOOL)
+        return expr->ok;
+    Diag *diag =
+        diag_error(scope->resolver->diags, expr->span, "%s takes numbers, this is bool", where);
+    diag_hint(diag, "f32(...) makes true 1 and false 0; where(condition, a, b) chooses");
+    return false;
+}
+
+bool resolve_expect_int(Scope *scope, const Expr *expr, const char *where) {
+    if (!expr->ok || elem_is_int(expr->elem))
+        return expr->ok;
+    Diag *diag = diag_error(scope->resolver->diags, expr->span,
+                            "%s takes whole numbers, this is %s", where, elem_name(expr->elem));
+    if (expr->kind == EXPR_NAME || expr->kind == EXPR_REF)
+        diag_hint(diag, "declare it as '%s[...]: i32', or write i32(...)", expr->name.name);
+    else
+        diag_hint(diag, "i32(...) or i64(...) makes it whole");
+    return false;
+}
+
+Elem elem_of_float_function(const Expr *arg) {
+    return elem_is_float(arg->elem) ? arg->elem : ELEM_F32;
+}

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions: names, references, operators. Fills ok, elem, is_literal and result of every node.
+//
+// What is wanted of an expression (the dims of its assignment's target) goes down through whatever
+// keeps dims: signs, sums, products and quotients with scalars, pointwise functions, softmax. It
+// stops everywhere else, so an einsum there has to write `-> [..]`.
+#include "ast/resolve/resolve.h"
+
+// ---- nodes --------------------------------------------------------------------------------------
+
+void expr_poison(Expr *expr) {
+    expr->ok = false;
+}
+
+void expr_set(Expr *expr, NameList dims, Elem elem) {
+    expr->ok = true;
+    expr->result = dims;
+    expr->elem = elem;
+}
+
+Span expr_dim_place(const Expr *expr, Name dim) {
+    if (expr->kind == EXPR_REF) {
+        const Ident *ident = idents_find(&expr->dims, dim);
+        return ident ? ident->span : expr->span;
+    }
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (dimlist_has(&expr->args.at[i]->result, dim))
+            return expr_dim_place(expr->args.at[i], dim);
+    return expr->span;
+}
+
+// ---- names --------------------------------------------------------------------------------------
+
+static void set_literal(Expr *expr, NameKind kind, Elem elem) {
+    expr->name_kind = kind;
+    expr->is_literal = true;
+    expr_set(expr, (NameList){0}, elem);
+}
+
+static void resolve_name(Scope *scope, Expr *expr) {
+    Name name = expr->name.name;
+    const Symbol *symbol = scope_find(scope, name);
+    if (!symbol && !scope_find_past(scope, name) && scope_knows_dim(scope, name)) {
+        set_literal(expr, NAME_EXTENT, ELEM_I64);
+        return;
+    }
+    symbol = scope_use(scope, expr->name, true);
+    if (!symbol) {
+        expr_poison(expr);
+    } else if (symbol->kind == SYMBOL_LOOP) {
+        set_literal(expr, NAME_LOOP, ELEM_I64);
+    } else {
+        expr->name_kind = NAME_TENSOR;
+        expr_set(expr, symbol->dims, symbol->elem);
+        expr->ok = symbol->ok && !symbol->doubtful;
+    }
+}
+
+// ---- references ---------------------------------------------------------------------------------
+
+static void note_symbol(Scope *scope, Diag *diag, const Symbol *symbol) {
+    const char *dims = dimlist_text(scope->resolver->arena, &symbol->dims);
+    Span place = symbol->name.span;
+    if (symbol->kind == SYMBOL_ARGUMENT && symbol->brackets && symbol->brackets->count &&
+        symbol->brackets->at[0].span.begin > symbol->name.span.end + 8)
+        place = span_join(symbol->brackets->at[0].span,
+                          symbol->brackets->at[symbol->brackets->count - 1].span);
+    diag_note(diag, place, "'%s' is over %s from here", symbol->name.name, dims);
+}
+
+// Pairs the written dims that the tensor lacks with tensor dims that are not written, class by
+// class and in order. What is left over goes to `lacking` (not of the tensor) and `unwritten`.
+static void pair_alike(Scope *scope, Expr *ref, const Symbol *symbol, NameList *lacking,
+                       NameList *unwritten) {
+    Resolver *r = scope->resolver;
+    NameList written = dimlist_of(r->arena, &ref->dims);
+    *unwritten = dimlist_minus(r->arena, &symbol->dims, &written);
+    for (uint32_t i = 0; i < written.count; i++) {
+        Name dim = written.at[i], own = NULL;
+        if (dimlist_has(&symbol->dims, dim))
+            continue;
+        for (uint32_t k = 0; k < unwritten->count && !own; k++)
+            if (program_dims_alike(r->program, unwritten->at[k], dim))
+                own = unwritten->at[k];
+        if (!own) {
+            vec_push(r->arena, lacking, dim);
+            continue;
+        }
+        NameList taken = {0};
+        vec_push(r->arena, &taken, own);
+        *unwritten = dimlist_minus(r->arena, unwritten, &taken);
+        vec_push(r->arena, &ref->binding, (DimBinding){own, dim});
+    }
+}
+
+static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symbol *symbol,
+                           const NameList *lacking, const NameList *unwritten) {
+    Arena *arena = scope->resolver->arena;
+    if (!lacking->count) {
+        diag_hint(diag, "write '%s%s', in any order", symbol->name.name,
+                  dimlist_text(arena, &symbol->dims));
+        return;
+    }
+    if (!unwritten->count) {
+        diag_hint(diag, "leave out %s", quoted_text(arena, lacking));
+        return;
+    }
+    Near near = near_to(lacking->at[0]);
+    near_offer_list(&near, unwritten);
+    Name meant = unwritten->count == 1 ? unwritten->at[0] : near.best;
+    if (meant && meant != near.best && ref->dims.count == symbol->dims.count)
+        diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
+                  meant, lacking->at[0], meant, symbol->name.name, lacking->at[0]);
+    else if (meant)
+        diag_hint(diag, "did you mean '%s'?", meant);
+    else
+        diag_hint(diag, "%s of '%s' %s not written", quoted_text(arena, unwritten),
+                  symbol->name.name, unwritten->count == 1 ? "is" : "are");
+}
+
+static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, const NameList *lacking,
+                             const NameList *unwritten) {
+    Resolver *r = scope->resolver;
+    Diag *diag;
+    if (lacking->count)
+        diag = diag_error(r->diags, idents_find(&ref->dims, lacking->at[0])->span,
+                          "'%s' has no dim%s %s", symbol->name.name, lacking->count > 1 ? "s" : "",
+                          quoted_text(r->arena, lacking));
+    else
+        diag = diag_error(r->diags, ref->span, "%s of '%s' %s missing here",
+                          quoted_text(r->arena, unwritten), symbol->name.name,
+                          unwritten->count == 1 ? "is" : "are");
+    note_symbol(scope, diag, symbol);
+    hint_reference(scope, diag, ref, symbol, lacking, unwritten);
+}
+
+static void resolve_reference(Scope *scope, Expr *ref) {
+    Resolver *r = scope->resolver;
+    expr_poison(ref);
+    Symbol *symbol = scope_use(scope, ref->name, false);
+    bool fine = (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims);
+    if (!symbol)
+        return;
+    if (symbol->kind == SYMBOL_LOOP) {
+        Diag *diag = diag_error(r->diags, ref->span, "'%s' is a loop's number, it has no dims",
+                                ref->name.name);
+        diag_note(diag, symbol->name.span, "declared here");
+        return;
+    }
+    if (!symbol->ok || !fine)
+        return;
+    NameList lacking = {0}, unwritten = {0};
+    pair_alike(scope, ref, symbol, &lacking, &unwritten);
+    if (lacking.count || unwritten.count) {
+        if (!symbol->doubtful)
+            report_reference(scope, ref, symbol, &lacking, &unwritten);
+        return;
+    }
+    ref->name_kind = NAME_TENSOR;
+    expr_set(ref, dimlist_of(r->arena, &ref->dims), symbol->elem);
+    scope_add_dims(scope, &ref->result);
+}
+
+// ---- operators ----------------------------------------------------------------------------------
+
+static bool is_comparison(Oper oper) {
+    return oper >= OPER_EQ && oper <= OPER_GE;
+}
+
+static bool is_sum(Oper oper) {
+    return oper == OPER_ADD || oper == OPER_SUB;
+}
+
+bool expr_needs_dims(const Expr *expr) {
+    static const bool reads_wanted[N_BUILTIN + 1] = {
+        [BUILTIN_EINSUM] = true, [BUILTIN_SLICE] = true, [BUILTIN_CONCAT] = true};
+    if (expr->kind == EXPR_UNARY || expr->kind == EXPR_BINARY) {
+        for (uint32_t i = 0; i < expr->args.count; i++)
+            if (expr_needs_dims(expr->args.at[i]))
+                return true;
+        return false;
+    }
+    if (expr->kind != EXPR_CALL || expr->has_arrow)
+        return false;
+    if (reads_wanted[builtin_find(expr->name.name)])
+        return true;
+    if (!call_passes_wanted(expr))
+        return false;
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (expr_needs_dims(expr->args.at[i]))
+            return true;
+    return false;
+}
+
+static void resolve_unary(Scope *scope, Expr *expr, const Wanted *wanted) {
+    Expr *a = expr->args.at[0];
+    resolve_expr(scope, a, wanted);
+    bool fine = expr->oper == OPER_NOT ? resolve_expect_bool(scope, a, "'not'")
+                                       : resolve_expect_number(scope, a, "'-'");
+    if (!fine) {
+        expr_poison(expr);
+        return;
+    }
+    expr->is_literal = a->is_literal;
+    expr_set(expr, a->result, a->elem);
+}
+
+// What is wanted of a product is wanted of a factor when the other one is a scalar; see
+// call_wanted.
+static void resolve_factors(Scope *scope, Expr *a, Expr *b, const Wanted *wanted) {
+    bool a_needs = expr_needs_dims(a), b_needs = expr_needs_dims(b);
+    if (a_needs == b_needs) {
+        resolve_expr(scope, a, NULL);
+        resolve_expr(scope, b, NULL);
+        return;
+    }
+    Expr *needy = a_needs ? a : b, *other = a_needs ? b : a;
+    Wanted own = wanted ? *wanted : (Wanted){0};
+    resolve_expr(scope, other, NULL);
+    own.silent = own.silent || !other->ok;
+    own.factor = other->ok && other->result.count ? other : own.factor;
+    resolve_expr(scope, needy, wanted || own.silent ? &own : NULL);
+}
+
+static Elem binary_elem(const Expr *expr, const Expr *a, const Expr *b) {
+    if (is_comparison(expr->oper) || expr->oper == OPER_AND || expr->oper == OPER_OR)
+        return ELEM_BOOL;
+    Elem elem = expr_common_elem(a, b);
+    bool float_result = expr->oper == OPER_DIV || expr->oper == OPER_POW;
+    return float_result && !elem_is_float(elem) ? ELEM_F32 : elem;
+}
+
+static bool check_operands(Scope *scope, const Expr *expr, const Expr *a, const Expr *b) {
+    const char *where = arena_printf(scope->resolver->arena, "'%s'", oper_text(expr->oper));
+    bool fine;
+    if (expr->oper == OPER_AND || expr->oper == OPER_OR) {
+        fine = resolve_expect_bool(scope, a, where);
+        return resolve_expect_bool(scope, b, where) && fine;
+    }
+    bool equality = expr->oper == OPER_EQ || expr->oper == OPER_NE;
+    if (equality && a->ok && b->ok && a->elem == ELEM_BOOL && b->elem == ELEM_BOOL)
+        return true;
+    fine = resolve_expect_number(scope, a, where);
+    return resolve_expect_number(scope, b, where) && fine;
+}
+
+static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {
+    Expr *a = expr->args.at[0], *b = expr->args.at[1];
+    bool product = !is_sum(expr->oper) && !is_comparison(expr->oper) && expr->oper != OPER_AND &&
+                   expr->oper != OPER_OR;
+    if (product) {
+        resolve_factors(scope, a, b, wanted);
+    } else {
+        Wanted term = wanted ? *wanted : (Wanted){0};
+        term.in_sum = true;
+        resolve_expr(scope, a, wanted ? &term : NULL);
+        resolve_expr(scope, b, wanted ? &term : NULL);
+    }
+    if (!check_operands(scope, expr, a, b)) {
+        expr_poison(expr);
+        return;
+    }
+    expr->is_literal = a->is_literal && b->is_literal;
+    expr_set(expr, dimlist_union(scope->resolver->arena, &a->result, &b->result),
+             binary_elem(expr, a, b));
+}
+
+// ---- dispatch -----------------------------------------------------------------------------------
+
+static void resolve_tuple(Scope *scope, Expr *expr) {
+    Diag *diag =
+        diag_error(scope->resolver->diags, expr->span, "a list does not stand for a value");
+    diag_hint(diag, "lists are for dims, as in reduced_dim=(n, m)");
+    expr_poison(expr);
+}
+
+void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted) {
+    switch (expr->kind) {
+    case EXPR_NUMBER:
+        expr->is_literal = true;
+        expr_set(expr, (NameList){0}, expr->is_integer ? ELEM_I64 : ELEM_F32);
+        break;
+    case EXPR_NAME:
+        resolve_name(scope, expr);
+        break;
+    case EXPR_REF:
+        resolve_reference(scope, expr);
+        break;
+    case EXPR_UNARY:
+        resolve_unary(scope, expr, wanted);
+        break;
+    case EXPR_BINARY:
+        resolve_binary(scope, expr, wanted);
+        break;
+    case EXPR_CALL:
+        if (builtin_find(expr->name.name) != BUILTIN_NONE)
+            resolve_builtin(scope, expr, wanted);
+        else
+            resolve_call(scope, expr);
+        break;
+    case EXPR_TUPLE:
+        resolve_tuple(scope, expr);
+        break;
+    case EXPR_ERROR:
+        expr_poison(expr);
+        break;
+    }
+}
+
+// Only these may stand in a number expression; the rest is not even looked at.
+static bool may_be_number(const Expr *expr) {
+    bool inner = expr->kind == EXPR_UNARY || expr->kind == EXPR_BINARY ||
+                 (expr->kind == EXPR_CALL && call_is_pointwise(expr));
+    for (uint32_t i = 0; inner && i < expr->args.count; i++)
+        if (!may_be_number(expr->args.at[i]))
+            return false;
+    return inner || expr->kind == EXPR_NUMBER || expr->kind == EXPR_NAME;
+}
+
+void resolve_number(Scope *scope, Expr *expr, const char *what) {
+    bool number = may_be_number(expr);
+    if (number)
+        resolve_expr(scope, expr, NULL);
+    if (number && (!expr->ok || (expr->is_literal && expr->elem != ELEM_BOOL)))
+        return;
+    Diag *diag = diag_error(scope->resolver->diags, expr->span,
+                            "%s must be a number known before the tensors are", what);
+    diag_hint(diag, "it may be made of numbers, dims and loop variables");
+    expr_poison(expr);
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parameters without brackets: their dims come from the first bracketed use in the body, or from
+// the parameter of the def that they are handed on to (LANGUAGE 2.7).
+//
+//     def Concise(X, M, P):                          X[n, d]: from einsum(X[n, d], ...)
+//         Y[n, d] = einsum(X[n, d], P[d, e], ...)
+//         return Attend(Y, M)                        M[m, d]: from `def Attend(X[n, d], M[m, d])`
+#include "ast/resolve/resolve.h"
+
+// ---- a bracketed use ----------------------------------------------------------------------------
+
+static const IdentList *brackets_in_expr(const Expr *expr, Name name) {
+    if (expr->kind == EXPR_REF && expr->name.name == name)
+        return &expr->dims;
+    for (uint32_t i = 0; i < expr->args.count; i++) {
+        const IdentList *found = brackets_in_expr(expr->args.at[i], name);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static const IdentList *brackets_in_body(const StmtList *body, Name name) {
+    const IdentList *found = NULL;
+    for (uint32_t i = 0; i < body->count && !found; i++) {
+        const Stmt *stmt = body->at[i];
+        if (stmt->kind == STMT_ASSIGN && stmt->target.name.name == name && stmt->target.has_dims)
+            found = &stmt->target.dims;
+        else if (stmt->kind == STMT_ASSIGN && stmt->value)
+            found = brackets_in_expr(stmt->value, name);
+        else if (stmt->kind == STMT_FOR)
+            found = brackets_in_body(&stmt->body, name);
+        else if (stmt->kind == STMT_RETURN)
+            for (uint32_t k = 0; k < stmt->results.count && !found; k++)
+                found = brackets_in_expr(stmt->results.at[k], name);
+    }
+    return found;
+}
+
+// ---- a call that it is handed on to -------------------------------------------------------------
+
+static const Expr *call_in_expr(const Program *program, const Expr *expr, Name name) {
+    bool call = expr->kind == EXPR_CALL && builtin_find(expr->name.name) == BUILTIN_NONE &&
+                program_find_def(program, expr->name.name);
+    for (uint32_t i = 0; i < expr->args.count; i++) {
+        const Expr *arg = expr->args.at[i];
+        if (call && arg->kind == EXPR_NAME && arg->name.name == name)
+            return expr;
+        const Expr *found = call_in_expr(program, arg, name);
+        if (found)
+            return found;
+    }
+    return NULL;
+}
+
+static const Expr *call_in_body(const Program *program, const StmtList *body, Name name) {
+    const Expr *found = NULL;
+    for (uint32_t i = 0; i < body->count && !found; i++) {
+        const Stmt *stmt = body->at[i];
+        if (stmt->kind == STMT_ASSIGN && stmt->value)
+            found = call_in_expr(program, stmt->value, name);
+        else if (stmt->kind == STMT_FOR)
+            found = call_in_body(program, &stmt->body, name);
+        else if (stmt->kind == STMT_RETURN)
+            for (uint32_t k = 0; k < stmt->results.count && !found; k++)
+                found = call_in_expr(program, stmt->results.at[k], name);
+    }
+    return found;
+}
+
+// The dims that an assignment states for a name.
+static const IdentList *stated_dims(const StmtList *body, Name name) {
+    const IdentList *found = NULL;
+    for (uint32_t i = 0; i < body->count && !found; i++) {
+        const Stmt *stmt = body->at[i];
+        bool declares = stmt->kind == STMT_ASSIGN || stmt->kind == STMT_PARAM;
+        if (declares && stmt->target.name.name == name && stmt->target.has_dims)
+            found = &stmt->target.dims;
+        else if (stmt->kind == STMT_FOR)
+            found = stated_dims(&stmt->body, name);
+    }
+    return found;
+}
+
+// Dims that an argument is known to have before its def is checked.
+static bool known_dims(const Scope *scope, const Expr *arg, NameList *out) {
+    const Symbol *symbol = arg->kind == EXPR_NAME ? scope_find(scope, arg->name.name) : NULL;
+    const IdentList *stated = arg->kind == EXPR_REF ? &arg->dims : NULL;
+    if (arg->kind == EXPR_NAME && !symbol)
+        stated = stated_dims(&scope->def->body, arg->name.name);
+    if (symbol && symbol->ok)
+        *out = symbol->dims;
+    else if (stated)
+        *out = dimlist_of(scope->resolver->arena, stated);
+    else
+        return false;
+    return true;
+}
+
+// What a dim of the callee is called here, by the call's arguments with known dims.
+static Name name_here(const Scope *scope, const Def *callee, const Expr *call, Name formal) {
+    for (uint32_t i = 0; i < callee->params.count && i < call->args.count; i++) {
+        const NameList *dims = &callee->params.at[i].result;
+        NameList actual;
+        if (!known_dims(scope, call->args.at[i], &actual))
+            continue;
+        for (uint32_t k = 1; k <= dims->count && k <= actual.count; k++)
+            if (dims->at[dims->count - k] == formal)
+                return actual.at[actual.count - k];
+    }
+    return formal;
+}
+
+static bool infer_from_call(Scope *scope, Symbol *symbol) {
+    Resolver *r = scope->resolver;
+    const Expr *call = call_in_body(r->program, &scope->def->body, symbol->name.name);
+    if (!call)
+        return false;
+    Def *callee = program_find_def(r->program, call->name.name);
+    if (!resolve_def(r, callee, call->span))
+        return false;
+    for (uint32_t i = 0; i < callee->params.count && i < call->args.count; i++) {
+        const Expr *arg = call->args.at[i];
+        if (arg->kind != EXPR_NAME || arg->name.name != symbol->name.name)
+            continue;
+        const Tensor *param = &callee->params.at[i];
+        for (uint32_t k = 0; param->ok && k < param->result.count; k++)
+            dimlist_add(r->arena, &symbol->dims,
+                        name_here(scope, callee, call, param->result.at[k]));
+        symbol->ok = param->ok;
+        return true;
+    }
+    return false;
+}
+
+// ---- all of them --------------------------------------------------------------------------------
+
+static void report_unknown_dims(Scope *scope, Symbol *symbol) {
+    symbol->used = true;
+    if (scope_incomplete(scope))
+        return;
+    Diag *diag = diag_error(scope->resolver->diags, symbol->name.span,
+                            "nothing in '%s' says which dims '%s' has", scope->def->name.name,
+                            symbol->name.name);
+    diag_hint(diag, "write them here, '%s[...]', or '%s[]' for a number", symbol->name.name,
+              symbol->name.name);
+}
+
+// Requires: a symbol for every parameter, those with brackets complete.
+void scope_infer_arguments(Scope *scope) {
+    for (uint32_t i = 0; i < scope->symbols.count; i++) {
+        Symbol *symbol = scope->symbols.at[i];
+        if (symbol->kind != SYMBOL_ARGUMENT || symbol->ok || symbol->doubtful)
+            continue;
+        symbol->brackets = brackets_in_body(&scope->def->body, symbol->name.name);
+        if (symbol->brackets) {
+            symbol->dims = dimlist_of(scope->resolver->arena, symbol->brackets);
+            symbol->ok = true;
+        } else if (!infer_from_call(scope, symbol)) {
+            report_unknown_dims(scope, symbol);
+        }
+    }
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that name positions or move them: index, one_hot, gather, shift, slice, concat.
+//
+// slice and concat make a dim with an extent of its own. Its name comes from the assigned tensor or
+// from `->`, like the dims of an einsum:
+//
+//     A[n, d_rot] = slice(X, d, 0, d_rot)            X[n, d]; keeps [n], d becomes d_rot
+//     Y[n, d] = concat(A, B, dim=d)                  A[n, d_a], B[n, d_b]: one own dim each
+#include "ast/resolve/resolve.h"
+
+#include <math.h>
+
+// ---- shared -------------------------------------------------------------------------------------
+
+// The dim given as an argument must be one of the tensor's.
+static const Ident *dim_of(Scope *scope, const Expr *call, Expr *value, const Expr *tensor,
+                           const char *what) {
+    Resolver *r = scope->resolver;
+    const Ident *dim = expr_as_dim(scope, value, what);
+    if (!dim || !tensor->ok || dimlist_has(&tensor->result, dim->name))
+        return dim;
+    Diag *diag = diag_error(r->diags, dim->span, "the argument of '%s' has no dim '%s'",
+                            call->name.name, dim->name);
+    diag_note(diag, tensor->span, "it is over %s", dimlist_text(r->arena, &tensor->result));
+    Near near = near_to(dim->name);
+    near_offer_list(&near, &tensor->result);
+    if (near.best)
+        diag_hint(diag, "did you mean '%s'?", near.best);
+    return NULL;
+}
+
+static const Ident *dim_key(Scope *scope, const Expr *call, const Expr *tensor) {
+    KeyArg *key = call_key(call, "dim");
+    if (key && tensor)
+        return dim_of(scope, call, key->value, tensor, "'dim='");
+    if (key)
+        return expr_as_dim(scope, key->value, "'dim='");
+    Diag *diag =
+        diag_error(scope->resolver->diags, call->span, "'%s' needs 'dim='", call->name.name);
+    if (tensor && tensor->ok && tensor->result.count)
+        diag_hint(diag, "such as dim=%s", tensor->result.at[0]);
+    return NULL;
+}
+
+const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, Wanted *arrow,
+                          const char *example) {
+    Resolver *r = scope->resolver;
+    if (call->has_arrow) {
+        *arrow = (Wanted){.brackets = &call->dims, .span = call->span};
+        if (call->dims.count)
+            arrow->span =
+                span_join(call->dims.at[0].span, call->dims.at[call->dims.count - 1].span);
+        arrow->dims = dimlist_of(r->arena, &call->dims);
+        scope_add_dims(scope, &arrow->dims);
+        arrow->silent = !scope_check_brackets(scope, &call->dims);
+        return arrow;
+    }
+    if (wanted && (wanted->silent || !wanted->factor))
+        return wanted;
+    Diag *diag = diag_error(r->diags, call->span,
+                            "'%s' does not know here which dims its result has", call->name.name);
+    if (wanted)
+        diag_note(diag, wanted->factor->span, "the other factor brings %s",
+                  quoted_text(r->arena, &wanted->factor->result));
+    diag_hint(diag, "write them inside it: '-> %s' (language 4.4)", example);
+    return NULL;
+}
+
+static bool evaluate(const Scope *scope, const Expr *expr, double *value) {
+    return expr_evaluate(scope->resolver->session, scope->resolver->program, expr, NULL, 0, value);
+}
+
+// A number that counts positions: whole, wherever its value is known already.
+static bool resolve_count(Scope *scope, Expr *expr, const char *what) {
+    double value;
+    resolve_number(scope, expr, what);
+    if (!expr->ok || scope_in_prelude(scope) || !evaluate(scope, expr, &value) ||
+        value == floor(value))
+        return expr->ok;
+    Diag *diag = diag_error(scope->resolver->diags, expr->span, "%s is a whole number, this is %g",
+                            what, value);
+    diag_hint(diag, "'//' divides and rounds down");
+    return false;
+}
+
+static void note_extent(Resolver *r, Diag *diag, Name dim) {
+    const DimDecl *origin = program_extent_origin(r->session, r->program, dim);
+    long long extent = (long long)program_extent(r->session, r->program, dim);
+    if (origin)
+        diag_note(diag, origin->name.span, "'%s' is %lld from here", dim, extent);
+    else
+        diag_note(diag, (Span){0}, "'%s' is %lld from -D", dim, extent);
+}
+
+static NameList one_dim(Arena *arena, Name dim) {
+    NameList dims = {0};
+    vec_push(arena, &dims, dim);
+    return dims;
+}
+
+// ---- index, one_hot, gather, shift --------------------------------------------------------------
+
+void resolve_index(Scope *scope, Expr *call) {
+    Arena *arena = scope->resolver->arena;
+    const Ident *dim = expr_as_dim(scope, call->args.at[0], "the argument of 'index'");
+    if (!dim || !scope_check_dim(scope, *dim))
+        return;
+    call->reduced = one_dim(arena, dim->name);
+    scope_add_dims(scope, &call->reduced);
+    expr_set(call, call->reduced, ELEM_I64);
+}
+
+void resolve_one_hot(Scope *scope, Expr *call) {
+    Arena *arena = scope->resolver->arena;
+    Expr *ids = call->args.at[0];
+    resolve_expr(scope, ids, NULL);
+    bool fine = resolve_expect_int(scope, ids, "'one_hot'");
+    const Ident *dim = expr_as_dim(scope, call->args.at[1], "the second argument of 'one_hot'");
+    if (!dim || !scope_check_dim(scope, *dim) || !fine)
+        return;
+    call->reduced = one_dim(arena, dim->name);
+    scope_add_dims(scope, &call->reduced);
+    if (dimlist_has(&ids->result, dim->name)) {
+        Diag *diag = diag_error(scope->resolver->diags, dim->span,
+                                "'one_hot' adds dim '%s', but the ids have it already", dim->name);
+        diag_note(diag, expr_dim_place(ids, dim->name), "'%s' is here", dim->name);
+        return;
+    }
+    NameList dims = {0};
+    for (uint32_t i = 0; i < ids->result.count; i++)
+        vec_push(arena, &dims, ids->result.at[i]);
+    vec_push(arena, &dims, dim->name);
+    expr_set(call, dims, ELEM_F32);
+}
+
+void resolve_gather(Scope *scope, Expr *call) {
+    Arena *arena = scope->resolver->arena;
+    Expr *table = call->args.at[0], *ids = call->args.at[1];
+    resolve_expr(scope, table, NULL);
+    resolve_expr(scope, ids, NULL);
+    const Ident *dim = dim_key(scope, call, table);
+    bool fine = resolve_expect_int(scope, ids, "the second argument of 'gather'");
+    if (!dim || !table->ok || !fine)
+        return;
+    call->reduced = one_dim(arena, dim->name);
+    NameList kept = dimlist_minus(arena, &table->result, &call->reduced), dims = {0};
+    for (uint32_t i = 0; i < ids->result.count; i++)
+        vec_push(arena, &dims, ids->result.at[i]);
+    for (uint32_t i = 0; i < kept.count; i++)
+        dimlist_add(arena, &dims, kept.at[i]);
+    expr_set(call, dims, table->elem);
+}
+
+void resolve_shift(Scope *scope, Expr *call) {
+    Expr *arg = call->args.at[0];
+    resolve_expr(scope, arg, NULL);
+    bool fine = resolve_expect_number(scope, arg, "'shift'");
+    const Ident *dim = dim_of(scope, call, call->args.at[1], arg, "the second argument of 'shift'");
+    if (!resolve_count(scope, call->args.at[2], "the distance of 'shift'") || !dim || !fine)
+        return;
+    call->reduced = one_dim(scope->resolver->arena, dim->name);
+    expr_set(call, arg->result, arg->elem);
+}
+
+// ---- slice --------------------------------------------------------------------------------------
+
+static bool check_slice_bounds(Scope *scope, const Expr *call, Name dim) {
+    Resolver *r = scope->resolver;
+    double from = 0, to = 0;
+    const Expr *first = call->args.at[2], *end = call->args.at[3];
+    bool from_known = evaluate(scope, first, &from), to_known = evaluate(scope, end, &to);
+    if (scope_in_prelude(scope))
+        return true;
+    if (from_known && from < 0) {
+        diag_error(r->diags, first->span, "a slice begins at 0 or later, not at %g", from);
+        return false;
+    }
+    int64_t extent = program_extent(r->session, r->program, dim);
+    if (to_known && extent > 0 && to > (double)extent) {
+        Diag *diag = diag_error(r->diags, end->span, "the slice ends at %g, beyond the end of '%s'",
+                                to, dim);
+        note_extent(r, diag, dim);
+        return false;
+    }
+    if (!from_known || !to_known || from < to)
+        return true;
+    Diag *diag = diag_error(r->diags, end->span,
+                            "the slice is empty: it ends at %g and begins at %g", to, from);
+    diag_note(diag, first->span, "it begins here");
+    return false;
+}
+
+static void check_slice_extent(Scope *scope, const Expr *call, Name made) {
+    Resolver *r = scope->resolver;
+    double from, to;
+    int64_t extent = program_extent(r->session, r->program, made);
+    if (scope_in_prelude(scope) || extent < 1 || !evaluate(scope, call->args.at[2], &from) ||
+        !evaluate(scope, call->args.at[3], &to) || to - from == (double)extent)
+        return;
+    Diag *diag = diag_error(r->diags, call->span, "the slice has %g positions, '%s' has %lld",
+                            to - from, made, (long long)extent);
+    note_extent(r, diag, made);
+}
+
+// The one dim of the result that the sliced tensor does not keep; NULL after a diagnostic.
+static Name slice_made_dim(Scope *scope, const Expr *call, const NameList *kept, Name dim,
+                           const Wanted *wanted) {
+    Resolver *r = scope->resolver;
+    NameList made = dimlist_minus(r->arena, &wanted->dims, kept);
+    if (made.count == 1 && made.at[0] != dim && dimlist_within(kept, &wanted->dims))
+        return made.at[0];
+    Diag *diag =
+        diag_error(r->diags, call->span, "this slice is over %s and one new dim in place of '%s'",
+                   dimlist_text(r->arena, kept), dim);
+    diag_note(diag, wanted->span, "its result is to be over %s",
+              dimlist_text(r->arena, &wanted->dims));
+    scope->doubt = scope->doubt || !call->has_arrow;
+    if (dimlist_has(&made, dim))
+        diag_hint(diag, "the part has another extent than '%s': give it a name of its own", dim);
+    else if (wanted->in_sum)
+        diag_hint(diag, "write its dims inside it: '-> [...]'");
+    return NULL;
+}
+
+static const char *slice_example(Scope *scope, const Expr *arg, const Ident *dim) {
+    Arena *arena = scope->resolver->arena;
+    if (!dim || !arg->ok)
+        return "[...]";
+    Name part = arena_printf(arena, "%s_part", dim->name);
+    NameList dims = dimlist_replaced(arena, &arg->result, dim->name, part);
+    return dimlist_text(arena, &dims);
+}
+
+void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
+    Arena *arena = scope->resolver->arena;
+    Expr *arg = call->args.at[0];
+    Wanted arrow;
+    resolve_expr(scope, arg, NULL);
+    const Ident *dim = dim_of(scope, call, call->args.at[1], arg, "the second argument of 'slice'");
+    bool fine = resolve_count(scope, call->args.at[2], "the begin of a slice");
+    fine = resolve_count(scope, call->args.at[3], "the end of a slice") && fine;
+    wanted = call_wanted(scope, call, wanted, &arrow, slice_example(scope, arg, dim));
+    if (!dim || !arg->ok || !fine || !wanted || wanted->silent)
+        return;
+    NameList sliced = one_dim(arena, dim->name);
+    NameList kept = dimlist_minus(arena, &arg->result, &sliced);
+    fine = check_slice_bounds(scope, call, dim->name);
+    Name made = slice_made_dim(scope, call, &kept, dim->name, wanted);
+    if (!made || !fine)
+        return;
+    check_slice_extent(scope, call, made);
+    call->reduced = sliced;
+    vec_push(arena, &call->reduced, made);
+    expr_set(call, wanted->dims, arg->elem);
+}
+
+// ---- concat -------------------------------------------------------------------------------------
+
+// The dims that every part keeps: known from the result, otherwise those that all parts have.
+static NameList concat_kept(Scope *scope, const Expr *call, Name dim, const Wanted *wanted) {
+    Arena *arena = scope->resolver->arena;
+    NameList joined = one_dim(arena, dim);
+    if (wanted && dimlist_has(&wanted->dims, dim) && !wanted->in_sum && !wanted->factor)
+        return dimlist_minus(arena, &wanted->dims, &joined);
+    NameList kept = call->args.at[0]->result;
+    for (uint32_t i = 1; i < call->args.count; i++) {
+        NameList foreign = dimlist_minus(arena, &kept, &call->args.at[i]->result);
+        kept = dimlist_minus(arena, &kept, &foreign);
+    }
+    return kept;
+}
+
+// All parts are over the same dims and nothing says which of them is joined.
+static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, const NameList *kept) {
+    Resolver *r = scope->resolver;
+    for (uint32_t i = 0; i < call->args.count; i++)
+        if (!dimlist_equal(&call->args.at[i]->result, kept))
+            return false;
+    Diag *diag = diag_error(r->diags, call->span, "'concat' does not know which dim '%s' replaces",
+                            dim->name);
+    diag_note(diag, call->args.at[0]->span, "the parts are over %s", dimlist_text(r->arena, kept));
+    diag_hint(diag, "write the dims of the result inside it: '-> [...]' (language 5.4)");
+    return true;
+}
+
+// The dim of a part that the joined dim replaces; NULL after a diagnostic.
+static Name concat_own_dim(Scope *scope, const Expr *call, const Expr *part, const NameList *kept,
+                           const Ident *dim) {
+    Resolver *r = scope->resolver;
+    NameList own = dimlist_minus(r->arena, &part->result, kept);
+    if (dimlist_has(&part->result, dim->name)) {
+        Diag *diag = diag_error(r->diags, part->span, "this part of '%s' is over '%s' itself",
+                                call->name.name, dim->name);
+        diag_note(diag, dim->span, "'%s' is the dim of the whole", dim->name);
+        diag_hint(diag, "a part has another extent: give it a dim of its own");
+        return NULL;
+    }
+    if (own.count == 1 && dimlist_within(kept, &part->result))
+        return own.at[0];
+    Diag *diag = diag_error(r->diags, part->span,
+                            "this part is over %s; it should be over %s and one dim of its own",
+                            dimlist_text(r->arena, &part->result), dimlist_text(r->arena, kept));
+    diag_note(diag, dim->span, "the parts are joined along '%s'", dim->name);
+    return NULL;
+}
+
+static void check_concat_extent(Scope *scope, const Expr *call) {
+    Resolver *r = scope->resolver;
+    int64_t whole = program_extent(r->session, r->program, call->reduced.at[0]), sum = 0;
+    for (uint32_t i = 1; i < call->reduced.count; i++) {
+        int64_t part = program_extent(r->session, r->program, call->reduced.at[i]);
+        if (part < 1 || !add_i64(sum, part, &sum))
+            return;
+    }
+    if (whole < 1 || whole == sum || scope_in_prelude(scope))
+        return;
+    Diag *diag = diag_error(r->diags, call->span, "the parts have %lld positions, '%s' has %lld",
+                            (long long)sum, call->reduced.at[0], (long long)whole);
+    for (uint32_t i = 0; i < call->reduced.count; i++)
+        note_extent(r, diag, call->reduced.at[i]);
+}
+
+static bool concat_elem(Scope *scope, Expr *call) {
+    for (uint32_t i = 0; i < call->args.count; i++) {
+        const Expr *part = call->args.at[i];
+        if (i && (part->elem == ELEM_BOOL) != (call->args.at[0]->elem == ELEM_BOOL)) {
+            Diag *diag = diag_error(scope->resolver->diags, part->span,
+                                    "the parts of 'concat' are %s and %s",
+                                    elem_name(call->args.at[0]->elem), elem_name(part->elem));
+            diag_note(diag, call->args.at[0]->span, "this is %s",
+                      elem_name(call->args.at[0]->elem));
+            return false;
+        }
+        elem_meet(call, part, i == 0);
+    }
+    call->is_literal = false;
+    return true;
+}
+
+void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted) {
+    Arena *arena = scope->resolver->arena;
+    Wanted arrow;
+    bool fine = true;
+    for (uint32_t i = 0; i < call->args.count; i++) {
+        resolve_expr(scope, call->args.at[i], NULL);
+        fine = call->args.at[i]->ok && fine;
+    }
+    const Ident *dim = dim_key(scope, call, NULL);
+    if (call->has_arrow)
+        wanted = call_wanted(scope, call, NULL, &arrow, "");
+    if (!dim || !fine || !concat_elem(scope, call) || (wanted && wanted->silent))
+        return;
+    NameList kept = concat_kept(scope, call, dim->name, wanted);
+    if (call->args.count > 1 && ask_for_concat(scope, call, dim, &kept))
+        return;
+    vec_push(arena, &call->reduced, dim->name);
+    for (uint32_t i = 0; i < call->args.count; i++) {
+        Name own = concat_own_dim(scope, call, call->args.at[i], &kept, dim);
+        vec_push(arena, &call->reduced, own);
+        fine = own && fine;
+    }
+    if (!fine)
+        return;
+    check_concat_extent(scope, call);
+    NameList dims = {0};
+    const NameList *first = &call->args.at[0]->result;
+    for (uint32_t i = 0; i < first->count; i++)
+        vec_push(arena, &dims, first->at[i] == call->reduced.at[1] ? dim->name : first->at[i]);
+    scope_add_dims(scope, &dims);
+    expr_set(call, dims, call->elem);
+}

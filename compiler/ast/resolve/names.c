@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lists of dims as sets with an order, their text in messages, and near names for hints.
+#include "ast/resolve/resolve.h"
+
+#include <string.h>
+#include <strings.h>
+
+bool dimlist_has(const NameList *list, Name dim) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->at[i] == dim)
+            return true;
+    return false;
+}
+
+void dimlist_add(Arena *arena, NameList *list, Name dim) {
+    if (!dimlist_has(list, dim))
+        vec_push(arena, list, dim);
+}
+
+bool dimlist_within(const NameList *part, const NameList *whole) {
+    for (uint32_t i = 0; i < part->count; i++)
+        if (!dimlist_has(whole, part->at[i]))
+            return false;
+    return true;
+}
+
+bool dimlist_equal(const NameList *a, const NameList *b) {
+    return a->count == b->count && dimlist_within(a, b);
+}
+
+NameList dimlist_minus(Arena *arena, const NameList *a, const NameList *b) {
+    NameList left = {0};
+    for (uint32_t i = 0; i < a->count; i++)
+        if (!dimlist_has(b, a->at[i]))
+            vec_push(arena, &left, a->at[i]);
+    return left;
+}
+
+NameList dimlist_union(Arena *arena, const NameList *a, const NameList *b) {
+    if (dimlist_within(b, a))
+        return *a;
+    if (dimlist_within(a, b))
+        return *b;
+    NameList both = {0};
+    for (uint32_t i = 0; i < a->count; i++)
+        vec_push(arena, &both, a->at[i]);
+    for (uint32_t i = 0; i < b->count; i++)
+        dimlist_add(arena, &both, b->at[i]);
+    return both;
+}
+
+NameList dimlist_of(Arena *arena, const IdentList *idents) {
+    NameList dims = {0};
+    for (uint32_t i = 0; i < idents->count; i++)
+        dimlist_add(arena, &dims, idents->at[i].name);
+    return dims;
+}
+
+NameList dimlist_replaced(Arena *arena, const NameList *list, Name from, Name to) {
+    NameList dims = {0};
+    for (uint32_t i = 0; i < list->count; i++)
+        vec_push(arena, &dims, list->at[i] == from ? to : list->at[i]);
+    return dims;
+}
+
+const Ident *idents_find(const IdentList *idents, Name name) {
+    for (uint32_t i = 0; idents && i < idents->count; i++)
+        if (idents->at[i].name == name)
+            return &idents->at[i];
+    return NULL;
+}
+
+const char *dimlist_text(Arena *arena, const NameList *list) {
+    Text text = {.arena = arena};
+    text_add(&text, "[");
+    for (uint32_t i = 0; i < list->count; i++)
+        text_printf(&text, "%s%s", i ? ", " : "", list->at[i]);
+    text_add(&text, "]");
+    return text.at;
+}
+
+const char *quoted_text(Arena *arena, const NameList *list) {
+    Text text = {.arena = arena};
+    text_add(&text, "");
+    for (uint32_t i = 0; i < list->count; i++) {
+        const char *before = i == 0 ? "" : i + 1 < list->count ? ", " : " and ";
+        text_printf(&text, "%s'%s'", before, list->at[i]);
+    }
+    return text.at;
+}
+
+// ---- near names ---------------------------------------------------------------------------------
+
+// A third of the letters may differ, so that one-letter names are never near each other.
+static uint32_t near_limit(Name written) {
+    uint32_t limit = (uint32_t)(strlen(written) + 1) / 3;
+    return limit < 4 ? limit : 4;
+}
+
+Near near_to(Name written) {
+    return (Near){.written = written, .best = NULL, .distance = near_limit(written) + 1};
+}
+
+void near_offer(Near *near, Name name) {
+    if (name == near->written)
+        return;
+    bool same_letters = strcasecmp(name, near->written) == 0;
+    uint32_t distance = same_letters ? 0 : name_distance(near->written, name);
+    bool whole_name = distance >= strlen(name) || distance >= strlen(near->written);
+    if (distance < near->distance && (same_letters || !whole_name)) {
+        near->best = name;
+        near->distance = distance;
+    }
+}
+
+void near_offer_list(Near *near, const NameList *list) {
+    for (uint32_t i = 0; i < list->count; i++)
+        near_offer(near, list->at[i]);
+}

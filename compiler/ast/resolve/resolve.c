@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resolution of a program: dims and their extents, top-level params, then every def on its own, the
+// defs that it calls first. The first mistake stops nothing: what depends on it is poisoned.
+#include "ast/resolve/resolve.h"
+
+enum { CALLS_DEEP = 200 }; // defs calling each other; keeps the recursion of this file bounded
+
+Def *program_find_def(const Program *program, Name name) {
+    Def *found = NULL;
+    for (uint32_t i = 0; i < program->defs.count; i++) {
+        Def *def = program->defs.at[i];
+        if (def->name.name == name && !def->from_prelude)
+            return def; // the user's own go first
+        if (def->name.name == name && !found)
+            found = def;
+    }
+    return found;
+}
+
+// ---- declarations of tensors --------------------------------------------------------------------
+
+static void resolve_initialiser(Scope *scope, Tensor *tensor) {
+    static const char *const what[][2] = {
+        [INIT_VALUE] = {"an initial value", ""},
+        [INIT_NORMAL] = {"a standard deviation", ""},
+        [INIT_UNIFORM] = {"a bound", "a bound"},
+        [INIT_TRUNCATED_NORMAL] = {"a standard deviation", ""},
+        [INIT_GLOROT] = {"", ""},
+    };
+    for (int i = 0; i < 2; i++)
+        if (tensor->init_args[i])
+            resolve_number(scope, tensor->init_args[i], what[tensor->init][i]);
+}
+
+// A trained tensor needs its dims, since nothing else says them, and is a float.
+static bool check_trained(Scope *scope, const Tensor *tensor) {
+    Diags *diags = scope->resolver->diags;
+    if (!tensor->has_dims && scope_incomplete(scope))
+        return false;
+    if (!tensor->has_dims) {
+        Diag *diag = diag_error(diags, tensor->name.span,
+                                "the dims of trained tensor '%s' are missing", tensor->name.name);
+        diag_hint(diag, "write '%s[...]', or '%s[]' for a number", tensor->name.name,
+                  tensor->name.name);
+        return false;
+    }
+    if (elem_is_float(tensor->elem))
+        return true;
+    Diag *diag = diag_error(diags, tensor->name.span, "a trained tensor is of floats, '%s' is %s",
+                            tensor->name.name, elem_name(tensor->elem));
+    diag_hint(diag, "leave out ': %s'", elem_name(tensor->elem));
+    return true;
+}
+
+// Reports a name that this scope declares already.
+static bool check_new_name(Scope *scope, Ident name, bool hides_globals) {
+    const Symbol *first = scope_find(scope, name.name);
+    if (!first || (hides_globals && first->kind == SYMBOL_GLOBAL))
+        return true;
+    Diag *diag = diag_error(scope->resolver->diags, name.span, "'%s' is declared twice", name.name);
+    diag_note(diag, first->name.span, "first here");
+    return false;
+}
+
+static void declare_tensor(Scope *scope, SymbolKind kind, Tensor *tensor) {
+    if (!tensor->has_elem)
+        tensor->elem = ELEM_F32;
+    bool fresh = check_new_name(scope, tensor->name, kind != SYMBOL_GLOBAL);
+    bool fine = scope_check_brackets(scope, &tensor->dims);
+    if (kind != SYMBOL_ARGUMENT)
+        fine = check_trained(scope, tensor) && fine;
+    if (!fresh)
+        return;
+    Symbol *symbol = scope_add(scope, kind, tensor->name);
+    symbol->elem = tensor->elem;
+    symbol->ok = fine && tensor->has_dims;
+    symbol->doubtful = !fine;
+    if (tensor->has_dims) {
+        symbol->brackets = &tensor->dims;
+        symbol->dims = dimlist_of(scope->resolver->arena, &tensor->dims);
+    }
+    tensor->ok = symbol->ok;
+    tensor->result = symbol->dims;
+}
+
+static void declare_globals(Scope *scope) {
+    const Program *program = scope->resolver->program;
+    for (uint32_t i = 0; i < program->params.count; i++) {
+        Tensor *tensor = program->params.at[i];
+        Symbol *symbol = scope_add(scope, SYMBOL_GLOBAL, tensor->name);
+        symbol->brackets = &tensor->dims;
+        symbol->dims = tensor->result;
+        symbol->elem = tensor->elem;
+        symbol->ok = tensor->ok;
+    }
+}
+
+static void declare_arguments(Scope *scope) {
+    TensorList *params = &scope->def->params;
+    uint32_t first = scope->symbols.count;
+    for (uint32_t i = 0; i < params->count; i++)
+        declare_tensor(scope, SYMBOL_ARGUMENT, &params->at[i]);
+    scope_infer_arguments(scope);
+    for (uint32_t i = first; i < scope->symbols.count; i++) {
+        const Symbol *symbol = scope->symbols.at[i];
+        for (uint32_t k = 0; k < params->count; k++) {
+            Tensor *tensor = &params->at[k];
+            if (tensor->name.span.begin != symbol->name.span.begin ||
+                tensor->name.name != symbol->name.name)
+                continue;
+            tensor->result = symbol->dims;
+            tensor->ok = symbol->ok;
+        }
+        scope_add_dims(scope, &symbol->dims);
+    }
+}
+
+// ---- statements ---------------------------------------------------------------------------------
+
+static void resolve_body(Scope *scope, const StmtList *body);
+
+static void resolve_for(Scope *scope, Stmt *stmt) {
+    Resolver *r = scope->resolver;
+    if (!scope_knows_dim(scope, stmt->loop_dim.name)) {
+        Name dim = stmt->loop_dim.name;
+        Diag *diag = diag_error(r->diags, stmt->loop_dim.span, "no dim is named '%s' here", dim);
+        Near near = near_to(dim);
+        for (uint32_t i = 0; i < r->program->dims.count; i++)
+            near_offer(&near, r->program->dims.at[i]->name.name);
+        if (near.best)
+            diag_hint(diag, "did you mean '%s'?", near.best);
+        else
+            diag_hint(diag, "'dim %s = 6' at the top of the file says how often to repeat", dim);
+    }
+    uint32_t block = scope->block;
+    scope->block = ++scope->n_blocks;
+    scope->depth++;
+    if (check_new_name(scope, stmt->loop_var, true)) {
+        Symbol *var = scope_add(scope, SYMBOL_LOOP, stmt->loop_var);
+        var->ok = var->used = true;
+    }
+    resolve_body(scope, &stmt->body);
+    scope_end_loop(scope);
+    scope->block = block;
+}
+
+static Name result_name(Scope *scope, const Expr *result, uint32_t number) {
+    Session *session = scope->resolver->session;
+    bool named =
+        (result->kind == EXPR_NAME || result->kind == EXPR_REF) && result->name_kind == NAME_TENSOR;
+    if (named)
+        return result->name.name;
+    if (number == 0)
+        return names_find(session->names, "result");
+    return names_find(session->names, arena_printf(session->arena, "result_%u", number));
+}
+
+static void resolve_return(Scope *scope, Stmt *stmt) {
+    Resolver *r = scope->resolver;
+    Def *def = scope->def;
+    if (scope->depth) {
+        Diag *diag = diag_error(r->diags, stmt->span, "'return' inside a loop");
+        diag_hint(diag, "put it after the loop, which carries its tensors out");
+    }
+    bool fine = true;
+    for (uint32_t i = 0; i < stmt->results.count; i++) {
+        Expr *result = stmt->results.at[i];
+        resolve_expr(scope, result, NULL);
+        fine = result->ok && fine;
+        Name name = result_name(scope, result, i);
+        if (dimlist_has(&def->result_names, name))
+            diag_error(r->diags, result->span, "two results are named '%s'", name);
+        vec_push(r->arena, &def->result_names, name);
+    }
+    for (uint32_t i = 0; fine && i < stmt->results.count; i++) {
+        vec_push(r->arena, &def->result_dims, stmt->results.at[i]->result);
+        vec_push(r->arena, &def->result_elems, stmt->results.at[i]->elem);
+    }
+}
+
+static void resolve_stmt(Scope *scope, Stmt *stmt) {
+    switch (stmt->kind) {
+    case STMT_ASSIGN:
+        resolve_assign(scope, stmt);
+        break;
+    case STMT_PARAM:
+        declare_tensor(scope, SYMBOL_TRAINED, &stmt->target);
+        resolve_initialiser(scope, &stmt->target);
+        scope->def->owns_params = true;
+        break;
+    case STMT_FOR:
+        resolve_for(scope, stmt);
+        break;
+    case STMT_RETURN:
+        resolve_return(scope, stmt);
+        break;
+    }
+}
+
+// Nothing after a return is looked at: it is one mistake.
+static void resolve_body(Scope *scope, const StmtList *body) {
+    for (uint32_t i = 0; i < body->count; i++) {
+        resolve_stmt(scope, body->at[i]);
+        if (body->at[i]->kind != STMT_RETURN || i + 1 == body->count)
+            continue;
+        Diag *diag = diag_error(scope->resolver->diags, body->at[i + 1]->span,
+                                "nothing after 'return' takes part");
+        diag_note(diag, body->at[i]->span, "'return' is here");
+        return;
+    }
+}
+
+// ---- defs ---------------------------------------------------------------------------------------
+
+static void check_returns(Scope *scope) {
+    const Def *def = scope->def;
+    if (def->incomplete || def->result_names.count)
+        return;
+    Diag *diag =
+        diag_error(scope->resolver->diags, def->name.span, "'%s' returns nothing", def->name.name);
+    const Stmt *last = def->body.count ? def->body.at[def->body.count - 1] : NULL;
+    if (last && last->kind == STMT_ASSIGN && last->target.ok)
+        diag_hint(diag, "end it with 'return %s%s'", last->target.name.name,
+                  dimlist_text(scope->resolver->arena, &last->target.result));
+    else
+        diag_hint(diag, "end it with 'return ...'");
+}
+
+static void check_def_name(Resolver *r, const Def *def) {
+    if (builtin_find(def->name.name) != BUILTIN_NONE) {
+        Diag *diag =
+            diag_error(r->diags, def->name.span, "'%s' is a built-in function", def->name.name);
+        diag_hint(diag, "give the def another name");
+    }
+    const Def *first = program_find_def(r->program, def->name.name);
+    if (first == def || first->from_prelude != def->from_prelude)
+        return;
+    Diag *diag = diag_error(r->diags, def->name.span, "def '%s' is declared twice", def->name.name);
+    diag_note(diag, first->name.span, "first here");
+}
+
+static void resolve_new_def(Resolver *r, Def *def) {
+    uint32_t errors_before = diags_errors(r->diags);
+    Scope scope = {.resolver = r, .def = def};
+    declare_globals(&scope);
+    declare_arguments(&scope);
+    collect_def_dims(r->arena, def, &def->dims);
+    resolve_body(&scope, &def->body);
+    check_returns(&scope);
+    def->ok = diags_errors(r->diags) == errors_before && !def->incomplete;
+    if (def->ok)
+        scope_warn_unused(&scope);
+}
+
+bool resolve_def(Resolver *r, Def *def, Span call) {
+    if (def->visit == 2)
+        return true;
+    if (def->visit == 1)
+        return false;
+    if (r->stack.count == CALLS_DEEP) {
+        if (!r->too_deep)
+            diag_error(r->diags, call, "calls nest more than %d deep", CALLS_DEEP);
+        r->too_deep = true;
+        def->visit = 2;
+        return true;
+    }
+    def->visit = 1;
+    vec_push(r->arena, &r->stack, (Frame){def, call});
+    resolve_new_def(r, def);
+    r->stack.count--;
+    def->visit = 2;
+    return true;
+}
+
+// ---- the program --------------------------------------------------------------------------------
+
+static void resolve_globals(Resolver *r) {
+    Scope scope = {.resolver = r};
+    for (uint32_t i = 0; i < r->program->params.count; i++) {
+        Tensor *tensor = r->program->params.at[i];
+        declare_tensor(&scope, SYMBOL_GLOBAL, tensor);
+        resolve_initialiser(&scope, tensor);
+    }
+}
+
+static void warn_unused_globals(Resolver *r) {
+    for (uint32_t i = 0; i < r->program->params.count; i++) {
+        Ident name = r->program->params.at[i]->name;
+        if (dimlist_has(&r->used_params, name.name) || name.name[0] == '_')
+            continue;
+        Diag *diag = diag_warning(r->diags, "unused", name.span,
+                                  "trained tensor '%s' never takes part", name.name);
+        diag_hint(diag, "use it, remove it, or call it '_%s'", name.name);
+    }
+}
+
+bool ast_resolve(Session *session, Program *program) {
+    uint32_t errors_before = diags_errors(session->diags);
+    Resolver r = {
+        .session = session, .arena = session->arena, .diags = session->diags, .program = program};
+    collect_program_dims(r.arena, program, &r.named);
+    resolve_dims(&r);
+    resolve_globals(&r);
+    for (uint32_t i = 0; i < program->defs.count; i++) {
+        check_def_name(&r, program->defs.at[i]);
+        resolve_def(&r, program->defs.at[i], program->defs.at[i]->name.span);
+    }
+    bool fine = diags_errors(session->diags) == errors_before;
+    if (fine)
+        warn_unused_globals(&r);
+    return fine;
+}

@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Resolution of names, dims and element types. Private to this folder.
+//
+// A Resolver checks one program; a Scope checks one def. Expressions are resolved from the leaves
+// up; only the dims of an assignment's target travel down (Wanted), because einsum, slice and
+// concat have no dims of their own. Poison: an expression with ok == false has been told of already
+// (or depends on one that has), and nobody who meets it says anything more.
+#ifndef ATTC_RESOLVE_H
+#define ATTC_RESOLVE_H
+
+#include "ast/ast.h"
+
+// ---- names.c: lists of dims, hints -------------------------------------------------------------
+bool dimlist_has(const NameList *list, Name dim);
+void dimlist_add(Arena *arena, NameList *list, Name dim); // at the end, unless there
+bool dimlist_equal(const NameList *a, const NameList *b); // as sets; neither repeats a dim
+bool dimlist_within(const NameList *part, const NameList *whole);
+NameList dimlist_minus(Arena *arena, const NameList *a, const NameList *b);
+// Dims of a broadcast: those of the one that has all of them, otherwise in order of first mention.
+NameList dimlist_union(Arena *arena, const NameList *a, const NameList *b);
+NameList dimlist_replaced(Arena *arena, const NameList *list, Name from, Name to);
+NameList dimlist_of(Arena *arena, const IdentList *idents);
+const Ident *idents_find(const IdentList *idents, Name name);
+const char *dimlist_text(Arena *arena, const NameList *list); // "[n, d]"
+const char *quoted_text(Arena *arena, const NameList *list);  // "'n', 'd' and 'h'"
+
+// The name nearest to what was written, if any is near enough to be what was meant.
+typedef struct {
+    Name written, best;
+    uint32_t distance;
+} Near;
+Near near_to(Name written);
+void near_offer(Near *near, Name name);
+void near_offer_list(Near *near, const NameList *list);
+
+// ---- the state of a check -----------------------------------------------------------------------
+typedef struct {
+    const Def *def;
+    Span call; // where the def below it on the stack calls it
+} Frame;
+
+typedef struct {
+    Session *session;
+    Arena *arena;
+    Diags *diags;
+    Program *program;
+    NameList named;       // every dim that the user's defs, params and declarations name
+    NameList used_params; // top-level params that some def reads
+    VEC(Frame) stack;     // defs under way, for recursion
+    bool too_deep;        // told that they are too many
+} Resolver;
+
+typedef enum {
+    SYMBOL_ARGUMENT, // parameter of the def
+    SYMBOL_LOCAL,
+    SYMBOL_TRAINED, // `param` in the def
+    SYMBOL_GLOBAL,  // `param` of the file
+    SYMBOL_LOOP,    // variable of a for: a number
+} SymbolKind;
+
+typedef struct {
+    SymbolKind kind;
+    Ident name;                // where it was first assigned or declared
+    const IdentList *brackets; // where its dims are written: at name, or at its first use; or NULL
+    NameList dims;
+    Elem elem;
+    bool ok;       // dims are known
+    bool doubtful; // its dims were complained about: another use of it is no new mistake
+    bool used;
+    uint32_t depth;    // of loops around the first assignment; UINT32_MAX after that loop's end
+    const Expr *value; // LOCAL: what was assigned last
+} Symbol;
+
+// `as label` of a call that owns parameters; one block (a loop's body) has each label once.
+typedef struct {
+    Ident label;
+    uint32_t block;
+} CallLabel;
+
+typedef struct {
+    Resolver *resolver;
+    Def *def; // NULL for top-level initialisers
+    VEC(Symbol *) symbols;
+    bool doubt;               // the dims that the present assignment states were complained about
+    uint32_t depth;           // of loops here
+    uint32_t block, n_blocks; // number of the innermost loop's body, 0 outside of loops
+    NameList unknown;         // names that were told of once
+    VEC(CallLabel) labels;
+} Scope;
+
+// What the place of an expression says about its dims.
+typedef struct {
+    NameList dims;
+    const IdentList *brackets; // where they are written; NULL for a carried value without brackets
+    Span span;                 // of the assigned name or the brackets
+    bool in_sum;               // the expression is one term of several
+    const Expr *factor;        // it is multiplied by this tensor, so that its own dims may be fewer
+    bool silent;               // unknown because of a mistake told of already
+} Wanted;
+
+// ---- resolve.c: program, defs, statements ------------------------------------------------------
+// Resolves a def unless that is done or under way. false: under way, so this call is a recursion.
+bool resolve_def(Resolver *resolver, Def *def, Span call);
+
+// ---- collect.c: which dims are named at all ----------------------------------------------------
+void collect_def_dims(Arena *arena, const Def *def, NameList *out); // those of its tensors
+void collect_program_dims(Arena *arena, const Program *program,
+                          NameList *out); // of all but the prelude
+
+// ---- assign.c ----------------------------------------------------------------------------------
+void resolve_assign(Scope *scope, Stmt *stmt);
+
+// ---- scope.c: symbols of a def -----------------------------------------------------------------
+Symbol *scope_find(const Scope *scope, Name name);      // visible here, else NULL
+Symbol *scope_find_past(const Scope *scope, Name name); // of a loop that has ended
+Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name);
+// NULL after reporting an unknown name, once in a def; a bare one may also be meant to be a dim.
+Symbol *scope_use(Scope *scope, Ident name, bool bare);
+Def *scope_find_def(const Scope *scope, Name name); // the prelude's own come first in the prelude
+bool scope_in_prelude(const Scope *scope);
+bool scope_incomplete(const Scope *scope); // parts were lost to syntax errors
+void scope_end_loop(Scope *scope);
+void scope_warn_unused(Scope *scope);
+Span symbol_dim_place(const Symbol *symbol, Name dim); // where the symbol got this dim
+bool scope_knows_dim(const Scope *scope, Name dim);
+// Reports a dim that no tensor of the def names and no `dim` declares; false then.
+bool scope_check_dim(Scope *scope, Ident dim);
+bool scope_check_brackets(Scope *scope, const IdentList *dims); // repeats; false if any
+void scope_add_dims(Scope *scope, const NameList *dims);
+
+// ---- infer.c: parameters without brackets ------------------------------------------------------
+void scope_infer_arguments(Scope *scope);
+
+// ---- expr.c ------------------------------------------------------------------------------------
+void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted); // wanted may be NULL
+void resolve_number(Scope *scope, Expr *expr, const char *what);   // of numbers and extents only
+bool expr_needs_dims(const Expr *expr); // has an einsum, slice or concat that reads Wanted
+Builtin builtin_find(Name name);
+bool call_passes_wanted(const Expr *call); // a built-in whose arguments have its result's dims
+const char *builtin_name(Builtin builtin);
+void expr_poison(Expr *expr);
+void expr_set(Expr *expr, NameList dims, Elem elem); // ok
+
+bool call_is_pointwise(const Expr *call);
+
+// ---- elem.c: element types ---------------------------------------------------------------------
+bool elem_accepts(Elem to, const Expr *from); // without a cast: equal, literal, or wider
+bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where);
+bool resolve_expect_number(Scope *scope, const Expr *expr, const char *where); // not bool
+bool resolve_expect_int(Scope *scope, const Expr *expr, const char *where);
+Elem elem_of_float_function(const Expr *arg);
+// Type and literalness of several operands that meet; bool only with bool.
+void elem_meet(Expr *result, const Expr *operand, bool first);
+
+// ---- builtin.c, move.c, einsum.c, rank.c, call.c -----------------------------------------------
+void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
+void resolve_index(Scope *scope, Expr *call);
+void resolve_one_hot(Scope *scope, Expr *call);
+void resolve_gather(Scope *scope, Expr *call);
+void resolve_shift(Scope *scope, Expr *call);
+void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted);
+void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted);
+void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted);
+void resolve_warn_rank(Scope *scope, const Expr *softmax);
+void resolve_call(Scope *scope, Expr *call);
+KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
+// A dim given as an argument; NULL after a diagnostic. `what` names it in the message.
+const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);
+// The dims that `-> [..]` or the target gives, or NULL after asking for them.
+const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, Wanted *arrow,
+                          const char *example);
+// Where in an expression a dim comes from: a reference over it, or the expression itself.
+Span expr_dim_place(const Expr *expr, Name dim);
+
+// ---- dims.c: extents ---------------------------------------------------------------------------
+void resolve_dims(Resolver *resolver);
+void program_add_dim(Resolver *resolver, DimDecl *decl);
+Name program_like_root(const Program *program, Name dim);
+const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim);
+
+#endif

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// The symbols of one def: what a name means at a place, what was never used, which dims are known.
+#include "ast/resolve/resolve.h"
+
+enum { DEPTH_PAST = UINT32_MAX };
+
+static Symbol *find_with(const Scope *scope, Name name, bool past) {
+    for (uint32_t i = scope->symbols.count; i-- > 0;) {
+        Symbol *symbol = scope->symbols.at[i];
+        if (symbol->name.name == name && (symbol->depth == DEPTH_PAST) == past)
+            return symbol;
+    }
+    return NULL;
+}
+
+Symbol *scope_find(const Scope *scope, Name name) {
+    return find_with(scope, name, false);
+}
+
+Symbol *scope_find_past(const Scope *scope, Name name) {
+    return find_with(scope, name, true);
+}
+
+Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name) {
+    Symbol *symbol = arena_new_of(scope->resolver->arena, Symbol);
+    symbol->kind = kind;
+    symbol->name = name;
+    symbol->depth = scope->depth;
+    vec_push(scope->resolver->arena, &scope->symbols, symbol);
+    return symbol;
+}
+
+Span symbol_dim_place(const Symbol *symbol, Name dim) {
+    const Ident *ident = idents_find(symbol->brackets, dim);
+    return ident ? ident->span : symbol->name.span;
+}
+
+Def *scope_find_def(const Scope *scope, Name name) {
+    const Program *program = scope->resolver->program;
+    for (uint32_t i = 0; scope_in_prelude(scope) && i < program->defs.count; i++)
+        if (program->defs.at[i]->from_prelude && program->defs.at[i]->name.name == name)
+            return program->defs.at[i];
+    return program_find_def(program, name);
+}
+
+bool scope_in_prelude(const Scope *scope) {
+    return scope->def && scope->def->from_prelude;
+}
+
+bool scope_incomplete(const Scope *scope) {
+    return scope->def && scope->def->incomplete;
+}
+
+// ---- unknown names ------------------------------------------------------------------------------
+
+static void offer_dims(const Scope *scope, Near *near) {
+    const Program *program = scope->resolver->program;
+    if (scope->def)
+        near_offer_list(near, &scope->def->dims);
+    for (uint32_t i = 0; i < program->dims.count; i++)
+        near_offer(near, program->dims.at[i]->name.name);
+}
+
+// A bare name may be meant to be a dim, as a number.
+static void hint_near_symbol(Scope *scope, Diag *diag, Name name, bool bare) {
+    Near near = near_to(name);
+    if (bare)
+        offer_dims(scope, &near);
+    for (uint32_t i = 0; i < scope->symbols.count; i++)
+        if (scope->symbols.at[i]->depth != DEPTH_PAST)
+            near_offer(&near, scope->symbols.at[i]->name.name);
+    if (near.best)
+        diag_hint(diag, "did you mean '%s'?", near.best);
+}
+
+static void report_unknown(Scope *scope, Ident name, bool bare) {
+    Resolver *r = scope->resolver;
+    if (scope_incomplete(scope) || dimlist_has(&scope->unknown, name.name))
+        return;
+    vec_push(r->arena, &scope->unknown, name.name);
+    const Symbol *past = scope_find_past(scope, name.name);
+    if (past) {
+        Diag *diag = diag_error(r->diags, name.span, "'%s' lives only inside the loop", name.name);
+        diag_note(diag, past->name.span, "declared here");
+        if (past->kind == SYMBOL_LOCAL)
+            diag_hint(diag, "give it a first value before the loop, which then carries it");
+        return;
+    }
+    const Def *def = program_find_def(r->program, name.name);
+    if (def || builtin_find(name.name) != BUILTIN_NONE) {
+        Diag *diag = diag_error(r->diags, name.span, "'%s' is a function, not a tensor", name.name);
+        if (def && def->name.span.file)
+            diag_note(diag, def->name.span, "defined here");
+        diag_hint(diag, "write its arguments: %s(...)", name.name);
+        return;
+    }
+    if (scope_knows_dim(scope, name.name)) {
+        Diag *diag = diag_error(r->diags, name.span, "'%s' is a dim, not a tensor", name.name);
+        hint_near_symbol(scope, diag, name.name, false);
+        return;
+    }
+    Diag *diag = diag_error(r->diags, name.span, "no tensor %sis named '%s' here",
+                            bare ? "or dim " : "", name.name);
+    hint_near_symbol(scope, diag, name.name, bare);
+}
+
+Symbol *scope_use(Scope *scope, Ident name, bool bare) {
+    Symbol *symbol = scope_find(scope, name.name);
+    if (!symbol) {
+        report_unknown(scope, name, bare);
+        return NULL;
+    }
+    symbol->used = true;
+    if (symbol->kind == SYMBOL_GLOBAL)
+        dimlist_add(scope->resolver->arena, &scope->resolver->used_params, name.name);
+    return symbol;
+}
+
+// ---- the end of a scope -------------------------------------------------------------------------
+
+void scope_end_loop(Scope *scope) {
+    for (uint32_t i = 0; i < scope->symbols.count; i++) {
+        Symbol *symbol = scope->symbols.at[i];
+        if (symbol->depth != DEPTH_PAST && symbol->depth >= scope->depth)
+            symbol->depth = DEPTH_PAST;
+    }
+    scope->depth--;
+}
+
+void scope_warn_unused(Scope *scope) {
+    static const char *const what[] = {"parameter", "tensor", "trained tensor"};
+    if (scope->def->from_prelude)
+        return;
+    for (uint32_t i = 0; i < scope->symbols.count; i++) {
+        const Symbol *symbol = scope->symbols.at[i];
+        if (symbol->used || symbol->kind > SYMBOL_TRAINED || symbol->name.name[0] == '_')
+            continue;
+        Diag *diag =
+            diag_warning(scope->resolver->diags, "unused", symbol->name.span,
+                         "%s '%s' never takes part", what[symbol->kind], symbol->name.name);
+        diag_hint(diag, "use it, remove it, or call it '_%s'", symbol->name.name);
+    }
+}
+
+// ---- dims ---------------------------------------------------------------------------------------
+
+void scope_add_dims(Scope *scope, const NameList *dims) {
+    if (!scope->def)
+        return;
+    for (uint32_t i = 0; i < dims->count; i++)
+        dimlist_add(scope->resolver->arena, &scope->def->dims, dims->at[i]);
+}
+
+bool scope_knows_dim(const Scope *scope, Name dim) {
+    const Resolver *r = scope->resolver;
+    return (scope->def && dimlist_has(&scope->def->dims, dim)) ||
+           program_find_dim(r->program, dim) || program_extent(r->session, r->program, dim) > 0;
+}
+
+bool scope_check_dim(Scope *scope, Ident dim) {
+    Resolver *r = scope->resolver;
+    if (scope_knows_dim(scope, dim.name))
+        return true;
+    if (scope_incomplete(scope) || dimlist_has(&scope->unknown, dim.name))
+        return false;
+    vec_push(r->arena, &scope->unknown, dim.name);
+    Diag *diag = diag_error(r->diags, dim.span, "no dim is named '%s' here", dim.name);
+    Near near = near_to(dim.name);
+    offer_dims(scope, &near);
+    if (near.best)
+        diag_hint(diag, "did you mean '%s'?", near.best);
+    else if (scope->def && scope->def->dims.count)
+        diag_hint(diag, "the dims of '%s' are %s", scope->def->name.name,
+                  dimlist_text(r->arena, &scope->def->dims));
+    return false;
+}
+
+bool scope_check_brackets(Scope *scope, const IdentList *dims) {
+    bool fine = true;
+    for (uint32_t i = 1; i < dims->count; i++) {
+        const Ident *first = idents_find(dims, dims->at[i].name);
+        if (first == &dims->at[i])
+            continue;
+        Diag *diag = diag_error(scope->resolver->diags, dims->at[i].span,
+                                "dim '%s' stands here twice", dims->at[i].name);
+        diag_note(diag, first->span, "first here");
+        diag_hint(diag,
+                  "a matrix from '%s' to '%s' needs two names, such as [%s_1, %s]: "
+                  "'dim %s_1 like %s' makes them equally long",
+                  first->name, first->name, first->name, first->name, first->name, first->name);
+        fine = false;
+    }
+    return fine;
+}

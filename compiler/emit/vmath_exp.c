@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// exp and what is made of it: tanh, erf. And log.
+//
+// exp: n = round(x / ln 2) by adding a large number, r = x - n ln 2 in two steps (Cody and Waite),
+// a polynomial for e^r on |r| <= ln 2 / 2, and 2^n times that. The coefficients come from
+// tests/accuracy/coefficients.py.
+#include <math.h>
+
+#include "emit/vmath_ops.h"
+#include "emit/vmath_parts.h"
+
+// Adding it leaves a number's nearest whole number in the low bits of the sum: 1.5 * 2^23, where
+// one unit in the last place is 1, and 254 more, twice the bias of the exponent (see scale).
+static const double magic = 0x1.8p23 + 254;
+
+typedef struct {
+    EmitValue n, r; // x = n ln 2 + r
+    EmitValue sum;  // magic + n
+} Reduced;
+
+static Reduced reduce(EmitModule *m, EmitValue x) {
+    Reduced out;
+    out.sum = v_fma(m, x, v_number(m, x, 0x1.715476p0), v_number(m, x, magic));
+    out.n = v_sub(m, out.sum, v_number(m, x, magic));
+    // The upper part of ln 2 has 15 bits, so n times it is exact.
+    out.r = v_fma(m, out.n, v_number(m, x, -0x1.62e4p-1), x);
+    out.r = v_fma(m, out.n, v_number(m, x, -0x1.7f7d1cp-20), out.r);
+    return out;
+}
+
+// e^r for |r| <= ln 2 / 2.
+static EmitValue exp_near_zero(EmitModule *m, EmitValue r) {
+    static const double c[] = {
+        1, 1, 0x1.fffffcp-2, 0x1.555492p-3, 0x1.5558b4p-5, 0x1.12399ap-7, 0x1.6a48ccp-10};
+    return v_polynomial(m, r, c, 7);
+}
+
+// AVX-512 has p * 2^n in one instruction.
+static EmitValue scale_f(EmitModule *m, EmitValue p, EmitValue n) {
+    static const struct {
+        int lanes;
+        const char *name;
+        unsigned mask_bits;
+        bool rounding;
+    } forms[] = {{16, "llvm.x86.avx512.mask.scalef.ps.512", 16, true},
+                 {8, "llvm.x86.avx512.mask.scalef.ps.256", 8, false},
+                 {4, "llvm.x86.avx512.mask.scalef.ps.128", 8, false}};
+    int i = p.lanes == 16 ? 0 : p.lanes == 8 ? 1 : 2;
+    LLVMTypeRef mask = LLVMIntTypeInContext(m->context, forms[i].mask_bits);
+    LLVMValueRef current = LLVMConstInt(LLVMInt32TypeInContext(m->context), 4, 0);
+    LLVMValueRef args[] = {p.ref, n.ref, LLVMConstNull(LLVMTypeOf(p.ref)), LLVMConstAllOnes(mask),
+                           current};
+    uint32_t n_args = forms[i].rounding ? 5 : 4;
+    return (EmitValue){emit_intrinsic(m, forms[i].name, NULL, 0, args, n_args), p.elem, p.lanes};
+}
+
+// p * 2^n for -252 < n < 256, rounded once when the result is subnormal. In two factors,
+// 2^floor(n/2) and 2^ceil(n/2), both normal. b = n + 254 stands in the low bits of sum; half of it
+// is the exponent field of the first factor. The bits of magic above b are shifted out.
+static EmitValue scale(EmitModule *m, EmitValue p, Reduced x) {
+    bool one_instruction =
+        m->target->level == ATT_LEVEL_X86_64_V4 && (p.lanes == 4 || p.lanes == 8 || p.lanes == 16);
+    if (one_instruction)
+        return scale_f(m, p, x.n);
+    EmitValue bits = v_bits(m, x.sum);
+    EmitValue half = v_int_by(m, LLVMBuildLShr, bits, 1);
+    EmitValue rest = v_int(m, LLVMBuildSub, bits, half);
+    EmitValue first = v_float_of(m, v_int_by(m, LLVMBuildShl, half, 23));
+    EmitValue second = v_float_of(m, v_int_by(m, LLVMBuildShl, rest, 23));
+    return v_mul(m, v_mul(m, p, first), second);
+}
+
+// 2^n for -127 < n < 128.
+static EmitValue power_of_two(EmitModule *m, Reduced x) {
+    EmitValue biased = v_int_by(m, LLVMBuildSub, v_bits(m, x.sum), 127);
+    return v_float_of(m, v_int_by(m, LLVMBuildShl, biased, 23));
+}
+
+EmitValue vmath_exp_f32(EmitModule *m, EmitValue x) {
+    // Beyond these the result is infinite, or 0, all the same.
+    x = v_at_least(m, v_at_most(m, x, 89), -104);
+    Reduced reduced = reduce(m, x);
+    return scale(m, exp_near_zero(m, reduced.r), reduced);
+}
+
+// e^x for -80 < x < 80
+static EmitValue exp_in_range(EmitModule *m, EmitValue x) {
+    Reduced reduced = reduce(m, x);
+    return v_mul(m, exp_near_zero(m, reduced.r), power_of_two(m, reduced));
+}
+
+// Below 0.625: x + x^3 p(x^2). Above: 1 - 2 / (e^(2|x|) + 1).
+EmitValue vmath_tanh_f32(EmitModule *m, EmitValue x) {
+    static const double low[] = {-0x1.555532p-2, 0x1.1106f6p-3, -0x1.b835a4p-5, 0x1.51f8cep-6,
+                                 -0x1.750ce4p-8};
+    EmitValue one = v_number(m, x, 1), size = v_abs(m, x), square = v_mul(m, x, x);
+    EmitValue small = v_fma(m, v_mul(m, x, square), v_polynomial(m, square, low, 5), x);
+    EmitValue half = v_at_most(m, size, 10); // tanh 9.02 rounds to 1
+    EmitValue power = exp_in_range(m, v_add(m, half, half));
+    EmitValue large = v_sub(m, one, v_div(m, v_number(m, x, 2), v_add(m, power, one)));
+    large = v_copysign(m, large, x);
+    return v_select(m, v_compare(m, LLVMRealOGE, size, v_number(m, x, 0.625)), large, small);
+}
+
+// Below 0.9: x + x p(x^2). Above: 1 - e^q(|x|), where e^q is erfc; 4 and more round to 1.
+EmitValue vmath_erf_f32(EmitModule *m, EmitValue x) {
+    static const double low[] = {0x1.06eba8p-3, -0x1.812742p-2,  0x1.ce2dfep-4, -0x1.b80f7cp-6,
+                                 0x1.54dd06p-8, -0x1.ab4be6p-11, 0x1.612b7cp-14};
+    static const double high[] = {-0x1.5d2fb8p-13, -0x1.20b74ep+0, -0x1.4621c8p-1, -0x1.aa72bap-4,
+                                  0x1.6d9c00p-6,   -0x1.91cb02p-9, 0x1.9faf02p-13};
+    EmitValue size = v_abs(m, x);
+    EmitValue small = v_polynomial(m, v_mul(m, x, x), low, 7);
+    small = v_fma(m, small, x, x);
+    EmitValue rest = exp_in_range(m, v_polynomial(m, v_at_most(m, size, 4), high, 7));
+    EmitValue large = v_copysign(m, v_sub(m, v_number(m, x, 1), rest), x);
+    return v_select(m, v_compare(m, LLVMRealOGE, size, v_number(m, x, 0.9)), large, small);
+}
+
+// x = 2^e (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log(1 + f) = f - f^2/2 + f^3 p(f).
+EmitValue vmath_log_f32(EmitModule *m, EmitValue x) {
+    static const double tail[] = {-0.5,           0x1.555554p-2,  -0x1.000226p-2,
+                                  0x1.99a01cp-3,  -0x1.54728cp-3, 0x1.22d93ap-3,
+                                  -0x1.0d823cp-3, 0x1.055e3ap-3,  -0x1.38c84ap-4};
+    enum { ROOT_HALF = 0x3F3504F3, EXPONENT = 0xFF800000 };
+    EmitValue zero = v_number(m, x, 0);
+    LLVMValueRef tiny = v_compare(m, LLVMRealOLT, x, v_number(m, x, 0x1p-126));
+    EmitValue normal = v_select(m, tiny, v_mul(m, x, v_number(m, x, 0x1p23)), x);
+    EmitValue bits = v_bits(m, normal);
+    EmitValue above = v_int_by(m, LLVMBuildSub, bits, ROOT_HALF);
+    EmitValue exponent = emit_cast(m, v_int_by(m, LLVMBuildAShr, above, 23), ELEM_F32);
+    EmitValue steps = v_int_by(m, LLVMBuildAnd, above, EXPONENT);
+    EmitValue f = v_float_of(m, v_int(m, LLVMBuildSub, bits, steps));
+    f = v_sub(m, f, v_number(m, x, 1));
+    exponent = v_sub(m, exponent, v_select(m, tiny, v_number(m, x, 23), zero));
+    EmitValue sum = v_fma(m, v_mul(m, f, f), v_polynomial(m, f, tail, 9), f);
+    sum = v_fma(m, exponent, v_number(m, x, 0x1.7f7d1cp-20), sum);
+    sum = v_fma(m, exponent, v_number(m, x, 0x1.62e4p-1), sum);
+    // Infinity gives itself, 0 gives -infinity, what is below 0 and NaN give NaN.
+    EmitValue infinite = v_number(m, x, INFINITY);
+    EmitValue bad = v_select(m, v_compare(m, LLVMRealOEQ, x, zero), v_number(m, x, -INFINITY),
+                             v_number(m, x, NAN));
+    sum = v_select(m, v_compare(m, LLVMRealOEQ, x, infinite), infinite, sum);
+    return v_select(m, v_compare(m, LLVMRealOGT, x, zero), sum, bad);
+}

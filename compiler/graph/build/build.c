@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the resolved program to the graph of one entry: calls are inlined, loops unrolled.
+//
+//     def Twice(X[n]):              def F(X[b, n]):              t[b, n] = X[b, n] + X[b, n]
+//         return X[n] + X[n]            return Twice(X)          (Twice is mapped over b)
+//
+// Requires: ast_resolve found no error, so that names, dims and elems fit. What only shows once
+// extents and dims of a call are known (loop counts, slices, dims that are not alike) is diagnosed
+// here.
+#include <string.h>
+
+#include "graph/build/build.h"
+
+bool build_step(Build *build, Span at) {
+    if (build->stopped)
+        return false;
+    if (++build->steps <= BUILD_STEPS)
+        return true;
+    build->stopped = true;
+    Diag *diag =
+        diag_error(build->session->diags, at,
+                   "the program has more than %d statements and calls once inlined", BUILD_STEPS);
+    diag_hint(diag, "loops are unrolled: are their extents as intended?");
+    return false;
+}
+
+// ---- statements --------------------------------------------------------------------------------
+
+static void build_assign(Frame *frame, const Stmt *stmt) {
+    const Tensor *target = &stmt->target;
+    Elem elem = target->has_elem ? target->elem : stmt->value->elem;
+    Value *value = build_expr_as(frame, stmt->value, elem);
+    if (!value->hint) {
+        value->hint = target->name.name;
+        value->origin = stmt->span;
+    }
+    frame_assign(frame, target->name.name, value);
+}
+
+static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
+    Build *build = frame->build;
+    NameScope *outside = frame->names;
+    Name variable = loop->loop_var.name;
+    const char *path = loop->shared ? arena_printf(build->arena, "%s%s.", outside->path, variable)
+                                    : arena_printf(build->arena, "%s%s.%lld.", outside->path,
+                                                   variable, (long long)number);
+    frame->names = names_scope(build, path);
+    vec_push(build->arena, &frame->loops, (LoopValue){variable, number});
+    build_body(frame, &loop->body);
+    frame->loops.count--;
+    frame->names = outside;
+}
+
+static void build_loop(Frame *frame, const Stmt *loop) {
+    Build *build = frame->build;
+    int64_t extent = frame_extent(frame, loop->loop_dim.name);
+    if (extent == EXTENT_DYNAMIC) {
+        Diag *diag = diag_error(build->session->diags, loop->loop_dim.span,
+                                "a loop runs over a dim of known extent, '%s' has none",
+                                loop->loop_dim.name);
+        diag_hint(diag, "write 'dim %s = ...' or give -D %s=...", loop->loop_dim.name,
+                  loop->loop_dim.name);
+        frame_note_calls(frame, diag);
+        return;
+    }
+    for (int64_t i = 0; i < extent && build_step(build, loop->span); i++)
+        build_iteration(frame, loop, i);
+}
+
+static void build_return(Frame *frame, const Stmt *stmt) {
+    for (uint32_t i = 0; i < stmt->results.count; i++) {
+        Value *value = build_expr(frame, stmt->results.at[i]);
+        vec_push(frame->build->arena, &frame->results, value);
+    }
+}
+
+void build_body(Frame *frame, const StmtList *body) {
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Stmt *stmt = body->at[i];
+        if (!build_step(frame->build, stmt->span))
+            return;
+        switch (stmt->kind) {
+        case STMT_ASSIGN:
+            build_assign(frame, stmt);
+            break;
+        case STMT_PARAM:
+            frame_assign(frame, stmt->target.name.name, build_trained(frame, &stmt->target));
+            break;
+        case STMT_FOR:
+            build_loop(frame, stmt);
+            break;
+        case STMT_RETURN:
+            build_return(frame, stmt);
+            break;
+        }
+    }
+}
+
+// ---- near names --------------------------------------------------------------------------------
+
+enum { NEAR_MOST = 3 }; // a name this far from what was written is no longer offered
+typedef struct {
+    Name written, best;
+    uint32_t distance;
+} Near;
+
+static void near_offer(Near *near, Name name) {
+    uint32_t distance = name_distance(near->written, name);
+    if (distance >= near->distance)
+        return;
+    near->distance = distance;
+    near->best = name;
+}
+
+// ---- the entry ---------------------------------------------------------------------------------
+
+static bool names_have(const NameList *names, Name name) {
+    for (uint32_t i = 0; i < names->count; i++)
+        if (names->at[i] == name)
+            return true;
+    return false;
+}
+
+static const Tensor *def_param(const Def *def, Name name) {
+    for (uint32_t i = 0; i < def->params.count; i++)
+        if (def->params.at[i].name.name == name)
+            return &def->params.at[i];
+    return NULL;
+}
+
+static void hint_near(Diag *diag, const Near *near) {
+    if (near->best)
+        diag_hint(diag, "did you mean '%s'?", near->best);
+}
+
+// Reports names that are no argument of the entry; `what` is the option that has them.
+static void check_arguments(Build *build, const Def *def, const Name *names, uint32_t n,
+                            const char *what) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (def_param(def, names[i]))
+            continue;
+        Diag *diag = diag_error(build->session->diags, def->name.span,
+                                "%s names '%s', which is no argument of '%s'", what, names[i],
+                                def->name.name);
+        Near near = {names[i], NULL, NEAR_MOST};
+        for (uint32_t k = 0; k < def->params.count; k++)
+            near_offer(&near, def->params.at[k].name.name);
+        hint_near(diag, &near);
+    }
+}
+
+static InputRole argument_role(const Build *build, const Tensor *param) {
+    const Session *session = build->session;
+    if (param->is_param)
+        return ROLE_PARAM;
+    for (uint32_t i = 0; i < session->data.count; i++)
+        if (session->data.at[i] == param->name.name)
+            return ROLE_DATA;
+    return session->data.count ? ROLE_PARAM : ROLE_DATA;
+}
+
+static void build_arguments(Frame *frame, const EntryOptions *options) {
+    Graph *graph = frame->build->graph;
+    for (uint32_t i = 0; i < frame->def->params.count; i++) {
+        const Tensor *param = &frame->def->params.at[i];
+        DimList own = frame_dims(frame, &param->result, param->span), order = {0};
+        if (options->map_dim && names_have(&options->mapped_args, param->name.name))
+            order = frame->hidden;
+        order = dims_union(&order, &own);
+        Value *value = graph_input(graph, param->name.name, param->elem, order,
+                                   argument_role(frame->build, param));
+        value->declaration = param;
+        value->origin = param->span;
+        frame_assign(frame, param->name.name, value);
+    }
+}
+
+static void build_outputs(Frame *frame) {
+    Build *build = frame->build;
+    const Def *def = frame->def;
+    for (uint32_t i = 0; i < frame->results.count && i < def->result_dims.count; i++) {
+        Value *value = frame->results.at[i];
+        DimList own = frame_dims(frame, &def->result_dims.at[i], def->span);
+        DimList order = dims_minus(&value->dims, &own); // --map comes first
+        graph_output(build->graph, def->result_names.at[i], value, dims_union(&order, &own));
+    }
+}
+
+// Whether some input has the dim or one alike, so that its extent can be read at run time.
+static bool extent_is_known(const Graph *graph, DimId dim) {
+    if (graph->dims.at[dim].extent != EXTENT_DYNAMIC)
+        return true;
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const DimList *dims = &graph->inputs.at[i]->dims;
+        for (uint32_t k = 0; k < dims->count; k++)
+            if (graph_dims_alike(graph, dims->at[k], dim))
+                return true;
+    }
+    return false;
+}
+
+// Every dim that the results depend on has to have an extent once the inputs are there. A dim that
+// is made (by index, one_hot, concat, ...) and in no input is told of at the first value that has
+// it.
+static void check_extents(Build *build, const Def *def) {
+    const Graph *graph = build->graph;
+    bool *live = graph_live(graph, build->arena);
+    bool *told = arena_array(build->arena, bool, graph->dims.count);
+    for (uint32_t v = 0; v < graph->values.count; v++) {
+        const Value *value = graph->values.at[v];
+        DimList dims = value->dims;
+        if (value->op == OP_EXTENT)
+            dims_add(&dims, value->dim);
+        for (uint32_t i = 0; i < dims.count && live[v]; i++) {
+            if (told[dims.at[i]] || extent_is_known(graph, dims.at[i]))
+                continue;
+            told[dims.at[i]] = true;
+            Name name = graph->dims.at[dims.at[i]].name;
+            Diag *diag = diag_error(build->session->diags,
+                                    value->origin.file ? value->origin : def->name.span,
+                                    "nothing says how many positions '%s' has", name);
+            diag_hint(diag, "no argument is over it: write 'dim %s = ...' or give -D %s=...", name,
+                      name);
+        }
+    }
+}
+
+// --map b=X,M: the entry runs for each b.
+static bool map_entry(Frame *frame, const EntryOptions *options) {
+    Build *build = frame->build;
+    const NameList *args = &options->mapped_args;
+    check_arguments(build, frame->def, args->at, args->count, "--map");
+    if (names_have(&frame->def->dims, options->map_dim)) {
+        diag_error(build->session->diags, frame->def->name.span,
+                   "--map needs a dim that '%s' does not have, '%s' is one of its own",
+                   frame->def->name.name, options->map_dim);
+        return false;
+    }
+    dims_add(&frame->hidden, frame_dim(build->top, options->map_dim));
+    return true;
+}
+
+static bool build_entry(Build *build, const Def *def, const EntryOptions *options) {
+    const Diags *diags = build->session->diags;
+    uint32_t errors = diags_errors(diags);
+    Frame *frame = frame_new(build, def, build->top);
+    frame->names = names_scope(build, "");
+    check_arguments(build, def, build->session->data.at, build->session->data.count, "--data");
+    if (options->map_dim && !map_entry(frame, options))
+        return false;
+    build_arguments(frame, options);
+    if (diags_errors(diags) > errors)
+        return false;
+    build_body(frame, &def->body);
+    if (diags_errors(diags) > errors)
+        return false;
+    build_outputs(frame);
+    check_extents(build, def);
+    return diags_errors(diags) == errors;
+}
+
+// ---- choosing the entry ------------------------------------------------------------------------
+
+// The file that the command named: the first one that is not the prelude.
+static uint32_t main_file(const Session *session) {
+    for (uint32_t file = 1; file <= sources_count(session->sources); file++)
+        if (strcmp(sources_get(session->sources, file)->path, "<prelude>") != 0)
+            return file;
+    return 0;
+}
+
+static const Def *default_entry(const Session *session, const Program *program) {
+    const Def *last = NULL, *last_of_main = NULL;
+    uint32_t file = main_file(session);
+    for (uint32_t i = 0; i < program->defs.count; i++) {
+        const Def *def = program->defs.at[i];
+        if (def->from_prelude)
+            continue;
+        last = def;
+        if (def->span.file == file)
+            last_of_main = def;
+    }
+    return last_of_main ? last_of_main : last;
+}
+
+static void report_unknown_entry(Session *session, const Program *program, Name entry) {
+    Diag *diag = diag_error(session->diags, (Span){0}, "there is no def '%s'", entry);
+    Near near = {entry, NULL, NEAR_MOST};
+    for (uint32_t i = 0; i < program->defs.count; i++)
+        if (!program->defs.at[i]->from_prelude)
+            near_offer(&near, program->defs.at[i]->name.name);
+    hint_near(diag, &near);
+}
+
+static const Def *find_entry(Session *session, const Program *program, Name entry) {
+    const Def *def = entry ? program_find_def(program, entry) : default_entry(session, program);
+    if (!def && entry)
+        report_unknown_entry(session, program, entry);
+    else if (!def)
+        diag_error(session->diags, (Span){0}, "the file has no def");
+    return def;
+}
+
+Graph *graph_build(Session *session, const Program *program, const EntryOptions *options) {
+    const Def *def = find_entry(session, program, options->entry);
+    if (!def)
+        return NULL;
+    Build build = {.session = session,
+                   .arena = session->arena,
+                   .program = program,
+                   .graph = graph_new(session, def->name.name)};
+    build.top = frame_new(&build, NULL, NULL);
+    return build_entry(&build, def, options) ? build.graph : NULL;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the files that build a graph from the ast only.
+//
+// A Frame is one inlined run of a def. It maps the def's names to the graph: dims to DimIds,
+// tensors to values. Values may have more dims than the def knows of, those that a call mapped it
+// over (`hidden`); they ride along, since everything broadcasts by name.
+#ifndef ATTC_GRAPH_BUILD_H
+#define ATTC_GRAPH_BUILD_H
+
+#include "graph/graph.h"
+
+// How deep expressions and calls may nest together, and how many statements and calls may be
+// inlined.
+enum { BUILD_DEPTH = 2000, BUILD_STEPS = 20000 };
+
+typedef struct {
+    Name name; // full name: path and declared name
+    const Tensor *declaration;
+    Value *value;
+} Trained;
+
+typedef struct Frame Frame;
+typedef struct {
+    Session *session;
+    Arena *arena;
+    const Program *program;
+    Graph *graph;
+    VEC(Trained) trained; // trained tensors so far, top-level ones too
+    Frame *top;           // a frame without a def: the names of the file
+    uint32_t depth, steps;
+    bool stopped; // a limit was hit and told of: unwind
+} Build;
+
+// Where names of trained tensors are made: `layer.0.` and how often each label was used under it.
+typedef struct {
+    Name label;
+    uint32_t count;
+} LabelUse;
+typedef struct {
+    const char *path;
+    VEC(LabelUse) uses;
+} NameScope;
+
+typedef struct {
+    Name name;
+    DimId id;
+} DimSlot;
+
+typedef struct {
+    Name name;
+    Value *value;
+} Local;
+
+struct Frame {
+    Build *build;
+    const Def *def;
+    Frame *caller;     // NULL at the top
+    const Expr *call;  // NULL at the top and for the entry
+    VEC(DimSlot) dims; // those that the call binds
+    DimList hidden;
+    VEC(Local) locals;
+    VEC(LoopValue) loops; // variables of the loops around
+    NameScope *names;
+    VEC(Value *) results;
+};
+
+// ---- dims.c ------------------------------------------------------------------------------------
+Frame *frame_new(Build *build, const Def *def, Frame *caller);
+// Shows the calls that led here: what is wrong may be so in this call only.
+void frame_note_calls(const Frame *frame, Diag *diag);
+int64_t frame_extent(const Frame *frame, Name dim); // EXTENT_DYNAMIC when unknown
+DimId frame_dim(const Frame *frame, Name dim);
+// As frame_dim, but a dim that nothing else says the extent of gets this one (slices, concats).
+DimId frame_dim_sized(const Frame *frame, Name dim, int64_t extent);
+// Whether values of so many dims of the def fit beside the hidden ones; else a diagnostic.
+bool frame_has_room(const Frame *frame, uint32_t count, Span at);
+DimList frame_dims(const Frame *frame, const NameList *names, Span at); // none without room
+void frame_bind(Frame *frame, Name dim, DimId actual);
+// Reads a value over another dim; a diagnostic (and the value itself) when the two are not alike.
+Value *frame_rename(Frame *frame, Value *value, DimId from, DimId to, Span at);
+
+// ---- names.c: tensors by name ------------------------------------------------------------------
+Value *frame_find(Frame *frame, Ident name); // local, argument, trained or top-level tensor
+void frame_assign(Frame *frame, Name name, Value *value);
+Value *build_trained(Frame *frame, const Tensor *declaration);
+NameScope *names_scope(Build *build, const char *path);
+// The path of a call's trained tensors: `ffn.`, `ffn_1.` when the label is used again.
+const char *names_call_path(Build *build, NameScope *scope, Name label);
+
+// ---- build.c: statements -----------------------------------------------------------------------
+bool build_step(Build *build, Span at); // counts; false once a limit is hit
+void build_body(Frame *frame, const StmtList *body);
+
+// ---- expr.c ------------------------------------------------------------------------------------
+Value *build_expr(Frame *frame, const Expr *expr); // of expr->elem
+Value *build_expr_as(Frame *frame, const Expr *expr, Elem elem);
+// A number of literals, extents and loop variables that is known now.
+bool build_number(Frame *frame, const Expr *expr, double *number);
+
+// ---- call.c, builtin.c, move.c -----------------------------------------------------------------
+Value *build_call(Frame *frame, const Expr *call);
+Value *build_einsum(Frame *frame, const Expr *call, double factor);
+Value *build_builtin(Frame *frame, const Expr *call);
+Value *build_move(Frame *frame, const Expr *call); // gather one_hot concat slice shift
+
+#endif

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Built-in functions. Those without an op of their own are written out here, in forms that are
+// stable in float32:
+//
+//     mean(x)        sum(x) / count            sigmoid(x)    1 / (1 + exp(-x))
+//     relu(x)        max(x, 0)                 silu(x)       x / (1 + exp(-x))
+//     gelu(x)        0.5 x (1 + erf(x/sqrt 2)) softplus(x)   max(x, 0) + log(1 + exp(-|x|))
+//     logsumexp(x)   m + log(sum(exp(x - m))), m the largest x, kept finite for rows of -inf
+#include <float.h>
+#include <math.h>
+
+#include "graph/build/build.h"
+
+static Value *number_like(Graph *graph, double number, const Value *like) {
+    return graph_const(graph, number, like->elem);
+}
+
+static Value *argument(Frame *frame, const Expr *call, uint32_t i) {
+    return build_expr_as(frame, call->args.at[i], call->elem);
+}
+
+// ---- pointwise ---------------------------------------------------------------------------------
+
+// 1 + exp(-x)
+static Value *one_plus_exp_minus(Graph *graph, Value *x) {
+    Value *e = graph_map1(graph, OP_EXP, graph_map1(graph, OP_NEG, x));
+    return graph_map2(graph, OP_ADD, number_like(graph, 1, x), e);
+}
+
+static Value *relu_of(Graph *graph, Value *x) {
+    return graph_map2(graph, OP_MAX, x, number_like(graph, 0, x));
+}
+
+static Value *gelu_of(Graph *graph, Value *x) {
+    Value *scaled = graph_map2(graph, OP_MUL, x, number_like(graph, sqrt(0.5), x));
+    Value *erf1 =
+        graph_map2(graph, OP_ADD, number_like(graph, 1, x), graph_map1(graph, OP_ERF, scaled));
+    Value *half = graph_map2(graph, OP_MUL, number_like(graph, 0.5, x), x);
+    return graph_map2(graph, OP_MUL, half, erf1);
+}
+
+static Value *softplus_of(Graph *graph, Value *x) {
+    Value *below = one_plus_exp_minus(graph, graph_map1(graph, OP_ABS, x));
+    Value *above = relu_of(graph, x);
+    return graph_map2(graph, OP_ADD, above, graph_map1(graph, OP_LOG, below));
+}
+
+static const Op function_ops[N_BUILTIN] = {
+    [BUILTIN_ABS] = OP_ABS,     [BUILTIN_EXP] = OP_EXP,   [BUILTIN_LOG] = OP_LOG,
+    [BUILTIN_SQRT] = OP_SQRT,   [BUILTIN_TANH] = OP_TANH, [BUILTIN_RSQRT] = OP_RSQRT,
+    [BUILTIN_ERF] = OP_ERF,     [BUILTIN_SIN] = OP_SIN,   [BUILTIN_COS] = OP_COS,
+    [BUILTIN_FLOOR] = OP_FLOOR,
+};
+
+// Whole numbers are their own floor, and |x| needs no float either.
+static Value *build_function(Frame *frame, const Expr *call) {
+    Value *x = argument(frame, call, 0);
+    if (call->builtin == BUILTIN_FLOOR && !elem_is_float(x->elem))
+        return x;
+    return graph_map1(frame->build->graph, function_ops[call->builtin], x);
+}
+
+static Value *build_where(Frame *frame, const Expr *call) {
+    Value *condition = build_expr_as(frame, call->args.at[0], ELEM_BOOL);
+    Value *args[] = {condition, argument(frame, call, 1), argument(frame, call, 2)};
+    return graph_map(frame->build->graph, OP_SELECT, call->elem, args, 3);
+}
+
+static Value *build_cast(Frame *frame, const Expr *call) {
+    const Expr *arg = call->args.at[0];
+    double number;
+    if (!build_number(frame, arg, &number))
+        return graph_cast(frame->build->graph, build_expr(frame, arg), call->elem);
+    if (call->elem == ELEM_BOOL)
+        number = number != 0;
+    else if (elem_is_int(call->elem))
+        number = trunc(number);
+    return graph_const(frame->build->graph, number, call->elem);
+}
+
+// ---- reductions --------------------------------------------------------------------------------
+
+static Value *reduced(Graph *graph, Op op, Value *x, const DimList *over) {
+    return graph_reduce(graph, op, x, dims_minus(&x->dims, over));
+}
+
+// The number of positions of all dims together, as an elem.
+static Value *count_of(Graph *graph, const DimList *dims, Elem elem) {
+    double known = 1;
+    Value *count = NULL;
+    for (uint32_t i = 0; i < dims->count; i++) {
+        if (graph->dims.at[dims->at[i]].extent != EXTENT_DYNAMIC) {
+            known *= (double)graph->dims.at[dims->at[i]].extent;
+            continue;
+        }
+        Value *extent = graph_cast(graph, graph_extent(graph, dims->at[i]), elem);
+        count = count ? graph_map2(graph, OP_MUL, count, extent) : extent;
+    }
+    if (!count)
+        return graph_const(graph, known, elem);
+    return known == 1 ? count : graph_map2(graph, OP_MUL, count, graph_const(graph, known, elem));
+}
+
+static double lowest_number(Elem elem) {
+    return elem == ELEM_F64 ? -DBL_MAX : elem == ELEM_F16 ? -65504 : -0x1.fep127;
+}
+
+static Value *logsumexp_of(Graph *graph, Value *x, const DimList *over) {
+    Value *lowest = number_like(graph, lowest_number(x->elem), x);
+    Value *max = graph_map2(graph, OP_MAX, reduced(graph, OP_REDUCE_MAX, x, over), lowest);
+    Value *e = graph_map1(graph, OP_EXP, graph_map2(graph, OP_SUB, x, max));
+    Value *log_sum = graph_map1(graph, OP_LOG, reduced(graph, OP_SUM, e, over));
+    return graph_map2(graph, OP_ADD, max, log_sum);
+}
+
+static Value *build_reduction(Frame *frame, const Expr *call) {
+    Graph *graph = frame->build->graph;
+    DimList over = frame_dims(frame, &call->reduced, call->span);
+    if (call->builtin == BUILTIN_ARGMAX)
+        return graph_row(graph, OP_ARGMAX, build_expr(frame, call->args.at[0]), over.at[0]);
+    Value *x = argument(frame, call, 0);
+    switch (call->builtin) {
+    case BUILTIN_SUM:
+        return reduced(graph, OP_SUM, x, &over);
+    case BUILTIN_PROD:
+        return reduced(graph, OP_PROD, x, &over);
+    case BUILTIN_MIN:
+        return reduced(graph, OP_REDUCE_MIN, x, &over);
+    case BUILTIN_MAX:
+        return reduced(graph, OP_REDUCE_MAX, x, &over);
+    case BUILTIN_LOGSUMEXP:
+        return logsumexp_of(graph, x, &over);
+    default: { // mean. One after the other, so that ids do not depend on the C compiler
+        Value *count = count_of(graph, &over, x->elem);
+        return graph_map2(graph, OP_DIV, reduced(graph, OP_SUM, x, &over), count);
+    }
+    }
+}
+
+// min and max of two or more, from the left; over a dim when one is named.
+static Value *build_extremum(Frame *frame, const Expr *call) {
+    if (call->reduced.count)
+        return build_reduction(frame, call);
+    Op op = call->builtin == BUILTIN_MIN ? OP_MIN : OP_MAX;
+    Value *value = argument(frame, call, 0);
+    for (uint32_t i = 1; i < call->args.count; i++)
+        value = graph_map2(frame->build->graph, op, value, argument(frame, call, i));
+    return value;
+}
+
+static Value *build_row(Frame *frame, const Expr *call) {
+    Op op = call->builtin == BUILTIN_SOFTMAX       ? OP_SOFTMAX
+            : call->builtin == BUILTIN_LOG_SOFTMAX ? OP_LOG_SOFTMAX
+                                                   : OP_CUMSUM;
+    Value *x = argument(frame, call, 0);
+    return graph_row(frame->build->graph, op, x, frame_dim(frame, call->reduced.at[0]));
+}
+
+// ---- dispatch ----------------------------------------------------------------------------------
+
+Value *build_builtin(Frame *frame, const Expr *call) {
+    Graph *graph = frame->build->graph;
+    switch (call->builtin) {
+    case BUILTIN_EINSUM:
+        return build_einsum(frame, call, 1);
+    case BUILTIN_SUM:
+    case BUILTIN_MEAN:
+    case BUILTIN_PROD:
+    case BUILTIN_ARGMAX:
+    case BUILTIN_LOGSUMEXP:
+        return build_reduction(frame, call);
+    case BUILTIN_SOFTMAX:
+    case BUILTIN_LOG_SOFTMAX:
+    case BUILTIN_CUMSUM:
+        return build_row(frame, call);
+    case BUILTIN_MIN:
+    case BUILTIN_MAX:
+        return build_extremum(frame, call);
+    case BUILTIN_SIGMOID: {
+        Value *x = argument(frame, call, 0);
+        return graph_map2(graph, OP_DIV, number_like(graph, 1, x), one_plus_exp_minus(graph, x));
+    }
+    case BUILTIN_SILU: {
+        Value *x = argument(frame, call, 0);
+        return graph_map2(graph, OP_DIV, x, one_plus_exp_minus(graph, x));
+    }
+    case BUILTIN_RELU:
+        return relu_of(graph, argument(frame, call, 0));
+    case BUILTIN_GELU:
+        return gelu_of(graph, argument(frame, call, 0));
+    case BUILTIN_SOFTPLUS:
+        return softplus_of(graph, argument(frame, call, 0));
+    case BUILTIN_WHERE:
+        return build_where(frame, call);
+    case BUILTIN_INDEX:
+        return graph_index(graph, frame_dim(frame, call->reduced.at[0]));
+    case BUILTIN_GATHER:
+    case BUILTIN_ONE_HOT:
+    case BUILTIN_CONCAT:
+    case BUILTIN_SLICE:
+    case BUILTIN_SHIFT:
+        return build_move(frame, call);
+    case BUILTIN_DROPOUT: // until there is training, both are the identity
+    case BUILTIN_STOP_GRADIENT:
+        return argument(frame, call, 0);
+    case BUILTIN_F32:
+    case BUILTIN_F64:
+    case BUILTIN_F16:
+    case BUILTIN_BF16:
+    case BUILTIN_I32:
+    case BUILTIN_I64:
+    case BUILTIN_BOOL:
+        return build_cast(frame, call);
+    default:
+        return build_function(frame, call);
+    }
+}

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inlining of a call.
+//
+//     def Attend(X[n, d], M[m, d])
+//     Attend(A[b, t, e], B[b, s, e])      n = t, m = s, d = e, and all of it runs for each b, which
+//                                         the def never hears of
+#include "graph/build/build.h"
+
+static void bind_dims(Frame *callee, const Expr *call) {
+    Frame *caller = callee->caller;
+    for (uint32_t i = 0; i < call->binding.count; i++)
+        frame_bind(callee, call->binding.at[i].formal,
+                   frame_dim(caller, call->binding.at[i].actual));
+    DimList mapped = frame_dims(caller, &call->mapped, call->span);
+    callee->hidden = dims_union(&caller->hidden, &mapped);
+}
+
+static void bind_arguments(Frame *callee, const Expr *call) {
+    for (uint32_t i = 0; i < callee->def->params.count; i++) {
+        const Tensor *param = &callee->def->params.at[i];
+        Value *value = build_expr_as(callee->caller, call->args.at[i], param->elem);
+        frame_assign(callee, param->name.name, value);
+    }
+}
+
+static Value *repeated(Graph *graph, Value *value, DimId dim) {
+    Value *index = graph_index(graph, dim);
+    Value *everywhere = graph_map2(graph, OP_EQ, index, index);
+    return graph_map(graph, OP_SELECT, value->elem, (Value *[]){everywhere, value, value}, 3);
+}
+
+// A def that does not look at its mapped arguments gives one value: the same for each run.
+static Value *over_mapped(Frame *caller, const Expr *call, Value *value) {
+    DimList mapped = frame_dims(caller, &call->mapped, call->span);
+    for (uint32_t i = 0; i < mapped.count; i++)
+        if (!dims_has(&value->dims, mapped.at[i]))
+            value = repeated(caller->build->graph, value, mapped.at[i]);
+    return value;
+}
+
+Value *build_call(Frame *frame, const Expr *call) {
+    Build *build = frame->build;
+    const Def *def = call->callee;
+    Frame *callee = frame_new(build, def, frame);
+    callee->call = call;
+    if (build_step(build, call->span)) {
+        bind_dims(callee, call);
+        bind_arguments(callee, call);
+        Name label = call->label.name ? call->label.name : def->name.name;
+        callee->names = names_scope(build, names_call_path(build, frame->names, label));
+        build_body(callee, &def->body);
+    }
+    if (!callee->results.count) // something was reported below
+        return graph_const(build->graph, 0, call->elem);
+    return over_mapped(frame, call, callee->results.at[0]);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dims of an inlined def: which dim of the graph each name stands for.
+//
+// A dim that the call binds is the caller's dim. Any other name means what it means to the caller,
+// and so on up to the entry, where a name is the graph's dim of that name. The resolver saw to it
+// that two names of one def never come to stand for one dim.
+#include "graph/build/build.h"
+
+Frame *frame_new(Build *build, const Def *def, Frame *caller) {
+    Frame *frame = arena_new_of(build->arena, Frame);
+    frame->build = build;
+    frame->def = def;
+    frame->caller = caller;
+    return frame;
+}
+
+void frame_note_calls(const Frame *frame, Diag *diag) {
+    for (; frame->call; frame = frame->caller)
+        diag_note(diag, frame->call->span, "in this call of '%s'", frame->def->name.name);
+}
+
+static const DimSlot *frame_slot(const Frame *frame, Name dim) {
+    for (uint32_t i = 0; i < frame->dims.count; i++)
+        if (frame->dims.at[i].name == dim)
+            return &frame->dims.at[i];
+    return NULL;
+}
+
+// ---- at the top: names are dims ----------------------------------------------------------------
+
+static const Dim *top_find(const Build *build, Name name) {
+    for (uint32_t i = 0; i < build->graph->dims.count; i++)
+        if (build->graph->dims.at[i].name == name)
+            return &build->graph->dims.at[i];
+    return NULL;
+}
+
+static int64_t top_extent(const Build *build, Name name) {
+    const Dim *dim = top_find(build, name);
+    return dim ? dim->extent : program_extent(build->session, build->program, name);
+}
+
+// The first dim of the name's class, or NULL.
+static const Dim *top_find_alike(const Build *build, Name name) {
+    for (uint32_t i = 0; i < build->graph->dims.count; i++)
+        if (program_dims_alike(build->program, build->graph->dims.at[i].name, name))
+            return &build->graph->dims.at[i];
+    return NULL;
+}
+
+static DimId top_dim(Build *build, Name name, int64_t size) {
+    Graph *graph = build->graph;
+    const Dim *dim = top_find(build, name), *alike = top_find_alike(build, name);
+    if (dim)
+        return (DimId)(dim - graph->dims.at);
+    if (alike) {
+        DimId leader = alike->like;
+        DimId id = graph_dim(graph, name, alike->extent);
+        graph->dims.at[id].like = leader;
+        return id;
+    }
+    int64_t extent = program_extent(build->session, build->program, name);
+    return graph_dim(graph, name, extent == EXTENT_DYNAMIC ? size : extent);
+}
+
+// ---- through the frames ------------------------------------------------------------------------
+
+int64_t frame_extent(const Frame *frame, Name dim) {
+    for (; frame->caller; frame = frame->caller) {
+        const DimSlot *slot = frame_slot(frame, dim);
+        if (slot)
+            return frame->build->graph->dims.at[slot->id].extent;
+    }
+    return top_extent(frame->build, dim);
+}
+
+DimId frame_dim_sized(const Frame *frame, Name dim, int64_t extent) {
+    for (; frame->caller; frame = frame->caller) {
+        const DimSlot *slot = frame_slot(frame, dim);
+        if (slot)
+            return slot->id;
+    }
+    return top_dim(frame->build, dim, extent);
+}
+
+DimId frame_dim(const Frame *frame, Name dim) {
+    return frame_dim_sized(frame, dim, EXTENT_DYNAMIC);
+}
+
+bool frame_has_room(const Frame *frame, uint32_t count, Span at) {
+    if (count + frame->hidden.count <= DIMS_MAX)
+        return true;
+    Diag *diag =
+        diag_error(frame->build->session->diags, at,
+                   "more than %d dims, counting those that calls are mapped over", DIMS_MAX);
+    frame_note_calls(frame, diag);
+    return false;
+}
+
+DimList frame_dims(const Frame *frame, const NameList *names, Span at) {
+    DimList dims = {0};
+    bool room = frame_has_room(frame, names->count, at);
+    for (uint32_t i = 0; i < names->count && room; i++)
+        dims_add(&dims, frame_dim(frame, names->at[i]));
+    return dims;
+}
+
+void frame_bind(Frame *frame, Name dim, DimId actual) {
+    if (!frame_slot(frame, dim))
+        vec_push(frame->build->arena, &frame->dims, (DimSlot){dim, actual});
+}
+
+Value *frame_rename(Frame *frame, Value *value, DimId from, DimId to, Span at) {
+    Graph *graph = frame->build->graph;
+    if (from == to)
+        return value;
+    if (graph_dims_alike(graph, from, to) && !dims_has(&value->dims, to))
+        return graph_rename(graph, value, from, to);
+    Diag *diag =
+        diag_error(frame->build->session->diags, at, "dim '%s' cannot be read over '%s' here",
+                   graph->dims.at[from].name, graph->dims.at[to].name);
+    frame_note_calls(frame, diag);
+    return value;
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// Expressions of an inlined def: names, numbers, operators, einsum.
+//
+// Numbers made of literals, extents and loop variables are folded here when all extents are known,
+// so
+// `/ sqrt(d_k)` is a division by a constant. `number * einsum(...)` is one contraction with a
+// factor.
+#include "graph/build/build.h"
+
+// ---- numbers -----------------------------------------------------------------------------------
+
+typedef VEC(LoopValue) LoopValues;
+
+// Collects what the names in a literal stand for in this frame; false when an extent is not known.
+static bool collect_names(Frame *frame, const Expr *expr, LoopValues *known) {
+    if (expr->kind == EXPR_NAME && expr->name_kind == NAME_EXTENT) {
+        LoopValue extent = {expr->name.name, frame_extent(frame, expr->name.name)};
+        if (extent.value == EXTENT_DYNAMIC)
+            return false;
+        vec_push(frame->build->arena, known, extent);
+    }
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (!collect_names(frame, expr->args.at[i], known))
+            return false;
+    return true;
+}
+
+bool build_number(Frame *frame, const Expr *expr, double *number) {
+    LoopValues known = {0};
+    if (!expr->is_literal || !collect_names(frame, expr, &known))
+        return false;
+    for (uint32_t i = frame->loops.count; i-- > 0;) // inner loops first
+        vec_push(frame->build->arena, &known, frame->loops.at[i]);
+    return expr_evaluate(frame->build->session, frame->build->program, expr, known.at, known.count,
+                         number);
+}
+
+// ---- names -------------------------------------------------------------------------------------
+
+static Value *build_name(Frame *frame, const Expr *expr) {
+    if (expr->name_kind == NAME_EXTENT)
+        return graph_extent(frame->build->graph, frame_dim(frame, expr->name.name));
+    Value *value = frame_find(frame, expr->name);
+    for (uint32_t i = 0; i < expr->binding.count; i++) {
+        DimId from = frame_dim(frame, expr->binding.at[i].formal);
+        DimId to = frame_dim(frame, expr->binding.at[i].actual);
+        value = frame_rename(frame, value, from, to, expr->span);
+    }
+    return value;
+}
+
+// ---- operators ---------------------------------------------------------------------------------
+
+typedef struct {
+    Op op;
+    bool swapped; // a > b is b < a
+} OperOp;
+
+static const OperOp binary_ops[N_OPER] = {
+    [OPER_ADD] = {OP_ADD, false},
+    [OPER_SUB] = {OP_SUB, false},
+    [OPER_MUL] = {OP_MUL, false},
+    [OPER_DIV] = {OP_DIV, false},
+    [OPER_FLOORDIV] = {OP_FLOORDIV, false},
+    [OPER_MOD] = {OP_MOD, false},
+    [OPER_POW] = {OP_POW, false},
+    [OPER_EQ] = {OP_EQ, false},
+    [OPER_NE] = {OP_NE, false},
+    [OPER_LT] = {OP_LT, false},
+    [OPER_LE] = {OP_LE, false},
+    [OPER_GT] = {OP_LT, true},
+    [OPER_GE] = {OP_LE, true},
+    [OPER_AND] = {OP_AND, false},
+    [OPER_OR] = {OP_OR, false},
+};
+
+static bool is_einsum(const Expr *expr) {
+    return expr->kind == EXPR_CALL && expr->builtin == BUILTIN_EINSUM && !expr->callee;
+}
+
+// number * einsum(...), either way round.
+static Value *build_scaled_einsum(Frame *frame, const Expr *expr) {
+    const Expr *a = expr->args.at[0], *b = expr->args.at[1];
+    const Expr *number = a->is_literal ? a : b, *einsum = a->is_literal ? b : a;
+    double factor;
+    if (expr->oper != OPER_MUL || !is_einsum(einsum) || einsum->elem != expr->elem ||
+        !build_number(frame, number, &factor))
+        return NULL;
+    return build_einsum(frame, einsum, factor);
+}
+
+static Value *build_binary(Frame *frame, const Expr *expr) {
+    const Expr *a = expr->args.at[0], *b = expr->args.at[1];
+    Value *scaled = build_scaled_einsum(frame, expr);
+    if (scaled)
+        return scaled;
+    bool compares = expr->oper >= OPER_EQ && expr->oper <= OPER_GE;
+    Elem elem = compares ? expr_common_elem(a, b) : expr->elem;
+    Value *left = build_expr_as(frame, a, elem), *right = build_expr_as(frame, b, elem);
+    OperOp op = binary_ops[expr->oper];
+    if (op.swapped)
+        return graph_map2(frame->build->graph, op.op, right, left);
+    return graph_map2(frame->build->graph, op.op, left, right);
+}
+
+static Value *build_unary(Frame *frame, const Expr *expr) {
+    Value *a = build_expr_as(frame, expr->args.at[0], expr->elem);
+    return graph_map1(frame->build->graph, expr->oper == OPER_NOT ? OP_NOT : OP_NEG, a);
+}
+
+// ---- einsum ------------------------------------------------------------------------------------
+
+Value *build_einsum(Frame *frame, const Expr *call, double factor) {
+    uint32_t n = call->args.count;
+    Value **args = arena_array(frame->build->arena, Value *, n);
+    DimList dims = {0}, result = frame_dims(frame, &call->result, call->span);
+    for (uint32_t i = 0; i < n; i++) {
+        args[i] = build_expr_as(frame, call->args.at[i], call->elem);
+        DimList mapped = dims_intersect(&args[i]->dims, &frame->hidden);
+        dims = dims_union(&dims, &mapped);
+    }
+    return graph_einsum(frame->build->graph, factor, args, n, dims_union(&dims, &result));
+}
+
+// ---- dispatch ----------------------------------------------------------------------------------
+
+static Value *build_callee(Frame *frame, const Expr *call) {
+    if (call->callee)
+        return build_call(frame, call);
+    if (call->builtin == BUILTIN_EINSUM)
+        return build_einsum(frame, call, 1);
+    return build_builtin(frame, call);
+}
+
+static Value *build_node(Frame *frame, const Expr *expr) {
+    double number;
+    if (build_number(frame, expr, &number))
+        return graph_const(frame->build->graph, number, expr->elem);
+    switch (expr->kind) {
+    case EXPR_NAME:
+    case EXPR_REF:
+        return build_name(frame, expr);
+    case EXPR_UNARY:
+        return build_unary(frame, expr);
+    case EXPR_BINARY:
+        return build_binary(frame, expr);
+    case EXPR_CALL:
+        return build_callee(frame, expr);
+    default:
+        ice("build: an expression of kind %d stands for no value", expr->kind);
+    }
+}
+
+static bool too_deep(Build *build, const Expr *expr) {
+    if (build->depth < BUILD_DEPTH)
+        return false;
+    if (!build->stopped)
+        diag_error(build->session->diags, expr->span,
+                   "expressions and calls nest deeper than %d levels", BUILD_DEPTH);
+    build->stopped = true;
+    return true;
+}
+
+Value *build_expr(Frame *frame, const Expr *expr) {
+    Build *build = frame->build;
+    if (build->stopped || too_deep(build, expr) ||
+        !frame_has_room(frame, expr->result.count, expr->span))
+        return graph_const(build->graph, 0, expr->elem);
+    uint32_t first_new = build->graph->values.count;
+    build->depth++;
+    Value *value = graph_cast(build->graph, build_node(frame, expr), expr->elem);
+    build->depth--;
+    for (uint32_t v = first_new; v < build->graph->values.count; v++)
+        if (!build->graph->values.at[v]->origin.file)
+            build->graph->values.at[v]->origin = expr->span;
+    return value;
+}
+
+Value *build_expr_as(Frame *frame, const Expr *expr, Elem elem) {
+    double number;
+    if (!build_number(frame, expr, &number))
+        return graph_cast(frame->build->graph, build_expr(frame, expr), elem);
+    return graph_const(frame->build->graph, number, elem);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// What graph_fuse is made of; shared by the files of this folder only.
+//
+// A cluster is a group in the making. Every live value that is computed has one cluster that owns
+// it, or it is inline: computed again wherever it is needed, never stored.
+#ifndef ATTC_GRAPH_FUSE_H
+#define ATTC_GRAPH_FUSE_H
+
+#include "graph/graph.h"
+
+enum { CLUSTER_NONE = UINT32_MAX, CLUSTER_INLINE = UINT32_MAX - 1 };
+
+typedef struct {
+    GroupKind kind;
+    Value *contraction;
+    DimList rows, reduced; // as in Group
+    VEC(Value *) owned;    // in order of id
+    uint64_t *reach;       // set of clusters that this one needs, directly or not
+    bool dead;             // merged into another
+} Cluster;
+
+typedef struct {
+    Arena *arena; // of the pass alone
+    Graph *graph;
+    const int64_t *extents;
+    VEC(Cluster) clusters;
+    uint32_t *owner;      // by value id: cluster, NONE for leaves, INLINE
+    const Value ***users; // by value id: live users, NULL-terminated; the same user may come twice
+    bool *result;         // by value id: an output of the entry
+    uint32_t words;       // of a reach set
+} Fuser;
+
+// rules.c: which values are worth what.
+bool fuse_is_leaf(const Value *value); // CONST INDEX EXTENT: no memory behind it
+bool fuse_is_free(const Value *value); // leaf or INPUT: there before any group
+bool fuse_is_inline(const Fuser *fuser, const Value *value);
+uint32_t fuse_weight(Op op); // of one element: 1 is an addition
+bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to);
+// Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.
+DimList cluster_space(const Cluster *cluster);
+
+// merge.c: pointwise clusters that only one other cluster reads join it.
+void fuse_merge_producers(Fuser *fuser);
+void fuse_add_reach(Fuser *fuser, uint32_t cluster, uint32_t needed);
+bool fuse_reaches(const Fuser *fuser, uint32_t from, uint32_t to);
+
+#endif

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values are computed again where they are needed, and which pointwise groups join their
+// reader.
+//
+// Inline values cost less than a load and a store: a rename (another way to read a stored value),
+// arithmetic on positions, extents, constants and at most two inputs (a causal or document mask,
+// ALiBi, a scale 1/sqrt(d)). They are members of every group that needs them. So a mask never
+// becomes a tensor.
+#include "graph/fuse/fuse.h"
+
+enum {
+    INLINE_WEIGHT = 12, // additions; all that an inline value needs, recursively
+    INLINE_LOADS = 2,
+    PROLOGUE_WEIGHT = 2, // on an operand of a contraction
+    RECOMPUTE_WEIGHT = 12,
+};
+
+bool fuse_is_leaf(const Value *value) {
+    return value->op == OP_CONST || value->op == OP_INDEX || value->op == OP_EXTENT;
+}
+
+bool fuse_is_free(const Value *value) {
+    return value->op == OP_INPUT || fuse_is_leaf(value);
+}
+
+uint32_t fuse_weight(Op op) {
+    switch (op) {
+    case OP_COPY:
+    case OP_CAST:
+    case OP_RENAME:
+        return 0;
+    case OP_DIV:
+    case OP_SQRT:
+    case OP_RSQRT:
+    case OP_FLOORDIV:
+    case OP_MOD:
+        return 6;
+    case OP_EXP:
+    case OP_LOG:
+    case OP_TANH:
+    case OP_ERF:
+    case OP_SIN:
+    case OP_COS:
+    case OP_POW:
+        return 20;
+    default:
+        return 1;
+    }
+}
+
+// ---- inline values -----------------------------------------------------------------------------
+
+typedef struct {
+    uint32_t weight, loads;
+    bool legal;
+} InlineCost;
+
+static void inline_add(const Fuser *fuser, const Value *value, InlineCost *cost) {
+    if (fuse_is_leaf(value))
+        return;
+    if (value->op == OP_INPUT) {
+        cost->loads++;
+        return;
+    }
+    if (value->op == OP_RENAME && fuser->owner[value->id] == CLUSTER_INLINE) {
+        cost->loads++;
+        return;
+    }
+    if (op_kind(value->op) != KIND_MAP || fuser->owner[value->id] != CLUSTER_INLINE) {
+        cost->legal = false;
+        return;
+    }
+    // A scalar is computed once per task.
+    cost->weight += value->dims.count ? fuse_weight(value->op) : 0;
+    for (uint32_t i = 0; i < value->n_args && cost->weight <= INLINE_WEIGHT; i++)
+        inline_add(fuser, value->args[i], cost);
+}
+
+// A value that must lie in memory: a result of the entry, or what a move reads at computed places.
+static bool must_be_stored(const Fuser *fuser, const Value *value) {
+    if (fuser->result[value->id])
+        return true;
+    for (const Value **user = fuser->users[value->id]; *user; user++)
+        if (op_kind((*user)->op) == KIND_MOVE)
+            return true;
+    return false;
+}
+
+static bool is_operand(const Fuser *fuser, const Value *value) {
+    for (const Value **user = fuser->users[value->id]; *user; user++)
+        if ((*user)->op == OP_CONTRACT)
+            return true;
+    return false;
+}
+
+// Requires: decided for all values with smaller ids.
+bool fuse_is_inline(const Fuser *fuser, const Value *value) {
+    if (must_be_stored(fuser, value))
+        return false;
+    if (value->op == OP_RENAME)
+        return true;
+    if (op_kind(value->op) != KIND_MAP)
+        return false;
+    InlineCost cost = {.legal = true, .weight = value->dims.count ? fuse_weight(value->op) : 0};
+    for (uint32_t i = 0; i < value->n_args; i++)
+        inline_add(fuser, value->args[i], &cost);
+    uint32_t limit = is_operand(fuser, value) ? PROLOGUE_WEIGHT : INLINE_WEIGHT;
+    return cost.legal && cost.weight <= limit && cost.loads <= INLINE_LOADS;
+}
+
+// ---- pointwise groups as prologue of another ---------------------------------------------------
+
+DimList cluster_space(const Cluster *cluster) {
+    if (cluster->kind == GROUP_CONTRACT)
+        return cluster->contraction->dims;
+    return dims_union(&cluster->rows, &cluster->reduced);
+}
+
+static uint32_t cluster_weight(const Cluster *cluster) {
+    uint32_t weight = 0;
+    for (uint32_t i = 0; i < cluster->owned.count; i++)
+        weight += fuse_weight(cluster->owned.at[i]->op);
+    return weight;
+}
+
+static bool cluster_reads_contraction(const Cluster *from, const Cluster *to) {
+    for (uint32_t i = 0; i < from->owned.count; i++)
+        for (uint32_t k = 0; k < to->contraction->n_args; k++)
+            if (to->contraction->args[k] == from->owned.at[i])
+                return true;
+    return false;
+}
+
+static bool cluster_has_move(const Cluster *cluster) {
+    for (uint32_t i = 0; i < cluster->owned.count; i++)
+        if (op_kind(cluster->owned.at[i]->op) == KIND_MOVE)
+            return true;
+    return false;
+}
+
+// A move reads memory: it cannot read a member of its own group.
+static bool cluster_moves_from(const Cluster *to, const Cluster *from) {
+    for (uint32_t i = 0; i < to->owned.count; i++) {
+        const Value *value = to->owned.at[i];
+        for (uint32_t k = 0; op_kind(value->op) == KIND_MOVE && k < value->n_args; k++)
+            for (uint32_t j = 0; j < from->owned.count; j++)
+                if (from->owned.at[j] == value->args[k])
+                    return true;
+    }
+    return false;
+}
+
+// Requires: nothing but `to` reads the MAP cluster `from`.
+bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to) {
+    if (cluster_moves_from(to, from))
+        return false;
+    uint32_t weight = cluster_weight(from);
+    DimList space = cluster_space(to), own = cluster_space(from);
+    if (to->kind == GROUP_CONTRACT && cluster_reads_contraction(from, to))
+        return weight <= PROLOGUE_WEIGHT && !cluster_has_move(from);
+    if (!dims_subset(&own, &space))
+        return false;
+    if (dims_equal(&own, &space) || (to->kind == GROUP_ROWS && dims_equal(&own, &to->rows)))
+        return true;
+    // Fewer dims: computed once for every element of the others.
+    bool repeats = dims_volume(&own, fuser->extents) < dims_volume(&space, fuser->extents);
+    return !repeats || weight <= RECOMPUTE_WEIGHT;
+}

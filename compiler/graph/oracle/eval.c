@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// The oracle: evaluates a graph value by value with nested loops, in doubles.
+//
+// It is naive on purpose and shares nothing with the passes: no fusion, no reordering, no tiling. A
+// value is an array in the row-major order of its dims, and is freed after its last use.
+#include <math.h>
+#include <stdlib.h>
+
+#include "graph/oracle/eval.h"
+
+typedef struct {
+    const Graph *graph;
+    EvalMode mode;
+    const int64_t *extents;
+    double **arrays; // by value id
+} Eval;
+
+// One value under way, as the inner loops see it.
+typedef struct {
+    const Eval *eval;
+    const Value *value;
+    double *out;
+    const double *args[3];
+    int64_t length;                // ROW, ARGMAX, GATHER: extent of the dim
+    int64_t out_stride, in_stride; // likewise: strides along the dim
+} Job;
+
+static Axes arg_axes(const Value *value, uint32_t i) {
+    return axes_of(&value->args[i]->dims);
+}
+
+static double job_round(const Job *job, double x) {
+    return eval_round(job->value->elem, job->eval->mode, x);
+}
+
+static Axes axes_without(Axes axes, DimId dim) {
+    Axes out = {0};
+    for (uint32_t i = 0; i < axes.count; i++)
+        if (axes.at[i] != dim)
+            out.at[out.count++] = axes.at[i];
+    return out;
+}
+
+// The same positions, `dim` called `as`.
+static Axes axes_renamed(Axes axes, DimId dim, DimId as) {
+    for (uint32_t i = 0; i < axes.count; i++)
+        if (axes.at[i] == dim)
+            axes.at[i] = as;
+    return axes;
+}
+
+// ---- leaves -------------------------------------------------------------------------------------
+
+static void eval_leaf(const Job *job, const double *input) {
+    const Value *value = job->value;
+    int64_t volume = dims_volume(&value->dims, job->eval->extents);
+    for (int64_t i = 0; i < volume; i++) {
+        double x = value->op == OP_INPUT   ? input[i]
+                   : value->op == OP_CONST ? value->number
+                   : value->op == OP_INDEX ? (double)i
+                                           : (double)job->eval->extents[value->dim];
+        job->out[i] = job_round(job, x);
+    }
+}
+
+// ---- map ----------------------------------------------------------------------------------------
+
+static void map_inner(void *context, int64_t n, const int64_t *at, const int64_t *step) {
+    const Job *job = context;
+    const Value *value = job->value;
+    Elem from = value->args[0]->elem;
+    for (int64_t i = 0; i < n; i++) {
+        double args[3];
+        for (uint32_t k = 0; k < value->n_args; k++)
+            args[k] = job->args[k][at[k + 1] + i * step[k + 1]];
+        double x = eval_scalar(value->op, from, value->elem, args);
+        job->out[at[0] + i * step[0]] = job_round(job, x);
+    }
+}
+
+static void eval_map(Job *job) {
+    const Value *value = job->value;
+    Axes over = axes_of(&value->dims), args[3];
+    const Axes *operands[4] = {&over};
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        args[k] = arg_axes(value, k);
+        operands[k + 1] = &args[k];
+    }
+    Walk walk = walk_over(&over, operands, value->n_args + 1, job->eval->extents);
+    walk_run(&walk, map_inner, job);
+}
+
+// ---- reduce -------------------------------------------------------------------------------------
+
+static double reduce_start(Op op) {
+    switch (op) {
+    case OP_PROD:
+        return 1;
+    case OP_REDUCE_MAX:
+        return -INFINITY;
+    case OP_REDUCE_MIN:
+        return INFINITY;
+    default:
+        return 0;
+    }
+}
+
+static double reduce_step(Op op, Elem elem, double a, double b) {
+    Op map = op == OP_SUM ? OP_ADD : op == OP_PROD ? OP_MUL : op == OP_REDUCE_MAX ? OP_MAX : OP_MIN;
+    return eval_scalar(map, elem, elem, (double[]){a, b});
+}
+
+static void reduce_inner(void *context, int64_t n, const int64_t *at, const int64_t *step) {
+    const Job *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        double *out = &job->out[at[0] + i * step[0]];
+        double x = job->args[0][at[1] + i * step[1]];
+        *out = job_round(job, reduce_step(job->value->op, job->value->elem, *out, x));
+    }
+}
+
+static void eval_reduce(Job *job) {
+    const Value *value = job->value;
+    Axes out = axes_of(&value->dims), in = arg_axes(value, 0), over = out;
+    for (uint32_t i = 0; i < in.count; i++)
+        if (!axes_has(&out, in.at[i]))
+            over.at[over.count++] = in.at[i];
+    int64_t volume = dims_volume(&value->dims, job->eval->extents);
+    for (int64_t i = 0; i < volume; i++)
+        job->out[i] = reduce_start(value->op);
+    Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, job->eval->extents);
+    walk_run(&walk, reduce_inner, job);
+}
+
+// ---- rows: functions of a whole line along one dim ----------------------------------------------
+
+static double row_max(const Job *job, const double *in) {
+    double max = -INFINITY;
+    for (int64_t i = 0; i < job->length; i++)
+        max = eval_scalar(OP_MAX, ELEM_F64, ELEM_F64, (double[]){max, in[i * job->in_stride]});
+    return max;
+}
+
+static void row_softmax(const Job *job, double *out, const double *in) {
+    double max = row_max(job, in), sum = 0;
+    for (int64_t i = 0; i < job->length; i++) {
+        double shifted = job_round(job, in[i * job->in_stride] - max);
+        double e = max == -INFINITY ? 0 : job_round(job, exp(shifted));
+        out[i * job->out_stride] = e;
+        sum = job_round(job, sum + e);
+    }
+    for (int64_t i = 0; i < job->length; i++) {
+        double *x = &out[i * job->out_stride];
+        *x = sum == 0 ? 0 : job_round(job, *x / sum);
+    }
+}
+
+static void row_log_softmax(const Job *job, double *out, const double *in) {
+    double max = row_max(job, in), sum = 0;
+    for (int64_t i = 0; i < job->length; i++) {
+        double shifted = job_round(job, in[i * job->in_stride] - max);
+        out[i * job->out_stride] = shifted;
+        sum = job_round(job, sum + job_round(job, exp(shifted)));
+    }
+    double log_sum = job_round(job, log(sum));
+    for (int64_t i = 0; i < job->length; i++) {
+        double *x = &out[i * job->out_stride];
+        *x = max == -INFINITY ? -INFINITY : job_round(job, *x - log_sum);
+    }
+}
+
+static void row_cumsum(const Job *job, double *out, const double *in) {
+    double sum = 0;
+    for (int64_t i = 0; i < job->length; i++) {
+        sum = job_round(job, sum + in[i * job->in_stride]);
+        out[i * job->out_stride] = sum;
+    }
+}
+
+static void row_argmax(const Job *job, double *out, const double *in) {
+    int64_t best = 0; // the first NaN when there is one
+    for (int64_t i = 1; i < job->length && !isnan(in[best * job->in_stride]); i++)
+        if (!(in[i * job->in_stride] <= in[best * job->in_stride]))
+            best = i;
+    *out = (double)best;
+}
+
+static void row_inner(void *context, int64_t n, const int64_t *at, const int64_t *step) {
+    const Job *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        double *out = &job->out[at[0] + i * step[0]];
+        const double *in = &job->args[0][at[1] + i * step[1]];
+        switch (job->value->op) {
+        case OP_SOFTMAX:
+            row_softmax(job, out, in);
+            break;
+        case OP_LOG_SOFTMAX:
+            row_log_softmax(job, out, in);
+            break;
+        case OP_CUMSUM:
+            row_cumsum(job, out, in);
+            break;
+        case OP_ARGMAX:
+            row_argmax(job, out, in);
+            break;
+        default:
+            ice("eval: %s is not a row function", op_name(job->value->op));
+        }
+    }
+}
+
+static void eval_row(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    Axes out = axes_of(&value->dims), in = arg_axes(value, 0);
+    Axes over = axes_without(out, value->dim);
+    job->length = extents[value->dim];
+    job->out_stride = axes_stride(&out, extents, value->dim);
+    job->in_stride = axes_stride(&in, extents, value->dim);
+    Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, extents);
+    walk_run(&walk, row_inner, job);
+}
+
+// ---- moves --------------------------------------------------------------------------------------
+
+static void copy_inner(void *context, int64_t n, const int64_t *at, const int64_t *step) {
+    const Job *job = context;
+    for (int64_t i = 0; i < n; i++)
+        job->out[at[0] + i * step[0]] = job->args[0][at[1] + i * step[1]];
+}
+
+static void gather_inner(void *context, int64_t n, const int64_t *at, const int64_t *step) {
+    const Job *job = context;
+    double outside = elem_is_float(job->value->elem) ? NAN : 0;
+    for (int64_t i = 0; i < n; i++) {
+        double id = job->args[1][at[2] + i * step[2]];
+        bool inside = id >= 0 && id < (double)job->length;
+        int64_t from = at[1] + i * step[1] + (inside ? (int64_t)id * job->in_stride : 0);
+        job->out[at[0] + i * step[0]] = inside ? job->args[0][from] : outside;
+    }
+}
+
+static void eval_gather(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    Axes out = axes_of(&value->dims), table = arg_axes(value, 0), ids = arg_axes(value, 1);
+    job->length = extents[value->dim];
+    job->in_stride = axes_stride(&table, extents, value->dim);
+    Walk walk = walk_over(&out, (const Axes *[]){&out, &table, &ids}, 3, extents);
+    // ids may have the dim that it indexes: there the table's place comes from the id alone.
+    for (uint32_t i = 0; i < walk.rank; i++)
+        if (out.at[i] == value->dim)
+            walk.strides[i][1] = 0;
+    walk_run(&walk, gather_inner, job);
+}
+
+// Copies in[begin + i] to out[i + at] along one dim of each for count positions, for all other
+// dims.
+typedef struct {
+    DimId out_dim, in_dim;
+    int64_t out_begin, in_begin, count;
+} Piece;
+
+static void copy_piece(Job *job, const double *array, Axes in, Piece piece) {
+    const int64_t *extents = job->eval->extents;
+    if (piece.count <= 0)
+        return;
+    Axes out = axes_of(&job->value->dims);
+    Axes over = axes_without(out, piece.out_dim);
+    Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, extents);
+    uint32_t last = walk.rank++;
+    walk.extents[last] = piece.count;
+    walk.strides[last][0] = axes_stride(&out, extents, piece.out_dim);
+    walk.strides[last][1] = axes_stride(&in, extents, piece.in_dim);
+    Job part = *job;
+    part.out += piece.out_begin * walk.strides[last][0];
+    part.args[0] = array + piece.in_begin * walk.strides[last][1];
+    walk_run(&walk, copy_inner, &part);
+}
+
+static int64_t min_i64(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+static void eval_move(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    Axes in = arg_axes(value, 0);
+    if (value->op == OP_RENAME) {
+        Axes out = axes_of(&value->dims), read = axes_renamed(in, value->dim, value->dim2);
+        Walk walk = walk_over(&out, (const Axes *[]){&out, &read}, 2, extents);
+        walk_run(&walk, copy_inner, job);
+    } else if (value->op == OP_SLICE) {
+        int64_t n = min_i64(extents[value->dim2], extents[value->dim] - value->offset);
+        Piece piece = {value->dim2, value->dim, 0, value->offset, n};
+        copy_piece(job, job->args[0], in, piece);
+    } else { // SHIFT: out[i] = in[i - offset]
+        int64_t by = value->offset, n = extents[value->dim];
+        Piece piece = {value->dim, value->dim, by > 0 ? by : 0, by > 0 ? 0 : -by, n - llabs(by)};
+        copy_piece(job, job->args[0], in, piece);
+    }
+}
+
+static void eval_concat(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    int64_t begin = 0, room = extents[value->dim2];
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        int64_t n = min_i64(extents[value->cats[k]], room - begin);
+        Piece piece = {value->dim2, value->cats[k], begin, 0, n};
+        copy_piece(job, job->eval->arrays[value->args[k]->id], arg_axes(value, k), piece);
+        begin += n;
+    }
+}
+
+// ---- the whole graph ----------------------------------------------------------------------------
+
+static void eval_value(Job *job, const double *input) {
+    const Value *value = job->value;
+    switch (op_kind(value->op)) {
+    case KIND_LEAF:
+        eval_leaf(job, input);
+        break;
+    case KIND_MAP:
+        eval_map(job);
+        break;
+    case KIND_REDUCE:
+        if (value->op == OP_ARGMAX)
+            eval_row(job);
+        else
+            eval_reduce(job);
+        break;
+    case KIND_ROW:
+        eval_row(job);
+        break;
+    case KIND_CONTRACT:
+        break; // by eval_one, which has all arrays at hand
+    case KIND_MOVE:
+        if (value->op == OP_GATHER)
+            eval_gather(job);
+        else if (value->op == OP_CONCAT)
+            eval_concat(job);
+        else
+            eval_move(job);
+        break;
+    }
+}
+
+static void eval_one(Eval *eval, const Value *value, const double *input) {
+    Axes axes = axes_of(&value->dims);
+    double *out = eval_buffer(&axes, eval->extents);
+    double **args = calloc(value->n_args + 3, sizeof *args);
+    if (!args)
+        no_memory("the oracle", (value->n_args + 3) * sizeof *args);
+    for (uint32_t k = 0; k < value->n_args; k++)
+        args[k] = eval->arrays[value->args[k]->id];
+    Job job = {.eval = eval, .value = value, .out = out, .args = {args[0], args[1], args[2]}};
+    if (value->op == OP_CONTRACT)
+        eval_contract(value, args, out, eval->extents, eval->mode);
+    else
+        eval_value(&job, input);
+    free(args);
+    eval->arrays[value->id] = out;
+}
+
+static const double *input_of(const Graph *graph, const EvalRun *run, const Value *value) {
+    for (uint32_t i = 0; value->op == OP_INPUT && i < graph->inputs.count; i++)
+        if (graph->inputs.at[i] == value)
+            return run->inputs[i];
+    return NULL;
+}
+
+static double *output_in_order(const Eval *eval, const Output *output, Arena *arena) {
+    int64_t volume = dims_volume(&output->order, eval->extents);
+    double *out = arena_array(arena, double, volume);
+    Axes to = axes_of(&output->order), from = axes_of(&output->value->dims);
+    Walk walk = walk_over(&to, (const Axes *[]){&to, &from}, 2, eval->extents);
+    Job job = {.out = out, .args = {eval->arrays[output->value->id]}};
+    walk_run(&walk, copy_inner, &job);
+    return out;
+}
+
+void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena) {
+    uint32_t n = graph->values.count;
+    Eval eval = {graph, mode, run->extents, calloc(n ? n : 1, sizeof(double *))};
+    Arena *scratch = arena_new();
+    bool *live = graph_live(graph, scratch);
+    uint32_t *uses = graph_count_uses(graph, scratch);
+    if (!eval.arrays)
+        no_memory("the oracle", n * sizeof(double *));
+    for (uint32_t v = 0; v < n; v++) {
+        const Value *value = graph->values.at[v];
+        if (live[v])
+            eval_one(&eval, value, input_of(graph, run, value));
+        for (uint32_t k = 0; k < value->n_args; k++) {
+            uint32_t arg = value->args[k]->id;
+            if (--uses[arg] == 0) {
+                free(eval.arrays[arg]);
+                eval.arrays[arg] = NULL;
+            }
+        }
+    }
+    run->outputs = arena_array(arena, double *, graph->outputs.count);
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        run->outputs[i] = output_in_order(&eval, &graph->outputs.at[i], arena);
+    for (uint32_t v = 0; v < n; v++)
+        free(eval.arrays[v]);
+    free(eval.arrays);
+    arena_free(scratch);
+}

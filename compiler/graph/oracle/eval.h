@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the files of the oracle only.
+#ifndef ATTC_GRAPH_EVAL_H
+#define ATTC_GRAPH_EVAL_H
+
+#include "graph/graph.h"
+
+// ---- math.c: single numbers --------------------------------------------------------------------
+// x as an element can hold it: integers wrap, booleans are 0 or 1; floats are rounded to nearest
+// even in EVAL_F32 and left alone in EVAL_F64.
+double eval_round(Elem elem, EvalMode mode, double x);
+// One MAP op, not rounded. from: elem of the arguments; to: of the result.
+double eval_scalar(Op op, Elem from, Elem to, const double *args);
+
+// ---- walk.c: nested loops ----------------------------------------------------------------------
+// Loops over a list of dims with a stride in each operand, the last dim innermost. An operand is a
+// tensor in the row-major order of its dims; it has stride 0 along dims that it lacks.
+enum { WALK_RANK = 64, WALK_OPERANDS = 4 };
+typedef struct {
+    uint32_t rank, n_operands;
+    int64_t extents[WALK_RANK];
+    int64_t strides[WALK_RANK][WALK_OPERANDS];
+} Walk;
+// One run of the innermost loop: n steps from these offsets.
+typedef void WalkInner(void *context, int64_t n, const int64_t *offsets, const int64_t *strides);
+void walk_run(const Walk *walk, WalkInner *inner, void *context);
+
+// The dims of a tensor for the oracle: unlike a DimList it may be longer than DIMS_MAX.
+typedef struct {
+    uint32_t count;
+    DimId at[WALK_RANK];
+} Axes;
+Axes axes_of(const DimList *dims);
+bool axes_has(const Axes *axes, DimId dim);
+int64_t axes_stride(const Axes *axes, const int64_t *extents, DimId dim); // 0: lacks it
+// Loops over `over` with one operand for each of `operands`.
+Walk walk_over(const Axes *over, const Axes *const *operands, uint32_t n, const int64_t *extents);
+
+// ---- memory: from malloc, since intermediates are large and short-lived -------------------------
+double *eval_buffer(const Axes *axes, const int64_t *extents);
+
+// ---- contract.c --------------------------------------------------------------------------------
+// arrays: of the value's arguments, each in the order of its dims.
+void eval_contract(const Value *value, double *const *arrays, double *out, const int64_t *extents,
+                   EvalMode mode);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constants and identities that hold for every number, infinities and NaN included.
+//
+//     before  a = 2 * 3;  b = x * 1;  c = where(true, y, z);  e = -(-w)
+//     after   a = 6;      b = x;      c = y;                  e = w
+//
+//     before  f[n, d] = w[n, d] * where(t[n], y[d], y[d])
+//     after   f[n, d] = w[n, d] * y[d]
+//
+// Requires: nothing. Ensures: no map of constants alone, as far as its result is exact in a double.
+// x * 0, x - x and x / x stay, since NaN and infinity make them something else than a constant; x +
+// 0 becomes x although that keeps a negative zero.
+#include "graph/rewrite/simplify.h"
+
+#include <math.h>
+
+static bool is_number(const Value *value, double number) {
+    return value->op == OP_CONST && value->number == number;
+}
+
+// ---- maps of constants -------------------------------------------------------------------------
+
+// floor(a / b) and what is left of a, on whole numbers that a double holds exactly.
+static bool fold_whole_division(Op op, double a, double b, double *out) {
+    if (b == 0)
+        return false;
+    double quotient = floor(a / b);
+    *out = op == OP_FLOORDIV ? quotient : a - b * quotient;
+    return true;
+}
+
+static bool whole_is_exact(double number, Elem elem) {
+    double limit = elem == ELEM_I32 ? 2147483647.0 : 9007199254740992.0; // 2^31 - 1, 2^53
+    return fabs(number) <= limit;
+}
+
+static bool fold_cast(double a, Elem elem, double *out) {
+    *out = a;
+    if (elem == ELEM_F16 || elem == ELEM_BF16)
+        return false; // rounds
+    if (elem == ELEM_BOOL)
+        *out = a != 0;
+    else if (elem_is_int(elem))
+        *out = trunc(a);
+    return isfinite(a);
+}
+
+static bool fold_number(const Value *value, Value **args, double *out) {
+    double a = args[0]->number, b = value->n_args > 1 ? args[1]->number : 0;
+    Elem elem = args[0]->elem;
+    if (value->op == OP_CAST)
+        return fold_cast(a, value->elem, out) &&
+               (!elem_is_int(value->elem) || whole_is_exact(*out, value->elem));
+    bool whole = elem_is_int(elem);
+    if (whole && (!whole_is_exact(a, elem) || !whole_is_exact(b, elem)))
+        return false;
+    if (value->op == OP_FLOORDIV || value->op == OP_MOD) {
+        if (!whole || !fold_whole_division(value->op, a, b, out))
+            return false;
+    } else if (value->n_args == 1) {
+        *out = op_apply1(value->op, a);
+    } else if (value->n_args == 2) {
+        if (isnan(a) || isnan(b))
+            return false;
+        *out = op_apply2(value->op, a, b);
+    } else {
+        return false;
+    }
+    return !isnan(*out) && (!elem_is_int(value->elem) || whole_is_exact(*out, value->elem));
+}
+
+static Value *fold_constants(Sweep *sweep, const Value *value, Value **args) {
+    for (uint32_t i = 0; i < value->n_args; i++)
+        if (args[i]->op != OP_CONST)
+            return NULL;
+    double number;
+    if (value->n_args == 0 || !fold_number(value, args, &number))
+        return NULL;
+    return graph_const(sweep->to, number, value->elem);
+}
+
+// ---- identities --------------------------------------------------------------------------------
+
+// Of floats: every number of `small` is one of `large`.
+static bool elem_holds(Elem large, Elem small) {
+    if (large == small)
+        return true;
+    return elem_is_float(large) && elem_is_float(small) &&
+           (large == ELEM_F64 || (large == ELEM_F32 && small != ELEM_F64));
+}
+
+static Value *fold_map(const Value *value, Value **args) {
+    switch (value->op) {
+    case OP_ADD:
+    case OP_OR:
+        return is_number(args[1], 0) ? args[0] : is_number(args[0], 0) ? args[1] : NULL;
+    case OP_SUB:
+        return is_number(args[1], 0) ? args[0] : NULL;
+    case OP_MUL:
+    case OP_AND:
+        return is_number(args[1], 1) ? args[0] : is_number(args[0], 1) ? args[1] : NULL;
+    case OP_DIV:
+    case OP_POW:
+        return is_number(args[1], 1) ? args[0] : NULL;
+    case OP_MIN:
+    case OP_MAX:
+        return args[0] == args[1] ? args[0] : NULL;
+    case OP_NEG:
+    case OP_NOT:
+        return args[0]->op == value->op ? args[0]->args[0] : NULL;
+    case OP_ABS:
+        return args[0]->op == OP_ABS ? args[0] : NULL;
+    case OP_COPY:
+        return args[0];
+    case OP_SELECT:
+        if (args[0]->op == OP_CONST)
+            return args[0]->number != 0 ? args[1] : args[2];
+        return args[1] == args[2] ? args[1] : NULL;
+    case OP_CAST:
+        if (args[0]->op == OP_CAST && args[0]->args[0]->elem == value->elem &&
+            elem_holds(args[0]->elem, value->elem))
+            return args[0]->args[0];
+        return NULL;
+    default:
+        return NULL;
+    }
+}
+
+// Squares and reciprocals are products and quotients; the rest of pow stays what it is.
+static Value *fold_power(Sweep *sweep, const Value *value, Value **args) {
+    if (value->op != OP_POW)
+        return NULL;
+    if (is_number(args[1], 2))
+        return graph_map2(sweep->to, OP_MUL, args[0], args[0]);
+    if (is_number(args[1], -1))
+        return graph_map2(sweep->to, OP_DIV, graph_const(sweep->to, 1, value->elem), args[0]);
+    return NULL;
+}
+
+// Renames from -> to of a chain of renames: one of them made `from` and can make `to` instead. NULL
+// when none did, or when `to` is in the way.
+static Value *rename_in_chain(Graph *graph, Value *chain, DimId from, DimId to) {
+    if (chain->op != OP_RENAME)
+        return NULL;
+    Value *inner = chain->args[0];
+    if (chain->dim2 == from)
+        return graph_rename(graph, inner, chain->dim, to);
+    Value *renamed = dims_has(&inner->dims, to) ? NULL : rename_in_chain(graph, inner, from, to);
+    return renamed ? graph_rename(graph, renamed, chain->dim, chain->dim2) : NULL;
+}
+
+// Positions know their own dim.
+static Value *fold_rename(Sweep *sweep, const Value *value, Value **args) {
+    if (value->op != OP_RENAME)
+        return NULL;
+    if (args[0]->op == OP_INDEX)
+        return graph_index(sweep->to, value->dim2);
+    return rename_in_chain(sweep->to, args[0], value->dim, value->dim2);
+}
+
+static Value *fold_reduce(Sweep *sweep, const Value *value, Value **args) {
+    if (op_kind(value->op) != KIND_REDUCE || value->op == OP_ARGMAX)
+        return NULL;
+    if (args[0]->op == value->op && sweep->uses[value->args[0]->id] == 1)
+        return graph_reduce(sweep->to, value->op, args[0]->args[0], value->dims);
+    return NULL;
+}
+
+// ---- where(t, y, y): y repeated over the dims of t ---------------------------------------------
+
+static bool is_repeat(const Value *value) {
+    return value->op == OP_SELECT && value->args[1] == value->args[2];
+}
+
+// f(where(t, y, y)) is where(t, f(y), f(y)): what is repeated is computed once.
+static Value *fold_of_repeat(Sweep *sweep, const Value *value, Value **args) {
+    if (value->n_args != 1 || !is_repeat(args[0]))
+        return NULL;
+    Value *once = sweep_rebuild(sweep, value, &args[0]->args[1]);
+    Value *repeat[] = {args[0]->args[0], once, once};
+    return graph_map(sweep->to, OP_SELECT, value->elem, repeat, 3);
+}
+
+// Where another argument has the dims, nothing needs to be repeated over them.
+static void drop_repeats(const Value *value, Value **args) {
+    for (uint32_t i = 0; i < value->n_args; i++)
+        while (is_repeat(args[i])) {
+            DimList dims = args[i]->args[1]->dims;
+            for (uint32_t k = 0; k < value->n_args; k++)
+                if (k != i)
+                    dims = dims_union(&dims, &args[k]->dims);
+            if (!dims_equal(&dims, &value->dims))
+                break;
+            args[i] = args[i]->args[1];
+        }
+}
+
+Value *simplify_fold(Sweep *sweep, const Value *value, Value **args) {
+    Value *out = NULL;
+    if (op_kind(value->op) == KIND_MAP) {
+        if (!is_repeat(value))
+            drop_repeats(value, args);
+        out = fold_constants(sweep, value, args);
+        if (!out)
+            out = fold_map(value, args);
+        if (!out)
+            out = fold_power(sweep, value, args);
+        if (!out)
+            out = fold_of_repeat(sweep, value, args);
+    }
+    if (!out)
+        out = fold_rename(sweep, value, args);
+    if (!out)
+        out = fold_reduce(sweep, value, args);
+    // Broadcasting by an argument that went away would be lost with it.
+    if (out && dims_equal(&out->dims, &value->dims) && out->elem == value->elem)
+        return out;
+    return sweep_rebuild(sweep, value, args);
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names of the language as names of C: entries become functions, tensors and dims fields of a
+// struct.
+//
+// The language knows neither C's keywords nor its library, and names of trained tensors have dots
+// in them ("layer.0.attend.P_q"). The rule is the same everywhere: what C cannot have becomes `_`,
+// and a name that is taken gets a `_` at its end.
+#include "product/product.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <string.h>
+
+// Keywords of C23 and C++23, and macros that compilers or the included headers define.
+static const char *const reserved[] = {
+    "EOF",          "I",
+    "NULL",         "alignas",
+    "alignof",      "and",
+    "and_eq",       "asm",
+    "auto",         "bitand",
+    "bitor",        "bool",
+    "break",        "case",
+    "catch",        "char",
+    "char16_t",     "char32_t",
+    "char8_t",      "class",
+    "co_await",     "co_return",
+    "co_yield",     "compl",
+    "concept",      "const",
+    "const_cast",   "consteval",
+    "constexpr",    "constinit",
+    "continue",     "decltype",
+    "default",      "delete",
+    "do",           "double",
+    "dynamic_cast", "else",
+    "enum",         "errno",
+    "explicit",     "export",
+    "extern",       "false",
+    "float",        "for",
+    "friend",       "goto",
+    "i386",         "if",
+    "inline",       "int",
+    "linux",        "long",
+    "mutable",      "namespace",
+    "new",          "noexcept",
+    "not",          "not_eq",
+    "nullptr",      "offsetof",
+    "operator",     "or",
+    "or_eq",        "private",
+    "protected",    "public",
+    "register",     "reinterpret_cast",
+    "requires",     "restrict",
+    "return",       "short",
+    "signed",       "sizeof",
+    "static",       "static_assert",
+    "static_cast",  "struct",
+    "switch",       "template",
+    "this",         "thread_local",
+    "throw",        "true",
+    "try",          "typedef",
+    "typeid",       "typename",
+    "typeof",       "typeof_unqual",
+    "union",        "unix",
+    "unsigned",     "using",
+    "virtual",      "void",
+    "volatile",     "wchar_t",
+    "while",        "xor",
+    "xor_eq",
+};
+
+static bool is_reserved(const char *name) {
+    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
+        if (strcmp(reserved[i], name) == 0)
+            return true;
+    return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]));
+}
+
+char *emit_c_name(Arena *arena, const char *name) {
+    bool bad_start = !isalpha((unsigned char)name[0]) && name[0] != '_';
+    char *made = arena_printf(arena, "%s%s", bad_start ? "x_" : "", name);
+    if (is_reserved(made) && made[0] == '_')
+        made = arena_printf(arena, "x%s", made);
+    for (char *at = made; *at; at++)
+        if (!isalnum((unsigned char)*at) && *at != '_')
+            *at = '_';
+    return is_reserved(made) ? arena_printf(arena, "%s_", made) : made;
+}
+
+// A library that exports `read` would take the place of the C library's in the whole process.
+static bool is_library_name(const char *name) {
+    static const char *const libraries[] = {"libc.so.6", "libm.so.6"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof libraries / sizeof *libraries; i++) {
+        void *library = dlopen(libraries[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (!library)
+            continue;
+        found |= dlsym(library, name) != NULL;
+        dlclose(library);
+    }
+    return found;
+}
+
+char *emit_entry_symbol(Arena *arena, const char *entry) {
+    char *name = emit_c_name(arena, entry);
+    bool taken = strncmp(name, "att_", 4) == 0 || strncmp(name, "attc_", 5) == 0 ||
+                 strcmp(name, "main") == 0 || is_library_name(name);
+    return taken ? arena_printf(arena, "%s_", name) : name;
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry's object: its AttModule as constant data, and the functions that callers see.
+//
+//     AttStatus   F(AttContext *ctx, const F_args *args)      att_module_call(ctx, &module, args)
+//     int64_t     F_workspace(int64_t n, ...)                 att_module_workspace(&module,
+//     extents) const char *F_manifest(void) int         main(int argc, char **argv)
+//     att_program_main(&module, argc, argv)
+//
+// All of it is for the architecture's baseline: it runs before the runtime has looked at the
+// machine. Fields of the tables are 8 bytes wide, so a table is a list of words, each an integer or
+// an address.
+#include "product/product.h"
+
+#include <string.h>
+
+enum { WORD = 8 };
+_Static_assert(sizeof(AttDim) == 3 * WORD, "AttDim");
+_Static_assert(sizeof(AttTensor) == 7 * WORD, "AttTensor");
+_Static_assert(sizeof(AttKernel) == (5 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
+_Static_assert(sizeof(AttLaunch) == 3 * WORD, "AttLaunch");
+_Static_assert(sizeof(AttModule) == (10 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
+
+typedef VEC(LLVMValueRef) Words;
+typedef struct {
+    Arena *arena;
+    EmitModule *emit;
+    const ModuleTables *tables;
+    LLVMTypeRef word, pointer;
+} Writer;
+
+// ---- words and tables ----
+
+static void add_number(Writer *writer, Words *words, int64_t number) {
+    vec_push(writer->arena, words, LLVMConstInt(writer->word, (uint64_t)number, true));
+}
+
+static void add_address(Writer *writer, Words *words, LLVMValueRef address) {
+    vec_push(writer->arena, words, address ? address : LLVMConstNull(writer->pointer));
+}
+
+static LLVMValueRef make_global(Writer *writer, LLVMValueRef content) {
+    LLVMValueRef global = LLVMAddGlobal(writer->emit->module, LLVMTypeOf(content), "");
+    LLVMSetInitializer(global, content);
+    LLVMSetGlobalConstant(global, true);
+    LLVMSetLinkage(global, LLVMPrivateLinkage);
+    LLVMSetUnnamedAddress(global, LLVMGlobalUnnamedAddr);
+    return global;
+}
+
+static LLVMValueRef make_table(Writer *writer, const Words *words) {
+    if (!words->count)
+        return NULL;
+    LLVMValueRef global = make_global(
+        writer, LLVMConstStructInContext(writer->emit->context, words->at, words->count, false));
+    LLVMSetAlignment(global, WORD);
+    return global;
+}
+
+static LLVMValueRef make_numbers(Writer *writer, const int64_t *numbers, int64_t count) {
+    Words words = {0};
+    for (int64_t i = 0; i < count; i++)
+        add_number(writer, &words, numbers[i]);
+    return make_table(writer, &words);
+}
+
+static void add_text(Writer *writer, Words *words, const char *text) {
+    add_address(writer, words,
+                text ? make_global(writer, LLVMConstStringInContext2(writer->emit->context, text,
+                                                                     strlen(text), false))
+                     : NULL);
+}
+
+static LLVMValueRef declare(Writer *writer, const char *name, LLVMTypeRef type) {
+    LLVMValueRef known = LLVMGetNamedFunction(writer->emit->module, name);
+    return known ? known : LLVMAddFunction(writer->emit->module, name, type);
+}
+
+// ---- the parts of an AttModule ----
+
+static LLVMValueRef write_dims(Writer *writer, const AttModule *module) {
+    Words words = {0};
+    for (int64_t i = 0; i < module->n_dims; i++) {
+        add_text(writer, &words, module->dims[i].name);
+        add_number(writer, &words, module->dims[i].extent);
+        add_number(writer, &words, module->dims[i].like);
+    }
+    return make_table(writer, &words);
+}
+
+static LLVMValueRef write_tensors(Writer *writer, const AttModule *module) {
+    Words words = {0};
+    for (int64_t i = 0; i < module->n_tensors; i++) {
+        const AttTensor *tensor = &module->tensors[i];
+        add_text(writer, &words, tensor->name);
+        add_number(writer, &words, tensor->elem);
+        add_number(writer, &words, tensor->role);
+        add_number(writer, &words, tensor->slot);
+        add_number(writer, &words, tensor->rank);
+        add_address(writer, &words, make_numbers(writer, tensor->dims, tensor->rank));
+        add_number(writer, &words, tensor->is_param);
+    }
+    return make_table(writer, &words);
+}
+
+// One function per level: a kernel has code for its own level only.
+static void add_functions(Writer *writer, Words *words, int64_t kernel, const char *suffix) {
+    const char *name = arena_printf(writer->arena, "%s%s", writer->tables->symbols[kernel], suffix);
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(writer->emit->context), NULL, 0, 0);
+    for (int64_t level = 0; level < ATT_N_LEVELS; level++) {
+        if (level != writer->tables->levels[kernel]) {
+            add_address(writer, words, NULL);
+            continue;
+        }
+        LLVMValueRef function = declare(writer, name, type);
+        LLVMSetVisibility(function, LLVMHiddenVisibility);
+        add_address(writer, words, function);
+    }
+}
+
+static LLVMValueRef write_kernels(Writer *writer, const AttModule *module) {
+    Words words = {0};
+    for (int64_t i = 0; i < module->n_kernels; i++) {
+        const AttKernel *kernel = &module->kernels[i];
+        add_text(writer, &words, kernel->name);
+        add_functions(writer, &words, i, "");
+        add_functions(writer, &words, i, "_scratch");
+        add_number(writer, &words, kernel->n_parallel);
+        add_address(writer, &words,
+                    make_numbers(writer, kernel->parallel_dims, kernel->n_parallel));
+        for (int64_t level = 0; level < ATT_N_LEVELS; level++)
+            add_address(
+                writer, &words,
+                kernel->parallel_steps[level]
+                    ? make_numbers(writer, kernel->parallel_steps[level], kernel->n_parallel)
+                    : NULL);
+        add_number(writer, &words, kernel->n_args);
+        add_number(writer, &words, kernel->n_dims);
+    }
+    return make_table(writer, &words);
+}
+
+static int64_t count_factors(const AttLaunch *launch, const AttKernel *kernel) {
+    int64_t at = 0;
+    for (int64_t d = 0; d < kernel->n_dims; d++)
+        at += 1 + launch->dim_factors[at];
+    return at;
+}
+
+static LLVMValueRef write_launches(Writer *writer, const AttModule *module, int64_t level) {
+    Words words = {0};
+    for (int64_t i = 0; i < module->n_launches[level]; i++) {
+        const AttLaunch *launch = &module->launches[level][i];
+        const AttKernel *kernel = &module->kernels[launch->kernel];
+        add_number(writer, &words, launch->kernel);
+        add_address(writer, &words, make_numbers(writer, launch->tensors, kernel->n_args));
+        add_address(writer, &words,
+                    make_numbers(writer, launch->dim_factors, count_factors(launch, kernel)));
+    }
+    return make_table(writer, &words);
+}
+
+static LLVMValueRef write_module(Writer *writer) {
+    const AttModule *module = &writer->tables->module;
+    Words words = {0};
+    add_number(writer, &words, module->abi);
+    add_text(writer, &words, module->entry);
+    add_text(writer, &words, module->manifest);
+    add_number(writer, &words, module->n_dims);
+    add_address(writer, &words, write_dims(writer, module));
+    add_number(writer, &words, module->n_tensors);
+    add_address(writer, &words, write_tensors(writer, module));
+    add_number(writer, &words, module->n_slots);
+    add_number(writer, &words, module->n_kernels);
+    add_address(writer, &words, write_kernels(writer, module));
+    for (int64_t level = 0; level < ATT_N_LEVELS; level++)
+        add_number(writer, &words, module->n_launches[level]);
+    for (int64_t level = 0; level < ATT_N_LEVELS; level++)
+        add_address(writer, &words, write_launches(writer, module, level));
+    return make_table(writer, &words);
+}
+
+// ---- functions ----
+
+static LLVMValueRef begin_function(Writer *writer, const char *name, LLVMTypeRef result,
+                                   LLVMTypeRef *params, uint32_t n) {
+    LLVMValueRef function =
+        LLVMAddFunction(writer->emit->module, name, LLVMFunctionType(result, params, n, false));
+    LLVMPositionBuilderAtEnd(writer->emit->builder,
+                             LLVMAppendBasicBlockInContext(writer->emit->context, function, ""));
+    return function;
+}
+
+static void return_call(Writer *writer, const char *callee, LLVMTypeRef result, LLVMValueRef *args,
+                        uint32_t n) {
+    LLVMTypeRef *params = arena_array(writer->arena, LLVMTypeRef, n);
+    for (uint32_t i = 0; i < n; i++)
+        params[i] = LLVMTypeOf(args[i]);
+    LLVMTypeRef type = LLVMFunctionType(result, params, n, false);
+    LLVMValueRef call =
+        LLVMBuildCall2(writer->emit->builder, type, declare(writer, callee, type), args, n, "");
+    LLVMBuildRet(writer->emit->builder, call);
+}
+
+static void write_call(Writer *writer, LLVMValueRef table, const char *symbol) {
+    LLVMTypeRef status = LLVMInt32TypeInContext(writer->emit->context);
+    LLVMTypeRef params[] = {writer->pointer, writer->pointer};
+    LLVMValueRef function = begin_function(writer, symbol, status, params, 2);
+    LLVMValueRef args[] = {LLVMGetParam(function, 0), table, LLVMGetParam(function, 1)};
+    return_call(writer, "att_module_call", status, args, 3);
+}
+
+static void write_workspace(Writer *writer, LLVMValueRef table, const char *symbol) {
+    const AttModule *module = &writer->tables->module;
+    LLVMBuilderRef builder = writer->emit->builder;
+    LLVMTypeRef *params = arena_array(writer->arena, LLVMTypeRef, module->n_dims + 1);
+    uint32_t n = 0, next = 0;
+    for (int64_t i = 0; i < module->n_dims; i++)
+        if (module->dims[i].extent < 0)
+            params[n++] = writer->word;
+    LLVMValueRef function = begin_function(
+        writer, arena_printf(writer->arena, "%s_workspace", symbol), writer->word, params, n);
+    LLVMTypeRef array = LLVMArrayType2(writer->word, (uint64_t)module->n_dims + 1);
+    LLVMValueRef extents = LLVMBuildAlloca(builder, array, "");
+    for (int64_t i = 0; i < module->n_dims; i++) {
+        LLVMValueRef index = LLVMConstInt(writer->word, (uint64_t)i, false);
+        LLVMValueRef at = LLVMBuildGEP2(builder, writer->word, extents, &index, 1, "");
+        LLVMBuildStore(builder,
+                       module->dims[i].extent < 0
+                           ? LLVMGetParam(function, next++)
+                           : LLVMConstInt(writer->word, (uint64_t)module->dims[i].extent, true),
+                       at);
+    }
+    LLVMValueRef args[] = {table, extents};
+    return_call(writer, "att_module_workspace", writer->word, args, 2);
+}
+
+static void write_manifest(Writer *writer, LLVMValueRef table, const char *symbol) {
+    LLVMBuilderRef builder = writer->emit->builder;
+    begin_function(writer, arena_printf(writer->arena, "%s_manifest", symbol), writer->pointer,
+                   NULL, 0);
+    LLVMValueRef index = LLVMConstInt(writer->word, offsetof(AttModule, manifest) / WORD, false);
+    LLVMValueRef at = LLVMBuildGEP2(builder, writer->word, table, &index, 1, "");
+    LLVMBuildRet(builder, LLVMBuildLoad2(builder, writer->pointer, at, ""));
+}
+
+static void write_main(Writer *writer, LLVMValueRef table) {
+    LLVMTypeRef status = LLVMInt32TypeInContext(writer->emit->context);
+    LLVMTypeRef params[] = {status, writer->pointer};
+    LLVMValueRef function = begin_function(writer, "main", status, params, 2);
+    LLVMValueRef args[] = {table, LLVMGetParam(function, 0), LLVMGetParam(function, 1)};
+    return_call(writer, "att_program_main", status, args, 3);
+}
+
+static Target baseline_of(const Target *target) {
+    Target baseline = *target;
+    baseline.cpu = strncmp(target->triple, "x86_64", 6) == 0 ? "x86-64" : "generic";
+    baseline.features = "";
+    return baseline;
+}
+
+bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *target, bool with_main,
+                     Blob *out, const char **why) {
+    Target baseline = baseline_of(target);
+    const char *symbol = emit_entry_symbol(arena, tables->module.entry);
+    EmitModule *emit = emit_module_new(arena, symbol, &baseline);
+    Writer writer = {arena, emit, tables, LLVMInt64TypeInContext(emit->context),
+                     LLVMPointerTypeInContext(emit->context, 0)};
+    LLVMValueRef table = write_module(&writer);
+    if (with_main) {
+        write_main(&writer, table);
+    } else {
+        write_call(&writer, table, symbol);
+        write_workspace(&writer, table, symbol);
+        write_manifest(&writer, table, symbol);
+    }
+    bool ok = emit_compile(emit, EMIT_OBJECT, out, why);
+    emit_module_free(emit);
+    return ok;
+}

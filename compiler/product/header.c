@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// The C header of an entry: a struct with its extents and tensors, the functions, and in comments
+// what their caller must know. It stands alone, in C99 or C++11: the runtime's own header is copied
+// into it under the include guard it has, so any number of generated headers go together.
+#include "product/product.h"
+
+#include <ctype.h>
+#include <string.h>
+
+// The text of runtime/attc.h; the assembler copies the file, and the build runs at the top of the
+// tree.
+__asm__(".pushsection .rodata\n"
+        "attc_runtime_header:\n"
+        ".incbin \"runtime/attc.h\"\n"
+        ".byte 0\n"
+        ".popsection\n");
+extern const char runtime_header[] __asm__("attc_runtime_header")
+    __attribute__((visibility("hidden")));
+
+typedef struct {
+    Arena *arena;
+    const AttModule *module;
+    Text text;
+    const char *symbol;
+    const char **dims;    // field or constant of each module dim
+    const char **tensors; // field of each input and output
+} Header;
+
+// ---- names ----
+
+static bool is_taken(const Header *header, const char *name) {
+    static const char *const own[] = {"struct_size", "workspace", "workspace_bytes"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(own[i], name) == 0)
+            return true;
+    for (int64_t i = 0; i < header->module->n_dims && header->dims[i]; i++)
+        if (strcmp(header->dims[i], name) == 0)
+            return true;
+    for (int64_t i = 0; i < header->module->n_tensors && header->tensors[i]; i++)
+        if (strcmp(header->tensors[i], name) == 0)
+            return true;
+    return false;
+}
+
+static const char *claim_name(const Header *header, const char *name) {
+    char *made = emit_c_name(header->arena, name);
+    while (is_taken(header, made))
+        made = arena_printf(header->arena, "%s_", made);
+    return made;
+}
+
+static void claim_names(Header *header) {
+    const AttModule *module = header->module;
+    header->dims = arena_array(header->arena, const char *, module->n_dims + 1);
+    header->tensors = arena_array(header->arena, const char *, module->n_tensors + 1);
+    for (int64_t i = 0; i < module->n_dims; i++)
+        header->dims[i] = claim_name(header, module->dims[i].name);
+    for (int64_t i = 0; i < module->n_tensors && module->tensors[i].role != ATT_WORK; i++)
+        header->tensors[i] = claim_name(header, module->tensors[i].name);
+}
+
+static const char *elem_type(int64_t elem) {
+    static const char *const types[ATT_N_ELEM] = {
+        [ATT_F32] = "float",     [ATT_F64] = "double",  [ATT_F16] = "uint16_t",
+        [ATT_BF16] = "uint16_t", [ATT_I32] = "int32_t", [ATT_I64] = "int64_t",
+        [ATT_BOOL] = "uint8_t",
+    };
+    return types[elem];
+}
+
+// Text of the user's within a comment of one line.
+static void add_plain(Header *header, const char *text) {
+    for (; *text; text++)
+        text_addn(&header->text, isprint((unsigned char)*text) && *text != '\\' ? text : "?", 1);
+}
+
+static bool is_dynamic(const AttDim *dim) {
+    return dim->extent < 0;
+}
+
+static bool has_dynamic(const AttModule *module) {
+    bool any = false;
+    for (int64_t i = 0; i < module->n_dims; i++)
+        any |= is_dynamic(&module->dims[i]);
+    return any;
+}
+
+// ---- the parts of the header ----
+
+static void write_preamble(Header *header, const ProductOptions *options) {
+    Text *text = &header->text;
+    text_printf(text, "// %s, compiled by attc " ATTC_VERSION, header->symbol);
+    if (options->source) {
+        text_add(text, " from ");
+        add_plain(header, options->source);
+    }
+    text_add(text, ". A generated file.\n//\n");
+    if (options->kind == PRODUCT_SHARED)
+        text_add(text, "// Link with the shared library beside this file; it holds the runtime.\n");
+    else if (options->kind == PRODUCT_STATIC)
+        text_add(text, "// Link with the archive beside this file (it holds the runtime) and with "
+                       "-lm -lpthread.\n");
+    else
+        text_add(text, "// Link with the object beside this file and with libattc_runtime.a -lm "
+                       "-lpthread.\n");
+    text_printf(text, "#ifndef ATTC_ENTRY_%s_H\n#define ATTC_ENTRY_%s_H\n\n", header->symbol,
+                header->symbol);
+}
+
+static void write_constants(Header *header) {
+    const AttModule *module = header->module;
+    bool any = false;
+    for (int64_t i = 0; i < module->n_dims; i++) {
+        const AttDim *dim = &module->dims[i];
+        if (is_dynamic(dim) || dim->extent > INT32_MAX)
+            continue;
+        if (!any)
+            text_add(&header->text, "// Extents that are fixed in the compiled code.\nenum {\n");
+        any = true;
+        text_printf(&header->text, "    %s_dim_%s = %lld,\n", header->symbol, header->dims[i],
+                    (long long)dim->extent);
+    }
+    if (any) {
+        header->text.length -= 2; // C++98 knows no comma at the end
+        text_add(&header->text, "\n};\n\n");
+    }
+}
+
+static void write_extents(Header *header) {
+    const AttModule *module = header->module;
+    if (has_dynamic(module))
+        text_add(&header->text, "\n    // Extents, from 1 up.\n");
+    for (int64_t i = 0; i < module->n_dims; i++) {
+        if (!is_dynamic(&module->dims[i]))
+            continue;
+        text_printf(&header->text, "    int64_t %s;", header->dims[i]);
+        if (module->dims[i].like != i)
+            text_printf(&header->text, " // equal to %s", header->dims[module->dims[i].like]);
+        text_add(&header->text, "\n");
+    }
+}
+
+static char *field_text(Header *header, int64_t index) {
+    const AttTensor *tensor = &header->module->tensors[index];
+    return arena_printf(header->arena, "%s%s *%s;", tensor->role == ATT_INPUT ? "const " : "",
+                        elem_type(tensor->elem), header->tensors[index]);
+}
+
+static void write_field(Header *header, int64_t index, int width) {
+    const AttModule *module = header->module;
+    const AttTensor *tensor = &module->tensors[index];
+    text_printf(&header->text, "    %-*s // ", width, field_text(header, index));
+    if (strcmp(header->tensors[index], tensor->name) != 0) {
+        add_plain(header, tensor->name);
+        text_add(&header->text, " ");
+    }
+    text_add(&header->text, "[");
+    for (int64_t d = 0; d < tensor->rank; d++)
+        text_printf(&header->text, "%s%s", d ? ", " : "", module->dims[tensor->dims[d]].name);
+    text_add(&header->text, "]");
+    if (tensor->elem == ATT_F16 || tensor->elem == ATT_BF16)
+        text_printf(&header->text, ", %s as bits", elem_name((Elem)tensor->elem));
+    if (tensor->elem == ATT_BOOL)
+        text_add(&header->text, ", 0 or 1");
+    text_add(&header->text, tensor->is_param ? ", trained\n" : "\n");
+}
+
+static void write_fields(Header *header, int64_t role, const char *title) {
+    const AttModule *module = header->module;
+    size_t width = 0;
+    for (int64_t i = 0; i < module->n_tensors; i++)
+        if (module->tensors[i].role == role && strlen(field_text(header, i)) > width)
+            width = strlen(field_text(header, i));
+    if (width)
+        text_printf(&header->text, "\n    // %s\n", title);
+    for (int64_t i = 0; i < module->n_tensors; i++)
+        if (module->tensors[i].role == role)
+            write_field(header, i, (int)width);
+}
+
+static void add_extents(Header *header, const char *before) {
+    const char *between = "";
+    for (int64_t i = 0; i < header->module->n_dims; i++) {
+        if (!is_dynamic(&header->module->dims[i]))
+            continue;
+        text_printf(&header->text, "%s%s%s", between, before, header->dims[i]);
+        between = ", ";
+    }
+}
+
+static void write_struct(Header *header) {
+    Text *text = &header->text;
+    text_printf(text,
+                "// Tensors are dense arrays in the order of their dims, the last one contiguous, "
+                "aligned like\n// their elements (64 bytes is fastest). The caller owns all of "
+                "them; results overlap neither\n// inputs nor each other.\n"
+                "typedef struct %s_args {\n"
+                "    uint64_t struct_size; // sizeof(%s_args)\n",
+                header->symbol, header->symbol);
+    write_extents(header);
+    write_fields(header, ATT_INPUT, "Inputs.");
+    write_fields(header, ATT_OUTPUT, "Results.");
+    text_printf(text, "\n    // Intermediates: %s_workspace(", header->symbol);
+    add_extents(header, "");
+    text_printf(text,
+                ") bytes, 64-byte aligned, or NULL for\n"
+                "    // memory that the context keeps until it is freed.\n"
+                "    void *workspace;\n    int64_t workspace_bytes;\n} %s_args;\n\n",
+                header->symbol);
+}
+
+static void write_functions(Header *header) {
+    Text *text = &header->text;
+    const char *symbol = header->symbol;
+    text_printf(text,
+                "// Runs the entry once, on the threads of the context. The same input gives the "
+                "same bits for\n// any number of threads. A context serves one call at a time; "
+                "calls with different contexts\n// may run side by side. Only the context's own "
+                "workspace is kept. Errors:\n"
+                "//   ATT_ARGUMENT     a wrong struct_size, an extent below 1, a NULL tensor, a "
+                "workspace that\n//                    is too small or badly aligned\n"
+                "//   ATT_MEMORY       no memory for the workspace\n"
+                "//   ATT_UNSUPPORTED  the machine lacks the instructions of every level compiled\n"
+                "// att_message(ctx) then says what was wrong; results are undefined.\n"
+                "AttStatus %s(AttContext *ctx, const %s_args *args);\n\n",
+                symbol, symbol);
+    text_printf(text,
+                "// Bytes of workspace for these extents (from 1 up); -1 when that overflows.\n"
+                "int64_t %s_workspace(",
+                symbol);
+    if (has_dynamic(header->module))
+        add_extents(header, "int64_t ");
+    else
+        text_add(text, "void");
+    text_printf(text,
+                ");\n\n// JSON: dims, tensors, kernels, versions. Constant memory.\n"
+                "const char *%s_manifest(void);\n\n",
+                symbol);
+}
+
+char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options) {
+    Header header = {.arena = arena, .module = &tables->module, .text = {.arena = arena}};
+    header.symbol = emit_entry_symbol(arena, tables->module.entry);
+    claim_names(&header);
+    write_preamble(&header, options);
+    text_add(&header.text, runtime_header);
+    text_add(&header.text, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
+    write_constants(&header);
+    write_struct(&header);
+    write_functions(&header);
+    text_add(&header.text, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
+    return header.text.at;
+}

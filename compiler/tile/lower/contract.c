@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// One contraction with its pointwise prologue and epilogue as a blocked kernel:
+//
+//     C[n f] = max(einsum(A[n d], B[d f]), 0)
+//
+//     parallel n:128 f:384                    tasks: pieces of the result
+//       loop d:256                            block of the summed dims
+//         scratch P[d f%48]
+//         compute P = B                       packing, computes the prologue
+//         contract C += A * P                 microkernel, rows=n lanes=f
+//       compute C = max(C, 0)                 epilogue
+//
+// Dims are batch (in both operands and the result), rows (result and operand a), lanes (result and
+// operand b) or summed. The operand that has the result's contiguous dim is b. When neither has it,
+// or the elem differs, the tile of the result is kept in scratch and copied out by the epilogue. Of
+// several row, lane or batch dims one is worked along, the others are loops.
+//
+// Requires: outputs depend on the contraction. Declines what has no reuse that blocking could use:
+// dot products, matrix times vector with the summed dim contiguous, and products along a batch dim;
+// these are rows.
+#include "tile/lower/contract.h"
+
+// Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
+enum { CROSSING_LANES = 64, DYNAMIC_BATCH = 4 };
+
+// ---- operands ----
+
+// The memory order of the largest stored value that a value is computed from.
+static void find_source(const Lowering *lower, const Value *value, int64_t *most,
+                        TileDimList *order) {
+    Access access;
+    if (terms_plain_access(lower, value, &access)) {
+        TileDimList dims = {.count = access.rank};
+        DimSet set = 0;
+        for (int i = 0; i < access.rank; i++) {
+            dims.at[i] = access.index[i].dim;
+            set |= set_of(dims.at[i]);
+        }
+        int64_t volume = lower_volume(lower, set);
+        if (volume > *most) {
+            *most = volume;
+            *order = dims;
+        }
+        return;
+    }
+    for (uint32_t i = 0; i < value->n_args; i++)
+        find_source(lower, value->args[i], most, order);
+}
+
+static TileDimList source_order(const Lowering *lower, const Value *value) {
+    TileDimList order = {0};
+    int64_t most = 0;
+    find_source(lower, value, &most, &order);
+    return lower_order(lower_dim_set(lower, &value->dims), &order);
+}
+
+// Do the dims lie side by side in this order, so that one stride walks through them?
+static bool lies_flat(const TileDimList *memory, const TileDimList *dims) {
+    for (int i = 0; i + dims->count <= memory->count; i++) {
+        bool same = true;
+        for (int k = 0; k < dims->count && same; k++)
+            same = memory->at[i + k] == dims->at[k];
+        if (same)
+            return true;
+    }
+    return false;
+}
+
+static bool is_in_place(const Contract *x, const Value *value, Access *access) {
+    const Lowering *lower = x->lower;
+    if (!terms_plain_access(lower, value, access))
+        return false;
+    if (lower->kernel->buffers.at[access->buffer].elem != x->elem)
+        return false;
+    DimSet seen = 0;
+    for (int i = 0; i < access->rank; i++) {
+        if (set_has(seen, access->index[i].dim))
+            return false; // a diagonal
+        seen |= set_of(access->index[i].dim);
+    }
+    return true;
+}
+
+// ---- classes of dims, and which operand has the lanes ----
+
+static bool classify(Contract *x, const Value *a, const Value *b) {
+    const Lowering *lower = x->lower;
+    DimSet in_a = lower_dim_set(lower, &a->dims), in_b = lower_dim_set(lower, &b->dims);
+    DimSet in_c = lower_dim_set(lower, &x->c->dims);
+    x->a = a;
+    x->b = b;
+    x->batch = in_a & in_b & in_c;
+    x->rows_all = in_a & ~in_b & in_c;
+    x->lanes_all = in_b & ~in_a & in_c;
+    x->summed = in_a & in_b & ~in_c;
+    return x->summed && !((in_a ^ in_b) & ~in_c);
+}
+
+static void swap_operands(Contract *x) {
+    const Value *value = x->a;
+    DimSet set = x->rows_all;
+    x->a = x->b;
+    x->b = value;
+    x->rows_all = x->lanes_all;
+    x->lanes_all = set;
+}
+
+// The argument that can hold the sums: the contraction itself, or the only result when it has the
+// same dims.
+static void find_result(Contract *x) {
+    const Lowering *lower = x->lower;
+    const Group *group = lower->group;
+    x->result = NO_BUFFER;
+    x->result_order = (TileDimList){0};
+    uint32_t first = lower->kernel->n_args - group->outputs.count;
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        const Value *output = group->outputs.at[i];
+        bool fits =
+            output == x->c || (group->outputs.count == 1 && dims_equal(&output->dims, &x->c->dims));
+        if (fits && output->elem == x->elem)
+            x->result = (int)(first + i);
+        if (i == 0 || fits)
+            x->result_order = lower_buffer_dims(lower, (uint16_t)(first + i));
+    }
+}
+
+// A matrix against next to nothing is read once: worth a kernel of this kind only when its own
+// contiguous dim can be the lanes.
+static bool choose_skinny(Contract *x) {
+    if (lower_volume(x->lower, x->lanes_all) < lower_volume(x->lower, x->rows_all))
+        swap_operands(x);
+    TileDimList source = source_order(x->lower, x->b);
+    TileDimId last = contract_last(&source);
+    Access access;
+    if (last == TILE_DIM_NONE || !set_has(x->lanes_all, last) || !is_in_place(x, x->b, &access))
+        return false;
+    x->lanes = last;
+    return true;
+}
+
+static double lanes_worth(const Contract *x, TileDimId dim, int64_t width) {
+    const Lowering *lower = x->lower;
+    double extent = (double)lower->typical.at[dim];
+    double use = extent / ((double)((lower->typical.at[dim] + width - 1) / width * width));
+    TileDimList source = source_order(lower, set_has(x->lanes_all, dim) ? x->b : x->a);
+    return use + (contract_last(&source) == dim ? 0.5 : 0) + (extent > 64 ? 0.1 : 0);
+}
+
+// A result and operands that are all contiguous along one batch dim (head mixing with a matrix for
+// each memory position): sums of elementwise products, with that dim in the vectors.
+static bool is_elementwise(const Contract *x) {
+    TileDimList a = source_order(x->lower, x->a), b = source_order(x->lower, x->b);
+    TileDimId last = contract_last(&x->result_order);
+    return last != TILE_DIM_NONE && set_has(x->batch, last) && contract_last(&a) == last &&
+           contract_last(&b) == last;
+}
+
+static bool choose_lanes(Contract *x) {
+    const Lowering *lower = x->lower;
+    if (is_elementwise(x))
+        return false;
+    int64_t rows = lower_volume(lower, x->rows_all), lanes = lower_volume(lower, x->lanes_all);
+    if ((rows < lanes ? rows : lanes) <= 2)
+        return choose_skinny(x);
+    int64_t width = lower->target->vector_bytes / (int64_t)elem_bytes(x->elem);
+    x->lanes = contract_last(&x->result_order);
+    DimSet possible = x->rows_all | x->lanes_all;
+    if (!set_has(possible, x->lanes) || lower->typical.at[x->lanes] * 2 < width) {
+        double most = 0;
+        for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
+            if (!set_has(possible, d) || lanes_worth(x, d, width) <= most)
+                continue;
+            most = lanes_worth(x, d, width);
+            x->lanes = d;
+        }
+    }
+    if (set_has(x->rows_all, x->lanes))
+        swap_operands(x);
+    return true;
+}
+
+static TileDimId longest_dim(const Lowering *lower, DimSet dims) {
+    TileDimId best = TILE_DIM_NONE;
+    for (TileDimId d = 0; d < lower->kernel->dims.count; d++)
+        if (set_has(dims, d) &&
+            (best == TILE_DIM_NONE || lower->typical.at[d] > lower->typical.at[best]))
+            best = d;
+    return best;
+}
+
+static bool analyse(Contract *x) {
+    Lowering *lower = x->lower;
+    x->c = lower->group->contraction;
+    x->elem = terms_work_elem(x->c->elem);
+    if (x->c->n_args != 2 || !elem_is_float(x->elem) || !classify(x, x->c->args[0], x->c->args[1]))
+        return false;
+    find_result(x);
+    if (!choose_lanes(x))
+        return false;
+    if (x->result != NO_BUFFER && contract_last(&x->result_order) != x->lanes)
+        x->result = NO_BUFFER;
+    x->rows = longest_dim(lower, x->rows_all);
+    x->a_in_place = is_in_place(x, x->a, &x->a_access);
+    x->b_in_place = is_in_place(x, x->b, &x->b_access);
+    x->a_source = source_order(lower, x->a);
+    x->b_source = source_order(lower, x->b);
+    x->k = lower_order(x->summed, x->a_in_place ? &x->a_source : &x->b_source);
+    return true;
+}
+
+// ---- schedule ----
+
+// Dynamic batches may be few: tasks must not count on them.
+static int64_t batch_to_count_on(const Contract *x) {
+    const Lowering *lower = x->lower;
+    int64_t batch = 1;
+    for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
+        if (!set_has(x->batch, d))
+            continue;
+        bool dynamic = lower->kernel->dims.at[d].extent == EXTENT_DYNAMIC;
+        int64_t extent = lower->typical.at[d];
+        batch *= dynamic && extent > DYNAMIC_BATCH ? DYNAMIC_BATCH : extent;
+    }
+    return batch;
+}
+
+// The contiguous dim of what is packed when it is another dim of its class than the main one: a
+// task that has only a part of it would use only a part of each line.
+static TileDimId crossing_dim(const TileDimList *source, DimSet dims, TileDimId main_dim,
+                              bool packed) {
+    TileDimId last = contract_last(source);
+    return packed && last != TILE_DIM_NONE && set_has(dims, last) && last != main_dim
+               ? last
+               : TILE_DIM_NONE;
+}
+
+static void choose_schedule(Contract *x) {
+    const Lowering *lower = x->lower;
+    ContractShape shape = {
+        .batch = batch_to_count_on(x),
+        .rows = lower_volume(lower, x->rows_all),
+        .lanes = lower_volume(lower, x->lanes_all),
+        .k = lower_volume(lower, x->summed),
+        .main_rows = x->rows == TILE_DIM_NONE ? 1 : lower->typical.at[x->rows],
+        .main_lanes = lower->typical.at[x->lanes],
+        .a_in_place = x->a_in_place && lies_flat(&x->a_source, &x->k),
+        .a_k_contiguous = set_has(x->summed, contract_last(&x->a_source)),
+        .b_in_place = x->b_in_place && lies_flat(&x->b_source, &x->k) &&
+                      contract_last(&x->b_source) == x->lanes,
+        .b_lanes_contiguous = contract_last(&x->b_source) == x->lanes,
+        .b_crossing = crossing_dim(&x->b_source, x->lanes_all, x->lanes, true) != TILE_DIM_NONE,
+        .elem_bytes = elem_bytes(x->elem),
+    };
+    x->schedule = schedule_contract(&shape, lower->target);
+}
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+
+// Steps of one class of dims, for pieces of about `piece` points: the crossing dim is filled first,
+// as long as `unit` positions of the main dim are left, then the main dim, then the others.
+static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, TileDimId crossing,
+                         int64_t unit, int64_t piece) {
+    const Lowering *lower = x->lower;
+    if (crossing != TILE_DIM_NONE) {
+        int64_t extent = lower->typical.at[crossing];
+        int64_t cover = clamp(piece / unit, 1, extent);
+        x->steps[crossing] =
+            (extent + (extent + cover - 1) / cover - 1) / ((extent + cover - 1) / cover);
+        piece = (piece + x->steps[crossing] - 1) / x->steps[crossing];
+        piece = (piece + unit - 1) / unit * unit;
+        dims &= ~set_of(crossing);
+    }
+    TileDimList order = lower_order(dims, &x->result_order);
+    if (main_dim != TILE_DIM_NONE) {
+        order = lower_order(dims & ~set_of(main_dim), &x->result_order);
+        order.at[order.count++] = main_dim;
+    }
+    for (int i = order.count; i-- > 0;) {
+        int64_t extent = lower->typical.at[order.at[i]];
+        x->steps[order.at[i]] = piece < extent ? piece : extent;
+        piece = piece > extent ? piece / extent : 1;
+    }
+}
+
+static int64_t steps_volume(const Contract *x, DimSet dims) {
+    int64_t volume = 1;
+    for (TileDimId d = 0; d < x->lower->kernel->dims.count; d++)
+        volume *= set_has(dims, d) ? x->steps[d] : 1;
+    return volume;
+}
+
+// Packs an operand that is contiguous along a batch dim for up to a line's worth of batches at
+// once, if that fits in a quarter of L2. others: the operand's rows or lanes.
+static bool choose_early(Contract *x, const TileDimList *source, DimSet others, bool packed) {
+    TileDimId last = contract_last(source);
+    if (!packed || last == TILE_DIM_NONE || !set_has(x->batch, last))
+        return false;
+    int64_t line = 64 / (int64_t)elem_bytes(x->elem);
+    int64_t room = x->lower->target->l2_bytes / 4 / (int64_t)elem_bytes(x->elem) /
+                   (steps_volume(x, others) * x->schedule.block_k);
+    int64_t wanted = clamp(x->lower->typical.at[last], 1, line);
+    if (x->steps[last] < wanted && wanted <= room)
+        x->steps[last] = wanted;
+    return x->steps[last] > 1 && x->steps[last] <= room;
+}
+
+// A tile in scratch is copied out along the result's contiguous dim: a task has a line's worth of
+// it. And the tile should stay in half of L2.
+static void fit_tile(Contract *x) {
+    TileDimId last = contract_last(&x->result_order);
+    DimSet dims = x->batch | x->rows_all | x->lanes_all;
+    int64_t line = 64 / (int64_t)elem_bytes(x->elem);
+    int64_t room = x->lower->target->l2_bytes / 2 / (int64_t)elem_bytes(x->elem);
+    if (last != TILE_DIM_NONE && set_has(dims, last) && x->steps[last] < line)
+        x->steps[last] = clamp(x->lower->typical.at[last], 1, line);
+    TileDimId mains[] = {x->rows, x->lanes};
+    int64_t units[] = {x->schedule.row_block, x->schedule.lane_block};
+    for (int i = 0; steps_volume(x, dims) > room && i < 32; i++) {
+        int larger = mains[0] == TILE_DIM_NONE || x->steps[x->lanes] > x->steps[mains[0]];
+        TileDimId d = mains[larger];
+        int64_t half = (x->steps[d] / 2 + units[larger] - 1) / units[larger] * units[larger];
+        if (half < x->steps[d])
+            x->steps[d] = half;
+    }
+}
+
+static void choose_pieces(Contract *x) {
+    const ContractSchedule *s = &x->schedule;
+    choose_steps(x, x->batch, TILE_DIM_NONE, TILE_DIM_NONE, 1, s->task_batch);
+    choose_steps(x, x->lanes_all, x->lanes,
+                 crossing_dim(&x->b_source, x->lanes_all, x->lanes, s->pack_b),
+                 s->lane_block > CROSSING_LANES ? s->lane_block : CROSSING_LANES, s->task_lanes);
+    choose_steps(x, x->rows_all, x->rows,
+                 crossing_dim(&x->a_source, x->rows_all, x->rows, s->pack_a), s->row_block,
+                 s->task_rows);
+    if (x->result == NO_BUFFER)
+        fit_tile(x);
+    x->b_early = choose_early(x, &x->b_source, x->lanes_all, s->pack_b);
+    x->a_early = choose_early(x, &x->a_source, x->rows_all, s->pack_a);
+}
+
+bool lower_contract(Lowering *lower) {
+    Contract x = {.lower = lower};
+    if (!analyse(&x))
+        return false;
+    choose_schedule(&x);
+    choose_pieces(&x);
+    contract_emit(&x);
+    return true;
+}

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of a contraction kernel, outermost first: tasks, blocks of the summed dims, packing,
+// batches, blocks of rows, the contract stage; after them the epilogue. contract.c shows the
+// whole.
+#include "tile/lower/contract.h"
+
+static DimSet other_rows(const Contract *x) {
+    return x->rows == TILE_DIM_NONE ? 0 : x->rows_all & ~set_of(x->rows);
+}
+
+static bool is_whole(const Contract *x, TileDimId dim, int64_t step) {
+    return x->lower->kernel->dims.at[dim].extent == step;
+}
+
+static NodeList *open_parallel(Contract *x, NodeList *into) {
+    DimSet classes[] = {x->batch, x->lanes_all, x->rows_all};
+    for (int c = 0; c < 3; c++) {
+        TileDimList order = lower_order(classes[c], &x->result_order);
+        for (int i = 0; i < order.count; i++)
+            if (!is_whole(x, order.at[i], x->steps[order.at[i]]))
+                into = &node_loop(x->lower->kernel, into, LOOP_PARALLEL, order.at[i],
+                                  x->steps[order.at[i]])
+                            ->body;
+    }
+    return into;
+}
+
+// Loops that leave one position of each dim, unless its task piece is one already.
+static NodeList *open_single(Contract *x, DimSet dims, NodeList *into) {
+    TileDimList order = lower_order(dims, &x->result_order);
+    for (int i = 0; i < order.count; i++)
+        if (x->steps[order.at[i]] != 1)
+            into = &node_loop(x->lower->kernel, into, LOOP_SEQUENTIAL, order.at[i], 1)->body;
+    return into;
+}
+
+// Blocks of the summed dims: the inner ones whole as long as they fit and their extent is known,
+// then one in blocks, then the outer ones one by one.
+static NodeList *open_blocks(Contract *x, NodeList *into) {
+    const Kernel *kernel = x->lower->kernel;
+    int64_t room = x->schedule.block_k, steps[TILE_RANK_MAX];
+    for (int i = x->k.count; i-- > 0;) {
+        int64_t extent = kernel->dims.at[x->k.at[i]].extent;
+        if (extent != EXTENT_DYNAMIC && extent <= room) {
+            steps[i] = extent;
+            room /= extent;
+            continue;
+        }
+        int64_t parts = extent == EXTENT_DYNAMIC ? 1 : (extent + room - 1) / room;
+        steps[i] = extent == EXTENT_DYNAMIC ? room : (extent + parts - 1) / parts;
+        if (i == x->k.count - 1 && parts > 1)
+            steps[i] = (steps[i] + 7) / 8 * 8;
+        room = 1;
+    }
+    for (int i = 0; i < x->k.count; i++)
+        if (!is_whole(x, x->k.at[i], steps[i]))
+            into = &node_loop(x->lower->kernel, into, LOOP_SEQUENTIAL, x->k.at[i], steps[i])->body;
+    return into;
+}
+
+// Points of a packing stage in the order of what is read; when the lanes are not its contiguous dim
+// they come just outside it, so that a line that was fetched for one point is used for its
+// neighbours.
+static TileDimList pack_order(DimSet dims, TileDimId lanes, const TileDimList *source) {
+    TileDimList order = lower_order(dims, source);
+    TileDimId last = contract_last(&order);
+    if (last == lanes)
+        return order;
+    order = lower_order(dims & ~set_of(lanes) & ~set_of(last), source);
+    order.at[order.count++] = lanes;
+    order.at[order.count++] = last;
+    return order;
+}
+
+static void pack_operand(Contract *x, NodeList *into, const Value *value, const TileDimList *source,
+                         uint16_t scratch, TileDimId lanes, bool pad) {
+    Lowering *lower = x->lower;
+    DimSet dims =
+        lower_buffer_set(lower, scratch) | (lower_dim_set(lower, &value->dims) & x->batch);
+    Stage *stage = node_compute(lower->kernel, into, pack_order(dims, lanes, source), lanes);
+    TermBuilder terms = terms_open(lower, stage);
+    int32_t term = terms_cast(&terms, terms_value(&terms, value), x->elem);
+    if (x->c->number != 1 && !x->scaled) {
+        int32_t factor = stage_const(lower->kernel, stage, x->c->number, x->elem);
+        term = stage_op(lower->kernel, stage, OP_MUL, x->elem, term, factor, -1);
+    }
+    terms_store(&terms, SINK_SET, scratch, term);
+    stage->pad = pad;
+}
+
+static void append(TileDimList *dims, const TileDimList *more) {
+    for (int i = 0; i < more->count; i++)
+        dims->at[dims->count++] = more->at[i];
+}
+
+static void pack_b(Contract *x, NodeList *into) {
+    Lowering *lower = x->lower;
+    TileDimList dims = lower_order(x->b_early ? x->batch : 0, &x->result_order);
+    TileDimList others = lower_order(x->lanes_all & ~set_of(x->lanes), &x->result_order);
+    append(&dims, &others);
+    append(&dims, &x->k);
+    append(&dims, &TILE_DIMS(x->lanes));
+    uint16_t scratch = node_scratch_panel(lower->kernel, into, "packed_b", x->elem, dims, x->lanes,
+                                          x->schedule.lane_block);
+    pack_operand(x, into, x->b, &x->b_source, scratch, x->lanes, true);
+    x->b_access = access_plain(lower->kernel, scratch);
+    x->scaled = true;
+}
+
+// A row operand that is contiguous along the summed dims is copied as it lies (the copy converts or
+// computes the prologue); any other is packed in panels of rows.
+static void pack_a(Contract *x, NodeList *into) {
+    Lowering *lower = x->lower;
+    bool panels = x->rows != TILE_DIM_NONE && !set_has(x->summed, contract_last(&x->a_source));
+    TileDimList dims = lower_order(x->a_early ? x->batch : 0, &x->result_order);
+    TileDimList others = lower_order(other_rows(x), &x->result_order);
+    append(&dims, &others);
+    uint16_t scratch;
+    if (panels) {
+        append(&dims, &x->k);
+        append(&dims, &TILE_DIMS(x->rows));
+        scratch = node_scratch_panel(lower->kernel, into, "packed_a", x->elem, dims, x->rows,
+                                     x->schedule.row_block);
+    } else {
+        if (x->rows != TILE_DIM_NONE)
+            append(&dims, &TILE_DIMS(x->rows));
+        append(&dims, &x->k);
+        scratch = node_scratch(lower->kernel, into, "packed_a", x->elem, dims);
+    }
+    pack_operand(x, into, x->a, &x->a_source, scratch, contract_last(&dims), panels);
+    x->a_access = access_plain(lower->kernel, scratch);
+    x->scaled = true;
+}
+
+static void emit_contract(Contract *x, NodeList *into) {
+    Kernel *kernel = x->lower->kernel;
+    TileDimList dims = lower_order(x->batch | (x->lanes_all & ~set_of(x->lanes)), &x->result_order);
+    append(&dims, &TILE_DIMS(x->lanes));
+    TileDimList rows = lower_order(other_rows(x), &x->result_order);
+    append(&dims, &rows);
+    if (x->rows != TILE_DIM_NONE)
+        append(&dims, &TILE_DIMS(x->rows));
+    append(&dims, &x->k);
+    Stage *stage = node_contract(kernel, into, dims, x->c_access, x->a_access, x->b_access);
+    stage->lanes = x->lanes;
+    stage->rows = x->rows;
+    stage->row_block = x->schedule.row_block;
+    stage->lane_block = x->schedule.lane_block;
+}
+
+static void emit_blocks(Contract *x, NodeList *into) {
+    const ContractSchedule *s = &x->schedule;
+    into = open_blocks(x, into);
+    if (x->b_early)
+        pack_b(x, into);
+    if (x->a_early)
+        pack_a(x, into);
+    into = open_single(x, x->batch, into);
+    if (s->pack_b && !x->b_early)
+        pack_b(x, into);
+    if (x->rows != TILE_DIM_NONE && !x->a_early) {
+        into = open_single(x, other_rows(x), into);
+        if (s->block_rows < x->steps[x->rows])
+            into =
+                &node_loop(x->lower->kernel, into, LOOP_SEQUENTIAL, x->rows, s->block_rows)->body;
+    }
+    if (s->pack_a && !x->a_early)
+        pack_a(x, into);
+    emit_contract(x, into);
+}
+
+// ---- epilogue ----
+
+static void emit_scale(Contract *x, NodeList *into) {
+    Lowering *lower = x->lower;
+    uint16_t buffer = x->c_access.buffer;
+    TileDimList dims = lower_buffer_dims(lower, buffer);
+    Stage *stage = node_compute(lower->kernel, into, dims, contract_last(&dims));
+    TermBuilder terms = terms_open(lower, stage);
+    int32_t c = stage_load(lower->kernel, stage, x->c_access);
+    int32_t factor = stage_const(lower->kernel, stage, x->c->number, x->elem);
+    terms_store(&terms, SINK_SET, buffer,
+                stage_op(lower->kernel, stage, OP_MUL, x->elem, c, factor, -1));
+}
+
+// Results of the same dims are computed by one stage, in the memory order of the first.
+static void emit_epilogue(Contract *x, NodeList *into) {
+    Lowering *lower = x->lower;
+    const Group *group = lower->group;
+    uint32_t first = lower->kernel->n_args - group->outputs.count;
+    bool *done = arena_array(lower->arena, bool, group->outputs.count + 1);
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        done[i] = group->outputs.at[i] == x->c && x->result == (int)(first + i);
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        if (done[i])
+            continue;
+        TileDimList dims = lower_buffer_dims(lower, (uint16_t)(first + i));
+        DimSet box = lower_buffer_set(lower, (uint16_t)(first + i));
+        Stage *stage = node_compute(lower->kernel, into, dims, contract_last(&dims));
+        TermBuilder terms = terms_open(lower, stage);
+        for (uint32_t k = i; k < group->outputs.count; k++) {
+            if (done[k] || lower_buffer_set(lower, (uint16_t)(first + k)) != box)
+                continue;
+            terms_store(&terms, SINK_SET, (uint16_t)(first + k),
+                        terms_value(&terms, group->outputs.at[k]));
+            done[k] = true;
+        }
+    }
+}
+
+void contract_emit(Contract *x) {
+    Lowering *lower = x->lower;
+    NodeList *into = open_parallel(x, &lower->kernel->body);
+    int home = x->result;
+    if (home == NO_BUFFER) {
+        DimSet dims = lower_dim_set(lower, &x->c->dims) & ~set_of(x->lanes);
+        TileDimList order = lower_order(dims, &x->result_order);
+        append(&order, &TILE_DIMS(x->lanes));
+        home = node_scratch(lower->kernel, into, "tile", x->elem, order);
+    }
+    x->c_access = access_plain(lower->kernel, (uint16_t)home);
+    emit_blocks(x, into);
+    if (x->c->number != 1 && !x->scaled)
+        emit_scale(x, into);
+    lower_set_home(lower, x->c, home);
+    emit_epilogue(x, into);
+}

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+// The dims and arguments of a group's kernel.
+//
+// Dims x, y of the graph become one kernel dim when every access of the group that has one of them
+// has x directly followed by y in memory, every value of the group has both or neither, and nothing
+// looks at one of them alone (index, extent, row functions, moves):
+//
+//     Q[b n f] = X[b n d] P[d f]     ->  kernel dims  b_n d f
+//
+// A renamed argument (M[m d] = X over m) is declared under its new dim when the group reads it in
+// no other way, so that it looks like any other argument.
+#include "tile/lower/lower.h"
+
+#include <string.h>
+
+// ---- what the group reads and writes ----
+
+typedef struct {
+    const Value *value; // stored
+    DimList order;      // its memory order, with the dims under which it is accessed
+} MemoryUse;
+
+typedef struct {
+    Lowering *lower;
+    VEC(MemoryUse) uses;       // reads in order of first appearance, then writes
+    VEC(const Value *) values; // members and what they read
+    DimList pinned;
+    DimList needed; // dims that no access shows
+} Survey;
+
+static const DimList *stored_order(const Lowering *lower, const Value *value) {
+    const Buffer *buffer = plan_buffer(lower->plan, value);
+    if (!buffer)
+        ice("tile lower: value %u (%s) is read but not stored", value->id, op_name(value->op));
+    return &buffer->order;
+}
+
+static void survey_use(Survey *s, const Value *value, DimId from, DimId to) {
+    MemoryUse use = {.value = value, .order = *stored_order(s->lower, value)};
+    for (int i = 0; i < use.order.count; i++)
+        if (use.order.at[i] == from)
+            use.order.at[i] = to;
+    vec_push(s->lower->arena, &s->uses, use);
+    vec_push(s->lower->arena, &s->values, value);
+}
+
+static void survey_leaf(Survey *s, const Value *leaf) {
+    if (leaf->op == OP_INDEX || leaf->op == OP_EXTENT) {
+        dims_add(&s->pinned, leaf->dim);
+        dims_add(&s->needed, leaf->dim);
+    }
+}
+
+static bool is_leaf(const Value *value) {
+    return value->op == OP_CONST || value->op == OP_INDEX || value->op == OP_EXTENT;
+}
+
+static void survey_argument(Survey *s, const Value *arg, DimId from, DimId to) {
+    if (is_leaf(arg))
+        survey_leaf(s, arg);
+    else if (!s->lower->is_member[arg->id])
+        survey_use(s, arg, from, to);
+}
+
+static void survey_member(Survey *s, const Value *member) {
+    vec_push(s->lower->arena, &s->values, member);
+    if (is_leaf(member))
+        survey_leaf(s, member);
+    bool renames = member->op == OP_RENAME;
+    if (!renames && member->dim != DIM_NONE && op_kind(member->op) >= KIND_REDUCE)
+        dims_add(&s->pinned, member->dim);
+    if (!renames && member->dim2 != DIM_NONE && op_kind(member->op) == KIND_MOVE)
+        dims_add(&s->pinned, member->dim2);
+    for (uint32_t i = 0; i < member->n_args; i++) {
+        if (member->op == OP_CONCAT) {
+            dims_add(&s->pinned, member->cats[i]);
+            dims_add(&s->needed, member->cats[i]);
+        }
+        survey_argument(s, member->args[i], renames ? member->dim : DIM_NONE, member->dim2);
+    }
+}
+
+static bool orders_equal(const DimList *a, const DimList *b) {
+    return a->count == b->count && !memcmp(a->at, b->at, a->count * sizeof a->at[0]);
+}
+
+// An argument that is read under two lists of dims keeps its own, and they stay single.
+static void survey_renames(Survey *s) {
+    Lowering *lower = s->lower;
+    for (uint32_t i = 0; i < s->uses.count; i++) {
+        const MemoryUse *use = &s->uses.at[i];
+        bool agree = true;
+        for (uint32_t k = 0; k < s->uses.count; k++)
+            if (s->uses.at[k].value == use->value)
+                agree = agree && orders_equal(&use->order, &s->uses.at[k].order);
+        const DimList *own = stored_order(lower, use->value);
+        lower->is_renamed[use->value->id] = agree && !orders_equal(own, &use->order);
+        if (agree)
+            continue;
+        for (int d = 0; d < own->count; d++) {
+            if (own->at[d] == use->order.at[d])
+                continue;
+            dims_add(&s->pinned, own->at[d]);
+            dims_add(&s->pinned, use->order.at[d]);
+        }
+        for (int d = 0; d < own->count; d++)
+            dims_add(&s->needed, own->at[d]);
+    }
+}
+
+// ---- fusing ----
+
+static int position(const DimList *order, DimId dim) {
+    for (int i = 0; i < order->count; i++)
+        if (order->at[i] == dim)
+            return i;
+    return -1;
+}
+
+static bool dims_stay_adjacent(const Survey *s, DimId x, DimId y) {
+    if (dims_has(&s->pinned, x) || dims_has(&s->pinned, y))
+        return false;
+    for (uint32_t i = 0; i < s->uses.count; i++) {
+        int px = position(&s->uses.at[i].order, x), py = position(&s->uses.at[i].order, y);
+        if (px < 0 ? py >= 0 : py != px + 1)
+            return false;
+    }
+    for (uint32_t i = 0; i < s->values.count; i++) {
+        // A stored value counts by its uses: it may be accessed under other dims.
+        const Value *value = s->values.at[i];
+        if (s->lower->is_member[value->id] &&
+            dims_has(&value->dims, x) != dims_has(&value->dims, y))
+            return false;
+    }
+    return true;
+}
+
+// The dim that x is fused with and that follows it; DIM_NONE: none.
+static DimId dim_after(const Survey *s, DimId x) {
+    for (uint32_t i = 0; i < s->uses.count; i++) {
+        const DimList *order = &s->uses.at[i].order;
+        int at = position(order, x);
+        if (at < 0)
+            continue;
+        if (at + 1 < order->count && dims_stay_adjacent(s, x, order->at[at + 1]))
+            return order->at[at + 1];
+        return DIM_NONE;
+    }
+    return DIM_NONE;
+}
+
+static DimId dim_before(const Survey *s, DimId y) {
+    for (uint32_t i = 0; i < s->uses.count; i++) {
+        const DimList *order = &s->uses.at[i].order;
+        int at = position(order, y);
+        if (at < 0)
+            continue;
+        if (at > 0 && dims_stay_adjacent(s, order->at[at - 1], y))
+            return order->at[at - 1];
+        return DIM_NONE;
+    }
+    return DIM_NONE;
+}
+
+// What a fused dim is scheduled for when it is dynamic: the product of several typical extents is
+// rarely typical, and too large a guess leaves small calls with one task.
+enum { DYNAMIC_TYPICAL_MAX = 2048 };
+
+static void add_kernel_dim(Survey *s, DimId dim) {
+    Lowering *lower = s->lower;
+    if (lower->dim_of[dim] != TILE_DIM_NONE)
+        return;
+    for (DimId before; (before = dim_before(s, dim)) != DIM_NONE;)
+        dim = before;
+    DimProduct product = {0};
+    int64_t extent = 1, typical = 1;
+    Text name = {.arena = lower->arena};
+    TileDimId id = (TileDimId)lower->kernel->dims.count;
+    for (; dim != DIM_NONE; dim = dim_after(s, dim)) {
+        const Dim *d = &lower->graph->dims.at[dim];
+        product.at[product.count++] = dim;
+        lower->dim_of[dim] = id;
+        typical = mul_capped(typical, lower->extents[dim]);
+        if (d->extent == EXTENT_DYNAMIC || extent == EXTENT_DYNAMIC)
+            extent = EXTENT_DYNAMIC;
+        else
+            extent = mul_capped(extent, d->extent);
+        text_printf(&name, "%s%s", product.count > 1 ? "_" : "", d->name);
+    }
+    if (id >= 64)
+        ice("tile lower: a group with more than 64 dims");
+    kernel_add_dim(lower->kernel, name.at, extent);
+    if (extent == EXTENT_DYNAMIC && product.count > 1 && typical > DYNAMIC_TYPICAL_MAX)
+        typical = DYNAMIC_TYPICAL_MAX;
+    vec_push(lower->arena, &lower->products, product);
+    vec_push(lower->arena, &lower->typical, typical);
+}
+
+static void add_kernel_dims(Survey *s) {
+    for (uint32_t i = s->uses.count; i-- > 0;) // outputs first: their dims are the loops
+        for (int d = 0; d < s->uses.at[i].order.count; d++)
+            add_kernel_dim(s, s->uses.at[i].order.at[d]);
+    for (uint32_t i = 0; i < s->values.count; i++)
+        if (s->lower->is_member[s->values.at[i]->id])
+            for (int d = 0; d < s->values.at[i]->dims.count; d++)
+                add_kernel_dim(s, s->values.at[i]->dims.at[d]);
+    for (int d = 0; d < s->needed.count; d++)
+        add_kernel_dim(s, s->needed.at[d]);
+}
+
+// ---- arguments ----
+
+static Name value_label(const Lowering *lower, const Value *value) {
+    if (value->op == OP_INPUT && value->name)
+        return value->name;
+    return value->hint ? value->hint : arena_printf(lower->arena, "v%u", value->id);
+}
+
+static void add_argument(Lowering *lower, const Value *value, const DimList *order, Place place) {
+    TileDimList dims = {0};
+    for (int i = 0; i < order->count; i++) {
+        TileDimId dim = lower->dim_of[order->at[i]];
+        if (lower->products.at[dim].at[0] == order->at[i])
+            dims.at[dims.count++] = dim;
+    }
+    uint16_t buffer =
+        kernel_add_argument(lower->kernel, value_label(lower, value), value->elem, place, dims);
+    const Buffer *planned = plan_buffer(lower->plan, value);
+    vec_push(lower->arena, &lower->launch_buffers, (uint32_t)(planned - lower->plan->buffers.at));
+    if (place == PLACE_IN)
+        lower_set_home(lower, value, buffer);
+}
+
+void lower_arguments(Lowering *lower) {
+    Survey s = {.lower = lower};
+    Group *group = lower->group;
+    for (uint32_t i = 0; i < group->members.count; i++)
+        survey_member(&s, group->members.at[i]);
+    uint32_t n_reads = s.uses.count;
+    survey_renames(&s);
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        survey_use(&s, group->outputs.at[i], DIM_NONE, DIM_NONE);
+    add_kernel_dims(&s);
+    for (uint32_t i = 0; i < n_reads; i++) {
+        const Value *value = s.uses.at[i].value;
+        if (lower_buffer_of(lower, value) == NO_BUFFER)
+            add_argument(lower, value,
+                         lower->is_renamed[value->id] ? &s.uses.at[i].order
+                                                      : stored_order(lower, value),
+                         PLACE_IN);
+    }
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        add_argument(lower, group->outputs.at[i], &s.uses.at[n_reads + i].order, PLACE_OUT);
+}
+
+// ---- small questions ----
+
+DimSet lower_dim_set(const Lowering *lower, const DimList *dims) {
+    DimSet set = 0;
+    for (int i = 0; i < dims->count; i++)
+        set |= set_of(lower->dim_of[dims->at[i]]);
+    return set;
+}
+
+DimSet lower_buffer_set(const Lowering *lower, uint16_t buffer) {
+    const TileBuffer *b = &lower->kernel->buffers.at[buffer];
+    DimSet set = 0;
+    for (int i = 0; i < b->rank; i++)
+        set |= set_of(b->dims[i]);
+    return set;
+}
+
+TileDimList lower_buffer_dims(const Lowering *lower, uint16_t buffer) {
+    const TileBuffer *b = &lower->kernel->buffers.at[buffer];
+    TileDimList dims = {.count = b->rank};
+    memcpy(dims.at, b->dims, sizeof dims.at);
+    return dims;
+}
+
+int64_t lower_volume(const Lowering *lower, DimSet dims) {
+    int64_t volume = 1;
+    for (uint32_t d = 0; d < lower->typical.count; d++)
+        if (set_has(dims, (TileDimId)d) && !mul_i64(volume, lower->typical.at[d], &volume))
+            return INT64_MAX;
+    return volume;
+}
+
+int lower_buffer_of(const Lowering *lower, const Value *value) {
+    return value->id < lower->home.count ? lower->home.at[value->id] : NO_BUFFER;
+}
+
+void lower_set_home(Lowering *lower, const Value *value, int buffer) {
+    while (lower->home.count <= value->id)
+        vec_push(lower->arena, &lower->home, NO_BUFFER);
+    lower->home.at[value->id] = buffer;
+}
+
+TileDimList lower_order(DimSet dims, const TileDimList *first) {
+    TileDimList order = {0};
+    for (int i = 0; i < first->count; i++) {
+        if (!set_has(dims, first->at[i]))
+            continue;
+        order.at[order.count++] = first->at[i];
+        dims &= ~set_of(first->at[i]);
+    }
+    for (TileDimId d = 0; dims; d++, dims >>= 1) {
+        if (!(dims & 1))
+            continue;
+        if (order.count == TILE_RANK_MAX)
+            ice("tile lower: more than %d dims in one place", TILE_RANK_MAX);
+        order.at[order.count++] = d;
+    }
+    return order;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan -> tile program: each group of the plan becomes a kernel, or several when its results differ
+// in shape, equal kernels are kept once.
+//
+//     def F(A[n, d], B[d, f]):                    kernel C          launch C(A, B, C) with n d f
+//         C[n, f] = relu(einsum(A, B))      ->      ...
+//         D[n, g] = relu(einsum(A, E))            launch C(A, E, D) with n d g
+//
+// Requires: a plan (every value that a group reads is stored by then). Ensures: kernels pass
+// kernel_verify; every buffer that the plan gives to a group is written by one of its launches.
+#include "tile/lower/lower.h"
+
+#include <string.h>
+
+typedef struct {
+    const Plan *plan;
+    const Target *target;
+    const int64_t *extents;
+    Arena *arena;
+    TileProgram *program;
+    Map *by_hash; // kernel hash -> index + 1
+} Lowerer;
+
+// ---- parts of a group ----
+
+static bool group_has(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->members.count; i++)
+        if (group->members.at[i] == value)
+            return true;
+    return false;
+}
+
+// By place in the members: is it needed for one of the outputs?
+static void mark_needed(const Group *group, const Value *value, bool *needed) {
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        if (group->members.at[i] != value || needed[i])
+            continue;
+        needed[i] = true;
+        for (uint32_t a = 0; a < value->n_args; a++)
+            mark_needed(group, value->args[a], needed);
+    }
+}
+
+// The group with some of its outputs and what they need.
+static Group *group_part(Lowerer *p, const Group *group, Value *const *outputs, uint32_t n) {
+    Group *part = arena_new_of(p->arena, Group);
+    part->kind = group->kind;
+    part->rows = group->rows;
+    part->reduced = group->reduced;
+    bool *needed = arena_array(p->arena, bool, group->members.count + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        vec_push(p->arena, &part->outputs, outputs[i]);
+        mark_needed(group, outputs[i], needed);
+    }
+    for (uint32_t i = 0; i < group->members.count; i++)
+        if (needed[i])
+            vec_push(p->arena, &part->members, group->members.at[i]);
+    if (group->contraction && group_has(part, group->contraction))
+        part->contraction = group->contraction;
+    return part;
+}
+
+// Results that one kernel computes together: those after the contraction, those along the same
+// rows, or pointwise ones of the same dims. is_after: does it depend on the contraction?
+static bool go_together(const Group *group, const Value *a, const Value *b, bool a_is_after,
+                        bool b_is_after) {
+    if (group->kind == GROUP_ROWS)
+        return true;
+    if (a_is_after || b_is_after)
+        return a_is_after && b_is_after;
+    return dims_equal(&a->dims, &b->dims);
+}
+
+// By output: does it depend on the contraction? Members are in order of id, arguments first.
+static bool *find_after(Lowerer *p, const Group *group) {
+    bool *member = arena_array(p->arena, bool, group->members.count + 1);
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        const Value *value = group->members.at[i];
+        member[i] = value == group->contraction;
+        for (uint32_t k = 0; k < i && !member[i]; k++)
+            for (uint32_t a = 0; member[k] && a < value->n_args; a++)
+                member[i] = member[i] || value->args[a] == group->members.at[k];
+    }
+    bool *after = arena_array(p->arena, bool, group->outputs.count + 1);
+    for (uint32_t o = 0; o < group->outputs.count; o++)
+        for (uint32_t i = 0; i < group->members.count; i++)
+            after[o] = after[o] || (member[i] && group->members.at[i] == group->outputs.at[o]);
+    return after;
+}
+
+// ---- one part -> one launch ----
+
+static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
+    uint32_t *known = map_get(p->by_hash, kernel->hash);
+    if (known)
+        return *known;
+    uint32_t index = p->program->kernels.count;
+    vec_push(p->arena, &p->program->kernels, kernel);
+    map_put(p->by_hash, kernel->hash, arena_copy(p->arena, &index, sizeof index));
+    return index;
+}
+
+static Name part_name(Lowerer *p, const Group *part) {
+    const Value *output = part->outputs.at[0];
+    if (output->hint)
+        return output->hint;
+    return arena_printf(p->arena, "v%u", output->id);
+}
+
+static void open_lowering(Lowerer *p, Lowering *lower, Group *part) {
+    const Graph *graph = p->plan->fusion->graph;
+    *lower = (Lowering){.plan = p->plan,
+                        .graph = graph,
+                        .target = p->target,
+                        .extents = p->extents,
+                        .arena = p->arena,
+                        .group = part};
+    lower->kernel = kernel_new(p->arena, part_name(p, part));
+    lower->dim_of = arena_array(p->arena, TileDimId, graph->dims.count + 1);
+    memset(lower->dim_of, TILE_DIM_NONE, graph->dims.count);
+    lower->is_member = arena_array(p->arena, bool, graph->values.count + 1);
+    lower->is_renamed = arena_array(p->arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < part->members.count; i++)
+        lower->is_member[part->members.at[i]->id] = true;
+}
+
+static void lower_part(Lowerer *p, const Group *group, Group *part) {
+    Lowering lower;
+    open_lowering(p, &lower, part);
+    lower_arguments(&lower);
+    if (part->contraction) {
+        if (!lower_contract(&lower))
+            lower_rows(&lower);
+    } else if (part->kind == GROUP_ROWS) {
+        lower_rows(&lower);
+    } else {
+        lower_map(&lower);
+    }
+    Kernel *kernel = lower.kernel;
+    kernel_verify(kernel, "lower");
+    kernel->hash = kernel_canonical_hash(kernel);
+    kernel->flops = tile_flops(kernel, lower.typical.at);
+    Launch launch = {.kernel = add_kernel(p, kernel), .group = group};
+    launch.buffers = lower.launch_buffers.at;
+    launch.dims = lower.products.at;
+    vec_push(p->arena, &p->program->launches, launch);
+}
+
+static void lower_group(Lowerer *p, const Group *group) {
+    uint32_t n = group->outputs.count;
+    bool *done = arena_array(p->arena, bool, n + 1), *after = find_after(p, group);
+    Value **outputs = arena_array(p->arena, Value *, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        if (done[i])
+            continue;
+        uint32_t count = 0;
+        for (uint32_t k = i; k < n; k++) {
+            if (done[k] ||
+                !go_together(group, group->outputs.at[i], group->outputs.at[k], after[i], after[k]))
+                continue;
+            outputs[count++] = group->outputs.at[k];
+            done[k] = true;
+        }
+        lower_part(p, group, group_part(p, group, outputs, count));
+    }
+}
+
+TileProgram *tile_lower(const Plan *plan, const Target *target, const int64_t *extents) {
+    Arena *arena = plan->fusion->graph->arena;
+    Lowerer p = {.plan = plan,
+                 .target = target,
+                 .extents = extents,
+                 .arena = arena,
+                 .program = arena_new_of(arena, TileProgram),
+                 .by_hash = map_new(arena)};
+    p.program->plan = plan;
+    for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
+        lower_group(&p, plan->fusion->groups.at[i]);
+    return p.program;
+}

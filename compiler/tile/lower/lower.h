@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the lowering share: one group of the plan on its way to one kernel.
+#ifndef ATTC_TILE_LOWER_H
+#define ATTC_TILE_LOWER_H
+
+#include "tile/tile.h"
+
+typedef uint64_t DimSet; // kernel dims, one bit each
+enum { NO_BUFFER = -1 };
+
+// A part of a group that becomes one kernel: all of it, or the outputs of one shape.
+typedef struct {
+    const Plan *plan;
+    const Graph *graph;
+    const Target *target;
+    const int64_t *extents; // typical, by DimId
+    Arena *arena;
+    Group *group; // members in order of id and outputs, of this part
+    Kernel *kernel;
+    VEC(DimProduct) products;     // per kernel dim
+    VEC(int64_t) typical;         // per kernel dim
+    VEC(uint32_t) launch_buffers; // per argument: index into plan->buffers
+    TileDimId *dim_of;            // by DimId; TILE_DIM_NONE: not in the kernel
+    bool *is_member;              // by value id
+    bool *is_renamed;             // by value id: the argument buffer is declared under its new dim
+    VEC(int32_t) home;            // by value id: the kernel buffer that holds it by now, NO_BUFFER
+} Lowering;
+
+// ---- dims.c: kernel dims and argument buffers of a group ----
+// Fills kernel dims (adjacent ones that stay adjacent are one) and arguments.
+void lower_arguments(Lowering *lower);
+DimSet lower_dim_set(const Lowering *lower, const DimList *dims);
+DimSet lower_buffer_set(const Lowering *lower, uint16_t buffer);
+int64_t lower_volume(const Lowering *lower, DimSet dims);       // typical
+int lower_buffer_of(const Lowering *lower, const Value *value); // NO_BUFFER
+void lower_set_home(Lowering *lower, const Value *value, int buffer);
+// The dims of the set, in the order of `first` and then by number.
+TileDimList lower_order(DimSet dims, const TileDimList *first);
+TileDimList lower_buffer_dims(const Lowering *lower, uint16_t buffer);
+static inline bool set_has(DimSet dims, TileDimId dim) {
+    return dims >> dim & 1;
+}
+static inline DimSet set_of(TileDimId dim) {
+    return (DimSet)1 << dim;
+}
+
+// ---- terms.c: values -> terms of a stage ----
+typedef struct {
+    Lowering *lower;
+    Stage *stage;
+    Map *known; // value id + 1 -> term + 1
+} TermBuilder;
+TermBuilder terms_open(Lowering *lower, Stage *stage);
+Elem terms_work_elem(Elem elem); // half types are worked on in f32
+// A value at the stage's point: loaded when it has a home, else computed. Of its work elem.
+int32_t terms_value(TermBuilder *terms, const Value *value);
+int32_t terms_cast(TermBuilder *terms, int32_t term, Elem elem);
+void terms_store(TermBuilder *terms, SinkMode mode, uint16_t buffer, int32_t term);
+// A value that is one load with plain dims: an argument, perhaps under another dim.
+bool terms_plain_access(const Lowering *lower, const Value *value, Access *access);
+double terms_op_cost(Op op);
+// Typical cost of computing a value at one point, in vector operations, from what has a home.
+double terms_cost(const Lowering *lower, const Value *value);
+
+// ---- expand.c: row functions in terms of maps and reductions ----
+// The members with SOFTMAX, LOG_SOFTMAX and ARGMAX written out, in an order in which they can be
+// computed; outputs: by output of the group. A contraction becomes a sum of products.
+typedef struct {
+    VEC(Value *) values;
+    Value **outputs;
+} Expansion;
+Expansion *lower_expand(Lowering *lower);
+
+// ---- the kinds of kernels ----
+void lower_rows(Lowering *lower);     // reductions and pointwise values along rows
+void lower_map(Lowering *lower);      // pointwise values of one shape
+bool lower_contract(Lowering *lower); // false: better lowered as rows
+
+// ---- schedule.c ----
+// Pieces of a loop nest that is worked off in tasks: steps per dim of `dims` (outermost first) so
+// that a piece has about `chunk` points, filled from the innermost dim outwards.
+void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t chunk,
+                     int64_t *steps);
+// How many points a task should have when all `points` take `seconds`.
+int64_t schedule_chunk(double seconds, int64_t points);
+
+#endif

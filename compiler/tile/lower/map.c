@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Pointwise values of one shape: one stage in the memory order of the first result.
+//
+//     Y[n d] = X[n d] + B[d]       parallel n:64
+//                                    compute Y = X + B  over n d  lanes=d
+//
+// An argument whose contiguous dim is another one than the result's (a transpose) is read in
+// strips: its contiguous dim directly outside the lanes, and the lanes in blocks, so that each line
+// of it is used up while it is in L1.
+//
+// Requires: all outputs have the same dims.
+#include "tile/lower/lower.h"
+
+enum { STRIP_LANES = 64 };
+
+// The contiguous dim of an argument that the result walks across; TILE_DIM_NONE: none.
+static TileDimId crossing_dim(const Lowering *lower, const TileDimList *dims, TileDimId lanes) {
+    const Kernel *kernel = lower->kernel;
+    TileDimId best = TILE_DIM_NONE;
+    int64_t most = 0;
+    for (uint32_t b = 0; b < kernel->n_args; b++) {
+        const TileBuffer *buffer = &kernel->buffers.at[b];
+        if (buffer->place != PLACE_IN || !buffer->rank)
+            continue;
+        TileDimId last = buffer->dims[buffer->rank - 1];
+        DimSet set = lower_buffer_set(lower, (uint16_t)b);
+        bool in_result = false;
+        for (int i = 0; i < dims->count; i++)
+            in_result = in_result || dims->at[i] == last;
+        int64_t volume = lower_volume(lower, set);
+        if (in_result && last != lanes && set_has(set, lanes) && volume > most) {
+            most = volume;
+            best = last;
+        }
+    }
+    return best;
+}
+
+static double map_seconds(const Lowering *lower, DimSet box) {
+    const Target *target = lower->target;
+    double cost = 0, bytes = 0;
+    for (uint32_t i = 0; i < lower->group->outputs.count; i++)
+        cost += terms_cost(lower, lower->group->outputs.at[i]) + 1;
+    for (uint32_t b = 0; b < lower->kernel->n_args; b++)
+        bytes += (double)lower_volume(lower, lower_buffer_set(lower, (uint16_t)b) & box) *
+                 (double)elem_bytes(lower->kernel->buffers.at[b].elem);
+    return (double)lower_volume(lower, box) * cost * 4 / target->flops_per_second +
+           bytes / target->l3_bytes_per_second;
+}
+
+void lower_map(Lowering *lower) {
+    Kernel *kernel = lower->kernel;
+    uint32_t n_outputs = lower->group->outputs.count;
+    uint16_t first = (uint16_t)(kernel->n_args - n_outputs);
+    TileDimList dims = lower_buffer_dims(lower, first);
+    DimSet box = lower_buffer_set(lower, first);
+    int64_t steps[TILE_RANK_MAX];
+    schedule_pieces(&dims, lower->typical.at,
+                    schedule_chunk(map_seconds(lower, box), lower_volume(lower, box)), steps);
+    NodeList *into = &kernel->body;
+    for (int i = 0; i < dims.count; i++)
+        if (steps[i] != kernel->dims.at[dims.at[i]].extent)
+            into = &node_loop(kernel, into, LOOP_PARALLEL, dims.at[i], steps[i])->body;
+    TileDimId lanes = dims.count ? dims.at[dims.count - 1] : TILE_DIM_NONE;
+    TileDimId crossing = crossing_dim(lower, &dims, lanes);
+    if (crossing != TILE_DIM_NONE) {
+        if (steps[dims.count - 1] > STRIP_LANES)
+            into = &node_loop(kernel, into, LOOP_SEQUENTIAL, lanes, STRIP_LANES)->body;
+        dims = lower_order(box & ~set_of(lanes) & ~set_of(crossing), &dims);
+        dims.at[dims.count++] = crossing;
+        dims.at[dims.count++] = lanes;
+    }
+    TermBuilder terms = terms_open(lower, node_compute(kernel, into, dims, lanes));
+    for (uint32_t i = 0; i < n_outputs; i++)
+        terms_store(&terms, SINK_SET, (uint16_t)(first + i),
+                    terms_value(&terms, lower->group->outputs.at[i]));
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Graph values as terms of a compute stage.
+//
+// A value that has a home (an argument, or scratch that an earlier stage filled) is a load; a move
+// of an argument is a load with another index; everything else is computed from its arguments. Half
+// types are worked on in f32: converted when loaded, rounded when stored or when the program casts.
+#include "tile/lower/lower.h"
+
+#include <math.h>
+
+TermBuilder terms_open(Lowering *lower, Stage *stage) {
+    return (TermBuilder){.lower = lower, .stage = stage, .known = map_new(lower->arena)};
+}
+
+Elem terms_work_elem(Elem elem) {
+    return elem == ELEM_F16 || elem == ELEM_BF16 ? ELEM_F32 : elem;
+}
+
+static int32_t term_op(TermBuilder *t, Op op, Elem elem, int32_t a, int32_t b, int32_t c) {
+    return stage_op(t->lower->kernel, t->stage, op, elem, a, b, c);
+}
+
+int32_t terms_cast(TermBuilder *t, int32_t term, Elem elem) {
+    if (t->stage->terms.at[term].elem == elem)
+        return term;
+    return term_op(t, OP_CAST, elem, term, -1, -1);
+}
+
+static int32_t term_load(TermBuilder *t, Access access) {
+    int32_t term = stage_load(t->lower->kernel, t->stage, access);
+    return terms_cast(t, term, terms_work_elem(t->stage->terms.at[term].elem));
+}
+
+void terms_store(TermBuilder *t, SinkMode mode, uint16_t buffer, int32_t term) {
+    Kernel *kernel = t->lower->kernel;
+    term = terms_cast(t, term, kernel->buffers.at[buffer].elem);
+    stage_sink(kernel, t->stage, mode, access_plain(kernel, buffer), term);
+}
+
+// ---- moves ----
+
+static Access argument_access(const Lowering *lower, const Value *stored) {
+    int buffer = lower_buffer_of(lower, stored);
+    if (buffer == NO_BUFFER)
+        ice("tile lower: the argument of a move, value %u (%s), is not stored", stored->id,
+            op_name(stored->op));
+    return access_plain(lower->kernel, (uint16_t)buffer);
+}
+
+// The index of `access` along a dim of the graph that no other dim was fused with.
+static Index *index_along(const Lowering *lower, Access *access, DimId dim) {
+    const TileBuffer *buffer = &lower->kernel->buffers.at[access->buffer];
+    for (int i = 0; i < access->rank; i++)
+        if (buffer->dims[i] == lower->dim_of[dim] && access->index[i].dim == buffer->dims[i])
+            return &access->index[i];
+    ice("tile lower: a move along %s of a value that lacks it", lower->graph->dims.at[dim].name);
+}
+
+static Access rename_access(const Lowering *lower, const Value *value) {
+    const Value *stored = value->args[0];
+    Access access = argument_access(lower, stored);
+    if (stored->id >= lower->graph->values.count || !lower->is_renamed[stored->id])
+        index_along(lower, &access, value->dim)->dim = lower->dim_of[value->dim2];
+    return access;
+}
+
+static Access slice_access(const Lowering *lower, const Value *value) {
+    Access access = argument_access(lower, value->args[0]);
+    Index *index = index_along(lower, &access, value->dim);
+    index->dim = lower->dim_of[value->dim2];
+    index->offset = value->offset;
+    return access;
+}
+
+static Access shift_access(const Lowering *lower, const Value *value) {
+    Access access = argument_access(lower, value->args[0]);
+    index_along(lower, &access, value->dim)->offset = -value->offset;
+    access.checked = true;
+    return access;
+}
+
+static int32_t gather_term(TermBuilder *t, const Value *value) {
+    Access access = argument_access(t->lower, value->args[0]);
+    Index *index = index_along(t->lower, &access, value->dim);
+    *index = (Index){.dim = TILE_DIM_NONE, .term = terms_value(t, value->args[1])};
+    access.checked = true;
+    access.fill = elem_is_float(value->elem) ? NAN : 0;
+    return term_load(t, access);
+}
+
+static int32_t extent_term(TermBuilder *t, DimId dim) {
+    return stage_extent(t->lower->kernel, t->stage, t->lower->dim_of[dim]);
+}
+
+// Argument k covers the positions from the sum of the extents before it. Dynamic extents are terms,
+// the constant ones add up to an offset.
+static int32_t concat_term(TermBuilder *t, const Value *value) {
+    Lowering *lower = t->lower;
+    Kernel *kernel = lower->kernel;
+    int32_t result = -1, start = -1; // start: sum of the dynamic extents so far
+    int64_t offset = 0;
+    int32_t position = stage_index(kernel, t->stage, lower->dim_of[value->dim2]);
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        Access access = argument_access(lower, value->args[k]);
+        Index *index = index_along(lower, &access, value->cats[k]);
+        int32_t back = start < 0 ? -1 : term_op(t, OP_NEG, ELEM_I64, start, -1, -1);
+        *index = (Index){.dim = lower->dim_of[value->dim2], .offset = -offset, .term = back};
+        access.checked = true;
+        int32_t load = term_load(t, access);
+        int32_t begin = stage_const(kernel, t->stage, (double)offset, ELEM_I64);
+        if (start >= 0)
+            begin = term_op(t, OP_ADD, ELEM_I64, start, begin, -1);
+        Elem elem = t->stage->terms.at[load].elem;
+        result = k == 0 ? load
+                        : term_op(t, OP_SELECT, elem,
+                                  term_op(t, OP_LE, ELEM_BOOL, begin, position, -1), load, result);
+        int64_t extent = lower->graph->dims.at[value->cats[k]].extent;
+        if (extent != EXTENT_DYNAMIC)
+            offset += extent;
+        else if (start < 0)
+            start = extent_term(t, value->cats[k]);
+        else
+            start = term_op(t, OP_ADD, ELEM_I64, start, extent_term(t, value->cats[k]), -1);
+    }
+    return result;
+}
+
+static int32_t move_term(TermBuilder *t, const Value *value) {
+    switch (value->op) {
+    case OP_RENAME:
+        return term_load(t, rename_access(t->lower, value));
+    case OP_SLICE:
+        return term_load(t, slice_access(t->lower, value));
+    case OP_SHIFT:
+        return term_load(t, shift_access(t->lower, value));
+    case OP_GATHER:
+        return gather_term(t, value);
+    case OP_CONCAT:
+        return concat_term(t, value);
+    default:
+        ice("tile lower: %s is no move", op_name(value->op));
+    }
+}
+
+bool terms_plain_access(const Lowering *lower, const Value *value, Access *access) {
+    int buffer = lower_buffer_of(lower, value);
+    if (buffer != NO_BUFFER)
+        *access = access_plain(lower->kernel, (uint16_t)buffer);
+    else if (value->op == OP_RENAME)
+        *access = rename_access(lower, value);
+    else
+        return false;
+    return true;
+}
+
+// ---- pointwise values ----
+
+static int32_t cast_term(TermBuilder *t, const Value *value) {
+    int32_t term = terms_value(t, value->args[0]);
+    if (value->elem == value->args[0]->elem)
+        return term;
+    if (terms_work_elem(value->elem) != value->elem) // rounds to a half type
+        term = terms_cast(t, term, value->elem);
+    return terms_cast(t, term, terms_work_elem(value->elem));
+}
+
+static int32_t map_term(TermBuilder *t, const Value *value) {
+    if (value->op == OP_COPY)
+        return terms_value(t, value->args[0]);
+    if (value->op == OP_CAST)
+        return cast_term(t, value);
+    int32_t args[3] = {-1, -1, -1};
+    for (uint32_t i = 0; i < value->n_args; i++)
+        args[i] = terms_value(t, value->args[i]);
+    return term_op(t, value->op, terms_work_elem(value->elem), args[0], args[1], args[2]);
+}
+
+static int32_t value_term(TermBuilder *t, const Value *value) {
+    Kernel *kernel = t->lower->kernel;
+    int buffer = lower_buffer_of(t->lower, value);
+    if (buffer != NO_BUFFER)
+        return term_load(t, access_plain(kernel, (uint16_t)buffer));
+    switch (value->op) {
+    case OP_CONST:
+        return stage_const(kernel, t->stage, value->number, terms_work_elem(value->elem));
+    case OP_INDEX:
+        return stage_index(kernel, t->stage, t->lower->dim_of[value->dim]);
+    case OP_EXTENT:
+        return extent_term(t, value->dim);
+    default:
+        break;
+    }
+    if (op_kind(value->op) == KIND_MOVE)
+        return move_term(t, value);
+    if (op_kind(value->op) != KIND_MAP)
+        ice("tile lower: value %u (%s) is needed before it is computed", value->id,
+            op_name(value->op));
+    return map_term(t, value);
+}
+
+int32_t terms_value(TermBuilder *t, const Value *value) {
+    uint64_t key = (uint64_t)value->id + 1;
+    int32_t *known = map_get(t->known, key);
+    if (known)
+        return *known;
+    int32_t term = value_term(t, value);
+    map_put(t->known, key, arena_copy(t->lower->arena, &term, sizeof term));
+    return term;
+}
+
+// ---- cost ----
+
+double terms_op_cost(Op op) {
+    switch (op) {
+    case OP_EXP:
+    case OP_LOG:
+    case OP_TANH:
+    case OP_ERF:
+    case OP_SIN:
+    case OP_COS:
+        return 12;
+    case OP_POW:
+        return 25;
+    case OP_DIV:
+    case OP_SQRT:
+    case OP_RSQRT:
+    case OP_FLOORDIV:
+    case OP_MOD:
+        return 6;
+    case OP_GATHER:
+        return 10;
+    case OP_CONST:
+    case OP_INDEX:
+    case OP_EXTENT:
+    case OP_COPY:
+        return 0;
+    default:
+        return 1;
+    }
+}
+
+static double cost_of(const Lowering *lower, const Value *value, Map *seen) {
+    uint64_t key = (uint64_t)value->id + 1;
+    if (map_get(seen, key))
+        return 0;
+    map_put(seen, key, (void *)value);
+    if (lower_buffer_of(lower, value) != NO_BUFFER)
+        return 1;
+    double cost = terms_op_cost(value->op);
+    if (op_kind(value->op) == KIND_REDUCE || op_kind(value->op) == KIND_ROW)
+        return 1; // stored somewhere by the time it is used
+    if (op_kind(value->op) == KIND_MOVE)
+        return cost + value->n_args;
+    for (uint32_t i = 0; i < value->n_args; i++)
+        cost += cost_of(lower, value->args[i], seen);
+    return cost;
+}
+
+double terms_cost(const Lowering *lower, const Value *value) {
+    return cost_of(lower, value, map_new(lower->arena));
+}
