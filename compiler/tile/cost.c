@@ -4,7 +4,8 @@
 //
 // A stage takes the longer of its arithmetic and its memory traffic. Traffic is the footprint of
 // each access over the box, at the bandwidth of the level that holds the buffer: scratch by its own
-// size, arguments by theirs.
+// size, arguments by theirs. A range is as long as its bounds say at the average position of the
+// pieces around it; what is loaded is taken to be the middle.
 #include "tile/tile.h"
 
 #include <math.h>
@@ -13,7 +14,8 @@ typedef struct {
     const Kernel *kernel;
     const int64_t *extents;
     const Target *target;
-    double *length; // per dim: positions in the current range, on average
+    double *low;    // per dim: where the current range begins, on average
+    double *length; // and how many positions it has
     double *bytes;  // per buffer: size
     double times;   // how often the current place is reached
     double flops, seconds;
@@ -84,12 +86,8 @@ static double contract_seconds(const Walk *w, const Stage *stage) {
     return 2 * box_points(w, stage) * fmin(waste, 16) / w->target->flops_per_second;
 }
 
-static double access_seconds(const Walk *w, const Access *access) {
-    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
-    const Target *target = w->target;
-    double bytes = (double)elem_bytes(buffer->elem), size = w->bytes[access->buffer];
-    for (int i = 0; i < access->rank; i++)
-        bytes *= access->index[i].dim == TILE_DIM_NONE ? 1 : w->length[access->index[i].dim];
+// Moving `bytes` of a buffer that has `size`.
+static double traffic_seconds(const Target *target, double size, double bytes) {
     if (size <= (double)target->l1_bytes / 2)
         return bytes / target->l1_bytes_per_second;
     if (size <= (double)target->l2_bytes)
@@ -97,6 +95,14 @@ static double access_seconds(const Walk *w, const Access *access) {
     if (size <= (double)target->l3_bytes)
         return bytes / target->l3_bytes_per_second;
     return bytes / target->memory_bytes_per_second;
+}
+
+static double access_seconds(const Walk *w, const Access *access) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    double bytes = (double)elem_bytes(buffer->elem);
+    for (int i = 0; i < access->rank; i++)
+        bytes *= access->index[i].dim == TILE_DIM_NONE ? 1 : w->length[access->index[i].dim];
+    return traffic_seconds(w->target, w->bytes[access->buffer], bytes);
 }
 
 static double stage_seconds(const Walk *w, const Stage *stage) {
@@ -121,24 +127,85 @@ static double buffer_bytes(const Walk *w, const TileBuffer *buffer) {
     return bytes;
 }
 
+static void make_buffer(Walk *w, uint32_t at) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[at];
+    w->bytes[at] = buffer_bytes(w, buffer);
+    if (w->target && buffer->has_initial)
+        w->seconds += w->times * traffic_seconds(w->target, w->bytes[at], w->bytes[at]);
+}
+
+static double bound_position(const Walk *w, const Node *range, int32_t at) {
+    const Bound *bound = &range->bounds.at[at];
+    double number = (double)bound->number, a, b;
+    switch (bound->kind) {
+    case BOUND_NUMBER:
+        return number;
+    case BOUND_LO:
+        return w->low[bound->dim] + number;
+    case BOUND_HI:
+        return w->low[bound->dim] + w->length[bound->dim] + number;
+    case BOUND_EXTENT:
+        return (double)w->extents[bound->dim] + number;
+    case BOUND_LOAD:
+        return w->low[range->dim] + w->length[range->dim] / 2 + number;
+    case BOUND_MIN:
+    case BOUND_MAX:
+    case BOUND_ADD:
+        a = bound_position(w, range, bound->args[0]);
+        b = bound_position(w, range, bound->args[1]);
+        return bound->kind == BOUND_MIN   ? fmin(a, b)
+               : bound->kind == BOUND_MAX ? fmax(a, b)
+                                          : a + b;
+    }
+    return 0;
+}
+
+static void walk_nodes(Walk *w, const NodeList *body);
+
+static void walk_range(Walk *w, const Node *node) {
+    double low = w->low[node->dim], length = w->length[node->dim];
+    double from = low, to = low + length;
+    if (node->lo >= 0)
+        from = fmax(from, bound_position(w, node, node->lo));
+    if (node->hi >= 0)
+        to = fmin(to, bound_position(w, node, node->hi));
+    w->low[node->dim] = from;
+    w->length[node->dim] = fmax(to - from, 0);
+    walk_nodes(w, &node->body);
+    w->low[node->dim] = low;
+    w->length[node->dim] = length;
+}
+
+static void walk_loop(Walk *w, const Node *node) {
+    double low = w->low[node->dim], length = w->length[node->dim], times = w->times;
+    double pieces = ceil(length / (double)node->step);
+    if (pieces < 1)
+        return;
+    w->length[node->dim] = length / pieces;
+    w->low[node->dim] = low + (length - length / pieces) / 2;
+    w->times *= pieces;
+    walk_nodes(w, &node->body);
+    w->low[node->dim] = low;
+    w->length[node->dim] = length;
+    w->times = times;
+}
+
 static void walk_nodes(Walk *w, const NodeList *body) {
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
         switch (node->kind) {
-        case NODE_LOOP: {
-            double length = w->length[node->dim], times = w->times;
-            double pieces = ceil(length / (double)node->step);
-            w->length[node->dim] = length / pieces;
-            w->times *= pieces;
-            walk_nodes(w, &node->body);
-            w->length[node->dim] = length;
-            w->times = times;
+        case NODE_LOOP:
+            walk_loop(w, node);
             break;
-        }
+        case NODE_RANGE:
+            walk_range(w, node);
+            break;
         case NODE_SCRATCH:
-            w->bytes[node->buffer] = buffer_bytes(w, &w->kernel->buffers.at[node->buffer]);
+            make_buffer(w, node->buffer);
             break;
         case NODE_STAGE:
+            if (box_points(w, node->stage) <= 0)
+                break;
             w->flops += w->times * stage_flops(w, node->stage);
             if (w->target)
                 w->seconds += w->times * stage_seconds(w, node->stage);
@@ -150,11 +217,12 @@ static void walk_nodes(Walk *w, const NodeList *body) {
 static Walk walk_kernel(const Kernel *kernel, const int64_t *extents, const Target *target) {
     Walk w = {.kernel = kernel, .extents = extents, .target = target, .times = 1};
     w.length = arena_array(kernel->arena, double, kernel->dims.count + 1);
+    w.low = arena_array(kernel->arena, double, kernel->dims.count + 1);
     w.bytes = arena_array(kernel->arena, double, kernel->buffers.count + 1);
     for (uint32_t i = 0; i < kernel->dims.count; i++)
         w.length[i] = (double)extents[i];
     for (uint32_t i = 0; i < kernel->n_args; i++)
-        w.bytes[i] = buffer_bytes(&w, &kernel->buffers.at[i]);
+        make_buffer(&w, i);
     walk_nodes(&w, &kernel->body);
     return w;
 }

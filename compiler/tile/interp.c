@@ -211,6 +211,53 @@ static void open_scratch(Machine *m, uint16_t at) {
     scalar_poison(buffer->elem, storage->data, size);
 }
 
+// Positions wrap around like the numbers they are computed from.
+static int64_t sum_of(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+static int64_t bound_position(const Machine *m, const Node *range, int32_t at) {
+    const Bound *bound = &range->bounds.at[at];
+    int64_t a, b;
+    switch (bound->kind) {
+    case BOUND_NUMBER:
+        return bound->number;
+    case BOUND_LO:
+        return sum_of(m->ranges[bound->dim].lo, bound->number);
+    case BOUND_HI:
+        return sum_of(m->ranges[bound->dim].hi, bound->number);
+    case BOUND_EXTENT:
+        return sum_of(m->extents[bound->dim], bound->number);
+    case BOUND_LOAD:
+        for (int i = 0; i < bound->load.rank; i++)
+            if (bound->load.index[i].dim != TILE_DIM_NONE)
+                m->points[bound->load.index[i].dim] = m->ranges[bound->load.index[i].dim].lo;
+        return sum_of(access_load(m, &bound->load).i, bound->number);
+    case BOUND_MIN:
+    case BOUND_MAX:
+    case BOUND_ADD:
+        a = bound_position(m, range, bound->args[0]);
+        b = bound_position(m, range, bound->args[1]);
+        if (bound->kind == BOUND_ADD)
+            return sum_of(a, b);
+        return (bound->kind == BOUND_MIN) == (a < b) ? a : b;
+    }
+    return 0;
+}
+
+static Range narrowed(const Machine *m, const Node *node) {
+    Range range = m->ranges[node->dim];
+    int64_t lo = node->lo < 0 ? range.lo : bound_position(m, node, node->lo);
+    int64_t hi = node->hi < 0 ? range.hi : bound_position(m, node, node->hi);
+    if (lo > range.lo)
+        range.lo += (lo - range.lo) / node->align * node->align;
+    if (hi < range.hi)
+        range.hi = hi;
+    if (range.hi < range.lo)
+        range.hi = range.lo;
+    return range;
+}
+
 static void run_nodes(Machine *m, const NodeList *body) {
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
@@ -218,9 +265,15 @@ static void run_nodes(Machine *m, const NodeList *body) {
             run_stage(m, node->stage);
         if (node->kind == NODE_SCRATCH)
             open_scratch(m, node->buffer);
-        if (node->kind != NODE_LOOP)
+        if (node->kind != NODE_LOOP && node->kind != NODE_RANGE)
             continue;
         Range whole = m->ranges[node->dim];
+        if (node->kind == NODE_RANGE) {
+            m->ranges[node->dim] = narrowed(m, node);
+            run_nodes(m, &node->body);
+            m->ranges[node->dim] = whole;
+            continue;
+        }
         for (int64_t at = whole.lo; at < whole.hi; at += node->step) {
             int64_t end = at + node->step < whole.hi ? at + node->step : whole.hi;
             m->ranges[node->dim] = (Range){at, end};
@@ -234,9 +287,8 @@ static uint32_t most_terms(const NodeList *body) {
     uint32_t most = 1;
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
-        uint32_t terms = node->kind == NODE_LOOP    ? most_terms(&node->body)
-                         : node->kind == NODE_STAGE ? node->stage->terms.count
-                                                    : 0;
+        uint32_t terms =
+            node->kind == NODE_STAGE ? node->stage->terms.count : most_terms(&node->body);
         most = terms > most ? terms : most;
     }
     return most;

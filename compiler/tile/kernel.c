@@ -20,22 +20,54 @@ TileDimId kernel_add_dim(Kernel *kernel, Name name, int64_t extent) {
     return (TileDimId)(kernel->dims.count - 1);
 }
 
-static uint16_t kernel_add_buffer(Kernel *kernel, TileBuffer buffer, TileDimList dims) {
+// ---- buffers ----
+
+static uint16_t kernel_add_buffer(Kernel *kernel, TileBuffer buffer) {
     if (kernel->buffers.count >= UINT16_MAX)
         ice("tile: too many buffers in kernel %s", kernel->name);
-    buffer.rank = dims.count;
-    memcpy(buffer.dims, dims.at, sizeof buffer.dims);
     vec_push(kernel->arena, &kernel->buffers, buffer);
     return (uint16_t)(kernel->buffers.count - 1);
 }
 
-uint16_t kernel_add_argument(Kernel *kernel, Name name, Elem elem, Place place, TileDimList dims) {
+TileBuffer scratch_plain(Name name, Elem elem, TileDimList dims) {
+    TileBuffer buffer = {.name = name,
+                         .elem = elem,
+                         .place = PLACE_SCRATCH,
+                         .rank = dims.count,
+                         .panel_dim = TILE_DIM_NONE,
+                         .takes = -1};
+    memcpy(buffer.dims, dims.at, sizeof buffer.dims);
+    return buffer;
+}
+
+uint16_t kernel_add_argument_panel(Kernel *kernel, Name name, Elem elem, Place place,
+                                   TileDimList dims, TileDimId panel_dim, int32_t panel_width) {
     if (kernel->n_args != kernel->buffers.count)
         ice("tile: argument %s of kernel %s comes after scratch", name, kernel->name);
     kernel->n_args++;
-    TileBuffer buffer = {.name = name, .elem = elem, .place = place, .panel_dim = TILE_DIM_NONE};
-    return kernel_add_buffer(kernel, buffer, dims);
+    TileBuffer buffer = scratch_plain(name, elem, dims);
+    buffer.place = place;
+    buffer.panel_dim = panel_dim;
+    buffer.panel_width = panel_width;
+    return kernel_add_buffer(kernel, buffer);
 }
+
+uint16_t kernel_add_argument(Kernel *kernel, Name name, Elem elem, Place place, TileDimList dims) {
+    return kernel_add_argument_panel(kernel, name, elem, place, dims, TILE_DIM_NONE, 0);
+}
+
+void buffer_begin_with(Kernel *kernel, uint16_t buffer, double initial) {
+    kernel->buffers.at[buffer].has_initial = true;
+    kernel->buffers.at[buffer].initial = initial;
+}
+
+uint16_t buffer_memory(const Kernel *kernel, uint16_t buffer) {
+    while (kernel->buffers.at[buffer].takes >= 0)
+        buffer = (uint16_t)kernel->buffers.at[buffer].takes;
+    return buffer;
+}
+
+// ---- nodes ----
 
 static Node *node_new(Kernel *kernel, NodeList *into, NodeKind kind) {
     Node *node = arena_new_of(kernel->arena, Node);
@@ -53,20 +85,31 @@ Node *node_loop(Kernel *kernel, NodeList *into, LoopKind kind, TileDimId dim, in
     return node;
 }
 
-uint16_t node_scratch_panel(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims,
-                            TileDimId panel_dim, int32_t panel_width) {
-    TileBuffer buffer = {.name = name,
-                         .elem = elem,
-                         .place = PLACE_SCRATCH,
-                         .panel_dim = panel_dim,
-                         .panel_width = panel_width};
+Node *node_range(Kernel *kernel, NodeList *into, TileDimId dim) {
+    Node *node = node_new(kernel, into, NODE_RANGE);
+    node->dim = dim;
+    node->lo = node->hi = -1;
+    node->align = 1;
+    return node;
+}
+
+uint16_t node_scratch_with(Kernel *kernel, NodeList *into, TileBuffer like) {
+    like.place = PLACE_SCRATCH;
     Node *node = node_new(kernel, into, NODE_SCRATCH);
-    node->buffer = kernel_add_buffer(kernel, buffer, dims);
+    node->buffer = kernel_add_buffer(kernel, like);
     return node->buffer;
 }
 
+uint16_t node_scratch_panel(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims,
+                            TileDimId panel_dim, int32_t panel_width) {
+    TileBuffer buffer = scratch_plain(name, elem, dims);
+    buffer.panel_dim = panel_dim;
+    buffer.panel_width = panel_width;
+    return node_scratch_with(kernel, into, buffer);
+}
+
 uint16_t node_scratch(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims) {
-    return node_scratch_panel(kernel, into, name, elem, dims, TILE_DIM_NONE, 0);
+    return node_scratch_with(kernel, into, scratch_plain(name, elem, dims));
 }
 
 static Stage *node_stage(Kernel *kernel, NodeList *into, StageKind kind, TileDimList dims) {
@@ -119,6 +162,34 @@ static bool access_equal(const Access *a, const Access *b) {
             return false;
     }
     return true;
+}
+
+static bool bound_equal(const Bound *a, const Bound *b) {
+    if (a->kind != b->kind)
+        return false;
+    switch (a->kind) {
+    case BOUND_NUMBER:
+        return a->number == b->number;
+    case BOUND_LO:
+    case BOUND_HI:
+    case BOUND_EXTENT:
+        return a->dim == b->dim && a->number == b->number;
+    case BOUND_LOAD:
+        return access_equal(&a->load, &b->load) && a->number == b->number;
+    case BOUND_MIN:
+    case BOUND_MAX:
+    case BOUND_ADD:
+        return !memcmp(a->args, b->args, sizeof a->args);
+    }
+    return false;
+}
+
+int32_t range_bound(Kernel *kernel, Node *range, Bound bound) {
+    for (uint32_t i = 0; i < range->bounds.count; i++)
+        if (bound_equal(&range->bounds.at[i], &bound))
+            return (int32_t)i;
+    vec_push(kernel->arena, &range->bounds, bound);
+    return (int32_t)range->bounds.count - 1;
 }
 
 static bool term_equal(const Term *a, const Term *b) {
@@ -204,6 +275,14 @@ bool access_is_plain(const Access *access) {
     return !access->checked;
 }
 
+TileDimId access_panel_dim(const Kernel *kernel, const Access *access) {
+    const TileBuffer *buffer = &kernel->buffers.at[access->buffer];
+    for (int i = 0; i < access->rank && buffer->panel_dim != TILE_DIM_NONE; i++)
+        if (buffer->dims[i] == buffer->panel_dim)
+            return access->index[i].dim;
+    return TILE_DIM_NONE;
+}
+
 int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
     int64_t tasks = 1;
     const NodeList *body = &kernel->body;
@@ -273,6 +352,35 @@ static uint64_t hash_stage(uint64_t h, const Stage *stage) {
     return h;
 }
 
+static uint64_t hash_bound(uint64_t h, const Bound *bound) {
+    h = hash_u64(h, bound->kind);
+    switch (bound->kind) {
+    case BOUND_NUMBER:
+        return hash_u64(h, (uint64_t)bound->number);
+    case BOUND_LO:
+    case BOUND_HI:
+    case BOUND_EXTENT:
+        return hash_u64(hash_u64(h, bound->dim), (uint64_t)bound->number);
+    case BOUND_LOAD:
+        return hash_u64(hash_access(h, &bound->load), (uint64_t)bound->number);
+    case BOUND_MIN:
+    case BOUND_MAX:
+    case BOUND_ADD:
+        return hash_bytes(h, bound->args, sizeof bound->args);
+    }
+    return h;
+}
+
+static uint64_t hash_range(uint64_t h, const Node *range) {
+    h = hash_u64(h, range->dim);
+    h = hash_u64(h, range->bounds.count);
+    for (uint32_t i = 0; i < range->bounds.count; i++)
+        h = hash_bound(h, &range->bounds.at[i]);
+    h = hash_u64(h, (uint64_t)range->lo);
+    h = hash_u64(h, (uint64_t)range->hi);
+    return hash_u64(h, (uint64_t)range->align);
+}
+
 static uint64_t hash_nodes(uint64_t h, const NodeList *body) {
     h = hash_u64(h, body->count);
     for (uint32_t i = 0; i < body->count; i++) {
@@ -283,6 +391,10 @@ static uint64_t hash_nodes(uint64_t h, const NodeList *body) {
             h = hash_u64(h, node->loop);
             h = hash_u64(h, node->dim);
             h = hash_u64(h, (uint64_t)node->step);
+            h = hash_nodes(h, &node->body);
+            break;
+        case NODE_RANGE:
+            h = hash_range(h, node);
             h = hash_nodes(h, &node->body);
             break;
         case NODE_SCRATCH:
@@ -296,20 +408,26 @@ static uint64_t hash_nodes(uint64_t h, const NodeList *body) {
     return h;
 }
 
+static uint64_t hash_buffer(uint64_t h, const TileBuffer *buffer) {
+    h = hash_u64(h, buffer->elem);
+    h = hash_u64(h, buffer->place);
+    h = hash_u64(h, buffer->rank);
+    h = hash_bytes(h, buffer->dims, buffer->rank);
+    h = hash_u64(h, buffer->panel_dim);
+    h = hash_u64(h, (uint64_t)buffer->panel_width);
+    h = hash_u64(h, (uint64_t)buffer->gap);
+    h = hash_u64(h, (uint64_t)buffer->takes);
+    h = hash_u64(h, buffer->has_initial);
+    return buffer->has_initial ? hash_bytes(h, &buffer->initial, sizeof buffer->initial) : h;
+}
+
 uint64_t kernel_canonical_hash(const Kernel *kernel) {
     uint64_t h = hash_u64(0, kernel->dims.count);
     for (uint32_t i = 0; i < kernel->dims.count; i++)
         h = hash_u64(h, (uint64_t)kernel->dims.at[i].extent);
     h = hash_u64(h, kernel->n_args);
     h = hash_u64(h, kernel->buffers.count);
-    for (uint32_t i = 0; i < kernel->buffers.count; i++) {
-        const TileBuffer *buffer = &kernel->buffers.at[i];
-        h = hash_u64(h, buffer->elem);
-        h = hash_u64(h, buffer->place);
-        h = hash_u64(h, buffer->rank);
-        h = hash_bytes(h, buffer->dims, buffer->rank);
-        h = hash_u64(h, buffer->panel_dim);
-        h = hash_u64(h, (uint64_t)buffer->panel_width);
-    }
+    for (uint32_t i = 0; i < kernel->buffers.count; i++)
+        h = hash_buffer(h, &kernel->buffers.at[i]);
     return hash_nodes(h, &kernel->body);
 }

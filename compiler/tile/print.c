@@ -232,13 +232,66 @@ static void print_buffer(const Kernel *kernel, const TileBuffer *buffer, Text *o
     text_add(out, "]");
     if (buffer->elem != ELEM_F32)
         text_printf(out, ": %s", elem_name(buffer->elem));
+    if (buffer->has_initial) {
+        text_add(out, " = ");
+        text_double(out, buffer->initial);
+    }
+    if (buffer->gap)
+        text_printf(out, "  gap %d", buffer->gap);
+    if (buffer->takes >= 0)
+        text_printf(out, "  takes %s", kernel->buffers.at[buffer->takes].name);
+}
+
+static void print_bound(const Printer *p, const Node *range, int32_t at) {
+    static const char *const calls[] = {
+        [BOUND_LO] = "start", [BOUND_HI] = "end",  [BOUND_EXTENT] = "extent",
+        [BOUND_MIN] = "min",  [BOUND_MAX] = "max", [BOUND_ADD] = ""};
+    const Bound *bound = &range->bounds.at[at];
+    switch (bound->kind) {
+    case BOUND_NUMBER:
+        text_printf(p->out, "%ld", (long)bound->number);
+        return;
+    case BOUND_LO:
+    case BOUND_HI:
+    case BOUND_EXTENT:
+        text_printf(p->out, "%s(%s)", calls[bound->kind], dim_name(p, bound->dim));
+        break;
+    case BOUND_LOAD:
+        print_access(p, &bound->load);
+        break;
+    case BOUND_MIN:
+    case BOUND_MAX:
+    case BOUND_ADD:
+        text_printf(p->out, "%s(", calls[bound->kind]);
+        print_bound(p, range, bound->args[0]);
+        text_add(p->out, bound->kind == BOUND_ADD ? " + " : ", ");
+        print_bound(p, range, bound->args[1]);
+        text_add(p->out, ")");
+        return;
+    }
+    if (bound->number)
+        text_printf(p->out, "%+ld", (long)bound->number);
+}
+
+static void print_range(const Kernel *kernel, const Node *range, Text *out) {
+    Printer p = {.kernel = kernel, .out = out};
+    text_add(out, "range ");
+    if (range->lo >= 0) {
+        print_bound(&p, range, range->lo);
+        text_add(out, " <= ");
+    }
+    text_add(out, dim_name(&p, range->dim));
+    if (range->hi >= 0) {
+        text_add(out, " < ");
+        print_bound(&p, range, range->hi);
+    }
+    if (range->align != 1)
+        text_printf(out, "  align %ld", (long)range->align);
+    text_add(out, "\n");
 }
 
 static void print_nodes(const Kernel *kernel, const NodeList *body, int indent, Text *out) {
-    static const char *const loops[] = {[LOOP_PARALLEL] = "parallel",
-                                        [LOOP_SEQUENTIAL] = "loop",
-                                        [LOOP_STREAM] = "stream",
-                                        [LOOP_UNROLL] = "unroll"};
+    static const char *const loops[] = {[LOOP_PARALLEL] = "parallel", [LOOP_SEQUENTIAL] = "loop"};
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
         print_spaces(out, indent);
@@ -253,6 +306,10 @@ static void print_nodes(const Kernel *kernel, const NodeList *body, int indent, 
                 text_printf(out, " %s:%ld", kernel->dims.at[node->dim].name, (long)node->step);
             }
             text_add(out, "\n");
+            print_nodes(kernel, &node->body, indent + 2, out);
+            break;
+        case NODE_RANGE:
+            print_range(kernel, node, out);
             print_nodes(kernel, &node->body, indent + 2, out);
             break;
         case NODE_SCRATCH:
@@ -287,6 +344,7 @@ void kernel_print(const Kernel *kernel, Text *out) {
     }
     text_add(out, "\n");
     print_arguments(kernel, PLACE_IN, "  in ", out);
+    print_arguments(kernel, PLACE_BOTH, "  both ", out);
     print_arguments(kernel, PLACE_OUT, "  out ", out);
     text_add(out, "\n");
     print_nodes(kernel, &kernel->body, 2, out);

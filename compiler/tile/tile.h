@@ -3,8 +3,9 @@
 //
 // At any point of the tree every dim of the kernel has a current range [lo, hi). At the root it is
 // the whole dim; inside `loop d:S` it is one piece of at most S of the enclosing range, so nested
-// loops over one dim refine each other. A stage works on the box of the current ranges of its dims.
-// That is the whole meaning: interp.c runs it with plain loops, the targets with vector code.
+// loops over one dim refine each other; inside `range` it is what lies between two bounds, perhaps
+// nothing. A stage works on the box of the current ranges of its dims. That is the whole meaning:
+// interp.c runs it with plain loops, the targets with vector code.
 //
 //     kernel gemm
 //       dims n d f:3072
@@ -16,7 +17,25 @@
 //           contract C += A * P  over n f d  rows=n:8 lanes=f:48
 //         compute C = max(C, 0)  over n f  lanes=f
 //
-// P is a panel buffer: f in groups of 48 (see TileBuffer).
+// P is a panel buffer: f in groups of 48 (see TileBuffer). A causal softmax in one pass, O and z
+// rescaled when the running maximum moves:
+//
+//     parallel n:64
+//       scratch top[n] = -inf, z[n] = 0, O[n v] = 0
+//       range m < end(n)
+//         loop m:128
+//           scratch S[n m], was[n], c[n]
+//           contract S += Q * K         over n m d  rows=n:12 lanes=m:32
+//           compute was = top           over n
+//           compute top max= S          over n m    lanes=m
+//           compute c = exp(was - top)  over n
+//           compute z = z * c           over n
+//           compute O = O * c           over n v    lanes=v
+//           compute                     over n m    lanes=m
+//             S = exp(S - top)
+//             z += S
+//           contract O += S * V         over n v m  rows=n:6 lanes=v:64
+//       compute Y = O / z               over n v    lanes=v
 #ifndef ATTC_TILE_H
 #define ATTC_TILE_H
 
@@ -36,19 +55,36 @@ typedef struct {
 #define TILE_DIMS(...) ((TileDimList){sizeof((TileDimId[]){__VA_ARGS__}), {__VA_ARGS__}})
 
 // ---- buffers ----
-typedef enum { PLACE_IN, PLACE_OUT, PLACE_SCRATCH } Place;
+// Scratch exists below its NODE_SCRATCH: it is made there, element 0 of a dim is that dim's lo
+// there, and there is room for the current range there. An argument is made where a task begins.
+typedef enum {
+    PLACE_IN,
+    PLACE_OUT,
+    PLACE_BOTH, // read and written: what combines, combines with what the caller gave
+    PLACE_SCRATCH,
+} Place;
 typedef struct {
     Name name;
     Elem elem;
     Place place;
     uint8_t rank;
     TileDimId dims[TILE_RANK_MAX]; // memory order, last contiguous
-    // SCRATCH only. It exists below its NODE_SCRATCH; element 0 of a dim is that dim's lo there,
-    // and there is room for the current range there. With a panel, the dim panel_dim is cut into
-    // groups of panel_width: the order is [panel][other dims...][within panel], and the last panel
-    // is whole.
+    // The dim panel_dim is cut into groups of panel_width: the order is [panel][other dims...]
+    // [within panel], and the last panel is whole; what lies behind the extent in it means nothing.
     TileDimId panel_dim; // TILE_DIM_NONE: plain
     int32_t panel_width;
+    // OUT and SCRATCH. Every element that the current ranges reach begins with this number where
+    // the buffer is made, and whatever combines, combines with it. Without one the first combining
+    // store to an element since the buffer was made sets it.
+    bool has_initial;
+    double initial;
+    // SCRATCH. Elements left free behind each run of the last dim, when it is plain.
+    int32_t gap;
+    // SCRATCH. -1, or the scratch, made before in the same body, in whose memory this one lies:
+    // element [i j k] of one is element [i j k] of the other. They agree in elem, rank, gap and
+    // panel, and position by position in the dim or in its constant extent, then of dims that
+    // nothing around cuts.
+    int32_t takes;
 } TileBuffer;
 
 // ---- scalar programs: what a compute stage does for one point of its box ----
@@ -80,8 +116,8 @@ typedef struct {
 // f32.
 typedef enum { SINK_SET, SINK_SUM, SINK_PROD, SINK_MAX, SINK_MIN } SinkMode;
 // SET stores the term at each point. The others combine it over the dims of the stage that `to`
-// lacks; the first time (all those dims at the start of their whole extent) the old content is
-// ignored.
+// lacks, and from piece to piece with what the element holds (see TileBuffer for what it begins
+// with).
 typedef struct {
     SinkMode mode;
     Access to; // no terms in its index
@@ -95,28 +131,56 @@ typedef struct {
     uint8_t n_dims;
     TileDimId dims[TILE_RANK_MAX]; // the box, outermost first; points are visited in this order
     TileDimId lanes;               // the dim in vectors (TILE_DIM_NONE: scalar)
-    // CONTRACT: c += a * b over the dims that c lacks; ignores the old content of c like SINK_SUM.
-    // Indexes are plain dims. b and c are contiguous along lanes (b: or a panel of it); a lacks
-    // lanes. rows: a dim that a and c have and b lacks (or NONE). A panel of rows is allowed in a.
+    // CONTRACT: c += a * b over the dims that c lacks, like SINK_SUM; no summed position: nothing.
+    // Indexes are plain dims. b and c are contiguous along lanes or have panels of it; a lacks
+    // lanes. rows: a dim that a and c have and b lacks (or NONE). Panels of rows are allowed in a.
+    // Panels are whole numbers of blocks wide.
     Access a, b, c;
     TileDimId rows;
     int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length)
     // COMPUTE
     VEC(Term) terms;
     VEC(Sink) sinks;
-    bool pad; // the padding of a panel buffer that is stored to is filled with zeros
+    bool pad; // a panel buffer that is stored to up to its end has zeros behind it
 } Stage;
 
-typedef enum { LOOP_PARALLEL, LOOP_SEQUENTIAL, LOOP_STREAM, LOOP_UNROLL } LoopKind;
-typedef enum { NODE_LOOP, NODE_SCRATCH, NODE_STAGE } NodeKind;
+// ---- ranges ----
+// One step of the small program that tells where a range begins and ends.
+typedef enum {
+    BOUND_NUMBER,
+    BOUND_LO, // the first position of dim's current range outside of this node
+    BOUND_HI, // one past its last
+    BOUND_EXTENT,
+    BOUND_LOAD, // an element of integers, IN or SCRATCH, where the access's dims begin
+    BOUND_MIN,  // of two earlier bounds, as MAX and ADD
+    BOUND_MAX,
+    BOUND_ADD,
+} BoundKind;
+typedef struct {
+    BoundKind kind;
+    int64_t number;  // NUMBER; added in LO, HI, EXTENT, LOAD
+    TileDimId dim;   // LO, HI, EXTENT
+    Access load;     // LOAD: no terms, not checked; its dims are not empty here
+    int32_t args[2]; // MIN, MAX, ADD
+} Bound;
+
+// ---- the tree ----
+typedef enum { LOOP_PARALLEL, LOOP_SEQUENTIAL } LoopKind;
+typedef enum { NODE_LOOP, NODE_RANGE, NODE_SCRATCH, NODE_STAGE } NodeKind;
 typedef struct Node Node;
 typedef VEC(Node *) NodeList;
 struct Node {
     NodeKind kind;
-    LoopKind loop;   // LOOP. PARALLEL loops are the outermost ones and hold all else
-    TileDimId dim;   // LOOP
-    int64_t step;    // LOOP, >= 1
-    NodeList body;   // LOOP
+    LoopKind loop; // LOOP. PARALLEL loops are the outermost ones and hold all else
+    TileDimId dim; // LOOP, RANGE
+    int64_t step;  // LOOP, >= 1
+    NodeList body; // LOOP, RANGE
+    // RANGE: inside, dim goes from the larger of `lo` and where it began outside, rounded down to
+    // a multiple of `align` counted from there, to the smaller of `hi` and where it ended. That may
+    // be nothing: then what has the dim does nothing, and what lacks it still runs.
+    VEC(Bound) bounds;
+    int32_t lo, hi;  // indexes into bounds; -1: the end outside
+    int64_t align;   // >= 1
     uint16_t buffer; // SCRATCH
     Stage *stage;    // STAGE
 };
@@ -137,11 +201,22 @@ Kernel *kernel_new(Arena *arena, Name name);
 TileDimId kernel_add_dim(Kernel *kernel, Name name, int64_t extent);
 // Arguments are added before any scratch.
 uint16_t kernel_add_argument(Kernel *kernel, Name name, Elem elem, Place place, TileDimList dims);
+uint16_t kernel_add_argument_panel(Kernel *kernel, Name name, Elem elem, Place place,
+                                   TileDimList dims, TileDimId panel_dim, int32_t panel_width);
 // Nodes are appended to a list: &kernel->body or &loop->body.
 Node *node_loop(Kernel *kernel, NodeList *into, LoopKind kind, TileDimId dim, int64_t step);
+// Without bounds and with align 1: then set lo, hi, align.
+Node *node_range(Kernel *kernel, NodeList *into, TileDimId dim);
+int32_t range_bound(Kernel *kernel, Node *range, Bound bound); // equal bounds are one
 uint16_t node_scratch(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims);
 uint16_t node_scratch_panel(Kernel *kernel, NodeList *into, Name name, Elem elem, TileDimList dims,
                             TileDimId panel_dim, int32_t panel_width);
+// A plain scratch buffer without initial value and memory of its own, to be changed and declared.
+TileBuffer scratch_plain(Name name, Elem elem, TileDimList dims);
+uint16_t node_scratch_with(Kernel *kernel, NodeList *into, TileBuffer like);
+void buffer_begin_with(Kernel *kernel, uint16_t buffer, double initial);
+// The scratch in whose memory a buffer lies: itself, or what it takes.
+uint16_t buffer_memory(const Kernel *kernel, uint16_t buffer);
 Stage *node_compute(Kernel *kernel, NodeList *into, TileDimList dims, TileDimId lanes);
 Stage *node_contract(Kernel *kernel, NodeList *into, TileDimList dims, Access c, Access a,
                      Access b);
@@ -158,6 +233,8 @@ void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t 
 bool stage_has_dim(const Stage *stage, TileDimId dim);
 bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
+// The dim of the access that runs along the buffer's panels; TILE_DIM_NONE: there are none.
+TileDimId access_panel_dim(const Kernel *kernel, const Access *access);
 
 // ---- a whole entry ----
 typedef struct {
@@ -213,7 +290,8 @@ void kernel_verify(const Kernel *kernel, const char *after); // kernel_check or 
 uint64_t kernel_canonical_hash(const Kernel *kernel);
 void kernel_print(const Kernel *kernel, Text *out);
 void tile_print(const TileProgram *program, Text *out);
-// Runs one kernel in plain C. buffers: per argument, elements of its elem in memory order.
+// Runs one kernel in plain C, tasks in a shuffled order. buffers: per argument, elements of its
+// elem in memory order.
 void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const *buffers);
 // Runs all launches; inputs and outputs by index in the graph, in float32/int32/... as declared.
 void tile_interpret(const TileProgram *program, const int64_t *extents, void *const *inputs,

@@ -51,10 +51,8 @@ static bool check_buffer(Checker *c, uint32_t at) {
                               dim_name(c, buffer->dims[i]));
         has_panel = has_panel || buffer->dims[i] == buffer->panel_dim;
     }
-    if (!has_panel || (buffer->panel_dim != TILE_DIM_NONE &&
-                       (buffer->place != PLACE_SCRATCH || buffer->panel_width < 1)))
-        return broken(c, "%s: a panel needs scratch, a dim of the buffer and a width",
-                      buffer->name);
+    if (!has_panel || (buffer->panel_dim != TILE_DIM_NONE && buffer->panel_width < 1))
+        return broken(c, "%s: a panel needs a dim of the buffer and a width", buffer->name);
     return true;
 }
 
@@ -100,7 +98,7 @@ static bool check_access(Checker *c, const Stage *stage, const Access *access, u
 // What is stored to an argument must not meet what another task stores or loads.
 static bool check_races(Checker *c, const Access *access) {
     const TileBuffer *buffer = buffer_of(c, access);
-    if (buffer->place != PLACE_OUT)
+    if (buffer->place != PLACE_OUT && buffer->place != PLACE_BOTH)
         return true;
     for (uint32_t l = 0; l < c->n_loops && c->loops[l]->loop == LOOP_PARALLEL; l++) {
         bool has = false;
@@ -382,6 +380,14 @@ static bool check_loop(Checker *c, const NodeList *body, const Node *node) {
     return fine;
 }
 
+static bool check_range(Checker *c, const Node *node) {
+    if (node->dim >= c->kernel->dims.count)
+        return broken(c, "a range of no dim");
+    if (node->align < 1)
+        return broken(c, "range %s has align %ld", dim_name(c, node->dim), (long)node->align);
+    return check_nodes(c, &node->body);
+}
+
 static bool check_nodes(Checker *c, const NodeList *body) {
     bool fine = true;
     for (uint32_t i = 0; i < body->count && fine; i++) {
@@ -389,6 +395,9 @@ static bool check_nodes(Checker *c, const NodeList *body) {
         switch (node->kind) {
         case NODE_LOOP:
             fine = check_loop(c, body, node);
+            break;
+        case NODE_RANGE:
+            fine = check_range(c, node);
             break;
         case NODE_SCRATCH:
             if (node->buffer < c->kernel->n_args || node->buffer >= c->kernel->buffers.count)

@@ -207,11 +207,6 @@ static void emit_loop(CpuKernel *k, const Node *node) {
     CpuRange outer = k->range[node->dim];
     int64_t len;
     LLVMValueRef step = index_const(m, node->step);
-    if (node->loop == LOOP_UNROLL && index_known(outer.len, &len) && len <= 16 * node->step) {
-        for (int64_t i = 0; i < len; i += node->step)
-            emit_piece(k, node, &outer, index_add(m, outer.lo, index_const(m, i)));
-        return;
-    }
     if (index_known(outer.len, &len) && len <= node->step) {
         emit_piece(k, node, &outer, outer.lo);
         return;
@@ -240,6 +235,8 @@ static void emit_nodes(CpuKernel *k, Node *const *nodes, uint32_t n) {
         const Node *node = nodes[i];
         if (node->kind == NODE_LOOP)
             emit_loop(k, node);
+        else if (node->kind == NODE_RANGE)
+            ice("cpu kernel %s: a range", k->kernel->name);
         else if (node->kind == NODE_SCRATCH)
             open_scratch(k, node->buffer);
         else if (node->stage->kind == STAGE_COMPUTE)

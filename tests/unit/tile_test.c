@@ -242,6 +242,61 @@ static void test_print(void **state) {
     arena_free(arena);
 }
 
+// A window of positions around each task's own, cut short by a length that is read, with every kind
+// of buffer.
+static Kernel *window(Arena *arena, int64_t align) {
+    Kernel *k = kernel_new(arena, "window");
+    TileDimId n = kernel_add_dim(k, "n", EXTENT_DYNAMIC), m = kernel_add_dim(k, "m", 64);
+    uint16_t x = kernel_add_argument_panel(k, "x", ELEM_F32, PLACE_IN, TILE_DIMS(n, m), m, 16);
+    uint16_t ends = kernel_add_argument(k, "ends", ELEM_I64, PLACE_IN, TILE_DIMS(n));
+    kernel_add_argument(k, "y", ELEM_F32, PLACE_BOTH, TILE_DIMS(n));
+    uint16_t z = kernel_add_argument(k, "z", ELEM_F32, PLACE_OUT, TILE_DIMS(n));
+    buffer_begin_with(k, z, -1.5);
+    NodeList *task = &node_loop(k, &k->body, LOOP_PARALLEL, n, 1)->body;
+    TileBuffer like = scratch_plain("a", ELEM_F32, TILE_DIMS(n, m));
+    like.gap = 16;
+    like.takes = node_scratch_with(k, task, like);
+    like.name = "b";
+    node_scratch_with(k, task, like);
+    Node *range = node_range(k, task, m);
+    int32_t zero = range_bound(k, range, (Bound){.kind = BOUND_NUMBER});
+    int32_t from = range_bound(k, range, (Bound){.kind = BOUND_LO, .dim = n, .number = -3});
+    range->lo = range_bound(k, range, (Bound){.kind = BOUND_MAX, .args = {zero, from}});
+    int32_t to = range_bound(k, range, (Bound){.kind = BOUND_HI, .dim = n});
+    int32_t end = range_bound(
+        k, range, (Bound){.kind = BOUND_LOAD, .load = access_plain(k, ends), .number = 1});
+    int32_t half = range_bound(k, range, (Bound){.kind = BOUND_EXTENT, .dim = m, .number = -32});
+    int32_t sum = range_bound(k, range, (Bound){.kind = BOUND_ADD, .args = {to, half}});
+    range->hi = range_bound(k, range, (Bound){.kind = BOUND_MIN, .args = {sum, end}});
+    assert_int_equal(range_bound(k, range, range->bounds.at[sum]), sum);
+    range->align = align;
+    Stage *s = node_compute(k, &range->body, TILE_DIMS(n, m), m);
+    stage_sink(k, s, SINK_SUM, access_plain(k, z), stage_load(k, s, access_plain(k, x)));
+    return k;
+}
+
+static void test_print_ranges_and_buffers(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Text text = {.arena = arena};
+    kernel_print(window(arena, 16), &text);
+    assert_string_equal(
+        text.at,
+        "kernel window\n"
+        "  dims n m:64\n"
+        "  in x[n m%16], ends[n]: i64  both y[n]  out z[n] = -1.5\n"
+        "  parallel n:1\n"
+        "    scratch a[n m]  gap 16\n"
+        "    scratch b[n m]  gap 16  takes a\n"
+        "    range max(0, start(n)-3) <= m < min((end(n) + extent(m)-32), ends+1)  align 16\n"
+        "      compute z += x  over n m  lanes=m\n");
+    assert_true(kernel_canonical_hash(window(arena, 16)) ==
+                kernel_canonical_hash(window(arena, 16)));
+    assert_true(kernel_canonical_hash(window(arena, 16)) !=
+                kernel_canonical_hash(window(arena, 8)));
+    arena_free(arena);
+}
+
 static void test_hash_is_of_meaning(void **state) {
     (void)state;
     Arena *arena = arena_new();
@@ -423,6 +478,7 @@ int main(void) {
         cmocka_unit_test(test_half_types_round_when_stored),
         cmocka_unit_test(test_interpreter_shows_mistakes),
         cmocka_unit_test(test_print),
+        cmocka_unit_test(test_print_ranges_and_buffers),
         cmocka_unit_test(test_hash_is_of_meaning),
         cmocka_unit_test(test_verifier_refuses),
         cmocka_unit_test(test_verify_names_the_pass),
