@@ -50,19 +50,11 @@ Program *pipeline_front(Session *session, const char *path) {
     return resolved && !diags_errors(session->diags) ? program : NULL;
 }
 
-static MachineRates machine_rates(const Target *target) {
-    return (MachineRates){
-        .flops_per_second = target->flops_per_second,
-        .cache_bytes_per_second = target->l2_bytes_per_second,
-        .memory_bytes_per_second = target->memory_bytes_per_second,
-        .last_level_bytes = (double)target->l3_bytes,
-    };
-}
-
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
                   Compilation *out) {
     PassClock clock = {options, pipeline_seconds()};
     Arena *arena = session->arena;
+    const Machine *machine = options->machine;
     *out = (Compilation){.program = program};
 
     out->built = graph_build(session, program, &options->entry);
@@ -73,7 +65,7 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     if (options->stop == AFTER_GRAPH)
         return true;
 
-    out->simplified = graph_simplify(out->built, out->typical);
+    out->simplified = graph_simplify(out->built, out->typical, machine);
     graph_done(&clock, "simplify", out->simplified, out->built);
     // Passes may add dims that stand in for others (aliases of summed dims).
     out->typical =
@@ -81,8 +73,7 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     if (options->stop == AFTER_SIMPLIFIED)
         return true;
 
-    MachineRates rates = machine_rates(options->target);
-    out->contracted = graph_contract(out->simplified, out->typical, &rates);
+    out->contracted = graph_contract(out->simplified, out->typical, machine);
     graph_done(&clock, "contract", out->contracted, out->simplified);
     if (options->stop == AFTER_CONTRACTED)
         return true;
@@ -94,14 +85,14 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     if (options->stop == AFTER_FUSED)
         return true;
 
-    DimList *orders = graph_layout(out->fusion, out->typical);
+    DimList *orders = graph_layout(out->fusion, out->typical, machine);
     pass_done(&clock, "layout", true);
     out->plan = graph_plan(out->fusion, orders, out->typical);
     if (options->verify)
         plan_verify(out->plan);
     pass_done(&clock, "plan", true);
 
-    out->tile = tile_lower(out->plan, options->target, out->typical);
+    out->tile = tile_lower(out->plan, machine, out->typical);
     if (options->verify)
         for (uint32_t i = 0; i < out->tile->kernels.count; i++)
             kernel_verify(out->tile->kernels.at[i], "lower");

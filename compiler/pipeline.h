@@ -16,7 +16,7 @@ typedef enum {
 
 typedef struct {
     EntryOptions entry;
-    const Target *target;
+    const Machine *machine;
     const int64_t *typical; // by DimId, or NULL: sizes to optimise dynamic dims for
     PipelineStop stop;
     bool verify;      // run every level's verifier between passes

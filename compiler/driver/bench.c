@@ -40,7 +40,7 @@ static bool measure(Options *options, const Loaded *loaded, const Tensors *tenso
     double begun = pipeline_seconds();
     uint32_t n = 0;
     while (n < ROUNDS_MAX && (n < ROUNDS_MIN || pipeline_seconds() - begun < SECONDS_WANTED)) {
-        peaks[n] = cpu_peak_flops(tensors->context, target->vector_bytes);
+        peaks[n] = cpu_peak_flops(tensors->context, target->machine.vector_bytes);
         double *seconds = arena_array(arena, double, n_launches + 1);
         double start = pipeline_seconds();
         if (!execute_run(options, loaded, tensors, seconds))
@@ -118,7 +118,7 @@ int command_bench(Options *options) {
                 measure(options, &loaded, &tensors, target, compiled.tile->launches.count, &result);
     if (fine) {
         int64_t *extents = tensors_extents(&tensors, compiled.fusion->graph, arena);
-        CostFigures figures = report_figures(&compiled, target, extents, arena);
+        CostFigures figures = report_figures(&compiled, &target->machine, extents, arena);
         if (options->json)
             print_json(&tensors, &figures, &result);
         else

@@ -33,7 +33,7 @@ int command_build(Options *options) {
     for (uint32_t i = 0; i < n; i++) {
         PipelineOptions passes = {
             .entry = options->entry,
-            .target = targets[i],
+            .machine = &targets[i]->machine,
             .stop = AFTER_TILE,
             .verify = options->verify_passes,
             .time_passes = options->time_passes,

@@ -23,7 +23,7 @@ bool driver_compile(Options *options, const Target *target, PipelineStop stop, C
         pipeline_print_time("front", begun, true);
     PipelineOptions passes = {
         .entry = options->entry,
-        .target = target,
+        .machine = &target->machine,
         .stop = stop,
         .verify = options->verify_passes,
         .time_passes = options->time_passes,

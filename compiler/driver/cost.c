@@ -103,7 +103,7 @@ int command_cost(Options *options) {
         !extents_known(options, compiled.built))
         return EXIT_PROBLEM;
     Arena *arena = options->session->arena;
-    CostFigures figures = report_figures(&compiled, target, compiled.typical, arena);
+    CostFigures figures = report_figures(&compiled, &target->machine, compiled.typical, arena);
     if (options->json)
         print_json(&compiled, &figures, compiled.typical);
     else

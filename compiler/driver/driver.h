@@ -137,7 +137,7 @@ typedef struct {
     VEC(BufferFigure) buffers;
     VEC(KernelFigure) kernels;
 } CostFigures;
-CostFigures report_figures(const Compilation *compiled, const Target *target,
+CostFigures report_figures(const Compilation *compiled, const Machine *machine,
                            const int64_t *extents, Arena *arena);
 // A name for a kernel that a person recognises: the stored values of its group.
 const char *report_group_name(const Group *group, Arena *arena);

@@ -183,7 +183,8 @@ static int parse_target(Options *options, const char *name) {
 
 static void print_targets(void) {
     for (const Target *const *t = targets_all(); *t; t++)
-        printf("%-14s %s, %d-bit vectors\n", (*t)->name, (*t)->triple, 8 * (*t)->vector_bytes);
+        printf("%-14s %s, %d-bit vectors\n", (*t)->name, (*t)->triple,
+               8 * (*t)->machine.vector_bytes);
 }
 
 // X=x.npy, or the source file

@@ -119,7 +119,7 @@ static int64_t *kernel_extents(const Launch *launch, const Kernel *kernel, const
     return out;
 }
 
-CostFigures report_figures(const Compilation *compiled, const Target *target,
+CostFigures report_figures(const Compilation *compiled, const Machine *machine,
                            const int64_t *extents, Arena *arena) {
     const Graph *graph = compiled->contracted;
     CostFigures out = {
@@ -133,7 +133,7 @@ CostFigures report_figures(const Compilation *compiled, const Target *target,
         const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
         KernelFigure figure = group_figure(compiled->fusion->graph, launch->group, extents, arena);
         int64_t *own = kernel_extents(launch, kernel, extents, arena);
-        figure.seconds = tile_cost(kernel, own, target);
+        figure.seconds = tile_cost(kernel, own, machine);
         vec_push(arena, &out.kernels, figure);
     }
     return out;

@@ -13,6 +13,7 @@
 #include <llvm-c/TargetMachine.h>
 
 #include "module.h"
+#include "target.h"
 #include "tile/tile.h"
 
 // ---- module.c: an LLVM module for one target ----

@@ -12,7 +12,7 @@ EmitModule *emit_module_new(Arena *arena, const char *name, const Target *target
     EmitModule *module = arena_new_of(arena, EmitModule);
     module->arena = arena;
     module->target = target;
-    module->lanes = target->vector_bytes / 4;
+    module->lanes = target->machine.vector_bytes / 4;
     module->context = LLVMContextCreate();
     LLVMContextSetDiscardValueNames(module->context, 1);
     module->module = LLVMModuleCreateWithNameInContext(name, module->context);
@@ -57,7 +57,7 @@ LLVMValueRef emit_function(EmitModule *module, const char *name, LLVMTypeRef typ
     if (target->features[0])
         add_text_attribute(module, function, "target-features", target->features);
     char width[16];
-    snprintf(width, sizeof width, "%d", target->vector_bytes * 8);
+    snprintf(width, sizeof width, "%d", target->machine.vector_bytes * 8);
     add_text_attribute(module, function, "prefer-vector-width", width);
     LLVMPositionBuilderAtEnd(module->builder,
                              LLVMAppendBasicBlockInContext(module->context, function, ""));

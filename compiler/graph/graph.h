@@ -12,6 +12,7 @@
 #define ATTC_GRAPH_H
 
 #include "ast/ast.h"
+#include "base/machine.h"
 
 typedef enum {
 #define OP(NAME, name, kind, arity, traits, formula) OP_##NAME,
@@ -180,20 +181,13 @@ int64_t dims_volume(const DimList *dims, const int64_t *extents);
 // representative sizes for dynamic dims where a choice needs them (by DimId; see
 // graph_typical_extents). The result may have more dims than the argument: aliases of summed dims,
 // each `like` one that was there.
-Graph *graph_simplify(const Graph *graph, const int64_t *extents);
+Graph *graph_simplify(const Graph *graph, const int64_t *extents, const Machine *machine);
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena); // constant, or 512 when dynamic
 
 // ---- rewrite/contract.c: order of contraction --------------------------------------------------
-// Facts that a step's cost is made of.
-typedef struct {
-    double flops_per_second;       // well-shaped contraction
-    double cache_bytes_per_second; // values that fit last_level_bytes
-    double memory_bytes_per_second;
-    double last_level_bytes;
-} MachineRates;
 // Ensures: every CONTRACT has two arguments and sums at least one dim, which both have. What sums
 // nothing became MUL, what has one argument SUM (and a factor).
-Graph *graph_contract(const Graph *graph, const int64_t *extents, const MachineRates *rates);
+Graph *graph_contract(const Graph *graph, const int64_t *extents, const Machine *machine);
 // Exact counts, -1 on overflow. Scalar multiplies: the product of all dims of each CONTRACT.
 int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 // 2 per multiply, 1 per element of a map or of a reduction's argument.
@@ -242,7 +236,8 @@ typedef struct {
     uint32_t n_slots;
 } Plan;
 // Chooses the memory order of every stored value: what the consumers' microkernels read fastest.
-DimList *graph_layout(const Fusion *fusion, const int64_t *extents); // by value id
+DimList *graph_layout(const Fusion *fusion, const int64_t *extents,
+                      const Machine *machine); // by value id
 Plan *graph_plan(const Fusion *fusion, const DimList *orders, const int64_t *extents);
 const Buffer *plan_buffer(const Plan *plan, const Value *value);
 void plan_verify(const Plan *plan);

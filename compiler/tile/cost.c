@@ -13,7 +13,7 @@
 typedef struct {
     const Kernel *kernel;
     const int64_t *extents;
-    const Target *target;
+    const Machine *machine;
     double *low;    // per dim: where the current range begins, on average
     double *length; // and how many positions it has
     double *bytes;  // per buffer: size
@@ -68,8 +68,8 @@ static double term_cycles(const Term *term) {
 }
 
 static double compute_seconds(const Walk *w, const Stage *stage) {
-    double lanes = w->target->vector_bytes / 4.0;
-    double cycle = 4 * lanes / w->target->flops_per_second, cycles = 1;
+    double lanes = w->machine->vector_bytes / 4.0;
+    double cycle = 4 * lanes / w->machine->flops_per_second, cycles = 1;
     for (uint32_t i = 0; i < stage->terms.count; i++)
         cycles += term_cycles(&stage->terms.at[i]);
     cycles += 0.5 * (double)stage->sinks.count;
@@ -83,18 +83,18 @@ static double compute_seconds(const Walk *w, const Stage *stage) {
 static double contract_seconds(const Walk *w, const Stage *stage) {
     double lanes = w->length[stage->lanes];
     double waste = ceil(lanes / stage->lane_block) * stage->lane_block / lanes;
-    return 2 * box_points(w, stage) * fmin(waste, 16) / w->target->flops_per_second;
+    return 2 * box_points(w, stage) * fmin(waste, 16) / w->machine->flops_per_second;
 }
 
 // Moving `bytes` of a buffer that has `size`.
-static double traffic_seconds(const Target *target, double size, double bytes) {
-    if (size <= (double)target->l1_bytes / 2)
-        return bytes / target->l1_bytes_per_second;
-    if (size <= (double)target->l2_bytes)
-        return bytes / target->l2_bytes_per_second;
-    if (size <= (double)target->l3_bytes)
-        return bytes / target->l3_bytes_per_second;
-    return bytes / target->memory_bytes_per_second;
+static double traffic_seconds(const Machine *machine, double size, double bytes) {
+    if (size <= (double)machine->l1_bytes / 2)
+        return bytes / machine->l1_bytes_per_second;
+    if (size <= (double)machine->l2_bytes)
+        return bytes / machine->l2_bytes_per_second;
+    if (size <= (double)machine->l3_bytes)
+        return bytes / machine->l3_bytes_per_second;
+    return bytes / machine->memory_bytes_per_second;
 }
 
 static double access_seconds(const Walk *w, const Access *access) {
@@ -102,7 +102,7 @@ static double access_seconds(const Walk *w, const Access *access) {
     double bytes = (double)elem_bytes(buffer->elem);
     for (int i = 0; i < access->rank; i++)
         bytes *= access->index[i].dim == TILE_DIM_NONE ? 1 : w->length[access->index[i].dim];
-    return traffic_seconds(w->target, w->bytes[access->buffer], bytes);
+    return traffic_seconds(w->machine, w->bytes[access->buffer], bytes);
 }
 
 static double stage_seconds(const Walk *w, const Stage *stage) {
@@ -130,8 +130,8 @@ static double buffer_bytes(const Walk *w, const TileBuffer *buffer) {
 static void make_buffer(Walk *w, uint32_t at) {
     const TileBuffer *buffer = &w->kernel->buffers.at[at];
     w->bytes[at] = buffer_bytes(w, buffer);
-    if (w->target && buffer->has_initial)
-        w->seconds += w->times * traffic_seconds(w->target, w->bytes[at], w->bytes[at]);
+    if (w->machine && buffer->has_initial)
+        w->seconds += w->times * traffic_seconds(w->machine, w->bytes[at], w->bytes[at]);
 }
 
 static double bound_position(const Walk *w, const Node *range, int32_t at) {
@@ -207,15 +207,15 @@ static void walk_nodes(Walk *w, const NodeList *body) {
             if (box_points(w, node->stage) <= 0)
                 break;
             w->flops += w->times * stage_flops(w, node->stage);
-            if (w->target)
+            if (w->machine)
                 w->seconds += w->times * stage_seconds(w, node->stage);
             break;
         }
     }
 }
 
-static Walk walk_kernel(const Kernel *kernel, const int64_t *extents, const Target *target) {
-    Walk w = {.kernel = kernel, .extents = extents, .target = target, .times = 1};
+static Walk walk_kernel(const Kernel *kernel, const int64_t *extents, const Machine *machine) {
+    Walk w = {.kernel = kernel, .extents = extents, .machine = machine, .times = 1};
     w.length = arena_array(kernel->arena, double, kernel->dims.count + 1);
     w.low = arena_array(kernel->arena, double, kernel->dims.count + 1);
     w.bytes = arena_array(kernel->arena, double, kernel->buffers.count + 1);
@@ -231,6 +231,6 @@ double tile_flops(const Kernel *kernel, const int64_t *extents) {
     return walk_kernel(kernel, extents, NULL).flops;
 }
 
-double tile_cost(const Kernel *kernel, const int64_t *extents, const Target *target) {
-    return walk_kernel(kernel, extents, target).seconds;
+double tile_cost(const Kernel *kernel, const int64_t *extents, const Machine *machine) {
+    return walk_kernel(kernel, extents, machine).seconds;
 }

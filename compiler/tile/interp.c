@@ -21,7 +21,7 @@ typedef struct {
     int64_t *points;  // per dim of the kernel: the point being worked on
     Storage *buffers; // per buffer
     Scalar *terms;    // of the current point
-} Machine;
+} Interpreter;
 
 static int64_t buffer_offset(const TileBuffer *buffer, const Storage *storage,
                              const int64_t *index) {
@@ -55,7 +55,7 @@ static int64_t storage_size(const TileBuffer *buffer, const Storage *storage) {
 }
 
 // The element of an access at the current point; -1: outside, read the fill.
-static int64_t access_offset(const Machine *m, const Access *access) {
+static int64_t access_offset(const Interpreter *m, const Access *access) {
     const TileBuffer *buffer = &m->kernel->buffers.at[access->buffer];
     const Storage *storage = &m->buffers[access->buffer];
     int64_t index[TILE_RANK_MAX];
@@ -73,7 +73,7 @@ static int64_t access_offset(const Machine *m, const Access *access) {
     return buffer_offset(buffer, storage, index);
 }
 
-static Scalar access_load(const Machine *m, const Access *access) {
+static Scalar access_load(const Interpreter *m, const Access *access) {
     Elem elem = m->kernel->buffers.at[access->buffer].elem;
     int64_t at = access_offset(m, access);
     if (at < 0)
@@ -82,14 +82,14 @@ static Scalar access_load(const Machine *m, const Access *access) {
 }
 
 // Is this the first point that reaches the element? Then its old content is ignored.
-static bool is_first(const Machine *m, const Stage *stage, const Access *to) {
+static bool is_first(const Interpreter *m, const Stage *stage, const Access *to) {
     for (int i = 0; i < stage->n_dims; i++)
         if (!access_has_dim(to, stage->dims[i]) && m->points[stage->dims[i]] != 0)
             return false;
     return true;
 }
 
-static void store_sink(const Machine *m, const Stage *stage, const Sink *sink) {
+static void store_sink(const Interpreter *m, const Stage *stage, const Sink *sink) {
     static const Op combine[] = {
         [SINK_SUM] = OP_ADD, [SINK_PROD] = OP_MUL, [SINK_MAX] = OP_MAX, [SINK_MIN] = OP_MIN};
     Elem elem = m->kernel->buffers.at[sink->to.buffer].elem;
@@ -105,7 +105,7 @@ static void store_sink(const Machine *m, const Stage *stage, const Sink *sink) {
     scalar_store(elem, data, at, value);
 }
 
-static void run_term(const Machine *m, const Stage *stage, uint32_t at) {
+static void run_term(const Interpreter *m, const Stage *stage, uint32_t at) {
     const Term *term = &stage->terms.at[at];
     Scalar args[3] = {0};
     switch (term->kind) {
@@ -130,14 +130,14 @@ static void run_term(const Machine *m, const Stage *stage, uint32_t at) {
     }
 }
 
-static void run_compute_point(const Machine *m, const Stage *stage) {
+static void run_compute_point(const Interpreter *m, const Stage *stage) {
     for (uint32_t i = 0; i < stage->terms.count; i++)
         run_term(m, stage, i);
     for (uint32_t i = 0; i < stage->sinks.count; i++)
         store_sink(m, stage, &stage->sinks.at[i]);
 }
 
-static void run_contract_point(const Machine *m, const Stage *stage) {
+static void run_contract_point(const Interpreter *m, const Stage *stage) {
     Elem elem = m->kernel->buffers.at[stage->c.buffer].elem;
     Scalar factors[3] = {access_load(m, &stage->a), access_load(m, &stage->b)};
     Scalar sum[3] = {scalar_op(OP_MUL, elem, elem, factors)};
@@ -150,7 +150,7 @@ static void run_contract_point(const Machine *m, const Stage *stage) {
     scalar_store(elem, data, at, sum[0]);
 }
 
-static void run_points(const Machine *m, const Stage *stage, int depth) {
+static void run_points(const Interpreter *m, const Stage *stage, int depth) {
     if (depth == stage->n_dims) {
         if (stage->kind == STAGE_CONTRACT)
             run_contract_point(m, stage);
@@ -166,7 +166,7 @@ static void run_points(const Machine *m, const Stage *stage, int depth) {
 }
 
 // Zeros behind the end of the last panel, for the box of the stage's other dims.
-static void pad_panel(const Machine *m, const Access *to, int depth, int64_t *index) {
+static void pad_panel(const Interpreter *m, const Access *to, int depth, int64_t *index) {
     const TileBuffer *buffer = &m->kernel->buffers.at[to->buffer];
     const Storage *storage = &m->buffers[to->buffer];
     if (depth == buffer->rank) {
@@ -185,7 +185,7 @@ static void pad_panel(const Machine *m, const Access *to, int depth, int64_t *in
         pad_panel(m, to, depth + 1, index);
 }
 
-static void run_stage(Machine *m, const Stage *stage) {
+static void run_stage(Interpreter *m, const Stage *stage) {
     run_points(m, stage, 0);
     if (!stage->pad)
         return;
@@ -197,7 +197,7 @@ static void run_stage(Machine *m, const Stage *stage) {
     }
 }
 
-static void open_scratch(Machine *m, uint16_t at) {
+static void open_scratch(Interpreter *m, uint16_t at) {
     const TileBuffer *buffer = &m->kernel->buffers.at[at];
     Storage *storage = &m->buffers[at];
     for (int i = 0; i < buffer->rank; i++)
@@ -216,7 +216,7 @@ static int64_t sum_of(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
-static int64_t bound_position(const Machine *m, const Node *range, int32_t at) {
+static int64_t bound_position(const Interpreter *m, const Node *range, int32_t at) {
     const Bound *bound = &range->bounds.at[at];
     int64_t a, b;
     switch (bound->kind) {
@@ -245,7 +245,7 @@ static int64_t bound_position(const Machine *m, const Node *range, int32_t at) {
     return 0;
 }
 
-static Range narrowed(const Machine *m, const Node *node) {
+static Range narrowed(const Interpreter *m, const Node *node) {
     Range range = m->ranges[node->dim];
     int64_t lo = node->lo < 0 ? range.lo : bound_position(m, node, node->lo);
     int64_t hi = node->hi < 0 ? range.hi : bound_position(m, node, node->hi);
@@ -258,7 +258,7 @@ static Range narrowed(const Machine *m, const Node *node) {
     return range;
 }
 
-static void run_nodes(Machine *m, const NodeList *body) {
+static void run_nodes(Interpreter *m, const NodeList *body) {
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
         if (node->kind == NODE_STAGE)
@@ -296,12 +296,12 @@ static uint32_t most_terms(const NodeList *body) {
 
 void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const *buffers) {
     Arena *arena = kernel->arena;
-    Machine m = {.kernel = kernel,
-                 .extents = extents,
-                 .ranges = arena_array(arena, Range, kernel->dims.count + 1),
-                 .terms = arena_array(arena, Scalar, most_terms(&kernel->body)),
-                 .points = arena_array(arena, int64_t, kernel->dims.count + 1),
-                 .buffers = arena_array(arena, Storage, kernel->buffers.count + 1)};
+    Interpreter m = {.kernel = kernel,
+                     .extents = extents,
+                     .ranges = arena_array(arena, Range, kernel->dims.count + 1),
+                     .terms = arena_array(arena, Scalar, most_terms(&kernel->body)),
+                     .points = arena_array(arena, int64_t, kernel->dims.count + 1),
+                     .buffers = arena_array(arena, Storage, kernel->buffers.count + 1)};
     for (uint32_t i = 0; i < kernel->dims.count; i++)
         m.ranges[i] = (Range){0, extents[i]};
     for (uint32_t i = 0; i < kernel->n_args; i++) {

@@ -39,8 +39,8 @@
 #ifndef ATTC_TILE_H
 #define ATTC_TILE_H
 
+#include "base/machine.h"
 #include "graph/graph.h"
-#include "target.h"
 
 typedef uint8_t TileDimId; // index into kernel->dims
 enum { TILE_DIM_NONE = 0xFF, TILE_RANK_MAX = 16 };
@@ -254,9 +254,9 @@ typedef struct {
 } TileProgram;
 
 // ---- lower/, schedule/, cost.c ----
-// One kernel per group, with the default schedule for the target at the typical extents. Adjacent
+// One kernel per group, with the default schedule for the machine at the typical extents. Adjacent
 // dims that stay adjacent in every access become one kernel dim.
-TileProgram *tile_lower(const Plan *plan, const Target *target, const int64_t *extents);
+TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents);
 // The numbers of a contraction kernel: what the schedule chooses.
 typedef struct {
     int64_t task_batch, task_rows, task_lanes; // parallel pieces, of the products below
@@ -275,13 +275,13 @@ typedef struct {
     bool b_crossing; // b's contiguous dim is another of the lanes' dims: tasks should be wide
     size_t elem_bytes;
 } ContractShape;
-ContractSchedule schedule_contract(const ContractShape *shape, const Target *target);
+ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine);
 // Floating-point operations of one run: two per multiply-add, one per float term and per combining
 // sink.
 double tile_flops(const Kernel *kernel, const int64_t *extents);
-// Seconds of one run with one thread, from counted flops and bytes per level and the target's
+// Seconds of one run with one thread, from counted flops and bytes per level and the machine's
 // facts.
-double tile_cost(const Kernel *kernel, const int64_t *extents, const Target *target);
+double tile_cost(const Kernel *kernel, const int64_t *extents, const Machine *machine);
 
 // ---- verify.c, print.c, interp.c ----
 // Every rule of this level; false with the first broken one in *why.

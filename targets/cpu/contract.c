@@ -165,7 +165,7 @@ static void choose_block(Contract *c) {
     CpuMicroShape *shape = &c->shape;
     int64_t known;
     int vectors = stage->lane_block / shape->width;
-    int registers = c->m->target->vector_registers - 1;          // one holds the splat
+    int registers = c->m->target->machine.vector_registers - 1;  // one holds the splat
     vectors = smaller(vectors < 1 ? 1 : vectors, registers / 2); // leaves one row at least
     if (index_known(length_of(c, stage->lanes), &known) && known < vectors * shape->width)
         vectors = (int)((known + shape->width - 1) / shape->width);
@@ -283,7 +283,7 @@ static void limit_rows(const Contract *c, CpuMicroShape *shape, int most) {
 // two sizes, since each is a function to compile. But a step of k reads vector_bytes of b per
 // rows / 2 cycles, and 16 bytes a cycle are what L2 can be expected to deliver.
 static int64_t even_size(const Contract *c, const CpuMicroShape *shape, int64_t len) {
-    int64_t size = shape->rows, least = size * 2 / 3, fed = c->m->target->vector_bytes / 8;
+    int64_t size = shape->rows, least = size * 2 / 3, fed = c->m->target->machine.vector_bytes / 8;
     if (least < busy_rows(shape))
         least = busy_rows(shape);
     if (least < fed)
@@ -353,8 +353,8 @@ static void emit_lane_blocks(Contract *c, CpuMicroShape shape, LLVMValueRef from
 
 // Masks in vector registers take the place of sums: fewer rows then.
 static void make_room_for_masks(const Contract *c, CpuMicroShape *shape) {
-    int registers = c->m->target->vector_registers - 1;
-    if (shape->b_masked && !c->m->target->has_masks)
+    int registers = c->m->target->machine.vector_registers - 1;
+    if (shape->b_masked && !c->m->target->machine.has_masks)
         limit_rows(c, shape, (registers - 2 * shape->vectors) / shape->vectors);
 }
 

@@ -127,8 +127,8 @@ static void k_loop_if_any(Micro *u, LLVMValueRef count, int steps) {
 }
 
 static int splits(EmitModule *m, const CpuMicroShape *shape) {
-    bool masks = shape->b_masked && !m->target->has_masks; // in vector registers
-    int room = m->target->vector_registers - 1 - shape->vectors * (masks ? 2 : 1), n = 1;
+    bool masks = shape->b_masked && !m->target->machine.has_masks; // in vector registers
+    int room = m->target->machine.vector_registers - 1 - shape->vectors * (masks ? 2 : 1), n = 1;
     while (n < SPLIT_MAX &&
            block_sums(shape) * n * 2 <= (room < CPU_LATENCY_SUMS ? room : CPU_LATENCY_SUMS))
         n *= 2;
@@ -200,7 +200,7 @@ static void store_either(Micro *u, bool masked) {
         store_block(u, masked, u->shape->mode == CPU_ADD);
         return;
     }
-    if (m->target->has_masks) {
+    if (m->target->machine.has_masks) {
         store_by_masks(u, masked);
         return;
     }

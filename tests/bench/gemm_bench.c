@@ -33,7 +33,7 @@ static double now(void) {
 
 static double peak_flops(const Bench *bench) {
     double wall = clock_seconds(CLOCK_MONOTONIC), own = now();
-    double rate = cpu_peak_flops(bench->context, bench->target->vector_bytes);
+    double rate = cpu_peak_flops(bench->context, bench->target->machine.vector_bytes);
     return rate * (clock_seconds(CLOCK_MONOTONIC) - wall) / (now() - own);
 }
 
@@ -72,7 +72,7 @@ static void measure(const Bench *bench, GemmPlan plan, int turns) {
 }
 
 static void sweep(const Bench *bench) {
-    bool wide = bench->target->vector_bytes == 64;
+    bool wide = bench->target->machine.vector_bytes == 64;
     static const int shapes_v4[][2] = {{6, 64}, {8, 48}, {9, 48}, {12, 32}, {13, 32}, {14, 32}};
     static const int shapes_v3[][2] = {{6, 16}, {4, 24}, {5, 16}};
     int n = wide ? 6 : 3;

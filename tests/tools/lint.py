@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 LEVELS = ["base", "ast", "graph", "tile", "emit", "targets", "product", "driver"]
 FILE_CAP, FUNCTION_CAP, LINE_CAP = 800, 80, 100
-# Headers that belong to no level: a machine's facts, the runtime's interface.
-FREE = {"target.h": "tile", "module.h": "emit", "attc.h": "emit"}
+# Headers that belong to no level: what a target is, the runtime's interface.
+FREE = {"target.h": "emit", "module.h": "emit", "attc.h": "emit"}
 offences = []
 
 

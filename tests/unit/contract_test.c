@@ -135,15 +135,24 @@ static void test_general_bilinear_table(void **state) {
 
 // The order does not hang on one machine's rates.
 static void test_tables_hold_for_other_machines(void **state) {
-    static const MachineRates machines[] = {
-        {50e9, 30e9, 10e9, 8e6}, {60e12, 5e12, 3e12, 50e6}, {180e9, 120e9, 18.5e9, 200e6}};
+    static const struct {
+        double flops, cache, memory;
+        int64_t room;
+    } facts[] = {{50e9, 30e9, 10e9, 8000000},
+                 {60e12, 5e12, 3e12, 50000000},
+                 {180e9, 120e9, 18.5e9, 200000000}};
     Session *session = *state;
     for (int form = 0; form < 3; form++)
         for (int i = 0; i < 3; i++) {
             Graph *graph =
                 passes_simplify(session, sized(session, 24, 32, talking_heads_forms[form]));
             int64_t *extents = graph_typical_extents(graph, session->arena);
-            Graph *out = graph_contract(graph, extents, &machines[i]);
+            Machine machine = passes_machine;
+            machine.flops_per_second = facts[i].flops;
+            machine.l2_bytes_per_second = machine.l3_bytes_per_second = facts[i].cache;
+            machine.memory_bytes_per_second = facts[i].memory;
+            machine.l3_bytes = facts[i].room;
+            Graph *out = graph_contract(graph, extents, &machine);
             assert_int_equal(multiplies(out), 1912602624);
         }
 }
@@ -331,7 +340,8 @@ static Trees random_trees(uint64_t seed) {
 
 static void test_exact_order_is_the_cheapest_tree(void **state) {
     // So slow that flops decide, for products and for contractions: 2 for each point.
-    static const MachineRates slow = {1e-3, 1e30, 1e30, 1e30};
+    static const Machine slow = {
+        .flops_per_second = 1e-3, .l2_bytes_per_second = 1e30, .l3_bytes = INT64_MAX};
     Session *session = *state;
     for (uint64_t seed = 0; seed < 400; seed++) {
         Trees trees = random_trees(seed);
@@ -347,13 +357,14 @@ static void test_exact_order_is_the_cheapest_tree(void **state) {
 
 // The fastest order would sum over e first and keep 8 GB for that.
 static void test_oversized_parts_are_avoided(void **state) {
-    static const MachineRates rates = {1e12, 1e13, 1e13, 1e30};
+    static const Machine fast = {
+        .flops_per_second = 1e12, .l2_bytes_per_second = 1e13, .l3_bytes = INT64_MAX};
     static const int64_t extents[] = {64, 2, 64, 4096, 2, 256};
     enum { A, B, C, D, E, F };
     DimList operands[] = {{4, {A, D, E, F}}, {4, {B, C, D, F}}, {2, {C, E}}, {4, {A, B, C, F}}};
     DimList result = {2, {C, F}};
     const Order *order =
-        order_find(((Session *)*state)->arena, operands, 4, &result, extents, &rates);
+        order_find(((Session *)*state)->arena, operands, 4, &result, extents, &fast);
     for (uint32_t i = 0; i < order->n_steps; i++)
         assert_true(dims_volume(&order->steps[i].dims, extents) * 4 <= 1 << 30);
 }

@@ -59,7 +59,7 @@ const Target fixture_v3 = {
     .cpu = "x86-64-v3",
     .features = "",
     .level = ATT_LEVEL_X86_64_V3,
-    .vector_bytes = 32,
+    .machine = {.vector_bytes = 32},
     .emit_kernel = emit_kernel,
 };
 const Target fixture_v4 = {
@@ -68,7 +68,7 @@ const Target fixture_v4 = {
     .cpu = "x86-64-v4",
     .features = "",
     .level = ATT_LEVEL_X86_64_V4,
-    .vector_bytes = 64,
+    .machine = {.vector_bytes = 64},
     .emit_kernel = emit_kernel,
 };
 
@@ -145,7 +145,7 @@ TileProgram *fixture_program(Session *session, const Target *target, const char 
     Graph *graph = make_graph(session, entry, &middle);
     TileProgram *program = arena_new_of(session->arena, TileProgram);
     program->plan = make_plan(session, graph, middle);
-    int64_t step = target->vector_bytes / 2;
+    int64_t step = target->machine.vector_bytes / 2;
     vec_push(session->arena, &program->kernels, fixture_kernel(session, "twice", 2, step));
     vec_push(session->arena, &program->kernels, fixture_kernel(session, "thrice", 3, step));
     vec_push(session->arena, &program->launches, make_launch(session, 0, 0, 4));

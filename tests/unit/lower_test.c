@@ -12,14 +12,12 @@
 
 // A small machine with tiny caches, so that small tensors are cut into many blocks, and a large
 // one.
-static const Target small = {
+static const Machine small = {
     .name = "small",
     .vector_bytes = 16,
     .vector_registers = 16,
     .rows_unpacked = 3,
-    .vectors_unpacked = 2,
     .rows_packed = 5,
-    .vectors_packed = 2,
     .l1_bytes = 256,
     .l2_bytes = 2048,
     .l3_bytes = 1 << 14,
@@ -28,16 +26,13 @@ static const Target small = {
     .l2_bytes_per_second = 2e6,
     .l3_bytes_per_second = 1e6,
     .memory_bytes_per_second = 5e5,
-    .exp_per_second = 1e5,
 };
-static const Target large = {
+static const Machine large = {
     .name = "large",
     .vector_bytes = 64,
     .vector_registers = 32,
     .rows_unpacked = 9,
-    .vectors_unpacked = 3,
     .rows_packed = 14,
-    .vectors_packed = 2,
     .l1_bytes = 48 << 10,
     .l2_bytes = 1 << 20,
     .l3_bytes = 32 << 20,
@@ -46,7 +41,6 @@ static const Target large = {
     .l2_bytes_per_second = 120e9,
     .l3_bytes_per_second = 30e9,
     .memory_bytes_per_second = 18e9,
-    .exp_per_second = 9e9,
 };
 
 // ---- tensors ----
@@ -191,14 +185,14 @@ static void compare(const Output *output, const double *want, const void *got, i
 }
 
 // typical: what dynamic dims are scheduled for; dynamic: what they are.
-static void check_program(const char *text, const Target *target, int64_t typical,
+static void check_program(const char *text, const Machine *machine, int64_t typical,
                           int64_t dynamic) {
     Session *session = session_new();
     Graph *built = passes_build(session, text);
     Plan *plan = passes_plan(session, text);
     const Graph *graph = plan->fusion->graph;
     Arena *arena = session->arena;
-    TileProgram *program = tile_lower(plan, target, extents_with(graph, typical, arena));
+    TileProgram *program = tile_lower(plan, machine, extents_with(graph, typical, arena));
     int64_t *built_extents = extents_with(built, dynamic, arena);
     int64_t *extents = extents_with(graph, dynamic, arena);
     double **want = oracle(built, built_extents, 7, arena);
@@ -342,9 +336,9 @@ static void test_transposed_results(void **state) {
 
 // ---- structure ----
 
-static TileProgram *lower_text(Session *session, const char *text, const Target *target) {
+static TileProgram *lower_text(Session *session, const char *text, const Machine *machine) {
     Plan *plan = passes_plan(session, text);
-    return tile_lower(plan, target, graph_typical_extents(plan->fusion->graph, session->arena));
+    return tile_lower(plan, machine, graph_typical_extents(plan->fusion->graph, session->arena));
 }
 
 static void test_equal_kernels_are_kept_once(void **state) {
@@ -380,9 +374,9 @@ static void test_schedules_respect_the_machine(void **state) {
     (void)state;
     static const int64_t sizes[] = {1, 2, 3, 7, 16, 64, 100, 511, 768, 3072, 50257};
     enum { N = sizeof sizes / sizeof sizes[0] };
-    const Target *targets[] = {&small, &large};
+    const Machine *machines[] = {&small, &large};
     for (int i = 0; i < N * N * N * 2; i++) {
-        const Target *t = targets[i % 2];
+        const Machine *t = machines[i % 2];
         ContractShape shape = {.batch = 1 + i % 3,
                                .rows = sizes[i / 2 % N],
                                .lanes = sizes[i / 2 / N % N],

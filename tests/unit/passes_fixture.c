@@ -5,11 +5,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-const MachineRates passes_rates = {
+const Machine passes_machine = {
+    .name = "passes",
+    .vector_bytes = 64,
+    .vector_registers = 32,
+    .has_masks = true,
+    .rows_unpacked = 12,
+    .rows_packed = 14,
+    .l1_bytes = 48 << 10,
+    .l2_bytes = 1 << 20,
+    .l3_bytes = 32 << 20,
     .flops_per_second = 160e9,
-    .cache_bytes_per_second = 120e9,
+    .l1_bytes_per_second = 200e9,
+    .l2_bytes_per_second = 120e9,
+    .l3_bytes_per_second = 30e9,
     .memory_bytes_per_second = 18e9,
-    .last_level_bytes = 32e6,
+    .threads = 8,
+    .task_seconds = 2e-6,
+    .launch_seconds = 2e-6,
 };
 
 Graph *passes_build(Session *session, const char *text) {
@@ -30,14 +43,16 @@ Graph *passes_build(Session *session, const char *text) {
 
 Graph *passes_simplify(Session *session, const char *text) {
     Graph *graph = passes_build(session, text);
-    Graph *out = graph_simplify(graph, graph_typical_extents(graph, session->arena));
+    Graph *out =
+        graph_simplify(graph, graph_typical_extents(graph, session->arena), &passes_machine);
     graph_verify(out, "simplify");
     return out;
 }
 
 Graph *passes_contract(Session *session, const char *text) {
     Graph *graph = passes_simplify(session, text);
-    Graph *out = graph_contract(graph, graph_typical_extents(graph, session->arena), &passes_rates);
+    Graph *out =
+        graph_contract(graph, graph_typical_extents(graph, session->arena), &passes_machine);
     graph_verify(out, "contract");
     return out;
 }
@@ -52,7 +67,7 @@ Fusion *passes_fuse(Session *session, const char *text) {
 Plan *passes_plan(Session *session, const char *text) {
     Fusion *fusion = passes_fuse(session, text);
     int64_t *extents = graph_typical_extents(fusion->graph, session->arena);
-    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents), extents);
+    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine), extents);
     plan_verify(plan);
     return plan;
 }

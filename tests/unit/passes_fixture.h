@@ -15,7 +15,7 @@ Graph *passes_contract(Session *session, const char *text);
 Fusion *passes_fuse(Session *session, const char *text);
 Plan *passes_plan(Session *session, const char *text);
 
-extern const MachineRates passes_rates;
+extern const Machine passes_machine;
 
 // Both graphs have the same inputs and results: evaluates them on the same random numbers, dynamic
 // dims having this extent, and compares to 1e-11 of the largest result.

@@ -220,14 +220,15 @@ static void run_all_passes(uint64_t seed) {
     Session *session = session_new();
     Graph *graph = random_graph(session, seed);
     graph_verify(graph, "build");
-    Graph *simple = graph_simplify(graph, graph_typical_extents(graph, session->arena));
+    Graph *simple =
+        graph_simplify(graph, graph_typical_extents(graph, session->arena), &passes_machine);
     graph_verify(simple, "simplify");
     int64_t *extents = graph_typical_extents(simple, session->arena);
-    Graph *pairs = graph_contract(simple, extents, &passes_rates);
+    Graph *pairs = graph_contract(simple, extents, &passes_machine);
     graph_verify(pairs, "contract");
     Fusion *fusion = graph_fuse(pairs, extents);
     fusion_verify(fusion, "fuse");
-    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents), extents);
+    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine), extents);
     plan_verify(plan);
     assert_results_within(TOLERANCE, graph, simple, 5, seed);
     assert_results_within(TOLERANCE, graph, pairs, 5, seed);
@@ -252,9 +253,9 @@ static void test_passes_are_deterministic(void **state) {
             arena_alloc(sessions[i]->arena, (size_t)(1 + i) * 4096);
             Graph *graph = random_graph(sessions[i], seed);
             int64_t *extents = graph_typical_extents(graph, sessions[i]->arena);
-            graph = graph_simplify(graph, extents);
+            graph = graph_simplify(graph, extents, &passes_machine);
             extents = graph_typical_extents(graph, sessions[i]->arena);
-            graph = graph_contract(graph, extents, &passes_rates);
+            graph = graph_contract(graph, extents, &passes_machine);
             Text text = {.arena = sessions[i]->arena};
             fusion_print(graph_fuse(graph, extents), &text);
             texts[i] = text.at;

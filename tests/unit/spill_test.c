@@ -14,7 +14,7 @@ static void check_plan(const Target *target, GemmPlan plan) {
         fail_msg("%s, %d x %d%s: %d spills in %d loops, the first one %s", target->name,
                  plan.row_block, plan.lane_block, plan.pack_a ? " packed" : "", found.spills,
                  found.loops, found.first);
-    int sums = plan.row_block * plan.lane_block / (target->vector_bytes / 4);
+    int sums = plan.row_block * plan.lane_block / (target->machine.vector_bytes / 4);
     if (found.multiply_adds < sums / 2) // the search itself must have found the loops
         fail_msg("%s, %d x %d: only %d multiply-adds found", target->name, plan.row_block,
                  plan.lane_block, found.multiply_adds);
@@ -36,7 +36,7 @@ static void check_shape(const Target *target, int rows, int vectors, bool pack_a
                                       .task_lanes = 384,
                                       .block_k = 256,
                                       .row_block = rows,
-                                      .lane_block = vectors * target->vector_bytes / 4,
+                                      .lane_block = vectors * target->machine.vector_bytes / 4,
                                       .pack_a = pack_a,
                                       .pack_b = pack_b});
 }

@@ -27,19 +27,21 @@ static void every_target_has_its_facts(void **state) {
         assert_non_null(target->features);
         assert_non_null(target->emit_kernel);
         assert_in_range(target->level, 0, ATT_N_LEVELS - 1);
-        assert_true(target->vector_bytes >= 16 && target->vector_bytes % 16 == 0);
-        // The rows, vectors and one splat of a microkernel fit the registers.
-        int used = target->rows_packed * target->vectors_packed + target->vectors_packed + 1;
-        assert_in_range(used, 2, target->vector_registers);
-        used = target->rows_unpacked * target->vectors_unpacked + target->vectors_unpacked + 1;
-        assert_in_range(used, 2, target->vector_registers);
-        assert_true(target->l1_bytes > 0 && target->l2_bytes > target->l1_bytes);
-        assert_true(target->l3_bytes > target->l2_bytes);
-        assert_true(target->flops_per_second > 1e9 && target->exp_per_second > 1e6);
-        assert_true(target->l1_bytes_per_second >= target->l2_bytes_per_second);
-        assert_true(target->l2_bytes_per_second >= target->l3_bytes_per_second);
-        assert_true(target->l3_bytes_per_second >= target->memory_bytes_per_second);
-        assert_true(target->memory_bytes_per_second > 0);
+        const Machine *machine = &target->machine;
+        assert_non_null(machine->name);
+        assert_true(machine->vector_bytes >= 16 && machine->vector_bytes % 16 == 0);
+        // A microkernel of one vector fits the registers with its vector and a splat.
+        assert_in_range(machine->rows_packed, 1, machine->vector_registers - 2);
+        assert_in_range(machine->rows_unpacked, 1, machine->rows_packed);
+        assert_true(machine->l1_bytes > 0 && machine->l2_bytes > machine->l1_bytes);
+        assert_true(machine->l3_bytes > machine->l2_bytes);
+        assert_true(machine->flops_per_second > 1e9);
+        assert_true(machine->l1_bytes_per_second >= machine->l2_bytes_per_second);
+        assert_true(machine->l2_bytes_per_second >= machine->l3_bytes_per_second);
+        assert_true(machine->l3_bytes_per_second >= machine->memory_bytes_per_second);
+        assert_true(machine->memory_bytes_per_second > 0);
+        assert_true(machine->threads >= 1 && machine->task_seconds > 0);
+        assert_true(machine->launch_seconds > 0);
     }
 }
 

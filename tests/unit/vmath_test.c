@@ -29,15 +29,15 @@ typedef struct {
     LLVMOrcLLJITRef jit;
     const Target *target;
     int made;
-} Machine;
+} Compiled;
 
 static void check_error(LLVMErrorRef error) {
     if (error)
         fail_msg("%s", LLVMGetErrorMessage(error));
 }
 
-static Machine *machine_new(const Target *target) {
-    Machine *machine = calloc(1, sizeof *machine);
+static Compiled *machine_new(const Target *target) {
+    Compiled *machine = calloc(1, sizeof *machine);
     assert_non_null(machine);
     machine->session = session_new();
     machine->target = target;
@@ -53,7 +53,7 @@ static Machine *machine_new(const Target *target) {
     return machine;
 }
 
-static void machine_free(Machine *machine) {
+static void machine_free(Compiled *machine) {
     check_error(LLVMOrcDisposeLLJIT(machine->jit));
     session_free(machine->session);
     free(machine);
@@ -76,7 +76,7 @@ static void emit_each_block(EmitModule *m, LLVMValueRef function, Op op, Elem el
 }
 
 // lanes must divide the counts that the code is called with.
-static Code make_code(Machine *machine, Op op, Elem elem, int lanes) {
+static Code make_code(Compiled *machine, Op op, Elem elem, int lanes) {
     char name[32];
     snprintf(name, sizeof name, "f%d", machine->made++);
     EmitModule *m = emit_module_new(machine->session->arena, name, machine->target);
@@ -247,7 +247,7 @@ static void sweep_task(void *arg, void *scratch, int64_t task) {
 // ---- tests -------------------------------------------------------------------------------------
 typedef struct {
     AttContext *ctx;
-    Machine *machine[N_LEVELS_MAX];
+    Compiled *machine[N_LEVELS_MAX];
     int n_levels;
     bool full;
 } Suite;
@@ -289,7 +289,7 @@ static void all_floats(void **state) {
         assert_non_null(sweep.worst);
         for (int level = 0; level < suite->n_levels; level++)
             sweep.code[level] = make_code(suite->machine[level], functions[f].op, ELEM_F32,
-                                          suite->machine[level]->target->vector_bytes / 4);
+                                          suite->machine[level]->target->machine.vector_bytes / 4);
         assert_int_equal(att_parallel(suite->ctx, sweep_task, &sweep, tasks, sizeof(Room)), ATT_OK);
         Worst worst = {0};
         for (int64_t task = 0; task < tasks; task++)
@@ -420,7 +420,7 @@ static void powers(void **state) {
         Function function = {OP_POW, NULL, 2, NO_SYMMETRY};
         Worst worst = {0};
         Code code = make_code(suite->machine[level], OP_POW, ELEM_F32,
-                              suite->machine[level]->target->vector_bytes / 4);
+                              suite->machine[level]->target->machine.vector_bytes / 4);
         for (int i = 0; i < n; i++) {
             for (int j = 0; j < n; j++)
                 b[j] = special[i];

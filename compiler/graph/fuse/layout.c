@@ -36,14 +36,13 @@ static const double ROWS_LAST = 0.5; // row operand with contiguous rows
 static const double GATHER = 0.7;    // contiguous in a dim that is outside the panel
 static const double BATCH_LAST = 1.5;
 static const double STRIDED = 3; // a line of memory for each element
-static const double VECTOR = 16; // elements
-static const double FMA_PER_CYCLE = 32;
 
 typedef struct {
     const Fusion *fusion;
     const int64_t *extents;
     DimList *orders;
     Arena *arena;
+    double lanes; // of a vector of f32, the usual element
 } Layout;
 
 // One way in which a group reads the value.
@@ -188,9 +187,9 @@ static double operands_cost(const Layout *layout, const Value *contraction, DimI
 static double lanes_cost(const Layout *layout, const Value *contraction, DimId lane) {
     DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
     double extent = (double)layout->extents[lane];
-    double filled = extent / (ceil(extent / VECTOR) * VECTOR);
+    double filled = extent / (ceil(extent / layout->lanes) * layout->lanes);
     return operands_cost(layout, contraction, lane) +
-           volume(layout, &space) / FMA_PER_CYCLE / filled;
+           volume(layout, &space) / (2 * layout->lanes) / filled;
 }
 
 // A result that is contiguous in a batch dim is a sum of elementwise products along it, with two
@@ -206,7 +205,7 @@ static double contraction_cost(const Layout *layout, const Value *contraction, D
     DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
     DimList others = dims_minus(&contraction->dims, &roles.batch);
     double copy = BATCH_LAST * volume(layout, &contraction->dims);
-    double best = operands_cost(layout, contraction, last) + volume(layout, &space) / VECTOR;
+    double best = operands_cost(layout, contraction, last) + volume(layout, &space) / layout->lanes;
     for (uint32_t i = 0; i < others.count; i++) {
         double cost = lanes_cost(layout, contraction, others.at[i]) + copy;
         if (cost < best) {
@@ -367,11 +366,11 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     return dims_join(dims_minus(&wish, &one), one);
 }
 
-DimList *graph_layout(const Fusion *fusion, const int64_t *extents) {
+DimList *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine) {
     const Graph *graph = fusion->graph;
     DimList *orders = arena_array(graph->arena, DimList, graph->values.count + 1);
     Arena *arena = arena_new();
-    Layout layout = {fusion, extents, orders, arena};
+    Layout layout = {fusion, extents, orders, arena, machine_lanes(machine, sizeof(float))};
     for (uint32_t i = 0; i < graph->inputs.count; i++)
         orders[graph->inputs.at[i]->id] = graph->inputs.at[i]->dims;
     for (uint32_t i = 0; i < graph->outputs.count; i++)

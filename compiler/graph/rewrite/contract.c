@@ -183,14 +183,14 @@ static uint32_t smallest_contraction(const Order *order, const int64_t *extents)
 }
 
 static Value *contract_einsum(Graph *graph, const Value *einsum, Value **leaves,
-                              const int64_t *extents, const MachineRates *rates, Arena *arena) {
+                              const int64_t *extents, const Machine *machine, Arena *arena) {
     DimList dims[ORDER_MAX];
     if (einsum->n_args > ORDER_MAX)
         ice("contract: an einsum of %u operands", einsum->n_args);
     for (uint32_t i = 0; i < einsum->n_args; i++)
         dims[i] = leaves[i]->dims;
     Emission emission = {.graph = graph, .einsum = einsum, .leaves = leaves};
-    emission.order = order_find(arena, dims, einsum->n_args, &einsum->dims, extents, rates);
+    emission.order = order_find(arena, dims, einsum->n_args, &einsum->dims, extents, machine);
     emission.factor_step = smallest_contraction(emission.order, extents);
     const Order *order = emission.order;
     Value *out = emit_node(&emission, order->n_leaves + order->n_steps - 1);
@@ -203,7 +203,7 @@ static Value *contract_einsum(Graph *graph, const Value *einsum, Value **leaves,
     return out;
 }
 
-Graph *graph_contract(const Graph *graph, const int64_t *extents, const MachineRates *rates) {
+Graph *graph_contract(const Graph *graph, const int64_t *extents, const Machine *machine) {
     Graph *out = graph_new_like(graph);
     Arena *arena = arena_new();
     Value **now = arena_array(arena, Value *, graph->values.count);
@@ -217,8 +217,9 @@ Graph *graph_contract(const Graph *graph, const int64_t *extents, const MachineR
         Value **args = arena_array(arena, Value *, value->n_args);
         for (uint32_t k = 0; k < value->n_args; k++)
             args[k] = now[value->args[k]->id];
-        now[i] = value->op == OP_CONTRACT ? contract_einsum(out, value, args, extents, rates, arena)
-                                          : graph_rebuild(out, value, args);
+        now[i] = value->op == OP_CONTRACT
+                     ? contract_einsum(out, value, args, extents, machine, arena)
+                     : graph_rebuild(out, value, args);
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *output = &graph->outputs.at[i];

@@ -13,20 +13,11 @@
 // dims n, m, h_k and h. Where several operands are common to all terms (the multi-way form of the
 // same layer) they are first contracted to one shared value, if that is cheaper.
 //
-// Only ratios of the nominal rates below matter; graph_contract orders with the machine's own.
-//
 // Requires: simplify_flatten. Ensures: nothing; what is not cheaper stays.
 #include "graph/rewrite/order.h"
 #include "graph/rewrite/simplify.h"
 
 #include <math.h>
-
-static const MachineRates NOMINAL = {
-    .flops_per_second = 100e9,
-    .cache_bytes_per_second = 60e9,
-    .memory_bytes_per_second = 15e9,
-    .last_level_bytes = 32e6,
-};
 
 enum { TERMS_MAX = 12 };
 
@@ -155,7 +146,8 @@ static double order_seconds(const Sum *sum, const DimList *operands, uint32_t n,
                             const DimList *result) {
     Arena *arena = arena_new();
     double seconds =
-        order_find(arena, operands, n, result, sum->sweep->extents->at, &NOMINAL)->seconds;
+        order_find(arena, operands, n, result, sum->sweep->extents->at, sum->sweep->machine)
+            ->seconds;
     arena_free(arena);
     return seconds;
 }
@@ -170,11 +162,12 @@ static double list_seconds(const Sum *sum, const ValueList *list, const DimList 
 }
 
 // Reading or writing values of these sizes, and one operation for each of `flops` elements.
-static double sweep_seconds(double flops, double elements) {
+static double sweep_seconds(const Sum *sum, double flops, double elements) {
+    const Machine *machine = sum->sweep->machine;
     double bytes = 4 * elements;
-    double bandwidth = bytes <= NOMINAL.last_level_bytes ? NOMINAL.cache_bytes_per_second
-                                                         : NOMINAL.memory_bytes_per_second;
-    return fmax(2 * flops / NOMINAL.flops_per_second, bytes / bandwidth);
+    double bandwidth = bytes <= (double)machine->l3_bytes ? machine->l2_bytes_per_second
+                                                          : machine->memory_bytes_per_second;
+    return fmax(2 * flops / machine->flops_per_second, bytes / bandwidth);
 }
 
 static double block_seconds(const Sum *sum, uint32_t group) {
@@ -198,7 +191,7 @@ static double block_seconds(const Sum *sum, uint32_t group) {
         rests = dims_union(&rests, &kept);
     }
     double volume = (double)dims_volume(&rests, extents);
-    seconds += sweep_seconds((block.count - 1) * volume, elements + volume);
+    seconds += sweep_seconds(sum, (block.count - 1) * volume, elements + volume);
     for (uint32_t i = 0; i < block.common.count; i++)
         dims[i] = block.common.at[i]->dims;
     dims[block.common.count] = rests;
@@ -209,7 +202,7 @@ static double block_seconds(const Sum *sum, uint32_t group) {
 static double join_gain(Sum *sum, uint32_t a, uint32_t b) {
     double volume = (double)dims_volume(&sum->root->dims, sum->sweep->extents->at);
     double apart =
-        block_seconds(sum, a) + block_seconds(sum, b) + sweep_seconds(volume, 2 * volume);
+        block_seconds(sum, a) + block_seconds(sum, b) + sweep_seconds(sum, volume, 2 * volume);
     uint32_t groups[TERMS_MAX];
     for (uint32_t i = 0; i < sum->terms.count; i++) {
         groups[i] = sum->terms.at[i].group;
@@ -250,7 +243,7 @@ static double sum_seconds(const Sum *sum) {
             seconds += block_seconds(sum, i);
             blocks++;
         }
-    return seconds + (blocks - 1) * sweep_seconds(volume, 2 * volume);
+    return seconds + (blocks - 1) * sweep_seconds(sum, volume, 2 * volume);
 }
 
 // ---- what several terms share ------------------------------------------------------------------

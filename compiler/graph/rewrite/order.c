@@ -46,7 +46,7 @@ typedef struct {
     uint32_t n_dims;
     DimBits result;
     double largest_bytes; // of operands and result
-    const MachineRates *rates;
+    const Machine *machine;
     Part parts[ORDER_MAX];
     uint32_t n_parts;
     Order *order;
@@ -89,7 +89,7 @@ static double order_volume(const OrderProblem *problem, DimBits dims) {
 }
 
 static Cost step_cost(const OrderProblem *problem, const Part *a, const Part *b, DimBits out) {
-    const MachineRates *rates = problem->rates;
+    const Machine *machine = problem->machine;
     DimBits space = a->dims | b->dims;
     bool contracts = space != out;
     double volume = order_volume(problem, space);
@@ -101,10 +101,10 @@ static Cost step_cost(const OrderProblem *problem, const Part *a, const Part *b,
         bytes = fmin(read_a, read_b);
         sweep = 0;
     }
-    double bandwidth = bytes <= rates->last_level_bytes ? rates->cache_bytes_per_second
-                                                        : rates->memory_bytes_per_second;
+    double bandwidth = bytes <= (double)machine->l3_bytes ? machine->l2_bytes_per_second
+                                                          : machine->memory_bytes_per_second;
     double flops = contracts ? 2 * volume : volume / POINTWISE_SHARE;
-    double seconds = fmax(flops / rates->flops_per_second, bytes / bandwidth) + sweep;
+    double seconds = fmax(flops / machine->flops_per_second, bytes / bandwidth) + sweep;
     if (written > OVERSIZE && written > 2 * problem->largest_bytes)
         seconds *= OVERSIZE_FACTOR;
     return (Cost){seconds, contracts ? volume : 0};
@@ -252,10 +252,10 @@ static void order_take_operands(OrderProblem *problem, const DimList *operands, 
 }
 
 Order *order_find(Arena *arena, const DimList *operands, uint32_t n, const DimList *result,
-                  const int64_t *extents, const MachineRates *rates) {
+                  const int64_t *extents, const Machine *machine) {
     if (n == 0 || n > ORDER_MAX)
         ice("contract: an einsum of %u operands", n);
-    OrderProblem problem = {.rates = rates, .n_parts = n, .order = arena_new_of(arena, Order)};
+    OrderProblem problem = {.machine = machine, .n_parts = n, .order = arena_new_of(arena, Order)};
     problem.order->n_leaves = n;
     problem.result = order_bits(&problem, result, extents);
     problem.largest_bytes = ELEM_SIZE * order_volume(&problem, problem.result);

@@ -23,7 +23,7 @@ typedef struct {
 
 // The cheapest order for operands with these dims (1 <= n <= ORDER_MAX).
 Order *order_find(Arena *arena, const DimList *operands, uint32_t n, const DimList *result,
-                  const int64_t *extents, const MachineRates *rates);
+                  const int64_t *extents, const Machine *machine);
 const DimList *order_dims(const Order *order, uint32_t node);
 
 #endif

@@ -95,7 +95,8 @@ static void sweep_count(Sweep *sweep, const bool *live) {
         sweep->uses[from->outputs.at[i].value->id]++;
 }
 
-static Graph *sweep_run(const Graph *from, SweepRule rule, ExtentList *extents) {
+static Graph *sweep_run(const Graph *from, SweepRule rule, ExtentList *extents,
+                        const Machine *machine) {
     Arena *arena = arena_new();
     uint32_t count = from->values.count;
     Sweep sweep = {
@@ -106,6 +107,7 @@ static Graph *sweep_run(const Graph *from, SweepRule rule, ExtentList *extents) 
         .uses = arena_array(arena, uint32_t, count),
         .user = arena_array(arena, const Value *, count),
         .extents = extents,
+        .machine = machine,
     };
     const bool *live = graph_live(from, arena);
     sweep_count(&sweep, live);
@@ -141,18 +143,19 @@ static Value *keep_value(Sweep *sweep, const Value *value, Value **args) {
     return graph_rebuild(sweep->to, value, args);
 }
 
-Graph *graph_simplify(const Graph *graph, const int64_t *extents) {
+Graph *graph_simplify(const Graph *graph, const int64_t *extents, const Machine *machine) {
     static const SweepRule rules[] = {simplify_fold, simplify_flatten, simplify_factor};
     ExtentList sizes = {0};
     for (uint32_t i = 0; i < graph->dims.count; i++)
         vec_push(graph->arena, &sizes, extents[i]);
-    Graph *now = sweep_run(graph, simplify_fold, &sizes);
+    Graph *now = sweep_run(graph, simplify_fold, &sizes, machine);
     for (uint32_t round = 0; round < ROUNDS_MAX; round++) {
         uint64_t before = graph_hash(now);
         for (uint32_t i = 0; i < sizeof rules / sizeof *rules; i++)
-            now = sweep_run(now, rules[i], &sizes);
+            now = sweep_run(now, rules[i], &sizes, machine);
         if (graph_hash(now) == before)
             break;
     }
-    return sweep_run(now, keep_value, &sizes); // leaves what the last rules built in vain behind
+    return sweep_run(now, keep_value, &sizes,
+                     machine); // leaves what the last rules built in vain behind
 }

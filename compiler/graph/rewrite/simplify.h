@@ -20,6 +20,7 @@ typedef struct {
     uint32_t *uses;     // by id in from: by live users, outputs count too
     const Value **user; // by id in from: one of its live users, NULL when only outputs use it
     ExtentList *extents;
+    const Machine *machine;
 } Sweep;
 
 typedef Value *(*SweepRule)(Sweep *sweep, const Value *value, Value **args);

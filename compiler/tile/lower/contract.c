@@ -162,7 +162,7 @@ static bool choose_lanes(Contract *x) {
     int64_t rows = lower_volume(lower, x->rows_all), lanes = lower_volume(lower, x->lanes_all);
     if ((rows < lanes ? rows : lanes) <= 2)
         return choose_skinny(x);
-    int64_t width = lower->target->vector_bytes / (int64_t)elem_bytes(x->elem);
+    int64_t width = lower->machine->vector_bytes / (int64_t)elem_bytes(x->elem);
     x->lanes = contract_last(&x->result_order);
     DimSet possible = x->rows_all | x->lanes_all;
     if (!set_has(possible, x->lanes) || lower->typical.at[x->lanes] * 2 < width) {
@@ -251,7 +251,7 @@ static void choose_schedule(Contract *x) {
         .b_crossing = crossing_dim(&x->b_source, x->lanes_all, x->lanes, true) != TILE_DIM_NONE,
         .elem_bytes = elem_bytes(x->elem),
     };
-    x->schedule = schedule_contract(&shape, lower->target);
+    x->schedule = schedule_contract(&shape, lower->machine);
 }
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high) {
@@ -298,7 +298,7 @@ static bool choose_early(Contract *x, const TileDimList *source, DimSet others, 
     if (!packed || last == TILE_DIM_NONE || !set_has(x->batch, last))
         return false;
     int64_t line = 64 / (int64_t)elem_bytes(x->elem);
-    int64_t room = x->lower->target->l2_bytes / 4 / (int64_t)elem_bytes(x->elem) /
+    int64_t room = x->lower->machine->l2_bytes / 4 / (int64_t)elem_bytes(x->elem) /
                    (steps_volume(x, others) * x->schedule.block_k);
     int64_t wanted = clamp(x->lower->typical.at[last], 1, line);
     if (x->steps[last] < wanted && wanted <= room)
@@ -312,7 +312,7 @@ static void fit_tile(Contract *x) {
     TileDimId last = contract_last(&x->result_order);
     DimSet dims = x->batch | x->rows_all | x->lanes_all;
     int64_t line = 64 / (int64_t)elem_bytes(x->elem);
-    int64_t room = x->lower->target->l2_bytes / 2 / (int64_t)elem_bytes(x->elem);
+    int64_t room = x->lower->machine->l2_bytes / 2 / (int64_t)elem_bytes(x->elem);
     if (last != TILE_DIM_NONE && set_has(dims, last) && x->steps[last] < line)
         x->steps[last] = clamp(x->lower->typical.at[last], 1, line);
     TileDimId mains[] = {x->rows, x->lanes};

@@ -14,7 +14,7 @@
 
 typedef struct {
     const Plan *plan;
-    const Target *target;
+    const Machine *machine;
     const int64_t *extents;
     Arena *arena;
     TileProgram *program;
@@ -111,7 +111,7 @@ static void open_lowering(Lowerer *p, Lowering *lower, Group *part) {
     const Graph *graph = p->plan->fusion->graph;
     *lower = (Lowering){.plan = p->plan,
                         .graph = graph,
-                        .target = p->target,
+                        .machine = p->machine,
                         .extents = p->extents,
                         .arena = p->arena,
                         .group = part};
@@ -165,10 +165,10 @@ static void lower_group(Lowerer *p, const Group *group) {
     }
 }
 
-TileProgram *tile_lower(const Plan *plan, const Target *target, const int64_t *extents) {
+TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents) {
     Arena *arena = plan->fusion->graph->arena;
     Lowerer p = {.plan = plan,
-                 .target = target,
+                 .machine = machine,
                  .extents = extents,
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),

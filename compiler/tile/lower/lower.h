@@ -12,7 +12,7 @@ enum { NO_BUFFER = -1 };
 typedef struct {
     const Plan *plan;
     const Graph *graph;
-    const Target *target;
+    const Machine *machine;
     const int64_t *extents; // typical, by DimId
     Arena *arena;
     Group *group; // members in order of id and outputs, of this part

@@ -37,15 +37,15 @@ static TileDimId crossing_dim(const Lowering *lower, const TileDimList *dims, Ti
 }
 
 static double map_seconds(const Lowering *lower, DimSet box) {
-    const Target *target = lower->target;
+    const Machine *machine = lower->machine;
     double cost = 0, bytes = 0;
     for (uint32_t i = 0; i < lower->group->outputs.count; i++)
         cost += terms_cost(lower, lower->group->outputs.at[i]) + 1;
     for (uint32_t b = 0; b < lower->kernel->n_args; b++)
         bytes += (double)lower_volume(lower, lower_buffer_set(lower, (uint16_t)b) & box) *
                  (double)elem_bytes(lower->kernel->buffers.at[b].elem);
-    return (double)lower_volume(lower, box) * cost * 4 / target->flops_per_second +
-           bytes / target->l3_bytes_per_second;
+    return (double)lower_volume(lower, box) * cost * 4 / machine->flops_per_second +
+           bytes / machine->l3_bytes_per_second;
 }
 
 void lower_map(Lowering *lower) {

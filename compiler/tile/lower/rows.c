@@ -226,9 +226,9 @@ static void choose_order(Rows *r) {
 
 // Seconds that all rows take: vector operations of every stored value, and memory traffic.
 static double rows_seconds(const Rows *r) {
-    const Target *target = r->lower->target;
-    double lanes = target->vector_bytes / 4.0, seconds = 0;
-    double operations = target->flops_per_second / (4 * lanes);
+    const Machine *machine = r->lower->machine;
+    double lanes = machine->vector_bytes / 4.0, seconds = 0;
+    double operations = machine->flops_per_second / (4 * lanes);
     for (uint32_t i = 0; i < r->expansion->values.count; i++)
         if (r->values[i].stored)
             seconds += (double)lower_volume(r->lower, r->values[i].dims) * (r->values[i].cost + 1) /
@@ -236,7 +236,7 @@ static double rows_seconds(const Rows *r) {
     for (uint32_t b = 0; b < r->lower->kernel->n_args; b++)
         seconds += (double)lower_volume(r->lower, lower_buffer_set(r->lower, (uint16_t)b)) *
                    (double)elem_bytes(r->lower->kernel->buffers.at[b].elem) /
-                   target->l3_bytes_per_second;
+                   machine->l3_bytes_per_second;
     return seconds;
 }
 
@@ -255,12 +255,12 @@ static double row_bytes(const Rows *r) {
 // Rows are worked off in blocks that keep the row's values in L1; when the lanes run along a row
 // dim, a block is a few vectors of them.
 static void choose_block(Rows *r, const TileDimList *rows) {
-    const Target *target = r->lower->target;
-    int64_t vector = target->vector_bytes / 4;
+    const Machine *machine = r->lower->machine;
+    int64_t vector = machine->vector_bytes / 4;
     r->block_dim = TILE_DIM_NONE;
     if (!rows->count)
         return;
-    double fits = (double)target->l1_bytes / 2 / (row_bytes(r) + 1);
+    double fits = (double)machine->l1_bytes / 2 / (row_bytes(r) + 1);
     if (r->lanes != TILE_DIM_NONE && set_has(r->rows, r->lanes)) {
         r->block_dim = r->lanes;
         r->block = fits >= 4 * (double)vector ? 4 * vector : vector;

@@ -59,23 +59,23 @@ void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t ch
 
 typedef struct {
     const ContractShape *shape;
-    const Target *target;
+    const Machine *machine;
     double cycle; // seconds
     int width;    // lanes of a vector
-} Machine;
+} Search;
 
 // Most rows of a microkernel with this many vectors: accumulators, one vector of b each and a splat
 // of a must stay in registers.
-static int rows_that_fit(const Machine *m, int vectors, bool packed) {
-    int rows = (m->target->vector_registers - 2 - vectors) / vectors;
-    int most = packed ? m->target->rows_packed : m->target->rows_unpacked;
+static int rows_that_fit(const Search *m, int vectors, bool packed) {
+    int rows = (m->machine->vector_registers - 2 - vectors) / vectors;
+    int most = packed ? m->machine->rows_packed : m->machine->rows_unpacked;
     rows = rows > most ? most : rows;
     return rows < 1 ? 1 : rows;
 }
 
 // Cycles of all microkernel calls: multiply-adds two a cycle, or loads two a cycle, or the latency
 // of too few accumulators; and reading and writing the tile of c once per block of k.
-static double compute_cycles(const Machine *m, const ContractSchedule *s) {
+static double compute_cycles(const Search *m, const ContractSchedule *s) {
     const ContractShape *shape = m->shape;
     int vectors = s->lane_block / m->width;
     double row_blocks = (double)ceil_div(shape->main_rows, s->row_block);
@@ -89,7 +89,7 @@ static double compute_cycles(const Machine *m, const ContractSchedule *s) {
 }
 
 // Cycles of packing, and of what operands in place cost instead: short runs at long strides.
-static double operand_cycles(const Machine *m, const ContractSchedule *s) {
+static double operand_cycles(const Search *m, const ContractSchedule *s) {
     const ContractShape *shape = m->shape;
     double per_vector = 16.0 / m->width;
     double a = (double)shape->batch * (double)shape->rows * (double)shape->k;
@@ -107,9 +107,9 @@ static double operand_cycles(const Machine *m, const ContractSchedule *s) {
         cycles += b * (double)ceil_div(shape->rows, s->row_block) * (shape->k > 64 ? 0.03 : 0.01) *
                   per_vector;
     double bytes = (double)shape->elem_bytes;
-    double reread = (a * lane_tasks + b * row_tasks) * bytes / m->target->l3_bytes_per_second;
+    double reread = (a * lane_tasks + b * row_tasks) * bytes / m->machine->l3_bytes_per_second;
     double tile = (double)shape->batch * (double)shape->rows * (double)shape->lanes * 2 * bytes *
-                  (double)ceil_div(shape->k, s->block_k) / m->target->l2_bytes_per_second;
+                  (double)ceil_div(shape->k, s->block_k) / m->machine->l2_bytes_per_second;
     return cycles + 0.3 * (reread + tile) / m->cycle;
 }
 
@@ -121,7 +121,7 @@ static double tasks_of(const ContractShape *shape, const ContractSchedule *s) {
 
 // Fills in the seconds: one thread's time, made worse when there are fewer tasks than are worth
 // having.
-static void predict(const Machine *m, ContractSchedule *s) {
+static void predict(const Search *m, ContractSchedule *s) {
     double seconds = (compute_cycles(m, s) + operand_cycles(m, s)) * m->cycle;
     double tasks = tasks_of(m->shape, s);
     double wanted = fmin(fmax(seconds / task_seconds, 1), TASKS_WANTED);
@@ -130,8 +130,8 @@ static void predict(const Machine *m, ContractSchedule *s) {
         s->seconds *= sqrt(wanted / tasks);
 }
 
-static int64_t choose_block_k(const Machine *m, int32_t lane_block) {
-    int64_t most = m->target->l1_bytes * 2 / 3 / (lane_block * (int64_t)m->shape->elem_bytes);
+static int64_t choose_block_k(const Search *m, int32_t lane_block) {
+    int64_t most = m->machine->l1_bytes * 2 / 3 / (lane_block * (int64_t)m->shape->elem_bytes);
     most = most < BLOCK_K_MIN ? BLOCK_K_MIN : most > BLOCK_K_MAX ? BLOCK_K_MAX : most;
     return equal_piece(m->shape->k, most / 8 * 8, 8);
 }
@@ -142,26 +142,26 @@ static bool reads_once(const ContractShape *shape, const ContractSchedule *s) {
 }
 
 // Rows of a that stay in L2 beside the block of b; a loop over less costs more than it saves.
-static int64_t choose_block_rows(const Machine *m, const ContractSchedule *s) {
+static int64_t choose_block_rows(const Search *m, const ContractSchedule *s) {
     int64_t bytes = s->block_k * (int64_t)m->shape->elem_bytes;
-    int64_t most = m->target->l2_bytes * 5 / 8 / bytes / s->row_block * s->row_block;
+    int64_t most = m->machine->l2_bytes * 5 / 8 / bytes / s->row_block * s->row_block;
     most = most < s->row_block ? s->row_block : most;
     int64_t rows = s->task_rows < m->shape->main_rows ? s->task_rows : m->shape->main_rows;
     return equal_piece(rows, most, s->row_block);
 }
 
 // Bytes that a block of packed b may have.
-static int64_t block_room(const Machine *m) {
-    return m->target->l2_bytes / (m->shape->b_crossing ? CROSSING_SHARE : BLOCK_SHARE);
+static int64_t block_room(const Search *m) {
+    return m->machine->l2_bytes / (m->shape->b_crossing ? CROSSING_SHARE : BLOCK_SHARE);
 }
 
-static bool block_fits(const Machine *m, const ContractSchedule *s) {
+static bool block_fits(const Search *m, const ContractSchedule *s) {
     int64_t lanes = s->task_lanes > s->lane_block ? s->task_lanes : s->lane_block;
     return !s->pack_b || lanes == s->lane_block ||
            s->block_k * lanes * (int64_t)m->shape->elem_bytes <= block_room(m);
 }
 
-static void try_tasks(const Machine *m, ContractSchedule s, ContractSchedule *best) {
+static void try_tasks(const Search *m, ContractSchedule s, ContractSchedule *best) {
     if (!block_fits(m, &s))
         return;
     s.task_batch = 1;
@@ -178,7 +178,7 @@ static void try_tasks(const Machine *m, ContractSchedule s, ContractSchedule *be
 
 // All ways to cut rows and lanes for one microkernel and one choice of packing. Lanes are cut at
 // least so far that a block of packed b fits.
-static void search_tasks(const Machine *m, ContractSchedule s, ContractSchedule *best) {
+static void search_tasks(const Search *m, ContractSchedule s, ContractSchedule *best) {
     static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
     enum { N_PARTS = sizeof parts / sizeof parts[0] };
     const ContractShape *shape = m->shape;
@@ -199,8 +199,7 @@ static void search_tasks(const Machine *m, ContractSchedule s, ContractSchedule 
     }
 }
 
-static void search_microkernels(const Machine *m, bool pack_a, bool pack_b,
-                                ContractSchedule *best) {
+static void search_microkernels(const Search *m, bool pack_a, bool pack_b, ContractSchedule *best) {
     const ContractShape *shape = m->shape;
     for (int vectors = 1; vectors <= 4; vectors++) {
         if ((vectors - 1) * m->width >= shape->main_lanes)
@@ -214,10 +213,11 @@ static void search_microkernels(const Machine *m, bool pack_a, bool pack_b,
     }
 }
 
-ContractSchedule schedule_contract(const ContractShape *shape, const Target *target) {
-    Machine m = {
-        .shape = shape, .target = target, .width = target->vector_bytes / (int)shape->elem_bytes};
-    m.cycle = 4 * m.width / target->flops_per_second * (shape->elem_bytes == 8 ? 2 : 1);
+ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine) {
+    Search m = {.shape = shape,
+                .machine = machine,
+                .width = machine->vector_bytes / (int)shape->elem_bytes};
+    m.cycle = 4 * m.width / machine->flops_per_second * (shape->elem_bytes == 8 ? 2 : 1);
     ContractSchedule best = {0};
     for (int pack = 0; pack < 4; pack++) {
         bool pack_a = pack & 1, pack_b = pack & 2;

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine as plain facts: what every choice of the compiler that is about speed is made from.
+//
+// Nothing here changes what a program computes, only how it is cut and ordered. All levels read the
+// same record, so that what one level plans is what the next one expects. A target has the facts of
+// a common machine of its kind.
+#ifndef ATTC_MACHINE_H
+#define ATTC_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    const char *name;
+    // vectors
+    int vector_bytes; // width of the vectors that kernels use
+    int vector_registers;
+    bool has_masks; // masked loads and stores cost the same as plain ones
+    // microkernels: most rows when the operand of the rows lies in place, and when it is packed
+    int rows_unpacked, rows_packed;
+    // caches: what one core can count on, of a shared one its part
+    int64_t l1_bytes, l2_bytes, l3_bytes;
+    // rates of one core
+    double flops_per_second; // f32, a fused multiply-add counts two
+    double l1_bytes_per_second, l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
+    // threads
+    int threads;           // cores that work is planned for
+    double task_seconds;   // handing one task to a thread
+    double launch_seconds; // starting a kernel, until all threads have work
+} Machine;
+
+// Lanes of a vector of elements of this size, at least one.
+int machine_lanes(const Machine *machine, size_t elem_bytes);
+// Seconds of one cycle: a core issues two fused multiply-adds of whole vectors in it.
+double machine_cycle(const Machine *machine);
+#endif
