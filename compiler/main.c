@@ -2,8 +2,6 @@
 // attc: subcommands and exit statuses.
 #include "driver/driver.h"
 
-#include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -15,23 +13,6 @@ static const struct {
     {"run", command_run},     {"verify", command_verify}, {"build", command_build},
     {"bench", command_bench},
 };
-
-_Noreturn void ice(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("attc: internal error: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs("\n  hint: this is a bug in attc " ATTC_VERSION ", not in your program; please report it "
-          "with the source and the command line\n",
-          stderr);
-    va_end(args);
-    exit(EXIT_INTERNAL);
-}
-
-_Noreturn void no_memory(const char *what, uint64_t bytes) {
-    fprintf(stderr, "attc: error: not enough memory for %s: %" PRIu64 " bytes\n", what, bytes);
-    exit(EXIT_PROBLEM);
-}
 
 static int run_command(Options *options) {
     for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)

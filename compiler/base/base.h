@@ -15,6 +15,14 @@
 
 #define ATTC_VERSION "0.1.0"
 
+// ---- ice.c: the end of the process ----------------------------------------------------------
+enum { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70 }; // exit statuses
+// A broken invariant of the compiler: says where, asks for a report, ends with EXIT_INTERNAL.
+_Noreturn void ice(const char *format, ...) __attribute__((format(printf, 1, 2)));
+// Memory has run out, mostly because the user's tensors are too large: says for what, ends with
+// EXIT_PROBLEM. bytes: what was asked for.
+_Noreturn void no_memory(const char *what, uint64_t bytes);
+
 // ---- arena.c: memory -----------------------------------------------------------------------
 typedef struct Arena Arena;
 Arena *arena_new(void);
@@ -166,12 +174,5 @@ typedef struct {
 } Session;
 Session *session_new(void);
 void session_free(Session *session);
-
-// A broken invariant of the compiler: says where, asks for a report, ends with status 70. Whoever
-// owns the process defines it (main.c, the test runners), since nothing else may end a process.
-_Noreturn void ice(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// Memory has run out, mostly because the user's tensors are too large: says for what, ends with
-// status 1. bytes: what was asked for. Defined where ice() is.
-_Noreturn void no_memory(const char *what, uint64_t bytes);
 
 #endif

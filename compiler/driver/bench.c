@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#include "cpu/peak.h"
+#include "peak.h"
 
 enum { ROUNDS_MIN = 11, ROUNDS_MAX = 400, WARM_UP = 2 };
 static const double SECONDS_WANTED = 1.0;

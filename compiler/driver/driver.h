@@ -10,7 +10,6 @@
 #include "product/product.h"
 
 // Exit statuses of the contract (DESIGN section 9).
-enum { EXIT_FINE = 0, EXIT_PROBLEM = 1, EXIT_USAGE = 2, EXIT_INTERNAL = 70 };
 
 typedef struct {
     Name name;

@@ -5,7 +5,7 @@
 // Independent chains hide the latency of the unit (4 cycles times 2 units on today's machines),
 // nothing touches memory, so the rate is what any kernel could reach at the clock of this very
 // moment.
-#include "cpu/peak.h"
+#include "peak.h"
 
 #include <immintrin.h>
 #include <time.h>

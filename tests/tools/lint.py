@@ -2,6 +2,7 @@
 """House rules that a tool can check (STYLE): includes run one way, sizes, SPDX lines, names.
 
 usage: lint.py [BUILD]      with a build folder also the symbols of its objects
+Includes and, from the objects, calls run one way through the list of folders below.
 Prints one line per offence, path:line: what, and ends with status 1 if there was any.
 """
 
@@ -11,10 +12,38 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-LEVELS = ["base", "ast", "graph", "tile", "emit", "targets", "product", "driver"]
+# What there is, lowest first. A folder includes and calls what stands above it in this list; those
+# of one line know each other. A header in a folder of a level is that level's own business.
+FOLDERS = [
+    ["compiler/base"],
+    ["compiler/ast"],
+    ["compiler/ast/read", "grammar"],
+    ["compiler/ast/resolve"],
+    ["compiler/graph"],
+    ["compiler/graph/build"],
+    ["compiler/graph/oracle"],
+    ["compiler/graph/rewrite"],
+    ["compiler/graph/fuse"],
+    ["compiler/tile"],
+    ["compiler/tile/schedule", "compiler/tile/lower"],
+    ["compiler/emit"],
+    ["targets/cpu"],
+    ["targets"],
+    ["compiler/product", "compiler/pipeline"],
+    ["compiler/driver"],
+    ["compiler"],
+]
+RANK = {folder: rank for rank, line in enumerate(FOLDERS) for folder in line}
 FILE_CAP, FUNCTION_CAP, LINE_CAP = 800, 80, 100
-# Headers that belong to no level: what a target is, the runtime's interface.
-FREE = {"target.h": "emit", "module.h": "emit", "attc.h": "emit"}
+# Headers that others than those above their folder include: what a target is, and the runtime's
+# interface, which is of no level.
+FREE = {
+    "target.h": "compiler/emit",
+    "peak.h": "targets/cpu",
+    "pipeline.h": "compiler/pipeline",
+    "module.h": "compiler/emit",
+    "attc.h": "compiler/emit",
+}
 offences = []
 
 
@@ -22,38 +51,56 @@ def offend(path, line, what):
     offences.append(f"{path.relative_to(ROOT)}:{line}: {what}")
 
 
-def level_of(path):
-    parts = path.relative_to(ROOT).parts
-    if parts[0] == "compiler":
-        return parts[1] if parts[1] in LEVELS else "driver"
-    return {"grammar": "ast", "targets": "targets"}.get(parts[0])
+def folder_of(source):
+    """The folder of a path under ROOT. The list of passes stands below the commands that use it."""
+    return "compiler/pipeline" if source.stem == "pipeline" else str(source.parent)
 
 
-def included_level(name):
-    head = name.split("/")[0]
-    if head == "cpu" or head == "nvptx":
-        return "targets"
-    return FREE.get(name) or (head if head in LEVELS else None)
+def level_of(folder):
+    """compiler/graph of compiler/graph/fuse."""
+    if folder == "grammar":
+        return "compiler/ast"
+    return "/".join(folder.split("/")[:2]) if folder.startswith("compiler") else "targets"
+
+
+def included_folder(name):
+    """The folder of a header as it is written in an include, None for what no rule is about."""
+    if name in FREE:
+        return FREE[name]
+    for root in ("compiler", "targets"):
+        if (ROOT / root / name).exists():
+            return str(Path(root, name).parent)
+    return None
+
+
+def check_runtime_include(path, number, name):
+    if "/" in name or not (ROOT / "runtime" / name).exists():
+        offend(path, number, f"the runtime includes {name}")
+
+
+def check_include(path, number, folder, name):
+    other = included_folder(name)
+    if other is None:
+        return
+    if other not in RANK or folder not in RANK:
+        offend(path, number, f"{folder} or {other} has no place in the list of folders")
+    elif RANK[other] > RANK[folder]:
+        offend(path, number, f"{folder} includes {name} of the higher {other}")
+    elif name not in FREE and other != level_of(other) and level_of(other) != level_of(folder):
+        offend(path, number, f"{folder} includes {name}, which is private to {level_of(other)}")
 
 
 def check_includes(path, lines):
-    level = level_of(path)
+    folder = folder_of(path.relative_to(ROOT))
     for number, line in enumerate(lines, 1):
         match = re.match(r'#include "([^"]+)"', line)
-        if not match:
-            continue
-        name = match.group(1)
-        if path.parts[len(ROOT.parts)] == "runtime":
-            if "/" in name or not (ROOT / "runtime" / name).exists():
-                offend(path, number, f"the runtime includes {name}")
-            continue
-        other = included_level(name)
-        if level and other and LEVELS.index(other) > LEVELS.index(level):
-            offend(path, number, f"level {level} includes {name} of the higher level {other}")
-    if level in LEVELS[:4]:
-        for number, line in enumerate(lines, 1):
-            if "llvm-c/" in line and line.startswith("#include"):
-                offend(path, number, f"level {level} includes llvm-c")
+        if match and folder == "runtime":
+            check_runtime_include(path, number, match.group(1))
+        elif match and folder.startswith(("compiler", "targets", "grammar")):
+            check_include(path, number, folder, match.group(1))
+        if line.startswith("#include") and "llvm-c/" in line:
+            if folder in RANK and RANK[folder] < RANK["compiler/emit"]:
+                offend(path, number, f"{folder} includes llvm-c")
 
 
 def check_sizes(path, lines):
@@ -87,27 +134,60 @@ def check_words(path, lines):
         if re.match(r"#if 0\b", line):
             offend(path, number, "#if 0")
         in_product = relative.startswith(("compiler/", "runtime/", "targets/"))
-        if in_product and relative != "compiler/main.c":
+        if in_product and relative != "compiler/base/ice.c":
             if re.search(r"(?<![\w.>])(exit|abort|_exit)\(", line) and not line.lstrip().startswith(
                 ("//", "*")
             ):
-                offend(path, number, "only main.c may end the process")
+                offend(path, number, "only ice.c may end the process")
 
 
 # What mirrors a registry that a library keeps in the process: guards of pthread_once.
 PROCESS_WIDE = {"compiler/emit/object.c": "registered"}
 
 
-def check_globals(build):
-    """No mutable globals: nothing in .bss of the compiler's and the runtime's objects."""
-    for obj in sorted((build / "obj").glob("**/*.o")):
-        source = obj.relative_to(build / "obj").with_suffix(".c")
-        if source.parts[0] not in ("compiler", "runtime", "targets"):
-            continue
-        table = subprocess.run(["nm", obj], capture_output=True, text=True).stdout
-        for name in re.findall(r"^[0-9a-f]+ [bBC] (\S+)", table, re.M):
-            if PROCESS_WIDE.get(str(source)) != name:
-                offences.append(f"{source}: mutable global {name}")
+def objects(build):
+    """Objects of the compiler and the runtime: the source, and name and kind of each symbol."""
+    tables = {}
+    for place, root in (("obj", ""), ("gen", "grammar")):
+        for obj in sorted((build / place).glob("**/*.o")):
+            source = Path(root, obj.relative_to(build / place)).with_suffix(".c")
+            stale = not (ROOT / source).exists() and root == ""
+            if not stale and source.parts[0] in ("compiler", "grammar", "runtime", "targets"):
+                tables[str(obj)] = (source, [])
+    listed = subprocess.run(["nm", "-A", "-P", *tables], capture_output=True, text=True).stdout
+    for line in listed.splitlines():
+        obj, name, kind = line.split()[:3]
+        tables[obj.rstrip(":")][1].append((name, kind))
+    return list(tables.values())
+
+
+def check_globals(source, symbols):
+    """No mutable globals: nothing in .bss."""
+    for name, kind in symbols:
+        if kind in "bBC" and PROCESS_WIDE.get(str(source)) != name:
+            offences.append(f"{source}: mutable global {name}")
+
+
+def check_calls(tables):
+    """Calls run the same way as includes, also those that a header of a lower folder declares."""
+    home = {}
+    for source, symbols in tables:
+        home.update({name: source for name, kind in symbols if kind in "TDRBC"})
+    for source, symbols in tables:
+        rank = RANK.get(folder_of(source))
+        for name, kind in symbols:
+            other = home.get(name)
+            if rank is None or kind != "U" or other is None:
+                continue
+            if RANK.get(folder_of(other), 0) > rank:
+                offences.append(f"{source}: uses {name} of {other}")
+
+
+def check_objects(build):
+    tables = objects(build)
+    for source, symbols in tables:
+        check_globals(source, symbols)
+    check_calls(tables)
 
 
 def main():
@@ -131,7 +211,7 @@ def main():
         if "lint.py" not in name:
             check_words(path, lines)
     if len(sys.argv) > 1:
-        check_globals(Path(sys.argv[1]))
+        check_objects(Path(sys.argv[1]).absolute())
     print("\n".join(offences) if offences else f"lint: {len(listed)} files fine")
     return bool(offences)
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// ice() for unit tests: jumps back to an armed test, otherwise fails the run with status 70.
+// ice() for unit tests, linked instead of base/ice.c: jumps back to an armed test, otherwise fails
+// the run with status 70.
 #include "support.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/base.h"
 
 static struct {
     bool armed;
@@ -29,7 +32,6 @@ void ice_check(const char *part) {
         fail_msg("ice() said \"%s\", expected \"%s\"", expected.message, part);
 }
 
-_Noreturn void ice(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void ice(const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -38,7 +40,7 @@ _Noreturn void ice(const char *format, ...) {
     if (expected.armed)
         longjmp(expected.back, 1);
     fprintf(stderr, "internal error: %s\n", expected.message);
-    exit(70);
+    exit(EXIT_INTERNAL);
 }
 
 _Noreturn void no_memory(const char *what, uint64_t bytes) {
