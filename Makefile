@@ -62,7 +62,7 @@ reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstwor
 LINK    := $(call reverse,$(ARCHIVES)) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric commands products random random-long accuracy lint deps \
-        bench fuzz fuzzers replays clean format
+        bench fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
@@ -92,9 +92,13 @@ $(BUILD)/obj/runtime/%.o: runtime/%.c
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c -o $@ $<
 
 # Objects of one source tree never serve another: cached kernels are keyed by what the compiler is.
-BUILD_ID = $(shell cat $$(find compiler targets -name '*.[ch]' -o -name '*.def' | LC_ALL=C sort) \
-             runtime/module.h 2>/dev/null | cksum | cut -d' ' -f1)
-$(BUILD)/obj/compiler/emit/cache.o: ALL_CFLAGS += -DATTC_BUILD_ID='"$(BUILD_ID)"'
+# The checksum is taken by every make, and written only when it is another.
+$(BUILD)/gen/build_id.inc: always
+	@mkdir -p $(@D)
+	@find compiler targets runtime/module.h -name '*.[ch]' -o -name '*.def' | LC_ALL=C sort | \
+		xargs cat | cksum | sed 's/\([0-9]*\).*/"\1"/' > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(BUILD)/obj/compiler/emit/cache.o: $(BUILD)/gen/build_id.inc
 $(BUILD)/obj/compiler/driver/%.o: ALL_CFLAGS += -DATTC_RUNTIME_ARCHIVE='"$(abspath $(RUNTIME))"'
 $(BUILD)/obj/compiler/emit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/obj/targets/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)

@@ -50,7 +50,7 @@ int command_build(Options *options) {
         .source = options->file,
     };
     const char *why = NULL;
-    if (!emit_product(options->session, programs, targets, n, &options->cache, &product, &why))
+    if (!product_write(options->session, programs, targets, n, &options->cache, &product, &why))
         return problem(options, "%s", why);
     return EXIT_FINE;
 }

@@ -93,7 +93,7 @@ const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena); //
 double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena);
 // A compiled entry in this process.
 typedef struct {
-    Jit *jit;
+    LoadedProduct *product;
     const AttModule *module;
     int64_t *extents; // by module dim
     void **pointers;  // inputs, then outputs

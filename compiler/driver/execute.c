@@ -2,8 +2,6 @@
 // Running an entry in this process: through the oracle, or compiled.
 #include "driver/driver.h"
 
-#include <string.h>
-
 double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena) {
     const Graph *graph = tensors->graph;
     EvalRun run = {
@@ -17,32 +15,22 @@ double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena) {
     return run.outputs;
 }
 
-// The module's dims are those of the graph, by name, without the ones that only intermediates have.
-static int64_t *module_extents(const AttModule *module, const Tensors *tensors, Arena *arena) {
-    const Graph *graph = tensors->graph;
-    int64_t *extents = arena_array(arena, int64_t, module->n_dims + 1);
-    for (int64_t i = 0; i < module->n_dims; i++)
-        for (uint32_t d = 0; d < graph->dims.count; d++)
-            if (!strcmp(module->dims[i].name, graph->dims.at[d].name))
-                extents[i] = tensors->extents[d];
-    return extents;
-}
-
 bool execute_load(Options *options, const Compilation *compiled, const Target *target,
                   const Tensors *tensors, Loaded *out) {
     Session *session = options->session;
     const char *why = NULL;
     *out = (Loaded){0};
     double begun = pipeline_seconds();
-    out->jit = jit_new(session, compiled->tile, target, &options->cache, &out->module, &why);
-    if (!out->jit) {
+    out->product = product_load(session, compiled->tile, target, &options->cache, &why);
+    if (!out->product) {
         problem(options, "%s", why);
         return false;
     }
     if (options->time_passes)
         pipeline_print_time("load", begun, true);
     const Graph *graph = compiled->fusion->graph;
-    out->extents = module_extents(out->module, tensors, session->arena);
+    out->module = product_module(out->product);
+    out->extents = product_extents(session->arena, out->module, tensors->graph, tensors->extents);
     uint32_t n_inputs = graph->inputs.count, n_outputs = graph->outputs.count;
     out->pointers = arena_array(session->arena, void *, n_inputs + n_outputs + 1);
     for (uint32_t i = 0; i < n_inputs; i++)
@@ -53,8 +41,7 @@ bool execute_load(Options *options, const Compilation *compiled, const Target *t
 }
 
 void execute_unload(Loaded *loaded) {
-    if (loaded->jit)
-        jit_free(loaded->jit);
+    product_unload(loaded->product);
 }
 
 bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds) {

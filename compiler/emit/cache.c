@@ -2,9 +2,12 @@
 // Objects kept between runs, one file per object, named by the XXH3 of everything it depends on.
 //
 // A file is the object itself followed by its key as text and a fixed trailer, so `objdump -d`
-// reads it as it is:    object | key text | Trailer { object bytes, key bytes, XXH3 of both, magic
-// } Any number of processes may share a directory. A writer makes a temporary file and renames it,
-// so a reader sees a whole file or none; whatever else happens to a file (a full disk, an editor, a
+// reads it as it is:
+//
+//     object | key text | Trailer { object bytes, key bytes, XXH3 of both, magic }
+//
+// Any number of processes may share a directory. A writer makes a temporary file and renames it, so
+// a reader sees a whole file or none; whatever else happens to a file (a full disk, an editor, a
 // crash of the machine) is found by the lengths, the checksum and the key, and then the object is
 // made again. Every 32nd new entry sweeps the directory: the files that were used longest ago are
 // removed until it holds three quarters of its room. Entries that belong to another user are not
@@ -27,10 +30,10 @@ typedef struct {
 } Trailer;
 static const uint64_t trailer_magic = 0x316a626f63747461; // "attcobj1"
 
-// What the compiler itself is; the Makefile passes a checksum of its sources.
-#ifndef ATTC_BUILD_ID
-#define ATTC_BUILD_ID "dev"
-#endif
+// What the compiler itself is: a checksum of its sources.
+static const char build_id[] =
+#include "build_id.inc"
+    ;
 
 CacheOptions cache_default(Arena *arena) {
     const char *own = getenv("ATTC_CACHE"), *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -51,7 +54,7 @@ static bool is_usable(const CacheOptions *cache) {
 }
 
 static char *full_key(Arena *arena, const char *key) {
-    return arena_printf(arena, "attc=%s build=%s %s", ATTC_VERSION, ATTC_BUILD_ID, key);
+    return arena_printf(arena, "attc=%s build=%s %s", ATTC_VERSION, build_id, key);
 }
 
 static char *entry_path(Arena *arena, const CacheOptions *cache, const char *key) {

@@ -152,4 +152,11 @@ EmitModule *emit_kernel_module(Arena *arena, const Kernel *kernel, const Target 
 bool emit_kernels(Session *session, const TileProgram *program, const Target *target,
                   const CacheOptions *cache, KernelObject *out, const char **why);
 
+// ---- jit.c: objects in this process, through ORC ------------------------------------------------
+typedef struct Jit Jit;
+Jit *jit_new(Arena *arena, const Target *target, const char **why); // NULL on failure
+bool jit_add(Jit *jit, const KernelObject *kernel, const char **why);
+bool jit_find(Jit *jit, const char *symbol, uintptr_t *address, const char **why);
+void jit_free(Jit *jit); // all its addresses become invalid
+
 #endif

@@ -74,7 +74,7 @@ static bool is_reserved(const char *name) {
     return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]));
 }
 
-char *emit_c_name(Arena *arena, const char *name) {
+char *product_c_name(Arena *arena, const char *name) {
     bool bad_start = !isalpha((unsigned char)name[0]) && name[0] != '_';
     char *made = arena_printf(arena, "%s%s", bad_start ? "x_" : "", name);
     if (is_reserved(made) && made[0] == '_')
@@ -99,8 +99,8 @@ static bool is_library_name(const char *name) {
     return found;
 }
 
-char *emit_entry_symbol(Arena *arena, const char *entry) {
-    char *name = emit_c_name(arena, entry);
+char *product_entry_symbol(Arena *arena, const char *entry) {
+    char *name = product_c_name(arena, entry);
     bool taken = strncmp(name, "att_", 4) == 0 || strncmp(name, "attc_", 5) == 0 ||
                  strcmp(name, "main") == 0 || is_library_name(name);
     return taken ? arena_printf(arena, "%s_", name) : name;

@@ -258,10 +258,10 @@ static Target baseline_of(const Target *target) {
     return baseline;
 }
 
-bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *target, bool with_main,
-                     Blob *out, const char **why) {
+bool product_descriptor(Arena *arena, const ModuleTables *tables, const Target *target,
+                        bool with_main, Blob *out, const char **why) {
     Target baseline = baseline_of(target);
-    const char *symbol = emit_entry_symbol(arena, tables->module.entry);
+    const char *symbol = product_entry_symbol(arena, tables->module.entry);
     EmitModule *emit = emit_module_new(arena, symbol, &baseline);
     Writer writer = {arena, emit, tables, LLVMInt64TypeInContext(emit->context),
                      LLVMPointerTypeInContext(emit->context, 0)};

@@ -43,7 +43,7 @@ static bool is_taken(const Header *header, const char *name) {
 }
 
 static const char *claim_name(const Header *header, const char *name) {
-    char *made = emit_c_name(header->arena, name);
+    char *made = product_c_name(header->arena, name);
     while (is_taken(header, made))
         made = arena_printf(header->arena, "%s_", made);
     return made;
@@ -238,9 +238,9 @@ static void write_functions(Header *header) {
                 symbol);
 }
 
-char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options) {
+char *product_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options) {
     Header header = {.arena = arena, .module = &tables->module, .text = {.arena = arena}};
-    header.symbol = emit_entry_symbol(arena, tables->module.entry);
+    header.symbol = product_entry_symbol(arena, tables->module.entry);
     claim_names(&header);
     write_preamble(&header, options);
     text_add(&header.text, runtime_header);

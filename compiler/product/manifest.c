@@ -96,7 +96,7 @@ static json_t *list_levels(const AttModule *module) {
     return list;
 }
 
-char *emit_manifest(Arena *arena, const ModuleTables *tables, const char *source) {
+char *product_manifest(Arena *arena, const ModuleTables *tables, const char *source) {
     const AttModule *module = &tables->module;
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
@@ -113,7 +113,7 @@ char *emit_manifest(Arena *arena, const ModuleTables *tables, const char *source
     char *text = json_dumps(all, JSON_INDENT(1));
     json_decref(all);
     if (!text)
-        ice("emit_manifest: the manifest of %s is not JSON", module->entry);
+        ice("product_manifest: the manifest of %s is not JSON", module->entry);
     char *copy = arena_strndup(arena, text, strlen(text));
     free(text);
     return copy;

@@ -276,7 +276,7 @@ static const char *header_path(Product *product) {
 static bool publish_header(Product *product, const ModuleTables *tables) {
     if (!product->output || product->options->kind == PRODUCT_EXE)
         return true;
-    const char *text = emit_header(product->arena, tables, product->options);
+    const char *text = product_header(product->arena, tables, product->options);
     const char *temporary = arena_printf(product->arena, "%s.h", product->result);
     if (write_file(product, temporary, text, strlen(text)))
         return replace(product, temporary, header_path(product));
@@ -301,18 +301,18 @@ static bool compile_parts(Product *product, Session *session, TileProgram *const
     }
     Blob descriptor;
     const char *name =
-        arena_printf(arena, "entry_%s.o", emit_entry_symbol(arena, tables->module.entry));
-    tables->module.manifest = emit_manifest(arena, tables, product->options->source);
-    return emit_descriptor(arena, tables, targets[0], product->options->kind == PRODUCT_EXE,
-                           &descriptor, product->why) &&
+        arena_printf(arena, "entry_%s.o", product_entry_symbol(arena, tables->module.entry));
+    tables->module.manifest = product_manifest(arena, tables, product->options->source);
+    return product_descriptor(arena, tables, targets[0], product->options->kind == PRODUCT_EXE,
+                              &descriptor, product->why) &&
            add_part(product, name, &descriptor);
 }
 
-bool emit_product(Session *session, TileProgram *const *programs, const Target *const *targets,
-                  uint32_t n, const CacheOptions *cache, const ProductOptions *options,
-                  const char **why) {
+bool product_write(Session *session, TileProgram *const *programs, const Target *const *targets,
+                   uint32_t n, const CacheOptions *cache, const ProductOptions *options,
+                   const char **why) {
     Product product = {.arena = session->arena, .options = options, .why = why};
-    ModuleTables *tables = emit_tables(session->arena, programs, targets, n);
+    ModuleTables *tables = product_tables(session->arena, programs, targets, n);
     if (!make_directory(&product))
         return false;
     bool ok = place_result(&product);

@@ -16,19 +16,19 @@ typedef struct {
     const char **symbols; // by kernel
     int64_t *levels;      // by kernel: ATT_LEVEL_*
 } ModuleTables;
-ModuleTables *emit_tables(Arena *arena, TileProgram *const *programs, const Target *const *targets,
-                          uint32_t n);
+ModuleTables *product_tables(Arena *arena, TileProgram *const *programs,
+                             const Target *const *targets, uint32_t n);
 // Extents by module dim, from extents by DimId of a graph that has them.
-int64_t *emit_module_extents(Arena *arena, const AttModule *module, const Graph *graph,
-                             const int64_t *extents);
+int64_t *product_extents(Arena *arena, const AttModule *module, const Graph *graph,
+                         const int64_t *extents);
 
-// ---- jit.c: run in this process through ORC -----------------------------------------------------
-typedef struct Jit Jit;
-// Loads the kernels of a program compiled for the host; *module is an AttModule in memory that
-// lives as long as the Jit.
-Jit *jit_new(Session *session, const TileProgram *program, const Target *target,
-             const CacheOptions *cache, const AttModule **module, const char **why);
-void jit_free(Jit *jit);
+// ---- load.c: an entry in this process -----------------------------------------------------------
+typedef struct LoadedProduct LoadedProduct;
+// Loads the kernels of a program compiled for the host; the session may be gone before the result.
+LoadedProduct *product_load(Session *session, const TileProgram *program, const Target *target,
+                            const CacheOptions *cache, const char **why);
+const AttModule *product_module(const LoadedProduct *loaded); // lives as long as `loaded`
+void product_unload(LoadedProduct *loaded);                   // may be NULL
 
 // ---- product.c, descriptor.c, header.c, manifest.c: libraries and programs ----------------------
 typedef enum { PRODUCT_OBJECT, PRODUCT_STATIC, PRODUCT_SHARED, PRODUCT_EXE } ProductKind;
@@ -39,22 +39,22 @@ typedef struct {
     const char *source;          // for the header's comment and the manifest
 } ProductOptions;
 // programs: one per level of the architecture (same entry), parallel to targets.
-bool emit_product(Session *session, TileProgram *const *programs, const Target *const *targets,
-                  uint32_t n, const CacheOptions *cache, const ProductOptions *options,
-                  const char **why);
+bool product_write(Session *session, TileProgram *const *programs, const Target *const *targets,
+                   uint32_t n, const CacheOptions *cache, const ProductOptions *options,
+                   const char **why);
 // JSON text about an entry: tensors, dims, kernels, levels, versions.
-char *emit_manifest(Arena *arena, const ModuleTables *tables, const char *source);
+char *product_manifest(Arena *arena, const ModuleTables *tables, const char *source);
 // The constant AttModule with the entry's functions, and main() for a program.
-bool emit_descriptor(Arena *arena, const ModuleTables *tables, const Target *target, bool with_main,
-                     Blob *out, const char **why);
+bool product_descriptor(Arena *arena, const ModuleTables *tables, const Target *target,
+                        bool with_main, Blob *out, const char **why);
 // The C header of an entry, with the runtime's own in it.
-char *emit_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options);
+char *product_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options);
 
 // ---- cnames.c: names of C -----------------------------------------------------------------------
 // An identifier of C and C++ that is no keyword.
-char *emit_c_name(Arena *arena, const char *name);
+char *product_c_name(Arena *arena, const char *name);
 // The entry's function: the def's name, with a `_` added where C, C++ or the C library has it.
-char *emit_entry_symbol(Arena *arena, const char *entry);
+char *product_entry_symbol(Arena *arena, const char *entry);
 
 // ---- tool.c: cc, ld, ar -------------------------------------------------------------------------
 // Runs a program of the PATH in a directory (what it says is kept there in tool.log); waits for it.

@@ -26,7 +26,7 @@ typedef struct {
     int64_t *dims;    // by DimId
     int64_t *tensors; // by index into plan->buffers
     int64_t first_kernel;
-} Level;
+} TableLevel;
 typedef struct {
     Arena *arena;
     ModuleTables *tables;
@@ -36,15 +36,15 @@ typedef struct {
     VEC(AttKernel) kernels;
     VEC(const char *) symbols;
     VEC(int64_t) levels;
-} Build;
+} TableBuilder;
 
-static const char *copy_text(Build *build, const char *text) {
+static const char *copy_text(TableBuilder *build, const char *text) {
     return arena_strndup(build->arena, text, strlen(text));
 }
 
 // ---- dims ----
 
-static int64_t add_dim(Build *build, Level *level, DimId id) {
+static int64_t add_dim(TableBuilder *build, TableLevel *level, DimId id) {
     const Dim *dim = &level->graph->dims.at[id];
     int64_t at = 0;
     while (at < build->dims.count && strcmp(build->dims.at[at].name, dim->name) != 0)
@@ -59,12 +59,12 @@ static int64_t add_dim(Build *build, Level *level, DimId id) {
                 build->dims.at[at].like = first;
     }
     if (build->dims.at[at].extent != dim->extent)
-        ice("emit_tables: levels disagree on the extent of %s", dim->name);
+        ice("product_tables: levels disagree on the extent of %s", dim->name);
     return level->dims[id] = at;
 }
 
 // A dim that only intermediates have stands for the one it is like, so that callers never see it.
-static int64_t map_dim(Build *build, Level *level, DimId id) {
+static int64_t map_dim(TableBuilder *build, TableLevel *level, DimId id) {
     if (level->dims[id] != UNMAPPED)
         return level->dims[id];
     DimId root = level->graph->dims.at[id].like;
@@ -73,7 +73,7 @@ static int64_t map_dim(Build *build, Level *level, DimId id) {
     return level->dims[id] = map_dim(build, level, root);
 }
 
-static void add_interface_dims(Build *build, Level *level) {
+static void add_interface_dims(TableBuilder *build, TableLevel *level) {
     const Plan *plan = level->program->plan;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
@@ -85,7 +85,7 @@ static void add_interface_dims(Build *build, Level *level) {
 
 // ---- tensors ----
 
-static const char *tensor_name(Build *build, const Level *level, const Buffer *buffer) {
+static const char *tensor_name(TableBuilder *build, const TableLevel *level, const Buffer *buffer) {
     const Value *value = buffer->value;
     if (buffer->role == BUFFER_INPUT)
         return copy_text(build, value->name);
@@ -96,7 +96,7 @@ static const char *tensor_name(Build *build, const Level *level, const Buffer *b
                        : arena_printf(build->arena, "v%u", value->id);
 }
 
-static void add_tensor(Build *build, Level *level, uint32_t index) {
+static void add_tensor(TableBuilder *build, TableLevel *level, uint32_t index) {
     static const int64_t roles[] = {ATT_INPUT, ATT_OUTPUT, ATT_WORK}; // by BufferRole
     const Buffer *buffer = &level->program->plan->buffers.at[index];
     int64_t *dims = arena_array(build->arena, int64_t, buffer->order.count + 1);
@@ -116,7 +116,7 @@ static void add_tensor(Build *build, Level *level, uint32_t index) {
 }
 
 // Inputs and outputs are the same in every level: the first adds them, the others find them.
-static void add_tensors(Build *build, Level *level, bool work) {
+static void add_tensors(TableBuilder *build, TableLevel *level, bool work) {
     const Plan *plan = level->program->plan;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
@@ -128,7 +128,7 @@ static void add_tensors(Build *build, Level *level, bool work) {
         }
         const char *name = tensor_name(build, level, buffer);
         if (i >= build->tensors.count || strcmp(build->tensors.at[i].name, name) != 0)
-            ice("emit_tables: levels disagree on tensor %s", name);
+            ice("product_tables: levels disagree on tensor %s", name);
         level->tensors[i] = i;
     }
     if (work && plan->n_slots > build->tables->module.n_slots)
@@ -137,7 +137,8 @@ static void add_tensors(Build *build, Level *level, bool work) {
 
 // ---- kernels and launches ----
 
-static void add_kernel(Build *build, Level *level, const Kernel *kernel, const Target *target) {
+static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *kernel,
+                       const Target *target) {
     VEC(int64_t) dims = {0};
     VEC(int64_t) steps = {0};
     Node *const *body = kernel->body.at;
@@ -161,7 +162,7 @@ static void add_kernel(Build *build, Level *level, const Kernel *kernel, const T
     vec_push(build->arena, &build->levels, level->level);
 }
 
-static AttLaunch make_launch(Build *build, Level *level, const Launch *launch) {
+static AttLaunch make_launch(TableBuilder *build, TableLevel *level, const Launch *launch) {
     const Kernel *kernel = level->program->kernels.at[launch->kernel];
     int64_t *tensors = arena_array(build->arena, int64_t, kernel->n_args);
     for (uint32_t i = 0; i < kernel->n_args; i++)
@@ -176,7 +177,7 @@ static AttLaunch make_launch(Build *build, Level *level, const Launch *launch) {
     return (AttLaunch){level->first_kernel + launch->kernel, tensors, factors.at};
 }
 
-static void add_launches(Build *build, Level *level) {
+static void add_launches(TableBuilder *build, TableLevel *level) {
     uint32_t n = level->program->launches.count;
     AttLaunch *launches = arena_array(build->arena, AttLaunch, n);
     for (uint32_t i = 0; i < n; i++)
@@ -185,9 +186,10 @@ static void add_launches(Build *build, Level *level) {
     build->tables->module.launches[level->level] = launches;
 }
 
-static Level open_level(Build *build, const TileProgram *program, const Target *target) {
+static TableLevel open_level(TableBuilder *build, const TileProgram *program,
+                             const Target *target) {
     const Graph *graph = program->plan->fusion->graph;
-    Level level = {program, graph, target->level, .first_kernel = build->kernels.count};
+    TableLevel level = {program, graph, target->level, .first_kernel = build->kernels.count};
     level.dims = arena_array(build->arena, int64_t, graph->dims.count);
     for (uint32_t i = 0; i < graph->dims.count; i++)
         level.dims[i] = UNMAPPED;
@@ -195,11 +197,11 @@ static Level open_level(Build *build, const TileProgram *program, const Target *
     return level;
 }
 
-ModuleTables *emit_tables(Arena *arena, TileProgram *const *programs, const Target *const *targets,
-                          uint32_t n) {
+ModuleTables *product_tables(Arena *arena, TileProgram *const *programs,
+                             const Target *const *targets, uint32_t n) {
     ModuleTables *tables = arena_new_of(arena, ModuleTables);
-    Build build = {.arena = arena, .tables = tables};
-    Level *levels = arena_array(arena, Level, n);
+    TableBuilder build = {.arena = arena, .tables = tables};
+    TableLevel *levels = arena_array(arena, TableLevel, n);
     for (uint32_t i = 0; i < n; i++) {
         levels[i] = open_level(&build, programs[i], targets[i]);
         add_interface_dims(&build, &levels[i]);
@@ -226,15 +228,15 @@ ModuleTables *emit_tables(Arena *arena, TileProgram *const *programs, const Targ
     return tables;
 }
 
-int64_t *emit_module_extents(Arena *arena, const AttModule *module, const Graph *graph,
-                             const int64_t *extents) {
+int64_t *product_extents(Arena *arena, const AttModule *module, const Graph *graph,
+                         const int64_t *extents) {
     int64_t *found = arena_array(arena, int64_t, module->n_dims + 1);
     for (int64_t i = 0; i < module->n_dims; i++) {
         uint32_t d = 0;
         while (d < graph->dims.count && strcmp(graph->dims.at[d].name, module->dims[i].name) != 0)
             d++;
         if (d == graph->dims.count)
-            ice("emit_module_extents: the graph has no dim %s", module->dims[i].name);
+            ice("product_extents: the graph has no dim %s", module->dims[i].name);
         found[i] = extents[d];
     }
     return found;

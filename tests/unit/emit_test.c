@@ -145,7 +145,7 @@ static void tables_say_what_the_entry_is(void **state) {
     TileProgram *programs[] = {fixture_program(session, &fixture_v3, "Scale"),
                                fixture_program(session, &fixture_v4, "Scale")};
     const Target *targets[] = {&fixture_v3, &fixture_v4};
-    ModuleTables *tables = emit_tables(session->arena, programs, targets, 2);
+    ModuleTables *tables = product_tables(session->arena, programs, targets, 2);
     const AttModule *module = &tables->module;
     // n, d, m: the alias of n that only intermediates have stands for n itself.
     assert_int_equal(module->n_dims, 3);
@@ -180,11 +180,11 @@ static void tables_say_what_the_entry_is(void **state) {
     assert_memory_equal(second->dim_factors, ((int64_t[]){2, 0, 1}), 24);
     int64_t by_graph[] = {11, 11, COLUMNS, 11};
     int64_t *extents =
-        emit_module_extents(session->arena, module, programs[0]->plan->fusion->graph, by_graph);
+        product_extents(session->arena, module, programs[0]->plan->fusion->graph, by_graph);
     assert_memory_equal(extents, ((int64_t[]){11, COLUMNS, 11}), 24);
 }
 
-// ---- jit.c ----
+// ---- jit.c, load.c ----
 
 static void run_module(const AttModule *module) {
     AttContext *ctx = att_context_new(2);
@@ -204,17 +204,17 @@ static void run_module(const AttModule *module) {
 static void the_jit_runs_what_was_compiled(void **state) {
     Session *session = *state;
     const Target *target = usable_target();
-    const AttModule *module = NULL;
     const char *why = NULL;
-    Jit *jit =
-        jit_new(session, fixture_program(session, target, "Scale"), target, NULL, &module, &why);
-    assert_non_null(jit);
+    TileProgram *program = fixture_program(session, target, "Scale");
+    LoadedProduct *loaded = product_load(session, program, target, NULL, &why);
+    assert_non_null(loaded);
+    const AttModule *module = product_module(loaded);
     assert_string_equal(module->entry, "Scale");
     assert_non_null(strstr(module->manifest, "\"entry\": \"Scale\""));
-    session_free(session); // the Jit needs nothing of it
+    session_free(session); // what is loaded needs nothing of it
     *state = session_new();
     run_module(module);
-    jit_free(jit);
+    product_unload(loaded);
 }
 
 static long resident_pages(void) {
@@ -228,13 +228,12 @@ static long resident_pages(void) {
 static void compile_and_run_once(const CacheOptions *cache) {
     Session *session = session_new();
     const Target *target = usable_target();
-    const AttModule *module = NULL;
     const char *why = NULL;
-    Jit *jit =
-        jit_new(session, fixture_program(session, target, "Scale"), target, cache, &module, &why);
-    assert_non_null(jit);
-    run_module(module);
-    jit_free(jit);
+    TileProgram *program = fixture_program(session, target, "Scale");
+    LoadedProduct *loaded = product_load(session, program, target, cache, &why);
+    assert_non_null(loaded);
+    run_module(product_module(loaded));
+    product_unload(loaded);
     session_free(session);
 }
 
@@ -257,7 +256,6 @@ static void a_thousand_jits_leave_nothing_behind(void **state) {
 static void a_missing_symbol_is_an_error(void **state) {
     Session *session = *state;
     Target target = *usable_target();
-    const AttModule *module = NULL;
     const char *why = NULL;
     TileProgram *program = fixture_program(session, &target, "Scale");
     // An object in the cache under the right key that does not hold the kernel's functions.
@@ -269,7 +267,7 @@ static void a_missing_symbol_is_an_error(void **state) {
     const char *key = arena_printf(session->arena, "symbol=%s %s", objects[0].symbol,
                                    emit_flags_text(session->arena, &target));
     assert_true(cache_store(&cache, key, &objects[1].object));
-    assert_null(jit_new(session, program, &target, &cache, &module, &why));
+    assert_null(product_load(session, program, &target, &cache, &why));
     assert_non_null(strstr(why, "cannot load a kernel"));
     remove_directory(directory);
 }
@@ -295,8 +293,8 @@ static void names_of_c_are_left_alone(void **state) {
         {"_x", "_x", "_x"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        assert_string_equal(emit_entry_symbol(session->arena, cases[i].name), cases[i].entry);
-        assert_string_equal(emit_c_name(session->arena, cases[i].name), cases[i].field);
+        assert_string_equal(product_entry_symbol(session->arena, cases[i].name), cases[i].entry);
+        assert_string_equal(product_c_name(session->arena, cases[i].name), cases[i].field);
     }
 }
 
@@ -304,9 +302,9 @@ static void the_header_shows_extents_shapes_and_elements(void **state) {
     Session *session = *state;
     TileProgram *programs[] = {fixture_program(session, &fixture_v3, "Scale")};
     const Target *targets[] = {&fixture_v3};
-    ModuleTables *tables = emit_tables(session->arena, programs, targets, 1);
+    ModuleTables *tables = product_tables(session->arena, programs, targets, 1);
     ProductOptions options = {.kind = PRODUCT_SHARED, .source = "a*/\\\nb.attn"};
-    const char *text = emit_header(session->arena, tables, &options);
+    const char *text = product_header(session->arena, tables, &options);
     static const char *const parts[] = {
         "from a*/??b.attn",
         "#ifndef ATT_ATTC_H",

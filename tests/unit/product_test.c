@@ -79,7 +79,7 @@ static bool build(Fixture *fixture, ProductKind kind, const char *output, const 
                               .runtime_archive = fixture->archive,
 
                               .source = "scale.attn"};
-    return emit_product(session, programs, targets, 2, NULL, &options, why);
+    return product_write(session, programs, targets, 2, NULL, &options, why);
 }
 
 static void must_build(Fixture *fixture, ProductKind kind, const char *name) {
