@@ -117,7 +117,7 @@ $(BUILD)/gen/parse.c $(BUILD)/gen/parse.h &: grammar/parse.y
 	$(call say,BISON,$<)
 	$(Q)bison -Wall -Werror -Wno-other --header=$(BUILD)/gen/parse.h \
 		-o $(BUILD)/gen/parse.c $<
-# The layout reads the token codes; the first build has no .d files to say so.
+# blocks.c reads the token codes; the first build has no .d files to say so.
 $(filter $(BUILD)/obj/%,$(call objects,ast)): | $(BUILD)/gen/parse.h
 $(BUILD)/gen/scan.c: grammar/scan.l
 	@mkdir -p $(@D)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tokens to nodes. Meaning is given by compiler/ast/resolve.
 //
-// The layout has made every bracket match, and a comma between dims is a token of its own. A line
+// blocks.c has made every bracket match, and a comma between dims is a token of its own. A line
 // ends with NEWLINE, or with INDENT if lines belong to it: those under a `def`, a `for` or any line
 // that ends with a colon, up to a DEDENT. So a line can be lost to `error` without touching its
 // neighbours: in every rule `error` is followed by the token that ends it (a rule that ended in

@@ -61,7 +61,7 @@ static void parse_file(Session *session, Program *program, uint32_t file, FileLi
         .source = sources_get(session->sources, file),
     };
     scan_file(&parser);
-    layout_tokens(&parser);
+    blocks_tokens(&parser);
     parse_tokens(&parser);
     for (uint32_t i = 0; i < parser.imports.count; i++)
         import_file(&parser, &parser.imports.at[i], files);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How text becomes nodes; private to the scanner, the layout and the grammar.
+// How text becomes nodes; private to the scanner, the blocks and the grammar.
 //
 //   scan_file     grammar/scan.l   text -> tokens, with their line starts
-//   layout_tokens layout.c         brackets made to match, line ends and indentation made tokens
+//   blocks_tokens blocks.c         brackets made to match, line ends and indentation made tokens
 //   yyparse       grammar/parse.y  tokens -> nodes, through node.c and the actions below
 //
 // Each of the three reports the mistakes it finds and leaves something that the next can go on
@@ -59,8 +59,8 @@ typedef struct {
 // ---- grammar/scan.l
 void scan_file(Parser *parser);
 
-// ---- layout.c
-void layout_tokens(Parser *parser);
+// ---- blocks.c
+void blocks_tokens(Parser *parser);
 
 // ---- grammar/parse.y, around the generated yyparse
 void parse_tokens(Parser *parser);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// State of the layout, shared by layout.c (lines and indentation) and brackets.c.
-#ifndef ATTC_LAYOUT_H
-#define ATTC_LAYOUT_H
+// The machine that makes blocks and matching brackets of what the scanner found: tokens.c has what
+// it reads and writes, brackets.c mends brackets, blocks.c knows lines and indentation and drives.
+#ifndef ATTC_BLOCKS_H
+#define ATTC_BLOCKS_H
 
 #include "ast/read/syntax.h"
 #include "parse.h"
@@ -36,25 +37,25 @@ typedef struct {
     bool odd, now_odd;    // the line before, and this one, began in an odd column
     uint32_t odd_column;
     uint32_t tower, nots; // operators that are still open to the right
-} Layout;
+} Blocks;
 
-// ---- layout.c
-void layout_push(Layout *layout, Token token);
-void layout_push_made(Layout *layout, int kind); // a token that is not in the text
-bool layout_is_name(int kind);
+// ---- tokens.c
+void blocks_push(Blocks *b, Token token);
+void blocks_push_made(Blocks *b, int kind); // a token that is not in the text
+bool blocks_is_name(int kind);
 // name = ..., name[dims] = ..., name[dims]: elem = ...
-bool layout_is_assignment(const Layout *layout, uint32_t i, bool *has_dims);
+bool blocks_is_assignment(const Blocks *b, uint32_t i, bool *has_dims);
 
 // ---- brackets.c
 // Token i begins a def, a dim or an import, which are never inside brackets.
-bool brackets_begins_item(const Layout *layout, uint32_t i);
-void brackets_begin_segment(Layout *layout, uint32_t i);
-bool brackets_slip_ahead(const Layout *layout, uint32_t i);
-void brackets_open_header(Layout *layout, uint32_t i); // where token i should be '('
-void brackets_begin_row(Layout *layout);
-bool brackets_end_before(const Layout *layout, uint32_t i); // though brackets are open
-void brackets_close_all(Layout *layout, const Token *before);
+bool brackets_begins_item(const Blocks *b, uint32_t i);
+void brackets_begin_segment(Blocks *b, uint32_t i);
+bool brackets_slip_ahead(const Blocks *b, uint32_t i);
+void brackets_open_header(Blocks *b, uint32_t i); // where token i should be '('
+void brackets_begin_row(Blocks *b);
+bool brackets_end_before(const Blocks *b, uint32_t i); // though brackets are open
+void brackets_close_all(Blocks *b, const Token *before);
 // Adds token i, which may be a bracket; returns the last token that it took.
-uint32_t brackets_add(Layout *layout, uint32_t i);
+uint32_t brackets_add(Blocks *b, uint32_t i);
 
 #endif

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tokens that blocks.c and brackets.c read and write.
+#include "ast/read/blocks.h"
+
+void blocks_push(Blocks *b, Token token) {
+    token.quiet |= b->quiet;
+    vec_push(b->parser->scratch, &b->out, token);
+}
+
+// At the end of the last token that is in the text.
+void blocks_push_made(Blocks *b, int kind) {
+    Span span = {.file = b->parser->file};
+    if (b->out.count)
+        span = span_after(b->out.at[b->out.count - 1].span);
+    blocks_push(b, (Token){.kind = kind, .span = span});
+}
+
+bool blocks_is_name(int kind) {
+    return kind == TOK_NAME || kind == TOK_IN || kind == TOK_SHARED || kind == TOK_LIKE ||
+           kind == TOK_AS;
+}
+
+bool blocks_is_assignment(const Blocks *b, uint32_t i, bool *has_dims) {
+    const Token *raw = b->raw;
+    *has_dims = false;
+    if (!blocks_is_name(raw[i].kind))
+        return false;
+    i++;
+    if (i < b->n && raw[i].kind == TOK_LBRACKET) {
+        *has_dims = true;
+        i++;
+        while (i < b->n && (blocks_is_name(raw[i].kind) || raw[i].kind == TOK_COMMA))
+            i++;
+        if (i == b->n || raw[i++].kind != TOK_RBRACKET)
+            return false;
+    }
+    if (i + 1 < b->n && raw[i].kind == TOK_COLON && blocks_is_name(raw[i + 1].kind))
+        i += 2;
+    return i < b->n && raw[i].kind == TOK_ASSIGN;
+}
