@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry's object: its AttModule as constant data, and the functions that callers see.
 //
-//     AttStatus   F(AttContext *ctx, const F_args *args)      att_module_call(ctx, &module, args)
-//     int64_t     F_workspace(int64_t n, ...)                 att_module_workspace(&module,
-//     extents) const char *F_manifest(void) int         main(int argc, char **argv)
-//     att_program_main(&module, argc, argv)
+//     AttStatus F(AttContext *ctx, const F_args *args)     att_module_call(ctx, &module, args)
+//     int64_t F_workspace(int64_t n, ...)                  att_module_workspace(&module, extents)
+//     const char *F_manifest(void)                         module.manifest
+//     int main(int argc, char **argv)                      att_program_main(&module, argc, argv)
 //
 // All of it is for the architecture's baseline: it runs before the runtime has looked at the
 // machine. Fields of the tables are 8 bytes wide, so a table is a list of words, each an integer or

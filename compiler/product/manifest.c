@@ -2,12 +2,13 @@
 // What an entry is, as JSON for tools: embedded in every product and returned by F_manifest().
 //
 //     { "abi": 1, "attc": "0.1.0", "llvm": "19.1.7", "entry": "MultiHead", "source": "mha.attn",
-//       "dims": [{ "name": "n", "extent": null, "like": "n" }, ...],          null: a run-time
-//       extent "tensors": [{ "name": "X", "role": "input", "elem": "f32", "dims": ["n", "d"],
-//                     "is_param": false }, ...],                  inputs and outputs, in calling
-//                     order
+//       "dims": [{ "name": "n", "extent": null, "like": "n" }, ...],
+//       "tensors": [{ "name": "X", "role": "input", "elem": "f32", "dims": ["n", "d"],
+//                     "is_param": false }, ...],
 //       "kernels": [{ "name": "...", "symbol": "attc_..._v4", "level": "x86-64-v4" }, ...],
 //       "levels": [{ "name": "x86-64-v4", "launches": 8 }, ...] }
+//
+// An extent of null is one of run time; tensors are inputs and outputs, in calling order.
 #include "product/product.h"
 
 #include <jansson.h>

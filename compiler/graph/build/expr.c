@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions of an inlined def: names, numbers, operators, einsum.
 //
-// Numbers made of literals, extents and loop variables are folded here when all extents are known,
-// so
+// Numbers made of literals, extents and loop variables are folded here when all extents are known:
 // `/ sqrt(d_k)` is a division by a constant. `number * einsum(...)` is one contraction with a
 // factor.
 #include "graph/build/build.h"

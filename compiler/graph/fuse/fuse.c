@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values -> groups, one kernel each.
 //
-//     before  H[n, f] = relu(einsum(X[n, d], W[d, f]) + b[f])    after  contract H      (bias, relu
-//     inside)
-//             Y[n, d] = einsum(H[n, f], W2[f, d]) + X[n, d]             contract Y      (residual
-//             inside) mu[n] = sum(Y[n, d]) / d                                  rows n, over d:
-//             c[n, d] = Y[n, d] - mu[n]                                   mu c s and Z, one row at
-//             a time s[n] = sum(c[n, d] * c[n, d]) Z[n, d] = c[n, d] * rsqrt(s[n] / d + eps)
+//     H[n, f] = relu(einsum(X[n, d], W[d, f]) + b[f])      contract H, bias and relu inside
+//     Y[n, d] = einsum(H[n, f], W2[f, d]) + X[n, d]        contract Y, the residual sum inside
+//     mu[n] = sum(Y[n, d]) / d                             rows n, over d: mu c s and Z,
+//     c[n, d] = Y[n, d] - mu[n]                              one row at a time
+//     s[n] = sum(c[n, d] * c[n, d])
+//     Z[n, d] = c[n, d] * rsqrt(s[n] / d + eps)
 //
 // One pass in order of id. A contraction or a whole-row value begins a cluster; so does a move,
 // whose arguments must lie in memory. A whole-row value joins the cluster of its argument when it

@@ -14,7 +14,6 @@
 //     lane operand of a contraction    batch, other dims, k, lanes     (panels are plain copies)
 //     row operand                      batch, rows, k                  (rows of k)
 //     result                           batch, outer, rows, lanes       (outer: of the lane operand,
-//     as
 //                                                                       n in the mixing of heads)
 //     rows group                       as its largest result, or rows, reduced
 //     pointwise                        as the result

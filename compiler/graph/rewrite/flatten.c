@@ -4,8 +4,8 @@
 //     before  Q[n, d_k, h] = einsum(X[n, d], P_q[d, d_k, h]) / sqrt(d_k)      # d_k = 64
 //             K[m, d_k, h] = einsum(X[m, d], P_k[d, d_k, h])
 //             J[n, m, h] = einsum(Q[n, d_k, h], K[m, d_k, h]) * xi[h]
-//     after   J[n, m, h] = 0.125 * einsum(X[n, d], P_q[d, d_k, h], X[m, d_2], P_k[d_2, d_k, h],
-//     xi[h])
+//     after   J[n, m, h] = 0.125 * einsum(X[n, d], P_q[d, d_k, h],
+//                                         X[m, d_2], P_k[d_2, d_k, h], xi[h])
 //
 // This is what makes step-by-step, multi-way and general bilinear forms of a layer equal: the order
 // of contraction is chosen afterwards, for all of them alike. Taken in are operands with a single
