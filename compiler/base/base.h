@@ -56,8 +56,17 @@ typedef struct Names Names;
 Names *names_new(Arena *arena);
 Name names_intern(Names *names, const char *text, size_t length);
 Name names_find(Names *names, const char *text); // interns a NUL-terminated text
-// Optimal string alignment distance (Levenshtein with swaps of neighbours), for hints.
+
+// ---- near.c: what a misspelt name was meant to be -------------------------------------------
+// Optimal string alignment distance (Levenshtein with swaps of neighbours).
 uint32_t name_distance(const char *a, const char *b);
+// The nearest of the names offered that may be meant by what was written; best is NULL if none is.
+typedef struct {
+    Name written, best;
+    uint32_t distance;
+} Near;
+Near near_to(Name written);
+void near_offer(Near *near, Name name);
 
 // ---- hash.c: XXH3 ---------------------------------------------------------------------------
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t bytes);

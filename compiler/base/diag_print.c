@@ -91,13 +91,13 @@ typedef struct {
     const Diags *diags;
     FILE *out;
     bool colour;
-} Printer;
+} DiagPrinter;
 
-static const char *paint(const Printer *p, const char *escape) {
+static const char *paint(const DiagPrinter *p, const char *escape) {
     return p->colour ? escape : "";
 }
 
-static void print_heading(const Printer *p, Span at, const char *kind, const char *escape,
+static void print_heading(const DiagPrinter *p, Span at, const char *kind, const char *escape,
                           const char *message, const char *suffix) {
     const Source *source = sources_get(p->diags->sources, at.file);
     fputs(paint(p, "\033[1m"), p->out);
@@ -148,7 +148,7 @@ static void add_carets(Text *line, const char *at, const char *end) {
 }
 
 // The line of the span's beginning, and carets under as much of the span as is on it.
-static void print_snippet(const Printer *p, Span at) {
+static void print_snippet(const DiagPrinter *p, Span at) {
     const Source *source = sources_get(p->diags->sources, at.file);
     if (!source)
         return;
@@ -188,7 +188,7 @@ static void print_snippet(const Printer *p, Span at) {
     fprintf(p->out, "    %s%s%s\n    %s%s\n", before, shown, after, carets.at, paint(p, "\033[0m"));
 }
 
-static void print_text(const Printer *p, const Diag *diag) {
+static void print_text(const DiagPrinter *p, const Diag *diag) {
     bool error = diag->severity == DIAG_ERROR;
     const char *suffix = "";
     if (diag->group)
@@ -207,11 +207,11 @@ static void print_text(const Printer *p, const Diag *diag) {
 
 // ---- JSON
 
-static json_t *json_text(const Printer *p, const char *text) {
+static json_t *json_text(const DiagPrinter *p, const char *text) {
     return text ? json_string(clean_text(p->arena, text, strlen(text))) : json_null();
 }
 
-static void json_add_place(const Printer *p, json_t *object, Span at) {
+static void json_add_place(const DiagPrinter *p, json_t *object, Span at) {
     const Source *source = sources_get(p->diags->sources, at.file);
     Span end = {.file = at.file, .begin = at.end, .end = at.end};
     uint32_t line, column, end_line, end_column;
@@ -224,7 +224,7 @@ static void json_add_place(const Printer *p, json_t *object, Span at) {
     json_object_set_new(object, "end_column", json_integer(end_column));
 }
 
-static void print_json(const Printer *p, const Diag *diag) {
+static void print_json(const DiagPrinter *p, const Diag *diag) {
     json_t *object = json_object();
     const char *severity = diag->severity == DIAG_ERROR ? "error" : "warning";
     json_object_set_new(object, "severity", json_string(severity));
@@ -277,7 +277,7 @@ void diags_print(const Diags *diags, FILE *out, DiagFormat format, bool colour) 
     uint32_t n = diags->list.count;
     if (n == 0)
         return;
-    Printer p = {.arena = arena_new(), .diags = diags, .out = out, .colour = colour};
+    DiagPrinter p = {.arena = arena_new(), .diags = diags, .out = out, .colour = colour};
     Diag **list = arena_copy(p.arena, diags->list.at, n * sizeof *list);
     qsort(list, n, sizeof *list, compare_diags);
     for (uint32_t i = 0; i < n; i++) {

@@ -7,11 +7,11 @@ typedef struct {
     uint64_t key;
     void *value;
     bool used;
-} Slot;
+} MapSlot;
 
 struct Map {
     Arena *arena;
-    Slot *slots;
+    MapSlot *slots;
     uint32_t count, bits; // 1 << bits slots
 };
 
@@ -19,12 +19,12 @@ Map *map_new(Arena *arena) {
     Map *map = arena_new_of(arena, Map);
     map->arena = arena;
     map->bits = 4;
-    map->slots = arena_array(arena, Slot, 1u << map->bits);
+    map->slots = arena_array(arena, MapSlot, 1u << map->bits);
     return map;
 }
 
 // The slot that holds the key, or the empty one where it belongs.
-static Slot *map_slot(const Map *map, uint64_t key) {
+static MapSlot *map_slot(const Map *map, uint64_t key) {
     uint32_t mask = (1u << map->bits) - 1;
     uint32_t i = (uint32_t)(key * 0x9e3779b97f4a7c15u >> (64 - map->bits));
     while (map->slots[i].used && map->slots[i].key != key)
@@ -37,22 +37,22 @@ void *map_get(const Map *map, uint64_t key) {
 }
 
 static void map_double(Map *map) {
-    Slot *old = map->slots;
+    MapSlot *old = map->slots;
     uint32_t n_old = 1u << map->bits;
     if (map->bits == 31)
         ice("map of more than 2^30 entries");
     map->bits++;
-    map->slots = arena_array(map->arena, Slot, 1u << map->bits);
+    map->slots = arena_array(map->arena, MapSlot, 1u << map->bits);
     for (uint32_t i = 0; i < n_old; i++)
         if (old[i].used)
             *map_slot(map, old[i].key) = old[i];
 }
 
 void map_put(Map *map, uint64_t key, void *value) {
-    Slot *slot = map_slot(map, key);
+    MapSlot *slot = map_slot(map, key);
     if (!slot->used && ++map->count > 1u << (map->bits - 1)) {
         map_double(map);
         slot = map_slot(map, key);
     }
-    *slot = (Slot){.key = key, .value = value, .used = true};
+    *slot = (MapSlot){.key = key, .value = value, .used = true};
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Interned strings: one table per session, so that names compare by pointer; and the distance
-// between two names, for hints.
+// Interned strings: one table per session, so that names compare by pointer.
 #include "base/base.h"
 
 #include <string.h>
@@ -60,35 +59,4 @@ Name names_intern(Names *names, const char *text, size_t length) {
 
 Name names_find(Names *names, const char *text) {
     return names_intern(names, text, strlen(text));
-}
-
-static uint32_t least(uint32_t a, uint32_t b) {
-    return a < b ? a : b;
-}
-
-// Three rows of the table of distances between prefixes are enough. Names too long to be a slip of
-// the other count as wholly different.
-uint32_t name_distance(const char *a, const char *b) {
-    enum { LONGEST = 64 };
-    size_t n = strlen(a), m = strlen(b);
-    if (n > LONGEST || m > LONGEST)
-        return strcmp(a, b) ? (uint32_t)least(UINT32_MAX, n + m) : 0;
-    uint32_t rows[3][LONGEST + 1];
-    uint32_t *before = rows[0], *above = rows[1], *row = rows[2];
-    for (size_t j = 0; j <= m; j++)
-        above[j] = before[j] = (uint32_t)j;
-    for (size_t i = 1; i <= n; i++) {
-        row[0] = (uint32_t)i;
-        for (size_t j = 1; j <= m; j++) {
-            row[j] = least(above[j] + 1, row[j - 1] + 1);
-            row[j] = least(row[j], above[j - 1] + (a[i - 1] != b[j - 1]));
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-                row[j] = least(row[j], before[j - 2] + 1);
-        }
-        uint32_t *oldest = before;
-        before = above;
-        above = row;
-        row = oldest;
-    }
-    return above[m];
 }

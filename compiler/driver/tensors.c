@@ -144,36 +144,34 @@ static bool settle_constants(Settling *s) {
     return fine;
 }
 
+static bool read_tensor(Settling *s, const NamedPath *given, const Value *input,
+                        AttTensorData *tensor) {
+    if (att_npy_read(s->tensors->context, given->path, (AttElem)input->elem, tensor)) {
+        problem(s->options, "%s", att_message(s->tensors->context));
+        return false;
+    }
+    if (tensor->rank != input->dims.count) {
+        problem(s->options, "%s has %d dims, but %s is %s[%s]", given->path, tensor->rank,
+                given->name, given->name, dims_text(s->graph, &input->dims, s->graph->arena));
+        return false;
+    }
+    bool fine = true;
+    for (int k = 0; k < tensor->rank; k++)
+        fine &= settle_file(s, input->dims.at[k], tensor->shape[k], given->path);
+    return fine;
+}
+
 static bool read_input(Settling *s, const NamedPath *given) {
     const Graph *graph = s->graph;
-    Name near = NULL;
-    uint32_t nearest = 3;
+    Near near = near_to(given->name);
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *input = graph->inputs.at[i];
-        uint32_t distance = name_distance(input->name, given->name);
-        if (distance < nearest) {
-            nearest = distance;
-            near = input->name;
-        }
-        if (input->name != given->name)
-            continue;
-        AttTensorData *tensor = &s->tensors->inputs[i];
-        if (att_npy_read(s->tensors->context, given->path, (AttElem)input->elem, tensor)) {
-            problem(s->options, "%s", att_message(s->tensors->context));
-            return false;
-        }
-        if (tensor->rank != input->dims.count) {
-            problem(s->options, "%s has %d dims, but %s is %s[%s]", given->path, tensor->rank,
-                    given->name, given->name, dims_text(graph, &input->dims, graph->arena));
-            return false;
-        }
-        bool fine = true;
-        for (int k = 0; k < tensor->rank; k++)
-            fine &= settle_file(s, input->dims.at[k], tensor->shape[k], given->path);
-        return fine;
+        if (input->name == given->name)
+            return read_tensor(s, given, input, &s->tensors->inputs[i]);
+        near_offer(&near, input->name);
     }
     problem(s->options, "%s has no argument %s%s%s%s", graph->entry, given->name,
-            near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+            near.best ? "; did you mean " : "", near.best ? near.best : "", near.best ? "?" : "");
     return false;
 }
 

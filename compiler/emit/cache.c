@@ -134,7 +134,7 @@ typedef struct {
     Arena *arena;
     VEC(Entry) entries;
     uint64_t bytes;
-} Sweep;
+} CacheSweep;
 
 static int compare_age(const void *a, const void *b) {
     const Entry *x = a, *y = b;
@@ -146,7 +146,7 @@ static int compare_age(const void *a, const void *b) {
 }
 
 // Only files that look like ours are counted and ever removed.
-static void sweep_note(Sweep *sweep, int directory, const char *name, time_t now) {
+static void sweep_note(CacheSweep *sweep, int directory, const char *name, time_t now) {
     size_t stem = strspn(name, "0123456789abcdef"), length = strlen(name);
     bool entry = stem == 16 && strcmp(name + stem, ".o") == 0;
     bool temporary = stem == 16 && length == 16 + 7 && name[stem] == '-';
@@ -169,7 +169,7 @@ static void sweep_directory(const char *path, uint64_t room) {
     DIR *listing = opendir(path);
     if (!listing)
         return;
-    Sweep sweep = {.arena = arena_new()};
+    CacheSweep sweep = {.arena = arena_new()};
     time_t now = time(NULL);
     for (struct dirent *item; (item = readdir(listing));)
         sweep_note(&sweep, dirfd(listing), item->d_name, now);

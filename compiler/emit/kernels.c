@@ -44,16 +44,16 @@ typedef struct {
     KernelObject *object;
     const char *key, *why;
     bool ok;
-} Job;
+} KernelJob;
 typedef struct {
-    Job *jobs;
+    KernelJob *jobs;
     uint32_t n_jobs;
     atomic_uint next;
     const Target *target;
     const CacheOptions *cache;
 } Jobs;
 
-static void run_job(const Jobs *jobs, Job *job) {
+static void run_job(const Jobs *jobs, KernelJob *job) {
     job->arena = arena_new();
     EmitModule *module = emit_kernel_module(job->arena, job->object->kernel, jobs->target);
     job->ok = emit_compile(module, EMIT_OBJECT, &job->object->object, &job->why);
@@ -92,7 +92,7 @@ static void run_jobs(Jobs *jobs) {
 }
 
 // Moves what a job made into the session's arena.
-static bool collect_job(Arena *arena, Job *job, const char **why) {
+static bool collect_job(Arena *arena, KernelJob *job, const char **why) {
     if (job->ok)
         job->object->object.bytes =
             arena_copy(arena, job->object->object.bytes, job->object->object.length);
@@ -107,14 +107,14 @@ bool emit_kernels(Session *session, const TileProgram *program, const Target *ta
     Arena *arena = session->arena;
     const char *flags = emit_flags_text(arena, target);
     Jobs jobs = {.target = target, .cache = cache};
-    jobs.jobs = arena_array(arena, Job, program->kernels.count);
+    jobs.jobs = arena_array(arena, KernelJob, program->kernels.count);
     for (uint32_t i = 0; i < program->kernels.count; i++) {
         const Kernel *kernel = program->kernels.at[i];
         out[i] = (KernelObject){kernel, emit_kernel_symbol(arena, kernel, target), {0}, false};
         const char *key = arena_printf(arena, "symbol=%s %s", out[i].symbol, flags);
         out[i].from_cache = cache_load(cache, arena, key, &out[i].object);
         if (!out[i].from_cache)
-            jobs.jobs[jobs.n_jobs++] = (Job){.object = &out[i], .key = key};
+            jobs.jobs[jobs.n_jobs++] = (KernelJob){.object = &out[i], .key = key};
     }
     if (jobs.n_jobs)
         run_jobs(&jobs);

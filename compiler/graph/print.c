@@ -22,11 +22,11 @@ typedef struct {
     VEC(DimId) dims;   // in order of appearance, so that the text prints the same again
     const char **name; // by value id
     Map *taken;        // names in use, by their interned pointer: the last number added to them
-} Print;
+} GraphPrinter;
 
 // ---- what is to be written ---------------------------------------------------------------------
 
-static void mark_dim(Print *print, DimId dim) {
+static void mark_dim(GraphPrinter *print, DimId dim) {
     for (uint32_t i = 0; i < print->dims.count; i++)
         if (print->dims.at[i] == dim)
             return;
@@ -34,7 +34,7 @@ static void mark_dim(Print *print, DimId dim) {
         vec_push(print->arena, &print->dims, dim);
 }
 
-static void mark_dims(Print *print, const Value *value) {
+static void mark_dims(GraphPrinter *print, const Value *value) {
     for (uint32_t i = 0; i < value->dims.count; i++)
         mark_dim(print, value->dims.at[i]);
     mark_dim(print, value->dim);
@@ -44,7 +44,7 @@ static void mark_dims(Print *print, const Value *value) {
 }
 
 // Numbers are written inline, and positions unless they are renamed, which only a name can be.
-static void mark_values(Print *print) {
+static void mark_values(GraphPrinter *print) {
     const Graph *graph = print->graph;
     for (uint32_t i = 0; i < graph->inputs.count; i++)
         mark_dims(print, graph->inputs.at[i]);
@@ -60,13 +60,13 @@ static void mark_values(Print *print) {
     }
 }
 
-static Name dim_name(const Print *print, DimId dim) {
+static Name dim_name(const GraphPrinter *print, DimId dim) {
     return print->graph->dims.at[dim].name;
 }
 
 // ---- names -------------------------------------------------------------------------------------
 
-static bool name_take(Print *print, Name name) {
+static bool name_take(GraphPrinter *print, Name name) {
     uint64_t key = (uint64_t)(uintptr_t)name;
     if (map_get(print->taken, key))
         return false;
@@ -76,12 +76,12 @@ static bool name_take(Print *print, Name name) {
     return true;
 }
 
-static Name name_numbered(Print *print, Name name, const char *separator, uint32_t number) {
+static Name name_numbered(GraphPrinter *print, Name name, const char *separator, uint32_t number) {
     return names_find(print->graph->session->names,
                       arena_printf(print->arena, "%s%s%u", name, separator, number));
 }
 
-static Name name_unique(Print *print, Name hint, uint32_t *unnamed) {
+static Name name_unique(GraphPrinter *print, Name hint, uint32_t *unnamed) {
     Name name = hint;
     if (!hint) {
         do
@@ -99,7 +99,7 @@ static Name name_unique(Print *print, Name hint, uint32_t *unnamed) {
 }
 
 // Names of inputs and outputs are given, then hints are used as far as they go.
-static void choose_names(Print *print) {
+static void choose_names(GraphPrinter *print) {
     const Graph *graph = print->graph;
     for (uint32_t i = 0; i < print->dims.count; i++)
         name_take(print, dim_name(print, print->dims.at[i]));
@@ -126,7 +126,8 @@ static void choose_names(Print *print) {
 
 // ---- operands ----------------------------------------------------------------------------------
 
-static void print_dims(Print *print, const DimList *dims, const char *open, const char *close) {
+static void print_dims(GraphPrinter *print, const DimList *dims, const char *open,
+                       const char *close) {
     text_add(print->out, open);
     for (uint32_t i = 0; i < dims->count; i++)
         text_printf(print->out, "%s%s", i ? ", " : "", dim_name(print, dims->at[i]));
@@ -134,14 +135,14 @@ static void print_dims(Print *print, const DimList *dims, const char *open, cons
 }
 
 // A name with its dims; numbers go without brackets.
-static void print_reference(Print *print, const char *name, const DimList *dims) {
+static void print_reference(GraphPrinter *print, const char *name, const DimList *dims) {
     text_add(print->out, name);
     if (dims->count)
         print_dims(print, dims, "[", "]");
 }
 
 // beside: an operator stands next to it, so a sign needs parentheses.
-static void print_number(Print *print, double number, Elem elem, bool beside) {
+static void print_number(GraphPrinter *print, double number, Elem elem, bool beside) {
     bool sign = signbit(number) && !isnan(number) && beside;
     text_add(print->out, sign ? "(" : "");
     if (isnan(number))
@@ -161,7 +162,7 @@ static bool is_literal(const Value *value) {
 // the expression says which elem it has, with its type.
 typedef enum { NUMBER_BESIDE, NUMBER_PLAIN, NUMBER_TYPED } NumberForm;
 
-static void print_operand(Print *print, const Value *value, NumberForm form) {
+static void print_operand(GraphPrinter *print, const Value *value, NumberForm form) {
     if (!print->is_inline[value->id]) {
         print_reference(print, print->name[value->id], &value->dims);
     } else if (value->op == OP_INDEX) {
@@ -177,7 +178,7 @@ static void print_operand(Print *print, const Value *value, NumberForm form) {
     }
 }
 
-static void print_operands(Print *print, const Value *value, const char *separator) {
+static void print_operands(GraphPrinter *print, const Value *value, const char *separator) {
     bool literals = true;
     uint32_t first = value->op == OP_SELECT; // the condition has an elem of its own
     for (uint32_t i = first; i < value->n_args; i++)
@@ -199,7 +200,7 @@ static const char *const infix[N_OP] = {
     [OP_OR] = " or ",
 };
 
-static void print_map(Print *print, const Value *value) {
+static void print_map(GraphPrinter *print, const Value *value) {
     if (infix[value->op]) {
         print_operands(print, value, infix[value->op]);
         return;
@@ -217,7 +218,7 @@ static void print_map(Print *print, const Value *value) {
     text_add(print->out, prefix || value->op == OP_NOT ? "" : ")");
 }
 
-static void print_reduce(Print *print, const Value *value) {
+static void print_reduce(GraphPrinter *print, const Value *value) {
     DimList over = dims_minus(&value->args[0]->dims, &value->dims);
     const char *name = value->op == OP_REDUCE_MAX   ? "max"
                        : value->op == OP_REDUCE_MIN ? "min"
@@ -228,7 +229,7 @@ static void print_reduce(Print *print, const Value *value) {
     print_dims(print, &over, over.count > 1 ? "(" : "", over.count > 1 ? "))" : ")");
 }
 
-static void print_contract(Print *print, const Value *value) {
+static void print_contract(GraphPrinter *print, const Value *value) {
     if (value->number != 1) {
         print_number(print, value->number, value->elem, true);
         text_add(print->out, " * ");
@@ -242,7 +243,7 @@ static void print_contract(Print *print, const Value *value) {
     text_add(print->out, value->dims.count ? ")" : " -> [])");
 }
 
-static void print_slice_end(Print *print, const Value *value) {
+static void print_slice_end(GraphPrinter *print, const Value *value) {
     int64_t extent = print->graph->dims.at[value->dim2].extent;
     if (extent != EXTENT_DYNAMIC)
         text_printf(print->out, "%lld)", (long long)(value->offset + extent));
@@ -253,7 +254,7 @@ static void print_slice_end(Print *print, const Value *value) {
         text_printf(print->out, "%s)", dim_name(print, value->dim2));
 }
 
-static void print_move(Print *print, const Value *value) {
+static void print_move(GraphPrinter *print, const Value *value) {
     if (value->op == OP_RENAME) {
         print_reference(print, print->name[value->args[0]->id], &value->dims);
         return;
@@ -276,14 +277,14 @@ static void print_move(Print *print, const Value *value) {
     }
 }
 
-static void print_row(Print *print, const Value *value) {
+static void print_row(GraphPrinter *print, const Value *value) {
     text_printf(print->out, "%s(", op_name(value->op));
     print_operand(print, value->args[0], NUMBER_TYPED);
     text_printf(print->out, ", %s=%s)", value->op == OP_CUMSUM ? "dim" : "reduced_dim",
                 dim_name(print, value->dim));
 }
 
-static void print_expression(Print *print, const Value *value) {
+static void print_expression(GraphPrinter *print, const Value *value) {
     switch (op_kind(value->op)) {
     case KIND_LEAF: // a position that is renamed
         text_printf(print->out, "index(%s)", dim_name(print, value->dim));
@@ -309,14 +310,14 @@ static void print_expression(Print *print, const Value *value) {
 // ---- declarations, signature, body -------------------------------------------------------------
 
 // The dim that stands for a class in the text: the first one to appear.
-static DimId class_root(const Print *print, DimId dim) {
+static DimId class_root(const GraphPrinter *print, DimId dim) {
     uint32_t i = 0;
     while (!graph_dims_alike(print->graph, print->dims.at[i], dim))
         i++;
     return print->dims.at[i];
 }
 
-static void print_declarations(Print *print) {
+static void print_declarations(GraphPrinter *print) {
     for (uint32_t i = 0; i < print->dims.count; i++) {
         const Dim *dim = &print->graph->dims.at[print->dims.at[i]];
         DimId root = class_root(print, print->dims.at[i]);
@@ -327,7 +328,7 @@ static void print_declarations(Print *print) {
     }
 }
 
-static void print_signature(Print *print) {
+static void print_signature(GraphPrinter *print) {
     const Graph *graph = print->graph;
     text_printf(print->out, "def %s(", graph->entry);
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
@@ -341,7 +342,7 @@ static void print_signature(Print *print) {
     text_add(print->out, "):\n");
 }
 
-static void print_statement(Print *print, const Value *value) {
+static void print_statement(GraphPrinter *print, const Value *value) {
     text_add(print->out, "    ");
     print_reference(print, print->name[value->id], &value->dims);
     text_add(print->out, " = ");
@@ -350,7 +351,7 @@ static void print_statement(Print *print, const Value *value) {
 }
 
 // Results that are not the only name of their value get a statement of their own.
-static void print_results(Print *print) {
+static void print_results(GraphPrinter *print) {
     const Graph *graph = print->graph;
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *output = &graph->outputs.at[i];
@@ -374,13 +375,13 @@ static void print_results(Print *print) {
 void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *out) {
     Arena *arena = arena_new();
     uint32_t n = graph->values.count;
-    Print print = {.graph = graph,
-                   .arena = arena,
-                   .out = out,
-                   .live = graph_live(graph, arena),
-                   .is_inline = arena_array(arena, bool, n),
-                   .name = arena_array(arena, const char *, n),
-                   .taken = map_new(arena)};
+    GraphPrinter print = {.graph = graph,
+                          .arena = arena,
+                          .out = out,
+                          .live = graph_live(graph, arena),
+                          .is_inline = arena_array(arena, bool, n),
+                          .name = arena_array(arena, const char *, n),
+                          .taken = map_new(arena)};
     mark_values(&print);
     choose_names(&print);
     print_declarations(&print);

@@ -11,9 +11,9 @@ typedef struct {
     const Graph *graph;
     const char *after;
     const Value *value; // under check; NULL: the graph as a whole
-} Check;
+} GraphCheck;
 
-static void must(const Check *check, bool holds, const char *rule) {
+static void must(const GraphCheck *check, bool holds, const char *rule) {
     if (holds)
         return;
     const Value *value = check->value;
@@ -36,7 +36,7 @@ static bool dims_valid(const Graph *graph, const DimList *dims) {
     return dims->count <= DIMS_MAX;
 }
 
-static void verify_dims(const Check *check) {
+static void verify_dims(const GraphCheck *check) {
     const Graph *graph = check->graph;
     for (uint32_t i = 0; i < graph->dims.count; i++) {
         const Dim *dim = &graph->dims.at[i];
@@ -51,7 +51,7 @@ static void verify_dims(const Check *check) {
     }
 }
 
-static bool has_dim(const Check *check, DimId dim) {
+static bool has_dim(const GraphCheck *check, DimId dim) {
     return dim < check->graph->dims.count && dims_has(&check->value->dims, dim);
 }
 
@@ -126,7 +126,7 @@ static bool map_gives_bool(Op op) {
 
 // ---- one value ----------------------------------------------------------------------------------
 
-static void verify_leaf(const Check *check) {
+static void verify_leaf(const GraphCheck *check) {
     const Value *value = check->value;
     switch (value->op) {
     case OP_INPUT:
@@ -149,7 +149,7 @@ static void verify_leaf(const Check *check) {
     }
 }
 
-static void verify_map(const Check *check) {
+static void verify_map(const GraphCheck *check) {
     const Value *value = check->value;
     must(check, dims_are_union_of_args(value), "dims are not those of the arguments");
     uint32_t first = value->op == OP_SELECT ? 1 : 0;
@@ -164,7 +164,7 @@ static void verify_map(const Check *check) {
         must(check, value->elem == value->args[first]->elem, "elem is not that of the arguments");
 }
 
-static void verify_reduce(const Check *check) {
+static void verify_reduce(const GraphCheck *check) {
     const Value *value = check->value, *arg = value->args[0];
     must(check, arg->elem != ELEM_BOOL, "arguments of this elem are not allowed");
     if (value->op == OP_ARGMAX) {
@@ -180,7 +180,7 @@ static void verify_reduce(const Check *check) {
     must(check, value->elem == arg->elem, "elem is not that of the argument");
 }
 
-static void verify_contract(const Check *check) {
+static void verify_contract(const GraphCheck *check) {
     const Value *value = check->value;
     DimList all = {0};
     must(check, value->n_args >= 1, "an einsum has no operand");
@@ -197,7 +197,7 @@ static void verify_contract(const Check *check) {
     must(check, dims_equal(&all, &value->dims), "a dim of the result is in no operand");
 }
 
-static void verify_row(const Check *check) {
+static void verify_row(const GraphCheck *check) {
     const Value *value = check->value;
     must(check, dims_equal(&value->dims, &value->args[0]->dims), "dims are not the argument's");
     must(check, has_dim(check, value->dim), "the argument lacks the dim");
@@ -206,11 +206,11 @@ static void verify_row(const Check *check) {
          "arguments of this elem are not allowed");
 }
 
-static int64_t extent_of(const Check *check, DimId dim) {
+static int64_t extent_of(const GraphCheck *check, DimId dim) {
     return check->graph->dims.at[dim].extent;
 }
 
-static void verify_concat(const Check *check) {
+static void verify_concat(const GraphCheck *check) {
     const Value *value = check->value;
     int64_t total = 0;
     DimList all = {0};
@@ -234,7 +234,7 @@ static void verify_concat(const Check *check) {
         must(check, total == extent_of(check, value->dim2), "the extents do not add up");
 }
 
-static void verify_slice(const Check *check) {
+static void verify_slice(const GraphCheck *check) {
     const Value *value = check->value;
     must(check, value->offset >= 0, "a slice begins before the first position");
     int64_t from = extent_of(check, value->dim), to = extent_of(check, value->dim2);
@@ -242,7 +242,7 @@ static void verify_slice(const Check *check) {
         must(check, value->offset + to <= from, "a slice ends after the last position");
 }
 
-static void verify_move(const Check *check) {
+static void verify_move(const GraphCheck *check) {
     const Value *value = check->value;
     must(check, value->elem == value->args[0]->elem, "elem is not that of the argument");
     if (value->op == OP_CONCAT) {
@@ -270,7 +270,7 @@ static void verify_move(const Check *check) {
     }
 }
 
-static void verify_value(Check *check, uint32_t id) {
+static void verify_value(GraphCheck *check, uint32_t id) {
     const Graph *graph = check->graph;
     const Value *value = check->value = graph->values.at[id];
     must(check, value->id == id, "the id is not the place in the list");
@@ -307,7 +307,7 @@ static void verify_value(Check *check, uint32_t id) {
 
 // ---- inputs and outputs -------------------------------------------------------------------------
 
-static void verify_inputs(Check *check) {
+static void verify_inputs(GraphCheck *check) {
     const Graph *graph = check->graph;
     uint32_t inputs = 0;
     for (uint32_t i = 0; i < graph->values.count; i++)
@@ -327,7 +327,7 @@ static void verify_inputs(Check *check) {
     check->value = NULL;
 }
 
-static void verify_outputs(Check *check) {
+static void verify_outputs(GraphCheck *check) {
     const Graph *graph = check->graph;
     must(check, graph->outputs.count > 0, "there is no output");
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
@@ -345,7 +345,7 @@ static void verify_outputs(Check *check) {
 }
 
 void graph_verify(const Graph *graph, const char *after_pass) {
-    Check check = {graph, after_pass, NULL};
+    GraphCheck check = {graph, after_pass, NULL};
     verify_dims(&check);
     for (uint32_t id = 0; id < graph->values.count; id++)
         verify_value(&check, id);

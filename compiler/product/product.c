@@ -28,16 +28,16 @@ typedef struct {
     const char *runtime;   // archive; absolute
     Arguments parts;       // object files in the directory
     const char **why;
-} Product;
+} ProductFiles;
 
-static bool fail(Product *product, const char *doing, const char *path) {
+static bool fail(ProductFiles *product, const char *doing, const char *path) {
     *product->why = arena_printf(product->arena, "cannot %s %s: %s", doing, path, strerror(errno));
     return false;
 }
 
 // ---- files ----
 
-static bool write_file(Product *product, const char *path, const char *bytes, size_t length) {
+static bool write_file(ProductFiles *product, const char *path, const char *bytes, size_t length) {
     FILE *file = fopen(path, "we");
     if (!file)
         return fail(product, "create", path);
@@ -46,7 +46,7 @@ static bool write_file(Product *product, const char *path, const char *bytes, si
     return ok || fail(product, "write", path);
 }
 
-static char *read_file(Product *product, const char *path, size_t *length) {
+static char *read_file(ProductFiles *product, const char *path, size_t *length) {
     FILE *file = fopen(path, "re");
     if (!file) {
         fail(product, "read", path);
@@ -64,7 +64,7 @@ static char *read_file(Product *product, const char *path, size_t *length) {
     return !ok ? NULL : text.at ? text.at : arena_printf(product->arena, "%s", "");
 }
 
-static bool add_part(Product *product, const char *name, const Blob *object) {
+static bool add_part(ProductFiles *product, const char *name, const Blob *object) {
     const char *path = arena_printf(product->arena, "%s/%s", product->directory, name);
     vec_push(product->arena, &product->parts, name);
     return write_file(product, path, object->bytes, object->length);
@@ -86,7 +86,7 @@ static void remove_tree(Arena *arena, const char *path) {
 
 // ---- places ----
 
-static bool make_directory(Product *product) {
+static bool make_directory(ProductFiles *product) {
     const char *where = getenv("TMPDIR");
     char *path =
         arena_printf(product->arena, "%s/attc-XXXXXX", where && *where == '/' ? where : "/tmp");
@@ -96,7 +96,7 @@ static bool make_directory(Product *product) {
     return true;
 }
 
-static const char *absolute_path(Product *product, const char *path) {
+static const char *absolute_path(ProductFiles *product, const char *path) {
     char *found = realpath(path, NULL);
     if (!found) {
         fail(product, "find", path);
@@ -107,12 +107,12 @@ static const char *absolute_path(Product *product, const char *path) {
     return copy;
 }
 
-static bool is_standard_output(const Product *product) {
+static bool is_standard_output(const ProductFiles *product) {
     return strcmp(product->options->output, "-") == 0;
 }
 
 // The result is made in the output's directory, where rename can replace the output at one stroke.
-static bool place_result(Product *product) {
+static bool place_result(ProductFiles *product) {
     const char *output = product->options->output;
     struct stat old;
     bool exists = !is_standard_output(product) && stat(output, &old) == 0;
@@ -143,29 +143,29 @@ static bool place_result(Product *product) {
 
 // ---- putting parts together ----
 
-static void add_arguments(Product *product, Arguments *arguments, const char *const *more) {
+static void add_arguments(ProductFiles *product, Arguments *arguments, const char *const *more) {
     for (; *more; more++)
         vec_push(product->arena, arguments, *more);
 }
 
-static void add_parts(Product *product, Arguments *arguments) {
+static void add_parts(ProductFiles *product, Arguments *arguments) {
     for (uint32_t i = 0; i < product->parts.count; i++)
         vec_push(product->arena, arguments, product->parts.at[i]);
 }
 
-static bool run(Product *product, Arguments *arguments, const char *directory) {
+static bool run(ProductFiles *product, Arguments *arguments, const char *directory) {
     vec_push(product->arena, arguments, NULL);
     return tool_run(product->arena, arguments->at, directory, product->why);
 }
 
-static bool make_object(Product *product) {
+static bool make_object(ProductFiles *product) {
     Arguments link = {0};
     add_arguments(product, &link, (const char *[]){"ld", "-r", "-o", product->result, NULL});
     add_parts(product, &link);
     return run(product, &link, product->directory);
 }
 
-static bool make_program(Product *product) {
+static bool make_program(ProductFiles *product) {
     Arguments link = {0};
     add_arguments(product, &link, (const char *[]){"cc", "-o", product->result, NULL});
     add_parts(product, &link);
@@ -175,7 +175,7 @@ static bool make_program(Product *product) {
     return run(product, &link, product->directory);
 }
 
-static bool make_shared(Product *product) {
+static bool make_shared(ProductFiles *product) {
     Arguments link = {0};
     add_arguments(product, &link, (const char *[]){"cc", "-shared", "-o", product->result, NULL});
     if (product->output)
@@ -195,7 +195,7 @@ static int compare_names(const void *a, const void *b) {
 }
 
 // The runtime's members, unpacked into a directory of their own, in the order of their names.
-static bool unpack_runtime(Product *product, Arguments *members) {
+static bool unpack_runtime(ProductFiles *product, Arguments *members) {
     const char *inner = arena_printf(product->arena, "%s/runtime", product->directory);
     if (mkdir(inner, 0700))
         return fail(product, "create", inner);
@@ -217,7 +217,7 @@ static bool unpack_runtime(Product *product, Arguments *members) {
     return true;
 }
 
-static bool make_archive(Product *product) {
+static bool make_archive(ProductFiles *product) {
     Arguments members = {0}, pack = {0};
     if (!unpack_runtime(product, &members))
         return false;
@@ -228,7 +228,7 @@ static bool make_archive(Product *product) {
     return run(product, &pack, product->directory);
 }
 
-static bool make_result(Product *product) {
+static bool make_result(ProductFiles *product) {
     switch (product->options->kind) {
     case PRODUCT_OBJECT:
         return make_object(product);
@@ -244,7 +244,7 @@ static bool make_result(Product *product) {
 
 // ---- publishing ----
 
-static bool replace(Product *product, const char *from, const char *to) {
+static bool replace(ProductFiles *product, const char *from, const char *to) {
     if (rename(from, to) == 0)
         return true;
     fail(product, "write", to);
@@ -252,7 +252,7 @@ static bool replace(Product *product, const char *from, const char *to) {
     return false;
 }
 
-static bool publish_result(Product *product) {
+static bool publish_result(ProductFiles *product) {
     if (product->output)
         return replace(product, product->result, product->output);
     size_t length;
@@ -266,14 +266,14 @@ static bool publish_result(Product *product) {
 }
 
 // OUT.so -> OUT.h, and OUT.h -> OUT.h.h
-static const char *header_path(Product *product) {
+static const char *header_path(ProductFiles *product) {
     const char *base = strrchr(product->output, '/') + 1, *dot = strrchr(base, '.');
     bool cut = dot && dot > base && strcmp(dot, ".h") != 0;
     size_t stem = cut ? (size_t)(dot - product->output) : strlen(product->output);
     return arena_printf(product->arena, "%.*s.h", (int)stem, product->output);
 }
 
-static bool publish_header(Product *product, const ModuleTables *tables) {
+static bool publish_header(ProductFiles *product, const ModuleTables *tables) {
     if (!product->output || product->options->kind == PRODUCT_EXE)
         return true;
     const char *text = product_header(product->arena, tables, product->options);
@@ -286,7 +286,7 @@ static bool publish_header(Product *product, const ModuleTables *tables) {
 
 // ---- the whole ----
 
-static bool compile_parts(Product *product, Session *session, TileProgram *const *programs,
+static bool compile_parts(ProductFiles *product, Session *session, TileProgram *const *programs,
                           const Target *const *targets, uint32_t n, const CacheOptions *cache,
                           ModuleTables *tables) {
     Arena *arena = product->arena;
@@ -311,7 +311,7 @@ static bool compile_parts(Product *product, Session *session, TileProgram *const
 bool product_write(Session *session, TileProgram *const *programs, const Target *const *targets,
                    uint32_t n, const CacheOptions *cache, const ProductOptions *options,
                    const char **why) {
-    Product product = {.arena = session->arena, .options = options, .why = why};
+    ProductFiles product = {.arena = session->arena, .options = options, .why = why};
     ModuleTables *tables = product_tables(session->arena, programs, targets, n);
     if (!make_directory(&product))
         return false;

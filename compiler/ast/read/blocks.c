@@ -20,12 +20,12 @@ static const Token *last(const Blocks *b) {
     return &b->out.at[b->out.count - 1];
 }
 
-static const Level *top(const Blocks *b) {
+static const Indent *top(const Blocks *b) {
     return &b->levels.at[b->levels.count - 1];
 }
 
 // A block begins with the end of the line that it is under.
-static void push_level(Blocks *b, Level level) {
+static void push_level(Blocks *b, Indent level) {
     vec_push(b->parser->scratch, &b->levels, level);
     if (level.block)
         b->out.at[b->out.count - 1].kind = TOK_INDENT;
@@ -242,7 +242,7 @@ static bool begin_block(Blocks *b, const Token *first, uint32_t column, bool is_
     if (b->levels.count > MAX_BLOCKS) {
         syntax_error(b->parser, first->span, "blocks nested more than %d deep", MAX_BLOCKS);
         push_lost_block(b);
-        push_level(b, (Level){.column = column});
+        push_level(b, (Indent){.column = column});
         return true;
     }
     if (borrowed) {
@@ -251,10 +251,10 @@ static bool begin_block(Blocks *b, const Token *first, uint32_t column, bool is_
         diag_hint(diag, "indent the lines of the body");
     }
     bool is_loop = b->out.at[b->line_start].kind == TOK_FOR;
-    push_level(b, (Level){.column = column,
-                          .block = true,
-                          .borrowed = borrowed && is_loop,
-                          .tabbed = first->tabbed});
+    push_level(b, (Indent){.column = column,
+                           .block = true,
+                           .borrowed = borrowed && is_loop,
+                           .tabbed = first->tabbed});
     return true;
 }
 
@@ -284,7 +284,7 @@ static void place_line(Blocks *b, uint32_t i, uint32_t column, bool header, bool
         Diag *diag = syntax_error(b->parser, first->span, "unexpected indentation");
         diag_hint(diag, "the lines of this block begin in column %u", top(b)->column + 1);
         b->told = true;
-        push_level(b, (Level){.column = column});
+        push_level(b, (Indent){.column = column});
     } else {
         dedent(b, i, column, after_return);
     }
@@ -335,7 +335,7 @@ static void blocks_end(Blocks *b) {
 
 void blocks_tokens(Parser *parser) {
     Blocks b = {.parser = parser, .raw = parser->tokens.at, .n = parser->tokens.count};
-    vec_push(parser->scratch, &b.levels, (Level){0});
+    vec_push(parser->scratch, &b.levels, (Indent){0});
     for (uint32_t i = 0; i < b.n; i++) {
         const Token *token = &b.raw[i];
         if (i == 0 || brackets_begins_item(&b, i)) {

@@ -17,7 +17,7 @@ typedef struct {
     bool block;    // between INDENT and DEDENT; otherwise lines that are only oddly indented
     bool borrowed; // body of a `for` that is not indented: ends before `return`
     bool tabbed;   // its first line was indented by tabs: the next one says what column was meant
-} Level;
+} Indent;
 
 typedef struct {
     Parser *parser;
@@ -25,7 +25,7 @@ typedef struct {
     uint32_t n;
     TokenList out;
     VEC(Open) open;
-    VEC(Level) levels;    // never empty
+    VEC(Indent) levels;   // never empty
     uint32_t line_start;  // first token of the current line in the output
     uint32_t row_start;   // the same of the row of text, which may be one of several
     bool row_told;        // a bracket of the row was reported

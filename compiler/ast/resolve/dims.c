@@ -88,16 +88,16 @@ typedef enum { VALUE_WRONG, VALUE_DYNAMIC, VALUE_KNOWN } ValueKind;
 typedef struct {
     ValueKind kind;
     int64_t number;
-} Value;
+} DimValue;
 
-static Value extent_of_decl(Extents *extents, DimDecl *decl);
+static DimValue extent_of_decl(Extents *extents, DimDecl *decl);
 
-static Value value_known(int64_t number) {
-    return (Value){VALUE_KNOWN, number};
+static DimValue value_known(int64_t number) {
+    return (DimValue){VALUE_KNOWN, number};
 }
 
-static Value value_wrong(void) {
-    return (Value){VALUE_WRONG, 0};
+static DimValue value_wrong(void) {
+    return (DimValue){VALUE_WRONG, 0};
 }
 
 // Says at every dim of an expression what it is and where that was set.
@@ -116,14 +116,14 @@ static void note_extents(Resolver *r, Diag *diag, const Expr *expr, NameList *to
         diag_note(diag, (Span){0}, "'%s' is %lld from -D", dim, extent);
 }
 
-static Value value_error(Extents *extents, const Expr *expr, const char *message) {
+static DimValue value_error(Extents *extents, const Expr *expr, const char *message) {
     Diag *diag = diag_error(extents->resolver->diags, expr->span, "%s", message);
     NameList told = {0};
     note_extents(extents->resolver, diag, expr, &told);
     return value_wrong();
 }
 
-static Value report_cycle(Extents *extents, const DimDecl *decl, Span at) {
+static DimValue report_cycle(Extents *extents, const DimDecl *decl, Span at) {
     Text path = {.arena = extents->resolver->arena};
     Name name = decl->name.name;
     uint32_t from = 0;
@@ -136,7 +136,7 @@ static Value report_cycle(Extents *extents, const DimDecl *decl, Span at) {
     return value_wrong();
 }
 
-static Value extent_of_name(Extents *extents, const Expr *expr) {
+static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     Resolver *r = extents->resolver;
     Name dim = expr->name.name;
     const DimOverride *override = find_override(r->session, r->program, dim);
@@ -148,7 +148,7 @@ static Value extent_of_name(Extents *extents, const Expr *expr) {
     if (decl)
         return extent_of_decl(extents, decl);
     if (dimlist_has(&r->named, dim))
-        return (Value){VALUE_DYNAMIC, -1};
+        return (DimValue){VALUE_DYNAMIC, -1};
     Diag *diag = diag_error(r->diags, expr->span, "no dim is named '%s'", dim);
     Near near = near_to(dim);
     near_offer_list(&near, &r->named);
@@ -176,7 +176,7 @@ static bool power_i64(int64_t base, int64_t exponent, int64_t *out) {
     return true;
 }
 
-static Value value_remainder(Extents *extents, const Expr *expr, int64_t a, int64_t b) {
+static DimValue value_remainder(Extents *extents, const Expr *expr, int64_t a, int64_t b) {
     Resolver *r = extents->resolver;
     Diag *diag = diag_error(r->diags, expr->span, "%lld is not divisible by %lld", (long long)a,
                             (long long)b);
@@ -194,7 +194,7 @@ static Value value_remainder(Extents *extents, const Expr *expr, int64_t a, int6
     return value_wrong();
 }
 
-static Value apply_binary(Extents *extents, const Expr *expr, int64_t a, int64_t b) {
+static DimValue apply_binary(Extents *extents, const Expr *expr, int64_t a, int64_t b) {
     int64_t out = 0;
     bool fits = true;
     bool divides = expr->oper == OPER_DIV || expr->oper == OPER_FLOORDIV || expr->oper == OPER_MOD;
@@ -234,7 +234,7 @@ static Value apply_binary(Extents *extents, const Expr *expr, int64_t a, int64_t
     return value_known(out);
 }
 
-static Value extent_of_expr(Extents *extents, const Expr *expr) {
+static DimValue extent_of_expr(Extents *extents, const Expr *expr) {
     if (expr->kind == EXPR_NUMBER && expr->is_integer) {
         if (expr->number >= 0x1p63)
             return value_error(extents, expr, "an extent does not fit in 63 bits");
@@ -251,18 +251,18 @@ static Value extent_of_expr(Extents *extents, const Expr *expr) {
                    "an extent is made of numbers, dims and + - * / // %% ** only");
         return value_wrong();
     }
-    Value a = extent_of_expr(extents, expr->args.at[0]);
-    Value b = expr->kind == EXPR_BINARY ? extent_of_expr(extents, expr->args.at[1]) : a;
+    DimValue a = extent_of_expr(extents, expr->args.at[0]);
+    DimValue b = expr->kind == EXPR_BINARY ? extent_of_expr(extents, expr->args.at[1]) : a;
     if (a.kind == VALUE_WRONG || b.kind == VALUE_WRONG)
         return value_wrong();
     if (a.kind == VALUE_DYNAMIC || b.kind == VALUE_DYNAMIC)
-        return (Value){VALUE_DYNAMIC, -1};
+        return (DimValue){VALUE_DYNAMIC, -1};
     if (expr->kind == EXPR_UNARY)
         return value_known(-a.number);
     return apply_binary(extents, expr, a.number, b.number);
 }
 
-static Value extents_too_deep(Extents *extents, const DimDecl *decl) {
+static DimValue extents_too_deep(Extents *extents, const DimDecl *decl) {
     if (!extents->too_deep)
         diag_error(extents->resolver->diags, decl->name.span,
                    "more than %d dims have extents that are given by each other", EXTENTS_DEEP);
@@ -271,17 +271,17 @@ static Value extents_too_deep(Extents *extents, const DimDecl *decl) {
 }
 
 // Requires: not under way.
-static Value extent_of_decl(Extents *extents, DimDecl *decl) {
+static DimValue extent_of_decl(Extents *extents, DimDecl *decl) {
     Resolver *r = extents->resolver;
     if (decl->visit == 2)
-        return decl->value == -1 ? (Value){VALUE_DYNAMIC, -1}
+        return decl->value == -1 ? (DimValue){VALUE_DYNAMIC, -1}
                : decl->value > 0 ? value_known(decl->value)
                                  : value_wrong();
     if (extents->under_way.count == EXTENTS_DEEP)
         return extents_too_deep(extents, decl);
     decl->visit = 1;
     vec_push(r->arena, &extents->under_way, decl);
-    Value value = {VALUE_DYNAMIC, -1};
+    DimValue value = {VALUE_DYNAMIC, -1};
     if (decl->extent)
         value = extent_of_expr(extents, decl->extent);
     if (value.kind == VALUE_KNOWN && (value.number < 1 || value.number > EXTENT_MAX)) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of dims as sets with an order, their text in messages, and near names for hints.
+// Lists of dims as sets with an order, and their text in messages.
 #include "ast/resolve/resolve.h"
 
 #include <string.h>
-#include <strings.h>
 
 bool dimlist_has(const NameList *list, Name dim) {
     for (uint32_t i = 0; i < list->count; i++)
@@ -90,28 +89,6 @@ const char *quoted_text(Arena *arena, const NameList *list) {
 }
 
 // ---- near names ---------------------------------------------------------------------------------
-
-// A third of the letters may differ, so that one-letter names are never near each other.
-static uint32_t near_limit(Name written) {
-    uint32_t limit = (uint32_t)(strlen(written) + 1) / 3;
-    return limit < 4 ? limit : 4;
-}
-
-Near near_to(Name written) {
-    return (Near){.written = written, .best = NULL, .distance = near_limit(written) + 1};
-}
-
-void near_offer(Near *near, Name name) {
-    if (name == near->written)
-        return;
-    bool same_letters = strcasecmp(name, near->written) == 0;
-    uint32_t distance = same_letters ? 0 : name_distance(near->written, name);
-    bool whole_name = distance >= strlen(name) || distance >= strlen(near->written);
-    if (distance < near->distance && (same_letters || !whole_name)) {
-        near->best = name;
-        near->distance = distance;
-    }
-}
 
 void near_offer_list(Near *near, const NameList *list) {
     for (uint32_t i = 0; i < list->count; i++)

@@ -265,7 +265,7 @@ bool resolve_def(Resolver *r, Def *def, Span call) {
         return true;
     }
     def->visit = 1;
-    vec_push(r->arena, &r->stack, (Frame){def, call});
+    vec_push(r->arena, &r->stack, (OpenDef){def, call});
     resolve_new_def(r, def);
     r->stack.count--;
     def->visit = 2;

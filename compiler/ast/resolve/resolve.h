@@ -24,20 +24,13 @@ const Ident *idents_find(const IdentList *idents, Name name);
 const char *dimlist_text(Arena *arena, const NameList *list); // "[n, d]"
 const char *quoted_text(Arena *arena, const NameList *list);  // "'n', 'd' and 'h'"
 
-// The name nearest to what was written, if any is near enough to be what was meant.
-typedef struct {
-    Name written, best;
-    uint32_t distance;
-} Near;
-Near near_to(Name written);
-void near_offer(Near *near, Name name);
 void near_offer_list(Near *near, const NameList *list);
 
 // ---- the state of a check -----------------------------------------------------------------------
 typedef struct {
     const Def *def;
     Span call; // where the def below it on the stack calls it
-} Frame;
+} OpenDef;
 
 typedef struct {
     Session *session;
@@ -46,7 +39,7 @@ typedef struct {
     Program *program;
     NameList named;       // every dim that the user's defs, params and declarations name
     NameList used_params; // top-level params that some def reads
-    VEC(Frame) stack;     // defs under way, for recursion
+    VEC(OpenDef) stack;   // defs under way, for recursion
     bool too_deep;        // told that they are too many
 } Resolver;
 

@@ -96,22 +96,6 @@ void build_body(Frame *frame, const StmtList *body) {
     }
 }
 
-// ---- near names --------------------------------------------------------------------------------
-
-enum { NEAR_MOST = 3 }; // a name this far from what was written is no longer offered
-typedef struct {
-    Name written, best;
-    uint32_t distance;
-} Near;
-
-static void near_offer(Near *near, Name name) {
-    uint32_t distance = name_distance(near->written, name);
-    if (distance >= near->distance)
-        return;
-    near->distance = distance;
-    near->best = name;
-}
-
 // ---- the entry ---------------------------------------------------------------------------------
 
 static bool names_have(const NameList *names, Name name) {
@@ -142,7 +126,7 @@ static void check_arguments(Build *build, const Def *def, const Name *names, uin
         Diag *diag = diag_error(build->session->diags, def->name.span,
                                 "%s names '%s', which is no argument of '%s'", what, names[i],
                                 def->name.name);
-        Near near = {names[i], NULL, NEAR_MOST};
+        Near near = near_to(names[i]);
         for (uint32_t k = 0; k < def->params.count; k++)
             near_offer(&near, def->params.at[k].name.name);
         hint_near(diag, &near);
@@ -285,7 +269,7 @@ static const Def *default_entry(const Session *session, const Program *program) 
 
 static void report_unknown_entry(Session *session, const Program *program, Name entry) {
     Diag *diag = diag_error(session->diags, (Span){0}, "there is no def '%s'", entry);
-    Near near = {entry, NULL, NEAR_MOST};
+    Near near = near_to(entry);
     for (uint32_t i = 0; i < program->defs.count; i++)
         if (!program->defs.at[i]->from_prelude)
             near_offer(&near, program->defs.at[i]->name.name);

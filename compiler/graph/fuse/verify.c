@@ -9,9 +9,9 @@ typedef struct {
     const char *after;
     uint32_t number;     // of the group under check
     uint32_t *stored_by; // by value id: number of the group + 1, 0: not stored so far
-} Check;
+} FusionCheck;
 
-__attribute__((format(printf, 3, 4))) static void must(const Check *check, bool holds,
+__attribute__((format(printf, 3, 4))) static void must(const FusionCheck *check, bool holds,
                                                        const char *format, ...) {
     if (holds)
         return;
@@ -41,7 +41,7 @@ static bool is_leaf(const Value *value) {
     return value->op == OP_CONST || value->op == OP_INDEX || value->op == OP_EXTENT;
 }
 
-static void verify_args(const Check *check, const Group *group, const Value *member) {
+static void verify_args(const FusionCheck *check, const Group *group, const Value *member) {
     bool moves = op_kind(member->op) == KIND_MOVE;
     for (uint32_t i = 0; i < member->n_args; i++) {
         const Value *arg = member->args[i];
@@ -59,7 +59,7 @@ static bool is_row_op(const Value *value) {
     return op_kind(value->op) == KIND_REDUCE || op_kind(value->op) == KIND_ROW;
 }
 
-static void verify_row_dims(const Check *check, const Group *group, const Value *member) {
+static void verify_row_dims(const FusionCheck *check, const Group *group, const Value *member) {
     const DimList *all = &member->args[0]->dims;
     DimList reduced = op_kind(member->op) == KIND_ROW ? (DimList){1, {member->dim}}
                                                       : dims_minus(all, &member->dims);
@@ -81,7 +81,7 @@ static bool feeds_operand(const Group *group, const Value *value) {
     return false;
 }
 
-static void verify_member(const Check *check, const Group *group, const Value *member) {
+static void verify_member(const FusionCheck *check, const Group *group, const Value *member) {
     DimList space = group->kind == GROUP_CONTRACT ? group->contraction->dims
                                                   : dims_union(&group->rows, &group->reduced);
     OpKind kind = op_kind(member->op);
@@ -103,7 +103,7 @@ static void verify_member(const Check *check, const Group *group, const Value *m
          "value %u is stored, but has not all dims of the group", member->id);
 }
 
-static void verify_group(Check *check, const Group *group) {
+static void verify_group(FusionCheck *check, const Group *group) {
     must(check, group->members.count > 0 && group->outputs.count > 0, "it stores nothing");
     must(check, (group->kind == GROUP_CONTRACT) == (group->contraction != NULL),
          "its kind and its contraction disagree");
@@ -127,7 +127,7 @@ static void verify_group(Check *check, const Group *group) {
 
 void fusion_verify(const Fusion *fusion, const char *after_pass) {
     const Graph *graph = fusion->graph;
-    Check check = {.fusion = fusion, .after = after_pass};
+    FusionCheck check = {.fusion = fusion, .after = after_pass};
     check.stored_by = arena_array(graph->arena, uint32_t, graph->values.count + 1);
     graph_verify(graph, after_pass);
     for (uint32_t i = 0; i < fusion->groups.count; i++) {

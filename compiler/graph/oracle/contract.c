@@ -16,12 +16,12 @@ typedef struct {
     double *out;
     Elem elem;
     EvalMode mode;
-} Product;
+} PairProduct;
 
 // ---- inner loops --------------------------------------------------------------------------------
 
 static void inner_exact(void *context, int64_t n, const int64_t *at, const int64_t *step) {
-    const Product *p = context;
+    const PairProduct *p = context;
     double *out = p->out + at[0];
     const double *a = p->a + at[1], *b = p->b + at[2];
     if (step[0] == 0) {
@@ -39,7 +39,7 @@ static void inner_exact(void *context, int64_t n, const int64_t *at, const int64
 }
 
 static void inner_f32(void *context, int64_t n, const int64_t *at, const int64_t *step) {
-    const Product *p = context;
+    const PairProduct *p = context;
     double *out = p->out + at[0];
     const double *a = p->a + at[1], *b = p->b + at[2];
     if (step[0] == 0) {
@@ -58,7 +58,7 @@ static void inner_f32(void *context, int64_t n, const int64_t *at, const int64_t
 }
 
 static void inner_rounded(void *context, int64_t n, const int64_t *at, const int64_t *step) {
-    const Product *p = context;
+    const PairProduct *p = context;
     for (int64_t i = 0; i < n; i++) {
         double term = p->a[at[1] + i * step[1]];
         if (p->b) {
@@ -70,7 +70,7 @@ static void inner_rounded(void *context, int64_t n, const int64_t *at, const int
     }
 }
 
-static WalkInner *inner_for(const Product *product) {
+static WalkInner *inner_for(const PairProduct *product) {
     if (!product->b || !elem_is_float(product->elem))
         return inner_rounded;
     if (product->mode == EVAL_F64 || product->elem == ELEM_F64)
@@ -136,7 +136,7 @@ static void axes_add_missing(Axes *axes, const Axes *more) {
 
 // out (zeros) += a * b, summed over the dims that out lacks; without b just the sum of a.
 static void contract_pair(const Axes *out_axes, const Axes *a, const Axes *b,
-                          const Product *product, const int64_t *extents) {
+                          const PairProduct *product, const int64_t *extents) {
     Axes over = *out_axes;
     axes_add_missing(&over, a);
     if (b)
@@ -148,7 +148,7 @@ static void contract_pair(const Axes *out_axes, const Axes *a, const Axes *b,
             return;
     walk_join_neighbours(&walk);
     walk_choose_innermost(&walk);
-    Product copy = *product;
+    PairProduct copy = *product;
     walk_run(&walk, inner_for(product), &copy);
 }
 
@@ -225,7 +225,7 @@ void eval_contract(const Value *value, double *const *arrays, double *out, const
         bool last = step + 1 == n;
         Axes kept = last ? result : axes_kept(&running, &operands[i], &result, operands, done, n);
         double *next = last ? out : eval_buffer(&kept, extents);
-        Product product = {array, arrays[i], next, value->elem, mode};
+        PairProduct product = {array, arrays[i], next, value->elem, mode};
         contract_pair(&kept, &running, &operands[i], &product, extents);
         free(owned);
         owned = last ? NULL : next;
@@ -233,7 +233,7 @@ void eval_contract(const Value *value, double *const *arrays, double *out, const
         running = kept;
     }
     if (n == 1)
-        contract_pair(&result, &running, NULL, &(Product){array, NULL, out, value->elem, mode},
+        contract_pair(&result, &running, NULL, &(PairProduct){array, NULL, out, value->elem, mode},
                       extents);
     free(operands);
     free(done);

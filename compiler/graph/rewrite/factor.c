@@ -28,12 +28,12 @@ typedef struct {
     double factor;
     ValueList operands;
     uint32_t group; // index of the block it is in
-} Term;
+} SumTerm;
 
 typedef struct {
     Sweep *sweep;
     const Value *root;
-    VEC(Term) terms;        // einsums
+    VEC(SumTerm) terms;     // einsums
     ValueList plain, minus; // what else is added and subtracted
 } Sum;
 
@@ -54,7 +54,7 @@ static void sum_collect(Sum *sum, const Value *value, double sign) {
         sum_collect(sum, value->args[0], sign);
         sum_collect(sum, value->args[1], value->op == OP_SUB ? -sign : sign);
     } else if (inner && value->op == OP_CONTRACT) {
-        Term term = {.factor = sign * value->number, .group = sum->terms.count};
+        SumTerm term = {.factor = sign * value->number, .group = sum->terms.count};
         for (uint32_t i = 0; i < value->n_args; i++)
             vec_push(sweep->arena, &term.operands, sweep->now[value->args[i]->id]);
         vec_push(sweep->arena, &sum->terms, term);
@@ -179,7 +179,7 @@ static double block_seconds(const Sum *sum, uint32_t group) {
     if (!block.legal || block.common.count >= ORDER_MAX)
         return INFINITY;
     for (uint32_t i = 0; i < sum->terms.count; i++) {
-        const Term *term = &sum->terms.at[i];
+        const SumTerm *term = &sum->terms.at[i];
         if (term->group != group)
             continue;
         if (block.count == 1)
@@ -272,8 +272,8 @@ static bool sum_share_common(const Sum *sum, Sum *shared, double *seconds) {
     shared->terms.at = NULL;
     shared->terms.count = shared->terms.room = 0;
     for (uint32_t i = 0; i < sum->terms.count; i++) {
-        const Term *old = &sum->terms.at[i];
-        Term term = {.factor = old->factor, .group = i};
+        const SumTerm *old = &sum->terms.at[i];
+        SumTerm term = {.factor = old->factor, .group = i};
         vec_push(arena, &term.operands, value);
         ValueList rest = list_minus(arena, &old->operands, &common);
         for (uint32_t k = 0; k < rest.count; k++)
@@ -293,13 +293,13 @@ static Value *emit_block(const Sum *sum, uint32_t group) {
     Graph *graph = sum->sweep->to;
     Arena *arena = sum->sweep->arena;
     Block block = block_of(sum, group);
-    const Term *first = &sum->terms.at[group];
+    const SumTerm *first = &sum->terms.at[group];
     Value *rests = NULL;
     if (block.count == 1)
         return graph_einsum(graph, first->factor, first->operands.at, first->operands.count,
                             sum->root->dims);
     for (uint32_t i = 0; i < sum->terms.count; i++) {
-        const Term *term = &sum->terms.at[i];
+        const SumTerm *term = &sum->terms.at[i];
         if (term->group != group)
             continue;
         ValueList rest = list_minus(arena, &term->operands, &block.common);

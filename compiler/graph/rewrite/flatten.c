@@ -34,7 +34,7 @@ typedef struct {
     double factor;
     VEC(Value *) operands; // in the new graph
     VEC(NamedPart) parts;  // by place in operands
-    DimSet taken;          // names that a summed dim of an inner product must not have
+    DimIds taken;          // names that a summed dim of an inner product must not have
     uint32_t pending;      // arguments entered and not collected yet
     uint32_t room;         // operands that the einsum may have
 } Product;
@@ -89,7 +89,7 @@ static bool is_product(const Sweep *sweep, const Value *value) {
 
 static void product_take_dims(Product *product, const DimList *dims) {
     for (uint32_t i = 0; i < dims->count; i++)
-        if (!dimset_has(&product->taken, dims->at[i]))
+        if (!dimids_has(&product->taken, dims->at[i]))
             vec_push(product->sweep->arena, &product->taken, dims->at[i]);
 }
 
@@ -106,10 +106,10 @@ static void product_rename(Product *product, uint32_t first, DimId from, DimId t
 
 // The einsum's dims all together must fit a DimList.
 static bool product_fits(const Product *product, uint32_t first) {
-    DimSet all = {0};
+    DimIds all = {0};
     for (uint32_t i = 0; i < product->operands.count; i++)
         for (uint32_t k = 0; k < product->operands.at[i]->dims.count; k++)
-            if (!dimset_has(&all, product->operands.at[i]->dims.at[k]))
+            if (!dimids_has(&all, product->operands.at[i]->dims.at[k]))
                 vec_push(product->sweep->arena, &all, product->operands.at[i]->dims.at[k]);
     bool one = product->operands.count <= first + 1;
     return one ||
@@ -185,13 +185,13 @@ static void product_enter_inner(Product *product, const Value *value) {
         summed.count = 0;
     DimList fresh = summed;
     uint32_t first = product->operands.count;
-    DimSet taken = {0};
+    DimIds taken = {0};
     for (uint32_t i = 0; i < product->taken.count; i++)
         vec_push(product->sweep->arena, &taken, product->taken.at[i]);
     for (uint32_t i = 0; i < space.count; i++)
         vec_push(product->sweep->arena, &taken, space.at[i]);
     for (uint32_t i = 0; i < summed.count; i++)
-        if (dimset_has(&product->taken, summed.at[i])) {
+        if (dimids_has(&product->taken, summed.at[i])) {
             fresh.at[i] = sweep_alias(product->sweep, summed.at[i], &taken);
             vec_push(product->sweep->arena, &taken, fresh.at[i]);
         }

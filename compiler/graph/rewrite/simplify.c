@@ -28,7 +28,7 @@ int64_t *graph_typical_extents(const Graph *graph, Arena *arena) {
     return extents;
 }
 
-bool dimset_has(const DimSet *set, DimId dim) {
+bool dimids_has(const DimIds *set, DimId dim) {
     for (uint32_t i = 0; i < set->count; i++)
         if (set->at[i] == dim)
             return true;
@@ -54,7 +54,7 @@ static Name alias_base(const Graph *graph, Name name) {
     return dim != DIM_NONE && graph->dims.at[dim].like == graph->dims.at[self].like ? base : name;
 }
 
-DimId sweep_alias(Sweep *sweep, DimId dim, const DimSet *taken) {
+DimId sweep_alias(Sweep *sweep, DimId dim, const DimIds *taken) {
     Graph *graph = sweep->to;
     Dim original = graph->dims.at[dim];
     Name base = alias_base(graph, original.name);
@@ -68,7 +68,7 @@ DimId sweep_alias(Sweep *sweep, DimId dim, const DimSet *taken) {
             vec_push(graph->arena, sweep->extents, sweep->extents->at[dim]);
             return alias;
         }
-        if (graph->dims.at[alias].like == original.like && !dimset_has(taken, alias))
+        if (graph->dims.at[alias].like == original.like && !dimids_has(taken, alias))
             return alias;
     }
 }

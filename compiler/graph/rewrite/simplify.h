@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 
 typedef VEC(int64_t) ExtentList; // by DimId; grows with the aliases that rules add
-typedef VEC(DimId) DimSet;
+typedef VEC(DimId) DimIds;
 
 typedef struct {
     Arena *arena; // of the sweep alone
@@ -35,7 +35,7 @@ Value *simplify_factor(Sweep *sweep, const Value *value, Value **args);
 // simplify.c: the value as it is, with other arguments; dims of maps follow the arguments.
 Value *sweep_rebuild(Sweep *sweep, const Value *value, Value **args);
 // A dim like `dim` that is not in `taken`: an earlier alias, or a new dim of the new graph.
-DimId sweep_alias(Sweep *sweep, DimId dim, const DimSet *taken);
-bool dimset_has(const DimSet *set, DimId dim);
+DimId sweep_alias(Sweep *sweep, DimId dim, const DimIds *taken);
+bool dimids_has(const DimIds *set, DimId dim);
 
 #endif
