@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs kernels by plain loops, exactly as tile.h says: every dim has a current range, loops refine
-// it, stages visit the points of their box. Scratch starts as NaN, so that a read of memory that
-// nobody wrote is seen in the result; an index outside a buffer that the kernel did not declare
-// checked is an ice().
+// Runs kernels by plain loops, exactly as tile.h says: every dim has a current range, loops and
+// ranges refine it, stages visit the points of their box.
+//
+// What a kernel may not rely on is made to show. Scratch starts as NaN, the padding of panels too,
+// and so does an element read whose memory another buffer took. Tasks run in a shuffled order, and
+// it is an ice() when two of them write one element or one reads what another writes. So is an
+// index outside a buffer that the kernel did not declare checked.
 #include "tile/scalar.h"
 #include "tile/tile.h"
 
@@ -11,9 +14,15 @@ typedef struct {
 } Range;
 typedef struct {
     char *data;
-    size_t bytes;              // of scratch memory
+    int64_t capacity;          // of scratch: elements that there is memory for
     Range room[TILE_RANK_MAX]; // per dim of the buffer
+    // Per element.
+    bool *combined;   // buffers without initial value: something was combined into it since made
+    uint16_t *holder; // scratch that others take: the buffer that stored to it last
+    uint32_t *writer; // arguments that are stored to: the task, counted from 1
+    uint32_t *reader; // and the task that read it, or SEVERAL
 } Storage;
+enum { SEVERAL = UINT32_MAX };
 typedef struct {
     const Kernel *kernel;
     const int64_t *extents;
@@ -21,7 +30,14 @@ typedef struct {
     int64_t *points;  // per dim of the kernel: the point being worked on
     Storage *buffers; // per buffer
     Scalar *terms;    // of the current point
+    uint32_t task;    // counted from 1
 } Interpreter;
+
+// Positions of a dim and what is left free behind them.
+static int64_t run_length(const TileBuffer *buffer, const Storage *storage, int slot) {
+    int64_t gap = slot == buffer->rank - 1 ? buffer->gap : 0;
+    return storage->room[slot].hi - storage->room[slot].lo + gap;
+}
 
 static int64_t buffer_offset(const TileBuffer *buffer, const Storage *storage,
                              const int64_t *index) {
@@ -31,14 +47,14 @@ static int64_t buffer_offset(const TileBuffer *buffer, const Storage *storage,
         if (buffer->dims[i] == buffer->panel_dim)
             panel = at;
         else
-            offset = offset * (storage->room[i].hi - storage->room[i].lo) + at;
+            offset = offset * run_length(buffer, storage, i) + at;
     }
     if (buffer->panel_dim == TILE_DIM_NONE)
         return offset;
     int64_t plane = 1;
     for (int i = 0; i < buffer->rank; i++)
         if (buffer->dims[i] != buffer->panel_dim)
-            plane *= storage->room[i].hi - storage->room[i].lo;
+            plane *= run_length(buffer, storage, i);
     int64_t width = buffer->panel_width;
     return (panel / width * plane + offset) * width + panel % width;
 }
@@ -46,7 +62,7 @@ static int64_t buffer_offset(const TileBuffer *buffer, const Storage *storage,
 static int64_t storage_size(const TileBuffer *buffer, const Storage *storage) {
     int64_t size = 1;
     for (int i = 0; i < buffer->rank; i++) {
-        int64_t room = storage->room[i].hi - storage->room[i].lo;
+        int64_t room = run_length(buffer, storage, i);
         if (buffer->dims[i] == buffer->panel_dim)
             room = (room + buffer->panel_width - 1) / buffer->panel_width * buffer->panel_width;
         size *= room;
@@ -73,36 +89,77 @@ static int64_t access_offset(const Interpreter *m, const Access *access) {
     return buffer_offset(buffer, storage, index);
 }
 
-static Scalar access_load(const Interpreter *m, const Access *access) {
-    Elem elem = m->kernel->buffers.at[access->buffer].elem;
-    int64_t at = access_offset(m, access);
-    if (at < 0)
-        return scalar_of(access->fill, elem);
-    return scalar_load(elem, m->buffers[access->buffer].data, at);
+static void note_read(const Interpreter *m, uint16_t buffer, int64_t at) {
+    const Storage *storage = &m->buffers[buffer];
+    if (!storage->writer)
+        return;
+    if (storage->writer[at] && storage->writer[at] != m->task)
+        ice("tile interp: kernel %s: a task reads what another wrote to %s", m->kernel->name,
+            m->kernel->buffers.at[buffer].name);
+    uint32_t *reader = &storage->reader[at];
+    *reader = !*reader || *reader == m->task ? m->task : SEVERAL;
 }
 
-// Is this the first point that reaches the element? Then its old content is ignored.
-static bool is_first(const Interpreter *m, const Stage *stage, const Access *to) {
-    for (int i = 0; i < stage->n_dims; i++)
-        if (!access_has_dim(to, stage->dims[i]) && m->points[stage->dims[i]] != 0)
-            return false;
+static void note_write(const Interpreter *m, uint16_t buffer, int64_t at) {
+    const Storage *storage = &m->buffers[buffer];
+    if (m->buffers[buffer_memory(m->kernel, buffer)].holder)
+        m->buffers[buffer_memory(m->kernel, buffer)].holder[at] = buffer;
+    if (!storage->writer)
+        return;
+    const char *name = m->kernel->buffers.at[buffer].name;
+    if (storage->writer[at] && storage->writer[at] != m->task)
+        ice("tile interp: kernel %s: two tasks write one element of %s", m->kernel->name, name);
+    if (storage->reader[at] && storage->reader[at] != m->task)
+        ice("tile interp: kernel %s: a task writes to %s what another read", m->kernel->name, name);
+    storage->writer[at] = m->task;
+}
+
+static Scalar element_load(const Interpreter *m, uint16_t buffer, int64_t at) {
+    Elem elem = m->kernel->buffers.at[buffer].elem;
+    const uint16_t *holder = m->buffers[buffer_memory(m->kernel, buffer)].holder;
+    if (holder && holder[at] != buffer) {
+        double poison; // as wide as any elem
+        scalar_poison(elem, &poison, 1);
+        return scalar_load(elem, &poison, 0);
+    }
+    note_read(m, buffer, at);
+    return scalar_load(elem, m->buffers[buffer].data, at);
+}
+
+static void element_store(const Interpreter *m, uint16_t buffer, int64_t at, Scalar value) {
+    note_write(m, buffer, at);
+    scalar_store(m->kernel->buffers.at[buffer].elem, m->buffers[buffer].data, at, value);
+}
+
+static Scalar access_load(const Interpreter *m, const Access *access) {
+    int64_t at = access_offset(m, access);
+    if (at < 0)
+        return scalar_of(access->fill, m->kernel->buffers.at[access->buffer].elem);
+    return element_load(m, access->buffer, at);
+}
+
+// Does a combining store set the element, the first one since the buffer was made?
+static bool sets_element(const Interpreter *m, uint16_t buffer, int64_t at) {
+    bool *combined = m->buffers[buffer].combined;
+    if (!combined || combined[at])
+        return false;
+    combined[at] = true;
     return true;
 }
 
-static void store_sink(const Interpreter *m, const Stage *stage, const Sink *sink) {
+static void store_sink(const Interpreter *m, const Sink *sink) {
     static const Op combine[] = {
         [SINK_SUM] = OP_ADD, [SINK_PROD] = OP_MUL, [SINK_MAX] = OP_MAX, [SINK_MIN] = OP_MIN};
     Elem elem = m->kernel->buffers.at[sink->to.buffer].elem;
     int64_t at = access_offset(m, &sink->to);
     if (at < 0)
         ice("tile interp: kernel %s stores outside a buffer", m->kernel->name);
-    char *data = m->buffers[sink->to.buffer].data;
     Scalar value = m->terms[sink->term];
-    if (sink->mode != SINK_SET && !is_first(m, stage, &sink->to)) {
-        Scalar args[3] = {scalar_load(elem, data, at), value};
+    if (sink->mode != SINK_SET && !sets_element(m, sink->to.buffer, at)) {
+        Scalar args[3] = {element_load(m, sink->to.buffer, at), value};
         value = scalar_op(combine[sink->mode], elem, elem, args);
     }
-    scalar_store(elem, data, at, value);
+    element_store(m, sink->to.buffer, at, value);
 }
 
 static void run_term(const Interpreter *m, const Stage *stage, uint32_t at) {
@@ -134,20 +191,19 @@ static void run_compute_point(const Interpreter *m, const Stage *stage) {
     for (uint32_t i = 0; i < stage->terms.count; i++)
         run_term(m, stage, i);
     for (uint32_t i = 0; i < stage->sinks.count; i++)
-        store_sink(m, stage, &stage->sinks.at[i]);
+        store_sink(m, &stage->sinks.at[i]);
 }
 
 static void run_contract_point(const Interpreter *m, const Stage *stage) {
     Elem elem = m->kernel->buffers.at[stage->c.buffer].elem;
     Scalar factors[3] = {access_load(m, &stage->a), access_load(m, &stage->b)};
     Scalar sum[3] = {scalar_op(OP_MUL, elem, elem, factors)};
-    char *data = m->buffers[stage->c.buffer].data;
     int64_t at = access_offset(m, &stage->c);
-    if (!is_first(m, stage, &stage->c)) {
-        sum[1] = scalar_load(elem, data, at);
+    if (!sets_element(m, stage->c.buffer, at)) {
+        sum[1] = element_load(m, stage->c.buffer, at);
         sum[0] = scalar_op(OP_ADD, elem, elem, sum);
     }
-    scalar_store(elem, data, at, sum[0]);
+    element_store(m, stage->c.buffer, at, sum[0]);
 }
 
 static void run_points(const Interpreter *m, const Stage *stage, int depth) {
@@ -185,9 +241,16 @@ static void pad_panel(const Interpreter *m, const Access *to, int depth, int64_t
         pad_panel(m, to, depth + 1, index);
 }
 
+static bool is_empty(const Interpreter *m, const Stage *stage) {
+    for (int i = 0; i < stage->n_dims; i++)
+        if (m->ranges[stage->dims[i]].hi == m->ranges[stage->dims[i]].lo)
+            return true;
+    return false;
+}
+
 static void run_stage(Interpreter *m, const Stage *stage) {
     run_points(m, stage, 0);
-    if (!stage->pad)
+    if (!stage->pad || is_empty(m, stage))
         return;
     int64_t index[TILE_RANK_MAX];
     for (uint32_t i = 0; i < stage->sinks.count; i++) {
@@ -197,18 +260,63 @@ static void run_stage(Interpreter *m, const Stage *stage) {
     }
 }
 
+// Sets the elements of a buffer in the box of the current ranges to its initial value.
+static void fill_box(const Interpreter *m, uint16_t at, int depth, int64_t *index) {
+    const TileBuffer *buffer = &m->kernel->buffers.at[at];
+    if (depth == buffer->rank) {
+        int64_t element = buffer_offset(buffer, &m->buffers[at], index);
+        element_store(m, at, element, scalar_of(buffer->initial, buffer->elem));
+        return;
+    }
+    Range range = m->ranges[buffer->dims[depth]];
+    for (index[depth] = range.lo; index[depth] < range.hi; index[depth]++)
+        fill_box(m, at, depth + 1, index);
+}
+
+static void begin(const Interpreter *m, uint16_t at) {
+    int64_t index[TILE_RANK_MAX];
+    if (m->kernel->buffers.at[at].has_initial)
+        fill_box(m, at, 0, index);
+}
+
+static bool is_taken(const Kernel *kernel, uint16_t at) {
+    for (uint32_t i = kernel->n_args; i < kernel->buffers.count; i++)
+        if (kernel->buffers.at[i].takes >= 0 && buffer_memory(kernel, (uint16_t)i) == at)
+            return true;
+    return false;
+}
+
+// Memory of its own, or that of the buffer that it takes.
+static void find_memory(Interpreter *m, uint16_t at, int64_t size) {
+    const TileBuffer *buffer = &m->kernel->buffers.at[at];
+    Storage *storage = &m->buffers[at];
+    if (size > storage->capacity) {
+        Arena *arena = m->kernel->arena;
+        storage->capacity = size;
+        storage->combined = buffer->has_initial ? NULL : arena_array(arena, bool, size);
+        if (buffer->takes < 0)
+            storage->data = arena_alloc(arena, (size_t)size * elem_bytes(buffer->elem));
+        if (is_taken(m->kernel, at))
+            storage->holder = arena_array(arena, uint16_t, size);
+    }
+    for (int64_t i = 0; i < size && storage->combined; i++)
+        storage->combined[i] = false;
+    for (int64_t i = 0; i < size && storage->holder; i++)
+        storage->holder[i] = at;
+}
+
 static void open_scratch(Interpreter *m, uint16_t at) {
     const TileBuffer *buffer = &m->kernel->buffers.at[at];
     Storage *storage = &m->buffers[at];
     for (int i = 0; i < buffer->rank; i++)
         storage->room[i] = m->ranges[buffer->dims[i]];
     int64_t size = storage_size(buffer, storage);
-    size_t bytes = (size_t)size * elem_bytes(buffer->elem) + 1;
-    if (bytes > storage->bytes) {
-        storage->data = arena_alloc(m->kernel->arena, bytes);
-        storage->bytes = bytes;
-    }
-    scalar_poison(buffer->elem, storage->data, size);
+    find_memory(m, at, size);
+    if (buffer->takes >= 0)
+        storage->data = m->buffers[buffer->takes].data;
+    else
+        scalar_poison(buffer->elem, storage->data, size);
+    begin(m, at);
 }
 
 // Positions wrap around like the numbers they are computed from.
@@ -294,6 +402,54 @@ static uint32_t most_terms(const NodeList *body) {
     return most;
 }
 
+static void open_argument(Interpreter *m, uint32_t at, void *data) {
+    const TileBuffer *buffer = &m->kernel->buffers.at[at];
+    Storage *storage = &m->buffers[at];
+    storage->data = data;
+    for (int d = 0; d < buffer->rank; d++)
+        storage->room[d] = (Range){0, m->extents[buffer->dims[d]]};
+    if (buffer->place == PLACE_IN)
+        return;
+    int64_t size = storage_size(buffer, storage);
+    storage->writer = arena_array(m->kernel->arena, uint32_t, size + 1);
+    storage->reader = arena_array(m->kernel->arena, uint32_t, size + 1);
+    if (buffer->place == PLACE_OUT && !buffer->has_initial)
+        storage->combined = arena_array(m->kernel->arena, bool, size + 1);
+}
+
+// The numbers 0 .. count in an order that is always the same.
+static int64_t *shuffled(Arena *arena, int64_t count) {
+    int64_t *order = arena_array(arena, int64_t, count + 1);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t at = (int64_t)(hash_u64(1, (uint64_t)i) % (uint64_t)(i + 1));
+        order[i] = order[at];
+        order[at] = i;
+    }
+    return order;
+}
+
+// Takes the task's number apart from the innermost parallel loop outwards, as a target does.
+static void run_task(Interpreter *m, int64_t task) {
+    const Node *parallel[TILE_RANK_MAX];
+    const NodeList *body = &m->kernel->body;
+    int n = 0;
+    while (body->count == 1 && body->at[0]->kind == NODE_LOOP &&
+           body->at[0]->loop == LOOP_PARALLEL) {
+        parallel[n++] = body->at[0];
+        body = &body->at[0]->body;
+    }
+    m->task = (uint32_t)task + 1;
+    while (n-- > 0) {
+        int64_t step = parallel[n]->step, extent = m->extents[parallel[n]->dim];
+        int64_t pieces = (extent + step - 1) / step, lo = task % pieces * step;
+        task /= pieces;
+        m->ranges[parallel[n]->dim] = (Range){lo, lo + step < extent ? lo + step : extent};
+    }
+    for (uint32_t i = 0; i < m->kernel->n_args; i++)
+        begin(m, (uint16_t)i);
+    run_nodes(m, body);
+}
+
 void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const *buffers) {
     Arena *arena = kernel->arena;
     Interpreter m = {.kernel = kernel,
@@ -304,13 +460,11 @@ void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const 
                      .buffers = arena_array(arena, Storage, kernel->buffers.count + 1)};
     for (uint32_t i = 0; i < kernel->dims.count; i++)
         m.ranges[i] = (Range){0, extents[i]};
-    for (uint32_t i = 0; i < kernel->n_args; i++) {
-        const TileBuffer *buffer = &kernel->buffers.at[i];
-        m.buffers[i].data = buffers[i];
-        for (int d = 0; d < buffer->rank; d++)
-            m.buffers[i].room[d] = (Range){0, extents[buffer->dims[d]]};
-    }
-    run_nodes(&m, &kernel->body);
+    for (uint32_t i = 0; i < kernel->n_args; i++)
+        open_argument(&m, i, buffers[i]);
+    int64_t tasks = kernel_tasks(kernel, extents), *order = shuffled(arena, tasks);
+    for (int64_t i = 0; i < tasks; i++)
+        run_task(&m, order[i]);
 }
 
 // ---- whole programs ----

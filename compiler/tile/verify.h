@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the tile verifier share: where in the tree it is, and what happened before.
+#ifndef ATTC_TILE_VERIFY_H
+#define ATTC_TILE_VERIFY_H
+
+#include "tile/tile.h"
+
+enum { AROUND_MAX = 64 };
+typedef struct {
+    const Kernel *kernel;
+    Text *why;
+    // Loops and ranges around the current node, outermost first; the first are the parallel ones.
+    const Node *around[AROUND_MAX];
+    uint32_t n_around, n_parallel;
+    // Per buffer: how many nodes were around where it was made; -1: not yet, -2: no more. Arguments
+    // are made inside the parallel loops.
+    int *scope;
+    bool *stored;   // per buffer: a stage before this one stores to it
+    bool *combined; // and combines
+} Checker;
+
+// Notes why the kernel is broken; false.
+bool verify_broken(Checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *verify_dim_name(const Checker *c, TileDimId dim);
+// Has dim at least one position here? Not directly inside a range of it.
+bool verify_nonempty(const Checker *c, TileDimId dim);
+// How many nodes were around where the buffer was made.
+uint32_t verify_made(const Checker *c, uint16_t buffer);
+
+// ---- verify_stage.c ----
+// Is there something to read in the buffer of an access, as far as the order of the tree shows?
+bool verify_is_filled(Checker *c, const Access *access);
+bool verify_stage(Checker *c, const Stage *stage);
+
+#endif
