@@ -15,7 +15,7 @@
 #include "base/machine.h"
 
 typedef enum {
-#define OP(NAME, name, kind, arity, traits, formula) OP_##NAME,
+#define OP(NAME, name, kind, arity, cycles, traits, formula) OP_##NAME,
 #include "graph/ops.def"
 #undef OP
     N_OP
@@ -26,6 +26,9 @@ const char *op_name(Op op);
 OpKind op_kind(Op op);
 int op_arity(Op op);
 bool op_commutes(Op op);
+// What an op costs: cycles of a core with two vector units for one vector of f32 when its arguments
+// are in registers. Of an INPUT it is a load; of what reduces, for a vector of its argument.
+double op_weight(Op op);
 // What a pointwise op makes of floats, in double, for constant folding and the tile interpreter;
 // NaN for what is none of one or two floats (the oracle has arithmetic of its own).
 double op_apply1(Op op, double a);

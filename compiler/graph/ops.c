@@ -8,14 +8,15 @@ typedef struct {
     const char *name;
     OpKind kind;
     int arity;
+    double weight;
     int traits;
 } OpInfo;
 
 enum { TRAIT_0 = 0 };
 
 static const OpInfo op_table[N_OP] = {
-#define OP(NAME, name, kind, arity, traits, formula)                                               \
-    [OP_##NAME] = {#name, KIND_##kind, arity, TRAIT_##traits},
+#define OP(NAME, name, kind, arity, cycles, traits, formula)                                       \
+    [OP_##NAME] = {#name, KIND_##kind, arity, cycles, TRAIT_##traits},
 #include "graph/ops.def"
 #undef OP
 };
@@ -30,6 +31,10 @@ OpKind op_kind(Op op) {
 
 int op_arity(Op op) {
     return op_table[op].arity;
+}
+
+double op_weight(Op op) {
+    return op_table[op].weight;
 }
 
 bool op_commutes(Op op) {

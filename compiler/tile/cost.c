@@ -44,27 +44,9 @@ static double stage_flops(const Walk *w, const Stage *stage) {
 }
 
 static double term_cycles(const Term *term) {
-    if (term->kind != TERM_OP)
-        return term->kind == TERM_LOAD ? 0.5 : 0;
-    switch (term->op) {
-    case OP_EXP:
-    case OP_LOG:
-    case OP_TANH:
-    case OP_ERF:
-    case OP_SIN:
-    case OP_COS:
-        return 6;
-    case OP_POW:
-        return 14;
-    case OP_DIV:
-    case OP_SQRT:
-    case OP_RSQRT:
-    case OP_MOD:
-    case OP_FLOORDIV:
-        return 8;
-    default:
-        return 0.5;
-    }
+    return term->kind == TERM_LOAD ? op_weight(OP_INPUT)
+           : term->kind == TERM_OP ? op_weight(term->op)
+                                   : 0;
 }
 
 static double compute_seconds(const Walk *w, const Stage *stage) {

@@ -118,12 +118,15 @@ static bool lanes_depend(const Stage *stage) {
     return false;
 }
 
+// Enough work at one point that few vectors of them keep the units busy, and fill the registers.
 static bool is_heavy(const Stage *stage) {
-    uint32_t weight = stage->terms.count;
+    double weight = 0;
     for (uint32_t i = 0; i < stage->terms.count; i++)
-        if (stage->terms.at[i].kind == TERM_OP && vmath_has(stage->terms.at[i].op))
-            weight += 12;
-    return weight > 14;
+        if (stage->terms.at[i].kind == TERM_OP)
+            weight += op_weight(stage->terms.at[i].op);
+        else if (stage->terms.at[i].kind == TERM_LOAD)
+            weight += op_weight(OP_INPUT);
+    return weight > 6;
 }
 
 static void choose_lanes(Compute *c) {

@@ -179,6 +179,23 @@ static void test_copy_means_its_argument(void **state) {
     session_free(w.session);
 }
 
+// Fusion, lowering and the cost model stand on this order.
+static void test_every_op_has_its_weight(void **state) {
+    (void)state;
+    for (int op = 0; op < N_OP; op++) {
+        OpKind kind = op_kind((Op)op);
+        bool free = op == OP_COPY || kind == KIND_LEAF || kind == KIND_MOVE;
+        assert_true(op_weight((Op)op) >= (free ? 0 : 0.5) && op_weight((Op)op) <= 100);
+    }
+    assert_true(op_weight(OP_INPUT) > 0 && op_weight(OP_GATHER) > op_weight(OP_INPUT));
+    assert_true(op_weight(OP_EXP) > 8 * op_weight(OP_ADD));
+    assert_true(op_weight(OP_DIV) > op_weight(OP_EXP) && op_weight(OP_TANH) > op_weight(OP_DIV));
+    assert_true(op_weight(OP_POW) > op_weight(OP_ERF));
+    double softmax = op_weight(OP_EXP) + op_weight(OP_SUB) + op_weight(OP_MUL) +
+                     op_weight(OP_REDUCE_MAX) + op_weight(OP_SUM);
+    assert_true(op_weight(OP_SOFTMAX) >= softmax);
+}
+
 static void test_uses_and_life(void **state) {
     (void)state;
     World w = world_new();
@@ -429,6 +446,7 @@ int main(void) {
         cmocka_unit_test(test_hash_is_of_the_meaning),
         cmocka_unit_test(test_hash_sees_every_attribute),
         cmocka_unit_test(test_copy_means_its_argument),
+        cmocka_unit_test(test_every_op_has_its_weight),
         cmocka_unit_test(test_uses_and_life),
         cmocka_unit_test(test_verifier_names_broken_rules),
         cmocka_unit_test(test_verifier_names_pass_and_value),

@@ -34,7 +34,6 @@ typedef struct {
 bool fuse_is_leaf(const Value *value); // CONST INDEX EXTENT: no memory behind it
 bool fuse_is_free(const Value *value); // leaf or INPUT: there before any group
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
-uint32_t fuse_weight(Op op); // of one element: 1 is an addition
 bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.
 DimList cluster_space(const Cluster *cluster);

@@ -8,12 +8,11 @@
 // becomes a tensor.
 #include "graph/fuse/fuse.h"
 
-enum {
-    INLINE_WEIGHT = 12, // additions; all that an inline value needs, recursively
-    INLINE_LOADS = 2,
-    PROLOGUE_WEIGHT = 2, // on an operand of a contraction
-    RECOMPUTE_WEIGHT = 12,
-};
+enum { INLINE_LOADS = 2 };
+// Of op_weight: what may be computed again.
+static const double INLINE_WEIGHT = 4.5; // all that an inline value needs, recursively
+static const double PROLOGUE_WEIGHT = 1; // on an operand of a contraction
+static const double RECOMPUTE_WEIGHT = 4.5;
 
 bool fuse_is_leaf(const Value *value) {
     return value->op == OP_CONST || value->op == OP_INDEX || value->op == OP_EXTENT;
@@ -23,35 +22,11 @@ bool fuse_is_free(const Value *value) {
     return value->op == OP_INPUT || fuse_is_leaf(value);
 }
 
-uint32_t fuse_weight(Op op) {
-    switch (op) {
-    case OP_COPY:
-    case OP_CAST:
-    case OP_RENAME:
-        return 0;
-    case OP_DIV:
-    case OP_SQRT:
-    case OP_RSQRT:
-    case OP_FLOORDIV:
-    case OP_MOD:
-        return 6;
-    case OP_EXP:
-    case OP_LOG:
-    case OP_TANH:
-    case OP_ERF:
-    case OP_SIN:
-    case OP_COS:
-    case OP_POW:
-        return 20;
-    default:
-        return 1;
-    }
-}
-
 // ---- inline values -----------------------------------------------------------------------------
 
 typedef struct {
-    uint32_t weight, loads;
+    double weight;
+    uint32_t loads;
     bool legal;
 } InlineCost;
 
@@ -71,7 +46,7 @@ static void inline_add(const Fuser *fuser, const Value *value, InlineCost *cost)
         return;
     }
     // A scalar is computed once per task.
-    cost->weight += value->dims.count ? fuse_weight(value->op) : 0;
+    cost->weight += value->dims.count ? op_weight(value->op) : 0;
     for (uint32_t i = 0; i < value->n_args && cost->weight <= INLINE_WEIGHT; i++)
         inline_add(fuser, value->args[i], cost);
 }
@@ -101,10 +76,10 @@ bool fuse_is_inline(const Fuser *fuser, const Value *value) {
         return true;
     if (op_kind(value->op) != KIND_MAP)
         return false;
-    InlineCost cost = {.legal = true, .weight = value->dims.count ? fuse_weight(value->op) : 0};
+    InlineCost cost = {.legal = true, .weight = value->dims.count ? op_weight(value->op) : 0};
     for (uint32_t i = 0; i < value->n_args; i++)
         inline_add(fuser, value->args[i], &cost);
-    uint32_t limit = is_operand(fuser, value) ? PROLOGUE_WEIGHT : INLINE_WEIGHT;
+    double limit = is_operand(fuser, value) ? PROLOGUE_WEIGHT : INLINE_WEIGHT;
     return cost.legal && cost.weight <= limit && cost.loads <= INLINE_LOADS;
 }
 
@@ -116,10 +91,10 @@ DimList cluster_space(const Cluster *cluster) {
     return dims_union(&cluster->rows, &cluster->reduced);
 }
 
-static uint32_t cluster_weight(const Cluster *cluster) {
-    uint32_t weight = 0;
+static double cluster_weight(const Cluster *cluster) {
+    double weight = 0;
     for (uint32_t i = 0; i < cluster->owned.count; i++)
-        weight += fuse_weight(cluster->owned.at[i]->op);
+        weight += op_weight(cluster->owned.at[i]->op);
     return weight;
 }
 
@@ -154,7 +129,7 @@ static bool cluster_moves_from(const Cluster *to, const Cluster *from) {
 bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to) {
     if (cluster_moves_from(to, from))
         return false;
-    uint32_t weight = cluster_weight(from);
+    double weight = cluster_weight(from);
     DimList space = cluster_space(to), own = cluster_space(from);
     if (to->kind == GROUP_CONTRACT && cluster_reads_contraction(from, to))
         return weight <= PROLOGUE_WEIGHT && !cluster_has_move(from);

@@ -58,8 +58,7 @@ int32_t terms_cast(TermBuilder *terms, int32_t term, Elem elem);
 void terms_store(TermBuilder *terms, SinkMode mode, uint16_t buffer, int32_t term);
 // A value that is one load with plain dims: an argument, perhaps under another dim.
 bool terms_plain_access(const Lowering *lower, const Value *value, Access *access);
-double terms_op_cost(Op op);
-// Typical cost of computing a value at one point, in vector operations, from what has a home.
+// What computing a value at one point from what has a home costs, in the unit of op_weight.
 double terms_cost(const Lowering *lower, const Value *value);
 
 // ---- expand.c: row functions in terms of maps and reductions ----

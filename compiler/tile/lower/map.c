@@ -12,6 +12,8 @@
 #include "tile/lower/lower.h"
 
 enum { STRIP_LANES = 64 };
+// A stage of pointwise values takes about twice its weight: waiting for loads.
+static const double STALLS = 2;
 
 // The contiguous dim of an argument that the result walks across; TILE_DIM_NONE: none.
 static TileDimId crossing_dim(const Lowering *lower, const TileDimList *dims, TileDimId lanes) {
@@ -40,11 +42,12 @@ static double map_seconds(const Lowering *lower, DimSet box) {
     const Machine *machine = lower->machine;
     double cost = 0, bytes = 0;
     for (uint32_t i = 0; i < lower->group->outputs.count; i++)
-        cost += terms_cost(lower, lower->group->outputs.at[i]) + 1;
+        cost += terms_cost(lower, lower->group->outputs.at[i]) + 0.5;
     for (uint32_t b = 0; b < lower->kernel->n_args; b++)
         bytes += (double)lower_volume(lower, lower_buffer_set(lower, (uint16_t)b) & box) *
                  (double)elem_bytes(lower->kernel->buffers.at[b].elem);
-    return (double)lower_volume(lower, box) * cost * 4 / machine->flops_per_second +
+    double vectors = (double)lower_volume(lower, box) / machine_lanes(machine, sizeof(float));
+    return vectors * (STALLS * cost) * machine_cycle(machine) +
            bytes / machine->l3_bytes_per_second;
 }
 

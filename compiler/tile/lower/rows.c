@@ -21,7 +21,12 @@
 // the row dims; without such dims there is one task.
 #include "tile/lower/lower.h"
 
-enum { NO_STAGE = 0xFFFFFFFF, MANY_STAGES = 0xFFFFFFFE, COST_OF_STORING = 5, ROWS_MAX = 16 };
+enum { NO_STAGE = 0xFFFFFFFF, MANY_STAGES = 0xFFFFFFFE, ROWS_MAX = 16 };
+
+// In the unit of op_weight: storing a value and loading it again.
+static const double COST_OF_STORING = 2.5;
+// Stages along rows take about twice their weight: waiting for loads and for reductions.
+static const double STALLS = 2;
 
 typedef struct {
     Value *value;
@@ -73,13 +78,14 @@ static DimSet value_box(const Rows *r, const Value *value) {
 // What computing a value again at one point costs: a load for what is stored, and for what lacks
 // dims of the value, because that is stored when it is expensive.
 static double value_cost(const Rows *r, const RowValue *v) {
-    double cost = terms_op_cost(v->value->op);
+    double cost = op_weight(v->value->op);
     for (uint32_t a = 0; a < v->value->n_args; a++) {
         const RowValue *arg = row_value(r, v->value->args[a]);
         if (!arg)
             cost += terms_cost(r->lower, v->value->args[a]);
-        else if (is_reduction(arg->value) || (v->dims & ~arg->dims && arg->cost > 1))
-            cost += 1;
+        else if (is_reduction(arg->value) ||
+                 (v->dims & ~arg->dims && arg->cost > op_weight(OP_INPUT)))
+            cost += op_weight(OP_INPUT);
         else
             cost += arg->cost;
     }
@@ -227,12 +233,12 @@ static void choose_order(Rows *r) {
 // Seconds that all rows take: vector operations of every stored value, and memory traffic.
 static double rows_seconds(const Rows *r) {
     const Machine *machine = r->lower->machine;
-    double lanes = machine->vector_bytes / 4.0, seconds = 0;
-    double operations = machine->flops_per_second / (4 * lanes);
+    double lanes = machine_lanes(machine, sizeof(float)), cycles = 0;
     for (uint32_t i = 0; i < r->expansion->values.count; i++)
         if (r->values[i].stored)
-            seconds += (double)lower_volume(r->lower, r->values[i].dims) * (r->values[i].cost + 1) /
-                       (operations * lanes);
+            cycles += (double)lower_volume(r->lower, r->values[i].dims) *
+                      (STALLS * r->values[i].cost + 1) / lanes;
+    double seconds = cycles * machine_cycle(machine);
     for (uint32_t b = 0; b < r->lower->kernel->n_args; b++)
         seconds += (double)lower_volume(r->lower, lower_buffer_set(r->lower, (uint16_t)b)) *
                    (double)elem_bytes(r->lower->kernel->buffers.at[b].elem) /

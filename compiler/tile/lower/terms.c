@@ -210,47 +210,18 @@ int32_t terms_value(TermBuilder *t, const Value *value) {
 
 // ---- cost ----
 
-double terms_op_cost(Op op) {
-    switch (op) {
-    case OP_EXP:
-    case OP_LOG:
-    case OP_TANH:
-    case OP_ERF:
-    case OP_SIN:
-    case OP_COS:
-        return 12;
-    case OP_POW:
-        return 25;
-    case OP_DIV:
-    case OP_SQRT:
-    case OP_RSQRT:
-    case OP_FLOORDIV:
-    case OP_MOD:
-        return 6;
-    case OP_GATHER:
-        return 10;
-    case OP_CONST:
-    case OP_INDEX:
-    case OP_EXTENT:
-    case OP_COPY:
-        return 0;
-    default:
-        return 1;
-    }
-}
-
 static double cost_of(const Lowering *lower, const Value *value, Map *seen) {
     uint64_t key = (uint64_t)value->id + 1;
     if (map_get(seen, key))
         return 0;
     map_put(seen, key, (void *)value);
     if (lower_buffer_of(lower, value) != NO_BUFFER)
-        return 1;
-    double cost = terms_op_cost(value->op);
+        return op_weight(OP_INPUT);
+    double cost = op_weight(value->op);
     if (op_kind(value->op) == KIND_REDUCE || op_kind(value->op) == KIND_ROW)
-        return 1; // stored somewhere by the time it is used
+        return op_weight(OP_INPUT); // stored somewhere by the time it is used
     if (op_kind(value->op) == KIND_MOVE)
-        return cost + value->n_args;
+        return cost + value->n_args * op_weight(OP_INPUT);
     for (uint32_t i = 0; i < value->n_args; i++)
         cost += cost_of(lower, value->args[i], seen);
     return cost;
