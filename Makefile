@@ -5,7 +5,7 @@
 #   make demo     install what is missing, build, compile and run an encoder block on the README
 #   make test     all tests; ends with "N passed, N failed"
 #   make lint     house rules (STYLE): includes, sizes, formatting
-#   make bench    kernels against the machine's peak and against NumPy, JAX, PyTorch when installed
+#   make bench    attc against PyTorch, JAX and NumPy; CASES=th-*,... THREADS=1 PEERS=sdpa,jax QUICK=1
 #   make random-long   100,000 random programs, oracle against compiled code
 #   make fuzz     an hour of fuzzing the parser and the .npy reader (FUZZ_SECONDS=3600)
 #   make unit golden numeric commands products random accuracy lint   one suite of the tests
@@ -219,8 +219,21 @@ fuzz: deps
 random-long: all $(VENV)/ready
 	ATTC_RANDOM=0:100000 $(VENV)/bin/python tests/run_tests.py $(BUILD) random
 
-bench: all $(VENV)/ready
-	$(VENV)/bin/python tests/bench/peers.py $(BUILD)/attc
+# ---- benchmarks: an environment of their own, and the peak's loop as a library -----------------------
+BENCH_VENV := $(BUILD)/bench-venv
+$(BENCH_VENV)/ready: tests/bench/requirements.txt
+	$(PYTHON) -m venv $(BENCH_VENV)
+	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+$(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(call objects,targets)) $(RUNTIME)
+	@mkdir -p $(@D)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(SANFLAGS) -shared -o $@ $^ -lm -lpthread
+BENCH_OPTIONS = $(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(THREADS)) \
+                $(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick)
+bench: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
+	$(BENCH_VENV)/bin/python tests/bench $(BUILD)/attc --peak $(BUILD)/bench/libpeak.so \
+		--out $(BUILD)/bench $(BENCH_OPTIONS)
 
 clean:
 	rm -rf $(BUILD)

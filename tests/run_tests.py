@@ -153,6 +153,7 @@ SUITES = {
     "numeric": lambda build, tally: pytest(build, tally, "numeric"),
     "commands": lambda build, tally: pytest(build, tally, "commands"),
     "products": lambda build, tally: pytest(build, tally, "products"),
+    "bench": lambda build, tally: pytest(build, tally, "bench"),
     "random": lambda build, tally: pytest(build, tally, "random"),
 }
 # What a sanitizer build runs: all that exercises the compiler and the runtime themselves.

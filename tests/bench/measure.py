@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times the cases of one number of threads, in a process of its own; run by __main__.py.
+
+usage: measure.py SETTINGS      a JSON object, the fields of Settings
+
+Writes one JSON object per case to `results`, so that what is measured stays if a contender brings
+the process down. Per case: everybody computes once and is compared with attc, then rounds of one
+timed run each alternate between all contenders and the machine's peak.
+"""
+
+import dataclasses
+import gc
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+from cases import every_case
+from library import Library, Peak
+from peers import PEERS, Task
+
+TOLERANCE = 1e-3  # between two results, relative to the element and to the result's magnitude
+SETTLE = 0.03  # seconds before every turn, in which the threads of the one before fall asleep
+SHORT = 0.05  # a run below these seconds is timed right after one that warms caches and threads
+COMPILING = 4  # times the limit: a first run beyond that is not slow for compilation alone
+LONG = 2.0  # from here on one round may do
+
+
+@dataclasses.dataclass
+class Settings:
+    attc: str
+    peak: str  # library with the peak's loop
+    results: str  # file of JSON lines, appended to
+    threads: int
+    cases: list  # names
+    peers: list  # names
+    rounds: int
+    limit: float  # seconds; a peer that takes longer for one run is left out
+    budget: float  # seconds of timed runs per case, shared by the contenders
+    dynamic: list  # dims that attc does not compile in
+
+
+class Skipped(Exception):
+    """Why a contender does not take part; not a failure."""
+
+
+class Failed(Exception):
+    """What went wrong with a contender."""
+
+
+class Contender:
+    def __init__(self, name, run, once):
+        self.name, self.run, self.once = name, run, once  # once: seconds of one run
+        self.seconds, self.waited = [], 0.0
+
+    def turn(self):
+        time.sleep(SETTLE)
+        if self.once < SHORT:
+            self.run()
+        waited, begun = seconds_waited(), time.perf_counter()
+        self.run()
+        self.seconds.append(time.perf_counter() - begun)
+        self.waited += seconds_waited() - waited
+
+    def wanted(self, settings, share):
+        """Rounds to take part in."""
+        least = 3 if self.once < LONG else 1
+        return int(min(max(share / self.once, least), settings.rounds))
+
+
+def seconds_waited():
+    """How long this thread has been ready to run while its core did something else."""
+    with open("/proc/thread-self/schedstat") as file:
+        return 1e-9 * int(file.read().split()[1])
+
+
+# ---- who takes part ------------------------------------------------------------------------------
+def available_bytes():
+    with open("/proc/meminfo") as file:
+        sizes = {line.split(":")[0]: int(line.split()[1]) for line in file}
+    return 1024 * sizes["MemAvailable"]
+
+
+def check_memory(needed):
+    available = available_bytes()
+    if needed > 0.7 * available:
+        raise Skipped(f"needs about {needed / 2**30:.1f} GiB, {available / 2**30:.1f} are free")
+
+
+def timed(run):
+    begun = time.perf_counter()
+    result = run()
+    return time.perf_counter() - begun, result
+
+
+def compare(mine, theirs):
+    theirs = np.asarray(theirs).reshape(mine.shape)
+    floor = np.sqrt(np.mean(np.square(mine, dtype=np.float64)))
+    error = np.max(np.abs(theirs - mine) / (np.abs(mine) + floor))
+    if not error < TOLERANCE:
+        raise Failed(f"computes something else than attc: relative error {error:.1e}")
+
+
+def enter(name, run, expected=None, limit=math.inf):
+    """A contender that has computed the case twice: the first run may include compilation."""
+    once, result = timed(run)
+    if expected is not None:
+        compare(expected, result)
+    del result  # before memory is needed again
+    if once < COMPILING * limit:
+        once = timed(run)[0]
+    if once > limit:
+        raise Skipped(f"one run takes {once:.0f} s")
+    return Contender(name, run, once)
+
+
+def enter_attc(case, inputs, library, settings):
+    check_memory(library.workspace_bytes())
+    return enter("attc", library.prepare(inputs))
+
+
+def enter_peer(peer, case, task, settings, peak, expected):
+    """None when the peer cannot express the case."""
+    seconds = peer.flops(case) / (1e9 * peak)
+    if seconds > settings.limit:
+        raise Skipped(f"{1e-12 * peer.flops(case):.1f} TFLOP, at the peak {seconds:.0f} s")
+    check_memory(peer.bytes(case))
+    run = peer.make(task)
+    return run and enter(peer.name, run, expected, settings.limit)
+
+
+def line_of(error):
+    """One line that says what an exception was about."""
+    text = getattr(error, "stderr", None) or str(error) or type(error).__name__
+    return text.strip().splitlines()[0][:200]
+
+
+# ---- one case ------------------------------------------------------------------------------------
+class Measurement:
+    """One case: its contenders, and notes on those who do not take part."""
+
+    def __init__(self, case, settings, peak):
+        self.case, self.settings, self.peak = case, settings, peak
+        self.contenders, self.notes, self.failed = [], {}, []
+        self.peaks = [peak.gflops()]
+
+    def attempt(self, name, enter_it):
+        """Enters a contender; what keeps it out becomes a note, whatever it is."""
+        try:
+            contender = enter_it()
+        except Skipped as reason:
+            self.notes[name] = f"left out: {reason}"
+        except Exception as error:
+            self.notes[name] = f"failed: {line_of(error)}"
+            self.failed.append(name)
+        else:
+            if contender:
+                self.contenders.append(contender)
+
+    def rounds(self):
+        share = self.settings.budget / max(len(self.contenders), 1)
+        wanted = [contender.wanted(self.settings, share) for contender in self.contenders]
+        most = max(wanted, default=0)
+        gc.collect()
+        gc.disable()
+        for i in range(most):
+            self.peaks.append(self.peak.gflops())
+            for contender, turns in zip(self.contenders, wanted):
+                if (i + 1) * turns // most > i * turns // most:  # spreads few turns over all rounds
+                    contender.turn()
+        gc.enable()
+
+    def result(self):
+        times = {
+            contender.name: dict(
+                seconds=statistics.median(contender.seconds),
+                best=min(contender.seconds),
+                rounds=len(contender.seconds),
+                waited=contender.waited / sum(contender.seconds),
+            )
+            for contender in self.contenders
+        }
+        return dict(
+            case=self.case.name,
+            threads=self.settings.threads,
+            flops=self.case.flops,
+            peak_gflops=statistics.median(self.peaks),
+            times=times,
+            notes=self.notes,
+            failed=self.failed,
+        )
+
+
+def measure(case, settings, peak, folder):
+    inputs = case.inputs()
+    found = Measurement(case, settings, peak)
+    library = None
+    try:
+        library = Library(settings.attc, case, settings.threads, folder, settings.dynamic)
+    except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+        found.notes["attc"], found.failed = f"failed: {line_of(error)}", ["attc"]
+    expected = None
+    if library:
+        found.attempt("attc", lambda: enter_attc(case, inputs, library, settings))
+        if found.contenders:
+            expected = found.contenders[0].run().copy()
+    task = Task(case, inputs, settings.threads)
+    for peer in PEERS:
+        if peer.name in settings.peers:
+            enter_it = lambda: enter_peer(peer, case, task, settings, found.peaks[0], expected)
+            found.attempt(peer.name, enter_it)
+    found.rounds()
+    if library:
+        library.close()
+    return found.result()
+
+
+def main():
+    settings = Settings(**json.loads(sys.argv[1]))
+    peak = Peak(settings.peak, settings.threads)
+    known = {case.name: case for case in every_case()}
+    with tempfile.TemporaryDirectory() as folder, open(settings.results, "a") as results:
+        for name in settings.cases:
+            begun = time.monotonic()
+            result = measure(known[name], settings, peak, Path(folder))
+            results.write(json.dumps(result) + "\n")
+            results.flush()
+            took = time.monotonic() - begun
+            cores = f"{settings.threads} thread{'s' if settings.threads > 1 else ''}"
+            print(f"  {name}, {cores}: {took:.0f} s", file=sys.stderr, flush=True)
+    # Libraries with threads of their own are not asked to end them in order.
+    sys.stderr.flush()
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
