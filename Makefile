@@ -230,7 +230,8 @@ $(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(call objects,targets)) $(RUNTIME)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -shared -o $@ $^ -lm -lpthread
 BENCH_OPTIONS = $(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(THREADS)) \
-                $(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick)
+                $(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick) \
+                $(if $(CLOCK),--clock $(CLOCK))
 bench: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
 	$(BENCH_VENV)/bin/python tests/bench $(BUILD)/attc --peak $(BUILD)/bench/libpeak.so \
 		--out $(BUILD)/bench $(BENCH_OPTIONS)

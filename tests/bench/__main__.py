@@ -2,7 +2,7 @@
 """attc against its peers on the same inputs, alternating, in one run (`make bench`).
 
 usage: python tests/bench ATTC --peak LIBPEAK [--out DIR] [--cases NAME,th-*,...] [--threads 1,2]
-                          [--peers NAME,...] [--quick] [--list]
+                          [--peers NAME,...] [--quick] [--clock cpu] [--list]
 
 Prints a table and writes DIR/bench.csv and DIR/bench.svg. Status 1 when a contender failed or
 computed something else than attc, 2 for a wrong command line.
@@ -58,8 +58,12 @@ def parse_options():
     parser.add_argument("--limit", type=float, default=6, help="longest run of a peer in seconds")
     parser.add_argument("--budget", type=float, help="seconds of timed runs per case")
     parser.add_argument("--dynamic", type=words, default=[], help="dims attc must not compile in")
+    clock_help = "cpu: processor time, for a busy machine; one thread only"
+    parser.add_argument("--clock", choices=["wall", "cpu"], default="wall", help=clock_help)
     parser.add_argument("--list", action="store_true", help="name the cases and stop")
     options = parser.parse_args()
+    if options.clock == "cpu" and options.threads != [1]:
+        parser.error("--clock cpu is for --threads 1")
     try:
         options.cases = choose(options.cases, options.quick)
     except ValueError as error:
@@ -79,6 +83,7 @@ def settings_of(options, threads):
         limit=options.limit,
         budget=options.budget or (1.5 if options.quick else 4),
         dynamic=options.dynamic,
+        clock=options.clock,
     )
 
 
@@ -130,7 +135,7 @@ def main():
     for threads in options.threads:
         results += run(options, threads)
     contenders = ["attc", *options.peers]
-    print(describe(), end="\n\n")
+    print(describe(options.clock), end="\n\n")
     print(table(results, contenders))
     write_csv(results, options.out / "bench.csv")
     (options.out / "bench.svg").write_text(chart(results, contenders))

@@ -21,11 +21,11 @@ HEADER = (
 )
 
 
-def describe():
+def describe(clock):
     with open("/proc/cpuinfo") as file:
         models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "jax", "numpy"))
-    return f"{models[0] if models else 'unknown processor'}; {versions}"
+    return f"{models[0] if models else 'unknown processor'}; {versions}; {clock} time"
 
 
 def share(result, name):
@@ -93,8 +93,8 @@ def disturbed(results):
         return []
     often = sum(wait >= WAITED_NOTABLE for wait in waits)
     return [
-        f"The machine was busy: {often} of {len(waits)} times include more than "
-        f"{WAITED_NOTABLE:.0%} of waiting for a core, up to {max(waits):.0%} (CSV: waited_share)"
+        f"The machine was busy: in {often} of {len(waits)} measurements a core was waited for "
+        f"more than {WAITED_NOTABLE:.0%} of the time, up to {max(waits):.0%} (CSV: waited_share)"
     ]
 
 

@@ -142,7 +142,7 @@ def test_table():
     assert text[0].split() == ["case", "threads", "attc", "ms", "of", "peak", "sdpa", "fold"]
     assert text[1].split()[-5:] == ["10.00", "50%", "25.00", "(2.50x)", "[1]"]
     assert text[2] == "[1] fold: failed: <x>"
-    assert text[3].startswith("The machine was busy: 1 of 2 times")
+    assert text[3].startswith("The machine was busy: in 1 of 2 ")
 
 
 def test_csv_and_chart(tmp_path):
@@ -160,7 +160,7 @@ def test_csv_and_chart(tmp_path):
 
 # ---- measuring -----------------------------------------------------------------------------------
 class SteadyPeak:
-    def gflops(self):
+    def gflops(self, clock):
         return 100.0
 
 
