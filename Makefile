@@ -156,7 +156,7 @@ $(BUILD)/bench/gemm_bench: $(BUILD)/obj/tests/bench/gemm_bench.o \
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
-PASSES_TESTS := simplify contract fuse plan passes lower
+PASSES_TESTS := rewrite simplify contract fuse plan passes lower
 $(PASSES_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/passes_fixture.o
 
 # A virtual environment of our own: lit for golden tests, pytest, and NumPy as the second opinion.

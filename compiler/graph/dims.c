@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of dims, used as sets that remember an order.
+// Lists of dims, used as sets that remember an order; and how large dims are.
 #include "graph/graph.h"
 
 bool dims_has(const DimList *dims, DimId dim) {
@@ -58,4 +58,14 @@ int64_t dims_volume(const DimList *dims, const int64_t *extents) {
         if (!mul_i64(volume, extents[dims->at[i]], &volume))
             return INT64_MAX;
     return volume;
+}
+
+int64_t *graph_typical_extents(const Graph *graph, Arena *arena) {
+    enum { TYPICAL_DYNAMIC = 512 };
+    int64_t *extents = arena_array(arena, int64_t, graph->dims.count + 1);
+    for (uint32_t i = 0; i < graph->dims.count; i++) {
+        int64_t extent = graph->dims.at[i].extent;
+        extents[i] = extent == EXTENT_DYNAMIC ? TYPICAL_DYNAMIC : extent;
+    }
+    return extents;
 }

@@ -53,6 +53,7 @@ void dims_add(DimList *dims, DimId dim);                     // at the end, unle
 DimList dims_union(const DimList *a, const DimList *b);
 DimList dims_minus(const DimList *a, const DimList *b);
 DimList dims_intersect(const DimList *a, const DimList *b);
+int64_t dims_volume(const DimList *dims, const int64_t *extents); // extents: by DimId
 
 // ---- values ------------------------------------------------------------------------------------
 typedef enum { ROLE_DATA, ROLE_PARAM } InputRole;
@@ -136,8 +137,9 @@ void graph_output(Graph *graph, Name name, Value *value, DimList order);
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);
 uint64_t graph_value_hash(const Graph *graph, const Value *value); // what value->hash must be
 uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order of creation
-uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
-bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs
+int64_t *graph_typical_extents(const Graph *graph, Arena *arena); // constant, or 512 when dynamic
+uint32_t *graph_count_uses(const Graph *graph, Arena *arena);     // by id, outputs count too
+bool *graph_live(const Graph *graph, Arena *arena); // by id: reachable from the outputs
 
 // ---- build/: resolved ast -> graph -------------------------------------------------------------
 typedef struct {
@@ -176,7 +178,6 @@ typedef struct {
     double **outputs; // filled: by index in graph->outputs, arena memory, in the output's order
 } EvalRun;
 void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena);
-int64_t dims_volume(const DimList *dims, const int64_t *extents);
 
 // ---- rewrite/simplify.c ------------------------------------------------------------------------
 // Constant folding, dead values, einsum-of-einsum flattening, products and scale factors as
@@ -185,7 +186,6 @@ int64_t dims_volume(const DimList *dims, const int64_t *extents);
 // graph_typical_extents). The result may have more dims than the argument: aliases of summed dims,
 // each `like` one that was there.
 Graph *graph_simplify(const Graph *graph, const int64_t *extents, const Machine *machine);
-int64_t *graph_typical_extents(const Graph *graph, Arena *arena); // constant, or 512 when dynamic
 
 // ---- rewrite/contract.c: order of contraction --------------------------------------------------
 // Ensures: every CONTRACT has two arguments and sums at least one dim, which both have. What sums

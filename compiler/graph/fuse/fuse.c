@@ -18,6 +18,7 @@
 //
 // Requires: graph_contract. Ensures: see graph.h; fusion_verify checks it.
 #include "graph/fuse/fuse.h"
+#include "graph/rewrite/rewrite.h"
 
 enum { FEW_ROWS = 4 };
 
@@ -27,13 +28,14 @@ static bool move_reads_memory(const Value *value) {
     return op_kind(value->op) == KIND_MOVE;
 }
 
-static Value *copy_value(Graph *out, const Value *value, Value **args) {
+static Value *copy_value(Rewrite *rewrite, const Value *value, Value **args) {
+    Graph *out = rewrite->to;
     if (value->op == OP_RENAME && args[0]->op == OP_INDEX)
         return graph_index(out, value->dim2);
     for (uint32_t i = 0; move_reads_memory(value) && i < value->n_args; i++)
         if (fuse_is_leaf(args[i]))
             args[i] = graph_map1(out, OP_COPY, args[i]);
-    return graph_rebuild(out, value, args);
+    return rewrite_keep(rewrite, value, args);
 }
 
 static bool is_returned(const Graph *graph, const Value *value) {
@@ -45,23 +47,12 @@ static bool is_returned(const Graph *graph, const Value *value) {
 
 // The live part of the graph. Results that are inputs, leaves or returned before become copies.
 static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
-    Graph *out = graph_new_like(graph);
-    Value **now = arena_array(arena, Value *, graph->values.count);
-    const bool *live = graph_live(graph, arena);
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        now[graph->inputs.at[i]->id] = graph_rebuild(out, graph->inputs.at[i], NULL);
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        if (!live[i] || now[i])
-            continue;
-        Value **args = arena_array(arena, Value *, value->n_args);
-        for (uint32_t k = 0; k < value->n_args; k++)
-            args[k] = now[value->args[k]->id];
-        now[i] = copy_value(out, value, args);
-    }
+    Rewrite rewrite = rewrite_begin("fuse", graph, arena);
+    Graph *out = rewrite.to;
+    rewrite_values(&rewrite, copy_value);
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *output = &graph->outputs.at[i];
-        Value *value = now[output->value->id];
+        Value *value = rewrite.now[output->value->id];
         while (fuse_is_free(value) || is_returned(out, value))
             value = graph_map1(out, OP_COPY, value);
         graph_output(out, output->name, value, output->order);

@@ -17,6 +17,7 @@
 // both arguments have; products without a sum are MUL, sums of one operand SUM; the factor of an
 // einsum is at the contraction with the smallest result.
 #include "graph/rewrite/order.h"
+#include "graph/rewrite/rewrite.h"
 
 typedef struct {
     DimId alias, original;
@@ -182,49 +183,43 @@ static uint32_t smallest_contraction(const Order *order, const int64_t *extents)
     return best;
 }
 
-static Value *contract_einsum(Graph *graph, const Value *einsum, Value **leaves,
-                              const int64_t *extents, const Machine *machine, Arena *arena) {
+// ---- the pass ----------------------------------------------------------------------------------
+
+typedef struct {
+    const int64_t *extents;
+    const Machine *machine;
+} ContractFacts;
+
+static Value *contract_einsum(Rewrite *rewrite, const Value *einsum, Value **leaves) {
+    const ContractFacts *facts = rewrite->data;
+    Graph *graph = rewrite->to;
     DimList dims[ORDER_MAX];
     if (einsum->n_args > ORDER_MAX)
         ice("contract: an einsum of %u operands", einsum->n_args);
     for (uint32_t i = 0; i < einsum->n_args; i++)
         dims[i] = leaves[i]->dims;
     Emission emission = {.graph = graph, .einsum = einsum, .leaves = leaves};
-    emission.order = order_find(arena, dims, einsum->n_args, &einsum->dims, extents, machine);
-    emission.factor_step = smallest_contraction(emission.order, extents);
+    emission.order = order_find(rewrite->arena, dims, einsum->n_args, &einsum->dims, facts->extents,
+                                facts->machine);
+    emission.factor_step = smallest_contraction(emission.order, facts->extents);
     const Order *order = emission.order;
     Value *out = emit_node(&emission, order->n_leaves + order->n_steps - 1);
     if (emission.factor_step == order->n_steps && einsum->number != 1)
         out = graph_map2(graph, OP_MUL, out, graph_const(graph, einsum->number, einsum->elem));
-    if (!out->hint) {
-        out->hint = einsum->hint;
-        out->origin = einsum->origin;
-    }
     return out;
 }
 
+static Value *contract_value(Rewrite *rewrite, const Value *value, Value **args) {
+    return value->op == OP_CONTRACT ? contract_einsum(rewrite, value, args)
+                                    : rewrite_keep(rewrite, value, args);
+}
+
 Graph *graph_contract(const Graph *graph, const int64_t *extents, const Machine *machine) {
-    Graph *out = graph_new_like(graph);
     Arena *arena = arena_new();
-    Value **now = arena_array(arena, Value *, graph->values.count);
-    const bool *live = graph_live(graph, arena);
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        now[graph->inputs.at[i]->id] = graph_rebuild(out, graph->inputs.at[i], NULL);
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        if (!live[i] || now[i])
-            continue;
-        Value **args = arena_array(arena, Value *, value->n_args);
-        for (uint32_t k = 0; k < value->n_args; k++)
-            args[k] = now[value->args[k]->id];
-        now[i] = value->op == OP_CONTRACT
-                     ? contract_einsum(out, value, args, extents, machine, arena)
-                     : graph_rebuild(out, value, args);
-    }
-    for (uint32_t i = 0; i < graph->outputs.count; i++) {
-        const Output *output = &graph->outputs.at[i];
-        graph_output(out, output->name, now[output->value->id], output->order);
-    }
+    Rewrite rewrite = rewrite_begin("contract", graph, arena);
+    rewrite.data = &(ContractFacts){extents, machine};
+    rewrite_values(&rewrite, contract_value);
+    rewrite_outputs(&rewrite);
     arena_free(arena);
-    return out;
+    return rewrite.to;
 }

@@ -31,7 +31,8 @@ typedef struct {
 } SumTerm;
 
 typedef struct {
-    Sweep *sweep;
+    Rewrite *rewrite;
+    const SimplifyFacts *facts;
     const Value *root;
     VEC(SumTerm) terms;     // einsums
     ValueList plain, minus; // what else is added and subtracted
@@ -43,25 +44,25 @@ static bool is_sum_node(const Value *value) {
     return value->op == OP_ADD || value->op == OP_SUB;
 }
 
-static bool is_inner(const Sweep *sweep, const Value *value, const Value *root) {
-    return sweep->uses[value->id] == 1 && dims_equal(&value->dims, &root->dims);
+static bool is_inner(const Rewrite *rewrite, const Value *value, const Value *root) {
+    return rewrite->uses[value->id] == 1 && dims_equal(&value->dims, &root->dims);
 }
 
 static void sum_collect(Sum *sum, const Value *value, double sign) {
-    Sweep *sweep = sum->sweep;
-    bool inner = value == sum->root || is_inner(sweep, value, sum->root);
+    Rewrite *rewrite = sum->rewrite;
+    bool inner = value == sum->root || is_inner(rewrite, value, sum->root);
     if (inner && is_sum_node(value)) {
         sum_collect(sum, value->args[0], sign);
         sum_collect(sum, value->args[1], value->op == OP_SUB ? -sign : sign);
     } else if (inner && value->op == OP_CONTRACT) {
         SumTerm term = {.factor = sign * value->number, .group = sum->terms.count};
         for (uint32_t i = 0; i < value->n_args; i++)
-            vec_push(sweep->arena, &term.operands, sweep->now[value->args[i]->id]);
-        vec_push(sweep->arena, &sum->terms, term);
+            vec_push(rewrite->arena, &term.operands, rewrite->now[value->args[i]->id]);
+        vec_push(rewrite->arena, &sum->terms, term);
     } else if (sign > 0) {
-        vec_push(sweep->arena, &sum->plain, sweep->now[value->id]);
+        vec_push(rewrite->arena, &sum->plain, rewrite->now[value->id]);
     } else {
-        vec_push(sweep->arena, &sum->minus, sweep->now[value->id]);
+        vec_push(rewrite->arena, &sum->minus, rewrite->now[value->id]);
     }
 }
 
@@ -115,7 +116,7 @@ typedef struct {
 } Block;
 
 static Block block_of(const Sum *sum, uint32_t group) {
-    Arena *arena = sum->sweep->arena;
+    Arena *arena = sum->rewrite->arena;
     Block block = {.legal = true};
     for (uint32_t i = 0; i < sum->terms.count; i++)
         if (sum->terms.at[i].group == group) {
@@ -146,7 +147,7 @@ static double order_seconds(const Sum *sum, const DimList *operands, uint32_t n,
                             const DimList *result) {
     Arena *arena = arena_new();
     double seconds =
-        order_find(arena, operands, n, result, sum->sweep->extents->at, sum->sweep->machine)
+        order_find(arena, operands, n, result, sum->facts->extents.at, sum->facts->machine)
             ->seconds;
     arena_free(arena);
     return seconds;
@@ -163,7 +164,7 @@ static double list_seconds(const Sum *sum, const ValueList *list, const DimList 
 
 // Reading or writing values of these sizes, and one operation for each of `flops` elements.
 static double sweep_seconds(const Sum *sum, double flops, double elements) {
-    const Machine *machine = sum->sweep->machine;
+    const Machine *machine = sum->facts->machine;
     double bytes = 4 * elements;
     double bandwidth = bytes <= (double)machine->l3_bytes ? machine->l2_bytes_per_second
                                                           : machine->memory_bytes_per_second;
@@ -171,8 +172,8 @@ static double sweep_seconds(const Sum *sum, double flops, double elements) {
 }
 
 static double block_seconds(const Sum *sum, uint32_t group) {
-    const int64_t *extents = sum->sweep->extents->at;
-    Arena *arena = sum->sweep->arena;
+    const int64_t *extents = sum->facts->extents.at;
+    Arena *arena = sum->rewrite->arena;
     Block block = block_of(sum, group);
     DimList dims[ORDER_MAX], rests = {0};
     double seconds = 0, elements = 0;
@@ -200,7 +201,7 @@ static double block_seconds(const Sum *sum, uint32_t group) {
 
 // Joining block b into block a: what it saves, the sweep over the result included.
 static double join_gain(Sum *sum, uint32_t a, uint32_t b) {
-    double volume = (double)dims_volume(&sum->root->dims, sum->sweep->extents->at);
+    double volume = (double)dims_volume(&sum->root->dims, sum->facts->extents.at);
     double apart =
         block_seconds(sum, a) + block_seconds(sum, b) + sweep_seconds(sum, volume, 2 * volume);
     uint32_t groups[TERMS_MAX];
@@ -236,7 +237,7 @@ static bool join_best_pair(Sum *sum) {
 }
 
 static double sum_seconds(const Sum *sum) {
-    double volume = (double)dims_volume(&sum->root->dims, sum->sweep->extents->at), seconds = 0;
+    double volume = (double)dims_volume(&sum->root->dims, sum->facts->extents.at), seconds = 0;
     uint32_t blocks = 0;
     for (uint32_t i = 0; i < sum->terms.count; i++)
         if (sum->terms.at[i].group == i) {
@@ -251,7 +252,7 @@ static double sum_seconds(const Sum *sum) {
 // A copy of the sum in which the operands common to all terms are one value; false when there are
 // not at least two of them.
 static bool sum_share_common(const Sum *sum, Sum *shared, double *seconds) {
-    Arena *arena = sum->sweep->arena;
+    Arena *arena = sum->rewrite->arena;
     ValueList common = sum->terms.at[0].operands;
     for (uint32_t i = 1; i < sum->terms.count; i++)
         common = list_common(arena, &common, &sum->terms.at[i].operands);
@@ -267,7 +268,7 @@ static bool sum_share_common(const Sum *sum, Sum *shared, double *seconds) {
         return false;
     dims = dims_intersect(&dims, &needed);
     *seconds = list_seconds(sum, &common, &dims);
-    Value *value = graph_einsum(sum->sweep->to, 1, common.at, common.count, dims);
+    Value *value = graph_einsum(sum->rewrite->to, 1, common.at, common.count, dims);
     *shared = *sum;
     shared->terms.at = NULL;
     shared->terms.count = shared->terms.room = 0;
@@ -290,8 +291,8 @@ static Value *emit_add(Graph *graph, Value *sum, Value *term) {
 }
 
 static Value *emit_block(const Sum *sum, uint32_t group) {
-    Graph *graph = sum->sweep->to;
-    Arena *arena = sum->sweep->arena;
+    Graph *graph = sum->rewrite->to;
+    Arena *arena = sum->rewrite->arena;
     Block block = block_of(sum, group);
     const SumTerm *first = &sum->terms.at[group];
     Value *rests = NULL;
@@ -313,7 +314,7 @@ static Value *emit_block(const Sum *sum, uint32_t group) {
 }
 
 static Value *emit_sum(const Sum *sum) {
-    Graph *graph = sum->sweep->to;
+    Graph *graph = sum->rewrite->to;
     Value *out = NULL;
     for (uint32_t i = 0; i < sum->terms.count; i++)
         if (sum->terms.at[i].group == i)
@@ -338,19 +339,19 @@ static bool terms_usable(const Sum *sum) {
     return sum->terms.count >= 2 && sum->terms.count <= TERMS_MAX;
 }
 
-Value *simplify_factor(Sweep *sweep, const Value *value, Value **args) {
-    const Value *user = sweep->user[value->id];
+Value *simplify_factor(Rewrite *rewrite, const Value *value, Value **args) {
+    const Value *user = rewrite->user[value->id];
     bool top = is_sum_node(value) && elem_is_float(value->elem) &&
-               !(user && is_sum_node(user) && is_inner(sweep, value, user));
-    Sum sum = {.sweep = sweep, .root = value}, shared;
+               !(user && is_sum_node(user) && is_inner(rewrite, value, user));
+    Sum sum = {rewrite, simplify_facts(rewrite), .root = value}, shared;
     if (top)
         sum_collect(&sum, value, 1);
     if (!top || !terms_usable(&sum))
-        return sweep_rebuild(sweep, value, args);
+        return rewrite_rebuild(rewrite, value, args);
     double before = sum_seconds(&sum), common;
     double best = sum_join_blocks(&sum);
     if (sum_share_common(&sum, &shared, &common) &&
         common + sum_join_blocks(&shared) < best * (1 - 1e-9))
         return emit_sum(&shared);
-    return best < before * (1 - 1e-9) ? emit_sum(&sum) : sweep_rebuild(sweep, value, args);
+    return best < before * (1 - 1e-9) ? emit_sum(&sum) : rewrite_rebuild(rewrite, value, args);
 }

@@ -29,7 +29,7 @@
 #include <math.h>
 
 typedef struct {
-    Sweep *sweep;
+    Rewrite *rewrite;
     Elem elem;
     double factor;
     VEC(Value *) operands; // in the new graph
@@ -66,7 +66,7 @@ static bool sum_is_reduction(const Value *sum) {
     return arg->op != OP_MUL;
 }
 
-static bool is_product(const Sweep *sweep, const Value *value) {
+static bool is_product(const Rewrite *rewrite, const Value *value) {
     if (!elem_is_float(value->elem))
         return false;
     switch (value->op) {
@@ -79,7 +79,7 @@ static bool is_product(const Sweep *sweep, const Value *value) {
     case OP_DIV:
         return is_scalar(value->args[1]);
     case OP_RENAME:
-        return sweep->uses[value->args[0]->id] == 1 && is_product(sweep, value->args[0]);
+        return rewrite->uses[value->args[0]->id] == 1 && is_product(rewrite, value->args[0]);
     default:
         return false;
     }
@@ -90,18 +90,18 @@ static bool is_product(const Sweep *sweep, const Value *value) {
 static void product_take_dims(Product *product, const DimList *dims) {
     for (uint32_t i = 0; i < dims->count; i++)
         if (!dimids_has(&product->taken, dims->at[i]))
-            vec_push(product->sweep->arena, &product->taken, dims->at[i]);
+            vec_push(product->rewrite->arena, &product->taken, dims->at[i]);
 }
 
 static void product_push(Product *product, Value *operand) {
-    vec_push(product->sweep->arena, &product->operands, operand);
+    vec_push(product->rewrite->arena, &product->operands, operand);
 }
 
 static void product_rename(Product *product, uint32_t first, DimId from, DimId to) {
     for (uint32_t i = first; i < product->operands.count; i++)
         if (dims_has(&product->operands.at[i]->dims, from))
             product->operands.at[i] =
-                graph_rename(product->sweep->to, product->operands.at[i], from, to);
+                graph_rename(product->rewrite->to, product->operands.at[i], from, to);
 }
 
 // The einsum's dims all together must fit a DimList.
@@ -110,7 +110,7 @@ static bool product_fits(const Product *product, uint32_t first) {
     for (uint32_t i = 0; i < product->operands.count; i++)
         for (uint32_t k = 0; k < product->operands.at[i]->dims.count; k++)
             if (!dimids_has(&all, product->operands.at[i]->dims.at[k]))
-                vec_push(product->sweep->arena, &all, product->operands.at[i]->dims.at[k]);
+                vec_push(product->rewrite->arena, &all, product->operands.at[i]->dims.at[k]);
     bool one = product->operands.count <= first + 1;
     return one ||
            (all.count <= DIMS_MAX && product->operands.count + product->pending <= product->room);
@@ -119,13 +119,13 @@ static bool product_fits(const Product *product, uint32_t first) {
 static void product_collect(Product *product, const Value *value);
 
 static void product_divide(Product *product, const Value *divisor) {
-    Sweep *sweep = product->sweep;
-    Value *now = sweep->now[divisor->id];
+    Rewrite *rewrite = product->rewrite;
+    Value *now = rewrite->now[divisor->id];
     if (now->op == OP_CONST && isfinite(now->number) && now->number != 0)
         product->factor /= now->number;
     else
-        product_push(product,
-                     graph_map2(sweep->to, OP_DIV, graph_const(sweep->to, 1, product->elem), now));
+        product_push(product, graph_map2(rewrite->to, OP_DIV,
+                                         graph_const(rewrite->to, 1, product->elem), now));
 }
 
 // One bit for each operand from `first` on.
@@ -138,7 +138,7 @@ static uint64_t operand_bits(const Product *product, uint32_t first) {
 
 static void product_add_part(Product *product, Name hint, Span origin, uint64_t operands) {
     if (hint && operands)
-        vec_push(product->sweep->arena, &product->parts, (NamedPart){hint, origin, operands});
+        vec_push(product->rewrite->arena, &product->parts, (NamedPart){hint, origin, operands});
 }
 
 // Parts of an inner einsum, whose arguments are the operands from began[i] to before began[i + 1].
@@ -162,7 +162,7 @@ static void product_enter(Product *product, const Value *value) {
         product->factor = -product->factor;
     for (uint32_t i = 0; i < value->n_args; i++)
         product_take_dims(product, &value->args[i]->dims);
-    uint32_t *began = arena_array(product->sweep->arena, uint32_t, n_args + 1);
+    uint32_t *began = arena_array(product->rewrite->arena, uint32_t, n_args + 1);
     product->pending += n_args;
     for (uint32_t i = 0; i < n_args; i++) {
         product->pending--;
@@ -187,13 +187,13 @@ static void product_enter_inner(Product *product, const Value *value) {
     uint32_t first = product->operands.count;
     DimIds taken = {0};
     for (uint32_t i = 0; i < product->taken.count; i++)
-        vec_push(product->sweep->arena, &taken, product->taken.at[i]);
+        vec_push(product->rewrite->arena, &taken, product->taken.at[i]);
     for (uint32_t i = 0; i < space.count; i++)
-        vec_push(product->sweep->arena, &taken, space.at[i]);
+        vec_push(product->rewrite->arena, &taken, space.at[i]);
     for (uint32_t i = 0; i < summed.count; i++)
         if (dimids_has(&product->taken, summed.at[i])) {
-            fresh.at[i] = sweep_alias(product->sweep, summed.at[i], &taken);
-            vec_push(product->sweep->arena, &taken, fresh.at[i]);
+            fresh.at[i] = simplify_alias(product->rewrite, summed.at[i], &taken);
+            vec_push(product->rewrite->arena, &taken, fresh.at[i]);
         }
     product_take_dims(product, &fresh);
     product_enter(product, value);
@@ -204,15 +204,16 @@ static void product_enter_inner(Product *product, const Value *value) {
 }
 
 static void product_collect(Product *product, const Value *value) {
-    Sweep *sweep = product->sweep;
-    Value *now = sweep->now[value->id];
+    Rewrite *rewrite = product->rewrite;
+    Value *now = rewrite->now[value->id];
     if (now->op == OP_CONST && isfinite(now->number)) {
         product->factor *= now->number;
         return;
     }
     uint32_t first = product->operands.count, parts = product->parts.count;
     double factor = product->factor;
-    if (sweep->uses[value->id] == 1 && value->elem == product->elem && is_product(sweep, value)) {
+    if (rewrite->uses[value->id] == 1 && value->elem == product->elem &&
+        is_product(rewrite, value)) {
         product_enter_inner(product, value);
         if (product_fits(product, first))
             return;
@@ -223,8 +224,9 @@ static void product_collect(Product *product, const Value *value) {
     product_push(product, now);
 }
 
-static Product product_new(Sweep *sweep, const Value *root) {
-    Product product = {.sweep = sweep, .elem = root->elem, .factor = 1, .room = ORDER_EXACT_MAX};
+static Product product_new(Rewrite *rewrite, const Value *root) {
+    Product product = {
+        .rewrite = rewrite, .elem = root->elem, .factor = 1, .room = ORDER_EXACT_MAX};
     if (root->n_args > product.room)
         product.room = root->n_args;
     product_take_dims(&product, &root->dims);
@@ -235,11 +237,11 @@ static Product product_new(Sweep *sweep, const Value *root) {
 static void product_join_scalars(Product *product) {
     uint32_t kept = 0;
     Value *scalar = NULL;
-    uint64_t *parts = arena_array(product->sweep->arena, uint64_t, product->parts.count);
+    uint64_t *parts = arena_array(product->rewrite->arena, uint64_t, product->parts.count);
     for (uint32_t i = 0; i < product->operands.count; i++) {
         Value *operand = product->operands.at[i];
         if (is_scalar(operand)) {
-            scalar = scalar ? graph_map2(product->sweep->to, OP_MUL, scalar, operand) : operand;
+            scalar = scalar ? graph_map2(product->rewrite->to, OP_MUL, scalar, operand) : operand;
             continue;
         }
         for (uint32_t p = 0; p < product->parts.count && i < 64; p++)
@@ -259,12 +261,12 @@ static void einsum_set_parts(const Product *product, Value *einsum) {
         if (einsum->op != OP_CONTRACT || einsum->args[i] != product->operands.at[i])
             return;
     einsum->n_parts = product->parts.count;
-    einsum->parts = arena_copy(product->sweep->to->arena, product->parts.at,
+    einsum->parts = arena_copy(product->rewrite->to->arena, product->parts.at,
                                product->parts.count * sizeof *product->parts.at);
 }
 
 static Value *product_finish(Product *product, const DimList *dims) {
-    Graph *graph = product->sweep->to;
+    Graph *graph = product->rewrite->to;
     product_join_scalars(product);
     if (product->operands.count == 0)
         return graph_const(graph, product->factor, product->elem);
@@ -282,37 +284,37 @@ static Value *product_finish(Product *product, const DimList *dims) {
 
 // ---- rules -------------------------------------------------------------------------------------
 
-static Value *flatten_einsum(Sweep *sweep, const Value *value) {
-    Product product = product_new(sweep, value);
+static Value *flatten_einsum(Rewrite *rewrite, const Value *value) {
+    Product product = product_new(rewrite, value);
     product_enter(&product, value);
     return product_finish(&product, &value->dims);
 }
 
 // sum(A * B) over a dim is a contraction.
-static Value *flatten_sum(Sweep *sweep, const Value *value) {
+static Value *flatten_sum(Rewrite *rewrite, const Value *value) {
     const Value *arg = value->args[0];
-    if (sweep->uses[arg->id] != 1 || !is_product(sweep, arg) || sum_is_reduction(value))
+    if (rewrite->uses[arg->id] != 1 || !is_product(rewrite, arg) || sum_is_reduction(value))
         return NULL;
-    Product product = product_new(sweep, value);
+    Product product = product_new(rewrite, value);
     product_enter(&product, value);
     return product.operands.count > 1 ? product_finish(&product, &value->dims) : NULL;
 }
 
-static bool is_inner_einsum(const Sweep *sweep, const Value *value) {
-    return value->op == OP_CONTRACT && sweep->uses[value->id] == 1;
+static bool is_inner_einsum(const Rewrite *rewrite, const Value *value) {
+    return value->op == OP_CONTRACT && rewrite->uses[value->id] == 1;
 }
 
 // A factor around an einsum joins it when it is smaller than the einsum's result.
-static Value *flatten_scale(Sweep *sweep, const Value *value) {
+static Value *flatten_scale(Rewrite *rewrite, const Value *value) {
     const Value *a = value->args[0], *b = value->op == OP_NEG ? NULL : value->args[1];
-    bool joins = is_inner_einsum(sweep, a) && dims_equal(&a->dims, &value->dims) &&
+    bool joins = is_inner_einsum(rewrite, a) && dims_equal(&a->dims, &value->dims) &&
                  (!b || is_scalar(b) || (value->op == OP_MUL && b->dims.count < a->dims.count));
     if (!joins && value->op == OP_MUL)
-        joins = is_inner_einsum(sweep, b) && dims_equal(&b->dims, &value->dims) &&
+        joins = is_inner_einsum(rewrite, b) && dims_equal(&b->dims, &value->dims) &&
                 a->dims.count < b->dims.count;
     if (!joins || !elem_is_float(value->elem))
         return NULL;
-    Product product = product_new(sweep, value);
+    Product product = product_new(rewrite, value);
     product_enter(&product, value);
     return product_finish(&product, &value->dims);
 }
@@ -325,49 +327,49 @@ static bool rename_passes(const Value *inner, DimId from, DimId to) {
     return dims_has(&space, from) && !dims_has(&space, to);
 }
 
-static Value *flatten_rename(Sweep *sweep, const Value *value) {
+static Value *flatten_rename(Rewrite *rewrite, const Value *value) {
     const Value *inner = value->args[0];
-    if (sweep->uses[inner->id] != 1)
+    if (rewrite->uses[inner->id] != 1)
         return NULL;
     if (inner->op == OP_CONTRACT) {
-        Product product = product_new(sweep, value);
+        Product product = product_new(rewrite, value);
         product_enter(&product, value);
         return product_finish(&product, &value->dims);
     }
     if (!rename_passes(inner, value->dim, value->dim2))
         return NULL;
-    Value **args = arena_array(sweep->arena, Value *, inner->n_args);
+    Value **args = arena_array(rewrite->arena, Value *, inner->n_args);
     for (uint32_t i = 0; i < inner->n_args; i++) {
-        args[i] = sweep->now[inner->args[i]->id];
+        args[i] = rewrite->now[inner->args[i]->id];
         if (dims_has(&args[i]->dims, value->dim))
-            args[i] = graph_rename(sweep->to, args[i], value->dim, value->dim2);
+            args[i] = graph_rename(rewrite->to, args[i], value->dim, value->dim2);
     }
     Value like = *inner;
     if (like.dim == value->dim)
         like.dim = value->dim2;
     like.dims = value->dims;
-    return graph_rebuild(sweep->to, &like, args);
+    return graph_rebuild(rewrite->to, &like, args);
 }
 
-Value *simplify_flatten(Sweep *sweep, const Value *value, Value **args) {
+Value *simplify_flatten(Rewrite *rewrite, const Value *value, Value **args) {
     Value *out = NULL;
     switch (value->op) {
     case OP_CONTRACT:
-        out = flatten_einsum(sweep, value);
+        out = flatten_einsum(rewrite, value);
         break;
     case OP_SUM:
-        out = flatten_sum(sweep, value);
+        out = flatten_sum(rewrite, value);
         break;
     case OP_MUL:
     case OP_DIV:
     case OP_NEG:
-        out = flatten_scale(sweep, value);
+        out = flatten_scale(rewrite, value);
         break;
     case OP_RENAME:
-        out = flatten_rename(sweep, value);
+        out = flatten_rename(rewrite, value);
         break;
     default:
         break;
     }
-    return out ? out : sweep_rebuild(sweep, value, args);
+    return out ? out : rewrite_rebuild(rewrite, value, args);
 }

@@ -69,14 +69,14 @@ static bool fold_number(const Value *value, Value **args, double *out) {
     return !isnan(*out) && (!elem_is_int(value->elem) || whole_is_exact(*out, value->elem));
 }
 
-static Value *fold_constants(Sweep *sweep, const Value *value, Value **args) {
+static Value *fold_constants(Rewrite *rewrite, const Value *value, Value **args) {
     for (uint32_t i = 0; i < value->n_args; i++)
         if (args[i]->op != OP_CONST)
             return NULL;
     double number;
     if (value->n_args == 0 || !fold_number(value, args, &number))
         return NULL;
-    return graph_const(sweep->to, number, value->elem);
+    return graph_const(rewrite->to, number, value->elem);
 }
 
 // ---- identities --------------------------------------------------------------------------------
@@ -127,13 +127,13 @@ static Value *fold_map(const Value *value, Value **args) {
 }
 
 // Squares and reciprocals are products and quotients; the rest of pow stays what it is.
-static Value *fold_power(Sweep *sweep, const Value *value, Value **args) {
+static Value *fold_power(Rewrite *rewrite, const Value *value, Value **args) {
     if (value->op != OP_POW)
         return NULL;
     if (is_number(args[1], 2))
-        return graph_map2(sweep->to, OP_MUL, args[0], args[0]);
+        return graph_map2(rewrite->to, OP_MUL, args[0], args[0]);
     if (is_number(args[1], -1))
-        return graph_map2(sweep->to, OP_DIV, graph_const(sweep->to, 1, value->elem), args[0]);
+        return graph_map2(rewrite->to, OP_DIV, graph_const(rewrite->to, 1, value->elem), args[0]);
     return NULL;
 }
 
@@ -150,19 +150,19 @@ static Value *rename_in_chain(Graph *graph, Value *chain, DimId from, DimId to) 
 }
 
 // Positions know their own dim.
-static Value *fold_rename(Sweep *sweep, const Value *value, Value **args) {
+static Value *fold_rename(Rewrite *rewrite, const Value *value, Value **args) {
     if (value->op != OP_RENAME)
         return NULL;
     if (args[0]->op == OP_INDEX)
-        return graph_index(sweep->to, value->dim2);
-    return rename_in_chain(sweep->to, args[0], value->dim, value->dim2);
+        return graph_index(rewrite->to, value->dim2);
+    return rename_in_chain(rewrite->to, args[0], value->dim, value->dim2);
 }
 
-static Value *fold_reduce(Sweep *sweep, const Value *value, Value **args) {
+static Value *fold_reduce(Rewrite *rewrite, const Value *value, Value **args) {
     if (op_kind(value->op) != KIND_REDUCE || value->op == OP_ARGMAX)
         return NULL;
-    if (args[0]->op == value->op && sweep->uses[value->args[0]->id] == 1)
-        return graph_reduce(sweep->to, value->op, args[0]->args[0], value->dims);
+    if (args[0]->op == value->op && rewrite->uses[value->args[0]->id] == 1)
+        return graph_reduce(rewrite->to, value->op, args[0]->args[0], value->dims);
     return NULL;
 }
 
@@ -173,12 +173,12 @@ static bool is_repeat(const Value *value) {
 }
 
 // f(where(t, y, y)) is where(t, f(y), f(y)): what is repeated is computed once.
-static Value *fold_of_repeat(Sweep *sweep, const Value *value, Value **args) {
+static Value *fold_of_repeat(Rewrite *rewrite, const Value *value, Value **args) {
     if (value->n_args != 1 || !is_repeat(args[0]))
         return NULL;
-    Value *once = sweep_rebuild(sweep, value, &args[0]->args[1]);
+    Value *once = rewrite_rebuild(rewrite, value, &args[0]->args[1]);
     Value *repeat[] = {args[0]->args[0], once, once};
-    return graph_map(sweep->to, OP_SELECT, value->elem, repeat, 3);
+    return graph_map(rewrite->to, OP_SELECT, value->elem, repeat, 3);
 }
 
 // Where another argument has the dims, nothing needs to be repeated over them.
@@ -195,25 +195,25 @@ static void drop_repeats(const Value *value, Value **args) {
         }
 }
 
-Value *simplify_fold(Sweep *sweep, const Value *value, Value **args) {
+Value *simplify_fold(Rewrite *rewrite, const Value *value, Value **args) {
     Value *out = NULL;
     if (op_kind(value->op) == KIND_MAP) {
         if (!is_repeat(value))
             drop_repeats(value, args);
-        out = fold_constants(sweep, value, args);
+        out = fold_constants(rewrite, value, args);
         if (!out)
             out = fold_map(value, args);
         if (!out)
-            out = fold_power(sweep, value, args);
+            out = fold_power(rewrite, value, args);
         if (!out)
-            out = fold_of_repeat(sweep, value, args);
+            out = fold_of_repeat(rewrite, value, args);
     }
     if (!out)
-        out = fold_rename(sweep, value, args);
+        out = fold_rename(rewrite, value, args);
     if (!out)
-        out = fold_reduce(sweep, value, args);
+        out = fold_reduce(rewrite, value, args);
     // Broadcasting by an argument that went away would be lost with it.
     if (out && dims_equal(&out->dims, &value->dims) && out->elem == value->elem)
         return out;
-    return sweep_rebuild(sweep, value, args);
+    return rewrite_rebuild(rewrite, value, args);
 }

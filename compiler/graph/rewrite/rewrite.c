@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies the live part of a graph into a new one, value by value; a rule may put something better
+// in the place of each.
+//
+//     from    a = X + Y;  b = a * 1;  c = b;  d = exp(a)      returned: c
+//     to      a = X + Y                                       now: a b c -> a; d was not live
+//
+// Requires: a graph that passes graph_verify. Ensures: inputs, dims and outputs are the same, and
+// every value has the elem and dims of the one that it replaces.
+#include "graph/rewrite/rewrite.h"
+
+static void count_uses(Rewrite *rewrite, const bool *live) {
+    const Graph *from = rewrite->from;
+    for (uint32_t i = 0; i < from->values.count; i++) {
+        const Value *value = from->values.at[i];
+        for (uint32_t k = 0; live[i] && k < value->n_args; k++) {
+            rewrite->uses[value->args[k]->id]++;
+            rewrite->user[value->args[k]->id] = value;
+        }
+    }
+    for (uint32_t i = 0; i < from->outputs.count; i++)
+        rewrite->uses[from->outputs.at[i].value->id]++;
+}
+
+Rewrite rewrite_begin(const char *pass, const Graph *from, Arena *arena) {
+    uint32_t count = from->values.count;
+    Rewrite rewrite = {
+        .pass = pass,
+        .arena = arena,
+        .from = from,
+        .to = graph_new_like(from),
+        .now = arena_array(arena, Value *, count),
+        .uses = arena_array(arena, uint32_t, count),
+        .user = arena_array(arena, const Value *, count),
+    };
+    for (uint32_t i = 0; i < from->inputs.count; i++)
+        rewrite.now[from->inputs.at[i]->id] = graph_rebuild(rewrite.to, from->inputs.at[i], NULL);
+    return rewrite;
+}
+
+static Value *replace(Rewrite *rewrite, RewriteRule *rule, const Value *value) {
+    Value **args = arena_array(rewrite->arena, Value *, value->n_args);
+    for (uint32_t k = 0; k < value->n_args; k++)
+        args[k] = rewrite->now[value->args[k]->id];
+    Value *now = rule(rewrite, value, args);
+    if (now->elem != value->elem || !dims_equal(&now->dims, &value->dims))
+        ice("%s: a rule changed the type of value %u (%s)", rewrite->pass, value->id,
+            op_name(value->op));
+    if (!now->hint && value->hint) {
+        now->hint = value->hint;
+        now->origin = value->origin;
+    }
+    return now;
+}
+
+void rewrite_values(Rewrite *rewrite, RewriteRule *rule) {
+    const Graph *from = rewrite->from;
+    const bool *live = graph_live(from, rewrite->arena);
+    count_uses(rewrite, live);
+    for (uint32_t i = 0; i < from->values.count; i++)
+        if (live[i] && !rewrite->now[i])
+            rewrite->now[i] = replace(rewrite, rule, from->values.at[i]);
+}
+
+void rewrite_outputs(Rewrite *rewrite) {
+    for (uint32_t i = 0; i < rewrite->from->outputs.count; i++) {
+        const Output *output = &rewrite->from->outputs.at[i];
+        graph_output(rewrite->to, output->name, rewrite->now[output->value->id], output->order);
+    }
+}
+
+Value *rewrite_keep(Rewrite *rewrite, const Value *value, Value **args) {
+    return graph_rebuild(rewrite->to, value, args);
+}
+
+Value *rewrite_rebuild(Rewrite *rewrite, const Value *value, Value **args) {
+    if (op_kind(value->op) != KIND_MAP)
+        return graph_rebuild(rewrite->to, value, args);
+    return graph_map(rewrite->to, value->op, value->elem, args, value->n_args);
+}
