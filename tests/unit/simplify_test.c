@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/rewrite/order.h"
+
 static int setup(void **state) {
     *state = session_new();
     return 0;
@@ -321,6 +323,41 @@ static void test_no_value_is_dead(void **state) {
     }
 }
 
+// ---- long programs -----------------------------------------------------------------------------
+
+// An einsum with room for no more operands is not entered at all: otherwise each of the layers
+// would be tried inside each that follows, and every trial makes new dims.
+static void test_many_linear_layers_take_no_more_dims_than_one_einsum(void **state) {
+    Graph *graph = passes_simplify(*state, "dim layers = 2000, e like d\n"
+                                           "def F(X[n, d], P[d, e]):\n"
+                                           "    for i in layers:\n"
+                                           "        T[n, e] = einsum(X, P)\n"
+                                           "        X[n, d] = T[n, d]\n"
+                                           "    return X\n");
+    graph_verify(graph, "simplify");
+    assert_in_range(graph->dims.count, 4, DIMS_MAX + 4);
+    assert_in_range(count_live(graph, OP_CONTRACT), 2000 / ORDER_EXACT_MAX, 2000 / 5);
+}
+
+static void test_long_sums_and_signs_are_taken_apart(void **state) {
+    Graph *graph = passes_simplify(*state, "dim steps = 9000\n"
+                                           "def F(X[n], P[n, d]):\n"
+                                           "    S = X\n"
+                                           "    for i in steps:\n"
+                                           "        S = S + exp(X) * i\n"
+                                           "    return einsum(S, P -> [d])\n");
+    assert_int_equal(count_live(graph, OP_ADD), 9000);
+    graph = passes_simplify(*state, "dim steps = 4000\n"
+                                    "def F(X[n], P[n, d]):\n"
+                                    "    for i in steps:\n"
+                                    "        X = -(X * 1.001)\n"
+                                    "    return einsum(X, P -> [d])\n");
+    const Value *einsum = find_live(graph, OP_CONTRACT);
+    assert_int_equal(graph->outputs.at[0].value->op, OP_CONTRACT);
+    assert_true(fabs(einsum->number / pow(1.001, 4000) - 1) < 1e-9);
+    assert_int_equal(count_live(graph, OP_MUL) + count_live(graph, OP_NEG), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
 int main(void) {
@@ -353,6 +390,8 @@ int main(void) {
         TEST(results_stay_the_same),
         TEST(simplifying_again_changes_nothing),
         TEST(no_value_is_dead),
+        TEST(many_linear_layers_take_no_more_dims_than_one_einsum),
+        TEST(long_sums_and_signs_are_taken_apart),
     };
     return cmocka_run_group_tests_name("simplify", tests, NULL, NULL);
 }

@@ -48,21 +48,40 @@ static bool is_inner(const Rewrite *rewrite, const Value *value, const Value *ro
     return rewrite->uses[value->id] == 1 && dims_equal(&value->dims, &root->dims);
 }
 
-static void sum_collect(Sum *sum, const Value *value, double sign) {
+// A part of the sum that is still to be taken apart.
+typedef struct {
+    const Value *value;
+    double sign;
+} Addend;
+
+static void sum_take_term(Sum *sum, const Value *value, double sign) {
     Rewrite *rewrite = sum->rewrite;
-    bool inner = value == sum->root || is_inner(rewrite, value, sum->root);
-    if (inner && is_sum_node(value)) {
-        sum_collect(sum, value->args[0], sign);
-        sum_collect(sum, value->args[1], value->op == OP_SUB ? -sign : sign);
-    } else if (inner && value->op == OP_CONTRACT) {
-        SumTerm term = {.factor = sign * value->number, .group = sum->terms.count};
-        for (uint32_t i = 0; i < value->n_args; i++)
-            vec_push(rewrite->arena, &term.operands, rewrite->now[value->args[i]->id]);
-        vec_push(rewrite->arena, &sum->terms, term);
-    } else if (sign > 0) {
-        vec_push(rewrite->arena, &sum->plain, rewrite->now[value->id]);
-    } else {
-        vec_push(rewrite->arena, &sum->minus, rewrite->now[value->id]);
+    SumTerm term = {.factor = sign * value->number, .group = sum->terms.count};
+    for (uint32_t i = 0; i < value->n_args; i++)
+        vec_push(rewrite->arena, &term.operands, rewrite->now[value->args[i]->id]);
+    vec_push(rewrite->arena, &sum->terms, term);
+}
+
+// From left to right, however deep the sum is nested.
+static void sum_collect(Sum *sum) {
+    Rewrite *rewrite = sum->rewrite;
+    VEC(Addend) left = {0};
+    vec_push(rewrite->arena, &left, (Addend){sum->root, 1});
+    while (left.count) {
+        const Value *value = left.at[left.count - 1].value;
+        double sign = left.at[--left.count].sign;
+        bool inner = value == sum->root || is_inner(rewrite, value, sum->root);
+        if (inner && is_sum_node(value)) {
+            double second = value->op == OP_SUB ? -sign : sign;
+            vec_push(rewrite->arena, &left, (Addend){value->args[1], second});
+            vec_push(rewrite->arena, &left, (Addend){value->args[0], sign});
+        } else if (inner && value->op == OP_CONTRACT) {
+            sum_take_term(sum, value, sign);
+        } else if (sign > 0) {
+            vec_push(rewrite->arena, &sum->plain, rewrite->now[value->id]);
+        } else {
+            vec_push(rewrite->arena, &sum->minus, rewrite->now[value->id]);
+        }
     }
 }
 
@@ -345,7 +364,7 @@ Value *simplify_factor(Rewrite *rewrite, const Value *value, Value **args) {
                !(user && is_sum_node(user) && is_inner(rewrite, value, user));
     Sum sum = {rewrite, simplify_facts(rewrite), .root = value}, shared;
     if (top)
-        sum_collect(&sum, value, 1);
+        sum_collect(&sum);
     if (!top || !terms_usable(&sum))
         return rewrite_rebuild(rewrite, value, args);
     double before = sum_seconds(&sum), common;

@@ -28,6 +28,9 @@
 
 #include <math.h>
 
+// Deeper ones become operands, and have their turn in the next round.
+enum { DEPTH_MAX = 200 };
+
 typedef struct {
     Rewrite *rewrite;
     Elem elem;
@@ -37,6 +40,7 @@ typedef struct {
     DimIds taken;          // names that a summed dim of an inner product must not have
     uint32_t pending;      // arguments entered and not collected yet
     uint32_t room;         // operands that the einsum may have
+    uint32_t depth;        // of inner products entered, at most DEPTH_MAX
 } Product;
 
 static bool is_scalar(const Value *value) {
@@ -69,6 +73,9 @@ static bool sum_is_reduction(const Value *sum) {
 static bool is_product(const Rewrite *rewrite, const Value *value) {
     if (!elem_is_float(value->elem))
         return false;
+    for (; value->op == OP_RENAME; value = value->args[0])
+        if (rewrite->uses[value->args[0]->id] != 1)
+            return false;
     switch (value->op) {
     case OP_CONTRACT:
     case OP_MUL:
@@ -78,8 +85,6 @@ static bool is_product(const Rewrite *rewrite, const Value *value) {
         return !sum_is_reduction(value);
     case OP_DIV:
         return is_scalar(value->args[1]);
-    case OP_RENAME:
-        return rewrite->uses[value->args[0]->id] == 1 && is_product(rewrite, value->args[0]);
     default:
         return false;
     }
@@ -203,6 +208,19 @@ static void product_enter_inner(Product *product, const Value *value) {
     product_add_part(product, value->hint, value->origin, operand_bits(product, first));
 }
 
+// Whether an inner product may fit. Each argument that is no number gives an operand or more, and a
+// product that gives only one always fits.
+static bool product_may_fit(const Product *product, const Value *value) {
+    uint32_t least = 1;
+    if (value->op == OP_CONTRACT || value->op == OP_MUL) {
+        least = 0;
+        for (uint32_t i = 0; i < value->n_args; i++)
+            least += product->rewrite->now[value->args[i]->id]->op != OP_CONST;
+    }
+    return product->depth < DEPTH_MAX &&
+           (least < 2 || product->operands.count + product->pending + least <= product->room);
+}
+
 static void product_collect(Product *product, const Value *value) {
     Rewrite *rewrite = product->rewrite;
     Value *now = rewrite->now[value->id];
@@ -213,8 +231,10 @@ static void product_collect(Product *product, const Value *value) {
     uint32_t first = product->operands.count, parts = product->parts.count;
     double factor = product->factor;
     if (rewrite->uses[value->id] == 1 && value->elem == product->elem &&
-        is_product(rewrite, value)) {
+        is_product(rewrite, value) && product_may_fit(product, value)) {
+        product->depth++;
         product_enter_inner(product, value);
+        product->depth--;
         if (product_fits(product, first))
             return;
     }
