@@ -13,6 +13,7 @@
 bool vmath_has(Op op) {
     switch (op) {
     case OP_EXP:
+    case OP_EXP2:
     case OP_LOG:
     case OP_SQRT:
     case OP_RSQRT:
@@ -50,8 +51,8 @@ static EmitValue library_call(EmitModule *m, const char *name, EmitValue *args, 
 
 static EmitValue call_f64(EmitModule *m, Op op, EmitValue *args, uint32_t n_args) {
     static const char *const names[N_OP] = {
-        [OP_EXP] = "exp", [OP_LOG] = "log", [OP_TANH] = "tanh", [OP_ERF] = "erf",
-        [OP_SIN] = "sin", [OP_COS] = "cos", [OP_POW] = "pow",
+        [OP_EXP] = "exp", [OP_EXP2] = "exp2", [OP_LOG] = "log", [OP_TANH] = "tanh",
+        [OP_ERF] = "erf", [OP_SIN] = "sin",   [OP_COS] = "cos", [OP_POW] = "pow",
     };
     if (!names[op])
         ice("vmath: no f64 code for %s", op_name(op));
@@ -62,6 +63,8 @@ static EmitValue call_f32(EmitModule *m, Op op, EmitValue *args) {
     switch (op) {
     case OP_EXP:
         return vmath_exp_f32(m, args[0]);
+    case OP_EXP2:
+        return vmath_exp2_f32(m, args[0]);
     case OP_LOG:
         return vmath_log_f32(m, args[0]);
     case OP_TANH:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// exp and what is made of it: tanh, erf. And log.
+// exp and what is made of it: tanh, erf. exp2, log.
 //
 // exp: n = round(x / ln 2) by adding a large number, r = x - n ln 2 in two steps (Cody and Waite),
 // a polynomial for e^r on |r| <= ln 2 / 2, and 2^n times that. The coefficients come from
@@ -14,7 +14,7 @@
 static const double magic = 0x1.8p23 + 254;
 
 typedef struct {
-    EmitValue n, r; // x = n ln 2 + r
+    EmitValue n, r; // x = n ln 2 + r, for exp2 n + r
     EmitValue sum;  // magic + n
 } Reduced;
 
@@ -35,33 +35,12 @@ static EmitValue exp_near_zero(EmitModule *m, EmitValue r) {
     return v_polynomial(m, r, c, 7);
 }
 
-// AVX-512 has p * 2^n in one instruction.
-static EmitValue scale_f(EmitModule *m, EmitValue p, EmitValue n) {
-    static const struct {
-        int lanes;
-        const char *name;
-        unsigned mask_bits;
-        bool rounding;
-    } forms[] = {{16, "llvm.x86.avx512.mask.scalef.ps.512", 16, true},
-                 {8, "llvm.x86.avx512.mask.scalef.ps.256", 8, false},
-                 {4, "llvm.x86.avx512.mask.scalef.ps.128", 8, false}};
-    int i = p.lanes == 16 ? 0 : p.lanes == 8 ? 1 : 2;
-    LLVMTypeRef mask = LLVMIntTypeInContext(m->context, forms[i].mask_bits);
-    LLVMValueRef current = LLVMConstInt(LLVMInt32TypeInContext(m->context), 4, 0);
-    LLVMValueRef args[] = {p.ref, n.ref, LLVMConstNull(LLVMTypeOf(p.ref)), LLVMConstAllOnes(mask),
-                           current};
-    uint32_t n_args = forms[i].rounding ? 5 : 4;
-    return (EmitValue){emit_intrinsic(m, forms[i].name, NULL, 0, args, n_args), p.elem, p.lanes};
-}
-
 // p * 2^n for -252 < n < 256, rounded once when the result is subnormal. In two factors,
 // 2^floor(n/2) and 2^ceil(n/2), both normal. b = n + 254 stands in the low bits of sum; half of it
 // is the exponent field of the first factor. The bits of magic above b are shifted out.
 static EmitValue scale(EmitModule *m, EmitValue p, Reduced x) {
-    bool one_instruction =
-        m->target->level == ATT_LEVEL_X86_64_V4 && (p.lanes == 4 || p.lanes == 8 || p.lanes == 16);
-    if (one_instruction)
-        return scale_f(m, p, x.n);
+    if (vmath_has_avx512(m))
+        return vmath_scale_f(m, p, x.n);
     EmitValue bits = v_bits(m, x.sum);
     EmitValue half = v_int_by(m, LLVMBuildLShr, bits, 1);
     EmitValue rest = v_int(m, LLVMBuildSub, bits, half);
@@ -81,6 +60,26 @@ EmitValue vmath_exp_f32(EmitModule *m, EmitValue x) {
     x = v_at_least(m, v_at_most(m, x, 89), -104);
     Reduced reduced = reduce(m, x);
     return scale(m, exp_near_zero(m, reduced.r), reduced);
+}
+
+// 2^x = 2^floor(x) p(x - floor(x)), where p is 1 at 0 and 2 at 1, exactly. AVX-512 rounds the
+// fraction of -1/2 < x < 0 down and the others to nearest, so that the last bit may differ there.
+EmitValue vmath_exp2_f32(EmitModule *m, EmitValue x) {
+    static const double c[] = {1,
+                               0x1.62e42cp-1,
+                               0x1.ebfd4cp-3,
+                               0x1.c689d4p-5,
+                               0x1.3d064cp-7,
+                               0x1.46f888p-10,
+                               0x1.c4edaap-13};
+    if (vmath_has_avx512(m))
+        return vmath_scale_f(m, v_polynomial(m, vmath_fraction(m, x), c, 7), x);
+    // Beyond these the result is infinite, or 0, all the same.
+    x = v_at_least(m, v_at_most(m, x, 129), -151);
+    Reduced reduced = {.n = v_unary(m, "llvm.floor", x)};
+    reduced.r = v_sub(m, x, reduced.n);
+    reduced.sum = v_add(m, reduced.n, v_number(m, x, magic));
+    return scale(m, v_polynomial(m, reduced.r, c, 7), reduced);
 }
 
 // e^x for -80 < x < 80

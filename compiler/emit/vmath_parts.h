@@ -6,6 +6,7 @@
 #include "emit/emit.h"
 
 EmitValue vmath_exp_f32(EmitModule *m, EmitValue x);
+EmitValue vmath_exp2_f32(EmitModule *m, EmitValue x);
 EmitValue vmath_tanh_f32(EmitModule *m, EmitValue x);
 EmitValue vmath_erf_f32(EmitModule *m, EmitValue x);
 EmitValue vmath_log_f32(EmitModule *m, EmitValue x);
@@ -13,5 +14,11 @@ EmitValue vmath_log_f32(EmitModule *m, EmitValue x);
 EmitValue vmath_sine_f32(EmitModule *m, EmitValue x, bool cosine);
 // vmath_pow.c
 EmitValue vmath_pow_f32(EmitModule *m, EmitValue a, EmitValue b);
+// vmath_avx512.c, where vmath_has_avx512
+bool vmath_has_avx512(const EmitModule *m);
+// p * 2^floor(n), rounded once: infinite or 0 beyond all exponents, NaN when n is.
+EmitValue vmath_scale_f(EmitModule *m, EmitValue p, EmitValue n);
+// x - floor(x), rounded down to a float below 1; 0 for an infinite x.
+EmitValue vmath_fraction(EmitModule *m, EmitValue x);
 
 #endif

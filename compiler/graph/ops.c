@@ -51,6 +51,8 @@ double op_apply1(Op op, double a) {
         return fabs(a);
     case OP_EXP:
         return exp(a);
+    case OP_EXP2:
+        return exp2(a);
     case OP_LOG:
         return log(a);
     case OP_SQRT:

@@ -72,3 +72,24 @@ def test_reductions_keep_nan(tmp_path, function, way):
     with np.errstate(invalid="ignore"):
         want = getattr(np, function)(EDGES)
     np.testing.assert_array_equal(run(tmp_path, source, way, X=EDGES), want)
+
+
+EXPONENTS = {
+    "f64": [0, 1, -2, 0.5, -1e-9, 20.25, 1000.5, -1060, 2000, -2000, np.inf, -np.inf, np.nan],
+    "f32": [0, 1, -2, 0.5, -1e-9, 20.25, -149, -151, 127.5, -1e30, np.inf, -np.inf, np.nan],
+    "f16": [0, 1, -2, 0.5, -0.125, 12.25, -14, -np.inf, np.nan],
+    "bf16": [0, 1, -2, 0.5, -0.125, 12.25, -126, -np.inf, np.nan],
+}
+PRECISION = {"f64": 2.0**-51, "f32": 2.0**-22, "f16": 2.0**-10, "bf16": 2.0**-7}
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("elem", EXPONENTS)
+def test_exp2(tmp_path, elem, way):
+    source = f"def F(X[n]: f64):\n    R[n] = f64(exp2({elem}(X)))\n    return R\n"
+    given = np.array(EXPONENTS[elem])
+    smallest = 2.0**-150 if elem == "f32" else 0
+    with np.errstate(over="ignore"):
+        want = np.exp2(given)
+    have = run(tmp_path, source, way, X=given)
+    np.testing.assert_allclose(have, want, rtol=PRECISION[elem], atol=smallest)

@@ -148,6 +148,7 @@ class Program:
             [
                 "tanh({})",
                 "exp(-abs({}))",
+                "exp2({} / 4)",
                 "relu({})",
                 "gelu({})",
                 "sigmoid({})",

@@ -313,7 +313,7 @@ static const char *const programs[] = {
     // pointwise functions and reductions
     "def Maps(X[n, d], Y[d], b[n, d]: bool):\n"
     "    A[n, d] = abs(X) + exp(X) - log(X) / sqrt(X) * rsqrt(X) ** 2\n"
-    "    B[n, d] = tanh(X) + erf(X) + sin(X) + cos(X) + floor(X) // 2 + X % 3\n"
+    "    B[n, d] = tanh(exp2(X)) + erf(X) + sin(X) + cos(X) + floor(X) // 2 + X % 3\n"
     "    C[n, d] = sigmoid(A) + gelu(A) + silu(B) + softplus(B) + relu(-X)\n"
     "    D[n, d] = min(X, Y, C) + max(A, B) + where(b and not (X > 3) or X >= Y, X, -1.5)\n"
     "    E[n, d] = where(X == Y or X != 2 or X < Y, A, inf)\n"

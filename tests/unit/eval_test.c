@@ -127,6 +127,7 @@ static const MapCase float_cases[] = {
     {OP_ABS, {-2.5}, 2.5},
     {OP_EXP, {1}, 2.718281828459045},
     {OP_EXP, {-INFINITY}, 0},
+    {OP_EXP2, {-1.5}, 0.35355339059327379},
     {OP_LOG, {0.5}, -0.6931471805599453},
     {OP_LOG, {0}, -INFINITY},
     {OP_SQRT, {2}, 1.4142135623730951},

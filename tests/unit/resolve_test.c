@@ -182,6 +182,7 @@ static double number_of(const char *text) {
 static void functions_of_numbers(void **state) {
     (void)state;
     assert_true(number_of("abs(-3) + floor(2.7) + relu(-1) + rsqrt(4)") == 5.5);
+    assert_true(number_of("exp2(-3) + exp2(0.5) ** 2") == 0.125 + sqrt(2) * sqrt(2));
     assert_true(number_of("-7 // 2") == -4);
     assert_true(number_of("-7 % 3") == 2);
     assert_true(number_of("2 ** 3 ** 2") == 512);

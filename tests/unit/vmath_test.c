@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Accuracy of the vector math against the C library's double functions, for every level that this
 // machine runs. `make accuracy` (the argument --full) tries all 2^32 floats; otherwise every 1021st
-// is tried, and the special ones. Results are the same bits on all levels, so errors are measured
+// is tried, and the special ones. The argument --time prints nanoseconds per 16 floats.
+//
+// Results are the same bits on all levels but for those marked BY_LEVEL, so errors are measured
 // once; for odd and even functions negative arguments are compared with positive ones instead of
 // the reference.
 
@@ -14,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cpu/cpu.h"
 #include "emit/vmath.h"
@@ -103,6 +106,10 @@ static double ref_exp(double x) {
     return fabs(x) < 0x1p-28 ? 1 + x : x > 100 ? INFINITY : x < -120 ? 0 : exp(x);
 }
 
+static double ref_exp2(double x) {
+    return x > 200 ? INFINITY : x < -200 ? 0 : exp2(x);
+}
+
 static double ref_tanh(double x) {
     return fabs(x) < 0x1p-13 ? x - x * x * x / 3 : fabs(x) > 20 ? copysign(1, x) : tanh(x);
 }
@@ -125,7 +132,8 @@ static double ref_rsqrt(double x) {
     return 1 / sqrt(x);
 }
 
-typedef enum { NO_SYMMETRY, ODD, EVEN } Symmetry;
+// BY_LEVEL: no symmetry, and levels give different bits
+typedef enum { NO_SYMMETRY, ODD, EVEN, BY_LEVEL } Symmetry;
 typedef struct {
     Op op;
     double (*reference)(double);
@@ -133,10 +141,15 @@ typedef struct {
     Symmetry symmetry;
 } Function;
 static const Function functions[] = {
-    {OP_EXP, ref_exp, 1.5, NO_SYMMETRY}, {OP_LOG, log, 2, NO_SYMMETRY},
-    {OP_TANH, ref_tanh, 2, ODD},         {OP_ERF, ref_erf, 2, ODD},
-    {OP_SQRT, sqrt, 0.5, NO_SYMMETRY},   {OP_RSQRT, ref_rsqrt, 2, NO_SYMMETRY},
-    {OP_SIN, ref_sin, 2, ODD},           {OP_COS, ref_cos, 2, EVEN},
+    {OP_EXP, ref_exp, 1.5, NO_SYMMETRY},
+    {OP_EXP2, ref_exp2, 1.5, BY_LEVEL},
+    {OP_LOG, log, 2, NO_SYMMETRY},
+    {OP_TANH, ref_tanh, 2, ODD},
+    {OP_ERF, ref_erf, 2, ODD},
+    {OP_SQRT, sqrt, 0.5, NO_SYMMETRY},
+    {OP_RSQRT, ref_rsqrt, 2, NO_SYMMETRY},
+    {OP_SIN, ref_sin, 2, ODD},
+    {OP_COS, ref_cos, 2, EVEN},
 };
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
 
@@ -203,8 +216,8 @@ typedef struct {
     float x[BLOCK], y[BLOCK], other[BLOCK];
 } Room;
 
-static void measure(const Sweep *sweep, Room *room, Worst *worst) {
-    sweep->code[0](room->x, room->x, room->y, BLOCK);
+static void measure(const Sweep *sweep, int level, Room *room, Worst *worst) {
+    sweep->code[level](room->x, room->x, room->y, BLOCK);
     for (int64_t i = 0; i < BLOCK; i++) {
         double error = ulps(room->y[i], sweep->function->reference((double)room->x[i]));
         if (error > worst->ulps)
@@ -214,7 +227,7 @@ static void measure(const Sweep *sweep, Room *room, Worst *worst) {
 
 // The other levels give what room->y holds, and all give its mirror image for mirrored arguments.
 static void compare(Sweep *sweep, Room *room) {
-    bool mirrors = sweep->function->symmetry != NO_SYMMETRY;
+    bool mirrors = sweep->function->symmetry == ODD || sweep->function->symmetry == EVEN;
     for (int mirrored = 0; mirrored <= mirrors; mirrored++) {
         for (int i = 0; mirrored && i < BLOCK; i++)
             room->x[i] = -room->x[i];
@@ -239,8 +252,11 @@ static void sweep_task(void *arg, void *scratch, int64_t task) {
             int64_t bits = (block * BLOCK + i) * sweep->stride;
             room->x[i] = float_of(bits >= sweep->below ? 0 : (uint32_t)bits);
         }
-        measure(sweep, room, &sweep->worst[task]);
-        compare(sweep, room);
+        bool by_level = sweep->function->symmetry == BY_LEVEL;
+        for (int level = by_level ? sweep->n_levels - 1 : 0; level >= 0; level--)
+            measure(sweep, level, room, &sweep->worst[task]);
+        if (!by_level)
+            compare(sweep, room);
     }
 }
 
@@ -282,7 +298,8 @@ static void all_floats(void **state) {
     for (int f = 0; f < N_FUNCTIONS; f++) {
         Sweep sweep = {.function = &functions[f], .n_levels = suite->n_levels};
         sweep.stride = suite->full ? 1 : SAMPLE_STRIDE;
-        sweep.below = INT64_C(1) << (functions[f].symmetry == NO_SYMMETRY ? 32 : 31);
+        Symmetry symmetry = functions[f].symmetry;
+        sweep.below = INT64_C(1) << (symmetry == ODD || symmetry == EVEN ? 31 : 32);
         int64_t per_task = (int64_t)TASK_BLOCKS * BLOCK * sweep.stride;
         int64_t tasks = (sweep.below + per_task - 1) / per_task;
         sweep.worst = calloc((size_t)tasks, sizeof *sweep.worst);
@@ -304,83 +321,100 @@ static void all_floats(void **state) {
     }
 }
 
-// Borders of ranges, of rounding, of reduction, and what is not finite; padded to a multiple of 64.
+// Borders of ranges, of rounding, of reduction, and what is not finite.
+static const float special_values[] = {0,
+                                       0x1p-149f,
+                                       0x1.8p-148f,
+                                       0x1p-127f,
+                                       0x1.fffffcp-127f,
+                                       0x1p-126f,
+                                       0x1p-24f,
+                                       0x1p-13f,
+                                       0.3f,
+                                       0.5f,
+                                       0.75f,
+                                       0x1.6a09e6p-1f,
+                                       0x1.6a09e8p-1f,
+                                       0.9f,
+                                       0.90000004f,
+                                       0x1.fffffep-1f,
+                                       1,
+                                       0x1.000002p0f,
+                                       1.5f,
+                                       2,
+                                       3,
+                                       3.9f,
+                                       4,
+                                       4.1f,
+                                       9,
+                                       9.5f,
+                                       10,
+                                       11,
+                                       64,
+                                       87,
+                                       125.99999f,
+                                       126,
+                                       126.00001f,
+                                       127.99999f,
+                                       128,
+                                       128.5f,
+                                       129,
+                                       130,
+                                       148.99999f,
+                                       149,
+                                       149.00002f,
+                                       149.99998f,
+                                       150.00002f,
+                                       151,
+                                       152,
+                                       87.33654f,
+                                       87.33655f,
+                                       88,
+                                       88.722839f,
+                                       88.72284f,
+                                       89,
+                                       90,
+                                       102,
+                                       103.27893f,
+                                       103.97f,
+                                       103.97208f,
+                                       103.97209f,
+                                       104,
+                                       105,
+                                       150,
+                                       1e10f,
+                                       0x1.921fb6p0f,
+                                       0x1.921fb6p1f,
+                                       0x1.fffffep29f,
+                                       0x1p30f,
+                                       0x1.000002p30f,
+                                       0x1.6ac5b2p103f,
+                                       0x1p127f,
+                                       FLT_MAX,
+                                       INFINITY,
+                                       NAN,
+                                       16367173 * 0x1p72f,
+                                       0x1.47d0fep34f,
+                                       0x1.2d97c8p1f,
+                                       0x1.5fdbbep40f,
+                                       0x1p23f,
+                                       0x1.000002p23f,
+                                       8388609.0f,
+                                       16777216.0f};
+
+// Both signs of each, padded to a multiple of 64.
 static int special_floats(float *out) {
-    static const float values[] = {0,
-                                   0x1p-149f,
-                                   0x1.8p-148f,
-                                   0x1p-127f,
-                                   0x1.fffffcp-127f,
-                                   0x1p-126f,
-                                   0x1p-24f,
-                                   0x1p-13f,
-                                   0.3f,
-                                   0.5f,
-                                   0.75f,
-                                   0x1.6a09e6p-1f,
-                                   0x1.6a09e8p-1f,
-                                   0.9f,
-                                   0.90000004f,
-                                   0x1.fffffep-1f,
-                                   1,
-                                   0x1.000002p0f,
-                                   1.5f,
-                                   2,
-                                   3,
-                                   3.9f,
-                                   4,
-                                   4.1f,
-                                   9,
-                                   9.5f,
-                                   10,
-                                   11,
-                                   64,
-                                   87,
-                                   87.33654f,
-                                   87.33655f,
-                                   88,
-                                   88.722839f,
-                                   88.72284f,
-                                   89,
-                                   90,
-                                   102,
-                                   103.27893f,
-                                   103.97f,
-                                   103.97208f,
-                                   103.97209f,
-                                   104,
-                                   105,
-                                   150,
-                                   1e10f,
-                                   0x1.921fb6p0f,
-                                   0x1.921fb6p1f,
-                                   0x1.fffffep29f,
-                                   0x1p30f,
-                                   0x1.000002p30f,
-                                   0x1.6ac5b2p103f,
-                                   0x1p127f,
-                                   FLT_MAX,
-                                   INFINITY,
-                                   NAN,
-                                   16367173 * 0x1p72f,
-                                   0x1.47d0fep34f,
-                                   0x1.2d97c8p1f,
-                                   0x1.5fdbbep40f,
-                                   0x1p23f,
-                                   0x1.000002p23f,
-                                   8388609.0f,
-                                   16777216.0f};
     int n = 0;
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
-        out[n++] = values[i];
-        out[n++] = -values[i];
+    for (size_t i = 0; i < sizeof special_values / sizeof *special_values; i++) {
+        out[n++] = special_values[i];
+        out[n++] = -special_values[i];
     }
     while (n % 64)
         out[n++] = 1;
     return n;
 }
 
-// The same bits for scalars and for vectors of any length and on all levels.
+// The same bits for scalars and for vectors of any length, and on all levels if so told.
 static void all_lengths(void **state) {
     enum { N = 4096 };
     static float x[N], reference[N], y[N];
@@ -393,7 +427,7 @@ static void all_lengths(void **state) {
         for (int level = 0; level < suite->n_levels; level++)
             for (int lanes = 1; lanes <= 32; lanes *= 2) {
                 Code code = make_code(suite->machine[level], functions[f].op, ELEM_F32, lanes);
-                bool first = level == 0 && lanes == 1;
+                bool first = lanes == 1 && (level == 0 || functions[f].symmetry == BY_LEVEL);
                 code(x, x, first ? reference : y, N);
                 for (int i = 0; i < N; i++) {
                     double exact = functions[f].reference((double)x[i]);
@@ -457,8 +491,8 @@ static void doubles(void **state) {
     static const struct {
         Op op;
         long double (*reference)(long double);
-    } table[] = {{OP_EXP, expl},   {OP_LOG, logl}, {OP_TANH, tanhl}, {OP_ERF, erfl},
-                 {OP_SQRT, sqrtl}, {OP_SIN, sinl}, {OP_COS, cosl}};
+    } table[] = {{OP_EXP, expl}, {OP_EXP2, exp2l}, {OP_LOG, logl}, {OP_TANH, tanhl},
+                 {OP_ERF, erfl}, {OP_SQRT, sqrtl}, {OP_SIN, sinl}, {OP_COS, cosl}};
     enum { N = 4096 };
     static float start[N];
     static double x[N], y[N];
@@ -511,8 +545,8 @@ static void halves(void **state) {
 }
 
 static void ops(void **state) {
-    static const Op mine[] = {OP_EXP, OP_LOG, OP_SQRT, OP_RSQRT, OP_TANH,
-                              OP_ERF, OP_SIN, OP_COS,  OP_POW};
+    static const Op mine[] = {OP_EXP,  OP_EXP2, OP_LOG, OP_SQRT, OP_RSQRT,
+                              OP_TANH, OP_ERF,  OP_SIN, OP_COS,  OP_POW};
     int count = 0;
     (void)state;
     for (int op = 0; op < N_OP; op++)
@@ -520,6 +554,39 @@ static void ops(void **state) {
     assert_int_equal(count, sizeof mine / sizeof *mine);
     for (size_t i = 0; i < sizeof mine / sizeof *mine; i++)
         assert_true(vmath_has(mine[i]));
+}
+
+static double seconds(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+// Over an array in L1, the fastest of many runs. The arguments are in every function's range.
+static void print_times(const Suite *suite) {
+    enum { N = 2048, CALLS = 50, RUNS = 200 };
+    static float x[N], y[N];
+    att_random_uniform(1, 1, N, x);
+    for (int i = 0; i < N; i++)
+        x[i] = x[i] * 20 + 0.01f;
+    for (int f = 0; f <= N_FUNCTIONS; f++) {
+        Op op = f < N_FUNCTIONS ? functions[f].op : OP_POW;
+        printf("%-6s", op_name(op));
+        for (int level = 0; level < suite->n_levels; level++) {
+            const Target *target = suite->machine[level]->target;
+            Code code =
+                make_code(suite->machine[level], op, ELEM_F32, target->machine.vector_bytes / 4);
+            double best = INFINITY;
+            for (int run = 0; run < RUNS; run++) {
+                double start = seconds();
+                for (int call = 0; call < CALLS; call++)
+                    code(x, x, y, N);
+                best = fmin(best, seconds() - start);
+            }
+            printf("  %s %.2f", target->name, best * 1e9 * 16 / CALLS / N);
+        }
+        printf("\n");
+    }
 }
 
 int main(int argc, char **argv) {
@@ -532,6 +599,10 @@ int main(int argc, char **argv) {
     void *state = &suite;
     if (open_suite(&state))
         return 1;
+    if (argc > 1 && strcmp(argv[1], "--time") == 0) {
+        print_times(&suite);
+        return close_suite(&state);
+    }
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     close_suite(&state);
     return failed;

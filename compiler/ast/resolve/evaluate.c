@@ -88,6 +88,9 @@ static bool value_of_function(Builtin builtin, double a, double *value) {
     case BUILTIN_EXP:
         *value = exp(a);
         return true;
+    case BUILTIN_EXP2:
+        *value = exp2(a);
+        return true;
     case BUILTIN_LOG:
         *value = log(a);
         return true;

@@ -46,10 +46,10 @@ static Value *softplus_of(Graph *graph, Value *x) {
 }
 
 static const Op function_ops[N_BUILTIN] = {
-    [BUILTIN_ABS] = OP_ABS,     [BUILTIN_EXP] = OP_EXP,   [BUILTIN_LOG] = OP_LOG,
-    [BUILTIN_SQRT] = OP_SQRT,   [BUILTIN_TANH] = OP_TANH, [BUILTIN_RSQRT] = OP_RSQRT,
-    [BUILTIN_ERF] = OP_ERF,     [BUILTIN_SIN] = OP_SIN,   [BUILTIN_COS] = OP_COS,
-    [BUILTIN_FLOOR] = OP_FLOOR,
+    [BUILTIN_ABS] = OP_ABS,     [BUILTIN_EXP] = OP_EXP,     [BUILTIN_LOG] = OP_LOG,
+    [BUILTIN_EXP2] = OP_EXP2,   [BUILTIN_SQRT] = OP_SQRT,   [BUILTIN_TANH] = OP_TANH,
+    [BUILTIN_RSQRT] = OP_RSQRT, [BUILTIN_ERF] = OP_ERF,     [BUILTIN_SIN] = OP_SIN,
+    [BUILTIN_COS] = OP_COS,     [BUILTIN_FLOOR] = OP_FLOOR,
 };
 
 // Whole numbers are their own floor, and |x| needs no float either.

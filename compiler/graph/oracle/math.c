@@ -108,6 +108,8 @@ static double eval_scalar1(Op op, Elem from, Elem to, double a) {
         return fabs(a);
     case OP_EXP:
         return exp(a);
+    case OP_EXP2:
+        return exp2(a);
     case OP_LOG:
         return log(a);
     case OP_SQRT:
