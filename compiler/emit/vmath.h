@@ -7,11 +7,11 @@
 // floats from L1, from its --time: an Intel server core with AVX-512 at 3.3 GHz.
 //
 //     f32     bound     measured   ns, AVX-512   ns, AVX2
-//     exp     1.5 ulp   0.892 ulp      2.2          5.1
-//     exp2    1.5       1.418          1.4          5.0
+//     exp     1.5 ulp   0.892 ulp      1.9          5.1
+//     exp2    1.5       1.418          1.3          5.0
 //     log     2         0.931          4.4          9.2
-//     tanh    2         1.363          5.8          8.6
-//     erf     2         1.106          6.0         11.2
+//     tanh    2         1.363          5.3          8.6
+//     erf     2         1.106          5.4         11.2
 //     sqrt    0.5       0.500          3.5          3.3
 //     rsqrt   2         1.491          6.5          6.1
 //     sin     2         0.501          7.2         12.1

@@ -78,3 +78,9 @@ EmitValue vmath_fraction(EmitModule *m, EmitValue x) {
     enum { DOWN = 1 };
     return run(m, (Instruction){"reduce", 1, DOWN}, &x);
 }
+
+EmitValue vmath_smaller_size(EmitModule *m, EmitValue a, EmitValue b) {
+    enum { SMALLER_SIZE = 2 };
+    EmitValue args[] = {a, b};
+    return run(m, (Instruction){"range", 2, SMALLER_SIZE}, args);
+}

@@ -39,8 +39,6 @@ static EmitValue exp_near_zero(EmitModule *m, EmitValue r) {
 // 2^floor(n/2) and 2^ceil(n/2), both normal. b = n + 254 stands in the low bits of sum; half of it
 // is the exponent field of the first factor. The bits of magic above b are shifted out.
 static EmitValue scale(EmitModule *m, EmitValue p, Reduced x) {
-    if (vmath_has_avx512(m))
-        return vmath_scale_f(m, p, x.n);
     EmitValue bits = v_bits(m, x.sum);
     EmitValue half = v_int_by(m, LLVMBuildLShr, bits, 1);
     EmitValue rest = v_int(m, LLVMBuildSub, bits, half);
@@ -56,6 +54,12 @@ static EmitValue power_of_two(EmitModule *m, Reduced x) {
 }
 
 EmitValue vmath_exp_f32(EmitModule *m, EmitValue x) {
+    if (vmath_has_avx512(m)) {
+        // An infinite, large or NaN n gives the right result for any positive factor.
+        Reduced any = reduce(m, x);
+        EmitValue r = vmath_smaller_size(m, any.r, v_number(m, x, 1));
+        return vmath_scale_f(m, exp_near_zero(m, r), any.n);
+    }
     // Beyond these the result is infinite, or 0, all the same.
     x = v_at_least(m, v_at_most(m, x, 89), -104);
     Reduced reduced = reduce(m, x);
@@ -85,6 +89,8 @@ EmitValue vmath_exp2_f32(EmitModule *m, EmitValue x) {
 // e^x for -80 < x < 80
 static EmitValue exp_in_range(EmitModule *m, EmitValue x) {
     Reduced reduced = reduce(m, x);
+    if (vmath_has_avx512(m))
+        return vmath_scale_f(m, exp_near_zero(m, reduced.r), reduced.n);
     return v_mul(m, exp_near_zero(m, reduced.r), power_of_two(m, reduced));
 }
 

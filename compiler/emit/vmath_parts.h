@@ -20,5 +20,7 @@ bool vmath_has_avx512(const EmitModule *m);
 EmitValue vmath_scale_f(EmitModule *m, EmitValue p, EmitValue n);
 // x - floor(x), rounded down to a float below 1; 0 for an infinite x.
 EmitValue vmath_fraction(EmitModule *m, EmitValue x);
+// a where |a| < |b|; else, and where a is NaN, a number as large as b.
+EmitValue vmath_smaller_size(EmitModule *m, EmitValue a, EmitValue b);
 
 #endif
