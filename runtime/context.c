@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "internal.h"
 
@@ -73,10 +72,6 @@ AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
     return ATT_OK;
 }
 
-AttPool *att_context_pool(AttContext *ctx) {
-    return ctx->pool;
-}
-
 AttBlock *att_context_workspace(AttContext *ctx) {
     return &ctx->workspace;
 }
@@ -87,10 +82,4 @@ AttBlock *att_context_tables(AttContext *ctx) {
 
 const char *att_context_missing(const AttContext *ctx, int level) {
     return ctx->missing[level];
-}
-
-double att_seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

@@ -11,8 +11,7 @@
 #include "module.h"
 
 // ---- memory.c: aligned memory, and sizes that cannot wrap --------------------------------------
-// At least 64-byte aligned; large blocks are aligned to
-// huge pages. NULL when out of memory.
+// At least 64-byte aligned; large blocks are aligned to huge pages. NULL when out of memory.
 void *att_alloc(size_t bytes);
 void att_release(void *memory);
 // A block that grows on demand. Growing forgets the content; false (and no block) when out of
@@ -50,13 +49,14 @@ void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int
 // ---- cores.c -----------------------------------------------------------------------------------
 int att_cores_usable(void); // physical cores that this process may use, at least 1
 
+// ---- clock.c -----------------------------------------------------------------------------------
+double att_seconds(void); // of a clock that never goes back
+
 // ---- context.c ---------------------------------------------------------------------------------
-AttPool *att_context_pool(AttContext *ctx);
 AttBlock *att_context_workspace(AttContext *ctx); // for modules called without one
 AttBlock *att_context_tables(AttContext *ctx);    // pointers and extents of the launch at hand
 // What the machine lacks for a level, NULL when nothing; asked once, as CPUID is slow in virtual
 // machines.
 const char *att_context_missing(const AttContext *ctx, int level);
-double att_seconds(void); // of a clock that never goes back
 
 #endif

@@ -224,6 +224,34 @@ static AttStatus find_workspace(AttContext *ctx, const AttModule *module, const 
     return ATT_OK;
 }
 
+// Code for a level exists when every launch of its list has a function.
+static bool has_code(const AttModule *module, int level) {
+    for (int64_t i = 0; i < module->n_launches[level]; i++)
+        if (!module->kernels[module->launches[level][i].kernel].fn[level])
+            return false;
+    return module->n_launches[level] > 0;
+}
+
+int att_module_level(AttContext *ctx, const AttModule *module) {
+    const char *cap = getenv("ATTC_LEVEL"), *missing = NULL;
+    if (cap && *cap && strcmp(cap, "v3") != 0 && strcmp(cap, "v4") != 0) {
+        att_fail(ctx, ATT_ARGUMENT, "ATTC_LEVEL is '%s'; it can be v3 or v4", cap);
+        return -1;
+    }
+    for (int level = ATT_N_LEVELS - 1; level >= 0; level--) {
+        if (!has_code(module, level))
+            continue;
+        missing = att_context_missing(ctx, level); // in the end: for the lowest level
+        if (!missing)
+            return level;
+    }
+    if (missing)
+        att_fail(ctx, ATT_UNSUPPORTED, "%s needs a machine with %s", module->entry, missing);
+    else
+        att_fail(ctx, ATT_UNSUPPORTED, "%s has no code", module->entry);
+    return -1;
+}
+
 AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
                          void *const *tensors, void *workspace, double *seconds) {
     Tables tables = {0};
@@ -258,8 +286,7 @@ AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t
 }
 
 // ---- calls from generated entry points ---------------------------------------------------------
-// The arguments as words,
-// with `extents` taken out of them.
+// The arguments as words, with `extents` taken out of them.
 static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64_t *word,
                            int64_t *extents) {
     int64_t n = n_arguments(module), words = 3 + n;

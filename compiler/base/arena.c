@@ -111,12 +111,3 @@ char *arena_strndup(Arena *arena, const char *text, size_t length) {
         memcpy(copy, text, length);
     return copy;
 }
-
-char *arena_printf(Arena *arena, const char *format, ...) {
-    Text text = {.arena = arena};
-    va_list args;
-    va_start(args, format);
-    text_vprintf(&text, format, args);
-    va_end(args);
-    return text.at;
-}

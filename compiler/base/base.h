@@ -30,7 +30,6 @@ void arena_free(Arena *arena);
 // Zeroed memory, aligned to 16 bytes. Never NULL: see no_memory().
 void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strndup(Arena *arena, const char *text, size_t length);
-char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void *arena_copy(Arena *arena, const void *from, size_t bytes);
 
 #define arena_new_of(arena, Type) ((Type *)arena_alloc((arena), sizeof(Type)))
@@ -89,6 +88,7 @@ void text_add(Text *text, const char *s);
 void text_addn(Text *text, const char *s, size_t length);
 void text_printf(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void text_vprintf(Text *text, const char *format, va_list args);
+char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // The shortest decimal that reads back to the same double; "inf", "-inf", "nan".
 void text_double(Text *text, double value);
 

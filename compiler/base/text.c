@@ -64,3 +64,12 @@ void text_double(Text *text, double value) {
     }
     text_add(text, digits);
 }
+
+char *arena_printf(Arena *arena, const char *format, ...) {
+    Text text = {.arena = arena};
+    va_list args;
+    va_start(args, format);
+    text_vprintf(&text, format, args);
+    va_end(args);
+    return text.at;
+}

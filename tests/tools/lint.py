@@ -33,6 +33,8 @@ FOLDERS = [
     ["compiler/driver"],
     ["compiler"],
 ]
+# Here files call each other: they follow the recursion of expressions, or of a tree of loops.
+RECURSIVE = {"compiler/ast/resolve", "compiler/graph/build", "compiler/tile", "targets/cpu"}
 RANK = {folder: rank for rank, line in enumerate(FOLDERS) for folder in line}
 FILE_CAP, FUNCTION_CAP, LINE_CAP = 800, 80, 100
 # Headers that others than those above their folder include: what a target is, and the runtime's
@@ -168,26 +170,47 @@ def check_globals(source, symbols):
             offences.append(f"{source}: mutable global {name}")
 
 
-def check_calls(tables):
-    """Calls run the same way as includes, also those that a header of a lower folder declares."""
-    home = {}
+def find_calls(tables):
+    """By file, for each other file that it uses: a symbol of that."""
+    home, calls = {}, {}
     for source, symbols in tables:
         home.update({name: source for name, kind in symbols if kind in "TDRBC"})
     for source, symbols in tables:
-        rank = RANK.get(folder_of(source))
-        for name, kind in symbols:
-            other = home.get(name)
-            if rank is None or kind != "U" or other is None:
-                continue
-            if RANK.get(folder_of(other), 0) > rank:
+        used = [name for name, kind in symbols if kind == "U" and name in home]
+        calls[source] = {home[name]: name for name in used if home[name] != source}
+    return calls
+
+
+def check_calls(calls):
+    """Calls run the same way as includes, also those that a header of a lower folder declares."""
+    for source, others in calls.items():
+        for other, name in others.items():
+            if RANK.get(folder_of(other), 0) > RANK.get(folder_of(source), len(FOLDERS)):
                 offences.append(f"{source}: uses {name} of {other}")
+
+
+def check_circles(calls):
+    """The files of a folder call each other one way: what nobody left calls is taken away."""
+    for folder in sorted({folder_of(source) for source in calls} - RECURSIVE):
+        left = {source for source in calls if folder_of(source) == folder}
+        while True:
+            called = {other for source in left for other in calls[source] if other in left}
+            calling = {source for source in left if any(other in left for other in calls[source])}
+            if left == called & calling:
+                break
+            left = called & calling
+        for source in sorted(left):
+            names = ", ".join(sorted(calls[source][other] for other in left & set(calls[source])))
+            offences.append(f"{source}: uses {names} in a circle of files")
 
 
 def check_objects(build):
     tables = objects(build)
     for source, symbols in tables:
         check_globals(source, symbols)
-    check_calls(tables)
+    calls = find_calls(tables)
+    check_calls(calls)
+    check_circles(calls)
 
 
 def main():
