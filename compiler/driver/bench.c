@@ -76,8 +76,9 @@ static void print_text(const Tensors *t, const CostFigures *f, const BenchResult
     for (uint32_t k = 0; k < f->kernels.count; k++) {
         const KernelFigure *kernel = &f->kernels.at[k];
         double seconds = r->kernel_seconds[k];
-        printf("%-24s %-9s %-28s %7.3f ms %6.1f%%", kernel->name, kernel->kind, kernel->dims,
-               1e3 * seconds, 100 * seconds / r->seconds);
+        printf("%-24s %-9s %-28s %7.3f ms %6.1f%%", kernel->name, kernel->kind,
+               dims_text(f->graph, &kernel->dims, f->graph->arena), 1e3 * seconds,
+               100 * seconds / r->seconds);
         if (kernel->multiplies)
             printf(" %9.1f%%", 100 * gflops_of(kernel->multiplies, seconds) / peak);
         printf("\n");
@@ -98,7 +99,7 @@ static void print_json(const Tensors *t, const CostFigures *f, const BenchResult
     }
     report_print_json(json_pack(
         "{s:s, s:o, s:i, s:f, s:f, s:f, s:f, s:I, s:I, s:i, s:o}", "entry", t->graph->entry, "dims",
-        report_dims(t->graph, t->extents), "threads", att_context_threads(t->context), "seconds",
+        report_extents(t->graph, t->extents), "threads", att_context_threads(t->context), "seconds",
         r->seconds, "gflops", gflops, "peak_gflops", peak, "share_of_peak", gflops / peak,
         "workspace_bytes", (json_int_t)f->workspace, "multiplies", (json_int_t)f->multiplies,
         "rounds", (int)r->rounds, "kernels", kernels));

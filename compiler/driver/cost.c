@@ -37,7 +37,8 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
     printf("\n%-24s %-9s %-28s %12s %12s\n", "kernel", "kind", "over", "multiplies", "predicted");
     for (uint32_t i = 0; i < f->kernels.count; i++) {
         const KernelFigure *k = &f->kernels.at[i];
-        printf("%-24s %-9s %-28s %12s %9.3f ms\n", k->name, k->kind, k->dims,
+        printf("%-24s %-9s %-28s %12s %9.3f ms\n", k->name, k->kind,
+               dims_text(f->graph, &k->dims, arena),
                k->multiplies < 0 ? "too many"
                                  : arena_printf(arena, "%lld", (long long)k->multiplies),
                1e3 * k->seconds);
@@ -45,19 +46,9 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
     printf("\n%-24s %-28s %12s  %s\n", "buffer", "dims", "size", "placement");
     for (uint32_t i = 0; i < f->buffers.count; i++) {
         const BufferFigure *b = &f->buffers.at[i];
-        printf("%-24s %-28s %12s  %s\n", b->name, b->dims, bytes_text(b->bytes, arena),
-               b->placement);
+        printf("%-24s %-28s %12s  %s\n", b->name, dims_text(f->graph, &b->dims, arena),
+               bytes_text(b->bytes, arena), b->placement);
     }
-}
-
-static json_t *dims_json(const char *dims) {
-    json_t *list = json_array();
-    while (*dims) {
-        size_t length = strcspn(dims, ",");
-        json_array_append_new(list, json_stringn(dims, length));
-        dims += length + (dims[length] == ',' ? 2 : 0);
-    }
-    return list;
 }
 
 static void print_json(const Compilation *compiled, const CostFigures *f, const int64_t *extents) {
@@ -65,22 +56,22 @@ static void print_json(const Compilation *compiled, const CostFigures *f, const 
     for (uint32_t i = 0; i < f->buffers.count; i++) {
         const BufferFigure *b = &f->buffers.at[i];
         json_array_append_new(buffers, json_pack("{s:s, s:o, s:I, s:s}", "name", b->name, "dims",
-                                                 dims_json(b->dims), "bytes", (json_int_t)b->bytes,
-                                                 "placement", b->placement));
+                                                 report_dim_names(f->graph, &b->dims), "bytes",
+                                                 (json_int_t)b->bytes, "placement", b->placement));
     }
     for (uint32_t i = 0; i < f->kernels.count; i++) {
         const KernelFigure *k = &f->kernels.at[i];
-        json_array_append_new(kernels,
-                              json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", k->name, "kind",
-                                        k->kind, "dims", dims_json(k->dims), "multiplies",
-                                        (json_int_t)k->multiplies, "flops", (json_int_t)k->flops,
-                                        "predicted_seconds", report_number(k->seconds)));
+        json_array_append_new(
+            kernels, json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", k->name, "kind", k->kind,
+                               "dims", report_dim_names(f->graph, &k->dims), "multiplies",
+                               (json_int_t)k->multiplies, "flops", (json_int_t)k->flops,
+                               "predicted_seconds", report_number(k->seconds)));
     }
     report_print_json(json_pack(
         "{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "entry", compiled->built->entry, "parameters",
         (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies, "flops",
         (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace, "dims",
-        report_dims(compiled->built, extents), "buffers", buffers, "kernels", kernels));
+        report_extents(compiled->built, extents), "buffers", buffers, "kernels", kernels));
 }
 
 // Every dim that counts must have an extent.

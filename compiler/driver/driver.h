@@ -120,17 +120,19 @@ double tolerance_difference(const double *reference, const double *actual, int64
 // ---- report.c: figures of a compilation ----
 // One buffer of the plan, or one scratch buffer of a kernel.
 typedef struct {
-    const char *name, *dims;
+    const char *name;
+    DimList dims;          // in memory order
     int64_t bytes;         // -1: more than 2^63
     const char *placement; // "input", "parameter", "output", "workspace" or "scratch"
 } BufferFigure;
 typedef struct {
     const char *name, *kind; // group's values; "contract", "rows" or "map"
-    const char *dims;        // of the contraction, with the summed ones; or of the rows
+    DimList dims;            // of the contraction, with the summed ones; or of the rows
     int64_t multiplies, flops;
     double seconds; // predicted with one thread
 } KernelFigure;
 typedef struct {
+    const Graph *graph;                    // that has the dims of the figures
     int64_t parameters, multiplies, flops; // -1: more than 2^63
     int64_t workspace;                     // bytes, slots shared
     VEC(BufferFigure) buffers;
@@ -140,8 +142,9 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine,
                            const int64_t *extents, Arena *arena);
 // A name for a kernel that a person recognises: the stored values of its group.
 const char *report_group_name(const Group *group, Arena *arena);
-json_t *report_number(double value); // null when not finite
-json_t *report_dims(const Graph *graph, const int64_t *extents);
+json_t *report_number(double value);                                // null when not finite
+json_t *report_dim_names(const Graph *graph, const DimList *dims);  // ["n", "d"]
+json_t *report_extents(const Graph *graph, const int64_t *extents); // {"n": 512, ...}
 void report_print_json(json_t *object); // on standard output; takes the reference
 
 #endif

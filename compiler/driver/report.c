@@ -8,7 +8,14 @@ json_t *report_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-json_t *report_dims(const Graph *graph, const int64_t *extents) {
+json_t *report_dim_names(const Graph *graph, const DimList *dims) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < dims->count; i++)
+        json_array_append_new(list, json_string(graph->dims.at[dims->at[i]].name));
+    return list;
+}
+
+json_t *report_extents(const Graph *graph, const int64_t *extents) {
     json_t *dims = json_object();
     for (uint32_t d = 0; d < graph->dims.count; d++)
         json_object_set_new(dims, graph->dims.at[d].name, json_integer(extents[d]));
@@ -50,13 +57,12 @@ static int64_t sum_of(int64_t a, int64_t b) {
 
 static void add_plan_buffers(CostFigures *out, const Plan *plan, const int64_t *extents,
                              Arena *arena) {
-    const Graph *graph = plan->fusion->graph;
     int64_t *slots = arena_array(arena, int64_t, plan->n_slots + 1);
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
         BufferFigure figure = {
             .name = value_name(buffer->value, arena),
-            .dims = dims_text(graph, &buffer->order, arena),
+            .dims = buffer->order,
             .bytes = bytes_of(buffer->value->elem, &buffer->order, extents),
             .placement = "workspace",
         };
@@ -81,8 +87,7 @@ static int64_t volume_of(const DimList *dims, const int64_t *extents) {
     return volume;
 }
 
-static KernelFigure group_figure(const Graph *graph, const Group *group, const int64_t *extents,
-                                 Arena *arena) {
+static KernelFigure group_figure(const Group *group, const int64_t *extents, Arena *arena) {
     static const char *const kinds[] = {"contract", "rows", "map"};
     KernelFigure figure = {
         .name = report_group_name(group, arena),
@@ -104,7 +109,7 @@ static KernelFigure group_figure(const Graph *graph, const Group *group, const i
         if (value == group->contraction)
             figure.flops = sum_of(figure.flops, volume);
     }
-    figure.dims = dims_text(graph, &dims, arena);
+    figure.dims = dims;
     return figure;
 }
 
@@ -123,6 +128,7 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine,
                            const int64_t *extents, Arena *arena) {
     const Graph *graph = compiled->contracted;
     CostFigures out = {
+        .graph = compiled->fusion->graph,
         .parameters = graph_parameters(compiled->built, extents),
         .multiplies = graph_multiplies(graph, extents),
         .flops = graph_flops(graph, extents),
@@ -131,7 +137,7 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine,
     for (uint32_t i = 0; i < compiled->tile->launches.count; i++) {
         const Launch *launch = &compiled->tile->launches.at[i];
         const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
-        KernelFigure figure = group_figure(compiled->fusion->graph, launch->group, extents, arena);
+        KernelFigure figure = group_figure(launch->group, extents, arena);
         int64_t *own = kernel_extents(launch, kernel, extents, arena);
         figure.seconds = tile_cost(kernel, own, machine);
         vec_push(arena, &out.kernels, figure);

@@ -101,7 +101,7 @@ static void report(const Options *options, const Tensors *tensors, const OutputE
             print_error(graph, i, &errors[i], options->session->arena);
     if (options->json)
         report_print_json(json_pack("{s:s, s:o, s:O}", "entry", graph->entry, "dims",
-                                    report_dims(graph, tensors->extents), "outputs", list));
+                                    report_extents(graph, tensors->extents), "outputs", list));
     json_decref(list);
 }
 
