@@ -87,7 +87,7 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
 
     DimList *orders = graph_layout(out->fusion, out->typical, machine);
     pass_done(&clock, "layout", true);
-    out->plan = graph_plan(out->fusion, orders, out->typical);
+    out->plan = graph_plan(out->fusion, orders);
     if (options->verify)
         plan_verify(out->plan);
     pass_done(&clock, "plan", true);

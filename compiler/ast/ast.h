@@ -131,8 +131,7 @@ typedef struct {
     IdentList dims; // in memory order
     bool has_elem;
     Elem elem;
-    bool is_param;  // marked `param`
-    bool is_scalar; // brackets empty: `loss[]`
+    bool is_param; // marked `param`
     InitKind init;
     Expr *init_args[2];
     Span span;
@@ -214,7 +213,6 @@ const char *oper_text(Oper oper);
 void ast_parse(Session *session, Program *program, uint32_t file);
 
 // ---- read/prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...)
-const char *prelude_text(void);
 void ast_add_prelude(Session *session, Program *program);
 
 // ---- resolve/: names, dims, element types ----------------------------------------------------

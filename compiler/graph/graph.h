@@ -241,7 +241,7 @@ typedef struct {
 // Chooses the memory order of every stored value: what the consumers' microkernels read fastest.
 DimList *graph_layout(const Fusion *fusion, const int64_t *extents,
                       const Machine *machine); // by value id
-Plan *graph_plan(const Fusion *fusion, const DimList *orders, const int64_t *extents);
+Plan *graph_plan(const Fusion *fusion, const DimList *orders);
 const Buffer *plan_buffer(const Plan *plan, const Value *value);
 void plan_verify(const Plan *plan);
 

@@ -67,7 +67,7 @@ Fusion *passes_fuse(Session *session, const char *text) {
 Plan *passes_plan(Session *session, const char *text) {
     Fusion *fusion = passes_fuse(session, text);
     int64_t *extents = graph_typical_extents(fusion->graph, session->arena);
-    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine), extents);
+    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine));
     plan_verify(plan);
     return plan;
 }

@@ -228,7 +228,7 @@ static void run_all_passes(uint64_t seed) {
     graph_verify(pairs, "contract");
     Fusion *fusion = graph_fuse(pairs, extents);
     fusion_verify(fusion, "fuse");
-    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine), extents);
+    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine));
     plan_verify(plan);
     assert_results_within(TOLERANCE, graph, simple, 5, seed);
     assert_results_within(TOLERANCE, graph, pairs, 5, seed);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-const char *prelude_text(void) {
+static const char *prelude_text(void) {
     return
 #include "prelude.inc" // prelude.attn, each line as a C string
         ;

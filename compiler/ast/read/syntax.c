@@ -89,8 +89,7 @@ Tensor syntax_tensor(Span span, Ident name) {
 }
 
 Tensor syntax_tensor_dims(Span span, Ident name, IdentList dims) {
-    return (Tensor){
-        .name = name, .span = span, .has_dims = true, .dims = dims, .is_scalar = dims.count == 0};
+    return (Tensor){.name = name, .span = span, .has_dims = true, .dims = dims};
 }
 
 Tensor syntax_tensor_elem(Parser *parser, Tensor tensor, Ident elem) {

@@ -171,7 +171,7 @@ static bool is_sum(Oper oper) {
     return oper == OPER_ADD || oper == OPER_SUB;
 }
 
-bool expr_needs_dims(const Expr *expr) {
+static bool expr_needs_dims(const Expr *expr) {
     static const bool reads_wanted[N_BUILTIN + 1] = {
         [BUILTIN_EINSUM] = true, [BUILTIN_SLICE] = true, [BUILTIN_CONCAT] = true};
     if (expr->kind == EXPR_UNARY || expr->kind == EXPR_BINARY) {

@@ -114,7 +114,6 @@ bool scope_in_prelude(const Scope *scope);
 bool scope_incomplete(const Scope *scope); // parts were lost to syntax errors
 void scope_end_loop(Scope *scope);
 void scope_warn_unused(Scope *scope);
-Span symbol_dim_place(const Symbol *symbol, Name dim); // where the symbol got this dim
 bool scope_knows_dim(const Scope *scope, Name dim);
 // Reports a dim that no tensor of the def names and no `dim` declares; false then.
 bool scope_check_dim(Scope *scope, Ident dim);
@@ -127,7 +126,6 @@ void scope_infer_arguments(Scope *scope);
 // ---- expr.c ------------------------------------------------------------------------------------
 void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted); // wanted may be NULL
 void resolve_number(Scope *scope, Expr *expr, const char *what);   // of numbers and extents only
-bool expr_needs_dims(const Expr *expr); // has an einsum, slice or concat that reads Wanted
 Builtin builtin_find(Name name);
 bool call_passes_wanted(const Expr *call); // a built-in whose arguments have its result's dims
 const char *builtin_name(Builtin builtin);

@@ -30,11 +30,6 @@ Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name) {
     return symbol;
 }
 
-Span symbol_dim_place(const Symbol *symbol, Name dim) {
-    const Ident *ident = idents_find(symbol->brackets, dim);
-    return ident ? ident->span : symbol->name.span;
-}
-
 Def *scope_find_def(const Scope *scope, Name name) {
     const Program *program = scope->resolver->program;
     for (uint32_t i = 0; scope_in_prelude(scope) && i < program->defs.count; i++)

@@ -135,8 +135,8 @@ static void plan_work_buffers(Plan *plan, const DimList *orders) {
     plan->n_slots = slots.count;
 }
 
-Plan *graph_plan(const Fusion *fusion, const DimList *orders, const int64_t *extents) {
-    (void)extents; // sizes are compared as products, so they hold for every extent
+// Sizes are compared as products, so what is planned holds for every extent.
+Plan *graph_plan(const Fusion *fusion, const DimList *orders) {
     const Graph *graph = fusion->graph;
     Plan *plan = arena_new_of(graph->arena, Plan);
     plan->fusion = fusion;
