@@ -146,7 +146,7 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
 $(BUILD)/unit/emit_test $(BUILD)/unit/product_test: $(BUILD)/obj/tests/unit/emit_fixture.o
-$(BUILD)/unit/cpu_test $(BUILD)/unit/cpu_compute_test $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/cpu_fixture.o
+$(BUILD)/unit/cpu_test $(BUILD)/unit/cpu_compute_test $(BUILD)/unit/cpu_fused_test $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/cpu_fixture.o
 $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/spills.o
 # Kernels against the peak, for choosing the numbers in targets/cpu/x86_64.c.
 $(BUILD)/obj/tests/bench/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)

@@ -87,6 +87,7 @@ LLVMValueRef index_add(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef index_sub(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef index_mul(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef index_min(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef index_max(EmitModule *module, LLVMValueRef a, LLVMValueRef b);
 LLVMValueRef index_div(EmitModule *module, LLVMValueRef a, int64_t by); // a >= 0, rounded down
 LLVMValueRef index_rem(EmitModule *module, LLVMValueRef a, int64_t by); // a >= 0
 LLVMValueRef index_round_up(EmitModule *module, LLVMValueRef a, int64_t to);

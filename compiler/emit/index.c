@@ -55,6 +55,16 @@ LLVMValueRef index_min(EmitModule *module, LLVMValueRef a, LLVMValueRef b) {
     return emit_intrinsic(module, "llvm.smin", &type, 1, (LLVMValueRef[]){a, b}, 2);
 }
 
+LLVMValueRef index_max(EmitModule *module, LLVMValueRef a, LLVMValueRef b) {
+    int64_t x, y;
+    if (a == b)
+        return a;
+    if (index_known(a, &x) && index_known(b, &y))
+        return x > y ? a : b;
+    LLVMTypeRef type = LLVMTypeOf(a);
+    return emit_intrinsic(module, "llvm.smax", &type, 1, (LLVMValueRef[]){a, b}, 2);
+}
+
 LLVMValueRef index_div(EmitModule *module, LLVMValueRef a, int64_t by) {
     if (by == 1)
         return a;

@@ -138,6 +138,8 @@ static double bound_position(const Walk *w, const Node *range, int32_t at) {
         return bound->kind == BOUND_MIN   ? fmin(a, b)
                : bound->kind == BOUND_MAX ? fmax(a, b)
                                           : a + b;
+    case BOUND_ROUND: // on average half a multiple further down
+        return bound_position(w, range, bound->args[0]) - (number - 1) / 2;
     }
     return 0;
 }

@@ -349,6 +349,10 @@ static int64_t bound_position(const Interpreter *m, const Node *range, int32_t a
         if (bound->kind == BOUND_ADD)
             return sum_of(a, b);
         return (bound->kind == BOUND_MIN) == (a < b) ? a : b;
+    case BOUND_ROUND:
+        a = bound_position(m, range, bound->args[0]);
+        b = a % bound->number;
+        return sum_of(a, b < 0 ? -b - bound->number : -b);
     }
     return 0;
 }

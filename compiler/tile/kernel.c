@@ -180,6 +180,8 @@ static bool bound_equal(const Bound *a, const Bound *b) {
     case BOUND_MAX:
     case BOUND_ADD:
         return !memcmp(a->args, b->args, sizeof a->args);
+    case BOUND_ROUND:
+        return a->args[0] == b->args[0] && a->number == b->number;
     }
     return false;
 }
@@ -367,6 +369,8 @@ static uint64_t hash_bound(uint64_t h, const Bound *bound) {
     case BOUND_MAX:
     case BOUND_ADD:
         return hash_bytes(h, bound->args, sizeof bound->args);
+    case BOUND_ROUND:
+        return hash_u64(hash_u64(h, (uint64_t)bound->args[0]), (uint64_t)bound->number);
     }
     return h;
 }

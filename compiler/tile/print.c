@@ -268,6 +268,11 @@ static void print_bound(const Printer *p, const Node *range, int32_t at) {
         print_bound(p, range, bound->args[1]);
         text_add(p->out, ")");
         return;
+    case BOUND_ROUND:
+        text_add(p->out, "round(");
+        print_bound(p, range, bound->args[0]);
+        text_printf(p->out, ", %ld)", (long)bound->number);
+        return;
     }
     if (bound->number)
         text_printf(p->out, "%+ld", (long)bound->number);

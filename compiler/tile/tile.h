@@ -155,13 +155,14 @@ typedef enum {
     BOUND_MIN,  // of two earlier bounds, as MAX and ADD
     BOUND_MAX,
     BOUND_ADD,
+    BOUND_ROUND, // args[0] rounded down to a multiple of number, >= 1
 } BoundKind;
 typedef struct {
     BoundKind kind;
     int64_t number;  // NUMBER; added in LO, HI, EXTENT, LOAD
     TileDimId dim;   // LO, HI, EXTENT
     Access load;     // LOAD: no terms, not checked; its dims are not empty here
-    int32_t args[2]; // MIN, MAX, ADD
+    int32_t args[2]; // MIN, MAX, ADD, ROUND
 } Bound;
 
 // ---- the tree ----

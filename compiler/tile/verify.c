@@ -163,6 +163,10 @@ static bool check_bound(Checker *c, const Node *range, uint32_t at) {
             if (bound->args[i] < 0 || (uint32_t)bound->args[i] >= at)
                 return verify_broken(c, "argument %d of a bound is no earlier one", i);
         return true;
+    case BOUND_ROUND:
+        if (bound->args[0] < 0 || (uint32_t)bound->args[0] >= at || bound->number < 1)
+            return verify_broken(c, "a bound is rounded from no earlier one or to no multiple");
+        return true;
     }
     return verify_broken(c, "a bound of no kind");
 }

@@ -7,8 +7,7 @@
 #include "cpu/cpu.h"
 
 static bool is_panel(const TileBuffer *buffer, int slot) {
-    return buffer->place == PLACE_SCRATCH && buffer->panel_dim != TILE_DIM_NONE &&
-           buffer->dims[slot] == buffer->panel_dim;
+    return buffer->panel_dim != TILE_DIM_NONE && buffer->dims[slot] == buffer->panel_dim;
 }
 
 static LLVMValueRef relative(CpuKernel *k, const CpuAccess *a, int slot, LLVMValueRef position) {

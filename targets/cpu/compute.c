@@ -136,7 +136,7 @@ static void emit_panels(Compute *c, int level) {
     if (!is_known || known % width) {
         bounds.high = whole.len;
         c->partial = true;
-        c->store_all = c->stage->pad;
+        c->store_all = c->pads;
         c->lanes.len = index_sub(m, whole.len, full);
         loop_over(c, level, &bounds, panel_body);
         c->partial = c->store_all = false;
@@ -177,4 +177,6 @@ void cpu_emit_compute(CpuKernel *k, const Stage *stage) {
     enter_other_dims(&c);
     compute_terms(&c, 0);
     emit_level(&c, 0);
+    if (stage->pad && !c.pads)
+        compute_pad(&c);
 }

@@ -33,6 +33,7 @@ typedef struct {
     int width;         // lanes of a vector; 1 without lanes
     int unroll;        // vectors alive in the main part
     int panel_width;   // with LEVEL_PANELS
+    bool pads;         // and the last panel is filled up with zeros on the way
     int vectors;       // now: `unroll`, or 1 outside of the lanes loop's main part
     LLVMValueRef mask; // now: lanes that exist; NULL: all
     bool store_all;    // now: masked lanes are stored as zeros (padding),
@@ -59,6 +60,8 @@ EmitValue compute_term_value(Compute *compute, int32_t term, int u, bool wide);
 void compute_begin_sums(Compute *compute, int level);
 void compute_end_sums(Compute *compute, int level);
 void compute_point(Compute *compute); // all sinks, at a point of the innermost loop
+// Zeros behind the end of the panels that were stored to, if the stage reached it.
+void compute_pad(Compute *compute);
 // Sums that a loop at `level` carries, in a fixed order: into refs, or with `set` from refs.
 enum { COMPUTE_SUMS_MAX = 128 };
 uint32_t compute_carried(Compute *compute, int level, LLVMValueRef *refs, bool set);

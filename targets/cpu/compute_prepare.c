@@ -16,17 +16,19 @@ static int depth_of_dim(const Compute *c, TileDimId dim) {
     return dim == TILE_DIM_NONE ? 0 : compute_level_of(c, dim) + 1;
 }
 
-static bool stage_writes(const Stage *stage, uint16_t buffer) {
-    for (uint32_t i = 0; i < stage->sinks.count; i++)
-        if (stage->sinks.at[i].to.buffer == buffer)
+// Does the stage store to the memory of a buffer?
+static bool stage_writes(const Compute *c, uint16_t buffer) {
+    const Kernel *kernel = c->k->kernel;
+    for (uint32_t i = 0; i < c->stage->sinks.count; i++)
+        if (buffer_memory(kernel, c->stage->sinks.at[i].to.buffer) == buffer_memory(kernel, buffer))
             return true;
     return false;
 }
 
-static bool reads_own(const Stage *stage) {
-    for (uint32_t i = 0; i < stage->terms.count; i++)
-        if (stage->terms.at[i].kind == TERM_LOAD &&
-            stage_writes(stage, stage->terms.at[i].load.buffer))
+static bool reads_own(const Compute *c) {
+    for (uint32_t i = 0; i < c->stage->terms.count; i++)
+        if (c->stage->terms.at[i].kind == TERM_LOAD &&
+            stage_writes(c, c->stage->terms.at[i].load.buffer))
             return true;
     return false;
 }
@@ -45,7 +47,7 @@ static void analyse_load(Compute *c, TermState *state, const Access *access) {
             state->varies |= c->varies[index->term];
         }
     }
-    if (stage_writes(c->stage, access->buffer))
+    if (stage_writes(c, access->buffer))
         state->depth = c->n_levels;
 }
 
@@ -87,27 +89,38 @@ static void analyse_sink(Compute *c, uint32_t s) {
 static const TileBuffer *panel_sink(const Compute *c) {
     const Stage *stage = c->stage;
     const Kernel *kernel = c->k->kernel;
-    if (stage->sinks.count != 1 || stage->sinks.at[0].mode != SINK_SET || reads_own(stage))
+    if (stage->sinks.count != 1 || stage->sinks.at[0].mode != SINK_SET || reads_own(c))
         return NULL;
     const Access *to = &stage->sinks.at[0].to;
     const TileBuffer *buffer = &kernel->buffers.at[to->buffer];
-    if (buffer->place != PLACE_SCRATCH || buffer->panel_dim != stage->lanes || c->width == 1 ||
+    if (access_panel_dim(kernel, to) != stage->lanes || c->width == 1 ||
         stage->lanes == TILE_DIM_NONE)
         return NULL;
     for (uint8_t i = 0; i < to->rank; i++)
-        if (buffer->dims[i] == stage->lanes &&
-            (to->index[i].dim != stage->lanes || to->index[i].offset != 0 ||
-             !cpu_aligned(c->k, to->buffer, i, stage->lanes, buffer->panel_width)))
+        if (buffer->dims[i] == buffer->panel_dim &&
+            !cpu_aligned(c->k, to->buffer, i, stage->lanes, buffer->panel_width))
             return NULL;
     return buffer;
 }
 
+// Is the lanes' range narrowed since the one sink's buffer was made? Then a panel that is not full
+// need not be the last one.
+static bool is_narrowed(const Compute *c) {
+    const Access *to = &c->stage->sinks.at[0].to;
+    uint8_t depth = 0;
+    for (int i = 0; i < to->rank; i++)
+        if (to->index[i].dim == c->stage->lanes)
+            depth = c->k->buffer[to->buffer].depth[i];
+    return c->k->range[c->stage->lanes].narrowed > depth;
+}
+
 // Reading along the lanes what the stage writes, at another position, makes lanes depend on each
 // other.
-static bool lanes_depend(const Stage *stage) {
+static bool lanes_depend(const Compute *c) {
+    const Stage *stage = c->stage;
     for (uint32_t i = 0; i < stage->terms.count; i++) {
         const Term *term = &stage->terms.at[i];
-        if (term->kind != TERM_LOAD || !stage_writes(stage, term->load.buffer))
+        if (term->kind != TERM_LOAD || !stage_writes(c, term->load.buffer))
             continue;
         for (int j = 0; j < term->load.rank; j++) {
             const Index *index = &term->load.index[j];
@@ -131,11 +144,12 @@ static bool is_heavy(const Stage *stage) {
 
 static void choose_lanes(Compute *c) {
     const Stage *stage = c->stage;
-    bool vectors = stage->lanes != TILE_DIM_NONE && !lanes_depend(stage);
+    bool vectors = stage->lanes != TILE_DIM_NONE && !lanes_depend(c);
     c->width = vectors ? c->m->lanes : 1;
     const TileBuffer *panel = panel_sink(c);
     if (panel) {
         c->panel_width = panel->panel_width;
+        c->pads = stage->pad && !is_narrowed(c);
         c->level[c->n_levels++] = (Level){LEVEL_PANELS, stage->lanes};
     }
     for (uint8_t i = 0; i < stage->n_dims; i++) {

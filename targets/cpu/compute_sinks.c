@@ -69,30 +69,24 @@ static int n_sums(const Compute *c, const SinkState *state, int level) {
     return c->vectors;
 }
 
-// i1: nothing has been combined into the sink's element so far. NULL: certainly so.
 static LLVMValueRef first_time(Compute *c, const Sink *sink, const SinkState *state) {
-    LLVMValueRef all = NULL;
-    for (int i = 0; i < c->n_levels; i++) {
-        TileDimId dim = c->level[i].dim;
-        if (access_has_dim(&sink->to, dim) || c->level[i].kind == LEVEL_PANELS)
-            continue;
-        LLVMValueRef at = i < state->suffix ? c->k->at[dim] : c->k->range[dim].lo;
-        LLVMValueRef zero = cpu_starts_at_zero(c->m, at);
-        if (LLVMIsAConstantInt(zero) && LLVMConstIntGetZExtValue(zero))
-            continue;
-        all = all ? LLVMBuildAnd(c->m->builder, all, zero, "") : zero;
-    }
-    return all;
+    TileDimList entered = {0};
+    for (int i = 0; i < state->suffix && i < c->n_levels; i++)
+        if (c->level[i].kind != LEVEL_PANELS)
+            entered.at[entered.count++] = c->level[i].dim;
+    return cpu_first(c->k, &sink->to, &entered);
 }
 
-// Combines `value` with what the element holds and stores it.
+// Combines `value` with what the element holds, unless that is the first time (see cpu_first), and
+// stores it.
 static void put(Compute *c, const Sink *sink, SinkState *state, EmitValue value, int u,
                 LLVMValueRef first) {
     LLVMValueRef mask = value.lanes > 1 ? c->mask : NULL;
     if (first) {
         EmitValue old = cpu_access_load(c->k, &state->to, value.lanes, u * c->width, mask, NULL);
         old.elem = value.elem;
-        value = emit_select(c->m, first, value, combine(c->m, sink->mode, old, value));
+        EmitValue both = combine(c->m, sink->mode, old, value);
+        value = cpu_never(first) ? both : emit_select(c->m, first, value, both);
     }
     if (mask && c->store_all) {
         value = emit_select(c->m, mask, value, emit_number(c->m, value.elem, 0, value.lanes));
@@ -193,4 +187,55 @@ uint32_t compute_carried(Compute *c, int level, LLVMValueRef *refs, bool set) {
 void compute_point(Compute *c) {
     for (uint32_t s = 0; s < c->stage->sinks.count; s++)
         emit_point_sink(c, &c->stage->sinks.at[s], &c->sinks[s]);
+}
+
+// ---- padding ----
+
+// Stores zeros at the positions [low, high) of the panels' dim, relative to where the buffer was
+// made, for all points of the access's other dims.
+static void zero_box(Compute *c, CpuAccess *to, int slot, LLVMValueRef low, LLVMValueRef high) {
+    EmitModule *m = c->m;
+    if (slot == to->access->rank) {
+        cpu_access_store(c->k, to, emit_number(m, to->buffer->elem, 0, 1), 0, NULL);
+        return;
+    }
+    TileDimId dim = to->access->index[slot].dim;
+    if (dim == TILE_DIM_NONE) {
+        zero_box(c, to, slot + 1, low, high);
+        return;
+    }
+    bool along = dim == access_panel_dim(c->k->kernel, to->access);
+    const CpuRange *range = &c->k->range[dim];
+    LLVMValueRef from = along ? to->memory->origin[slot] : range->lo, before = to->offset;
+    EmitLoop loop;
+    emit_loop_open(m, &loop, along ? low : index_const(m, 0), along ? high : range->len,
+                   index_const(m, 1), !along, NULL, 0);
+    c->k->at[dim] = index_add(m, from, loop.at);
+    cpu_access_enter(c->k, to, dim);
+    zero_box(c, to, slot + 1, low, high);
+    to->offset = before;
+    emit_loop_close(m, &loop, NULL, NULL);
+}
+
+static void pad_panels(Compute *c, const Access *access) {
+    EmitModule *m = c->m;
+    CpuAccess to;
+    cpu_access_open(c->k, &to, access, TILE_DIM_NONE, 1, NULL);
+    int slot = 0;
+    while (to.buffer->dims[slot] != to.buffer->panel_dim)
+        slot++;
+    const CpuRange *range = &c->k->range[access->index[slot].dim];
+    LLVMValueRef made = to.memory->length[slot], origin = to.memory->origin[slot];
+    LLVMValueRef reached = index_sub(m, index_add(m, range->lo, range->len), origin);
+    LLVMValueRef whole = index_round_up(m, made, to.buffer->panel_width);
+    LLVMValueRef is_end = LLVMBuildICmp(m->builder, LLVMIntEQ, reached, made, "");
+    zero_box(c, &to, 0, made, LLVMBuildSelect(m->builder, is_end, whole, made, ""));
+}
+
+void compute_pad(Compute *c) {
+    for (uint32_t s = 0; s < c->stage->sinks.count; s++) {
+        const Access *to = &c->stage->sinks.at[s].to;
+        if (c->k->kernel->buffers.at[to->buffer].panel_dim != TILE_DIM_NONE)
+            pad_panels(c, to);
+    }
 }

@@ -25,9 +25,8 @@ typedef struct {
     int n_flat;
     CpuMicroShape shape; // of a full block
     CpuMicroCall call;
-    LLVMValueRef first; // i1: nothing is in c yet; NULL: certainly so
-    bool rows_fixed;    // blocks of rows must start at multiples of the full block (panels)
-    bool b_whole;       // vectors of b may be read beyond the last lane
+    bool rows_fixed; // blocks of rows must start at multiples of the full block (panels)
+    bool b_whole;    // vectors of b may be read beyond the last lane
 } Contract;
 
 static bool access_has(const Access *access, TileDimId dim) {
@@ -49,9 +48,7 @@ static const TileBuffer *buffer_of(const Contract *c, const Access *access) {
 }
 
 static bool is_panel_dim(const Contract *c, const Access *access, TileDimId dim) {
-    const TileBuffer *buffer = buffer_of(c, access);
-    return buffer->place == PLACE_SCRATCH && buffer->panel_dim != TILE_DIM_NONE &&
-           buffer->panel_dim == dim && access_has(access, dim);
+    return dim != TILE_DIM_NONE && access_panel_dim(c->k->kernel, access) == dim;
 }
 
 // ---- k dims ----
@@ -65,8 +62,10 @@ static bool continues(const Contract *c, const Access *access, TileDimId outer, 
         is_panel_dim(c, access, inner))
         return false;
     for (int i = from + 1; i < to; i++)
-        if (buffer->place != PLACE_SCRATCH || buffer->dims[i] != buffer->panel_dim)
+        if (buffer->dims[i] != buffer->panel_dim)
             return false;
+    if (buffer->gap && to == buffer->rank - 1)
+        return false;
     return memory->room[to] == c->k->range[inner].len;
 }
 
@@ -136,20 +135,20 @@ static int64_t known_or(LLVMValueRef value) {
     return index_known(value, &known) ? known : CPU_UNKNOWN;
 }
 
-// Largest number <= `wanted` of `unit`s that divides the panels of `access` along `dim`, given
-// where they can start.
-static int fit_panel(const Contract *c, const Access *access, TileDimId dim, int wanted, int unit) {
-    if (!is_panel_dim(c, access, dim))
-        return wanted;
-    int width = buffer_of(c, access)->panel_width;
-    uint8_t slot = (uint8_t)slot_of(access, dim);
-    for (int n = wanted; n > 1; n--)
-        if (width % (n * unit) == 0 &&
-            cpu_aligned(c->k, access->buffer, slot, dim, (int64_t)n * unit))
+// Do blocks of `size` divide the panels of `access` along `dim`, given where they can start?
+static bool divides_panel(const Contract *c, const Access *access, TileDimId dim, int size) {
+    return !is_panel_dim(c, access, dim) ||
+           (buffer_of(c, access)->panel_width % size == 0 &&
+            cpu_aligned(c->k, access->buffer, (uint8_t)slot_of(access, dim), dim, size));
+}
+
+// Largest number <= `wanted` of `unit`s that divides the panels of both.
+static int fit_panels(const Contract *c, const Access *a, const Access *b, TileDimId dim,
+                      int wanted, int unit) {
+    for (int n = wanted; n >= 1; n--)
+        if (divides_panel(c, a, dim, n * unit) && divides_panel(c, b, dim, n * unit))
             return n;
-    if (width % unit || !cpu_aligned(c->k, access->buffer, slot, dim, unit))
-        ice("cpu contract: a panel of %d does not line up with blocks of %d", width, unit);
-    return 1;
+    ice("cpu contract: panels along dim %d do not line up with blocks of %d", dim, unit);
 }
 
 static int smaller(int a, int b) {
@@ -169,14 +168,13 @@ static void choose_block(Contract *c) {
     vectors = smaller(vectors < 1 ? 1 : vectors, registers / 2); // leaves one row at least
     if (index_known(length_of(c, stage->lanes), &known) && known < vectors * shape->width)
         vectors = (int)((known + shape->width - 1) / shape->width);
-    vectors = fit_panel(c, &stage->b, stage->lanes, vectors, shape->width);
-    vectors = fit_panel(c, &stage->c, stage->lanes, vectors, shape->width);
+    vectors = fit_panels(c, &stage->b, &stage->c, stage->lanes, vectors, shape->width);
     int rows =
         smaller(stage->row_block < 1 ? 1 : stage->row_block, (registers - vectors) / vectors);
     if (index_known(length_of(c, stage->rows), &known) && known < rows)
         rows = is_panel_dim(c, &stage->a, stage->rows) ? rows : (int)known;
     if (stage->rows != TILE_DIM_NONE)
-        rows = fit_panel(c, &stage->a, stage->rows, rows, 1);
+        rows = fit_panels(c, &stage->a, &stage->a, stage->rows, rows, 1);
     shape->vectors = vectors;
     shape->rows = rows;
 }
@@ -394,18 +392,18 @@ static void emit_unknown_lanes(Contract *c, LLVMValueRef len) {
 
 // ---- loops around ----
 
-static void note_first(Contract *c, LLVMValueRef position) {
-    LLVMValueRef zero = cpu_starts_at_zero(c->m, position);
-    if (LLVMIsAConstantInt(zero) && LLVMConstIntGetZExtValue(zero))
-        return;
-    c->first = c->first ? LLVMBuildAnd(c->m->builder, c->first, zero, "") : zero;
+static void choose_mode(Contract *c) {
+    TileDimList entered = {.count = (uint8_t)c->n_loops};
+    memcpy(entered.at, c->loops, sizeof entered.at);
+    LLVMValueRef first = cpu_first(c->k, &c->stage->c, &entered);
+    c->shape.mode = !first ? CPU_SET : cpu_never(first) ? CPU_ADD : CPU_SET_OR_ADD;
+    if (c->shape.mode == CPU_SET_OR_ADD)
+        c->call.add = LLVMBuildNot(c->m->builder, first, "");
 }
 
 static void emit_all_blocks(Contract *c) {
     int64_t known;
-    c->shape.mode = c->first ? CPU_SET_OR_ADD : CPU_SET;
-    if (c->first)
-        c->call.add = LLVMBuildNot(c->m->builder, c->first, "");
+    choose_mode(c);
     LLVMValueRef len = length_of(c, c->stage->lanes);
     if (index_known(len, &known))
         emit_known_lanes(c, known);
@@ -424,13 +422,8 @@ static void emit_loops(Contract *c, int i) {
     EmitLoop loop;
     emit_loop_open(m, &loop, index_const(m, 0), range->len, index_const(m, 1), true, NULL, 0);
     Offsets saved = save(c);
-    LLVMValueRef first = c->first;
-    LLVMValueRef at = index_add(m, range->lo, loop.at);
-    enter(c, dim, at);
-    if (!access_has(&c->stage->c, dim))
-        note_first(c, at);
+    enter(c, dim, index_add(m, range->lo, loop.at));
     emit_loops(c, i + 1);
-    c->first = first;
     restore(c, saved);
     emit_loop_close(m, &loop, NULL, NULL);
 }
@@ -452,9 +445,7 @@ void cpu_emit_contract(CpuKernel *k, const Stage *stage) {
     for (uint32_t d = 0; d < k->kernel->dims.count; d++)
         if (!in_box(stage, (TileDimId)d)) // stands at the start of its range
             enter(&c, (TileDimId)d, k->range[d].lo);
-    for (int i = 0; i < c.n_flat; i++) {
+    for (int i = 0; i < c.n_flat; i++)
         enter(&c, c.flat[i], k->range[c.flat[i]].lo);
-        note_first(&c, k->range[c.flat[i]].lo);
-    }
     emit_loops(&c, 0);
 }

@@ -1,29 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU targets: a kernel's loop tree as LLVM IR with explicit vectors.
 //
-// kernel.c walks the tree, keeping the current range of every dim; access.c turns an access at a
-// point into an address; compute.c and contract.c emit the stages; microkernel.c the
-// register-blocked loops that contract.c calls. What differs between machines is in Target
-// (x86_64.c) and in vmath.c.
+// kernel.c walks the tree, keeping the current range of every dim; range.c computes the ranges and
+// what follows from them; access.c turns an access at a point into an address; compute.c and
+// contract.c emit the stages; microkernel.c the register-blocked loops that contract.c calls. What
+// differs between machines is in Target (x86_64.c) and in vmath.c.
 #ifndef ATTC_CPU_H
 #define ATTC_CPU_H
 
 #include "emit/emit.h"
 
-enum { CPU_NEST_MAX = 8 }; // loops over one dim around a stage
+enum { CPU_NEST_MAX = 8 }; // loops and ranges over one dim around a stage
 
-// ---- kernel.c: function frame, loop tree, ranges, scratch memory ----
+// ---- kernel.c: function frame, loop tree, scratch memory ----
 typedef struct {
     LLVMValueRef lo, len;       // i64
-    uint8_t depth;              // loops over this dim around here,
+    bool nonempty;              // len > 0 for sure
+    uint8_t depth;              // loops and ranges over this dim around here,
     int64_t step[CPU_NEST_MAX]; // and their steps: lo is 0 plus multiples of them
+    uint8_t narrowed;           // the innermost range among them, counted from 1; 0: none
 } CpuRange;
 typedef struct {
     LLVMValueRef base;                  // pointer
     LLVMValueRef stride[TILE_RANK_MAX]; // elements; of the panel dim: from panel to panel
     LLVMValueRef origin[TILE_RANK_MAX]; // scratch: lo where it was made
     LLVMValueRef room[TILE_RANK_MAX];   // positions there is room for (arguments: the extent)
+    LLVMValueRef length[TILE_RANK_MAX]; // positions that it was made for, no more than the room
     uint8_t depth[TILE_RANK_MAX];       // range depth where it was made
+    LLVMValueRef *begin;                // per dim of the kernel: lo where it was made
     LLVMValueRef place;                 // scratch: byte offset in the scratch memory
 } CpuBuffer;
 typedef struct CpuMicrokernel CpuMicrokernel;
@@ -40,11 +44,23 @@ typedef struct {
 } CpuKernel;
 void cpu_emit_kernel(EmitModule *module, const Kernel *kernel, const Target *target,
                      const char *symbol);
+
+// ---- range.c: current ranges ----
+// The piece at lo of the range `outer`, cut into pieces of `step`.
+CpuRange cpu_range_piece(EmitModule *module, const CpuRange *outer, LLVMValueRef lo, int64_t step);
+// What a NODE_RANGE makes of the current range of its dim.
+CpuRange cpu_range_narrowed(CpuKernel *kernel, const Node *node);
+// Code for a stage's box when it is not empty, up to the closing; *after is NULL when it never is.
+// false: it always is.
+bool cpu_box_open(CpuKernel *kernel, const Stage *stage, LLVMBasicBlockRef *after);
+void cpu_box_close(CpuKernel *kernel, LLVMBasicBlockRef after);
+// i1: nothing has been combined into the element of `to` since its buffer was made. NULL: certainly
+// so; a constant: certainly not. `entered` dims stand at kernel->at, all others where they begin.
+LLVMValueRef cpu_first(CpuKernel *kernel, const Access *to, const TileDimList *entered);
+bool cpu_never(LLVMValueRef first);
 // Is every current lo of dim, relative to where the buffer was made, a multiple of `unit`?
 bool cpu_aligned(const CpuKernel *kernel, uint16_t buffer, uint8_t slot, TileDimId dim,
                  int64_t unit);
-// lo is 0 for sure, or the i1 that tells.
-LLVMValueRef cpu_starts_at_zero(EmitModule *module, LLVMValueRef position);
 
 // ---- access.c: addresses ----
 typedef enum {

@@ -7,8 +7,11 @@
 //
 // Scratch buffers are stacked: one lives from its node to the end of the body that holds the node,
 // so buffers of bodies that follow each other share memory. Rooms are bounds of the ranges known
-// before the first loop runs; a constant step gives a constant room, and with it constant strides.
+// before the first loop runs: a constant step gives a constant room, and with it constant strides;
+// below a range there is room for all of what the range is taken from.
 #include "cpu/cpu.h"
+
+#include <string.h>
 
 enum { SCRATCH_ALIGN = 64, ROOM_CONSTANT_MAX = 1024 };
 
@@ -22,14 +25,6 @@ static LLVMTypeRef i64_type(EmitModule *m) {
 
 // ---- scratch memory ----
 
-static LLVMValueRef larger(EmitModule *m, LLVMValueRef a, LLVMValueRef b) {
-    int64_t x, y;
-    if (index_known(a, &x) && index_known(b, &y))
-        return x > y ? a : b;
-    LLVMTypeRef type = i64_type(m);
-    return emit_intrinsic(m, "llvm.smax", &type, 1, (LLVMValueRef[]){a, b}, 2);
-}
-
 static LLVMValueRef narrow_room(EmitModule *m, LLVMValueRef room, int64_t step) {
     int64_t known;
     if (index_known(room, &known))
@@ -39,8 +34,8 @@ static LLVMValueRef narrow_room(EmitModule *m, LLVMValueRef room, int64_t step) 
     return index_min(m, room, index_const(m, step));
 }
 
-// Sets rooms and strides of a scratch buffer; returns its size in bytes.
-static LLVMValueRef lay_out(CpuKernel *k, uint16_t number, LLVMValueRef *rooms) {
+// Sets strides, given the rooms; returns how many elements that makes.
+static LLVMValueRef set_strides(CpuKernel *k, uint16_t number) {
     EmitModule *m = k->module;
     const TileBuffer *buffer = &k->kernel->buffers.at[number];
     CpuBuffer *memory = &k->buffer[number];
@@ -48,20 +43,39 @@ static LLVMValueRef lay_out(CpuKernel *k, uint16_t number, LLVMValueRef *rooms) 
     LLVMValueRef size = index_const(m, panels ? buffer->panel_width : 1);
     int panel_slot = -1;
     for (int i = buffer->rank - 1; i >= 0; i--) {
-        memory->room[i] = rooms[buffer->dims[i]];
         if (panels && buffer->dims[i] == buffer->panel_dim) {
             panel_slot = i;
             continue;
         }
         memory->stride[i] = size;
-        size = index_mul(m, size, memory->room[i]);
+        LLVMValueRef run = memory->room[i];
+        if (i == buffer->rank - 1)
+            run = index_add(m, run, index_const(m, buffer->gap));
+        size = index_mul(m, size, run);
     }
     if (panel_slot >= 0) {
         LLVMValueRef up = index_round_up(m, memory->room[panel_slot], buffer->panel_width);
         memory->stride[panel_slot] = size;
         size = index_mul(m, size, index_div(m, up, buffer->panel_width));
     }
-    return index_mul(m, size, index_const(m, (int64_t)elem_bytes(buffer->elem)));
+    return size;
+}
+
+// Sets rooms and strides of a scratch buffer; returns its size in bytes.
+static LLVMValueRef lay_out(CpuKernel *k, uint16_t number, LLVMValueRef *rooms) {
+    const TileBuffer *buffer = &k->kernel->buffers.at[number];
+    for (int i = 0; i < buffer->rank; i++)
+        k->buffer[number].room[i] = rooms[buffer->dims[i]];
+    LLVMValueRef bytes = index_const(k->module, (int64_t)elem_bytes(buffer->elem));
+    return index_mul(k->module, set_strides(k, number), bytes);
+}
+
+static void lay_out_taken(CpuKernel *k, uint16_t number) {
+    CpuBuffer *memory = &k->buffer[number];
+    const CpuBuffer *from = &k->buffer[k->kernel->buffers.at[number].takes];
+    memcpy(memory->stride, from->stride, sizeof memory->stride);
+    memcpy(memory->room, from->room, sizeof memory->room);
+    memory->place = from->place;
 }
 
 // Gives the scratch buffers below `nodes` their places from `top` on; returns how far they reach.
@@ -71,17 +85,20 @@ static LLVMValueRef lay_out_nodes(CpuKernel *k, Node *const *nodes, uint32_t n, 
     LLVMValueRef most = top;
     for (uint32_t i = 0; i < n; i++) {
         const Node *node = nodes[i];
-        if (node->kind == NODE_SCRATCH) {
+        if (node->kind == NODE_SCRATCH && k->kernel->buffers.at[node->buffer].takes >= 0) {
+            lay_out_taken(k, node->buffer);
+        } else if (node->kind == NODE_SCRATCH) {
             k->buffer[node->buffer].place = top;
             LLVMValueRef size = lay_out(k, node->buffer, rooms);
             top = index_add(m, top, index_round_up(m, size, SCRATCH_ALIGN));
-            most = larger(m, most, top);
-        } else if (node->kind == NODE_LOOP) {
+            most = index_max(m, most, top);
+        } else if (node->kind != NODE_STAGE) {
             LLVMValueRef outer = rooms[node->dim];
-            rooms[node->dim] = narrow_room(m, outer, node->step);
+            if (node->kind == NODE_LOOP)
+                rooms[node->dim] = narrow_room(m, outer, node->step);
             LLVMValueRef end = lay_out_nodes(k, node->body.at, node->body.count, top, rooms);
             rooms[node->dim] = outer;
-            most = larger(m, most, end);
+            most = index_max(m, most, end);
         }
     }
     return most;
@@ -120,13 +137,11 @@ static void load_arguments(CpuKernel *k, LLVMValueRef buffers) {
         LLVMValueRef offset = index_const(m, b);
         LLVMValueRef at = LLVMBuildGEP2(m->builder, pointer_type(m), buffers, &offset, 1, "");
         memory->base = LLVMBuildLoad2(m->builder, pointer_type(m), at, "");
-        LLVMValueRef stride = index_const(m, 1);
-        for (int i = buffer->rank - 1; i >= 0; i--) {
-            memory->stride[i] = stride;
-            memory->room[i] = k->extent[buffer->dims[i]];
+        for (int i = 0; i < buffer->rank; i++) {
+            memory->room[i] = memory->length[i] = k->extent[buffer->dims[i]];
             memory->origin[i] = index_const(m, 0);
-            stride = index_mul(m, stride, memory->room[i]);
         }
+        set_strides(k, (uint16_t)b);
     }
 }
 
@@ -150,72 +165,69 @@ static void emit_scratch_function(EmitModule *m, const Kernel *kernel, const cha
     LLVMBuildRet(m->builder, lay_out_scratch(k));
 }
 
-// ---- ranges ----
-
-bool cpu_aligned(const CpuKernel *k, uint16_t buffer, uint8_t slot, TileDimId dim, int64_t unit) {
-    const CpuRange *range = &k->range[dim];
-    for (uint8_t i = k->buffer[buffer].depth[slot]; i < range->depth; i++)
-        if (range->step[i] % unit)
-            return false;
-    return true;
-}
-
-LLVMValueRef cpu_starts_at_zero(EmitModule *m, LLVMValueRef position) {
-    int64_t known;
-    LLVMTypeRef i1 = LLVMInt1TypeInContext(m->context);
-    if (index_known(position, &known))
-        return LLVMConstInt(i1, known == 0, 0);
-    return LLVMBuildICmp(m->builder, LLVMIntEQ, position, index_const(m, 0), "");
-}
-
-// Length of the piece at lo of the range `outer`, cut into pieces of `step`.
-static LLVMValueRef piece_length(EmitModule *m, const CpuRange *outer, LLVMValueRef lo,
-                                 int64_t step) {
-    int64_t len;
-    bool known = index_known(outer->len, &len);
-    if (step == 1 || (known && len % step == 0))
-        return index_const(m, step);
-    LLVMValueRef left = index_sub(m, index_add(m, outer->lo, outer->len), lo);
-    return index_min(m, left, index_const(m, step));
-}
-
-static CpuRange piece_of(EmitModule *m, const CpuRange *outer, LLVMValueRef lo, int64_t step) {
-    CpuRange piece = *outer;
-    int64_t len;
-    if (index_known(outer->len, &len) && len <= step)
-        return piece; // the whole range
-    piece.lo = lo;
-    piece.len = piece_length(m, outer, lo, step);
-    if (piece.depth == CPU_NEST_MAX)
-        ice("cpu kernel: more than %d loops over one dim", CPU_NEST_MAX);
-    piece.step[piece.depth++] = step;
-    return piece;
-}
-
 // ---- loop tree ----
 
 static void emit_nodes(CpuKernel *k, Node *const *nodes, uint32_t n);
 
-static void emit_piece(CpuKernel *k, const Node *node, const CpuRange *outer, LLVMValueRef lo) {
-    k->range[node->dim] = piece_of(k->module, outer, lo, node->step);
+static void emit_inside(CpuKernel *k, const Node *node, CpuRange range) {
+    CpuRange outer = k->range[node->dim];
+    k->range[node->dim] = range;
     emit_nodes(k, node->body.at, node->body.count);
-    k->range[node->dim] = *outer;
+    k->range[node->dim] = outer;
 }
 
 static void emit_loop(CpuKernel *k, const Node *node) {
     EmitModule *m = k->module;
     CpuRange outer = k->range[node->dim];
     int64_t len;
-    LLVMValueRef step = index_const(m, node->step);
-    if (index_known(outer.len, &len) && len <= node->step) {
-        emit_piece(k, node, &outer, outer.lo);
+    bool known = index_known(outer.len, &len);
+    if (known && len <= 0)
+        return;
+    if (known && len <= node->step) {
+        emit_inside(k, node, outer);
         return;
     }
     EmitLoop loop;
-    LLVMValueRef high = index_add(m, outer.lo, outer.len);
-    emit_loop_open(m, &loop, outer.lo, high, step, true, NULL, 0);
-    emit_piece(k, node, &outer, loop.at);
+    LLVMValueRef high = index_add(m, outer.lo, outer.len), step = index_const(m, node->step);
+    emit_loop_open(m, &loop, outer.lo, high, step, outer.nonempty, NULL, 0);
+    emit_inside(k, node, cpu_range_piece(m, &outer, loop.at, node->step));
     emit_loop_close(m, &loop, NULL, NULL);
+}
+
+static void emit_stage(CpuKernel *k, const Stage *stage) {
+    LLVMBasicBlockRef after;
+    if (!cpu_box_open(k, stage, &after))
+        return;
+    if (stage->kind == STAGE_COMPUTE)
+        cpu_emit_compute(k, stage);
+    else
+        cpu_emit_contract(k, stage);
+    cpu_box_close(k, after);
+}
+
+// The buffer is made here: notes the ranges, and stores what it begins with in their box.
+static void begin_buffer(CpuKernel *k, uint16_t number) {
+    EmitModule *m = k->module;
+    const TileBuffer *buffer = &k->kernel->buffers.at[number];
+    CpuBuffer *memory = &k->buffer[number];
+    memory->begin = arena_array(m->arena, LLVMValueRef, k->kernel->dims.count);
+    for (uint32_t d = 0; d < k->kernel->dims.count; d++)
+        memory->begin[d] = k->range[d].lo;
+    if (!buffer->has_initial)
+        return;
+    Stage *fill = arena_new_of(m->arena, Stage);
+    bool panels = buffer->panel_dim != TILE_DIM_NONE;
+    *fill = (Stage){.kind = STAGE_COMPUTE, .n_dims = buffer->rank, .rows = TILE_DIM_NONE};
+    fill->lanes = panels         ? buffer->panel_dim
+                  : buffer->rank ? buffer->dims[buffer->rank - 1]
+                                 : TILE_DIM_NONE;
+    memcpy(fill->dims, buffer->dims, sizeof fill->dims);
+    Term term = {
+        .kind = TERM_CONST, .elem = buffer->elem, .args = {-1, -1, -1}, .number = buffer->initial};
+    Sink sink = {.mode = SINK_SET, .to = access_plain(k->kernel, number)};
+    vec_push(m->arena, &fill->terms, term);
+    vec_push(m->arena, &fill->sinks, sink);
+    emit_stage(k, fill);
 }
 
 static void open_scratch(CpuKernel *k, uint16_t number) {
@@ -226,23 +238,29 @@ static void open_scratch(CpuKernel *k, uint16_t number) {
     memory->base = LLVMBuildGEP2(m->builder, byte, k->scratch, &memory->place, 1, "");
     for (int i = 0; i < buffer->rank; i++) {
         memory->origin[i] = k->range[buffer->dims[i]].lo;
+        memory->length[i] = k->range[buffer->dims[i]].len;
         memory->depth[i] = k->range[buffer->dims[i]].depth;
     }
+    begin_buffer(k, number);
 }
 
 static void emit_nodes(CpuKernel *k, Node *const *nodes, uint32_t n) {
     for (uint32_t i = 0; i < n; i++) {
         const Node *node = nodes[i];
-        if (node->kind == NODE_LOOP)
+        switch (node->kind) {
+        case NODE_LOOP:
             emit_loop(k, node);
-        else if (node->kind == NODE_RANGE)
-            ice("cpu kernel %s: a range", k->kernel->name);
-        else if (node->kind == NODE_SCRATCH)
+            break;
+        case NODE_RANGE:
+            emit_inside(k, node, cpu_range_narrowed(k, node));
+            break;
+        case NODE_SCRATCH:
             open_scratch(k, node->buffer);
-        else if (node->stage->kind == STAGE_COMPUTE)
-            cpu_emit_compute(k, node->stage);
-        else
-            cpu_emit_contract(k, node->stage);
+            break;
+        case NODE_STAGE:
+            emit_stage(k, node->stage);
+            break;
+        }
     }
 }
 
@@ -273,8 +291,10 @@ static void emit_task(CpuKernel *k, Node *const *nodes, uint32_t n, LLVMValueRef
         if (index_known(count, &known) && known == 1)
             number = index_const(m, 0);
         LLVMValueRef lo = index_mul(m, number, index_const(m, node->step));
-        k->range[node->dim] = piece_of(m, &whole, lo, node->step);
+        k->range[node->dim] = cpu_range_piece(m, &whole, lo, node->step);
     }
+    for (uint32_t b = 0; b < k->kernel->n_args; b++)
+        begin_buffer(k, (uint16_t)b);
     emit_nodes(k, nodes, n);
 }
 
@@ -293,7 +313,7 @@ void cpu_emit_kernel(EmitModule *m, const Kernel *kernel, const Target *target,
     load_arguments(k, LLVMGetParam(function, 0));
     lay_out_scratch(k);
     for (uint32_t d = 0; d < kernel->dims.count; d++)
-        k->range[d] = (CpuRange){.lo = index_const(m, 0), .len = k->extent[d]};
+        k->range[d] = (CpuRange){.lo = index_const(m, 0), .len = k->extent[d], .nonempty = true};
     emit_task(k, kernel->body.at, kernel->body.count, LLVMGetParam(function, 3));
     LLVMBuildRetVoid(m->builder);
 }

@@ -144,11 +144,26 @@ void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers) {
 
 // ---- comparing ----
 
+// Elements in memory, the last panel whole.
 static int64_t volume(const TileBuffer *buffer, const int64_t *extents) {
     int64_t n = 1;
-    for (int i = 0; i < buffer->rank; i++)
-        n *= extents[buffer->dims[i]];
+    for (int i = 0; i < buffer->rank; i++) {
+        int64_t extent = extents[buffer->dims[i]], width = buffer->panel_width;
+        bool panels = buffer->dims[i] == buffer->panel_dim;
+        n *= panels ? (extent + width - 1) / width * width : extent;
+    }
     return n;
+}
+
+// Is an element of memory behind the last position of the panels' dim?
+static bool is_padding(const TileBuffer *buffer, const int64_t *extents, int64_t at) {
+    if (buffer->panel_dim == TILE_DIM_NONE)
+        return false;
+    int64_t plane = buffer->panel_width;
+    for (int i = 0; i < buffer->rank; i++)
+        plane *= buffer->dims[i] == buffer->panel_dim ? 1 : extents[buffer->dims[i]];
+    int64_t position = at / plane * buffer->panel_width + at % buffer->panel_width;
+    return position >= extents[buffer->panel_dim];
 }
 
 static float narrow(Elem elem, double value, void *to) {
@@ -182,6 +197,8 @@ void cpu_fill(const TileBuffer *buffer, const int64_t *extents, void *data, uint
     for (int64_t i = 0; i < volume(buffer, extents); i++) {
         uint64_t bits = hash_u64(seed, (uint64_t)i);
         double value = (double)(bits >> 11) * 0x1p-52 - 1;
+        if (is_padding(buffer, extents, i)) // anything may be there
+            value = bits & 1 ? NAN : INFINITY;
         switch (buffer->elem) {
         case ELEM_F32:
             ((float *)data)[i] = (float)value;
@@ -225,6 +242,8 @@ static void compare_level(const Kernel *kernel, const int64_t *extents, void *co
         size_t bytes = (size_t)volume(buffer, extents) * elem_bytes(buffer->elem);
         bool input = buffer->place == PLACE_IN;
         buffers[i] = input ? edge_new(inputs[i], bytes) : guarded_new(bytes, 0xFF);
+        if (buffer->place == PLACE_BOTH)
+            memcpy(buffers[i], inputs[i], bytes);
     }
     cpu_code_run(code, extents, buffers);
     for (uint32_t i = 0; i < kernel->n_args; i++) {
@@ -240,24 +259,33 @@ static void compare_level(const Kernel *kernel, const int64_t *extents, void *co
     arena_free(arena);
 }
 
-void cpu_compare(const Kernel *kernel, const int64_t *extents, double tolerance) {
+void cpu_compare_and(const Kernel *kernel, const int64_t *extents, double tolerance,
+                     CpuExpect expect) {
     Arena *arena = arena_new();
     kernel_verify(kernel, "cpu_compare");
+    void **inputs = arena_array(arena, void *, kernel->n_args);
     void **buffers = arena_array(arena, void *, kernel->n_args);
     for (uint32_t i = 0; i < kernel->n_args; i++) {
         const TileBuffer *buffer = &kernel->buffers.at[i];
         size_t bytes = (size_t)volume(buffer, extents) * elem_bytes(buffer->elem);
-        buffers[i] = arena_alloc(arena, bytes + 1);
-        memset(buffers[i], 0xFF, bytes);
-        if (buffer->place == PLACE_IN)
-            cpu_fill(buffer, extents, buffers[i], i + 1);
+        inputs[i] = arena_alloc(arena, bytes + 1);
+        memset(inputs[i], 0xFF, bytes);
+        if (buffer->place == PLACE_IN || buffer->place == PLACE_BOTH)
+            cpu_fill(buffer, extents, inputs[i], i + 1);
+        buffers[i] = arena_copy(arena, inputs[i], bytes + 1);
     }
     kernel_interpret(kernel, extents, buffers);
+    if (expect)
+        expect(extents, buffers);
     static const Target *const levels[] = {&x86_64_v3, &x86_64_v4};
     for (size_t i = 0; i < sizeof levels / sizeof *levels; i++)
         if (cpu_level_runs(levels[i]))
-            compare_level(kernel, extents, buffers, buffers, levels[i], tolerance);
+            compare_level(kernel, extents, inputs, buffers, levels[i], tolerance);
     arena_free(arena);
+}
+
+void cpu_compare(const Kernel *kernel, const int64_t *extents, double tolerance) {
+    cpu_compare_and(kernel, extents, tolerance, NULL);
 }
 
 // ---- gemm ----

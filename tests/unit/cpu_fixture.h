@@ -17,10 +17,15 @@ Blob cpu_code_object(const CpuCode *code);
 bool cpu_level_runs(const Target *target); // on this machine
 
 // ---- against the interpreter ----
-// Random inputs (floats in [-1, 1), integers 0..3, bools), outputs filled with NaN and guarded.
-// Fails the test unless every element agrees with kernel_interpret() to `tolerance` (relative above
-// 1, absolute below; integers exactly; NaN equals NaN).
+// Random inputs (floats in [-1, 1), integers 0..3, bools; NaN and infinity behind the end of
+// panels), outputs filled with NaN and guarded. Fails the test unless every element agrees with
+// kernel_interpret() to `tolerance` (relative above 1, absolute below; integers exactly; NaN equals
+// NaN).
 void cpu_compare(const Kernel *kernel, const int64_t *extents, double tolerance);
+// With a look at what the interpreter computed, by argument.
+typedef void (*CpuExpect)(const int64_t *extents, void *const *buffers);
+void cpu_compare_and(const Kernel *kernel, const int64_t *extents, double tolerance,
+                     CpuExpect expect);
 void cpu_fill(const TileBuffer *buffer, const int64_t *extents, void *data, uint64_t seed);
 
 // ---- a contraction kernel as the schedule makes them ----

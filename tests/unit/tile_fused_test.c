@@ -86,6 +86,7 @@ enum { TASKS = 11, POSITIONS = 13 };
 typedef struct {
     int from, to; // added to the first and to one past the last of n; beyond 100: no bound
     int align, piece;
+    int round; // of the last, 0: not
 } Window;
 
 // seen[n m] = how often a stage visits the position; around[n]: how often one that lacks m runs.
@@ -103,6 +104,9 @@ static void count_window(const Window *w, int64_t *seen, int64_t *around) {
         range->lo = range_bound(k, range, (Bound){.kind = BOUND_LO, .dim = n, .number = w->from});
     if (w->to < 100)
         range->hi = range_bound(k, range, (Bound){.kind = BOUND_HI, .dim = n, .number = w->to});
+    if (w->round)
+        range->hi = range_bound(
+            k, range, (Bound){.kind = BOUND_ROUND, .number = w->round, .args = {range->hi}});
     range->align = w->align;
     NodeList *piece = &node_loop(k, &range->body, LOOP_SEQUENTIAL, m, w->piece)->body;
     Stage *s = node_compute(k, piece, TILE_DIMS(n, m), TILE_DIM_NONE);
@@ -116,9 +120,17 @@ static void count_window(const Window *w, int64_t *seen, int64_t *around) {
 
 static void test_ranges_are_what_their_bounds_say(void **state) {
     (void)state;
-    static const Window windows[] = {{1000, 0, 1, 5},   {-3, 0, 1, 2},   {-3, 1, 4, 3},
-                                     {2, 1000, 1, 4},   {3, 2, 1, 1},    {50, 1000, 1, 4},
-                                     {1000, -50, 1, 4}, {1, 60, 8, 100}, {4, 2, 8, 3}};
+    static const Window windows[] = {{.from = 1000, .to = 0, .align = 1, .piece = 5},
+                                     {.from = -3, .to = 0, .align = 1, .piece = 2},
+                                     {.from = -3, .to = 1, .align = 4, .piece = 3},
+                                     {.from = 2, .to = 1000, .align = 1, .piece = 4},
+                                     {.from = 3, .to = 2, .align = 1, .piece = 1},
+                                     {.from = 50, .to = 1000, .align = 1, .piece = 4},
+                                     {.from = 1000, .to = -50, .align = 1, .piece = 4},
+                                     {.from = 1, .to = 60, .align = 8, .piece = 100},
+                                     {.from = 4, .to = 2, .align = 8, .piece = 3},
+                                     {.from = 1000, .to = 1, .align = 1, .piece = 5, .round = 4},
+                                     {.from = -5, .to = -9, .align = 3, .piece = 2, .round = 5}};
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
         const Window *w = &windows[i];
         int64_t seen[TASKS * POSITIONS], around[TASKS];
@@ -128,6 +140,8 @@ static void test_ranges_are_what_their_bounds_say(void **state) {
             int start = n / 2 * 2, end = start + 2 < TASKS ? start + 2 : TASKS;
             int lo = w->from < 100 && start + w->from > 0 ? start + w->from : 0;
             int hi = w->to < 100 ? end + w->to : POSITIONS;
+            while (w->round && hi % w->round)
+                hi--;
             for (int m = 0; m < POSITIONS; m++)
                 assert_int_equal(seen[n * POSITIONS + m], m >= lo / w->align * w->align && m < hi);
         }
@@ -366,6 +380,9 @@ static void spoil_end(Fused *f) {
 static void spoil_bound_order(Fused *f) {
     set_bound(f, (Bound){.kind = BOUND_MIN, .args = {0, 1}});
 }
+static void spoil_bound_round(Fused *f) {
+    set_bound(f, (Bound){.kind = BOUND_ROUND, .args = {0}});
+}
 static void spoil_bound_float(Fused *f) {
     set_bound(f, (Bound){.kind = BOUND_LOAD, .load = access_plain(f->k, f->top)});
 }
@@ -513,6 +530,7 @@ static void test_verifier_refuses(void **state) {
         {spoil_bound_dim, "a bound of no dim"},
         {spoil_end, "range m ends at no bound"},
         {spoil_bound_order, "argument 1 of a bound is no earlier one"},
+        {spoil_bound_round, "to no multiple"},
         {spoil_bound_float, "top, which is no integers"},
         {spoil_bound_output, "y, which is no integers that are given"},
         {spoil_bound_scope, "loads s outside its scope"},
