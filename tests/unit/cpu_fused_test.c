@@ -387,6 +387,7 @@ static void build_memory(Grid *g) {
     Kernel *k = g->k;
     TileDimId h = kernel_add_dim(k, "h", 5), e = kernel_add_dim(k, "e", 5);
     uint16_t x = in(g, "X", TILE_DIMS(g->n, h, g->m)), w = in(g, "W", TILE_DIMS(e, h));
+    uint16_t v = in(g, "V", TILE_DIMS(e, g->m, g->d)), o = out(g, "O", TILE_DIMS(g->n, g->d));
     uint16_t y = out(g, "Y", TILE_DIMS(g->n, e, g->m)), z = out(g, "Z", TILE_DIMS(g->n, e));
     NodeList *task = tasks(k, g->n, 6);
     TileBuffer like = scratch_plain("J", ELEM_F32, TILE_DIMS(g->n, h, g->m));
@@ -407,6 +408,9 @@ static void build_memory(Grid *g) {
              access_plain(k, l), blocks);
     store(k, task, TILE_DIMS(g->n, e, g->m), g->m, SINK_SET, y, u);
     store(k, task, TILE_DIMS(g->n, e, g->m), g->m, SINK_SUM, z, u);
+    blocks = (Blocks){g->n, g->d, 6, 16}; // e and m do not follow one another in u
+    contract(k, task, TILE_DIMS(g->n, g->d, e, g->m), access_plain(k, o), access_plain(k, u),
+             access_plain(k, v), blocks);
 }
 
 static void test_gaps_and_shared_memory(void **state) {
@@ -416,7 +420,7 @@ static void test_gaps_and_shared_memory(void **state) {
             static const int64_t ms[] = {1, 5, 16, 17, 32, 33, 64, 100};
             Arena *arena = arena_new();
             Grid g = {.k = kernel_new(arena, "memory")};
-            int64_t extents[] = {1 + 3 * i, ms[i], 1, 5, 5};
+            int64_t extents[] = {1 + 3 * i, ms[i], 3 + i, 5, 5};
             g.n = kernel_add_dim(g.k, "n", extent_of(extents[0], dynamic));
             g.m = kernel_add_dim(g.k, "m", extent_of(extents[1], dynamic));
             g.d = kernel_add_dim(g.k, "d", extent_of(extents[2], dynamic));
