@@ -353,9 +353,22 @@ static void build_panels(Grid *g) {
     s->pad = true;
 }
 
+// Seven vectors would fit the panels of b, and what the registers hold, but not the panels of c.
+static void build_unequal_panels(Grid *g) {
+    Kernel *k = g->k;
+    uint16_t a = in(g, "A", TILE_DIMS(g->n, g->d));
+    uint16_t b =
+        kernel_add_argument_panel(k, "B", ELEM_F32, PLACE_IN, TILE_DIMS(g->d, g->m), g->m, 448);
+    uint16_t c =
+        kernel_add_argument_panel(k, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(g->n, g->m), g->m, 64);
+    contract(k, tasks(k, g->n, 24), TILE_DIMS(g->n, g->m, g->d), access_plain(k, c),
+             access_plain(k, a), access_plain(k, b), (Blocks){g->n, g->m, 1, 64});
+}
+
 static void test_panels_of_arguments(void **state) {
     (void)state;
     compare_grid(build_panels, 2e-5);
+    compare_grid(build_unequal_panels, 2e-5);
 }
 
 // A panel that is stored to up to the end of a range has zeros behind it if that is the end of all.
