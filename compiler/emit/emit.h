@@ -61,6 +61,8 @@ EmitValue emit_add(EmitModule *module, EmitValue a, EmitValue b);
 EmitValue emit_mul(EmitModule *module, EmitValue a, EmitValue b);
 EmitValue emit_max(EmitModule *module, EmitValue a, EmitValue b); // NaN when one of them is
 EmitValue emit_min(EmitModule *module, EmitValue a, EmitValue b);
+// a where a > b, else b, also where a is NaN: one instruction.
+EmitValue emit_larger(EmitModule *module, EmitValue a, EmitValue b);
 EmitValue emit_multiply_add(EmitModule *module, EmitValue a, EmitValue b, EmitValue c); // a*b + c
 EmitValue emit_select(EmitModule *module, LLVMValueRef mask, EmitValue a, EmitValue b);
 EmitValue emit_cast(EmitModule *module, EmitValue value, Elem elem);

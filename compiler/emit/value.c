@@ -168,6 +168,11 @@ EmitValue emit_min(EmitModule *module, EmitValue a, EmitValue b) {
     return call2(module, float_register(a.elem) ? "llvm.minimum" : "llvm.smin", a, b);
 }
 
+EmitValue emit_larger(EmitModule *module, EmitValue a, EmitValue b) {
+    LLVMValueRef larger = LLVMBuildFCmp(module->builder, LLVMRealOGT, a.ref, b.ref, "");
+    return emit_select(module, larger, a, b);
+}
+
 // floor(a / b) and 0 for b = 0. The divisor is made harmless first: neither 0 nor -1 reaches the
 // division (the smallest integer divided by -1 traps).
 static EmitValue floor_div_int(EmitModule *module, EmitValue a, EmitValue b) {

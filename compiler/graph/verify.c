@@ -166,7 +166,8 @@ static void verify_map(const GraphCheck *check) {
 
 static void verify_reduce(const GraphCheck *check) {
     const Value *value = check->value, *arg = value->args[0];
-    must(check, arg->elem != ELEM_BOOL, "arguments of this elem are not allowed");
+    must(check, arg->elem != ELEM_BOOL && (value->op != OP_REDUCE_TOP || elem_is_float(arg->elem)),
+         "arguments of this elem are not allowed");
     if (value->op == OP_ARGMAX) {
         must(check, arg_has(value, 0, value->dim), "the argument lacks the dim");
         must(check, dims_are_replaced(value, 0, value->dim, DIM_NONE),

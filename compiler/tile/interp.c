@@ -6,6 +6,8 @@
 // and so does an element read whose memory another buffer took. Tasks run in a shuffled order, and
 // it is an ice() when two of them write one element or one reads what another writes. So is an
 // index outside a buffer that the kernel did not declare checked.
+#include <math.h>
+
 #include "tile/scalar.h"
 #include "tile/tile.h"
 
@@ -155,7 +157,11 @@ static void store_sink(const Interpreter *m, const Sink *sink) {
     if (at < 0)
         ice("tile interp: kernel %s stores outside a buffer", m->kernel->name);
     Scalar value = m->terms[sink->term];
-    if (sink->mode != SINK_SET && !sets_element(m, sink->to.buffer, at)) {
+    if (sink->mode == SINK_TOP) {
+        double top = sets_element(m, sink->to.buffer, at) ? -INFINITY
+                                                          : element_load(m, sink->to.buffer, at).f;
+        value.f = value.f > top ? value.f : top;
+    } else if (sink->mode != SINK_SET && !sets_element(m, sink->to.buffer, at)) {
         Scalar args[3] = {element_load(m, sink->to.buffer, at), value};
         value = scalar_op(combine[sink->mode], elem, elem, args);
     }

@@ -163,11 +163,9 @@ static void print_over(const Printer *p) {
 }
 
 static void print_sink(const Printer *p, const Sink *sink) {
-    static const char *const between[] = {[SINK_SET] = " = ",
-                                          [SINK_SUM] = " += ",
-                                          [SINK_PROD] = " *= ",
-                                          [SINK_MAX] = " max= ",
-                                          [SINK_MIN] = " min= "};
+    static const char *const between[] = {
+        [SINK_SET] = " = ",    [SINK_SUM] = " += ",   [SINK_PROD] = " *= ",
+        [SINK_MAX] = " max= ", [SINK_TOP] = " top= ", [SINK_MIN] = " min= "};
     print_access(p, &sink->to);
     text_add(p->out, between[sink->mode]);
     print_term(p, sink->term, true);

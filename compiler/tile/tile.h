@@ -114,10 +114,11 @@ typedef struct {
 // load at an earlier point of the order (cumsum: Y[m-1], checked) sees what that point stored, so
 // such a shifted dim is never the lanes. A CAST to a half type rounds; other half terms are kept in
 // f32.
-typedef enum { SINK_SET, SINK_SUM, SINK_PROD, SINK_MAX, SINK_MIN } SinkMode;
-// SET stores the term at each point. The others combine it over the dims of the stage that `to`
-// lacks, and from piece to piece with what the element holds (see TileBuffer for what it begins
-// with).
+typedef enum { SINK_SET, SINK_SUM, SINK_PROD, SINK_MAX, SINK_MIN, SINK_TOP } SinkMode;
+// SET stores the term at each point. MAX and MIN give NaN where a term is NaN; TOP, of floats
+// alone, is the largest that is no NaN, -inf if none is: cheaper, for what a NaN reaches in another
+// way. The others combine it over the dims of the stage that `to` lacks, and from piece to piece
+// with what the element holds (see TileBuffer for what it begins with).
 typedef struct {
     SinkMode mode;
     Access to; // no terms in its index

@@ -259,6 +259,8 @@ static bool check_sink(Checker *c, const Stage *stage, const Sink *sink) {
     if (stage->terms.at[sink->term].elem != buffer->elem)
         return verify_broken(c, "%s is stored to %s: cast it",
                              elem_name(stage->terms.at[sink->term].elem), buffer->name);
+    if (sink->mode == SINK_TOP && !elem_is_float(buffer->elem))
+        return verify_broken(c, "the top of %s, which is no float", buffer->name);
     if (sink->mode != SINK_SET)
         return check_combining(c, stage, &sink->to);
     for (int i = 0; i < stage->n_dims; i++)

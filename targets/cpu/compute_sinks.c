@@ -12,6 +12,8 @@ static EmitValue combine(EmitModule *m, SinkMode mode, EmitValue a, EmitValue b)
         return emit_add(m, a, b);
     if (mode == SINK_PROD)
         return emit_mul(m, a, b);
+    if (mode == SINK_TOP)
+        return emit_larger(m, b, a);
     if (a.elem == ELEM_BOOL)
         return emit_map(m, mode == SINK_MAX ? OP_OR : OP_AND, ELEM_BOOL, args, 2);
     // The test for NaN is made on the first argument: not on the sum, which the next turn waits
@@ -137,6 +139,14 @@ void compute_end_sums(Compute *c, int level) {
     }
 }
 
+// What a point gives to a sink in memory: no NaN for a TOP, which combine() expects of what it has.
+static EmitValue point_value(Compute *c, const Sink *sink, int u, bool wide) {
+    EmitValue value = compute_term_value(c, sink->term, u, wide);
+    if (sink->mode != SINK_TOP)
+        return value;
+    return combine(c->m, SINK_TOP, identity(c->m, SINK_TOP, value.elem, value.lanes), value);
+}
+
 // A point of the innermost loop: sums in registers grow, everything else goes to memory.
 static void emit_point_sink(Compute *c, const Sink *sink, SinkState *state) {
     bool in_registers = state->suffix < c->n_levels;
@@ -156,12 +166,12 @@ static void emit_point_sink(Compute *c, const Sink *sink, SinkState *state) {
     if (state->reduces_lanes && state->varies) {
         EmitValue values[UNROLL_MAX];
         for (int u = 0; u < c->vectors; u++)
-            values[u] = compute_term_value(c, sink->term, u, true);
+            values[u] = point_value(c, sink, u, true);
         put(c, sink, state, fold(c, sink->mode, values, c->vectors, true), 0, first);
         return;
     }
     for (int u = 0; u < (state->varies ? c->vectors : 1); u++)
-        put(c, sink, state, compute_term_value(c, sink->term, u, state->varies), u, first);
+        put(c, sink, state, point_value(c, sink, u, state->varies), u, first);
 }
 
 // All sums that a loop at `level` carries, in a fixed order. With `set`, takes them from refs

@@ -202,6 +202,41 @@ static void test_reductions(void **state) {
     compare_grid(build_reductions, 2e-5, 2);
 }
 
+// NaN in every row and column, and rows of nothing else: MAX gives NaN for them, TOP does not.
+static void build_reductions_of_nan(Grid *g) {
+    static const SinkMode modes[] = {SINK_TOP, SINK_MAX};
+    TileDimList nd = TILE_DIMS(g->n, g->d);
+    uint16_t x = in(g, "X", ELEM_F32, nd), y = in(g, "Y", ELEM_F64, nd), to[2][4];
+    for (int i = 0; i < 2; i++) {
+        to[i][0] = out(g, "over_d", ELEM_F32, TILE_DIMS(g->n));
+        to[i][1] = out(g, "over_n", ELEM_F32, TILE_DIMS(g->d));
+        to[i][2] = out(g, "over_n_outside", ELEM_F32, TILE_DIMS(g->d));
+        to[i][3] = out(g, "doubles", ELEM_F64, TILE_DIMS(g->n));
+    }
+    for (int i = 0; i < 2; i++) {
+        NodeList *into = &node_loop(g->k, &g->k->body, LOOP_SEQUENTIAL, g->d, 40)->body;
+        for (int j = 0; j < 4; j++) {
+            Elem elem = j == 3 ? ELEM_F64 : ELEM_F32;
+            Stage *stage = node_compute(g->k, into, j == 1 ? TILE_DIMS(g->d, g->n) : nd, g->d);
+            int32_t value = load(g, stage, j == 3 ? y : x);
+            int32_t limit = stage_const(g->k, stage, -0.9, elem);
+            int32_t small = stage_op(g->k, stage, OP_LT, ELEM_BOOL, value, limit, -1);
+            int32_t row = stage_index(g->k, stage, g->n),
+                    two = stage_const(g->k, stage, 2, ELEM_I64);
+            int32_t second = stage_op(g->k, stage, OP_EQ, ELEM_BOOL, row, two, -1);
+            int32_t none = stage_op(g->k, stage, OP_OR, ELEM_BOOL, small, second, -1);
+            int32_t nan = stage_const(g->k, stage, NAN, elem);
+            value = stage_op(g->k, stage, OP_SELECT, elem, none, nan, value);
+            stage_sink(g->k, stage, modes[i], access_plain(g->k, to[i][j]), value);
+        }
+    }
+}
+
+static void test_reductions_of_nan(void **state) {
+    (void)state;
+    compare_grid(build_reductions_of_nan, 0, 2);
+}
+
 // Sums over rows kept through memory: the reduced dim is the outer one. Also of integers and
 // booleans.
 static void build_outer_reductions(Grid *g) {
@@ -238,7 +273,7 @@ static void build_softmax(Grid *g) {
     uint16_t sum = node_scratch(k, row, "sum", ELEM_F32, rows);
     uint16_t e = node_scratch(k, row, "E", ELEM_F32, nd);
     Stage *first = node_compute(k, row, nd, g->d);
-    stage_sink(k, first, SINK_MAX, access_plain(k, most), load(g, first, x));
+    stage_sink(k, first, SINK_TOP, access_plain(k, most), load(g, first, x));
     Stage *second = node_compute(k, row, nd, g->d);
     int32_t less =
         stage_op(k, second, OP_SUB, ELEM_F32, load(g, second, x), load(g, second, most), -1);
@@ -385,12 +420,19 @@ static void test_odd_panels(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_float_ops),  cmocka_unit_test(test_int_ops),
-        cmocka_unit_test(test_masks),      cmocka_unit_test(test_casts),
-        cmocka_unit_test(test_reductions), cmocka_unit_test(test_outer_reductions),
-        cmocka_unit_test(test_softmax),    cmocka_unit_test(test_transposes),
-        cmocka_unit_test(test_indexing),   cmocka_unit_test(test_cumsum),
-        cmocka_unit_test(test_panels),     cmocka_unit_test(test_odd_panels),
+        cmocka_unit_test(test_float_ops),
+        cmocka_unit_test(test_int_ops),
+        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_casts),
+        cmocka_unit_test(test_reductions),
+        cmocka_unit_test(test_reductions_of_nan),
+        cmocka_unit_test(test_outer_reductions),
+        cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_transposes),
+        cmocka_unit_test(test_indexing),
+        cmocka_unit_test(test_cumsum),
+        cmocka_unit_test(test_panels),
+        cmocka_unit_test(test_odd_panels),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -252,6 +252,10 @@ static void broken_bool_sum(World *w) {
     output(w, graph_map2(w->graph, OP_ADD, b, b));
 }
 
+static void broken_top_of_ints(World *w) {
+    output(w, graph_reduce(w->graph, OP_REDUCE_TOP, w->i, (DimList){0}));
+}
+
 static void broken_comparison(World *w) {
     output(w, graph_map(w->graph, OP_LT, ELEM_F32, ARGS(w->x, w->x), 2));
 }
@@ -391,6 +395,7 @@ static const Broken broken_graphs[] = {
     {"arguments differ in elem", broken_map_elems},
     {"arguments of this elem", broken_float_function_of_ints},
     {"arguments of this elem", broken_bool_sum},
+    {"arguments of this elem", broken_top_of_ints},
     {"a comparison gives bool", broken_comparison},
     {"the condition is no bool", broken_condition},
     {"dims that its argument lacks", broken_reduction},

@@ -158,23 +158,34 @@ static void test_checked_and_carried_accesses(void **state) {
     arena_free(arena);
 }
 
-static void test_largest_and_smallest_keep_nan(void **state) {
+static void test_largest_and_smallest_keep_nan_and_top_does_not(void **state) {
     (void)state;
+    static const SinkMode modes[] = {SINK_MAX, SINK_MIN, SINK_TOP};
     Arena *arena = arena_new();
     Kernel *k = kernel_new(arena, "extremes");
     TileDimId n = kernel_add_dim(k, "n", 3);
-    uint16_t x = kernel_add_argument(k, "x", ELEM_F32, PLACE_IN, TILE_DIMS(n));
-    uint16_t top = kernel_add_argument(k, "top", ELEM_F32, PLACE_OUT, (TileDimList){0});
-    uint16_t low = kernel_add_argument(k, "low", ELEM_F32, PLACE_OUT, (TileDimList){0});
+    uint16_t x = kernel_add_argument(k, "x", ELEM_F32, PLACE_IN, TILE_DIMS(n)), to[3];
+    for (int i = 0; i < 3; i++)
+        to[i] = kernel_add_argument(k, "to", ELEM_F32, PLACE_OUT, (TileDimList){0});
     Stage *s = node_compute(k, &k->body, TILE_DIMS(n), n);
     int32_t load = stage_load(k, s, access_plain(k, x));
-    stage_sink(k, s, SINK_MAX, access_plain(k, top), load);
-    stage_sink(k, s, SINK_MIN, access_plain(k, low), load);
-    float out[2];
-    kernel_interpret(k, (int64_t[]){3}, (void *[]){(float[]){1, 3, 2}, out, out + 1});
-    assert_true(out[0] == 3 && out[1] == 1);
-    kernel_interpret(k, (int64_t[]){3}, (void *[]){(float[]){1, NAN, 2}, out, out + 1});
-    assert_true(isnan(out[0]) && isnan(out[1]));
+    for (int i = 0; i < 3; i++)
+        stage_sink(k, s, modes[i], access_plain(k, to[i]), load);
+    kernel_verify(k, "test");
+    float out[3];
+    void *buffers[] = {NULL, out, out + 1, out + 2};
+    buffers[0] = (float[]){1, 3, 2};
+    kernel_interpret(k, (int64_t[]){3}, buffers);
+    assert_true(out[0] == 3 && out[1] == 1 && out[2] == 3);
+    buffers[0] = (float[]){NAN, 1, 2};
+    kernel_interpret(k, (int64_t[]){3}, buffers);
+    assert_true(isnan(out[0]) && isnan(out[1]) && out[2] == 2);
+    buffers[0] = (float[]){1, NAN, -2};
+    kernel_interpret(k, (int64_t[]){3}, buffers);
+    assert_true(isnan(out[0]) && isnan(out[1]) && out[2] == 1);
+    buffers[0] = (float[]){NAN, NAN, NAN};
+    kernel_interpret(k, (int64_t[]){3}, buffers);
+    assert_true(out[2] == -INFINITY);
     arena_free(arena);
 }
 
@@ -367,6 +378,11 @@ static void break_points_meet(Gemm *g) {
 static void break_sink_elem(Gemm *g) {
     g->kernel->buffers.at[g->panel].elem = ELEM_F64;
 }
+static void break_top_of_int(Gemm *g) {
+    g->kernel->buffers.at[g->b].elem = g->kernel->buffers.at[g->panel].elem = ELEM_I32;
+    g->pack->terms.at[0].elem = ELEM_I32;
+    g->pack->sinks.at[0].mode = SINK_TOP;
+}
 static void break_term_order(Gemm *g) {
     g->epilogue->terms.at[2].args[0] = 2;
 }
@@ -422,6 +438,7 @@ static void test_verifier_refuses(void **state) {
         {break_input_store, "is an input and stored to"},
         {break_points_meet, "points along d write one element of C"},
         {break_sink_elem, "cast it"},
+        {break_top_of_int, "which is no float"},
         {break_term_order, "no earlier term"},
         {break_op, "no pointwise operation"},
         {break_select, "no bool"},
@@ -461,7 +478,7 @@ int main(void) {
         cmocka_unit_test(test_gemm_equals_three_loops),
         cmocka_unit_test(test_softmax_rows),
         cmocka_unit_test(test_checked_and_carried_accesses),
-        cmocka_unit_test(test_largest_and_smallest_keep_nan),
+        cmocka_unit_test(test_largest_and_smallest_keep_nan_and_top_does_not),
         cmocka_unit_test(test_half_types_round_when_stored),
         cmocka_unit_test(test_interpreter_shows_mistakes),
         cmocka_unit_test(test_print),

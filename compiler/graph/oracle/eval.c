@@ -97,6 +97,7 @@ static double reduce_start(Op op) {
     case OP_PROD:
         return 1;
     case OP_REDUCE_MAX:
+    case OP_REDUCE_TOP:
         return -INFINITY;
     case OP_REDUCE_MIN:
         return INFINITY;
@@ -106,6 +107,8 @@ static double reduce_start(Op op) {
 }
 
 static double reduce_step(Op op, Elem elem, double a, double b) {
+    if (op == OP_REDUCE_TOP)
+        return b > a ? b : a;
     Op map = op == OP_SUM ? OP_ADD : op == OP_PROD ? OP_MUL : op == OP_REDUCE_MAX ? OP_MAX : OP_MIN;
     return eval_scalar(map, elem, elem, (double[]){a, b});
 }

@@ -2,7 +2,7 @@
 // Row functions in terms of pointwise values and reductions, so that rows.c knows only those
 // two (and CUMSUM, which is a loop).
 //
-//     softmax(x, m):  top = max x            over m
+//     softmax(x, m):  top = reduce_top x     over m      # a NaN reaches the row through e
 //                     e = exp(x - (top == -inf ? 0 : top))
 //                     z = sum e              over m
 //                     e * (z == 0 ? 0 : 1/z)             # a row of -inf only gives zeros
@@ -80,7 +80,7 @@ static Value *widened(Expander *x, Value *a) {
 static Value *expand_softmax(Expander *x, const Value *member, Value *a, bool is_log) {
     a = widened(x, a);
     DimList kept = without(&a->dims, member->dim);
-    Value *top = expand_reduce(x, OP_REDUCE_MAX, a, kept);
+    Value *top = expand_reduce(x, OP_REDUCE_TOP, a, kept);
     Value *safe = expand_select_equal(x, top, -INFINITY, expand_const(x, 0, a->elem), top);
     Value *shifted = expand_map(x, OP_SUB, a->elem, a, safe, NULL);
     Value *e = expand_map(x, OP_EXP, a->elem, shifted, NULL, NULL);

@@ -344,6 +344,9 @@ static void store_value(Rows *r, TermBuilder *terms, const RowValue *v, uint16_t
     case OP_REDUCE_MAX:
         terms_store(terms, SINK_MAX, home, terms_value(terms, v->value->args[0]));
         break;
+    case OP_REDUCE_TOP:
+        terms_store(terms, SINK_TOP, home, terms_value(terms, v->value->args[0]));
+        break;
     case OP_REDUCE_MIN:
         terms_store(terms, SINK_MIN, home, terms_value(terms, v->value->args[0]));
         break;
