@@ -146,7 +146,10 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
 $(BUILD)/unit/emit_test $(BUILD)/unit/product_test: $(BUILD)/obj/tests/unit/emit_fixture.o
-$(BUILD)/unit/cpu_test $(BUILD)/unit/cpu_compute_test $(BUILD)/unit/cpu_fused_test $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/cpu_fixture.o
+CPU_TESTS := cpu cpu_compute cpu_fused cpu_attention spill
+$(CPU_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/cpu_fixture.o
+HAND_TESTS := tile_fused tile_verify cpu_fused cpu_attention
+$(HAND_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/hand_fixture.o
 $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/spills.o
 # Kernels against the peak, for choosing the numbers in targets/cpu/x86_64.c.
 $(BUILD)/obj/tests/bench/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)

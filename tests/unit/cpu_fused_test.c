@@ -1,70 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fused kernels need of the CPU target, against the tile interpreter at both x86-64 levels:
 // ranges, initial values, sums per piece, panels of arguments, scratch in the memory of other
-// scratch. At the end whole attention layers as tile programs, against a direct computation too.
+// scratch.
 #include "support.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cpu_fixture.h"
+#include "hand_fixture.h"
 
 static int64_t extent_of(int64_t extent, bool dynamic) {
     return dynamic ? EXTENT_DYNAMIC : extent;
-}
-
-static int32_t load(Kernel *k, Stage *stage, uint16_t buffer) {
-    return stage_load(k, stage, access_plain(k, buffer));
-}
-
-static void sink(Kernel *k, Stage *stage, SinkMode mode, uint16_t buffer, int32_t term) {
-    stage_sink(k, stage, mode, access_plain(k, buffer), term);
-}
-
-static int32_t op(Kernel *k, Stage *stage, Op operation, int32_t a, int32_t b) {
-    return stage_op(k, stage, operation, ELEM_F32, a, b, -1);
-}
-
-static Stage *store(Kernel *k, NodeList *into, TileDimList dims, TileDimId lanes, SinkMode mode,
-                    uint16_t to, uint16_t from) {
-    Stage *stage = node_compute(k, into, dims, lanes);
-    sink(k, stage, mode, to, load(k, stage, from));
-    return stage;
-}
-
-typedef struct {
-    TileDimId rows, lanes;
-    int row_block, lane_block;
-} Blocks;
-
-static Stage *contract(Kernel *k, NodeList *into, TileDimList dims, Access c, Access a, Access b,
-                       Blocks blocks) {
-    Stage *stage = node_contract(k, into, dims, c, a, b);
-    stage->rows = blocks.rows;
-    stage->lanes = blocks.lanes;
-    stage->row_block = blocks.row_block;
-    stage->lane_block = blocks.lane_block;
-    return stage;
-}
-
-static uint16_t scratch_from(Kernel *k, NodeList *into, Name name, TileDimList dims,
-                             double initial) {
-    uint16_t buffer = node_scratch(k, into, name, ELEM_F32, dims);
-    buffer_begin_with(k, buffer, initial);
-    return buffer;
-}
-
-static NodeList *loop(Kernel *k, NodeList *into, TileDimId dim, int64_t step) {
-    return &node_loop(k, into, LOOP_SEQUENTIAL, dim, step)->body;
-}
-
-static NodeList *tasks(Kernel *k, TileDimId dim, int64_t step) {
-    return &node_loop(k, &k->body, LOOP_PARALLEL, dim, step)->body;
-}
-
-static int32_t edge_of(Kernel *k, Node *range, BoundKind kind, TileDimId dim, int64_t number) {
-    return range_bound(k, range, (Bound){.kind = kind, .dim = dim, .number = number});
 }
 
 // ---- kernels over n and m, at several extents ----
@@ -116,16 +63,17 @@ static void build_initial(Grid *g) {
     buffer_begin_with(k, p, -2);
     buffer_begin_with(k, most, 1);
     buffer_begin_with(k, half, 0.5);
-    NodeList *task = tasks(k, g->n, 5);
-    uint16_t top = scratch_from(k, task, "top", TILE_DIMS(g->n), -INFINITY);
-    uint16_t low = scratch_from(k, task, "low", TILE_DIMS(g->m), 0.25);
-    NodeList *piece = loop(k, task, g->m, 24);
-    store(k, piece, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, y, x);
-    store(k, piece, TILE_DIMS(g->n, g->m), g->m, SINK_MAX, top, x);
-    store(k, piece, TILE_DIMS(g->n, g->m), g->m, SINK_MIN, low, x);
-    store(k, task, TILE_DIMS(g->n), g->n, SINK_MAX, most, count);
+    NodeList *task = hand_tasks(k, g->n, 5);
+    uint16_t top = hand_scratch(k, task, "top", TILE_DIMS(g->n), -INFINITY);
+    uint16_t low = hand_scratch(k, task, "low", TILE_DIMS(g->m), 0.25);
+    NodeList *piece = hand_loop(k, task, g->m, 24);
+    hand_store(k, piece, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, y, x);
+    hand_store(k, piece, TILE_DIMS(g->n, g->m), g->m, SINK_MAX, top, x);
+    hand_store(k, piece, TILE_DIMS(g->n, g->m), g->m, SINK_MIN, low, x);
+    hand_store(k, task, TILE_DIMS(g->n), g->n, SINK_MAX, most, count);
     Stage *end = node_compute(k, task, TILE_DIMS(g->n, g->m), g->m);
-    sink(k, end, SINK_SET, z, op(k, end, OP_SUB, load(k, end, low), load(k, end, top)));
+    hand_sink(k, end, SINK_SET, z,
+              hand_op(k, end, OP_SUB, hand_load(k, end, low), hand_load(k, end, top)));
 }
 
 static void test_initial_values(void **state) {
@@ -141,21 +89,21 @@ static void build_pieces(Grid *g) {
     uint16_t e = kernel_add_argument(k, "E", ELEM_F32, PLACE_BOTH, TILE_DIMS(g->n, g->d));
     uint16_t rows = kernel_add_argument(k, "R", ELEM_F32, PLACE_BOTH, TILE_DIMS(g->n));
     buffer_begin_with(k, c, 0);
-    NodeList *piece = loop(k, tasks(k, g->n, 9), g->m, 20);
+    NodeList *piece = hand_loop(k, hand_tasks(k, g->n, 9), g->m, 20);
     uint16_t part = node_scratch(k, piece, "part", ELEM_F32, TILE_DIMS(g->n, g->d));
     uint16_t sums = node_scratch(k, piece, "sums", ELEM_F32, TILE_DIMS(g->n));
-    Blocks blocks = {g->n, g->d, 6, 16};
-    NodeList *inner = loop(k, piece, g->m, 7);
-    contract(k, inner, TILE_DIMS(g->n, g->d, g->m), access_plain(k, part), access_plain(k, a),
-             access_plain(k, b), blocks);
-    store(k, inner, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, sums, a);
-    contract(k, piece, TILE_DIMS(g->n, g->d, g->m), access_plain(k, e), access_plain(k, a),
-             access_plain(k, b), blocks);
-    store(k, piece, TILE_DIMS(g->n, g->d), g->d, SINK_SUM, c, part);
-    store(k, piece, TILE_DIMS(g->n), g->n, SINK_SUM, rows, sums);
+    HandBlocks blocks = {g->n, g->d, 6, 16};
+    NodeList *inner = hand_loop(k, piece, g->m, 7);
+    hand_contract(k, inner, TILE_DIMS(g->n, g->d, g->m), access_plain(k, part), access_plain(k, a),
+                  access_plain(k, b), blocks);
+    hand_store(k, inner, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, sums, a);
+    hand_contract(k, piece, TILE_DIMS(g->n, g->d, g->m), access_plain(k, e), access_plain(k, a),
+                  access_plain(k, b), blocks);
+    hand_store(k, piece, TILE_DIMS(g->n, g->d), g->d, SINK_SUM, c, part);
+    hand_store(k, piece, TILE_DIMS(g->n), g->n, SINK_SUM, rows, sums);
     Stage *twice = node_compute(k, piece, TILE_DIMS(g->n), g->n);
-    int32_t row = load(k, twice, rows);
-    sink(k, twice, SINK_SET, rows, op(k, twice, OP_ADD, row, row));
+    int32_t row = hand_load(k, twice, rows);
+    hand_sink(k, twice, SINK_SET, rows, hand_op(k, twice, OP_ADD, row, row));
 }
 
 static void test_sums_per_piece(void **state) {
@@ -169,9 +117,9 @@ static void test_sums_per_piece(void **state) {
 static Node *window(Grid *g, NodeList *into, int64_t from, int64_t to, int64_t align) {
     Node *range = node_range(g->k, into, g->m);
     if (from < 1000)
-        range->lo = edge_of(g->k, range, BOUND_LO, g->n, from);
+        range->lo = hand_edge(g->k, range, BOUND_LO, g->n, from);
     if (to < 1000)
-        range->hi = edge_of(g->k, range, BOUND_HI, g->n, to);
+        range->hi = hand_edge(g->k, range, BOUND_HI, g->n, to);
     range->align = align;
     return range;
 }
@@ -193,22 +141,22 @@ static void build_window(Grid *g, const int64_t *w) {
     buffer_begin_with(k, top, -7);
     buffer_begin_with(k, y, 0.5);
     buffer_begin_with(k, turns, 0);
-    NodeList *task = tasks(k, g->n, 12);
+    NodeList *task = hand_tasks(k, g->n, 12);
     NodeList *range = &window(g, task, w[0], w[1], w[2])->body;
-    Blocks rows = {g->n, g->m, 6, 32}, row = {g->n, g->d, 4, 16};
-    contract(k, range, TILE_DIMS(g->n, g->m, g->d), access_plain(k, s), access_plain(k, q),
-             access_plain(k, keys), rows);
-    store(k, range, TILE_DIMS(g->n, g->m), g->m, SINK_MAX, top, x);
-    NodeList *piece = loop(k, range, g->m, 20);
-    contract(k, piece, TILE_DIMS(g->n, g->d, g->m), access_plain(k, o), access_plain(k, x),
-             access_plain(k, v), row);
+    HandBlocks rows = {g->n, g->m, 6, 32}, row = {g->n, g->d, 4, 16};
+    hand_contract(k, range, TILE_DIMS(g->n, g->m, g->d), access_plain(k, s), access_plain(k, q),
+                  access_plain(k, keys), rows);
+    hand_store(k, range, TILE_DIMS(g->n, g->m), g->m, SINK_MAX, top, x);
+    NodeList *piece = hand_loop(k, range, g->m, 20);
+    hand_contract(k, piece, TILE_DIMS(g->n, g->d, g->m), access_plain(k, o), access_plain(k, x),
+                  access_plain(k, v), row);
     Stage *each = node_compute(k, piece, TILE_DIMS(g->m, g->n), g->m);
-    int32_t sum = op(k, each, OP_ADD, load(k, each, x), load(k, each, y));
-    sink(k, each, SINK_SET, y, sum);
+    int32_t sum = hand_op(k, each, OP_ADD, hand_load(k, each, x), hand_load(k, each, y));
+    hand_sink(k, each, SINK_SET, y, sum);
     Stage *count = node_compute(k, piece, TILE_DIMS(g->n), TILE_DIM_NONE);
-    sink(k, count, SINK_SUM, turns, stage_const(k, count, 1, ELEM_I64));
+    hand_sink(k, count, SINK_SUM, turns, stage_const(k, count, 1, ELEM_I64));
     count = node_compute(k, range, TILE_DIMS(g->n), TILE_DIM_NONE); // runs however short the range
-    sink(k, count, SINK_SUM, turns, stage_const(k, count, 100, ELEM_I64));
+    hand_sink(k, count, SINK_SUM, turns, stage_const(k, count, 100, ELEM_I64));
 }
 
 static void build_causal(Grid *g) {
@@ -252,10 +200,10 @@ static void build_numbers(Grid *g) {
     }
     for (int i = 0; i < 6; i++) {
         Node *range = node_range(k, &k->body, g->m);
-        range->lo = edge_of(k, range, BOUND_NUMBER, 0, ends[i][0]);
-        range->hi = edge_of(k, range, BOUND_NUMBER, 0, ends[i][1]);
-        NodeList *into = i & 1 ? loop(k, &range->body, g->m, 9) : &range->body;
-        store(k, into, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, y[i], x);
+        range->lo = hand_edge(k, range, BOUND_NUMBER, 0, ends[i][0]);
+        range->hi = hand_edge(k, range, BOUND_NUMBER, 0, ends[i][1]);
+        NodeList *into = i & 1 ? hand_loop(k, &range->body, g->m, 9) : &range->body;
+        hand_store(k, into, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, y[i], x);
     }
 }
 
@@ -272,27 +220,27 @@ static void build_nested(Grid *g) {
     buffer_begin_with(k, y, 0);
     buffer_begin_with(k, z, 0);
     Node *outer = node_range(k, &k->body, g->m);
-    int32_t half = edge_of(k, outer, BOUND_EXTENT, g->m, -9);
-    int32_t length = edge_of(k, outer, BOUND_HI, g->n, 0);
+    int32_t half = hand_edge(k, outer, BOUND_EXTENT, g->m, -9);
+    int32_t length = hand_edge(k, outer, BOUND_HI, g->n, 0);
     int32_t sum = range_bound(k, outer, (Bound){.kind = BOUND_ADD, .args = {half, length}});
     outer->hi = range_bound(k, outer, (Bound){.kind = BOUND_ROUND, .number = 8, .args = {sum}});
-    NodeList *piece = loop(k, &outer->body, g->m, 64);
+    NodeList *piece = hand_loop(k, &outer->body, g->m, 64);
     Node *inner = node_range(k, piece, g->m);
-    int32_t start = edge_of(k, inner, BOUND_LO, g->m, 1),
-            five = edge_of(k, inner, BOUND_NUMBER, 0, 5);
+    int32_t start = hand_edge(k, inner, BOUND_LO, g->m, 1),
+            five = hand_edge(k, inner, BOUND_NUMBER, 0, 5);
     inner->lo = range_bound(k, inner, (Bound){.kind = BOUND_MAX, .args = {start, five}});
-    int32_t last = edge_of(k, inner, BOUND_HI, g->m, -2),
-            end = edge_of(k, inner, BOUND_EXTENT, g->n, 40);
+    int32_t last = hand_edge(k, inner, BOUND_HI, g->m, -2),
+            end = hand_edge(k, inner, BOUND_EXTENT, g->n, 40);
     inner->hi = range_bound(k, inner, (Bound){.kind = BOUND_MIN, .args = {last, end}});
     inner->align = 32;
     uint16_t p =
         node_scratch_panel(k, &inner->body, "P", ELEM_F32, TILE_DIMS(g->n, g->m), g->m, 32);
-    store(k, &inner->body, TILE_DIMS(g->n, g->m), g->m, SINK_SET, p, x)->pad = true;
+    hand_store(k, &inner->body, TILE_DIMS(g->n, g->m), g->m, SINK_SET, p, x)->pad = true;
     NodeList *rest = &window(g, &inner->body, 8, 2000, 32)->body;
-    Blocks blocks = {g->d, g->m, 6, 32};
-    contract(k, rest, TILE_DIMS(g->d, g->m, g->n), access_plain(k, y), access_plain(k, w),
-             access_plain(k, p), blocks);
-    store(k, rest, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, z, p);
+    HandBlocks blocks = {g->d, g->m, 6, 32};
+    hand_contract(k, rest, TILE_DIMS(g->d, g->m, g->n), access_plain(k, y), access_plain(k, w),
+                  access_plain(k, p), blocks);
+    hand_store(k, rest, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, z, p);
 }
 
 static void test_nested_ranges(void **state) {
@@ -307,23 +255,23 @@ static void build_loaded(Grid *g) {
     uint16_t narrow = kernel_add_argument(k, "narrow", ELEM_I32, PLACE_IN, TILE_DIMS(g->n));
     uint16_t x = in(g, "X", TILE_DIMS(g->n, g->m)), y = out(g, "Y", TILE_DIMS(g->n));
     buffer_begin_with(k, y, 0);
-    NodeList *row = loop(k, tasks(k, g->n, 4), g->n, 1);
+    NodeList *row = hand_loop(k, hand_tasks(k, g->n, 4), g->n, 1);
     uint16_t ends = node_scratch(k, row, "ends", ELEM_I64, TILE_DIMS(g->n));
     Stage *s = node_compute(k, row, TILE_DIMS(g->n), TILE_DIM_NONE);
     int32_t seven = stage_const(k, s, 7, ELEM_I64);
-    int32_t end = stage_op(k, s, OP_MUL, ELEM_I64, load(k, s, wide), seven, -1);
-    sink(k, s, SINK_SET, ends, end);
+    int32_t end = stage_op(k, s, OP_MUL, ELEM_I64, hand_load(k, s, wide), seven, -1);
+    hand_sink(k, s, SINK_SET, ends, end);
     Node *range = node_range(k, row, g->m);
     range->lo = range_bound(
         k, range, (Bound){.kind = BOUND_LOAD, .load = access_plain(k, narrow), .number = -1});
     range->hi = range_bound(k, range, (Bound){.kind = BOUND_LOAD, .load = access_plain(k, ends)});
-    store(k, &range->body, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, y, x);
+    hand_store(k, &range->body, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, y, x);
     // numbers that no position has
     Node *wild = node_range(k, row, g->m);
     int64_t huge = INT64_MAX - 1;
     Bound far = {.kind = BOUND_LOAD, .load = access_plain(k, wide), .number = huge};
     wild->lo = range_bound(k, wild, far);
-    store(k, loop(k, &wild->body, g->m, 8), TILE_DIMS(g->n, g->m), g->m, SINK_SUM, y, x);
+    hand_store(k, hand_loop(k, &wild->body, g->m, 8), TILE_DIMS(g->n, g->m), g->m, SINK_SUM, y, x);
 }
 
 static void test_loaded_bounds(void **state) {
@@ -345,11 +293,11 @@ static void build_panels(Grid *g) {
     uint16_t e =
         kernel_add_argument_panel(k, "E", ELEM_F32, PLACE_OUT, TILE_DIMS(g->m, g->n), g->m, 48);
     buffer_begin_with(k, e, 0);
-    NodeList *task = &node_loop(k, tasks(k, g->n, 24), LOOP_PARALLEL, g->m, 64)->body;
-    Blocks blocks = {g->n, g->m, 6, 32};
-    contract(k, task, TILE_DIMS(g->n, g->m, g->d), access_plain(k, c), access_plain(k, a),
-             access_plain(k, b), blocks);
-    Stage *s = store(k, task, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, e, c);
+    NodeList *task = &node_loop(k, hand_tasks(k, g->n, 24), LOOP_PARALLEL, g->m, 64)->body;
+    HandBlocks blocks = {g->n, g->m, 6, 32};
+    hand_contract(k, task, TILE_DIMS(g->n, g->m, g->d), access_plain(k, c), access_plain(k, a),
+                  access_plain(k, b), blocks);
+    Stage *s = hand_store(k, task, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, e, c);
     s->pad = true;
 }
 
@@ -361,8 +309,8 @@ static void build_unequal_panels(Grid *g) {
         kernel_add_argument_panel(k, "B", ELEM_F32, PLACE_IN, TILE_DIMS(g->d, g->m), g->m, 448);
     uint16_t c =
         kernel_add_argument_panel(k, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(g->n, g->m), g->m, 64);
-    contract(k, tasks(k, g->n, 24), TILE_DIMS(g->n, g->m, g->d), access_plain(k, c),
-             access_plain(k, a), access_plain(k, b), (Blocks){g->n, g->m, 1, 64});
+    hand_contract(k, hand_tasks(k, g->n, 24), TILE_DIMS(g->n, g->m, g->d), access_plain(k, c),
+                  access_plain(k, a), access_plain(k, b), (HandBlocks){g->n, g->m, 1, 64});
 }
 
 static void test_panels_of_arguments(void **state) {
@@ -381,11 +329,11 @@ static void build_padding(Grid *g) {
                                           i == 3 ? 6 : 16);
     for (int i = 0; i < 3; i++) {
         Node *range = node_range(k, &k->body, g->m);
-        range->hi = edge_of(k, range, BOUND_EXTENT, g->m, ends[i]);
-        store(k, &range->body, TILE_DIMS(g->n, g->m), g->m, SINK_SET, to[i], x)->pad = true;
+        range->hi = hand_edge(k, range, BOUND_EXTENT, g->m, ends[i]);
+        hand_store(k, &range->body, TILE_DIMS(g->n, g->m), g->m, SINK_SET, to[i], x)->pad = true;
     }
-    NodeList *piece = loop(k, &k->body, g->m, 10); // does not line up
-    store(k, piece, TILE_DIMS(g->n, g->m), g->m, SINK_SET, to[3], x)->pad = true;
+    NodeList *piece = hand_loop(k, &k->body, g->m, 10); // does not line up
+    hand_store(k, piece, TILE_DIMS(g->n, g->m), g->m, SINK_SET, to[3], x)->pad = true;
 }
 
 static void test_padding(void **state) {
@@ -402,7 +350,7 @@ static void build_memory(Grid *g) {
     uint16_t x = in(g, "X", TILE_DIMS(g->n, h, g->m)), w = in(g, "W", TILE_DIMS(e, h));
     uint16_t v = in(g, "V", TILE_DIMS(e, g->m, g->d)), o = out(g, "O", TILE_DIMS(g->n, g->d));
     uint16_t y = out(g, "Y", TILE_DIMS(g->n, e, g->m)), z = out(g, "Z", TILE_DIMS(g->n, e));
-    NodeList *task = tasks(k, g->n, 6);
+    NodeList *task = hand_tasks(k, g->n, 6);
     TileBuffer like = scratch_plain("J", ELEM_F32, TILE_DIMS(g->n, h, g->m));
     like.gap = 16;
     uint16_t j = node_scratch_with(k, task, like);
@@ -410,20 +358,20 @@ static void build_memory(Grid *g) {
     like.takes = j;
     like.dims[1] = e;
     uint16_t u = node_scratch_with(k, task, like);
-    store(k, task, TILE_DIMS(g->n, h, g->m), g->m, SINK_SET, j, x);
-    NodeList *row = loop(k, task, g->n, 1);
+    hand_store(k, task, TILE_DIMS(g->n, h, g->m), g->m, SINK_SET, j, x);
+    NodeList *row = hand_loop(k, task, g->n, 1);
     TileBuffer one = scratch_plain("L", ELEM_F32, TILE_DIMS(g->n, h, g->m));
     one.gap = 3;
     uint16_t l = node_scratch_with(k, row, one);
-    store(k, row, TILE_DIMS(g->n, h, g->m), g->m, SINK_SET, l, j);
-    Blocks blocks = {e, g->m, 5, 32};
-    contract(k, row, TILE_DIMS(g->n, e, g->m, h), access_plain(k, u), access_plain(k, w),
-             access_plain(k, l), blocks);
-    store(k, task, TILE_DIMS(g->n, e, g->m), g->m, SINK_SET, y, u);
-    store(k, task, TILE_DIMS(g->n, e, g->m), g->m, SINK_SUM, z, u);
-    blocks = (Blocks){g->n, g->d, 6, 16}; // e and m do not follow one another in u
-    contract(k, task, TILE_DIMS(g->n, g->d, e, g->m), access_plain(k, o), access_plain(k, u),
-             access_plain(k, v), blocks);
+    hand_store(k, row, TILE_DIMS(g->n, h, g->m), g->m, SINK_SET, l, j);
+    HandBlocks blocks = {e, g->m, 5, 32};
+    hand_contract(k, row, TILE_DIMS(g->n, e, g->m, h), access_plain(k, u), access_plain(k, w),
+                  access_plain(k, l), blocks);
+    hand_store(k, task, TILE_DIMS(g->n, e, g->m), g->m, SINK_SET, y, u);
+    hand_store(k, task, TILE_DIMS(g->n, e, g->m), g->m, SINK_SUM, z, u);
+    blocks = (HandBlocks){g->n, g->d, 6, 16}; // e and m do not follow one another in u
+    hand_contract(k, task, TILE_DIMS(g->n, g->d, e, g->m), access_plain(k, o), access_plain(k, u),
+                  access_plain(k, v), blocks);
 }
 
 static void test_gaps_and_shared_memory(void **state) {
@@ -447,254 +395,21 @@ static void test_gaps_and_shared_memory(void **state) {
 static void build_in_place(Grid *g) {
     Kernel *k = g->k;
     uint16_t x = in(g, "X", TILE_DIMS(g->n, g->m)), y = out(g, "Y", TILE_DIMS(g->n, g->m));
-    NodeList *task = tasks(k, g->n, 6);
+    NodeList *task = hand_tasks(k, g->n, 6);
     uint16_t j = node_scratch(k, task, "J", ELEM_F32, TILE_DIMS(g->n, g->m));
     TileBuffer like = scratch_plain("U", ELEM_F32, TILE_DIMS(g->n, g->m));
     like.takes = j;
     uint16_t u = node_scratch_with(k, task, like);
-    store(k, task, TILE_DIMS(g->n, g->m), g->m, SINK_SET, j, x);
+    hand_store(k, task, TILE_DIMS(g->n, g->m), g->m, SINK_SET, j, x);
     Stage *s = node_compute(k, task, TILE_DIMS(g->n, g->m), g->m);
-    int32_t term = load(k, s, j);
-    sink(k, s, SINK_SET, u, op(k, s, OP_MUL, term, term));
-    store(k, task, TILE_DIMS(g->n, g->m), g->m, SINK_SET, y, u);
+    int32_t term = hand_load(k, s, j);
+    hand_sink(k, s, SINK_SET, u, hand_op(k, s, OP_MUL, term, term));
+    hand_store(k, task, TILE_DIMS(g->n, g->m), g->m, SINK_SET, y, u);
 }
 
 static void test_in_place(void **state) {
     (void)state;
     compare_grid(build_in_place, 0);
-}
-
-// ---- attention ----
-
-typedef struct {
-    int64_t n, m, d, v, h;
-    int64_t rows, block; // of a task, of m
-} Layer;
-
-static double at(const void *buffer, int64_t i) {
-    return (double)((const float *)buffer)[i];
-}
-
-// K[m d] in panels of 32 positions.
-static double key(const void *k, int64_t m, int64_t d, int64_t n_d) {
-    return at(k, (m / 32 * n_d + d) * 32 + m % 32);
-}
-
-static void close_to(double got, double expected, int64_t n, int64_t v) {
-    if (fabs(got - expected) > 2e-5)
-        fail_msg("[%ld %ld] is %.9g, expected %.9g", (long)n, (long)v, got, expected);
-}
-
-// Y = softmax over m <= n of Q K, times V.
-static void expect_causal(const int64_t *x, void *const *buffers) {
-    int64_t M = x[1], D = x[2], V = x[3];
-    double *logits = calloc((size_t)M + 1, sizeof *logits);
-    for (int64_t n = 0; n < x[0]; n++) {
-        double top = -INFINITY, z = 0;
-        for (int64_t m = 0; m < M && m <= n; m++) {
-            logits[m] = 0;
-            for (int64_t d = 0; d < D; d++)
-                logits[m] += at(buffers[0], n * D + d) * key(buffers[1], m, d, D);
-            top = fmax(top, logits[m]);
-        }
-        for (int64_t m = 0; m < M && m <= n; m++)
-            z += logits[m] = exp(logits[m] - top);
-        for (int64_t v = 0; v < V; v++) {
-            double sum = 0;
-            for (int64_t m = 0; m < M && m <= n; m++)
-                sum += logits[m] / z * at(buffers[2], m * V + v);
-            close_to(at(buffers[3], n * V + v), sum, n, v);
-        }
-    }
-    free(logits);
-}
-
-typedef struct {
-    Kernel *k;
-    TileDimId n, m, d, v;
-    uint16_t q, keys, values, y, top, z, o;
-} Stream;
-
-// One block of positions: logits, the new maximum, what has been summed so far rescaled to it.
-static void stream_block(Stream *x, NodeList *into, bool masked) {
-    Kernel *k = x->k;
-    TileDimList nm = TILE_DIMS(x->n, x->m), rows = TILE_DIMS(x->n), nv = TILE_DIMS(x->n, x->v);
-    uint16_t s = node_scratch(k, into, "S", ELEM_F32, nm);
-    uint16_t was = node_scratch(k, into, "was", ELEM_F32, rows);
-    uint16_t c = node_scratch(k, into, "c", ELEM_F32, rows);
-    contract(k, into, TILE_DIMS(x->n, x->m, x->d), access_plain(k, s), access_plain(k, x->q),
-             access_plain(k, x->keys), (Blocks){x->n, x->m, 12, 32});
-    if (masked) {
-        Stage *mask = node_compute(k, into, nm, x->m);
-        int32_t i = stage_index(k, mask, x->n), j = stage_index(k, mask, x->m);
-        int32_t seen = stage_op(k, mask, OP_LE, ELEM_BOOL, j, i, -1);
-        int32_t none = stage_const(k, mask, -INFINITY, ELEM_F32), logit = load(k, mask, s);
-        sink(k, mask, SINK_SET, s, stage_op(k, mask, OP_SELECT, ELEM_F32, seen, logit, none));
-    }
-    store(k, into, rows, x->n, SINK_SET, was, x->top);
-    store(k, into, nm, x->m, SINK_MAX, x->top, s);
-    Stage *factor = node_compute(k, into, rows, x->n);
-    int32_t moved = op(k, factor, OP_SUB, load(k, factor, was), load(k, factor, x->top));
-    sink(k, factor, SINK_SET, c, op(k, factor, OP_EXP, moved, -1));
-    Stage *rescale = node_compute(k, into, rows, x->n);
-    sink(k, rescale, SINK_SET, x->z,
-         op(k, rescale, OP_MUL, load(k, rescale, x->z), load(k, rescale, c)));
-    rescale = node_compute(k, into, nv, x->v);
-    sink(k, rescale, SINK_PROD, x->o, load(k, rescale, c));
-    Stage *power = node_compute(k, into, nm, x->m);
-    int32_t below = op(k, power, OP_SUB, load(k, power, s), load(k, power, x->top));
-    int32_t e = op(k, power, OP_EXP, below, -1);
-    sink(k, power, SINK_SET, s, e);
-    sink(k, power, SINK_SUM, x->z, e);
-    contract(k, into, TILE_DIMS(x->n, x->v, x->m), access_plain(k, x->o), access_plain(k, s),
-             access_plain(k, x->values), (Blocks){x->n, x->v, 6, 64});
-}
-
-// Interior blocks without a mask, then those on the diagonal with one.
-static Kernel *streamed(Arena *arena, const Layer *l, bool dynamic) {
-    Stream x = {.k = kernel_new(arena, "streamed")};
-    Kernel *k = x.k;
-    x.n = kernel_add_dim(k, "n", extent_of(l->n, dynamic));
-    x.m = kernel_add_dim(k, "m", extent_of(l->m, dynamic));
-    x.d = kernel_add_dim(k, "d", extent_of(l->d, dynamic));
-    x.v = kernel_add_dim(k, "v", extent_of(l->v, dynamic));
-    x.q = kernel_add_argument(k, "Q", ELEM_F32, PLACE_IN, TILE_DIMS(x.n, x.d));
-    x.keys = kernel_add_argument_panel(k, "K", ELEM_F32, PLACE_IN, TILE_DIMS(x.m, x.d), x.m, 32);
-    x.values = kernel_add_argument(k, "V", ELEM_F32, PLACE_IN, TILE_DIMS(x.m, x.v));
-    x.y = kernel_add_argument(k, "Y", ELEM_F32, PLACE_OUT, TILE_DIMS(x.n, x.v));
-    NodeList *task = tasks(k, x.n, l->rows);
-    x.top = scratch_from(k, task, "top", TILE_DIMS(x.n), -INFINITY);
-    x.z = scratch_from(k, task, "z", TILE_DIMS(x.n), 0);
-    x.o = scratch_from(k, task, "O", TILE_DIMS(x.n, x.v), 0);
-    Node *interior = node_range(k, task, x.m);
-    Bound round = {.kind = BOUND_ROUND, .number = 32};
-    round.args[0] = edge_of(k, interior, BOUND_LO, x.n, 1);
-    interior->hi = range_bound(k, interior, round);
-    stream_block(&x, loop(k, &interior->body, x.m, l->block), false);
-    Node *diagonal = node_range(k, task, x.m);
-    round.args[0] = edge_of(k, diagonal, BOUND_LO, x.n, 1);
-    diagonal->lo = range_bound(k, diagonal, round);
-    diagonal->hi = edge_of(k, diagonal, BOUND_HI, x.n, 0);
-    diagonal->align = 32;
-    stream_block(&x, loop(k, &diagonal->body, x.m, l->block), true);
-    Stage *end = node_compute(k, task, TILE_DIMS(x.n, x.v), x.v);
-    sink(k, end, SINK_SET, x.y, op(k, end, OP_DIV, load(k, end, x.o), load(k, end, x.z)));
-    return k;
-}
-
-static void test_online_softmax(void **state) {
-    (void)state;
-    static const Layer layers[] = {{.n = 1, .m = 1, .d = 1, .v = 1, .rows = 8, .block = 32},
-                                   {.n = 40, .m = 40, .d = 9, .v = 17, .rows = 8, .block = 32},
-                                   {.n = 100, .m = 100, .d = 8, .v = 64, .rows = 24, .block = 64},
-                                   {.n = 70, .m = 33, .d = 5, .v = 33, .rows = 64, .block = 32},
-                                   {.n = 96, .m = 200, .d = 16, .v = 70, .rows = 96, .block = 64}};
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        for (int dynamic = 0; dynamic < 2; dynamic++) {
-            const Layer *l = &layers[i];
-            Arena *arena = arena_new();
-            int64_t extents[] = {l->n, l->m, l->d, l->v};
-            cpu_compare_and(streamed(arena, l, dynamic), extents, 2e-5, expect_causal);
-            arena_free(arena);
-        }
-}
-
-// Y[n e v] = sum over m g of P_w[g e] softmax over m of (sum over h of P_l[g h] Q K) times V.
-static void expect_talking_heads(const int64_t *x, void *const *buffers) {
-    int64_t N = x[0], M = x[1], D = x[2], V = x[3], H = x[4];
-    double *w = calloc((size_t)(H * M) + 1, sizeof *w);
-    for (int64_t n = 0; n < N; n++) {
-        for (int64_t g = 0; g < H; g++) {
-            double top = -INFINITY, z = 0;
-            for (int64_t m = 0; m < M; m++) {
-                double logit = 0;
-                for (int64_t h = 0; h < H; h++)
-                    for (int64_t d = 0; d < D; d++)
-                        logit += at(buffers[3], g * H + h) * at(buffers[0], (n * H + h) * D + d) *
-                                 at(buffers[1], ((m / 32 * H + h) * D + d) * 32 + m % 32);
-                w[g * M + m] = logit;
-                top = fmax(top, logit);
-            }
-            for (int64_t m = 0; m < M; m++)
-                z += w[g * M + m] = exp(w[g * M + m] - top);
-            for (int64_t m = 0; m < M; m++)
-                w[g * M + m] /= z;
-        }
-        for (int64_t e = 0; e < H; e++)
-            for (int64_t v = 0; v < V; v++) {
-                double sum = 0;
-                for (int64_t m = 0; m < M; m++)
-                    for (int64_t g = 0; g < H; g++)
-                        sum += at(buffers[4], g * H + e) * w[g * M + m] *
-                               at(buffers[2], (m * H + e) * V + v);
-                close_to(at(buffers[5], (n * H + e) * V + v), sum, n, e * V + v);
-            }
-    }
-    free(w);
-}
-
-// All heads and positions of a few rows at a time; the mixed weights take the memory of the logits.
-static Kernel *resident(Arena *arena, const Layer *l, bool dynamic) {
-    Kernel *k = kernel_new(arena, "resident");
-    TileDimId n = kernel_add_dim(k, "n", extent_of(l->n, dynamic));
-    TileDimId m = kernel_add_dim(k, "m", extent_of(l->m, dynamic));
-    TileDimId d = kernel_add_dim(k, "d", extent_of(l->d, dynamic));
-    TileDimId v = kernel_add_dim(k, "v", extent_of(l->v, dynamic));
-    TileDimId h = kernel_add_dim(k, "h", l->h), g = kernel_add_dim(k, "g", l->h);
-    TileDimId e = kernel_add_dim(k, "e", l->h);
-    uint16_t q = kernel_add_argument(k, "Q", ELEM_F32, PLACE_IN, TILE_DIMS(n, h, d));
-    uint16_t keys =
-        kernel_add_argument_panel(k, "K", ELEM_F32, PLACE_IN, TILE_DIMS(h, m, d), m, 32);
-    uint16_t values = kernel_add_argument(k, "V", ELEM_F32, PLACE_IN, TILE_DIMS(m, e, v));
-    uint16_t pl = kernel_add_argument(k, "P_l", ELEM_F32, PLACE_IN, TILE_DIMS(g, h));
-    uint16_t pw = kernel_add_argument(k, "P_w", ELEM_F32, PLACE_IN, TILE_DIMS(g, e));
-    uint16_t y = kernel_add_argument(k, "Y", ELEM_F32, PLACE_OUT, TILE_DIMS(n, e, v));
-    NodeList *task = tasks(k, n, l->rows);
-    TileBuffer like = scratch_plain("J", ELEM_F32, TILE_DIMS(n, h, m));
-    like.gap = 16;
-    uint16_t j = node_scratch_with(k, task, like);
-    contract(k, task, TILE_DIMS(h, n, m, d), access_plain(k, j), access_plain(k, q),
-             access_plain(k, keys), (Blocks){n, m, 12, 32});
-    like.name = "U";
-    like.takes = j;
-    like.dims[1] = e;
-    uint16_t u = node_scratch_with(k, task, like);
-    NodeList *row = loop(k, task, n, 1);
-    uint16_t s = node_scratch(k, row, "L", ELEM_F32, TILE_DIMS(n, g, m));
-    uint16_t top = node_scratch(k, row, "top", ELEM_F32, TILE_DIMS(n, g));
-    uint16_t z = node_scratch(k, row, "z", ELEM_F32, TILE_DIMS(n, g));
-    uint16_t x = node_scratch(k, row, "X", ELEM_F32, TILE_DIMS(n, g, e));
-    contract(k, row, TILE_DIMS(n, g, m, h), access_plain(k, s), access_plain(k, pl),
-             access_plain(k, j), (Blocks){g, m, 12, 32});
-    store(k, row, TILE_DIMS(n, g, m), m, SINK_MAX, top, s);
-    Stage *power = node_compute(k, row, TILE_DIMS(n, g, m), m);
-    int32_t below = op(k, power, OP_SUB, load(k, power, s), load(k, power, top));
-    int32_t weight = op(k, power, OP_EXP, below, -1);
-    sink(k, power, SINK_SET, s, weight);
-    sink(k, power, SINK_SUM, z, weight);
-    Stage *mix = node_compute(k, row, TILE_DIMS(n, g, e), e);
-    sink(k, mix, SINK_SET, x, op(k, mix, OP_DIV, load(k, mix, pw), load(k, mix, z)));
-    contract(k, row, TILE_DIMS(n, e, m, g), access_plain(k, u), access_plain(k, x),
-             access_plain(k, s), (Blocks){e, m, 12, 32});
-    contract(k, task, TILE_DIMS(e, n, v, m), access_plain(k, y), access_plain(k, u),
-             access_plain(k, values), (Blocks){n, v, 6, 64});
-    return k;
-}
-
-static void test_talking_heads(void **state) {
-    (void)state;
-    static const Layer layers[] = {{.n = 1, .m = 1, .d = 1, .v = 1, .h = 1, .rows = 24},
-                                   {.n = 5, .m = 33, .d = 4, .v = 9, .h = 3, .rows = 4},
-                                   {.n = 26, .m = 64, .d = 8, .v = 16, .h = 12, .rows = 24},
-                                   {.n = 13, .m = 100, .d = 5, .v = 70, .h = 4, .rows = 12}};
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        for (int dynamic = 0; dynamic < 2; dynamic++) {
-            const Layer *l = &layers[i];
-            Arena *arena = arena_new();
-            int64_t extents[] = {l->n, l->m, l->d, l->v, l->h, l->h, l->h};
-            cpu_compare_and(resident(arena, l, dynamic), extents, 2e-5, expect_talking_heads);
-            arena_free(arena);
-        }
 }
 
 int main(void) {
@@ -709,8 +424,6 @@ int main(void) {
         cmocka_unit_test(test_padding),
         cmocka_unit_test(test_gaps_and_shared_memory),
         cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_online_softmax),
-        cmocka_unit_test(test_talking_heads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

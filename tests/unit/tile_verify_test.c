@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tile verifier refuses in fused kernels: one sound kernel, spoiled in one way per case.
+#include "support.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "hand_fixture.h"
+
+static Stage *store(Kernel *k, NodeList *into, TileDimList dims, SinkMode mode, uint16_t to,
+                    uint16_t from) {
+    return hand_store(k, into, dims, TILE_DIM_NONE, mode, to, from);
+}
+
+typedef struct {
+    Kernel *k;
+    TileDimId n, m, v, w;
+    uint16_t x, values, ends, y, top, o, s, u;
+    Node *task, *range, *loop;
+    Stage *copy, *most, *sum, *mix, *end;
+} Fused;
+
+// y = mixed softmax numerators of a ragged, causal row, without the rescaling.
+static Fused fused_new(Arena *arena) {
+    Fused f = {.k = kernel_new(arena, "fused")};
+    Kernel *k = f.k;
+    f.n = kernel_add_dim(k, "n", EXTENT_DYNAMIC);
+    f.m = kernel_add_dim(k, "m", EXTENT_DYNAMIC);
+    f.v = kernel_add_dim(k, "v", 8);
+    f.w = kernel_add_dim(k, "w", 8);
+    f.x = kernel_add_argument_panel(k, "x", ELEM_F32, PLACE_IN, TILE_DIMS(f.n, f.m), f.m, 16);
+    f.values = kernel_add_argument(k, "values", ELEM_F32, PLACE_IN, TILE_DIMS(f.m, f.v));
+    f.ends = kernel_add_argument(k, "ends", ELEM_I64, PLACE_IN, TILE_DIMS(f.n));
+    f.y = kernel_add_argument(k, "y", ELEM_F32, PLACE_OUT, TILE_DIMS(f.n, f.w));
+    f.task = node_loop(k, &k->body, LOOP_PARALLEL, f.n, 4);
+    NodeList *into = &f.task->body;
+    f.top = node_scratch(k, into, "top", ELEM_F32, TILE_DIMS(f.n));
+    buffer_begin_with(k, f.top, -INFINITY);
+    f.o = node_scratch(k, into, "o", ELEM_F32, TILE_DIMS(f.n, f.v));
+    buffer_begin_with(k, f.o, 0);
+    f.range = node_range(k, into, f.m);
+    f.range->hi = range_bound(k, f.range, (Bound){.kind = BOUND_HI, .dim = f.n});
+    f.loop = node_loop(k, &f.range->body, LOOP_SEQUENTIAL, f.m, 16);
+    f.s = node_scratch_panel(k, &f.loop->body, "s", ELEM_F32, TILE_DIMS(f.n, f.m), f.n, 4);
+    f.copy = store(k, &f.loop->body, TILE_DIMS(f.n, f.m), SINK_SET, f.s, f.x);
+    f.most = store(k, &f.loop->body, TILE_DIMS(f.n, f.m), SINK_MAX, f.top, f.s);
+    f.sum = node_contract(k, &f.loop->body, TILE_DIMS(f.n, f.v, f.m), access_plain(k, f.o),
+                          access_plain(k, f.s), access_plain(k, f.values));
+    f.sum->rows = f.n;
+    f.sum->lanes = f.v;
+    f.sum->row_block = 4;
+    f.sum->lane_block = 8;
+    TileBuffer like = scratch_plain("u", ELEM_F32, TILE_DIMS(f.n, f.w));
+    like.takes = f.o;
+    f.u = node_scratch_with(k, into, like);
+    f.mix = node_compute(k, into, TILE_DIMS(f.n, f.w), f.w);
+    stage_sink(k, f.mix, SINK_SET, access_plain(k, f.u), hand_load(k, f.mix, f.top));
+    f.end = store(k, into, TILE_DIMS(f.n, f.w), SINK_SET, f.y, f.u);
+    return f;
+}
+
+static TileBuffer *buffer(Fused *f, uint16_t at) {
+    return &f->k->buffers.at[at];
+}
+static Bound *bound(Fused *f) {
+    return &f->range->bounds.at[f->range->hi];
+}
+static void set_bound(Fused *f, Bound of) {
+    f->range->hi = range_bound(f->k, f->range, of);
+}
+static void swap(NodeList *body, uint32_t a, uint32_t b) {
+    Node *node = body->at[a];
+    body->at[a] = body->at[b];
+    body->at[b] = node;
+}
+
+static void spoil_range_dim(Fused *f) {
+    f->range->dim = 9;
+}
+static void spoil_align(Fused *f) {
+    f->range->align = 0;
+}
+static void spoil_bound_dim(Fused *f) {
+    bound(f)->dim = TILE_DIM_NONE;
+}
+static void spoil_end(Fused *f) {
+    f->range->lo = 1;
+}
+static void spoil_bound_order(Fused *f) {
+    set_bound(f, (Bound){.kind = BOUND_MIN, .args = {0, 1}});
+}
+static void spoil_bound_round(Fused *f) {
+    set_bound(f, (Bound){.kind = BOUND_ROUND, .args = {0}});
+}
+static void spoil_bound_float(Fused *f) {
+    set_bound(f, (Bound){.kind = BOUND_LOAD, .load = access_plain(f->k, f->top)});
+}
+static void spoil_bound_output(Fused *f) {
+    buffer(f, f->y)->elem = ELEM_I64;
+    set_bound(f, (Bound){.kind = BOUND_LOAD, .load = access_plain(f->k, f->y)});
+}
+static void spoil_bound_scope(Fused *f) {
+    buffer(f, f->s)->elem = ELEM_I64;
+    set_bound(f, (Bound){.kind = BOUND_LOAD, .load = access_plain(f->k, f->s)});
+}
+static void spoil_bound_unfilled(Fused *f) {
+    uint16_t last = node_scratch(f->k, &f->task->body, "last", ELEM_I64, TILE_DIMS(f->n));
+    swap(&f->task->body, 2, f->task->body.count - 1);
+    set_bound(f, (Bound){.kind = BOUND_LOAD, .load = access_plain(f->k, last)});
+    vec_push(f->k->arena, &f->task->body, f->range);
+}
+static void spoil_bound_access(Fused *f) {
+    Access load = access_plain(f->k, f->ends);
+    load.checked = true;
+    set_bound(f, (Bound){.kind = BOUND_LOAD, .load = load});
+}
+static void spoil_bound_empty(Fused *f) {
+    Node *inner = node_range(f->k, &f->range->body, f->n);
+    Access load = access_at(f->ends, TILE_DIMS(f->m));
+    inner->hi = range_bound(f->k, inner, (Bound){.kind = BOUND_LOAD, .load = load});
+}
+static void spoil_parallel_in_range(Fused *f) {
+    f->range->body = f->k->body;
+    f->k->body = (NodeList){0};
+    vec_push(f->k->arena, &f->k->body, f->range);
+    bound(f)->dim = f->m;
+}
+static void spoil_no_initial(Fused *f) {
+    buffer(f, f->o)->has_initial = false;
+}
+static void spoil_moving_range(Fused *f) { // which elements are reached depends on the turn
+    Kernel *k = f->k;
+    Node *rows = node_loop(k, &f->task->body, LOOP_SEQUENTIAL, f->n, 1);
+    Node *range = node_range(k, &rows->body, f->v);
+    range->hi = range_bound(k, range, (Bound){.kind = BOUND_HI, .dim = f->n});
+    uint16_t t = node_scratch(k, &f->task->body, "t", ELEM_F32, TILE_DIMS(f->v));
+    swap(&f->task->body, f->task->body.count - 2, f->task->body.count - 1);
+    store(k, &range->body, TILE_DIMS(f->n, f->v), SINK_SUM, t, f->top);
+}
+static void spoil_may_be_empty(Fused *f) {
+    uint16_t t = node_scratch(f->k, &f->range->body, "t", ELEM_F32, TILE_DIMS(f->n));
+    store(f->k, &f->range->body, TILE_DIMS(f->n, f->m), SINK_SUM, t, f->x);
+}
+static void spoil_two_places(Fused *f) {
+    uint16_t t = node_scratch(f->k, &f->task->body, "t", ELEM_F32, TILE_DIMS(f->n));
+    store(f->k, &f->task->body, TILE_DIMS(f->n, f->m), SINK_SUM, t, f->x);
+    store(f->k, &f->task->body, TILE_DIMS(f->n, f->m), SINK_SUM, t, f->x);
+}
+static void spoil_stored_first(Fused *f) {
+    uint16_t t = node_scratch(f->k, &f->task->body, "t", ELEM_F32, TILE_DIMS(f->n));
+    store(f->k, &f->task->body, TILE_DIMS(f->n), SINK_SET, t, f->top);
+    store(f->k, &f->task->body, TILE_DIMS(f->n, f->m), SINK_SUM, t, f->x);
+}
+static void spoil_read_first(Fused *f) {
+    swap(&f->loop->body, 1, 2);
+}
+static void spoil_factor_unfilled(Fused *f) {
+    swap(&f->loop->body, 1, 3);
+}
+static void spoil_given_initial(Fused *f) {
+    buffer_begin_with(f->k, f->x, 0);
+}
+static void spoil_initial_meets(Fused *f) {
+    buffer_begin_with(f->k, f->y, 0);
+    f->task->dim = f->m;
+    f->range->dim = f->n;
+}
+static void spoil_gap(Fused *f) {
+    buffer(f, f->s)->gap = 16;
+}
+static void spoil_takes_initial(Fused *f) {
+    buffer_begin_with(f->k, f->u, 0);
+}
+static void spoil_takes_body(Fused *f) {
+    buffer(f, f->u)->takes = f->s;
+}
+static void spoil_takes_elem(Fused *f) {
+    buffer(f, f->o)->elem = ELEM_F64;
+    f->sum->sinks.count = 0;
+    f->range->body.count = 0;
+}
+static void spoil_takes_extent(Fused *f) {
+    f->k->dims.at[f->w].extent = 9;
+}
+static void spoil_takes_cut(Fused *f) {
+    Node *loop = node_loop(f->k, &f->k->body, LOOP_SEQUENTIAL, f->w, 4);
+    loop->body = f->task->body;
+    f->task->body = (NodeList){0};
+    f->k->body.count = 1;
+    vec_push(f->k->arena, &f->task->body, loop);
+}
+static void spoil_takes_and_reads(Fused *f) { // another point of what lies there
+    f->mix->n_dims = 3;
+    f->mix->dims[2] = f->v;
+    stage_load(f->k, f->mix, access_plain(f->k, f->o));
+}
+static void spoil_takes_and_sums(Fused *f) {
+    Stage *s =
+        node_contract(f->k, &f->task->body, TILE_DIMS(f->n, f->w, f->v), access_plain(f->k, f->u),
+                      access_plain(f->k, f->o), access_at(f->values, TILE_DIMS(f->v, f->w)));
+    s->lanes = f->w;
+    s->row_block = 1;
+    s->lane_block = 8;
+}
+static void spoil_takes_and_stores(Fused *f) {
+    stage_sink(f->k, f->mix, SINK_SET, access_at(f->o, TILE_DIMS(f->n, f->w)), 0);
+    buffer(f, f->o)->dims[1] = f->w;
+    f->range->body.count = 0;
+}
+static void spoil_panel_index(Fused *f) {
+    Access *at = &f->copy->terms.at[0].load;
+    at->index[1].offset = 1;
+    at->checked = true;
+}
+static void spoil_panel_blocks(Fused *f) {
+    f->sum->row_block = 3;
+}
+static void spoil_panel_pieces(Fused *f) {
+    Node *rows = node_loop(f->k, &f->loop->body, LOOP_SEQUENTIAL, f->n, 6);
+    vec_push(f->k->arena, &rows->body, f->loop->body.at[3]);
+    f->loop->body.at[3] = rows;
+    f->loop->body.count--;
+}
+static void spoil_repeated_product(Fused *f) {
+    Stage *s = node_compute(f->k, &f->task->body, TILE_DIMS(f->n, f->v), f->v);
+    int32_t top = hand_load(f->k, s, f->top);
+    stage_sink(f->k, s, SINK_SET, access_plain(f->k, f->top),
+               stage_op(f->k, s, OP_MUL, ELEM_F32, top, top, -1));
+}
+
+static void test_verifier_refuses(void **state) {
+    (void)state;
+    static const struct {
+        void (*spoil)(Fused *f);
+        const char *says;
+    } cases[] = {
+        {spoil_range_dim, "a range of no dim"},
+        {spoil_align, "range m has align 0"},
+        {spoil_bound_dim, "a bound of no dim"},
+        {spoil_end, "range m ends at no bound"},
+        {spoil_bound_order, "argument 1 of a bound is no earlier one"},
+        {spoil_bound_round, "to no multiple"},
+        {spoil_bound_float, "top, which is no integers"},
+        {spoil_bound_output, "y, which is no integers that are given"},
+        {spoil_bound_scope, "loads s outside its scope"},
+        {spoil_bound_unfilled, "last is read before anything is stored"},
+        {spoil_bound_access, "ends by an access of another kind"},
+        {spoil_bound_empty, "loads ends where dim m may be empty"},
+        {spoil_parallel_in_range, "inside another loop or a range"},
+        {spoil_no_initial, "o is combined in a range of m"},
+        {spoil_moving_range, "t is combined in a range of v"},
+        {spoil_may_be_empty, "t is combined over m, which may be empty"},
+        {spoil_two_places, "t is combined in two places"},
+        {spoil_stored_first, "t is stored to before it is combined"},
+        {spoil_read_first, "s is read before anything is stored"},
+        {spoil_factor_unfilled, "s is read before anything is stored"},
+        {spoil_given_initial, "x is given and has an initial value"},
+        {spoil_initial_meets, "tasks along m would meet in y"},
+        {spoil_gap, "s: a gap needs plain scratch"},
+        {spoil_takes_initial, "u takes memory and has an initial value"},
+        {spoil_takes_body, "not made before it in the same body"},
+        {spoil_takes_elem, "the memory of o, which lies differently"},
+        {spoil_takes_extent, "the memory of o, which lies differently"},
+        {spoil_takes_cut, "the memory of o, which lies differently"},
+        {spoil_takes_and_reads, "o is loaded where u takes its memory"},
+        {spoil_takes_and_sums, "o is read and stored to"},
+        {spoil_takes_and_stores, "a stage stores to o and to its memory"},
+        {spoil_panel_index, "an index along the panels of x is no plain dim"},
+        {spoil_panel_blocks, "panels of s are not of whole blocks along n"},
+        {spoil_panel_pieces, "pieces of n begin inside blocks of the panels of s"},
+        {spoil_repeated_product, "points along v write one element of top"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        Arena *arena = arena_new();
+        Fused f = fused_new(arena);
+        Text why = {.arena = arena};
+        if (!kernel_check(f.k, &why))
+            fail_msg("%s", why.at);
+        cases[i].spoil(&f);
+        if (kernel_check(f.k, &why))
+            fail_msg("nothing found where \"%s\" was expected", cases[i].says);
+        if (!strstr(why.at, cases[i].says))
+            fail_msg("\"%s\" was expected, not \"%s\"", cases[i].says, why.at);
+        arena_free(arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_verifier_refuses),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
