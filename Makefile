@@ -145,7 +145,8 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
-$(BUILD)/unit/emit_test $(BUILD)/unit/product_test: $(BUILD)/obj/tests/unit/emit_fixture.o
+EMIT_TESTS := emit tables product
+$(EMIT_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/emit_fixture.o
 CPU_TESTS := cpu cpu_compute cpu_fused cpu_attention spill
 $(CPU_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/cpu_fixture.o
 HAND_TESTS := tile_fused tile_verify cpu_fused cpu_attention

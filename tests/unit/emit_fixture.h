@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small entry made by hand for tests of level emit, with targets whose kernels are a few lines of
+// A small entry made by hand for tests of emit and product, with targets whose kernels are lines of
 // LLVM, so that nothing of graph passes, lowering or the real targets takes part:
 //
 //     def Scale(X[n, d], U[m], gain[d]):        dim d = 5, dim m like n
