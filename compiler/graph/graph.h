@@ -26,6 +26,7 @@ const char *op_name(Op op);
 OpKind op_kind(Op op);
 int op_arity(Op op);
 bool op_commutes(Op op);
+bool op_is_immediate(Op op); // CONST INDEX EXTENT: no memory behind it
 // What an op costs: cycles of a core with two vector units for one vector of f32 when its arguments
 // are in registers. Of an INPUT it is a load; of what reduces, for a vector of its argument.
 double op_weight(Op op);

@@ -41,6 +41,10 @@ bool op_commutes(Op op) {
     return (op_table[op].traits & TRAIT_COMMUTES) != 0;
 }
 
+bool op_is_immediate(Op op) {
+    return op == OP_CONST || op == OP_INDEX || op == OP_EXTENT;
+}
+
 double op_apply1(Op op, double a) {
     switch (op) {
     case OP_COPY:

@@ -33,7 +33,7 @@ static Value *copy_value(Rewrite *rewrite, const Value *value, Value **args) {
     if (value->op == OP_RENAME && args[0]->op == OP_INDEX)
         return graph_index(out, value->dim2);
     for (uint32_t i = 0; move_reads_memory(value) && i < value->n_args; i++)
-        if (fuse_is_leaf(args[i]))
+        if (op_is_immediate(args[i]->op))
             args[i] = graph_map1(out, OP_COPY, args[i]);
     return rewrite_keep(rewrite, value, args);
 }

@@ -31,8 +31,7 @@ typedef struct {
 } Fuser;
 
 // rules.c: which values are worth what.
-bool fuse_is_leaf(const Value *value); // CONST INDEX EXTENT: no memory behind it
-bool fuse_is_free(const Value *value); // leaf or INPUT: there before any group
+bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
 bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.

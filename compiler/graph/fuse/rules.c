@@ -14,12 +14,8 @@ static const double INLINE_WEIGHT = 4.5; // all that an inline value needs, recu
 static const double PROLOGUE_WEIGHT = 1; // on an operand of a contraction
 static const double RECOMPUTE_WEIGHT = 4.5;
 
-bool fuse_is_leaf(const Value *value) {
-    return value->op == OP_CONST || value->op == OP_INDEX || value->op == OP_EXTENT;
-}
-
 bool fuse_is_free(const Value *value) {
-    return value->op == OP_INPUT || fuse_is_leaf(value);
+    return value->op == OP_INPUT || op_is_immediate(value->op);
 }
 
 // ---- inline values -----------------------------------------------------------------------------
@@ -31,7 +27,7 @@ typedef struct {
 } InlineCost;
 
 static void inline_add(const Fuser *fuser, const Value *value, InlineCost *cost) {
-    if (fuse_is_leaf(value))
+    if (op_is_immediate(value->op))
         return;
     if (value->op == OP_INPUT) {
         cost->loads++;

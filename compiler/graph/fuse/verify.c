@@ -37,10 +37,6 @@ static bool group_stores(const Group *group, const Value *value) {
     return false;
 }
 
-static bool is_leaf(const Value *value) {
-    return value->op == OP_CONST || value->op == OP_INDEX || value->op == OP_EXTENT;
-}
-
 static void verify_args(const FusionCheck *check, const Group *group, const Value *member) {
     bool moves = op_kind(member->op) == KIND_MOVE;
     for (uint32_t i = 0; i < member->n_args; i++) {
@@ -50,7 +46,7 @@ static void verify_args(const FusionCheck *check, const Group *group, const Valu
             must(check, in_memory, "%s %u reads value %u, which is not in memory",
                  op_name(member->op), member->id, arg->id);
         else
-            must(check, in_memory || is_leaf(arg) || group_has(group, arg),
+            must(check, in_memory || op_is_immediate(arg->op) || group_has(group, arg),
                  "value %u needs %u, which is not there yet", member->id, arg->id);
     }
 }

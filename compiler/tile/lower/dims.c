@@ -51,12 +51,8 @@ static void survey_leaf(Survey *s, const Value *leaf) {
     }
 }
 
-static bool is_leaf(const Value *value) {
-    return value->op == OP_CONST || value->op == OP_INDEX || value->op == OP_EXTENT;
-}
-
 static void survey_argument(Survey *s, const Value *arg, DimId from, DimId to) {
-    if (is_leaf(arg))
+    if (op_is_immediate(arg->op))
         survey_leaf(s, arg);
     else if (!s->lower->is_member[arg->id])
         survey_use(s, arg, from, to);
@@ -64,7 +60,7 @@ static void survey_argument(Survey *s, const Value *arg, DimId from, DimId to) {
 
 static void survey_member(Survey *s, const Value *member) {
     vec_push(s->lower->arena, &s->values, member);
-    if (is_leaf(member))
+    if (op_is_immediate(member->op))
         survey_leaf(s, member);
     bool renames = member->op == OP_RENAME;
     if (!renames && member->dim != DIM_NONE && op_kind(member->op) >= KIND_REDUCE)
