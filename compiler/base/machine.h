@@ -26,12 +26,17 @@ typedef struct {
     double l1_bytes_per_second, l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
     // threads
     int threads;           // cores that work is planned for
-    double task_seconds;   // handing one task to a thread
-    double launch_seconds; // starting a kernel, until all threads have work
+    double task_seconds;   // starting one task
+    double launch_seconds; // sharing a kernel's tasks out to threads and waiting for the last
 } Machine;
 
 // Lanes of a vector of elements of this size, at least one.
 int machine_lanes(const Machine *machine, size_t elem_bytes);
 // Seconds of one cycle: a core issues two fused multiply-adds of whole vectors in it.
 double machine_cycle(const Machine *machine);
+// Bytes per second from the smallest level that holds a working set of this size.
+double machine_bandwidth(const Machine *machine, double working_set);
+// What well-shaped work takes that has these flops and touches these bytes once: the longer of its
+// arithmetic and its traffic.
+double machine_seconds(const Machine *machine, double flops, double bytes);
 #endif

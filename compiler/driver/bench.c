@@ -119,7 +119,8 @@ int command_bench(Options *options) {
                 measure(options, &loaded, &tensors, target, compiled.tile->launches.count, &result);
     if (fine) {
         int64_t *extents = tensors_extents(&tensors, compiled.fusion->graph, arena);
-        CostFigures figures = report_figures(&compiled, &target->machine, extents, arena);
+        CostFigures figures = report_figures(&compiled, &target->machine,
+                                             att_context_threads(tensors.context), extents, arena);
         if (options->json)
             print_json(&tensors, &figures, &result);
         else

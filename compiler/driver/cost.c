@@ -51,7 +51,30 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
     }
 }
 
-static void print_json(const Compilation *compiled, const CostFigures *f, const int64_t *extents) {
+// What the time of a kernel is made of: one object for each stage.
+static json_t *stages_json(const KernelFigure *figure) {
+    json_t *stages = json_array();
+    for (uint32_t i = 0; i < figure->cost.stages.count; i++) {
+        const StageCost *cost = &figure->cost.stages.at[i];
+        json_t *over = json_array();
+        for (int d = 0; d < cost->stage->n_dims; d++)
+            json_array_append_new(over,
+                                  json_string(figure->kernel->dims.at[cost->stage->dims[d]].name));
+        json_t *bytes = json_pack("{s:o, s:o, s:o}", "l2", report_number(cost->bytes[FROM_L2]),
+                                  "l3", report_number(cost->bytes[FROM_L3]), "memory",
+                                  report_number(cost->bytes[FROM_MEMORY]));
+        json_array_append_new(
+            stages,
+            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind",
+                      cost->stage->kind == STAGE_CONTRACT ? "contract" : "compute", "over", over,
+                      "times", report_number(cost->times), "cycles", report_number(cost->cycles),
+                      "bytes", bytes, "seconds", report_number(cost->seconds)));
+    }
+    return stages;
+}
+
+static void print_json(const Compilation *compiled, const CostFigures *f, int threads,
+                       const int64_t *extents) {
     json_t *buffers = json_array(), *kernels = json_array();
     for (uint32_t i = 0; i < f->buffers.count; i++) {
         const BufferFigure *b = &f->buffers.at[i];
@@ -62,16 +85,17 @@ static void print_json(const Compilation *compiled, const CostFigures *f, const 
     for (uint32_t i = 0; i < f->kernels.count; i++) {
         const KernelFigure *k = &f->kernels.at[i];
         json_array_append_new(
-            kernels, json_pack("{s:s, s:s, s:o, s:I, s:I, s:o}", "name", k->name, "kind", k->kind,
-                               "dims", report_dim_names(f->graph, &k->dims), "multiplies",
-                               (json_int_t)k->multiplies, "flops", (json_int_t)k->flops,
-                               "predicted_seconds", report_number(k->seconds)));
+            kernels,
+            json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "name", k->name, "kind", k->kind,
+                      "dims", report_dim_names(f->graph, &k->dims), "multiplies",
+                      (json_int_t)k->multiplies, "flops", (json_int_t)k->flops, "predicted_seconds",
+                      report_number(k->seconds), "stages", stages_json(k)));
     }
     report_print_json(json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:o, s:o, s:o}", "entry", compiled->built->entry, "parameters",
-        (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies, "flops",
-        (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace, "dims",
-        report_extents(compiled->built, extents), "buffers", buffers, "kernels", kernels));
+        "{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
+        "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies, "flops",
+        (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace, "threads", threads,
+        "dims", report_extents(compiled->built, extents), "buffers", buffers, "kernels", kernels));
 }
 
 // Every dim that counts must have an extent.
@@ -94,9 +118,11 @@ int command_cost(Options *options) {
         !extents_known(options, compiled.built))
         return EXIT_PROBLEM;
     Arena *arena = options->session->arena;
-    CostFigures figures = report_figures(&compiled, &target->machine, compiled.typical, arena);
+    int threads = options->threads ? options->threads : 1;
+    CostFigures figures =
+        report_figures(&compiled, &target->machine, threads, compiled.typical, arena);
     if (options->json)
-        print_json(&compiled, &figures, compiled.typical);
+        print_json(&compiled, &figures, threads, compiled.typical);
     else
         print_text(&compiled, &figures, compiled.typical, arena);
     return EXIT_FINE;

@@ -129,7 +129,9 @@ typedef struct {
     const char *name, *kind; // group's values; "contract", "rows" or "map"
     DimList dims;            // of the contraction, with the summed ones; or of the rows
     int64_t multiplies, flops;
-    double seconds; // predicted with one thread
+    const Kernel *kernel;
+    double seconds; // predicted
+    TileCost cost;  // the model's figures for that
 } KernelFigure;
 typedef struct {
     const Graph *graph;                    // that has the dims of the figures
@@ -138,7 +140,8 @@ typedef struct {
     VEC(BufferFigure) buffers;
     VEC(KernelFigure) kernels;
 } CostFigures;
-CostFigures report_figures(const Compilation *compiled, const Machine *machine,
+// Predictions are for this many threads.
+CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena);
 // A name for a kernel that a person recognises: the stored values of its group.
 const char *report_group_name(const Group *group, Arena *arena);

@@ -124,9 +124,11 @@ static int64_t *kernel_extents(const Launch *launch, const Kernel *kernel, const
     return out;
 }
 
-CostFigures report_figures(const Compilation *compiled, const Machine *machine,
+CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena) {
     const Graph *graph = compiled->contracted;
+    Machine used = *machine;
+    used.threads = threads;
     CostFigures out = {
         .graph = compiled->fusion->graph,
         .parameters = graph_parameters(compiled->built, extents),
@@ -139,7 +141,9 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine,
         const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
         KernelFigure figure = group_figure(launch->group, extents, arena);
         int64_t *own = kernel_extents(launch, kernel, extents, arena);
-        figure.seconds = tile_cost(kernel, own, machine);
+        figure.kernel = kernel;
+        figure.cost = tile_cost(arena, kernel, own, &used);
+        figure.seconds = threads > 1 ? figure.cost.parallel_seconds : figure.cost.seconds;
         vec_push(arena, &out.kernels, figure);
     }
     return out;

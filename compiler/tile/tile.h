@@ -255,7 +255,7 @@ typedef struct {
     VEC(Launch) launches;
 } TileProgram;
 
-// ---- lower/, schedule/, cost.c ----
+// ---- lower/, schedule/, cost/ ----
 // One kernel per group, with the default schedule for the machine at the typical extents. Adjacent
 // dims that stay adjacent in every access become one kernel dim.
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents);
@@ -265,25 +265,40 @@ typedef struct {
     int64_t block_k, block_rows;               // cache blocks inside a task
     int32_t row_block, lane_block;             // microkernel
     bool pack_a, pack_b;
-    double seconds; // predicted, one thread
+    double seconds; // predicted (contract_model_seconds)
 } ContractSchedule;
+// What the contiguous dim of an operand is: summed, the one the microkernel runs along, another one
+// of rows or lanes, or one of batches.
+typedef enum { LAST_SUMMED, LAST_MAIN, LAST_OTHER, LAST_BATCH } ContractLast;
 typedef struct {
     int64_t batch, rows, lanes, k; // typical extents, products over all dims of the class
     int64_t main_rows, main_lanes; // of the two dims that the microkernel runs along
-    // May an operand be read in place (no prologue, no conversion, k of one stride)? And is its
-    // contiguous dim a summed one (a), the lanes (b)?
-    bool a_in_place, a_k_contiguous;
-    bool b_in_place, b_lanes_contiguous;
-    bool b_crossing; // b's contiguous dim is another of the lanes' dims: tasks should be wide
+    bool a_in_place, b_in_place;   // may be read so: no prologue, no conversion, k of one stride
+    ContractLast a_last, b_last;
     size_t elem_bytes;
 } ContractShape;
 ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine);
 // Floating-point operations of one run: two per multiply-add, one per float term and per combining
 // sink.
 double tile_flops(const Kernel *kernel, const int64_t *extents);
-// Seconds of one run with one thread, from counted flops and bytes per level and the machine's
-// facts.
-double tile_cost(const Kernel *kernel, const int64_t *extents, const Machine *machine);
+// What a kernel costs on a machine, counted: the model that schedules are chosen by.
+typedef enum { FROM_L1, FROM_L2, FROM_L3, FROM_MEMORY, N_FROM } TrafficLevel;
+typedef struct {
+    const Stage *stage;
+    double times;         // how often it runs
+    double cycles;        // arithmetic of all runs
+    double bytes[N_FROM]; // moved to and from each level
+    double seconds;       // of all runs, one thread
+} StageCost;
+typedef struct {
+    double flops;
+    double seconds;          // one thread
+    double parallel_seconds; // as many threads as the machine has
+    VEC(StageCost) stages;   // in order; one whose loops leave a remainder comes more than once
+} TileCost;
+// keep: for the list of stages; NULL: without it.
+TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
+                   const Machine *machine);
 
 // ---- verify.c, print.c, interp.c ----
 // Every rule of this level; false with the first broken one in *why.

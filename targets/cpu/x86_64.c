@@ -28,8 +28,8 @@ const Target x86_64_v3 = {
             .l3_bytes_per_second = 30e9,
             .memory_bytes_per_second = 15e9,
             .threads = 8,
-            .task_seconds = 2e-6,
-            .launch_seconds = 2e-6,
+            .task_seconds = 0.5e-6,
+            .launch_seconds = 5e-6,
         },
     .emit_kernel = cpu_emit_kernel,
 };
@@ -57,8 +57,8 @@ const Target x86_64_v4 = {
             .l3_bytes_per_second = 30e9,
             .memory_bytes_per_second = 18e9,
             .threads = 8,
-            .task_seconds = 2e-6,
-            .launch_seconds = 2e-6,
+            .task_seconds = 0.5e-6,
+            .launch_seconds = 5e-6,
         },
     .emit_kernel = cpu_emit_kernel,
 };

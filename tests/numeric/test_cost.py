@@ -64,3 +64,20 @@ def test_unmarked_sources_take_data_from_the_command_line(tmp_path):
     (tmp_path / "plain.attn").write_text(source)
     figures = attc_json("cost", tmp_path / "plain.attn", "--data", "X,M", "-D", "n=512,m=512")
     assert figures["parameters"] == 2359296
+
+
+def test_predictions_are_made_of_stages():
+    """A kernel takes what its stages take and a little more; threads share it."""
+    one = cost("talking_heads", h_k=12, h=12, h_v=12, d_k=64, d_v=64)
+    assert one["threads"] == 1
+    for kernel in one["kernels"]:
+        stages = sum(stage["seconds"] for stage in kernel["stages"])
+        assert stages <= kernel["predicted_seconds"] <= 1.2 * stages
+        assert all(stage["seconds"] > 0 and stage["over"] for stage in kernel["stages"])
+    four = attc_json(
+        "cost", EXAMPLES / "talking_heads.attn", "-D", "n=512,m=512", "--threads", "4"
+    )
+    assert four["threads"] == 4
+    for alone, shared in zip(one["kernels"], four["kernels"]):
+        assert 0.2 * alone["predicted_seconds"] < shared["predicted_seconds"]
+        assert shared["predicted_seconds"] < 0.6 * alone["predicted_seconds"]

@@ -25,6 +25,7 @@ FOLDERS = [
     ["compiler/graph/rewrite"],
     ["compiler/graph/fuse"],
     ["compiler/tile"],
+    ["compiler/tile/cost"],
     ["compiler/tile/schedule", "compiler/tile/lower"],
     ["compiler/emit"],
     ["targets/cpu"],

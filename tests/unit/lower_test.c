@@ -26,6 +26,9 @@ static const Machine small = {
     .l2_bytes_per_second = 2e6,
     .l3_bytes_per_second = 1e6,
     .memory_bytes_per_second = 5e5,
+    .threads = 4,
+    .task_seconds = 1e-4,
+    .launch_seconds = 1e-4,
 };
 static const Machine large = {
     .name = "large",
@@ -41,6 +44,9 @@ static const Machine large = {
     .l2_bytes_per_second = 120e9,
     .l3_bytes_per_second = 30e9,
     .memory_bytes_per_second = 18e9,
+    .threads = 8,
+    .task_seconds = 5e-7,
+    .launch_seconds = 5e-6,
 };
 
 // ---- tensors ----
@@ -382,10 +388,10 @@ static void test_schedules_respect_the_machine(void **state) {
                                .lanes = sizes[i / 2 / N % N],
                                .k = sizes[i / 2 / N / N],
                                .a_in_place = i % 5 != 0,
-                               .a_k_contiguous = i % 3 != 0,
-                               .b_lanes_contiguous = i % 7 != 0,
+                               .a_last = (ContractLast)(i % 3),
+                               .b_last = (ContractLast)(i % 7 % 4),
                                .elem_bytes = i % 11 ? 4 : 8};
-        shape.b_in_place = shape.b_lanes_contiguous;
+        shape.b_in_place = shape.b_last == LAST_MAIN;
         shape.main_rows = shape.rows;
         shape.main_lanes = shape.lanes;
         ContractSchedule s = schedule_contract(&shape, t);

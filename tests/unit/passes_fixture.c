@@ -21,8 +21,8 @@ const Machine passes_machine = {
     .l3_bytes_per_second = 30e9,
     .memory_bytes_per_second = 18e9,
     .threads = 8,
-    .task_seconds = 2e-6,
-    .launch_seconds = 2e-6,
+    .task_seconds = 5e-7,
+    .launch_seconds = 5e-6,
 };
 
 Graph *passes_build(Session *session, const char *text) {

@@ -183,11 +183,7 @@ static double list_seconds(const Sum *sum, const ValueList *list, const DimList 
 
 // Reading or writing values of these sizes, and one operation for each of `flops` elements.
 static double sweep_seconds(const Sum *sum, double flops, double elements) {
-    const Machine *machine = sum->facts->machine;
-    double bytes = 4 * elements;
-    double bandwidth = bytes <= (double)machine->l3_bytes ? machine->l2_bytes_per_second
-                                                          : machine->memory_bytes_per_second;
-    return fmax(2 * flops / machine->flops_per_second, bytes / bandwidth);
+    return machine_seconds(sum->facts->machine, 2 * flops, 4 * elements);
 }
 
 static double block_seconds(const Sum *sum, uint32_t group) {

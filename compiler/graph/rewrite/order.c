@@ -25,7 +25,6 @@
 static const double ELEM_SIZE = 4; // of f32, the usual element
 static const double OVERSIZE = 1024.0 * 1024 * 1024;
 static const double OVERSIZE_FACTOR = 1000;
-static const double SWEEP_SECONDS = 2e-6;  // starting a kernel
 static const double POINTWISE_SHARE = 0.5; // of the multiply-add rate: one flop, not two
 
 typedef uint64_t DimBits; // of the einsum's own dims, by position in OrderProblem.dims
@@ -89,22 +88,19 @@ static double order_volume(const OrderProblem *problem, DimBits dims) {
 }
 
 static Cost step_cost(const OrderProblem *problem, const Part *a, const Part *b, DimBits out) {
-    const Machine *machine = problem->machine;
     DimBits space = a->dims | b->dims;
     bool contracts = space != out;
     double volume = order_volume(problem, space);
     double read_a = ELEM_SIZE * order_volume(problem, a->dims);
     double read_b = ELEM_SIZE * order_volume(problem, b->dims);
     double written = ELEM_SIZE * order_volume(problem, out);
-    double bytes = read_a + read_b + written, sweep = SWEEP_SECONDS;
+    double bytes = read_a + read_b + written, sweep = problem->machine->launch_seconds;
     if (!contracts && ((a->is_step && a->dims == space) || (b->is_step && b->dims == space))) {
         bytes = fmin(read_a, read_b);
         sweep = 0;
     }
-    double bandwidth = bytes <= (double)machine->l3_bytes ? machine->l2_bytes_per_second
-                                                          : machine->memory_bytes_per_second;
     double flops = contracts ? 2 * volume : volume / POINTWISE_SHARE;
-    double seconds = fmax(flops / machine->flops_per_second, bytes / bandwidth) + sweep;
+    double seconds = machine_seconds(problem->machine, flops, bytes) + sweep;
     if (written > OVERSIZE && written > 2 * problem->largest_bytes)
         seconds *= OVERSIZE_FACTOR;
     return (Cost){seconds, contracts ? volume : 0};

@@ -234,6 +234,14 @@ static TileDimId crossing_dim(const TileDimList *source, DimSet dims, TileDimId 
                : TILE_DIM_NONE;
 }
 
+static ContractLast role_of_last(const Contract *x, const TileDimList *source, TileDimId main_dim) {
+    TileDimId last = contract_last(source);
+    return last == TILE_DIM_NONE || last == main_dim ? LAST_MAIN
+           : set_has(x->summed, last)                ? LAST_SUMMED
+           : set_has(x->batch, last)                 ? LAST_BATCH
+                                                     : LAST_OTHER;
+}
+
 static void choose_schedule(Contract *x) {
     const Lowering *lower = x->lower;
     ContractShape shape = {
@@ -244,11 +252,10 @@ static void choose_schedule(Contract *x) {
         .main_rows = x->rows == TILE_DIM_NONE ? 1 : lower->typical.at[x->rows],
         .main_lanes = lower->typical.at[x->lanes],
         .a_in_place = x->a_in_place && lies_flat(&x->a_source, &x->k),
-        .a_k_contiguous = set_has(x->summed, contract_last(&x->a_source)),
+        .a_last = role_of_last(x, &x->a_source, x->rows),
         .b_in_place = x->b_in_place && lies_flat(&x->b_source, &x->k) &&
                       contract_last(&x->b_source) == x->lanes,
-        .b_lanes_contiguous = contract_last(&x->b_source) == x->lanes,
-        .b_crossing = crossing_dim(&x->b_source, x->lanes_all, x->lanes, true) != TILE_DIM_NONE,
+        .b_last = role_of_last(x, &x->b_source, x->lanes),
         .elem_bytes = elem_bytes(x->elem),
     };
     x->schedule = schedule_contract(&shape, lower->machine);

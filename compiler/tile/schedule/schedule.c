@@ -4,8 +4,9 @@
 // A contraction is blocked as in Goto and van de Geijn, "Anatomy of high-performance matrix
 // multiplication" (2008): a microkernel of rows x lanes accumulators, a panel of b of block_k x
 // lanes in L1, a block of packed b in L2. The numbers come from a search over a few hundred
-// candidates with the cost model below; sizes never depend on the number of threads, so results do
-// not either.
+// candidates with the cost model of this level (contract_model.c); sizes never depend on the number
+// of threads, so results do not either.
+#include "tile/schedule/schedule.h"
 #include "tile/lower/lower.h"
 
 #include <math.h>
@@ -15,14 +16,7 @@ static const double task_seconds = 40e-6; // worth handing to a thread
 // Measured on 512 x 768 x 3072 and 4096 x 768 x 768: a block of packed b of a quarter of L2 leaves
 // room for the tile of c and the rows of a that pass through L2 beside it (88 to 91% of the peak;
 // an eighth, which reads the rows more often, 83 to 89%).
-enum {
-    TASKS_MAX = 64,
-    TASKS_WANTED = 8,
-    BLOCK_K_MIN = 128,
-    BLOCK_K_MAX = 384,
-    BLOCK_SHARE = 4,
-    CROSSING_SHARE = 2
-};
+enum { TASKS_MAX = 64, BLOCK_K_MIN = 128, BLOCK_K_MAX = 384, BLOCK_SHARE = 4, CROSSING_SHARE = 2 };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -60,8 +54,10 @@ void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t ch
 typedef struct {
     const ContractShape *shape;
     const Machine *machine;
-    double cycle; // seconds
-    int width;    // lanes of a vector
+    int width; // lanes of a vector
+    Arena *arena;
+    ContractModel *model; // of the packing being tried
+    ContractSchedule best;
 } Search;
 
 // Most rows of a microkernel with this many vectors: accumulators, one vector of b each and a splat
@@ -71,63 +67,6 @@ static int rows_that_fit(const Search *m, int vectors, bool packed) {
     int most = packed ? m->machine->rows_packed : m->machine->rows_unpacked;
     rows = rows > most ? most : rows;
     return rows < 1 ? 1 : rows;
-}
-
-// Cycles of all microkernel calls: multiply-adds two a cycle, or loads two a cycle, or the latency
-// of too few accumulators; and reading and writing the tile of c once per block of k.
-static double compute_cycles(const Search *m, const ContractSchedule *s) {
-    const ContractShape *shape = m->shape;
-    int vectors = s->lane_block / m->width;
-    double row_blocks = (double)ceil_div(shape->main_rows, s->row_block);
-    double rows = (double)shape->main_rows / row_blocks; // on average, per block
-    double panels = (double)ceil_div(shape->main_lanes, s->lane_block);
-    double calls = row_blocks * panels * ((double)shape->rows / (double)shape->main_rows) *
-                   ((double)shape->lanes / (double)shape->main_lanes) * (double)shape->batch;
-    double step = fmax(fmax(rows * vectors, rows + vectors) / 2, 4);
-    double tile = 2 * rows * vectors + 24;
-    return calls * ((double)shape->k * step + (double)ceil_div(shape->k, s->block_k) * tile);
-}
-
-// Cycles of packing, and of what operands in place cost instead: short runs at long strides.
-static double operand_cycles(const Search *m, const ContractSchedule *s) {
-    const ContractShape *shape = m->shape;
-    double per_vector = 16.0 / m->width;
-    double a = (double)shape->batch * (double)shape->rows * (double)shape->k;
-    double b = (double)shape->batch * (double)shape->lanes * (double)shape->k;
-    double row_tasks = (double)ceil_div(shape->rows, s->task_rows);
-    double lane_tasks = (double)ceil_div(shape->lanes, s->task_lanes);
-    double cycles = 0;
-    if (s->pack_a)
-        cycles += a * lane_tasks * (shape->a_k_contiguous ? 0.3 : 0.5) * per_vector;
-    else if (!shape->a_k_contiguous)
-        cycles += a * (double)ceil_div(shape->lanes, s->lane_block) * 0.15;
-    if (s->pack_b)
-        cycles += b * row_tasks * (shape->b_lanes_contiguous ? 0.25 : 1.5) * per_vector;
-    else
-        cycles += b * (double)ceil_div(shape->rows, s->row_block) * (shape->k > 64 ? 0.03 : 0.01) *
-                  per_vector;
-    double bytes = (double)shape->elem_bytes;
-    double reread = (a * lane_tasks + b * row_tasks) * bytes / m->machine->l3_bytes_per_second;
-    double tile = (double)shape->batch * (double)shape->rows * (double)shape->lanes * 2 * bytes *
-                  (double)ceil_div(shape->k, s->block_k) / m->machine->l2_bytes_per_second;
-    return cycles + 0.3 * (reread + tile) / m->cycle;
-}
-
-static double tasks_of(const ContractShape *shape, const ContractSchedule *s) {
-    return (double)ceil_div(shape->batch, s->task_batch) *
-           (double)ceil_div(shape->rows, s->task_rows) *
-           (double)ceil_div(shape->lanes, s->task_lanes);
-}
-
-// Fills in the seconds: one thread's time, made worse when there are fewer tasks than are worth
-// having.
-static void predict(const Search *m, ContractSchedule *s) {
-    double seconds = (compute_cycles(m, s) + operand_cycles(m, s)) * m->cycle;
-    double tasks = tasks_of(m->shape, s);
-    double wanted = fmin(fmax(seconds / task_seconds, 1), TASKS_WANTED);
-    s->seconds = seconds + tasks * 2e-6;
-    if (tasks < wanted)
-        s->seconds *= sqrt(wanted / tasks);
 }
 
 static int64_t choose_block_k(const Search *m, int32_t lane_block) {
@@ -152,7 +91,7 @@ static int64_t choose_block_rows(const Search *m, const ContractSchedule *s) {
 
 // Bytes that a block of packed b may have.
 static int64_t block_room(const Search *m) {
-    return m->machine->l2_bytes / (m->shape->b_crossing ? CROSSING_SHARE : BLOCK_SHARE);
+    return m->machine->l2_bytes / (m->shape->b_last == LAST_OTHER ? CROSSING_SHARE : BLOCK_SHARE);
 }
 
 static bool block_fits(const Search *m, const ContractSchedule *s) {
@@ -161,46 +100,58 @@ static bool block_fits(const Search *m, const ContractSchedule *s) {
            s->block_k * lanes * (int64_t)m->shape->elem_bytes <= block_room(m);
 }
 
-static void try_tasks(const Search *m, ContractSchedule s, ContractSchedule *best) {
+static void try_schedule(Search *m, ContractSchedule s) {
+    s.block_rows = choose_block_rows(m, &s);
+    s.seconds = contract_model_seconds(m->model, &s);
+    if (m->best.seconds == 0 || s.seconds < m->best.seconds)
+        m->best = s;
+}
+
+// What is worked off whole may be done for several batches in one task.
+static void try_tasks(Search *m, ContractSchedule s) {
+    const ContractShape *shape = m->shape;
     if (!block_fits(m, &s))
         return;
     s.task_batch = 1;
-    predict(m, &s);
-    double one = s.seconds / (double)m->shape->batch;
-    bool whole = s.task_rows >= m->shape->rows && s.task_lanes >= m->shape->lanes;
-    if (whole && one < task_seconds) {
-        s.task_batch = equal_piece(m->shape->batch, (int64_t)(task_seconds / one), 1);
-        predict(m, &s);
+    try_schedule(m, s);
+    bool whole = s.task_rows >= shape->rows && s.task_lanes >= shape->lanes;
+    for (int64_t parts = TASKS_MAX; whole && parts >= 1; parts /= 2) {
+        s.task_batch = equal_piece(shape->batch, ceil_div(shape->batch, parts), 1);
+        if (s.task_batch > 1)
+            try_schedule(m, s);
     }
-    if (best->seconds == 0 || s.seconds < best->seconds)
-        *best = s;
 }
 
 // All ways to cut rows and lanes for one microkernel and one choice of packing. Lanes are cut at
 // least so far that a block of packed b fits.
-static void search_tasks(const Search *m, ContractSchedule s, ContractSchedule *best) {
+static void search_tasks(Search *m, ContractSchedule s) {
     static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
     enum { N_PARTS = sizeof parts / sizeof parts[0] };
     const ContractShape *shape = m->shape;
     int64_t room = block_room(m) / (s.block_k * (int64_t)shape->elem_bytes);
     room = room < s.lane_block ? s.lane_block : room / s.lane_block * s.lane_block;
-    int64_t least = s.pack_b ? ceil_div(shape->lanes, room) : 1;
+    int64_t least = s.pack_b ? ceil_div(shape->lanes, room) : 1, rows_before = 0;
     for (int r = 0; r < N_PARTS; r++) {
         s.task_rows = equal_piece(shape->rows, ceil_div(shape->rows, parts[r]), s.row_block);
-        for (int l = 0; l < N_PARTS; l++) {
+        if (s.task_rows == rows_before)
+            continue;
+        rows_before = s.task_rows;
+        int64_t lanes_before = 0;
+        for (int l = 0; l < N_PARTS && parts[r] * parts[l] <= TASKS_MAX; l++) {
             int64_t cuts = parts[l] < least ? least : parts[l];
-            if (parts[r] * parts[l] > TASKS_MAX)
-                break;
             s.task_lanes = equal_piece(shape->lanes, ceil_div(shape->lanes, cuts), s.lane_block);
             if (cuts == least && s.task_lanes > room)
                 s.task_lanes = room;
-            try_tasks(m, s, best);
+            if (s.task_lanes != lanes_before)
+                try_tasks(m, s);
+            lanes_before = s.task_lanes;
         }
     }
 }
 
-static void search_microkernels(const Search *m, bool pack_a, bool pack_b, ContractSchedule *best) {
+static void search_microkernels(Search *m, bool pack_a, bool pack_b) {
     const ContractShape *shape = m->shape;
+    m->model = contract_model_new(m->arena, shape, m->machine, pack_a, pack_b);
     for (int vectors = 1; vectors <= 4; vectors++) {
         if ((vectors - 1) * m->width >= shape->main_lanes)
             break;
@@ -209,24 +160,23 @@ static void search_microkernels(const Search *m, bool pack_a, bool pack_b, Contr
         s.row_block = (int32_t)ceil_div(shape->main_rows, ceil_div(shape->main_rows, most));
         s.lane_block = vectors * m->width;
         s.block_k = reads_once(shape, &s) ? shape->k : choose_block_k(m, s.lane_block);
-        search_tasks(m, s, best);
+        search_tasks(m, s);
     }
 }
 
 ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine) {
     Search m = {.shape = shape,
                 .machine = machine,
-                .width = machine->vector_bytes / (int)shape->elem_bytes};
-    m.cycle = 4 * m.width / machine->flops_per_second * (shape->elem_bytes == 8 ? 2 : 1);
-    ContractSchedule best = {0};
+                .width = machine_lanes(machine, shape->elem_bytes),
+                .arena = arena_new()};
     for (int pack = 0; pack < 4; pack++) {
         bool pack_a = pack & 1, pack_b = pack & 2;
         if ((pack_a || shape->a_in_place) && (pack_b || shape->b_in_place))
-            search_microkernels(&m, pack_a, pack_b, &best);
+            search_microkernels(&m, pack_a, pack_b);
     }
-    if (best.seconds == 0)
+    arena_free(m.arena);
+    if (m.best.seconds == 0)
         ice("schedule: no blocks for %ld x %ld x %ld", (long)shape->rows, (long)shape->lanes,
             (long)shape->k);
-    best.block_rows = choose_block_rows(&m, &best);
-    return best;
+    return m.best;
 }

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a kernel costs: a walk over the tree that counts how often each stage runs and on how large
+// a box.
+//
+// A stage takes as long as its arithmetic (arithmetic.c) or its traffic with the caches and memory
+// (traffic.c), whichever is longer, and a part of the other, since they do not overlap perfectly. A
+// loop that does not divide its range is walked twice, for its full pieces and for the last one. A
+// range is as long as its bounds say at the average position of the pieces around it; what is
+// loaded is taken to be the middle.
+#include "tile/cost/cost.h"
+
+#include <math.h>
+#include <string.h>
+
+// Parts of the shorter of arithmetic and traffic that the other does not hide: streams from L2,
+// streams from further away, and what comes in bursts.
+static const double EXPOSED_NEAR = 0.1, EXPOSED_FAR = 0.35, EXPOSED_BURST = 0.4;
+
+static double stage_flops(const Walk *w, const Stage *stage) {
+    if (stage->kind == STAGE_CONTRACT)
+        return 2 * cost_box_points(w, stage);
+    double operations = 0;
+    for (uint32_t i = 0; i < stage->terms.count; i++) {
+        const Term *term = &stage->terms.at[i];
+        bool counts = term->kind == TERM_OP && elem_is_float(term->elem) && term->op != OP_CAST &&
+                      term->op != OP_COPY;
+        operations += counts;
+    }
+    for (uint32_t i = 0; i < stage->sinks.count; i++)
+        operations += stage->sinks.at[i].mode != SINK_SET;
+    return operations * cost_box_points(w, stage);
+}
+
+// ---- seconds ----
+
+static double bandwidth(const Machine *machine, int level) {
+    const double rates[] = {machine->l1_bytes_per_second, machine->l2_bytes_per_second,
+                            machine->l3_bytes_per_second, machine->memory_bytes_per_second};
+    return rates[level];
+}
+
+// Arithmetic and traffic at the same time: the longer of the two, and what is not hidden of the
+// other. Bytes from L1 are loads of the arithmetic.
+static double overlapped(const Machine *machine, double arithmetic, const double *steady,
+                         const double *in_bursts) {
+    double traffic = 0, exposed = 0;
+    for (int level = FROM_L2; level < N_FROM; level++) {
+        double flow = steady[level] / bandwidth(machine, level);
+        double bursts = in_bursts[level] / bandwidth(machine, level);
+        traffic += flow + bursts;
+        exposed += flow * (level == FROM_L2 ? EXPOSED_NEAR : EXPOSED_FAR) + bursts * EXPOSED_BURST;
+    }
+    if (traffic <= 0)
+        return arithmetic;
+    return fmax(arithmetic, traffic) + exposed / traffic * fmin(arithmetic, traffic);
+}
+
+static void add_stage_cost(Walk *w, const Stage *stage) {
+    StageCost cost = {.stage = stage, .times = w->times};
+    double in_bursts[N_FROM] = {0};
+    cost.cycles = w->times * (stage->kind == STAGE_CONTRACT ? cost_contract_cycles(w, stage)
+                                                            : cost_compute_cycles(w, stage));
+    cost.cycles += cost_add_traffic(w, stage, cost.bytes, in_bursts);
+    cost.seconds =
+        overlapped(w->machine, cost.cycles * machine_cycle(w->machine), cost.bytes, in_bursts);
+    for (int level = 0; level < N_FROM; level++)
+        cost.bytes[level] += in_bursts[level];
+    w->seconds += cost.seconds;
+    if (w->keep)
+        vec_push(w->keep, &w->out->stages, cost);
+}
+
+// ---- the walk ----
+
+static void make_buffer(Walk *w, uint16_t at) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[at];
+    w->room[at] = cost_made_bytes(buffer, w->length);
+    w->made[at] = w->depth;
+    if (!w->machine || !buffer->has_initial)
+        return;
+    double stores = w->room[at] / w->machine->vector_bytes;
+    w->seconds += w->times * stores * machine_cycle(w->machine);
+}
+
+static double bound_position(const Walk *w, const Node *range, int32_t at) {
+    const Bound *bound = &range->bounds.at[at];
+    double number = (double)bound->number, a, b;
+    switch (bound->kind) {
+    case BOUND_NUMBER:
+        return number;
+    case BOUND_LO:
+        return w->low[bound->dim] + number;
+    case BOUND_HI:
+        return w->low[bound->dim] + w->length[bound->dim] + number;
+    case BOUND_EXTENT:
+        return (double)w->extents[bound->dim] + number;
+    case BOUND_LOAD:
+        return w->low[range->dim] + w->length[range->dim] / 2 + number;
+    case BOUND_MIN:
+    case BOUND_MAX:
+    case BOUND_ADD:
+        a = bound_position(w, range, bound->args[0]);
+        b = bound_position(w, range, bound->args[1]);
+        return bound->kind == BOUND_MIN   ? fmin(a, b)
+               : bound->kind == BOUND_MAX ? fmax(a, b)
+                                          : a + b;
+    case BOUND_ROUND: // on average half a multiple further down
+        return bound_position(w, range, bound->args[0]) - (number - 1) / 2;
+    }
+    return 0;
+}
+
+static void walk_nodes(Walk *w, const NodeList *body);
+
+static void walk_range(Walk *w, const Node *node) {
+    double low = w->low[node->dim], length = w->length[node->dim];
+    double from = low, to = low + length;
+    if (node->lo >= 0)
+        from = fmax(from, bound_position(w, node, node->lo));
+    if (node->hi >= 0)
+        to = fmin(to, bound_position(w, node, node->hi));
+    w->low[node->dim] = from;
+    w->length[node->dim] = fmax(to - from, 0);
+    cost_open_frame(w, TILE_DIM_NONE, 1);
+    walk_nodes(w, &node->body);
+    cost_close_frame(w);
+    w->low[node->dim] = low;
+    w->length[node->dim] = length;
+}
+
+static bool holds_loop_of_tasks(const Node *node) {
+    return node->body.count && node->body.at[0]->kind == NODE_LOOP &&
+           node->body.at[0]->loop == LOOP_PARALLEL;
+}
+
+// `count` of the loop's pieces, each `length` long, the first beginning at `low`.
+static void walk_pieces(Walk *w, const Node *node, double count, double turns, double low,
+                        double length) {
+    double times = w->times, before = w->seconds;
+    w->low[node->dim] = low + (count - 1) * length / 2;
+    w->length[node->dim] = length;
+    w->times *= count;
+    cost_open_frame(w, node->dim, turns);
+    if (w->machine)
+        cost_measure_turn(w, &node->body);
+    walk_nodes(w, &node->body);
+    cost_close_frame(w);
+    if (node->loop == LOOP_PARALLEL && !holds_loop_of_tasks(node))
+        w->longest_task = fmax(w->longest_task, (w->seconds - before) / w->times);
+    w->times = times;
+}
+
+static void walk_loop(Walk *w, const Node *node) {
+    double low = w->low[node->dim], length = w->length[node->dim], step = (double)node->step;
+    double whole = floor(length / step + 1e-9), rest = length - whole * step, turns = whole;
+    bool more = rest > 1e-9 * step;
+    turns += more;
+    if (whole > 0)
+        walk_pieces(w, node, whole, turns, low, step);
+    if (more)
+        walk_pieces(w, node, 1, turns, low + whole * step, rest);
+    w->low[node->dim] = low;
+    w->length[node->dim] = length;
+}
+
+static void walk_stage(Walk *w, const Stage *stage) {
+    if (cost_box_points(w, stage) <= 0)
+        return;
+    w->flops += w->times * stage_flops(w, stage);
+    if (w->machine)
+        add_stage_cost(w, stage);
+}
+
+static void walk_nodes(Walk *w, const NodeList *body) {
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
+        if (w->machine && body->count > 1 && node->kind != NODE_SCRATCH)
+            cost_look_back(w, body, i);
+        switch (node->kind) {
+        case NODE_LOOP:
+            walk_loop(w, node);
+            break;
+        case NODE_RANGE:
+            walk_range(w, node);
+            break;
+        case NODE_SCRATCH:
+            make_buffer(w, node->buffer);
+            break;
+        case NODE_STAGE:
+            walk_stage(w, node->stage);
+            break;
+        }
+    }
+}
+
+static void walk_kernel(Walk *w) {
+    const Kernel *kernel = w->kernel;
+    uint32_t n_dims = kernel->dims.count + 1, n_buffers = kernel->buffers.count + 1;
+    w->times = 1;
+    w->low = arena_array(w->arena, double, n_dims);
+    w->length = arena_array(w->arena, double, n_dims);
+    w->inner = arena_array(w->arena, double, n_dims);
+    w->room = arena_array(w->arena, double, n_buffers);
+    w->made = arena_array(w->arena, uint32_t, n_buffers);
+    for (uint32_t i = 0; i < kernel->dims.count; i++)
+        w->length[i] = (double)w->extents[i];
+    for (uint32_t i = 0; i < kernel->n_args; i++) {
+        make_buffer(w, (uint16_t)i);
+        w->arguments += w->room[i];
+    }
+    cost_open_frame(w, TILE_DIM_NONE, 1);
+    walk_nodes(w, &kernel->body);
+}
+
+double tile_flops(const Kernel *kernel, const int64_t *extents) {
+    Walk w = {.kernel = kernel, .extents = extents, .arena = arena_new()};
+    walk_kernel(&w);
+    arena_free(w.arena);
+    return w.flops;
+}
+
+TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
+                   const Machine *machine) {
+    TileCost out = {0};
+    Walk w = {.kernel = kernel,
+              .extents = extents,
+              .machine = machine,
+              .arena = arena_new(),
+              .keep = keep,
+              .out = &out};
+    walk_kernel(&w);
+    arena_free(w.arena);
+    double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
+    double longest = w.longest_task > 0 ? w.longest_task : w.seconds;
+    double rounds = w.seconds > 0 ? ceil(w.seconds / longest / threads - 1e-9) : 0;
+    out.flops = w.flops;
+    out.seconds = w.seconds + tasks * machine->task_seconds;
+    out.parallel_seconds = fmax(rounds * longest, w.seconds / threads) +
+                           ceil(tasks / threads) * machine->task_seconds +
+                           (tasks > 1 ? machine->launch_seconds : 0);
+    return out;
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the cost model share: where the walk over a kernel's tree stands.
+#ifndef ATTC_TILE_COST_H
+#define ATTC_TILE_COST_H
+
+#include "tile/tile.h"
+
+// What a piece of the tree touches: bytes by buffer and by the dims under which it is accessed.
+typedef struct {
+    uint16_t memory; // the buffer, or the one in whose memory it lies
+    uint64_t dims;   // one bit each
+    double bytes;
+    uint32_t visits; // by how many accesses, or nodes of a list
+    bool passes;     // every turn brings other data: it goes through a cache and leaves
+} Touch;
+enum { TOUCHES_MAX = 64 };
+typedef struct {
+    Touch at[TOUCHES_MAX];
+    uint32_t count;
+    double more; // bytes of what found no room above
+} Footprint;
+
+// A list of nodes around the current place, repeated by a loop or not. Loops inside a stage
+// (blocks, points) are frames without siblings.
+typedef struct {
+    TileDimId dim; // TILE_DIM_NONE: no loop
+    double turns;
+    double piece;   // positions of dim in one of them
+    Footprint turn; // what one turn touches
+    // Of the node that the walk is in, by place in near_of: bytes since an earlier sibling touched
+    // the same, or a later one in the turn before; negative: none did. near_of NULL: no siblings.
+    const Footprint *near_of;
+    double near[TOUCHES_MAX], near_before[TOUCHES_MAX];
+} Frame;
+
+typedef struct {
+    const Kernel *kernel;
+    const int64_t *extents;
+    const Machine *machine;
+    Arena *arena;   // of one walk
+    double *low;    // per dim: where the current range begins, on average
+    double *length; // and how many positions it has
+    double *inner;  // lengths further inside, for what is made there
+    double *room;   // per buffer: bytes that it was made with; negative: that it will be made with
+    uint32_t *made; // per buffer: frames around the place where it is made
+    VEC(Frame *) frames; // outermost first; `depth` of them are in use
+    uint32_t depth;
+    double arguments; // bytes of all of them
+    double times;     // how often the current place is reached
+    double seconds, flops;
+    double longest_task; // seconds
+    Arena *keep;         // for the list of stages; NULL: none
+    TileCost *out;
+} Walk;
+
+// ---- arithmetic.c: cycles of one run of a stage on the current box, data in L1 ----
+double cost_box_points(const Walk *w, const Stage *stage);
+double cost_contract_cycles(const Walk *w, const Stage *stage);
+double cost_compute_cycles(const Walk *w, const Stage *stage);
+// The summed dims of a contraction that its microkernel runs along, one bit each; the others are
+// loops around it.
+uint64_t cost_flat_dims(const Walk *w, const Stage *stage);
+
+// ---- traffic.c: bytes that come from beyond L1 ----
+Frame *cost_open_frame(Walk *w, TileDimId dim, double turns);
+void cost_close_frame(Walk *w);
+// What one turn of the innermost frame touches. Requires: the current ranges are those inside.
+void cost_measure_turn(Walk *w, const NodeList *body);
+// Before the walk goes into body->at[index]: how long ago its siblings touched what it touches.
+void cost_look_back(Walk *w, const NodeList *body, uint32_t index);
+// Adds what all runs of a stage at the current place move, by the level that it comes from: along
+// with the arithmetic, and in bursts that it has to wait for. Returns
+// cycles that go into finding pages.
+double cost_add_traffic(Walk *w, const Stage *stage, double *steady, double *in_bursts);
+double cost_made_bytes(const TileBuffer *buffer, const double *length);
+
+#endif

@@ -1,0 +1,492 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the data of a stage comes from: for each access, how much of it was touched how long ago.
+//
+//     loop n:8                 frame: turns, and the bytes that one turn touches
+//       contract S += Q K      K lacks n: touched one turn ago, in all turns but the first
+//       compute S = exp(S)     S was touched by the sibling: what both touch lies between
+//
+// Going outward from a stage, an access finds its data touched by an earlier sibling, or by the
+// turn before of a loop whose dim it lacks; what lies between is the distance, and the smallest
+// cache that holds that much is where the data still is. What is left at the end is touched for the
+// first time. The loops inside a stage (blocks of a contraction, points) are frames like others.
+//
+// Data that every turn brings anew (rows of a matrix that is read once) goes through a cache
+// without pushing out much of what is used again and again, as caches are made today: it counts an
+// eighth. Scratch is the same memory in every turn, whatever its contents.
+#include <math.h>
+#include <string.h>
+
+#include "tile/cost/cost.h"
+
+static const double LINE = 64;
+static const double FOLLOWED = 256;                // bytes of a run that prefetching follows
+static const double PAGE = 4096, PAGES_KNOWN = 64; // entries of the first translation buffer
+static const double PAGE_CYCLES = 1;               // to look up another, as far as one waits
+static const double PASSING = 0.125;               // of the bytes that go through
+// A cache holds a working set of up to FITS of its size, and nothing of one of SPILLS.
+static const double FITS = 0.75, SPILLS = 1.25;
+
+// ---- accesses ----
+
+static uint32_t n_uses(const Stage *stage) {
+    return stage->kind == STAGE_CONTRACT ? 3 : stage->terms.count + stage->sinks.count;
+}
+
+// Access number i of a stage; one that touches no memory is NULL.
+static const Access *use_at(const Stage *stage, uint32_t i) {
+    if (stage->kind == STAGE_CONTRACT)
+        return i == 0 ? &stage->a : i == 1 ? &stage->b : &stage->c;
+    if (i >= stage->terms.count)
+        return &stage->sinks.at[i - stage->terms.count].to;
+    const Term *term = &stage->terms.at[i];
+    return term->kind == TERM_LOAD ? &term->load : NULL;
+}
+
+static bool is_gather(const Access *access) {
+    for (int i = 0; i < access->rank; i++)
+        if (access->index[i].term >= 0)
+            return true;
+    return false;
+}
+
+static bool depends_on(const Stage *stage, const Access *access, TileDimId dim) {
+    return access_has_dim(access, dim) || (is_gather(access) && stage_has_dim(stage, dim));
+}
+
+static uint64_t dims_of(const Access *access) {
+    uint64_t dims = 0;
+    for (int i = 0; i < access->rank; i++)
+        if (access->index[i].dim != TILE_DIM_NONE)
+            dims |= (uint64_t)1 << (access->index[i].dim & 63);
+    return dims;
+}
+
+// Positions along slot i of an access; one that is computed may be anywhere, but there are not more
+// of them than points.
+static double positions(const Walk *w, const Stage *stage, const Access *access, int i,
+                        const double *length) {
+    TileDimId dim = access->index[i].dim;
+    if (access->index[i].term < 0)
+        return dim == TILE_DIM_NONE ? 1 : length[dim];
+    TileDimId own = w->kernel->buffers.at[access->buffer].dims[i];
+    double points = 1;
+    for (int k = 0; k < stage->n_dims; k++)
+        if (stage->dims[k] == dim || !access_has_dim(access, stage->dims[k]))
+            points *= length[stage->dims[k]];
+    return fmin(points, (double)w->extents[own]);
+}
+
+// Elements that lie side by side, in bytes.
+static double run_bytes(const Walk *w, const Stage *stage, const Access *access,
+                        const double *length) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    double run = (double)elem_bytes(buffer->elem);
+    for (int i = access->rank; i-- > 0;) {
+        double here = positions(w, stage, access, i, length);
+        run *= here;
+        if (here < (double)w->extents[buffer->dims[i]])
+            break;
+    }
+    return run;
+}
+
+static bool has_lines(const TileBuffer *buffer) {
+    return buffer->place != PLACE_SCRATCH && buffer->panel_dim == TILE_DIM_NONE;
+}
+
+// Bytes from one run of an access to the next; 0: it is one run.
+static double run_stride(const Walk *w, const Stage *stage, const Access *access, double run,
+                         const double *length) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    double stride = (double)elem_bytes(buffer->elem);
+    for (int i = access->rank; i-- > 0; stride *= (double)w->extents[buffer->dims[i]])
+        if (stride >= run && positions(w, stage, access, i, length) > 1)
+            return stride;
+    return 0;
+}
+
+// Bytes that an access touches when its dims have these lengths, whole lines of arguments. A run
+// that may begin anywhere touches one line more than it fills, most of the time.
+static double touched_bytes(const Walk *w, const Stage *stage, const Access *access,
+                            const double *length) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    double bytes = (double)elem_bytes(buffer->elem);
+    for (int i = 0; i < access->rank; i++)
+        bytes *= positions(w, stage, access, i, length);
+    double run = run_bytes(w, stage, access, length), room = w->room[access->buffer];
+    if (!has_lines(buffer))
+        return room > 0 ? fmin(bytes, room) : bytes;
+    if (run <= 0)
+        return bytes;
+    bool aligned = fmod(run_stride(w, stage, access, run, length), LINE) == 0;
+    return bytes / run *
+           (aligned ? fmax(run, LINE) : run + LINE - (double)elem_bytes(buffer->elem));
+}
+
+// Rows of a matrix that lie a power of two apart meet in few sets of a cache: the part of it that
+// an access can use. `sets` are those of the cache.
+static double usable_part(const Walk *w, const Stage *stage, const Access *access, double sets) {
+    if (!has_lines(&w->kernel->buffers.at[access->buffer]))
+        return 1;
+    double run = run_bytes(w, stage, access, w->length), apart = 1;
+    double lines = run_stride(w, stage, access, run, w->length) / LINE;
+    while (lines > 0 && apart < sets && fmod(lines, apart * 2) == 0)
+        apart *= 2;
+    return fmin(sets / apart * fmax(run / LINE, 1), sets) / sets;
+}
+
+// Pages that the innermost piece of an access lies in.
+static double pages_of(const Walk *w, const Stage *stage, const Access *access) {
+    double run = run_bytes(w, stage, access, w->length);
+    double stride = run_stride(w, stage, access, run, w->length);
+    double runs = touched_bytes(w, stage, access, w->length) / fmax(run, LINE);
+    return has_lines(&w->kernel->buffers.at[access->buffer]) ? runs * fmin(stride / PAGE, 1) : 0;
+}
+
+double cost_made_bytes(const TileBuffer *buffer, const double *length) {
+    double bytes = (double)elem_bytes(buffer->elem);
+    for (int i = 0; i < buffer->rank; i++)
+        bytes *= length[buffer->dims[i]];
+    return bytes;
+}
+
+// ---- footprints ----
+
+static void add_touch(Footprint *to, Touch touch) {
+    for (uint32_t i = 0; i < to->count; i++) {
+        Touch *at = &to->at[i];
+        if (at->memory != touch.memory || at->dims != touch.dims)
+            continue;
+        at->bytes = fmax(at->bytes, touch.bytes);
+        at->passes = at->passes && touch.passes;
+        at->visits += touch.visits;
+        return;
+    }
+    if (to->count < TOUCHES_MAX)
+        to->at[to->count++] = touch;
+    else
+        to->more += touch.bytes;
+}
+
+// Adds what a stage touches; dim: of the loop that the footprint is a turn of. What is made further
+// inside counts with the room that it gets there.
+static void add_stage(const Walk *w, const Stage *stage, TileDimId dim, Footprint *to) {
+    for (uint32_t i = 0; i < n_uses(stage); i++) {
+        const Access *access = use_at(stage, i);
+        if (!access)
+            continue;
+        const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+        bool scratch = buffer->place == PLACE_SCRATCH;
+        bool later = scratch && w->room[access->buffer] < 0;
+        Touch touch = {
+            .memory = buffer_memory(w->kernel, access->buffer),
+            .dims = scratch ? 0 : dims_of(access),
+            .bytes = later ? -w->room[access->buffer] : touched_bytes(w, stage, access, w->length),
+            .visits = 1,
+            .passes = !scratch && dim != TILE_DIM_NONE && depends_on(stage, access, dim),
+        };
+        add_touch(to, touch);
+    }
+}
+
+static void add_nodes(Walk *w, Node *const *nodes, uint32_t count, TileDimId dim, Footprint *to);
+
+// Scratch that is made in here has no room yet: it is noted as a negative number meanwhile.
+static void add_node(Walk *w, const Node *node, TileDimId dim, Footprint *to) {
+    double outside;
+    switch (node->kind) {
+    case NODE_LOOP:
+        outside = w->inner[node->dim];
+        w->inner[node->dim] = fmin(outside, (double)node->step);
+        add_nodes(w, node->body.at, node->body.count, dim, to);
+        w->inner[node->dim] = outside;
+        break;
+    case NODE_RANGE:
+        add_nodes(w, node->body.at, node->body.count, dim, to);
+        break;
+    case NODE_SCRATCH:
+        w->room[node->buffer] = -cost_made_bytes(&w->kernel->buffers.at[node->buffer], w->inner);
+        break;
+    case NODE_STAGE:
+        add_stage(w, node->stage, dim, to);
+        break;
+    }
+}
+
+static void add_nodes(Walk *w, Node *const *nodes, uint32_t count, TileDimId dim, Footprint *to) {
+    for (uint32_t i = 0; i < count; i++)
+        add_node(w, nodes[i], dim, to);
+}
+
+static void start_inside(Walk *w) {
+    for (uint32_t d = 0; d < w->kernel->dims.count; d++)
+        w->inner[d] = w->length[d];
+}
+
+static double weighted(const Touch *touch) {
+    return touch->passes ? PASSING * touch->bytes : touch->bytes;
+}
+
+// Bytes between two turns, seen from touch number `own`, which is all there.
+static double distance_in(const Footprint *turn, uint32_t own) {
+    double bytes = turn->more;
+    for (uint32_t i = 0; i < turn->count; i++)
+        bytes += i == own ? turn->at[i].bytes : weighted(&turn->at[i]);
+    return bytes;
+}
+
+static uint32_t find_touch(const Footprint *in, uint16_t memory, uint64_t dims) {
+    uint32_t i = 0;
+    while (i < in->count && (in->at[i].memory != memory || in->at[i].dims != dims))
+        i++;
+    return i;
+}
+
+// ---- frames ----
+
+Frame *cost_open_frame(Walk *w, TileDimId dim, double turns) {
+    if (w->depth == w->frames.count)
+        vec_push(w->arena, &w->frames, arena_new_of(w->arena, Frame));
+    Frame *frame = w->frames.at[w->depth++];
+    frame->dim = dim;
+    frame->turns = turns;
+    frame->piece = dim == TILE_DIM_NONE ? 0 : w->length[dim];
+    frame->turn.count = 0;
+    frame->turn.more = 0;
+    frame->near_of = NULL;
+    return frame;
+}
+
+void cost_close_frame(Walk *w) {
+    w->depth--;
+}
+
+void cost_measure_turn(Walk *w, const NodeList *body) {
+    Frame *frame = w->frames.at[w->depth - 1];
+    start_inside(w);
+    add_nodes(w, body->at, body->count, frame->dim, &frame->turn);
+}
+
+static void count_visits(Footprint *of_one_node) {
+    for (uint32_t i = 0; i < of_one_node->count; i++)
+        of_one_node->at[i].visits = 1;
+}
+
+// Where the walk looks back from a node: what it touches, and what lies between.
+typedef struct {
+    const Footprint *mine;
+    Footprint between;
+    uint32_t missing; // touches without a distance yet
+} Window;
+
+// Goes one node further back. Arguments that only one node in the window touches pass through.
+static void widen(Walk *w, Window *window, const Node *node, double *near) {
+    Footprint other = {.count = 0};
+    add_node(w, node, TILE_DIM_NONE, &other);
+    count_visits(&other);
+    for (uint32_t i = 0; i < other.count; i++)
+        add_touch(&window->between, other.at[i]);
+    for (uint32_t i = 0; i < window->between.count; i++) {
+        Touch *touch = &window->between.at[i];
+        touch->passes = touch->dims && touch->visits == 1;
+    }
+    for (uint32_t i = 0; i < window->mine->count; i++) {
+        const Touch *own = &window->mine->at[i];
+        if (near[i] >= 0 || find_touch(&other, own->memory, own->dims) == other.count)
+            continue;
+        uint32_t at = find_touch(&window->between, own->memory, own->dims);
+        near[i] = distance_in(&window->between, at);
+        window->missing--;
+    }
+}
+
+void cost_look_back(Walk *w, const NodeList *body, uint32_t index) {
+    Frame *frame = w->frames.at[w->depth - 1];
+    Footprint *mine = arena_new_of(w->arena, Footprint);
+    start_inside(w);
+    add_node(w, body->at[index], TILE_DIM_NONE, mine);
+    count_visits(mine);
+    Window window = {mine, *mine, mine->count};
+    for (uint32_t i = 0; i < mine->count; i++)
+        frame->near[i] = frame->near_before[i] = -1;
+    for (uint32_t at = index; at-- > 0 && window.missing;)
+        if (body->at[at]->kind != NODE_SCRATCH)
+            widen(w, &window, body->at[at], frame->near);
+    memcpy(frame->near_before, frame->near, sizeof frame->near);
+    for (uint32_t at = body->count; frame->turns > 1 && --at > index && window.missing;)
+        if (body->at[at]->kind != NODE_SCRATCH)
+            widen(w, &window, body->at[at], frame->near_before);
+    frame->near_of = mine;
+}
+
+// ---- traffic ----
+
+// Data on its way to registers, and where it may still be.
+typedef struct {
+    const Machine *machine;
+    double usable[3]; // part of each cache that it can use
+    double *to;       // bytes by level
+} Flow;
+
+// Adds `bytes` to the levels that hold data of `own` bytes, when it was touched `distance` bytes
+// ago, its own included.
+static void add_from(const Flow *flow, double distance, double own, double bytes) {
+    const double sizes[] = {(double)flow->machine->l1_bytes, (double)flow->machine->l2_bytes,
+                            (double)flow->machine->l3_bytes};
+    double inside = 0;
+    for (int level = 0; level < 3; level++) {
+        double set = distance - own + own / flow->usable[level];
+        double held = (SPILLS - set / sizes[level]) / (SPILLS - FITS);
+        held = fmax(fmin(fmax(held, 0), 1), inside);
+        flow->to[FROM_L1 + level] += (held - inside) * bytes;
+        inside = held;
+    }
+    flow->to[FROM_MEMORY] += (1 - inside) * bytes;
+}
+
+// The part of an access that one more turn of a loop brings for the first time.
+static double new_part(const Walk *w, const Stage *stage, const Access *access, const Frame *frame,
+                       bool made_outside) {
+    double once = 1 / frame->turns;
+    if (made_outside || !depends_on(stage, access, frame->dim))
+        return once;
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    if (!has_lines(buffer) || access->rank == 0 ||
+        access->index[access->rank - 1].dim != frame->dim)
+        return 1;
+    double run = frame->piece * (double)elem_bytes(buffer->elem); // parts of one line
+    return run < LINE ? fmax(run / LINE, once) : 1;
+}
+
+static bool stores_to(const Walk *w, const Stage *stage, uint16_t memory) {
+    if (stage->kind == STAGE_CONTRACT)
+        return buffer_memory(w->kernel, stage->c.buffer) == memory;
+    for (uint32_t i = 0; i < stage->sinks.count; i++)
+        if (buffer_memory(w->kernel, stage->sinks.at[i].to.buffer) == memory)
+            return true;
+    return false;
+}
+
+static double sets_of(int64_t bytes, double ways, double most) {
+    double sets = 1;
+    while (sets * 2 <= most && sets * 2 * ways * LINE <= (double)bytes)
+        sets *= 2;
+    return sets;
+}
+
+static void add_access(const Walk *w, const Stage *stage, const Access *access, double *bytes) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    const Machine *machine = w->machine;
+    bool scratch = buffer->place == PLACE_SCRATCH;
+    uint16_t memory = buffer_memory(w->kernel, access->buffer);
+    uint64_t dims = scratch ? 0 : dims_of(access);
+    double ways = stores_to(w, stage, memory) ? 2 : 1; // what is written goes back some time
+    double left = w->times * ways * touched_bytes(w, stage, access, w->length);
+    Flow flow = {machine, {1, 1, 1}, bytes};
+    flow.usable[0] = usable_part(w, stage, access, sets_of(machine->l1_bytes, 8, 64));
+    flow.usable[1] = usable_part(w, stage, access, sets_of(machine->l2_bytes, 16, 2048));
+    for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
+        const Frame *frame = w->frames.at[at];
+        uint32_t own = frame->near_of ? find_touch(frame->near_of, memory, dims) : 0;
+        bool known = frame->near_of && own < frame->near_of->count;
+        if (known && frame->near[own] >= 0) {
+            add_from(&flow, frame->near[own], frame->near_of->at[own].bytes, left);
+            return;
+        }
+        if (frame->dim == TILE_DIM_NONE || frame->turns <= 1)
+            continue;
+        double fresh = new_part(w, stage, access, frame, scratch && at < w->made[memory]);
+        uint32_t touch = find_touch(&frame->turn, memory, dims);
+        double distance = known && frame->near_before[own] >= 0 ? frame->near_before[own]
+                                                                : distance_in(&frame->turn, touch);
+        double mine = touch < frame->turn.count ? frame->turn.at[touch].bytes : 0;
+        add_from(&flow, distance, fmin(mine, distance), left * (1 - fresh));
+        left *= fresh;
+    }
+    // For the first time: what the kernel's arguments leave of it in the caches, but not in L1.
+    double distance = scratch ? w->room[access->buffer] : w->arguments;
+    add_from(&flow, fmax(distance, SPILLS * (double)machine->l1_bytes), 0, left);
+}
+
+// ---- the loops inside a stage ----
+
+typedef struct {
+    TileDimId dim;
+    double step;
+} Inner;
+
+// The loops that the target makes of a stage, outermost first.
+static int inner_loops(const Walk *w, const Stage *stage, Inner *loops) {
+    int n = 0;
+    bool contract = stage->kind == STAGE_CONTRACT;
+    uint64_t flat = contract ? cost_flat_dims(w, stage) : 0;
+    for (int summed = 0; summed < (contract ? 2 : 1); summed++)
+        for (int i = 0; i < stage->n_dims; i++) {
+            TileDimId dim = stage->dims[i];
+            if (!contract) {
+                double width = machine_lanes(w->machine, sizeof(float));
+                loops[n++] = (Inner){dim, dim == stage->lanes ? width : 1};
+            } else if (dim != stage->lanes && dim != stage->rows &&
+                       access_has_dim(&stage->c, dim) == !summed && !(flat >> (dim & 63) & 1)) {
+                loops[n++] = (Inner){dim, 1};
+            }
+        }
+    if (contract && stage->lanes != TILE_DIM_NONE)
+        loops[n++] = (Inner){stage->lanes, stage->lane_block};
+    if (contract && stage->rows != TILE_DIM_NONE)
+        loops[n++] = (Inner){stage->rows, stage->row_block};
+    return n;
+}
+
+// Is it what an earlier access of the stage has just touched?
+static bool is_repeated(const Walk *w, const Stage *stage, uint32_t at) {
+    const Access *access = use_at(stage, at);
+    for (uint32_t i = 0; i < at; i++) {
+        const Access *other = use_at(stage, i);
+        if (other &&
+            buffer_memory(w->kernel, other->buffer) == buffer_memory(w->kernel, access->buffer) &&
+            dims_of(other) == dims_of(access))
+            return true;
+    }
+    return false;
+}
+
+// Prefetching follows lines that follow each other, not short runs far apart; and the result of a
+// contraction is wanted at once, between two calls.
+static bool comes_in_bursts(const Walk *w, const Stage *stage, uint32_t at) {
+    if (stage->kind != STAGE_CONTRACT)
+        return false;
+    const Access *access = use_at(stage, at);
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    return at == 2 || (buffer->panel_dim == TILE_DIM_NONE &&
+                       run_bytes(w, stage, access, w->length) < FOLLOWED);
+}
+
+double cost_add_traffic(Walk *w, const Stage *stage, double *steady, double *in_bursts) {
+    Inner loops[TILE_RANK_MAX + 2];
+    double outside[TILE_RANK_MAX + 2], times = w->times;
+    int n = inner_loops(w, stage, loops);
+    for (int i = 0; i < n; i++) {
+        TileDimId dim = loops[i].dim;
+        outside[i] = w->length[dim];
+        double turns = fmax(outside[i] / fmax(loops[i].step, 1), 1);
+        w->length[dim] = outside[i] / turns;
+        w->times *= turns;
+        add_stage(w, stage, dim, &cost_open_frame(w, dim, turns)->turn);
+    }
+    double look_ups = 0;
+    for (uint32_t i = 0; i < n_uses(stage); i++) {
+        const Access *access = use_at(stage, i);
+        if (!access || is_repeated(w, stage, i))
+            continue;
+        add_access(w, stage, access, comes_in_bursts(w, stage, i) ? in_bursts : steady);
+        double pages = pages_of(w, stage, access);
+        look_ups += pages > PAGES_KNOWN ? pages * w->times : 0;
+    }
+    for (int i = n; i-- > 0;) {
+        w->length[loops[i].dim] = outside[i];
+        cost_close_frame(w);
+    }
+    w->times = times;
+    return look_ups * PAGE_CYCLES;
+}

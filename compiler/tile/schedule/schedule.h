@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// A contraction kernel as schedules make it, of which only the numbers change: what the search for
+// them predicts the time of.
+#ifndef ATTC_TILE_SCHEDULE_H
+#define ATTC_TILE_SCHEDULE_H
+
+#include "tile/tile.h"
+
+enum { CROSSING_LANES = 64 }; // kept of the main dim when tasks are wide along another
+
+typedef struct ContractModel ContractModel;
+ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, const Machine *machine,
+                                  bool pack_a, bool pack_b);
+// By the machine's cost model: the mean of its time with all threads and a thread's share of the
+// work, since a kernel may be given fewer threads than it was planned for.
+double contract_model_seconds(ContractModel *model, const ContractSchedule *schedule);
+
+#endif
