@@ -147,7 +147,7 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
 EMIT_TESTS := emit tables product
 $(EMIT_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/emit_fixture.o
-CPU_TESTS := cost cpu cpu_compute cpu_fused cpu_attention spill
+CPU_TESTS := cost cpu cpu_compute cpu_fused cpu_attention spill cpu_contract
 $(CPU_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/cpu_fixture.o
 HAND_TESTS := tile_fused tile_verify cpu_fused cpu_attention
 $(HAND_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/hand_fixture.o

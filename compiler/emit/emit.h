@@ -77,8 +77,9 @@ void emit_store_masked(EmitModule *module, EmitValue value, LLVMValueRef pointer
                        LLVMValueRef mask);
 void emit_scatter(EmitModule *module, EmitValue value, LLVMValueRef base, LLVMValueRef offsets,
                   LLVMValueRef mask);
-// Asks for the cache line of what will be written soon.
-void emit_prefetch(EmitModule *module, LLVMValueRef pointer);
+// Asks for the cache line of what will soon be used.
+typedef enum { EMIT_TO_READ, EMIT_TO_WRITE } EmitUse;
+void emit_prefetch(EmitModule *module, LLVMValueRef pointer, EmitUse use);
 // base + offset elements of elem as it is in memory.
 LLVMValueRef emit_element(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offset);
 

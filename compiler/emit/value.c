@@ -428,11 +428,12 @@ EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRe
     return from_memory(module, raw, elem, lanes);
 }
 
-void emit_prefetch(EmitModule *module, LLVMValueRef pointer) {
+void emit_prefetch(EmitModule *module, LLVMValueRef pointer, EmitUse use) {
     LLVMTypeRef type = LLVMTypeOf(pointer), i32 = int_type(module, 32, 1);
-    enum { TO_WRITE = 1, ALL_LEVELS = 2, DATA = 1 };
-    LLVMValueRef args[] = {pointer, LLVMConstInt(i32, TO_WRITE, 0),
-                           LLVMConstInt(i32, ALL_LEVELS, 0), LLVMConstInt(i32, DATA, 0)};
+    enum { L1 = 3, L2 = 2, DATA = 1 };
+    LLVMValueRef args[] = {pointer, LLVMConstInt(i32, use == EMIT_TO_WRITE, 0),
+                           LLVMConstInt(i32, use == EMIT_TO_READ ? L1 : L2, 0),
+                           LLVMConstInt(i32, DATA, 0)};
     emit_intrinsic(module, "llvm.prefetch", &type, 1, args, 4);
 }
 

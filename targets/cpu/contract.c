@@ -10,209 +10,9 @@
 //
 // Remainders: known row counts are cut into equal blocks (two sizes at most), unknown ones into
 // full blocks and one of each power of two below. Lanes that are missing are masked.
-#include "cpu/cpu.h"
+#include "cpu/contract.h"
 
 #include <string.h>
-
-typedef struct {
-    CpuKernel *k;
-    EmitModule *m;
-    const Stage *stage;
-    CpuAccess a, b, c;
-    TileDimId loops[TILE_RANK_MAX]; // batch dims, then k dims that are looped over
-    int n_loops;
-    TileDimId flat[TILE_RANK_MAX]; // k dims of the microkernel, innermost first
-    int n_flat;
-    CpuMicroShape shape; // of a full block
-    CpuMicroCall call;
-    bool rows_fixed; // blocks of rows must start at multiples of the full block (panels)
-    bool b_whole;    // vectors of b may be read beyond the last lane
-} Contract;
-
-static bool access_has(const Access *access, TileDimId dim) {
-    for (int i = 0; i < access->rank; i++)
-        if (access->index[i].dim == dim)
-            return true;
-    return false;
-}
-
-static int slot_of(const Access *access, TileDimId dim) {
-    for (int i = 0; i < access->rank; i++)
-        if (access->index[i].dim == dim)
-            return i;
-    return -1;
-}
-
-static const TileBuffer *buffer_of(const Contract *c, const Access *access) {
-    return &c->k->kernel->buffers.at[access->buffer];
-}
-
-static bool is_panel_dim(const Contract *c, const Access *access, TileDimId dim) {
-    return dim != TILE_DIM_NONE && access_panel_dim(c->k->kernel, access) == dim;
-}
-
-// ---- k dims ----
-
-// Is stepping `outer` by one the same as stepping `inner` past its whole range?
-static bool continues(const Contract *c, const Access *access, TileDimId outer, TileDimId inner) {
-    const TileBuffer *buffer = buffer_of(c, access);
-    const CpuBuffer *memory = &c->k->buffer[access->buffer];
-    int from = slot_of(access, outer), to = slot_of(access, inner);
-    if (from < 0 || to < 0 || from >= to || is_panel_dim(c, access, outer) ||
-        is_panel_dim(c, access, inner))
-        return false;
-    for (int i = from + 1; i < to; i++)
-        if (buffer->dims[i] != buffer->panel_dim)
-            return false;
-    if (buffer->gap && to == buffer->rank - 1)
-        return false;
-    return memory->room[to] == c->k->range[inner].len;
-}
-
-static bool flattened(const TileDimId *flat, int n, TileDimId dim) {
-    for (int i = 0; i < n; i++)
-        if (flat[i] == dim)
-            return true;
-    return false;
-}
-
-// The k dims that run as one loop when `inner` is the innermost of them.
-static int flatten(const Contract *c, const TileDimId *ks, int n_ks, TileDimId inner,
-                   TileDimId *flat) {
-    int n = 0;
-    flat[n++] = inner;
-    for (bool grown = true; grown;) {
-        grown = false;
-        for (int i = 0; i < n_ks && !grown; i++) {
-            if (flattened(flat, n, ks[i]) || !continues(c, &c->stage->a, ks[i], flat[n - 1]) ||
-                !continues(c, &c->stage->b, ks[i], flat[n - 1]))
-                continue;
-            flat[n++] = ks[i];
-            grown = true;
-        }
-    }
-    return n;
-}
-
-static int64_t typical_length(const Contract *c, const TileDimId *flat, int n) {
-    int64_t product = 1, len;
-    for (int i = 0; i < n; i++)
-        product *= index_known(c->k->range[flat[i]].len, &len) ? len : 512;
-    return product;
-}
-
-static void classify(Contract *c) {
-    const Stage *stage = c->stage;
-    TileDimId ks[TILE_RANK_MAX];
-    int n_ks = 0;
-    for (int i = 0; i < stage->n_dims; i++) {
-        TileDimId dim = stage->dims[i];
-        if (!access_has(&stage->c, dim))
-            ks[n_ks++] = dim;
-        else if (dim != stage->rows && dim != stage->lanes)
-            c->loops[c->n_loops++] = dim;
-    }
-    int64_t best = 0;
-    for (int i = 0; i < n_ks; i++) {
-        TileDimId flat[TILE_RANK_MAX];
-        int n = flatten(c, ks, n_ks, ks[i], flat);
-        int64_t length = typical_length(c, flat, n);
-        if (length < best)
-            continue;
-        best = length;
-        c->n_flat = n;
-        memcpy(c->flat, flat, sizeof flat);
-    }
-    for (int i = 0; i < n_ks; i++)
-        if (!flattened(c->flat, c->n_flat, ks[i]))
-            c->loops[c->n_loops++] = ks[i];
-}
-
-// ---- the full block ----
-
-static int64_t known_or(LLVMValueRef value) {
-    int64_t known;
-    return index_known(value, &known) ? known : CPU_UNKNOWN;
-}
-
-// Do blocks of `size` divide the panels of `access` along `dim`, given where they can start?
-static bool divides_panel(const Contract *c, const Access *access, TileDimId dim, int size) {
-    return !is_panel_dim(c, access, dim) ||
-           (buffer_of(c, access)->panel_width % size == 0 &&
-            cpu_aligned(c->k, access->buffer, (uint8_t)slot_of(access, dim), dim, size));
-}
-
-// Largest number <= `wanted` of `unit`s that divides the panels of both.
-static int fit_panels(const Contract *c, const Access *a, const Access *b, TileDimId dim,
-                      int wanted, int unit) {
-    for (int n = wanted; n >= 1; n--)
-        if (divides_panel(c, a, dim, n * unit) && divides_panel(c, b, dim, n * unit))
-            return n;
-    ice("cpu contract: panels along dim %d do not line up with blocks of %d", dim, unit);
-}
-
-static int smaller(int a, int b) {
-    return a < b ? a : b;
-}
-
-static LLVMValueRef length_of(const Contract *c, TileDimId dim) {
-    return dim == TILE_DIM_NONE ? index_const(c->m, 1) : c->k->range[dim].len;
-}
-
-static void choose_block(Contract *c) {
-    const Stage *stage = c->stage;
-    CpuMicroShape *shape = &c->shape;
-    int64_t known;
-    int vectors = stage->lane_block / shape->width;
-    int registers = c->m->target->machine.vector_registers - 1;  // one holds the splat
-    vectors = smaller(vectors < 1 ? 1 : vectors, registers / 2); // leaves one row at least
-    if (index_known(length_of(c, stage->lanes), &known) && known < vectors * shape->width)
-        vectors = (int)((known + shape->width - 1) / shape->width);
-    vectors = fit_panels(c, &stage->b, &stage->c, stage->lanes, vectors, shape->width);
-    int rows =
-        smaller(stage->row_block < 1 ? 1 : stage->row_block, (registers - vectors) / vectors);
-    if (index_known(length_of(c, stage->rows), &known) && known < rows)
-        rows = is_panel_dim(c, &stage->a, stage->rows) ? rows : (int)known;
-    if (stage->rows != TILE_DIM_NONE)
-        rows = fit_panels(c, &stage->a, &stage->a, stage->rows, rows, 1);
-    shape->vectors = vectors;
-    shape->rows = rows;
-}
-
-static LLVMValueRef stride_of(const Contract *c, const Access *access, TileDimId dim) {
-    if (dim == TILE_DIM_NONE)
-        return index_const(c->m, 0);
-    if (is_panel_dim(c, access, dim))
-        return index_const(c->m, 1);
-    return cpu_access_stride(c->k, access, dim);
-}
-
-static void choose_strides(Contract *c) {
-    const Stage *stage = c->stage;
-    TileDimId inner = c->n_flat ? c->flat[0] : TILE_DIM_NONE;
-    c->call.a_row = stride_of(c, &stage->a, stage->rows);
-    c->call.c_row = stride_of(c, &stage->c, stage->rows);
-    c->call.a_k = stride_of(c, &stage->a, inner);
-    c->call.b_k = stride_of(c, &stage->b, inner);
-    c->shape.a_row = known_or(c->call.a_row);
-    c->shape.a_k = known_or(c->call.a_k);
-    c->shape.b_k = known_or(c->call.b_k);
-    c->shape.c_row = known_or(c->call.c_row);
-    c->call.k = index_const(c->m, 1);
-    for (int i = 0; i < c->n_flat; i++)
-        c->call.k = index_mul(c->m, c->call.k, c->k->range[c->flat[i]].len);
-    c->b_whole = is_panel_dim(c, &stage->b, stage->lanes);
-    c->rows_fixed = stage->rows != TILE_DIM_NONE && is_panel_dim(c, &stage->a, stage->rows);
-}
-
-static void choose_shape(Contract *c) {
-    const Stage *stage = c->stage;
-    memset(&c->shape, 0, sizeof c->shape);
-    c->shape.elem = buffer_of(c, &stage->c)->elem;
-    c->shape.width = c->shape.elem == ELEM_F64 ? c->m->lanes / 2 : c->m->lanes;
-    choose_block(c);
-    choose_strides(c);
-}
 
 // ---- blocks ----
 
@@ -224,17 +24,18 @@ static void enter(Contract *c, TileDimId dim, LLVMValueRef at) {
 }
 
 typedef struct {
-    LLVMValueRef a, b, c;
+    LLVMValueRef a, b, c, next_b;
 } Offsets;
 
 static Offsets save(const Contract *c) {
-    return (Offsets){c->a.offset, c->b.offset, c->c.offset};
+    return (Offsets){c->a.offset, c->b.offset, c->c.offset, c->next_b};
 }
 
 static void restore(Contract *c, Offsets saved) {
     c->a.offset = saved.a;
     c->b.offset = saved.b;
     c->c.offset = saved.c;
+    c->next_b = saved.next_b;
 }
 
 static LLVMValueRef pointer_of(Contract *c, const CpuAccess *access) {
@@ -251,6 +52,8 @@ static void emit_block_at(Contract *c, CpuMicroShape shape, LLVMValueRef row) {
     call.a = pointer_of(c, &c->a);
     call.b = pointer_of(c, &c->b);
     call.c = pointer_of(c, &c->c);
+    if (shape.ahead)
+        call.ahead = contract_ahead_of_rows(c, &shape, row);
     cpu_call_microkernel(c->k, &shape, &call);
     restore(c, saved);
 }
@@ -260,6 +63,7 @@ static void emit_blocks(Contract *c, CpuMicroShape shape, int size, LLVMValueRef
                         LLVMValueRef to, bool nonempty) {
     EmitLoop loop;
     shape.rows = size;
+    contract_choose_ahead(c, &shape);
     emit_loop_open(c->m, &loop, from, to, index_const(c->m, size), nonempty, NULL, 0);
     emit_block_at(c, shape, loop.at);
     emit_loop_close(c->m, &loop, NULL, NULL);
@@ -271,7 +75,7 @@ static int busy_rows(const CpuMicroShape *shape) {
 }
 
 static void limit_rows(const Contract *c, CpuMicroShape *shape, int most) {
-    int rows = most < 1 ? 1 : smaller(shape->rows, most);
+    int rows = most < 1 ? 1 : most < shape->rows ? most : shape->rows;
     while (c->rows_fixed && shape->rows % rows)
         rows--;
     shape->rows = rows;
@@ -323,7 +127,7 @@ static void emit_unknown_rows(Contract *c, CpuMicroShape shape, LLVMValueRef len
 }
 
 static void emit_rows(Contract *c, CpuMicroShape shape) {
-    LLVMValueRef len = length_of(c, c->stage->rows);
+    LLVMValueRef len = contract_length(c, c->stage->rows);
     int64_t known;
     if (index_known(len, &known))
         emit_known_rows(c, shape, known);
@@ -341,8 +145,8 @@ static void emit_lane_blocks(Contract *c, CpuMicroShape shape, LLVMValueRef from
     LLVMValueRef block = index_const(m, (int64_t)shape.vectors * shape.width);
     emit_loop_open(m, &loop, from, to, block, nonempty, NULL, 0);
     Offsets saved = save(c);
-    if (lanes != TILE_DIM_NONE)
-        enter(c, lanes, index_add(m, c->k->range[lanes].lo, loop.at));
+    contract_ahead_of_lanes(c, loop.at, block);
+    enter(c, lanes, index_add(m, c->k->range[lanes].lo, loop.at));
     c->call.lanes = index_min(m, index_sub(m, to, loop.at), block);
     emit_rows(c, shape);
     restore(c, saved);
@@ -404,7 +208,7 @@ static void choose_mode(Contract *c) {
 static void emit_all_blocks(Contract *c) {
     int64_t known;
     choose_mode(c);
-    LLVMValueRef len = length_of(c, c->stage->lanes);
+    LLVMValueRef len = contract_length(c, c->stage->lanes);
     if (index_known(len, &known))
         emit_known_lanes(c, known);
     else
@@ -422,6 +226,7 @@ static void emit_loops(Contract *c, int i) {
     EmitLoop loop;
     emit_loop_open(m, &loop, index_const(m, 0), range->len, index_const(m, 1), true, NULL, 0);
     Offsets saved = save(c);
+    contract_ahead_of_turn(c, i, loop.at);
     enter(c, dim, index_add(m, range->lo, loop.at));
     emit_loops(c, i + 1);
     restore(c, saved);
@@ -440,12 +245,13 @@ void cpu_emit_contract(CpuKernel *k, const Stage *stage) {
     cpu_access_open(k, &c.a, &stage->a, TILE_DIM_NONE, 1, NULL);
     cpu_access_open(k, &c.b, &stage->b, TILE_DIM_NONE, 1, NULL);
     cpu_access_open(k, &c.c, &stage->c, TILE_DIM_NONE, 1, NULL);
-    classify(&c);
-    choose_shape(&c);
+    contract_classify(&c);
+    contract_choose_shape(&c);
     for (uint32_t d = 0; d < k->kernel->dims.count; d++)
         if (!in_box(stage, (TileDimId)d)) // stands at the start of its range
             enter(&c, (TileDimId)d, k->range[d].lo);
     for (int i = 0; i < c.n_flat; i++)
         enter(&c, c.flat[i], k->range[c.flat[i]].lo);
+    contract_ahead_begin(&c);
     emit_loops(&c, 0);
 }

@@ -103,6 +103,7 @@ void cpu_emit_contract(CpuKernel *kernel, const Stage *stage);
 // c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride
 // that is known is part of the key and of the code; an unknown one (CPU_UNKNOWN) is an argument.
 #define CPU_UNKNOWN INT64_MIN
+enum { CPU_LINE = 64 };        // bytes of a cache line
 enum { CPU_LATENCY_SUMS = 8 }; // sums in flight that keep two units of latency 4 busy
 typedef enum { CPU_SET, CPU_ADD, CPU_SET_OR_ADD } CpuMicroMode; // the last: told by an argument
 typedef struct {
@@ -113,10 +114,11 @@ typedef struct {
     CpuMicroMode mode;
     Elem elem;                      // F32 or F64
     int64_t a_row, a_k, b_k, c_row; // strides in elements
+    int ahead;                      // lines that each step of k asks for, of what is read after b
 } CpuMicroShape;
 typedef struct {
-    LLVMValueRef a, b, c; // pointers
-    LLVMValueRef k;       // steps, >= 1
+    LLVMValueRef a, b, c, ahead; // pointers
+    LLVMValueRef k;              // steps, >= 1
     LLVMValueRef a_row, a_k, b_k, c_row;
     LLVMValueRef lanes; // valid lanes, <= vectors * width
     LLVMValueRef add;   // i1: add to what c holds

@@ -22,10 +22,13 @@ struct CpuMicrokernel {
     CpuMicrokernel *next;
 };
 
+enum { OF_A, OF_B, OF_AHEAD, N_POINTERS };
+
 typedef struct {
     EmitModule *m;
     const CpuMicroShape *shape;
-    LLVMValueRef a, b, c, k;
+    LLVMValueRef at[N_POINTERS]; // of a and b in the current step, and what is asked for in it
+    LLVMValueRef c, k;
     LLVMValueRef a_row, a_k, b_k, c_row, lanes, add;
     LLVMValueRef a_offset[ROWS_MAX], c_offset[ROWS_MAX];
     LLVMValueRef mask[VECTORS_MAX]; // NULL: whole
@@ -38,17 +41,36 @@ static int block_sums(const CpuMicroShape *shape) {
 
 // ---- the k loop ----
 
-static void step(Micro *u, LLVMValueRef a, LLVMValueRef b, int set) {
+static LLVMValueRef line_after(const Micro *u, LLVMValueRef at, int lines) {
+    int64_t elements = lines * CPU_LINE / (int64_t)elem_bytes(u->shape->elem);
+    return emit_element(u->m, u->shape->elem, at, index_const(u->m, elements));
+}
+
+// Moves the pointers on by a step.
+static void advance(Micro *u) {
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    u->at[OF_A] = emit_element(m, shape->elem, u->at[OF_A], u->a_k);
+    u->at[OF_B] = emit_element(m, shape->elem, u->at[OF_B], u->b_k);
+    if (!shape->ahead)
+        return;
+    u->at[OF_AHEAD] = line_after(u, u->at[OF_AHEAD], shape->ahead);
+}
+
+static void step(Micro *u, int set) {
     EmitModule *m = u->m;
     const CpuMicroShape *shape = u->shape;
     EmitValue vector[VECTORS_MAX];
     for (int v = 0; v < shape->vectors; v++) {
-        LLVMValueRef at = emit_element(m, shape->elem, b, index_const(m, v * shape->width));
+        LLVMValueRef at =
+            emit_element(m, shape->elem, u->at[OF_B], index_const(m, v * shape->width));
         LLVMValueRef mask = shape->b_masked ? u->mask[v] : NULL;
         vector[v] = emit_load_masked(m, shape->elem, shape->width, at, mask, 0);
     }
+    for (int line = 0; line < shape->ahead; line++)
+        emit_prefetch(m, line_after(u, u->at[OF_AHEAD], line), EMIT_TO_READ);
     for (int r = 0; r < shape->rows; r++) {
-        LLVMValueRef at = emit_element(m, shape->elem, a, u->a_offset[r]);
+        LLVMValueRef at = emit_element(m, shape->elem, u->at[OF_A], u->a_offset[r]);
         EmitValue row = emit_splat(m, emit_load(m, shape->elem, 1, at), shape->width);
         for (int v = 0; v < shape->vectors; v++) {
             LLVMValueRef *sum = &u->sum[set * block_sums(shape) + r * shape->vectors + v];
@@ -56,6 +78,11 @@ static void step(Micro *u, LLVMValueRef a, LLVMValueRef b, int set) {
             *sum = emit_multiply_add(m, row, vector[v], old).ref;
         }
     }
+    advance(u);
+}
+
+static int n_pointers(const Micro *u) {
+    return u->shape->ahead ? N_POINTERS : OF_AHEAD;
 }
 
 static LLVMValueRef new_phi(EmitModule *m, LLVMValueRef start, LLVMBasicBlockRef from) {
@@ -64,7 +91,7 @@ static LLVMValueRef new_phi(EmitModule *m, LLVMValueRef start, LLVMBasicBlockRef
     return phi;
 }
 
-// `count` (>= 1) turns of `steps` steps each, into `steps` sets of sums; moves u->a and u->b on.
+// `count` (>= 1) turns of `steps` steps each, into `steps` sets of sums; moves the pointers on.
 static void k_loop(Micro *u, LLVMValueRef count, int steps) {
     EmitModule *m = u->m;
     int n = steps * block_sums(u->shape);
@@ -73,21 +100,17 @@ static void k_loop(Micro *u, LLVMValueRef count, int steps) {
     LLVMBuildBr(m->builder, body);
     LLVMPositionBuilderAtEnd(m->builder, body);
     LLVMValueRef left = new_phi(m, count, before);
-    LLVMValueRef a = new_phi(m, u->a, before), b = new_phi(m, u->b, before);
-    LLVMValueRef phis[SUMS_MAX];
+    LLVMValueRef phis[SUMS_MAX], pointers[N_POINTERS];
     for (int i = 0; i < n; i++)
         u->sum[i] = phis[i] = new_phi(m, u->sum[i], before);
-    u->a = a;
-    u->b = b;
-    for (int s = 0; s < steps; s++) {
-        step(u, u->a, u->b, s);
-        u->a = emit_element(m, u->shape->elem, u->a, u->a_k);
-        u->b = emit_element(m, u->shape->elem, u->b, u->b_k);
-    }
+    for (int i = 0; i < n_pointers(u); i++)
+        u->at[i] = pointers[i] = new_phi(m, u->at[i], before);
+    for (int s = 0; s < steps; s++)
+        step(u, s);
     LLVMValueRef next = index_sub(m, left, index_const(m, 1));
     LLVMAddIncoming(left, &next, &body, 1);
-    LLVMAddIncoming(a, &u->a, &body, 1);
-    LLVMAddIncoming(b, &u->b, &body, 1);
+    for (int i = 0; i < n_pointers(u); i++)
+        LLVMAddIncoming(pointers[i], &u->at[i], &body, 1);
     for (int i = 0; i < n; i++)
         LLVMAddIncoming(phis[i], &u->sum[i], &body, 1);
     LLVMValueRef more = LLVMBuildICmp(m->builder, LLVMIntNE, next, index_const(m, 0), "");
@@ -99,30 +122,28 @@ static void k_loop(Micro *u, LLVMValueRef count, int steps) {
 static void k_loop_if_any(Micro *u, LLVMValueRef count, int steps) {
     EmitModule *m = u->m;
     int n = steps * block_sums(u->shape);
-    LLVMValueRef old[SUMS_MAX + 2], new[SUMS_MAX + 2];
-    memcpy(old, u->sum, sizeof *old * (size_t)n);
-    old[n] = u->a;
-    old[n + 1] = u->b;
+    LLVMValueRef *moved[SUMS_MAX + N_POINTERS], old[SUMS_MAX + N_POINTERS];
+    int n_moved = 0;
+    for (int i = 0; i < n; i++)
+        moved[n_moved++] = &u->sum[i];
+    for (int i = 0; i < n_pointers(u); i++)
+        moved[n_moved++] = &u->at[i];
+    for (int i = 0; i < n_moved; i++)
+        old[i] = *moved[i];
     LLVMBasicBlockRef from = LLVMGetInsertBlock(m->builder);
     LLVMBasicBlockRef run = emit_block(m, "some"), join = emit_block(m, "join");
     LLVMValueRef any = LLVMBuildICmp(m->builder, LLVMIntNE, count, index_const(m, 0), "");
     LLVMBuildCondBr(m->builder, any, run, join);
     LLVMPositionBuilderAtEnd(m->builder, run);
     k_loop(u, count, steps);
-    memcpy(new, u->sum, sizeof *new *(size_t)n);
-    new[n] = u->a;
-    new[n + 1] = u->b;
     LLVMBasicBlockRef to = LLVMGetInsertBlock(m->builder);
     LLVMBuildBr(m->builder, join);
     LLVMMoveBasicBlockAfter(join, to);
     LLVMPositionBuilderAtEnd(m->builder, join);
-    for (int i = 0; i < n + 2; i++) {
+    for (int i = 0; i < n_moved; i++) {
         LLVMValueRef phi = new_phi(m, old[i], from);
-        LLVMAddIncoming(phi, &new[i], &to, 1);
-        if (i < n)
-            u->sum[i] = phi;
-        else
-            *(i == n ? &u->a : &u->b) = phi;
+        LLVMAddIncoming(phi, moved[i], &to, 1);
+        *moved[i] = phi;
     }
 }
 
@@ -251,7 +272,8 @@ static void prefetch_c(Micro *u) {
     for (int r = 0; r < shape->rows; r++) {
         LLVMValueRef row = emit_element(m, shape->elem, u->c, u->c_offset[r]);
         for (int v = 0; v < shape->vectors; v++)
-            emit_prefetch(m, emit_element(m, shape->elem, row, index_const(m, v * shape->width)));
+            emit_prefetch(m, emit_element(m, shape->elem, row, index_const(m, v * shape->width)),
+                          EMIT_TO_WRITE);
     }
 }
 
@@ -269,14 +291,16 @@ static LLVMTypeRef function_type(EmitModule *m, const CpuMicroShape *shape) {
         params[n++] = i64;
     if (shape->mode == CPU_SET_OR_ADD)
         params[n++] = LLVMInt1TypeInContext(m->context);
+    if (shape->ahead)
+        params[n++] = LLVMPointerTypeInContext(m->context, 0);
     return LLVMFunctionType(LLVMVoidTypeInContext(m->context), params, n, 0);
 }
 
 static void read_params(Micro *u, LLVMValueRef function) {
     const CpuMicroShape *shape = u->shape;
     unsigned n = 0;
-    u->a = LLVMGetParam(function, n++);
-    u->b = LLVMGetParam(function, n++);
+    u->at[OF_A] = LLVMGetParam(function, n++);
+    u->at[OF_B] = LLVMGetParam(function, n++);
     u->c = LLVMGetParam(function, n++);
     u->k = LLVMGetParam(function, n++);
     int64_t known[] = {shape->a_row, shape->a_k, shape->b_k, shape->c_row};
@@ -287,7 +311,9 @@ static void read_params(Micro *u, LLVMValueRef function) {
     if (shape->masked)
         u->lanes = LLVMGetParam(function, n++);
     if (shape->mode == CPU_SET_OR_ADD)
-        u->add = LLVMGetParam(function, n);
+        u->add = LLVMGetParam(function, n++);
+    if (shape->ahead)
+        u->at[OF_AHEAD] = LLVMGetParam(function, n);
 }
 
 static void emit_body(EmitModule *m, const CpuMicroShape *shape, LLVMValueRef function) {
@@ -343,5 +369,7 @@ void cpu_call_microkernel(CpuKernel *k, const CpuMicroShape *shape, const CpuMic
         args[n++] = call->lanes;
     if (shape->mode == CPU_SET_OR_ADD)
         args[n++] = call->add;
+    if (shape->ahead)
+        args[n++] = call->ahead;
     LLVMBuildCall2(k->module->builder, kernel->type, kernel->function, args, n, "");
 }

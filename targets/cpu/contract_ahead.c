@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asking for what is read after a block of b, while the multiply-adds of this one run.
+//
+// The row blocks that share a block of b each ask for a part of the next one: of the next block of
+// lanes, or of the first after a step of the loops around. Without that the first row block waits
+// for all of a block that comes from afar, since what the hardware fetches by itself ends with the
+// page. For blocks that are one piece of memory, so that they are asked for in its order, which the
+// hardware takes up, and of arguments: scratch was written just now.
+#include "cpu/contract.h"
+
+// Beyond so many row blocks the wait is small next to their work, and large blocks of b would
+// drive out what else is kept.
+enum { ROW_BLOCKS_MAX = 16, STEPS_MIN = 32, BYTES_MAX = 64 * 1024 };
+
+// The length of a dim's range, or what it is likely to be.
+static int64_t likely_length(const Contract *c, TileDimId dim) {
+    if (dim == TILE_DIM_NONE)
+        return 1;
+    const CpuRange *range = &c->k->range[dim];
+    int64_t known, step = range->depth ? range->step[range->depth - 1] : 0;
+    return index_known(range->len, &known) ? known : step ? step : 512;
+}
+
+static int64_t step_bytes(const Contract *c, const CpuMicroShape *shape) {
+    return (int64_t)shape->vectors * c->m->target->machine.vector_bytes;
+}
+
+void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
+    int64_t steps = 1;
+    for (int i = 0; i < c->n_flat; i++)
+        steps *= likely_length(c, c->flat[i]);
+    int64_t blocks = (likely_length(c, c->stage->rows) + shape->rows - 1) / shape->rows;
+    int64_t bytes = step_bytes(c, shape);
+    bool one_piece = shape->b_k == (int64_t)shape->vectors * shape->width;
+    bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH && blocks <= ROW_BLOCKS_MAX &&
+                steps >= STEPS_MIN && steps * bytes <= BYTES_MAX;
+    shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;
+}
+
+// Where b is once the loops from `first` on are at their starts and the lanes at `lanes`.
+static LLVMValueRef offset_of(const Contract *c, LLVMValueRef offset, int first,
+                              LLVMValueRef lanes) {
+    EmitModule *m = c->m;
+    for (int i = first; i < c->n_loops; i++) {
+        TileDimId dim = c->loops[i];
+        offset = index_add(m, offset, cpu_access_part(c->k, &c->b, dim, c->k->range[dim].lo));
+    }
+    return index_add(m, offset, cpu_access_part(c->k, &c->b, c->stage->lanes, lanes));
+}
+
+// After the last turn: the next piece of the lanes where a loop cuts them, or this one again.
+void contract_ahead_begin(Contract *c) {
+    const CpuRange *lanes = &c->k->range[c->stage->lanes];
+    LLVMValueRef next = lanes->depth ? index_add(c->m, lanes->lo, lanes->len) : lanes->lo;
+    c->next_b = offset_of(c, c->b.offset, 0, next);
+}
+
+static void choose_next(Contract *c, LLVMValueRef at, LLVMValueRef end, LLVMValueRef offset) {
+    LLVMValueRef more = LLVMBuildICmp(c->m->builder, LLVMIntSLT, at, end, "");
+    c->next_b = LLVMBuildSelect(c->m->builder, more, offset, c->next_b, "");
+}
+
+void contract_ahead_of_turn(Contract *c, int i, LLVMValueRef at) {
+    EmitModule *m = c->m;
+    TileDimId dim = c->loops[i];
+    const CpuRange *range = &c->k->range[dim];
+    LLVMValueRef next = index_add(m, at, index_const(m, 1));
+    LLVMValueRef part = cpu_access_part(c->k, &c->b, dim, index_add(m, range->lo, next));
+    LLVMValueRef offset = index_add(m, c->b.offset, part);
+    choose_next(c, next, range->len, offset_of(c, offset, i + 1, c->k->range[c->stage->lanes].lo));
+}
+
+void contract_ahead_of_lanes(Contract *c, LLVMValueRef at, LLVMValueRef block) {
+    EmitModule *m = c->m;
+    const CpuRange *range = &c->k->range[c->stage->lanes];
+    LLVMValueRef next = index_add(m, at, block);
+    LLVMValueRef part =
+        cpu_access_part(c->k, &c->b, c->stage->lanes, index_add(m, range->lo, next));
+    choose_next(c, next, range->len, index_add(m, c->b.offset, part));
+}
+
+LLVMValueRef contract_ahead_of_rows(const Contract *c, const CpuMicroShape *shape,
+                                    LLVMValueRef row) {
+    EmitModule *m = c->m;
+    int64_t share = (int64_t)shape->ahead * CPU_LINE; // bytes of a step
+    int64_t parts = (step_bytes(c, shape) + share - 1) / share;
+    LLVMValueRef part = index_rem(m, index_div(m, row, shape->rows), parts);
+    LLVMValueRef steps = index_mul(m, part, c->call.k);
+    LLVMValueRef by = index_mul(m, steps, index_const(m, share / (int64_t)elem_bytes(shape->elem)));
+    return emit_element(m, shape->elem, c->b.memory->base, index_add(m, c->next_b, by));
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// Kinds of contraction stages on the CPU, against the tile interpreter at both x86-64 levels:
+// blocks that ask for the next one.
+#include "support.h"
+
+#include <string.h>
+
+#include "cpu_fixture.h"
+
+static int64_t extent_of(int64_t extent, bool dynamic) {
+    return dynamic ? EXTENT_DYNAMIC : extent;
+}
+
+// ---- asking for what is read next ----
+
+// The logits of attention: c[n h m] = sum over d of a[n h d] b[h m d], b in panels of m.
+typedef struct {
+    int64_t n, h, m, d;
+    int64_t task_rows, piece; // a loop over m around the stage, 0: none
+    bool dynamic, scratch;    // b is packed first
+} Logits;
+
+static Kernel *logits_kernel(Arena *arena, const Logits *s) {
+    Kernel *k = kernel_new(arena, "logits");
+    TileDimId n = kernel_add_dim(k, "n", extent_of(s->n, s->dynamic));
+    TileDimId h = kernel_add_dim(k, "h", extent_of(s->h, s->dynamic));
+    TileDimId m = kernel_add_dim(k, "m", extent_of(s->m, s->dynamic));
+    TileDimId d = kernel_add_dim(k, "d", s->d);
+    TileDimList hmd = TILE_DIMS(h, m, d);
+    uint16_t a = kernel_add_argument(k, "A", ELEM_F32, PLACE_IN, TILE_DIMS(n, h, d));
+    uint16_t b = kernel_add_argument_panel(k, "B", ELEM_F32, PLACE_IN, hmd, m, 32);
+    uint16_t c = kernel_add_argument(k, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(n, h, m));
+    NodeList *into = &node_loop(k, &k->body, LOOP_PARALLEL, n, s->task_rows)->body;
+    if (s->piece)
+        into = &node_loop(k, into, LOOP_SEQUENTIAL, m, s->piece)->body;
+    if (s->scratch) {
+        uint16_t packed = node_scratch_panel(k, into, "T", ELEM_F32, hmd, m, 32);
+        Stage *pack = node_compute(k, into, TILE_DIMS(h, d, m), m);
+        int32_t load = stage_load(k, pack, access_plain(k, b));
+        stage_sink(k, pack, SINK_SET, access_plain(k, packed), load);
+        pack->pad = true;
+        b = packed;
+    }
+    Stage *stage = node_contract(k, into, TILE_DIMS(n, h, m, d), access_plain(k, c),
+                                 access_plain(k, a), access_plain(k, b));
+    stage->rows = n;
+    stage->lanes = m;
+    stage->row_block = 12;
+    stage->lane_block = 32;
+    return k;
+}
+
+static bool asks(const Logits *s) {
+    Arena *arena = arena_new();
+    EmitModule *module = emit_module_new(arena, "kernel", &x86_64_v4);
+    x86_64_v4.emit_kernel(module, logits_kernel(arena, s), &x86_64_v4, "K");
+    Blob text;
+    const char *why = NULL;
+    if (!emit_compile(module, EMIT_ASSEMBLY, &text, &why))
+        fail_msg("%s", why);
+    bool found = memmem(text.bytes, text.length, "prefetcht0", strlen("prefetcht0")) != NULL;
+    emit_module_free(module);
+    arena_free(arena);
+    return found;
+}
+
+static void test_who_asks_for_the_next_block(void **state) {
+    (void)state;
+    Logits usual = {.n = 512, .h = 12, .m = 512, .d = 64, .task_rows = 24};
+    Logits unknown = usual, few_steps = usual, many_rows = usual, large = usual, packed = usual;
+    unknown.dynamic = true;
+    few_steps.d = 16;
+    many_rows.task_rows = 512;
+    large.d = 1024;
+    packed.scratch = true;
+    assert_true(asks(&usual));
+    assert_true(asks(&unknown));
+    assert_false(asks(&few_steps));
+    assert_false(asks(&many_rows));
+    assert_false(asks(&large));
+    assert_false(asks(&packed));
+}
+
+static void test_blocks_that_ask(void **state) {
+    (void)state;
+    static const Logits cases[] = {
+        {.n = 1, .h = 1, .m = 1, .d = 64, .task_rows = 24},
+        {.n = 25, .h = 3, .m = 100, .d = 33, .task_rows = 24},
+        {.n = 70, .h = 2, .m = 64, .d = 40, .task_rows = 70},
+        {.n = 30, .h = 2, .m = 130, .d = 32, .task_rows = 24, .piece = 32},
+        {.n = 13, .h = 2, .m = 161, .d = 32, .task_rows = 8, .piece = 64},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            Arena *arena = arena_new();
+            Logits s = cases[i];
+            s.dynamic = dynamic;
+            int64_t extents[] = {s.n, s.h, s.m, s.d};
+            cpu_compare(logits_kernel(arena, &s), extents, 2e-5);
+            arena_free(arena);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_asks_for_the_next_block),
+        cmocka_unit_test(test_blocks_that_ask),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
