@@ -78,21 +78,25 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     if (options->stop == AFTER_CONTRACTED)
         return true;
 
-    out->fusion = graph_fuse(out->contracted, out->typical);
+    out->expanded = graph_expand(out->contracted, out->typical);
+    graph_done(&clock, "expand", out->expanded, out->contracted);
+    out->fusion = graph_fuse(out->expanded, out->typical, options->plan != PLAN_UNFUSED);
     if (options->verify)
         fusion_verify(out->fusion, "fuse");
     pass_done(&clock, "fuse", true);
     if (options->stop == AFTER_FUSED)
         return true;
 
-    DimList *orders = graph_layout(out->fusion, out->typical, machine);
+    MemoryOrder *orders = graph_layout(out->fusion, out->typical, machine);
     pass_done(&clock, "layout", true);
     out->plan = graph_plan(out->fusion, orders);
     if (options->verify)
         plan_verify(out->plan);
     pass_done(&clock, "plan", true);
 
-    out->tile = tile_lower(out->plan, machine, out->typical);
+    out->tile = tile_lower(out->plan, machine, out->typical, options->plan);
+    if (!out->tile)
+        return false;
     if (options->verify)
         for (uint32_t i = 0; i < out->tile->kernels.count; i++)
             kernel_verify(out->tile->kernels.at[i], "lower");

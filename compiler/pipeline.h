@@ -19,6 +19,7 @@ typedef struct {
     const Machine *machine;
     const int64_t *typical; // by DimId, or NULL: sizes to optimise dynamic dims for
     PipelineStop stop;
+    PlanKind plan;    // of streamed groups, PLAN_ANY: the cheapest
     bool verify;      // run every level's verifier between passes
     bool time_passes; // a line per pass on stderr
 } PipelineOptions;
@@ -26,7 +27,7 @@ typedef struct {
 // Everything that one entry went through; fields after the stop are NULL.
 typedef struct {
     const Program *program;
-    Graph *built, *simplified, *contracted;
+    Graph *built, *simplified, *contracted, *expanded;
     const int64_t *typical; // by DimId
     Fusion *fusion;
     Plan *plan;

@@ -24,9 +24,16 @@ static bool tensor_bytes(const AttModule *module, const AttTensor *tensor, const
                          int64_t *bytes) {
     *bytes = (int64_t)att_elem_bytes((AttElem)tensor->elem);
     for (int64_t i = 0; i < tensor->rank; i++) {
-        int64_t dim = tensor->dims[i];
-        if (dim < 0 || dim >= module->n_dims || extents[dim] < 0 ||
-            __builtin_mul_overflow(*bytes, extents[dim], bytes))
+        int64_t dim = tensor->dims[i], extent;
+        if (dim < 0 || dim >= module->n_dims || extents[dim] < 0)
+            return false;
+        extent = extents[dim];
+        if (tensor->panel_width && i == tensor->panel) {
+            if (__builtin_add_overflow(extent, tensor->panel_width - 1, &extent))
+                return false;
+            extent -= extent % tensor->panel_width;
+        }
+        if (__builtin_mul_overflow(*bytes, extent, bytes))
             return false;
     }
     return true;

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { ATT_MODULE_ABI = 1 };
+enum { ATT_MODULE_ABI = 2 };
 
 // Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
 enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
@@ -39,6 +39,8 @@ typedef struct {
     int64_t rank;
     const int64_t *dims; // indices into AttModule.dims, memory order
     int64_t is_param;    // ATT_INPUT: a trained tensor
+    int64_t panel;       // ATT_WORK: the place in dims of an extent that is rounded up to
+    int64_t panel_width; // multiples of panel_width; 0: there is none
 } AttTensor;
 
 typedef struct {

@@ -148,6 +148,7 @@ const char *elem_name(Elem elem);
 size_t elem_bytes(Elem elem);
 bool elem_is_float(Elem elem);
 bool elem_is_int(Elem elem);
+Elem elem_work(Elem elem); // what arithmetic is done in: f32 for the half types
 bool elem_from_name(const char *name, Elem *elem);
 
 // ---- checked integers: false on overflow ----------------------------------------------------

@@ -41,3 +41,7 @@ bool elem_from_name(const char *name, Elem *elem) {
     }
     return false;
 }
+
+Elem elem_work(Elem elem) {
+    return elem == ELEM_F16 || elem == ELEM_BF16 ? ELEM_F32 : elem;
+}

@@ -24,6 +24,7 @@ bool driver_compile(Options *options, const Target *target, PipelineStop stop, C
     PipelineOptions passes = {
         .entry = options->entry,
         .machine = &target->machine,
+        .plan = options->plan,
         .stop = stop,
         .verify = options->verify_passes,
         .time_passes = options->time_passes,

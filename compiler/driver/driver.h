@@ -33,6 +33,7 @@ typedef struct {
     bool oracle, interpret, json, verify_passes, time_passes, colour;
     DiagFormat diagnostics;
     const Target *target; // NULL: the best of this machine
+    PlanKind plan;        // PLAN_ANY: the cheapest
     bool target_given;
     CacheOptions cache;
     ProductKind product;
@@ -126,12 +127,14 @@ typedef struct {
     const char *placement; // "input", "parameter", "output", "workspace" or "scratch"
 } BufferFigure;
 typedef struct {
-    const char *name, *kind; // group's values; "contract", "rows" or "map"
+    const char *name, *kind; // group's values; "contract", "rows", "map" or a streamed group's plan
     DimList dims;            // of the contraction, with the summed ones; or of the rows
     int64_t multiplies, flops;
     const Kernel *kernel;
     double seconds; // predicted
     TileCost cost;  // the model's figures for that
+    int64_t scratch;  // bytes of a task
+    double recompute; // multiplies done over multiplies needed
 } KernelFigure;
 typedef struct {
     const Graph *graph;                    // that has the dims of the figures

@@ -32,6 +32,7 @@ enum {
     KEY_GRAD,
     KEY_COLOUR,
     KEY_INTERPRET,
+    KEY_PLAN,
 };
 
 static const struct argp_option option_table[] = {
@@ -48,6 +49,9 @@ static const struct argp_option option_table[] = {
     {"static", KEY_STATIC, 0, 0, "build a static library", 3},
     {"object", KEY_OBJECT, 0, 0, "build a relocatable object", 3},
     {"exe", KEY_EXE, 0, 0, "build a program that reads and writes .npy files", 3},
+    {"plan", KEY_PLAN, "PLAN", 0,
+     "how attention is fused: resident, stream, two-pass, spill or unfused (default: the cheapest)",
+     3},
     {"target", KEY_TARGET, "NAME", 0, "compile for this machine level (see --print-targets)", 3},
     {"print-targets", KEY_PRINT_TARGETS, 0, 0, "list the targets", 3},
     {"seed", KEY_SEED, "S", 0, "seed of the inputs that are not given (default 0)", 4},
@@ -312,6 +316,12 @@ static int parse_flag(ParseState *state, int key, char *arg) {
         break;
     case KEY_TARGET:
         return parse_target(options, arg);
+    case KEY_PLAN:
+        options->plan = plan_find(arg);
+        return options->plan == N_PLANS || options->plan == PLAN_ANY
+                   ? usage_error("--plan %s: expected resident, stream, two-pass, spill or unfused",
+                                 arg)
+                   : EXIT_FINE;
     case KEY_GRAD:
         return usage_error("--grad: this version compiles forward passes only");
     case KEY_PRINT_TARGETS:

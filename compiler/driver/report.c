@@ -41,12 +41,9 @@ const char *report_group_name(const Group *group, Arena *arena) {
     return text.at ? text.at : "(nothing)";
 }
 
-static int64_t bytes_of(Elem elem, const DimList *dims, const int64_t *extents) {
-    int64_t bytes = (int64_t)elem_bytes(elem);
-    for (uint32_t i = 0; i < dims->count; i++)
-        if (!mul_i64(bytes, extents[dims->at[i]], &bytes))
-            return -1;
-    return bytes;
+static int64_t bytes_of(const Buffer *buffer, const int64_t *extents) {
+    int64_t bytes, elements = buffer_elements(buffer, extents);
+    return mul_i64(elements, (int64_t)elem_bytes(buffer->value->elem), &bytes) ? bytes : -1;
 }
 
 // Figures that do not fit are -1, and so are sums with them.
@@ -62,8 +59,8 @@ static void add_plan_buffers(CostFigures *out, const Plan *plan, const int64_t *
         const Buffer *buffer = &plan->buffers.at[i];
         BufferFigure figure = {
             .name = value_name(buffer->value, arena),
-            .dims = buffer->order,
-            .bytes = bytes_of(buffer->value->elem, &buffer->order, extents),
+            .dims = buffer->memory.order,
+            .bytes = bytes_of(buffer, extents),
             .placement = "workspace",
         };
         if (buffer->role == BUFFER_INPUT)
@@ -88,7 +85,7 @@ static int64_t volume_of(const DimList *dims, const int64_t *extents) {
 }
 
 static KernelFigure group_figure(const Group *group, const int64_t *extents, Arena *arena) {
-    static const char *const kinds[] = {"contract", "rows", "map"};
+    static const char *const kinds[] = {"contract", "rows", "map", "stream"};
     KernelFigure figure = {
         .name = report_group_name(group, arena),
         .kind = kinds[group->kind],
@@ -100,14 +97,14 @@ static KernelFigure group_figure(const Group *group, const int64_t *extents, Are
         for (uint32_t k = 0; k < value->n_args; k++)
             if (op_kind(value->op) == KIND_CONTRACT || op_kind(value->op) == KIND_REDUCE)
                 all = dims_union(&all, &value->args[k]->dims);
-        if (value == group->contraction) {
+        if (value == group->contraction)
             dims = all;
-            figure.multiplies = volume_of(&all, extents);
-        }
         int64_t volume = volume_of(&all, extents);
         figure.flops = sum_of(figure.flops, volume);
-        if (value == group->contraction)
-            figure.flops = sum_of(figure.flops, volume);
+        if (value->op != OP_CONTRACT)
+            continue;
+        figure.multiplies = sum_of(figure.multiplies, volume);
+        figure.flops = sum_of(figure.flops, volume);
     }
     figure.dims = dims;
     return figure;
@@ -144,6 +141,12 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine, 
         figure.kernel = kernel;
         figure.cost = tile_cost(arena, kernel, own, &used);
         figure.seconds = threads > 1 ? figure.cost.parallel_seconds : figure.cost.seconds;
+        figure.scratch = kernel_scratch_bytes(kernel, own);
+        figure.recompute = 1;
+        if (kernel->schedule.plan != PLAN_ANY) {
+            figure.kind = plan_name(kernel->schedule.plan);
+            figure.recompute = kernel_multiplies(kernel, own) / (double)figure.multiplies;
+        }
         vec_push(arena, &out.kernels, figure);
     }
     return out;

@@ -66,6 +66,7 @@ typedef struct {
 } NamedPart;
 
 typedef struct Value Value;
+typedef VEC(Value *) ValueList;
 struct Value {
     uint32_t id; // order of creation; an argument's id is smaller than its user's
     Op op;
@@ -101,8 +102,8 @@ typedef struct {
     Arena *arena;
     Name entry;
     VEC(Dim) dims;
-    VEC(Value *) values; // by id
-    VEC(Value *) inputs; // in the order of the entry's parameters, trained tensors last
+    ValueList values; // by id
+    ValueList inputs; // in the order of the entry's parameters, trained tensors last
     VEC(Output) outputs;
     Map *cons; // hash -> value
 } Graph;
@@ -198,21 +199,42 @@ int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
+// ---- expand.c ----------------------------------------------------------------------------------
+// SOFTMAX, LOG_SOFTMAX and ARGMAX as pointwise values and reductions; row factors of an einsum's
+// operand at its result or its other operand. Requires: graph_contract.
+Graph *graph_expand(const Graph *graph, const int64_t *extents);
+
 // ---- fuse/: values -> groups, one kernel each --------------------------------------------------
 // CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
 //       within rows + reduced, and each row is worked off by one task.
 // MAP: pointwise values of one iteration space (moves included).
+// STREAM: any number of contractions, reductions and pointwise values whose rows are tasks and
+//       whose reduced dim (one) is streamed through cache: values with that dim are never stored,
+//       unless they are outputs.
 // Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be
 // members of several groups and are stored by none. Outputs have all dims of the contraction, of
 // rows (and perhaps reduced), or of the iteration space; other members may have fewer.
-typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP } GroupKind;
+// How a streamed group is worked off; UNFUSED: not as one.
+typedef enum {
+    PLAN_ANY,
+    PLAN_UNFUSED,
+    PLAN_RESIDENT,
+    PLAN_STREAM,
+    PLAN_TWO_PASS,
+    PLAN_SPILL,
+    N_PLANS
+} PlanKind;
+const char *plan_name(PlanKind plan); // "two-pass"
+PlanKind plan_find(const char *name); // N_PLANS: there is none
+typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP, GROUP_STREAM } GroupKind;
 typedef struct {
     GroupKind kind;
-    VEC(Value *) members;  // in order of id. A member that is not an output is never stored
-    VEC(Value *) outputs;  // members that are stored: read by other groups, or results of the entry
-    Value *contraction;    // CONTRACT
-    DimList rows, reduced; // ROWS: kept and reduced dims; MAP: rows is the iteration space
+    ValueList members;  // in order of id. A member that is not an output is never stored
+    ValueList outputs;  // members that are stored: read by other groups, or results of the entry
+    Value *contraction; // CONTRACT
+    // ROWS: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed dim
+    DimList rows, reduced;
 } Group;
 typedef struct {
     const Graph *graph;  // may hold COPY values added for results that are inputs or returned twice
@@ -220,16 +242,24 @@ typedef struct {
 } Fusion;
 // Requires: graph_contract done. Ensures: the argument of a RENAME GATHER SLICE CONCAT SHIFT is an
 // INPUT or an output of an earlier group, and so is every argument that is not a member or a
-// CONST/INDEX/EXTENT leaf.
-Fusion *graph_fuse(const Graph *graph, const int64_t *extents);
+// CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member. streams: false makes no
+// STREAM groups.
+Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group
 
 // ---- fuse/layout.c, fuse/plan.c: memory --------------------------------------------------------
+// How a stored value lies in memory. With a panel, that dim is cut into groups of panel_width: the
+// order is [panel][other dims...][within panel], and the last panel is whole.
+typedef struct {
+    DimList order; // last contiguous
+    DimId panel;   // DIM_NONE: plain
+    int32_t panel_width;
+} MemoryOrder;
 typedef enum { BUFFER_INPUT, BUFFER_OUTPUT, BUFFER_WORK } BufferRole;
 typedef struct {
     const Value *value;
-    DimList order; // memory order, last contiguous
+    MemoryOrder memory;
     BufferRole role;
     uint32_t slot; // WORK: buffers of one slot share memory, a slot is as large as its largest
     uint32_t first_group, last_group; // live from writing to last reading
@@ -240,9 +270,10 @@ typedef struct {
     uint32_t n_slots;
 } Plan;
 // Chooses the memory order of every stored value: what the consumers' microkernels read fastest.
-DimList *graph_layout(const Fusion *fusion, const int64_t *extents,
-                      const Machine *machine); // by value id
-Plan *graph_plan(const Fusion *fusion, const DimList *orders);
+MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents,
+                          const Machine *machine); // by value id
+Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders);
+int64_t buffer_elements(const Buffer *buffer, const int64_t *extents); // padding of panels included
 const Buffer *plan_buffer(const Plan *plan, const Value *value);
 void plan_verify(const Plan *plan);
 

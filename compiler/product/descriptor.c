@@ -15,7 +15,7 @@
 
 enum { WORD = 8 };
 _Static_assert(sizeof(AttDim) == 3 * WORD, "AttDim");
-_Static_assert(sizeof(AttTensor) == 7 * WORD, "AttTensor");
+_Static_assert(sizeof(AttTensor) == 9 * WORD, "AttTensor");
 _Static_assert(sizeof(AttKernel) == (5 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
 _Static_assert(sizeof(AttLaunch) == 3 * WORD, "AttLaunch");
 _Static_assert(sizeof(AttModule) == (10 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
@@ -98,6 +98,8 @@ static LLVMValueRef write_tensors(Writer *writer, const AttModule *module) {
         add_number(writer, &words, tensor->rank);
         add_address(writer, &words, make_numbers(writer, tensor->dims, tensor->rank));
         add_number(writer, &words, tensor->is_param);
+        add_number(writer, &words, tensor->panel);
+        add_number(writer, &words, tensor->panel_width);
     }
     return make_table(writer, &words);
 }

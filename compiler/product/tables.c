@@ -77,9 +77,9 @@ static void add_interface_dims(TableBuilder *build, TableLevel *level) {
     const Plan *plan = level->program->plan;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
-        for (uint8_t d = 0; buffer->role != BUFFER_WORK && d < buffer->order.count; d++)
-            if (level->dims[buffer->order.at[d]] == UNMAPPED)
-                add_dim(build, level, buffer->order.at[d]);
+        for (uint8_t d = 0; buffer->role != BUFFER_WORK && d < buffer->memory.order.count; d++)
+            if (level->dims[buffer->memory.order.at[d]] == UNMAPPED)
+                add_dim(build, level, buffer->memory.order.at[d]);
     }
 }
 
@@ -99,17 +99,23 @@ static const char *tensor_name(TableBuilder *build, const TableLevel *level, con
 static void add_tensor(TableBuilder *build, TableLevel *level, uint32_t index) {
     static const int64_t roles[] = {ATT_INPUT, ATT_OUTPUT, ATT_WORK}; // by BufferRole
     const Buffer *buffer = &level->program->plan->buffers.at[index];
-    int64_t *dims = arena_array(build->arena, int64_t, buffer->order.count + 1);
-    for (uint8_t d = 0; d < buffer->order.count; d++)
-        dims[d] = map_dim(build, level, buffer->order.at[d]);
+    int64_t *dims = arena_array(build->arena, int64_t, buffer->memory.order.count + 1);
+    for (uint8_t d = 0; d < buffer->memory.order.count; d++)
+        dims[d] = map_dim(build, level, buffer->memory.order.at[d]);
+    int64_t panel = 0;
+    for (uint8_t d = 0; d < buffer->memory.order.count; d++)
+        if (buffer->memory.order.at[d] == buffer->memory.panel)
+            panel = d;
     AttTensor tensor = {
         .name = tensor_name(build, level, buffer),
         .elem = buffer->value->elem,
         .role = roles[buffer->role],
         .slot = buffer->role == BUFFER_WORK ? buffer->slot : 0,
-        .rank = buffer->order.count,
+        .rank = buffer->memory.order.count,
         .dims = dims,
         .is_param = buffer->role == BUFFER_INPUT && buffer->value->role == ROLE_PARAM,
+        .panel = panel,
+        .panel_width = buffer->memory.panel == DIM_NONE ? 0 : buffer->memory.panel_width,
     };
     level->tensors[index] = build->tensors.count;
     vec_push(build->arena, &build->tensors, tensor);

@@ -503,7 +503,7 @@ static char **bind_buffers(const TileProgram *program, const int64_t *extents, v
                 data[b] = outputs[i];
         if (data[b])
             continue;
-        int64_t count = dims_volume(&buffer->order, extents);
+        int64_t count = buffer_elements(buffer, extents);
         data[b] = arena_alloc(arena, (size_t)count * elem_bytes(buffer->value->elem) + 1);
         scalar_poison(buffer->value->elem, data[b], count);
     }

@@ -297,6 +297,64 @@ int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
     return tasks;
 }
 
+// ---- counts ----
+// Loops and ranges over a dim cover it once, however it is cut.
+static double stage_multiplies(const Stage *stage, const int64_t *extents) {
+    double points = stage->kind == STAGE_CONTRACT;
+    for (int i = 0; i < stage->n_dims; i++)
+        points *= (double)extents[stage->dims[i]];
+    return points;
+}
+
+static double nodes_multiplies(const NodeList *body, const int64_t *extents) {
+    double sum = 0;
+    for (uint32_t i = 0; i < body->count; i++)
+        sum += body->at[i]->kind == NODE_STAGE ? stage_multiplies(body->at[i]->stage, extents)
+                                               : nodes_multiplies(&body->at[i]->body, extents);
+    return sum;
+}
+
+double kernel_multiplies(const Kernel *kernel, const int64_t *extents) {
+    return nodes_multiplies(&kernel->body, extents);
+}
+
+// ---- scratch: buffers of bodies that follow each other share memory ----
+static int64_t room_bytes(const TileBuffer *buffer, const int64_t *rooms) {
+    int64_t bytes = (int64_t)elem_bytes(buffer->elem);
+    for (int i = 0; i < buffer->rank; i++) {
+        int64_t room = rooms[buffer->dims[i]];
+        if (buffer->dims[i] == buffer->panel_dim)
+            room = (room + buffer->panel_width - 1) / buffer->panel_width * buffer->panel_width;
+        bytes = mul_capped(bytes, room + (i == buffer->rank - 1 ? buffer->gap : 0));
+    }
+    return bytes;
+}
+
+static int64_t nodes_bytes(const Kernel *kernel, const NodeList *body, int64_t *rooms) {
+    int64_t held = 0, most = 0;
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
+        int64_t inside = 0;
+        if (node->kind == NODE_SCRATCH && kernel->buffers.at[node->buffer].takes < 0)
+            held += room_bytes(&kernel->buffers.at[node->buffer], rooms);
+        if (node->kind == NODE_LOOP || node->kind == NODE_RANGE) {
+            int64_t outer = rooms[node->dim];
+            if (node->kind == NODE_LOOP && node->step < outer)
+                rooms[node->dim] = node->step;
+            inside = nodes_bytes(kernel, &node->body, rooms);
+            rooms[node->dim] = outer;
+        }
+        most = held + inside > most ? held + inside : most;
+    }
+    return most;
+}
+
+int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents) {
+    int64_t *rooms = arena_array(kernel->arena, int64_t, kernel->dims.count + 1);
+    memcpy(rooms, extents, kernel->dims.count * sizeof *rooms);
+    return nodes_bytes(kernel, &kernel->body, rooms);
+}
+
 // ---- canonical hash: everything but names, numbers in the order of their meaning ----
 static uint64_t hash_access(uint64_t h, const Access *access) {
     h = hash_u64(h, access->buffer);

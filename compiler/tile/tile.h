@@ -187,6 +187,20 @@ struct Node {
     Stage *stage;    // STAGE
 };
 
+// ---- schedules ----
+// Every number that lowering uses for a streamed group; lower/stream.c shows the plans.
+typedef struct {
+    PlanKind plan;
+    int64_t rows;   // of a task
+    int64_t piece;  // of the streamed dim; RESIDENT: all of it
+    double seconds; // predicted, for the machine's threads
+} StreamSchedule;
+typedef struct {
+    int64_t rows, streamed; // typical extents of the dims that are cut
+    int64_t unit;           // pieces are multiples of it: two vectors
+} StreamShape;
+typedef VEC(StreamSchedule) StreamScheduleList;
+
 typedef struct Kernel {
     Arena *arena;
     Name name;
@@ -194,8 +208,9 @@ typedef struct Kernel {
     VEC(TileBuffer) buffers; // arguments first, in calling order, then scratch
     uint32_t n_args;
     NodeList body;
-    uint64_t hash; // of the canonical form: dims and buffers by number, no names
-    double flops;  // of one run at the typical extents, for reports
+    uint64_t hash;           // of the canonical form: dims and buffers by number, no names
+    StreamSchedule schedule; // of a streamed group; plan PLAN_ANY: it is none
+    double flops;            // of one run at the typical extents, for reports
 } Kernel;
 
 // ---- kernel.c: building by hand and by lowering ----
@@ -258,7 +273,16 @@ typedef struct {
 // ---- lower/, schedule/, cost/ ----
 // One kernel per group, with the default schedule for the machine at the typical extents. Adjacent
 // dims that stay adjacent in every access become one kernel dim.
-TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents);
+// forced: the plan of every streamed group, or PLAN_ANY: the cheapest. NULL after a diagnostic: a
+// group cannot be worked off so.
+TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
+                        PlanKind forced);
+// schedule/stream.c: every schedule of a plan that is worth a thought, in a fixed order.
+void schedule_stream(Arena *arena, PlanKind plan, const StreamShape *shape,
+                     StreamScheduleList *into);
+double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of contraction stages
+// Bytes of scratch that a task has at most.
+int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents);
 // The numbers of a contraction kernel: what the schedule chooses.
 typedef struct {
     int64_t task_batch, task_rows, task_lanes; // parallel pieces, of the products below
@@ -275,6 +299,7 @@ typedef struct {
     int64_t main_rows, main_lanes; // of the two dims that the microkernel runs along
     bool a_in_place, b_in_place;   // may be read so: no prologue, no conversion, k of one stride
     ContractLast a_last, b_last;
+    int32_t panel; // the result has panels of so many lanes; 0: none
     size_t elem_bytes;
 } ContractShape;
 ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine);

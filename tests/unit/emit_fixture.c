@@ -112,6 +112,10 @@ static Graph *make_graph(Session *session, const char *entry, Value **middle) {
     return graph;
 }
 
+static MemoryOrder plain(DimList order) {
+    return (MemoryOrder){.order = order, .panel = DIM_NONE};
+}
+
 static Plan *make_plan(Session *session, Graph *graph, Value *middle) {
     Arena *arena = session->arena;
     Fusion *fusion = arena_new_of(arena, Fusion);
@@ -121,11 +125,11 @@ static Plan *make_plan(Session *session, Graph *graph, Value *middle) {
     DimList rows = graph->outputs.at[0].order, orders[] = {rows, {1, {3}}, {1, {2}}};
     for (uint32_t i = 0; i < 3; i++)
         vec_push(arena, &plan->buffers,
-                 (Buffer){graph->inputs.at[i], orders[i], BUFFER_INPUT, 0, 0, 1});
+                 (Buffer){graph->inputs.at[i], plain(orders[i]), BUFFER_INPUT, 0, 0, 1});
     vec_push(arena, &plan->buffers,
-             (Buffer){graph->outputs.at[0].value, rows, BUFFER_OUTPUT, 0, 1, 1});
-    vec_push(arena, &plan->buffers, (Buffer){middle, rows, BUFFER_WORK, 0, 0, 1});
-    plan->buffers.at[4].order.at[0] = 1; // over the alias of n
+             (Buffer){graph->outputs.at[0].value, plain(rows), BUFFER_OUTPUT, 0, 1, 1});
+    vec_push(arena, &plan->buffers, (Buffer){middle, plain(rows), BUFFER_WORK, 0, 0, 1});
+    plan->buffers.at[4].memory.order.at[0] = 1; // over the alias of n
     plan->n_slots = 1;
     return plan;
 }

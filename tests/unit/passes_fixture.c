@@ -59,7 +59,8 @@ Graph *passes_contract(Session *session, const char *text) {
 
 Fusion *passes_fuse(Session *session, const char *text) {
     Graph *graph = passes_contract(session, text);
-    Fusion *fusion = graph_fuse(graph, graph_typical_extents(graph, session->arena));
+    const int64_t *extents = graph_typical_extents(graph, session->arena);
+    Fusion *fusion = graph_fuse(graph_expand(graph, extents), extents, true);
     fusion_verify(fusion, "fuse");
     return fusion;
 }

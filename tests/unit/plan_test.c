@@ -23,7 +23,7 @@ static const Buffer *find_buffer(const Plan *plan, const Value *value) {
 }
 
 static const char *order_text(const Plan *plan, const Value *value) {
-    return dims_text(plan->fusion->graph, &find_buffer(plan, value)->order);
+    return dims_text(plan->fusion->graph, &find_buffer(plan, value)->memory.order);
 }
 
 // ---- layout ------------------------------------------------------------------------------------
@@ -87,8 +87,8 @@ static void test_mixing_per_position_runs_along_the_positions(void **state) {
     uint32_t with_positions = 0;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
-        DimId last = buffer->order.at[buffer->order.count - 1];
-        if (buffer->role != BUFFER_WORK || !dims_has(&buffer->order, find_dim(graph, "m")))
+        DimId last = buffer->memory.order.at[buffer->memory.order.count - 1];
+        if (buffer->role != BUFFER_WORK || !dims_has(&buffer->memory.order, find_dim(graph, "m")))
             continue;
         with_positions++;
         assert_int_equal(last, find_dim(graph, "m"));
@@ -217,7 +217,7 @@ static void test_verifier_sees_short_life(void **state) {
 
 static void test_verifier_sees_wrong_order(void **state) {
     Plan *plan = passes_plan(*state, chain);
-    work_buffer(plan, 0)->order.count--;
+    work_buffer(plan, 0)->memory.order.count--;
     expect_ice("no permutation", plan_verify(plan));
 }
 

@@ -20,6 +20,8 @@
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
+#include <string.h>
+
 enum { FEW_ROWS = 4 };
 
 // ---- the graph that is fused: what moves and results need lies in memory -----------------------
@@ -62,7 +64,22 @@ static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
 
 // ---- clusters ----------------------------------------------------------------------------------
 
-static uint32_t cluster_new(Fuser *fuser, GroupKind kind) {
+static const char *const plan_names[N_PLANS] = {
+    [PLAN_ANY] = "any",       [PLAN_UNFUSED] = "unfused",   [PLAN_RESIDENT] = "resident",
+    [PLAN_STREAM] = "stream", [PLAN_TWO_PASS] = "two-pass", [PLAN_SPILL] = "spill"};
+
+const char *plan_name(PlanKind plan) {
+    return plan_names[plan];
+}
+
+PlanKind plan_find(const char *name) {
+    PlanKind plan = PLAN_ANY;
+    while (plan < N_PLANS && strcmp(plan_names[plan], name) != 0)
+        plan++;
+    return plan;
+}
+
+uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind) {
     Cluster cluster = {.kind = kind, .reach = arena_array(fuser->arena, uint64_t, fuser->words)};
     vec_push(fuser->arena, &fuser->clusters, cluster);
     return fuser->clusters.count - 1;
@@ -134,7 +151,23 @@ static void cluster_add(Fuser *fuser, uint32_t cluster, Value *value) {
 
 // ---- pointwise values and moves ----------------------------------------------------------------
 
+// A streamed group takes what is pointwise on its reduced values.
+static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
+    if (!dims_subset(&cluster->rows, &value->dims) ||
+        dims_has(&value->dims, cluster->reduced.at[0]))
+        return false;
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        uint32_t owner = fuser->owner[value->args[i]->id];
+        if (owner < CLUSTER_INLINE && &fuser->clusters.at[owner] == cluster &&
+            dims_equal(&value->args[i]->dims, &value->dims))
+            return true;
+    }
+    return false;
+}
+
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
+    if (cluster->kind == GROUP_STREAM)
+        return stream_fits(fuser, cluster, value);
     DimList space = cluster_space(cluster);
     if (cluster->kind != GROUP_ROWS)
         return dims_equal(&value->dims, &space);
@@ -162,7 +195,7 @@ static void place_pointwise(Fuser *fuser, Value *value) {
             home = cluster;
     }
     if (home == CLUSTER_NONE) {
-        home = cluster_new(fuser, GROUP_MAP);
+        home = fuse_new_cluster(fuser, GROUP_MAP);
         fuser->clusters.at[home].rows = value->dims;
     }
     cluster_add(fuser, home, value);
@@ -193,7 +226,7 @@ static void place_row(Fuser *fuser, Value *value) {
             home = CLUSTER_NONE;
     }
     if (home >= CLUSTER_INLINE)
-        home = cluster_new(fuser, GROUP_ROWS);
+        home = fuse_new_cluster(fuser, GROUP_ROWS);
     Cluster *cluster = &fuser->clusters.at[home];
     cluster->kind = GROUP_ROWS;
     cluster->rows = rows;
@@ -202,6 +235,10 @@ static void place_row(Fuser *fuser, Value *value) {
 }
 
 static void place_value(Fuser *fuser, Value *value) {
+    if (fuser->owner[value->id] < CLUSTER_INLINE) {
+        cluster_add(fuser, fuser->owner[value->id], value);
+        return;
+    }
     switch (op_kind(value->op)) {
     case KIND_LEAF:
         break;
@@ -214,11 +251,123 @@ static void place_value(Fuser *fuser, Value *value) {
         place_row(fuser, value);
         break;
     case KIND_CONTRACT: {
-        uint32_t cluster = cluster_new(fuser, GROUP_CONTRACT);
+        uint32_t cluster = fuse_new_cluster(fuser, GROUP_CONTRACT);
         fuser->clusters.at[cluster].contraction = value;
         cluster_add(fuser, cluster, value);
     }
     }
+}
+
+// ---- streamed groups ---------------------------------------------------------------------------
+
+static bool is_streamed_user(const Fuser *fuser, const Value *source, const Value *user) {
+    uint32_t owner = fuser->owner[user->id];
+    if (owner >= CLUSTER_INLINE)
+        return owner == CLUSTER_INLINE;
+    const Cluster *cluster = &fuser->clusters.at[owner];
+    return cluster->kind == GROUP_STREAM && dims_has(&source->dims, cluster->reduced.at[0]);
+}
+
+// What streamed groups alone read along their streamed dim and is made of inputs and positions
+// (masks, biases) is computed again in each of them.
+static void find_stream_sources(Fuser *fuser) {
+    for (uint32_t i = fuser->graph->values.count; i-- > 0;) {
+        const Value *value = fuser->graph->values.at[i];
+        bool gathers = value->op == OP_GATHER && value->args[0]->op == OP_INPUT;
+        if (!fuser->live[i] || fuser->result[i] || fuser->owner[i] != CLUSTER_NONE ||
+            value->dims.count < 2 || (op_kind(value->op) != KIND_MAP && !gathers))
+            continue;
+        bool streamed = *fuser->users[i] != NULL;
+        for (const Value **user = fuser->users[i]; *user && streamed; user++)
+            streamed = is_streamed_user(fuser, value, *user) && (*user)->op != OP_CONTRACT;
+        if (streamed)
+            fuser->owner[i] = CLUSTER_INLINE;
+    }
+}
+
+// Are all values placed that this one, or the streamed group that it completes, reads?
+static bool is_ready(const Fuser *fuser, const Value *value, const bool *placed) {
+    uint32_t owner = fuser->owner[value->id];
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        const Value *arg = value->args[k];
+        bool inside = owner < CLUSTER_INLINE && fuser->owner[arg->id] == owner;
+        if (!inside && !placed[arg->id])
+            return false;
+    }
+    return true;
+}
+
+static bool stream_is_ready(const Fuser *fuser, const ValueList *members, const bool *placed) {
+    for (uint32_t i = 0; i < members->count; i++)
+        if (!is_ready(fuser, members->at[i], placed))
+            return false;
+    return true;
+}
+
+static void append_value(const Fuser *fuser, ValueList *order, Value *value, bool *placed) {
+    vec_push(fuser->arena, order, value);
+    placed[value->id] = true;
+}
+
+static void append_stream(const Fuser *fuser, ValueList *order, const ValueList *members,
+                          bool *placed) {
+    for (uint32_t i = 0; i < members->count; i++)
+        append_value(fuser, order, members->at[i], placed);
+}
+
+static ValueList *stream_members(const Fuser *fuser) {
+    ValueList *members = arena_array(fuser->arena, ValueList, fuser->clusters.count + 1);
+    for (uint32_t i = 0; i < fuser->graph->values.count; i++)
+        if (fuser->owner[i] < CLUSTER_INLINE)
+            vec_push(fuser->arena, &members[fuser->owner[i]], fuser->graph->values.at[i]);
+    return members;
+}
+
+// Streamed groups that need each other: the later one is no group after all.
+static void dissolve_last_stream(Fuser *fuser, ValueList *members, const bool *placed) {
+    for (uint32_t c = fuser->clusters.count; c-- > 0;) {
+        ValueList *list = &members[c];
+        if (!list->count || placed[list->at[0]->id])
+            continue;
+        for (uint32_t i = 0; i < list->count; i++)
+            fuser->owner[list->at[i]->id] = CLUSTER_NONE;
+        list->count = 0;
+        fuser->clusters.at[c].dead = true;
+        return;
+    }
+    ice("fuse: values that need each other");
+}
+
+// Live values that are computed, arguments first, the members of a streamed group side by side; by
+// id otherwise.
+static ValueList order_values(Fuser *fuser) {
+    const Graph *graph = fuser->graph;
+    ValueList order = {0}, *members = stream_members(fuser);
+    bool *placed = arena_array(fuser->arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        placed[i] = !fuser->live[i] || fuse_is_free(graph->values.at[i]);
+    for (bool done = false; !done;) {
+        uint32_t before = order.count;
+        done = true;
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            Value *value = graph->values.at[i];
+            uint32_t owner = fuser->owner[i];
+            if (placed[i])
+                continue;
+            if (owner >= CLUSTER_INLINE && is_ready(fuser, value, placed)) {
+                append_value(fuser, &order, value, placed);
+            } else if (owner < CLUSTER_INLINE &&
+                       value == members[owner].at[members[owner].count - 1] &&
+                       stream_is_ready(fuser, &members[owner], placed)) {
+                append_stream(fuser, &order, &members[owner], placed);
+            } else {
+                done = false;
+            }
+        }
+        if (!done && order.count == before)
+            dissolve_last_stream(fuser, members, placed);
+    }
+    return order;
 }
 
 // ---- groups ------------------------------------------------------------------------------------
@@ -299,7 +448,7 @@ static void order_groups(const Fuser *fuser, Fusion *fusion) {
     }
 }
 
-static void fuser_find_users(Fuser *fuser, const bool *live) {
+static void fuser_find_users(Fuser *fuser) {
     const Graph *graph = fuser->graph;
     uint32_t count = graph->values.count;
     uint32_t *uses = graph_count_uses(graph, fuser->arena);
@@ -308,32 +457,44 @@ static void fuser_find_users(Fuser *fuser, const bool *live) {
     for (uint32_t i = 0; i < count; i++)
         fuser->users[i] = arena_array(fuser->arena, const Value *, uses[i] + 1);
     for (uint32_t i = 0; i < count; i++)
-        for (uint32_t k = 0; live[i] && k < graph->values.at[i]->n_args; k++) {
+        for (uint32_t k = 0; fuser->live[i] && k < graph->values.at[i]->n_args; k++) {
             uint32_t arg = graph->values.at[i]->args[k]->id;
             fuser->users[arg][filled[arg]++] = graph->values.at[i];
         }
 }
 
-Fusion *graph_fuse(const Graph *graph, const int64_t *extents) {
-    Arena *arena = arena_new();
-    Fuser fuser = {.arena = arena, .graph = fuse_copy_graph(graph, arena), .extents = extents};
-    uint32_t count = fuser.graph->values.count;
-    const bool *live = graph_live(fuser.graph, arena);
-    fuser.words = count / 64 + 1;
-    fuser.owner = arena_array(arena, uint32_t, count);
-    fuser.result = arena_array(arena, bool, count);
+static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
+    uint32_t count = graph->values.count;
+    fuser->graph = graph;
+    fuser->live = graph_live(graph, fuser->arena);
+    fuser->words = count / 64 + 1;
+    fuser->owner = arena_array(fuser->arena, uint32_t, count);
+    fuser->result = arena_array(fuser->arena, bool, count);
+    fuser->clusters.count = 0;
     for (uint32_t i = 0; i < count; i++)
-        fuser.owner[i] = CLUSTER_NONE;
-    for (uint32_t i = 0; i < fuser.graph->outputs.count; i++)
-        fuser.result[fuser.graph->outputs.at[i].value->id] = true;
-    fuser_find_users(&fuser, live);
-    for (uint32_t i = 0; i < count; i++) {
-        Value *value = fuser.graph->values.at[i];
-        if (!live[i] || fuse_is_free(value))
-            continue;
-        if (fuse_is_inline(&fuser, value))
-            fuser.owner[i] = CLUSTER_INLINE;
-        else
+        fuser->owner[i] = CLUSTER_NONE;
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        fuser->result[graph->outputs.at[i].value->id] = true;
+    fuser_find_users(fuser);
+    if (streams)
+        fuse_find_streams(fuser);
+}
+
+Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
+    Arena *arena = arena_new();
+    Fuser fuser = {.arena = arena, .extents = extents};
+    open_fuser(&fuser, fuse_copy_graph(graph, arena), streams);
+    Graph *packed = fuse_pack_operands(&fuser);
+    if (packed)
+        open_fuser(&fuser, packed, streams);
+    find_stream_sources(&fuser);
+    ValueList order = order_values(&fuser);
+    for (uint32_t i = 0; i < order.count; i++) {
+        Value *value = order.at[i];
+        uint32_t *owner = &fuser.owner[value->id];
+        if (*owner == CLUSTER_NONE && fuse_is_inline(&fuser, value))
+            *owner = CLUSTER_INLINE;
+        else if (*owner != CLUSTER_INLINE)
             place_value(&fuser, value);
     }
     fuse_merge_producers(&fuser);

@@ -14,7 +14,7 @@ typedef struct {
     GroupKind kind;
     Value *contraction;
     DimList rows, reduced; // as in Group
-    VEC(Value *) owned;    // in order of id
+    ValueList owned;       // in order of id
     uint64_t *reach;       // set of clusters that this one needs, directly or not
     bool dead;             // merged into another
 } Cluster;
@@ -23,12 +23,20 @@ typedef struct {
     Arena *arena; // of the pass alone
     Graph *graph;
     const int64_t *extents;
+    const bool *live; // by value id
     VEC(Cluster) clusters;
     uint32_t *owner;      // by value id: cluster, NONE for leaves, INLINE
     const Value ***users; // by value id: live users, NULL-terminated; the same user may come twice
     bool *result;         // by value id: an output of the entry
     uint32_t words;       // of a reach set
 } Fuser;
+
+// stream.c: claims the values of streamed groups, before anything else is placed.
+void fuse_find_streams(Fuser *fuser);
+// pack.c: the graph with the operands of streamed contractions as their microkernels want them.
+// NULL: they are so already.
+Graph *fuse_pack_operands(const Fuser *fuser);
+uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind);
 
 // rules.c: which values are worth what.
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group

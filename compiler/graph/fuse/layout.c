@@ -18,6 +18,9 @@
 //     rows group                       as its largest result, or rows, reduced
 //     pointwise                        as the result
 //
+// A streamed group reads what it streams past (K) in panels, two vectors wide, so that neighbours
+// in the streamed dim are lanes and each block of the microkernel is one piece of memory.
+//
 // A contraction whose result is contiguous in a batch dim (head mixing with a matrix for each
 // memory position) is a sum of elementwise products; its operands are contiguous in the same dim.
 //
@@ -39,16 +42,19 @@ static const double STRIDED = 3; // a line of memory for each element
 typedef struct {
     const Fusion *fusion;
     const int64_t *extents;
-    DimList *orders;
+    DimList *orders;     // empty: not chosen yet
+    MemoryOrder *memory; // the result
     Arena *arena;
+    const Machine *machine;
     double lanes; // of a vector of f32, the usual element
 } Layout;
 
 // One way in which a group reads the value.
 typedef struct {
     const Group *group;
-    int operand; // of the group's contraction; -1: pointwise or row-wise
-    DimList as;  // the dims under which it is read, in the places of value->dims
+    const Value *contraction; // of the group; NULL: read pointwise or row-wise
+    int operand;              // of the contraction
+    DimList as;               // the dims under which it is read, in the places of value->dims
 } Use;
 typedef VEC(Use) UseList;
 
@@ -105,17 +111,19 @@ static bool find_uses(Layout *layout, const Group *group, const Value *x, DimLis
         for (uint32_t k = 0; k < user->n_args; k++) {
             if (user->args[k] != x)
                 continue;
-            if (user == group->contraction) {
-                vec_push(layout->arena, uses, (Use){group, (int)k, as});
+            if (user->op == OP_CONTRACT &&
+                (user == group->contraction || group->kind == GROUP_STREAM)) {
+                vec_push(layout->arena, uses, (Use){group, user, (int)k, as});
                 in_operand = true;
             } else if (user->op == OP_RENAME) {
                 DimList named = dims_renamed(as, user->dim, user->dim2);
                 in_operand |= find_uses(layout, group, user, named, uses);
             } else if (user->op == OP_SLICE || user->op == OP_CONCAT) {
                 DimId from = user->op == OP_SLICE ? user->dim : user->cats[k];
-                vec_push(layout->arena, uses, (Use){group, -1, dims_renamed(as, from, user->dim2)});
+                vec_push(layout->arena, uses,
+                         (Use){group, NULL, 0, dims_renamed(as, from, user->dim2)});
             } else if (!group->contraction || !find_uses(layout, group, user, as, uses)) {
-                vec_push(layout->arena, uses, (Use){group, -1, as});
+                vec_push(layout->arena, uses, (Use){group, NULL, 0, as});
             } else {
                 in_operand = true;
             }
@@ -215,19 +223,42 @@ static double contraction_cost(const Layout *layout, const Value *contraction, D
     return best;
 }
 
-// The lanes of a group's contraction when its result has this order.
-static DimId group_lane(const Layout *layout, const Group *group) {
-    DimList order = group_order(layout, group, &group->contraction->dims);
+// The lanes of a contraction in a streamed group: the streamed dim as long as the result has it,
+// afterwards a dim of the operand that is streamed past.
+static DimId stream_lane(const Layout *layout, const Group *group, const Value *contraction) {
+    DimId streamed = group->reduced.at[0];
+    if (dims_has(&contraction->dims, streamed))
+        return streamed;
+    DimList order = group_order(layout, group, &contraction->dims);
+    DimId last = dims_last(&order);
+    for (int i = 0; i < 2; i++) {
+        DimList own = roles_of(contraction, i).own;
+        if (dims_subset(&group->rows, &contraction->args[i]->dims))
+            continue; // the operand of the rows
+        DimId best = dims_has(&own, last) ? last : dims_last(&own);
+        for (uint32_t k = 0; k < own.count && best != last; k++)
+            if (layout->extents[own.at[k]] > layout->extents[best])
+                best = own.at[k];
+        return best;
+    }
+    return last;
+}
+
+// The lanes of a use's contraction when its result has the order chosen for it.
+static DimId use_lane(const Layout *layout, const Use *use) {
+    if (use->group->kind == GROUP_STREAM)
+        return stream_lane(layout, use->group, use->contraction);
+    DimList order = group_order(layout, use->group, &use->contraction->dims);
     DimId lane;
-    contraction_cost(layout, group->contraction, dims_last(&order), &lane);
+    contraction_cost(layout, use->contraction, dims_last(&order), &lane);
     return lane;
 }
 
 static double use_cost(const Layout *layout, const Use *use, const Value *value, DimId last) {
     const Group *group = use->group;
     DimId read = use_dim(use, value, last);
-    if (use->operand >= 0)
-        return operand_cost(group->contraction, use->operand, read, group_lane(layout, group));
+    if (use->contraction)
+        return operand_cost(use->contraction, use->operand, read, use_lane(layout, use));
     DimList order = group_order(layout, group, &use->as);
     if (order.count)
         return dims_last(&order) == read ? COPY : STRIDED;
@@ -256,14 +287,14 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
 
 // Order of a contraction's operand that its kernel reads best, lanes or k last.
 static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_operand) {
-    const Value *contraction = use->group->contraction;
+    const Value *contraction = use->contraction;
     Roles roles = roles_of(contraction, use->operand);
     DimList result = group_order(layout, use->group, &contraction->dims);
     const Value *other = contraction->args[1 - use->operand];
     const DimList *other_order = &layout->orders[other->id];
     DimList k = dims_ordered(&roles.k, other_order->count ? other_order : &other->dims);
     DimList batch = dims_ordered(&roles.batch, &result), own = dims_ordered(&roles.own, &result);
-    DimId lane = group_lane(layout, use->group);
+    DimId lane = use_lane(layout, use);
     *is_lane_operand =
         !dims_has(&contraction->args[1 - use->operand]->dims, lane) || dims_has(&roles.batch, lane);
     if (!*is_lane_operand)
@@ -321,13 +352,13 @@ static DimList wish_of_value(const Layout *layout, const Group *group, const Val
     for (uint32_t i = 0; i < uses->count; i++) {
         const Use *use = &uses->at[i];
         bool lanes = false;
-        DimList wish = use->operand >= 0 ? operand_wish(layout, use, &lanes)
-                                         : group_order(layout, use->group, &use->as);
+        DimList wish = use->contraction ? operand_wish(layout, use, &lanes)
+                                        : group_order(layout, use->group, &use->as);
         if (wish.count)
             wish_take(&best, wish_named_back(use, value, &wish),
-                      use->operand < 0 ? READ
-                      : lanes          ? LANE_OPERAND
-                                       : ROW_OPERAND);
+                      !use->contraction ? READ
+                      : lanes           ? LANE_OPERAND
+                                        : ROW_OPERAND);
     }
     if (group->kind == GROUP_CONTRACT) {
         bool few_rows;
@@ -340,6 +371,38 @@ static DimList wish_of_value(const Layout *layout, const Group *group, const Val
     return best.order;
 }
 
+// Two vectors along the streamed dim, when that is all that the value is read for.
+static void choose_panel(const Layout *layout, const Value *value, const UseList *uses) {
+    MemoryOrder *memory = &layout->memory[value->id];
+    for (uint32_t i = 0; i < uses->count; i++) {
+        const Use *use = &uses->at[i];
+        if (use->group->kind != GROUP_STREAM || !use->contraction ||
+            !dims_has(&use->as, use->group->reduced.at[0]) ||
+            !dims_has(&use->contraction->dims, use->group->reduced.at[0]))
+            return;
+    }
+    DimId last = dims_last(&memory->order);
+    if (!uses->count || value->dims.count < 2 ||
+        use_dim(&uses->at[0], value, last) != use_lane(layout, &uses->at[0]))
+        return;
+    memory->panel = last;
+    memory->panel_width = 2 * machine_lanes(layout->machine, elem_bytes(value->elem));
+}
+
+// The dim that a streamed contraction reads in vectors: without it there is no contraction stage.
+static DimId stream_wish(const Layout *layout, const Value *value, const UseList *uses) {
+    for (uint32_t i = 0; i < uses->count; i++) {
+        const Use *use = &uses->at[i];
+        if (use->group->kind != GROUP_STREAM || !use->contraction)
+            continue;
+        DimId lane = use_lane(layout, use);
+        for (uint32_t k = 0; k < value->dims.count; k++)
+            if (use->as.at[k] == lane)
+                return value->dims.at[k];
+    }
+    return DIM_NONE;
+}
+
 static DimList order_of_value(Layout *layout, uint32_t group_number, const Value *value) {
     const Group *group = layout->fusion->groups.at[group_number];
     DimList same = group_order(layout, group, &value->dims);
@@ -348,9 +411,9 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     UseList uses = {0};
     for (uint32_t i = group_number + 1; i < layout->fusion->groups.count; i++)
         find_uses(layout, layout->fusion->groups.at[i], value, value->dims, &uses);
-    DimId best = DIM_NONE;
+    DimId best = stream_wish(layout, value, &uses), settled = best;
     double best_cost = INFINITY;
-    for (uint32_t i = value->dims.count; i-- > 0;) {
+    for (uint32_t i = value->dims.count; i-- > 0 && settled == DIM_NONE;) {
         DimId last = value->dims.at[i];
         double cost = producer_cost(layout, group, value, last);
         for (uint32_t u = 0; u < uses.count; u++)
@@ -362,14 +425,25 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     }
     DimList one = {1, {best}}, wish = wish_of_value(layout, group, value, &uses, best);
     wish = dims_join(wish, value->dims); // in case that a wish names only some
-    return dims_join(dims_minus(&wish, &one), one);
+    layout->memory[value->id].order = dims_join(dims_minus(&wish, &one), one);
+    choose_panel(layout, value, &uses);
+    return layout->memory[value->id].order;
 }
 
-DimList *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine) {
+MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine) {
     const Graph *graph = fusion->graph;
-    DimList *orders = arena_array(graph->arena, DimList, graph->values.count + 1);
+    uint32_t count = graph->values.count;
     Arena *arena = arena_new();
-    Layout layout = {fusion, extents, orders, arena, machine_lanes(machine, sizeof(float))};
+    Layout layout = {.fusion = fusion,
+                     .extents = extents,
+                     .orders = arena_array(arena, DimList, count + 1),
+                     .memory = arena_array(graph->arena, MemoryOrder, count + 1),
+                     .arena = arena,
+                     .machine = machine,
+                     .lanes = machine_lanes(machine, sizeof(float))};
+    DimList *orders = layout.orders;
+    for (uint32_t i = 0; i < count; i++)
+        layout.memory[i].panel = DIM_NONE;
     for (uint32_t i = 0; i < graph->inputs.count; i++)
         orders[graph->inputs.at[i]->id] = graph->inputs.at[i]->dims;
     for (uint32_t i = 0; i < graph->outputs.count; i++)
@@ -380,6 +454,8 @@ DimList *graph_layout(const Fusion *fusion, const int64_t *extents, const Machin
             if (orders[value->id].count == 0)
                 orders[value->id] = order_of_value(&layout, i, value);
         }
+    for (uint32_t i = 0; i < count; i++)
+        layout.memory[i].order = orders[i];
     arena_free(arena);
-    return orders;
+    return layout.memory;
 }

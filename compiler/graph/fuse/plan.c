@@ -20,6 +20,8 @@ typedef struct {
     int64_t bytes; // INT64_MAX: too large
     uint32_t n_symbols;
     DimId symbols[DIMS_MAX];
+    DimId panel; // a run-time extent that is rounded up to whole panels, or DIM_NONE
+    int32_t panel_width;
 } Size;
 
 typedef struct {
@@ -33,21 +35,31 @@ static int compare_dims(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static Size size_of(const Graph *graph, const Value *value) {
-    Size size = {.bytes = (int64_t)elem_bytes(value->elem)};
+static int64_t whole_panels(int64_t extent, int64_t width) {
+    return (extent + width - 1) / width * width;
+}
+
+static Size size_of(const Graph *graph, const Value *value, const MemoryOrder *memory) {
+    Size size = {.bytes = (int64_t)elem_bytes(value->elem), .panel = DIM_NONE};
     for (uint32_t i = 0; i < value->dims.count; i++) {
         const Dim *dim = &graph->dims.at[value->dims.at[i]];
+        bool panel = value->dims.at[i] == memory->panel;
+        int64_t extent = panel ? whole_panels(dim->extent, memory->panel_width) : dim->extent;
         if (dim->extent == EXTENT_DYNAMIC)
             size.symbols[size.n_symbols++] = dim->like;
-        else if (!mul_i64(size.bytes, dim->extent, &size.bytes))
+        else if (!mul_i64(size.bytes, extent, &size.bytes))
             size.bytes = INT64_MAX;
+        if (dim->extent == EXTENT_DYNAMIC && panel) {
+            size.panel = dim->like;
+            size.panel_width = memory->panel_width;
+        }
     }
     qsort(size.symbols, size.n_symbols, sizeof *size.symbols, compare_dims);
     return size;
 }
 
 static bool size_same_symbols(const Size *a, const Size *b) {
-    if (a->n_symbols != b->n_symbols)
+    if (a->n_symbols != b->n_symbols || a->panel != b->panel || a->panel_width != b->panel_width)
         return false;
     for (uint32_t i = 0; i < a->n_symbols; i++)
         if (a->symbols[i] != b->symbols[i])
@@ -114,7 +126,18 @@ const Buffer *plan_buffer(const Plan *plan, const Value *value) {
     return NULL;
 }
 
-static void plan_work_buffers(Plan *plan, const DimList *orders) {
+int64_t buffer_elements(const Buffer *buffer, const int64_t *extents) {
+    int64_t product = 1;
+    for (uint32_t i = 0; i < buffer->memory.order.count; i++) {
+        DimId dim = buffer->memory.order.at[i];
+        product = mul_capped(product, dim == buffer->memory.panel
+                                          ? whole_panels(extents[dim], buffer->memory.panel_width)
+                                          : extents[dim]);
+    }
+    return product;
+}
+
+static void plan_work_buffers(Plan *plan, const MemoryOrder *orders) {
     const Fusion *fusion = plan->fusion;
     Arena *arena = fusion->graph->arena;
     SlotList slots = {0};
@@ -124,7 +147,7 @@ static void plan_work_buffers(Plan *plan, const DimList *orders) {
             const Value *value = group->outputs.at[k];
             if (plan_buffer(plan, value))
                 continue; // a result of the entry
-            Size size = size_of(fusion->graph, value);
+            Size size = size_of(fusion->graph, value, &orders[value->id]);
             uint32_t slot = slot_find(arena, &slots, &size, i);
             uint32_t last = last_reader(fusion, value, i);
             slots.at[slot].last_group = last;
@@ -135,8 +158,8 @@ static void plan_work_buffers(Plan *plan, const DimList *orders) {
     plan->n_slots = slots.count;
 }
 
-// Sizes are compared as products, so what is planned holds for every extent.
-Plan *graph_plan(const Fusion *fusion, const DimList *orders) {
+// Sizes are compared as products, so they hold for every extent.
+Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders) {
     const Graph *graph = fusion->graph;
     Plan *plan = arena_new_of(graph->arena, Plan);
     plan->fusion = fusion;
@@ -161,7 +184,7 @@ Plan *graph_plan(const Fusion *fusion, const DimList *orders) {
 
 static void verify_buffer(const Plan *plan, const Buffer *buffer) {
     const Value *value = buffer->value;
-    if (!dims_equal(&buffer->order, &value->dims))
+    if (!dims_equal(&buffer->memory.order, &value->dims))
         ice("plan: the order of value %u is no permutation of its dims", value->id);
     if (plan_buffer(plan, value) != buffer)
         ice("plan: value %u has two buffers", value->id);

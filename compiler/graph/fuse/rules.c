@@ -66,8 +66,8 @@ static bool is_operand(const Fuser *fuser, const Value *value) {
 
 // Requires: decided for all values with smaller ids.
 bool fuse_is_inline(const Fuser *fuser, const Value *value) {
-    if (must_be_stored(fuser, value))
-        return false;
+    if (value->op == OP_COPY || must_be_stored(fuser, value))
+        return false; // a copy is there to be stored
     if (value->op == OP_RENAME)
         return true;
     if (op_kind(value->op) != KIND_MAP)
@@ -125,6 +125,10 @@ static bool cluster_moves_from(const Cluster *to, const Cluster *from) {
 bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to) {
     if (cluster_moves_from(to, from))
         return false;
+    if (to->kind == GROUP_STREAM) {
+        DimList own = cluster_space(from);
+        return dims_subset(&to->rows, &own) && !cluster_has_move(from);
+    }
     double weight = cluster_weight(from);
     DimList space = cluster_space(to), own = cluster_space(from);
     if (to->kind == GROUP_CONTRACT && cluster_reads_contraction(from, to))

@@ -42,7 +42,7 @@ static void verify_args(const FusionCheck *check, const Group *group, const Valu
     for (uint32_t i = 0; i < member->n_args; i++) {
         const Value *arg = member->args[i];
         bool in_memory = arg->op == OP_INPUT || check->stored_by[arg->id];
-        if (moves)
+        if (moves && !(member->op == OP_GATHER && i == 1))
             must(check, in_memory, "%s %u reads value %u, which is not in memory",
                  op_name(member->op), member->id, arg->id);
         else
@@ -77,11 +77,22 @@ static bool feeds_operand(const Group *group, const Value *value) {
     return false;
 }
 
+static void verify_streamed(const FusionCheck *check, const Group *group, const Value *member) {
+    must(check, op_kind(member->op) != KIND_ROW, "value %u is for a rows group", member->id);
+    if (group_stores(group, member))
+        must(check, dims_subset(&group->rows, &member->dims), "value %u is stored by every task",
+             member->id);
+}
+
 static void verify_member(const FusionCheck *check, const Group *group, const Value *member) {
     DimList space = group->kind == GROUP_CONTRACT ? group->contraction->dims
                                                   : dims_union(&group->rows, &group->reduced);
     OpKind kind = op_kind(member->op);
     must(check, kind != KIND_LEAF, "value %u is a leaf", member->id);
+    if (group->kind == GROUP_STREAM) {
+        verify_streamed(check, group, member);
+        return;
+    }
     must(check, kind != KIND_CONTRACT || member == group->contraction,
          "value %u is a second contraction", member->id);
     must(check, !is_row_op(member) || group->kind == GROUP_ROWS, "value %u is for a rows group",

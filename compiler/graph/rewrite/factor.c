@@ -21,8 +21,6 @@
 
 enum { TERMS_MAX = 12 };
 
-typedef VEC(Value *) ValueList;
-
 // One einsum of the sum, or several that share operands: factor * einsum(operands, rest).
 typedef struct {
     double factor;

@@ -4,6 +4,7 @@
 //     rewrite.c    the engine: copies the live part of a graph by a rule
 //     simplify.c   graph_simplify, with its rules in fold.c, flatten.c and factor.c (simplify.h)
 //     contract.c   graph_contract, with the order of one einsum in order.c (order.h)
+//     expand.c     graph_expand
 #ifndef ATTC_GRAPH_REWRITE_H
 #define ATTC_GRAPH_REWRITE_H
 

@@ -191,7 +191,7 @@ static TileDimId longest_dim(const Lowering *lower, DimSet dims) {
 static bool analyse(Contract *x) {
     Lowering *lower = x->lower;
     x->c = lower->group->contraction;
-    x->elem = terms_work_elem(x->c->elem);
+    x->elem = elem_work(x->c->elem);
     if (x->c->n_args != 2 || !elem_is_float(x->elem) || !classify(x, x->c->args[0], x->c->args[1]))
         return false;
     find_result(x);
@@ -256,6 +256,7 @@ static void choose_schedule(Contract *x) {
         .b_in_place = x->b_in_place && lies_flat(&x->b_source, &x->k) &&
                       contract_last(&x->b_source) == x->lanes,
         .b_last = role_of_last(x, &x->b_source, x->lanes),
+        .panel = x->result == NO_BUFFER ? 0 : lower->kernel->buffers.at[x->result].panel_width,
         .elem_bytes = elem_bytes(x->elem),
     };
     x->schedule = schedule_contract(&shape, lower->machine);

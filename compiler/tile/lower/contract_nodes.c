@@ -183,6 +183,13 @@ static void emit_scale(Contract *x, NodeList *into) {
                 stage_op(lower->kernel, stage, OP_MUL, x->elem, c, factor, -1));
 }
 
+// A copy holds the same numbers.
+static bool is_same(const Value *value, const Value *c) {
+    while (value->op == OP_COPY)
+        value = value->args[0];
+    return value == c;
+}
+
 // Results of the same dims are computed by one stage, in the memory order of the first.
 static void emit_epilogue(Contract *x, NodeList *into) {
     Lowering *lower = x->lower;
@@ -190,7 +197,7 @@ static void emit_epilogue(Contract *x, NodeList *into) {
     uint32_t first = lower->kernel->n_args - group->outputs.count;
     bool *done = arena_array(lower->arena, bool, group->outputs.count + 1);
     for (uint32_t i = 0; i < group->outputs.count; i++)
-        done[i] = group->outputs.at[i] == x->c && x->result == (int)(first + i);
+        done[i] = is_same(group->outputs.at[i], x->c) && x->result == (int)(first + i);
     for (uint32_t i = 0; i < group->outputs.count; i++) {
         if (done[i])
             continue;
@@ -203,6 +210,7 @@ static void emit_epilogue(Contract *x, NodeList *into) {
                 continue;
             terms_store(&terms, SINK_SET, (uint16_t)(first + k),
                         terms_value(&terms, group->outputs.at[k]));
+            stage->pad |= lower->kernel->buffers.at[first + k].panel_dim != TILE_DIM_NONE;
             done[k] = true;
         }
     }

@@ -32,7 +32,14 @@ static const DimList *stored_order(const Lowering *lower, const Value *value) {
     const Buffer *buffer = plan_buffer(lower->plan, value);
     if (!buffer)
         ice("tile lower: value %u (%s) is read but not stored", value->id, op_name(value->op));
-    return &buffer->order;
+    return &buffer->memory.order;
+}
+
+// Panels are cut along one dim of its own.
+static void pin_panel(Survey *s, const MemoryUse *use) {
+    const Buffer *buffer = plan_buffer(s->lower->plan, use->value);
+    if (buffer->memory.panel != DIM_NONE)
+        dims_add(&s->pinned, use->order.at[use->order.count - 1]);
 }
 
 static void survey_use(Survey *s, const Value *value, DimId from, DimId to) {
@@ -40,6 +47,7 @@ static void survey_use(Survey *s, const Value *value, DimId from, DimId to) {
     for (int i = 0; i < use.order.count; i++)
         if (use.order.at[i] == from)
             use.order.at[i] = to;
+    pin_panel(s, &use);
     vec_push(s->lower->arena, &s->uses, use);
     vec_push(s->lower->arena, &s->values, value);
 }
@@ -63,6 +71,8 @@ static void survey_member(Survey *s, const Value *member) {
     if (op_is_immediate(member->op))
         survey_leaf(s, member);
     bool renames = member->op == OP_RENAME;
+    if (s->lower->group->kind == GROUP_STREAM)
+        dims_add(&s->pinned, s->lower->group->reduced.at[0]);
     if (!renames && member->dim != DIM_NONE && op_kind(member->op) >= KIND_REDUCE)
         dims_add(&s->pinned, member->dim);
     if (!renames && member->dim2 != DIM_NONE && op_kind(member->op) == KIND_MOVE)
@@ -219,9 +229,13 @@ static void add_argument(Lowering *lower, const Value *value, const DimList *ord
         if (lower->products.at[dim].at[0] == order->at[i])
             dims.at[dims.count++] = dim;
     }
-    uint16_t buffer =
-        kernel_add_argument(lower->kernel, value_label(lower, value), value->elem, place, dims);
     const Buffer *planned = plan_buffer(lower->plan, value);
+    TileDimId panel = TILE_DIM_NONE;
+    if (planned->memory.panel != DIM_NONE)
+        panel = dims.at[dims.count - 1]; // contiguous, perhaps under another name
+    uint16_t buffer =
+        kernel_add_argument_panel(lower->kernel, value_label(lower, value), value->elem, place,
+                                  dims, panel, planned->memory.panel_width);
     vec_push(lower->arena, &lower->launch_buffers, (uint32_t)(planned - lower->plan->buffers.at));
     if (place == PLACE_IN)
         lower_set_home(lower, value, buffer);
@@ -279,6 +293,25 @@ int64_t lower_volume(const Lowering *lower, DimSet dims) {
         if (set_has(dims, (TileDimId)d) && !mul_i64(volume, lower->typical.at[d], &volume))
             return INT64_MAX;
     return volume;
+}
+
+int lower_designated(const Lowering *lower, const Value *value) {
+    return value->id < lower->designated.count ? lower->designated.at[value->id] : NO_BUFFER;
+}
+
+void lower_designate(Lowering *lower, const Value *value, int buffer) {
+    while (lower->designated.count <= value->id)
+        vec_push(lower->arena, &lower->designated, NO_BUFFER);
+    lower->designated.at[value->id] = buffer;
+}
+
+uint16_t lower_argument_of(const Lowering *lower, uint32_t output) {
+    return (uint16_t)(lower->kernel->n_args - lower->group->outputs.count + output);
+}
+
+void lower_designate_outputs(Lowering *lower) {
+    for (uint32_t i = 0; i < lower->group->outputs.count; i++)
+        lower_designate(lower, lower->group->outputs.at[i], lower_argument_of(lower, i));
 }
 
 int lower_buffer_of(const Lowering *lower, const Value *value) {

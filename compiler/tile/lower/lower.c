@@ -13,12 +13,12 @@
 #include <string.h>
 
 typedef struct {
-    const Plan *plan;
-    const Machine *machine;
-    const int64_t *extents;
+    const LowerRequest *request;
     Arena *arena;
     TileProgram *program;
-    Map *by_hash; // kernel hash -> index + 1
+    Map *by_hash;   // kernel hash -> index
+    Map *schedules; // see lower_choose
+    bool failed;    // after a diagnostic
 } Lowerer;
 
 // ---- parts of a group ----
@@ -64,7 +64,7 @@ static Group *group_part(Lowerer *p, const Group *group, Value *const *outputs, 
 // rows, or pointwise ones of the same dims. is_after: does it depend on the contraction?
 static bool go_together(const Group *group, const Value *a, const Value *b, bool a_is_after,
                         bool b_is_after) {
-    if (group->kind == GROUP_ROWS)
+    if (group->kind == GROUP_ROWS || group->kind == GROUP_STREAM)
         return true;
     if (a_is_after || b_is_after)
         return a_is_after && b_is_after;
@@ -100,35 +100,53 @@ static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
     return index;
 }
 
-static Name part_name(Lowerer *p, const Group *part) {
+static Name part_name(Arena *arena, const Group *part) {
     const Value *output = part->outputs.at[0];
     if (output->hint)
         return output->hint;
-    return arena_printf(p->arena, "v%u", output->id);
+    return arena_printf(arena, "v%u", output->id);
 }
 
-static void open_lowering(Lowerer *p, Lowering *lower, Group *part) {
-    const Graph *graph = p->plan->fusion->graph;
-    *lower = (Lowering){.plan = p->plan,
+void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena) {
+    const Graph *graph = request->plan->fusion->graph;
+    *lower = (Lowering){.plan = request->plan,
                         .graph = graph,
-                        .machine = p->machine,
-                        .extents = p->extents,
-                        .arena = p->arena,
+                        .machine = request->machine,
+                        .extents = request->extents,
+                        .arena = arena,
                         .group = part};
-    lower->kernel = kernel_new(p->arena, part_name(p, part));
-    lower->dim_of = arena_array(p->arena, TileDimId, graph->dims.count + 1);
+    lower->kernel = kernel_new(arena, part_name(arena, part));
+    lower->dim_of = arena_array(arena, TileDimId, graph->dims.count + 1);
     memset(lower->dim_of, TILE_DIM_NONE, graph->dims.count);
-    lower->is_member = arena_array(p->arena, bool, graph->values.count + 1);
-    lower->is_renamed = arena_array(p->arena, bool, graph->values.count + 1);
+    lower->is_member = arena_array(arena, bool, graph->values.count + 1);
+    lower->is_renamed = arena_array(arena, bool, graph->values.count + 1);
     for (uint32_t i = 0; i < part->members.count; i++)
         lower->is_member[part->members.at[i]->id] = true;
 }
 
+// false after a diagnostic.
+static bool lower_streamed(Lowerer *p, Lowering *lower, Group *part) {
+    StreamSchedule schedule = lower_choose(p->request, part, p->schedules);
+    if (schedule.plan != PLAN_ANY)
+        return lower_stream(lower, &schedule);
+    Diags *diags = lower->graph->session->diags;
+    diag_hint(
+        diag_error(diags, part->outputs.at[0]->origin, "'%s' cannot be worked off by plan %s",
+                   lower->kernel->name, plan_name(p->request->forced)),
+        "a plan needs as many loops as the reductions depend on each other: `attc cost` shows "
+        "what fits");
+    return false;
+}
+
 static void lower_part(Lowerer *p, const Group *group, Group *part) {
     Lowering lower;
-    open_lowering(p, &lower, part);
+    lower_open(&lower, p->request, part, p->arena);
     lower_arguments(&lower);
-    if (part->contraction) {
+    if (part->kind == GROUP_STREAM) {
+        p->failed |= !lower_streamed(p, &lower, part);
+        if (p->failed)
+            return;
+    } else if (part->contraction) {
         if (!lower_contract(&lower))
             lower_rows(&lower);
     } else if (part->kind == GROUP_ROWS) {
@@ -165,16 +183,17 @@ static void lower_group(Lowerer *p, const Group *group) {
     }
 }
 
-TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents) {
+TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
+                        PlanKind forced) {
     Arena *arena = plan->fusion->graph->arena;
-    Lowerer p = {.plan = plan,
-                 .machine = machine,
-                 .extents = extents,
+    LowerRequest request = {plan, machine, extents, forced};
+    Lowerer p = {.request = &request,
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),
-                 .by_hash = map_new(arena)};
+                 .by_hash = map_new(arena),
+                 .schedules = map_new(arena)};
     p.program->plan = plan;
     for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
         lower_group(&p, plan->fusion->groups.at[i]);
-    return p.program;
+    return p.failed ? NULL : p.program;
 }

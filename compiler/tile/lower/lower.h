@@ -8,6 +8,14 @@
 typedef uint64_t DimSet; // kernel dims, one bit each
 enum { NO_BUFFER = -1 };
 
+// What is to be lowered, and for what.
+typedef struct {
+    const Plan *plan;
+    const Machine *machine;
+    const int64_t *extents; // typical, by DimId
+    PlanKind forced;
+} LowerRequest;
+
 // A part of a group that becomes one kernel: all of it, or the outputs of one shape.
 typedef struct {
     const Plan *plan;
@@ -24,7 +32,11 @@ typedef struct {
     bool *is_member;              // by value id
     bool *is_renamed;             // by value id: the argument buffer is declared under its new dim
     VEC(int32_t) home;            // by value id: the kernel buffer that holds it by now, NO_BUFFER
+    VEC(int32_t) designated;      // by value id: the kernel buffer it is wanted in, NO_BUFFER
 } Lowering;
+
+// lower.c: a lowering of the part, with an empty kernel.
+void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena);
 
 // ---- dims.c: kernel dims and argument buffers of a group ----
 // Fills kernel dims (adjacent ones that stay adjacent are one) and arguments.
@@ -34,6 +46,10 @@ DimSet lower_buffer_set(const Lowering *lower, uint16_t buffer);
 int64_t lower_volume(const Lowering *lower, DimSet dims);       // typical
 int lower_buffer_of(const Lowering *lower, const Value *value); // NO_BUFFER
 void lower_set_home(Lowering *lower, const Value *value, int buffer);
+int lower_designated(const Lowering *lower, const Value *value); // NO_BUFFER
+void lower_designate(Lowering *lower, const Value *value, int buffer);
+uint16_t lower_argument_of(const Lowering *lower, uint32_t output); // of the group
+void lower_designate_outputs(Lowering *lower);                      // each in its argument
 // The dims of the set, in the order of `first` and then by number.
 TileDimList lower_order(DimSet dims, const TileDimList *first);
 TileDimList lower_buffer_dims(const Lowering *lower, uint16_t buffer);
@@ -51,7 +67,6 @@ typedef struct {
     Map *known; // value id + 1 -> term + 1
 } TermBuilder;
 TermBuilder terms_open(Lowering *lower, Stage *stage);
-Elem terms_work_elem(Elem elem); // half types are worked on in f32
 // A value at the stage's point: loaded when it has a home, else computed. Of its work elem.
 int32_t terms_value(TermBuilder *terms, const Value *value);
 int32_t terms_cast(TermBuilder *terms, int32_t term, Elem elem);
@@ -61,19 +76,16 @@ bool terms_plain_access(const Lowering *lower, const Value *value, Access *acces
 // What computing a value at one point from what has a home costs, in the unit of op_weight.
 double terms_cost(const Lowering *lower, const Value *value);
 
-// ---- expand.c: row functions in terms of maps and reductions ----
-// The members with SOFTMAX, LOG_SOFTMAX and ARGMAX written out, in an order in which they can be
-// computed; outputs: by output of the group. A contraction becomes a sum of products.
-typedef struct {
-    VEC(Value *) values;
-    Value **outputs;
-} Expansion;
-Expansion *lower_expand(Lowering *lower);
-
 // ---- the kinds of kernels ----
 void lower_rows(Lowering *lower);     // reductions and pointwise values along rows
 void lower_map(Lowering *lower);      // pointwise values of one shape
 bool lower_contract(Lowering *lower); // false: better lowered as rows
+// A streamed group. false: the plan cannot do it.
+bool lower_stream(Lowering *lower, const StreamSchedule *schedule);
+void stream_shape(const Lowering *lower, StreamShape *shape);
+// choose.c: the cheapest schedule; plan PLAN_ANY when the forced plan cannot do it. known:
+// schedules by canonical kernel.
+StreamSchedule lower_choose(const LowerRequest *request, Group *group, Map *known);
 
 // ---- schedule.c ----
 // Pieces of a loop nest that is worked off in tasks: steps per dim of `dims` (outermost first) so

@@ -51,6 +51,15 @@ static double map_seconds(const Lowering *lower, DimSet box) {
            bytes / machine->l3_bytes_per_second;
 }
 
+// Tasks are cut between panels.
+static int64_t widest_panel(const Kernel *kernel) {
+    int64_t width = 1;
+    for (uint32_t b = 0; b < kernel->n_args; b++)
+        if (kernel->buffers.at[b].place == PLACE_OUT && kernel->buffers.at[b].panel_width > width)
+            width = kernel->buffers.at[b].panel_width;
+    return width;
+}
+
 void lower_map(Lowering *lower) {
     Kernel *kernel = lower->kernel;
     uint32_t n_outputs = lower->group->outputs.count;
@@ -60,6 +69,9 @@ void lower_map(Lowering *lower) {
     int64_t steps[TILE_RANK_MAX];
     schedule_pieces(&dims, lower->typical.at,
                     schedule_chunk(map_seconds(lower, box), lower_volume(lower, box)), steps);
+    int64_t panel = widest_panel(kernel);
+    if (dims.count)
+        steps[dims.count - 1] = (steps[dims.count - 1] + panel - 1) / panel * panel;
     NodeList *into = &kernel->body;
     for (int i = 0; i < dims.count; i++)
         if (steps[i] != kernel->dims.at[dims.at[i]].extent)
@@ -73,7 +85,9 @@ void lower_map(Lowering *lower) {
         dims.at[dims.count++] = crossing;
         dims.at[dims.count++] = lanes;
     }
-    TermBuilder terms = terms_open(lower, node_compute(kernel, into, dims, lanes));
+    Stage *stage = node_compute(kernel, into, dims, lanes);
+    stage->pad = panel > 1;
+    TermBuilder terms = terms_open(lower, stage);
     for (uint32_t i = 0; i < n_outputs; i++)
         terms_store(&terms, SINK_SET, (uint16_t)(first + i),
                     terms_value(&terms, lower->group->outputs.at[i]));

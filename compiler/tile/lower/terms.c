@@ -12,10 +12,6 @@ TermBuilder terms_open(Lowering *lower, Stage *stage) {
     return (TermBuilder){.lower = lower, .stage = stage, .known = map_new(lower->arena)};
 }
 
-Elem terms_work_elem(Elem elem) {
-    return elem == ELEM_F16 || elem == ELEM_BF16 ? ELEM_F32 : elem;
-}
-
 static int32_t term_op(TermBuilder *t, Op op, Elem elem, int32_t a, int32_t b, int32_t c) {
     return stage_op(t->lower->kernel, t->stage, op, elem, a, b, c);
 }
@@ -28,7 +24,7 @@ int32_t terms_cast(TermBuilder *t, int32_t term, Elem elem) {
 
 static int32_t term_load(TermBuilder *t, Access access) {
     int32_t term = stage_load(t->lower->kernel, t->stage, access);
-    return terms_cast(t, term, terms_work_elem(t->stage->terms.at[term].elem));
+    return terms_cast(t, term, elem_work(t->stage->terms.at[term].elem));
 }
 
 void terms_store(TermBuilder *t, SinkMode mode, uint16_t buffer, int32_t term) {
@@ -159,9 +155,9 @@ static int32_t cast_term(TermBuilder *t, const Value *value) {
     int32_t term = terms_value(t, value->args[0]);
     if (value->elem == value->args[0]->elem)
         return term;
-    if (terms_work_elem(value->elem) != value->elem) // rounds to a half type
+    if (elem_work(value->elem) != value->elem) // rounds to a half type
         term = terms_cast(t, term, value->elem);
-    return terms_cast(t, term, terms_work_elem(value->elem));
+    return terms_cast(t, term, elem_work(value->elem));
 }
 
 static int32_t map_term(TermBuilder *t, const Value *value) {
@@ -172,7 +168,7 @@ static int32_t map_term(TermBuilder *t, const Value *value) {
     int32_t args[3] = {-1, -1, -1};
     for (uint32_t i = 0; i < value->n_args; i++)
         args[i] = terms_value(t, value->args[i]);
-    return term_op(t, value->op, terms_work_elem(value->elem), args[0], args[1], args[2]);
+    return term_op(t, value->op, elem_work(value->elem), args[0], args[1], args[2]);
 }
 
 static int32_t value_term(TermBuilder *t, const Value *value) {
@@ -182,7 +178,7 @@ static int32_t value_term(TermBuilder *t, const Value *value) {
         return term_load(t, access_plain(kernel, (uint16_t)buffer));
     switch (value->op) {
     case OP_CONST:
-        return stage_const(kernel, t->stage, value->number, terms_work_elem(value->elem));
+        return stage_const(kernel, t->stage, value->number, elem_work(value->elem));
     case OP_INDEX:
         return stage_index(kernel, t->stage, t->lower->dim_of[value->dim]);
     case OP_EXTENT:

@@ -155,6 +155,8 @@ static void search_microkernels(Search *m, bool pack_a, bool pack_b) {
     for (int vectors = 1; vectors <= 4; vectors++) {
         if ((vectors - 1) * m->width >= shape->main_lanes)
             break;
+        if (shape->panel % (vectors * m->width))
+            continue;
         int64_t most = rows_that_fit(m, vectors, pack_a);
         ContractSchedule s = {.pack_a = pack_a, .pack_b = pack_b};
         s.row_block = (int32_t)ceil_div(shape->main_rows, ceil_div(shape->main_rows, most));

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operands of streamed contractions, made ready once instead of in every task.
+//
+//     J[n, m, h] = 0.18 * einsum(Q[n, h, d], K[m, h, d])    # K and V are inputs
+//     O[n, h, e] = einsum(W[n, m, h], V[m, e, h])
+// ->
+//     J[n, m, h] = einsum(0.18 * Q, copy(K))                # K' in panels along m,
+//     O[n, h, e] = einsum(W, copy(V))                       # V' contiguous in e
+//
+// The operand that is streamed past gets a copy in the order that graph_layout then chooses, unless
+// it is the result of a contraction, which is written in that order. The factor goes to the
+// operand of the rows, or to the result where that one is wide. An operand of the rows whose summed
+// dim is not contiguous is copied, too: by the task, for its own rows.
+//
+// Requires: the streamed groups of the fuser's graph. Ensures: their contractions have factor 1.
+#include "graph/fuse/fuse.h"
+#include "graph/rewrite/rewrite.h"
+
+typedef struct {
+    const Fuser *fuser;
+    Rewrite *rewrite;
+    bool changed;
+} Packer;
+
+static const Cluster *stream_of(const Fuser *fuser, const Value *value) {
+    uint32_t owner = fuser->owner[value->id];
+    if (owner >= CLUSTER_INLINE || fuser->clusters.at[owner].kind != GROUP_STREAM)
+        return NULL;
+    return &fuser->clusters.at[owner];
+}
+
+static DimId streamed_dim(const Cluster *cluster) {
+    return cluster->reduced.at[0];
+}
+
+// Of a value that lies in memory in the order of its dims.
+static bool has_own_order(const Value *value) {
+    while (value->op == OP_RENAME)
+        value = value->args[0];
+    return value->op == OP_INPUT;
+}
+
+static DimId last_dim(const Value *value) {
+    return value->dims.count ? value->dims.at[value->dims.count - 1] : DIM_NONE;
+}
+
+// Which operand of the contraction gives the lanes: the one with the streamed dim if the result
+// keeps it, the one without the rows if not. 2: neither.
+static int lane_operand(const Cluster *cluster, const Value *value) {
+    DimId streamed = streamed_dim(cluster);
+    bool wide = dims_has(&value->dims, streamed);
+    for (int k = 0; k < 2; k++) {
+        const DimList *own = &value->args[k]->dims, *other = &value->args[1 - k]->dims;
+        if (wide ? dims_has(own, streamed) && !dims_has(other, streamed)
+                 : !dims_subset(&cluster->rows, own) && dims_subset(&cluster->rows, other))
+            return k;
+    }
+    return 2;
+}
+
+// Is the value written by a contraction, and read in no other way than in panels?
+static bool can_be_made_packed(const Fuser *fuser, const Value *value, DimId streamed) {
+    bool computed = value->op == OP_CONTRACT;
+    for (uint32_t k = 0; k < value->n_args && op_kind(value->op) == KIND_MAP; k++)
+        computed = computed || (value->args[k]->op == OP_CONTRACT &&
+                                dims_equal(&value->args[k]->dims, &value->dims));
+    for (const Value **user = fuser->users[value->id]; *user; user++) {
+        const Cluster *cluster = stream_of(fuser, *user);
+        computed = computed && cluster && (*user)->op == OP_CONTRACT &&
+                   streamed_dim(cluster) == streamed && dims_has(&(*user)->dims, streamed);
+    }
+    return computed && !fuser->result[value->id] && !stream_of(fuser, value);
+}
+
+static Value *copied(Packer *p, Value *value) {
+    p->changed = true;
+    return graph_map1(p->rewrite->to, OP_COPY, value);
+}
+
+static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, int k) {
+    const Value *operand = value->args[k];
+    Value *now = p->rewrite->now[operand->id];
+    if (stream_of(p->fuser, operand) == cluster || operand->op == OP_COPY)
+        return now;
+    if (dims_has(&value->dims, streamed_dim(cluster)))
+        return can_be_made_packed(p->fuser, operand, streamed_dim(cluster)) ? now : copied(p, now);
+    DimList own = dims_minus(&operand->dims, &value->args[1 - k]->dims);
+    return has_own_order(operand) && !dims_has(&own, last_dim(operand)) ? copied(p, now) : now;
+}
+
+static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, int k) {
+    const Value *operand = value->args[k];
+    Value *now = p->rewrite->now[operand->id];
+    if (value->number != 1 && dims_has(&value->dims, streamed_dim(cluster))) {
+        p->changed = true;
+        return graph_map2(p->rewrite->to, OP_MUL, now,
+                          graph_const(p->rewrite->to, value->number, value->elem));
+    }
+    bool summed_last = !dims_has(&value->dims, last_dim(operand));
+    bool rows = dims_subset(&cluster->rows, &operand->dims);
+    return rows && has_own_order(operand) && !summed_last ? copied(p, now) : now;
+}
+
+static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *value) {
+    int lanes = lane_operand(cluster, value);
+    if (lanes == 2 || value->elem != elem_work(value->elem))
+        return NULL;
+    Value *pair[2];
+    pair[lanes] = pack_lanes(p, cluster, value, lanes);
+    pair[1 - lanes] = pack_rows(p, cluster, value, 1 - lanes);
+    Value *sum = graph_einsum(p->rewrite->to, 1, pair, 2, value->dims);
+    if (value->number == 1 || dims_has(&value->dims, streamed_dim(cluster)))
+        return sum;
+    p->changed = true;
+    return graph_map2(p->rewrite->to, OP_MUL, sum,
+                      graph_const(p->rewrite->to, value->number, value->elem));
+}
+
+static Value *pack_value(Rewrite *rewrite, const Value *value, Value **args) {
+    Packer *p = rewrite->data;
+    const Cluster *cluster = stream_of(p->fuser, value);
+    Value *packed = NULL;
+    if (cluster && value->op == OP_CONTRACT && value->n_args == 2)
+        packed = pack_contraction(p, cluster, value);
+    return packed ? packed : rewrite_keep(rewrite, value, args);
+}
+
+Graph *fuse_pack_operands(const Fuser *fuser) {
+    Rewrite rewrite = rewrite_begin("fuse", fuser->graph, fuser->arena);
+    Packer p = {.fuser = fuser, .rewrite = &rewrite};
+    rewrite.data = &p;
+    rewrite_values(&rewrite, pack_value);
+    rewrite_outputs(&rewrite);
+    return p.changed ? rewrite.to : NULL;
+}

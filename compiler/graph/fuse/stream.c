@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values are computed along a streamed dim and never stored whole.
+//
+//     J[n, m, h] = einsum(Q[n, d, h], K[m, d, h])         # makes the pair n, m: a wide value
+//     W[n, m, h] = softmax(J, m) as max, exp2, sum        # wide, but for what is reduced over m
+//     O[n, e, h] = einsum(W, V[m, e, h])                  # reduced over m
+//
+// A contraction makes a pair of dims (x, y) when x comes from one operand only and y from the
+// other. Values with both dims that depend on such a contraction are wide; so large that storing
+// them costs more than anything else. A streamed group is a connected set of wide values with what
+// reduces them over y and what leads from there back to wide values (a maximum, a sum, a mixing
+// matrix for each row). Rows x are cut into tasks, y is streamed or stays in cache: which of these
+// is the plan's business (sweeps.c).
+//
+// Values over (x, y) that do not depend on a contraction (masks, biases, buckets of differences of
+// positions) are computed again in every group that reads them.
+//
+// Pairs are tried from the one with the largest wide values on, and first for groups that reduce by
+// more than contractions (a softmax); a value is in one group at most.
+//
+// Requires: graph_expand. Ensures: groups are convex: no value outside depends on a member and
+// feeds another.
+#include "graph/fuse/fuse.h"
+
+#include <stdlib.h>
+
+enum { FEW_ROWS = 8 };
+// How large the wide values must be, against everything that is read and stored in any case: what
+// is reduced along the streamed dim before it is contracted costs several more sweeps when it is
+// stored.
+static const double WIDE_SHARE = 2, REDUCED_SHARE = 0.1;
+
+typedef struct {
+    DimId x, y;
+    double volume; // of all values with both dims
+} Pair;
+typedef VEC(Pair) PairList;
+
+typedef enum { OUTSIDE, WIDE, REDUCED, BETWEEN } Part;
+
+typedef struct {
+    Fuser *fuser;
+    Pair pair;
+    uint8_t *part;    // Part, by value id
+    uint32_t *parent; // by value id: union-find over the values that are not OUTSIDE
+    bool *barred;     // by root: holds what cannot be streamed
+} Search;
+
+// ---- pairs -------------------------------------------------------------------------------------
+
+static double volume_of_pair(const Fuser *fuser, DimId x, DimId y) {
+    double volume = 0;
+    for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
+        const Value *value = fuser->graph->values.at[i];
+        if (fuser->live[i] && !fuse_is_free(value) && dims_has(&value->dims, x) &&
+            dims_has(&value->dims, y))
+            volume += (double)dims_volume(&value->dims, fuser->extents);
+    }
+    return volume;
+}
+
+static void add_pair(const Fuser *fuser, PairList *pairs, DimId x, DimId y) {
+    for (uint32_t i = 0; i < pairs->count; i++)
+        if (pairs->at[i].x == x && pairs->at[i].y == y)
+            return;
+    vec_push(fuser->arena, pairs, (Pair){x, y, volume_of_pair(fuser, x, y)});
+}
+
+static bool makes_pair(const Value *value, DimId x, DimId y) {
+    if (value->op != OP_CONTRACT || value->n_args != 2 || !dims_has(&value->dims, x) ||
+        !dims_has(&value->dims, y))
+        return false;
+    const DimList *a = &value->args[0]->dims, *b = &value->args[1]->dims;
+    bool one_way = dims_has(a, x) && !dims_has(b, x) && dims_has(b, y) && !dims_has(a, y);
+    bool other_way = dims_has(b, x) && !dims_has(a, x) && dims_has(a, y) && !dims_has(b, y);
+    return one_way || other_way;
+}
+
+static void collect_pairs(const Fuser *fuser, const Value *value, PairList *pairs) {
+    for (uint32_t i = 0; i < value->dims.count; i++)
+        for (uint32_t k = 0; k < value->dims.count; k++)
+            if (fuser->extents[value->dims.at[i]] >= FEW_ROWS &&
+                makes_pair(value, value->dims.at[i], value->dims.at[k]))
+                add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k]);
+}
+
+static int larger_first(const void *a, const void *b) {
+    const Pair *p = a, *q = b;
+    if (p->volume != q->volume)
+        return p->volume < q->volume ? 1 : -1;
+    return p->x != q->x ? p->x - q->x : p->y - q->y;
+}
+
+// ---- parts of a pair's groups ------------------------------------------------------------------
+
+static uint32_t find_root(Search *s, uint32_t id) {
+    while (s->parent[id] != id)
+        id = s->parent[id] = s->parent[s->parent[id]];
+    return id;
+}
+
+static void join(Search *s, uint32_t a, uint32_t b) {
+    a = find_root(s, a);
+    b = find_root(s, b);
+    uint32_t low = a < b ? a : b, high = a < b ? b : a;
+    s->parent[high] = low;
+    s->barred[low] |= s->barred[high];
+}
+
+static bool is_wide(const Search *s, const Value *value) {
+    if (s->fuser->owner[value->id] != CLUSTER_NONE || fuse_is_free(value) ||
+        !dims_has(&value->dims, s->pair.x) || !dims_has(&value->dims, s->pair.y))
+        return false;
+    if (makes_pair(value, s->pair.x, s->pair.y))
+        return true;
+    for (uint32_t i = 0; i < value->n_args; i++)
+        if (s->part[value->args[i]->id] == WIDE)
+            return true;
+    return false;
+}
+
+static bool reads_part(const Search *s, const Value *value, Part part) {
+    for (uint32_t i = 0; i < value->n_args; i++)
+        if (s->part[value->args[i]->id] == part)
+            return true;
+    return false;
+}
+
+static bool can_be_streamed(const Value *value) {
+    OpKind kind = op_kind(value->op);
+    return kind == KIND_MAP || kind == KIND_CONTRACT ||
+           (kind == KIND_REDUCE && value->op != OP_ARGMAX);
+}
+
+static void find_wide_and_reduced(Search *s) {
+    const Graph *graph = s->fuser->graph;
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        s->part[i] = OUTSIDE;
+        s->parent[i] = i;
+        s->barred[i] = false;
+        if (!s->fuser->live[i])
+            continue;
+        if (is_wide(s, value))
+            s->part[i] = WIDE;
+        else if (reads_part(s, value, WIDE) && s->fuser->owner[i] == CLUSTER_NONE &&
+                 can_be_streamed(value) && dims_has(&value->dims, s->pair.x))
+            s->part[i] = REDUCED;
+        s->barred[i] = s->part[i] != OUTSIDE && !can_be_streamed(value);
+    }
+}
+
+// Pointwise values that lead from a reduced value back to a wide one.
+static void find_between(Search *s, Arena *arena) {
+    const Graph *graph = s->fuser->graph;
+    uint32_t count = graph->values.count;
+    bool *from = arena_array(arena, bool, count + 1), *back = arena_array(arena, bool, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const Value *value = graph->values.at[i];
+        if (s->part[i] != OUTSIDE || op_kind(value->op) != KIND_MAP || !s->fuser->live[i])
+            continue;
+        from[i] = reads_part(s, value, REDUCED);
+        for (uint32_t k = 0; k < value->n_args; k++)
+            from[i] = from[i] || from[value->args[k]->id];
+    }
+    for (uint32_t i = count; i-- > 0;) {
+        const Value *value = graph->values.at[i];
+        bool leads = s->part[i] == WIDE || (from[i] && back[i]);
+        for (uint32_t k = 0; leads && k < value->n_args; k++)
+            back[value->args[k]->id] = true;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        if (s->part[i] == OUTSIDE && from[i] && back[i])
+            s->part[i] = BETWEEN;
+}
+
+static void join_parts(Search *s) {
+    const Graph *graph = s->fuser->graph;
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        for (uint32_t k = 0; s->part[i] != OUTSIDE && k < value->n_args; k++) {
+            Part other = (Part)s->part[value->args[k]->id];
+            // What follows a reduction is in its group only when it leads back.
+            if (other == WIDE || (other != OUTSIDE && s->part[i] != REDUCED))
+                join(s, i, value->args[k]->id);
+        }
+    }
+}
+
+// ---- groups ------------------------------------------------------------------------------------
+
+typedef struct {
+    uint32_t root;
+    ValueList members; // in order of id
+    bool reduces;      // by an op other than a contraction
+} Component;
+
+static Component component_of(Search *s, uint32_t root) {
+    Component c = {.root = root};
+    const Graph *graph = s->fuser->graph;
+    for (uint32_t i = root; i < graph->values.count; i++) {
+        if (s->part[i] == OUTSIDE || find_root(s, i) != root)
+            continue;
+        vec_push(s->fuser->arena, &c.members, graph->values.at[i]);
+        c.reduces |= s->part[i] == REDUCED && op_kind(graph->values.at[i]->op) == KIND_REDUCE;
+    }
+    return c;
+}
+
+static bool is_in(Search *s, const Component *c, const Value *value) {
+    return s->part[value->id] != OUTSIDE && find_root(s, value->id) == c->root;
+}
+
+// Does a value outside depend on a member and feed another?
+static bool is_convex(Search *s, const Component *c) {
+    const Graph *graph = s->fuser->graph;
+    bool *after = arena_array(s->fuser->arena, bool, graph->values.count);
+    uint32_t last = c->members.at[c->members.count - 1]->id;
+    for (uint32_t i = c->root; i <= last; i++) {
+        const Value *value = graph->values.at[i];
+        bool inside = is_in(s, c, value);
+        for (uint32_t k = 0; k < value->n_args; k++) {
+            if (inside && after[value->args[k]->id])
+                return false;
+            after[i] =
+                after[i] || (!inside && (after[value->args[k]->id] || is_in(s, c, value->args[k])));
+        }
+    }
+    return true;
+}
+
+// Elements of the wide values against those of everything that is read and stored in any case.
+static bool is_worth_streaming(Search *s, const Component *c) {
+    const Fuser *fuser = s->fuser;
+    double wide = 0, others = 0;
+    bool *seen = arena_array(fuser->arena, bool, fuser->graph->values.count);
+    for (uint32_t i = 0; i < c->members.count; i++) {
+        const Value *value = c->members.at[i];
+        double volume = (double)dims_volume(&value->dims, fuser->extents);
+        if (s->part[value->id] == WIDE)
+            wide = volume > wide ? volume : wide;
+        else if (s->part[value->id] == REDUCED)
+            others += volume;
+        for (uint32_t k = 0; k < value->n_args; k++) {
+            const Value *arg = value->args[k];
+            bool wide_dims = dims_has(&arg->dims, s->pair.x) && dims_has(&arg->dims, s->pair.y);
+            if (is_in(s, c, arg) || seen[arg->id] || wide_dims)
+                continue;
+            seen[arg->id] = true;
+            others += (double)dims_volume(&arg->dims, fuser->extents);
+        }
+    }
+    return wide >= (c->reduces ? REDUCED_SHARE : WIDE_SHARE) * others;
+}
+
+static bool has_reduction(const Search *s, const Component *c) {
+    for (uint32_t i = 0; i < c->members.count; i++)
+        if (s->part[c->members.at[i]->id] == REDUCED)
+            return true;
+    return false;
+}
+
+// Dims that every member has, the streamed one excepted: the tasks.
+static DimList common_dims(const Search *s, const Component *c) {
+    DimList rows = c->members.at[0]->dims;
+    for (uint32_t i = 1; i < c->members.count; i++)
+        rows = dims_intersect(&rows, &c->members.at[i]->dims);
+    return dims_minus(&rows, &(DimList){1, {s->pair.y}});
+}
+
+static void take_component(Search *s, const Component *c) {
+    Fuser *fuser = s->fuser;
+    uint32_t number = fuse_new_cluster(fuser, GROUP_STREAM);
+    Cluster *cluster = &fuser->clusters.at[number];
+    cluster->rows = common_dims(s, c);
+    cluster->reduced = (DimList){1, {s->pair.y}};
+    for (uint32_t i = 0; i < c->members.count; i++)
+        fuser->owner[c->members.at[i]->id] = number;
+}
+
+static void take_components(Search *s, bool reduces) {
+    const Graph *graph = s->fuser->graph;
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        if (s->part[i] == OUTSIDE || find_root(s, i) != i || s->barred[i])
+            continue;
+        Component c = component_of(s, i);
+        if (c.reduces == reduces && has_reduction(s, &c) && is_worth_streaming(s, &c) &&
+            is_convex(s, &c))
+            take_component(s, &c);
+    }
+}
+
+void fuse_find_streams(Fuser *fuser) {
+    const Graph *graph = fuser->graph;
+    PairList pairs = {0};
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT)
+            collect_pairs(fuser, graph->values.at[i], &pairs);
+    if (!pairs.count)
+        return;
+    qsort(pairs.at, pairs.count, sizeof *pairs.at, larger_first);
+    Search s = {.fuser = fuser};
+    s.part = arena_array(fuser->arena, uint8_t, graph->values.count);
+    s.parent = arena_array(fuser->arena, uint32_t, graph->values.count);
+    s.barred = arena_array(fuser->arena, bool, graph->values.count);
+    for (uint32_t i = 0; i < 2 * pairs.count; i++) {
+        s.pair = pairs.at[i % pairs.count];
+        find_wide_and_reduced(&s);
+        find_between(&s, fuser->arena);
+        join_parts(&s);
+        take_components(&s, i < pairs.count);
+    }
+}

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_expand: row functions in terms of pointwise values and reductions, so that what follows
+// knows only these, and results that share a maximum or a sum share it by hash-consing.
+//
+//     softmax(x, m):  top = max x            over m
+//                     e = exp(x - max(top, lowest))      # lowest: keeps a row of -inf from NaN
+//                     z = sum e              over m
+//                     e * (z == 0 ? 0 : 1/z)             # a row of -inf only gives zeros
+//     log_softmax:    s = x - max(top, lowest);  s - (z == 0 ? 0 : log z)
+//     argmax:         min over m of (x == top or x != x ? index(m) : extent(m) - 1)
+//
+// Where x comes out of an einsum, perhaps through masks, log2(e) joins the einsum's factor and the
+// powers are of two:
+//
+//     softmax(0.125 * einsum(Q, K), m)  ->  e = exp2(x - max(top, lowest)), x = 0.1803 * einsum(Q,
+//     K)
+//
+// The row factor 1/z does not stay on the m x n elements when an einsum reads them: it goes to the
+// result, or to the other operand where that is smaller (a matrix that mixes heads gets one copy
+// for each row; Shazeer et al. 2020 mix heads after the softmax):
+//
+//     einsum(e[n, m, h] * s[n, h], V[m, h, d])    ->  einsum(e, V) * s
+//     einsum(e[n, m, h] * s[n, h], P_w[h, h_v])   ->  einsum(e, P_w * s)
+//
+// Requires: graph_contract. Ensures: no SOFTMAX, LOG_SOFTMAX, ARGMAX; einsums as graph_contract
+// leaves them.
+#include "graph/rewrite/rewrite.h"
+
+#include <float.h>
+#include <math.h>
+
+static Value *number_like(Rewrite *rewrite, double number, const Value *like) {
+    return graph_const(rewrite->to, number, like->elem);
+}
+
+static Value *widened(Rewrite *rewrite, Value *a) {
+    return graph_cast(rewrite->to, a, elem_work(a->elem));
+}
+
+static DimList without(const DimList *dims, DimId dim) {
+    return dims_minus(dims, &(DimList){1, {dim}});
+}
+
+// ---- powers of two -----------------------------------------------------------------------------
+
+// Would multiplying by a constant cost nothing? `value` is one of the old graph.
+static bool takes_factor(const Rewrite *rewrite, const Value *value) {
+    if (value->op == OP_CONST)
+        return true;
+    if (rewrite->uses[value->id] != 1 || value->elem != elem_work(value->elem))
+        return false;
+    if (value->op == OP_CONTRACT)
+        return true;
+    return value->op == OP_SELECT && takes_factor(rewrite, value->args[1]) &&
+           takes_factor(rewrite, value->args[2]);
+}
+
+// Requires takes_factor(value).
+static Value *with_factor(Rewrite *rewrite, const Value *value, double factor) {
+    const Value *now = rewrite->now[value->id];
+    if (value->op == OP_CONST)
+        return number_like(rewrite, value->number * factor, value);
+    if (value->op == OP_CONTRACT && now->op == OP_CONTRACT)
+        return graph_einsum(rewrite->to, now->number * factor, now->args, now->n_args, now->dims);
+    if (value->op == OP_CONTRACT) // a row factor went to its result
+        return graph_map2(rewrite->to, OP_MUL, rewrite->now[value->id],
+                          number_like(rewrite, factor, now));
+    Value *args[] = {rewrite->now[value->args[0]->id], with_factor(rewrite, value->args[1], factor),
+                     with_factor(rewrite, value->args[2], factor)};
+    return graph_map(rewrite->to, OP_SELECT, value->elem, args, 3);
+}
+
+// ---- row functions -----------------------------------------------------------------------------
+
+// x less the largest of its row.
+static Value *shifted_row(Rewrite *rewrite, Value *x, DimId dim) {
+    Graph *graph = rewrite->to;
+    double lowest = x->elem == ELEM_F64 ? -DBL_MAX : -FLT_MAX;
+    Value *top = graph_reduce(graph, OP_REDUCE_MAX, x, without(&x->dims, dim));
+    Value *safe = graph_map2(graph, OP_MAX, top, number_like(rewrite, lowest, x));
+    return graph_map2(graph, OP_SUB, x, safe);
+}
+
+// other, or 0 where z is 0.
+static Value *unless_empty(Rewrite *rewrite, Value *z, Value *other) {
+    Graph *graph = rewrite->to;
+    Value *zero = number_like(rewrite, 0, z);
+    Value *args[] = {graph_map2(graph, OP_EQ, z, zero), zero, other};
+    return graph_map(graph, OP_SELECT, z->elem, args, 3);
+}
+
+static Value *expand_softmax(Rewrite *rewrite, const Value *value, Value *x) {
+    Graph *graph = rewrite->to;
+    Op power = OP_EXP;
+    if (takes_factor(rewrite, value->args[0]) && value->args[0]->op != OP_CONST) {
+        power = OP_EXP2;
+        x = with_factor(rewrite, value->args[0], M_LOG2E);
+    }
+    x = widened(rewrite, x);
+    Value *e = graph_map1(graph, power, shifted_row(rewrite, x, value->dim));
+    Value *z = graph_reduce(graph, OP_SUM, e, without(&e->dims, value->dim));
+    Value *inverse = graph_map2(graph, OP_DIV, number_like(rewrite, 1, z), z);
+    Value *result = graph_map2(graph, OP_MUL, e, unless_empty(rewrite, z, inverse));
+    return graph_cast(graph, result, value->elem);
+}
+
+static Value *expand_log_softmax(Rewrite *rewrite, const Value *value, Value *x) {
+    Graph *graph = rewrite->to;
+    Value *shifted = shifted_row(rewrite, widened(rewrite, x), value->dim);
+    Value *e = graph_map1(graph, OP_EXP, shifted);
+    Value *z = graph_reduce(graph, OP_SUM, e, without(&e->dims, value->dim));
+    Value *log = unless_empty(rewrite, z, graph_map1(graph, OP_LOG, z));
+    return graph_cast(graph, graph_map2(graph, OP_SUB, shifted, log), value->elem);
+}
+
+static Value *expand_argmax(Rewrite *rewrite, const Value *value, Value *x) {
+    Graph *graph = rewrite->to;
+    Value *top = graph_reduce(graph, OP_REDUCE_MAX, x, without(&x->dims, value->dim));
+    Value *here = graph_cast(graph, graph_index(graph, value->dim), ELEM_I32);
+    Value *count = graph_cast(graph, graph_extent(graph, value->dim), ELEM_I32);
+    Value *last = graph_map2(graph, OP_SUB, count, graph_const(graph, 1, ELEM_I32));
+    Value *same = graph_map2(graph, OP_EQ, x, top);
+    if (elem_is_float(x->elem)) // where top is NaN nothing equals it: the first NaN then
+        same = graph_map2(graph, OP_OR, same, graph_map2(graph, OP_NE, x, x));
+    Value *args[] = {same, here, last};
+    Value *at = graph_map(graph, OP_SELECT, ELEM_I32, args, 3);
+    return graph_reduce(graph, OP_REDUCE_MIN, at, value->dims);
+}
+
+// ---- row factors -------------------------------------------------------------------------------
+
+static const int64_t *extents_of(const Rewrite *rewrite) {
+    return rewrite->data;
+}
+
+static double volume(const Rewrite *rewrite, const DimList *dims) {
+    double product = 1;
+    for (uint32_t i = 0; i < dims->count; i++)
+        product *= (double)extents_of(rewrite)[dims->at[i]];
+    return product;
+}
+
+// A product with a factor of fewer dims, made for this einsum alone.
+static bool has_row_factor(const Value *operand) {
+    return operand->op == OP_MUL && !dims_equal(&operand->args[0]->dims, &operand->args[1]->dims) &&
+           (dims_equal(&operand->args[0]->dims, &operand->dims) ||
+            dims_equal(&operand->args[1]->dims, &operand->dims));
+}
+
+// Moves the row factor of operand k to where it is applied least often. NULL: it stays.
+static Value *move_row_factor(Rewrite *rewrite, const Value *value, Value **args, uint32_t k) {
+    Graph *graph = rewrite->to;
+    Value *product = args[k], *other = args[1 - k];
+    uint32_t whole = dims_equal(&product->args[0]->dims, &product->dims) ? 0 : 1;
+    Value *elements = product->args[whole], *factor = product->args[1 - whole];
+    DimList in_other = dims_union(&other->dims, &factor->dims);
+    double stays = volume(rewrite, &product->dims), beside = volume(rewrite, &in_other);
+    bool to_result =
+        dims_subset(&factor->dims, &value->dims) && volume(rewrite, &value->dims) < stays;
+    if (to_result && volume(rewrite, &value->dims) <= beside) {
+        Value *pair[2] = {k ? other : elements, k ? elements : other};
+        Value *sum = graph_einsum(graph, value->number, pair, 2, value->dims);
+        return graph_map2(graph, OP_MUL, sum, factor);
+    }
+    if (beside >= stays)
+        return NULL;
+    Value *scaled = graph_map2(graph, OP_MUL, other, factor);
+    Value *pair[2] = {k ? scaled : elements, k ? elements : scaled};
+    return graph_einsum(graph, value->number, pair, 2, value->dims);
+}
+
+static Value *expand_contract(Rewrite *rewrite, const Value *value, Value **args) {
+    for (uint32_t k = 0; k < 2 && value->n_args == 2; k++) {
+        if (rewrite->uses[value->args[k]->id] != 1 || value->args[k]->op != OP_SOFTMAX ||
+            !has_row_factor(args[k]))
+            continue;
+        Value *moved = move_row_factor(rewrite, value, args, k);
+        if (moved)
+            return moved;
+    }
+    return rewrite_keep(rewrite, value, args);
+}
+
+static Value *expand_value(Rewrite *rewrite, const Value *value, Value **args) {
+    switch (value->op) {
+    case OP_SOFTMAX:
+        return expand_softmax(rewrite, value, args[0]);
+    case OP_LOG_SOFTMAX:
+        return expand_log_softmax(rewrite, value, args[0]);
+    case OP_ARGMAX:
+        return expand_argmax(rewrite, value, args[0]);
+    case OP_CONTRACT:
+        return expand_contract(rewrite, value, args);
+    default:
+        return rewrite_keep(rewrite, value, args);
+    }
+}
+
+Graph *graph_expand(const Graph *graph, const int64_t *extents) {
+    Arena *arena = arena_new();
+    Rewrite rewrite = rewrite_begin("expand", graph, arena);
+    rewrite.data = (void *)extents;
+    rewrite_values(&rewrite, expand_value);
+    rewrite_outputs(&rewrite);
+    arena_free(arena);
+    return rewrite.to;
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values of a nest are stored, by which stage, and in which order stages run.
+//
+// A pointwise value is stored when it is wanted, when a contraction reads it, or when computing it
+// again in each stage that needs it would cost more than a load, or when a stage would compute it
+// again for every point of a dim that it lacks.
+//
+// Stages that only need one row at a time share a loop over rows (a run), so that what they hand to
+// each other stays in L1; a contraction whose rows are the task's rows wants them all and ends the
+// run.
+#include "tile/lower/nest.h"
+
+// In the unit of op_weight: storing a value and loading it again.
+static const double COST_OF_STORING = 2.5;
+
+Member *nest_member(const Nest *nest, const Value *value) {
+    return map_get(nest->place, (uint64_t)value->id + 1);
+}
+
+int64_t nest_length(const Nest *nest, TileDimId dim) {
+    int64_t typical = nest->lower->typical.at[dim];
+    int64_t piece = set_has(nest->rows, dim)       ? nest->steps[dim]
+                    : set_has(nest->streamed, dim) ? nest->piece
+                                                   : typical;
+    return piece < typical ? piece : typical;
+}
+
+// ---- members -----------------------------------------------------------------------------------
+
+// What the wanted values are made of, down to what is in memory by now.
+static bool *find_needed(const Nest *nest) {
+    const Lowering *lower = nest->lower;
+    bool *needed = arena_array(lower->arena, bool, lower->graph->values.count + 1);
+    for (uint32_t i = 0; i < nest->wanted.count; i++)
+        needed[nest->wanted.at[i]->id] = true;
+    for (uint32_t i = lower->group->members.count; i-- > 0;) {
+        const Value *value = lower->group->members.at[i];
+        bool there = lower_buffer_of(lower, value) != NO_BUFFER;
+        for (uint32_t a = 0; needed[value->id] && !there && a < value->n_args; a++)
+            needed[value->args[a]->id] = true;
+    }
+    return needed;
+}
+
+static DimSet box_of(const Nest *nest, const Value *value) {
+    DimSet box = lower_dim_set(nest->lower, &value->dims);
+    for (uint32_t a = 0; value_reduces(value) && a < value->n_args; a++)
+        box |= lower_dim_set(nest->lower, &value->args[a]->dims);
+    return box;
+}
+
+static void open_members(Nest *nest) {
+    Lowering *lower = nest->lower;
+    const bool *needed = find_needed(nest);
+    nest->place = map_new(lower->arena);
+    nest->members.count = 0;
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        Value *value = lower->group->members.at[i];
+        if (!needed[value->id] || lower_buffer_of(lower, value) != NO_BUFFER)
+            continue;
+        Member member = {.value = value,
+                         .box = box_of(nest, value),
+                         .reduces = value_reduces(value),
+                         .needed_by = NO_STAGE,
+                         .last = TILE_DIM_NONE,
+                         .home = NO_BUFFER};
+        vec_push(lower->arena, &nest->members, member);
+    }
+    for (uint32_t i = 0; i < nest->members.count; i++)
+        map_put(nest->place, (uint64_t)nest->members.at[i].value->id + 1, &nest->members.at[i]);
+    for (uint32_t i = 0; i < nest->wanted.count; i++) {
+        Member *member = nest_member(nest, nest->wanted.at[i]);
+        if (member)
+            member->wanted = true;
+    }
+}
+
+static void find_roles(Nest *nest) {
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        Member *m = &nest->members.at[i];
+        m->contracts =
+            !nest->plain && m->value->op == OP_CONTRACT && roles_find(nest, m->value, &m->roles);
+        if (!m->contracts)
+            continue;
+        m->last = m->roles.lanes;
+        for (int k = 0; k < 2; k++) {
+            Member *operand = nest_member(nest, m->value->args[k]);
+            if (operand)
+                operand->is_operand = true;
+        }
+    }
+}
+
+// What computing a value again at one point costs: a load for what is stored, and for what lacks
+// dims of the value, because that is stored when it is expensive.
+static double cost_of(const Nest *nest, const Member *m) {
+    double cost = op_weight(m->value->op);
+    for (uint32_t a = 0; a < m->value->n_args; a++) {
+        const Member *arg = nest_member(nest, m->value->args[a]);
+        if (!arg)
+            cost += terms_cost(nest->lower, m->value->args[a]);
+        else if (arg->reduces || arg->is_operand ||
+                 (m->box & ~arg->box && arg->cost > op_weight(OP_INPUT)))
+            cost += op_weight(OP_INPUT);
+        else
+            cost += arg->cost;
+    }
+    return cost;
+}
+
+static void find_levels(Nest *nest) {
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        Member *m = &nest->members.at[i];
+        for (uint32_t a = 0; a < m->value->n_args; a++) {
+            const Member *arg = nest_member(nest, m->value->args[a]);
+            uint32_t level = arg ? arg->level + arg->reduces : 0;
+            m->level = level > m->level ? level : m->level;
+        }
+        m->cost = cost_of(nest, m);
+    }
+}
+
+// ---- stages ------------------------------------------------------------------------------------
+
+static uint32_t find_stage(Nest *nest, Member *m) {
+    for (uint32_t i = 0; i < nest->stages.count && !m->contracts; i++) {
+        const NestStage *stage = &nest->stages.at[i];
+        if (stage->level == m->level && stage->box == m->box && stage->kind == NEST_COMPUTE)
+            return i;
+    }
+    NestStage stage = {.kind = m->contracts ? NEST_CONTRACT : NEST_COMPUTE,
+                       .level = m->level,
+                       .box = m->box,
+                       .contraction = m->contracts ? m : NULL};
+    vec_push(nest->lower->arena, &nest->stages, stage);
+    return nest->stages.count - 1;
+}
+
+static void need(Member *m, uint32_t stage) {
+    if (m->needed_by == NO_STAGE)
+        m->needed_by = stage;
+    else if (m->needed_by != stage)
+        m->needed_by = MANY_STAGES;
+}
+
+static bool is_worth_storing(const Nest *nest, const Member *m) {
+    if (m->wanted || m->reduces)
+        return true;
+    Access access;
+    if (m->is_operand && !terms_plain_access(nest->lower, m->value, &access))
+        return true;
+    if (op_kind(m->value->op) == KIND_LEAF)
+        return false;
+    return m->cost > COST_OF_STORING && (m->needed_by == MANY_STAGES || m->needed_wider);
+}
+
+// From the wanted values back to what they need: every user of a value is settled before it is.
+static void find_stages(Nest *nest) {
+    for (uint32_t i = nest->members.count; i-- > 0;) {
+        Member *m = &nest->members.at[i];
+        if (m->needed_by == NO_STAGE && !m->wanted)
+            continue;
+        m->stored = is_worth_storing(nest, m);
+        m->stage = m->stored ? find_stage(nest, m) : m->needed_by;
+        for (uint32_t a = 0; a < m->value->n_args; a++) {
+            Member *arg = nest_member(nest, m->value->args[a]);
+            if (!arg)
+                continue;
+            need(arg, m->stage);
+            if ((m->box & ~arg->box) || (!m->stored && m->needed_wider))
+                arg->needed_wider = true;
+        }
+    }
+}
+
+// One stage for each shift that carries are relative to, where the shift is known.
+static void add_rescaling(Nest *nest) {
+    for (uint32_t i = 0; i < nest->carries.count; i++) {
+        Value *shift = nest->carries.at[i].shift;
+        bool known = !shift;
+        for (uint32_t k = 0; k < i; k++)
+            known = known || nest->carries.at[k].shift == shift;
+        if (known)
+            continue;
+        NestStage stage = {.kind = NEST_RESCALE,
+                           .level = nest_member(nest, shift)->level,
+                           .box = lower_dim_set(nest->lower, &shift->dims),
+                           .shift = shift};
+        vec_push(nest->lower->arena, &nest->stages, stage);
+    }
+}
+
+// By level; at one level rescaling first, and compute stages before contractions, which may read
+// them, and small boxes first, because what has fewer dims cannot depend on what has more.
+static bool runs_before(const NestStage *a, const NestStage *b) {
+    if (a->level != b->level)
+        return a->level < b->level;
+    if (a->kind != b->kind)
+        return a->kind < b->kind;
+    int na = __builtin_popcountll(a->box), nb = __builtin_popcountll(b->box);
+    if (na != nb)
+        return na < nb;
+    if (a->box != b->box)
+        return a->box < b->box;
+    return a->contraction && a->contraction->value->id < b->contraction->value->id;
+}
+
+static void order_stages(Nest *nest) {
+    nest->sequence = arena_array(nest->lower->arena, uint32_t, nest->stages.count + 1);
+    for (uint32_t i = 0; i < nest->stages.count; i++) {
+        uint32_t at = i;
+        for (; at > 0 && runs_before(&nest->stages.at[i], &nest->stages.at[nest->sequence[at - 1]]);
+             at--)
+            nest->sequence[at] = nest->sequence[at - 1];
+        nest->sequence[at] = i;
+    }
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+static bool works_by_rows(const Nest *nest, const NestStage *stage) {
+    if (stage->kind != NEST_CONTRACT || nest->block_dim == TILE_DIM_NONE)
+        return true;
+    return !set_has(stage->contraction->roles.own_a, nest->block_dim);
+}
+
+static void find_runs(Nest *nest) {
+    uint32_t run = 0;
+    for (uint32_t i = 0; i < nest->stages.count; i++) {
+        NestStage *stage = &nest->stages.at[nest->sequence[i]];
+        stage->by_rows = works_by_rows(nest, stage);
+        if (i > 0) {
+            const NestStage *before = &nest->stages.at[nest->sequence[i - 1]];
+            run += !(stage->by_rows && before->by_rows);
+        }
+        stage->run = run;
+    }
+    nest->n_runs = nest->stages.count ? run + 1 : 0;
+}
+
+static void touch(Member *m, uint32_t run, uint32_t position) {
+    m->first_run = run < m->first_run ? run : m->first_run;
+    m->last_run = run > m->last_run ? run : m->last_run;
+    m->last_stage = position > m->last_stage ? position : m->last_stage;
+}
+
+// A stage reads what its members read, through what is not stored.
+static void touch_args(Nest *nest, const Value *value, uint32_t run, uint32_t position) {
+    for (uint32_t a = 0; a < value->n_args; a++) {
+        Member *arg = nest_member(nest, value->args[a]);
+        if (arg && arg->stored)
+            touch(arg, run, position);
+        else if (arg)
+            touch_args(nest, arg->value, run, position);
+    }
+}
+
+static void find_lives(Nest *nest) {
+    uint32_t *position = arena_array(nest->lower->arena, uint32_t, nest->stages.count + 1);
+    for (uint32_t i = 0; i < nest->stages.count; i++)
+        position[nest->sequence[i]] = i;
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        Member *m = &nest->members.at[i];
+        if (!m->stored)
+            continue;
+        m->first_run = m->last_run = nest->stages.at[m->stage].run;
+        m->last_stage = position[m->stage];
+    }
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        Member *m = &nest->members.at[i];
+        if (m->stored)
+            touch_args(nest, m->value, nest->stages.at[m->stage].run, position[m->stage]);
+    }
+}
+
+void nest_analyse(Nest *nest) {
+    nest->stages.count = 0;
+    open_members(nest);
+    find_roles(nest);
+    find_levels(nest);
+    find_stages(nest);
+    add_rescaling(nest);
+    order_stages(nest);
+    find_runs(nest);
+    find_lives(nest);
+}

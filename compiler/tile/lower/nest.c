@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of a nest: scratch, loops over rows, stages.
+//
+//     scratch J[n h m], U[n h m] (in J's memory)
+//     contract J += Q * K                     # a run of its own: all rows of the task
+//     loop n:1                                # a run of stages that work row by row
+//       scratch L[n g m], M[n g] ...
+//       contract L += P_l * J
+//       compute M max= L; compute L = exp(L - M), Z += L; ...
+//       contract U += X * L
+//     contract O += U * V
+//
+// What only one run touches lies inside its loop. A value takes the place of one that is dead by
+// then: the same scratch for a pointwise value of the same dims (it may replace what its own stage
+// reads, point by point), the memory of it for a contraction.
+#include <math.h>
+
+#include "tile/lower/nest.h"
+
+typedef struct {
+    Member *member;
+    uint16_t buffer;
+    NodeList *in;
+} Home;
+
+typedef struct {
+    Nest *nest;
+    NodeList *into;
+    VEC(Home) homes; // in scratch, made by this nest and not taken over
+    uint32_t position;
+    VEC(Value *) running;   // what shifts depend on,
+    VEC(uint16_t) previous; // and where its value before this piece lies
+} Emission;
+
+// ---- homes -------------------------------------------------------------------------------------
+
+static Name home_name(const Lowering *lower, const Value *value) {
+    return value->hint ? value->hint : arena_printf(lower->arena, "t%u", value->id);
+}
+
+static TileDimList scratch_dims(const Nest *nest, const Member *m) {
+    DimSet dims = lower_dim_set(nest->lower, &m->value->dims);
+    if (m->last == TILE_DIM_NONE)
+        return lower_order(dims, &nest->order);
+    TileDimList order = lower_order(dims & ~set_of(m->last), &nest->order);
+    order.at[order.count++] = m->last;
+    return order;
+}
+
+static bool lists_equal(const TileDimList *a, const TileDimList *b) {
+    for (int i = 0; i < a->count && a->count == b->count; i++)
+        if (a->at[i] != b->at[i])
+            return false;
+    return a->count == b->count;
+}
+
+// Position by position the same dim, or dims of one constant extent that nothing cuts.
+static bool lists_alike(const Nest *nest, const TileDimList *a, const TileDimList *b) {
+    const Kernel *kernel = nest->lower->kernel;
+    DimSet cut = nest->rows | nest->streamed;
+    for (int i = 0; i < a->count && a->count == b->count; i++) {
+        TileDimId x = a->at[i], y = b->at[i];
+        bool alike = x == y || (!set_has(cut, x) && !set_has(cut, y) &&
+                                kernel->dims.at[x].extent != EXTENT_DYNAMIC &&
+                                kernel->dims.at[x].extent == kernel->dims.at[y].extent);
+        if (!alike)
+            return false;
+    }
+    return a->count == b->count;
+}
+
+// A scratch in the same place whose value nobody reads any more when `m` is stored.
+static Home *find_dead(Emission *e, const Member *m, const TileDimList *dims, NodeList *in) {
+    const Nest *nest = e->nest;
+    for (uint32_t i = 0; i < e->homes.count; i++) {
+        Home *home = &e->homes.at[i];
+        if (!home->member || home->member->wanted || home->in != in ||
+            elem_work(home->member->value->elem) != elem_work(m->value->elem))
+            continue;
+        uint32_t last = home->member->last_stage;
+        bool dead = last < e->position || (last == e->position && !m->reduces);
+        TileDimList other = lower_buffer_dims(nest->lower, home->buffer);
+        bool fits = m->contracts ? lists_alike(nest, dims, &other) : lists_equal(dims, &other);
+        if (dead && fits && (m->contracts || !m->reduces))
+            return home;
+    }
+    return NULL;
+}
+
+double nest_neutral(Op op) {
+    switch (op) {
+    case OP_REDUCE_MAX:
+        return -INFINITY;
+    case OP_REDUCE_MIN:
+        return INFINITY;
+    case OP_PROD:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+// A reduction over a range that may be empty.
+static bool needs_initial(const Nest *nest, const Member *m) {
+    DimSet own = lower_dim_set(nest->lower, &m->value->dims);
+    return m->reduces && m->value->op != OP_CUMSUM && (m->box & ~own & nest->narrowed);
+}
+
+static uint16_t make_scratch(Emission *e, Member *m, NodeList *in) {
+    Lowering *lower = e->nest->lower;
+    TileDimList dims = scratch_dims(e->nest, m);
+    TileBuffer buffer = scratch_plain(home_name(lower, m->value), elem_work(m->value->elem), dims);
+    bool initial = needs_initial(e->nest, m);
+    Home *dead = initial ? NULL : find_dead(e, m, &dims, in);
+    buffer.has_initial = initial;
+    buffer.initial = initial ? nest_neutral(m->value->op) : 0;
+    uint16_t made;
+    if (dead && !m->contracts) {
+        made = dead->buffer;
+    } else {
+        buffer.takes = dead ? buffer_memory(lower->kernel, dead->buffer) : -1;
+        made = node_scratch_with(lower->kernel, in, buffer);
+    }
+    if (dead)
+        dead->member = NULL;
+    vec_push(lower->arena, &e->homes, (Home){m, made, in});
+    return made;
+}
+
+// Can the value be stored where it is wanted, or must it be copied there?
+static bool fits_designated(const Nest *nest, const Member *m, int designated) {
+    const TileBuffer *buffer = &nest->lower->kernel->buffers.at[designated];
+    bool exact = buffer->elem == elem_work(m->value->elem);
+    if (!exact)
+        return !m->reduces && m->needed_by == NO_STAGE;
+    if (!m->contracts)
+        return true;
+    if (buffer->panel_dim != TILE_DIM_NONE)
+        return buffer->panel_dim == m->last && buffer->panel_width % m->roles.lane_block == 0;
+    return buffer->rank && buffer->dims[buffer->rank - 1] == m->last;
+}
+
+static uint16_t make_home(Emission *e, Member *m, NodeList *run_into) {
+    Nest *nest = e->nest;
+    int designated = lower_designated(nest->lower, m->value);
+    if (m->home != NO_BUFFER)
+        return (uint16_t)m->home;
+    if (designated != NO_BUFFER && fits_designated(nest, m, designated)) {
+        TileBuffer *buffer = &nest->lower->kernel->buffers.at[designated];
+        if (needs_initial(nest, m) && !buffer->has_initial)
+            buffer_begin_with(nest->lower->kernel, (uint16_t)designated,
+                              nest_neutral(m->value->op));
+        return (uint16_t)designated;
+    }
+    return make_scratch(e, m, run_into);
+}
+
+// What several runs touch is made before the loop of the run that stores it.
+static void make_shared_homes(Emission *e, uint32_t begin, uint32_t end) {
+    Nest *nest = e->nest;
+    for (uint32_t i = begin; i < end; i++)
+        for (uint32_t k = 0; k < nest->members.count; k++) {
+            Member *m = &nest->members.at[k];
+            if (!m->stored || m->stage != nest->sequence[i] ||
+                (m->first_run == m->last_run && !m->wanted))
+                continue;
+            e->position = i;
+            m->home = make_home(e, m, e->into);
+        }
+}
+
+// ---- compute stages ----------------------------------------------------------------------------
+
+static void store_cumsum(const Nest *nest, TermBuilder *terms, const Value *value, uint16_t home) {
+    Kernel *kernel = nest->lower->kernel;
+    TileDimId along = nest->lower->dim_of[value->dim];
+    Access before = access_plain(kernel, home);
+    before.checked = true;
+    for (int i = 0; i < before.rank; i++)
+        if (before.index[i].dim == along)
+            before.index[i].offset = -1;
+    int32_t sum = stage_load(kernel, terms->stage, before);
+    int32_t one = terms_value(terms, value->args[0]);
+    sum = stage_op(kernel, terms->stage, OP_ADD, terms->stage->terms.at[one].elem, sum, one, -1);
+    terms_store(terms, SINK_SET, home, sum);
+}
+
+// A contraction as a sum of products.
+static void store_products(const Nest *nest, TermBuilder *terms, const Value *value,
+                           uint16_t home) {
+    Kernel *kernel = nest->lower->kernel;
+    Elem elem = elem_work(value->elem);
+    int32_t product = terms_value(terms, value->args[0]);
+    for (uint32_t i = 1; i < value->n_args; i++)
+        product = stage_op(kernel, terms->stage, OP_MUL, elem, product,
+                           terms_value(terms, value->args[i]), -1);
+    if (value->number != 1)
+        product = stage_op(kernel, terms->stage, OP_MUL, elem, product,
+                           stage_const(kernel, terms->stage, value->number, elem), -1);
+    DimSet own = lower_dim_set(nest->lower, &value->dims);
+    bool sums = nest_member(nest, value)->box != own;
+    terms_store(terms, sums ? SINK_SUM : SINK_SET, home, product);
+}
+
+static void store_value(const Nest *nest, TermBuilder *terms, const Value *value, uint16_t home) {
+    switch (value->op) {
+    case OP_SUM:
+        terms_store(terms, SINK_SUM, home, terms_value(terms, value->args[0]));
+        break;
+    case OP_PROD:
+        terms_store(terms, SINK_PROD, home, terms_value(terms, value->args[0]));
+        break;
+    case OP_REDUCE_MAX:
+        terms_store(terms, SINK_MAX, home, terms_value(terms, value->args[0]));
+        break;
+    case OP_REDUCE_MIN:
+        terms_store(terms, SINK_MIN, home, terms_value(terms, value->args[0]));
+        break;
+    case OP_CUMSUM:
+        store_cumsum(nest, terms, value, home);
+        break;
+    case OP_CONTRACT:
+        store_products(nest, terms, value, home);
+        break;
+    default:
+        terms_store(terms, SINK_SET, home, terms_value(terms, value));
+    }
+}
+
+// Lanes along the nest's lanes; without those, along what lies side by side in the first of the
+// stage's homes. A running sum cannot have its dim in vectors. Reductions keep their sums in
+// registers when the reduced dims are innermost; stages that only store walk memory in order.
+static Stage *open_compute(const Nest *nest, uint32_t stage, uint16_t first_home, NodeList *into) {
+    const Lowering *lower = nest->lower;
+    const NestStage *at = &nest->stages.at[stage];
+    TileDimId lanes = nest->lanes, cumsum = TILE_DIM_NONE;
+    bool reduces = false;
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        const Member *m = &nest->members.at[i];
+        if (!m->stored || m->stage != stage)
+            continue;
+        if (m->value->op == OP_CUMSUM)
+            cumsum = lower->dim_of[m->value->dim];
+        else
+            reduces = reduces || m->reduces;
+    }
+    TileDimList dims = lower_order(at->box, &nest->order);
+    if (lanes == TILE_DIM_NONE || !set_has(at->box, lanes)) {
+        TileDimList home = lower_buffer_dims(lower, first_home);
+        lanes = dims_last_of(reduces || !home.count ? &dims : &home);
+        if (lanes != TILE_DIM_NONE && !reduces) {
+            dims = lower_order(at->box & ~set_of(lanes), &nest->order);
+            dims.at[dims.count++] = lanes;
+        }
+    }
+    if (lanes == cumsum)
+        lanes = TILE_DIM_NONE;
+    if (reduces && lanes != TILE_DIM_NONE && set_has(nest->rows, lanes)) {
+        TileDimList first = lower_order(at->box & nest->rows, &nest->order);
+        dims = lower_order(at->box, &first);
+    }
+    return node_compute(lower->kernel, into, dims, lanes);
+}
+
+// Copies a value that could not be stored where it is wanted.
+static void copy_to_designated(Emission *e, const Member *m, NodeList *into) {
+    Lowering *lower = e->nest->lower;
+    int designated = lower_designated(lower, m->value);
+    if (designated == NO_BUFFER || designated == lower_buffer_of(lower, m->value))
+        return;
+    TileDimList dims = lower_buffer_dims(lower, (uint16_t)designated);
+    Stage *stage = node_compute(lower->kernel, into, dims, dims_last_of(&dims));
+    TermBuilder terms = terms_open(lower, stage);
+    terms_store(&terms, SINK_SET, (uint16_t)designated, terms_value(&terms, m->value));
+    stage->pad = lower->kernel->buffers.at[designated].panel_dim != TILE_DIM_NONE;
+}
+
+static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
+    Nest *nest = e->nest;
+    uint32_t n = nest->members.count, first = n;
+    int *homes = arena_array(nest->lower->arena, int, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        if (nest->members.at[i].stored && nest->members.at[i].stage == index) {
+            homes[i] = make_home(e, &nest->members.at[i], into);
+            first = first == n ? i : first;
+        }
+    Stage *stage = open_compute(nest, index, (uint16_t)homes[first], into);
+    TermBuilder terms = terms_open(nest->lower, stage);
+    for (uint32_t i = 0; i < n; i++)
+        if (nest->members.at[i].stored && nest->members.at[i].stage == index)
+            store_value(nest, &terms, nest->members.at[i].value, (uint16_t)homes[i]);
+    for (uint32_t i = 0; i < n; i++)
+        if (nest->members.at[i].stored && nest->members.at[i].stage == index)
+            lower_set_home(nest->lower, nest->members.at[i].value, homes[i]);
+    for (uint32_t i = 0; i < n; i++)
+        if (nest->members.at[i].stored && nest->members.at[i].stage == index)
+            copy_to_designated(e, &nest->members.at[i], into);
+}
+
+static void emit_contraction(Emission *e, Member *m, NodeList *into) {
+    uint16_t home = make_home(e, m, into);
+    roles_emit(e->nest, m, home, into);
+    lower_set_home(e->nest->lower, m->value, home);
+    copy_to_designated(e, m, into);
+}
+
+// ---- rescaling ---------------------------------------------------------------------------------
+
+static bool is_carried(const Nest *nest, const Value *value, uint16_t *buffer) {
+    for (uint32_t i = 0; i < nest->carries.count; i++)
+        if (nest->carries.at[i].value == value) {
+            *buffer = nest->carries.at[i].buffer;
+            return true;
+        }
+    return false;
+}
+
+// Keeps what each running value that the shift depends on was before this piece.
+static void save_running(Emission *e, const Value *shift) {
+    Nest *nest = e->nest;
+    Lowering *lower = nest->lower;
+    uint16_t buffer;
+    if (is_carried(nest, shift, &buffer)) {
+        for (uint32_t i = 0; i < e->running.count; i++)
+            if (e->running.at[i] == shift)
+                return;
+        TileDimList dims = lower_buffer_dims(lower, buffer);
+        Name name = arena_printf(lower->arena, "%s_before", home_name(lower, shift));
+        uint16_t before = node_scratch(lower->kernel, e->into, name, elem_work(shift->elem), dims);
+        Stage *stage = node_compute(lower->kernel, e->into, dims, dims_last_of(&dims));
+        TermBuilder terms = terms_open(lower, stage);
+        int32_t now = stage_load(lower->kernel, stage, access_plain(lower->kernel, buffer));
+        terms_store(&terms, SINK_SET, before, now);
+        vec_push(lower->arena, &e->running, (Value *)shift);
+        vec_push(lower->arena, &e->previous, before);
+        return;
+    }
+    for (uint32_t a = 0; a < shift->n_args; a++)
+        if (nest_member(nest, shift->args[a]))
+            save_running(e, shift->args[a]);
+}
+
+// The shift's term from the running values as they lie in these homes.
+static int32_t shift_term(Emission *e, Stage *stage, const Value *shift, bool before) {
+    Lowering *lower = e->nest->lower;
+    int *kept = arena_array(lower->arena, int, e->running.count + 1);
+    for (uint32_t i = 0; i < e->running.count; i++) {
+        kept[i] = lower_buffer_of(lower, e->running.at[i]);
+        if (before)
+            lower_set_home(lower, e->running.at[i], e->previous.at[i]);
+    }
+    int own = lower_buffer_of(lower, shift);
+    if (own != NO_BUFFER && before)
+        lower_set_home(lower, shift, NO_BUFFER);
+    TermBuilder terms = terms_open(lower, stage);
+    int32_t term = terms_value(&terms, shift);
+    for (uint32_t i = 0; i < e->running.count; i++)
+        lower_set_home(lower, e->running.at[i], kept[i]);
+    if (own != NO_BUFFER)
+        lower_set_home(lower, shift, own);
+    return term;
+}
+
+static void rescale_carry(Emission *e, const Carry *carry, uint16_t factor, NodeList *into) {
+    Lowering *lower = e->nest->lower;
+    Kernel *kernel = lower->kernel;
+    TileDimList dims = lower_buffer_dims(lower, carry->buffer);
+    Stage *stage = node_compute(kernel, into, dims, dims_last_of(&dims));
+    int32_t old = stage_load(kernel, stage, access_plain(kernel, carry->buffer));
+    int32_t by = stage_load(kernel, stage, access_plain(kernel, factor));
+    int32_t now =
+        stage_op(kernel, stage, OP_MUL, kernel->buffers.at[carry->buffer].elem, old, by, -1);
+    stage_sink(kernel, stage, SINK_SET, access_plain(kernel, carry->buffer), now);
+}
+
+static void emit_rescaling(Emission *e, const Value *shift, NodeList *into) {
+    Nest *nest = e->nest;
+    Lowering *lower = nest->lower;
+    Kernel *kernel = lower->kernel;
+    TileDimList dims = lower_order(lower_dim_set(lower, &shift->dims), &nest->order);
+    Elem elem = elem_work(shift->elem);
+    uint16_t factor = node_scratch(kernel, into, "rescale", elem, dims);
+    Stage *stage = node_compute(kernel, into, dims, dims_last_of(&dims));
+    int32_t before = shift_term(e, stage, shift, true), now = shift_term(e, stage, shift, false);
+    int32_t moved = stage_op(kernel, stage, OP_SUB, elem, before, now, -1);
+    Op power = OP_EXP;
+    for (uint32_t i = 0; i < nest->carries.count; i++)
+        if (nest->carries.at[i].shift == shift)
+            power = nest->carries.at[i].power;
+    stage_sink(kernel, stage, SINK_SET, access_plain(kernel, factor),
+               stage_op(kernel, stage, power, elem, moved, -1, -1));
+    for (uint32_t i = 0; i < nest->carries.count; i++)
+        if (nest->carries.at[i].shift == shift)
+            rescale_carry(e, &nest->carries.at[i], factor, into);
+}
+
+// ---- runs --------------------------------------------------------------------------------------
+
+// Bytes of what one row of a run touches in scratch.
+static double row_bytes(const Nest *nest, uint32_t run) {
+    double bytes = 0;
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        const Member *m = &nest->members.at[i];
+        if (!m->stored || m->first_run > run || m->last_run < run)
+            continue;
+        double volume = 4;
+        DimSet dims = lower_dim_set(nest->lower, &m->value->dims) & ~nest->rows;
+        for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
+            volume *= set_has(dims, d) ? (double)nest_length(nest, d) : 1;
+        bytes += volume;
+    }
+    return bytes;
+}
+
+enum { ROWS_MAX = 16 };
+
+// When the lanes run along a row dim, a block is a few vectors of them.
+int64_t nest_block(const Nest *nest, uint32_t run) {
+    const Machine *machine = nest->lower->machine;
+    int64_t vector = machine->vector_bytes / 4;
+    double fits = (double)machine->l1_bytes / 2 / (row_bytes(nest, run) + 1);
+    if (nest->lanes != TILE_DIM_NONE && nest->lanes == nest->block_dim)
+        return fits >= 4 * (double)vector ? 4 * vector : vector;
+    return fits >= ROWS_MAX ? ROWS_MAX : fits > 1 ? (int64_t)fits : 1;
+}
+
+static NodeList *open_rows(Emission *e, uint32_t run, NodeList *into) {
+    Nest *nest = e->nest;
+    TileDimList rows = lower_order(nest->rows, &nest->order);
+    int64_t block = nest->block ? nest->block : nest_block(nest, run);
+    for (int i = 0; i < rows.count; i++) {
+        TileDimId d = rows.at[i];
+        int64_t by = d == nest->block_dim ? block : 1;
+        if (by < nest->steps[d])
+            into = &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, d, by)->body;
+    }
+    return into;
+}
+
+static void emit_stage(Emission *e, uint32_t index, NodeList *into) {
+    const NestStage *stage = &e->nest->stages.at[index];
+    if (stage->kind == NEST_COMPUTE)
+        emit_compute(e, index, into);
+    else if (stage->kind == NEST_CONTRACT)
+        emit_contraction(e, stage->contraction, into);
+    else
+        emit_rescaling(e, stage->shift, into);
+}
+
+static bool lacks_rows(const Nest *nest, const NestStage *stage) {
+    return !(stage->box & nest->rows);
+}
+
+static void emit_run(Emission *e, uint32_t begin, uint32_t end) {
+    Nest *nest = e->nest;
+    const NestStage *first = &nest->stages.at[nest->sequence[begin]];
+    make_shared_homes(e, begin, end);
+    NodeList *into = first->by_rows ? open_rows(e, first->run, e->into) : e->into;
+    for (uint32_t i = begin; i < end; i++) {
+        e->position = i;
+        if (!lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
+            emit_stage(e, nest->sequence[i], into);
+    }
+}
+
+void nest_emit(Nest *nest, NodeList *into) {
+    Emission e = {.nest = nest, .into = into};
+    for (uint32_t i = 0; i < nest->carries.count; i++)
+        if (nest->carries.at[i].shift)
+            save_running(&e, nest->carries.at[i].shift);
+    for (uint32_t i = 0; i < nest->stages.count; i++) {
+        e.position = i;
+        if (lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
+            emit_stage(&e, nest->sequence[i], into);
+    }
+    for (uint32_t i = 0; i < nest->stages.count;) {
+        uint32_t end = i, run = nest->stages.at[nest->sequence[i]].run;
+        while (end < nest->stages.count && nest->stages.at[nest->sequence[end]].run == run)
+            end++;
+        emit_run(&e, i, end);
+        i = end;
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// A nest: some values of a group on their way to stages, in one place of the tree. rows.c and
+// stream.c say which values and where; members.c finds levels, stages and what is stored,
+// roles.c how a contraction runs, nest.c makes the nodes.
+//
+// The level of a value is the number of reductions on the longest path to it, contractions
+// included. What is stored and has the same level and the same dims is stored by one stage; every
+// contraction is a stage of its own. Stages run by level.
+#ifndef ATTC_TILE_LOWER_NEST_H
+#define ATTC_TILE_LOWER_NEST_H
+
+#include "tile/lower/lower.h"
+
+enum { NO_STAGE = 0xFFFFFFFF, MANY_STAGES = 0xFFFFFFFE };
+
+// How a contraction stage works: c[rows, lanes] += a[rows, k] * b[k, lanes].
+typedef struct {
+    const Value *a, *b;
+    DimSet batch, own_a, own_b, summed;
+    TileDimId rows, lanes; // of own_a (or NONE) and own_b
+    int32_t row_block, lane_block;
+} ContractRoles;
+
+typedef struct {
+    Value *value;
+    uint32_t level; // of the stage that computes it; a reduction is there for the next level
+    DimSet box;     // of the stage that computes it
+    double cost;    // of computing it again at one point, from what is stored
+    bool reduces, stored, wanted;
+    bool is_operand;    // of a contraction stage
+    bool contracts;     // by a contraction stage
+    bool needed_wider;  // by a stage with dims that this value lacks
+    uint32_t needed_by; // stage, NO_STAGE or MANY_STAGES
+    uint32_t stage;
+    uint32_t first_run, last_run; // of the row loops that touch it
+    uint32_t last_stage;          // in running order: the last that reads it
+    TileDimId last;               // its contiguous dim when it lies in scratch
+    int home;                     // made ahead of its run, or NO_BUFFER
+    ContractRoles roles;
+} Member;
+
+// A value that goes on from piece to piece of the streamed loop, in memory that begins with the
+// neutral element. When `shift`, a running maximum that the elements are relative to, has moved,
+// what was summed so far is multiplied with base**(shift before - shift now).
+typedef struct {
+    Value *value;
+    uint16_t buffer;
+    Value *shift; // NULL: none
+    Op power;     // OP_EXP or OP_EXP2
+} Carry;
+typedef VEC(Carry) CarryList;
+
+// A compute stage, one contraction, or the rescaling of carries whose shift has moved.
+typedef enum { NEST_RESCALE, NEST_COMPUTE, NEST_CONTRACT } NestStageKind;
+typedef struct {
+    NestStageKind kind;
+    uint32_t level;
+    DimSet box;
+    Member *contraction; // CONTRACT
+    Value *shift;        // RESCALE
+    bool by_rows;        // may run row by row
+    uint32_t run;
+} NestStage;
+
+typedef struct {
+    Lowering *lower;
+    ValueList wanted;    // to be stored where lower_designate says, or in scratch
+    bool plain;          // without contraction stages: contractions are sums of products
+    DimSet rows;         // dims of the task's rows
+    TileDimId block_dim; // rows are worked off in blocks along this dim,
+    int64_t block;       // of so many; 0: as many as keep their values in L1
+    int64_t steps[64];   // of the parallel loops, per row dim
+    DimSet streamed;     // the dim in pieces around this nest, or none,
+    int64_t piece;       // and how long they are
+    DimSet narrowed;     // dims whose range may be empty: sums over them begin with a number
+    TileDimList order;   // of dims in scratch and boxes, outermost first
+    TileDimId lanes;     // of compute stages that have it
+    CarryList carries;   // among the wanted values, when the nest is inside the loop over pieces
+    // members.c:
+    VEC(Member) members; // in order of id
+    Map *place;          // value id + 1 -> Member
+    VEC(NestStage) stages;
+    uint32_t *sequence; // stages in the order in which they run
+    uint32_t n_runs;
+} Nest;
+
+// ---- members.c ----
+// Fills in members, stages and their order. Requires everything above them.
+void nest_analyse(Nest *nest);
+Member *nest_member(const Nest *nest, const Value *value); // NULL: not one
+int64_t nest_length(const Nest *nest, TileDimId dim);      // positions in a piece, typically
+
+// ---- roles.c ----
+// false: no contraction stage can compute this value; it is a sum of products.
+bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles);
+void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into);
+
+// ---- nest.c ----
+// What a reduction of nothing is.
+double nest_neutral(Op op);
+// Rows that a run works off at a time: as many as keep what they touch in half of L1.
+int64_t nest_block(const Nest *nest, uint32_t run);
+// Requires nest_analyse. Afterwards what is stored has a home (lower_buffer_of).
+void nest_emit(Nest *nest, NodeList *into);
+
+static inline bool value_reduces(const Value *value) {
+    OpKind kind = op_kind(value->op);
+    return kind == KIND_REDUCE || kind == KIND_ROW || kind == KIND_CONTRACT;
+}
+static inline TileDimId dims_last_of(const TileDimList *dims) {
+    return dims->count ? dims->at[dims->count - 1] : TILE_DIM_NONE;
+}
+
+#endif

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contraction stages inside a nest: which dims are batch, rows, lanes and summed, and the blocks of
+// the microkernel.
+//
+//     J[n h m] += Q[n h d] * K[m h d]      batch h   rows n   lanes m (K in panels)   summed d
+//     L[n g m] += P[h g] * J[n h m]        batch -   rows g   lanes m, n in loops     summed h
+//     O[n h e] += W[n h m] * V[m h e]      batch h   rows n   lanes e                 summed m
+//
+// The lanes are a dim of one operand that is contiguous there (or has panels) and can be contiguous
+// in the result. Values in scratch lie as the nest orders them, with the streamed dim last.
+//
+// The block of rows x vectors is the one whose calls take the fewest cycles: two multiply-adds or
+// two loads a cycle, and a fixed cost for each call and each vector of the result.
+#include <math.h>
+
+#include "tile/lower/nest.h"
+
+// ---- where the lanes can run -------------------------------------------------------------------
+
+static bool is_last(const TileDimList *dims, TileDimId dim) {
+    return dims_last_of(dims) == dim;
+}
+
+static bool access_runs_along(const Lowering *lower, const Access *access, TileDimId lanes) {
+    TileDimId panel = access_panel_dim(lower->kernel, access);
+    if (panel != TILE_DIM_NONE)
+        return panel == lanes;
+    return access->rank && access->index[access->rank - 1].dim == lanes;
+}
+
+static bool has_dim_twice(const Access *access) {
+    for (int i = 0; i < access->rank; i++)
+        for (int k = 0; k < i; k++)
+            if (access->index[i].dim == access->index[k].dim)
+                return true;
+    return false;
+}
+
+// Can the operand be read as it is, or as it will lie in scratch?
+static bool is_readable(const Nest *nest, const Value *operand, Elem elem) {
+    Access access;
+    if (terms_plain_access(nest->lower, operand, &access))
+        return nest->lower->kernel->buffers.at[access.buffer].elem == elem &&
+               !has_dim_twice(&access);
+    return nest_member(nest, operand) != NULL;
+}
+
+static bool operand_runs_along(const Nest *nest, const Value *operand, TileDimId lanes) {
+    Access access;
+    if (terms_plain_access(nest->lower, operand, &access))
+        return access_runs_along(nest->lower, &access, lanes);
+    const Member *member = nest_member(nest, operand);
+    if (member->last != TILE_DIM_NONE)
+        return member->last == lanes;
+    TileDimList dims = lower_order(lower_dim_set(nest->lower, &operand->dims), &nest->order);
+    return is_last(&dims, lanes);
+}
+
+// Operand order is free: a has the rows, b the lanes.
+static void take_lanes(const Nest *nest, const Value *c, TileDimId lanes, ContractRoles *r) {
+    const Lowering *lower = nest->lower;
+    int at = set_has(lower_dim_set(lower, &c->args[1]->dims), lanes);
+    r->b = c->args[at];
+    r->a = c->args[1 - at];
+    DimSet in_a = lower_dim_set(lower, &r->a->dims), in_b = lower_dim_set(lower, &r->b->dims);
+    DimSet in_c = lower_dim_set(lower, &c->dims);
+    r->batch = in_a & in_b & in_c;
+    r->own_a = in_a & ~in_b;
+    r->own_b = in_b & ~in_a;
+    r->summed = in_a & in_b & ~in_c;
+    r->lanes = lanes;
+}
+
+static double lanes_worth(const Nest *nest, const Value *c, TileDimId dim) {
+    int designated = lower_designated(nest->lower, c);
+    double length = (double)nest_length(nest, dim), worth = fmin(length, 64) / 64;
+    if (set_has(nest->streamed, dim) || dim == nest->lanes)
+        worth += 4;
+    if (designated != NO_BUFFER) {
+        TileDimList order = lower_buffer_dims(nest->lower, (uint16_t)designated);
+        worth += is_last(&order, dim) ? 2 : 0;
+    }
+    return worth;
+}
+
+static bool choose_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
+    const Lowering *lower = nest->lower;
+    DimSet in[2] = {lower_dim_set(lower, &c->args[0]->dims),
+                    lower_dim_set(lower, &c->args[1]->dims)};
+    DimSet possible = (in[0] ^ in[1]) & lower_dim_set(lower, &c->dims);
+    double most = 0;
+    for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
+        if (!set_has(possible, d) || !operand_runs_along(nest, c->args[set_has(in[1], d)], d))
+            continue;
+        double worth = lanes_worth(nest, c, d);
+        if (worth > most) {
+            most = worth;
+            take_lanes(nest, c, d, r);
+        }
+    }
+    return most > 0;
+}
+
+static TileDimId choose_rows(const Nest *nest, const ContractRoles *r) {
+    if (nest->block_dim != TILE_DIM_NONE && set_has(r->own_a, nest->block_dim))
+        return nest->block_dim;
+    TileDimId best = TILE_DIM_NONE;
+    for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
+        if (set_has(r->own_a, d) &&
+            (best == TILE_DIM_NONE || nest_length(nest, d) > nest_length(nest, best)))
+            best = d;
+    return best;
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+static int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+static int64_t volume_of(const Nest *nest, DimSet dims) {
+    int64_t volume = 1;
+    for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
+        volume *= set_has(dims, d) ? nest_length(nest, d) : 1;
+    return volume;
+}
+
+static double block_cycles(const Nest *nest, const ContractRoles *r, int64_t rows, int64_t vectors,
+                           int width) {
+    int64_t all = r->rows == TILE_DIM_NONE ? 1 : nest_length(nest, r->rows);
+    double k = (double)volume_of(nest, r->summed);
+    double lane_blocks = (double)ceil_div(nest_length(nest, r->lanes), vectors * width), cycles = 0;
+    for (int64_t left = all; left > 0; left -= rows) {
+        double now = (double)(left < rows ? left : rows), n = (double)vectors;
+        double step = fmax(fmax(now * n, now + n) / 2, 4 * fmin(1, 8 / (now * n)));
+        cycles += k * step + now * n + 20;
+    }
+    return cycles * lane_blocks;
+}
+
+static int panel_width_of(const Nest *nest, const Value *operand) {
+    Access access;
+    if (!terms_plain_access(nest->lower, operand, &access) ||
+        access_panel_dim(nest->lower->kernel, &access) == TILE_DIM_NONE)
+        return 0;
+    return nest->lower->kernel->buffers.at[access.buffer].panel_width;
+}
+
+static void choose_blocks(const Nest *nest, ContractRoles *r, Elem elem) {
+    const Machine *machine = nest->lower->machine;
+    int width = machine->vector_bytes / (int)elem_bytes(elem), panel = panel_width_of(nest, r->b);
+    int64_t rows = r->rows == TILE_DIM_NONE ? 1 : nest_length(nest, r->rows);
+    double best = 0;
+    for (int vectors = 1; vectors <= 4; vectors++) {
+        if (panel ? panel % (vectors * width)
+                  : (vectors - 1) * width >= nest_length(nest, r->lanes))
+            continue;
+        int most = (machine->vector_registers - 2 - vectors) / vectors;
+        most = most > machine->rows_unpacked ? machine->rows_unpacked : most < 1 ? 1 : most;
+        int64_t block = ceil_div(rows, ceil_div(rows, most));
+        double cycles = block_cycles(nest, r, block, vectors, width);
+        if (best == 0 || cycles < best) {
+            best = cycles;
+            r->row_block = (int32_t)block;
+            r->lane_block = vectors * width;
+        }
+    }
+    if (best == 0)
+        ice("tile lower: panels of %d fit no block of the microkernel", panel);
+}
+
+bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
+    const Lowering *lower = nest->lower;
+    Elem elem = elem_work(c->elem);
+    if (c->n_args != 2 || !elem_is_float(elem) || c->number != 1)
+        return false;
+    DimSet in_a = lower_dim_set(lower, &c->args[0]->dims);
+    DimSet in_b = lower_dim_set(lower, &c->args[1]->dims), in_c = lower_dim_set(lower, &c->dims);
+    bool fits = (in_a & in_b & ~in_c) && !((in_a ^ in_b) & ~in_c);
+    if (!fits || !is_readable(nest, c->args[0], elem) || !is_readable(nest, c->args[1], elem) ||
+        !choose_lanes(nest, c, roles))
+        return false;
+    roles->rows = choose_rows(nest, roles);
+    choose_blocks(nest, roles, elem);
+    return true;
+}
+
+// ---- the stage ---------------------------------------------------------------------------------
+
+static void append(TileDimList *dims, const TileDimList *more) {
+    for (int i = 0; i < more->count; i++)
+        dims->at[dims->count++] = more->at[i];
+}
+
+static Access operand_access(const Nest *nest, const Value *operand) {
+    Access access;
+    if (!terms_plain_access(nest->lower, operand, &access))
+        ice("tile lower: an operand of a contraction, value %u, is not stored", operand->id);
+    return access;
+}
+
+void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into) {
+    const ContractRoles *r = &member->roles;
+    Kernel *kernel = nest->lower->kernel;
+    TileDimList dims = lower_order(r->batch | (r->own_b & ~set_of(r->lanes)), &nest->order);
+    append(&dims, &TILE_DIMS(r->lanes));
+    DimSet rows = r->rows == TILE_DIM_NONE ? 0 : set_of(r->rows);
+    TileDimList others = lower_order(r->own_a & ~rows, &nest->order);
+    TileDimList k = lower_order(r->summed, &nest->order);
+    append(&dims, &others);
+    if (rows)
+        append(&dims, &TILE_DIMS(r->rows));
+    append(&dims, &k);
+    Stage *stage = node_contract(kernel, into, dims, access_plain(kernel, buffer),
+                                 operand_access(nest, r->a), operand_access(nest, r->b));
+    stage->lanes = r->lanes;
+    stage->rows = r->rows;
+    stage->row_block = r->row_block;
+    stage->lane_block = r->lane_block;
+}

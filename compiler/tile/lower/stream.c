@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// A streamed group as one kernel. The plan says how the streamed dim (m) is worked off:
+//
+// resident    all of it at once; wide values stay in cache for all rows of the task
+//
+//     parallel n:24 { J; loop n:1 { L, top, e, z, X, U }; O }
+//
+// stream      in pieces, in one loop (online softmax)
+//
+//     parallel n:96 { loop m:512 { J, top, e, z, O } }
+//
+// two-pass    in pieces, in several loops that compute the wide values they need again
+//
+//     parallel n:96 { loop m:128 { J, L, top, e, z }; X; loop m:128 { J, L, e, U, O } }
+//
+// spill       in pieces; what a later loop needs again is kept for the whole of m
+//
+//     parallel n:16 { loop m:256 { J, L, top }; { e, z }; X; loop m:256 { U, O } }
+//
+// Tasks are pieces of the rows, dims that every member has. Rows are worked off in blocks along the
+// one that contractions have in one operand only; of the others a task has one position, or all of
+// them if they are rows of contractions, too.
+//
+// Source: Dao et al. 2022 (FlashAttention) for one loop; the others are the same with what mixing
+// of heads after the softmax forbids left out.
+#include "tile/lower/stream.h"
+
+typedef struct {
+    Lowering *lower;
+    const StreamSchedule *schedule;
+    StreamLoops *loops;
+    TileDimId streamed;
+    Nest nest; // what all nests of the kernel have in common
+    NodeList *task;
+    bool *whole; // by value id: wide, and kept for the whole of the streamed dim
+} Stream;
+
+// ---- rows and order of dims --------------------------------------------------------------------
+
+static bool is_wide(const Stream *s, const Value *value) {
+    return dims_has(&value->dims, s->lower->group->reduced.at[0]);
+}
+
+// Multiply-adds of the contractions that have the dim in one operand only.
+static double rows_worth(const Lowering *lower, TileDimId dim) {
+    double worth = 0;
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        const Value *value = lower->group->members.at[i];
+        if (value->op != OP_CONTRACT || value->n_args != 2)
+            continue;
+        DimSet a = lower_dim_set(lower, &value->args[0]->dims);
+        DimSet b = lower_dim_set(lower, &value->args[1]->dims);
+        if (set_has(a ^ b, dim))
+            worth += (double)lower_volume(lower, a | b);
+    }
+    return worth;
+}
+
+static TileDimId choose_block_dim(const Lowering *lower, DimSet rows) {
+    TileDimId best = TILE_DIM_NONE;
+    double most = -1;
+    for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
+        double worth = set_has(rows, d) ? rows_worth(lower, d) : -1;
+        worth = worth > 0 ? worth + (double)lower->typical.at[d] : worth;
+        if (worth > most) {
+            most = worth;
+            best = d;
+        }
+    }
+    return best;
+}
+
+static void choose_order(Stream *s) {
+    Lowering *lower = s->lower;
+    Nest *nest = &s->nest;
+    DimSet all =
+        lower->kernel->dims.count == 64 ? ~(DimSet)0 : ((DimSet)1 << lower->kernel->dims.count) - 1;
+    TileDimList none = {0};
+    nest->order = lower_order(nest->rows & ~set_of(nest->block_dim), &none);
+    nest->order.at[nest->order.count++] = nest->block_dim;
+    TileDimList rest = lower_order(all & ~nest->rows & ~nest->streamed, &none);
+    for (int i = 0; i < rest.count && nest->order.count < TILE_RANK_MAX - 1; i++)
+        nest->order.at[nest->order.count++] = rest.at[i];
+    nest->order.at[nest->order.count++] = s->streamed;
+}
+
+static void open_nest(Stream *s) {
+    Lowering *lower = s->lower;
+    Nest *nest = &s->nest;
+    nest->lower = lower;
+    nest->rows = lower_dim_set(lower, &lower->group->rows);
+    nest->streamed = set_of(s->streamed);
+    nest->lanes = s->streamed;
+    nest->block_dim = choose_block_dim(lower, nest->rows);
+    nest->piece = lower->typical.at[s->streamed];
+    for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
+        int64_t typical = lower->typical.at[d], rows = s->schedule->rows;
+        if (d == nest->block_dim)
+            nest->steps[d] = rows < typical ? rows : typical;
+        else
+            nest->steps[d] = rows_worth(lower, d) > 0 ? typical : 1;
+    }
+    choose_order(s);
+}
+
+static NodeList *open_tasks(Stream *s) {
+    NodeList *into = &s->lower->kernel->body;
+    TileDimList rows = lower_order(s->nest.rows, &s->nest.order);
+    for (int i = 0; i < rows.count; i++) {
+        int64_t step = s->nest.steps[rows.at[i]];
+        if (step != s->lower->kernel->dims.at[rows.at[i]].extent)
+            into = &node_loop(s->lower->kernel, into, LOOP_PARALLEL, rows.at[i], step)->body;
+    }
+    return into;
+}
+
+// ---- what a loop computes ----------------------------------------------------------------------
+
+typedef struct {
+    bool *needed;      // by value id: wide members of the loop
+    ValueList hoisted; // without the streamed dim, known before: computed ahead of the loop
+    bool contracts;
+} LoopBody;
+
+static void need_value(Stream *s, LoopBody *body, uint32_t loop, Value *value) {
+    const Lowering *lower = s->lower;
+    bool there = lower_buffer_of(lower, value) != NO_BUFFER;
+    if (!lower->is_member[value->id] || there || body->needed[value->id])
+        return;
+    body->needed[value->id] = true;
+    bool ahead = !is_wide(s, value) && s->loops->done[value->id] < loop;
+    if (ahead && op_kind(value->op) != KIND_LEAF && value->op != OP_RENAME)
+        vec_push(lower->arena, &body->hoisted, value);
+    if (ahead)
+        return;
+    body->contracts = body->contracts || value->op == OP_CONTRACT;
+    for (uint32_t k = 0; k < value->n_args; k++)
+        need_value(s, body, loop, value->args[k]);
+}
+
+static ValueList loop_wanted(const Stream *s, uint32_t loop) {
+    ValueList wanted = {0};
+    const Group *group = s->lower->group;
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        Value *value = group->members.at[i];
+        bool kept = s->whole[value->id] && s->loops->first[value->id] == loop;
+        if (kept || stream_reduces_in(s->loops, value, loop))
+            vec_push(s->lower->arena, &wanted, value);
+    }
+    return wanted;
+}
+
+static LoopBody loop_body(Stream *s, uint32_t loop, const ValueList *wanted) {
+    LoopBody body = {.needed = arena_array(s->lower->arena, bool, s->lower->graph->values.count)};
+    for (uint32_t i = 0; i < wanted->count; i++)
+        need_value(s, &body, loop, wanted->at[i]);
+    return body;
+}
+
+static bool comes_from_contraction(const Stream *s, const Value *value) {
+    bool comes = value->op == OP_CONTRACT;
+    for (uint32_t k = 0; k < value->n_args && !comes; k++)
+        comes = s->lower->is_member[value->args[k]->id] && is_wide(s, value->args[k]) &&
+                comes_from_contraction(s, value->args[k]);
+    return comes;
+}
+
+// Spilling: a wide value that a loop needs and an earlier loop could compute is kept.
+static void keep_for(Stream *s, uint32_t loop, const Value *value) {
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        const Value *arg = value->args[k];
+        if (!s->lower->is_member[arg->id] || !is_wide(s, arg) || s->whole[arg->id])
+            continue;
+        if (s->loops->first[arg->id] < loop && comes_from_contraction(s, arg)) {
+            s->whole[arg->id] = true;
+            keep_for(s, s->loops->first[arg->id], arg);
+        } else {
+            keep_for(s, loop, arg);
+        }
+    }
+}
+
+static void find_whole(Stream *s) {
+    const Group *group = s->lower->group;
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        if (is_wide(s, group->outputs.at[i]))
+            s->whole[group->outputs.at[i]->id] = true;
+    for (uint32_t i = group->members.count; s->schedule->plan == PLAN_SPILL && i-- > 0;) {
+        const Value *value = group->members.at[i];
+        if (!is_wide(s, value) && s->loops->done[value->id])
+            for (uint32_t loop = 1; loop <= s->loops->n_loops; loop++)
+                if (stream_reduces_in(s->loops, value, loop))
+                    keep_for(s, loop, value);
+    }
+}
+
+// ---- nests -------------------------------------------------------------------------------------
+
+static void emit_straight(Stream *s, ValueList wanted) {
+    Nest nest = s->nest;
+    nest.streamed = 0;
+    nest.wanted = wanted;
+    nest_analyse(&nest);
+    nest_emit(&nest, s->task);
+}
+
+static Name value_label(const Lowering *lower, const Value *value) {
+    return value->hint ? value->hint : arena_printf(lower->arena, "t%u", value->id);
+}
+
+// Memory for a reduction that goes through all pieces.
+static uint16_t make_carry(Stream *s, const Nest *nest, const Value *value) {
+    Lowering *lower = s->lower;
+    int designated = lower_designated(lower, value);
+    const Member *member = nest_member(nest, value);
+    Elem elem = elem_work(value->elem);
+    if (designated != NO_BUFFER) {
+        const TileBuffer *buffer = &lower->kernel->buffers.at[designated];
+        bool fits = buffer->elem == elem && buffer->panel_dim == TILE_DIM_NONE &&
+                    (!member->contracts ||
+                     (buffer->rank && buffer->dims[buffer->rank - 1] == member->last));
+        if (fits) {
+            buffer_begin_with(lower->kernel, (uint16_t)designated, nest_neutral(value->op));
+            return (uint16_t)designated;
+        }
+    }
+    DimSet set = lower_dim_set(lower, &value->dims);
+    TileDimList dims = lower_order(set, &nest->order);
+    if (member->last != TILE_DIM_NONE) {
+        dims = lower_order(set & ~set_of(member->last), &nest->order);
+        dims.at[dims.count++] = member->last;
+    }
+    TileBuffer buffer = scratch_plain(value_label(lower, value), elem, dims);
+    buffer.has_initial = true;
+    buffer.initial = nest_neutral(value->op);
+    return node_scratch_with(lower->kernel, s->task, buffer);
+}
+
+static void add_carries(Stream *s, Nest *nest, uint32_t loop) {
+    for (uint32_t i = 0; i < nest->wanted.count; i++) {
+        Value *value = nest->wanted.at[i];
+        if (!stream_reduces_in(s->loops, value, loop))
+            continue;
+        Carry carry = {.value = value, .buffer = make_carry(s, nest, value)};
+        const Value *power = s->loops->power[value->id];
+        if (power) {
+            carry.shift = power->args[0]->args[1];
+            carry.power = power->op;
+        }
+        lower_designate(s->lower, value, carry.buffer);
+        vec_push(s->lower->arena, &nest->carries, carry);
+    }
+}
+
+// Kept values lie in scratch of the task; one takes the place of another that only it reads.
+static void make_whole_homes(Stream *s, const ValueList *wanted, NodeList *into) {
+    Lowering *lower = s->lower;
+    for (uint32_t i = 0; i < wanted->count; i++) {
+        const Value *value = wanted->at[i];
+        if (!s->whole[value->id] || lower_designated(lower, value) != NO_BUFFER)
+            continue;
+        int home = NO_BUFFER;
+        for (uint32_t k = 0; k < lower->group->members.count && home == NO_BUFFER; k++) {
+            const Value *other = lower->group->members.at[k];
+            bool replaced =
+                s->whole[other->id] && lower_buffer_of(lower, other) != NO_BUFFER &&
+                dims_equal(&other->dims, &value->dims) &&
+                s->loops->first[other->id] < s->loops->first[value->id] &&
+                lower->kernel->buffers.at[lower_buffer_of(lower, other)].place == PLACE_SCRATCH;
+            if (replaced)
+                home = lower_buffer_of(lower, other);
+        }
+        if (home == NO_BUFFER) {
+            TileDimList dims = lower_order(lower_dim_set(lower, &value->dims), &s->nest.order);
+            home = node_scratch(lower->kernel, into, value_label(lower, value),
+                                elem_work(value->elem), dims);
+        }
+        lower_designate(lower, value, home);
+    }
+}
+
+// What lay in a piece is gone after the loop; carries and what is kept stay.
+static void close_loop(Stream *s, const Nest *nest) {
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        const Value *value = nest->members.at[i].value;
+        if (!s->whole[value->id])
+            lower_set_home(s->lower, value, NO_BUFFER);
+    }
+    for (uint32_t i = 0; i < nest->carries.count; i++)
+        lower_set_home(s->lower, nest->carries.at[i].value, nest->carries.at[i].buffer);
+}
+
+static void emit_loop(Stream *s, uint32_t loop) {
+    ValueList wanted = loop_wanted(s, loop);
+    if (!wanted.count)
+        return;
+    LoopBody body = loop_body(s, loop, &wanted);
+    if (body.hoisted.count)
+        emit_straight(s, body.hoisted);
+    make_whole_homes(s, &wanted, s->task);
+    if (!body.contracts) {
+        emit_straight(s, wanted);
+        return;
+    }
+    Nest nest = s->nest;
+    nest.wanted = wanted;
+    int64_t unit = 2 * machine_lanes(s->lower->machine, sizeof(float));
+    nest.piece = (s->schedule->piece + unit - 1) / unit * unit; // whole panels
+    nest_analyse(&nest);
+    add_carries(s, &nest, loop);
+    nest_analyse(&nest);
+    Node *node = node_loop(s->lower->kernel, s->task, LOOP_SEQUENTIAL, s->streamed, nest.piece);
+    nest_emit(&nest, &node->body);
+    close_loop(s, &nest);
+}
+
+// What was carried in scratch and is a result, too.
+static void store_result(Stream *s, uint32_t index) {
+    Lowering *lower = s->lower;
+    uint16_t argument = lower_argument_of(lower, index);
+    TileDimList dims = lower_buffer_dims(lower, argument);
+    Stage *stage = node_compute(lower->kernel, s->task, dims, dims_last_of(&dims));
+    TermBuilder terms = terms_open(lower, stage);
+    terms_store(&terms, SINK_SET, argument, terms_value(&terms, lower->group->outputs.at[index]));
+}
+
+static void emit_results(Stream *s) {
+    const Group *group = s->lower->group;
+    ValueList left = {0};
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        Value *output = group->outputs.at[i];
+        int home = lower_buffer_of(s->lower, output);
+        if (home == NO_BUFFER)
+            vec_push(s->lower->arena, &left, output);
+        else if (home != lower_argument_of(s->lower, i))
+            store_result(s, i);
+    }
+    if (left.count)
+        emit_straight(s, left);
+}
+
+static bool keeps_any(const Stream *s) {
+    for (uint32_t i = 0; i < s->lower->group->members.count; i++)
+        if (s->whole[s->lower->group->members.at[i]->id])
+            return true;
+    return false;
+}
+
+// Does the group have as many loops as the plan says?
+static bool fits_plan(const Stream *s) {
+    switch (s->schedule->plan) {
+    case PLAN_STREAM:
+        return s->loops->n_loops == 1;
+    case PLAN_TWO_PASS:
+        return s->loops->n_loops > 1;
+    case PLAN_SPILL:
+        return keeps_any(s);
+    default:
+        return true;
+    }
+}
+
+void stream_shape(const Lowering *lower, StreamShape *shape) {
+    DimSet rows = lower_dim_set(lower, &lower->group->rows);
+    shape->rows = lower->typical.at[choose_block_dim(lower, rows)];
+    shape->streamed = lower->typical.at[lower->dim_of[lower->group->reduced.at[0]]];
+    shape->unit = 2 * machine_lanes(lower->machine, sizeof(float));
+}
+
+bool lower_stream(Lowering *lower, const StreamSchedule *schedule) {
+    Stream s = {.lower = lower, .schedule = schedule};
+    s.streamed = lower->dim_of[lower->group->reduced.at[0]];
+    s.whole = arena_array(lower->arena, bool, lower->graph->values.count + 1);
+    lower->kernel->schedule = *schedule;
+    open_nest(&s);
+    lower_designate_outputs(lower);
+    if (schedule->plan != PLAN_RESIDENT) {
+        s.loops = stream_loops(lower, schedule->plan != PLAN_SPILL);
+        find_whole(&s);
+        if (!fits_plan(&s))
+            return false;
+    }
+    s.task = open_tasks(&s);
+    NodeList *outside = s.task;
+    s.task = stream_open_range(lower, &s.nest, s.streamed, s.task);
+    s.nest.narrowed = s.task == outside ? 0 : set_of(s.streamed);
+    if (schedule->plan != PLAN_RESIDENT) {
+        for (uint32_t loop = 1; loop <= s.loops->n_loops; loop++)
+            emit_loop(&s, loop);
+    }
+    emit_results(&s);
+    return true;
+}

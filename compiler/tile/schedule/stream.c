@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Schedules of streamed groups: rows of a task and pieces of the streamed dim.
+//
+// More rows read what is streamed past (K and V) less often, and want more cache for the wide
+// values; pieces bound what these want. Row counts are multiples of what microkernels like: 8 and
+// 12. Nothing depends on the number of threads, so results do not either.
+#include "tile/tile.h"
+
+static const int64_t row_counts[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
+static const int64_t pieces[] = {64, 128, 256, 512, 1024};
+enum { N_ROWS = sizeof row_counts / sizeof *row_counts, N_PIECES = sizeof pieces / sizeof *pieces };
+
+static void add_schedule(Arena *arena, PlanKind plan, int64_t rows, int64_t piece,
+                         StreamScheduleList *into) {
+    for (uint32_t i = 0; i < into->count; i++) {
+        const StreamSchedule *known = &into->at[i];
+        if (known->plan == plan && known->rows == rows && known->piece == piece)
+            return;
+    }
+    vec_push(arena, into, (StreamSchedule){.plan = plan, .rows = rows, .piece = piece});
+}
+
+void schedule_stream(Arena *arena, PlanKind plan, const StreamShape *shape,
+                     StreamScheduleList *into) {
+    for (int r = 0; r < N_ROWS; r++) {
+        int64_t rows = row_counts[r] < shape->rows ? row_counts[r] : shape->rows;
+        if (plan == PLAN_RESIDENT) {
+            add_schedule(arena, plan, rows, shape->streamed, into);
+            continue;
+        }
+        for (int p = 0; p < N_PIECES; p++) {
+            int64_t piece = pieces[p] < shape->unit ? shape->unit : pieces[p];
+            if (piece < shape->streamed)
+                add_schedule(arena, plan, rows, piece, into);
+        }
+        add_schedule(arena, plan, rows, shape->streamed, into);
+    }
+}
