@@ -198,10 +198,17 @@ static bool count_tasks(const AttKernel *kernel, int level, const int64_t *exten
     return true;
 }
 
+static bool is_guarded(const AttLaunch *launch, const int64_t *extents) {
+    return launch->most &&
+           (extents[launch->guard] < launch->least || extents[launch->guard] >= launch->most);
+}
+
 static AttStatus run_launch(AttContext *ctx, const AttModule *module, int level,
                             const AttLaunch *launch, const int64_t *extents, const Tables *tables) {
     const AttKernel *kernel = &module->kernels[launch->kernel];
     int64_t tasks, scratch = 0;
+    if (is_guarded(launch, extents))
+        return ATT_OK;
     if (!bind_launch(module, launch, extents, tables) ||
         !count_tasks(kernel, level, tables->extents, &tasks))
         return att_fail(ctx, ATT_ARGUMENT, "the extents are too large for kernel %s", kernel->name);

@@ -58,6 +58,9 @@ typedef struct {
     int64_t kernel;
     const int64_t *tensors;     // per argument of the kernel
     const int64_t *dim_factors; // per kernel dim: count, then that many indices into AttModule.dims
+    // most 0: the launch always runs. Otherwise only where least <= extent of the module's dim
+    // `guard` < most: other launches do the same work for other extents.
+    int64_t guard, least, most;
 } AttLaunch;
 
 typedef struct {

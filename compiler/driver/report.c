@@ -135,6 +135,8 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine, 
     add_plan_buffers(&out, compiled->plan, extents, arena);
     for (uint32_t i = 0; i < compiled->tile->launches.count; i++) {
         const Launch *launch = &compiled->tile->launches.at[i];
+        if (!launch_runs(launch, extents))
+            continue;
         const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
         KernelFigure figure = group_figure(launch->group, extents, arena);
         int64_t *own = kernel_extents(launch, kernel, extents, arena);

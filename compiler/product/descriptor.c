@@ -17,7 +17,7 @@ enum { WORD = 8 };
 _Static_assert(sizeof(AttDim) == 3 * WORD, "AttDim");
 _Static_assert(sizeof(AttTensor) == 9 * WORD, "AttTensor");
 _Static_assert(sizeof(AttKernel) == (5 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
-_Static_assert(sizeof(AttLaunch) == 3 * WORD, "AttLaunch");
+_Static_assert(sizeof(AttLaunch) == 6 * WORD, "AttLaunch");
 _Static_assert(sizeof(AttModule) == (10 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
 
 typedef VEC(LLVMValueRef) Words;
@@ -157,6 +157,9 @@ static LLVMValueRef write_launches(Writer *writer, const AttModule *module, int6
         add_address(writer, &words, make_numbers(writer, launch->tensors, kernel->n_args));
         add_address(writer, &words,
                     make_numbers(writer, launch->dim_factors, count_factors(launch, kernel)));
+        add_number(writer, &words, launch->guard);
+        add_number(writer, &words, launch->least);
+        add_number(writer, &words, launch->most);
     }
     return make_table(writer, &words);
 }

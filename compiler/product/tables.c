@@ -180,7 +180,12 @@ static AttLaunch make_launch(TableBuilder *build, TableLevel *level, const Launc
         for (uint8_t f = 0; f < product->count; f++)
             vec_push(build->arena, &factors, map_dim(build, level, product->at[f]));
     }
-    return (AttLaunch){level->first_kernel + launch->kernel, tensors, factors.at};
+    return (AttLaunch){level->first_kernel + launch->kernel,
+                       tensors,
+                       factors.at,
+                       launch->most ? map_dim(build, level, launch->guard) : 0,
+                       launch->least,
+                       launch->most};
 }
 
 static void add_launches(TableBuilder *build, TableLevel *level) {

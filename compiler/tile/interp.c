@@ -516,6 +516,8 @@ void tile_interpret(const TileProgram *program, const int64_t *extents, void *co
     char **data = bind_buffers(program, extents, inputs, outputs, arena);
     for (uint32_t l = 0; l < program->launches.count; l++) {
         const Launch *launch = &program->launches.at[l];
+        if (!launch_runs(launch, extents))
+            continue;
         const Kernel *kernel = program->kernels.at[launch->kernel];
         int64_t *kernel_extents = arena_array(arena, int64_t, kernel->dims.count + 1);
         for (uint32_t d = 0; d < kernel->dims.count; d++)

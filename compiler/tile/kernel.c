@@ -297,6 +297,12 @@ int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
     return tasks;
 }
 
+bool launch_runs(const Launch *launch, const int64_t *extents) {
+    if (!launch->most)
+        return true;
+    return launch->least <= extents[launch->guard] && extents[launch->guard] < launch->most;
+}
+
 // ---- counts ----
 // Loops and ranges over a dim cover it once, however it is cut.
 static double stage_multiplies(const Stage *stage, const int64_t *extents) {

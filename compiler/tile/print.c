@@ -376,6 +376,11 @@ static void print_launch(const TileProgram *program, const Launch *launch, Text 
         for (int k = 0; k < launch->dims[i].count; k++)
             text_printf(out, "%s%s", k ? "*" : "", graph->dims.at[launch->dims[i].at[k]].name);
     }
+    if (launch->most)
+        text_printf(out, "  when %lld <= %s", (long long)launch->least,
+                    graph->dims.at[launch->guard].name);
+    if (launch->most && launch->most != INT64_MAX)
+        text_printf(out, " < %lld", (long long)launch->most);
     text_add(out, "\n");
 }
 

@@ -263,7 +263,12 @@ typedef struct {
     uint32_t *buffers; // per argument of the kernel: index into plan->buffers
     DimProduct *dims;  // per dim of the kernel
     const Group *group;
+    // Of several ways to work off a group, the one for these extents: it runs when least <= extent
+    // of the entry's dim < most. most 0: always.
+    DimId guard;
+    int64_t least, most;
 } Launch;
+bool launch_runs(const Launch *launch, const int64_t *extents);
 typedef struct {
     const Plan *plan;
     VEC(Kernel *) kernels; // equal kernels once (XXH3 of the canonical form)

@@ -60,7 +60,8 @@ StreamSchedule lower_choose(const LowerRequest *request, Group *group, Map *know
     StreamSchedule canonical = {.plan = PLAN_RESIDENT, .rows = 8};
     Kernel *kernel = lower_candidate(&c, &canonical, &lower, arena);
     stream_shape(&lower, &shape);
-    uint64_t key = kernel_canonical_hash(kernel);
+    uint64_t key = hash_u64(kernel_canonical_hash(kernel), (uint64_t)shape.rows);
+    key = hash_u64(key, (uint64_t)shape.streamed);
     arena_free(arena);
     StreamSchedule *chosen = map_get(known, key);
     if (chosen)

@@ -124,29 +124,84 @@ void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena
         lower->is_member[part->members.at[i]->id] = true;
 }
 
-// false after a diagnostic.
-static bool lower_streamed(Lowerer *p, Lowering *lower, Group *part) {
-    StreamSchedule schedule = lower_choose(p->request, part, p->schedules);
-    if (schedule.plan != PLAN_ANY)
-        return lower_stream(lower, &schedule);
+static void tell_impossible(Lowerer *p, const Lowering *lower, const Group *part) {
     Diags *diags = lower->graph->session->diags;
     diag_hint(
         diag_error(diags, part->outputs.at[0]->origin, "'%s' cannot be worked off by plan %s",
                    lower->kernel->name, plan_name(p->request->forced)),
         "a plan needs as many loops as the reductions depend on each other: `attc cost` shows "
         "what fits");
-    return false;
+    p->failed = true;
+}
+
+static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
+    Kernel *kernel = lower->kernel;
+    kernel_verify(kernel, "lower");
+    kernel->hash = kernel_canonical_hash(kernel);
+    kernel->flops = tile_flops(kernel, lower->typical.at);
+    launch.kernel = add_kernel(p, kernel);
+    launch.buffers = lower->launch_buffers.at;
+    launch.dims = lower->products.at;
+    vec_push(p->arena, &p->program->launches, launch);
+}
+
+// Extents up to which one schedule serves, and what it is made for.
+static const struct {
+    int64_t typical, most;
+} sizes[] = {{256, 768}, {1024, 1536}, {2048, 5000}, {8192, INT64_MAX}};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+// The typical extents when the group's run-time dims that are streamed or rows have this one.
+static int64_t *extents_of_size(const Lowerer *p, const Group *part, int64_t size) {
+    const Graph *graph = p->request->plan->fusion->graph;
+    uint32_t count = graph->dims.count;
+    int64_t *extents = arena_copy(p->arena, p->request->extents, count * sizeof *extents);
+    DimId streamed = part->reduced.at[0];
+    for (uint32_t d = 0; d < count; d++)
+        if (graph_dims_alike(graph, (DimId)d, streamed))
+            extents[d] = size;
+    return extents;
+}
+
+// One kernel when the streamed dim's extent is known, otherwise one for each size that wants
+// another.
+static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
+    const Graph *graph = p->request->plan->fusion->graph;
+    DimId streamed = part->reduced.at[0];
+    bool fixed = graph->dims.at[streamed].extent != EXTENT_DYNAMIC;
+    LowerRequest request = *p->request;
+    Launch launch = {.group = group, .guard = streamed, .least = 0};
+    for (uint32_t i = 0; i < (fixed ? 1 : N_SIZES); i++) {
+        if (!fixed)
+            request.extents = extents_of_size(p, part, sizes[i].typical);
+        Lowering lower;
+        lower_open(&lower, &request, part, p->arena);
+        lower_arguments(&lower);
+        StreamSchedule schedule = lower_choose(&request, part, p->schedules);
+        if (schedule.plan == PLAN_ANY || !lower_stream(&lower, &schedule)) {
+            tell_impossible(p, &lower, part);
+            return;
+        }
+        launch.most = fixed ? 0 : sizes[i].most;
+        finish_kernel(p, &lower, launch);
+        Launch *last = &p->program->launches.at[p->program->launches.count - 1];
+        if (i > 0 && last[-1].kernel == last->kernel) { // the one before serves these extents, too
+            last[-1].most = last->most;
+            p->program->launches.count--;
+        }
+        launch.least = sizes[i].most;
+    }
 }
 
 static void lower_part(Lowerer *p, const Group *group, Group *part) {
+    if (part->kind == GROUP_STREAM) {
+        lower_streamed(p, group, part);
+        return;
+    }
     Lowering lower;
     lower_open(&lower, p->request, part, p->arena);
     lower_arguments(&lower);
-    if (part->kind == GROUP_STREAM) {
-        p->failed |= !lower_streamed(p, &lower, part);
-        if (p->failed)
-            return;
-    } else if (part->contraction) {
+    if (part->contraction) {
         if (!lower_contract(&lower))
             lower_rows(&lower);
     } else if (part->kind == GROUP_ROWS) {
@@ -154,14 +209,7 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
     } else {
         lower_map(&lower);
     }
-    Kernel *kernel = lower.kernel;
-    kernel_verify(kernel, "lower");
-    kernel->hash = kernel_canonical_hash(kernel);
-    kernel->flops = tile_flops(kernel, lower.typical.at);
-    Launch launch = {.kernel = add_kernel(p, kernel), .group = group};
-    launch.buffers = lower.launch_buffers.at;
-    launch.dims = lower.products.at;
-    vec_push(p->arena, &p->program->launches, launch);
+    finish_kernel(p, &lower, (Launch){.group = group});
 }
 
 static void lower_group(Lowerer *p, const Group *group) {
