@@ -15,7 +15,7 @@ typedef struct {
 
 static Kernel *lower_candidate(const Chooser *c, const StreamSchedule *schedule, Lowering *lower,
                                Arena *arena) {
-    lower_open(lower, c->request, c->group, arena);
+    lower_open(lower, c->request, c->group, arena, arena);
     lower_arguments(lower);
     return lower_stream(lower, schedule) ? lower->kernel : NULL;
 }

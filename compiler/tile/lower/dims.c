@@ -180,7 +180,7 @@ static void add_kernel_dim(Survey *s, DimId dim) {
         dim = before;
     DimProduct product = {0};
     int64_t extent = 1, typical = 1;
-    Text name = {.arena = lower->arena};
+    Text name = {.arena = lower->kernel->arena};
     TileDimId id = (TileDimId)lower->kernel->dims.count;
     for (; dim != DIM_NONE; dim = dim_after(s, dim)) {
         const Dim *d = &lower->graph->dims.at[dim];
@@ -219,7 +219,7 @@ static void add_kernel_dims(Survey *s) {
 static Name value_label(const Lowering *lower, const Value *value) {
     if (value->op == OP_INPUT && value->name)
         return value->name;
-    return value->hint ? value->hint : arena_printf(lower->arena, "v%u", value->id);
+    return value->hint ? value->hint : arena_printf(lower->kernel->arena, "v%u", value->id);
 }
 
 static void add_argument(Lowering *lower, const Value *value, const DimList *order, Place place) {

@@ -107,7 +107,8 @@ static Name part_name(Arena *arena, const Group *part) {
     return arena_printf(arena, "v%u", output->id);
 }
 
-void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena) {
+void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena,
+                Arena *kernel_arena) {
     const Graph *graph = request->plan->fusion->graph;
     *lower = (Lowering){.plan = request->plan,
                         .graph = graph,
@@ -115,7 +116,7 @@ void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena
                         .extents = request->extents,
                         .arena = arena,
                         .group = part};
-    lower->kernel = kernel_new(arena, part_name(arena, part));
+    lower->kernel = kernel_new(kernel_arena, part_name(kernel_arena, part));
     lower->dim_of = arena_array(arena, TileDimId, graph->dims.count + 1);
     memset(lower->dim_of, TILE_DIM_NONE, graph->dims.count);
     lower->is_member = arena_array(arena, bool, graph->values.count + 1);
@@ -140,8 +141,11 @@ static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
     kernel->hash = kernel_canonical_hash(kernel);
     kernel->flops = tile_flops(kernel, lower->typical.at);
     launch.kernel = add_kernel(p, kernel);
-    launch.buffers = lower->launch_buffers.at;
-    launch.dims = lower->products.at;
+    launch.buffers =
+        arena_copy(p->arena, lower->launch_buffers.at,
+                   lower->launch_buffers.count * sizeof *lower->launch_buffers.at);
+    launch.dims = arena_copy(p->arena, lower->products.at,
+                             lower->products.count * sizeof *lower->products.at);
     vec_push(p->arena, &p->program->launches, launch);
 }
 
@@ -175,15 +179,18 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
         if (!fixed)
             request.extents = extents_of_size(p, part, sizes[i].typical);
         Lowering lower;
-        lower_open(&lower, &request, part, p->arena);
+        Arena *arena = arena_new();
+        lower_open(&lower, &request, part, arena, p->arena);
         lower_arguments(&lower);
         StreamSchedule schedule = lower_choose(&request, part, p->schedules);
         if (schedule.plan == PLAN_ANY || !lower_stream(&lower, &schedule)) {
             tell_impossible(p, &lower, part);
+            arena_free(arena);
             return;
         }
         launch.most = fixed ? 0 : sizes[i].most;
         finish_kernel(p, &lower, launch);
+        arena_free(arena);
         Launch *last = &p->program->launches.at[p->program->launches.count - 1];
         if (i > 0 && last[-1].kernel == last->kernel) { // the one before serves these extents, too
             last[-1].most = last->most;
@@ -199,7 +206,8 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
         return;
     }
     Lowering lower;
-    lower_open(&lower, p->request, part, p->arena);
+    Arena *arena = arena_new();
+    lower_open(&lower, p->request, part, arena, p->arena);
     lower_arguments(&lower);
     if (part->contraction) {
         if (!lower_contract(&lower))
@@ -210,6 +218,7 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
         lower_map(&lower);
     }
     finish_kernel(p, &lower, (Launch){.group = group});
+    arena_free(arena);
 }
 
 static void lower_group(Lowerer *p, const Group *group) {

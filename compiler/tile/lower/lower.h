@@ -22,7 +22,7 @@ typedef struct {
     const Graph *graph;
     const Machine *machine;
     const int64_t *extents; // typical, by DimId
-    Arena *arena;
+    Arena *arena; // of this lowering; the kernel has its own
     Group *group; // members in order of id and outputs, of this part
     Kernel *kernel;
     VEC(DimProduct) products;     // per kernel dim
@@ -36,7 +36,8 @@ typedef struct {
 } Lowering;
 
 // lower.c: a lowering of the part, with an empty kernel.
-void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena);
+void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena,
+                Arena *kernel_arena);
 
 // ---- dims.c: kernel dims and argument buffers of a group ----
 // Fills kernel dims (adjacent ones that stay adjacent are one) and arguments.

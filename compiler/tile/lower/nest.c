@@ -35,7 +35,7 @@ typedef struct {
 // ---- homes -------------------------------------------------------------------------------------
 
 static Name home_name(const Lowering *lower, const Value *value) {
-    return value->hint ? value->hint : arena_printf(lower->arena, "t%u", value->id);
+    return value->hint ? value->hint : arena_printf(lower->kernel->arena, "t%u", value->id);
 }
 
 static TileDimList scratch_dims(const Nest *nest, const Member *m) {
@@ -325,7 +325,7 @@ static void save_running(Emission *e, const Value *shift) {
             if (e->running.at[i] == shift)
                 return;
         TileDimList dims = lower_buffer_dims(lower, buffer);
-        Name name = arena_printf(lower->arena, "%s_before", home_name(lower, shift));
+        Name name = arena_printf(lower->kernel->arena, "%s_before", home_name(lower, shift));
         uint16_t before = node_scratch(lower->kernel, e->into, name, elem_work(shift->elem), dims);
         Stage *stage = node_compute(lower->kernel, e->into, dims, dims_last_of(&dims));
         TermBuilder terms = terms_open(lower, stage);

@@ -338,6 +338,6 @@ NodeList *stream_open_range(Lowering *lower, const Nest *nest, TileDimId streame
     range->lo = all.lo;
     range->hi = all.hi;
     range->align = 2 * machine_lanes(lower->machine, sizeof(float));
-    vec_push(lower->arena, into, range);
+    vec_push(lower->kernel->arena, into, range);
     return &range->body;
 }

@@ -205,7 +205,7 @@ static void emit_straight(Stream *s, ValueList wanted) {
 }
 
 static Name value_label(const Lowering *lower, const Value *value) {
-    return value->hint ? value->hint : arena_printf(lower->arena, "t%u", value->id);
+    return value->hint ? value->hint : arena_printf(lower->kernel->arena, "t%u", value->id);
 }
 
 // Memory for a reduction that goes through all pieces.
