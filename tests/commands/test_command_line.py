@@ -142,6 +142,7 @@ def test_time_passes_names_every_pass():
         "build",
         "simplify",
         "contract",
+        "expand",
         "fuse",
         "layout",
         "plan",

@@ -243,7 +243,7 @@ def test_cost_of_huge_extents_says_so():
 
 
 def test_sums_of_huge_figures_say_so():
-    extents = ["-D", "n=1000000000,m=1000000000,d=8,h=2,d_k=4"]
+    extents = ["-D", "n=1000000000,m=1000000000,d=8,h=2,d_k=4", "--plan", "unfused"]
     assert "too many" in attc("cost", EXAMPLES / "multi_head.attn", *extents)[0]
     assert attc_json("cost", EXAMPLES / "multi_head.attn", *extents)["workspace_bytes"] == -1
 

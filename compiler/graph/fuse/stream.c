@@ -28,7 +28,7 @@ enum { FEW_ROWS = 8 };
 // How large the wide values must be, against everything that is read and stored in any case: what
 // is reduced along the streamed dim before it is contracted costs several more sweeps when it is
 // stored.
-static const double WIDE_SHARE = 2, REDUCED_SHARE = 0.1;
+static const double WIDE_SHARE = 2, ROWS_SHARE = 1, SOFTMAX_SHARE = 0.1;
 
 typedef struct {
     DimId x, y;
@@ -193,6 +193,7 @@ typedef struct {
     uint32_t root;
     ValueList members; // in order of id
     bool reduces;      // by an op other than a contraction
+    bool contracts;    // away the streamed dim
 } Component;
 
 static Component component_of(Search *s, uint32_t root) {
@@ -202,7 +203,10 @@ static Component component_of(Search *s, uint32_t root) {
         if (s->part[i] == OUTSIDE || find_root(s, i) != root)
             continue;
         vec_push(s->fuser->arena, &c.members, graph->values.at[i]);
-        c.reduces |= s->part[i] == REDUCED && op_kind(graph->values.at[i]->op) == KIND_REDUCE;
+        if (s->part[i] != REDUCED)
+            continue;
+        c.reduces |= op_kind(graph->values.at[i]->op) == KIND_REDUCE;
+        c.contracts |= graph->values.at[i]->op == OP_CONTRACT;
     }
     return c;
 }
@@ -250,7 +254,10 @@ static bool is_worth_streaming(Search *s, const Component *c) {
             others += (double)dims_volume(&arg->dims, fuser->extents);
         }
     }
-    return wide >= (c->reduces ? REDUCED_SHARE : WIDE_SHARE) * others;
+    double share = c->reduces && c->contracts ? SOFTMAX_SHARE
+                   : c->reduces               ? ROWS_SHARE
+                                              : WIDE_SHARE;
+    return wide >= share * others;
 }
 
 static bool has_reduction(const Search *s, const Component *c) {
