@@ -203,7 +203,8 @@ static void resolve_reduction(Scope *scope, Expr *call) {
     Elem elem = arg->elem;
     if (call->builtin == BUILTIN_ARGMAX)
         elem = ELEM_I32;
-    else if (call->builtin == BUILTIN_MEAN || call->builtin == BUILTIN_LOGSUMEXP)
+    else if (call->builtin == BUILTIN_MEAN || call->builtin == BUILTIN_LOGSUMEXP ||
+             call->builtin == BUILTIN_MAX_NUMBER)
         elem = elem_of_float_function(arg);
     expr_set(call, dimlist_minus(scope->resolver->arena, &arg->result, &call->reduced), elem);
 }

@@ -107,7 +107,7 @@ static double lowest_number(Elem elem) {
 
 static Value *logsumexp_of(Graph *graph, Value *x, const DimList *over) {
     Value *lowest = number_like(graph, lowest_number(x->elem), x);
-    Value *max = graph_map2(graph, OP_MAX, reduced(graph, OP_REDUCE_MAX, x, over), lowest);
+    Value *max = graph_map2(graph, OP_MAX, reduced(graph, OP_REDUCE_TOP, x, over), lowest);
     Value *e = graph_map1(graph, OP_EXP, graph_map2(graph, OP_SUB, x, max));
     Value *log_sum = graph_map1(graph, OP_LOG, reduced(graph, OP_SUM, e, over));
     return graph_map2(graph, OP_ADD, max, log_sum);
@@ -128,6 +128,8 @@ static Value *build_reduction(Frame *frame, const Expr *call) {
         return reduced(graph, OP_REDUCE_MIN, x, &over);
     case BUILTIN_MAX:
         return reduced(graph, OP_REDUCE_MAX, x, &over);
+    case BUILTIN_MAX_NUMBER:
+        return reduced(graph, OP_REDUCE_TOP, x, &over);
     case BUILTIN_LOGSUMEXP:
         return logsumexp_of(graph, x, &over);
     default: { // mean. One after the other, so that ids do not depend on the C compiler
@@ -165,6 +167,7 @@ Value *build_builtin(Frame *frame, const Expr *call) {
         return build_einsum(frame, call, 1);
     case BUILTIN_SUM:
     case BUILTIN_MEAN:
+    case BUILTIN_MAX_NUMBER:
     case BUILTIN_PROD:
     case BUILTIN_ARGMAX:
     case BUILTIN_LOGSUMEXP:

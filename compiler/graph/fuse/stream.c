@@ -15,7 +15,7 @@
 // Values over (x, y) that do not depend on a contraction (masks, biases, buckets of differences of
 // positions) are computed again in every group that reads them.
 //
-// Pairs are tried from the one with the largest wide values on, and first for groups that reduce by
+// Pairs are tried from the one with the largest values on, and first for groups that reduce by
 // more than contractions (a softmax); a value is in one group at most.
 //
 // Requires: graph_expand. Ensures: groups are convex: no value outside depends on a member and
@@ -32,7 +32,9 @@ static const double WIDE_SHARE = 2, ROWS_SHARE = 1, SOFTMAX_SHARE = 0.1;
 
 typedef struct {
     DimId x, y;
-    double volume; // of all values with both dims
+    bool positions; // x, too
+    double made;    // the largest volume that a contraction makes it with
+    double volume;  // of all values with both dims
 } Pair;
 typedef VEC(Pair) PairList;
 
@@ -48,6 +50,17 @@ typedef struct {
 
 // ---- pairs -------------------------------------------------------------------------------------
 
+// A dim that no parameter has counts positions: how many there are is the caller's affair, and what
+// is streamed past is made for each call. Parameters are packed better by kernels of their own.
+static bool is_position(const Fuser *fuser, DimId dim) {
+    for (uint32_t i = 0; i < fuser->graph->inputs.count; i++) {
+        const Value *input = fuser->graph->inputs.at[i];
+        if (input->role == ROLE_PARAM && dims_has(&input->dims, dim))
+            return false;
+    }
+    return true;
+}
+
 static double volume_of_pair(const Fuser *fuser, DimId x, DimId y) {
     double volume = 0;
     for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
@@ -59,11 +72,15 @@ static double volume_of_pair(const Fuser *fuser, DimId x, DimId y) {
     return volume;
 }
 
-static void add_pair(const Fuser *fuser, PairList *pairs, DimId x, DimId y) {
+static void add_pair(const Fuser *fuser, PairList *pairs, DimId x, DimId y, double made) {
     for (uint32_t i = 0; i < pairs->count; i++)
-        if (pairs->at[i].x == x && pairs->at[i].y == y)
+        if (pairs->at[i].x == x && pairs->at[i].y == y) {
+            pairs->at[i].made = made > pairs->at[i].made ? made : pairs->at[i].made;
             return;
-    vec_push(fuser->arena, pairs, (Pair){x, y, volume_of_pair(fuser, x, y)});
+        }
+    Pair pair = {.x = x, .y = y, .made = made, .volume = volume_of_pair(fuser, x, y)};
+    pair.positions = is_position(fuser, x);
+    vec_push(fuser->arena, pairs, pair);
 }
 
 static bool makes_pair(const Value *value, DimId x, DimId y) {
@@ -77,15 +94,22 @@ static bool makes_pair(const Value *value, DimId x, DimId y) {
 }
 
 static void collect_pairs(const Fuser *fuser, const Value *value, PairList *pairs) {
+    double volume = (double)dims_volume(&value->dims, fuser->extents);
     for (uint32_t i = 0; i < value->dims.count; i++)
         for (uint32_t k = 0; k < value->dims.count; k++)
             if (fuser->extents[value->dims.at[i]] >= FEW_ROWS &&
+                is_position(fuser, value->dims.at[k]) &&
                 makes_pair(value, value->dims.at[i], value->dims.at[k]))
-                add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k]);
+                add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k], volume);
 }
 
-static int larger_first(const void *a, const void *b) {
+// Positions against positions first (queries against memory, and not heads against memory).
+static int better_first(const void *a, const void *b) {
     const Pair *p = a, *q = b;
+    if (p->positions != q->positions)
+        return p->positions ? -1 : 1;
+    if (p->made != q->made)
+        return p->made < q->made ? 1 : -1;
     if (p->volume != q->volume)
         return p->volume < q->volume ? 1 : -1;
     return p->x != q->x ? p->x - q->x : p->y - q->y;
@@ -305,7 +329,7 @@ void fuse_find_streams(Fuser *fuser) {
             collect_pairs(fuser, graph->values.at[i], &pairs);
     if (!pairs.count)
         return;
-    qsort(pairs.at, pairs.count, sizeof *pairs.at, larger_first);
+    qsort(pairs.at, pairs.count, sizeof *pairs.at, better_first);
     Search s = {.fuser = fuser};
     s.part = arena_array(fuser->arena, uint8_t, graph->values.count);
     s.parent = arena_array(fuser->arena, uint32_t, graph->values.count);

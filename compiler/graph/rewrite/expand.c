@@ -2,7 +2,7 @@
 // graph_expand: row functions in terms of pointwise values and reductions, so that what follows
 // knows only these, and results that share a maximum or a sum share it by hash-consing.
 //
-//     softmax(x, m):  top = max x            over m
+//     softmax(x, m):  top = max_number x     over m      # a NaN reaches the row through e
 //                     e = exp(x - max(top, lowest))      # lowest: keeps a row of -inf from NaN
 //                     z = sum e              over m
 //                     e * (z == 0 ? 0 : 1/z)             # a row of -inf only gives zeros
@@ -76,7 +76,7 @@ static Value *with_factor(Rewrite *rewrite, const Value *value, double factor) {
 static Value *shifted_row(Rewrite *rewrite, Value *x, DimId dim) {
     Graph *graph = rewrite->to;
     double lowest = x->elem == ELEM_F64 ? -DBL_MAX : -FLT_MAX;
-    Value *top = graph_reduce(graph, OP_REDUCE_MAX, x, without(&x->dims, dim));
+    Value *top = graph_reduce(graph, OP_REDUCE_TOP, x, without(&x->dims, dim));
     Value *safe = graph_map2(graph, OP_MAX, top, number_like(rewrite, lowest, x));
     return graph_map2(graph, OP_SUB, x, safe);
 }

@@ -90,6 +90,7 @@ static Home *find_dead(Emission *e, const Member *m, const TileDimList *dims, No
 double nest_neutral(Op op) {
     switch (op) {
     case OP_REDUCE_MAX:
+    case OP_REDUCE_TOP:
         return -INFINITY;
     case OP_REDUCE_MIN:
         return INFINITY;
@@ -212,6 +213,9 @@ static void store_value(const Nest *nest, TermBuilder *terms, const Value *value
         break;
     case OP_REDUCE_MAX:
         terms_store(terms, SINK_MAX, home, terms_value(terms, value->args[0]));
+        break;
+    case OP_REDUCE_TOP:
+        terms_store(terms, SINK_TOP, home, terms_value(terms, value->args[0]));
         break;
     case OP_REDUCE_MIN:
         terms_store(terms, SINK_MIN, home, terms_value(terms, value->args[0]));

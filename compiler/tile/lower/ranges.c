@@ -89,7 +89,7 @@ static When when_of(MaskCheck *check, const Value *value) {
 static bool reduction_ignores(MaskCheck *check, const Value *value) {
     When first = when_of(check, value->args[0]);
     When second = value->n_args > 1 ? when_of(check, value->args[1]) : WHEN_ANY;
-    if (value->op == OP_REDUCE_MAX)
+    if (value->op == OP_REDUCE_MAX || value->op == OP_REDUCE_TOP)
         return first == WHEN_LOWEST;
     return (value->op == OP_SUM || value->op == OP_CONTRACT) &&
            (first == WHEN_ZERO || second == WHEN_ZERO);

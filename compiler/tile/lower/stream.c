@@ -252,6 +252,24 @@ static void add_carries(Stream *s, Nest *nest, uint32_t loop) {
     }
 }
 
+// After the loop that computes `other`, is it read for `value` alone?
+static bool only_leads_to(const Stream *s, const Value *other, const Value *value, uint32_t loop) {
+    const Group *group = s->lower->group;
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        const Value *user = group->members.at[i];
+        bool reads = false;
+        for (uint32_t k = 0; k < user->n_args; k++)
+            reads = reads || user->args[k] == other;
+        if (!reads || user == value)
+            continue;
+        bool wide = is_wide(s, user);
+        bool later = wide ? s->loops->first[user->id] > loop : s->loops->done[user->id] > loop;
+        if (later && (!wide || s->whole[user->id] || !only_leads_to(s, user, value, loop)))
+            return false;
+    }
+    return true;
+}
+
 // Kept values lie in scratch of the task; one takes the place of another that only it reads.
 static void make_whole_homes(Stream *s, const ValueList *wanted, NodeList *into) {
     Lowering *lower = s->lower;
@@ -266,6 +284,7 @@ static void make_whole_homes(Stream *s, const ValueList *wanted, NodeList *into)
                 s->whole[other->id] && lower_buffer_of(lower, other) != NO_BUFFER &&
                 dims_equal(&other->dims, &value->dims) &&
                 s->loops->first[other->id] < s->loops->first[value->id] &&
+                only_leads_to(s, other, value, s->loops->first[other->id]) &&
                 lower->kernel->buffers.at[lower_buffer_of(lower, other)].place == PLACE_SCRATCH;
             if (replaced)
                 home = lower_buffer_of(lower, other);
