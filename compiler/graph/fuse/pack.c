@@ -5,7 +5,7 @@
 //     O[n, h, e] = einsum(W[n, m, h], V[m, e, h])
 // ->
 //     J[n, m, h] = einsum(0.18 * Q, copy(K))                # K' in panels along m,
-//     O[n, h, e] = einsum(W, copy(V))                       # V' contiguous in e
+//     O[n, h, e] = einsum(W, copy(V))                       # V' head by head, contiguous in e
 //
 // The operand that is streamed past gets a copy in the order that graph_layout then chooses, unless
 // it is the result of a contraction, which is written in that order. The factor goes to the
@@ -77,6 +77,16 @@ static Value *copied(Packer *p, Value *value) {
     return graph_map1(p->rewrite->to, OP_COPY, value);
 }
 
+// Are the lanes contiguous in the operand and its summed positions next to each other? Elsewhere a
+// row of lanes lies between those of other heads, and few of them fit the sets of a cache.
+static bool runs_past(const Value *value, int k) {
+    const DimList *dims = &value->args[k]->dims, *other = &value->args[1 - k]->dims;
+    if (dims->count < 2 || dims_has(other, dims->at[dims->count - 1]))
+        return false;
+    DimId outer = dims->at[dims->count - 2];
+    return dims_has(other, outer) && !dims_has(&value->dims, outer);
+}
+
 static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, int k) {
     const Value *operand = value->args[k];
     Value *now = p->rewrite->now[operand->id];
@@ -84,8 +94,7 @@ static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, 
         return now;
     if (dims_has(&value->dims, streamed_dim(cluster)))
         return can_be_made_packed(p->fuser, operand, streamed_dim(cluster)) ? now : copied(p, now);
-    DimList own = dims_minus(&operand->dims, &value->args[1 - k]->dims);
-    return has_own_order(operand) && !dims_has(&own, last_dim(operand)) ? copied(p, now) : now;
+    return has_own_order(operand) && !runs_past(value, k) ? copied(p, now) : now;
 }
 
 static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, int k) {
