@@ -141,9 +141,8 @@ static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
     kernel->hash = kernel_canonical_hash(kernel);
     kernel->flops = tile_flops(kernel, lower->typical.at);
     launch.kernel = add_kernel(p, kernel);
-    launch.buffers =
-        arena_copy(p->arena, lower->launch_buffers.at,
-                   lower->launch_buffers.count * sizeof *lower->launch_buffers.at);
+    launch.buffers = arena_copy(p->arena, lower->launch_buffers.at,
+                                lower->launch_buffers.count * sizeof *lower->launch_buffers.at);
     launch.dims = arena_copy(p->arena, lower->products.at,
                              lower->products.count * sizeof *lower->products.at);
     vec_push(p->arena, &p->program->launches, launch);

@@ -129,11 +129,14 @@ static uint16_t make_scratch(Emission *e, Member *m, NodeList *in) {
 }
 
 // Can the value be stored where it is wanted, or must it be copied there?
-static bool fits_designated(const Nest *nest, const Member *m, int designated) {
+static bool fits_designated(const Nest *nest, const Member *m, uint16_t designated) {
     const TileBuffer *buffer = &nest->lower->kernel->buffers.at[designated];
     bool exact = buffer->elem == elem_work(m->value->elem);
     if (!exact)
         return !m->reduces && m->needed_by == NO_STAGE;
+    TileDimList scratch = scratch_dims(nest, m), dims = lower_buffer_dims(nest->lower, designated);
+    if (m->is_operand && dims_last_of(&scratch) != dims_last_of(&dims))
+        return false; // contractions read it along other lanes
     if (!m->contracts)
         return true;
     if (buffer->panel_dim != TILE_DIM_NONE)
@@ -146,7 +149,7 @@ static uint16_t make_home(Emission *e, Member *m, NodeList *run_into) {
     int designated = lower_designated(nest->lower, m->value);
     if (m->home != NO_BUFFER)
         return (uint16_t)m->home;
-    if (designated != NO_BUFFER && fits_designated(nest, m, designated)) {
+    if (designated != NO_BUFFER && fits_designated(nest, m, (uint16_t)designated)) {
         TileBuffer *buffer = &nest->lower->kernel->buffers.at[designated];
         if (needs_initial(nest, m) && !buffer->has_initial)
             buffer_begin_with(nest->lower->kernel, (uint16_t)designated,
@@ -347,21 +350,20 @@ static void save_running(Emission *e, const Value *shift) {
 // The shift's term from the running values as they lie in these homes.
 static int32_t shift_term(Emission *e, Stage *stage, const Value *shift, bool before) {
     Lowering *lower = e->nest->lower;
+    int own = lower_buffer_of(lower, shift);
     int *kept = arena_array(lower->arena, int, e->running.count + 1);
+    if (before)
+        lower_set_home(lower, shift, NO_BUFFER);
     for (uint32_t i = 0; i < e->running.count; i++) {
-        kept[i] = lower_buffer_of(lower, e->running.at[i]);
+        kept[i] = e->running.at[i] == shift ? own : lower_buffer_of(lower, e->running.at[i]);
         if (before)
             lower_set_home(lower, e->running.at[i], e->previous.at[i]);
     }
-    int own = lower_buffer_of(lower, shift);
-    if (own != NO_BUFFER && before)
-        lower_set_home(lower, shift, NO_BUFFER);
     TermBuilder terms = terms_open(lower, stage);
     int32_t term = terms_value(&terms, shift);
     for (uint32_t i = 0; i < e->running.count; i++)
         lower_set_home(lower, e->running.at[i], kept[i]);
-    if (own != NO_BUFFER)
-        lower_set_home(lower, shift, own);
+    lower_set_home(lower, shift, own);
     return term;
 }
 

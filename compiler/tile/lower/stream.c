@@ -202,6 +202,9 @@ static void emit_straight(Stream *s, ValueList wanted) {
     nest.wanted = wanted;
     nest_analyse(&nest);
     nest_emit(&nest, s->task);
+    for (uint32_t i = 0; i < nest.members.count; i++) // what is not wanted lay in loops over rows
+        if (!nest.members.at[i].wanted)
+            lower_set_home(s->lower, nest.members.at[i].value, NO_BUFFER);
 }
 
 static Name value_label(const Lowering *lower, const Value *value) {
