@@ -173,6 +173,12 @@ static void find_stages(Nest *nest) {
     }
 }
 
+// The level at which a value is there to be read.
+static uint32_t known_level(const Nest *nest, const Value *value) {
+    const Member *member = nest_member(nest, value);
+    return member->level + member->reduces;
+}
+
 // One stage for each shift that carries are relative to, where the shift is known.
 static void add_rescaling(Nest *nest) {
     for (uint32_t i = 0; i < nest->carries.count; i++) {
@@ -183,7 +189,7 @@ static void add_rescaling(Nest *nest) {
         if (known)
             continue;
         NestStage stage = {.kind = NEST_RESCALE,
-                           .level = nest_member(nest, shift)->level,
+                           .level = known_level(nest, shift),
                            .box = lower_dim_set(nest->lower, &shift->dims),
                            .shift = shift};
         vec_push(nest->lower->arena, &nest->stages, stage);
