@@ -305,7 +305,7 @@ static void make_whole_homes(Stream *s, const ValueList *wanted, NodeList *into)
 static void close_loop(Stream *s, const Nest *nest) {
     for (uint32_t i = 0; i < nest->members.count; i++) {
         const Value *value = nest->members.at[i].value;
-        int kept = s->whole[value->id] ? lower_designated(s->lower, value) : NO_BUFFER;
+        int kept = nest->members.at[i].wanted ? lower_designated(s->lower, value) : NO_BUFFER;
         lower_set_home(s->lower, value, kept);
     }
     for (uint32_t i = 0; i < nest->carries.count; i++)
