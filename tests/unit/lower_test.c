@@ -2,6 +2,7 @@
 // Lowering: programs through all passes to tile programs, which the tile interpreter runs and the
 // oracle judges; then what schedules must keep to.
 #include "passes_fixture.h"
+#include "random_graph.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -9,6 +10,10 @@
 #include <string.h>
 
 #include "tile/tile.h"
+
+enum { GRAPHS = 1500 };
+// Of the largest result of a random graph: rounding in float32, deep down, or a wrong result?
+static const double DEEP = 2e-3;
 
 // A small machine with tiny caches, so that small tensors are cut into many blocks, and a large
 // one.
@@ -132,11 +137,23 @@ static double tolerance(Elem elem) {
 
 // ---- a program, its oracle and its tiles on the same numbers ----
 
-static int64_t *extents_with(const Graph *graph, int64_t dynamic, Arena *arena) {
+// How a program is checked.
+typedef struct {
+    const Machine *machine;
+    int64_t typical; // what dynamic dims are scheduled for,
+    int64_t dynamic; // and what they are,
+    int64_t t;       // a dim called t excepted; 0: no exception
+    PlanKind plan;   // of streamed groups
+    double within;   // of the largest result; 0: what its element type allows
+} Check;
+
+static int64_t *extents_with(const Graph *graph, int64_t dynamic, int64_t t, Arena *arena) {
     int64_t *extents = graph_typical_extents(graph, arena);
-    for (uint32_t i = 0; i < graph->dims.count; i++)
-        if (graph->dims.at[i].extent == EXTENT_DYNAMIC)
-            extents[i] = dynamic;
+    for (uint32_t i = 0; i < graph->dims.count; i++) {
+        const Dim *dim = &graph->dims.at[i];
+        if (dim->extent == EXTENT_DYNAMIC)
+            extents[i] = t && graph->dims.at[dim->like].name[0] == 't' ? t : dynamic;
+    }
     return extents;
 }
 
@@ -175,8 +192,15 @@ static void **interpret(const TileProgram *program, const int64_t *extents, uint
     return outputs;
 }
 
+static const char *source_of(const Graph *graph) {
+    Text text = {.arena = graph->arena};
+    graph_print(graph, &text);
+    return text.at;
+}
+
+// within: of the largest result.
 static void compare(const Output *output, const double *want, const void *got, int64_t n,
-                    const char *text) {
+                    double within, const Graph *graph) {
     double largest = 1;
     for (int64_t i = 0; i < n; i++)
         if (isfinite(want[i]))
@@ -184,28 +208,37 @@ static void compare(const Output *output, const double *want, const void *got, i
     for (int64_t i = 0; i < n; i++) {
         double x = get(output->value->elem, got, i);
         bool same = x == want[i] || (isnan(x) && isnan(want[i]));
-        if (!same && !(fabs(x - want[i]) <= tolerance(output->value->elem) * largest))
+        if (!same && !(fabs(x - want[i]) <= within * largest))
             fail_msg("%s, element %lld: %.9g became %.9g in\n%s", output->name, (long long)i,
-                     want[i], x, text);
+                     want[i], x, source_of(graph));
     }
 }
 
-// typical: what dynamic dims are scheduled for; dynamic: what they are.
+// false: the plan is not one for the program.
+static bool check_graph(const Graph *built, const Check *check) {
+    Arena *arena = arena_new();
+    Plan *plan = passes_plan_for(check->machine, built, check->plan != PLAN_UNFUSED);
+    const Graph *graph = plan->fusion->graph;
+    int64_t *typical = extents_with(graph, check->typical, 0, arena);
+    int64_t *built_extents = extents_with(built, check->dynamic, check->t, arena);
+    int64_t *extents = extents_with(graph, check->dynamic, check->t, arena);
+    TileProgram *program = tile_lower(plan, check->machine, typical, check->plan);
+    double **want = oracle(built, built_extents, 7, arena);
+    void **got = program ? interpret(program, extents, 7, arena) : NULL;
+    for (uint32_t i = 0; program && i < built->outputs.count; i++) {
+        const Output *output = &graph->outputs.at[i];
+        compare(output, want[i], got[i], dims_volume(&built->outputs.at[i].order, built_extents),
+                check->within ? check->within : tolerance(output->value->elem), built);
+    }
+    arena_free(arena);
+    return program != NULL;
+}
+
 static void check_program(const char *text, const Machine *machine, int64_t typical,
                           int64_t dynamic) {
     Session *session = session_new();
-    Graph *built = passes_build(session, text);
-    Plan *plan = passes_plan(session, text);
-    const Graph *graph = plan->fusion->graph;
-    Arena *arena = session->arena;
-    TileProgram *program = tile_lower(plan, machine, extents_with(graph, typical, arena));
-    int64_t *built_extents = extents_with(built, dynamic, arena);
-    int64_t *extents = extents_with(graph, dynamic, arena);
-    double **want = oracle(built, built_extents, 7, arena);
-    void **got = interpret(program, extents, 7, arena);
-    for (uint32_t i = 0; i < built->outputs.count; i++)
-        compare(&graph->outputs.at[i], want[i], got[i],
-                dims_volume(&built->outputs.at[i].order, built_extents), text);
+    Check check = {.machine = machine, .typical = typical, .dynamic = dynamic};
+    check_graph(passes_build(session, text), &check);
     session_free(session);
 }
 
@@ -226,6 +259,26 @@ static void test_programs_of_the_passes(void **state) {
         check_program(passes_programs[i], &small, 6, 6);
         check_program(passes_programs[i], &large, 512, 3);
     }
+}
+
+// Each plan of streamed groups, as far as it is one: pieces of t, which is longer than they are.
+static void test_random_graphs(void **state) {
+    (void)state;
+    uint32_t checked[N_PLANS] = {0};
+    for (uint64_t seed = 0; seed < GRAPHS; seed++) {
+        PlanKind plan = (PlanKind)(seed % N_PLANS);
+        Session *session = session_new();
+        Check check = {.machine = seed / N_PLANS % 2 ? &small : &large,
+                       .typical = 512,
+                       .dynamic = 5,
+                       .t = 70,
+                       .plan = plan,
+                       .within = DEEP};
+        checked[plan] += check_graph(random_graph(session, seed), &check);
+        session_free(session);
+    }
+    for (PlanKind plan = PLAN_ANY; plan < N_PLANS; plan++)
+        assert_true(checked[plan] > 0);
 }
 
 // Every order of the result and of the operands of one contraction.
@@ -344,7 +397,8 @@ static void test_transposed_results(void **state) {
 
 static TileProgram *lower_text(Session *session, const char *text, const Machine *machine) {
     Plan *plan = passes_plan(session, text);
-    return tile_lower(plan, machine, graph_typical_extents(plan->fusion->graph, session->arena));
+    int64_t *extents = graph_typical_extents(plan->fusion->graph, session->arena);
+    return tile_lower(plan, machine, extents, PLAN_ANY);
 }
 
 static void test_equal_kernels_are_kept_once(void **state) {
@@ -412,6 +466,7 @@ static void test_schedules_respect_the_machine(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_programs_of_the_passes),
+        cmocka_unit_test(test_random_graphs),
         cmocka_unit_test(test_contraction_layouts),
         cmocka_unit_test(test_contractions),
         cmocka_unit_test(test_no_blocking_possible),

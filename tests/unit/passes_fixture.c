@@ -41,36 +41,70 @@ Graph *passes_build(Session *session, const char *text) {
     return graph;
 }
 
-Graph *passes_simplify(Session *session, const char *text) {
-    Graph *graph = passes_build(session, text);
-    Graph *out =
-        graph_simplify(graph, graph_typical_extents(graph, session->arena), &passes_machine);
+static int64_t *typical(const Graph *graph) {
+    return graph_typical_extents(graph, graph->arena);
+}
+
+static Graph *simplify(const Graph *graph) {
+    Graph *out = graph_simplify(graph, typical(graph), &passes_machine);
     graph_verify(out, "simplify");
     return out;
 }
 
-Graph *passes_contract(Session *session, const char *text) {
-    Graph *graph = passes_simplify(session, text);
-    Graph *out =
-        graph_contract(graph, graph_typical_extents(graph, session->arena), &passes_machine);
+static Graph *contract(const Graph *graph) {
+    Graph *simple = simplify(graph), *out;
+    out = graph_contract(simple, typical(simple), &passes_machine);
     graph_verify(out, "contract");
     return out;
 }
 
-Fusion *passes_fuse(Session *session, const char *text) {
-    Graph *graph = passes_contract(session, text);
-    const int64_t *extents = graph_typical_extents(graph, session->arena);
-    Fusion *fusion = graph_fuse(graph_expand(graph, extents), extents, true);
+static Graph *expand(const Graph *graph) {
+    Graph *pairs = contract(graph), *out;
+    out = graph_expand(pairs, typical(pairs));
+    graph_verify(out, "expand");
+    return out;
+}
+
+static Fusion *fuse(const Graph *graph, bool streams) {
+    Graph *expanded = expand(graph);
+    Fusion *fusion = graph_fuse(expanded, typical(expanded), streams);
     fusion_verify(fusion, "fuse");
     return fusion;
 }
 
-Plan *passes_plan(Session *session, const char *text) {
-    Fusion *fusion = passes_fuse(session, text);
-    int64_t *extents = graph_typical_extents(fusion->graph, session->arena);
-    Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine));
+Plan *passes_plan_for(const Machine *machine, const Graph *graph, bool streams) {
+    Fusion *fusion = fuse(graph, streams);
+    Plan *plan = graph_plan(fusion, graph_layout(fusion, typical(fusion->graph), machine));
     plan_verify(plan);
     return plan;
+}
+
+Graph *passes_simplify(Session *session, const char *text) {
+    return simplify(passes_build(session, text));
+}
+
+Graph *passes_contract(Session *session, const char *text) {
+    return contract(passes_build(session, text));
+}
+
+Graph *passes_expand(Session *session, const char *text) {
+    return expand(passes_build(session, text));
+}
+
+Fusion *passes_fuse(Session *session, const char *text) {
+    return fuse(passes_build(session, text), true);
+}
+
+Plan *passes_plan(Session *session, const char *text) {
+    return passes_plan_for(&passes_machine, passes_build(session, text), true);
+}
+
+Fusion *passes_fuse_unstreamed(Session *session, const char *text) {
+    return fuse(passes_build(session, text), false);
+}
+
+Plan *passes_plan_unstreamed(Session *session, const char *text) {
+    return passes_plan_for(&passes_machine, passes_build(session, text), false);
 }
 
 // ---- the oracle as a judge ---------------------------------------------------------------------

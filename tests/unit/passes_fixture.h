@@ -9,11 +9,17 @@
 
 // The entry of a source text (its last def), built and verified. The test fails on a diagnostic.
 Graph *passes_build(Session *session, const char *text);
-// The same with all passes up to the contraction order.
+// The same with all passes up to the one in the name.
 Graph *passes_simplify(Session *session, const char *text);
 Graph *passes_contract(Session *session, const char *text);
+Graph *passes_expand(Session *session, const char *text);
 Fusion *passes_fuse(Session *session, const char *text);
 Plan *passes_plan(Session *session, const char *text);
+// The same without streamed groups.
+Fusion *passes_fuse_unstreamed(Session *session, const char *text);
+Plan *passes_plan_unstreamed(Session *session, const char *text);
+// Of what graph_build makes, in the memory orders that this machine wants.
+Plan *passes_plan_for(const Machine *machine, const Graph *graph, bool streams);
 
 extern const Machine passes_machine;
 

@@ -79,12 +79,6 @@ PlanKind plan_find(const char *name) {
     return plan;
 }
 
-uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind) {
-    Cluster cluster = {.kind = kind, .reach = arena_array(fuser->arena, uint64_t, fuser->words)};
-    vec_push(fuser->arena, &fuser->clusters, cluster);
-    return fuser->clusters.count - 1;
-}
-
 // Calls visit(cluster) for the cluster that stores each value the argument reads, through inline
 // ones.
 static void each_needed(const Fuser *fuser, const Value *arg,

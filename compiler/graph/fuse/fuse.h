@@ -36,7 +36,6 @@ void fuse_find_streams(Fuser *fuser);
 // pack.c: the graph with the operands of streamed contractions as their microkernels want them.
 // NULL: they are so already.
 Graph *fuse_pack_operands(const Fuser *fuser);
-uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind);
 
 // rules.c: which values are worth what.
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group
@@ -46,6 +45,7 @@ bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *
 DimList cluster_space(const Cluster *cluster);
 
 // merge.c: pointwise clusters that only one other cluster reads join it.
+uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind);
 void fuse_merge_producers(Fuser *fuser);
 void fuse_add_reach(Fuser *fuser, uint32_t cluster, uint32_t needed);
 bool fuse_reaches(const Fuser *fuser, uint32_t from, uint32_t to);

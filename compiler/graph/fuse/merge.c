@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order between clusters, and pointwise clusters that join the one cluster that reads them.
+// Clusters, the order between them, and pointwise clusters that join the one cluster that reads
+// them.
 //
 //     before  map   A[n, d] = exp(X[n, d])            after  rows  A[n, d] = exp(X[n, d])
 //             rows  s[n] = sum(A[n, d])                            s[n] = sum(A[n, d])
 //
 // Requires: every computed value owned or inline. Ensures: no cluster needs itself through others.
 #include "graph/fuse/fuse.h"
+
+uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind) {
+    Cluster cluster = {.kind = kind, .reach = arena_array(fuser->arena, uint64_t, fuser->words)};
+    vec_push(fuser->arena, &fuser->clusters, cluster);
+    return fuser->clusters.count - 1;
+}
 
 bool fuse_reaches(const Fuser *fuser, uint32_t from, uint32_t to) {
     return fuser->clusters.at[from].reach[to / 64] >> (to % 64) & 1;

@@ -75,7 +75,7 @@ static Value *with_factor(Rewrite *rewrite, const Value *value, double factor) {
 // x less the largest of its row.
 static Value *shifted_row(Rewrite *rewrite, Value *x, DimId dim) {
     Graph *graph = rewrite->to;
-    double lowest = x->elem == ELEM_F64 ? -DBL_MAX : -FLT_MAX;
+    double lowest = x->elem == ELEM_F64 ? -DBL_MAX : -0x1.fep127; // as logsumexp has it
     Value *top = graph_reduce(graph, OP_REDUCE_TOP, x, without(&x->dims, dim));
     Value *safe = graph_map2(graph, OP_MAX, top, number_like(rewrite, lowest, x));
     return graph_map2(graph, OP_SUB, x, safe);

@@ -4,8 +4,6 @@
 //
 // Groups that are equal as one canonical kernel share the choice, so that a layer that is repeated
 // is searched once.
-#include <math.h>
-
 #include "tile/lower/lower.h"
 
 typedef struct {
@@ -20,19 +18,13 @@ static Kernel *lower_candidate(const Chooser *c, const StreamSchedule *schedule,
     return lower_stream(lower, schedule) ? lower->kernel : NULL;
 }
 
-// Tasks are handed to threads one by one: the last ones may leave some idle.
-static double parallel_seconds(const Kernel *kernel, const int64_t *extents,
-                               const Machine *machine) {
-    double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
-    return tile_cost(kernel, extents, machine) * ceil(tasks / threads) / tasks;
-}
-
 static void try_schedule(const Chooser *c, StreamSchedule schedule, StreamSchedule *best) {
     Arena *arena = arena_new();
     Lowering lower;
     Kernel *kernel = lower_candidate(c, &schedule, &lower, arena);
     if (kernel) {
-        schedule.seconds = parallel_seconds(kernel, lower.typical.at, c->request->machine);
+        TileCost cost = tile_cost(NULL, kernel, lower.typical.at, c->request->machine);
+        schedule.seconds = cost.parallel_seconds;
         if (best->plan == PLAN_ANY || schedule.seconds < best->seconds)
             *best = schedule;
     }

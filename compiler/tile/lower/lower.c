@@ -100,31 +100,6 @@ static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
     return index;
 }
 
-static Name part_name(Arena *arena, const Group *part) {
-    const Value *output = part->outputs.at[0];
-    if (output->hint)
-        return output->hint;
-    return arena_printf(arena, "v%u", output->id);
-}
-
-void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena,
-                Arena *kernel_arena) {
-    const Graph *graph = request->plan->fusion->graph;
-    *lower = (Lowering){.plan = request->plan,
-                        .graph = graph,
-                        .machine = request->machine,
-                        .extents = request->extents,
-                        .arena = arena,
-                        .group = part};
-    lower->kernel = kernel_new(kernel_arena, part_name(kernel_arena, part));
-    lower->dim_of = arena_array(arena, TileDimId, graph->dims.count + 1);
-    memset(lower->dim_of, TILE_DIM_NONE, graph->dims.count);
-    lower->is_member = arena_array(arena, bool, graph->values.count + 1);
-    lower->is_renamed = arena_array(arena, bool, graph->values.count + 1);
-    for (uint32_t i = 0; i < part->members.count; i++)
-        lower->is_member[part->members.at[i]->id] = true;
-}
-
 static void tell_impossible(Lowerer *p, const Lowering *lower, const Group *part) {
     Diags *diags = lower->graph->session->diags;
     diag_hint(

@@ -22,8 +22,8 @@ typedef struct {
     const Graph *graph;
     const Machine *machine;
     const int64_t *extents; // typical, by DimId
-    Arena *arena; // of this lowering; the kernel has its own
-    Group *group; // members in order of id and outputs, of this part
+    Arena *arena;           // of this lowering; the kernel has its own
+    Group *group;           // members in order of id and outputs, of this part
     Kernel *kernel;
     VEC(DimProduct) products;     // per kernel dim
     VEC(int64_t) typical;         // per kernel dim
@@ -35,7 +35,7 @@ typedef struct {
     VEC(int32_t) designated;      // by value id: the kernel buffer it is wanted in, NO_BUFFER
 } Lowering;
 
-// lower.c: a lowering of the part, with an empty kernel.
+// dims.c: a lowering of the part, with an empty kernel.
 void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena,
                 Arena *kernel_arena);
 

@@ -13,18 +13,6 @@
 // In the unit of op_weight: storing a value and loading it again.
 static const double COST_OF_STORING = 2.5;
 
-Member *nest_member(const Nest *nest, const Value *value) {
-    return map_get(nest->place, (uint64_t)value->id + 1);
-}
-
-int64_t nest_length(const Nest *nest, TileDimId dim) {
-    int64_t typical = nest->lower->typical.at[dim];
-    int64_t piece = set_has(nest->rows, dim)       ? nest->steps[dim]
-                    : set_has(nest->streamed, dim) ? nest->piece
-                                                   : typical;
-    return piece < typical ? piece : typical;
-}
-
 // ---- members -----------------------------------------------------------------------------------
 
 // What the wanted values are made of, down to what is in memory by now.

@@ -159,12 +159,18 @@ static uint16_t make_home(Emission *e, Member *m, NodeList *run_into) {
     return make_scratch(e, m, run_into);
 }
 
+static bool lacks_rows(const Nest *nest, const NestStage *stage) {
+    return !(stage->box & nest->rows);
+}
+
 // What several runs touch is made before the loop of the run that stores it.
 static void make_shared_homes(Emission *e, uint32_t begin, uint32_t end) {
     Nest *nest = e->nest;
     for (uint32_t i = begin; i < end; i++)
         for (uint32_t k = 0; k < nest->members.count; k++) {
             Member *m = &nest->members.at[k];
+            if (lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
+                continue;
             if (!m->stored || m->stage != nest->sequence[i] ||
                 (m->first_run == m->last_run && !m->wanted))
                 continue;
@@ -451,10 +457,6 @@ static void emit_stage(Emission *e, uint32_t index, NodeList *into) {
         emit_contraction(e, stage->contraction, into);
     else
         emit_rescaling(e, stage->shift, into);
-}
-
-static bool lacks_rows(const Nest *nest, const NestStage *stage) {
-    return !(stage->box & nest->rows);
 }
 
 static void emit_run(Emission *e, uint32_t begin, uint32_t end) {

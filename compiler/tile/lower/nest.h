@@ -87,8 +87,6 @@ typedef struct {
 // ---- members.c ----
 // Fills in members, stages and their order. Requires everything above them.
 void nest_analyse(Nest *nest);
-Member *nest_member(const Nest *nest, const Value *value); // NULL: not one
-int64_t nest_length(const Nest *nest, TileDimId dim);      // positions in a piece, typically
 
 // ---- roles.c ----
 // false: no contraction stage can compute this value; it is a sum of products.
@@ -103,6 +101,17 @@ int64_t nest_block(const Nest *nest, uint32_t run);
 // Requires nest_analyse. Afterwards what is stored has a home (lower_buffer_of).
 void nest_emit(Nest *nest, NodeList *into);
 
+static inline Member *nest_member(const Nest *nest, const Value *value) { // NULL: not one
+    return map_get(nest->place, (uint64_t)value->id + 1);
+}
+// Positions of the dim in a piece, typically.
+static inline int64_t nest_length(const Nest *nest, TileDimId dim) {
+    int64_t typical = nest->lower->typical.at[dim];
+    int64_t piece = set_has(nest->rows, dim)       ? nest->steps[dim]
+                    : set_has(nest->streamed, dim) ? nest->piece
+                                                   : typical;
+    return piece < typical ? piece : typical;
+}
 static inline bool value_reduces(const Value *value) {
     OpKind kind = op_kind(value->op);
     return kind == KIND_REDUCE || kind == KIND_ROW || kind == KIND_CONTRACT;

@@ -157,13 +157,27 @@ typedef struct {
     bool upper;   // the largest value in the box, or the smallest
     int streamed; // how often the streamed position was met, with its sign
     int64_t number;
-    int32_t sum; // bound, -1: none yet
+    Bound first; // of the terms; the sum so far when there are several
+    int terms;
     bool fits;
 } Linear;
 
 static void add_to_sum(Linear *l, Bound bound) {
-    int32_t term = add_bound(l->b, bound);
-    l->sum = l->sum < 0 ? term : join_bounds(l->b, BOUND_ADD, l->sum, term);
+    if (l->terms++)
+        l->first =
+            (Bound){.kind = BOUND_ADD, .args = {add_bound(l->b, l->first), add_bound(l->b, bound)}};
+    else
+        l->first = bound;
+}
+
+// The sum with a number.
+static int32_t finish_sum(Linear *l, int64_t number) {
+    Bound constant = {.kind = BOUND_NUMBER, .number = number};
+    if (l->terms == 1)
+        l->first.number += number;
+    else if (l->terms && number)
+        add_to_sum(l, constant);
+    return add_bound(l->b, l->terms ? l->first : constant);
 }
 
 static void add_position(Linear *l, TileDimId dim, int sign) {
@@ -227,15 +241,13 @@ static Interval at_most(Bounder *b, const Value *small, const Value *large, int6
     if (!elem_is_int(small->elem))
         return out;
     for (int upper = 0; upper < 2; upper++) {
-        Linear l = {.b = b, .upper = upper, .sum = -1, .fits = true};
+        Linear l = {.b = b, .upper = upper, .fits = true};
         add_linear(&l, upper ? large : small, 1);
         add_linear(&l, upper ? small : large, -1);
         if (!l.fits || l.streamed != -1)
             continue;
         int64_t number = l.number + (upper ? slack + 1 : -slack);
-        int32_t bound = add_bound(b, (Bound){.kind = BOUND_NUMBER, .number = number});
-        if (l.sum >= 0)
-            bound = number ? join_bounds(b, BOUND_ADD, l.sum, bound) : l.sum;
+        int32_t bound = finish_sum(&l, number);
         *(upper ? &out.hi : &out.lo) = bound;
     }
     return out;
