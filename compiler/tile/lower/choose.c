@@ -6,9 +6,13 @@
 // is searched once.
 #include "tile/lower/lower.h"
 
+// Bytes of scratch that a task may have: threads have their own, and what is larger streams.
+enum { SCRATCH_MAX = 48 << 20 };
+
 typedef struct {
     const LowerRequest *request;
     Group *group;
+    int64_t scratch; // of the best so far
 } Chooser;
 
 static Kernel *lower_candidate(const Chooser *c, const StreamSchedule *schedule, Lowering *lower,
@@ -18,20 +22,33 @@ static Kernel *lower_candidate(const Chooser *c, const StreamSchedule *schedule,
     return lower_stream(lower, schedule) ? lower->kernel : NULL;
 }
 
-static void try_schedule(const Chooser *c, StreamSchedule schedule, StreamSchedule *best) {
+// Faster, as long as the scratch has room; smaller where it has not.
+static bool is_better(const Chooser *c, const StreamSchedule *schedule, int64_t scratch,
+                      const StreamSchedule *best) {
+    if (best->plan == PLAN_ANY)
+        return true;
+    if (scratch > SCRATCH_MAX || c->scratch > SCRATCH_MAX)
+        return scratch < c->scratch;
+    return schedule->seconds < best->seconds;
+}
+
+static void try_schedule(Chooser *c, StreamSchedule schedule, StreamSchedule *best) {
     Arena *arena = arena_new();
     Lowering lower;
     Kernel *kernel = lower_candidate(c, &schedule, &lower, arena);
     if (kernel) {
         TileCost cost = tile_cost(NULL, kernel, lower.typical.at, c->request->machine);
+        int64_t scratch = kernel_scratch_bytes(kernel, lower.typical.at);
         schedule.seconds = cost.parallel_seconds;
-        if (best->plan == PLAN_ANY || schedule.seconds < best->seconds)
+        if (is_better(c, &schedule, scratch, best)) {
             *best = schedule;
+            c->scratch = scratch;
+        }
     }
     arena_free(arena);
 }
 
-static StreamSchedule search(const Chooser *c, const StreamShape *shape) {
+static StreamSchedule search(Chooser *c, const StreamShape *shape) {
     StreamSchedule best = {.plan = PLAN_ANY};
     StreamScheduleList list = {0};
     Arena *arena = arena_new();
@@ -45,7 +62,7 @@ static StreamSchedule search(const Chooser *c, const StreamShape *shape) {
 }
 
 StreamSchedule lower_choose(const LowerRequest *request, Group *group, Map *known) {
-    Chooser c = {request, group};
+    Chooser c = {.request = request, .group = group};
     Arena *arena = arena_new();
     Lowering lower;
     StreamShape shape;
