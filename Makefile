@@ -6,7 +6,7 @@
 #   make test     all tests; ends with "N passed, N failed"
 #   make lint     house rules (STYLE): includes, sizes, formatting
 #   make bench    attc against PyTorch, JAX and NumPy; CASES=th-*,... THREADS=1 PEERS=sdpa,jax QUICK=1
-#   make random-long   100,000 random programs, oracle against compiled code
+#   make random-long   110,000 random programs, oracle against compiled code
 #   make fuzz     an hour of fuzzing the parser and the .npy reader (FUZZ_SECONDS=3600)
 #   make unit golden numeric commands products random accuracy lint   one suite of the tests
 #
@@ -220,9 +220,9 @@ fuzz: deps
 	tail -n 2 $(BUILD)/fuzzing/*.log; \
 	! grep -l 'Is the code instrumented' $(BUILD)/fuzzing/*.log || status=1; exit $$status
 
-# 100,000 random programs.
+# 100,000 random programs of all kinds, 10,000 attention programs.
 random-long: all $(VENV)/ready
-	ATTC_RANDOM=0:100000 $(VENV)/bin/python tests/run_tests.py $(BUILD) random
+	ATTC_RANDOM=0:100000 ATTC_RANDOM_ATTENTION=0:10000 $(VENV)/bin/python tests/run_tests.py $(BUILD) random
 
 # ---- benchmarks: an environment of their own, and the peak's loop as a library -----------------------
 BENCH_VENV := $(BUILD)/bench-venv

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random attention programs under random plans: compiled code against the oracle.
+
+ATTC_RANDOM_ATTENTION=COUNT or FIRST:COUNT chooses the seeds (default 0:500).
+"""
+
+import json
+import os
+import random
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "numeric")]
+from attc import ATTC  # noqa: E402
+from attention import generate  # noqa: E402
+
+_first, _, _count = os.environ.get("ATTC_RANDOM_ATTENTION", "0:500").rpartition(":")
+SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
+FUSED = ["resident", "stream", "two-pass", "spill"]
+# For one program: seconds, and bytes of address space.
+SECONDS, MEMORY = 60, 1 << 30
+# Shares are taken of so many seeds. Of the programs with a softmax at least STREAMED hold a
+# streamed kernel, of the plans that were drawn at least LEGAL can be had: else little is tested.
+SAMPLE = 250
+STREAMED, LEGAL = 0.5, 0.6
+
+
+def limit():
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def attc(*args):
+    return subprocess.run(
+        [ATTC, *map(str, args)],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        preexec_fn=limit,
+        timeout=SECONDS,
+    )
+
+
+def is_refused(run):
+    return run.returncode == 1 and "cannot be worked off by plan" in run.stderr
+
+
+def draw(seed):
+    """Options of a random plan and machine; no plan is the compiler's own choice."""
+    choice = random.Random(seed).choice
+    plan = choice([None, None, "unfused", *FUSED])
+    target = choice([None, None, "x86-64-v3"])
+    return [f"--plan={plan}"] if plan else [], [f"--target={target}"] if target else []
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_program(seed, tmp_path):
+    """A plan that cannot be had gives way to the compiler's choice."""
+    text, options, _ = generate(seed)
+    path = tmp_path / "program.attn"
+    path.write_text(text)
+    plan, target = draw(seed)
+    options = ["verify", path, *options, *target, "--verify-passes", "--no-cache"]
+    run = attc(*options, *plan)
+    if is_refused(run):
+        run = attc(*options)
+    assert run.returncode == 0, f"{text}\n{options} {plan}\n{run.stdout}{run.stderr}"
+
+
+def kernels(path, options):
+    """Kinds of the kernels of a program, or None where the plan cannot be had."""
+    if "--dynamic" in options:  # a cost is that of known extents
+        at = options.index("--dynamic")
+        options = [*options[:at], *options[at + 2 :]]
+    run = attc("cost", path, *options, "--json")
+    if is_refused(run):
+        return None
+    assert run.returncode == 0, run.stderr
+    return {kernel["kind"] for kernel in json.loads(run.stdout)["kernels"]}
+
+
+def test_shares(tmp_path):
+    """Most programs with a softmax are streamed, and most plans are legal."""
+    path = tmp_path / "program.attn"
+    softmax = streamed = forced = legal = 0
+    for seed in range(SEEDS.start, SEEDS.start + SAMPLE):
+        text, options, has_softmax = generate(seed)
+        path.write_text(text)
+        plan, _ = draw(seed)
+        if has_softmax:
+            softmax += 1
+            streamed += not kernels(path, options).isdisjoint(FUSED)
+        if plan and plan != ["--plan=unfused"]:
+            forced += 1
+            legal += kernels(path, options + plan) is not None
+    assert streamed >= STREAMED * softmax
+    assert legal >= LEGAL * forced
