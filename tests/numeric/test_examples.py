@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from attc import EXAMPLES, Entry, attc, extents_options
+from attc import EXAMPLES, Entry, attc, attc_json, extents_options
 from shapes import SHAPES, STATIC, extents
 from twins import TWINS
 
@@ -81,11 +81,17 @@ def test_compiled_with_run_time_extents(example, shape):
     attc("verify", path, *extents_options(given), "--dynamic", ",".join(dynamic), "--seed", 2)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-@pytest.mark.parametrize("example", ["talking_heads", "causal", "dynamic_projections"])
-def test_same_bits_for_any_number_of_threads(example, threads, tmp_path):
+@pytest.mark.parametrize("example", NAMES)
+def test_same_bits_for_any_number_of_threads(example, tmp_path):
     path = EXAMPLES / f"{example}.attn"
     given = extents_options(extents(example, "long", Entry(path).dims))
-    for count in (1, threads):
-        attc("run", path, *given, "--threads", count, "-o", tmp_path / f"{count}.npy")
-    assert (tmp_path / "1.npy").read_bytes() == (tmp_path / f"{threads}.npy").read_bytes()
+    small = extents_options(extents(example, "ones", Entry(path).dims))
+    results = [output["name"] for output in attc_json("verify", path, *small)["outputs"]]
+    assert results
+    for threads in (1, 2, 3):
+        files = [f"{name}={tmp_path / name}.{threads}.npy" for name in results]
+        outputs = [option for file in files for option in ("-o", file)]
+        attc("run", path, *given, "--threads", threads, *outputs)
+    for name in results:
+        bits = [(tmp_path / f"{name}.{threads}.npy").read_bytes() for threads in (1, 2, 3)]
+        assert bits[0] == bits[1] == bits[2]
