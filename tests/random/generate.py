@@ -64,11 +64,12 @@ class Program:
         return f"{name}[{', '.join(dims)}]"
 
     def ref(self, value):
-        """A value as f32 of order one."""
+        """A value as f32 of order one, and moved when `verify` moves the f32 inputs: without that
+        a lucky naive evaluation has no second draw."""
         text, elem = self.plain_ref(value), self.elems.get(value[0])
         if elem in WHOLE:
-            return f"(f32({text} % 5) / 4)"
-        return f"f32({text})" if elem else text
+            return f"(f32({text} % 5) / 4 * near_one)"
+        return f"(f32({text}) * near_one)" if elem else text
 
     def pick(self, accept=lambda dims: True, elems=None):
         """A value so far, of one of these types, mostly a recent one, or None. Computed halves have
@@ -302,10 +303,9 @@ class Program:
         if not value:
             return False
         name = f"F{len(self.helpers)}"
-        bodies = ["softmax(x[z], reduced_dim=z)", "tanh(x[z]) * 0.5"]
-        if not self.typed:
-            bodies.insert(1, "x[z] - mean(x[z], reduced_dim=z)")
-        body = self.random.choice(bodies)
+        body = self.random.choice(
+            ["softmax(x[z], reduced_dim=z)", "x[z] - mean(x[z], reduced_dim=z)", "tanh(x[z]) * 0.5"]
+        )
         self.helpers.append(f"def {name}(x[z]):\n    return {body}\n")
         self.used.add(value[0])
         self.assign(value[1], f"{name}({value[0]}[{', '.join(value[1])}])")
@@ -395,8 +395,6 @@ class Program:
             ]
         )
         if self.typed:
-            # Sums of centred values are all cancellation, and only float inputs tell how much.
-            kinds.remove(self.normalise)
             kinds += [self.store] * 3 + [self.of_one_type] * 4 + [self.whole_numbers] * 4
         wanted = self.random.randint(2, 9)
         while self.fresh < wanted:
@@ -425,6 +423,10 @@ class Program:
         lines = [f"# {' '.join(options)}"]
         lines += [f"dim {dim} like {root}" for dim, root in self.like.items()]
         lines += self.helpers
+        if self.typed:
+            # A number that one unit in the last place of G moves, too, in about every third draw.
+            self.parameters.append("G[]")
+            self.lines.insert(0, "near_one[] = 1.2 + 0.6 * tanh(G[])")
         lines.append(f"def Program({', '.join(self.parameters)}):")
         lines += [f"    {line}" for line in self.lines]
         lines.append("    return " + ", ".join(f"{n}[{', '.join(d)}]" for n, d in results))
