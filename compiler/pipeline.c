@@ -84,6 +84,8 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     if (options->verify)
         fusion_verify(out->fusion, "fuse");
     pass_done(&clock, "fuse", true);
+    if (options->no_materialize && !fusion_check_quadratic(out->fusion, out->contracted))
+        return false;
     if (options->stop == AFTER_FUSED)
         return true;
 

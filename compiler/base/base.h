@@ -91,6 +91,8 @@ void text_vprintf(Text *text, const char *format, va_list args);
 char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // The shortest decimal that reads back to the same double; "inf", "-inf", "nan".
 void text_double(Text *text, double value);
+// "96 B", "1.5 MiB"; "too many" of a negative number.
+const char *bytes_text(int64_t bytes, Arena *arena);
 
 // ---- source.c: files and places in them -----------------------------------------------------
 // A place is a range of bytes in a file. Lines and columns (1-based, columns in bytes) are computed

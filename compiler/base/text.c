@@ -73,3 +73,16 @@ char *arena_printf(Arena *arena, const char *format, ...) {
     va_end(args);
     return text.at;
 }
+
+const char *bytes_text(int64_t bytes, Arena *arena) {
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int unit = 0;
+    if (bytes < 0)
+        return "too many";
+    while (value >= 1024 && unit < 4) {
+        value /= 1024;
+        unit++;
+    }
+    return arena_printf(arena, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
+}

@@ -31,13 +31,7 @@ int command_build(Options *options) {
     if (!program || !driver_may_write(options, options->outputs.at[0]))
         return EXIT_PROBLEM;
     for (uint32_t i = 0; i < n; i++) {
-        PipelineOptions passes = {
-            .entry = options->entry,
-            .machine = &targets[i]->machine,
-            .stop = AFTER_TILE,
-            .verify = options->verify_passes,
-            .time_passes = options->time_passes,
-        };
+        PipelineOptions passes = driver_passes(options, targets[i], AFTER_TILE);
         Compilation compiled;
         if (!pipeline_run(options->session, program, &passes, &compiled))
             return EXIT_PROBLEM;

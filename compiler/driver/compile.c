@@ -2,6 +2,7 @@
 // What several commands start with: a target, and the passes up to some stage.
 #include "driver/driver.h"
 
+#include <string.h>
 #include <sys/stat.h>
 
 const Target *driver_target(Options *options) {
@@ -14,6 +15,30 @@ const Target *driver_target(Options *options) {
     return options->target;
 }
 
+// Commands that make or judge code plan for the threads asked for. What `run` and `verify` compute
+// does not depend on --threads: other plans round differently.
+static bool plans_for_threads(const Options *options) {
+    return options->threads && strcmp(options->command, "run") != 0 &&
+           strcmp(options->command, "verify") != 0;
+}
+
+PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop) {
+    Machine *machine = NULL; // of the oracle
+    if (target)
+        machine = arena_copy(options->session->arena, &target->machine, sizeof *machine);
+    if (target && plans_for_threads(options))
+        machine->threads = options->threads;
+    return (PipelineOptions){
+        .entry = options->entry,
+        .machine = machine,
+        .plan = options->plan,
+        .no_materialize = options->no_materialize && target,
+        .stop = options->no_materialize && target && stop < AFTER_FUSED ? AFTER_FUSED : stop,
+        .verify = options->verify_passes,
+        .time_passes = options->time_passes,
+    };
+}
+
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
     double begun = pipeline_seconds();
     Program *program = pipeline_front(options->session, options->file);
@@ -21,14 +46,7 @@ bool driver_compile(Options *options, const Target *target, PipelineStop stop, C
         return false;
     if (options->time_passes)
         pipeline_print_time("front", begun, true);
-    PipelineOptions passes = {
-        .entry = options->entry,
-        .machine = &target->machine,
-        .plan = options->plan,
-        .stop = stop,
-        .verify = options->verify_passes,
-        .time_passes = options->time_passes,
-    };
+    PipelineOptions passes = driver_passes(options, target, stop);
     return pipeline_run(options->session, program, &passes, out);
 }
 

@@ -12,19 +12,6 @@ static const char *count_text(int64_t count, Arena *arena) {
     return arena_printf(arena, "%lld (%.4g)", (long long)count, (double)count);
 }
 
-static const char *bytes_text(int64_t bytes, Arena *arena) {
-    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes;
-    int unit = 0;
-    if (bytes < 0)
-        return "too many";
-    while (value >= 1024 && unit < 4) {
-        value /= 1024;
-        unit++;
-    }
-    return arena_printf(arena, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-}
-
 static void print_text(const Compilation *compiled, const CostFigures *f, const int64_t *extents,
                        Arena *arena) {
     const Graph *graph = compiled->built;

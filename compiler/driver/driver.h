@@ -30,7 +30,7 @@ typedef struct {
     const char *stage;
     uint64_t seed;
     int threads; // 0: one per core
-    bool oracle, interpret, json, verify_passes, time_passes, colour;
+    bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize;
     DiagFormat diagnostics;
     const Target *target; // NULL: the best of this machine
     PlanKind plan;        // PLAN_ANY: the cheapest
@@ -60,6 +60,8 @@ int command_bench(Options *options);
 // ---- compile.c: what several commands start with ----
 // The target asked for or the host's. NULL after a message.
 const Target *driver_target(Options *options);
+// How the command line wants the passes to run. target: NULL for what is not compiled.
+PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop);
 // Parses, resolves and runs the passes up to `stop`. false after diagnostics.
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
 // Is `path` none of the source files read? false after a message: it would be overwritten.

@@ -33,6 +33,7 @@ enum {
     KEY_COLOUR,
     KEY_INTERPRET,
     KEY_PLAN,
+    KEY_NO_MATERIALIZE,
 };
 
 static const struct argp_option option_table[] = {
@@ -52,6 +53,8 @@ static const struct argp_option option_table[] = {
     {"plan", KEY_PLAN, "PLAN", 0,
      "how attention is fused: resident, stream, two-pass, spill or unfused (default: the cheapest)",
      3},
+    {"no-materialize", KEY_NO_MATERIALIZE, 0, 0,
+     "fail when a value over pairs of positions would be stored", 3},
     {"target", KEY_TARGET, "NAME", 0, "compile for this machine level (see --print-targets)", 3},
     {"print-targets", KEY_PRINT_TARGETS, 0, 0, "list the targets", 3},
     {"seed", KEY_SEED, "S", 0, "seed of the inputs that are not given (default 0)", 4},
@@ -322,6 +325,9 @@ static int parse_flag(ParseState *state, int key, char *arg) {
                    ? usage_error("--plan %s: expected resident, stream, two-pass, spill or unfused",
                                  arg)
                    : EXIT_FINE;
+    case KEY_NO_MATERIALIZE:
+        options->no_materialize = true;
+        break;
     case KEY_GRAD:
         return usage_error("--grad: this version compiles forward passes only");
     case KEY_PRINT_TARGETS:

@@ -236,9 +236,15 @@ typedef struct {
     // ROWS: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed dim
     DimList rows, reduced;
 } Group;
+// Why a value that is wide (see fuse/stream.c) is in no streamed group.
+typedef struct {
+    const char *why; // half a sentence for the user; NULL: it was not refused
+    const Value *by; // the value to blame, NULL: none
+} Refusal;
 typedef struct {
     const Graph *graph;  // may hold COPY values added for results that are inputs or returned twice
     VEC(Group *) groups; // in an order in which they can run
+    Refusal *refused;    // by value id
 } Fusion;
 // Requires: graph_contract done. Ensures: the argument of a RENAME GATHER SLICE CONCAT SHIFT is an
 // INPUT or an output of an earlier group, and so is every argument that is not a member or a
@@ -247,6 +253,9 @@ typedef struct {
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group
+// quadratic.c: does no group store a quadratic value that is no result of the entry? false after
+// an error for each, with the reason. contracted: the graph that was fused, before graph_expand.
+bool fusion_check_quadratic(const Fusion *fusion, const Graph *contracted);
 
 // ---- fuse/layout.c, fuse/plan.c: memory --------------------------------------------------------
 // How a stored value lies in memory. With a panel, that dim is cut into groups of panel_width: the

@@ -323,8 +323,11 @@ static void dissolve_last_stream(Fuser *fuser, ValueList *members, const bool *p
         ValueList *list = &members[c];
         if (!list->count || placed[list->at[0]->id])
             continue;
-        for (uint32_t i = 0; i < list->count; i++)
+        for (uint32_t i = 0; i < list->count; i++) {
             fuser->owner[list->at[i]->id] = CLUSTER_NONE;
+            fuser->refused[list->at[i]->id].why =
+                "its kernel would need the results of another that needs its own";
+        }
         list->count = 0;
         fuser->clusters.at[c].dead = true;
         return;
@@ -470,8 +473,11 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         fuser->result[graph->outputs.at[i].value->id] = true;
     fuser_find_users(fuser);
+    fuser->refused = arena_array(graph->arena, Refusal, count + 1);
     if (streams)
         fuse_find_streams(fuser);
+    for (uint32_t i = 0; i < count && !streams; i++)
+        fuser->refused[i].why = "plan unfused stores what one kernel hands to another";
 }
 
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
@@ -494,6 +500,7 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
     fuse_merge_producers(&fuser);
     Fusion *fusion = arena_new_of(fuser.graph->arena, Fusion);
     fusion->graph = fuser.graph;
+    fusion->refused = fuser.refused;
     order_groups(&fuser, fusion);
     arena_free(arena);
     return fusion;

@@ -19,10 +19,11 @@
 // more than contractions (a softmax); a value is in one group at most.
 //
 // Requires: graph_expand. Ensures: groups are convex: no value outside depends on a member and
-// feeds another.
+// feeds another. Why a set of wide values became no group is kept for each of them.
 #include "graph/fuse/fuse.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { FEW_ROWS = 8 };
 // How large the wide values must be, against everything that is read and stored in any case: what
@@ -43,9 +44,9 @@ typedef enum { OUTSIDE, WIDE, REDUCED, BETWEEN } Part;
 typedef struct {
     Fuser *fuser;
     Pair pair;
-    uint8_t *part;    // Part, by value id
-    uint32_t *parent; // by value id: union-find over the values that are not OUTSIDE
-    bool *barred;     // by root: holds what cannot be streamed
+    uint8_t *part;        // Part, by value id
+    uint32_t *parent;     // by value id: union-find over the values that are not OUTSIDE
+    const Value **barrer; // by root: a value of the set that cannot be streamed, or NULL
 } Search;
 
 // ---- pairs -------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ static void add_pair(const Fuser *fuser, PairList *pairs, DimId x, DimId y, doub
     vec_push(fuser->arena, pairs, pair);
 }
 
-static bool makes_pair(const Value *value, DimId x, DimId y) {
+bool fuse_makes_pair(const Value *value, DimId x, DimId y) {
     if (value->op != OP_CONTRACT || value->n_args != 2 || !dims_has(&value->dims, x) ||
         !dims_has(&value->dims, y))
         return false;
@@ -99,7 +100,7 @@ static void collect_pairs(const Fuser *fuser, const Value *value, PairList *pair
         for (uint32_t k = 0; k < value->dims.count; k++)
             if (fuser->extents[value->dims.at[i]] >= FEW_ROWS &&
                 is_position(fuser, value->dims.at[k]) &&
-                makes_pair(value, value->dims.at[i], value->dims.at[k]))
+                fuse_makes_pair(value, value->dims.at[i], value->dims.at[k]))
                 add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k], volume);
 }
 
@@ -128,14 +129,15 @@ static void join(Search *s, uint32_t a, uint32_t b) {
     b = find_root(s, b);
     uint32_t low = a < b ? a : b, high = a < b ? b : a;
     s->parent[high] = low;
-    s->barred[low] |= s->barred[high];
+    if (!s->barrer[low])
+        s->barrer[low] = s->barrer[high];
 }
 
 static bool is_wide(const Search *s, const Value *value) {
     if (s->fuser->owner[value->id] != CLUSTER_NONE || fuse_is_free(value) ||
         !dims_has(&value->dims, s->pair.x) || !dims_has(&value->dims, s->pair.y))
         return false;
-    if (makes_pair(value, s->pair.x, s->pair.y))
+    if (fuse_makes_pair(value, s->pair.x, s->pair.y))
         return true;
     for (uint32_t i = 0; i < value->n_args; i++)
         if (s->part[value->args[i]->id] == WIDE)
@@ -162,7 +164,7 @@ static void find_wide_and_reduced(Search *s) {
         const Value *value = graph->values.at[i];
         s->part[i] = OUTSIDE;
         s->parent[i] = i;
-        s->barred[i] = false;
+        s->barrer[i] = NULL;
         if (!s->fuser->live[i])
             continue;
         if (is_wide(s, value))
@@ -170,7 +172,8 @@ static void find_wide_and_reduced(Search *s) {
         else if (reads_part(s, value, WIDE) && s->fuser->owner[i] == CLUSTER_NONE &&
                  can_be_streamed(value) && dims_has(&value->dims, s->pair.x))
             s->part[i] = REDUCED;
-        s->barred[i] = s->part[i] != OUTSIDE && !can_be_streamed(value);
+        if (s->part[i] != OUTSIDE && !can_be_streamed(value))
+            s->barrer[i] = value;
     }
 }
 
@@ -239,7 +242,23 @@ static bool is_in(Search *s, const Component *c, const Value *value) {
     return s->part[value->id] != OUTSIDE && find_root(s, value->id) == c->root;
 }
 
-// Does a value outside depend on a member and feed another?
+// Refuses a component whose wide values are stored instead: `by` is the value to blame, or NULL.
+static void refuse(Search *s, const Component *c, const Value *by, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    char text[256];
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    Arena *arena = s->fuser->graph->arena;
+    Refusal refusal = {arena_strndup(arena, text, strlen(text)), by};
+    for (uint32_t i = 0; i < c->members.count; i++) {
+        uint32_t id = c->members.at[i]->id;
+        if (s->part[id] == WIDE && !s->fuser->refused[id].why)
+            s->fuser->refused[id] = refusal;
+    }
+}
+
+// Does no value outside depend on a member and feed another? Refuses the component if one does.
 static bool is_convex(Search *s, const Component *c) {
     const Graph *graph = s->fuser->graph;
     bool *after = arena_array(s->fuser->arena, bool, graph->values.count);
@@ -248,8 +267,13 @@ static bool is_convex(Search *s, const Component *c) {
         const Value *value = graph->values.at[i];
         bool inside = is_in(s, c, value);
         for (uint32_t k = 0; k < value->n_args; k++) {
-            if (inside && after[value->args[k]->id])
+            if (inside && after[value->args[k]->id]) {
+                refuse(s, c, value->args[k],
+                       "%s depends on it and feeds %s, which is to be in one kernel with it",
+                       fuse_title(s->fuser->graph->arena, value->args[k]),
+                       fuse_title(s->fuser->graph->arena, value));
                 return false;
+            }
             after[i] =
                 after[i] || (!inside && (after[value->args[k]->id] || is_in(s, c, value->args[k])));
         }
@@ -258,6 +282,7 @@ static bool is_convex(Search *s, const Component *c) {
 }
 
 // Elements of the wide values against those of everything that is read and stored in any case.
+// Refuses the component if these are more.
 static bool is_worth_streaming(Search *s, const Component *c) {
     const Fuser *fuser = s->fuser;
     double wide = 0, others = 0;
@@ -281,7 +306,13 @@ static bool is_worth_streaming(Search *s, const Component *c) {
     double share = c->reduces && c->contracts ? SOFTMAX_SHARE
                    : c->reduces               ? ROWS_SHARE
                                               : WIDE_SHARE;
-    return wide >= share * others;
+    if (wide >= share * others)
+        return true;
+    refuse(s, c, NULL,
+           "it is too small to be worth a streamed kernel: %.4g elements, and %.4g are read and "
+           "stored in any case",
+           wide, others);
+    return false;
 }
 
 static bool has_reduction(const Search *s, const Component *c) {
@@ -312,12 +343,34 @@ static void take_component(Search *s, const Component *c) {
 static void take_components(Search *s, bool reduces) {
     const Graph *graph = s->fuser->graph;
     for (uint32_t i = 0; i < graph->values.count; i++) {
-        if (s->part[i] == OUTSIDE || find_root(s, i) != i || s->barred[i])
+        if (s->part[i] == OUTSIDE || find_root(s, i) != i)
             continue;
         Component c = component_of(s, i);
-        if (c.reduces == reduces && has_reduction(s, &c) && is_worth_streaming(s, &c) &&
-            is_convex(s, &c))
+        if (c.reduces != reduces || !has_reduction(s, &c))
+            continue;
+        const Value *barrer = s->barrer[i];
+        if (barrer)
+            refuse(s, &c, barrer, "%s depends on it, and %s cannot be streamed",
+                   fuse_title(s->fuser->graph->arena, barrer), op_name(barrer->op));
+        else if (is_worth_streaming(s, &c) && is_convex(s, &c))
             take_component(s, &c);
+    }
+}
+
+// Pairs that were not tried because x has so few positions.
+static void refuse_few_rows(const Fuser *fuser) {
+    for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
+        const Value *value = fuser->graph->values.at[i];
+        for (uint32_t k = 0; fuser->live[i] && k < value->dims.count; k++) {
+            DimId x = value->dims.at[k];
+            bool few = fuser->extents[x] < FEW_ROWS && !fuser->refused[i].why;
+            for (uint32_t j = 0; few && j < value->dims.count; j++)
+                if (fuse_makes_pair(value, x, value->dims.at[j]))
+                    fuser->refused[i].why = arena_printf(
+                        fuser->graph->arena,
+                        "%s has %lld positions, and streaming begins to pay at %d rows",
+                        fuser->graph->dims.at[x].name, (long long)fuser->extents[x], FEW_ROWS);
+        }
     }
 }
 
@@ -327,13 +380,12 @@ void fuse_find_streams(Fuser *fuser) {
     for (uint32_t i = 0; i < graph->values.count; i++)
         if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT)
             collect_pairs(fuser, graph->values.at[i], &pairs);
-    if (!pairs.count)
-        return;
-    qsort(pairs.at, pairs.count, sizeof *pairs.at, better_first);
+    if (pairs.count)
+        qsort(pairs.at, pairs.count, sizeof *pairs.at, better_first);
     Search s = {.fuser = fuser};
     s.part = arena_array(fuser->arena, uint8_t, graph->values.count);
     s.parent = arena_array(fuser->arena, uint32_t, graph->values.count);
-    s.barred = arena_array(fuser->arena, bool, graph->values.count);
+    s.barrer = arena_array(fuser->arena, const Value *, graph->values.count);
     for (uint32_t i = 0; i < 2 * pairs.count; i++) {
         s.pair = pairs.at[i % pairs.count];
         find_wide_and_reduced(&s);
@@ -341,4 +393,5 @@ void fuse_find_streams(Fuser *fuser) {
         join_parts(&s);
         take_components(&s, i < pairs.count);
     }
+    refuse_few_rows(fuser);
 }

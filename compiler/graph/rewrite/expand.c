@@ -55,19 +55,28 @@ static bool takes_factor(const Rewrite *rewrite, const Value *value) {
            takes_factor(rewrite, value->args[2]);
 }
 
+static Value *at_origin(Value *value, const Value *like) {
+    if (!value->origin.file)
+        value->origin = like->origin;
+    return value;
+}
+
 // Requires takes_factor(value).
 static Value *with_factor(Rewrite *rewrite, const Value *value, double factor) {
+    Graph *graph = rewrite->to;
     const Value *now = rewrite->now[value->id];
     if (value->op == OP_CONST)
         return number_like(rewrite, value->number * factor, value);
     if (value->op == OP_CONTRACT && now->op == OP_CONTRACT)
-        return graph_einsum(rewrite->to, now->number * factor, now->args, now->n_args, now->dims);
+        return at_origin(
+            graph_einsum(graph, now->number * factor, now->args, now->n_args, now->dims), value);
     if (value->op == OP_CONTRACT) // a row factor went to its result
-        return graph_map2(rewrite->to, OP_MUL, rewrite->now[value->id],
-                          number_like(rewrite, factor, now));
+        return at_origin(
+            graph_map2(graph, OP_MUL, rewrite->now[value->id], number_like(rewrite, factor, now)),
+            value);
     Value *args[] = {rewrite->now[value->args[0]->id], with_factor(rewrite, value->args[1], factor),
                      with_factor(rewrite, value->args[2], factor)};
-    return graph_map(rewrite->to, OP_SELECT, value->elem, args, 3);
+    return at_origin(graph_map(graph, OP_SELECT, value->elem, args, 3), value);
 }
 
 // ---- row functions -----------------------------------------------------------------------------

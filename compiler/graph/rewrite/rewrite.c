@@ -5,8 +5,9 @@
 //     from    a = X + Y;  b = a * 1;  c = b;  d = exp(a)      returned: c
 //     to      a = X + Y                                       now: a b c -> a; d was not live
 //
-// Requires: a graph that passes graph_verify. Ensures: inputs, dims and outputs are the same, and
-// every value has the elem and dims of the one that it replaces.
+// Requires: a graph that passes graph_verify. Ensures: inputs, dims and outputs are the same, every
+// value has the elem and dims of the one that it replaces, and what is new has its place in the
+// source.
 #include "graph/rewrite/rewrite.h"
 
 static void count_uses(Rewrite *rewrite, const bool *live) {
@@ -42,7 +43,11 @@ static Value *replace(Rewrite *rewrite, RewriteRule *rule, const Value *value) {
     Value **args = arena_array(rewrite->arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++)
         args[k] = rewrite->now[value->args[k]->id];
+    uint32_t before = rewrite->to->values.count;
     Value *now = rule(rewrite, value, args);
+    for (uint32_t i = before; i < rewrite->to->values.count; i++)
+        if (!rewrite->to->values.at[i]->origin.file)
+            rewrite->to->values.at[i]->origin = value->origin;
     if (now->elem != value->elem || !dims_equal(&now->dims, &value->dims))
         ice("%s: a rule changed the type of value %u (%s)", rewrite->pass, value->id,
             op_name(value->op));

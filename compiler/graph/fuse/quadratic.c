@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+// Quadratic values that a fusion stores: what --no-materialize forbids.
+//
+//     J[n, m] = einsum(Q[n, d], K[m, d])                   # n, m: a pair of positions
+//     W[n, m] = softmax(cumsum(J, dim=m), reduced_dim=m)   # stored: cumsum cannot be streamed
+//     O[n, e] = einsum(W, V[m, e])                         # reduces over m
+//
+// Positions are dims that the model has learned nothing about: no parameter multiplies along them
+// in an einsum (what is added, as a learned embedding of positions is, does not count). A
+// contraction that has one position from each operand makes a pair, and so does a pointwise value
+// of data, unless an input has both. A value is quadratic when it has a pair, depends on what made
+// it, and is later reduced over one of the two.
+#include "graph/fuse/fuse.h"
+
+// ---- positions ---------------------------------------------------------------------------------
+
+// By value id: does it depend on an input of this role?
+static bool *depends_on(const Graph *graph, InputRole role, Arena *arena) {
+    bool *depends = arena_array(arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        depends[i] = value->op == OP_INPUT && value->role == role;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            depends[i] = depends[i] || depends[value->args[k]->id];
+    }
+    return depends;
+}
+
+// By DimId: does a parameter, or what is made of parameters alone, multiply data along it?
+static bool *learned_dims(const Graph *graph, Arena *arena) {
+    bool *learned = arena_array(arena, bool, graph->dims.count + 1);
+    const bool *live = graph_live(graph, arena);
+    const bool *data = depends_on(graph, ROLE_DATA, arena);
+    const bool *param = depends_on(graph, ROLE_PARAM, arena);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        for (uint32_t k = 0; live[i] && data[i] && k < value->n_args; k++) {
+            const Value *arg = value->args[k];
+            bool multiplies = value->op == OP_CONTRACT && param[arg->id] && !data[arg->id];
+            for (uint32_t d = 0; multiplies && d < arg->dims.count; d++)
+                learned[arg->dims.at[d]] = true;
+        }
+    }
+    return learned;
+}
+
+// ---- quadratic values --------------------------------------------------------------------------
+
+typedef struct {
+    DimId x, y; // DIM_NONE: it has no pair
+} Pair;
+
+typedef struct {
+    const Fusion *fusion;
+    Arena *arena;
+    const bool *learned; // by DimId
+    const bool *live;    // by value id
+    const bool *data;    // by value id: depends on data
+    const Pair *of;      // by value id: the pair that it is quadratic in
+    Map *names;          // place in the source -> name, of values that expansion took apart
+    bool parameters;     // has the entry any?
+} Check;
+
+static Pair no_pair(void) {
+    return (Pair){DIM_NONE, DIM_NONE};
+}
+
+static bool input_has(const Check *c, DimId x, DimId y) {
+    const Graph *graph = c->fusion->graph;
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (dims_has(&graph->inputs.at[i]->dims, x) && dims_has(&graph->inputs.at[i]->dims, y))
+            return true;
+    return false;
+}
+
+// Has one argument made of data x and not y?
+static bool gives_one(const Check *c, const Value *value, DimId x, DimId y) {
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        const Value *arg = value->args[k];
+        if (c->data[arg->id] && dims_has(&arg->dims, x) && !dims_has(&arg->dims, y))
+            return true;
+    }
+    return false;
+}
+
+static bool none_has_both(const Value *value, DimId x, DimId y) {
+    for (uint32_t k = 0; k < value->n_args; k++)
+        if (dims_has(&value->args[k]->dims, x) && dims_has(&value->args[k]->dims, y))
+            return false;
+    return true;
+}
+
+static bool makes_pair(const Check *c, const Value *value, DimId x, DimId y) {
+    if (value->op == OP_CONTRACT)
+        return fuse_makes_pair(value, x, y);
+    return op_kind(value->op) == KIND_MAP && none_has_both(value, x, y) &&
+           gives_one(c, value, x, y) && gives_one(c, value, y, x) && !input_has(c, x, y);
+}
+
+// The pair of positions that a value makes.
+static Pair pair_made(const Check *c, const Value *value) {
+    for (uint32_t i = 0; i < value->dims.count; i++)
+        for (uint32_t k = i + 1; k < value->dims.count; k++) {
+            DimId x = value->dims.at[i], y = value->dims.at[k];
+            if (!c->learned[x] && !c->learned[y] && makes_pair(c, value, x, y))
+                return (Pair){x, y};
+        }
+    return no_pair();
+}
+
+// What a move calls the dim of its argument.
+static DimId moved_dim(const Value *value, uint32_t arg, DimId dim) {
+    if ((value->op == OP_RENAME || value->op == OP_SLICE) && dim == value->dim)
+        return value->dim2;
+    if (value->op == OP_CONCAT && dim == value->cats[arg])
+        return value->dim2;
+    return dim;
+}
+
+// The pair of an argument, if the value still has it.
+static Pair pair_kept(const Value *value, uint32_t arg, Pair pair) {
+    if (pair.x == DIM_NONE)
+        return pair;
+    Pair moved = {moved_dim(value, arg, pair.x), moved_dim(value, arg, pair.y)};
+    bool kept = dims_has(&value->dims, moved.x) && dims_has(&value->dims, moved.y);
+    return kept ? moved : no_pair();
+}
+
+// Every value that depends on `first` and keeps its pair.
+static void follow_pair(const Check *c, uint32_t first, Pair pair, Pair *has) {
+    const Graph *graph = c->fusion->graph;
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        has[i] = i == first ? pair : no_pair();
+    for (uint32_t i = first + 1; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        for (uint32_t k = 0; c->live[i] && has[i].x == DIM_NONE && k < value->n_args; k++)
+            has[i] = pair_kept(value, k, has[value->args[k]->id]);
+    }
+}
+
+// Of those, the ones that are reduced over the pair in the end.
+static void keep_reduced(const Check *c, const Pair *has, Pair *of) {
+    const Graph *graph = c->fusion->graph;
+    bool *reduced = arena_array(c->arena, bool, graph->values.count + 1);
+    for (uint32_t i = graph->values.count; i-- > 0;) {
+        const Value *value = graph->values.at[i];
+        OpKind kind = op_kind(value->op);
+        bool reduces = kind == KIND_REDUCE || kind == KIND_CONTRACT;
+        for (uint32_t k = 0; c->live[i] && k < value->n_args; k++) {
+            uint32_t arg = value->args[k]->id;
+            bool goes_on = pair_kept(value, k, has[arg]).x != DIM_NONE;
+            reduced[arg] = reduced[arg] || (goes_on ? reduced[i] : reduces);
+        }
+        if (has[i].x != DIM_NONE && reduced[i])
+            of[i] = has[i];
+    }
+}
+
+static Pair *quadratic_values(const Check *c) {
+    const Graph *graph = c->fusion->graph;
+    Pair *of = arena_array(c->arena, Pair, graph->values.count + 1);
+    Pair *has = arena_array(c->arena, Pair, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        of[i] = no_pair();
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        Pair pair = c->live[i] ? pair_made(c, graph->values.at[i]) : no_pair();
+        if (pair.x == DIM_NONE || (of[i].x == pair.x && of[i].y == pair.y))
+            continue;
+        follow_pair(c, i, pair, has);
+        keep_reduced(c, has, of);
+    }
+    return of;
+}
+
+// ---- why one is stored -------------------------------------------------------------------------
+
+static bool has_member(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->members.count; i++)
+        if (group->members.at[i] == value)
+            return true;
+    return false;
+}
+
+static Refusal read_outside(const Check *c, const Group *group, const Value *value) {
+    for (uint32_t i = value->id + 1; i < c->fusion->graph->values.count; i++) {
+        const Value *user = c->fusion->graph->values.at[i];
+        for (uint32_t k = 0; c->live[i] && k < user->n_args; k++)
+            if (user->args[k] == value && !has_member(group, user))
+                return (Refusal){arena_printf(c->arena, "%s reads it in another kernel",
+                                              fuse_title(c->arena, user)),
+                                 user};
+    }
+    return (Refusal){"it is read in another kernel", NULL};
+}
+
+// The refusal of the value or of the nearest that it comes from; what makes the pair begins there.
+static Refusal refusal_of(const Check *c, const Value *value) {
+    for (;;) {
+        Refusal refusal = c->fusion->refused[value->id];
+        const Value *from = NULL;
+        for (uint32_t k = 0; !from && k < value->n_args; k++)
+            if (c->of[value->args[k]->id].x != DIM_NONE)
+                from = value->args[k];
+        if (refusal.why || (!from && op_kind(value->op) != KIND_MAP))
+            return refusal;
+        if (!from)
+            return (Refusal){"only what begins with an einsum over both is streamed", value};
+        value = from;
+    }
+}
+
+static Refusal why_stored(const Check *c, const Group *group, const Value *value) {
+    Refusal refusal = {0};
+    if (group->kind != GROUP_STREAM)
+        refusal = refusal_of(c, value);
+    return refusal.why ? refusal : read_outside(c, group, value);
+}
+
+// ---- what the user is told ---------------------------------------------------------------------
+
+static uint64_t place_key(Span at) {
+    return hash_u64(hash_u64(at.file, at.begin), at.end);
+}
+
+static void collect_names(Check *c, const Graph *graph) {
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (value->hint && value->origin.file && value->op != OP_INPUT)
+            map_put(c->names, place_key(value->origin), (void *)value->hint);
+    }
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        c->parameters = c->parameters || graph->inputs.at[i]->role == ROLE_PARAM;
+}
+
+static const char *title_of(const Check *c, const Value *value) {
+    Name name = value->hint ? value->hint : map_get(c->names, place_key(value->origin));
+    return name ? arena_printf(c->arena, "'%s'", name) : fuse_title(c->arena, value);
+}
+
+// "12.0 MiB", or "48 B for each n x m" when extents are not known.
+static const char *size_text(const Check *c, const Value *value) {
+    const Graph *graph = c->fusion->graph;
+    int64_t bytes = (int64_t)elem_bytes(value->elem);
+    Text each = {.arena = c->arena};
+    for (uint32_t i = 0; i < value->dims.count; i++) {
+        const Dim *dim = &graph->dims.at[value->dims.at[i]];
+        if (dim->extent == EXTENT_DYNAMIC)
+            text_printf(&each, "%s%s", each.length ? " x " : " for each ", dim->name);
+        else if (bytes >= 0 && !mul_i64(bytes, dim->extent, &bytes))
+            bytes = -1;
+    }
+    return arena_printf(c->arena, "%s%s", bytes_text(bytes, c->arena), each.at ? each.at : "");
+}
+
+static void tell(const Check *c, const Group *group, const Value *value) {
+    const Graph *graph = c->fusion->graph;
+    Pair pair = c->of[value->id];
+    Text dims = {.arena = c->arena};
+    for (uint32_t i = 0; i < value->dims.count; i++)
+        text_printf(&dims, "%s%s", i ? ", " : "", graph->dims.at[value->dims.at[i]].name);
+    Refusal refusal = why_stored(c, group, value);
+    Diag *diag = diag_error(graph->session->diags, value->origin,
+                            "%s would be stored, [%s] of %s, quadratic in %s and %s: %s",
+                            title_of(c, value), dims.at, size_text(c, value),
+                            graph->dims.at[pair.x].name, graph->dims.at[pair.y].name, refusal.why);
+    if (refusal.by && refusal.by->origin.file)
+        diag_note(diag, refusal.by->origin, "%s", title_of(c, refusal.by));
+    if (!c->parameters)
+        diag_hint(diag, "all arguments count as data: mark what is learned with 'param', or name "
+                        "the data with --data");
+}
+
+static bool is_result(const Graph *graph, const Value *value) {
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        if (graph->outputs.at[i].value == value)
+            return true;
+    return false;
+}
+
+bool fusion_check_quadratic(const Fusion *fusion, const Graph *contracted) {
+    Arena *arena = arena_new();
+    Check c = {.fusion = fusion, .arena = arena, .names = map_new(arena)};
+    c.learned = learned_dims(contracted, arena);
+    c.live = graph_live(fusion->graph, arena);
+    c.data = depends_on(fusion->graph, ROLE_DATA, arena);
+    c.of = quadratic_values(&c);
+    collect_names(&c, contracted);
+    bool fine = true;
+    for (uint32_t i = 0; i < fusion->groups.count; i++) {
+        const Group *group = fusion->groups.at[i];
+        for (uint32_t k = 0; k < group->outputs.count; k++) {
+            const Value *value = group->outputs.at[k];
+            if (c.of[value->id].x == DIM_NONE || is_result(fusion->graph, value))
+                continue;
+            tell(&c, group, value);
+            fine = false;
+        }
+    }
+    arena_free(arena);
+    return fine;
+}
+
+const char *fuse_title(Arena *arena, const Value *value) {
+    return value->hint ? arena_printf(arena, "'%s'", value->hint)
+                       : arena_printf(arena, "a value of %s", op_name(value->op));
+}
