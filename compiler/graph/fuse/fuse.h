@@ -44,6 +44,8 @@ const char *fuse_title(Arena *arena, const Value *value);
 
 // rules.c: which values are worth what.
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group
+// By value id: does it depend on an input of this role?
+bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
 bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.

@@ -14,24 +14,12 @@
 
 // ---- positions ---------------------------------------------------------------------------------
 
-// By value id: does it depend on an input of this role?
-static bool *depends_on(const Graph *graph, InputRole role, Arena *arena) {
-    bool *depends = arena_array(arena, bool, graph->values.count + 1);
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        depends[i] = value->op == OP_INPUT && value->role == role;
-        for (uint32_t k = 0; k < value->n_args; k++)
-            depends[i] = depends[i] || depends[value->args[k]->id];
-    }
-    return depends;
-}
-
 // By DimId: does a parameter, or what is made of parameters alone, multiply data along it?
 static bool *learned_dims(const Graph *graph, Arena *arena) {
     bool *learned = arena_array(arena, bool, graph->dims.count + 1);
     const bool *live = graph_live(graph, arena);
-    const bool *data = depends_on(graph, ROLE_DATA, arena);
-    const bool *param = depends_on(graph, ROLE_PARAM, arena);
+    const bool *data = fuse_depends_on(graph, ROLE_DATA, arena);
+    const bool *param = fuse_depends_on(graph, ROLE_PARAM, arena);
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
         for (uint32_t k = 0; live[i] && data[i] && k < value->n_args; k++) {
@@ -282,7 +270,7 @@ bool fusion_check_quadratic(const Fusion *fusion, const Graph *contracted) {
     Check c = {.fusion = fusion, .arena = arena, .names = map_new(arena)};
     c.learned = learned_dims(contracted, arena);
     c.live = graph_live(fusion->graph, arena);
-    c.data = depends_on(fusion->graph, ROLE_DATA, arena);
+    c.data = fuse_depends_on(fusion->graph, ROLE_DATA, arena);
     c.of = quadratic_values(&c);
     collect_names(&c, contracted);
     bool fine = true;

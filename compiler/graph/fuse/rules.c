@@ -18,6 +18,17 @@ bool fuse_is_free(const Value *value) {
     return value->op == OP_INPUT || op_is_immediate(value->op);
 }
 
+bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena) {
+    bool *depends = arena_array(arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        depends[i] = value->op == OP_INPUT && value->role == role;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            depends[i] = depends[i] || depends[value->args[k]->id];
+    }
+    return depends;
+}
+
 // ---- inline values -----------------------------------------------------------------------------
 
 typedef struct {
