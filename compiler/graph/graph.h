@@ -236,15 +236,18 @@ typedef struct {
     // ROWS: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed dim
     DimList rows, reduced;
 } Group;
-// Why a value that is wide (see fuse/stream.c) is in no streamed group.
-typedef struct {
-    const char *why; // half a sentence for the user; NULL: it was not refused
+// Why a set of values over the pair x, y (see fuse/stream.c) became no streamed group.
+typedef struct Refusal Refusal;
+struct Refusal {
+    DimId x, y;      // DIM_NONE: whatever the pair
     const Value *by; // the value to blame, NULL: none
-} Refusal;
+    const char *why; // the end of a sentence for the user
+    const Refusal *next;
+};
 typedef struct {
     const Graph *graph;  // may hold COPY values added for results that are inputs or returned twice
     VEC(Group *) groups; // in an order in which they can run
-    Refusal *refused;    // by value id
+    const Refusal **refused; // by value id: a list, NULL when it is in a group or is not wide
 } Fusion;
 // Requires: graph_contract done. Ensures: the argument of a RENAME GATHER SLICE CONCAT SHIFT is an
 // INPUT or an output of an earlier group, and so is every argument that is not a member or a

@@ -325,8 +325,9 @@ static void dissolve_last_stream(Fuser *fuser, ValueList *members, const bool *p
             continue;
         for (uint32_t i = 0; i < list->count; i++) {
             fuser->owner[list->at[i]->id] = CLUSTER_NONE;
-            fuser->refused[list->at[i]->id].why =
-                "its kernel would need the results of another that needs its own";
+            fuse_refuse(fuser, list->at[i],
+                        (Refusal){.x = DIM_NONE,
+                                  .why = "its kernel and another would need each other's results"});
         }
         list->count = 0;
         fuser->clusters.at[c].dead = true;
@@ -445,6 +446,13 @@ static void order_groups(const Fuser *fuser, Fusion *fusion) {
     }
 }
 
+void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal) {
+    Refusal *own = arena_copy(fuser->graph->arena, &refusal, sizeof refusal);
+    const Refusal **last = &fuser->refused[value->id];
+    own->next = *last;
+    *last = own;
+}
+
 static void fuser_find_users(Fuser *fuser) {
     const Graph *graph = fuser->graph;
     uint32_t count = graph->values.count;
@@ -473,11 +481,13 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         fuser->result[graph->outputs.at[i].value->id] = true;
     fuser_find_users(fuser);
-    fuser->refused = arena_array(graph->arena, Refusal, count + 1);
+    fuser->refused = arena_array(graph->arena, const Refusal *, count + 1);
     if (streams)
         fuse_find_streams(fuser);
     for (uint32_t i = 0; i < count && !streams; i++)
-        fuser->refused[i].why = "plan unfused stores what one kernel hands to another";
+        fuse_refuse(fuser, graph->values.at[i],
+                    (Refusal){.x = DIM_NONE,
+                              .why = "plan unfused stores what one kernel hands to another"});
 }
 
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {

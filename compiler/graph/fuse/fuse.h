@@ -28,8 +28,8 @@ typedef struct {
     uint32_t *owner;      // by value id: cluster, NONE for leaves, INLINE
     const Value ***users; // by value id: live users, NULL-terminated; the same user may come twice
     bool *result;         // by value id: an output of the entry
-    Refusal *refused;     // by value id, of the graph's arena: see Fusion
-    uint32_t words;       // of a reach set
+    const Refusal **refused; // see Fusion
+    uint32_t words;          // of a reach set
 } Fuser;
 
 // stream.c: claims the values of streamed groups, before anything else is placed.
@@ -39,8 +39,8 @@ bool fuse_makes_pair(const Value *value, DimId x, DimId y);
 // pack.c: the graph with the operands of streamed contractions as their microkernels want them.
 // NULL: they are so already.
 Graph *fuse_pack_operands(const Fuser *fuser);
-// How messages call a value: 'W', or "a value of einsum" when it has no name.
-const char *fuse_title(Arena *arena, const Value *value);
+// Adds a copy of the refusal to those that the value has.
+void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal);
 
 // rules.c: which values are worth what.
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group

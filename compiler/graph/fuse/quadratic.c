@@ -160,51 +160,7 @@ static Pair *quadratic_values(const Check *c) {
     return of;
 }
 
-// ---- why one is stored -------------------------------------------------------------------------
-
-static bool has_member(const Group *group, const Value *value) {
-    for (uint32_t i = 0; i < group->members.count; i++)
-        if (group->members.at[i] == value)
-            return true;
-    return false;
-}
-
-static Refusal read_outside(const Check *c, const Group *group, const Value *value) {
-    for (uint32_t i = value->id + 1; i < c->fusion->graph->values.count; i++) {
-        const Value *user = c->fusion->graph->values.at[i];
-        for (uint32_t k = 0; c->live[i] && k < user->n_args; k++)
-            if (user->args[k] == value && !has_member(group, user))
-                return (Refusal){arena_printf(c->arena, "%s reads it in another kernel",
-                                              fuse_title(c->arena, user)),
-                                 user};
-    }
-    return (Refusal){"it is read in another kernel", NULL};
-}
-
-// The refusal of the value or of the nearest that it comes from; what makes the pair begins there.
-static Refusal refusal_of(const Check *c, const Value *value) {
-    for (;;) {
-        Refusal refusal = c->fusion->refused[value->id];
-        const Value *from = NULL;
-        for (uint32_t k = 0; !from && k < value->n_args; k++)
-            if (c->of[value->args[k]->id].x != DIM_NONE)
-                from = value->args[k];
-        if (refusal.why || (!from && op_kind(value->op) != KIND_MAP))
-            return refusal;
-        if (!from)
-            return (Refusal){"only what begins with an einsum over both is streamed", value};
-        value = from;
-    }
-}
-
-static Refusal why_stored(const Check *c, const Group *group, const Value *value) {
-    Refusal refusal = {0};
-    if (group->kind != GROUP_STREAM)
-        refusal = refusal_of(c, value);
-    return refusal.why ? refusal : read_outside(c, group, value);
-}
-
-// ---- what the user is told ---------------------------------------------------------------------
+// ---- names -------------------------------------------------------------------------------------
 
 static uint64_t place_key(Span at) {
     return hash_u64(hash_u64(at.file, at.begin), at.end);
@@ -220,10 +176,83 @@ static void collect_names(Check *c, const Graph *graph) {
         c->parameters = c->parameters || graph->inputs.at[i]->role == ROLE_PARAM;
 }
 
-static const char *title_of(const Check *c, const Value *value) {
-    Name name = value->hint ? value->hint : map_get(c->names, place_key(value->origin));
-    return name ? arena_printf(c->arena, "'%s'", name) : fuse_title(c->arena, value);
+static const char *name_of(const Check *c, const Value *value) {
+    return value->hint ? value->hint : map_get(c->names, place_key(value->origin));
 }
+
+static const char *title_of(const Check *c, const Value *value, const char *unnamed) {
+    const char *name = name_of(c, value);
+    return name ? arena_printf(c->arena, "'%s'", name) : unnamed;
+}
+
+// ---- why one is stored -------------------------------------------------------------------------
+
+typedef struct {
+    const char *why;
+    const Value *by; // NULL: none
+} Reason;
+
+static bool has_member(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->members.count; i++)
+        if (group->members.at[i] == value)
+            return true;
+    return false;
+}
+
+static Reason read_outside(const Check *c, const Group *group, const Value *value) {
+    for (uint32_t i = value->id + 1; i < c->fusion->graph->values.count; i++) {
+        const Value *user = c->fusion->graph->values.at[i];
+        for (uint32_t k = 0; c->live[i] && k < user->n_args; k++)
+            if (user->args[k] == value && !has_member(group, user))
+                return (Reason){arena_printf(c->arena, "%s reads it in another kernel",
+                                             title_of(c, user, "another value")),
+                                user};
+    }
+    return (Reason){"it is read in another kernel", NULL};
+}
+
+// The argument that the value has its pair from; NULL: it made it.
+static const Value *from_which(const Check *c, const Value *value) {
+    for (uint32_t k = 0; k < value->n_args; k++)
+        if (c->of[value->args[k]->id].x != DIM_NONE)
+            return value->args[k];
+    return NULL;
+}
+
+static const Refusal *refusal_of(const Check *c, const Value *value) {
+    Pair pair = c->of[value->id];
+    const Refusal *refusal = c->fusion->refused[value->id];
+    for (; refusal; refusal = refusal->next)
+        if (refusal->x == DIM_NONE || (refusal->x == pair.x && refusal->y == pair.y) ||
+            (refusal->x == pair.y && refusal->y == pair.x))
+            return refusal;
+    return NULL;
+}
+
+// The refusal of the value or of the nearest that it comes from.
+static Reason why_refused(const Check *c, const Value *value) {
+    for (const Value *from = value; from; from = from_which(c, from)) {
+        const Refusal *refusal = refusal_of(c, from);
+        if (refusal && refusal->by && refusal->by != value)
+            return (Reason){arena_printf(c->arena, "%s depends on it, and %s",
+                                         title_of(c, refusal->by, "another value"), refusal->why),
+                            refusal->by};
+        if (refusal)
+            return (Reason){refusal->why, NULL};
+        if (!from_which(c, from) && op_kind(from->op) == KIND_MAP)
+            return (Reason){"only what begins with an einsum over both is streamed", from};
+    }
+    return (Reason){0};
+}
+
+static Reason why_stored(const Check *c, const Group *group, const Value *value) {
+    Reason reason = {0};
+    if (group->kind != GROUP_STREAM)
+        reason = why_refused(c, value);
+    return reason.why ? reason : read_outside(c, group, value);
+}
+
+// ---- what the user is told ---------------------------------------------------------------------
 
 // "12.0 MiB", or "48 B for each n x m" when extents are not known.
 static const char *size_text(const Check *c, const Value *value) {
@@ -246,13 +275,13 @@ static void tell(const Check *c, const Group *group, const Value *value) {
     Text dims = {.arena = c->arena};
     for (uint32_t i = 0; i < value->dims.count; i++)
         text_printf(&dims, "%s%s", i ? ", " : "", graph->dims.at[value->dims.at[i]].name);
-    Refusal refusal = why_stored(c, group, value);
+    Reason reason = why_stored(c, group, value);
     Diag *diag = diag_error(graph->session->diags, value->origin,
                             "%s would be stored, [%s] of %s, quadratic in %s and %s: %s",
-                            title_of(c, value), dims.at, size_text(c, value),
-                            graph->dims.at[pair.x].name, graph->dims.at[pair.y].name, refusal.why);
-    if (refusal.by && refusal.by->origin.file)
-        diag_note(diag, refusal.by->origin, "%s", title_of(c, refusal.by));
+                            title_of(c, value, "this value"), dims.at, size_text(c, value),
+                            graph->dims.at[pair.x].name, graph->dims.at[pair.y].name, reason.why);
+    if (reason.by && reason.by->origin.file)
+        diag_note(diag, reason.by->origin, "%s is computed here", title_of(c, reason.by, "it"));
     if (!c->parameters)
         diag_hint(diag, "all arguments count as data: mark what is learned with 'param', or name "
                         "the data with --data");
@@ -286,9 +315,4 @@ bool fusion_check_quadratic(const Fusion *fusion, const Graph *contracted) {
     }
     arena_free(arena);
     return fine;
-}
-
-const char *fuse_title(Arena *arena, const Value *value) {
-    return value->hint ? arena_printf(arena, "'%s'", value->hint)
-                       : arena_printf(arena, "a value of %s", op_name(value->op));
 }

@@ -23,7 +23,6 @@
 #include "graph/fuse/fuse.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { FEW_ROWS = 8 };
 // How large the wide values must be, against everything that is read and stored in any case: what
@@ -242,20 +241,12 @@ static bool is_in(Search *s, const Component *c, const Value *value) {
     return s->part[value->id] != OUTSIDE && find_root(s, value->id) == c->root;
 }
 
-// Refuses a component whose wide values are stored instead: `by` is the value to blame, or NULL.
-static void refuse(Search *s, const Component *c, const Value *by, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    char text[256];
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    Arena *arena = s->fuser->graph->arena;
-    Refusal refusal = {arena_strndup(arena, text, strlen(text)), by};
-    for (uint32_t i = 0; i < c->members.count; i++) {
-        uint32_t id = c->members.at[i]->id;
-        if (s->part[id] == WIDE && !s->fuser->refused[id].why)
-            s->fuser->refused[id] = refusal;
-    }
+// Keeps for the component's wide values why they are stored after all.
+static void refuse(Search *s, const Component *c, const Value *by, const char *why) {
+    Refusal refusal = {.x = s->pair.x, .y = s->pair.y, .by = by, .why = why};
+    for (uint32_t i = 0; i < c->members.count; i++)
+        if (s->part[c->members.at[i]->id] == WIDE)
+            fuse_refuse(s->fuser, c->members.at[i], refusal);
 }
 
 // Does no value outside depend on a member and feed another? Refuses the component if one does.
@@ -268,10 +259,7 @@ static bool is_convex(Search *s, const Component *c) {
         bool inside = is_in(s, c, value);
         for (uint32_t k = 0; k < value->n_args; k++) {
             if (inside && after[value->args[k]->id]) {
-                refuse(s, c, value->args[k],
-                       "%s depends on it and feeds %s, which is to be in one kernel with it",
-                       fuse_title(s->fuser->graph->arena, value->args[k]),
-                       fuse_title(s->fuser->graph->arena, value));
+                refuse(s, c, value->args[k], "its kernel would need that before it ends");
                 return false;
             }
             after[i] =
@@ -309,9 +297,10 @@ static bool is_worth_streaming(Search *s, const Component *c) {
     if (wide >= share * others)
         return true;
     refuse(s, c, NULL,
-           "it is too small to be worth a streamed kernel: %.4g elements, and %.4g are read and "
-           "stored in any case",
-           wide, others);
+           arena_printf(fuser->graph->arena,
+                        "a streamed kernel is not worth it for %.0f elements when %.0f are read "
+                        "and stored in any case",
+                        wide, others));
     return false;
 }
 
@@ -350,36 +339,37 @@ static void take_components(Search *s, bool reduces) {
             continue;
         const Value *barrer = s->barrer[i];
         if (barrer)
-            refuse(s, &c, barrer, "%s depends on it, and %s cannot be streamed",
-                   fuse_title(s->fuser->graph->arena, barrer), op_name(barrer->op));
+            refuse(s, &c, barrer,
+                   arena_printf(graph->arena, "%s cannot be streamed", op_name(barrer->op)));
         else if (is_worth_streaming(s, &c) && is_convex(s, &c))
             take_component(s, &c);
     }
 }
 
-// Pairs that were not tried because x has so few positions.
-static void refuse_few_rows(const Fuser *fuser) {
-    for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
-        const Value *value = fuser->graph->values.at[i];
-        for (uint32_t k = 0; fuser->live[i] && k < value->dims.count; k++) {
-            DimId x = value->dims.at[k];
-            bool few = fuser->extents[x] < FEW_ROWS && !fuser->refused[i].why;
-            for (uint32_t j = 0; few && j < value->dims.count; j++)
-                if (fuse_makes_pair(value, x, value->dims.at[j]))
-                    fuser->refused[i].why = arena_printf(
-                        fuser->graph->arena,
-                        "%s has %lld positions, and streaming begins to pay at %d rows",
-                        fuser->graph->dims.at[x].name, (long long)fuser->extents[x], FEW_ROWS);
+// Pairs that are not tried because x has so few positions.
+static void refuse_few_rows(Fuser *fuser, const Value *value) {
+    for (uint32_t i = 0; i < value->dims.count; i++)
+        for (uint32_t k = 0; k < value->dims.count; k++) {
+            DimId x = value->dims.at[i], y = value->dims.at[k];
+            if (fuser->extents[x] >= FEW_ROWS || !fuse_makes_pair(value, x, y))
+                continue;
+            const char *why =
+                arena_printf(fuser->graph->arena,
+                             "'%s' has %lld positions, and %d rows are the least that "
+                             "is streamed for",
+                             fuser->graph->dims.at[x].name, (long long)fuser->extents[x], FEW_ROWS);
+            fuse_refuse(fuser, value, (Refusal){.x = x, .y = y, .why = why});
         }
-    }
 }
 
 void fuse_find_streams(Fuser *fuser) {
     const Graph *graph = fuser->graph;
     PairList pairs = {0};
     for (uint32_t i = 0; i < graph->values.count; i++)
-        if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT)
+        if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT) {
             collect_pairs(fuser, graph->values.at[i], &pairs);
+            refuse_few_rows(fuser, graph->values.at[i]);
+        }
     if (pairs.count)
         qsort(pairs.at, pairs.count, sizeof *pairs.at, better_first);
     Search s = {.fuser = fuser};
@@ -393,5 +383,4 @@ void fuse_find_streams(Fuser *fuser) {
         join_parts(&s);
         take_components(&s, i < pairs.count);
     }
-    refuse_few_rows(fuser);
 }
