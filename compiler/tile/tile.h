@@ -269,17 +269,24 @@ typedef struct {
     int64_t least, most;
 } Launch;
 bool launch_runs(const Launch *launch, const int64_t *extents);
+// A streamed group that the forced plan cannot do, and has the cheapest one instead.
+typedef struct {
+    const Group *group;
+    const char *why; // the end of a sentence for the user
+    const Value *by; // the value to blame, NULL: none
+} PlanMisfit;
 typedef struct {
     const Plan *plan;
     VEC(Kernel *) kernels; // equal kernels once (XXH3 of the canonical form)
     VEC(Launch) launches;
+    VEC(PlanMisfit) misfits;
 } TileProgram;
 
 // ---- lower/, schedule/, cost/ ----
 // One kernel per group, with the default schedule for the machine at the typical extents. Adjacent
 // dims that stay adjacent in every access become one kernel dim.
-// forced: the plan of every streamed group, or PLAN_ANY: the cheapest. NULL after a diagnostic: a
-// group cannot be worked off so.
+// forced: the plan of every streamed group that it can do, or PLAN_ANY: the cheapest. NULL after a
+// diagnostic: there are streamed groups, and the plan can do none.
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
                         PlanKind forced);
 // schedule/stream.c: every schedule of a plan that is worth a thought, in a fixed order.

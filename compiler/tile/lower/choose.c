@@ -71,6 +71,7 @@ StreamSchedule lower_choose(const LowerRequest *request, Group *group, Map *know
     stream_shape(&lower, &shape);
     uint64_t key = hash_u64(kernel_canonical_hash(kernel), (uint64_t)shape.rows);
     key = hash_u64(key, (uint64_t)shape.streamed);
+    key = hash_u64(key, request->forced);
     arena_free(arena);
     StreamSchedule *chosen = map_get(known, key);
     if (chosen)

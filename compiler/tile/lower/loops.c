@@ -71,6 +71,21 @@ static const Value *find_power(const StreamLoops *s, const Value *value, uint32_
     return NULL;
 }
 
+const Value *stream_mixes(const StreamLoops *s, DimList *mixed) {
+    for (uint32_t i = 0; i < s->lower->group->members.count; i++) {
+        const Value *value = s->lower->group->members.at[i];
+        for (uint32_t k = 0; value->op == OP_CONTRACT && k < value->n_args; k++) {
+            uint32_t others = 0;
+            const Value *power = find_power(s, value->args[k], &others);
+            if (!power || !sums_over(value, &power->args[0]->args[1]->dims))
+                continue;
+            *mixed = dims_minus(&power->args[0]->args[1]->dims, &value->dims);
+            return value;
+        }
+    }
+    return NULL;
+}
+
 static const Value *reduction_power(const StreamLoops *s, const Value *reduction,
                                     uint32_t *others) {
     if (reduction->op != OP_SUM && reduction->op != OP_CONTRACT)

@@ -18,7 +18,7 @@ typedef struct {
     TileProgram *program;
     Map *by_hash;   // kernel hash -> index
     Map *schedules; // see lower_choose
-    bool failed;    // after a diagnostic
+    bool fits;      // the forced plan, some group
 } Lowerer;
 
 // ---- parts of a group ----
@@ -100,14 +100,18 @@ static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
     return index;
 }
 
-static void tell_impossible(Lowerer *p, const Lowering *lower, const Group *part) {
-    Diags *diags = lower->graph->session->diags;
-    diag_hint(
-        diag_error(diags, part->outputs.at[0]->origin, "'%s' cannot be worked off by plan %s",
-                   lower->kernel->name, plan_name(p->request->forced)),
-        "a plan needs as many loops as the reductions depend on each other: `attc cost` shows "
-        "what fits");
-    p->failed = true;
+// The forced plan fits no group: the first one says why.
+static void tell_misfit(const Lowerer *p) {
+    const Graph *graph = p->request->plan->fusion->graph;
+    const PlanMisfit *misfit = &p->program->misfits.at[0];
+    const Value *output = misfit->group->outputs.at[0];
+    Diag *diag =
+        diag_error(graph->session->diags, output->origin, "plan %s does not fit %s%s%s: %s",
+                   plan_name(p->request->forced), output->hint ? "'" : "",
+                   output->hint ? output->hint : "this", output->hint ? "'" : "", misfit->why);
+    if (misfit->by && misfit->by->origin.file && misfit->by != output)
+        diag_note(diag, misfit->by->origin, misfit->by->hint ? "'%s' is computed here" : "here",
+                  misfit->by->hint);
 }
 
 static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
@@ -141,6 +145,26 @@ static int64_t *extents_of_size(const Lowerer *p, const Group *part, int64_t siz
     return extents;
 }
 
+// The plan for a group: the forced one, unless that cannot do it.
+static PlanKind plan_for(Lowerer *p, const Group *group, Group *part) {
+    PlanKind forced = p->request->forced;
+    if (forced == PLAN_ANY)
+        return forced;
+    Arena *arena = arena_new();
+    Lowering lower;
+    lower_open(&lower, p->request, part, arena, p->arena);
+    lower_arguments(&lower);
+    bool fits = lower_stream(&lower, &(StreamSchedule){.plan = forced, .rows = 8, .piece = 1});
+    if (!fits) {
+        PlanMisfit misfit = lower_misfit(&lower, forced);
+        misfit.group = group;
+        vec_push(p->arena, &p->program->misfits, misfit);
+    }
+    p->fits |= fits;
+    arena_free(arena);
+    return fits ? forced : PLAN_ANY;
+}
+
 // One kernel when the streamed dim's extent is known, otherwise one for each size that wants
 // another.
 static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
@@ -148,6 +172,7 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
     DimId streamed = part->reduced.at[0];
     bool fixed = graph->dims.at[streamed].extent != EXTENT_DYNAMIC;
     LowerRequest request = *p->request;
+    request.forced = plan_for(p, group, part);
     Launch launch = {.group = group, .guard = streamed, .least = 0};
     for (uint32_t i = 0; i < (fixed ? 1 : N_SIZES); i++) {
         if (!fixed)
@@ -157,11 +182,8 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
         lower_open(&lower, &request, part, arena, p->arena);
         lower_arguments(&lower);
         StreamSchedule schedule = lower_choose(&request, part, p->schedules);
-        if (schedule.plan == PLAN_ANY || !lower_stream(&lower, &schedule)) {
-            tell_impossible(p, &lower, part);
-            arena_free(arena);
-            return;
-        }
+        if (!lower_stream(&lower, &schedule))
+            ice("lower: '%s' has no plan", lower.kernel->name);
         launch.most = fixed ? 0 : sizes[i].most;
         finish_kernel(p, &lower, launch);
         arena_free(arena);
@@ -226,5 +248,8 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
     p.program->plan = plan;
     for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
         lower_group(&p, plan->fusion->groups.at[i]);
-    return p.failed ? NULL : p.program;
+    if (!p.program->misfits.count || p.fits)
+        return p.program;
+    tell_misfit(&p);
+    return NULL;
 }

@@ -84,7 +84,10 @@ bool lower_contract(Lowering *lower); // false: better lowered as rows
 // A streamed group. false: the plan cannot do it.
 bool lower_stream(Lowering *lower, const StreamSchedule *schedule);
 void stream_shape(const Lowering *lower, StreamShape *shape);
-// choose.c: the cheapest schedule; plan PLAN_ANY when the forced plan cannot do it. known:
+// misfit.c: why lower_stream is false for this plan.
+PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan);
+// choose.c: the cheapest schedule of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY
+// when the forced plan cannot do it. known:
 // schedules by canonical kernel.
 StreamSchedule lower_choose(const LowerRequest *request, Group *group, Map *known);
 

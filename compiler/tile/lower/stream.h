@@ -21,6 +21,10 @@ StreamLoops *stream_loops(const Lowering *lower, bool rescales);
 // Is it a reduction over the streamed dim that runs in this loop?
 bool stream_reduces_in(const StreamLoops *loops, const Value *value, uint32_t loop);
 
+// The first contraction that sums over dims that the maxima of its powers have (heads that are
+// mixed after the softmax), and these dims; NULL: there is none.
+const Value *stream_mixes(const StreamLoops *loops, DimList *mixed);
+
 // ranges.c: narrows the streamed dim to what the group's masks leave of it for a task. Returns
 // where nodes go from now on: `into` when there is nothing to gain.
 NodeList *stream_open_range(Lowering *lower, const Nest *nest, TileDimId streamed, NodeList *into);
