@@ -68,21 +68,28 @@ static double gflops_of(int64_t multiplies, double seconds) {
 static void print_text(const Tensors *t, const CostFigures *f, const BenchResult *r) {
     double gflops = gflops_of(f->multiplies, r->seconds), peak = 1e-9 * r->peak_flops;
     printf("%s with %d thread%s: %.3f ms, %.1f GFLOP/s, %.1f%% of the peak %.1f GFLOP/s"
-           " (median of %u)\n\n%-24s %-9s %-28s %10s %7s %10s\n",
+           " (median of %u)\n\n",
            t->graph->entry, att_context_threads(t->context),
            att_context_threads(t->context) > 1 ? "s" : "", 1e3 * r->seconds, gflops,
-           100 * gflops / peak, peak, r->rounds, "kernel", "kind", "over", "time", "share",
-           "of peak");
+           100 * gflops / peak, peak, r->rounds);
+    Table table = table_open(f->graph->arena, "lllrrr");
+    static const char *const heads[] = {"kernel", "kind", "over", "time", "share", "of peak"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, "%s", heads[i]);
     for (uint32_t k = 0; k < f->kernels.count; k++) {
         const KernelFigure *kernel = &f->kernels.at[k];
-        double seconds = r->kernel_seconds[k];
-        printf("%-24s %-9s %-28s %7.3f ms %6.1f%%", kernel->name, kernel->kind,
-               dims_text(f->graph, &kernel->dims, f->graph->arena), 1e3 * seconds,
-               100 * seconds / r->seconds);
+        double seconds = r->kernel_seconds[kernel->launch];
+        table_cell(&table, "%s", kernel->name);
+        table_cell(&table, "%s", kernel->kind);
+        table_cell(&table, "%s", dims_text(f->graph, &kernel->dims, f->graph->arena));
+        table_cell(&table, "%.3f ms", 1e3 * seconds);
+        table_cell(&table, "%.1f%%", 100 * seconds / r->seconds);
         if (kernel->multiplies)
-            printf(" %9.1f%%", 100 * gflops_of(kernel->multiplies, seconds) / peak);
-        printf("\n");
+            table_cell(&table, "%.1f%%", 100 * gflops_of(kernel->multiplies, seconds) / peak);
+        else
+            table_cell(&table, "-");
     }
+    table_print(&table);
 }
 
 static void print_json(const Tensors *t, const CostFigures *f, const BenchResult *r) {
@@ -90,7 +97,7 @@ static void print_json(const Tensors *t, const CostFigures *f, const BenchResult
     json_t *kernels = json_array();
     for (uint32_t k = 0; k < f->kernels.count; k++) {
         const KernelFigure *kernel = &f->kernels.at[k];
-        double seconds = r->kernel_seconds[k];
+        double seconds = r->kernel_seconds[kernel->launch];
         json_array_append_new(kernels, json_pack("{s:s, s:s, s:f, s:f, s:f, s:f}", "name",
                                                  kernel->name, "kind", kernel->kind, "seconds",
                                                  seconds, "share", seconds / r->seconds, "gflops",

@@ -2,14 +2,61 @@
 // attc cost: what an entry costs at given extents, before anything runs.
 #include "driver/driver.h"
 
-#include <string.h>
+static const char *count_digits(int64_t count, Arena *arena) {
+    return arena_printf(arena, "%lld", (long long)count);
+}
 
 static const char *count_text(int64_t count, Arena *arena) {
     if (count < 0)
         return "more than 9.2e18";
     if (count < 10000000)
-        return arena_printf(arena, "%lld", (long long)count);
+        return count_digits(count, arena);
     return arena_printf(arena, "%lld (%.4g)", (long long)count, (double)count);
+}
+
+static void print_kernels(const CostFigures *f, Arena *arena) {
+    Table table = table_open(arena, "lllrrrr");
+    static const char *const heads[] = {"kernel",  "kind",      "over",     "multiplies",
+                                        "scratch", "recompute", "predicted"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, "%s", heads[i]);
+    for (uint32_t i = 0; i < f->kernels.count; i++) {
+        const KernelFigure *k = &f->kernels.at[i];
+        table_cell(&table, "%s", k->name);
+        table_cell(&table, "%s", k->kind);
+        table_cell(&table, "%s", dims_text(f->graph, &k->dims, arena));
+        table_cell(&table, "%s",
+                   k->multiplies < 0 ? "too many" : count_digits(k->multiplies, arena));
+        table_cell(&table, "%s", bytes_text(k->scratch, arena));
+        table_cell(&table, "%.2f", k->recompute);
+        table_cell(&table, "%.3f ms", 1e3 * k->seconds);
+    }
+    printf("\n");
+    table_print(&table);
+}
+
+static void add_buffer(const CostFigures *f, const BufferFigure *b, const char *of, Table *table) {
+    table_cell(table, "%s", b->name);
+    table_cell(table, "%s", dims_text(f->graph, &b->dims, table->arena));
+    table_cell(table, "%s", bytes_text(b->bytes, table->arena));
+    table_cell(table, "%s%s", b->placement, of);
+}
+
+static void print_buffers(const CostFigures *f, Arena *arena) {
+    Table table = table_open(arena, "llrl");
+    static const char *const heads[] = {"buffer", "dims", "size", "placement"};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, "%s", heads[i]);
+    for (uint32_t i = 0; i < f->buffers.count; i++)
+        add_buffer(f, &f->buffers.at[i], "", &table);
+    for (uint32_t i = 0; i < f->kernels.count; i++) {
+        const KernelFigure *k = &f->kernels.at[i];
+        for (uint32_t b = 0; b < k->in_scratch.count; b++)
+            add_buffer(f, &k->in_scratch.at[b], arena_printf(arena, " of a task of %s", k->name),
+                       &table);
+    }
+    printf("\n");
+    table_print(&table);
 }
 
 static void print_text(const Compilation *compiled, const CostFigures *f, const int64_t *extents,
@@ -21,21 +68,23 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
     printf("\nparameters  %s\nmultiplies  %s\nflops       %s\nworkspace   %s\n",
            count_text(f->parameters, arena), count_text(f->multiplies, arena),
            count_text(f->flops, arena), bytes_text(f->workspace, arena));
-    printf("\n%-24s %-9s %-28s %12s %12s\n", "kernel", "kind", "over", "multiplies", "predicted");
-    for (uint32_t i = 0; i < f->kernels.count; i++) {
-        const KernelFigure *k = &f->kernels.at[i];
-        printf("%-24s %-9s %-28s %12s %9.3f ms\n", k->name, k->kind,
-               dims_text(f->graph, &k->dims, arena),
-               k->multiplies < 0 ? "too many"
-                                 : arena_printf(arena, "%lld", (long long)k->multiplies),
-               1e3 * k->seconds);
+    print_kernels(f, arena);
+    print_buffers(f, arena);
+    for (uint32_t i = 0; i < f->kernels.count; i++)
+        if (f->kernels.at[i].misfit)
+            printf("\nnote: %s is %s, %s\n", f->kernels.at[i].name, f->kernels.at[i].plan,
+                   f->kernels.at[i].misfit);
+}
+
+static json_t *buffers_json(const CostFigures *f, const BufferFigureList *buffers) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < buffers->count; i++) {
+        const BufferFigure *b = &buffers->at[i];
+        json_array_append_new(list, json_pack("{s:s, s:o, s:I, s:s}", "name", b->name, "dims",
+                                              report_dim_names(f->graph, &b->dims), "bytes",
+                                              (json_int_t)b->bytes, "placement", b->placement));
     }
-    printf("\n%-24s %-28s %12s  %s\n", "buffer", "dims", "size", "placement");
-    for (uint32_t i = 0; i < f->buffers.count; i++) {
-        const BufferFigure *b = &f->buffers.at[i];
-        printf("%-24s %-28s %12s  %s\n", b->name, dims_text(f->graph, &b->dims, arena),
-               bytes_text(b->bytes, arena), b->placement);
-    }
+    return list;
 }
 
 // What the time of a kernel is made of: one object for each stage.
@@ -60,29 +109,31 @@ static json_t *stages_json(const KernelFigure *figure) {
     return stages;
 }
 
+static json_t *kernel_json(const CostFigures *f, const KernelFigure *k) {
+    json_t *object =
+        json_pack("{s:s, s:s, s:s?, s:o, s:I, s:I, s:I, s:o, s:o}", "name", k->name, "kind",
+                  k->kind, "plan", k->plan, "dims", report_dim_names(f->graph, &k->dims),
+                  "multiplies", (json_int_t)k->multiplies, "flops", (json_int_t)k->flops,
+                  "scratch_bytes", (json_int_t)k->scratch, "recompute", report_number(k->recompute),
+                  "predicted_seconds", report_number(k->seconds));
+    json_object_set_new(object, "scratch", buffers_json(f, &k->in_scratch));
+    json_object_set_new(object, "stages", stages_json(k));
+    if (k->misfit)
+        json_object_set_new(object, "misfit", json_string(k->misfit));
+    return object;
+}
+
 static void print_json(const Compilation *compiled, const CostFigures *f, int threads,
                        const int64_t *extents) {
-    json_t *buffers = json_array(), *kernels = json_array();
-    for (uint32_t i = 0; i < f->buffers.count; i++) {
-        const BufferFigure *b = &f->buffers.at[i];
-        json_array_append_new(buffers, json_pack("{s:s, s:o, s:I, s:s}", "name", b->name, "dims",
-                                                 report_dim_names(f->graph, &b->dims), "bytes",
-                                                 (json_int_t)b->bytes, "placement", b->placement));
-    }
-    for (uint32_t i = 0; i < f->kernels.count; i++) {
-        const KernelFigure *k = &f->kernels.at[i];
-        json_array_append_new(
-            kernels,
-            json_pack("{s:s, s:s, s:o, s:I, s:I, s:o, s:o}", "name", k->name, "kind", k->kind,
-                      "dims", report_dim_names(f->graph, &k->dims), "multiplies",
-                      (json_int_t)k->multiplies, "flops", (json_int_t)k->flops, "predicted_seconds",
-                      report_number(k->seconds), "stages", stages_json(k)));
-    }
-    report_print_json(json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
-        "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies, "flops",
-        (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace, "threads", threads,
-        "dims", report_extents(compiled->built, extents), "buffers", buffers, "kernels", kernels));
+    json_t *kernels = json_array();
+    for (uint32_t i = 0; i < f->kernels.count; i++)
+        json_array_append_new(kernels, kernel_json(f, &f->kernels.at[i]));
+    report_print_json(
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
+                  "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies,
+                  "flops", (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace,
+                  "threads", threads, "dims", report_extents(compiled->built, extents), "buffers",
+                  buffers_json(f, &f->buffers), "kernels", kernels));
 }
 
 // Every dim that counts must have an extent.

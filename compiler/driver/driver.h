@@ -120,6 +120,18 @@ OutputError tolerance_measure(Elem elem, const double *reference, const double *
                               int64_t count, double naive);
 double tolerance_difference(const double *reference, const double *actual, int64_t count);
 
+// ---- table.c ----
+// columns: one letter each, 'l' for cells at the left, 'r' at the right. Cells come row by row.
+typedef struct {
+    Arena *arena;
+    const char *columns;
+    uint32_t n_columns;
+    VEC(const char *) cells;
+} Table;
+Table table_open(Arena *arena, const char *columns);
+void table_cell(Table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_print(const Table *table);
+
 // ---- report.c: figures of a compilation ----
 // One buffer of the plan, or one scratch buffer of a kernel.
 typedef struct {
@@ -128,21 +140,26 @@ typedef struct {
     int64_t bytes;         // -1: more than 2^63
     const char *placement; // "input", "parameter", "output", "workspace" or "scratch"
 } BufferFigure;
+typedef VEC(BufferFigure) BufferFigureList;
 typedef struct {
     const char *name, *kind; // group's values; "contract", "rows", "map" or a streamed group's plan
     DimList dims;            // of the contraction, with the summed ones; or of the rows
     int64_t multiplies, flops;
     const Kernel *kernel;
-    double seconds; // predicted
-    TileCost cost;  // the model's figures for that
-    int64_t scratch;  // bytes of a task
-    double recompute; // multiplies done over multiplies needed
+    uint32_t launch;             // index into the program's launches
+    const char *plan;            // of a streamed group, else NULL
+    const char *misfit;          // why it is not the forced one, else NULL
+    double seconds;              // predicted
+    TileCost cost;               // the model's figures for that
+    int64_t scratch;             // bytes of a task
+    double recompute;            // multiplies done over multiplies needed
+    BufferFigureList in_scratch; // of a streamed group: what a task keeps there
 } KernelFigure;
 typedef struct {
     const Graph *graph;                    // that has the dims of the figures
     int64_t parameters, multiplies, flops; // -1: more than 2^63
     int64_t workspace;                     // bytes, slots shared
-    VEC(BufferFigure) buffers;
+    BufferFigureList buffers;
     VEC(KernelFigure) kernels;
 } CostFigures;
 // Predictions are for this many threads.

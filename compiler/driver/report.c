@@ -121,6 +121,58 @@ static int64_t *kernel_extents(const Launch *launch, const Kernel *kernel, const
     return out;
 }
 
+// The dims of the entry that those of a scratch buffer are made of.
+static DimList entry_dims(const Launch *launch, const TileBuffer *buffer) {
+    DimList dims = {0};
+    for (int i = 0; i < buffer->rank; i++)
+        for (uint32_t k = 0; k < launch->dims[buffer->dims[i]].count; k++)
+            dims_add(&dims, launch->dims[buffer->dims[i]].at[k]);
+    return dims;
+}
+
+static void add_scratch(KernelFigure *figure, const Launch *launch, const Kernel *kernel,
+                        const int64_t *bytes, Arena *arena) {
+    for (uint32_t i = kernel->n_args; i < kernel->buffers.count; i++) {
+        const TileBuffer *buffer = &kernel->buffers.at[i];
+        if (buffer->takes < 0)
+            vec_push(arena, &figure->in_scratch,
+                     (BufferFigure){buffer->name, entry_dims(launch, buffer), bytes[i], "scratch"});
+    }
+}
+
+static const char *misfit_of(const TileProgram *program, const Group *group, Arena *arena) {
+    for (uint32_t i = 0; i < program->misfits.count; i++) {
+        const PlanMisfit *misfit = &program->misfits.at[i];
+        if (misfit->group == group)
+            return arena_printf(arena, "plan %s does not fit: %s", plan_name(misfit->plan),
+                                misfit->why);
+    }
+    return NULL;
+}
+
+static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
+                                  const Machine *machine, const int64_t *extents, Arena *arena) {
+    const Launch *launch = &program->launches.at[index];
+    const Kernel *kernel = program->kernels.at[launch->kernel];
+    KernelFigure figure = group_figure(launch->group, extents, arena);
+    int64_t *own = kernel_extents(launch, kernel, extents, arena);
+    int64_t *each = arena_array(arena, int64_t, kernel->buffers.count + 1);
+    figure.launch = index;
+    figure.kernel = kernel;
+    figure.cost = tile_cost(arena, kernel, own, machine);
+    figure.seconds = machine->threads > 1 ? figure.cost.parallel_seconds : figure.cost.seconds;
+    figure.scratch = kernel_scratch_bytes(kernel, own, each);
+    figure.recompute = 1;
+    if (kernel->schedule.plan == PLAN_ANY)
+        return figure;
+    figure.kind = figure.plan = plan_name(kernel->schedule.plan);
+    figure.misfit = misfit_of(program, launch->group, arena);
+    add_scratch(&figure, launch, kernel, each, arena);
+    if (figure.multiplies > 0)
+        figure.recompute = kernel_multiplies(kernel, own) / (double)figure.multiplies;
+    return figure;
+}
+
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena) {
     const Graph *graph = compiled->contracted;
@@ -133,23 +185,8 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine, 
         .flops = graph_flops(graph, extents),
     };
     add_plan_buffers(&out, compiled->plan, extents, arena);
-    for (uint32_t i = 0; i < compiled->tile->launches.count; i++) {
-        const Launch *launch = &compiled->tile->launches.at[i];
-        if (!launch_runs(launch, extents))
-            continue;
-        const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
-        KernelFigure figure = group_figure(launch->group, extents, arena);
-        int64_t *own = kernel_extents(launch, kernel, extents, arena);
-        figure.kernel = kernel;
-        figure.cost = tile_cost(arena, kernel, own, &used);
-        figure.seconds = threads > 1 ? figure.cost.parallel_seconds : figure.cost.seconds;
-        figure.scratch = kernel_scratch_bytes(kernel, own);
-        figure.recompute = 1;
-        if (kernel->schedule.plan != PLAN_ANY) {
-            figure.kind = plan_name(kernel->schedule.plan);
-            figure.recompute = kernel_multiplies(kernel, own) / (double)figure.multiplies;
-        }
-        vec_push(arena, &out.kernels, figure);
-    }
+    for (uint32_t i = 0; i < compiled->tile->launches.count; i++)
+        if (launch_runs(&compiled->tile->launches.at[i], extents))
+            vec_push(arena, &out.kernels, launch_figure(compiled->tile, i, &used, extents, arena));
     return out;
 }

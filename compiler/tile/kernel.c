@@ -304,9 +304,21 @@ bool launch_runs(const Launch *launch, const int64_t *extents) {
 }
 
 // ---- counts ----
+// Sums of products over a dim of the box, one multiply a point each.
+static int stage_sums(const Stage *stage) {
+    int sums = stage->kind == STAGE_CONTRACT;
+    for (uint32_t i = 0; i < stage->sinks.count; i++) {
+        const Sink *sink = &stage->sinks.at[i];
+        const Term *term = &stage->terms.at[sink->term];
+        sums += sink->mode == SINK_SUM && sink->to.rank < stage->n_dims && term->kind == TERM_OP &&
+                term->op == OP_MUL;
+    }
+    return sums;
+}
+
 // Loops and ranges over a dim cover it once, however it is cut.
 static double stage_multiplies(const Stage *stage, const int64_t *extents) {
-    double points = stage->kind == STAGE_CONTRACT;
+    double points = stage_sums(stage);
     for (int i = 0; i < stage->n_dims; i++)
         points *= (double)extents[stage->dims[i]];
     return points;
@@ -336,18 +348,21 @@ static int64_t room_bytes(const TileBuffer *buffer, const int64_t *rooms) {
     return bytes;
 }
 
-static int64_t nodes_bytes(const Kernel *kernel, const NodeList *body, int64_t *rooms) {
+static int64_t nodes_bytes(const Kernel *kernel, const NodeList *body, int64_t *rooms,
+                           int64_t *each) {
     int64_t held = 0, most = 0;
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
         int64_t inside = 0;
-        if (node->kind == NODE_SCRATCH && kernel->buffers.at[node->buffer].takes < 0)
-            held += room_bytes(&kernel->buffers.at[node->buffer], rooms);
+        if (node->kind == NODE_SCRATCH) {
+            each[node->buffer] = room_bytes(&kernel->buffers.at[node->buffer], rooms);
+            held += kernel->buffers.at[node->buffer].takes < 0 ? each[node->buffer] : 0;
+        }
         if (node->kind == NODE_LOOP || node->kind == NODE_RANGE) {
             int64_t outer = rooms[node->dim];
             if (node->kind == NODE_LOOP && node->step < outer)
                 rooms[node->dim] = node->step;
-            inside = nodes_bytes(kernel, &node->body, rooms);
+            inside = nodes_bytes(kernel, &node->body, rooms, each);
             rooms[node->dim] = outer;
         }
         most = held + inside > most ? held + inside : most;
@@ -355,10 +370,10 @@ static int64_t nodes_bytes(const Kernel *kernel, const NodeList *body, int64_t *
     return most;
 }
 
-int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents) {
+int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents, int64_t *each) {
     int64_t *rooms = arena_array(kernel->arena, int64_t, kernel->dims.count + 1);
     memcpy(rooms, extents, kernel->dims.count * sizeof *rooms);
-    return nodes_bytes(kernel, &kernel->body, rooms);
+    return nodes_bytes(kernel, &kernel->body, rooms, each);
 }
 
 // ---- canonical hash: everything but names, numbers in the order of their meaning ----

@@ -272,6 +272,7 @@ bool launch_runs(const Launch *launch, const int64_t *extents);
 // A streamed group that the forced plan cannot do, and has the cheapest one instead.
 typedef struct {
     const Group *group;
+    PlanKind plan;   // the forced one
     const char *why; // the end of a sentence for the user
     const Value *by; // the value to blame, NULL: none
 } PlanMisfit;
@@ -292,9 +293,9 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
 // schedule/stream.c: every schedule of a plan that is worth a thought, in a fixed order.
 void schedule_stream(Arena *arena, PlanKind plan, const StreamShape *shape,
                      StreamScheduleList *into);
-double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of contraction stages
-// Bytes of scratch that a task has at most.
-int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents);
+double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of sums of products
+// Bytes of scratch that a task has at most; each: by buffer, the bytes of a scratch one.
+int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents, int64_t *each);
 // The numbers of a contraction kernel: what the schedule chooses.
 typedef struct {
     int64_t task_batch, task_rows, task_lanes; // parallel pieces, of the products below

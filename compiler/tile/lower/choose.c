@@ -38,7 +38,7 @@ static void try_schedule(Chooser *c, StreamSchedule schedule, StreamSchedule *be
     Kernel *kernel = lower_candidate(c, &schedule, &lower, arena);
     if (kernel) {
         TileCost cost = tile_cost(NULL, kernel, lower.typical.at, c->request->machine);
-        int64_t scratch = kernel_scratch_bytes(kernel, lower.typical.at);
+        int64_t scratch = kernel_scratch_bytes(kernel, lower.typical.at, NULL);
         schedule.seconds = cost.parallel_seconds;
         if (is_better(c, &schedule, scratch, best)) {
             *best = schedule;

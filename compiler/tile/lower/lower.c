@@ -109,7 +109,7 @@ static void tell_misfit(const Lowerer *p) {
         diag_error(graph->session->diags, output->origin, "plan %s does not fit %s%s%s: %s",
                    plan_name(p->request->forced), output->hint ? "'" : "",
                    output->hint ? output->hint : "this", output->hint ? "'" : "", misfit->why);
-    if (misfit->by && misfit->by->origin.file && misfit->by != output)
+    if (misfit->by && memcmp(&misfit->by->origin, &output->origin, sizeof output->origin) != 0)
         diag_note(diag, misfit->by->origin, misfit->by->hint ? "'%s' is computed here" : "here",
                   misfit->by->hint);
 }
@@ -158,6 +158,7 @@ static PlanKind plan_for(Lowerer *p, const Group *group, Group *part) {
     if (!fits) {
         PlanMisfit misfit = lower_misfit(&lower, forced);
         misfit.group = group;
+        misfit.plan = forced;
         vec_push(p->arena, &p->program->misfits, misfit);
     }
     p->fits |= fits;
