@@ -338,8 +338,20 @@ static void print_arguments(const Kernel *kernel, Place place, const char *title
     }
 }
 
+static void print_schedule(const StreamSchedule *schedule, Text *out) {
+    if (schedule->plan == PLAN_ANY)
+        return;
+    text_printf(out, "  # plan: %s, %ld row%s", plan_name(schedule->plan), (long)schedule->rows,
+                schedule->rows == 1 ? "" : "s");
+    if (schedule->plan != PLAN_RESIDENT)
+        text_printf(out, ", pieces of %ld", (long)schedule->piece);
+    text_add(out, "\n");
+}
+
 void kernel_print(const Kernel *kernel, Text *out) {
-    text_printf(out, "kernel %s\n  dims", kernel->name);
+    text_printf(out, "kernel %s\n", kernel->name);
+    print_schedule(&kernel->schedule, out);
+    text_add(out, "  dims");
     for (uint32_t i = 0; i < kernel->dims.count; i++) {
         text_printf(out, " %s", kernel->dims.at[i].name);
         if (kernel->dims.at[i].extent != EXTENT_DYNAMIC)

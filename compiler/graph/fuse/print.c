@@ -5,6 +5,7 @@
 //     # group 1: contract n f over d; stores H
 //     t1[n, f] = einsum(X[n, d], W[d, f])
 //     H[n, f] = max(t1[n, f], 0)
+//     # group 2: stream n over m; stores O; never whole: J, W and 3 more
 //
 // A value that several groups compute for themselves (a mask, a rename) is written where it is
 // needed first. The text parses back to a graph with the same hash.
@@ -44,11 +45,33 @@ static void add_stored(const Group *group, Text *text) {
     }
 }
 
+// Of a streamed group: what has the streamed dim and is not stored.
+static void add_never_whole(const Group *group, Text *text) {
+    uint32_t named = 0, unnamed = 0;
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        const Value *value = group->members.at[i];
+        bool stored = op_kind(value->op) == KIND_LEAF;
+        for (uint32_t k = 0; k < group->outputs.count; k++)
+            stored = stored || group->outputs.at[k] == value;
+        if (stored || !dims_has(&value->dims, group->reduced.at[0]) ||
+            !dims_subset(&group->rows, &value->dims))
+            continue;
+        if (value->hint)
+            text_printf(text, "%s %s", named ? "," : "; never whole:", value->hint);
+        named += value->hint != NULL;
+        unnamed += !value->hint;
+    }
+    if (unnamed)
+        text_printf(text, named ? " and %u more" : "; never whole: %u values", unnamed);
+}
+
 static const char *group_note(const Fusion *fusion, uint32_t number, Arena *arena) {
     Text text = {.arena = arena};
     text_printf(&text, "group %u: ", number);
     add_kind(fusion->graph, fusion->groups.at[number], &text);
     add_stored(fusion->groups.at[number], &text);
+    if (fusion->groups.at[number]->kind == GROUP_STREAM)
+        add_never_whole(fusion->groups.at[number], &text);
     return text.at;
 }
 
