@@ -472,6 +472,7 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     uint32_t count = graph->values.count;
     fuser->graph = graph;
     fuser->live = graph_live(graph, fuser->arena);
+    fuser->learned = fuse_learned_dims(graph, fuser->arena);
     fuser->words = count / 64 + 1;
     fuser->owner = arena_array(fuser->arena, uint32_t, count);
     fuser->result = arena_array(fuser->arena, bool, count);

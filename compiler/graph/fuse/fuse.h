@@ -23,7 +23,8 @@ typedef struct {
     Arena *arena; // of the pass alone
     Graph *graph;
     const int64_t *extents;
-    const bool *live; // by value id
+    const bool *live;    // by value id
+    const bool *learned; // by DimId, see fuse_learned_dims
     VEC(Cluster) clusters;
     uint32_t *owner;      // by value id: cluster, NONE for leaves, INLINE
     const Value ***users; // by value id: live users, NULL-terminated; the same user may come twice
@@ -46,6 +47,10 @@ void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal);
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group
 // By value id: does it depend on an input of this role?
 bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
+// By DimId: does a parameter, or what is made of parameters alone, multiply data along it? The
+// other dims count positions, whose number is the caller's affair. What is added to data (a learned
+// embedding of positions, a bias) says nothing.
+bool *fuse_learned_dims(const Graph *graph, Arena *arena);
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
 bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.

@@ -5,32 +5,11 @@
 //     W[n, m] = softmax(cumsum(J, dim=m), reduced_dim=m)   # stored: cumsum cannot be streamed
 //     O[n, e] = einsum(W, V[m, e])                         # reduces over m
 //
-// Positions are dims that the model has learned nothing about: no parameter multiplies along them
-// in an einsum (what is added, as a learned embedding of positions is, does not count). A
-// contraction that has one position from each operand makes a pair, and so does a pointwise value
-// of data, unless an input has both. A value is quadratic when it has a pair, depends on what made
+// Positions are the dims that are not learned (fuse_learned_dims). A contraction that has one
+// position from each operand makes a pair, and so does a pointwise value of data, unless an input
+// has both. A value is quadratic when it has a pair, depends on what made
 // it, and is later reduced over one of the two.
 #include "graph/fuse/fuse.h"
-
-// ---- positions ---------------------------------------------------------------------------------
-
-// By DimId: does a parameter, or what is made of parameters alone, multiply data along it?
-static bool *learned_dims(const Graph *graph, Arena *arena) {
-    bool *learned = arena_array(arena, bool, graph->dims.count + 1);
-    const bool *live = graph_live(graph, arena);
-    const bool *data = fuse_depends_on(graph, ROLE_DATA, arena);
-    const bool *param = fuse_depends_on(graph, ROLE_PARAM, arena);
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        for (uint32_t k = 0; live[i] && data[i] && k < value->n_args; k++) {
-            const Value *arg = value->args[k];
-            bool multiplies = value->op == OP_CONTRACT && param[arg->id] && !data[arg->id];
-            for (uint32_t d = 0; multiplies && d < arg->dims.count; d++)
-                learned[arg->dims.at[d]] = true;
-        }
-    }
-    return learned;
-}
 
 // ---- quadratic values --------------------------------------------------------------------------
 
@@ -297,7 +276,7 @@ static bool is_result(const Graph *graph, const Value *value) {
 bool fusion_check_quadratic(const Fusion *fusion, const Graph *contracted) {
     Arena *arena = arena_new();
     Check c = {.fusion = fusion, .arena = arena, .names = map_new(arena)};
-    c.learned = learned_dims(contracted, arena);
+    c.learned = fuse_learned_dims(fusion->graph, arena);
     c.live = graph_live(fusion->graph, arena);
     c.data = fuse_depends_on(fusion->graph, ROLE_DATA, arena);
     c.of = quadratic_values(&c);

@@ -29,6 +29,23 @@ bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena) {
     return depends;
 }
 
+bool *fuse_learned_dims(const Graph *graph, Arena *arena) {
+    bool *learned = arena_array(arena, bool, graph->dims.count + 1);
+    const bool *live = graph_live(graph, arena);
+    const bool *data = fuse_depends_on(graph, ROLE_DATA, arena);
+    const bool *param = fuse_depends_on(graph, ROLE_PARAM, arena);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        bool product = value->op == OP_CONTRACT || value->op == OP_MUL;
+        for (uint32_t k = 0; live[i] && data[i] && product && k < value->n_args; k++) {
+            const Value *arg = value->args[k];
+            for (uint32_t d = 0; param[arg->id] && !data[arg->id] && d < arg->dims.count; d++)
+                learned[arg->dims.at[d]] = true;
+        }
+    }
+    return learned;
+}
+
 // ---- inline values -----------------------------------------------------------------------------
 
 typedef struct {

@@ -50,17 +50,6 @@ typedef struct {
 
 // ---- pairs -------------------------------------------------------------------------------------
 
-// A dim that no parameter has counts positions: how many there are is the caller's affair, and what
-// is streamed past is made for each call. Parameters are packed better by kernels of their own.
-static bool is_position(const Fuser *fuser, DimId dim) {
-    for (uint32_t i = 0; i < fuser->graph->inputs.count; i++) {
-        const Value *input = fuser->graph->inputs.at[i];
-        if (input->role == ROLE_PARAM && dims_has(&input->dims, dim))
-            return false;
-    }
-    return true;
-}
-
 static double volume_of_pair(const Fuser *fuser, DimId x, DimId y) {
     double volume = 0;
     for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
@@ -79,7 +68,7 @@ static void add_pair(const Fuser *fuser, PairList *pairs, DimId x, DimId y, doub
             return;
         }
     Pair pair = {.x = x, .y = y, .made = made, .volume = volume_of_pair(fuser, x, y)};
-    pair.positions = is_position(fuser, x);
+    pair.positions = !fuser->learned[x];
     vec_push(fuser->arena, pairs, pair);
 }
 
@@ -98,12 +87,13 @@ static void collect_pairs(const Fuser *fuser, const Value *value, PairList *pair
     for (uint32_t i = 0; i < value->dims.count; i++)
         for (uint32_t k = 0; k < value->dims.count; k++)
             if (fuser->extents[value->dims.at[i]] >= FEW_ROWS &&
-                is_position(fuser, value->dims.at[k]) &&
+                !fuser->learned[value->dims.at[k]] &&
                 fuse_makes_pair(value, value->dims.at[i], value->dims.at[k]))
                 add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k], volume);
 }
 
-// Positions against positions first (queries against memory, and not heads against memory).
+// What is streamed past are positions: parameters are packed better by kernels of their own. First
+// positions against positions (queries against memory, and not heads against memory).
 static int better_first(const void *a, const void *b) {
     const Pair *p = a, *q = b;
     if (p->positions != q->positions)
