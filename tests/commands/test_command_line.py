@@ -36,6 +36,8 @@ BAD = [
     (["check", CAUSAL, "--diagnostics=xml"], "is not one of its values"),
     (["build", CAUSAL, "-o", "x", "--target=z80"], "unknown target 'z80'"),
     (["check", CAUSAL, "--nonsense"], "nonsense"),
+    (["cost", CAUSAL, "--plan", "flash"], "--plan flash: expected resident, stream"),
+    (["cost", CAUSAL, "--plan", "any"], "--plan any: expected resident, stream"),
     (["run", CAUSAL, "--cache", ""], "--cache: expected a folder"),
     (["build", CAUSAL, "-o", ""], "-o: expected the name of a file"),
 ]

@@ -446,13 +446,6 @@ static void order_groups(const Fuser *fuser, Fusion *fusion) {
     }
 }
 
-void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal) {
-    Refusal *own = arena_copy(fuser->graph->arena, &refusal, sizeof refusal);
-    const Refusal **last = &fuser->refused[value->id];
-    own->next = *last;
-    *last = own;
-}
-
 static void fuser_find_users(Fuser *fuser) {
     const Graph *graph = fuser->graph;
     uint32_t count = graph->values.count;

@@ -40,8 +40,6 @@ bool fuse_makes_pair(const Value *value, DimId x, DimId y);
 // pack.c: the graph with the operands of streamed contractions as their microkernels want them.
 // NULL: they are so already.
 Graph *fuse_pack_operands(const Fuser *fuser);
-// Adds a copy of the refusal to those that the value has.
-void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal);
 
 // rules.c: which values are worth what.
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group
@@ -52,6 +50,8 @@ bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
 // embedding of positions, a bias) says nothing.
 bool *fuse_learned_dims(const Graph *graph, Arena *arena);
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
+// Adds a copy of the refusal to those that the value has.
+void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal);
 bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.
 DimList cluster_space(const Cluster *cluster);

@@ -169,3 +169,13 @@ bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *
     bool repeats = dims_volume(&own, fuser->extents) < dims_volume(&space, fuser->extents);
     return !repeats || weight <= RECOMPUTE_WEIGHT;
 }
+
+// ---- values that no streamed group holds
+// ---------------------------------------------------------
+
+void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal) {
+    Refusal *own = arena_copy(fuser->graph->arena, &refusal, sizeof refusal);
+    const Refusal **last = &fuser->refused[value->id];
+    own->next = *last;
+    *last = own;
+}
