@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of fused attention on the command line: `--plan`, `--no-materialize`, `--threads`, and what `attc
-cost` and `emit` tell of them."""
+"""Plans of fused attention on the command line: `--plan`, `--no-materialize`, `--threads`, and what
+`attc cost` and `emit` tell of them."""
 
 import json
 import re
@@ -96,7 +96,8 @@ def test_two_passes_compute_logits_again():
 
 def test_recompute_counts_sums_that_are_no_contraction_stages():
     sizes = "n=64,m=64,d_X=32,d_M=32,d_Y=32,h_k=4,h=4,h_v=4,d_k=16,d_v=16"
-    figures = attc_json("cost", EXAMPLES / "dynamic_projections.attn", "-D", sizes, "--plan", "resident")
+    source = EXAMPLES / "dynamic_projections.attn"
+    figures = attc_json("cost", source, "-D", sizes, "--plan", "resident")
     assert [kernel["recompute"] for kernel in streamed(figures)] == [pytest.approx(1)]
 
 
