@@ -355,8 +355,10 @@ static int64_t nodes_bytes(const Kernel *kernel, const NodeList *body, int64_t *
         const Node *node = body->at[i];
         int64_t inside = 0;
         if (node->kind == NODE_SCRATCH) {
-            each[node->buffer] = room_bytes(&kernel->buffers.at[node->buffer], rooms);
-            held += kernel->buffers.at[node->buffer].takes < 0 ? each[node->buffer] : 0;
+            int64_t bytes = room_bytes(&kernel->buffers.at[node->buffer], rooms);
+            held += kernel->buffers.at[node->buffer].takes < 0 ? bytes : 0;
+            if (each)
+                each[node->buffer] = bytes;
         }
         if (node->kind == NODE_LOOP || node->kind == NODE_RANGE) {
             int64_t outer = rooms[node->dim];

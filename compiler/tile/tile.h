@@ -294,7 +294,7 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
 void schedule_stream(Arena *arena, PlanKind plan, const StreamShape *shape,
                      StreamScheduleList *into);
 double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of sums of products
-// Bytes of scratch that a task has at most; each: by buffer, the bytes of a scratch one.
+// Bytes of scratch that a task has at most; each: by buffer, the bytes of a scratch one, or NULL.
 int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents, int64_t *each);
 // The numbers of a contraction kernel: what the schedule chooses.
 typedef struct {
