@@ -30,7 +30,7 @@ def Cumulative(X[n, d], M[m, d], param P_q[d, k, h], param P_k[d, k, h], param P
 
 # Two softmaxes: plain weights, and weights whose heads are mixed.
 BOTH = """
-dim d = 32, h = 4, k = 16
+dim d = 256, h = 4, k = 16
 def Both(X[n, d], M[m, d], param P_q[d, k, h], param P_k[d, k, h], param P_v[d, k, h],
          param P_o[d, k, h], param S_q[d, k, h], param S_k[d, k, h], param S_w[h, h_v],
          param S_v[d, k, h_v], param S_o[d, k, h_v]):
