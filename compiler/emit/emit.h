@@ -68,6 +68,8 @@ EmitValue emit_select(EmitModule *module, LLVMValueRef mask, EmitValue a, EmitVa
 EmitValue emit_cast(EmitModule *module, EmitValue value, Elem elem);
 // Memory. The mask is a vector of i1, NULL for all lanes; lanes that are off give `off`.
 EmitValue emit_load(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer);
+// One element in all lanes.
+EmitValue emit_load_splat(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer);
 EmitValue emit_load_masked(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer,
                            LLVMValueRef mask, double off);
 EmitValue emit_gather(EmitModule *module, Elem elem, LLVMValueRef base, LLVMValueRef offsets,

@@ -388,6 +388,21 @@ EmitValue emit_load(EmitModule *module, Elem elem, int lanes, LLVMValueRef point
     return from_memory(module, load, elem, lanes);
 }
 
+EmitValue emit_load_splat(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer) {
+    if (elem != ELEM_F16)
+        return emit_splat(module, emit_load(module, elem, 1, pointer), lanes);
+    // Repeating the bits and widening all of them is less work than the other way round.
+    LLVMTypeRef type = emit_memory_type(module, elem, 1);
+    LLVMValueRef load = LLVMBuildLoad2(module->builder, type, pointer, "");
+    LLVMSetAlignment(load, (unsigned)elem_bytes(elem));
+    LLVMValueRef poison = LLVMGetPoison(emit_memory_type(module, elem, lanes));
+    LLVMValueRef zero = LLVMConstNull(int_type(module, 32, 1));
+    LLVMValueRef first = LLVMBuildInsertElement(module->builder, poison, load, zero, "");
+    LLVMValueRef picks = LLVMConstNull(int_type(module, 32, lanes));
+    LLVMValueRef all = LLVMBuildShuffleVector(module->builder, first, poison, picks, "");
+    return from_memory(module, all, elem, lanes);
+}
+
 // The number `off` as it lies in memory.
 static LLVMValueRef off_lanes(EmitModule *module, Elem elem, int lanes, double off) {
     if (off == 0 && !signbit(off))

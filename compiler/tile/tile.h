@@ -133,6 +133,7 @@ typedef struct {
     TileDimId dims[TILE_RANK_MAX]; // the box, outermost first; points are visited in this order
     TileDimId lanes;               // the dim in vectors (TILE_DIM_NONE: scalar)
     // CONTRACT: c += a * b over the dims that c lacks, like SINK_SUM; no summed position: nothing.
+    // c is f32 or f64 and so are a and b, but those of an f32 may be halves, which are widened.
     // Indexes are plain dims. b and c are contiguous along lanes or have panels of it; a lacks
     // lanes. rows: a dim that a and c have and b lacks (or NONE). Panels of rows are allowed in a.
     // Panels are whole numbers of blocks wide.

@@ -375,19 +375,25 @@ static bool check_factors(Checker *c, const Stage *stage) {
 
 static bool check_contract(Checker *c, const Stage *stage) {
     const Access *accesses[] = {&stage->a, &stage->b, &stage->c};
+    if (!check_access(c, stage, &stage->c, 0))
+        return false;
+    Elem sum = buffer_of(c, &stage->c)->elem;
+    if (sum != ELEM_F32 && sum != ELEM_F64)
+        return verify_broken(c, "contract: a sum of %s", elem_name(sum));
     for (int i = 0; i < 3; i++) {
         if (!check_access(c, stage, accesses[i], 0))
             return false;
         if (!access_is_plain(accesses[i]))
             return verify_broken(c, "contract: an index of %s is no plain dim",
                                  buffer_of(c, accesses[i])->name);
-        if (buffer_of(c, accesses[i])->elem != buffer_of(c, &stage->c)->elem)
-            return verify_broken(c, "contract: operands differ in elem");
+        Elem elem = buffer_of(c, accesses[i])->elem;
+        bool widened = sum == ELEM_F32 && i < 2 && (elem == ELEM_F16 || elem == ELEM_BF16);
+        if (elem != sum && !widened)
+            return verify_broken(c, "contract: a sum of %s with an operand of %s", elem_name(sum),
+                                 elem_name(elem));
         if (!check_races(c, accesses[i]))
             return false;
     }
-    if (buffer_of(c, &stage->c)->elem != ELEM_F32 && buffer_of(c, &stage->c)->elem != ELEM_F64)
-        return verify_broken(c, "contract of %s", elem_name(buffer_of(c, &stage->c)->elem));
     TileDimId lanes = stage->lanes, rows = stage->rows;
     if (lanes == TILE_DIM_NONE || access_has_dim(&stage->a, lanes))
         return verify_broken(c, "contract: the lanes must be a dim that the row operand lacks");

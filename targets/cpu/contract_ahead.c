@@ -21,8 +21,8 @@ static int64_t likely_length(const Contract *c, TileDimId dim) {
     return index_known(range->len, &known) ? known : step ? step : 512;
 }
 
-static int64_t step_bytes(const Contract *c, const CpuMicroShape *shape) {
-    return (int64_t)shape->vectors * c->m->target->machine.vector_bytes;
+static int64_t step_bytes(const CpuMicroShape *shape) {
+    return (int64_t)shape->vectors * shape->width * (int64_t)elem_bytes(shape->b_elem);
 }
 
 void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
@@ -30,7 +30,7 @@ void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     for (int i = 0; i < c->n_flat; i++)
         steps *= likely_length(c, c->flat[i]);
     int64_t blocks = (likely_length(c, c->stage->rows) + shape->rows - 1) / shape->rows;
-    int64_t bytes = step_bytes(c, shape);
+    int64_t bytes = step_bytes(shape);
     bool one_piece = shape->b_k == (int64_t)shape->vectors * shape->width;
     bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH && blocks <= ROW_BLOCKS_MAX &&
                 steps >= STEPS_MIN && steps * bytes <= BYTES_MAX;
@@ -83,9 +83,10 @@ LLVMValueRef contract_ahead_of_rows(const Contract *c, const CpuMicroShape *shap
                                     LLVMValueRef row) {
     EmitModule *m = c->m;
     int64_t share = (int64_t)shape->ahead * CPU_LINE; // bytes of a step
-    int64_t parts = (step_bytes(c, shape) + share - 1) / share;
+    int64_t parts = (step_bytes(shape) + share - 1) / share;
     LLVMValueRef part = index_rem(m, index_div(m, row, shape->rows), parts);
     LLVMValueRef steps = index_mul(m, part, c->call.k);
-    LLVMValueRef by = index_mul(m, steps, index_const(m, share / (int64_t)elem_bytes(shape->elem)));
-    return emit_element(m, shape->elem, c->b.memory->base, index_add(m, c->next_b, by));
+    LLVMValueRef by =
+        index_mul(m, steps, index_const(m, share / (int64_t)elem_bytes(shape->b_elem)));
+    return emit_element(m, shape->b_elem, c->b.memory->base, index_add(m, c->next_b, by));
 }

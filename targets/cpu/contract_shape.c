@@ -186,6 +186,8 @@ void contract_choose_shape(Contract *c) {
     const Stage *stage = c->stage;
     memset(&c->shape, 0, sizeof c->shape);
     c->shape.elem = buffer_of(c, &stage->c)->elem;
+    c->shape.a_elem = buffer_of(c, &stage->a)->elem;
+    c->shape.b_elem = buffer_of(c, &stage->b)->elem;
     c->shape.width = c->shape.elem == ELEM_F64 ? c->m->lanes / 2 : c->m->lanes;
     choose_block(c);
     choose_strides(c);

@@ -112,7 +112,7 @@ typedef struct {
     bool masked;   // fewer lanes than vectors * width may be asked for
     bool b_masked; // and b must not be read beyond them
     CpuMicroMode mode;
-    Elem elem;                      // F32 or F64
+    Elem elem, a_elem, b_elem;      // elem: F32 or F64; the others are widened to it
     int64_t a_row, a_k, b_k, c_row; // strides in elements
     int ahead;                      // lines that each step of k asks for, of what is read after b
 } CpuMicroShape;

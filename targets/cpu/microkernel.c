@@ -42,16 +42,16 @@ static int block_sums(const CpuMicroShape *shape) {
 // ---- the k loop ----
 
 static LLVMValueRef line_after(const Micro *u, LLVMValueRef at, int lines) {
-    int64_t elements = lines * CPU_LINE / (int64_t)elem_bytes(u->shape->elem);
-    return emit_element(u->m, u->shape->elem, at, index_const(u->m, elements));
+    int64_t elements = lines * CPU_LINE / (int64_t)elem_bytes(u->shape->b_elem);
+    return emit_element(u->m, u->shape->b_elem, at, index_const(u->m, elements));
 }
 
 // Moves the pointers on by a step.
 static void advance(Micro *u) {
     EmitModule *m = u->m;
     const CpuMicroShape *shape = u->shape;
-    u->at[OF_A] = emit_element(m, shape->elem, u->at[OF_A], u->a_k);
-    u->at[OF_B] = emit_element(m, shape->elem, u->at[OF_B], u->b_k);
+    u->at[OF_A] = emit_element(m, shape->a_elem, u->at[OF_A], u->a_k);
+    u->at[OF_B] = emit_element(m, shape->b_elem, u->at[OF_B], u->b_k);
     if (!shape->ahead)
         return;
     u->at[OF_AHEAD] = line_after(u, u->at[OF_AHEAD], shape->ahead);
@@ -63,15 +63,17 @@ static void step(Micro *u, int set) {
     EmitValue vector[VECTORS_MAX];
     for (int v = 0; v < shape->vectors; v++) {
         LLVMValueRef at =
-            emit_element(m, shape->elem, u->at[OF_B], index_const(m, v * shape->width));
+            emit_element(m, shape->b_elem, u->at[OF_B], index_const(m, v * shape->width));
         LLVMValueRef mask = shape->b_masked ? u->mask[v] : NULL;
-        vector[v] = emit_load_masked(m, shape->elem, shape->width, at, mask, 0);
+        vector[v] = emit_load_masked(m, shape->b_elem, shape->width, at, mask, 0);
+        vector[v].elem = shape->elem; // a half is an f32 in registers
     }
     for (int line = 0; line < shape->ahead; line++)
         emit_prefetch(m, line_after(u, u->at[OF_AHEAD], line), EMIT_TO_READ);
     for (int r = 0; r < shape->rows; r++) {
-        LLVMValueRef at = emit_element(m, shape->elem, u->at[OF_A], u->a_offset[r]);
-        EmitValue row = emit_splat(m, emit_load(m, shape->elem, 1, at), shape->width);
+        LLVMValueRef at = emit_element(m, shape->a_elem, u->at[OF_A], u->a_offset[r]);
+        EmitValue row = emit_load_splat(m, shape->a_elem, shape->width, at);
+        row.elem = shape->elem;
         for (int v = 0; v < shape->vectors; v++) {
             LLVMValueRef *sum = &u->sum[set * block_sums(shape) + r * shape->vectors + v];
             EmitValue old = {*sum, u->shape->elem, shape->width};

@@ -64,6 +64,23 @@ static void test_a_contraction_is_its_multiply_adds(void **state) {
     arena_free(arena);
 }
 
+static void test_halves_are_widened_every_time(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    static const Elem pairs[][2] = {
+        {ELEM_BF16, ELEM_F32}, {ELEM_F16, ELEM_F32}, {ELEM_F32, ELEM_BF16}};
+    // 24 sums a step, and an instruction or two for each of 12 rows or 2 vectors.
+    static const double cycles[] = {18, 24, 14};
+    for (int i = 0; i < 3; i++) {
+        Kernel *k = gemm(arena, 12, 32, 256);
+        k->buffers.at[0].elem = pairs[i][0];
+        k->buffers.at[1].elem = pairs[i][1];
+        TileCost cost = tile_cost(arena, k, (int64_t[]){12, 32, 256}, &plain);
+        assert_near(cost.stages.at[0].cycles, cycles[i] * 256, 0.02);
+    }
+    arena_free(arena);
+}
+
 // y[n m] = exp(x[n m]), or a copy, cut into pieces of n.
 static Kernel *pointwise(Arena *arena, bool has_exp, int64_t step) {
     Kernel *k = kernel_new(arena, "pointwise");
@@ -418,6 +435,7 @@ static void test_where_the_data_of_fused_heads_is(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_contraction_is_its_multiply_adds),
+        cmocka_unit_test(test_halves_are_widened_every_time),
         cmocka_unit_test(test_a_compute_stage_is_its_ops_or_its_traffic),
         cmocka_unit_test(test_threads_share_the_tasks),
         cmocka_unit_test(test_ranges_count_by_their_length),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kinds of contraction stages on the CPU, against the tile interpreter at both x86-64 levels:
-// blocks that ask for the next one.
+// blocks that ask for the next one, operands in halves.
 #include "support.h"
 
 #include <string.h>
@@ -101,10 +101,64 @@ static void test_blocks_that_ask(void **state) {
         }
 }
 
+// ---- halves, widened as they are loaded ----
+
+static const int64_t sizes[] = {1, 2, 3, 5, 7, 13, 17, 31, 33, 64, 65, 127};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
+typedef struct {
+    int64_t n, f, d;
+    bool dynamic, panels;
+    Elem a, b;
+} Halves;
+
+// c[n f] = sum over d of a[n d] b[d f]
+static Kernel *halves_kernel(Arena *arena, const Halves *s) {
+    Kernel *k = kernel_new(arena, "halves");
+    TileDimId n = kernel_add_dim(k, "n", extent_of(s->n, s->dynamic));
+    TileDimId f = kernel_add_dim(k, "f", extent_of(s->f, s->dynamic));
+    TileDimId d = kernel_add_dim(k, "d", extent_of(s->d, s->dynamic));
+    uint16_t a = kernel_add_argument(k, "A", s->a, PLACE_IN, TILE_DIMS(n, d));
+    uint16_t b = s->panels
+                     ? kernel_add_argument_panel(k, "B", s->b, PLACE_IN, TILE_DIMS(d, f), f, 32)
+                     : kernel_add_argument(k, "B", s->b, PLACE_IN, TILE_DIMS(d, f));
+    uint16_t c = kernel_add_argument(k, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(n, f));
+    NodeList *into = &node_loop(k, &k->body, LOOP_PARALLEL, n, 24)->body;
+    Stage *stage = node_contract(k, into, TILE_DIMS(n, f, d), access_plain(k, c),
+                                 access_plain(k, a), access_plain(k, b));
+    stage->rows = n;
+    stage->lanes = f;
+    stage->row_block = 6;
+    stage->lane_block = 32;
+    return k;
+}
+
+static void test_halves(void **state) {
+    (void)state;
+    static const Elem pairs[][2] = {{ELEM_BF16, ELEM_F32},
+                                    {ELEM_F32, ELEM_BF16},
+                                    {ELEM_BF16, ELEM_BF16},
+                                    {ELEM_F16, ELEM_F16},
+                                    {ELEM_F16, ELEM_BF16}};
+    for (size_t p = 0; p < sizeof pairs / sizeof *pairs; p++)
+        for (int i = 0; i < N_SIZES; i += 2)
+            for (int variant = 0; variant < 4; variant++) {
+                Arena *arena = arena_new();
+                Halves s = {.n = sizes[(i * 5 + 2) % N_SIZES], .f = sizes[i], .d = 37};
+                s.a = pairs[p][0];
+                s.b = pairs[p][1];
+                s.dynamic = variant & 1;
+                s.panels = variant & 2;
+                cpu_compare(halves_kernel(arena, &s), (int64_t[]){s.n, s.f, s.d}, 2e-5);
+                arena_free(arena);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_asks_for_the_next_block),
         cmocka_unit_test(test_blocks_that_ask),
+        cmocka_unit_test(test_halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -365,7 +365,10 @@ static void break_contiguity(Gemm *g) {
     g->epilogue->terms.at[0].load = g->epilogue->sinks.at[0].to = g->contract->c;
 }
 static void break_elem(Gemm *g) {
-    g->kernel->buffers.at[g->a].elem = ELEM_F16;
+    g->kernel->buffers.at[g->a].elem = ELEM_F64;
+}
+static void break_sum_elem(Gemm *g) {
+    g->kernel->buffers.at[g->c].elem = ELEM_F16;
 }
 static void break_input_store(Gemm *g) {
     g->pack->sinks.at[0].to = access_plain(g->kernel, g->b);
@@ -434,7 +437,8 @@ static void test_verifier_refuses(void **state) {
         {break_rows_in_b, "rows d is no dim"},
         {break_panel_width, "not of whole blocks along f"},
         {break_contiguity, "C is not contiguous along the lanes"},
-        {break_elem, "differ in elem"},
+        {break_elem, "a sum of f32 with an operand of f64"},
+        {break_sum_elem, "a sum of f16"},
         {break_input_store, "is an input and stored to"},
         {break_points_meet, "points along d write one element of C"},
         {break_sink_elem, "cast it"},

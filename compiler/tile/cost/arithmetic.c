@@ -110,6 +110,8 @@ typedef struct {
     double k;                // steps of a call
     bool adds;               // to what c holds
     bool b_splits, c_splits; // vectors lie in two lines
+    double a_widening;       // instructions per element of a and vector of b,
+    double b_widening;       // both of halves
 } Calls;
 
 static double call_cycles(const Calls *calls, double rows, double vectors) {
@@ -118,7 +120,8 @@ static double call_cycles(const Calls *calls, double rows, double vectors) {
     while (splits < 8 && sums * splits * 2 <= SUMS_IN_FLIGHT)
         splits *= 2;
     double loads = rows + vectors * (calls->b_splits ? 2 : 1);
-    double step = fmax(fmax(sums, loads) / 2, LATENCY / splits);
+    double widening = rows * calls->a_widening + vectors * calls->b_widening;
+    double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits);
     step += calls->b_splits ? SPLIT_LOAD * vectors : 0;
     double per_sum = CALL_PER_SUM + (calls->adds ? ADD_PER_SUM : 0);
     return calls->k * step + CALL + per_sum * sums * (calls->c_splits ? 2 : 1);
@@ -132,6 +135,13 @@ static double rows_cycles(const Calls *calls, double rows, double vectors) {
     return blocks * call_cycles(calls, rows / blocks, vectors);
 }
 
+// Instructions that make f32 of the element of a that all lanes get, or of a vector of b.
+static double widening(const Walk *w, const Access *access, bool vector) {
+    Elem elem = w->kernel->buffers.at[access->buffer].elem;
+    bool half = elem == ELEM_F16 || elem == ELEM_BF16;
+    return !half ? 0 : vector || elem == ELEM_F16 ? 2 : 1;
+}
+
 double cost_contract_cycles(const Walk *w, const Stage *stage) {
     const Machine *machine = w->machine;
     uint64_t flat = cost_flat_dims(w, stage);
@@ -140,7 +150,9 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
                    .registers = machine->vector_registers,
                    .k = 1,
                    .b_splits = crosses_lines(w, &stage->b),
-                   .c_splits = crosses_lines(w, &stage->c)};
+                   .c_splits = crosses_lines(w, &stage->c),
+                   .a_widening = widening(w, &stage->a, false),
+                   .b_widening = widening(w, &stage->b, true)};
     for (int i = 0; i < stage->n_dims; i++) {
         TileDimId dim = stage->dims[i];
         if (dim == stage->rows || dim == stage->lanes)
