@@ -54,12 +54,14 @@ static DimList some_dims(World *world, const DimList *all) {
 
 static Value *step_unary(World *world) {
     static const Op ops[] = {OP_NEG, OP_ABS, OP_TANH, OP_ERF, OP_SIN, OP_COS};
-    return graph_map1(world->graph, ops[roll(world, 6)], tamed(world, pick(world)));
+    Value *a = tamed(world, pick(world)); // one draw after the other: C leaves the order open
+    return graph_map1(world->graph, ops[roll(world, 6)], a);
 }
 
 static Value *step_binary(World *world) {
     static const Op ops[] = {OP_ADD, OP_SUB, OP_MUL, OP_MIN, OP_MAX};
-    return graph_map2(world->graph, ops[roll(world, 5)], pick(world), pick(world));
+    Value *b = pick(world), *a = pick(world);
+    return graph_map2(world->graph, ops[roll(world, 5)], a, b);
 }
 
 static Value *step_scale(World *world) {
@@ -84,7 +86,8 @@ static Value *step_mask(World *world) {
     Value *a = graph_index(graph, dims[roll(world, 5)]),
           *b = graph_index(graph, dims[roll(world, 5)]);
     Value *mask = graph_map2(graph, roll(world, 2) ? OP_LE : OP_LT, a, b);
-    Value *args[] = {mask, pick(world), roll(world, 2) ? pick(world) : number(world, 0)};
+    Value *then = pick(world), *other = roll(world, 2) ? pick(world) : number(world, 0);
+    Value *args[] = {mask, then, other};
     return graph_map(graph, OP_SELECT, ELEM_F32, args, 3);
 }
 
