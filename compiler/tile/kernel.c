@@ -117,7 +117,7 @@ static Stage *node_stage(Kernel *kernel, NodeList *into, StageKind kind, TileDim
     stage->kind = kind;
     stage->n_dims = dims.count;
     memcpy(stage->dims, dims.at, sizeof stage->dims);
-    stage->lanes = stage->rows = TILE_DIM_NONE;
+    stage->lanes = stage->rows = stage->cols = TILE_DIM_NONE;
     node_new(kernel, into, NODE_STAGE)->stage = stage;
     return stage;
 }
@@ -259,6 +259,11 @@ bool stage_has_dim(const Stage *stage, TileDimId dim) {
         if (stage->dims[i] == dim)
             return true;
     return false;
+}
+
+bool stage_sums_lanes(const Stage *stage) {
+    return stage->kind == STAGE_CONTRACT && stage->lanes != TILE_DIM_NONE &&
+           !access_has_dim(&stage->c, stage->lanes);
 }
 
 bool access_has_dim(const Access *access, TileDimId dim) {
@@ -420,7 +425,9 @@ static uint64_t hash_stage(uint64_t h, const Stage *stage) {
         h = hash_access(h, &stage->c);
         h = hash_u64(h, stage->rows);
         h = hash_u64(h, (uint64_t)stage->row_block);
-        return hash_u64(h, (uint64_t)stage->lane_block);
+        h = hash_u64(h, (uint64_t)stage->lane_block);
+        h = hash_u64(h, stage->cols);
+        return hash_u64(h, (uint64_t)stage->col_block);
     }
     h = hash_u64(h, stage->pad);
     h = hash_u64(h, stage->terms.count);

@@ -153,7 +153,11 @@ static void print_over(const Printer *p) {
     if (stage->kind == STAGE_CONTRACT) {
         if (stage->rows != TILE_DIM_NONE)
             text_printf(p->out, "  rows=%s:%d", dim_name(p, stage->rows), stage->row_block);
-        text_printf(p->out, " lanes=%s:%d", dim_name(p, stage->lanes), stage->lane_block);
+        if (stage->cols != TILE_DIM_NONE)
+            text_printf(p->out, " cols=%s:%d", dim_name(p, stage->cols), stage->col_block);
+        text_printf(p->out, " lanes=%s", dim_name(p, stage->lanes));
+        if (!stage_sums_lanes(stage))
+            text_printf(p->out, ":%d", stage->lane_block);
     } else if (stage->lanes != TILE_DIM_NONE) {
         text_printf(p->out, "  lanes=%s", dim_name(p, stage->lanes));
     }

@@ -134,12 +134,15 @@ typedef struct {
     TileDimId lanes;               // the dim in vectors (TILE_DIM_NONE: scalar)
     // CONTRACT: c += a * b over the dims that c lacks, like SINK_SUM; no summed position: nothing.
     // c is f32 or f64 and so are a and b, but those of an f32 may be halves, which are widened.
-    // Indexes are plain dims. b and c are contiguous along lanes or have panels of it; a lacks
-    // lanes. rows: a dim that a and c have and b lacks (or NONE). Panels of rows are allowed in a.
-    // Panels are whole numbers of blocks wide.
+    // Indexes are plain dims. rows: a dim that a and c have and b lacks (or NONE).
+    // Usually b and c are contiguous along lanes or have panels of it, and a lacks lanes. Panels of
+    // rows are allowed in a. Panels are whole numbers of blocks wide.
+    // With summed lanes, which c lacks, a and b are contiguous along them and nothing has panels.
+    // cols: a dim that b and c have and a lacks (or NONE).
     Access a, b, c;
-    TileDimId rows;
-    int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length)
+    TileDimId rows, cols;
+    int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length);
+    int32_t col_block;             // with summed lanes rows x cols
     // COMPUTE
     VEC(Term) terms;
     VEC(Sink) sinks;
@@ -238,7 +241,7 @@ uint16_t buffer_memory(const Kernel *kernel, uint16_t buffer);
 Stage *node_compute(Kernel *kernel, NodeList *into, TileDimList dims, TileDimId lanes);
 Stage *node_contract(Kernel *kernel, NodeList *into, TileDimList dims, Access c, Access a,
                      Access b);
-// (then set lanes, rows, lane_block, row_block)
+// (then set lanes, rows, cols and their blocks)
 Access access_plain(const Kernel *kernel, uint16_t buffer); // every dim of the buffer by itself
 Access access_at(uint16_t buffer, TileDimList dims);        // one dim per dim of the buffer
 int32_t stage_load(Kernel *kernel, Stage *stage, Access access);
@@ -249,6 +252,7 @@ int32_t stage_extent(Kernel *kernel, Stage *stage, TileDimId dim);
 int32_t stage_op(Kernel *kernel, Stage *stage, Op op, Elem elem, int32_t a, int32_t b, int32_t c);
 void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t term);
 bool stage_has_dim(const Stage *stage, TileDimId dim);
+bool stage_sums_lanes(const Stage *stage); // a contraction's
 bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
 // The dim of the access that runs along the buffer's panels; TILE_DIM_NONE: there are none.

@@ -354,7 +354,21 @@ static bool check_lanes(Checker *c, const Stage *stage, const Access *access) {
            verify_broken(c, "contract: %s is not contiguous along the lanes", buffer->name);
 }
 
+static bool check_summed_layouts(Checker *c, const Stage *stage) {
+    const Access *accesses[] = {&stage->a, &stage->b, &stage->c};
+    for (int i = 0; i < 3; i++) {
+        const TileBuffer *buffer = buffer_of(c, accesses[i]);
+        if (buffer->panel_dim != TILE_DIM_NONE)
+            return verify_broken(c, "contract: lanes are summed, but %s has panels", buffer->name);
+        if (i < 2 && !check_lanes(c, stage, accesses[i]))
+            return false;
+    }
+    return true;
+}
+
 static bool check_layouts(Checker *c, const Stage *stage) {
+    if (stage_sums_lanes(stage))
+        return check_summed_layouts(c, stage);
     return check_lanes(c, stage, &stage->b) && check_lanes(c, stage, &stage->c) &&
            (buffer_of(c, &stage->a)->panel_dim == TILE_DIM_NONE ||
             check_blocks(c, &stage->a, stage->rows, stage->row_block));
@@ -371,6 +385,28 @@ static bool check_factors(Checker *c, const Stage *stage) {
                                  buffer_of(c, factors[i])->name);
     }
     return true;
+}
+
+// Is dim, or none, a dim of `operand` and the result alone?
+static bool is_of_result_and(const Stage *stage, TileDimId dim, const Access *operand,
+                             const Access *other) {
+    return dim == TILE_DIM_NONE || (stage_has_dim(stage, dim) && access_has_dim(operand, dim) &&
+                                    access_has_dim(&stage->c, dim) && !access_has_dim(other, dim));
+}
+
+static bool check_roles(Checker *c, const Stage *stage) {
+    bool sums = stage_sums_lanes(stage);
+    if (!sums && (stage->lanes == TILE_DIM_NONE || access_has_dim(&stage->a, stage->lanes)))
+        return verify_broken(c, "contract: the lanes must be a dim that the row operand lacks");
+    if (!is_of_result_and(stage, stage->rows, &stage->a, &stage->b))
+        return verify_broken(c, "contract: rows %s is no dim of row operand and result alone",
+                             verify_dim_name(c, stage->rows));
+    if (!is_of_result_and(stage, stage->cols, &stage->b, &stage->a))
+        return verify_broken(c, "contract: cols %s is no dim of column operand and result alone",
+                             verify_dim_name(c, stage->cols));
+    return sums || stage->cols == TILE_DIM_NONE ||
+           verify_broken(c, "contract: cols %s, but the result has the lanes",
+                         verify_dim_name(c, stage->cols));
 }
 
 static bool check_contract(Checker *c, const Stage *stage) {
@@ -394,20 +430,15 @@ static bool check_contract(Checker *c, const Stage *stage) {
         if (!check_races(c, accesses[i]))
             return false;
     }
-    TileDimId lanes = stage->lanes, rows = stage->rows;
-    if (lanes == TILE_DIM_NONE || access_has_dim(&stage->a, lanes))
-        return verify_broken(c, "contract: the lanes must be a dim that the row operand lacks");
-    if (rows != TILE_DIM_NONE &&
-        (!stage_has_dim(stage, rows) || !access_has_dim(&stage->a, rows) ||
-         access_has_dim(&stage->b, rows) || !access_has_dim(&stage->c, rows)))
-        return verify_broken(c, "contract: rows %s is no dim of row operand and result alone",
-                             verify_dim_name(c, rows));
+    if (!check_roles(c, stage))
+        return false;
     for (int i = 0; i < stage->n_dims; i++)
         if (!access_has_dim(&stage->a, stage->dims[i]) &&
             !access_has_dim(&stage->b, stage->dims[i]) && !is_single(c, stage->dims[i]))
             return verify_broken(c, "contract: no operand has dim %s",
                                  verify_dim_name(c, stage->dims[i]));
-    if (stage->lane_block < 1 || stage->row_block < 1)
+    if ((!stage_sums_lanes(stage) && stage->lane_block < 1) || stage->row_block < 1 ||
+        (stage->cols != TILE_DIM_NONE && stage->col_block < 1))
         return verify_broken(c, "contract: blocks must be at least 1");
     return check_factors(c, stage) && check_store(c, &stage->c) &&
            check_combining(c, stage, &stage->c) && check_layouts(c, stage);

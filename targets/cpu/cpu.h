@@ -2,9 +2,9 @@
 // CPU targets: a kernel's loop tree as LLVM IR with explicit vectors.
 //
 // kernel.c walks the tree, keeping the current range of every dim; range.c computes the ranges and
-// what follows from them; access.c turns an access at a point into an address; compute.c and
-// contract.c emit the stages; microkernel.c the register-blocked loops that contract.c calls. What
-// differs between machines is in Target (x86_64.c) and in vmath.c.
+// what follows from them; access.c turns an access at a point into an address; compute.c,
+// contract.c and dots.c emit the stages; microkernel.c the register-blocked loops that contract.c
+// calls. What differs between machines is in Target (x86_64.c) and in vmath.c.
 #ifndef ATTC_CPU_H
 #define ATTC_CPU_H
 
@@ -95,9 +95,10 @@ EmitValue cpu_access_load(CpuKernel *kernel, const CpuAccess *access, int width,
 void cpu_access_store(CpuKernel *kernel, const CpuAccess *access, EmitValue value, int ahead,
                       LLVMValueRef mask);
 
-// ---- compute.c, contract.c: stages ----
+// ---- compute.c, contract.c, dots.c: stages ----
 void cpu_emit_compute(CpuKernel *kernel, const Stage *stage);
 void cpu_emit_contract(CpuKernel *kernel, const Stage *stage);
+void cpu_emit_dots(CpuKernel *kernel, const Stage *stage); // a contraction with summed lanes
 
 // ---- microkernel.c ----
 // c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride

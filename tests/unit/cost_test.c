@@ -81,6 +81,42 @@ static void test_halves_are_widened_every_time(void **state) {
     arena_free(arena);
 }
 
+// c[h g] = sum over m of a[h m] b[g m], the lanes along m.
+static Kernel *dots(Arena *arena, int64_t rows, int64_t cols, int64_t lanes) {
+    Kernel *k = kernel_new(arena, "dots");
+    TileDimId h = kernel_add_dim(k, "h", rows), g = kernel_add_dim(k, "g", cols);
+    TileDimId m = kernel_add_dim(k, "m", lanes);
+    uint16_t a = kernel_add_argument(k, "a", ELEM_F32, PLACE_IN, TILE_DIMS(h, m));
+    uint16_t b = kernel_add_argument(k, "b", ELEM_F32, PLACE_IN, TILE_DIMS(g, m));
+    uint16_t c = kernel_add_argument(k, "c", ELEM_F32, PLACE_OUT, TILE_DIMS(h, g));
+    Stage *stage = node_contract(k, &k->body, TILE_DIMS(h, g, m), access_plain(k, c),
+                                 access_plain(k, a), access_plain(k, b));
+    stage->lanes = m;
+    stage->rows = h;
+    stage->cols = g;
+    stage->row_block = 6;
+    stage->col_block = 4;
+    return k;
+}
+
+static TileCost dots_cost(Arena *arena, int64_t rows, int64_t cols, int64_t lanes) {
+    return tile_cost(arena, dots(arena, rows, cols, lanes), (int64_t[]){rows, cols, lanes}, &plain);
+}
+
+static void test_summed_lanes_are_multiply_adds_and_sums_across(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    // 32 vectors of 24 sums each, and what it takes to add up the sums.
+    TileCost cost = dots_cost(arena, 6, 4, 512);
+    assert_near(cost.flops, 2.0 * 6 * 4 * 512, 0);
+    assert_near(cost.stages.at[0].cycles, 32 * 12 + 24 * 1.5, 0.06);
+    // Six such blocks, each reading its rows and columns.
+    assert_near(dots_cost(arena, 12, 12, 512).stages.at[0].cycles, 6 * (32 * 12 + 24 * 1.5), 0.03);
+    // One row and one column: two loads a vector.
+    assert_near(dots_cost(arena, 1, 1, 8192).stages.at[0].cycles, 512, 0.06);
+    arena_free(arena);
+}
+
 // y[n m] = exp(x[n m]), or a copy, cut into pieces of n.
 static Kernel *pointwise(Arena *arena, bool has_exp, int64_t step) {
     Kernel *k = kernel_new(arena, "pointwise");
@@ -436,6 +472,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_contraction_is_its_multiply_adds),
         cmocka_unit_test(test_halves_are_widened_every_time),
+        cmocka_unit_test(test_summed_lanes_are_multiply_adds_and_sums_across),
         cmocka_unit_test(test_a_compute_stage_is_its_ops_or_its_traffic),
         cmocka_unit_test(test_threads_share_the_tasks),
         cmocka_unit_test(test_ranges_count_by_their_length),

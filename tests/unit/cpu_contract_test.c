@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kinds of contraction stages on the CPU, against the tile interpreter at both x86-64 levels:
-// blocks that ask for the next one, operands in halves.
+// blocks that ask for the next one, operands in halves, summed
+// lanes.
 #include "support.h"
 
 #include <string.h>
@@ -154,11 +155,118 @@ static void test_halves(void **state) {
             }
 }
 
+// ---- summed lanes ----
+
+typedef struct {
+    int64_t b, h, g, i, m;
+    bool dynamic, pieces, transposed; // c is [b g h]
+    int rows, cols;                   // blocks; 0: no such dim
+    Elem elem, a;                     // of the sum, of a
+} Dots;
+
+// c[b h g] = sum over i m of x[b i h m] y[b i g m]
+static Kernel *dots_kernel(Arena *arena, const Dots *s) {
+    Kernel *k = kernel_new(arena, "dots");
+    TileDimId b = kernel_add_dim(k, "b", extent_of(s->b, s->dynamic));
+    TileDimId h = kernel_add_dim(k, "h", extent_of(s->h, s->dynamic));
+    TileDimId g = kernel_add_dim(k, "g", extent_of(s->g, s->dynamic));
+    TileDimId i = kernel_add_dim(k, "i", extent_of(s->i, s->dynamic));
+    TileDimId m = kernel_add_dim(k, "m", extent_of(s->m, s->dynamic));
+    TileDimList rows = s->rows ? TILE_DIMS(b, i, h, m) : TILE_DIMS(b, i, m);
+    TileDimList cols = s->cols ? TILE_DIMS(b, i, g, m) : TILE_DIMS(b, i, m);
+    TileDimList to = !s->rows        ? TILE_DIMS(b, g)
+                     : !s->cols      ? TILE_DIMS(b, h)
+                     : s->transposed ? TILE_DIMS(b, g, h)
+                                     : TILE_DIMS(b, h, g);
+    TileDimList all = !s->rows   ? TILE_DIMS(b, g, i, m)
+                      : !s->cols ? TILE_DIMS(b, h, i, m)
+                                 : TILE_DIMS(b, h, g, i, m);
+    uint16_t x = kernel_add_argument(k, "X", s->a, PLACE_IN, rows);
+    uint16_t y = kernel_add_argument(k, "Y", s->elem, PLACE_IN, cols);
+    uint16_t c = kernel_add_argument(k, "C", s->elem, PLACE_OUT, to);
+    NodeList *into = &node_loop(k, &k->body, LOOP_PARALLEL, b, 1)->body;
+    if (s->pieces) {
+        into = &node_loop(k, into, LOOP_SEQUENTIAL, i, 2)->body;
+        into = &node_loop(k, into, LOOP_SEQUENTIAL, m, 40)->body;
+    }
+    Stage *stage =
+        node_contract(k, into, all, access_plain(k, c), access_plain(k, x), access_plain(k, y));
+    stage->lanes = m;
+    stage->row_block = s->rows ? s->rows : 1;
+    stage->col_block = s->cols;
+    if (s->rows)
+        stage->rows = h;
+    if (s->cols)
+        stage->cols = g;
+    return k;
+}
+
+static void compare_dots(Dots s, double tolerance) {
+    for (int variant = 0; variant < 4; variant++) {
+        Arena *arena = arena_new();
+        s.dynamic = variant & 1;
+        s.pieces = variant & 2;
+        cpu_compare(dots_kernel(arena, &s), (int64_t[]){s.b, s.h, s.g, s.i, s.m}, tolerance);
+        arena_free(arena);
+    }
+}
+
+static void test_print_of_summed_lanes(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Dots s = {.b = 2, .h = 12, .g = 8, .i = 3, .m = 64, .rows = 6, .cols = 4};
+    Text text = {.arena = arena};
+    kernel_print(dots_kernel(arena, &s), &text);
+    const char *line = "contract C += X * Y  over b h g i m  rows=h:6 cols=g:4 lanes=m\n";
+    if (!strstr(text.at, line))
+        fail_msg("%s", text.at);
+    arena_free(arena);
+}
+
+static void test_summed_lanes(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SIZES; i++) {
+        Dots s = {.b = 2,
+                  .h = 1 + i % 13,
+                  .g = 1 + i * 5 % 9,
+                  .i = 3,
+                  .m = sizes[i],
+                  .rows = 6,
+                  .cols = 4};
+        s.transposed = i & 1;
+        compare_dots(s, 2e-5);
+    }
+    compare_dots((Dots){.b = 1, .h = 12, .g = 12, .i = 1, .m = 200, .rows = 6, .cols = 4}, 2e-5);
+    compare_dots((Dots){.b = 1, .h = 9, .g = 7, .i = 2, .m = 77, .rows = 8, .cols = 3}, 2e-5);
+    compare_dots((Dots){.b = 1, .h = 5, .g = 40, .i = 2, .m = 50, .rows = 1, .cols = 16}, 2e-5);
+    compare_dots((Dots){.b = 1, .h = 30, .g = 2, .i = 2, .m = 50, .rows = 28, .cols = 1}, 2e-5);
+}
+
+static void test_summed_lanes_without_rows_or_columns(void **state) {
+    (void)state;
+    compare_dots((Dots){.b = 2, .h = 11, .g = 1, .i = 2, .m = 90, .rows = 6}, 2e-5);
+    compare_dots((Dots){.b = 2, .h = 1, .g = 7, .i = 2, .m = 90, .cols = 4}, 2e-5);
+}
+
+static void test_summed_lanes_of_other_elems(void **state) {
+    (void)state;
+    Dots s = {.b = 1, .h = 5, .g = 6, .i = 2, .m = 45, .rows = 3, .cols = 4};
+    s.elem = s.a = ELEM_F64;
+    compare_dots(s, 1e-13);
+    s.elem = ELEM_F32;
+    s.a = ELEM_BF16;
+    compare_dots(s, 2e-5);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_asks_for_the_next_block),
         cmocka_unit_test(test_blocks_that_ask),
         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_print_of_summed_lanes),
+        cmocka_unit_test(test_summed_lanes),
+        cmocka_unit_test(test_summed_lanes_without_rows_or_columns),
+        cmocka_unit_test(test_summed_lanes_of_other_elems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -349,7 +349,21 @@ static void break_stage_dims(Gemm *g) {
     g->pack->n_dims = 1;
 }
 static void break_lanes_in_a(Gemm *g) {
+    g->contract->lanes = g->n;
+}
+static void break_summed_panels(Gemm *g) {
     g->contract->lanes = g->d;
+}
+static void break_summed_contiguity(Gemm *g) {
+    g->kernel->buffers.at[g->panel].panel_dim = TILE_DIM_NONE;
+    g->pack->pad = false;
+    g->contract->lanes = g->d;
+}
+static void break_cols_of_lanes(Gemm *g) {
+    g->contract->cols = g->f;
+}
+static void break_cols_in_a(Gemm *g) {
+    g->contract->cols = g->d;
 }
 static void break_rows_in_b(Gemm *g) {
     g->contract->rows = g->d;
@@ -434,6 +448,10 @@ static void test_verifier_refuses(void **state) {
         {break_scope, "outside its scope"},
         {break_stage_dims, "lanes f is no dim of its stage"},
         {break_lanes_in_a, "the row operand lacks"},
+        {break_summed_panels, "lanes are summed, but P has panels"},
+        {break_summed_contiguity, "P is not contiguous along the lanes"},
+        {break_cols_of_lanes, "cols f, but the result has the lanes"},
+        {break_cols_in_a, "cols d is no dim of column operand"},
         {break_rows_in_b, "rows d is no dim"},
         {break_panel_width, "not of whole blocks along f"},
         {break_contiguity, "C is not contiguous along the lanes"},

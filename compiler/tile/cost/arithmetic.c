@@ -12,13 +12,14 @@
 
 #include "tile/cost/cost.h"
 
-static const double LATENCY = 4;         // cycles of a multiply-add
-static const double SUMS_IN_FLIGHT = 8;  // that keep two units of this latency busy
-static const double CALL = 6;            // cycles of a microkernel call
-static const double CALL_PER_SUM = 0.25; // its stores, as far as nothing hides them
-static const double ADD_PER_SUM = 1.5;   // loading what c holds and waiting for it
-static const double SPLIT_LOAD = 0.25;   // of a vector in two lines, beside the second load
-static const double MASKING = 1.3;       // masks that live in vector registers
+static const double LATENCY = 4;          // cycles of a multiply-add
+static const double SUMS_IN_FLIGHT = 8;   // that keep two units of this latency busy
+static const double CALL = 6;             // cycles of a microkernel call
+static const double CALL_PER_SUM = 0.25;  // its stores, as far as nothing hides them
+static const double ADD_PER_SUM = 1.5;    // loading what c holds and waiting for it
+static const double SPLIT_LOAD = 0.25;    // of a vector in two lines, beside the second load
+static const double MASKING = 1.3;        // masks that live in vector registers
+static const double ACROSS_PER_SUM = 1.5; // adding up a vector of summed lanes
 static const double STAGE_ENTRY = 15, LOOP_ENTRY = 6, FOLD = 12;
 
 static double ceiling(double x) {
@@ -114,14 +115,19 @@ typedef struct {
     double b_widening;       // both of halves
 } Calls;
 
-static double call_cycles(const Calls *calls, double rows, double vectors) {
-    double sums = rows * vectors;
-    double splits = 1; // of k, when there are few sums
+// Into how many the target splits each sum when there are few.
+static double splits_of(double sums) {
+    double splits = 1;
     while (splits < 8 && sums * splits * 2 <= SUMS_IN_FLIGHT)
         splits *= 2;
+    return splits;
+}
+
+static double call_cycles(const Calls *calls, double rows, double vectors) {
+    double sums = rows * vectors;
     double loads = rows + vectors * (calls->b_splits ? 2 : 1);
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
-    double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits);
+    double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums));
     step += calls->b_splits ? SPLIT_LOAD * vectors : 0;
     double per_sum = CALL_PER_SUM + (calls->adds ? ADD_PER_SUM : 0);
     return calls->k * step + CALL + per_sum * sums * (calls->c_splits ? 2 : 1);
@@ -142,8 +148,41 @@ static double widening(const Walk *w, const Access *access, bool vector) {
     return !half ? 0 : vector || elem == ELEM_F16 ? 2 : 1;
 }
 
+static double length_of(const Walk *w, TileDimId dim) {
+    return dim == TILE_DIM_NONE ? 1 : w->length[dim];
+}
+
+// Blocks of rows x cols sums in vectors, which are added up across at the end.
+static double dots_cycles(const Walk *w, const Stage *stage) {
+    double width =
+        machine_lanes(w->machine, elem_bytes(w->kernel->buffers.at[stage->c.buffer].elem));
+    double times = 1, steps = 1;
+    for (int i = 0; i < stage->n_dims; i++) {
+        TileDimId dim = stage->dims[i];
+        if (dim == stage->rows || dim == stage->cols)
+            continue;
+        if (dim == stage->lanes)
+            steps *= ceiling(w->length[dim] / width);
+        else
+            *(access_has_dim(&stage->c, dim) ? &times : &steps) *= w->length[dim];
+    }
+    double rows = length_of(w, stage->rows), cols = length_of(w, stage->cols);
+    double row_blocks = ceiling(rows / stage->row_block), col_blocks = 1;
+    if (stage->cols != TILE_DIM_NONE)
+        col_blocks = ceiling(cols / stage->col_block);
+    rows /= row_blocks;
+    cols /= col_blocks;
+    double widened = rows * widening(w, &stage->a, true) + cols * widening(w, &stage->b, true);
+    double sums = rows * cols;
+    double step = fmax(fmax(sums + widened, rows + cols) / 2, LATENCY / splits_of(sums));
+    double block = steps * step + CALL + ACROSS_PER_SUM * sums;
+    return STAGE_ENTRY + times * row_blocks * col_blocks * block;
+}
+
 double cost_contract_cycles(const Walk *w, const Stage *stage) {
     const Machine *machine = w->machine;
+    if (stage_sums_lanes(stage))
+        return dots_cycles(w, stage);
     uint64_t flat = cost_flat_dims(w, stage);
     double loops = 1;
     Calls calls = {.stage = stage,
