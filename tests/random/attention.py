@@ -329,6 +329,9 @@ class Attention(Logits):
 
     def build(self):
         source = memory = None
+        if self.widens:
+            self.parameters.append("G[]")
+            self.lines.append("near_one[] = 1.2 + 0.6 * tanh(G[])")
         if self.chance(0.7):
             source = self.data("X", ["n", "d"])
             memory = self.memory_of(source) if self.own_memory else self.data("M", ["m", "e"])

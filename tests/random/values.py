@@ -145,8 +145,10 @@ class Values:
         return self.widened(value, dims if renamed else self.shuffled(dims))
 
     def widened(self, value, dims):
+        """The text of a value, as f32 where halves are widened. A factor that moves when `verify`
+        moves its f32 inputs lets it redraw the rounding of what plain code would have made."""
         text = f"{value.name}[{', '.join(dims)}]"
-        return f"f32({text})" if value.elem in HALVES and self.widens else text
+        return f"(f32({text}) * near_one)" if value.elem in HALVES and self.widens else text
 
     def renamed(self, value, **names):
         """The same tensor over dims that are alike."""

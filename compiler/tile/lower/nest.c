@@ -195,6 +195,22 @@ static void store_cumsum(const Nest *nest, TermBuilder *terms, const Value *valu
     terms_store(terms, SINK_SET, home, sum);
 }
 
+static bool is_carried(const Nest *nest, const Value *value, uint16_t *buffer) {
+    for (uint32_t i = 0; i < nest->carries.count; i++)
+        if (nest->carries.at[i].value == value) {
+            *buffer = nest->carries.at[i].buffer;
+            return true;
+        }
+    return false;
+}
+
+// Is the factor of a sum of products applied to the sum, once it is whole?
+static bool is_scaled_after(const Nest *nest, const Member *m) {
+    uint16_t buffer;
+    return m->value->op == OP_CONTRACT && m->value->number != 1 &&
+           !is_carried(nest, m->value, &buffer);
+}
+
 // A contraction as a sum of products.
 static void store_products(const Nest *nest, TermBuilder *terms, const Value *value,
                            uint16_t home) {
@@ -204,7 +220,7 @@ static void store_products(const Nest *nest, TermBuilder *terms, const Value *va
     for (uint32_t i = 1; i < value->n_args; i++)
         product = stage_op(kernel, terms->stage, OP_MUL, elem, product,
                            terms_value(terms, value->args[i]), -1);
-    if (value->number != 1)
+    if (value->number != 1 && !is_scaled_after(nest, nest_member(nest, value)))
         product = stage_op(kernel, terms->stage, OP_MUL, elem, product,
                            stage_const(kernel, terms->stage, value->number, elem), -1);
     DimSet own = lower_dim_set(nest->lower, &value->dims);
@@ -288,6 +304,17 @@ static void copy_to_designated(Emission *e, const Member *m, NodeList *into) {
     stage->pad = lower->kernel->buffers.at[designated].panel_dim != TILE_DIM_NONE;
 }
 
+static void scale_sum(const Nest *nest, const Member *m, uint16_t home, NodeList *into) {
+    Kernel *kernel = nest->lower->kernel;
+    Elem elem = elem_work(m->value->elem);
+    TileDimList dims = lower_buffer_dims(nest->lower, home);
+    Stage *stage = node_compute(kernel, into, dims, dims_last_of(&dims));
+    int32_t sum = stage_load(kernel, stage, access_plain(kernel, home));
+    int32_t factor = stage_const(kernel, stage, m->value->number, elem);
+    stage_sink(kernel, stage, SINK_SET, access_plain(kernel, home),
+               stage_op(kernel, stage, OP_MUL, elem, sum, factor, -1));
+}
+
 static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
     Nest *nest = e->nest;
     uint32_t n = nest->members.count, first = n;
@@ -302,9 +329,14 @@ static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
     for (uint32_t i = 0; i < n; i++)
         if (nest->members.at[i].stored && nest->members.at[i].stage == index)
             store_value(nest, &terms, nest->members.at[i].value, (uint16_t)homes[i]);
-    for (uint32_t i = 0; i < n; i++)
-        if (nest->members.at[i].stored && nest->members.at[i].stage == index)
-            lower_set_home(nest->lower, nest->members.at[i].value, homes[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        const Member *m = &nest->members.at[i];
+        if (!m->stored || m->stage != index)
+            continue;
+        if (is_scaled_after(nest, m))
+            scale_sum(nest, m, (uint16_t)homes[i], into);
+        lower_set_home(nest->lower, m->value, homes[i]);
+    }
     for (uint32_t i = 0; i < n; i++)
         if (nest->members.at[i].stored && nest->members.at[i].stage == index)
             copy_to_designated(e, &nest->members.at[i], into);
@@ -318,15 +350,6 @@ static void emit_contraction(Emission *e, Member *m, NodeList *into) {
 }
 
 // ---- rescaling ---------------------------------------------------------------------------------
-
-static bool is_carried(const Nest *nest, const Value *value, uint16_t *buffer) {
-    for (uint32_t i = 0; i < nest->carries.count; i++)
-        if (nest->carries.at[i].value == value) {
-            *buffer = nest->carries.at[i].buffer;
-            return true;
-        }
-    return false;
-}
 
 // Keeps what each running value that the shift depends on was before this piece.
 static void save_running(Emission *e, const Value *shift) {

@@ -56,6 +56,13 @@ static bool operand_runs_along(const Nest *nest, const Value *operand, TileDimId
     return is_last(&dims, lanes);
 }
 
+// Panels are for the lanes.
+static bool has_panels(const Nest *nest, const Value *operand) {
+    Access access;
+    return terms_plain_access(nest->lower, operand, &access) &&
+           access_panel_dim(nest->lower->kernel, &access) != TILE_DIM_NONE;
+}
+
 // Operand order is free: a has the rows, b the lanes.
 static void take_lanes(const Nest *nest, const Value *c, TileDimId lanes, ContractRoles *r) {
     const Lowering *lower = nest->lower;
@@ -90,7 +97,8 @@ static bool choose_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
     DimSet possible = (in[0] ^ in[1]) & lower_dim_set(lower, &c->dims);
     double most = 0;
     for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
-        if (!set_has(possible, d) || !operand_runs_along(nest, c->args[set_has(in[1], d)], d))
+        if (!set_has(possible, d) || !operand_runs_along(nest, c->args[set_has(in[1], d)], d) ||
+            has_panels(nest, c->args[!set_has(in[1], d)]))
             continue;
         double worth = lanes_worth(nest, c, d);
         if (worth > most) {

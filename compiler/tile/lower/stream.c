@@ -70,6 +70,13 @@ static TileDimId choose_block_dim(const Lowering *lower, DimSet rows) {
     return best;
 }
 
+// Queries of one key head, not a batch.
+static bool is_few(const Lowering *lower, TileDimId dim) {
+    enum { FEW = 16 };
+    int64_t extent = lower->kernel->dims.at[dim].extent;
+    return extent != EXTENT_DYNAMIC && extent <= FEW;
+}
+
 static void choose_order(Stream *s) {
     Lowering *lower = s->lower;
     Nest *nest = &s->nest;
@@ -98,7 +105,7 @@ static void open_nest(Stream *s) {
         if (d == nest->block_dim)
             nest->steps[d] = rows < typical ? rows : typical;
         else
-            nest->steps[d] = rows_worth(lower, d) > 0 ? typical : 1;
+            nest->steps[d] = rows_worth(lower, d) > 0 && is_few(lower, d) ? typical : 1;
     }
     choose_order(s);
 }
