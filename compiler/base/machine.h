@@ -32,9 +32,15 @@ typedef struct {
 
 // Lanes of a vector of elements of this size, at least one.
 int machine_lanes(const Machine *machine, size_t elem_bytes);
+// The same machine with another number of threads: what its last cache holds in all stays.
+Machine machine_with_threads(const Machine *machine, int threads);
+// The facts as far as code for `limits` can use them: its vectors, registers and microkernels at
+// most. Narrower vectors have lower rates.
+Machine machine_within(Machine facts, const Machine *limits);
 // Seconds of one cycle: a core issues two fused multiply-adds of whole vectors in it.
 double machine_cycle(const Machine *machine);
-// Bytes per second from the smallest level that holds a working set of this size.
+// Bytes per second of one core from the smallest level that holds a working set that all threads
+// have in common.
 double machine_bandwidth(const Machine *machine, double working_set);
 // What well-shaped work takes that has these flops and touches these bytes once: the longer of its
 // arithmetic and its traffic.

@@ -176,8 +176,7 @@ static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena) {
     const Graph *graph = compiled->contracted;
-    Machine used = *machine;
-    used.threads = threads;
+    Machine used = machine_with_threads(machine, threads);
     CostFigures out = {
         .graph = compiled->fusion->graph,
         .parameters = graph_parameters(compiled->built, extents),

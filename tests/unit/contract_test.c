@@ -152,6 +152,7 @@ static void test_tables_hold_for_other_machines(void **state) {
             machine.l2_bytes_per_second = machine.l3_bytes_per_second = facts[i].cache;
             machine.memory_bytes_per_second = facts[i].memory;
             machine.l3_bytes = facts[i].room;
+            machine.threads = 1;
             Graph *out = graph_contract(graph, extents, &machine);
             assert_int_equal(multiplies(out), 1912602624);
         }
@@ -341,7 +342,7 @@ static Trees random_trees(uint64_t seed) {
 static void test_exact_order_is_the_cheapest_tree(void **state) {
     // So slow that flops decide, for products and for contractions: 2 for each point.
     static const Machine slow = {
-        .flops_per_second = 1e-3, .l3_bytes_per_second = 1e30, .l3_bytes = INT64_MAX};
+        .flops_per_second = 1e-3, .l3_bytes_per_second = 1e30, .l3_bytes = INT64_MAX, .threads = 1};
     Session *session = *state;
     for (uint64_t seed = 0; seed < 400; seed++) {
         Trees trees = random_trees(seed);
@@ -358,7 +359,7 @@ static void test_exact_order_is_the_cheapest_tree(void **state) {
 // The fastest order would sum over e first and keep 8 GB for that.
 static void test_oversized_parts_are_avoided(void **state) {
     static const Machine fast = {
-        .flops_per_second = 1e12, .l3_bytes_per_second = 1e13, .l3_bytes = INT64_MAX};
+        .flops_per_second = 1e12, .l3_bytes_per_second = 1e13, .l3_bytes = INT64_MAX, .threads = 1};
     static const int64_t extents[] = {64, 2, 64, 4096, 2, 256};
     enum { A, B, C, D, E, F };
     DimList operands[] = {{4, {A, D, E, F}}, {4, {B, C, D, F}}, {2, {C, E}}, {4, {A, B, C, F}}};

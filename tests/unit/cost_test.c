@@ -19,7 +19,7 @@ static const Machine plain = {
     .rows_packed = 14,
     .l1_bytes = 48 << 10,
     .l2_bytes = 1 << 20,
-    .l3_bytes = 32 << 20,
+    .l3_bytes = 8 << 20,
     .flops_per_second = 64e9,
     .l1_bytes_per_second = 128e9,
     .l2_bytes_per_second = 64e9,
@@ -468,6 +468,29 @@ static void test_where_the_data_of_fused_heads_is(void **state) {
     arena_free(arena);
 }
 
+// What blocks of queries have in common is in L3 once; what each of them keeps is there for each.
+static void test_threads_share_the_last_cache(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Fused fused = talking_heads(arena, 2048, 8);
+    Machine one = desktop(), many = desktop();
+    many.threads = 8;
+    many.l3_bytes = one.l3_bytes / 8;
+    TileCost alone = tile_cost(arena, fused.kernel, fused.extents, &one);
+    TileCost shared = tile_cost(arena, fused.kernel, fused.extents, &many);
+    StageCost keys = shared.stages.at[QUERY_KEY];
+    assert_near(keys.bytes[FROM_L3], alone.stages.at[QUERY_KEY].bytes[FROM_L3], 0.1);
+    assert_true(keys.bytes[FROM_MEMORY] < 0.1 * keys.bytes[FROM_L3]);
+    fused = talking_heads(arena, 2048, 128); // 12 MiB between the stages of a task
+    alone = tile_cost(arena, fused.kernel, fused.extents, &one);
+    shared = tile_cost(arena, fused.kernel, fused.extents, &many);
+    assert_true(alone.stages.at[MIX_LOGITS].bytes[FROM_MEMORY] <
+                0.1 * alone.stages.at[MIX_LOGITS].bytes[FROM_L3]);
+    assert_true(shared.stages.at[MIX_LOGITS].bytes[FROM_MEMORY] >
+                shared.stages.at[MIX_LOGITS].bytes[FROM_L3]);
+    arena_free(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_contraction_is_its_multiply_adds),
@@ -481,6 +504,7 @@ int main(void) {
         cmocka_unit_test(test_stages_of_fused_heads),
         cmocka_unit_test(test_order_of_rows_per_task),
         cmocka_unit_test(test_where_the_data_of_fused_heads_is),
+        cmocka_unit_test(test_threads_share_the_last_cache),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,9 +12,10 @@
 #include <math.h>
 #include <string.h>
 
-// Parts of the shorter of arithmetic and traffic that the other does not hide: streams from L2,
-// streams from further away, and what comes in bursts.
-static const double EXPOSED_NEAR = 0.1, EXPOSED_FAR = 0.35, EXPOSED_BURST = 0.4;
+// Parts of the shorter of arithmetic and traffic that the other does not hide, from L2 and from
+// further away.
+static const double EXPOSED[N_FLOWS][2] = {
+    [FLOW_ASKED] = {0.05, 0.15}, [FLOW_STEADY] = {0.1, 0.35}, [FLOW_BURSTS] = {0.4, 0.4}};
 
 static double stage_flops(const Walk *w, const Stage *stage) {
     if (stage->kind == STAGE_CONTRACT)
@@ -41,15 +42,14 @@ static double bandwidth(const Machine *machine, int level) {
 
 // Arithmetic and traffic at the same time: the longer of the two, and what is not hidden of the
 // other. Bytes from L1 are loads of the arithmetic.
-static double overlapped(const Machine *machine, double arithmetic, const double *steady,
-                         const double *in_bursts) {
+static double overlapped(const Machine *machine, double arithmetic, double bytes[N_FLOWS][N_FROM]) {
     double traffic = 0, exposed = 0;
-    for (int level = FROM_L2; level < N_FROM; level++) {
-        double flow = steady[level] / bandwidth(machine, level);
-        double bursts = in_bursts[level] / bandwidth(machine, level);
-        traffic += flow + bursts;
-        exposed += flow * (level == FROM_L2 ? EXPOSED_NEAR : EXPOSED_FAR) + bursts * EXPOSED_BURST;
-    }
+    for (int flow = 0; flow < N_FLOWS; flow++)
+        for (int level = FROM_L2; level < N_FROM; level++) {
+            double seconds = bytes[flow][level] / bandwidth(machine, level);
+            traffic += seconds;
+            exposed += seconds * EXPOSED[flow][level > FROM_L2];
+        }
     if (traffic <= 0)
         return arithmetic;
     return fmax(arithmetic, traffic) + exposed / traffic * fmin(arithmetic, traffic);
@@ -57,14 +57,14 @@ static double overlapped(const Machine *machine, double arithmetic, const double
 
 static void add_stage_cost(Walk *w, const Stage *stage) {
     StageCost cost = {.stage = stage, .times = w->times};
-    double in_bursts[N_FROM] = {0};
+    double bytes[N_FLOWS][N_FROM] = {{0}};
     cost.cycles = w->times * (stage->kind == STAGE_CONTRACT ? cost_contract_cycles(w, stage)
                                                             : cost_compute_cycles(w, stage));
-    cost.cycles += cost_add_traffic(w, stage, cost.bytes, in_bursts);
-    cost.seconds =
-        overlapped(w->machine, cost.cycles * machine_cycle(w->machine), cost.bytes, in_bursts);
-    for (int level = 0; level < N_FROM; level++)
-        cost.bytes[level] += in_bursts[level];
+    cost.cycles += cost_add_traffic(w, stage, bytes);
+    cost.seconds = overlapped(w->machine, cost.cycles * machine_cycle(w->machine), bytes);
+    for (int flow = 0; flow < N_FLOWS; flow++)
+        for (int level = 0; level < N_FROM; level++)
+            cost.bytes[level] += bytes[flow][level];
     w->seconds += cost.seconds;
     if (w->keep)
         vec_push(w->keep, &w->out->stages, cost);
@@ -140,7 +140,7 @@ static void walk_pieces(Walk *w, const Node *node, double count, double turns, d
     w->low[node->dim] = low + (count - 1) * length / 2;
     w->length[node->dim] = length;
     w->times *= count;
-    cost_open_frame(w, node->dim, turns);
+    cost_open_frame(w, node->dim, turns)->parallel = node->loop == LOOP_PARALLEL;
     if (w->machine)
         cost_measure_turn(w, &node->body);
     walk_nodes(w, &node->body);

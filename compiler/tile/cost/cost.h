@@ -10,6 +10,7 @@ typedef struct {
     uint16_t memory; // the buffer, or the one in whose memory it lies
     uint64_t dims;   // one bit each
     double bytes;
+    double sharers;  // threads that have it in common
     uint32_t visits; // by how many accesses, or nodes of a list
     bool passes;     // every turn brings other data: it goes through a cache and leaves
 } Touch;
@@ -20,6 +21,12 @@ typedef struct {
     double more; // bytes of what found no room above
 } Footprint;
 
+// Bytes that lie between two touches of the same data; negative: there was none before.
+typedef struct {
+    double bytes;
+    double part; // of it, this thread's of what threads have in common
+} Distance;
+
 // A list of nodes around the current place, repeated by a loop or not. Loops inside a stage
 // (blocks, points) are frames without siblings.
 typedef struct {
@@ -27,10 +34,11 @@ typedef struct {
     double turns;
     double piece;   // positions of dim in one of them
     Footprint turn; // what one turn touches
-    // Of the node that the walk is in, by place in near_of: bytes since an earlier sibling touched
-    // the same, or a later one in the turn before; negative: none did. near_of NULL: no siblings.
+    bool parallel;  // turns are tasks
+    // Of the node that the walk is in, by place in near_of: how far back an earlier sibling touched
+    // the same, or a later one in the turn before. near_of NULL: no siblings.
     const Footprint *near_of;
-    double near[TOUCHES_MAX], near_before[TOUCHES_MAX];
+    Distance near[TOUCHES_MAX], near_before[TOUCHES_MAX];
 } Frame;
 
 typedef struct {
@@ -60,6 +68,7 @@ double cost_compute_cycles(const Walk *w, const Stage *stage);
 // The summed dims of a contraction that its microkernel runs along, one bit each; the others are
 // loops around it.
 uint64_t cost_flat_dims(const Walk *w, const Stage *stage);
+double cost_steps(const Walk *w, const Stage *stage); // of a microkernel
 
 // ---- traffic.c: bytes that come from beyond L1 ----
 Frame *cost_open_frame(Walk *w, TileDimId dim, double turns);
@@ -68,10 +77,11 @@ void cost_close_frame(Walk *w);
 void cost_measure_turn(Walk *w, const NodeList *body);
 // Before the walk goes into body->at[index]: how long ago its siblings touched what it touches.
 void cost_look_back(Walk *w, const NodeList *body, uint32_t index);
-// Adds what all runs of a stage at the current place move, by the level that it comes from: along
-// with the arithmetic, and in bursts that it has to wait for. Returns
+// How data comes: asked for in time, along with the arithmetic, or in bursts that it waits for.
+typedef enum { FLOW_ASKED, FLOW_STEADY, FLOW_BURSTS, N_FLOWS } FlowKind;
+// Adds what all runs of a stage at the current place move, by the level that it comes from. Returns
 // cycles that go into finding pages.
-double cost_add_traffic(Walk *w, const Stage *stage, double *steady, double *in_bursts);
+double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]);
 double cost_made_bytes(const TileBuffer *buffer, const double *length);
 
 #endif

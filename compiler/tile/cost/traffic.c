@@ -13,13 +13,17 @@
 // Data that every turn brings anew (rows of a matrix that is read once) goes through a cache
 // without pushing out much of what is used again and again, as caches are made today: it counts an
 // eighth. Scratch is the same memory in every turn, whatever its contents.
+//
+// L3 belongs to all threads: each has its part of it, and what tasks that run at the same time have
+// in common (keys and values, for blocks of queries) is there once for all of them.
 #include <math.h>
 #include <string.h>
 
 #include "tile/cost/cost.h"
 
 static const double LINE = 64;
-static const double FOLLOWED = 256;                // bytes of a run that prefetching follows
+static const double FOLLOWED = 256; // bytes of a run that prefetching follows
+static const double ASKED_STEPS = 32, ASKED_BYTES = 64 << 10; // as targets/cpu/contract_ahead.c
 static const double PAGE = 4096, PAGES_KNOWN = 64; // entries of the first translation buffer
 static const double PAGE_CYCLES = 1;               // to look up another, as far as one waits
 static const double PASSING = 0.125;               // of the bytes that go through
@@ -168,6 +172,19 @@ static void add_touch(Footprint *to, Touch touch) {
         to->more += touch.bytes;
 }
 
+// Threads that touch the same part of an argument at the same time: those whose tasks differ in
+// dims that it lacks. Tasks are handed out in order, the innermost dims first.
+static double sharers_of(const Walk *w, const Stage *stage, const Access *access) {
+    double threads = w->machine->threads, sharers = 1;
+    for (uint32_t at = w->depth; at-- > 0;) {
+        const Frame *frame = w->frames.at[at];
+        double tasks = frame->parallel ? fmin(threads, frame->turns) : 1;
+        threads /= tasks;
+        sharers *= depends_on(stage, access, frame->dim) ? 1 : tasks;
+    }
+    return sharers;
+}
+
 // Adds what a stage touches; dim: of the loop that the footprint is a turn of. What is made further
 // inside counts with the room that it gets there.
 static void add_stage(const Walk *w, const Stage *stage, TileDimId dim, Footprint *to) {
@@ -182,6 +199,7 @@ static void add_stage(const Walk *w, const Stage *stage, TileDimId dim, Footprin
             .memory = buffer_memory(w->kernel, access->buffer),
             .dims = scratch ? 0 : dims_of(access),
             .bytes = later ? -w->room[access->buffer] : touched_bytes(w, stage, access, w->length),
+            .sharers = scratch ? 1 : sharers_of(w, stage, access),
             .visits = 1,
             .passes = !scratch && dim != TILE_DIM_NONE && depends_on(stage, access, dim),
         };
@@ -223,16 +241,16 @@ static void start_inside(Walk *w) {
         w->inner[d] = w->length[d];
 }
 
-static double weighted(const Touch *touch) {
-    return touch->passes ? PASSING * touch->bytes : touch->bytes;
-}
-
 // Bytes between two turns, seen from touch number `own`, which is all there.
-static double distance_in(const Footprint *turn, uint32_t own) {
-    double bytes = turn->more;
-    for (uint32_t i = 0; i < turn->count; i++)
-        bytes += i == own ? turn->at[i].bytes : weighted(&turn->at[i]);
-    return bytes;
+static Distance distance_in(const Footprint *turn, uint32_t own) {
+    Distance distance = {turn->more, turn->more};
+    for (uint32_t i = 0; i < turn->count; i++) {
+        const Touch *touch = &turn->at[i];
+        double bytes = touch->passes && i != own ? PASSING * touch->bytes : touch->bytes;
+        distance.bytes += bytes;
+        distance.part += bytes / touch->sharers;
+    }
+    return distance;
 }
 
 static uint32_t find_touch(const Footprint *in, uint16_t memory, uint64_t dims) {
@@ -254,6 +272,7 @@ Frame *cost_open_frame(Walk *w, TileDimId dim, double turns) {
     frame->turn.count = 0;
     frame->turn.more = 0;
     frame->near_of = NULL;
+    frame->parallel = false;
     return frame;
 }
 
@@ -280,7 +299,7 @@ typedef struct {
 } Window;
 
 // Goes one node further back. Arguments that only one node in the window touches pass through.
-static void widen(Walk *w, Window *window, const Node *node, double *near) {
+static void widen(Walk *w, Window *window, const Node *node, Distance *near) {
     Footprint other = {.count = 0};
     add_node(w, node, TILE_DIM_NONE, &other);
     count_visits(&other);
@@ -292,7 +311,7 @@ static void widen(Walk *w, Window *window, const Node *node, double *near) {
     }
     for (uint32_t i = 0; i < window->mine->count; i++) {
         const Touch *own = &window->mine->at[i];
-        if (near[i] >= 0 || find_touch(&other, own->memory, own->dims) == other.count)
+        if (near[i].bytes >= 0 || find_touch(&other, own->memory, own->dims) == other.count)
             continue;
         uint32_t at = find_touch(&window->between, own->memory, own->dims);
         near[i] = distance_in(&window->between, at);
@@ -308,7 +327,7 @@ void cost_look_back(Walk *w, const NodeList *body, uint32_t index) {
     count_visits(mine);
     Window window = {mine, *mine, mine->count};
     for (uint32_t i = 0; i < mine->count; i++)
-        frame->near[i] = frame->near_before[i] = -1;
+        frame->near[i] = frame->near_before[i] = (Distance){-1, -1};
     for (uint32_t at = index; at-- > 0 && window.missing;)
         if (body->at[at]->kind != NODE_SCRATCH)
             widen(w, &window, body->at[at], frame->near);
@@ -324,18 +343,18 @@ void cost_look_back(Walk *w, const NodeList *body, uint32_t index) {
 // Data on its way to registers, and where it may still be.
 typedef struct {
     const Machine *machine;
-    double usable[3]; // part of each cache that it can use
+    double usable[2]; // part of L1 and L2 that it can use
     double *to;       // bytes by level
 } Flow;
 
-// Adds `bytes` to the levels that hold data of `own` bytes, when it was touched `distance` bytes
-// ago, its own included.
-static void add_from(const Flow *flow, double distance, double own, double bytes) {
+// Adds `bytes` to the levels that hold data of `own` bytes, when it was touched at this distance,
+// its own bytes included.
+static void add_from(const Flow *flow, Distance distance, double own, double bytes) {
     const double sizes[] = {(double)flow->machine->l1_bytes, (double)flow->machine->l2_bytes,
                             (double)flow->machine->l3_bytes};
     double inside = 0;
     for (int level = 0; level < 3; level++) {
-        double set = distance - own + own / flow->usable[level];
+        double set = level == 2 ? distance.part : distance.bytes - own + own / flow->usable[level];
         double held = (SPILLS - set / sizes[level]) / (SPILLS - FITS);
         held = fmax(fmin(fmax(held, 0), 1), inside);
         flow->to[FROM_L1 + level] += (held - inside) * bytes;
@@ -382,14 +401,14 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     uint64_t dims = scratch ? 0 : dims_of(access);
     double ways = stores_to(w, stage, memory) ? 2 : 1; // what is written goes back some time
     double left = w->times * ways * touched_bytes(w, stage, access, w->length);
-    Flow flow = {machine, {1, 1, 1}, bytes};
+    Flow flow = {machine, {1, 1}, bytes};
     flow.usable[0] = usable_part(w, stage, access, sets_of(machine->l1_bytes, 8, 64));
     flow.usable[1] = usable_part(w, stage, access, sets_of(machine->l2_bytes, 16, 2048));
     for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
         const Frame *frame = w->frames.at[at];
         uint32_t own = frame->near_of ? find_touch(frame->near_of, memory, dims) : 0;
         bool known = frame->near_of && own < frame->near_of->count;
-        if (known && frame->near[own] >= 0) {
+        if (known && frame->near[own].bytes >= 0) {
             add_from(&flow, frame->near[own], frame->near_of->at[own].bytes, left);
             return;
         }
@@ -397,15 +416,19 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
             continue;
         double fresh = new_part(w, stage, access, frame, scratch && at < w->made[memory]);
         uint32_t touch = find_touch(&frame->turn, memory, dims);
-        double distance = known && frame->near_before[own] >= 0 ? frame->near_before[own]
-                                                                : distance_in(&frame->turn, touch);
+        Distance distance = known && frame->near_before[own].bytes >= 0
+                                ? frame->near_before[own]
+                                : distance_in(&frame->turn, touch);
         double mine = touch < frame->turn.count ? frame->turn.at[touch].bytes : 0;
-        add_from(&flow, distance, fmin(mine, distance), left * (1 - fresh));
+        add_from(&flow, distance, fmin(mine, distance.bytes), left * (1 - fresh));
         left *= fresh;
     }
     // For the first time: what the kernel's arguments leave of it in the caches, but not in L1.
-    double distance = scratch ? w->room[access->buffer] : w->arguments;
-    add_from(&flow, fmax(distance, SPILLS * (double)machine->l1_bytes), 0, left);
+    double room = w->room[access->buffer];
+    Distance distance = scratch ? (Distance){room, room}
+                                : (Distance){w->arguments, w->arguments / machine->threads};
+    distance.bytes = fmax(distance.bytes, SPILLS * (double)machine->l1_bytes);
+    add_from(&flow, distance, 0, left);
 }
 
 // ---- the loops inside a stage ----
@@ -474,18 +497,25 @@ static bool is_repeated(const Walk *w, const Stage *stage, uint32_t at) {
     return false;
 }
 
-// Prefetching follows lines that follow each other, not short runs far apart; and the result of a
-// contraction is wanted at once, between two calls.
-static bool comes_in_bursts(const Walk *w, const Stage *stage, uint32_t at) {
+// How the bytes of an access come. Prefetching follows lines that follow each other, not short runs
+// far apart; the result of a contraction is wanted at once, between two calls; microkernels ask for
+// the next panel of an argument themselves when they have the time.
+static FlowKind flow_of(const Walk *w, const Stage *stage, uint32_t at) {
     if (stage->kind != STAGE_CONTRACT)
-        return false;
+        return FLOW_STEADY;
     const Access *access = use_at(stage, at);
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    double bytes = touched_bytes(w, stage, access, w->length);
+    bool panel = buffer->panel_dim != TILE_DIM_NONE && buffer->place != PLACE_SCRATCH;
+    if (at == 1 && panel && cost_steps(w, stage) >= ASKED_STEPS && bytes <= ASKED_BYTES)
+        return FLOW_ASKED;
     return at == 2 || (buffer->panel_dim == TILE_DIM_NONE &&
-                       run_bytes(w, stage, access, w->length) < FOLLOWED);
+                       run_bytes(w, stage, access, w->length) < FOLLOWED)
+               ? FLOW_BURSTS
+               : FLOW_STEADY;
 }
 
-double cost_add_traffic(Walk *w, const Stage *stage, double *steady, double *in_bursts) {
+double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]) {
     Inner loops[TILE_RANK_MAX + 2];
     double outside[TILE_RANK_MAX + 2], times = w->times;
     int n = inner_loops(w, stage, loops);
@@ -502,7 +532,7 @@ double cost_add_traffic(Walk *w, const Stage *stage, double *steady, double *in_
         const Access *access = use_at(stage, i);
         if (!access || is_repeated(w, stage, i))
             continue;
-        add_access(w, stage, access, comes_in_bursts(w, stage, i) ? in_bursts : steady);
+        add_access(w, stage, access, bytes[flow_of(w, stage, i)]);
         double pages = pages_of(w, stage, access);
         look_ups += pages > PAGES_KNOWN ? pages * w->times : 0;
     }
