@@ -9,9 +9,9 @@ static const struct {
     const char *name;
     int (*run)(Options *options);
 } commands[] = {
-    {"check", command_check}, {"cost", command_cost},     {"emit", command_emit},
-    {"run", command_run},     {"verify", command_verify}, {"build", command_build},
-    {"bench", command_bench},
+    {"check", command_check}, {"cost", command_cost},       {"emit", command_emit},
+    {"run", command_run},     {"verify", command_verify},   {"build", command_build},
+    {"bench", command_bench}, {"machine", command_machine},
 };
 
 static int run_command(Options *options) {

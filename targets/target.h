@@ -22,6 +22,9 @@ struct Target {
     int level;       // ATT_LEVEL_* of runtime/module.h: what the loader must find on the machine
     Machine machine; // facts of a common machine that runs it
     // hooks
+    // Fills in caches, rates and threads of the machine that this runs on, which must be able to
+    // run the target. false: it could not be done, nothing was changed.
+    bool (*measure)(Machine *machine);
     // Emits `symbol` and `symbol`_scratch for a kernel (calling convention in emit/emit.h).
     void (*emit_kernel)(struct EmitModule *module, const struct Kernel *kernel,
                         const Target *target, const char *symbol);

@@ -38,6 +38,8 @@ def environment(build):
         ATTC_ROOT=str(ROOT),
         ATTC_PYTHON=sys.executable,
         ATTC_CACHE=str(build / "cache"),
+        # Plans must not depend on what was measured on the machine that runs the tests.
+        ATTC_MACHINE=str(ROOT / "tests" / "machines" / "avx512.json"),
     )
     env.setdefault("ATTC_FILECHECK", "FileCheck-19")
     # Running out of memory is attc's to report, in sanitizer builds as well.

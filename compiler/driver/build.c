@@ -4,17 +4,22 @@
 
 #include <string.h>
 
-// The levels a product holds: the one asked for, or all that share the host's triple.
+// The levels a product holds: the one asked for, or all that share the host's triple. 0 after a
+// message.
 static uint32_t product_targets(Options *options, const Target **out, uint32_t room) {
-    if (options->target_given) {
-        out[0] = options->target;
-        return 1;
+    const Target *first = driver_target(options);
+    if (!first || options->target) {
+        out[0] = first;
+        return first != NULL;
     }
-    const Target *host = driver_target(options);
     uint32_t n = 0;
-    for (const Target *const *t = targets_all(); host && *t && n < room; t++)
-        if (!strcmp((*t)->triple, host->triple))
-            out[n++] = *t;
+    for (const Target *const *t = targets_all(); *t && n < room; t++) {
+        if (strcmp((*t)->triple, first->triple) != 0)
+            continue;
+        out[n] = driver_planned(options, *t);
+        if (!out[n++])
+            return 0;
+    }
     return n;
 }
 

@@ -6,13 +6,15 @@
 #include <sys/stat.h>
 
 const Target *driver_target(Options *options) {
-    if (options->target)
-        return options->target;
     const char *why = NULL;
-    options->target = target_host(&why);
-    if (!options->target)
+    const Target *target = options->target ? options->target : target_host(&why);
+    if (options->planned)
+        return options->planned;
+    if (!target)
         problem(options, "no target fits this machine: %s", why);
-    return options->target;
+    else
+        options->planned = driver_planned(options, target);
+    return options->planned;
 }
 
 // Commands that make or judge code plan for the threads asked for. What `run` and `verify` compute
@@ -27,7 +29,7 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
     if (target)
         machine = arena_copy(options->session->arena, &target->machine, sizeof *machine);
     if (target && plans_for_threads(options))
-        machine->threads = options->threads;
+        *machine = machine_with_threads(&target->machine, options->threads);
     return (PipelineOptions){
         .entry = options->entry,
         .machine = machine,

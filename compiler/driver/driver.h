@@ -32,9 +32,11 @@ typedef struct {
     int threads; // 0: one per core
     bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize;
     DiagFormat diagnostics;
-    const Target *target; // NULL: the best of this machine
-    PlanKind plan;        // PLAN_ANY: the cheapest
-    bool target_given;
+    PlanKind plan;           // PLAN_ANY: the cheapest
+    const Target *target;    // --target, NULL: the best of this machine
+    const char *machine;     // --machine
+    const Target *planned;   // driver_target, once it was asked for
+    const Machine *measured; // this machine, likewise
     CacheOptions cache;
     ProductKind product;
 } Options;
@@ -56,9 +58,10 @@ int command_run(Options *options);
 int command_verify(Options *options);
 int command_build(Options *options);
 int command_bench(Options *options);
+int command_machine(Options *options);
 
 // ---- compile.c: what several commands start with ----
-// The target asked for or the host's. NULL after a message.
+// The target asked for or the host's, with the machine to plan for. NULL after a message.
 const Target *driver_target(Options *options);
 // How the command line wants the passes to run. target: NULL for what is not compiled.
 PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop);
@@ -66,6 +69,16 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
+
+// ---- planned.c, machine_file.c: the machine that code is planned for ----
+// A target with the machine to plan for: the one asked for, this one as it was measured, or the
+// target's own. NULL after a message.
+const Target *driver_planned(Options *options, const Target *target);
+json_t *machine_to_json(const Machine *machine);
+// Puts the facts that are there in place of those in *machine. NULL, or what is wrong: then nothing
+// was changed.
+const char *machine_from_file(Arena *arena, const char *path, Machine *machine);
+const char *machine_from_text(Arena *arena, const char *text, Machine *machine);
 
 // ---- tensors.c: tensors of an entry at known extents ----
 // The graph is the one that holds the entry's inputs and outputs; extents are by its DimId.

@@ -69,7 +69,7 @@ bool execute_compiled(Options *options, const Compilation *compiled, const Tenso
         return true;
     }
     Loaded loaded;
-    bool fine = execute_load(options, compiled, options->target, tensors, &loaded) &&
+    bool fine = execute_load(options, compiled, driver_target(options), tensors, &loaded) &&
                 execute_run(options, &loaded, tensors, NULL);
     execute_unload(&loaded);
     return fine;

@@ -20,6 +20,7 @@ enum {
     KEY_THREADS,
     KEY_DIAGNOSTICS,
     KEY_TARGET,
+    KEY_MACHINE,
     KEY_SHARED,
     KEY_STATIC,
     KEY_OBJECT,
@@ -57,6 +58,8 @@ static const struct argp_option option_table[] = {
     {"no-materialize", KEY_NO_MATERIALIZE, 0, 0,
      "fail when a value over pairs of positions would be stored", 3},
     {"target", KEY_TARGET, "NAME", 0, "compile for this machine level (see --print-targets)", 3},
+    {"machine", KEY_MACHINE, "FILE", 0,
+     "plan for the machine in this file, not for this one (see attc machine)", 3},
     {"print-targets", KEY_PRINT_TARGETS, 0, 0, "list the targets", 3},
     {"seed", KEY_SEED, "S", 0, "seed of the inputs that are not given (default 0)", 4},
     {"threads", KEY_THREADS, "T", 0,
@@ -184,7 +187,6 @@ static int parse_choice(const char *option, const char *text, const char *const 
 
 static int parse_target(Options *options, const char *name) {
     options->target = target_find(name);
-    options->target_given = true;
     return options->target
                ? EXIT_FINE
                : usage_error("--target: unknown target '%s' (see --print-targets)", name);
@@ -330,6 +332,11 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_NO_MATERIALIZE:
         options->no_materialize = true;
         break;
+    case KEY_MACHINE:
+        if (!*arg)
+            return usage_error("--machine: expected the name of a file");
+        options->machine = arg;
+        break;
     case KEY_GRAD:
         return usage_error("--grad: this version compiles forward passes only");
     case KEY_PRINT_TARGETS:
@@ -411,6 +418,7 @@ static const char doc[] =
     "  verify  runs compiled code and the double-precision oracle, prints the errors\n"
     "  build   a library, object or program\n"
     "  bench   time and share of the machine's peak\n"
+    "  machine the facts of the machine that code is planned for; takes no FILE\n"
     "\nFILE may be - for standard input. Inputs that are not given are drawn from the seed.\n";
 
 static const struct argp argp_table = {
@@ -429,9 +437,12 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
     if (state.status != EXIT_FINE || state.stop)
         return state.status;
     if (!options->command)
-        return usage_error("expected a command: check, cost, emit, run, verify, build or bench");
-    if (!options->file)
-        return usage_error("%s: expected a source file", options->command);
+        return usage_error(
+            "expected a command: check, cost, emit, run, verify, build, bench or machine");
+    bool takes_file = strcmp(options->command, "machine") != 0;
+    if (takes_file != (options->file != NULL))
+        return usage_error(takes_file ? "%s: expected a source file" : "%s: takes no source file",
+                           options->command);
     move_dynamic(options);
     return EXIT_FINE;
 }

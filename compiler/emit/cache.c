@@ -96,31 +96,54 @@ static bool is_intact(const char *bytes, size_t length, const char *key, size_t 
            checksum_of(bytes, *object_bytes, key, key_bytes) == trailer.checksum;
 }
 
-static bool load_file(int file, Arena *arena, const char *key, Blob *out) {
+// A regular file of this user, NULL otherwise.
+static char *load_file(int file, Arena *arena, size_t *length) {
     struct stat about;
     if (fstat(file, &about) || !S_ISREG(about.st_mode) || about.st_uid != geteuid())
-        return false;
+        return NULL;
     if (about.st_size <= 0 || about.st_size > CACHE_ROOM)
-        return false;
-    size_t length = (size_t)about.st_size;
-    char *bytes = arena_alloc(arena, length);
-    if (!read_all(file, bytes, length) || !is_intact(bytes, length, key, &out->length))
+        return NULL;
+    *length = (size_t)about.st_size;
+    char *bytes = arena_alloc(arena, *length + 1);
+    return read_all(file, bytes, *length) ? bytes : NULL;
+}
+
+static bool load_object(int file, Arena *arena, const char *key, Blob *out) {
+    size_t length;
+    char *bytes = load_file(file, arena, &length);
+    if (!bytes || !is_intact(bytes, length, key, &out->length))
         return false;
     out->bytes = bytes;
     futimens(file, (struct timespec[2]){{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}});
     return true;
 }
 
+static int open_for_reading(const char *path) {
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
 bool cache_load(const CacheOptions *cache, Arena *arena, const char *key, Blob *out) {
     if (!is_usable(cache))
         return false;
     key = full_key(arena, key);
-    int file = open(entry_path(arena, cache, key), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int file = open_for_reading(entry_path(arena, cache, key));
     if (file < 0)
         return false;
-    bool ok = load_file(file, arena, key, out);
+    bool ok = load_object(file, arena, key, out);
     close(file);
     return ok;
+}
+
+char *cache_read_text(const CacheOptions *cache, Arena *arena, const char *name) {
+    if (!is_usable(cache))
+        return NULL;
+    int file = open_for_reading(arena_printf(arena, "%s/%s", cache->directory, name));
+    if (file < 0)
+        return NULL;
+    size_t length;
+    char *text = load_file(file, arena, &length);
+    close(file);
+    return text;
 }
 
 // ---- keeping to the room ----
@@ -230,17 +253,22 @@ static int open_temporary(Arena *arena, const CacheOptions *cache, char *path) {
     return mkostemp(path, O_CLOEXEC);
 }
 
+// Closes the file and gives it its name.
+static bool publish(int file, const char *temporary, const char *path, bool written) {
+    bool ok = close(file) == 0 && written && rename(temporary, path) == 0;
+    if (!ok)
+        unlink(temporary);
+    return ok;
+}
+
 static bool store_in(const CacheOptions *cache, Arena *arena, const char *key, const Blob *object) {
     char *path = entry_path(arena, cache, key);
     char *temporary = arena_printf(arena, "%.*s-XXXXXX", (int)strlen(path) - 2, path);
     int file = open_temporary(arena, cache, temporary);
     if (file < 0)
         return false;
-    bool ok = write_entry(file, key, object);
-    ok = close(file) == 0 && ok && rename(temporary, path) == 0;
-    if (!ok)
-        unlink(temporary);
-    else if (hash_text(0, key) % ENTRIES_PER_SWEEP == 0)
+    bool ok = publish(file, temporary, path, write_entry(file, key, object));
+    if (ok && hash_text(0, key) % ENTRIES_PER_SWEEP == 0)
         sweep_directory(cache->directory, cache->room ? cache->room : CACHE_ROOM);
     return ok;
 }
@@ -252,4 +280,21 @@ bool cache_store(const CacheOptions *cache, const char *key, const Blob *object)
     bool ok = store_in(cache, arena, full_key(arena, key), object);
     arena_free(arena);
     return ok;
+}
+
+bool cache_write_text(const CacheOptions *cache, const char *name, const char *text) {
+    if (!is_usable(cache))
+        return false;
+    Arena *arena = arena_new();
+    char *path = arena_printf(arena, "%s/%s", cache->directory, name);
+    char *temporary = arena_printf(arena, "%s/%016llx-XXXXXX", cache->directory,
+                                   (unsigned long long)hash_text(0, name));
+    int file = open_temporary(arena, cache, temporary);
+    bool ok = file >= 0 && publish(file, temporary, path, write_all(file, text, strlen(text)));
+    arena_free(arena);
+    return ok;
+}
+
+const char *cache_build_id(void) {
+    return build_id;
 }

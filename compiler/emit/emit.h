@@ -143,6 +143,11 @@ bool cache_load(const CacheOptions *cache, Arena *arena, const char *key, Blob *
 // false when nothing was kept: the next run compiles again, nothing else happens.
 bool cache_store(const CacheOptions *cache, const char *key, const Blob *object);
 
+// A small text beside the objects, whole or absent. name: of a file, not one of an object.
+char *cache_read_text(const CacheOptions *cache, Arena *arena, const char *name); // NULL: none
+bool cache_write_text(const CacheOptions *cache, const char *name, const char *text);
+const char *cache_build_id(void); // what the compiler itself is
+
 // ---- kernels.c: all kernels of a program, through the cache -------------------------------------
 typedef struct {
     const Kernel *kernel;

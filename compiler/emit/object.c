@@ -49,9 +49,15 @@ LLVMTargetMachineRef emit_target_machine(const Target *target) {
 char *emit_flags_text(Arena *arena, const Target *target) {
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
-    return arena_printf(arena, "target=%s triple=%s cpu=%s features=%s passes=%s llvm=%u.%u.%u",
-                        target->name, target->triple, target->cpu, target->features, passes, major,
-                        minor, patch);
+    // The facts of a machine that code is made by, beside the kernels that are planned by the
+    // others.
+    const Machine *machine = &target->machine;
+    return arena_printf(arena,
+                        "target=%s triple=%s cpu=%s features=%s vectors=%dx%d masks=%d passes=%s "
+                        "llvm=%u.%u.%u",
+                        target->name, target->triple, target->cpu, target->features,
+                        machine->vector_registers, machine->vector_bytes, machine->has_masks,
+                        passes, major, minor, patch);
 }
 
 // ---- diagnostics: LLVM can report an error and still hand back an object ----

@@ -127,4 +127,7 @@ typedef struct {
 // shape: zeroed before it was filled, since shapes are compared as bytes.
 void cpu_call_microkernel(CpuKernel *kernel, const CpuMicroShape *shape, const CpuMicroCall *call);
 
+// ---- measure.c ----
+bool cpu_measure(Machine *machine);
+
 #endif

@@ -31,6 +31,7 @@ const Target x86_64_v3 = {
             .task_seconds = 0.5e-6,
             .launch_seconds = 5e-6,
         },
+    .measure = cpu_measure,
     .emit_kernel = cpu_emit_kernel,
 };
 
@@ -60,5 +61,6 @@ const Target x86_64_v4 = {
             .task_seconds = 0.5e-6,
             .launch_seconds = 5e-6,
         },
+    .measure = cpu_measure,
     .emit_kernel = cpu_emit_kernel,
 };

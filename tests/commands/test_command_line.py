@@ -40,6 +40,8 @@ BAD = [
     (["cost", CAUSAL, "--plan", "any"], "--plan any: expected resident, stream"),
     (["run", CAUSAL, "--cache", ""], "--cache: expected a folder"),
     (["build", CAUSAL, "-o", ""], "-o: expected the name of a file"),
+    (["cost", CAUSAL, "--machine", ""], "--machine: expected the name of a file"),
+    (["machine", CAUSAL], "machine: takes no source file"),
 ]
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 ATTC = os.environ.get("ATTC", "build/attc")
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples"
+MACHINES = ROOT / "tests" / "machines"
 
 
 def attc(*args, status=0, stdin=None):

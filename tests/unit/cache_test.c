@@ -288,11 +288,32 @@ static void the_directory_comes_from_the_environment(void **state) {
     assert_false(cache_default(fixture->arena).enabled);
 }
 
+static void a_text_is_whole_or_absent(void **state) {
+    Fixture *fixture = *state;
+    CacheOptions *cache = &fixture->cache;
+    assert_null(cache_read_text(cache, fixture->arena, "facts.json"));
+    assert_true(cache_write_text(cache, "facts.json", "{\"one\": 1}"));
+    assert_string_equal(cache_read_text(cache, fixture->arena, "facts.json"), "{\"one\": 1}");
+    assert_true(cache_write_text(cache, "facts.json", "2"));
+    assert_string_equal(cache_read_text(cache, fixture->arena, "facts.json"), "2");
+    assert_null(cache_read_text(cache, fixture->arena, "others.json"));
+    int entries, others;
+    int64_t bytes;
+    count_files(fixture, &entries, &others, &bytes);
+    assert_int_equal(entries, 0);
+    assert_int_equal(others, 1); // and nothing temporary
+    CacheOptions off = *cache;
+    off.enabled = false;
+    assert_false(cache_write_text(&off, "facts.json", "3"));
+    assert_null(cache_read_text(&off, fixture->arena, "facts.json"));
+}
+
 #define cache_test(name) cmocka_unit_test_setup_teardown(name, open_fixture, close_fixture)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cache_test(what_is_stored_is_loaded),
+        cache_test(a_text_is_whole_or_absent),
         cache_test(a_second_store_replaces_the_first),
         cache_test(no_directory_means_no_cache),
         cache_test(damaged_entries_are_not_loaded),

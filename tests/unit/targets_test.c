@@ -70,12 +70,31 @@ static void the_environment_caps_the_host(void **state) {
     unsetenv("ATTC_LEVEL");
 }
 
+// Figures are not judged: the machine may be busy.
+static void this_machine_can_be_measured(void **state) {
+    (void)state;
+    const char *why = NULL;
+    const Target *host = target_host(&why);
+    if (!host)
+        skip();
+    Machine machine = host->machine;
+    assert_true(host->measure(&machine));
+    assert_true(0 < machine.l1_bytes && machine.l1_bytes < machine.l2_bytes);
+    assert_true(machine.l2_bytes <= machine.l3_bytes);
+    assert_true(machine.flops_per_second > 1e8 && machine.flops_per_second < 1e13);
+    assert_true(machine.l1_bytes_per_second > 1e8 && machine.l2_bytes_per_second > 1e8);
+    assert_true(machine.l3_bytes_per_second > 1e8 && machine.memory_bytes_per_second > 1e8);
+    assert_true(machine.threads >= 8);
+    assert_int_equal(machine.vector_bytes, host->machine.vector_bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_target_is_found_by_its_name),
         cmocka_unit_test(every_target_has_its_facts),
         cmocka_unit_test(the_host_is_the_best_level_that_runs),
         cmocka_unit_test(the_environment_caps_the_host),
+        cmocka_unit_test(this_machine_can_be_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

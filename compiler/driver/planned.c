@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which machine code is planned for.
+//
+// In this order: --machine FILE, $ATTC_MACHINE, the machine that attc runs on, and for targets that
+// do not run here the facts of a common machine. This machine is measured when it is first asked
+// for and kept beside the compiled kernels, in a file named by what identifies it; a file that is
+// damaged is as good as none. Figures are rounded to two digits, so that plans do not change with
+// every measurement.
+#include "driver/driver.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// ---- this machine ----
+
+static double two_digits(double x) {
+    double unit = pow(10, floor(log10(x)) - 1);
+    // Whole multiples are exact where a product with a fraction would not be.
+    return unit >= 1 ? round(x / unit) * unit : round(x / unit) / round(1 / unit);
+}
+
+// The model that the system names, "this machine" when it does not.
+static const char *processor_name(Arena *arena) {
+    char line[256];
+    const char *name = NULL;
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    while (file && !name && fgets(line, sizeof line, file)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, "model name", 10) != 0 || !colon)
+            continue;
+        const char *at = colon + 1 + strspn(colon + 1, " \t");
+        name = arena_strndup(arena, at, strcspn(at, "\n"));
+    }
+    if (file)
+        fclose(file);
+    return name && *name ? name : "this machine";
+}
+
+static const char *file_name(Arena *arena, const Target *host) {
+    const int caches[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
+    Text text = {.arena = arena};
+    text_printf(&text, "%s %s cores %ld build %s", processor_name(arena), host->name,
+                sysconf(_SC_NPROCESSORS_ONLN), cache_build_id());
+    for (int i = 0; i < 3; i++)
+        text_printf(&text, " %ld", sysconf(caches[i]));
+    return arena_printf(arena, "machine-%016llx.json", (unsigned long long)hash_text(0, text.at));
+}
+
+static Machine measure(Arena *arena, const Target *host) {
+    Machine machine = host->machine;
+    if (!host->measure || !host->measure(&machine))
+        return host->machine;
+    machine.name = processor_name(arena);
+    double *rates[] = {&machine.flops_per_second, &machine.l1_bytes_per_second,
+                       &machine.l2_bytes_per_second, &machine.l3_bytes_per_second,
+                       &machine.memory_bytes_per_second};
+    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+        *rates[i] = two_digits(*rates[i]);
+    return machine;
+}
+
+static void keep(const Options *options, const char *name, const Machine *machine) {
+    json_t *object = machine_to_json(machine);
+    char *text = json_dumps(object, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    cache_write_text(&options->cache, name, text);
+    free(text);
+    json_decref(object);
+}
+
+// Facts of the machine that this runs on, for its best target.
+static const Machine *this_machine(Options *options, const Target *host) {
+    if (options->measured)
+        return options->measured;
+    Arena *arena = options->session->arena;
+    const char *name = file_name(arena, host);
+    Machine *machine = arena_new_of(arena, Machine);
+    *machine = host->machine;
+    const char *text = cache_read_text(&options->cache, arena, name);
+    if (!text || machine_from_text(arena, text, machine)) {
+        *machine = measure(arena, host);
+        keep(options, name, machine);
+    }
+    options->measured = machine;
+    return machine;
+}
+
+// ---- the machine to plan for ----
+
+const Target *driver_planned(Options *options, const Target *target) {
+    Arena *arena = options->session->arena;
+    const char *path = options->machine, *why = NULL;
+    if (!path)
+        path = getenv("ATTC_MACHINE");
+    Target *planned = arena_new_of(arena, Target);
+    *planned = *target;
+    Machine facts = target->machine;
+    const Target *host = target_host(&why);
+    if (path && *path) {
+        why = machine_from_file(arena, path, &facts);
+        if (why) {
+            problem(options, "machine %s: %s", path, why);
+            return NULL;
+        }
+    } else if (host && !strcmp(host->triple, target->triple) && host->level >= target->level) {
+        facts = *this_machine(options, host);
+    }
+    planned->machine = machine_within(facts, &target->machine);
+    return planned;
+}

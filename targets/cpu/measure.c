@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// The caches and rates of the machine that this runs on, measured in about a tenth of a second.
+//
+// One core reads ranges of growing size again and again. The rates fall in steps where a range no
+// longer fits a level; the four flat pieces that fit the curve best are L1, L2, L3 and memory.
+// Virtual machines tell sizes that their tenants do not have; what is told only says how many cores
+// share L3.
+#include <immintrin.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cpu/cpu.h"
+#include "peak.h"
+
+enum {
+    RANGES = 26,      // 8, 12, 16, 24 ... 48 MiB, in KiB 8 << i/2 and half as much again
+    TURNS = 3,        // the best of which counts
+    N_LEVELS = 4,     // L1, L2, L3, memory
+    LEVEL_LEAST = 2,  // ranges of a level
+    BETWEEN_MOST = 2, // ranges between two
+    THREADS_LEAST = 8,
+    FLOATS_PER_STEP = 128,
+};
+static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
+static const double FMA_SECONDS = 4e-3, STEP = 1.15, BETWEEN_ERROR = 0.05;
+
+// ---- reading ----
+
+__attribute__((target("avx512f"))) static float read_v4(const float *at, size_t count) {
+    __m512 a = _mm512_setzero_ps(), b = a, c = a, d = a;
+    for (size_t i = 0; i < count; i += FLOATS_PER_STEP) {
+        a += _mm512_load_ps(at + i) + _mm512_load_ps(at + i + 16);
+        b += _mm512_load_ps(at + i + 32) + _mm512_load_ps(at + i + 48);
+        c += _mm512_load_ps(at + i + 64) + _mm512_load_ps(at + i + 80);
+        d += _mm512_load_ps(at + i + 96) + _mm512_load_ps(at + i + 112);
+    }
+    return _mm512_reduce_add_ps((a + b) + (c + d));
+}
+
+__attribute__((target("avx2"))) static float read_v3(const float *at, size_t count) {
+    __m256 sums[4] = {_mm256_setzero_ps()};
+    for (size_t i = 0; i < count; i += FLOATS_PER_STEP)
+        for (int k = 0; k < 4; k++)
+            sums[k] +=
+                (_mm256_load_ps(at + i + 32 * k) + _mm256_load_ps(at + i + 32 * k + 8)) +
+                (_mm256_load_ps(at + i + 32 * k + 16) + _mm256_load_ps(at + i + 32 * k + 24));
+    float lanes[8], total = 0;
+    _mm256_storeu_ps(lanes, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+    for (int i = 0; i < 8; i++)
+        total += lanes[i];
+    return total;
+}
+
+static double seconds_now(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static size_t range_bytes(int i) {
+    return ((size_t)(i % 2 ? 12 : 8) << i / 2) << 10;
+}
+
+// Bytes per second of reading each range.
+static void read_ranges(const float *memory, int vector_bytes, double *rates) {
+    float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
+    volatile float sink = 0;
+    for (int i = 0; i < RANGES; i++) {
+        size_t bytes = range_bytes(i), times = 1 + READ_AT_LEAST / bytes;
+        rates[i] = 0;
+        sink += read(memory, bytes / sizeof(float));
+        for (int turn = 0; turn < TURNS; turn++) {
+            double begun = seconds_now();
+            for (size_t k = 0; k < times; k++)
+                sink += read(memory, bytes / sizeof(float));
+            rates[i] = fmax(rates[i], (double)(bytes * times) / (seconds_now() - begun));
+        }
+    }
+}
+
+// ---- levels ----
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+// Median of the ranges [from, to).
+static double median_rate(const double *rates, int from, int to) {
+    double sorted[RANGES];
+    int count = to - from;
+    memcpy(sorted, rates + from, sizeof *rates * (size_t)count);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_value);
+    return sorted[count / 2];
+}
+
+// How far the ranges [from, to) are from one rate, in logarithms, so that levels count alike.
+static double unevenness(const double *rates, int from, int to) {
+    double level = median_rate(rates, from, to), sum = 0;
+    for (int i = from; i < to; i++)
+        sum += fabs(log(rates[i] / level));
+    return sum;
+}
+
+// Ranges [from, to) are of one level.
+typedef struct {
+    int from, to;
+} Level;
+
+typedef struct {
+    double uneven[RANGES][RANGES + 1]; // [from][to]
+    double best;
+    Level levels[N_LEVELS], best_levels[N_LEVELS];
+} Fit;
+
+// All ways to put level number `level` and those after it into the ranges from `from` on. Ranges
+// between two levels, which partly fit the first, may belong to none.
+static void fit_from(Fit *fit, int level, int from, double error) {
+    if (level == N_LEVELS - 1) {
+        fit->levels[level] = (Level){from, RANGES};
+        if (RANGES - from >= LEVEL_LEAST && error + fit->uneven[from][RANGES] < fit->best) {
+            fit->best = error + fit->uneven[from][RANGES];
+            memcpy(fit->best_levels, fit->levels, sizeof fit->levels);
+        }
+        return;
+    }
+    for (int to = from + LEVEL_LEAST; to < RANGES; to++) {
+        double here = error + fit->uneven[from][to];
+        fit->levels[level] = (Level){from, to};
+        for (int between = 0; between <= BETWEEN_MOST && here < fit->best; between++)
+            if (to + between < RANGES)
+                fit_from(fit, level + 1, to + between, here + between * BETWEEN_ERROR);
+    }
+}
+
+static void find_levels(const double *rates, Level *levels) {
+    Fit fit = {.best = INFINITY};
+    for (int from = 0; from < RANGES; from++)
+        for (int to = from + 1; to <= RANGES; to++)
+            fit.uneven[from][to] = unevenness(rates, from, to);
+    fit_from(&fit, 0, 0, 0);
+    memcpy(levels, fit.best_levels, sizeof fit.best_levels);
+}
+
+// ---- what the system tells ----
+
+// Cores that share the last cache, at least one.
+static int l3_sharers(void) {
+    FILE *file = fopen("/sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "re");
+    int count = 0, from, to;
+    char after = ',';
+    while (file && after == ',' && fscanf(file, "%d", &from) == 1) {
+        to = from;
+        if (fscanf(file, "%c", &after) == 1 && after == '-' &&
+            fscanf(file, "%d%c", &to, &after) < 1)
+            break;
+        count += to - from + 1;
+    }
+    if (file)
+        fclose(file);
+    return count < 1 ? 1 : count;
+}
+
+static int cores_usable(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
+}
+
+// ---- facts ----
+
+static double fma_rate(int vector_bytes) {
+    AttContext *context = att_context_new(1);
+    double best = 0, begun = seconds_now();
+    while (context && seconds_now() - begun < FMA_SECONDS)
+        best = fmax(best, cpu_peak_flops(context, vector_bytes));
+    att_context_free(context);
+    return best;
+}
+
+// The largest range that is nearer to its level's rate than to the next one's.
+static int64_t level_size(const double *rates, const Level *level) {
+    double here = median_rate(rates, level[0].from, level[0].to);
+    double next = median_rate(rates, level[1].from, level[1].to);
+    int last = level[0].to - 1;
+    while (last + 1 < level[1].from && rates[last + 1] > sqrt(here * next))
+        last++;
+    return (int64_t)range_bytes(last);
+}
+
+static void set_caches(Machine *machine, const double *rates) {
+    Level levels[N_LEVELS];
+    find_levels(rates, levels);
+    double *found[] = {&machine->l1_bytes_per_second, &machine->l2_bytes_per_second,
+                       &machine->l3_bytes_per_second, &machine->memory_bytes_per_second};
+    for (int i = 0; i < N_LEVELS; i++)
+        *found[i] = median_rate(rates, levels[i].from, levels[i].to);
+    machine->l1_bytes = level_size(rates, &levels[0]);
+    machine->l2_bytes = level_size(rates, &levels[1]);
+    int64_t last = level_size(rates, &levels[2]);
+    // No step behind L2's: all larger ranges are in L3, and memory is a guess.
+    if (*found[2] < STEP * *found[3]) {
+        *found[2] = median_rate(rates, levels[2].from, RANGES);
+        *found[3] = *found[2] / 2;
+        last = (int64_t)range_bytes(RANGES - 1);
+    }
+    int sharers = l3_sharers();
+    last /= sharers > THREADS_LEAST ? sharers : THREADS_LEAST;
+    machine->l3_bytes = last > machine->l2_bytes ? last : machine->l2_bytes;
+}
+
+bool cpu_measure(Machine *machine) {
+    size_t bytes = range_bytes(RANGES - 1);
+    float *memory = aligned_alloc(4096, bytes);
+    double rates[RANGES], flops = fma_rate(machine->vector_bytes);
+    if (!memory || !(flops > 0)) {
+        free(memory);
+        return false;
+    }
+    for (size_t i = 0; i < bytes / sizeof(float); i += 1024)
+        memory[i] = 1; // a page of its own
+    read_ranges(memory, machine->vector_bytes, rates);
+    free(memory);
+    machine->flops_per_second = flops;
+    set_caches(machine, rates);
+    int cores = cores_usable();
+    machine->threads = cores > THREADS_LEAST ? cores : THREADS_LEAST;
+    return true;
+}
