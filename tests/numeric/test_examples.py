@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from attc import EXAMPLES, Entry, attc, attc_json, extents_options
+from attc import EXAMPLES, MACHINES, Entry, attc, attc_json, extents_options
 from shapes import SHAPES, STATIC, extents
 from twins import TWINS
 
@@ -79,6 +79,23 @@ def test_compiled_with_run_time_extents(example, shape):
     given = extents(example, shape, dims)
     dynamic = [dim for dim in given if dim not in STATIC.get(example, [])]
     attc("verify", path, *extents_options(given), "--dynamic", ",".join(dynamic), "--seed", 2)
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["known", "run-time"])
+@pytest.mark.parametrize("example", NAMES)
+def test_planned_for_a_tiny_machine(example, dynamic):
+    """Caches of a few KiB and few registers: all that large shapes are cut into, at small ones."""
+    path = EXAMPLES / f"{example}.attn"
+    given = extents(example, "vectors", Entry(path).dims)
+    read = [dim for dim in given if dim not in STATIC.get(example, [])] if dynamic else []
+    attc(
+        "verify",
+        path,
+        "--machine",
+        MACHINES / "tiny.json",
+        *extents_options(given),
+        *(["--dynamic", ",".join(read)] if read else []),
+    )
 
 
 @pytest.mark.parametrize("example", NAMES)

@@ -16,7 +16,7 @@ static const double task_seconds = 40e-6; // worth handing to a thread
 // Measured on 512 x 768 x 3072 and 4096 x 768 x 768: a block of packed b of a quarter of L2 leaves
 // room for the tile of c and the rows of a that pass through L2 beside it (88 to 91% of the peak;
 // an eighth, which reads the rows more often, 83 to 89%).
-enum { TASKS_MAX = 64, BLOCK_K_MIN = 128, BLOCK_K_MAX = 384, BLOCK_SHARE = 4, CROSSING_SHARE = 2 };
+enum { TASKS_MAX = 64, BLOCK_K_MIN = 8, BLOCK_K_MAX = 384, BLOCK_SHARE = 4, CROSSING_SHARE = 2 };
 
 static int64_t ceil_div(int64_t a, int64_t b) {
     return (a + b - 1) / b;
