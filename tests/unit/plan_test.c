@@ -30,60 +30,75 @@ static const char *order_text(const Plan *plan, const Value *value) {
 
 #define SIZES "dim n = 512, m = 512, d = 768, h = 12, k = 64, h_k = 12, h_v = 12\n"
 
-// A running sum over the positions cannot be streamed: everything around it is stored.
+static const char multi_head[] =
+    SIZES "def F(X[n, d], M[m, d], P_q[d, k, h], P_k[d, k, h], P_v[d, k, h], P_o[d, k, h]):\n"
+          "    Q[n, k, h] = einsum(X[n, d], P_q[d, k, h])\n"
+          "    K[m, k, h] = einsum(M[m, d], P_k[d, k, h])\n"
+          "    V[m, k, h] = einsum(M[m, d], P_v[d, k, h])\n"
+          "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
+          "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+          "    O[n, k, h] = einsum(W[n, m, h], V[m, k, h])\n"
+          "    return einsum(O[n, k, h], P_o[d, k, h] -> [n, d])\n";
+static const char talking_heads[] =
+    SIZES "def F(Q[h_k, n, k], K[h_k, m, k], P_l[h_k, h], P_w[h, h_v], V[h_v, m, k]):\n"
+          "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
+          "    L[n, m, h] = einsum(J[n, m, h_k], P_l[h_k, h])\n"
+          "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+          "    U[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v])\n"
+          "    O[n, h_v, k] = einsum(U[n, m, h_v], V[m, k, h_v])\n"
+          "    return O[n, h_v, k]\n";
+
+static const char *named_order(const Plan *plan, const char *name) {
+    return order_text(plan, find_named(plan->fusion->graph, name));
+}
+
 static void test_orders_of_multi_head_attention(void **state) {
-    Plan *plan = passes_plan(*state, SIZES
-                             "def F(X[n, d], M[m, d], P_q[d, k, h], P_k[d, k, h], P_v[d, k, h],\n"
-                             "        P_o[d, k, h]):\n"
-                             "    Q[n, k, h] = einsum(X[n, d], P_q[d, k, h])\n"
-                             "    K[m, k, h] = einsum(M[m, d], P_k[d, k, h])\n"
-                             "    V[m, k, h] = einsum(M[m, d], P_v[d, k, h])\n"
-                             "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
-                             "    W[n, m, h] = cumsum(L[n, m, h], dim=m)\n"
-                             "    O[n, k, h] = einsum(W[n, m, h], V[m, k, h])\n"
-                             "    return einsum(O[n, k, h], P_o[d, k, h] -> [n, d])\n");
-    const Value *y = plan->fusion->graph->outputs.at[0].value;
-    const Value *w = find_live(plan->fusion->graph, OP_CUMSUM), *logits = w->args[0];
-    const Value *o =
-        dims_has(&y->args[0]->dims, find_dim(plan->fusion->graph, "n")) ? y->args[0] : y->args[1];
-    const Value *v = o->args[0] == w ? o->args[1] : o->args[0];
-    const Value *q = logits->args[0], *key = logits->args[1];
-    assert_string_equal(order_text(plan, q), "h n k");
-    assert_string_equal(order_text(plan, key), "h k m");
-    assert_string_equal(order_text(plan, logits), "h n m");
-    assert_string_equal(order_text(plan, w), "h n m");
-    assert_string_equal(order_text(plan, v), "h m k");
-    assert_string_equal(order_text(plan, o), "n h k");
+    Plan *plan = passes_plan_unstreamed(*state, multi_head);
+    const Graph *graph = plan->fusion->graph;
+    assert_string_equal(named_order(plan, "Q"), "h n k");
+    assert_string_equal(named_order(plan, "K"), "h k m");
+    assert_string_equal(order_text(plan, find_live(graph, OP_REDUCE_TOP)->args[0]), "h n m");
+    assert_string_equal(order_text(plan, find_live(graph, OP_EXP2)), "h n m");
+    assert_string_equal(named_order(plan, "V"), "h m k");
+    assert_string_equal(named_order(plan, "O"), "n h k");
+}
+
+// K is streamed past along its lanes, V along its rows.
+static void test_orders_of_streamed_attention(void **state) {
+    Plan *plan = passes_plan(*state, multi_head);
+    const Graph *graph = plan->fusion->graph;
+    const Value *logits = find_live(graph, OP_REDUCE_TOP)->args[0];
+    const Value *keys = find_named(graph, "K");
+    const Value *queries = logits->args[0] == keys ? logits->args[1] : logits->args[0];
+    assert_string_equal(order_text(plan, queries), "h n k");
+    assert_string_equal(order_text(plan, keys), "h k m");
+    assert_int_equal(find_buffer(plan, keys)->memory.panel, find_dim(graph, "m"));
+    assert_int_equal(find_buffer(plan, keys)->memory.panel_width, 32);
+    assert_string_equal(named_order(plan, "V"), "h m k");
+    assert_int_equal(find_buffer(plan, find_named(graph, "V"))->memory.panel, DIM_NONE);
+    assert_null(plan_buffer(plan, logits));
 }
 
 static void test_heads_that_are_mixed_lie_beside_the_lanes(void **state) {
-    Plan *plan =
-        passes_plan(*state, SIZES "def F(Q[h_k, n, k], K[h_k, m, k], P_l[h_k, h], P_w[h, h_v],\n"
-                                  "        V[h_v, m, k]):\n"
-                                  "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
-                                  "    L[n, m, h] = einsum(J[n, m, h_k], P_l[h_k, h])\n"
-                                  "    W[n, m, h] = cumsum(L[n, m, h], dim=m)\n"
-                                  "    U[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v])\n"
-                                  "    O[n, h_v, k] = einsum(U[n, m, h_v], V[m, k, h_v])\n"
-                                  "    return O[n, h_v, k]\n");
-    const Value *w = find_live(plan->fusion->graph, OP_CUMSUM), *logits = w->args[0];
-    assert_string_equal(order_text(plan, w), "n h m");
-    assert_string_equal(order_text(plan, logits), "n h m");
-    assert_string_equal(order_text(plan, logits->args[0]), "n h_k m");
+    Plan *plan = passes_plan_unstreamed(*state, talking_heads);
+    const Graph *graph = plan->fusion->graph;
+    assert_string_equal(order_text(plan, find_live(graph, OP_EXP2)), "n h m");
+    assert_string_equal(order_text(plan, find_live(graph, OP_REDUCE_TOP)->args[0]), "n h m");
+    assert_string_equal(named_order(plan, "J"), "n h_k m");
 }
 
 // The matrix that mixes the heads differs for each memory position: products along the positions.
 static void test_mixing_per_position_runs_along_the_positions(void **state) {
-    Plan *plan = passes_plan(*state, SIZES
-                             "def F(Q[h_k, n, k], K[h_k, m, k], X[n, d], M[m, d], A[d, h_k, h],\n"
-                             "        B[d, h_k, h]):\n"
-                             "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
-                             "    R[n, h_k, h] = einsum(X[n, d], A[d, h_k, h])\n"
-                             "    S[m, h_k, h] = einsum(M[m, d], B[d, h_k, h])\n"
-                             "    L[n, m, h] = (einsum(J[n, m, h_k], R[n, h_k, h])\n"
-                             "        + einsum(J[n, m, h_k], S[m, h_k, h]))\n"
-                             "    W[n, m, h] = cumsum(L[n, m, h], dim=m)\n"
-                             "    return W[n, h, m]\n");
+    Plan *plan = passes_plan_unstreamed(
+        *state, SIZES "def F(Q[h_k, n, k], K[h_k, m, k], X[n, d], M[m, d], A[d, h_k, h],\n"
+                      "        B[d, h_k, h]):\n"
+                      "    J[n, m, h_k] = einsum(Q[n, k, h_k], K[m, k, h_k])\n"
+                      "    R[n, h_k, h] = einsum(X[n, d], A[d, h_k, h])\n"
+                      "    S[m, h_k, h] = einsum(M[m, d], B[d, h_k, h])\n"
+                      "    L[n, m, h] = (einsum(J[n, m, h_k], R[n, h_k, h])\n"
+                      "        + einsum(J[n, m, h_k], S[m, h_k, h]))\n"
+                      "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+                      "    return W[n, h, m]\n");
     const Graph *graph = plan->fusion->graph;
     uint32_t with_positions = 0;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
@@ -177,6 +192,55 @@ static void test_dims_that_are_alike_share(void **state) {
     assert_true(plan->n_slots < work);
 }
 
+static const Buffer *buffer_in_panels(const Plan *plan) {
+    for (uint32_t i = 0; i < plan->buffers.count; i++)
+        if (plan->buffers.at[i].memory.panel != DIM_NONE)
+            return &plan->buffers.at[i];
+    fail_msg("nothing lies in panels");
+    return NULL;
+}
+
+static void test_the_last_panel_is_whole(void **state) {
+    Plan *plan =
+        passes_plan(*state, "dim k = 8, e = 8\n"
+                            "def F(Q[n, k], K[m, k], V[m, e]):\n"
+                            "    W[n, m] = softmax(einsum(Q[n, k], K[m, k]), reduced_dim=m)\n"
+                            "    return einsum(W[n, m], V[m, e] -> [n, e])\n");
+    const Buffer *buffer = buffer_in_panels(plan);
+    DimId m = find_dim(plan->fusion->graph, "m");
+    int64_t *extents = graph_typical_extents(plan->fusion->graph, plan->fusion->graph->arena);
+    assert_int_equal(buffer->memory.panel, m);
+    extents[m] = 1;
+    assert_int_equal(buffer_elements(buffer, extents), 8 * 32);
+    extents[m] = 70;
+    assert_int_equal(buffer_elements(buffer, extents), 8 * 96);
+    extents[m] = 96;
+    assert_int_equal(buffer_elements(buffer, extents), 8 * 96);
+}
+
+// A, B and the copy of C in panels have m * 8 elements each, but panels are whole: the slot of A,
+// dead by then, is too small for the copy.
+static void test_panels_share_with_panels_alone(void **state) {
+    Plan *plan =
+        passes_plan(*state, "dim d = 8\n"
+                            "def F(X[n, d], M[m, d]):\n"
+                            "    A[m, d] = softmax(M[m, d], reduced_dim=m)\n"
+                            "    B[m, d] = softmax(A[m, d], reduced_dim=d)\n"
+                            "    C[m, d] = softmax(B[m, d], reduced_dim=m)\n"
+                            "    W[n, m] = softmax(einsum(X[n, d], C[m, d]), reduced_dim=m)\n"
+                            "    return einsum(W[n, m], M[m, d] -> [n, d])\n");
+    bool panels = false;
+    for (uint32_t i = 0; i < plan->buffers.count; i++)
+        for (uint32_t k = 0; k < plan->buffers.count; k++) {
+            const Buffer *a = &plan->buffers.at[i], *b = &plan->buffers.at[k];
+            if (a->role != BUFFER_WORK || b->role != BUFFER_WORK || a->slot != b->slot)
+                continue;
+            panels |= a->memory.panel != DIM_NONE;
+            assert_int_equal(a->memory.panel == DIM_NONE, b->memory.panel == DIM_NONE);
+        }
+    assert_true(panels);
+}
+
 static void test_plans_of_all_programs_hold(void **state) {
     for (uint32_t i = 0; passes_programs[i]; i++) {
         Plan *plan = passes_plan(*state, passes_programs[i]);
@@ -233,6 +297,7 @@ static void test_verifier_sees_missing_buffer(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(orders_of_multi_head_attention),
+        TEST(orders_of_streamed_attention),
         TEST(heads_that_are_mixed_lie_beside_the_lanes),
         TEST(mixing_per_position_runs_along_the_positions),
         TEST(inputs_and_results_keep_their_order),
@@ -241,6 +306,8 @@ int main(void) {
         TEST(dead_buffers_are_used_again),
         TEST(sizes_that_may_differ_do_not_share),
         TEST(dims_that_are_alike_share),
+        TEST(the_last_panel_is_whole),
+        TEST(panels_share_with_panels_alone),
         TEST(plans_of_all_programs_hold),
         TEST(verifier_sees_shared_memory),
         TEST(verifier_sees_short_life),
