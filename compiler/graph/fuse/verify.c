@@ -7,8 +7,9 @@
 typedef struct {
     const Fusion *fusion;
     const char *after;
-    uint32_t number;     // of the group under check
-    uint32_t *stored_by; // by value id: number of the group + 1, 0: not stored so far
+    uint32_t number;       // of the group under check
+    uint32_t *stored_by;   // by value id: number of the group + 1, 0: not stored so far
+    uint32_t *computed_by; // likewise, of what reduces: only what is pointwise is computed again
 } FusionCheck;
 
 __attribute__((format(printf, 3, 4))) static void must(const FusionCheck *check, bool holds,
@@ -77,11 +78,38 @@ static bool feeds_operand(const Group *group, const Value *value) {
     return false;
 }
 
+static bool reduces(const Value *value) {
+    return is_row_op(value) || value->op == OP_CONTRACT;
+}
+
+static bool reduces_over(const Value *value, DimId dim) {
+    bool has = false;
+    for (uint32_t i = 0; reduces(value) && i < value->n_args; i++)
+        has = has || dims_has(&value->args[i]->dims, dim);
+    return has && !dims_has(&value->dims, dim);
+}
+
+static void verify_stream(const FusionCheck *check, const Group *group) {
+    must(check, group->reduced.count == 1, "it has %u streamed dims", group->reduced.count);
+    DimId streamed = group->reduced.at[0];
+    must(check, group->rows.count > 0, "it has no rows to cut into tasks");
+    must(check, !dims_has(&group->rows, streamed), "its tasks are cut along the streamed dim");
+    bool reduced = false;
+    for (uint32_t i = 0; i < group->members.count; i++)
+        reduced = reduced || reduces_over(group->members.at[i], streamed);
+    must(check, reduced, "nothing is reduced over its streamed dim");
+}
+
+// A task knows its rows and nothing of the others.
 static void verify_streamed(const FusionCheck *check, const Group *group, const Value *member) {
     must(check, op_kind(member->op) != KIND_ROW, "value %u is for a rows group", member->id);
-    if (group_stores(group, member))
-        must(check, dims_subset(&group->rows, &member->dims), "value %u is stored by every task",
-             member->id);
+    must(check,
+         op_kind(member->op) != KIND_MOVE || member->op == OP_RENAME || member->op == OP_GATHER,
+         "value %u moves elements between pieces", member->id);
+    bool all_rows = dims_subset(&group->rows, &member->dims);
+    must(check, !reduces(member) || all_rows, "value %u reduces a dim of the tasks", member->id);
+    must(check, !group_stores(group, member) || all_rows, "value %u is stored by every task",
+         member->id);
 }
 
 static void verify_member(const FusionCheck *check, const Group *group, const Value *member) {
@@ -110,6 +138,14 @@ static void verify_member(const FusionCheck *check, const Group *group, const Va
          "value %u is stored, but has not all dims of the group", member->id);
 }
 
+static void verify_once(FusionCheck *check, const Value *member) {
+    if (!reduces(member))
+        return;
+    must(check, !check->computed_by[member->id], "value %u is computed by group %u, too",
+         member->id, check->computed_by[member->id] - 1);
+    check->computed_by[member->id] = check->number + 1;
+}
+
 static void verify_group(FusionCheck *check, const Group *group) {
     must(check, group->members.count > 0 && group->outputs.count > 0, "it stores nothing");
     must(check, (group->kind == GROUP_CONTRACT) == (group->contraction != NULL),
@@ -117,6 +153,8 @@ static void verify_group(FusionCheck *check, const Group *group) {
     if (group->contraction)
         must(check, group_has(group, group->contraction) && group->contraction->n_args == 2,
              "its contraction is no member or has not two arguments");
+    if (group->kind == GROUP_STREAM)
+        verify_stream(check, group);
     for (uint32_t i = 0; i < group->members.count; i++) {
         must(check, i == 0 || group->members.at[i - 1]->id < group->members.at[i]->id,
              "members are not in order of id");
@@ -130,12 +168,15 @@ static void verify_group(FusionCheck *check, const Group *group) {
     }
     for (uint32_t i = 0; i < group->outputs.count; i++)
         check->stored_by[group->outputs.at[i]->id] = check->number + 1;
+    for (uint32_t i = 0; i < group->members.count; i++)
+        verify_once(check, group->members.at[i]);
 }
 
 void fusion_verify(const Fusion *fusion, const char *after_pass) {
     const Graph *graph = fusion->graph;
     FusionCheck check = {.fusion = fusion, .after = after_pass};
     check.stored_by = arena_array(graph->arena, uint32_t, graph->values.count + 1);
+    check.computed_by = arena_array(graph->arena, uint32_t, graph->values.count + 1);
     graph_verify(graph, after_pass);
     for (uint32_t i = 0; i < fusion->groups.count; i++) {
         check.number = i;
