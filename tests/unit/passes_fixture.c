@@ -25,8 +25,7 @@ const Machine passes_machine = {
     .launch_seconds = 5e-6,
 };
 
-Graph *passes_build(Session *session, const char *text) {
-    uint32_t file = sources_add(session->sources, "<test>", text, strlen(text));
+static Graph *build(Session *session, uint32_t file) {
     Program *program = program_new(session->arena);
     ast_parse(session, program, file);
     ast_add_prelude(session, program);
@@ -35,10 +34,22 @@ Graph *passes_build(Session *session, const char *text) {
         graph = graph_build(session, program, &(EntryOptions){0});
     if (!graph || diags_errors(session->diags)) {
         diags_print(session->diags, stderr, DIAGS_TEXT, false);
-        fail_msg("the program does not build:\n%s", text);
+        fail_msg("the program does not build:\n%s", sources_get(session->sources, file)->text);
     }
     graph_verify(graph, "build");
     return graph;
+}
+
+Graph *passes_build(Session *session, const char *text) {
+    return build(session, sources_add(session->sources, "<test>", text, strlen(text)));
+}
+
+Graph *passes_build_file(Session *session, const char *path) {
+    const char *why = NULL;
+    uint32_t file = sources_read(session->sources, path, &why);
+    if (!file)
+        fail_msg("%s: %s", path, why);
+    return build(session, file);
 }
 
 static int64_t *typical(const Graph *graph) {

@@ -9,6 +9,7 @@
 
 // The entry of a source text (its last def), built and verified. The test fails on a diagnostic.
 Graph *passes_build(Session *session, const char *text);
+Graph *passes_build_file(Session *session, const char *path);
 // The same with all passes up to the one in the name.
 Graph *passes_simplify(Session *session, const char *text);
 Graph *passes_contract(Session *session, const char *text);
