@@ -284,15 +284,15 @@ static void test_groups_are_convex(void **state) {
 // Two attentions under one mask; the queries of the second are made from the results of the first.
 #define TWO_LAYERS(queries)                                                                        \
     SIZES                                                                                          \
-        "dim f = 64\n"                                                                             \
-        "def F(Q[n, k, h], K[m, k, h], V[m, e, h], P[e, f], R[m, f, h], S[m, e, h], U[m, k, h],\n" \
-        "        doc[n]: i32, memory[m]: i32):\n"                                                  \
-        "    seen[n, m] = index(m) <= index(n) and doc[n] == memory[m]\n"                          \
-        "    L[n, m, h] = where(seen[n, m], einsum(Q[n, k, h], K[m, k, h]), -inf)\n"               \
-        "    O[n, e, h] = einsum(softmax(L[n, m, h], reduced_dim=m), V[m, e, h])\n"                \
-        "    T[n, m, h] = where(seen[n, m], einsum(" queries "), -inf)\n"                          \
-        "    B[n, k, h] = einsum(softmax(T[n, m, h], reduced_dim=m), U[m, k, h])\n"                \
-        "    return B[n, k, h]\n"
+    "dim f = 64\n"                                                                                 \
+    "def F(Q[n, k, h], K[m, k, h], V[m, e, h], P[e, f], R[m, f, h], S[m, e, h], U[m, k, h],\n"     \
+    "        doc[n]: i32, memory[m]: i32):\n"                                                      \
+    "    seen[n, m] = index(m) <= index(n) and doc[n] == memory[m]\n"                              \
+    "    L[n, m, h] = where(seen[n, m], einsum(Q[n, k, h], K[m, k, h]), -inf)\n"                   \
+    "    O[n, e, h] = einsum(softmax(L[n, m, h], reduced_dim=m), V[m, e, h])\n"                    \
+    "    T[n, m, h] = where(seen[n, m], einsum(" queries "), -inf)\n"                              \
+    "    B[n, k, h] = einsum(softmax(T[n, m, h], reduced_dim=m), U[m, k, h])\n"                    \
+    "    return B[n, k, h]\n"
 static const char two_layers[] =
     TWO_LAYERS("tanh(einsum(O[n, e, h], P[e, f] -> [n, f, h])), R[m, f, h]");
 static const char two_layers_at_once[] = TWO_LAYERS("tanh(O[n, e, h]), S[m, e, h]");
@@ -437,6 +437,20 @@ static void test_what_is_linear_in_the_powers_needs_one_loop(void **state) {
     assert_int_equal(l.loops->n_loops, 1);
 }
 
+// Mixed and mixed back, the weights have the dims of the maxima again, but not one maximum each.
+static void test_heads_that_are_mixed_back_need_a_second_loop(void **state) {
+    Loops l = loops_of(*state,
+                       SIZES "def F(Q[n, k, h], K[m, k, h], V[m, e, h], A[h, g], B[g, h]):\n"
+                             "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
+                             "    E[n, m, h] = exp(L[n, m, h] - max(L[n, m, h], reduced_dim=m))\n"
+                             "    U[n, m, g] = einsum(E[n, m, h], A[h, g])\n"
+                             "    T[n, m, g] = where(index(m) <= index(n), U[n, m, g], 0)\n"
+                             "    S[n, m, h] = einsum(T[n, m, g], B[g, h])\n"
+                             "    return einsum(S[n, m, h], V[m, e, h] -> [n, e, h])\n",
+                       true);
+    assert_int_equal(l.loops->n_loops, 2);
+}
+
 static void test_weights_returned_need_a_second_loop(void **state) {
     Loops l = loops_of(*state,
                        SIZES "def F(Q[n, k, h], K[m, k, h], V[m, e, h]):\n"
@@ -513,6 +527,7 @@ int main(void) {
         TEST(heads_that_are_mixed_need_a_second_loop),
         TEST(mixed_logits_need_one_loop),
         TEST(what_is_linear_in_the_powers_needs_one_loop),
+        TEST(heads_that_are_mixed_back_need_a_second_loop),
         TEST(weights_returned_need_a_second_loop),
         TEST(logsumexp_returned_needs_one_loop),
         TEST(sigmoid_attention_is_one_loop),
