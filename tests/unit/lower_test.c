@@ -1,253 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lowering: programs through all passes to tile programs, which the tile interpreter runs and the
 // oracle judges; then what schedules must keep to.
-#include "passes_fixture.h"
+#include "lower_fixture.h"
 #include "random_graph.h"
-
-#include <math.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "tile/tile.h"
 
 enum { GRAPHS = 1500 };
 // Of the largest result of a random graph: rounding in float32, deep down, or a wrong result?
 static const double DEEP = 2e-3;
 
-// A small machine with tiny caches, so that small tensors are cut into many blocks, and a large
-// one.
-static const Machine small = {
-    .name = "small",
-    .vector_bytes = 16,
-    .vector_registers = 16,
-    .rows_unpacked = 3,
-    .rows_packed = 5,
-    .l1_bytes = 256,
-    .l2_bytes = 2048,
-    .l3_bytes = 1 << 14,
-    .flops_per_second = 1e6,
-    .l1_bytes_per_second = 4e6,
-    .l2_bytes_per_second = 2e6,
-    .l3_bytes_per_second = 1e6,
-    .memory_bytes_per_second = 5e5,
-    .threads = 4,
-    .task_seconds = 1e-4,
-    .launch_seconds = 1e-4,
-};
-static const Machine large = {
-    .name = "large",
-    .vector_bytes = 64,
-    .vector_registers = 32,
-    .rows_unpacked = 9,
-    .rows_packed = 14,
-    .l1_bytes = 48 << 10,
-    .l2_bytes = 1 << 20,
-    .l3_bytes = 4 << 20,
-    .flops_per_second = 160e9,
-    .l1_bytes_per_second = 200e9,
-    .l2_bytes_per_second = 120e9,
-    .l3_bytes_per_second = 30e9,
-    .memory_bytes_per_second = 18e9,
-    .threads = 8,
-    .task_seconds = 5e-7,
-    .launch_seconds = 5e-6,
-};
-
-// ---- tensors ----
-
-static double random_number(Elem elem, uint64_t seed, int64_t at) {
-    uint64_t bits = hash_u64(seed, (uint64_t)at);
-    if (elem == ELEM_BOOL)
-        return (double)(bits & 1);
-    if (elem_is_int(elem))
-        return (double)(bits % 3);
-    // whole numbers of 1/64 below 1: exact in every float type
-    return (double)(int64_t)(bits % 127) / 64 - 63.0 / 64;
-}
-
-static uint16_t bf16_of(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return (uint16_t)(bits >> 16);
-}
-
-static void put(Elem elem, void *array, int64_t at, double value) {
-    switch (elem) {
-    case ELEM_F32:
-        ((float *)array)[at] = (float)value;
-        break;
-    case ELEM_F64:
-        ((double *)array)[at] = value;
-        break;
-    case ELEM_F16:
-        ((_Float16 *)array)[at] = (_Float16)value;
-        break;
-    case ELEM_BF16:
-        ((uint16_t *)array)[at] = bf16_of((float)value);
-        break;
-    case ELEM_I32:
-        ((int32_t *)array)[at] = (int32_t)value;
-        break;
-    case ELEM_I64:
-        ((int64_t *)array)[at] = (int64_t)value;
-        break;
-    default:
-        ((uint8_t *)array)[at] = value != 0;
-    }
-}
-
-static double get(Elem elem, const void *array, int64_t at) {
-    switch (elem) {
-    case ELEM_F32:
-        return ((const float *)array)[at];
-    case ELEM_F64:
-        return ((const double *)array)[at];
-    case ELEM_F16:
-        return (double)((const _Float16 *)array)[at];
-    case ELEM_BF16: {
-        uint32_t bits = (uint32_t)((const uint16_t *)array)[at] << 16;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        return value;
-    }
-    case ELEM_I32:
-        return ((const int32_t *)array)[at];
-    case ELEM_I64:
-        return (double)((const int64_t *)array)[at];
-    default:
-        return ((const uint8_t *)array)[at];
-    }
-}
-
-static double tolerance(Elem elem) {
-    switch (elem) {
-    case ELEM_F64:
-        return 1e-11;
-    case ELEM_F32:
-        return 2e-5;
-    case ELEM_F16:
-        return 4e-3;
-    case ELEM_BF16:
-        return 3e-2;
-    default:
-        return 0;
-    }
-}
-
-// ---- a program, its oracle and its tiles on the same numbers ----
-
-// How a program is checked.
-typedef struct {
-    const Machine *machine;
-    int64_t typical; // what dynamic dims are scheduled for,
-    int64_t dynamic; // and what they are,
-    int64_t t;       // a dim called t excepted; 0: no exception
-    PlanKind plan;   // of streamed groups
-    double within;   // of the largest result; 0: what its element type allows
-} Check;
-
-static int64_t *extents_with(const Graph *graph, int64_t dynamic, int64_t t, Arena *arena) {
-    int64_t *extents = graph_typical_extents(graph, arena);
-    for (uint32_t i = 0; i < graph->dims.count; i++) {
-        const Dim *dim = &graph->dims.at[i];
-        if (dim->extent == EXTENT_DYNAMIC)
-            extents[i] = t && graph->dims.at[dim->like].name[0] == 't' ? t : dynamic;
-    }
-    return extents;
-}
-
-static double **oracle(const Graph *graph, const int64_t *extents, uint64_t seed, Arena *arena) {
-    EvalRun run = {.extents = extents};
-    run.inputs = arena_array(arena, double *, graph->inputs.count + 1);
-    run.outputs = arena_array(arena, double *, graph->outputs.count + 1);
-    for (uint32_t i = 0; i < graph->inputs.count; i++) {
-        const Value *input = graph->inputs.at[i];
-        int64_t volume = dims_volume(&input->dims, extents);
-        run.inputs[i] = arena_array(arena, double, volume + 1);
-        for (int64_t k = 0; k < volume; k++)
-            run.inputs[i][k] = random_number(input->elem, hash_text(seed, input->name), k);
-    }
-    graph_eval(graph, EVAL_F64, &run, arena);
-    return run.outputs;
-}
-
-static void **interpret(const TileProgram *program, const int64_t *extents, uint64_t seed,
-                        Arena *arena) {
-    const Graph *graph = program->plan->fusion->graph;
-    void **inputs = arena_array(arena, void *, graph->inputs.count + 1);
-    void **outputs = arena_array(arena, void *, graph->outputs.count + 1);
-    for (uint32_t i = 0; i < graph->inputs.count; i++) {
-        const Value *input = graph->inputs.at[i];
-        int64_t volume = dims_volume(&input->dims, extents);
-        inputs[i] = arena_array(arena, double, volume + 1);
-        for (int64_t k = 0; k < volume; k++)
-            put(input->elem, inputs[i], k,
-                random_number(input->elem, hash_text(seed, input->name), k));
-    }
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
-        outputs[i] =
-            arena_array(arena, double, dims_volume(&graph->outputs.at[i].order, extents) + 1);
-    tile_interpret(program, extents, inputs, outputs);
-    return outputs;
-}
-
-static const char *source_of(const Graph *graph) {
-    Text text = {.arena = graph->arena};
-    graph_print(graph, &text);
-    return text.at;
-}
-
-// within: of the largest result.
-static void compare(const Output *output, const double *want, const void *got, int64_t n,
-                    double within, const Graph *graph) {
-    double largest = 1;
-    for (int64_t i = 0; i < n; i++)
-        if (isfinite(want[i]))
-            largest = fmax(largest, fabs(want[i]));
-    for (int64_t i = 0; i < n; i++) {
-        double x = get(output->value->elem, got, i);
-        bool same = x == want[i] || (isnan(x) && isnan(want[i]));
-        if (!same && !(fabs(x - want[i]) <= within * largest))
-            fail_msg("%s, element %lld: %.9g became %.9g in\n%s", output->name, (long long)i,
-                     want[i], x, source_of(graph));
-    }
-}
-
-// false: the plan is not one for the program.
-static bool check_graph(const Graph *built, const Check *check) {
-    Arena *arena = arena_new();
-    Plan *plan = passes_plan_for(check->machine, built, check->plan != PLAN_UNFUSED);
-    const Graph *graph = plan->fusion->graph;
-    int64_t *typical = extents_with(graph, check->typical, 0, arena);
-    int64_t *built_extents = extents_with(built, check->dynamic, check->t, arena);
-    int64_t *extents = extents_with(graph, check->dynamic, check->t, arena);
-    TileProgram *program = tile_lower(plan, check->machine, typical, check->plan);
-    double **want = oracle(built, built_extents, 7, arena);
-    void **got = program ? interpret(program, extents, 7, arena) : NULL;
-    for (uint32_t i = 0; program && i < built->outputs.count; i++) {
-        const Output *output = &graph->outputs.at[i];
-        compare(output, want[i], got[i], dims_volume(&built->outputs.at[i].order, built_extents),
-                check->within ? check->within : tolerance(output->value->elem), built);
-    }
-    arena_free(arena);
-    return program != NULL;
-}
-
 static void check_program(const char *text, const Machine *machine, int64_t typical,
                           int64_t dynamic) {
     Session *session = session_new();
-    Check check = {.machine = machine, .typical = typical, .dynamic = dynamic};
-    check_graph(passes_build(session, text), &check);
+    LowerCheck check = {.machine = machine, .typical = typical, .dynamic = {dynamic}};
+    lower_check(passes_build(session, text), &check);
     session_free(session);
 }
 
 static void check_everywhere(const char *text) {
-    check_program(text, &small, 512, 5);
-    check_program(text, &small, 7, 7);
-    check_program(text, &large, 512, 3);
-    check_program(text, &large, 512, 1);
-    check_program(text, &small, 2, 17);
+    check_program(text, &lower_small, 512, 5);
+    check_program(text, &lower_small, 7, 7);
+    check_program(text, &lower_large, 512, 3);
+    check_program(text, &lower_large, 512, 1);
+    check_program(text, &lower_small, 2, 17);
 }
 
 // ---- programs ----
@@ -255,9 +29,9 @@ static void check_everywhere(const char *text) {
 static void test_programs_of_the_passes(void **state) {
     (void)state;
     for (int i = 0; passes_programs[i]; i++) {
-        check_program(passes_programs[i], &small, 512, 5);
-        check_program(passes_programs[i], &small, 6, 6);
-        check_program(passes_programs[i], &large, 512, 3);
+        check_program(passes_programs[i], &lower_small, 512, 5);
+        check_program(passes_programs[i], &lower_small, 6, 6);
+        check_program(passes_programs[i], &lower_large, 512, 3);
     }
 }
 
@@ -268,13 +42,13 @@ static void test_random_graphs(void **state) {
     for (uint64_t seed = 0; seed < GRAPHS; seed++) {
         PlanKind plan = (PlanKind)(seed % N_PLANS);
         Session *session = session_new();
-        Check check = {.machine = seed / N_PLANS % 2 ? &small : &large,
-                       .typical = 512,
-                       .dynamic = 5,
-                       .t = 70,
-                       .plan = plan,
-                       .within = DEEP};
-        checked[plan] += check_graph(random_graph(session, seed), &check);
+        LowerCheck check = {.machine = seed / N_PLANS % 2 ? &lower_small : &lower_large,
+                            .typical = 512,
+                            .dynamic = {5},
+                            .t = 70,
+                            .plan = plan,
+                            .within = DEEP};
+        checked[plan] += lower_check(random_graph(session, seed), &check);
         session_free(session);
     }
     for (PlanKind plan = PLAN_ANY; plan < N_PLANS; plan++)
@@ -293,9 +67,9 @@ static void test_contraction_layouts(void **state) {
                  "def F(A[%s], B[%s]):\n    C[b, n, f] = einsum(A[b, n, d], B[b, d, f])\n"
                  "    return C[%s]\n",
                  a[i % 4], b[i / 4 % 3], c[i / 12]);
-        check_program(text, &small, 512, 5);
-        check_program(text, &large, 512, 19);
-        check_program(text, &large, 4, 4); // several batches in one task
+        check_program(text, &lower_small, 512, 5);
+        check_program(text, &lower_large, 512, 19);
+        check_program(text, &lower_large, 4, 4); // several batches in one task
     }
 }
 
@@ -410,7 +184,7 @@ static void test_equal_kernels_are_kept_once(void **state) {
                                       "    A[n, e] = max(einsum(X[n, d], P[d, e]), 0)\n"
                                       "    B[n, e] = max(einsum(X[n, d], Q[d, e]), 0)\n"
                                       "    return A[n, e], B[n, e]\n",
-                                      &large);
+                                      &lower_large);
     assert_int_equal(program->launches.count, 2);
     assert_int_equal(program->kernels.count, 1);
     session_free(session);
@@ -422,7 +196,7 @@ static void test_adjacent_dims_are_fused(void **state) {
     TileProgram *program = lower_text(session,
                                       "def F(X[b, n, d], P[d, f]):\n"
                                       "    return einsum(X[b, n, d], P[d, f] -> [b, n, f]) + 1\n",
-                                      &large);
+                                      &lower_large);
     assert_int_equal(program->kernels.count, 1);
     assert_int_equal(program->kernels.at[0]->dims.count, 3);
     assert_string_equal(program->kernels.at[0]->dims.at[0].name, "b_n");
@@ -434,7 +208,7 @@ static void test_schedules_respect_the_machine(void **state) {
     (void)state;
     static const int64_t sizes[] = {1, 2, 3, 7, 16, 64, 100, 511, 768, 3072, 50257};
     enum { N = sizeof sizes / sizeof sizes[0] };
-    const Machine *machines[] = {&small, &large};
+    const Machine *machines[] = {&lower_small, &lower_large};
     for (int i = 0; i < N * N * N * 2; i++) {
         const Machine *t = machines[i % 2];
         ContractShape shape = {.batch = 1 + i % 3,
