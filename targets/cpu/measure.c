@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The caches and rates of the machine that this runs on, measured in about a tenth of a second.
 //
-// One core reads ranges of growing size again and again. The rates fall in steps where a range no
-// longer fits a level; the four flat pieces that fit the curve best are L1, L2, L3 and memory.
-// Virtual machines tell sizes that their tenants do not have; what is told only says how many cores
-// share L3.
+// Multiply-adds are those of a microkernel with its data in L1. For the caches, one core reads
+// ranges of growing size again and again. The rates fall in steps where a range no longer fits a
+// level; the four flat pieces that fit the curve best are L1, L2, L3 and memory. Virtual machines
+// tell sizes that their tenants do not have; what is told only says how many cores share L3.
 #include <immintrin.h>
 #include <math.h>
 #include <sched.h>
@@ -13,7 +13,6 @@
 #include <time.h>
 
 #include "cpu/cpu.h"
-#include "peak.h"
 
 enum {
     RANGES = 26,      // 8, 12, 16, 24 ... 48 MiB, in KiB 8 << i/2 and half as much again
@@ -23,9 +22,13 @@ enum {
     BETWEEN_MOST = 2, // ranges between two
     THREADS_LEAST = 8,
     FLOATS_PER_STEP = 128,
+    STEPS = 256, // of a call of the microkernel
+    CALLS = 100,
+    CONTRACTIONS = 60, // runs of so many calls
+    RATES_MOST = 60,
 };
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
-static const double FMA_SECONDS = 4e-3, STEP = 1.15, BETWEEN_ERROR = 0.05;
+static const double RISE = 1.15, BETWEEN_ERROR = 0.05;
 
 // ---- reading ----
 
@@ -81,21 +84,74 @@ static void read_ranges(const float *memory, int vector_bytes, double *rates) {
     }
 }
 
-// ---- levels ----
-
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-// Median of the ranges [from, to).
+// Median of rates [from, to).
 static double median_rate(const double *rates, int from, int to) {
-    double sorted[RANGES];
+    double sorted[RATES_MOST];
     int count = to - from;
     memcpy(sorted, rates + from, sizeof *rates * (size_t)count);
     qsort(sorted, (size_t)count, sizeof *sorted, by_value);
     return sorted[count / 2];
 }
+
+// ---- multiply-adds ----
+
+// One step of a microkernel: a vector and 6 splats of L1 make 12 sums longer, two for each splat.
+// Less power goes into multiply-adds on registers alone, which run at a higher clock than
+// contractions.
+#define STEP(splat, fma, at, x, y)                                                                 \
+    (s = splat(at[0]), a0 = fma(s, x, a0), a1 = fma(s, y, a1), s = splat(at[1]),                   \
+     a2 = fma(s, x, a2), a3 = fma(s, y, a3), s = splat(at[2]), a4 = fma(s, x, a4),                 \
+     a5 = fma(s, y, a5), s = splat(at[3]), a6 = fma(s, x, a6), a7 = fma(s, y, a7),                 \
+     s = splat(at[4]), a8 = fma(s, x, a8), a9 = fma(s, y, a9), s = splat(at[5]),                   \
+     a10 = fma(s, x, a10), a11 = fma(s, y, a11))
+
+// Steps over `count` rows of 6 splats and two vectors.
+__attribute__((target("avx512f"))) static float steps_v4(const float *splats, const float *vectors,
+                                                         int count) {
+    __m512 s, a0 = _mm512_setzero_ps(), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0,
+              a7 = a0, a8 = a0, a9 = a0, a10 = a0, a11 = a0;
+    for (int i = 0; i < count; i++, splats += 6, vectors += 32) {
+        __m512 x = _mm512_load_ps(vectors), y = _mm512_load_ps(vectors + 16);
+        STEP(_mm512_set1_ps, _mm512_fmadd_ps, splats, x, y);
+    }
+    return _mm512_reduce_add_ps(a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + a10 + a11);
+}
+
+__attribute__((target("avx2,fma"))) static float steps_v3(const float *splats, const float *vectors,
+                                                          int count) {
+    __m256 s, a0 = _mm256_setzero_ps(), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0,
+              a7 = a0, a8 = a0, a9 = a0, a10 = a0, a11 = a0;
+    for (int i = 0; i < count; i++, splats += 6, vectors += 16) {
+        __m256 x = _mm256_load_ps(vectors), y = _mm256_load_ps(vectors + 8);
+        STEP(_mm256_set1_ps, _mm256_fmadd_ps, splats, x, y);
+    }
+    float lanes[8], total = 0;
+    _mm256_storeu_ps(lanes, a0 + a1 + a2 + a3 + a4 + a5 + a6 + a7 + a8 + a9 + a10 + a11);
+    for (int i = 0; i < 8; i++)
+        total += lanes[i];
+    return total;
+}
+
+// Floating-point operations per second; the median of many short runs.
+static double contraction_rate(const float *memory, int vector_bytes) {
+    float (*steps)(const float *, const float *, int) = vector_bytes >= 64 ? steps_v4 : steps_v3;
+    volatile float sink = 0;
+    double rates[CONTRACTIONS];
+    for (int i = 0; i < CONTRACTIONS; i++) {
+        double begun = seconds_now();
+        for (int k = 0; k < CALLS; k++)
+            sink += steps(memory, memory + 4096, STEPS);
+        rates[i] = 2.0 * 12 * (vector_bytes / 4) * STEPS * CALLS / (seconds_now() - begun);
+    }
+    return median_rate(rates, 0, CONTRACTIONS);
+}
+
+// ---- levels ----
 
 // How far the ranges [from, to) are from one rate, in logarithms, so that levels count alike.
 static double unevenness(const double *rates, int from, int to) {
@@ -171,15 +227,6 @@ static int cores_usable(void) {
 
 // ---- facts ----
 
-static double fma_rate(int vector_bytes) {
-    AttContext *context = att_context_new(1);
-    double best = 0, begun = seconds_now();
-    while (context && seconds_now() - begun < FMA_SECONDS)
-        best = fmax(best, cpu_peak_flops(context, vector_bytes));
-    att_context_free(context);
-    return best;
-}
-
 // The largest range that is nearer to its level's rate than to the next one's.
 static int64_t level_size(const double *rates, const Level *level) {
     double here = median_rate(rates, level[0].from, level[0].to);
@@ -201,7 +248,7 @@ static void set_caches(Machine *machine, const double *rates) {
     machine->l2_bytes = level_size(rates, &levels[1]);
     int64_t last = level_size(rates, &levels[2]);
     // No step behind L2's: all larger ranges are in L3, and memory is a guess.
-    if (*found[2] < STEP * *found[3]) {
+    if (*found[2] < RISE * *found[3]) {
         *found[2] = median_rate(rates, levels[2].from, RANGES);
         *found[3] = *found[2] / 2;
         last = (int64_t)range_bytes(RANGES - 1);
@@ -214,16 +261,16 @@ static void set_caches(Machine *machine, const double *rates) {
 bool cpu_measure(Machine *machine) {
     size_t bytes = range_bytes(RANGES - 1);
     float *memory = aligned_alloc(4096, bytes);
-    double rates[RANGES], flops = fma_rate(machine->vector_bytes);
-    if (!memory || !(flops > 0)) {
-        free(memory);
+    if (!memory)
         return false;
-    }
     for (size_t i = 0; i < bytes / sizeof(float); i += 1024)
         memory[i] = 1; // a page of its own
+    for (int i = 0; i < 16384; i++)
+        memory[i] = (float)(i * 7 % 64) / 64; // bits that change
+    double rates[RANGES];
     read_ranges(memory, machine->vector_bytes, rates);
+    machine->flops_per_second = contraction_rate(memory, machine->vector_bytes);
     free(memory);
-    machine->flops_per_second = flops;
     set_caches(machine, rates);
     int cores = cores_usable();
     machine->threads = cores > THREADS_LEAST ? cores : THREADS_LEAST;
