@@ -9,6 +9,10 @@ int machine_lanes(const Machine *machine, size_t elem_bytes) {
     return lanes < 1 ? 1 : lanes;
 }
 
+int machine_panel_lanes(const Machine *machine, size_t elem_bytes) {
+    return 2 * machine_lanes(machine, elem_bytes);
+}
+
 Machine machine_with_threads(const Machine *machine, int threads) {
     Machine out = *machine;
     out.threads = threads;

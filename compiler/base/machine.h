@@ -32,6 +32,8 @@ typedef struct {
 
 // Lanes of a vector of elements of this size, at least one.
 int machine_lanes(const Machine *machine, size_t elem_bytes);
+// Columns of a panel that a microkernel reads: two vectors.
+int machine_panel_lanes(const Machine *machine, size_t elem_bytes);
 // The same machine with another number of threads: what its last cache holds in all stays.
 Machine machine_with_threads(const Machine *machine, int threads);
 // The facts as far as code for `limits` can use them: its vectors, registers and microkernels at

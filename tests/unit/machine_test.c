@@ -36,6 +36,7 @@ static void vectors_and_cycles(void **state) {
     assert_int_equal(machine_lanes(&facts, 4), 16);
     assert_int_equal(machine_lanes(&facts, 8), 8);
     assert_int_equal(machine_lanes(&(Machine){.vector_bytes = 16}, 32), 1);
+    assert_int_equal(machine_panel_lanes(&facts, 4), 32);
     // Two fused multiply-adds of 16 lanes are 64 flops.
     assert_near(machine_cycle(&facts), 64 / 128e9, 1e-15);
 }

@@ -386,7 +386,7 @@ static void choose_panel(const Layout *layout, const Value *value, const UseList
         use_dim(&uses->at[0], value, last) != use_lane(layout, &uses->at[0]))
         return;
     memory->panel = last;
-    memory->panel_width = 2 * machine_lanes(layout->machine, elem_bytes(value->elem));
+    memory->panel_width = machine_panel_lanes(layout->machine, elem_bytes(value->elem));
 }
 
 // The dim that a streamed contraction reads in vectors: without it there is no contraction stage.

@@ -10,7 +10,7 @@
 // them costs more than anything else. A streamed group is a connected set of wide values with what
 // reduces them over y and what leads from there back to wide values (a maximum, a sum, a mixing
 // matrix for each row). Rows x are cut into tasks, y is streamed or stays in cache: which of these
-// is the plan's business (sweeps.c).
+// is the plan's business (tile/lower/stream.c).
 //
 // Values over (x, y) that do not depend on a contraction (masks, biases, buckets of differences of
 // positions) are computed again in every group that reads them.

@@ -243,7 +243,7 @@ static void add_kernel_dims(Survey *s) {
 
 // ---- arguments ----
 
-static Name value_label(const Lowering *lower, const Value *value) {
+static Name argument_label(const Lowering *lower, const Value *value) {
     if (value->op == OP_INPUT && value->name)
         return value->name;
     return value->hint ? value->hint : arena_printf(lower->kernel->arena, "v%u", value->id);
@@ -261,7 +261,7 @@ static void add_argument(Lowering *lower, const Value *value, const DimList *ord
     if (planned->memory.panel != DIM_NONE)
         panel = dims.at[dims.count - 1]; // contiguous, perhaps under another name
     uint16_t buffer =
-        kernel_add_argument_panel(lower->kernel, value_label(lower, value), value->elem, place,
+        kernel_add_argument_panel(lower->kernel, argument_label(lower, value), value->elem, place,
                                   dims, panel, planned->memory.panel_width);
     vec_push(lower->arena, &lower->launch_buffers, (uint32_t)(planned - lower->plan->buffers.at));
     if (place == PLACE_IN)
@@ -312,6 +312,10 @@ TileDimList lower_buffer_dims(const Lowering *lower, uint16_t buffer) {
     TileDimList dims = {.count = b->rank};
     memcpy(dims.at, b->dims, sizeof dims.at);
     return dims;
+}
+
+Name lower_label(const Lowering *lower, const Value *value) {
+    return value->hint ? value->hint : arena_printf(lower->kernel->arena, "t%u", value->id);
 }
 
 int64_t lower_volume(const Lowering *lower, DimSet dims) {

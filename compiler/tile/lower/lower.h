@@ -44,6 +44,8 @@ void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena
 void lower_arguments(Lowering *lower);
 DimSet lower_dim_set(const Lowering *lower, const DimList *dims);
 DimSet lower_buffer_set(const Lowering *lower, uint16_t buffer);
+// What a buffer in the kernel is called that holds the value.
+Name lower_label(const Lowering *lower, const Value *value);
 int64_t lower_volume(const Lowering *lower, DimSet dims);       // typical
 int lower_buffer_of(const Lowering *lower, const Value *value); // NO_BUFFER
 void lower_set_home(Lowering *lower, const Value *value, int buffer);

@@ -34,10 +34,6 @@ typedef struct {
 
 // ---- homes -------------------------------------------------------------------------------------
 
-static Name home_name(const Lowering *lower, const Value *value) {
-    return value->hint ? value->hint : arena_printf(lower->kernel->arena, "t%u", value->id);
-}
-
 static TileDimList scratch_dims(const Nest *nest, const Member *m) {
     DimSet dims = lower_dim_set(nest->lower, &m->value->dims);
     if (m->last == TILE_DIM_NONE)
@@ -110,7 +106,8 @@ static bool needs_initial(const Nest *nest, const Member *m) {
 static uint16_t make_scratch(Emission *e, Member *m, NodeList *in) {
     Lowering *lower = e->nest->lower;
     TileDimList dims = scratch_dims(e->nest, m);
-    TileBuffer buffer = scratch_plain(home_name(lower, m->value), elem_work(m->value->elem), dims);
+    TileBuffer buffer =
+        scratch_plain(lower_label(lower, m->value), elem_work(m->value->elem), dims);
     bool initial = needs_initial(e->nest, m);
     Home *dead = initial ? NULL : find_dead(e, m, &dims, in);
     buffer.has_initial = initial;
@@ -361,7 +358,7 @@ static void save_running(Emission *e, const Value *shift) {
             if (e->running.at[i] == shift)
                 return;
         TileDimList dims = lower_buffer_dims(lower, buffer);
-        Name name = arena_printf(lower->kernel->arena, "%s_before", home_name(lower, shift));
+        Name name = arena_printf(lower->kernel->arena, "%s_before", lower_label(lower, shift));
         uint16_t before = node_scratch(lower->kernel, e->into, name, elem_work(shift->elem), dims);
         Stage *stage = node_compute(lower->kernel, e->into, dims, dims_last_of(&dims));
         TermBuilder terms = terms_open(lower, stage);

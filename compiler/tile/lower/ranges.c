@@ -349,7 +349,7 @@ NodeList *stream_open_range(Lowering *lower, const Nest *nest, TileDimId streame
         return into;
     range->lo = all.lo;
     range->hi = all.hi;
-    range->align = 2 * machine_lanes(lower->machine, sizeof(float));
+    range->align = machine_panel_lanes(lower->machine, sizeof(float));
     vec_push(lower->kernel->arena, into, range);
     return &range->body;
 }

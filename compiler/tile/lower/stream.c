@@ -214,10 +214,6 @@ static void emit_straight(Stream *s, ValueList wanted) {
             lower_set_home(s->lower, nest.members.at[i].value, NO_BUFFER);
 }
 
-static Name value_label(const Lowering *lower, const Value *value) {
-    return value->hint ? value->hint : arena_printf(lower->kernel->arena, "t%u", value->id);
-}
-
 // Memory for a reduction that goes through all pieces.
 static uint16_t make_carry(Stream *s, const Nest *nest, const Value *value) {
     Lowering *lower = s->lower;
@@ -240,7 +236,7 @@ static uint16_t make_carry(Stream *s, const Nest *nest, const Value *value) {
         dims = lower_order(set & ~set_of(member->last), &nest->order);
         dims.at[dims.count++] = member->last;
     }
-    TileBuffer buffer = scratch_plain(value_label(lower, value), elem, dims);
+    TileBuffer buffer = scratch_plain(lower_label(lower, value), elem, dims);
     buffer.has_initial = true;
     buffer.initial = nest_neutral(value->op);
     return node_scratch_with(lower->kernel, s->task, buffer);
@@ -301,7 +297,7 @@ static void make_whole_homes(Stream *s, const ValueList *wanted, NodeList *into)
         }
         if (home == NO_BUFFER) {
             TileDimList dims = lower_order(lower_dim_set(lower, &value->dims), &s->nest.order);
-            home = node_scratch(lower->kernel, into, value_label(lower, value),
+            home = node_scratch(lower->kernel, into, lower_label(lower, value),
                                 elem_work(value->elem), dims);
         }
         lower_designate(lower, value, home);
@@ -333,7 +329,7 @@ static void emit_loop(Stream *s, uint32_t loop) {
     }
     Nest nest = s->nest;
     nest.wanted = wanted;
-    int64_t unit = 2 * machine_lanes(s->lower->machine, sizeof(float));
+    int64_t unit = machine_panel_lanes(s->lower->machine, sizeof(float));
     nest.piece = (s->schedule->piece + unit - 1) / unit * unit; // whole panels
     nest_analyse(&nest);
     add_carries(s, &nest, loop);
@@ -393,7 +389,7 @@ void stream_shape(const Lowering *lower, StreamShape *shape) {
     DimSet rows = lower_dim_set(lower, &lower->group->rows);
     shape->rows = lower->typical.at[choose_block_dim(lower, rows)];
     shape->streamed = lower->typical.at[lower->dim_of[lower->group->reduced.at[0]]];
-    shape->unit = 2 * machine_lanes(lower->machine, sizeof(float));
+    shape->unit = machine_panel_lanes(lower->machine, sizeof(float));
 }
 
 bool lower_stream(Lowering *lower, const StreamSchedule *schedule) {
