@@ -13,9 +13,11 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as xml
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+WORKERS = 2  # tests at a time: no machine has fewer cores
 TAP = re.compile(r"^(ok|not ok) \d+ - (.*)$", re.M)
 
 
@@ -48,12 +50,16 @@ def environment(build):
     return env
 
 
-def run_cmocka(program, tally, *options):
-    """One cmocka program; each of its tests counts."""
+def run_cmocka(program, *options):
+    """One cmocka program, to its end."""
     env = dict(environment(program.parent.parent), CMOCKA_MESSAGE_OUTPUT="TAP")
-    run = subprocess.run(
+    return subprocess.run(
         [program, *options], env=env, cwd=ROOT, capture_output=True, text=True, errors="replace"
     )
+
+
+def count_cmocka(program, run, tally):
+    """Each test of a cmocka program counts."""
     results = TAP.findall(run.stdout)
     tally.passed += sum(1 for status, _ in results if status == "ok")
     for status, name in results:
@@ -66,14 +72,17 @@ def run_cmocka(program, tally, *options):
 
 
 def unit(build, tally):
-    """cmocka programs."""
-    for program in sorted((build / "unit").glob("*_test")):
-        run_cmocka(program, tally)
+    """cmocka programs, one on each core."""
+    programs = sorted((build / "unit").glob("*_test"))
+    with ThreadPoolExecutor(WORKERS) as pool:
+        for program, run in zip(programs, pool.map(run_cmocka, programs)):
+            count_cmocka(program, run, tally)
 
 
 def accuracy(build, tally):
     """Errors of the vector functions over all float32 inputs, on every level of this machine."""
-    run_cmocka(build / "unit" / "vmath_test", tally, "--full")
+    program = build / "unit" / "vmath_test"
+    count_cmocka(program, run_cmocka(program, "--full"), tally)
 
 
 def golden(build, tally):
@@ -81,7 +90,7 @@ def golden(build, tally):
     with tempfile.NamedTemporaryFile(suffix=".json") as report:
         lit = Path(sys.executable).parent / "lit"
         subprocess.run(
-            [lit, "-q", "-v", "-j2", "-o", report.name, ROOT / "tests"],
+            [lit, "-q", "-v", f"-j{WORKERS}", "-o", report.name, ROOT / "tests"],
             env=environment(build),
             cwd=ROOT,
         )
@@ -102,7 +111,7 @@ def pytest(build, tally, folder, *options):
                 "-m",
                 "pytest",
                 "-q",
-                "-n2",
+                f"-n{WORKERS}",
                 "-p",
                 "no:cacheprovider",
                 f"--junitxml={report.name}",

@@ -52,5 +52,5 @@ double machine_bandwidth(const Machine *machine, double working_set) {
 }
 
 double machine_seconds(const Machine *machine, double flops, double bytes) {
-    return fmax(flops / machine->flops_per_second, bytes / machine_bandwidth(machine, bytes));
+    return flops / machine->flops_per_second + bytes / machine_bandwidth(machine, bytes);
 }

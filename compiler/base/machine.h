@@ -44,7 +44,8 @@ double machine_cycle(const Machine *machine);
 // Bytes per second of one core from the smallest level that holds a working set that all threads
 // have in common.
 double machine_bandwidth(const Machine *machine, double working_set);
-// What well-shaped work takes that has these flops and touches these bytes once: the longer of its
-// arithmetic and its traffic.
+// What well-shaped work takes that has these flops and touches these bytes once: its arithmetic and
+// its traffic one after the other. Where they overlap this is at most twice too much, and of two
+// orders that wait for the same memory the one with less arithmetic is never the slower.
 double machine_seconds(const Machine *machine, double flops, double bytes);
 #endif

@@ -225,10 +225,8 @@ def test_nothing_to_plan_is_no_error(plan):
 
 
 @pytest.mark.parametrize("plan", ["resident", "two-pass", "spill", "unfused"])
-def test_a_library_has_the_plan(tmp_path, plan):
-    """`build` and `emit --stage=obj` follow --plan as `run` does."""
-    for threads in ([], ["--threads", "1"]):
-        attc("build", TALKING, *SMALL, "--plan", plan, *threads, "-o", tmp_path / f"{plan}.so")
+def test_an_object_has_the_plan(tmp_path, plan):
+    """`emit --stage=obj` follows --plan as `run` does."""
     default = attc("emit", TALKING, *SMALL, "--stage=tile", "--plan", "resident")[0]
     forced = attc("emit", TALKING, *SMALL, "--stage=tile", "--plan", plan)[0]
     assert (forced == default) == (plan == "resident")

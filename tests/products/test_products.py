@@ -52,6 +52,19 @@ def test_the_c_example_agrees_with_its_own_loops(tmp_path, kind, level):
     assert run(tmp_path / "heads", ATTC_LEVEL=level).count("relative error") == 3
 
 
+@pytest.mark.parametrize("plan", ["two-pass", "spill", "unfused"])
+def test_a_library_has_the_plan(tmp_path, plan):
+    def library(name, *options):
+        output = tmp_path / f"{name}.so"
+        build("talking_heads", "shared", output, "-D", "n=64,m=64", *options)
+        return output.read_bytes()
+
+    default = library("library", "--plan", "resident")
+    assert library("library", "--plan", "resident") == default
+    assert library("library", "--plan", plan) != default
+    library("library", "--plan", plan, "--threads", "1")
+
+
 def test_headers_of_all_examples_go_together(tmp_path):
     sources = sorted(EXAMPLES.glob("*.attn"))[::4]
     lines = []

@@ -50,9 +50,10 @@ static void a_working_set_has_the_rate_of_its_level(void **state) {
                 {33 << 20, 16e9}, {1e15, 16e9}};
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         assert_near(machine_bandwidth(&facts, sets[i].bytes), sets[i].rate, 0);
-    // The longer of arithmetic and traffic.
-    assert_near(machine_seconds(&facts, 128e9, 1 << 20), 1, 1e-12);
-    assert_near(machine_seconds(&facts, 1, 16e9), 1, 1e-12);
+    // Arithmetic and traffic.
+    assert_near(machine_seconds(&facts, 128e9, 0), 1, 1e-12);
+    assert_near(machine_seconds(&facts, 0, 16e9), 1, 1e-12);
+    assert_near(machine_seconds(&facts, 128e9, 64 << 20), 1 + (64 << 20) / 16e9, 1e-12);
 }
 
 static void threads_share_what_the_last_cache_holds(void **state) {
