@@ -212,7 +212,6 @@ typedef struct Kernel {
     VEC(TileBuffer) buffers; // arguments first, in calling order, then scratch
     uint32_t n_args;
     NodeList body;
-    uint64_t hash;           // of the canonical form: dims and buffers by number, no names
     StreamSchedule schedule; // of a streamed group; plan PLAN_ANY: it is none
     double flops;            // of one run at the typical extents, for reports
 } Kernel;
@@ -343,11 +342,20 @@ typedef struct {
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
                    const Machine *machine);
 
+// ---- canonical.c: which kernels are the same ----
+// All of a kernel but its names: dims and buffers by number.
+typedef VEC(uint64_t) KernelForm;
+KernelForm kernel_form(Arena *arena, const Kernel *kernel);
+uint64_t kernel_canonical_hash(const Kernel *kernel); // XXH3 of the form
+// What a step keeps for each form; forms are compared, a hash only finds them.
+typedef struct FormTable FormTable;
+FormTable *form_table_new(Arena *arena);
+void **form_table_at(FormTable *table, const KernelForm *form); // holds NULL at first
+
 // ---- verify.c, print.c, interp.c ----
 // Every rule of this level; false with the first broken one in *why.
 bool kernel_check(const Kernel *kernel, Text *why);
 void kernel_verify(const Kernel *kernel, const char *after); // kernel_check or ice()
-uint64_t kernel_canonical_hash(const Kernel *kernel);
 void kernel_print(const Kernel *kernel, Text *out);
 void tile_print(const TileProgram *program, Text *out);
 // Runs one kernel in plain C, tasks in a shuffled order. buffers: per argument, elements of its

@@ -326,6 +326,23 @@ static void test_hash_is_of_meaning(void **state) {
     arena_free(arena);
 }
 
+static void test_a_table_keeps_one_place_for_each_form(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    FormTable *table = form_table_new(arena);
+    KernelForm forms[40];
+    for (int i = 0; i < 40; i++) {
+        Gemm gemm = gemm_new(arena, 1 + i / 2); // two of each
+        forms[i] = kernel_form(arena, gemm.kernel);
+        void **kept = form_table_at(table, &forms[i]);
+        assert_ptr_equal(*kept, i % 2 ? &forms[i - 1] : NULL);
+        *kept = i % 2 ? *kept : &forms[i];
+    }
+    vec_push(arena, &forms[0], 0); // a longer form is another one
+    assert_null(*form_table_at(table, &forms[0]));
+    arena_free(arena);
+}
+
 // ---- verifier: one broken rule per case ----
 
 static void break_step(Gemm *g) {
@@ -506,6 +523,7 @@ int main(void) {
         cmocka_unit_test(test_print),
         cmocka_unit_test(test_print_ranges_and_buffers),
         cmocka_unit_test(test_hash_is_of_meaning),
+        cmocka_unit_test(test_a_table_keeps_one_place_for_each_form),
         cmocka_unit_test(test_verifier_refuses),
         cmocka_unit_test(test_verify_names_the_pass),
     };

@@ -61,7 +61,7 @@ static StreamSchedule search(Chooser *c, const StreamShape *shape) {
     return best;
 }
 
-StreamSchedule lower_choose(const LowerRequest *request, Group *group, Map *known) {
+StreamSchedule lower_choose(const LowerRequest *request, Group *group, FormTable *known) {
     Chooser c = {.request = request, .group = group};
     Arena *arena = arena_new();
     Lowering lower;
@@ -69,14 +69,15 @@ StreamSchedule lower_choose(const LowerRequest *request, Group *group, Map *know
     StreamSchedule canonical = {.plan = PLAN_RESIDENT, .rows = 8};
     Kernel *kernel = lower_candidate(&c, &canonical, &lower, arena);
     stream_shape(&lower, &shape);
-    uint64_t key = hash_u64(kernel_canonical_hash(kernel), (uint64_t)shape.rows);
-    key = hash_u64(key, (uint64_t)shape.streamed);
-    key = hash_u64(key, request->forced);
+    KernelForm key = kernel_form(arena, kernel);
+    vec_push(arena, &key, (uint64_t)shape.rows);
+    vec_push(arena, &key, (uint64_t)shape.streamed);
+    vec_push(arena, &key, request->forced);
+    void **chosen = form_table_at(known, &key);
     arena_free(arena);
-    StreamSchedule *chosen = map_get(known, key);
-    if (chosen)
-        return *chosen;
-    StreamSchedule best = search(&c, &shape);
-    map_put(known, key, arena_copy(request->plan->fusion->graph->arena, &best, sizeof best));
-    return best;
+    if (!*chosen) {
+        StreamSchedule best = search(&c, &shape);
+        *chosen = arena_copy(request->plan->fusion->graph->arena, &best, sizeof best);
+    }
+    return *(StreamSchedule *)*chosen;
 }

@@ -16,9 +16,9 @@ typedef struct {
     const LowerRequest *request;
     Arena *arena;
     TileProgram *program;
-    Map *by_hash;   // kernel hash -> index
-    Map *schedules; // see lower_choose
-    bool fits;      // the forced plan, some group
+    FormTable *kernels;   // -> index in program
+    FormTable *schedules; // see lower_choose
+    bool fits;            // the forced plan, some group
 } Lowerer;
 
 // ---- parts of a group ----
@@ -91,13 +91,15 @@ static bool *find_after(Lowerer *p, const Group *group) {
 // ---- one part -> one launch ----
 
 static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
-    uint32_t *known = map_get(p->by_hash, kernel->hash);
-    if (known)
-        return *known;
-    uint32_t index = p->program->kernels.count;
-    vec_push(p->arena, &p->program->kernels, kernel);
-    map_put(p->by_hash, kernel->hash, arena_copy(p->arena, &index, sizeof index));
-    return index;
+    Arena *arena = arena_new();
+    KernelForm form = kernel_form(arena, kernel);
+    void **index = form_table_at(p->kernels, &form);
+    arena_free(arena);
+    if (!*index) {
+        *index = arena_copy(p->arena, &p->program->kernels.count, sizeof(uint32_t));
+        vec_push(p->arena, &p->program->kernels, kernel);
+    }
+    return *(uint32_t *)*index;
 }
 
 // The forced plan fits no group: the first one says why.
@@ -117,7 +119,6 @@ static void tell_misfit(const Lowerer *p) {
 static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
     Kernel *kernel = lower->kernel;
     kernel_verify(kernel, "lower");
-    kernel->hash = kernel_canonical_hash(kernel);
     kernel->flops = tile_flops(kernel, lower->typical.at);
     launch.kernel = add_kernel(p, kernel);
     launch.buffers = arena_copy(p->arena, lower->launch_buffers.at,
@@ -244,8 +245,8 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
     Lowerer p = {.request = &request,
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),
-                 .by_hash = map_new(arena),
-                 .schedules = map_new(arena)};
+                 .kernels = form_table_new(arena),
+                 .schedules = form_table_new(arena)};
     p.program->plan = plan;
     for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
         lower_group(&p, plan->fusion->groups.at[i]);

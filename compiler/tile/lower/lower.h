@@ -89,9 +89,8 @@ void stream_shape(const Lowering *lower, StreamShape *shape);
 // misfit.c: why lower_stream is false for this plan.
 PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan);
 // choose.c: the cheapest schedule of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY
-// when the forced plan cannot do it. known:
-// schedules by canonical kernel.
-StreamSchedule lower_choose(const LowerRequest *request, Group *group, Map *known);
+// when the forced plan cannot do it. known: schedules of groups that were asked for before.
+StreamSchedule lower_choose(const LowerRequest *request, Group *group, FormTable *known);
 
 // ---- schedule.c ----
 // Pieces of a loop nest that is worked off in tasks: steps per dim of `dims` (outermost first) so
