@@ -48,11 +48,20 @@ static LLVMValueRef offset_of(const Contract *c, LLVMValueRef offset, int first,
     return index_add(m, offset, cpu_access_part(c->k, &c->b, c->stage->lanes, lanes));
 }
 
-// After the last turn: the next piece of the lanes where a loop cuts them, or this one again.
+// From where the range of the dim begins to where it ends, if a loop around cuts it.
+static LLVMValueRef one_range(const Contract *c, TileDimId dim) {
+    const CpuRange *range = &c->k->range[dim];
+    return range->depth ? cpu_access_part(c->k, &c->b, dim, range->len) : index_const(c->m, 0);
+}
+
+// After the last turn: the next piece where a loop cuts the lanes or the sum, or this one again.
 void contract_ahead_begin(Contract *c) {
-    const CpuRange *lanes = &c->k->range[c->stage->lanes];
-    LLVMValueRef next = lanes->depth ? index_add(c->m, lanes->lo, lanes->len) : lanes->lo;
-    c->next_b = offset_of(c, c->b.offset, 0, next);
+    EmitModule *m = c->m;
+    LLVMValueRef begin = offset_of(c, c->b.offset, 0, c->k->range[c->stage->lanes].lo);
+    LLVMValueRef by = one_range(c, c->stage->lanes);
+    for (int i = 0; i < c->n_flat; i++)
+        by = index_add(m, by, one_range(c, c->flat[i]));
+    c->next_b = index_add(m, begin, by);
 }
 
 static void choose_next(Contract *c, LLVMValueRef at, LLVMValueRef end, LLVMValueRef offset) {

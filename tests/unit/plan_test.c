@@ -75,7 +75,7 @@ static void test_orders_of_streamed_attention(void **state) {
     assert_int_equal(find_buffer(plan, keys)->memory.panel, find_dim(graph, "m"));
     assert_int_equal(find_buffer(plan, keys)->memory.panel_width, 32);
     assert_string_equal(named_order(plan, "V"), "h m k");
-    assert_int_equal(find_buffer(plan, find_named(graph, "V"))->memory.panel, DIM_NONE);
+    assert_int_equal(find_buffer(plan, find_named(graph, "V"))->memory.panel, find_dim(graph, "k"));
     assert_null(plan_buffer(plan, logits));
 }
 

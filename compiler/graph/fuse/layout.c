@@ -18,8 +18,8 @@
 //     rows group                       as its largest result, or rows, reduced
 //     pointwise                        as the result
 //
-// A streamed group reads what it streams past (K) in panels, two vectors wide, so that neighbours
-// in the streamed dim are lanes and each block of the microkernel is one piece of memory.
+// A streamed group reads what it streams past (K, V) in panels of its lanes, two vectors wide, so
+// that each block of the microkernel is one piece of memory.
 //
 // A contraction whose result is contiguous in a batch dim (head mixing with a matrix for each
 // memory position) is a sum of elementwise products; its operands are contiguous in the same dim.
@@ -371,22 +371,31 @@ static DimList wish_of_value(const Layout *layout, const Group *group, const Val
     return best.order;
 }
 
-// Two vectors along the streamed dim, when that is all that the value is read for.
+// Panels are padded to whole ones: along the streamed dim, which is long, or along a dim that is
+// several of them.
+static bool fills_panels(const Layout *layout, const Use *use, DimId dim, int width) {
+    int64_t extent = layout->fusion->graph->dims.at[dim].extent;
+    return dim == use->group->reduced.at[0] || (extent > width && extent % width == 0);
+}
+
+// Two vectors along the lanes of streamed contractions, when these are all that read the value.
 static void choose_panel(const Layout *layout, const Value *value, const UseList *uses) {
     MemoryOrder *memory = &layout->memory[value->id];
+    DimId last = dims_last(&memory->order);
+    int width = machine_panel_lanes(layout->machine, elem_bytes(value->elem));
     for (uint32_t i = 0; i < uses->count; i++) {
         const Use *use = &uses->at[i];
         if (use->group->kind != GROUP_STREAM || !use->contraction ||
-            !dims_has(&use->as, use->group->reduced.at[0]) ||
-            !dims_has(&use->contraction->dims, use->group->reduced.at[0]))
+            !dims_has(&use->as, use->group->reduced.at[0]))
+            return;
+        DimId lane = use_lane(layout, use);
+        if (use_dim(use, value, last) != lane || !fills_panels(layout, use, lane, width))
             return;
     }
-    DimId last = dims_last(&memory->order);
-    if (!uses->count || value->dims.count < 2 ||
-        use_dim(&uses->at[0], value, last) != use_lane(layout, &uses->at[0]))
+    if (!uses->count || value->dims.count < 2)
         return;
     memory->panel = last;
-    memory->panel_width = machine_panel_lanes(layout->machine, elem_bytes(value->elem));
+    memory->panel_width = width;
 }
 
 // The dim that a streamed contraction reads in vectors: without it there is no contraction stage.

@@ -483,11 +483,14 @@ static void emit_run(Emission *e, uint32_t begin, uint32_t end) {
     Nest *nest = e->nest;
     const NestStage *first = &nest->stages.at[nest->sequence[begin]];
     make_shared_homes(e, begin, end);
-    NodeList *into = first->by_rows ? open_rows(e, first->run, e->into) : e->into;
+    NodeList *into = NULL;
     for (uint32_t i = begin; i < end; i++) {
         e->position = i;
-        if (!lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
-            emit_stage(e, nest->sequence[i], into);
+        if (lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
+            continue; // was computed ahead of all rows
+        if (!into)
+            into = first->by_rows ? open_rows(e, first->run, e->into) : e->into;
+        emit_stage(e, nest->sequence[i], into);
     }
 }
 

@@ -207,6 +207,31 @@ static Access operand_access(const Nest *nest, const Value *operand) {
     return access;
 }
 
+// A long sum goes in pieces whose block of b may stay in cache for all blocks of rows, as long as
+// what it is summed into stays in L1 meanwhile.
+static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, NodeList *into) {
+    enum { BLOCK_BYTES = 64 << 10 };
+    int64_t elem = (int64_t)elem_bytes(c), width = nest->lower->machine->vector_bytes / elem;
+    int64_t block = elem * r->lane_block * volume_of(nest, r->summed);
+    int64_t result = elem * volume_of(nest, r->own_a | r->own_b);
+    if (block <= BLOCK_BYTES || result > nest->lower->machine->l1_bytes / 2)
+        return into;
+    TileDimList batch = lower_order(r->batch & ~nest->rows, &nest->order);
+    TileDimList k = lower_order(r->summed, &nest->order);
+    TileDimId longest = k.at[0];
+    for (int i = 1; i < k.count; i++)
+        if (nest_length(nest, k.at[i]) > nest_length(nest, longest))
+            longest = k.at[i];
+    int64_t pieces = ceil_div(block, BLOCK_BYTES), length = nest_length(nest, longest);
+    if (pieces * width > length)
+        return into;
+    for (int i = 0; i < batch.count; i++)
+        into = &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, batch.at[i], 1)->body;
+    return &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, longest,
+                      ceil_div(length, pieces * width) * width)
+                ->body;
+}
+
 void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into) {
     const ContractRoles *r = &member->roles;
     Kernel *kernel = nest->lower->kernel;
@@ -219,6 +244,7 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
     if (rows)
         append(&dims, &TILE_DIMS(r->rows));
     append(&dims, &k);
+    into = open_pieces(nest, r, kernel->buffers.at[buffer].elem, into);
     Stage *stage = node_contract(kernel, into, dims, access_plain(kernel, buffer),
                                  operand_access(nest, r->a), operand_access(nest, r->b));
     stage->lanes = r->lanes;

@@ -6,7 +6,7 @@
 // 12. Nothing depends on the number of threads, so results do not either.
 #include "tile/tile.h"
 
-static const int64_t row_counts[] = {1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256};
+static const int64_t row_counts[] = {1, 2, 4, 8, 12, 24, 36, 48, 72, 96, 144, 192};
 static const int64_t pieces[] = {64, 128, 256, 512, 1024};
 enum { N_ROWS = sizeof row_counts / sizeof *row_counts, N_PIECES = sizeof pieces / sizeof *pieces };
 
