@@ -151,6 +151,9 @@ size_t elem_bytes(Elem elem);
 bool elem_is_float(Elem elem);
 bool elem_is_int(Elem elem);
 Elem elem_work(Elem elem); // what arithmetic is done in: f32 for the half types
+// The whole number or 0, 1 that a number other than NaN is as elem, toward zero; what is beyond the
+// ends, infinities too, is the end.
+int64_t elem_whole(Elem elem, double number);
 bool elem_from_name(const char *name, Elem *elem);
 
 // ---- checked integers: false on overflow ----------------------------------------------------

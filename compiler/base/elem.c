@@ -2,6 +2,7 @@
 // Element types.
 #include "base/base.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef enum { FLOAT, INT, BOOL } Kind;
@@ -30,6 +31,16 @@ bool elem_is_float(Elem elem) {
 
 bool elem_is_int(Elem elem) {
     return elems[elem].kind == INT;
+}
+
+int64_t elem_whole(Elem elem, double number) {
+    if (elem == ELEM_BOOL)
+        return isinf(number) ? number > 0 : number != 0;
+    bool wide = elem == ELEM_I64;
+    double end = wide ? 0x1p63 : 0x1p31; // one past the largest
+    if (number >= end)
+        return wide ? INT64_MAX : INT32_MAX;
+    return number <= -end ? (wide ? INT64_MIN : INT32_MIN) : (int64_t)number;
 }
 
 bool elem_from_name(const char *name, Elem *elem) {

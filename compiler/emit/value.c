@@ -74,13 +74,10 @@ static LLVMValueRef splat_constant(LLVMValueRef scalar, int lanes) {
 
 EmitValue emit_number(EmitModule *module, Elem elem, double number, int lanes) {
     LLVMTypeRef type = emit_type(module, elem, 1);
-    LLVMValueRef scalar;
-    if (float_register(elem))
-        scalar = LLVMConstReal(type, number);
-    else if (elem == ELEM_BOOL)
-        scalar = LLVMConstInt(type, number != 0, 0);
-    else
-        scalar = LLVMConstInt(type, (unsigned long long)(long long)number, 1);
+    LLVMValueRef scalar =
+        float_register(elem)
+            ? LLVMConstReal(type, number)
+            : LLVMConstInt(type, (unsigned long long)elem_whole(elem, number), elem != ELEM_BOOL);
     return value_of(splat_constant(scalar, lanes), elem, lanes);
 }
 

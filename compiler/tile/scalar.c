@@ -41,9 +41,7 @@ static Scalar of_float(double f, Elem elem) {
 Scalar scalar_of(double number, Elem elem) {
     if (elem_is_float(elem))
         return of_float(number, elem);
-    if (elem == ELEM_BOOL)
-        return (Scalar){.i = number != 0};
-    return (Scalar){.i = (int64_t)number};
+    return (Scalar){.i = elem_whole(elem, number)};
 }
 
 Scalar scalar_load(Elem elem, const void *array, int64_t at) {

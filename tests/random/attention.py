@@ -257,6 +257,7 @@ class Attention(Logits):
                     "weights": 2,
                     "top": 2,
                     "use": 2,
+                    "seen": 2,
                     "centre": 1,
                     "picked": 1,
                     "square": 1,
@@ -279,6 +280,11 @@ class Attention(Logits):
         if form == "top":
             function = self.random.choice(["max", "min"])
             return logit_rest, f"{function}({self.ref(logits)}, reduced_dim=m)"
+        if form == "seen":  # whole numbers, on which rounding has no effect
+            seen = f"{self.ref(logits)} > -1e4"
+            form = self.random.choice(["min(where({}, i32(index(m)), 9999)", "max(where({}, index(m), -1)",
+                                       "max(where({}, -1 - i32(index(m)), -9999)"])  # fmt: skip
+            return logit_rest, f"{form.format(seen)}, reduced_dim=m)"
         if form == "entropy":
             return rest, f"-sum({ref} * log(abs({ref}) + 1e-6), reduced_dim=m)"
         if form == "use":

@@ -16,8 +16,8 @@
 //     K)
 //
 // The row factor 1/z does not stay on the m x n elements when an einsum reads them: it goes to the
-// result, or to the other operand where that is smaller (a matrix that mixes heads gets one copy
-// for each row; Shazeer et al. 2020 mix heads after the softmax):
+// result of a sum over m, and to the other operand where that is smaller (a matrix that mixes heads
+// gets one copy for each row; Shazeer et al. 2020 mix heads after the softmax):
 //
 //     einsum(e[n, m, h] * s[n, h], V[m, h, d])    ->  einsum(e, V) * s
 //     einsum(e[n, m, h] * s[n, h], P_w[h, h_v])   ->  einsum(e, P_w * s)
@@ -156,7 +156,9 @@ static bool has_row_factor(const Value *operand) {
             dims_equal(&operand->args[1]->dims, &operand->dims));
 }
 
-// Moves the row factor of operand k to where it is applied least often. NULL: it stays.
+// Moves the row factor of operand k, a softmax, to where it is applied least often: where the
+// softmax's own dim is summed, to the result, so that the sum need not wait for the factor. NULL:
+// it stays.
 static Value *move_row_factor(Rewrite *rewrite, const Value *value, Value **args, uint32_t k) {
     Graph *graph = rewrite->to;
     Value *product = args[k], *other = args[1 - k];
@@ -164,9 +166,8 @@ static Value *move_row_factor(Rewrite *rewrite, const Value *value, Value **args
     Value *elements = product->args[whole], *factor = product->args[1 - whole];
     DimList in_other = dims_union(&other->dims, &factor->dims);
     double stays = volume(rewrite, &product->dims), beside = volume(rewrite, &in_other);
-    bool to_result =
-        dims_subset(&factor->dims, &value->dims) && volume(rewrite, &value->dims) < stays;
-    if (to_result && volume(rewrite, &value->dims) <= beside) {
+    double after = dims_has(&value->dims, value->args[k]->dim) ? volume(rewrite, &value->dims) : 0;
+    if (dims_subset(&factor->dims, &value->dims) && after < stays && after <= beside) {
         Value *pair[2] = {k ? other : elements, k ? elements : other};
         Value *sum = graph_einsum(graph, value->number, pair, 2, value->dims);
         return graph_map2(graph, OP_MUL, sum, factor);
