@@ -144,14 +144,13 @@ static InputRole argument_role(const Build *build, const Tensor *param) {
 }
 
 static void build_arguments(Frame *frame, const EntryOptions *options) {
-    Graph *graph = frame->build->graph;
     for (uint32_t i = 0; i < frame->def->params.count; i++) {
         const Tensor *param = &frame->def->params.at[i];
         DimList own = frame_dims(frame, &param->result, param->span), order = {0};
         if (options->map_dim && names_have(&options->mapped_args, param->name.name))
             order = frame->hidden;
         order = dims_union(&order, &own);
-        Value *value = graph_input(graph, param->name.name, param->elem, order,
+        Value *value = names_input(frame->build, param->name.name, param->elem, order,
                                    argument_role(frame->build, param));
         value->declaration = param;
         value->origin = param->span;
@@ -170,17 +169,20 @@ static void build_outputs(Frame *frame) {
     }
 }
 
-// Whether some input has the dim or one alike, so that its extent can be read at run time.
-static bool extent_is_known(const Graph *graph, DimId dim) {
-    if (graph->dims.at[dim].extent != EXTENT_DYNAMIC)
-        return true;
+// By DimId: is the extent a constant, or has some input the dim or one alike, so that it can be
+// read at run time?
+static bool *find_known_extents(const Graph *graph, Arena *arena) {
+    bool *class_has_input = arena_array(arena, bool, graph->dims.count + 1);
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const DimList *dims = &graph->inputs.at[i]->dims;
         for (uint32_t k = 0; k < dims->count; k++)
-            if (graph_dims_alike(graph, dims->at[k], dim))
-                return true;
+            class_has_input[graph->dims.at[dims->at[k]].like] = true;
     }
-    return false;
+    bool *known = arena_array(arena, bool, graph->dims.count + 1);
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        known[d] =
+            graph->dims.at[d].extent != EXTENT_DYNAMIC || class_has_input[graph->dims.at[d].like];
+    return known;
 }
 
 // Every dim that the results depend on has to have an extent once the inputs are there. A dim that
@@ -189,6 +191,7 @@ static bool extent_is_known(const Graph *graph, DimId dim) {
 static void check_extents(Build *build, const Def *def) {
     const Graph *graph = build->graph;
     bool *live = graph_live(graph, build->arena);
+    const bool *known = find_known_extents(graph, build->arena);
     bool *told = arena_array(build->arena, bool, graph->dims.count);
     for (uint32_t v = 0; v < graph->values.count; v++) {
         const Value *value = graph->values.at[v];
@@ -196,7 +199,7 @@ static void check_extents(Build *build, const Def *def) {
         if (value->op == OP_EXTENT)
             dims_add(&dims, value->dim);
         for (uint32_t i = 0; i < dims.count && live[v]; i++) {
-            if (told[dims.at[i]] || extent_is_known(graph, dims.at[i]))
+            if (told[dims.at[i]] || known[dims.at[i]])
                 continue;
             told[dims.at[i]] = true;
             Name name = graph->dims.at[dims.at[i]].name;
@@ -292,7 +295,9 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
     Build build = {.session = session,
                    .arena = session->arena,
                    .program = program,
-                   .graph = graph_new(session, def->name.name)};
+                   .graph = graph_new(session, def->name.name),
+                   .trained = map_new(session->arena),
+                   .inputs = map_new(session->arena)};
     build.top = frame_new(&build, NULL, NULL);
     return build_entry(&build, def, options) ? build.graph : NULL;
 }

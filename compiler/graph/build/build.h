@@ -13,11 +13,12 @@
 // inlined.
 enum { BUILD_DEPTH = 2000, BUILD_STEPS = 20000 };
 
-typedef struct {
-    Name name; // full name: path and declared name
+typedef struct Trained Trained;
+struct Trained {
     const Tensor *declaration;
     Value *value;
-} Trained;
+    const Trained *next; // another of the same name
+};
 
 typedef struct Frame Frame;
 typedef struct {
@@ -25,31 +26,23 @@ typedef struct {
     Arena *arena;
     const Program *program;
     Graph *graph;
-    VEC(Trained) trained; // trained tensors so far, top-level ones too
-    Frame *top;           // a frame without a def: the names of the file
+    Map *trained; // full name (path and declared name) -> Trained, top-level ones too
+    Map *inputs;  // name as it is written in the language -> the input that has it
+    Frame *top;   // a frame without a def: the names of the file
     uint32_t depth, steps;
     bool stopped; // a limit was hit and told of: unwind
 } Build;
 
 // Where names of trained tensors are made: `layer.0.` and how often each label was used under it.
 typedef struct {
-    Name label;
-    uint32_t count;
-} LabelUse;
-typedef struct {
     const char *path;
-    VEC(LabelUse) uses;
+    Map *uses; // label -> uint32_t
 } NameScope;
 
 typedef struct {
     Name name;
     DimId id;
 } DimSlot;
-
-typedef struct {
-    Name name;
-    Value *value;
-} Local;
 
 struct Frame {
     Build *build;
@@ -58,7 +51,7 @@ struct Frame {
     const Expr *call;  // NULL at the top and for the entry
     VEC(DimSlot) dims; // those that the call binds
     DimList hidden;
-    VEC(Local) locals;
+    Map *locals;          // name -> Value
     VEC(LoopValue) loops; // variables of the loops around
     NameScope *names;
     VEC(Value *) results;
@@ -83,6 +76,8 @@ Value *frame_rename(Frame *frame, Value *value, DimId from, DimId to, Span at);
 Value *frame_find(Frame *frame, Ident name); // local, argument, trained or top-level tensor
 void frame_assign(Frame *frame, Name name, Value *value);
 Value *build_trained(Frame *frame, const Tensor *declaration);
+// An input of the graph; its name as written is taken from now on.
+Value *names_input(Build *build, Name name, Elem elem, DimList order, InputRole role);
 NameScope *names_scope(Build *build, const char *path);
 // The path of a call's trained tensors: `ffn.`, `ffn_1.` when the label is used again.
 const char *names_call_path(Build *build, NameScope *scope, Name label);

@@ -7,38 +7,45 @@
 // number when `shared`, so that all iterations find the same tensor.
 #include "graph/build/build.h"
 
+static uint64_t key_of(Name name) {
+    return (uint64_t)(uintptr_t)name;
+}
+
 NameScope *names_scope(Build *build, const char *path) {
     NameScope *scope = arena_new_of(build->arena, NameScope);
     scope->path = path;
+    scope->uses = map_new(build->arena);
     return scope;
 }
 
 const char *names_call_path(Build *build, NameScope *scope, Name label) {
-    for (uint32_t i = 0; i < scope->uses.count; i++)
-        if (scope->uses.at[i].label == label)
-            return arena_printf(build->arena, "%s%s_%u.", scope->path, label,
-                                scope->uses.at[i].count++);
-    vec_push(build->arena, &scope->uses, (LabelUse){label, 1});
+    uint32_t *uses = map_get(scope->uses, key_of(label));
+    if (uses)
+        return arena_printf(build->arena, "%s%s_%u.", scope->path, label, (*uses)++);
+    uses = arena_new_of(build->arena, uint32_t);
+    *uses = 1;
+    map_put(scope->uses, key_of(label), uses);
     return arena_printf(build->arena, "%s%s.", scope->path, label);
+}
+
+// ---- inputs ------------------------------------------------------------------------------------
+
+static bool name_is_free(const Build *build, Name name) {
+    return !map_get(build->inputs, key_of(graph_source_name(build->graph, name)));
+}
+
+Value *names_input(Build *build, Name name, Elem elem, DimList order, InputRole role) {
+    Value *value = graph_input(build->graph, name, elem, order, role);
+    map_put(build->inputs, key_of(graph_source_name(build->graph, name)), value);
+    return value;
 }
 
 // ---- trained tensors ---------------------------------------------------------------------------
 
-static bool name_is_free(const Build *build, Name name) {
-    const Graph *graph = build->graph;
-    Name written = graph_source_name(graph, name);
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph_source_name(graph, graph->inputs.at[i]->name) == written)
-            return false;
-    return true;
-}
-
 static Value *trained_find(const Build *build, Name name, const Tensor *declaration) {
-    for (uint32_t i = 0; i < build->trained.count; i++) {
-        const Trained *old = &build->trained.at[i];
-        if (old->name == name && old->declaration == declaration)
+    for (const Trained *old = map_get(build->trained, key_of(name)); old; old = old->next)
+        if (old->declaration == declaration)
             return old->value;
-    }
     return NULL;
 }
 
@@ -47,10 +54,11 @@ static Value *trained_new(Build *build, Name name, const Tensor *declaration, Di
     for (uint32_t number = 1; !name_is_free(build, unique); number++)
         unique =
             names_find(build->session->names, arena_printf(build->arena, "%s_%u", name, number));
-    Value *value = graph_input(build->graph, unique, declaration->elem, order, ROLE_PARAM);
+    Value *value = names_input(build, unique, declaration->elem, order, ROLE_PARAM);
     value->declaration = declaration;
     value->origin = declaration->span;
-    vec_push(build->arena, &build->trained, (Trained){name, declaration, value});
+    Trained trained = {declaration, value, map_get(build->trained, key_of(name))};
+    map_put(build->trained, key_of(name), arena_copy(build->arena, &trained, sizeof trained));
     return value;
 }
 
@@ -89,25 +97,15 @@ static Value *global_find(Frame *frame, Ident name) {
 
 // ---- by name -----------------------------------------------------------------------------------
 
-static Local *local_find(const Frame *frame, Name name) {
-    for (uint32_t i = 0; i < frame->locals.count; i++)
-        if (frame->locals.at[i].name == name)
-            return &frame->locals.at[i];
-    return NULL;
-}
-
 Value *frame_find(Frame *frame, Ident name) {
-    const Local *local = local_find(frame, name.name);
-    Value *value = local ? local->value : global_find(frame, name);
+    Value *value = map_get(frame->locals, key_of(name.name));
+    if (!value)
+        value = global_find(frame, name);
     if (!value)
         ice("build: no tensor '%s' in '%s'", name.name, frame->def->name.name);
     return value;
 }
 
 void frame_assign(Frame *frame, Name name, Value *value) {
-    Local *local = local_find(frame, name);
-    if (local)
-        local->value = value;
-    else
-        vec_push(frame->build->arena, &frame->locals, (Local){name, value});
+    map_put(frame->locals, key_of(name), value);
 }
