@@ -20,6 +20,7 @@
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { FEW_ROWS = 4 };
@@ -79,68 +80,28 @@ PlanKind plan_find(const char *name) {
     return plan;
 }
 
-// Calls visit(cluster) for the cluster that stores each value the argument reads, through inline
-// ones.
-static void each_needed(const Fuser *fuser, const Value *arg,
-                        void (*visit)(uint32_t cluster, void *), void *data) {
-    uint32_t owner = fuser->owner[arg->id];
-    if (owner == CLUSTER_INLINE) {
-        for (uint32_t i = 0; i < arg->n_args; i++)
-            each_needed(fuser, arg->args[i], visit, data);
-    } else if (owner != CLUSTER_NONE) {
-        visit(owner, data);
-    }
-}
-
-typedef struct {
-    const Fuser *fuser;
-    uint32_t cluster;
-    bool cyclic;
-} CycleCheck;
-
-static void check_cycle(uint32_t needed, void *data) {
-    CycleCheck *check = data;
-    if (needed != check->cluster && fuse_reaches(check->fuser, needed, check->cluster))
-        check->cyclic = true;
-}
-
-// An inline rename among the arguments reads memory that the cluster itself must not be writing.
-static bool reads_through_inline(const Fuser *fuser, const Value *arg, uint32_t cluster) {
-    if (fuser->owner[arg->id] != CLUSTER_INLINE)
-        return false;
-    for (uint32_t i = 0; i < arg->n_args; i++)
-        if (fuser->owner[arg->args[i]->id] == cluster ||
-            reads_through_inline(fuser, arg->args[i], cluster))
-            return true;
-    return false;
-}
-
-static bool join_is_legal(const Fuser *fuser, const Value *value, uint32_t cluster) {
-    CycleCheck check = {fuser, cluster, false};
+static bool join_is_legal(Fuser *fuser, const Value *value, uint32_t cluster) {
     for (uint32_t i = 0; i < value->n_args; i++) {
-        if (reads_through_inline(fuser, value->args[i], cluster))
-            return false;
-        each_needed(fuser, value->args[i], check_cycle, &check);
+        ValueList reads = fuse_stored(fuser, value->args[i]);
+        bool is_inline = fuser->owner[value->args[i]->id] == CLUSTER_INLINE;
+        for (uint32_t k = 0; k < reads.count; k++) {
+            uint32_t needed = fuser->owner[reads.at[k]->id];
+            // An inline rename reads memory that the cluster itself must not be writing.
+            if (needed == cluster ? is_inline : fuse_needs(fuser, needed, cluster))
+                return false;
+        }
     }
-    return !check.cyclic;
-}
-
-typedef struct {
-    Fuser *fuser;
-    uint32_t cluster;
-} ReachUpdate;
-
-static void update_reach(uint32_t needed, void *data) {
-    ReachUpdate *update = data;
-    fuse_add_reach(update->fuser, update->cluster, needed);
+    return true;
 }
 
 static void cluster_add(Fuser *fuser, uint32_t cluster, Value *value) {
     vec_push(fuser->arena, &fuser->clusters.at[cluster].owned, value);
     fuser->owner[value->id] = cluster;
-    ReachUpdate update = {fuser, cluster};
-    for (uint32_t i = 0; i < value->n_args; i++)
-        each_needed(fuser, value->args[i], update_reach, &update);
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        ValueList reads = fuse_stored(fuser, value->args[i]);
+        for (uint32_t k = 0; k < reads.count; k++)
+            fuse_add_need(fuser, cluster, fuser->owner[reads.at[k]->id]);
+    }
 }
 
 // ---- pointwise values and moves ----------------------------------------------------------------
@@ -180,14 +141,23 @@ static bool better_home(const Fuser *fuser, uint32_t cluster, uint32_t than) {
     return map != than_map ? than_map : cluster > than;
 }
 
-static void place_pointwise(Fuser *fuser, Value *value) {
+// The best cluster of an argument that has the value's space, of those worse than `than`.
+static uint32_t next_home(const Fuser *fuser, const Value *value, uint32_t than) {
     uint32_t home = CLUSTER_NONE;
     for (uint32_t i = 0; op_kind(value->op) == KIND_MAP && i < value->n_args; i++) {
         uint32_t cluster = fuser->owner[value->args[i]->id];
         if (cluster < CLUSTER_INLINE && space_fits(fuser, &fuser->clusters.at[cluster], value) &&
-            better_home(fuser, cluster, home) && join_is_legal(fuser, value, cluster))
+            better_home(fuser, cluster, home) &&
+            (than == CLUSTER_NONE || better_home(fuser, than, cluster)))
             home = cluster;
     }
+    return home;
+}
+
+static void place_pointwise(Fuser *fuser, Value *value) {
+    uint32_t home = next_home(fuser, value, CLUSTER_NONE);
+    while (home != CLUSTER_NONE && !join_is_legal(fuser, value, home))
+        home = next_home(fuser, value, home);
     if (home == CLUSTER_NONE) {
         home = fuse_new_cluster(fuser, GROUP_MAP);
         fuser->clusters.at[home].rows = value->dims;
@@ -370,11 +340,28 @@ static ValueList order_values(Fuser *fuser) {
 
 // ---- groups ------------------------------------------------------------------------------------
 
-static void collect_members(const Fuser *fuser, Value *value, bool *member) {
-    member[value->id] = true;
-    for (uint32_t i = 0; i < value->n_args; i++)
-        if (fuser->owner[value->args[i]->id] == CLUSTER_INLINE && !member[value->args[i]->id])
-            collect_members(fuser, value->args[i], member);
+static int compare_ids(const void *a, const void *b) {
+    uint32_t x = (*(Value *const *)a)->id, y = (*(Value *const *)b)->id;
+    return (x > y) - (x < y);
+}
+
+// The values that a cluster owns and the inline ones that they need, in order of id. taken: by
+// value id, the last cluster that the value was taken for.
+static ValueList collect_members(const Fuser *fuser, uint32_t cluster, uint32_t *taken) {
+    ValueList members = {0};
+    const ValueList *owned = &fuser->clusters.at[cluster].owned;
+    for (uint32_t i = 0; i < owned->count; i++)
+        vec_push(fuser->graph->arena, &members, owned->at[i]);
+    for (uint32_t i = 0; i < members.count; i++)
+        for (uint32_t k = 0; k < members.at[i]->n_args; k++) {
+            Value *arg = members.at[i]->args[k];
+            if (fuser->owner[arg->id] != CLUSTER_INLINE || taken[arg->id] == cluster)
+                continue;
+            taken[arg->id] = cluster;
+            vec_push(fuser->graph->arena, &members, arg);
+        }
+    qsort(members.at, members.count, sizeof *members.at, compare_ids);
+    return members;
 }
 
 static bool read_outside(const Fuser *fuser, const Value *value) {
@@ -385,65 +372,29 @@ static bool read_outside(const Fuser *fuser, const Value *value) {
     return false;
 }
 
-static Group *group_of(const Fuser *fuser, const Cluster *cluster) {
-    Arena *arena = fuser->graph->arena;
-    Group *group = arena_new_of(arena, Group);
+static Group *group_of(const Fuser *fuser, uint32_t number, uint32_t *taken) {
+    const Cluster *cluster = &fuser->clusters.at[number];
+    Group *group = arena_new_of(fuser->graph->arena, Group);
     group->kind = cluster->kind;
     group->contraction = cluster->contraction;
     group->rows = cluster->rows;
     group->reduced = cluster->reduced;
-    bool *member = arena_array(fuser->arena, bool, fuser->graph->values.count);
-    for (uint32_t i = 0; i < cluster->owned.count; i++)
-        collect_members(fuser, cluster->owned.at[i], member);
-    for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
-        Value *value = fuser->graph->values.at[i];
-        if (!member[i])
-            continue;
-        vec_push(arena, &group->members, value);
-        if (fuser->owner[i] != CLUSTER_INLINE && (fuser->result[i] || read_outside(fuser, value)))
-            vec_push(arena, &group->outputs, value);
+    group->members = collect_members(fuser, number, taken);
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        Value *value = group->members.at[i];
+        if (fuser->owner[value->id] != CLUSTER_INLINE &&
+            (fuser->result[value->id] || read_outside(fuser, value)))
+            vec_push(fuser->graph->arena, &group->outputs, value);
     }
     return group;
 }
 
-typedef struct {
-    const Fuser *fuser;
-    const bool *done; // by cluster
-    uint32_t self;
-    bool ready;
-} ReadyCheck;
-
-static void check_ready(uint32_t needed, void *data) {
-    ReadyCheck *check = data;
-    if (needed != check->self && !check->done[needed])
-        check->ready = false;
-}
-
-static bool cluster_ready(const Fuser *fuser, uint32_t number, const bool *done) {
-    ReadyCheck check = {fuser, done, number, true};
-    const Cluster *cluster = &fuser->clusters.at[number];
-    for (uint32_t i = 0; i < cluster->owned.count && check.ready; i++)
-        for (uint32_t k = 0; k < cluster->owned.at[i]->n_args; k++)
-            each_needed(fuser, cluster->owned.at[i]->args[k], check_ready, &check);
-    return check.ready;
-}
-
-// Of the clusters that can run next, the one that was begun first.
-static void order_groups(const Fuser *fuser, Fusion *fusion) {
-    bool *done = arena_array(fuser->arena, bool, fuser->clusters.count);
-    uint32_t left = 0;
-    for (uint32_t i = 0; i < fuser->clusters.count; i++)
-        left += !fuser->clusters.at[i].dead;
-    for (; left; left--) {
-        uint32_t next = 0;
-        while (next < fuser->clusters.count &&
-               (done[next] || fuser->clusters.at[next].dead || !cluster_ready(fuser, next, done)))
-            next++;
-        if (next == fuser->clusters.count)
-            ice("fuse: groups that need each other");
-        done[next] = true;
-        vec_push(fuser->graph->arena, &fusion->groups, group_of(fuser, &fuser->clusters.at[next]));
-    }
+static void make_groups(const Fuser *fuser, Fusion *fusion) {
+    ClusterNumbers order = fuse_order_clusters(fuser);
+    uint32_t *taken = arena_array(fuser->arena, uint32_t, fuser->graph->values.count);
+    memset(taken, 0xFF, fuser->graph->values.count * sizeof *taken); // CLUSTER_NONE
+    for (uint32_t i = 0; i < order.count; i++)
+        vec_push(fusion->graph->arena, &fusion->groups, group_of(fuser, order.at[i], taken));
 }
 
 static void fuser_find_users(Fuser *fuser) {
@@ -466,7 +417,9 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     fuser->graph = graph;
     fuser->live = graph_live(graph, fuser->arena);
     fuser->learned = fuse_learned_dims(graph, fuser->arena);
-    fuser->words = count / 64 + 1;
+    fuser->needs = map_new(fuser->arena);
+    fuser->inlined = arena_array(fuser->arena, Inlined, count);
+    fuser->seen = arena_array(fuser->arena, uint32_t, count);
     fuser->owner = arena_array(fuser->arena, uint32_t, count);
     fuser->result = arena_array(fuser->arena, bool, count);
     fuser->clusters.count = 0;
@@ -498,14 +451,16 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
         uint32_t *owner = &fuser.owner[value->id];
         if (*owner == CLUSTER_NONE && fuse_is_inline(&fuser, value))
             *owner = CLUSTER_INLINE;
-        else if (*owner != CLUSTER_INLINE)
+        if (*owner == CLUSTER_INLINE)
+            fuse_note_inline(&fuser, value);
+        else
             place_value(&fuser, value);
     }
     fuse_merge_producers(&fuser);
     Fusion *fusion = arena_new_of(fuser.graph->arena, Fusion);
     fusion->graph = fuser.graph;
     fusion->refused = fuser.refused;
-    order_groups(&fuser, fusion);
+    make_groups(&fuser, fusion);
     arena_free(arena);
     return fusion;
 }

@@ -10,14 +10,25 @@
 
 enum { CLUSTER_NONE = UINT32_MAX, CLUSTER_INLINE = UINT32_MAX - 1 };
 
+typedef VEC(uint32_t) ClusterNumbers;
 typedef struct {
     GroupKind kind;
     Value *contraction;
     DimList rows, reduced; // as in Group
-    ValueList owned;       // in order of id
-    uint64_t *reach;       // set of clusters that this one needs, directly or not
-    bool dead;             // merged into another
+    ValueList owned;
+    ClusterNumbers needs, users; // directly; those of clusters merged into this one not among them
+    uint32_t depth;              // larger than that of what it needs
+    uint32_t searched;           // number of the last search that met it
+    bool dead;                   // merged into another
 } Cluster;
+
+// What a value is made of down to what lies in memory, were it computed where it is read.
+typedef struct {
+    double weight;
+    uint32_t loads; // INLINE_LOADS + 1: too many
+    bool legal;
+    ValueList reads; // values that clusters own, each once
+} Inlined;
 
 typedef struct {
     Arena *arena; // of the pass alone
@@ -26,11 +37,14 @@ typedef struct {
     const bool *live;    // by value id
     const bool *learned; // by DimId, see fuse_learned_dims
     VEC(Cluster) clusters;
+    Map *needs;           // pairs of clusters, the one that needs in the upper half
+    uint32_t searches;    // among clusters, so far
     uint32_t *owner;      // by value id: cluster, NONE for leaves, INLINE
+    Inlined *inlined;     // by value id, of inline values
+    uint32_t *seen;       // by value id, for fuse_note_inline: the last that met it
     const Value ***users; // by value id: live users, NULL-terminated; the same user may come twice
     bool *result;         // by value id: an output of the entry
     const Refusal **refused; // see Fusion
-    uint32_t words;          // of a reach set
 } Fuser;
 
 // stream.c: claims the values of streamed groups, before anything else is placed.
@@ -50,16 +64,25 @@ bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
 // embedding of positions, a bias) says nothing.
 bool *fuse_learned_dims(const Graph *graph, Arena *arena);
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
+// Keeps what an inline value is made of. Requires: done for those of its arguments that are inline.
+void fuse_note_inline(Fuser *fuser, const Value *value);
 // Adds a copy of the refusal to those that the value has.
 void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal);
-bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to);
+// Can MAP cluster `from` join cluster `to`, the only one that reads it?
+bool fuse_prologue_fits(const Fuser *fuser, uint32_t from, uint32_t to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.
 DimList cluster_space(const Cluster *cluster);
 
-// merge.c: pointwise clusters that only one other cluster reads join it.
+// order.c: clusters that need each other's values.
 uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind);
+// The values owned by clusters that an argument stands for: itself, or those it is computed from.
+ValueList fuse_stored(const Fuser *fuser, const Value *arg);
+void fuse_add_need(Fuser *fuser, uint32_t cluster, uint32_t needed);
+bool fuse_needs(Fuser *fuser, uint32_t cluster, uint32_t needed); // directly or not
+// Live clusters, each after those that it needs: of those that can run next the one begun first.
+ClusterNumbers fuse_order_clusters(const Fuser *fuser);
+
+// merge.c: pointwise clusters that only one other cluster reads join it.
 void fuse_merge_producers(Fuser *fuser);
-void fuse_add_reach(Fuser *fuser, uint32_t cluster, uint32_t needed);
-bool fuse_reaches(const Fuser *fuser, uint32_t from, uint32_t to);
 
 #endif

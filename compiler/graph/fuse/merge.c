@@ -1,37 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Clusters, the order between them, and pointwise clusters that join the one cluster that reads
-// them.
+// Pointwise clusters join the one cluster that reads them.
 //
 //     before  map   A[n, d] = exp(X[n, d])            after  rows  A[n, d] = exp(X[n, d])
 //             rows  s[n] = sum(A[n, d])                            s[n] = sum(A[n, d])
 //
 // Requires: every computed value owned or inline. Ensures: no cluster needs itself through others.
 #include "graph/fuse/fuse.h"
-
-uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind) {
-    Cluster cluster = {.kind = kind, .reach = arena_array(fuser->arena, uint64_t, fuser->words)};
-    vec_push(fuser->arena, &fuser->clusters, cluster);
-    return fuser->clusters.count - 1;
-}
-
-bool fuse_reaches(const Fuser *fuser, uint32_t from, uint32_t to) {
-    return fuser->clusters.at[from].reach[to / 64] >> (to % 64) & 1;
-}
-
-// `cluster` and all that need it need `needed` and all that it needs.
-void fuse_add_reach(Fuser *fuser, uint32_t cluster, uint32_t needed) {
-    if (cluster == needed || fuse_reaches(fuser, cluster, needed))
-        return;
-    const uint64_t *more = fuser->clusters.at[needed].reach;
-    for (uint32_t i = 0; i < fuser->clusters.count; i++) {
-        if (i != cluster && !fuse_reaches(fuser, i, cluster))
-            continue;
-        uint64_t *reach = fuser->clusters.at[i].reach;
-        for (uint32_t w = 0; w < fuser->words; w++)
-            reach[w] |= more[w];
-        reach[needed / 64] |= (uint64_t)1 << (needed % 64);
-    }
-}
 
 // The one cluster that reads values of this one from outside; NONE when there are more, when a
 // result of the entry is among the values, or when one is read through a rename and must be stored
@@ -73,8 +47,7 @@ void fuse_merge_producers(Fuser *fuser) {
             if (cluster->dead || cluster->kind != GROUP_MAP)
                 continue;
             uint32_t reader = cluster_only_reader(fuser, i);
-            if (reader == CLUSTER_NONE ||
-                !fuse_prologue_fits(fuser, cluster, &fuser->clusters.at[reader]))
+            if (reader == CLUSTER_NONE || !fuse_prologue_fits(fuser, i, reader))
                 continue;
             cluster_join(fuser, i, reader);
             changed = true;

@@ -48,31 +48,47 @@ bool *fuse_learned_dims(const Graph *graph, Arena *arena) {
 
 // ---- inline values -----------------------------------------------------------------------------
 
-typedef struct {
-    double weight;
-    uint32_t loads;
-    bool legal;
-} InlineCost;
+static void add_cost(Inlined *sum, const Inlined *arg) {
+    sum->weight += arg->weight;
+    sum->loads =
+        sum->loads + arg->loads <= INLINE_LOADS ? sum->loads + arg->loads : INLINE_LOADS + 1;
+    sum->legal = sum->legal && arg->legal;
+}
 
-static void inline_add(const Fuser *fuser, const Value *value, InlineCost *cost) {
+// What an argument adds to the cost of a value that is computed where it is read.
+static Inlined cost_as_argument(const Fuser *fuser, const Value *value) {
     if (op_is_immediate(value->op))
-        return;
-    if (value->op == OP_INPUT) {
-        cost->loads++;
-        return;
-    }
-    if (value->op == OP_RENAME && fuser->owner[value->id] == CLUSTER_INLINE) {
-        cost->loads++;
-        return;
-    }
-    if (op_kind(value->op) != KIND_MAP || fuser->owner[value->id] != CLUSTER_INLINE) {
-        cost->legal = false;
-        return;
-    }
+        return (Inlined){.legal = true};
+    bool is_inline = fuser->owner[value->id] == CLUSTER_INLINE;
+    if (value->op == OP_INPUT || (value->op == OP_RENAME && is_inline))
+        return (Inlined){.loads = 1, .legal = true};
+    return is_inline ? fuser->inlined[value->id] : (Inlined){.legal = false};
+}
+
+static Inlined inline_cost(const Fuser *fuser, const Value *value) {
     // A scalar is computed once per task.
-    cost->weight += value->dims.count ? op_weight(value->op) : 0;
-    for (uint32_t i = 0; i < value->n_args && cost->weight <= INLINE_WEIGHT; i++)
-        inline_add(fuser, value->args[i], cost);
+    Inlined cost = {.weight = value->dims.count ? op_weight(value->op) : 0,
+                    .legal = op_kind(value->op) == KIND_MAP};
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        Inlined arg = cost_as_argument(fuser, value->args[i]);
+        add_cost(&cost, &arg);
+    }
+    return cost;
+}
+
+void fuse_note_inline(Fuser *fuser, const Value *value) {
+    Inlined *inlined = &fuser->inlined[value->id];
+    *inlined = inline_cost(fuser, value);
+    for (uint32_t i = 0; i < value->n_args; i++) {
+        ValueList reads = fuse_stored(fuser, value->args[i]);
+        for (uint32_t k = 0; k < reads.count; k++) {
+            uint32_t *seen = &fuser->seen[reads.at[k]->id];
+            if (*seen == value->id)
+                continue;
+            *seen = value->id;
+            vec_push(fuser->arena, &inlined->reads, reads.at[k]);
+        }
+    }
 }
 
 // A value that must lie in memory: a result of the entry, or what a move reads at computed places.
@@ -100,9 +116,7 @@ bool fuse_is_inline(const Fuser *fuser, const Value *value) {
         return true;
     if (op_kind(value->op) != KIND_MAP)
         return false;
-    InlineCost cost = {.legal = true, .weight = value->dims.count ? op_weight(value->op) : 0};
-    for (uint32_t i = 0; i < value->n_args; i++)
-        inline_add(fuser, value->args[i], &cost);
+    Inlined cost = inline_cost(fuser, value);
     double limit = is_operand(fuser, value) ? PROLOGUE_WEIGHT : INLINE_WEIGHT;
     return cost.legal && cost.weight <= limit && cost.loads <= INLINE_LOADS;
 }
@@ -122,11 +136,10 @@ static double cluster_weight(const Cluster *cluster) {
     return weight;
 }
 
-static bool cluster_reads_contraction(const Cluster *from, const Cluster *to) {
-    for (uint32_t i = 0; i < from->owned.count; i++)
-        for (uint32_t k = 0; k < to->contraction->n_args; k++)
-            if (to->contraction->args[k] == from->owned.at[i])
-                return true;
+static bool contraction_reads(const Fuser *fuser, const Cluster *to, uint32_t from) {
+    for (uint32_t k = 0; k < to->contraction->n_args; k++)
+        if (fuser->owner[to->contraction->args[k]->id] == from)
+            return true;
     return false;
 }
 
@@ -138,20 +151,19 @@ static bool cluster_has_move(const Cluster *cluster) {
 }
 
 // A move reads memory: it cannot read a member of its own group.
-static bool cluster_moves_from(const Cluster *to, const Cluster *from) {
+static bool moves_read(const Fuser *fuser, const Cluster *to, uint32_t from) {
     for (uint32_t i = 0; i < to->owned.count; i++) {
         const Value *value = to->owned.at[i];
         for (uint32_t k = 0; op_kind(value->op) == KIND_MOVE && k < value->n_args; k++)
-            for (uint32_t j = 0; j < from->owned.count; j++)
-                if (from->owned.at[j] == value->args[k])
-                    return true;
+            if (fuser->owner[value->args[k]->id] == from)
+                return true;
     }
     return false;
 }
 
-// Requires: nothing but `to` reads the MAP cluster `from`.
-bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *to) {
-    if (cluster_moves_from(to, from))
+bool fuse_prologue_fits(const Fuser *fuser, uint32_t number, uint32_t reader) {
+    const Cluster *from = &fuser->clusters.at[number], *to = &fuser->clusters.at[reader];
+    if (moves_read(fuser, to, number))
         return false;
     if (to->kind == GROUP_STREAM) {
         DimList own = cluster_space(from);
@@ -159,7 +171,7 @@ bool fuse_prologue_fits(const Fuser *fuser, const Cluster *from, const Cluster *
     }
     double weight = cluster_weight(from);
     DimList space = cluster_space(to), own = cluster_space(from);
-    if (to->kind == GROUP_CONTRACT && cluster_reads_contraction(from, to))
+    if (to->kind == GROUP_CONTRACT && contraction_reads(fuser, to, number))
         return weight <= PROLOGUE_WEIGHT && !cluster_has_move(from);
     if (!dims_subset(&own, &space))
         return false;

@@ -46,6 +46,10 @@ typedef struct {
     uint8_t *part;        // Part, by value id
     uint32_t *parent;     // by value id: union-find over the values that are not OUTSIDE
     const Value **barrer; // by root: a value of the set that cannot be streamed, or NULL
+    uint32_t *component;  // by root: its number
+    bool *after;          // by value id, see is_convex
+    uint32_t weighed;     // components, so far, by is_worth_streaming
+    uint32_t *seen;       // by value id: the last of them that met it, counted from 1
 } Search;
 
 // ---- pairs -------------------------------------------------------------------------------------
@@ -215,20 +219,31 @@ typedef struct {
     bool reduces;      // by an op other than a contraction
     bool contracts;    // away the streamed dim
 } Component;
+typedef VEC(Component) ComponentList;
 
-static Component component_of(Search *s, uint32_t root) {
-    Component c = {.root = root};
+static void component_add(const Search *s, Component *c, Value *value) {
+    vec_push(s->fuser->arena, &c->members, value);
+    if (s->part[value->id] != REDUCED)
+        return;
+    c->reduces |= op_kind(value->op) == KIND_REDUCE;
+    c->contracts |= value->op == OP_CONTRACT;
+}
+
+// In order of their roots, which are their first members.
+static ComponentList find_components(Search *s) {
     const Graph *graph = s->fuser->graph;
-    for (uint32_t i = root; i < graph->values.count; i++) {
-        if (s->part[i] == OUTSIDE || find_root(s, i) != root)
+    ComponentList components = {0};
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        if (s->part[i] == OUTSIDE)
             continue;
-        vec_push(s->fuser->arena, &c.members, graph->values.at[i]);
-        if (s->part[i] != REDUCED)
-            continue;
-        c.reduces |= op_kind(graph->values.at[i]->op) == KIND_REDUCE;
-        c.contracts |= graph->values.at[i]->op == OP_CONTRACT;
+        uint32_t root = find_root(s, i);
+        if (root == i) {
+            s->component[i] = components.count;
+            vec_push(s->fuser->arena, &components, (Component){.root = i});
+        }
+        component_add(s, &components.at[s->component[root]], graph->values.at[i]);
     }
-    return c;
+    return components;
 }
 
 static bool is_in(Search *s, const Component *c, const Value *value) {
@@ -246,18 +261,20 @@ static void refuse(Search *s, const Component *c, const Value *by, const char *w
 // Does no value outside depend on a member and feed another? Refuses the component if one does.
 static bool is_convex(Search *s, const Component *c) {
     const Graph *graph = s->fuser->graph;
-    bool *after = arena_array(s->fuser->arena, bool, graph->values.count);
+    bool *after = s->after; // of values from the root on
     uint32_t last = c->members.at[c->members.count - 1]->id;
     for (uint32_t i = c->root; i <= last; i++) {
         const Value *value = graph->values.at[i];
         bool inside = is_in(s, c, value);
+        after[i] = false;
         for (uint32_t k = 0; k < value->n_args; k++) {
-            if (inside && after[value->args[k]->id]) {
-                refuse(s, c, value->args[k], "its kernel would need that before it ends");
+            const Value *arg = value->args[k];
+            bool arg_is_after = arg->id >= c->root && after[arg->id];
+            if (inside && arg_is_after) {
+                refuse(s, c, arg, "its kernel would need that before it ends");
                 return false;
             }
-            after[i] =
-                after[i] || (!inside && (after[value->args[k]->id] || is_in(s, c, value->args[k])));
+            after[i] = after[i] || (!inside && (arg_is_after || is_in(s, c, arg)));
         }
     }
     return true;
@@ -268,7 +285,7 @@ static bool is_convex(Search *s, const Component *c) {
 static bool is_worth_streaming(Search *s, const Component *c) {
     const Fuser *fuser = s->fuser;
     double wide = 0, others = 0;
-    bool *seen = arena_array(fuser->arena, bool, fuser->graph->values.count);
+    s->weighed++;
     for (uint32_t i = 0; i < c->members.count; i++) {
         const Value *value = c->members.at[i];
         double volume = (double)dims_volume(&value->dims, fuser->extents);
@@ -279,9 +296,9 @@ static bool is_worth_streaming(Search *s, const Component *c) {
         for (uint32_t k = 0; k < value->n_args; k++) {
             const Value *arg = value->args[k];
             bool wide_dims = dims_has(&arg->dims, s->pair.x) && dims_has(&arg->dims, s->pair.y);
-            if (is_in(s, c, arg) || seen[arg->id] || wide_dims)
+            if (is_in(s, c, arg) || s->seen[arg->id] == s->weighed || wide_dims)
                 continue;
-            seen[arg->id] = true;
+            s->seen[arg->id] = s->weighed;
             others += (double)dims_volume(&arg->dims, fuser->extents);
         }
     }
@@ -324,19 +341,18 @@ static void take_component(Search *s, const Component *c) {
 }
 
 static void take_components(Search *s, bool reduces) {
-    const Graph *graph = s->fuser->graph;
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        if (s->part[i] == OUTSIDE || find_root(s, i) != i)
+    ComponentList components = find_components(s);
+    for (uint32_t i = 0; i < components.count; i++) {
+        const Component *c = &components.at[i];
+        if (c->reduces != reduces || !has_reduction(s, c))
             continue;
-        Component c = component_of(s, i);
-        if (c.reduces != reduces || !has_reduction(s, &c))
-            continue;
-        const Value *barrer = s->barrer[i];
+        const Value *barrer = s->barrer[c->root];
         if (barrer)
-            refuse(s, &c, barrer,
-                   arena_printf(graph->arena, "%s cannot be streamed", op_name(barrer->op)));
-        else if (is_worth_streaming(s, &c) && is_convex(s, &c))
-            take_component(s, &c);
+            refuse(
+                s, c, barrer,
+                arena_printf(s->fuser->graph->arena, "%s cannot be streamed", op_name(barrer->op)));
+        else if (is_worth_streaming(s, c) && is_convex(s, c))
+            take_component(s, c);
     }
 }
 
@@ -370,6 +386,9 @@ void fuse_find_streams(Fuser *fuser) {
     s.part = arena_array(fuser->arena, uint8_t, graph->values.count);
     s.parent = arena_array(fuser->arena, uint32_t, graph->values.count);
     s.barrer = arena_array(fuser->arena, const Value *, graph->values.count);
+    s.component = arena_array(fuser->arena, uint32_t, graph->values.count);
+    s.after = arena_array(fuser->arena, bool, graph->values.count);
+    s.seen = arena_array(fuser->arena, uint32_t, graph->values.count);
     for (uint32_t i = 0; i < 2 * pairs.count; i++) {
         s.pair = pairs.at[i % pairs.count];
         find_wide_and_reduced(&s);
