@@ -19,26 +19,33 @@ typedef struct {
     FormTable *kernels;   // -> index in program
     FormTable *schedules; // see lower_choose
     bool fits;            // the forced plan, some group
+    uint32_t *place;      // by value id: see place_of
 } Lowerer;
 
 // ---- parts of a group ----
 
-static bool group_has(const Group *group, const Value *value) {
+static void find_places(Lowerer *p, const Group *group) {
     for (uint32_t i = 0; i < group->members.count; i++)
-        if (group->members.at[i] == value)
-            return true;
-    return false;
+        p->place[group->members.at[i]->id] = i;
 }
 
-// By place in the members: is it needed for one of the outputs?
-static void mark_needed(const Group *group, const Value *value, bool *needed) {
-    for (uint32_t i = 0; i < group->members.count; i++) {
-        if (group->members.at[i] != value || needed[i])
-            continue;
-        needed[i] = true;
-        for (uint32_t a = 0; a < value->n_args; a++)
-            mark_needed(group, value->args[a], needed);
+// The place of a value among the members of the group that places were found for, or their number.
+static uint32_t place_of(const Lowerer *p, const Group *group, const Value *value) {
+    uint32_t place = p->place[value->id], count = group->members.count;
+    return place < count && group->members.at[place] == value ? place : count;
+}
+
+// By place in the members, and of all other values: is it needed for one of the outputs?
+static bool *find_needed(Lowerer *p, const Group *group, Value *const *outputs, uint32_t n) {
+    bool *needed = arena_array(p->arena, bool, group->members.count + 1);
+    for (uint32_t i = 0; i < n; i++)
+        needed[place_of(p, group, outputs[i])] = true;
+    for (uint32_t i = group->members.count; i-- > 0;) {
+        const Value *value = group->members.at[i];
+        for (uint32_t a = 0; needed[i] && a < value->n_args; a++)
+            needed[place_of(p, group, value->args[a])] = true;
     }
+    return needed;
 }
 
 // The group with some of its outputs and what they need.
@@ -47,15 +54,13 @@ static Group *group_part(Lowerer *p, const Group *group, Value *const *outputs, 
     part->kind = group->kind;
     part->rows = group->rows;
     part->reduced = group->reduced;
-    bool *needed = arena_array(p->arena, bool, group->members.count + 1);
-    for (uint32_t i = 0; i < n; i++) {
+    const bool *needed = find_needed(p, group, outputs, n);
+    for (uint32_t i = 0; i < n; i++)
         vec_push(p->arena, &part->outputs, outputs[i]);
-        mark_needed(group, outputs[i], needed);
-    }
     for (uint32_t i = 0; i < group->members.count; i++)
         if (needed[i])
             vec_push(p->arena, &part->members, group->members.at[i]);
-    if (group->contraction && group_has(part, group->contraction))
+    if (group->contraction && needed[place_of(p, group, group->contraction)])
         part->contraction = group->contraction;
     return part;
 }
@@ -77,14 +82,12 @@ static bool *find_after(Lowerer *p, const Group *group) {
     for (uint32_t i = 0; i < group->members.count; i++) {
         const Value *value = group->members.at[i];
         member[i] = value == group->contraction;
-        for (uint32_t k = 0; k < i && !member[i]; k++)
-            for (uint32_t a = 0; member[k] && a < value->n_args; a++)
-                member[i] = member[i] || value->args[a] == group->members.at[k];
+        for (uint32_t a = 0; a < value->n_args; a++)
+            member[i] = member[i] || member[place_of(p, group, value->args[a])];
     }
     bool *after = arena_array(p->arena, bool, group->outputs.count + 1);
     for (uint32_t o = 0; o < group->outputs.count; o++)
-        for (uint32_t i = 0; i < group->members.count; i++)
-            after[o] = after[o] || (member[i] && group->members.at[i] == group->outputs.at[o]);
+        after[o] = member[place_of(p, group, group->outputs.at[o])];
     return after;
 }
 
@@ -221,6 +224,7 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
 
 static void lower_group(Lowerer *p, const Group *group) {
     uint32_t n = group->outputs.count;
+    find_places(p, group);
     bool *done = arena_array(p->arena, bool, n + 1), *after = find_after(p, group);
     Value **outputs = arena_array(p->arena, Value *, n + 1);
     for (uint32_t i = 0; i < n; i++) {
@@ -246,7 +250,8 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),
                  .kernels = form_table_new(arena),
-                 .schedules = form_table_new(arena)};
+                 .schedules = form_table_new(arena),
+                 .place = arena_array(arena, uint32_t, plan->fusion->graph->values.count + 1)};
     p.program->plan = plan;
     for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
         lower_group(&p, plan->fusion->groups.at[i]);

@@ -232,38 +232,34 @@ static void find_runs(Nest *nest) {
     nest->n_runs = nest->stages.count ? run + 1 : 0;
 }
 
-static void touch(Member *m, uint32_t run, uint32_t position) {
-    m->first_run = run < m->first_run ? run : m->first_run;
-    m->last_run = run > m->last_run ? run : m->last_run;
+static void touch(Member *m, uint32_t first_run, uint32_t last_run, uint32_t position) {
+    m->first_run = first_run < m->first_run ? first_run : m->first_run;
+    m->last_run = last_run > m->last_run ? last_run : m->last_run;
     m->last_stage = position > m->last_stage ? position : m->last_stage;
 }
 
-// A stage reads what its members read, through what is not stored.
-static void touch_args(Nest *nest, const Value *value, uint32_t run, uint32_t position) {
-    for (uint32_t a = 0; a < value->n_args; a++) {
-        Member *arg = nest_member(nest, value->args[a]);
-        if (arg && arg->stored)
-            touch(arg, run, position);
-        else if (arg)
-            touch_args(nest, arg->value, run, position);
-    }
-}
-
+// A stage reads what its members read, through what is not stored: users come first, and hand on
+// to what is not stored where they are computed themselves.
 static void find_lives(Nest *nest) {
     uint32_t *position = arena_array(nest->lower->arena, uint32_t, nest->stages.count + 1);
     for (uint32_t i = 0; i < nest->stages.count; i++)
         position[nest->sequence[i]] = i;
     for (uint32_t i = 0; i < nest->members.count; i++) {
         Member *m = &nest->members.at[i];
-        if (!m->stored)
-            continue;
-        m->first_run = m->last_run = nest->stages.at[m->stage].run;
-        m->last_stage = position[m->stage];
+        m->first_run = m->stored ? nest->stages.at[m->stage].run : UINT32_MAX;
+        m->last_run = m->stored ? m->first_run : 0;
+        m->last_stage = m->stored ? position[m->stage] : 0;
     }
-    for (uint32_t i = 0; i < nest->members.count; i++) {
-        Member *m = &nest->members.at[i];
-        if (m->stored)
-            touch_args(nest, m->value, nest->stages.at[m->stage].run, position[m->stage]);
+    for (uint32_t i = nest->members.count; i-- > 0;) {
+        const Member *m = &nest->members.at[i];
+        uint32_t run = m->stored ? nest->stages.at[m->stage].run : 0;
+        for (uint32_t a = 0; a < m->value->n_args; a++) {
+            Member *arg = nest_member(nest, m->value->args[a]);
+            if (arg && m->stored)
+                touch(arg, run, run, position[m->stage]);
+            else if (arg)
+                touch(arg, m->first_run, m->last_run, m->last_stage);
+        }
     }
 }
 

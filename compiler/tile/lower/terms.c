@@ -194,35 +194,66 @@ static int32_t value_term(TermBuilder *t, const Value *value) {
     return map_term(t, value);
 }
 
+static int32_t *known_term(const TermBuilder *t, const Value *value) {
+    return map_get(t->known, (uint64_t)value->id + 1);
+}
+
+// The first value that value_term asks for and that has no term so far; NULL: none.
+static const Value *missing_operand(const TermBuilder *t, const Value *value) {
+    bool maps = op_kind(value->op) == KIND_MAP, gathers = value->op == OP_GATHER;
+    if ((!maps && !gathers) || lower_buffer_of(t->lower, value) != NO_BUFFER)
+        return NULL;
+    for (uint32_t i = gathers ? 1 : 0; i < value->n_args; i++)
+        if (!known_term(t, value->args[i]))
+            return value->args[i];
+    return NULL;
+}
+
+// Chains of values are as long as a program, so operands wait in a list and not on the stack.
 int32_t terms_value(TermBuilder *t, const Value *value) {
-    uint64_t key = (uint64_t)value->id + 1;
-    int32_t *known = map_get(t->known, key);
-    if (known)
-        return *known;
-    int32_t term = value_term(t, value);
-    map_put(t->known, key, arena_copy(t->lower->arena, &term, sizeof term));
-    return term;
+    Arena *arena = t->lower->arena;
+    VEC(const Value *) open = {0};
+    const int32_t *known = known_term(t, value);
+    for (const Value *next = known ? NULL : value; next;) {
+        const Value *operand = missing_operand(t, next);
+        if (operand) {
+            vec_push(arena, &open, next);
+            next = operand;
+            continue;
+        }
+        int32_t term = value_term(t, next);
+        map_put(t->known, (uint64_t)next->id + 1, arena_copy(arena, &term, sizeof term));
+        next = open.count ? open.at[--open.count] : NULL;
+    }
+    return *known_term(t, value);
 }
 
 // ---- cost ----
 
-static double cost_of(const Lowering *lower, const Value *value, Map *seen) {
-    uint64_t key = (uint64_t)value->id + 1;
-    if (map_get(seen, key))
-        return 0;
-    map_put(seen, key, (void *)value);
-    if (lower_buffer_of(lower, value) != NO_BUFFER)
-        return op_weight(OP_INPUT);
+// Of the value alone; its arguments are added to `open` when they are computed with it.
+static double cost_of(const Lowering *lower, const Value *value, ValueList *open) {
     double cost = op_weight(value->op);
-    if (op_kind(value->op) == KIND_REDUCE || op_kind(value->op) == KIND_ROW)
+    OpKind kind = op_kind(value->op);
+    if (lower_buffer_of(lower, value) != NO_BUFFER || kind == KIND_REDUCE || kind == KIND_ROW)
         return op_weight(OP_INPUT); // stored somewhere by the time it is used
-    if (op_kind(value->op) == KIND_MOVE)
+    if (kind == KIND_MOVE)
         return cost + value->n_args * op_weight(OP_INPUT);
     for (uint32_t i = 0; i < value->n_args; i++)
-        cost += cost_of(lower, value->args[i], seen);
+        vec_push(lower->arena, open, value->args[i]);
     return cost;
 }
 
 double terms_cost(const Lowering *lower, const Value *value) {
-    return cost_of(lower, value, map_new(lower->arena));
+    Map *seen = map_new(lower->arena);
+    ValueList open = {0};
+    double cost = cost_of(lower, value, &open);
+    while (open.count) {
+        const Value *next = open.at[--open.count];
+        uint64_t key = (uint64_t)next->id + 1;
+        if (map_get(seen, key))
+            continue;
+        map_put(seen, key, (void *)next);
+        cost += cost_of(lower, next, &open);
+    }
+    return cost;
 }
