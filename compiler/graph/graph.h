@@ -279,6 +279,7 @@ typedef struct {
 typedef struct {
     const Fusion *fusion;
     VEC(Buffer) buffers; // inputs, outputs, then workspace
+    uint32_t *buffer_of; // by value id: place in buffers + 1; 0: none
     uint32_t n_slots;
 } Plan;
 // Chooses the memory order of every stored value: what the consumers' microkernels read fastest.

@@ -211,11 +211,38 @@ static bool term_equal(const Term *a, const Term *b) {
     return false;
 }
 
+// Of what term_equal compares.
+static uint64_t term_hash(const Term *term) {
+    uint64_t hash = hash_u64(hash_u64(0, term->kind), term->elem);
+    switch (term->kind) {
+    case TERM_LOAD:
+        hash = hash_u64(hash, term->load.buffer);
+        for (int i = 0; i < term->load.rank; i++) {
+            hash = hash_u64(hash, term->load.index[i].dim);
+            hash = hash_u64(hash, (uint64_t)term->load.index[i].offset);
+            hash = hash_u64(hash, (uint64_t)term->load.index[i].term);
+        }
+        return hash;
+    case TERM_CONST:
+        return hash_bytes(hash, &term->number, sizeof term->number);
+    case TERM_INDEX:
+    case TERM_EXTENT:
+        return hash_u64(hash, term->dim);
+    case TERM_OP:
+        return hash_bytes(hash_u64(hash, term->op), term->args, sizeof term->args);
+    }
+    return hash;
+}
+
 static int32_t stage_term(Kernel *kernel, Stage *stage, Term term) {
-    for (uint32_t i = 0; i < stage->terms.count; i++)
-        if (term_equal(&stage->terms.at[i], &term))
-            return (int32_t)i;
+    if (!stage->term_at)
+        stage->term_at = map_new(kernel->arena);
+    uint64_t key = term_hash(&term);
+    for (uintptr_t at; (at = (uintptr_t)map_get(stage->term_at, key)); key = hash_u64(key, 1))
+        if (term_equal(&stage->terms.at[at - 1], &term))
+            return (int32_t)at - 1;
     vec_push(kernel->arena, &stage->terms, term);
+    map_put(stage->term_at, key, (void *)(uintptr_t)stage->terms.count);
     return (int32_t)stage->terms.count - 1;
 }
 

@@ -144,7 +144,8 @@ typedef struct {
     int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length);
     int32_t col_block;             // with summed lanes rows x cols
     // COMPUTE
-    VEC(Term) terms;
+    VEC(Term) terms; // no two are the same
+    Map *term_at;    // hash -> place in terms + 1; keys of another term are stepped over
     VEC(Sink) sinks;
     bool pad; // a panel buffer that is stored to up to its end has zeros behind it
 } Stage;

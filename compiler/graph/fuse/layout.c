@@ -39,9 +39,19 @@ static const double GATHER = 0.7;    // contiguous in a dim that is outside the 
 static const double BATCH_LAST = 1.5;
 static const double STRIDED = 3; // a line of memory for each element
 
+// A member of a group that has the value as this argument.
+typedef struct {
+    uint32_t group;
+    const Value *user;
+    uint32_t arg;
+} Read;
+typedef VEC(Read) ReadList;
+
 typedef struct {
     const Fusion *fusion;
     const int64_t *extents;
+    ReadList *reads;     // by value id: in the order of groups and their members
+    Map *feeds;          // see find_feeds
     DimList *orders;     // empty: not chosen yet
     MemoryOrder *memory; // the result
     Arena *arena;
@@ -101,35 +111,69 @@ static DimList dims_renamed(DimList dims, DimId from, DimId to) {
     return dims;
 }
 
-// Follows x through renames and operand prologues of the group. true when it ends in the
-// contraction.
-static bool find_uses(Layout *layout, const Group *group, const Value *x, DimList as,
-                      UseList *uses) {
-    bool in_operand = false;
-    for (uint32_t i = 0; i < group->members.count; i++) {
-        const Value *user = group->members.at[i];
-        for (uint32_t k = 0; k < user->n_args; k++) {
-            if (user->args[k] != x)
+static ReadList *find_reads(const Fusion *fusion, Arena *arena) {
+    ReadList *reads = arena_array(arena, ReadList, fusion->graph->values.count + 1);
+    for (uint32_t g = 0; g < fusion->groups.count; g++) {
+        const ValueList *members = &fusion->groups.at[g]->members;
+        for (uint32_t i = 0; i < members->count; i++)
+            for (uint32_t k = 0; k < members->at[i]->n_args; k++)
+                vec_push(arena, &reads[members->at[i]->args[k]->id], (Read){g, members->at[i], k});
+    }
+    return reads;
+}
+
+static uint64_t member_key(uint32_t group, const Value *value) {
+    return (uint64_t)group << 32 | value->id;
+}
+
+// What is computed in a group for an operand of its contraction: a set of member_key. Slices and
+// concats read memory in an order of their own, so nothing leads through them.
+static Map *find_feeds(const Fusion *fusion, Arena *arena) {
+    Map *feeds = map_new(arena);
+    for (uint32_t g = 0; g < fusion->groups.count; g++) {
+        const Group *group = fusion->groups.at[g];
+        for (uint32_t i = group->contraction ? group->members.count : 0; i-- > 0;) {
+            const Value *value = group->members.at[i];
+            bool cuts = value->op == OP_SLICE || value->op == OP_CONCAT;
+            if (value != group->contraction && (cuts || !map_get(feeds, member_key(g, value))))
                 continue;
-            if (user->op == OP_CONTRACT &&
-                (user == group->contraction || group->kind == GROUP_STREAM)) {
-                vec_push(layout->arena, uses, (Use){group, user, (int)k, as});
-                in_operand = true;
-            } else if (user->op == OP_RENAME) {
-                DimList named = dims_renamed(as, user->dim, user->dim2);
-                in_operand |= find_uses(layout, group, user, named, uses);
-            } else if (user->op == OP_SLICE || user->op == OP_CONCAT) {
-                DimId from = user->op == OP_SLICE ? user->dim : user->cats[k];
-                vec_push(layout->arena, uses,
-                         (Use){group, NULL, 0, dims_renamed(as, from, user->dim2)});
-            } else if (!group->contraction || !find_uses(layout, group, user, as, uses)) {
-                vec_push(layout->arena, uses, (Use){group, NULL, 0, as});
-            } else {
-                in_operand = true;
-            }
+            for (uint32_t k = 0; k < value->n_args; k++)
+                map_put(feeds, member_key(g, value->args[k]), value->args[k]);
         }
     }
-    return in_operand;
+    return feeds;
+}
+
+static void find_uses_in(Layout *layout, uint32_t group, const Value *x, DimList as, UseList *uses);
+
+// Follows a value, read under the dims `as`, through renames and operand prologues of the group.
+static void follow_read(Layout *layout, const Read *read, DimList as, UseList *uses) {
+    const Group *group = layout->fusion->groups.at[read->group];
+    const Value *user = read->user;
+    Use use = {group, NULL, 0, as};
+    bool pairs = user == group->contraction || group->kind == GROUP_STREAM;
+    if (user->op == OP_CONTRACT && pairs) {
+        use.contraction = user;
+        use.operand = (int)read->arg;
+    } else if (user->op == OP_RENAME) {
+        find_uses_in(layout, read->group, user, dims_renamed(as, user->dim, user->dim2), uses);
+        return;
+    } else if (user->op == OP_SLICE || user->op == OP_CONCAT) {
+        DimId from = user->op == OP_SLICE ? user->dim : user->cats[read->arg];
+        use.as = dims_renamed(as, from, user->dim2);
+    } else if (map_get(layout->feeds, member_key(read->group, user))) {
+        find_uses_in(layout, read->group, user, as, uses);
+        return;
+    }
+    vec_push(layout->arena, uses, use);
+}
+
+static void find_uses_in(Layout *layout, uint32_t group, const Value *x, DimList as,
+                         UseList *uses) {
+    const ReadList *reads = &layout->reads[x->id];
+    for (uint32_t i = 0; i < reads->count; i++)
+        if (reads->at[i].group == group)
+            follow_read(layout, &reads->at[i], as, uses);
 }
 
 // The order of the group's result with these dims, or of any larger one; empty when none is chosen.
@@ -418,8 +462,10 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     if (same.count || value->dims.count == 0)
         return same; // all that a group writes is written in one order
     UseList uses = {0};
-    for (uint32_t i = group_number + 1; i < layout->fusion->groups.count; i++)
-        find_uses(layout, layout->fusion->groups.at[i], value, value->dims, &uses);
+    const ReadList *reads = &layout->reads[value->id];
+    for (uint32_t i = 0; i < reads->count; i++)
+        if (reads->at[i].group > group_number)
+            follow_read(layout, &reads->at[i], value->dims, &uses);
     DimId best = stream_wish(layout, value, &uses), settled = best;
     double best_cost = INFINITY;
     for (uint32_t i = value->dims.count; i-- > 0 && settled == DIM_NONE;) {
@@ -445,6 +491,8 @@ MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Ma
     Arena *arena = arena_new();
     Layout layout = {.fusion = fusion,
                      .extents = extents,
+                     .reads = find_reads(fusion, arena),
+                     .feeds = find_feeds(fusion, arena),
                      .orders = arena_array(arena, DimList, count + 1),
                      .memory = arena_array(graph->arena, MemoryOrder, count + 1),
                      .arena = arena,

@@ -96,34 +96,48 @@ static uint32_t slot_find(Arena *arena, SlotList *slots, const Size *size, uint3
     return best;
 }
 
-static bool group_reads(const Group *group, const Value *value) {
-    for (uint32_t i = 0; i < group->members.count; i++)
-        for (uint32_t k = 0; k < group->members.at[i]->n_args; k++)
-            if (group->members.at[i]->args[k] == value)
-                return true;
-    return false;
+// ---- lives -------------------------------------------------------------------------------------
+
+enum { NO_GROUP = UINT32_MAX };
+typedef struct {
+    uint32_t *written, *read; // by value id: the group that stores it and the last that reads it
+} Lives;
+
+static Lives find_lives(const Fusion *fusion, Arena *arena) {
+    uint32_t count = fusion->graph->values.count;
+    Lives lives = {arena_array(arena, uint32_t, count + 1),
+                   arena_array(arena, uint32_t, count + 1)};
+    for (uint32_t i = 0; i < count; i++)
+        lives.written[i] = NO_GROUP;
+    for (uint32_t i = 0; i < fusion->groups.count; i++) {
+        const Group *group = fusion->groups.at[i];
+        for (uint32_t k = 0; k < group->outputs.count; k++) {
+            uint32_t id = group->outputs.at[k]->id;
+            lives.written[id] = lives.written[id] == NO_GROUP ? i : lives.written[id];
+        }
+        for (uint32_t m = 0; m < group->members.count; m++)
+            for (uint32_t k = 0; k < group->members.at[m]->n_args; k++)
+                lives.read[group->members.at[m]->args[k]->id] = i;
+    }
+    return lives;
 }
 
-static uint32_t last_reader(const Fusion *fusion, const Value *value, uint32_t first) {
-    for (uint32_t i = fusion->groups.count; i-- > first;)
-        if (group_reads(fusion->groups.at[i], value))
-            return i;
-    return first;
+static uint32_t writing_group(const Lives *lives, const Value *value) {
+    if (lives->written[value->id] == NO_GROUP)
+        ice("plan: value %u is stored by no group", value->id);
+    return lives->written[value->id];
 }
 
-static uint32_t writing_group(const Fusion *fusion, const Value *value) {
-    for (uint32_t i = 0; i < fusion->groups.count; i++)
-        for (uint32_t k = 0; k < fusion->groups.at[i]->outputs.count; k++)
-            if (fusion->groups.at[i]->outputs.at[k] == value)
-                return i;
-    ice("plan: value %u is stored by no group", value->id);
-}
+// ---- buffers -----------------------------------------------------------------------------------
 
 const Buffer *plan_buffer(const Plan *plan, const Value *value) {
-    for (uint32_t i = 0; i < plan->buffers.count; i++)
-        if (plan->buffers.at[i].value == value)
-            return &plan->buffers.at[i];
-    return NULL;
+    uint32_t place = plan->buffer_of[value->id];
+    return place && place <= plan->buffers.count ? &plan->buffers.at[place - 1] : NULL;
+}
+
+static void plan_add(Plan *plan, Buffer buffer) {
+    vec_push(plan->fusion->graph->arena, &plan->buffers, buffer);
+    plan->buffer_of[buffer.value->id] = plan->buffers.count;
 }
 
 int64_t buffer_elements(const Buffer *buffer, const int64_t *extents) {
@@ -137,7 +151,7 @@ int64_t buffer_elements(const Buffer *buffer, const int64_t *extents) {
     return product;
 }
 
-static void plan_work_buffers(Plan *plan, const MemoryOrder *orders) {
+static void plan_work_buffers(Plan *plan, const MemoryOrder *orders, const Lives *lives) {
     const Fusion *fusion = plan->fusion;
     Arena *arena = fusion->graph->arena;
     SlotList slots = {0};
@@ -149,10 +163,9 @@ static void plan_work_buffers(Plan *plan, const MemoryOrder *orders) {
                 continue; // a result of the entry
             Size size = size_of(fusion->graph, value, &orders[value->id]);
             uint32_t slot = slot_find(arena, &slots, &size, i);
-            uint32_t last = last_reader(fusion, value, i);
+            uint32_t read = lives->read[value->id], last = read > i ? read : i;
             slots.at[slot].last_group = last;
-            vec_push(arena, &plan->buffers,
-                     (Buffer){value, orders[value->id], BUFFER_WORK, slot, i, last});
+            plan_add(plan, (Buffer){value, orders[value->id], BUFFER_WORK, slot, i, last});
         }
     }
     plan->n_slots = slots.count;
@@ -161,28 +174,30 @@ static void plan_work_buffers(Plan *plan, const MemoryOrder *orders) {
 // Sizes are compared as products, so they hold for every extent.
 Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders) {
     const Graph *graph = fusion->graph;
+    Arena *arena = arena_new();
+    Lives lives = find_lives(fusion, arena);
     Plan *plan = arena_new_of(graph->arena, Plan);
     plan->fusion = fusion;
+    plan->buffer_of = arena_array(graph->arena, uint32_t, graph->values.count + 1);
     uint32_t last = fusion->groups.count ? fusion->groups.count - 1 : 0;
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *value = graph->inputs.at[i];
-        vec_push(
-            graph->arena, &plan->buffers,
-            (Buffer){value, orders[value->id], BUFFER_INPUT, 0, 0, last_reader(fusion, value, 0)});
+        plan_add(plan,
+                 (Buffer){value, orders[value->id], BUFFER_INPUT, 0, 0, lives.read[value->id]});
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Value *value = graph->outputs.at[i].value;
-        vec_push(graph->arena, &plan->buffers,
-                 (Buffer){value, orders[value->id], BUFFER_OUTPUT, 0, writing_group(fusion, value),
-                          last});
+        uint32_t written = writing_group(&lives, value);
+        plan_add(plan, (Buffer){value, orders[value->id], BUFFER_OUTPUT, 0, written, last});
     }
-    plan_work_buffers(plan, orders);
+    plan_work_buffers(plan, orders, &lives);
+    arena_free(arena);
     return plan;
 }
 
 // ---- verifier ----------------------------------------------------------------------------------
 
-static void verify_buffer(const Plan *plan, const Buffer *buffer) {
+static void verify_buffer(const Plan *plan, const Buffer *buffer, const Lives *lives) {
     const Value *value = buffer->value;
     if (!dims_equal(&buffer->memory.order, &value->dims))
         ice("plan: the order of value %u is no permutation of its dims", value->id);
@@ -190,29 +205,49 @@ static void verify_buffer(const Plan *plan, const Buffer *buffer) {
         ice("plan: value %u has two buffers", value->id);
     if (buffer->role == BUFFER_INPUT)
         return;
-    if (buffer->first_group != writing_group(plan->fusion, value))
+    if (buffer->first_group != writing_group(lives, value))
         ice("plan: value %u does not live from where it is written", value->id);
-    for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
-        if (group_reads(plan->fusion->groups.at[i], value) &&
-            (i < buffer->first_group || i > buffer->last_group))
-            ice("plan: value %u is read outside its life", value->id);
     if (buffer->role == BUFFER_WORK && buffer->slot >= plan->n_slots)
         ice("plan: value %u is in slot %u of %u", value->id, buffer->slot, plan->n_slots);
 }
 
-void plan_verify(const Plan *plan) {
-    for (uint32_t i = 0; i < plan->buffers.count; i++) {
-        const Buffer *a = &plan->buffers.at[i];
-        verify_buffer(plan, a);
-        for (uint32_t k = 0; a->role == BUFFER_WORK && k < i; k++) {
-            const Buffer *b = &plan->buffers.at[k];
-            bool apart = a->first_group > b->last_group || b->first_group > a->last_group;
-            if (b->role == BUFFER_WORK && a->slot == b->slot && !apart)
-                ice("plan: values %u and %u are alive in one slot", b->value->id, a->value->id);
+static void verify_reads(const Plan *plan, uint32_t number) {
+    const Group *group = plan->fusion->groups.at[number];
+    for (uint32_t i = 0; i < group->members.count; i++)
+        for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
+            const Buffer *buffer = plan_buffer(plan, group->members.at[i]->args[k]);
+            if (buffer && buffer->role != BUFFER_INPUT &&
+                (number < buffer->first_group || number > buffer->last_group))
+                ice("plan: value %u is read outside its life", buffer->value->id);
         }
+}
+
+// Work buffers are in the order in which they are written.
+static void verify_slots(const Plan *plan, Arena *arena) {
+    const Buffer **latest = arena_array(arena, const Buffer *, plan->n_slots + 1);
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        const Buffer *b = &plan->buffers.at[i];
+        if (b->role != BUFFER_WORK)
+            continue;
+        const Buffer *a = latest[b->slot];
+        if (a && b->first_group <= a->last_group)
+            ice("plan: values %u and %u are alive in one slot", a->value->id, b->value->id);
+        latest[b->slot] = b;
     }
-    for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
-        for (uint32_t k = 0; k < plan->fusion->groups.at[i]->outputs.count; k++)
-            if (!plan_buffer(plan, plan->fusion->groups.at[i]->outputs.at[k]))
-                ice("plan: value %u has no buffer", plan->fusion->groups.at[i]->outputs.at[k]->id);
+}
+
+void plan_verify(const Plan *plan) {
+    const Fusion *fusion = plan->fusion;
+    Arena *arena = arena_new();
+    Lives lives = find_lives(fusion, arena);
+    for (uint32_t i = 0; i < plan->buffers.count; i++)
+        verify_buffer(plan, &plan->buffers.at[i], &lives);
+    verify_slots(plan, arena);
+    for (uint32_t i = 0; i < fusion->groups.count; i++) {
+        verify_reads(plan, i);
+        for (uint32_t k = 0; k < fusion->groups.at[i]->outputs.count; k++)
+            if (!plan_buffer(plan, fusion->groups.at[i]->outputs.at[k]))
+                ice("plan: value %u has no buffer", fusion->groups.at[i]->outputs.at[k]->id);
+    }
+    arena_free(arena);
 }
