@@ -40,43 +40,38 @@ static bool is_zero(const Value *value) {
     return value->op == OP_CONST && value->number == 0;
 }
 
-// The power that a wide value is linear in, NULL when it is in none. *others: the loop before which
-// all else that plays a part is known.
-static const Value *find_power(const StreamLoops *s, const Value *value, uint32_t *others) {
-    if (!is_member(s->lower, value) || !is_wide(s, value))
-        return NULL;
+static Linear linear_of(const StreamLoops *s, const Value *value) {
+    return is_member(s->lower, value) && is_wide(s, value) ? s->linear[value->id] : (Linear){0};
+}
+
+// Requires: done for the members with smaller ids, which have their loops.
+static Linear find_linear(const StreamLoops *s, const Value *value) {
     bool shifts = (value->op == OP_EXP || value->op == OP_EXP2) && value->args[0]->op == OP_SUB;
-    if (shifts && !is_wide(s, value->args[0]->args[1])) {
-        uint32_t known = known_without(s, value->args[0]->args[0], NULL);
-        *others = known > *others ? known : *others;
-        return value;
-    }
+    if (shifts && !is_wide(s, value->args[0]->args[1]))
+        return (Linear){value, known_without(s, value->args[0]->args[0], NULL)};
     bool linear = value->op == OP_MUL || value->op == OP_CONTRACT || value->op == OP_NEG ||
                   value->op == OP_CAST || value->op == OP_COPY;
     if (value->op == OP_SELECT && (is_zero(value->args[1]) || is_zero(value->args[2])))
         linear = true;
     for (uint32_t k = 0; linear && k < value->n_args; k++) {
-        uint32_t rest = *others;
-        const Value *power = find_power(s, value->args[k], &rest);
-        if (!power ||
-            (value->op == OP_CONTRACT && sums_over(value, &power->args[0]->args[1]->dims)))
+        Linear found = linear_of(s, value->args[k]);
+        if (!found.power ||
+            (value->op == OP_CONTRACT && sums_over(value, &found.power->args[0]->args[1]->dims)))
             continue;
         for (uint32_t i = 0; i < value->n_args; i++) {
             uint32_t known = i == k ? 0 : known_without(s, value->args[i], NULL);
-            rest = known > rest ? known : rest;
+            found.others = known > found.others ? known : found.others;
         }
-        *others = rest;
-        return power;
+        return found;
     }
-    return NULL;
+    return (Linear){0};
 }
 
 const Value *stream_mixes(const StreamLoops *s, DimList *mixed) {
     for (uint32_t i = 0; i < s->lower->group->members.count; i++) {
         const Value *value = s->lower->group->members.at[i];
         for (uint32_t k = 0; value->op == OP_CONTRACT && k < value->n_args; k++) {
-            uint32_t others = 0;
-            const Value *power = find_power(s, value->args[k], &others);
+            const Value *power = linear_of(s, value->args[k]).power;
             if (!power || !sums_over(value, &power->args[0]->args[1]->dims))
                 continue;
             *mixed = dims_minus(&power->args[0]->args[1]->dims, &value->dims);
@@ -91,8 +86,9 @@ static const Value *reduction_power(const StreamLoops *s, const Value *reduction
     if (reduction->op != OP_SUM && reduction->op != OP_CONTRACT)
         return NULL;
     for (uint32_t k = 0; k < reduction->n_args; k++) {
-        *others = 0;
-        const Value *power = find_power(s, reduction->args[k], others);
+        Linear found = linear_of(s, reduction->args[k]);
+        const Value *power = found.power;
+        *others = found.others;
         for (uint32_t i = 0; power && i < reduction->n_args; i++) {
             uint32_t known = i == k ? 0 : known_without(s, reduction->args[i], NULL);
             *others = known > *others ? known : *others;
@@ -144,16 +140,19 @@ StreamLoops *stream_loops(const Lowering *lower, bool rescales) {
     s->rescales = rescales;
     s->first = arena_array(lower->arena, uint32_t, count + 1);
     s->done = arena_array(lower->arena, uint32_t, count + 1);
+    s->linear = arena_array(lower->arena, Linear, count + 1);
     s->power = arena_array(lower->arena, const Value *, count + 1);
     for (uint32_t i = 0; i < lower->group->members.count; i++) {
         const Value *value = lower->group->members.at[i];
         uint32_t known = latest_known(s, value);
-        if (is_wide(s, value))
+        if (is_wide(s, value)) {
             s->first[value->id] = known + 1;
-        else if (streams_away(s, value))
+            s->linear[value->id] = find_linear(s, value);
+        } else if (streams_away(s, value)) {
             place_reduction(s, value);
-        else
+        } else {
             s->done[value->id] = known;
+        }
     }
     for (uint32_t i = 0; i < lower->group->outputs.count; i++) {
         const Value *output = lower->group->outputs.at[i];

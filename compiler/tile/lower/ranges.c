@@ -24,16 +24,9 @@ typedef enum { WHEN_ANY, WHEN_LOWEST, WHEN_ZERO } When; // of a value where the 
 typedef struct {
     const Lowering *lower;
     DimId streamed;
-    const Value *condition;
-    uint8_t *known; // by value id: When + 1
+    bool *false_too; // by value id: false wherever the condition is
+    When *known;     // by value id, of wide members
 } MaskCheck;
-
-static bool false_with(const Value *value, const Value *condition) {
-    if (value == condition)
-        return true;
-    return value->op == OP_AND &&
-           (false_with(value->args[0], condition) || false_with(value->args[1], condition));
-}
 
 static When when_const(const Value *value) {
     if (value->op != OP_CONST)
@@ -41,19 +34,19 @@ static When when_const(const Value *value) {
     return value->number == 0 ? WHEN_ZERO : value->number == -INFINITY ? WHEN_LOWEST : WHEN_ANY;
 }
 
-static When when_of(MaskCheck *check, const Value *value);
+static When when_of(const MaskCheck *check, const Value *value);
 
-static When when_select(MaskCheck *check, const Value *value) {
+static When when_select(const MaskCheck *check, const Value *value) {
     When other =
         when_const(value->args[2]) ? when_const(value->args[2]) : when_of(check, value->args[2]);
-    if (false_with(value->args[0], check->condition))
+    if (check->false_too[value->args[0]->id])
         return other;
     When then =
         when_const(value->args[1]) ? when_const(value->args[1]) : when_of(check, value->args[1]);
     return then == other ? then : WHEN_ANY;
 }
 
-static When when_computed(MaskCheck *check, const Value *value) {
+static When when_computed(const MaskCheck *check, const Value *value) {
     When first = when_of(check, value->args[0]);
     When second = value->n_args > 1 ? when_of(check, value->args[1]) : WHEN_ANY;
     switch (value->op) {
@@ -77,16 +70,29 @@ static When when_computed(MaskCheck *check, const Value *value) {
     }
 }
 
-static When when_of(MaskCheck *check, const Value *value) {
-    if (!check->lower->is_member[value->id] || !dims_has(&value->dims, check->streamed) ||
-        !value->n_args)
-        return WHEN_ANY;
-    if (!check->known[value->id])
-        check->known[value->id] = (uint8_t)(1 + when_computed(check, value));
-    return (When)(check->known[value->id] - 1);
+static When when_of(const MaskCheck *check, const Value *value) {
+    return check->known[value->id];
 }
 
-static bool reduction_ignores(MaskCheck *check, const Value *value) {
+// Members in order of id, so that what is asked for is known.
+static MaskCheck check_open(const Lowering *lower, const Value *condition) {
+    uint32_t count = lower->graph->values.count;
+    MaskCheck check = {.lower = lower, .streamed = lower->group->reduced.at[0]};
+    check.false_too = arena_array(lower->arena, bool, count + 1);
+    check.known = arena_array(lower->arena, When, count + 1);
+    check.false_too[condition->id] = true;
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        const Value *value = lower->group->members.at[i];
+        if (value->op == OP_AND &&
+            (check.false_too[value->args[0]->id] || check.false_too[value->args[1]->id]))
+            check.false_too[value->id] = true;
+        if (dims_has(&value->dims, check.streamed) && value->n_args)
+            check.known[value->id] = when_computed(&check, value);
+    }
+    return check;
+}
+
+static bool reduction_ignores(const MaskCheck *check, const Value *value) {
     When first = when_of(check, value->args[0]);
     When second = value->n_args > 1 ? when_of(check, value->args[1]) : WHEN_ANY;
     if (value->op == OP_REDUCE_MAX || value->op == OP_REDUCE_TOP)
@@ -97,9 +103,7 @@ static bool reduction_ignores(MaskCheck *check, const Value *value) {
 
 // May the positions where the condition is false for all rows be left out?
 static bool can_be_skipped(const Lowering *lower, const Value *condition) {
-    MaskCheck check = {
-        .lower = lower, .streamed = lower->group->reduced.at[0], .condition = condition};
-    check.known = arena_array(lower->arena, uint8_t, lower->graph->values.count + 1);
+    MaskCheck check = check_open(lower, condition);
     for (uint32_t i = 0; i < lower->group->members.count; i++) {
         const Value *value = lower->group->members.at[i];
         bool reduces = false;
@@ -122,11 +126,18 @@ typedef struct {
     const Nest *nest;
     Node *range;
     TileDimId streamed;
+    int steps; // values looked at so far, see is_too_long
 } Bounder;
 
 typedef struct {
     int32_t lo, hi; // of range->bounds; -1: none
 } Interval;
+
+// Conditions that a person writes are short; of endless ones the rest gives no bounds.
+static bool is_too_long(Bounder *b) {
+    enum { STEPS_MAX = 1000 };
+    return ++b->steps > STEPS_MAX;
+}
 
 static int32_t add_bound(Bounder *b, Bound bound) {
     return range_bound(b->lower->kernel, b->range, bound);
@@ -160,9 +171,9 @@ typedef struct {
     Bound first; // of the terms; the sum so far when there are several
     int terms;
     bool fits;
-} Linear;
+} LinearSum;
 
-static void add_to_sum(Linear *l, Bound bound) {
+static void add_to_sum(LinearSum *l, Bound bound) {
     if (l->terms++)
         l->first =
             (Bound){.kind = BOUND_ADD, .args = {add_bound(l->b, l->first), add_bound(l->b, bound)}};
@@ -171,7 +182,7 @@ static void add_to_sum(Linear *l, Bound bound) {
 }
 
 // The sum with a number.
-static int32_t finish_sum(Linear *l, int64_t number) {
+static int32_t finish_sum(LinearSum *l, int64_t number) {
     Bound constant = {.kind = BOUND_NUMBER, .number = number};
     if (l->terms == 1)
         l->first.number += number;
@@ -180,7 +191,7 @@ static int32_t finish_sum(Linear *l, int64_t number) {
     return add_bound(l->b, l->terms ? l->first : constant);
 }
 
-static void add_position(Linear *l, TileDimId dim, int sign) {
+static void add_position(LinearSum *l, TileDimId dim, int sign) {
     if (dim == l->b->streamed) {
         l->streamed += sign;
         return;
@@ -192,7 +203,7 @@ static void add_position(Linear *l, TileDimId dim, int sign) {
 }
 
 // An element of a small tensor that is the same for the whole box.
-static void add_load(Linear *l, const Value *value, int sign) {
+static void add_load(LinearSum *l, const Value *value, int sign) {
     const Lowering *lower = l->b->lower;
     Access access;
     bool fits = sign > 0 && terms_plain_access(lower, value, &access) &&
@@ -205,7 +216,10 @@ static void add_load(Linear *l, const Value *value, int sign) {
         add_to_sum(l, (Bound){.kind = BOUND_LOAD, .load = access});
 }
 
-static void add_linear(Linear *l, const Value *value, int sign) {
+static void add_linear(LinearSum *l, const Value *value, int sign) {
+    l->fits = l->fits && !is_too_long(l->b);
+    if (!l->fits)
+        return;
     switch (value->op) {
     case OP_CONST:
         l->fits = l->fits && value->number == floor(value->number) && fabs(value->number) < 1e15;
@@ -241,7 +255,7 @@ static Interval at_most(Bounder *b, const Value *small, const Value *large, int6
     if (!elem_is_int(small->elem))
         return out;
     for (int upper = 0; upper < 2; upper++) {
-        Linear l = {.b = b, .upper = upper, .fits = true};
+        LinearSum l = {.b = b, .upper = upper, .fits = true};
         add_linear(&l, upper ? large : small, 1);
         add_linear(&l, upper ? small : large, -1);
         if (!l.fits || l.streamed != -1)
@@ -255,7 +269,7 @@ static Interval at_most(Bounder *b, const Value *small, const Value *large, int6
 
 static Interval interval_of(Bounder *b, const Value *condition, bool holds) {
     Interval none = {-1, -1};
-    if (!b->lower->is_member[condition->id] || !condition->n_args)
+    if (!b->lower->is_member[condition->id] || !condition->n_args || is_too_long(b))
         return none;
     const Value *x = condition->args[0], *y = condition->n_args > 1 ? condition->args[1] : NULL;
     switch (condition->op) {
@@ -320,6 +334,8 @@ static Interval search_interval(Bounder *b, const Value *condition, NodeList *in
 // ---- the range ---------------------------------------------------------------------------------
 
 static void add_condition(Bounder *b, const Value *condition, NodeList *into, Interval *all) {
+    if (is_too_long(b))
+        return;
     if (condition->op == OP_AND && b->lower->is_member[condition->id]) {
         add_condition(b, condition->args[0], into, all);
         add_condition(b, condition->args[1], into, all);
@@ -338,7 +354,7 @@ NodeList *stream_open_range(Lowering *lower, const Nest *nest, TileDimId streame
     // Made apart, so that what searches comes before it.
     NodeList apart = {0};
     Node *range = node_range(lower->kernel, &apart, streamed);
-    Bounder b = {lower, nest, range, streamed};
+    Bounder b = {lower, nest, range, streamed, 0};
     Interval all = {-1, -1};
     for (uint32_t i = 0; i < lower->group->members.count; i++) {
         const Value *value = lower->group->members.at[i];

@@ -124,26 +124,9 @@ static NodeList *open_tasks(Stream *s) {
 // ---- what a loop computes ----------------------------------------------------------------------
 
 typedef struct {
-    bool *needed;      // by value id: wide members of the loop
     ValueList hoisted; // without the streamed dim, known before: computed ahead of the loop
     bool contracts;
 } LoopBody;
-
-static void need_value(Stream *s, LoopBody *body, uint32_t loop, Value *value) {
-    const Lowering *lower = s->lower;
-    bool there = lower_buffer_of(lower, value) != NO_BUFFER;
-    if (!lower->is_member[value->id] || there || body->needed[value->id])
-        return;
-    body->needed[value->id] = true;
-    bool ahead = !is_wide(s, value) && s->loops->done[value->id] < loop;
-    if (ahead && op_kind(value->op) != KIND_LEAF && value->op != OP_RENAME)
-        vec_push(lower->arena, &body->hoisted, value);
-    if (ahead)
-        return;
-    body->contracts = body->contracts || value->op == OP_CONTRACT;
-    for (uint32_t k = 0; k < value->n_args; k++)
-        need_value(s, body, loop, value->args[k]);
-}
 
 static ValueList loop_wanted(const Stream *s, uint32_t loop) {
     ValueList wanted = {0};
@@ -158,31 +141,66 @@ static ValueList loop_wanted(const Stream *s, uint32_t loop) {
 }
 
 static LoopBody loop_body(Stream *s, uint32_t loop, const ValueList *wanted) {
-    LoopBody body = {.needed = arena_array(s->lower->arena, bool, s->lower->graph->values.count)};
+    const Lowering *lower = s->lower;
+    LoopBody body = {0};
+    bool *needed = arena_array(lower->arena, bool, lower->graph->values.count);
     for (uint32_t i = 0; i < wanted->count; i++)
-        need_value(s, &body, loop, wanted->at[i]);
+        needed[wanted->at[i]->id] = true;
+    for (uint32_t i = lower->group->members.count; i-- > 0;) {
+        Value *value = lower->group->members.at[i];
+        if (!needed[value->id] || lower_buffer_of(lower, value) != NO_BUFFER)
+            continue;
+        bool ahead = !is_wide(s, value) && s->loops->done[value->id] < loop;
+        if (ahead && op_kind(value->op) != KIND_LEAF && value->op != OP_RENAME)
+            vec_push(lower->arena, &body.hoisted, value);
+        if (ahead)
+            continue;
+        body.contracts = body.contracts || value->op == OP_CONTRACT;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            needed[value->args[k]->id] = true;
+    }
     return body;
 }
 
-static bool comes_from_contraction(const Stream *s, const Value *value) {
-    bool comes = value->op == OP_CONTRACT;
-    for (uint32_t k = 0; k < value->n_args && !comes; k++)
-        comes = s->lower->is_member[value->args[k]->id] && is_wide(s, value->args[k]) &&
-                comes_from_contraction(s, value->args[k]);
-    return comes;
+// By value id: wide members that are made of contractions, through wide members alone.
+static bool *find_contracted(const Stream *s) {
+    const Lowering *lower = s->lower;
+    bool *contracted = arena_array(lower->arena, bool, lower->graph->values.count);
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        const Value *value = lower->group->members.at[i];
+        bool comes = value->op == OP_CONTRACT;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            comes = comes || contracted[value->args[k]->id];
+        contracted[value->id] = comes && is_wide(s, value);
+    }
+    return contracted;
 }
 
-// Spilling: a wide value that a loop needs and an earlier loop could compute is kept.
-static void keep_for(Stream *s, uint32_t loop, const Value *value) {
-    for (uint32_t k = 0; k < value->n_args; k++) {
-        const Value *arg = value->args[k];
-        if (!s->lower->is_member[arg->id] || !is_wide(s, arg) || s->whole[arg->id])
+typedef struct {
+    const Value *value;
+    uint32_t loop; // that computes it
+} Computed;
+typedef VEC(Computed) ComputedList;
+
+// Spilling: a wide value that a loop needs and an earlier loop could compute is kept. seen: pairs
+// of a value and a loop.
+static void keep_for(Stream *s, Computed reduction, const bool *contracted, Map *seen) {
+    Arena *arena = s->lower->arena;
+    ComputedList open = {0};
+    vec_push(arena, &open, reduction);
+    while (open.count) {
+        Computed next = open.at[--open.count];
+        uint64_t key = (uint64_t)next.loop << 32 | next.value->id;
+        if (map_get(seen, key))
             continue;
-        if (s->loops->first[arg->id] < loop && comes_from_contraction(s, arg)) {
-            s->whole[arg->id] = true;
-            keep_for(s, s->loops->first[arg->id], arg);
-        } else {
-            keep_for(s, loop, arg);
+        map_put(seen, key, s);
+        for (uint32_t k = 0; k < next.value->n_args; k++) {
+            const Value *arg = next.value->args[k];
+            if (!s->lower->is_member[arg->id] || !is_wide(s, arg) || s->whole[arg->id])
+                continue;
+            uint32_t first = s->loops->first[arg->id];
+            s->whole[arg->id] = first < next.loop && contracted[arg->id];
+            vec_push(arena, &open, (Computed){arg, s->whole[arg->id] ? first : next.loop});
         }
     }
 }
@@ -192,12 +210,16 @@ static void find_whole(Stream *s) {
     for (uint32_t i = 0; i < group->outputs.count; i++)
         if (is_wide(s, group->outputs.at[i]))
             s->whole[group->outputs.at[i]->id] = true;
-    for (uint32_t i = group->members.count; s->schedule->plan == PLAN_SPILL && i-- > 0;) {
+    if (s->schedule->plan != PLAN_SPILL)
+        return;
+    const bool *contracted = find_contracted(s);
+    Map *seen = map_new(s->lower->arena);
+    for (uint32_t i = group->members.count; i-- > 0;) {
         const Value *value = group->members.at[i];
         if (!is_wide(s, value) && s->loops->done[value->id])
             for (uint32_t loop = 1; loop <= s->loops->n_loops; loop++)
                 if (stream_reduces_in(s->loops, value, loop))
-                    keep_for(s, loop, value);
+                    keep_for(s, (Computed){value, loop}, contracted, seen);
     }
 }
 
@@ -261,17 +283,20 @@ static void add_carries(Stream *s, Nest *nest, uint32_t loop) {
 // After the loop that computes `other`, is it read for `value` alone?
 static bool only_leads_to(const Stream *s, const Value *other, const Value *value, uint32_t loop) {
     const Group *group = s->lower->group;
+    bool *from = arena_array(s->lower->arena, bool, s->lower->graph->values.count);
+    from[other->id] = true;
     for (uint32_t i = 0; i < group->members.count; i++) {
         const Value *user = group->members.at[i];
         bool reads = false;
         for (uint32_t k = 0; k < user->n_args; k++)
-            reads = reads || user->args[k] == other;
+            reads = reads || from[user->args[k]->id];
         if (!reads || user == value)
             continue;
         bool wide = is_wide(s, user);
         bool later = wide ? s->loops->first[user->id] > loop : s->loops->done[user->id] > loop;
-        if (later && (!wide || s->whole[user->id] || !only_leads_to(s, user, value, loop)))
+        if (later && (!wide || s->whole[user->id]))
             return false;
+        from[user->id] = later;
     }
     return true;
 }

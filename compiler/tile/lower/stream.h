@@ -6,6 +6,13 @@
 
 #include "tile/lower/nest.h"
 
+// The power that a wide value is linear in, and the loop before which all else that plays a part in
+// it is known.
+typedef struct {
+    const Value *power; // NULL: it is linear in none
+    uint32_t others;
+} Linear;
+
 // Loops are counted from 1. A value without the streamed dim is known after some loop (0: before
 // all); one with it can be computed in any loop from its first one on.
 typedef struct {
@@ -14,6 +21,7 @@ typedef struct {
     bool rescales; // may reductions run relative to a shift that is not yet known?
     uint32_t n_loops;
     uint32_t *first, *done; // by value id: with, without the streamed dim
+    Linear *linear;         // by value id, of wide members
     const Value **power;    // by value id: a reduction is rescaled with this power's shift, or NULL
 } StreamLoops;
 
