@@ -7,6 +7,7 @@ typedef struct {
     const Kernel *kernel;
     const Stage *stage;
     uint32_t *uses; // per term
+    bool *has_line; // per term: it has a line of its own, and its name stands where it is used
     Text *out;
 } Printer;
 
@@ -101,14 +102,9 @@ static void print_op(const Printer *p, const Term *term) {
     text_add(p->out, ")");
 }
 
-// A term that is used more than once has a line of its own and is then printed by its name.
-static bool term_has_line(const Printer *p, int32_t term) {
-    return p->stage->terms.at[term].kind == TERM_OP && p->uses[term] > 1;
-}
-
 static void print_term(const Printer *p, int32_t term, bool named) {
     const Term *t = &p->stage->terms.at[term];
-    if (named && term_has_line(p, term)) {
+    if (named && p->has_line[term]) {
         text_printf(p->out, "%%%d", term);
         return;
     }
@@ -143,6 +139,22 @@ static void count_uses(const Printer *p) {
     }
     for (uint32_t i = 0; i < p->stage->sinks.count; i++)
         p->uses[p->stage->sinks.at[i].term]++;
+}
+
+// Operations that are used more than once, and what would stand in too many brackets.
+static void find_lines(const Printer *p, Arena *arena) {
+    enum { DEEPEST = 100 };
+    uint32_t *depth = arena_array(arena, uint32_t, p->stage->terms.count + 1);
+    for (uint32_t i = 0; i < p->stage->terms.count; i++) {
+        const Term *term = &p->stage->terms.at[i];
+        int n = term->kind == TERM_OP ? 3 : term->kind == TERM_LOAD ? term->load.rank : 0;
+        for (int k = 0; k < n; k++) {
+            int32_t arg = term->kind == TERM_OP ? term->args[k] : term->load.index[k].term;
+            if (arg >= 0 && !p->has_line[arg] && depth[arg] >= depth[i])
+                depth[i] = depth[arg] + 1;
+        }
+        p->has_line[i] = (term->kind == TERM_OP && p->uses[i] > 1) || depth[i] >= DEEPEST;
+    }
 }
 
 static void print_over(const Printer *p) {
@@ -182,7 +194,7 @@ static void print_spaces(Text *out, int n) {
 static void print_compute(const Printer *p, int indent) {
     uint32_t lines = 0;
     for (uint32_t i = 0; i < p->stage->terms.count; i++)
-        lines += term_has_line(p, (int32_t)i);
+        lines += p->has_line[i];
     text_add(p->out, "compute ");
     if (p->stage->sinks.count == 1 && !lines) {
         print_sink(p, &p->stage->sinks.at[0]);
@@ -191,7 +203,7 @@ static void print_compute(const Printer *p, int indent) {
     }
     print_over(p);
     for (uint32_t i = 0; i < p->stage->terms.count; i++) {
-        if (!term_has_line(p, (int32_t)i))
+        if (!p->has_line[i])
             continue;
         print_spaces(p->out, indent + 2);
         text_printf(p->out, "%%%u = ", i);
@@ -209,9 +221,11 @@ static void print_stage(const Kernel *kernel, const Stage *stage, int indent, Te
     Printer p = {.kernel = kernel,
                  .stage = stage,
                  .out = out,
-                 .uses = arena_array(out->arena, uint32_t, stage->terms.count + 1)};
+                 .uses = arena_array(out->arena, uint32_t, stage->terms.count + 1),
+                 .has_line = arena_array(out->arena, bool, stage->terms.count + 1)};
     if (stage->kind == STAGE_COMPUTE) {
         count_uses(&p);
+        find_lines(&p, out->arena);
         print_compute(&p, indent);
         return;
     }

@@ -217,27 +217,31 @@ static bool check_term(Checker *c, const Stage *stage, uint32_t at) {
     return verify_broken(c, "a term of no kind");
 }
 
-// Does the term's value depend on the point along the dim, if only because what is stored to `own`
-// is read again?
-static bool term_depends(const Stage *stage, int32_t at, TileDimId dim, uint16_t own) {
-    const Term *term = &stage->terms.at[at];
-    if (term->kind == TERM_INDEX)
-        return term->dim == dim;
-    if (term->kind == TERM_LOAD) {
-        if (term->load.buffer == own)
-            return true;
-        for (int i = 0; i < term->load.rank; i++) {
-            const Index *index = &term->load.index[i];
-            if (index->dim == dim ||
-                (index->term >= 0 && term_depends(stage, index->term, dim, own)))
-                return true;
+// By term up to `at`: does its value depend on the point along the dim, if only because what is
+// stored to `own` is read again?
+static void find_dependent(const Stage *stage, uint32_t at, TileDimId dim, uint16_t own,
+                           bool *depends) {
+    for (uint32_t i = 0; i <= at; i++) {
+        const Term *term = &stage->terms.at[i];
+        depends[i] = (term->kind == TERM_INDEX && term->dim == dim) ||
+                     (term->kind == TERM_LOAD && term->load.buffer == own);
+        for (int k = 0; term->kind == TERM_LOAD && k < term->load.rank; k++) {
+            const Index *index = &term->load.index[k];
+            depends[i] =
+                depends[i] || index->dim == dim || (index->term >= 0 && depends[index->term]);
         }
-        return false;
+        for (int k = 0; term->kind == TERM_OP && k < 3; k++)
+            depends[i] = depends[i] || (term->args[k] >= 0 && depends[term->args[k]]);
     }
-    for (int i = 0; i < 3 && term->kind == TERM_OP; i++)
-        if (term->args[i] >= 0 && term_depends(stage, term->args[i], dim, own))
-            return true;
-    return false;
+}
+
+static bool term_depends(const Stage *stage, int32_t at, TileDimId dim, uint16_t own) {
+    Arena *arena = arena_new();
+    bool *depends = arena_array(arena, bool, at + 1);
+    find_dependent(stage, (uint32_t)at, dim, own, depends);
+    bool result = depends[at];
+    arena_free(arena);
+    return result;
 }
 
 // A dim of which only one position is current: its extent is 1, or a loop goes by ones.

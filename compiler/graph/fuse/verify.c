@@ -9,6 +9,7 @@ typedef struct {
     const char *after;
     uint32_t number;       // of the group under check
     uint32_t *stored_by;   // by value id: number of the group + 1, 0: not stored so far
+    uint32_t *feeds;       // likewise, groups that compute it for an operand of their contraction
     uint32_t *computed_by; // likewise, of what reduces: only what is pointwise is computed again
 } FusionCheck;
 
@@ -65,17 +66,13 @@ static void verify_row_dims(const FusionCheck *check, const Group *group, const 
          "%s %u runs over other rows than the group", op_name(member->op), member->id);
 }
 
-static bool feeds_operand(const Group *group, const Value *value) {
-    for (uint32_t i = 0; i < group->contraction->n_args; i++)
-        if (group->contraction->args[i] == value)
-            return true;
-    for (uint32_t i = 0; i < group->members.count; i++) {
-        const Value *user = group->members.at[i];
-        for (uint32_t k = 0; user != group->contraction && k < user->n_args; k++)
-            if (user->args[k] == value && feeds_operand(group, user))
-                return true;
+static void find_feeds(const FusionCheck *check, const Group *group) {
+    for (uint32_t i = group->contraction ? group->members.count : 0; i-- > 0;) {
+        const Value *value = group->members.at[i];
+        bool feeds = value == group->contraction || check->feeds[value->id] == check->number + 1;
+        for (uint32_t k = 0; feeds && k < value->n_args; k++)
+            check->feeds[value->args[k]->id] = check->number + 1;
     }
-    return false;
 }
 
 static bool reduces(const Value *value) {
@@ -128,7 +125,7 @@ static void verify_member(const FusionCheck *check, const Group *group, const Va
     if (is_row_op(member))
         verify_row_dims(check, group, member);
     bool inside = dims_subset(&member->dims, &space);
-    must(check, inside || (group->kind == GROUP_CONTRACT && feeds_operand(group, member)),
+    must(check, inside || check->feeds[member->id] == check->number + 1,
          "value %u has dims that the group does not run over", member->id);
     if (!group_stores(group, member))
         return;
@@ -155,6 +152,7 @@ static void verify_group(FusionCheck *check, const Group *group) {
              "its contraction is no member or has not two arguments");
     if (group->kind == GROUP_STREAM)
         verify_stream(check, group);
+    find_feeds(check, group);
     for (uint32_t i = 0; i < group->members.count; i++) {
         must(check, i == 0 || group->members.at[i - 1]->id < group->members.at[i]->id,
              "members are not in order of id");
@@ -176,6 +174,7 @@ void fusion_verify(const Fusion *fusion, const char *after_pass) {
     const Graph *graph = fusion->graph;
     FusionCheck check = {.fusion = fusion, .after = after_pass};
     check.stored_by = arena_array(graph->arena, uint32_t, graph->values.count + 1);
+    check.feeds = arena_array(graph->arena, uint32_t, graph->values.count + 1);
     check.computed_by = arena_array(graph->arena, uint32_t, graph->values.count + 1);
     graph_verify(graph, after_pass);
     for (uint32_t i = 0; i < fusion->groups.count; i++) {

@@ -43,16 +43,19 @@ static DimList without(const DimList *dims, DimId dim) {
 
 // ---- powers of two -----------------------------------------------------------------------------
 
-// Would multiplying by a constant cost nothing? `value` is one of the old graph.
-static bool takes_factor(const Rewrite *rewrite, const Value *value) {
+// Would multiplying by a constant cost nothing? `value` is one of the old graph, under so many
+// selects.
+static bool takes_factor(const Rewrite *rewrite, const Value *value, uint32_t depth) {
+    enum { DEPTH_MAX = 100 };
     if (value->op == OP_CONST)
         return true;
     if (rewrite->uses[value->id] != 1 || value->elem != elem_work(value->elem))
         return false;
     if (value->op == OP_CONTRACT)
         return true;
-    return value->op == OP_SELECT && takes_factor(rewrite, value->args[1]) &&
-           takes_factor(rewrite, value->args[2]);
+    return value->op == OP_SELECT && depth < DEPTH_MAX &&
+           takes_factor(rewrite, value->args[1], depth + 1) &&
+           takes_factor(rewrite, value->args[2], depth + 1);
 }
 
 static Value *at_origin(Value *value, const Value *like) {
@@ -101,7 +104,7 @@ static Value *unless_empty(Rewrite *rewrite, Value *z, Value *other) {
 static Value *expand_softmax(Rewrite *rewrite, const Value *value, Value *x) {
     Graph *graph = rewrite->to;
     Op power = OP_EXP;
-    if (takes_factor(rewrite, value->args[0]) && value->args[0]->op != OP_CONST) {
+    if (takes_factor(rewrite, value->args[0], 0) && value->args[0]->op != OP_CONST) {
         power = OP_EXP2;
         x = with_factor(rewrite, value->args[0], M_LOG2E);
     }

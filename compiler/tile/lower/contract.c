@@ -25,32 +25,41 @@ enum { CROSSING_LANES = 64, DYNAMIC_BATCH = 4 };
 
 // ---- operands ----
 
-// The memory order of the largest stored value that a value is computed from.
-static void find_source(const Lowering *lower, const Value *value, int64_t *most,
-                        TileDimList *order) {
-    Access access;
-    if (terms_plain_access(lower, value, &access)) {
-        TileDimList dims = {.count = access.rank};
-        DimSet set = 0;
-        for (int i = 0; i < access.rank; i++) {
-            dims.at[i] = access.index[i].dim;
-            set |= set_of(dims.at[i]);
-        }
-        int64_t volume = lower_volume(lower, set);
-        if (volume > *most) {
-            *most = volume;
-            *order = dims;
-        }
-        return;
+// Takes over the memory order of a stored value that is larger than any before.
+static void offer_source(const Lowering *lower, const Access *access, int64_t *most,
+                         TileDimList *order) {
+    TileDimList dims = {.count = access->rank};
+    DimSet set = 0;
+    for (int i = 0; i < access->rank; i++) {
+        dims.at[i] = access->index[i].dim;
+        set |= set_of(dims.at[i]);
     }
-    for (uint32_t i = 0; i < value->n_args; i++)
-        find_source(lower, value->args[i], most, order);
+    int64_t volume = lower_volume(lower, set);
+    if (volume > *most) {
+        *most = volume;
+        *order = dims;
+    }
 }
 
+// The memory order of the largest stored value that a value is computed from, the first of several.
 static TileDimList source_order(const Lowering *lower, const Value *value) {
     TileDimList order = {0};
     int64_t most = 0;
-    find_source(lower, value, &most, &order);
+    Map *seen = map_new(lower->arena);
+    VEC(const Value *) open = {0};
+    vec_push(lower->arena, &open, value);
+    while (open.count) {
+        const Value *next = open.at[--open.count];
+        Access access;
+        if (map_get(seen, (uint64_t)next->id + 1))
+            continue;
+        map_put(seen, (uint64_t)next->id + 1, (void *)next);
+        if (terms_plain_access(lower, next, &access))
+            offer_source(lower, &access, &most, &order);
+        else
+            for (uint32_t i = next->n_args; i-- > 0;)
+                vec_push(lower->arena, &open, next->args[i]);
+    }
     return lower_order(lower_dim_set(lower, &value->dims), &order);
 }
 

@@ -348,29 +348,43 @@ static void emit_contraction(Emission *e, Member *m, NodeList *into) {
 
 // ---- rescaling ---------------------------------------------------------------------------------
 
-// Keeps what each running value that the shift depends on was before this piece.
-static void save_running(Emission *e, const Value *shift) {
+// Keeps what a running value was before this piece.
+static void save_before(Emission *e, Value *value, uint16_t buffer) {
+    Lowering *lower = e->nest->lower;
+    TileDimList dims = lower_buffer_dims(lower, buffer);
+    Name name = arena_printf(lower->kernel->arena, "%s_before", lower_label(lower, value));
+    uint16_t before = node_scratch(lower->kernel, e->into, name, elem_work(value->elem), dims);
+    Stage *stage = node_compute(lower->kernel, e->into, dims, dims_last_of(&dims));
+    TermBuilder terms = terms_open(lower, stage);
+    int32_t now = stage_load(lower->kernel, stage, access_plain(lower->kernel, buffer));
+    terms_store(&terms, SINK_SET, before, now);
+    vec_push(lower->arena, &e->running, value);
+    vec_push(lower->arena, &e->previous, before);
+}
+
+// Those that the shifts of the carries depend on, each once.
+static void save_running(Emission *e) {
     Nest *nest = e->nest;
-    Lowering *lower = nest->lower;
-    uint16_t buffer;
-    if (is_carried(nest, shift, &buffer)) {
-        for (uint32_t i = 0; i < e->running.count; i++)
-            if (e->running.at[i] == shift)
-                return;
-        TileDimList dims = lower_buffer_dims(lower, buffer);
-        Name name = arena_printf(lower->kernel->arena, "%s_before", lower_label(lower, shift));
-        uint16_t before = node_scratch(lower->kernel, e->into, name, elem_work(shift->elem), dims);
-        Stage *stage = node_compute(lower->kernel, e->into, dims, dims_last_of(&dims));
-        TermBuilder terms = terms_open(lower, stage);
-        int32_t now = stage_load(lower->kernel, stage, access_plain(lower->kernel, buffer));
-        terms_store(&terms, SINK_SET, before, now);
-        vec_push(lower->arena, &e->running, (Value *)shift);
-        vec_push(lower->arena, &e->previous, before);
-        return;
+    Arena *arena = nest->lower->arena;
+    Map *seen = map_new(arena);
+    ValueList open = {0};
+    for (uint32_t i = nest->carries.count; i-- > 0;)
+        if (nest->carries.at[i].shift)
+            vec_push(arena, &open, nest->carries.at[i].shift);
+    while (open.count) {
+        Value *value = open.at[--open.count];
+        uint16_t buffer;
+        if (map_get(seen, (uint64_t)value->id + 1))
+            continue;
+        map_put(seen, (uint64_t)value->id + 1, value);
+        if (is_carried(nest, value, &buffer)) {
+            save_before(e, value, buffer);
+            continue;
+        }
+        for (uint32_t a = value->n_args; a-- > 0;)
+            if (nest_member(nest, value->args[a]))
+                vec_push(arena, &open, value->args[a]);
     }
-    for (uint32_t a = 0; a < shift->n_args; a++)
-        if (nest_member(nest, shift->args[a]))
-            save_running(e, shift->args[a]);
 }
 
 // The shift's term from the running values as they lie in these homes.
@@ -496,9 +510,7 @@ static void emit_run(Emission *e, uint32_t begin, uint32_t end) {
 
 void nest_emit(Nest *nest, NodeList *into) {
     Emission e = {.nest = nest, .into = into};
-    for (uint32_t i = 0; i < nest->carries.count; i++)
-        if (nest->carries.at[i].shift)
-            save_running(&e, nest->carries.at[i].shift);
+    save_running(&e);
     for (uint32_t i = 0; i < nest->stages.count; i++) {
         e.position = i;
         if (lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
