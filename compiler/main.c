@@ -3,7 +3,6 @@
 #include "driver/driver.h"
 
 #include <string.h>
-#include <sys/resource.h>
 
 static const struct {
     const char *name;
@@ -21,18 +20,7 @@ static int run_command(Options *options) {
     return usage_error("unknown command '%s'", options->command);
 }
 
-// Passes and LLVM walk long chains of values by recursion; the usual 8 MiB end at about 10,000.
-static void raise_stack_limit(void) {
-    const rlim_t wanted = 100 << 20;
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_STACK, &limit) || limit.rlim_cur >= wanted)
-        return;
-    limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
-    setrlimit(RLIMIT_STACK, &limit);
-}
-
 int main(int argc, char **argv) {
-    raise_stack_limit();
     Session *session = session_new();
     Options options = {.session = session};
     bool stop = false;

@@ -117,15 +117,29 @@ static bool orders_equal(const DimList *a, const DimList *b) {
     return a->count == b->count && !memcmp(a->at, b->at, a->count * sizeof a->at[0]);
 }
 
+// The values that are read under several lists of dims, by id + 1.
+static Map *find_disagreeing(const Survey *s) {
+    Arena *arena = s->lower->arena;
+    Map *first = map_new(arena), *disagreeing = map_new(arena);
+    for (uint32_t i = 0; i < s->uses.count; i++) {
+        MemoryUse *use = &s->uses.at[i];
+        uint64_t key = (uint64_t)use->value->id + 1;
+        const MemoryUse *other = map_get(first, key);
+        if (!other)
+            map_put(first, key, use);
+        else if (!orders_equal(&use->order, &other->order))
+            map_put(disagreeing, key, use);
+    }
+    return disagreeing;
+}
+
 // An argument that is read under two lists of dims keeps its own, and they stay single.
 static void survey_renames(Survey *s) {
     Lowering *lower = s->lower;
+    const Map *disagreeing = find_disagreeing(s);
     for (uint32_t i = 0; i < s->uses.count; i++) {
         const MemoryUse *use = &s->uses.at[i];
-        bool agree = true;
-        for (uint32_t k = 0; k < s->uses.count; k++)
-            if (s->uses.at[k].value == use->value)
-                agree = agree && orders_equal(&use->order, &s->uses.at[k].order);
+        bool agree = !map_get(disagreeing, (uint64_t)use->value->id + 1);
         const DimList *own = stored_order(lower, use->value);
         lower->is_renamed[use->value->id] = agree && !orders_equal(own, &use->order);
         if (agree)

@@ -135,7 +135,7 @@ typedef struct {
 
 // Conditions that a person writes are short; of endless ones the rest gives no bounds.
 static bool is_too_long(Bounder *b) {
-    enum { STEPS_MAX = 1000 };
+    enum { STEPS_MAX = 300 };
     return ++b->steps > STEPS_MAX;
 }
 
