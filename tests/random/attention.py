@@ -282,8 +282,9 @@ class Attention(Logits):
             return logit_rest, f"{function}({self.ref(logits)}, reduced_dim=m)"
         if form == "seen":  # whole numbers, on which rounding has no effect
             seen = f"{self.ref(logits)} > -1e4"
-            form = self.random.choice(["min(where({}, i32(index(m)), 9999)", "max(where({}, index(m), -1)",
-                                       "max(where({}, -1 - i32(index(m)), -9999)"])  # fmt: skip
+            forms = ["min(where({}, i32(index(m)), 9999)", "max(where({}, index(m), -1)",
+                     "max(where({}, -1 - i32(index(m)), -9999)"]  # fmt: skip
+            form = self.random.choice(forms)
             return logit_rest, f"{form.format(seen)}, reduced_dim=m)"
         if form == "entropy":
             return rest, f"-sum({ref} * log(abs({ref}) + 1e-6), reduced_dim=m)"
