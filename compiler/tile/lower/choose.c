@@ -61,7 +61,7 @@ static StreamSchedule search(Chooser *c, const StreamShape *shape) {
     return best;
 }
 
-StreamSchedule lower_choose(const LowerRequest *request, Group *group, FormTable *known) {
+StreamSchedule lower_choose(const LowerRequest *request, Group *group) {
     Chooser c = {.request = request, .group = group};
     Arena *arena = arena_new();
     Lowering lower;
@@ -73,7 +73,7 @@ StreamSchedule lower_choose(const LowerRequest *request, Group *group, FormTable
     vec_push(arena, &key, (uint64_t)shape.rows);
     vec_push(arena, &key, (uint64_t)shape.streamed);
     vec_push(arena, &key, request->forced);
-    void **chosen = form_table_at(known, &key);
+    void **chosen = form_table_at(request->streams, &key);
     arena_free(arena);
     if (!*chosen) {
         StreamSchedule best = search(&c, &shape);

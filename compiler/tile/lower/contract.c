@@ -251,6 +251,20 @@ static ContractLast role_of_last(const Contract *x, const TileDimList *source, T
                                                      : LAST_OTHER;
 }
 
+static ContractSchedule known_schedule(const Lowering *lower, const ContractShape *s) {
+    uint64_t words[] = {(uint64_t)s->batch, (uint64_t)s->rows,      (uint64_t)s->lanes,
+                        (uint64_t)s->k,     (uint64_t)s->main_rows, (uint64_t)s->main_lanes,
+                        s->a_in_place,      s->b_in_place,          s->a_last,
+                        s->b_last,          (uint64_t)s->panel,     s->elem_bytes};
+    KernelForm form = {.at = words, .count = sizeof words / sizeof *words};
+    void **known = form_table_at(lower->contractions, &form);
+    if (!*known) {
+        ContractSchedule schedule = schedule_contract(s, lower->machine);
+        *known = arena_copy(lower->graph->arena, &schedule, sizeof schedule);
+    }
+    return *(ContractSchedule *)*known;
+}
+
 static void choose_schedule(Contract *x) {
     const Lowering *lower = x->lower;
     ContractShape shape = {
@@ -268,7 +282,7 @@ static void choose_schedule(Contract *x) {
         .panel = x->result == NO_BUFFER ? 0 : lower->kernel->buffers.at[x->result].panel_width,
         .elem_bytes = elem_bytes(x->elem),
     };
-    x->schedule = schedule_contract(&shape, lower->machine);
+    x->schedule = known_schedule(lower, &shape);
 }
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high) {

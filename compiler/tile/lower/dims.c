@@ -29,6 +29,7 @@ void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena
                         .graph = graph,
                         .machine = request->machine,
                         .extents = request->extents,
+                        .contractions = request->contractions,
                         .arena = arena,
                         .group = part};
     lower->kernel = kernel_new(kernel_arena, part_name(kernel_arena, part));

@@ -16,10 +16,9 @@ typedef struct {
     const LowerRequest *request;
     Arena *arena;
     TileProgram *program;
-    FormTable *kernels;   // -> index in program
-    FormTable *schedules; // see lower_choose
-    bool fits;            // the forced plan, some group
-    uint32_t *place;      // by value id: see place_of
+    FormTable *kernels; // -> index in program
+    bool fits;          // the forced plan, some group
+    uint32_t *place;    // by value id: see place_of
 } Lowerer;
 
 // ---- parts of a group ----
@@ -186,7 +185,7 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
         Arena *arena = arena_new();
         lower_open(&lower, &request, part, arena, p->arena);
         lower_arguments(&lower);
-        StreamSchedule schedule = lower_choose(&request, part, p->schedules);
+        StreamSchedule schedule = lower_choose(&request, part);
         if (!lower_stream(&lower, &schedule))
             ice("lower: '%s' has no plan", lower.kernel->name);
         launch.most = fixed ? 0 : sizes[i].most;
@@ -245,12 +244,12 @@ static void lower_group(Lowerer *p, const Group *group) {
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
                         PlanKind forced) {
     Arena *arena = plan->fusion->graph->arena;
-    LowerRequest request = {plan, machine, extents, forced};
+    LowerRequest request = {
+        plan, machine, extents, forced, form_table_new(arena), form_table_new(arena)};
     Lowerer p = {.request = &request,
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),
                  .kernels = form_table_new(arena),
-                 .schedules = form_table_new(arena),
                  .place = arena_array(arena, uint32_t, plan->fusion->graph->values.count + 1)};
     p.program->plan = plan;
     for (uint32_t i = 0; i < plan->fusion->groups.count; i++)

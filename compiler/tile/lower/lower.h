@@ -14,6 +14,8 @@ typedef struct {
     const Machine *machine;
     const int64_t *extents; // typical, by DimId
     PlanKind forced;
+    // Schedules by what they were searched for, so that layers that repeat are searched once.
+    FormTable *streams, *contractions;
 } LowerRequest;
 
 // A part of a group that becomes one kernel: all of it, or the outputs of one shape.
@@ -21,9 +23,10 @@ typedef struct {
     const Plan *plan;
     const Graph *graph;
     const Machine *machine;
-    const int64_t *extents; // typical, by DimId
-    Arena *arena;           // of this lowering; the kernel has its own
-    Group *group;           // members in order of id and outputs, of this part
+    const int64_t *extents;  // typical, by DimId
+    FormTable *contractions; // of the request
+    Arena *arena;            // of this lowering; the kernel has its own
+    Group *group;            // members in order of id and outputs, of this part
     Kernel *kernel;
     VEC(DimProduct) products;     // per kernel dim
     VEC(int64_t) typical;         // per kernel dim
@@ -89,8 +92,8 @@ void stream_shape(const Lowering *lower, StreamShape *shape);
 // misfit.c: why lower_stream is false for this plan.
 PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan);
 // choose.c: the cheapest schedule of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY
-// when the forced plan cannot do it. known: schedules of groups that were asked for before.
-StreamSchedule lower_choose(const LowerRequest *request, Group *group, FormTable *known);
+// when the forced plan cannot do it.
+StreamSchedule lower_choose(const LowerRequest *request, Group *group);
 
 // ---- schedule.c ----
 // Pieces of a loop nest that is worked off in tasks: steps per dim of `dims` (outermost first) so
