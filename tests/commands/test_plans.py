@@ -427,3 +427,17 @@ def test_bits_do_not_depend_on_threads(tmp_path):
         attc("run", TALKING, *arguments, "-o", tmp_path / "Y.npy")
         results.append(np.load(tmp_path / "Y.npy"))
     assert all(np.array_equal(results[0], result) for result in results)
+
+
+def test_a_parameter_along_the_memory_leaves_attention_fused():
+    source = (
+        "dim d = 16\n"
+        "def F(Q[n, d], K[m, d], V[m, v], param E[m, r]):\n"
+        "    L[n, m] = einsum(Q[n, d], K[m, d])\n"
+        "    A[n, v] = einsum(softmax(L[n, m], reduced_dim=m), V[m, v])\n"
+        "    R[r, v] = einsum(V[m, v], E[m, r])\n"
+        "    return A, R\n"
+    )
+    out = attc("cost", "-", "-D", "n=512,m=512,v=64,r=16", stdin=source)[0]
+    assert re.search(r"^A +(resident|stream) ", out, re.M)
+    assert not re.search(r"\bn, m +\d.*workspace", out)

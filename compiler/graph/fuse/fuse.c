@@ -417,6 +417,7 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     fuser->graph = graph;
     fuser->live = graph_live(graph, fuser->arena);
     fuser->learned = fuse_learned_dims(graph, fuser->arena);
+    fuser->data = fuse_depends_on(graph, ROLE_DATA, fuser->arena);
     fuser->needs = map_new(fuser->arena);
     fuser->inlined = arena_array(fuser->arena, Inlined, count);
     fuser->seen = arena_array(fuser->arena, uint32_t, count);

@@ -36,6 +36,7 @@ typedef struct {
     const int64_t *extents;
     const bool *live;    // by value id
     const bool *learned; // by DimId, see fuse_learned_dims
+    const bool *data;    // by value id: depends on data
     VEC(Cluster) clusters;
     Map *needs;           // pairs of clusters, the one that needs in the upper half
     uint32_t searches;    // among clusters, so far

@@ -32,7 +32,7 @@ static const double WIDE_SHARE = 2, ROWS_SHARE = 1, SOFTMAX_SHARE = 0.1;
 
 typedef struct {
     DimId x, y;
-    bool positions; // x, too
+    bool positions; // both
     double made;    // the largest volume that a contraction makes it with
     double volume;  // of all values with both dims
 } Pair;
@@ -72,7 +72,7 @@ static void add_pair(const Fuser *fuser, PairList *pairs, DimId x, DimId y, doub
             return;
         }
     Pair pair = {.x = x, .y = y, .made = made, .volume = volume_of_pair(fuser, x, y)};
-    pair.positions = !fuser->learned[x];
+    pair.positions = !fuser->learned[x] && !fuser->learned[y];
     vec_push(fuser->arena, pairs, pair);
 }
 
@@ -86,18 +86,29 @@ bool fuse_makes_pair(const Value *value, DimId x, DimId y) {
     return one_way || other_way;
 }
 
+// Parameters are packed better by kernels of their own. A dim of parameters may still be one that
+// an argument made of data has (the memory of keys that a parameter shortens, too).
+static bool is_streamable(const Fuser *fuser, const Value *value, DimId y) {
+    if (!fuser->learned[y])
+        return true;
+    const Graph *graph = fuser->graph;
+    bool given = false;
+    for (uint32_t i = 0; i < graph->inputs.count && !given; i++)
+        given = graph->inputs.at[i]->role == ROLE_DATA && dims_has(&graph->inputs.at[i]->dims, y);
+    return given && fuser->data[value->args[0]->id] && fuser->data[value->args[1]->id];
+}
+
 static void collect_pairs(const Fuser *fuser, const Value *value, PairList *pairs) {
     double volume = (double)dims_volume(&value->dims, fuser->extents);
     for (uint32_t i = 0; i < value->dims.count; i++)
         for (uint32_t k = 0; k < value->dims.count; k++)
             if (fuser->extents[value->dims.at[i]] >= FEW_ROWS &&
-                !fuser->learned[value->dims.at[k]] &&
-                fuse_makes_pair(value, value->dims.at[i], value->dims.at[k]))
+                fuse_makes_pair(value, value->dims.at[i], value->dims.at[k]) &&
+                is_streamable(fuser, value, value->dims.at[k]))
                 add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k], volume);
 }
 
-// What is streamed past are positions: parameters are packed better by kernels of their own. First
-// positions against positions (queries against memory, and not heads against memory).
+// First positions against positions (queries against memory, and not heads against memory).
 static int better_first(const void *a, const void *b) {
     const Pair *p = a, *q = b;
     if (p->positions != q->positions)
