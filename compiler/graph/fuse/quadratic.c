@@ -11,6 +11,8 @@
 // it, and is later reduced over one of the two.
 #include "graph/fuse/fuse.h"
 
+#include <string.h>
+
 // ---- quadratic values --------------------------------------------------------------------------
 
 typedef struct {
@@ -208,11 +210,18 @@ static const Refusal *refusal_of(const Check *c, const Value *value) {
     return NULL;
 }
 
+// Is it one that the user knows apart from the value?
+static bool title_differs(const Check *c, const Value *by, const Value *value) {
+    return strcmp(title_of(c, by, ""), title_of(c, value, "")) != 0 ||
+           memcmp(&by->origin, &value->origin, sizeof by->origin) != 0;
+}
+
 // The refusal of the value or of the nearest that it comes from.
 static Reason why_refused(const Check *c, const Value *value) {
     for (const Value *from = value; from; from = from_which(c, from)) {
         const Refusal *refusal = refusal_of(c, from);
-        if (refusal && refusal->by && refusal->by != value)
+        bool other = refusal && refusal->by && title_differs(c, refusal->by, value);
+        if (other)
             return (Reason){arena_printf(c->arena, "%s depends on it, and %s",
                                          title_of(c, refusal->by, "another value"), refusal->why),
                             refusal->by};

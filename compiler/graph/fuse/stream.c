@@ -351,6 +351,14 @@ static void take_component(Search *s, const Component *c) {
         fuser->owner[c->members.at[i]->id] = number;
 }
 
+static const char *why_barred(const Search *s, const Value *by) {
+    const Graph *graph = s->fuser->graph;
+    if (by->op == OP_RENAME)
+        return arena_printf(graph->arena, "what has '%s' and '%s' at once cannot be streamed",
+                            graph->dims.at[by->dim].name, graph->dims.at[by->dim2].name);
+    return arena_printf(graph->arena, "%s cannot be streamed", op_name(by->op));
+}
+
 static void take_components(Search *s, bool reduces) {
     ComponentList components = find_components(s);
     for (uint32_t i = 0; i < components.count; i++) {
@@ -359,9 +367,7 @@ static void take_components(Search *s, bool reduces) {
             continue;
         const Value *barrer = s->barrer[c->root];
         if (barrer)
-            refuse(
-                s, c, barrer,
-                arena_printf(s->fuser->graph->arena, "%s cannot be streamed", op_name(barrer->op)));
+            refuse(s, c, barrer, why_barred(s, barrer));
         else if (is_worth_streaming(s, c) && is_convex(s, c))
             take_component(s, c);
     }
