@@ -96,7 +96,9 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
         plan_verify(out->plan);
     pass_done(&clock, "plan", true);
 
-    out->tile = tile_lower(out->plan, machine, out->typical, options->plan);
+    out->tile = tile_lower(
+        out->plan, machine, out->typical,
+        (StreamSchedule){.plan = options->plan, .rows = options->rows, .piece = options->piece});
     if (!out->tile)
         return false;
     if (options->verify)

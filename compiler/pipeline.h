@@ -19,7 +19,9 @@ typedef struct {
     const Machine *machine;
     const int64_t *typical; // by DimId, or NULL: sizes to optimise dynamic dims for
     PipelineStop stop;
-    PlanKind plan; // of streamed groups, PLAN_ANY: the cheapest
+    // Of streamed groups; PLAN_ANY and 0: the cheapest.
+    PlanKind plan;
+    int64_t rows, piece;
     // Quadratic values that are stored are errors; seen from AFTER_FUSED on.
     bool no_materialize;
     bool verify;      // run every level's verifier between passes

@@ -34,6 +34,8 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
         .entry = options->entry,
         .machine = machine,
         .plan = options->plan,
+        .rows = options->rows,
+        .piece = options->piece,
         .no_materialize = options->no_materialize && target,
         .stop = options->no_materialize && target && stop < AFTER_FUSED ? AFTER_FUSED : stop,
         .verify = options->verify_passes,

@@ -33,6 +33,7 @@ typedef struct {
     bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize;
     DiagFormat diagnostics;
     PlanKind plan;           // PLAN_ANY: the cheapest
+    int64_t rows, piece;     // --plan's numbers, 0: the cheapest
     const Target *target;    // --target, NULL: the best of this machine
     const char *machine;     // --machine
     const Target *planned;   // driver_target, once it was asked for

@@ -51,9 +51,9 @@ static const struct argp_option option_table[] = {
     {"static", KEY_STATIC, 0, 0, "build a static library", 3},
     {"object", KEY_OBJECT, 0, 0, "build a relocatable object", 3},
     {"exe", KEY_EXE, 0, 0, "build a program that reads and writes .npy files", 3},
-    {"plan", KEY_PLAN, "PLAN", 0,
-     "how attention is fused where that fits: resident, stream, two-pass, spill or unfused "
-     "(default: the cheapest)",
+    {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 0,
+     "how attention is fused where that fits: resident, stream, two-pass, spill or unfused, and "
+     "the rows of a task and the piece of the streamed dim (default: the cheapest)",
      3},
     {"no-materialize", KEY_NO_MATERIALIZE, 0, 0,
      "fail when a value over pairs of positions would be stored", 3},
@@ -192,6 +192,29 @@ static int parse_target(Options *options, const char *name) {
                : usage_error("--target: unknown target '%s' (see --print-targets)", name);
 }
 
+// NAME[:ROWS[:PIECE]]
+static int parse_plan(Options *options, const char *text) {
+    enum { ROWS, PIECE, N_NUMBERS };
+    static const char *const takes[] = {"no numbers", "rows alone", "rows and a piece"};
+    int64_t numbers[N_NUMBERS] = {0};
+    char *words = arena_strndup(options->session->arena, text, strlen(text)), *rest = words;
+    options->plan = plan_find(strsep(&rest, ":"));
+    if (options->plan == N_PLANS || options->plan == PLAN_ANY)
+        return usage_error("--plan %s: expected resident, stream, two-pass, spill or unfused",
+                           words);
+    int most = options->plan == PLAN_UNFUSED ? 0 : options->plan == PLAN_RESIDENT ? 1 : N_NUMBERS;
+    for (int i = 0; rest; i++) {
+        const char *number = strsep(&rest, ":");
+        if (i == most)
+            return usage_error("--plan %s: plan %s has %s", text, words, takes[most]);
+        if (!parse_count(number, 1, EXTENT_MAX, &numbers[i]))
+            return usage_error("--plan %s: expected a whole number from 1 after %s:", text, words);
+    }
+    options->rows = numbers[ROWS];
+    options->piece = numbers[PIECE];
+    return EXIT_FINE;
+}
+
 static void print_targets(void) {
     for (const Target *const *t = targets_all(); *t; t++)
         printf("%-14s %s, %d-bit vectors\n", (*t)->name, (*t)->triple,
@@ -324,11 +347,7 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_TARGET:
         return parse_target(options, arg);
     case KEY_PLAN:
-        options->plan = plan_find(arg);
-        return options->plan == N_PLANS || options->plan == PLAN_ANY
-                   ? usage_error("--plan %s: expected resident, stream, two-pass, spill or unfused",
-                                 arg)
-                   : EXIT_FINE;
+        return parse_plan(options, arg);
     case KEY_NO_MATERIALIZE:
         options->no_materialize = true;
         break;

@@ -291,12 +291,13 @@ typedef struct {
 // ---- lower/, schedule/, cost/ ----
 // One kernel per group, with the default schedule for the machine at the typical extents. Adjacent
 // dims that stay adjacent in every access become one kernel dim.
-// forced: the plan of every streamed group that it can do, or PLAN_ANY: the cheapest. NULL after a
-// diagnostic: there are streamed groups, and the plan can do none.
+// forced: the plan of every streamed group that it can do, and its numbers; PLAN_ANY and 0: the
+// cheapest. NULL after a diagnostic: there are streamed groups, and the plan can do none.
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
-                        PlanKind forced);
-// schedule/stream.c: every schedule of a plan that is worth a thought, in a fixed order.
-void schedule_stream(Arena *arena, PlanKind plan, const StreamShape *shape,
+                        StreamSchedule forced);
+// schedule/stream.c: every schedule of a plan that is worth a thought, in a fixed order. wanted:
+// the plan, and its numbers where they are not 0.
+void schedule_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
                      StreamScheduleList *into);
 double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of sums of products
 // Bytes of scratch that a task has at most; each: by buffer, the bytes of a scratch one, or NULL.

@@ -441,3 +441,14 @@ def test_a_parameter_along_the_memory_leaves_attention_fused():
     out = attc("cost", "-", "-D", "n=512,m=512,v=64,r=16", stdin=source)[0]
     assert re.search(r"^A +(resident|stream) ", out, re.M)
     assert not re.search(r"\bn, m +\d.*workspace", out)
+
+
+@pytest.mark.parametrize(
+    "plan, told",
+    [("resident:5", "resident, 5 rows"), ("two-pass:12:64", "two-pass, 12 rows, pieces of 64"),
+     ("spill:1000:1", "spill, 64 rows, pieces of 32"), ("spill:3", "spill, 3 rows, pieces of ")],
+)  # fmt: skip
+def test_rows_and_piece_are_those_asked_for(plan, told):
+    tile = attc("emit", TALKING, "-D", "n=64,m=256", "--stage=tile", "--plan", plan)[0]
+    assert f"# plan: {told}" in tile
+    attc("verify", TALKING, *SMALL, "--plan", plan)

@@ -53,10 +53,14 @@ def is_refused(run):
 
 
 def draw(seed):
-    """Options of a random plan and machine; no plan is the compiler's own choice."""
+    """Options of a random schedule and machine; no plan is the compiler's own choice."""
     choice = random.Random(seed).choice
     plan = choice([None, None, "unfused", *FUSED])
     target = choice([None, None, "x86-64-v3"])
+    if plan in FUSED and choice([True, False]):
+        plan += f":{choice([1, 2, 3, 5, 8, 12, 13, 24, 31, 40, 100])}"
+        if plan[: plan.find(":")] != "resident" and choice([True, False]):
+            plan += f":{choice([1, 16, 32, 33, 64, 96, 200, 512])}"
     return [f"--plan={plan}"] if plan else [], [f"--target={target}"] if target else []
 
 

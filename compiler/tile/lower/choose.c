@@ -49,12 +49,14 @@ static void try_schedule(Chooser *c, StreamSchedule schedule, StreamSchedule *be
 }
 
 static StreamSchedule search(Chooser *c, const StreamShape *shape) {
-    StreamSchedule best = {.plan = PLAN_ANY};
+    StreamSchedule best = {.plan = PLAN_ANY}, forced = c->request->forced;
     StreamScheduleList list = {0};
     Arena *arena = arena_new();
     for (PlanKind plan = PLAN_RESIDENT; plan < N_PLANS; plan++)
-        if (c->request->forced == PLAN_ANY || c->request->forced == plan)
-            schedule_stream(arena, plan, shape, &list);
+        if (forced.plan == PLAN_ANY || forced.plan == plan) {
+            StreamSchedule wanted = {plan, forced.rows, forced.piece, 0};
+            schedule_stream(arena, &wanted, shape, &list);
+        }
     for (uint32_t i = 0; i < list.count; i++)
         try_schedule(c, list.at[i], &best);
     arena_free(arena);
@@ -72,7 +74,9 @@ StreamSchedule lower_choose(const LowerRequest *request, Group *group) {
     KernelForm key = kernel_form(arena, kernel);
     vec_push(arena, &key, (uint64_t)shape.rows);
     vec_push(arena, &key, (uint64_t)shape.streamed);
-    vec_push(arena, &key, request->forced);
+    vec_push(arena, &key, request->forced.plan);
+    vec_push(arena, &key, (uint64_t)request->forced.rows);
+    vec_push(arena, &key, (uint64_t)request->forced.piece);
     void **chosen = form_table_at(request->streams, &key);
     arena_free(arena);
     if (!*chosen) {

@@ -111,7 +111,7 @@ static void tell_misfit(const Lowerer *p) {
     const Value *output = misfit->group->outputs.at[0];
     Diag *diag =
         diag_error(graph->session->diags, output->origin, "plan %s does not fit %s%s%s: %s",
-                   plan_name(p->request->forced), output->hint ? "'" : "",
+                   plan_name(p->request->forced.plan), output->hint ? "'" : "",
                    output->hint ? output->hint : "this", output->hint ? "'" : "", misfit->why);
     if (misfit->by && memcmp(&misfit->by->origin, &output->origin, sizeof output->origin) != 0)
         diag_note(diag, misfit->by->origin, misfit->by->hint ? "'%s' is computed here" : "here",
@@ -150,7 +150,7 @@ static int64_t *extents_of_size(const Lowerer *p, const Group *part, int64_t siz
 
 // The plan for a group: the forced one, unless that cannot do it.
 static PlanKind plan_for(Lowerer *p, const Group *group, Group *part) {
-    PlanKind forced = p->request->forced;
+    PlanKind forced = p->request->forced.plan;
     if (forced == PLAN_ANY)
         return forced;
     Arena *arena = arena_new();
@@ -176,7 +176,9 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
     DimId streamed = part->reduced.at[0];
     bool fixed = graph->dims.at[streamed].extent != EXTENT_DYNAMIC;
     LowerRequest request = *p->request;
-    request.forced = plan_for(p, group, part);
+    request.forced.plan = plan_for(p, group, part);
+    if (request.forced.plan == PLAN_ANY)
+        request.forced = (StreamSchedule){0};
     Launch launch = {.group = group, .guard = streamed, .least = 0};
     for (uint32_t i = 0; i < (fixed ? 1 : N_SIZES); i++) {
         if (!fixed)
@@ -242,7 +244,7 @@ static void lower_group(Lowerer *p, const Group *group) {
 }
 
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
-                        PlanKind forced) {
+                        StreamSchedule forced) {
     Arena *arena = plan->fusion->graph->arena;
     LowerRequest request = {
         plan, machine, extents, forced, form_table_new(arena), form_table_new(arena)};

@@ -13,7 +13,7 @@ typedef struct {
     const Plan *plan;
     const Machine *machine;
     const int64_t *extents; // typical, by DimId
-    PlanKind forced;
+    StreamSchedule forced;  // PLAN_ANY and 0: the cheapest
     // Schedules by what they were searched for, so that layers that repeat are searched once.
     FormTable *streams, *contractions;
 } LowerRequest;

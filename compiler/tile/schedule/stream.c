@@ -20,19 +20,22 @@ static void add_schedule(Arena *arena, PlanKind plan, int64_t rows, int64_t piec
     vec_push(arena, into, (StreamSchedule){.plan = plan, .rows = rows, .piece = piece});
 }
 
-void schedule_stream(Arena *arena, PlanKind plan, const StreamShape *shape,
+void schedule_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
                      StreamScheduleList *into) {
-    for (int r = 0; r < N_ROWS; r++) {
-        int64_t rows = row_counts[r] < shape->rows ? row_counts[r] : shape->rows;
-        if (plan == PLAN_RESIDENT) {
-            add_schedule(arena, plan, rows, shape->streamed, into);
+    const int64_t *rows_of = wanted->rows ? &wanted->rows : row_counts;
+    const int64_t *piece_of = wanted->piece ? &wanted->piece : pieces;
+    for (int r = 0; r < (wanted->rows ? 1 : N_ROWS); r++) {
+        int64_t rows = rows_of[r] < shape->rows ? rows_of[r] : shape->rows;
+        if (wanted->plan == PLAN_RESIDENT) {
+            add_schedule(arena, wanted->plan, rows, shape->streamed, into);
             continue;
         }
-        for (int p = 0; p < N_PIECES; p++) {
-            int64_t piece = pieces[p] < shape->unit ? shape->unit : pieces[p];
+        for (int p = 0; p < (wanted->piece ? 1 : N_PIECES); p++) {
+            int64_t piece = piece_of[p] < shape->unit ? shape->unit : piece_of[p];
             if (piece < shape->streamed)
-                add_schedule(arena, plan, rows, piece, into);
+                add_schedule(arena, wanted->plan, rows, piece, into);
         }
-        add_schedule(arena, plan, rows, shape->streamed, into);
+        if (!wanted->piece || wanted->piece >= shape->streamed)
+            add_schedule(arena, wanted->plan, rows, shape->streamed, into);
     }
 }
