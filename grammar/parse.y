@@ -164,11 +164,11 @@ line:
 | FOR name IN name COLON block      { $$ = syntax_for(parser, @1, $2, $4, false, $6); }
 | FOR name IN name SHARED COLON block { $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | tensor ASSIGN error line_end
-    { yyerrok; $$ = syntax_assign(parser, @$, $1, expr_error(ARENA, @3)); }
+    { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @3)); }
 | tensor error line_end
-    { yyerrok; $$ = syntax_assign(parser, @$, $1, expr_error(ARENA, @2)); }
+    { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @2)); }
 | RETURN error line_end
-    { yyerrok; $$ = syntax_return(parser, @$, expr_list(ARENA, expr_error(ARENA, @2))); }
+    { yyerrok; $$ = syntax_return(parser, @$, expr_list(ARENA, syntax_lost_expr(parser, @2))); }
 | FOR name IN name error block      { yyerrok; $$ = syntax_for(parser, @1, $2, $4, false, $6); }
 | FOR name IN name SHARED error block { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | FOR error block                   { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
@@ -212,7 +212,7 @@ primary:
   NUMBER                            { $$ = expr_number(ARENA, @1, $1->number, $1->is_integer); }
 | name                              { $$ = expr_name(ARENA, $1); }
 | name LBRACKET dims RBRACKET       { $$ = expr_ref(ARENA, @$, $1, $3); }
-| name LBRACKET error RBRACKET      { $$ = expr_error(ARENA, @$); }
+| name LBRACKET error RBRACKET      { $$ = syntax_lost_expr(parser, @$); }
 | call
 | call AS name                      { $$ = syntax_label($1, @$, $3); }
 | LPAREN exprs comma RPAREN         { $$ = syntax_parens(parser, @$, $2, $3); };

@@ -164,6 +164,7 @@ struct Def {
     bool from_prelude;
     bool incomplete; // syntax errors lost parts of it: names unknown in it, a missing return and
                      // the arguments of its calls give no message
+    bool garbled;    // syntax errors lost expressions of it: what they used is unknown
     // resolved:
     bool ok;
     uint32_t visit;            // resolution state: 0 new, 1 under way (recursion), 2 done

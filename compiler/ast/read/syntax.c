@@ -35,6 +35,11 @@ void syntax_missing_comma(Parser *parser, Span next) {
 
 // ---- expressions
 
+Expr *syntax_lost_expr(Parser *parser, Span span) {
+    parser->garbled = true;
+    return expr_error(parser->arena, span);
+}
+
 // Cuts a tree that later passes could not walk by recursion. What grows around a cut is not
 // reported again.
 static Expr *cut_deep(Parser *parser, Expr *expr) {
@@ -47,7 +52,7 @@ static Expr *cut_deep(Parser *parser, Expr *expr) {
             syntax_error(parser, expr->span, "expression nested more than %d deep", AST_MAX_DEPTH),
             "give parts of it names of their own");
     parser->deep = expr->span;
-    return expr_error(parser->arena, expr->span);
+    return syntax_lost_expr(parser, expr->span);
 }
 
 Expr *syntax_operation(Parser *parser, Span span, Oper oper, Expr *a, Expr *b) {
@@ -253,7 +258,8 @@ void syntax_add_def(Parser *parser, Span span, Ident name, TensorList params, St
     def->params = params;
     def->body = body;
     def->incomplete = parser->lost;
-    parser->lost = false;
+    def->garbled = parser->garbled;
+    parser->lost = parser->garbled = false;
     vec_push(parser->arena, &parser->program->defs, def);
 }
 
@@ -264,5 +270,5 @@ void syntax_add_broken_def(Parser *parser, Span span, Ident name, StmtList body)
 
 void syntax_lose_item(Parser *parser) {
     parser->program->incomplete = true;
-    parser->lost = false;
+    parser->lost = parser->garbled = false;
 }

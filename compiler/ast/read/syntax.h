@@ -43,6 +43,7 @@ typedef struct {
     const Token *current; // the last one given
     VEC(Import) imports;
     bool lost;          // a statement of the def being parsed was lost
+    bool garbled;       // an expression of it was
     const Token *stray; // first of the last line that was reported as no item
     Span deep;          // the last expression that was cut for its depth
     uint32_t n_errors;
@@ -80,6 +81,7 @@ Expr *syntax_call_to(Parser *parser, Span span, Ident name, ArgList args, IdentL
 Expr *syntax_parens(Parser *parser, Span span, ExprList items, bool comma);
 
 Expr *syntax_label(Expr *call, Span span, Ident label); // call as label
+Expr *syntax_lost_expr(Parser *parser, Span span);      // reported already
 
 Tensor syntax_tensor(Span span, Ident name);
 Tensor syntax_tensor_dims(Span span, Ident name, IdentList dims);

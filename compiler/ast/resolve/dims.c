@@ -366,7 +366,8 @@ static void check_overrides(Resolver *r) {
         if ((override->extent < 1 && override->extent != -1) || override->extent > EXTENT_MAX)
             diag_error(r->diags, (Span){0}, "%s: extents are from 1 to %lld", given,
                        (long long)EXTENT_MAX);
-        if (!dimlist_has(&r->named, override->dim) && override->dim != r->session->map_dim) {
+        bool known = dimlist_has(&r->named, override->dim) || override->dim == r->session->map_dim;
+        if (!known && !r->garbled) {
             Diag *diag =
                 diag_warning(r->diags, "unused", (Span){0},
                              "%s changes nothing: no dim is named '%s'", given, override->dim);

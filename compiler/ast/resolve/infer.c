@@ -137,7 +137,7 @@ static bool infer_from_call(Scope *scope, Symbol *symbol) {
 
 static void report_unknown_dims(Scope *scope, Symbol *symbol) {
     symbol->used = true;
-    if (scope_incomplete(scope))
+    if (scope_incomplete(scope) || scope->def->garbled)
         return;
     Diag *diag = diag_error(scope->resolver->diags, symbol->name.span,
                             "nothing in '%s' says which dims '%s' has", scope->def->name.name,

@@ -247,7 +247,7 @@ static void resolve_new_def(Resolver *r, Def *def) {
     collect_def_dims(r->arena, def, &def->dims);
     resolve_body(&scope, &def->body);
     check_returns(&scope);
-    def->ok = diags_errors(r->diags) == errors_before && !def->incomplete;
+    def->ok = diags_errors(r->diags) == errors_before && !def->incomplete && !def->garbled;
     if (def->ok)
         scope_warn_unused(&scope);
 }
@@ -297,7 +297,12 @@ static void warn_unused_globals(Resolver *r) {
 bool ast_resolve(Session *session, Program *program) {
     uint32_t errors_before = diags_errors(session->diags);
     Resolver r = {
-        .session = session, .arena = session->arena, .diags = session->diags, .program = program};
+        .session = session,
+        .arena = session->arena,
+        .diags = session->diags,
+        .program = program,
+        .garbled = errors_before > 0,
+    };
     collect_program_dims(r.arena, program, &r.named);
     resolve_dims(&r);
     resolve_globals(&r);
@@ -306,7 +311,7 @@ bool ast_resolve(Session *session, Program *program) {
         resolve_def(&r, program->defs.at[i], program->defs.at[i]->name.span);
     }
     bool fine = diags_errors(session->diags) == errors_before;
-    if (fine)
+    if (fine && !r.garbled)
         warn_unused_globals(&r);
     return fine;
 }

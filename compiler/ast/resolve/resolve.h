@@ -41,6 +41,7 @@ typedef struct {
     NameList used_params; // top-level params that some def reads
     VEC(OpenDef) stack;   // defs under way, for recursion
     bool too_deep;        // told that they are too many
+    bool garbled;         // syntax errors lost parts of the text: what they used is unknown
 } Resolver;
 
 typedef enum {

@@ -156,7 +156,8 @@ bool scope_check_dim(Scope *scope, Ident dim) {
     Resolver *r = scope->resolver;
     if (scope_knows_dim(scope, dim.name))
         return true;
-    if (scope_incomplete(scope) || dimlist_has(&scope->unknown, dim.name))
+    bool garbled = scope->def && scope->def->garbled; // what was lost may name it
+    if (garbled || scope_incomplete(scope) || dimlist_has(&scope->unknown, dim.name))
         return false;
     vec_push(r->arena, &scope->unknown, dim.name);
     Diag *diag = diag_error(r->diags, dim.span, "no dim is named '%s' here", dim.name);
