@@ -252,13 +252,7 @@ static bool replace(ProductFiles *product, const char *from, const char *to) {
     return false;
 }
 
-static bool publish_result(ProductFiles *product) {
-    if (product->output)
-        return replace(product, product->result, product->output);
-    size_t length;
-    char *bytes = read_file(product, product->result, &length);
-    if (!bytes)
-        return false;
+static bool write_in_place(ProductFiles *product, const char *bytes, size_t length) {
     if (!is_standard_output(product))
         return write_file(product, product->options->output, bytes, length);
     bool ok = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
@@ -274,7 +268,7 @@ static const char *header_path(ProductFiles *product) {
 }
 
 static bool publish_header(ProductFiles *product, const ModuleTables *tables) {
-    if (!product->output || product->options->kind == PRODUCT_EXE)
+    if (product->options->kind == PRODUCT_EXE)
         return true;
     const char *text = product_header(product->arena, tables, product->options);
     const char *temporary = arena_printf(product->arena, "%s.h", product->result);
@@ -323,7 +317,13 @@ bool product_write(Session *session, TileProgram *const *programs, const Target 
         unlink(product.result);
         ok = false;
     }
-    ok = ok && publish_result(&product) && publish_header(&product, tables);
+    char *bytes = NULL;
+    size_t length = 0;
+    if (ok && product.output)
+        ok = replace(&product, product.result, product.output) && publish_header(&product, tables);
+    else if (ok)
+        ok = (bytes = read_file(&product, product.result, &length)) != NULL;
+    // Before a pipe is written to: its reader may be gone, and that ends the process.
     remove_tree(session->arena, product.directory);
-    return ok;
+    return ok && (product.output || write_in_place(&product, bytes, length));
 }

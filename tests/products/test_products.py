@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -200,6 +201,16 @@ def test_a_pipe_is_written_in_place(tmp_path):
         build("dot_product", "shared", pipe)
         assert read.result().startswith(b"\x7fELF")
     assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_reader_that_leaves_early_leaves_no_folder(tmp_path):
+    command = [ATTC, "build", EXAMPLES / "dot_product.attn", "-o", "-"]
+    writer = subprocess.Popen(command, stdout=subprocess.PIPE,
+                              env=dict(os.environ, TMPDIR=str(tmp_path)))
+    assert writer.stdout.read(4) == b"\x7fELF"  # more than a pipe takes is left
+    writer.stdout.close()
+    assert writer.wait() == -signal.SIGPIPE
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_link_stays_a_link(tmp_path):
