@@ -13,6 +13,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -111,7 +112,26 @@ static bool is_standard_output(const ProductFiles *product) {
     return strcmp(product->options->output, "-") == 0;
 }
 
+// What the output replaces: what a link points to, else a name in a folder that is there.
+static const char *replaced_path(ProductFiles *product, bool exists) {
+    const char *output = product->options->output;
+    const char *slash = strrchr(output, '/'), *base = slash ? slash + 1 : output;
+    char *parent = arena_strndup(product->arena, output, (size_t)(base - output));
+    char *found = realpath(exists ? output : slash ? parent : ".", NULL);
+    if (!found) {
+        fail(product, "write", output);
+        return NULL;
+    }
+    const char *path = exists ? arena_printf(product->arena, "%s", found)
+                       : strcmp(found, "/") == 0
+                           ? arena_printf(product->arena, "/%s", base)
+                           : arena_printf(product->arena, "%s/%s", found, base);
+    free(found);
+    return path;
+}
+
 // The result is made in the output's directory, where rename can replace the output at one stroke.
+// That something can be made there shows before any work is done.
 static bool place_result(ProductFiles *product) {
     const char *output = product->options->output;
     struct stat old;
@@ -120,24 +140,23 @@ static bool place_result(ProductFiles *product) {
         product->result = arena_printf(product->arena, "%s/result", product->directory);
         return true;
     }
-    if (exists && !(output = absolute_path(product, output))) // what a link points to
-        return false;
-    const char *slash = strrchr(output, '/'), *base = slash ? slash + 1 : output;
-    const char *folder = !slash ? "."
-                         : slash == output
-                             ? "/"
-                             : arena_strndup(product->arena, output, (size_t)(slash - output));
-    if (!*base) {
+    size_t length = strlen(output);
+    if ((exists && S_ISDIR(old.st_mode)) || (length && output[length - 1] == '/')) {
         errno = EISDIR;
         return fail(product, "write", output);
     }
-    folder = absolute_path(product, folder);
-    if (!folder)
+    product->output = replaced_path(product, exists);
+    if (!product->output)
         return false;
+    int folder = (int)(strrchr(product->output, '/') - product->output);
     const char *unique = strrchr(product->directory, '-') + 1;
-    product->output = arena_printf(product->arena, "%s/%s", folder, base);
-    product->result =
-        arena_printf(product->arena, "%s/.attc-%s-%ld", folder, unique, (long)getpid());
+    product->result = arena_printf(product->arena, "%.*s/.attc-%s-%ld", folder, product->output,
+                                   unique, (long)getpid());
+    int file = open(product->result, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (file < 0)
+        return fail(product, "write", output);
+    close(file);
+    unlink(product->result); // ar would add to it
     return true;
 }
 

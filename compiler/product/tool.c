@@ -14,6 +14,23 @@ extern char **environ;
 
 enum { COMPLAINT_MAX = 2000 };
 
+// A tool's lines as one line of text: a message has no line ends in it.
+static const char *one_line(Arena *arena, const char *at) {
+    Text text = {.arena = arena};
+    text_add(&text, "");
+    const char *gap = "";
+    for (; *at; at++) {
+        if ((unsigned char)*at > ' ' && *at != 0x7F) {
+            text_add(&text, text.length ? gap : "");
+            text_addn(&text, at, 1);
+            gap = "";
+        } else if (*at == '\n' || !*gap) {
+            gap = *at == '\n' ? "; " : " ";
+        }
+    }
+    return text.at;
+}
+
 static const char *read_complaint(Arena *arena, const char *log) {
     char text[COMPLAINT_MAX + 1];
     int file = open(log, O_RDONLY | O_CLOEXEC);
@@ -22,7 +39,7 @@ static const char *read_complaint(Arena *arena, const char *log) {
         close(file);
     while (length > 0 && text[length - 1] == '\n')
         length--;
-    return arena_strndup(arena, text, length < 0 ? 0 : (size_t)length);
+    return one_line(arena, arena_strndup(arena, text, length < 0 ? 0 : (size_t)length));
 }
 
 static int spawn(const char *const *argv, const char *directory, const char *log, pid_t *child) {

@@ -67,7 +67,12 @@ PROBLEMS = [
     (["run", CAUSAL, *SMALL, "-o", "Q=q.npy"], "has no result 'Q'; its results: Y"),
     (["run", CAUSAL], "the extent of n is unknown"),
     (["run", CAUSAL, *SMALL, "-o", "/no/such/folder/y.npy"], "/no/such/folder"),
-    (["build", CAUSAL, "-o", "/no/such/folder/lib.so"], "/no/such/folder"),
+    (
+        ["build", CAUSAL, "-o", "/no/such/folder/lib.so"],
+        "attc: error: cannot write /no/such/folder/lib.so: No such file or directory\n",
+    ),
+    (["build", CAUSAL, "-o", "/sys/lib.so"], "attc: error: cannot write /sys/lib.so: "),
+    (["build", CAUSAL, "-o", "/tmp"], "attc: error: cannot write /tmp: Is a directory\n"),
     (["emit", CAUSAL, "--stage=graph", "-o", "/no/such/folder/x"], "/no/such/folder/x"),
 ]
 

@@ -279,6 +279,8 @@ static void fails_with(Fixture *fixture, ProductKind kind, const char *output, c
     assert_false(build(fixture, kind, output, "Scale", &why));
     if (!why || !strstr(why, part))
         fail_msg("said \"%s\", expected \"%s\"", why, part);
+    if (strpbrk(why, "\n\r\t"))
+        fail_msg("\"%s\" is more than a line", why);
 }
 
 static void a_failure_says_why_and_leaves_nothing(void **state) {
@@ -293,6 +295,7 @@ static void a_failure_says_why_and_leaves_nothing(void **state) {
     fails_with(fixture, PRODUCT_SHARED, path_of(fixture, "x.so"), "absent.a: No such file");
     assert_int_equal(run_shell(fixture, "echo nonsense > absent.a"), 0);
     fails_with(fixture, PRODUCT_EXE, path_of(fixture, "x"), "cc failed with status 1: ");
+    fails_with(fixture, PRODUCT_EXE, path_of(fixture, "x"), "; collect2: error: ld returned 1");
     fails_with(fixture, PRODUCT_STATIC, path_of(fixture, "x.a"), "ar failed with status ");
     char *search = strdup(getenv("PATH"));
     setenv("PATH", "/nowhere", 1);
