@@ -21,12 +21,15 @@ typedef struct {
     int64_t count, bytes; // of the data
 } NpyHeader;
 
+#define NPY_MAGIC "\x93NUMPY"
+// Whether a file that begins with these bytes may be one; no bytes may always be.
+bool att_npy_may_be(const uint8_t *bytes, size_t length);
 // The first bytes of a file of `available` bytes -> bytes of magic, version and length, and of the
 // text.
-AttStatus npy_prefix_parse(AttContext *ctx, const char *label, const uint8_t *prefix,
-                           uint64_t available, size_t *prefix_length, size_t *text_length);
-AttStatus npy_text_parse(AttContext *ctx, const char *label, const char *text, size_t length,
-                         NpyHeader *out);
-const char *npy_type_name(const NpyHeader *header); // "float32", ...
+AttStatus att_npy_prefix_parse(AttContext *ctx, const char *label, const uint8_t *prefix,
+                               uint64_t available, size_t *prefix_length, size_t *text_length);
+AttStatus att_npy_text_parse(AttContext *ctx, const char *label, const char *text, size_t length,
+                             NpyHeader *out);
+const char *att_npy_type_name(const NpyHeader *header); // "float32", ...
 
 #endif

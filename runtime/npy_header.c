@@ -6,9 +6,15 @@
 
 #include "npy.h"
 
-AttStatus npy_prefix_parse(AttContext *ctx, const char *label, const uint8_t *prefix,
-                           uint64_t available, size_t *prefix_length, size_t *text_length) {
-    if (available < 6 || memcmp(prefix, "\x93NUMPY", 6) != 0)
+bool att_npy_may_be(const uint8_t *bytes, size_t length) {
+    size_t magic = sizeof NPY_MAGIC - 1;
+    return !length || memcmp(bytes, NPY_MAGIC, length < magic ? length : magic) == 0;
+}
+
+AttStatus att_npy_prefix_parse(AttContext *ctx, const char *label, const uint8_t *prefix,
+                               uint64_t available, size_t *prefix_length, size_t *text_length) {
+    size_t magic = sizeof NPY_MAGIC - 1;
+    if (available < magic || !att_npy_may_be(prefix, magic))
         return att_fail(ctx, ATT_FORMAT, "%s: not an .npy file", label);
     if (available < NPY_PREFIX_MIN)
         return att_fail(ctx, ATT_FORMAT, "%s: ends inside its header", label);
@@ -186,8 +192,8 @@ static AttStatus read_entry(Reader *r, unsigned *seen) {
     return att_fail(r->ctx, ATT_FORMAT, "%s: the header has an unknown key '%s'", r->label, key);
 }
 
-AttStatus npy_text_parse(AttContext *ctx, const char *label, const char *text, size_t length,
-                         NpyHeader *out) {
+AttStatus att_npy_text_parse(AttContext *ctx, const char *label, const char *text, size_t length,
+                             NpyHeader *out) {
     Reader reader = {text, text + length, ctx, label, out}, *r = &reader;
     unsigned seen = 0;
     bool comma = true;
@@ -217,7 +223,7 @@ AttStatus npy_text_parse(AttContext *ctx, const char *label, const char *text, s
     return ATT_OK;
 }
 
-const char *npy_type_name(const NpyHeader *header) {
+const char *att_npy_type_name(const NpyHeader *header) {
     static const char *const names[4][4] = {
         [NPY_BOOL] = {"bool", "bool", "bool", "bool"},
         [NPY_INT] = {"int8", "int16", "int32", "int64"},

@@ -229,8 +229,8 @@ static AttStatus read_header(Input *in, NpyHeader *header) {
     if (!status && first == NPY_PREFIX_MIN && prefix[6] > 1 && in->length >= NPY_PREFIX_MAX)
         status = input_read(in, prefix + NPY_PREFIX_MIN, NPY_PREFIX_MAX - NPY_PREFIX_MIN);
     if (!status)
-        status =
-            npy_prefix_parse(in->ctx, in->label, prefix, in->length, &prefix_length, &text_length);
+        status = att_npy_prefix_parse(in->ctx, in->label, prefix, in->length, &prefix_length,
+                                      &text_length);
     if (status)
         return status;
     char *text = malloc(text_length + 1);
@@ -238,7 +238,7 @@ static AttStatus read_header(Input *in, NpyHeader *header) {
         return att_fail(in->ctx, ATT_MEMORY, "out of memory");
     status = input_read(in, text, text_length);
     if (!status)
-        status = npy_text_parse(in->ctx, in->label, text, text_length, header);
+        status = att_npy_text_parse(in->ctx, in->label, text, text_length, header);
     free(text);
     return status;
 }
@@ -251,7 +251,7 @@ static AttStatus check_length(Input *in, const NpyHeader *header) {
     return att_fail(in->ctx, ATT_FORMAT,
                     "%s: %s: %lld elements of %s need %llu bytes, and %llu follow the header",
                     in->label, have < need ? "is truncated" : "has bytes after its data",
-                    (long long)header->count, npy_type_name(header), (unsigned long long)need,
+                    (long long)header->count, att_npy_type_name(header), (unsigned long long)need,
                     (unsigned long long)have);
 }
 
@@ -267,7 +267,7 @@ static AttStatus read_tensor(Input *in, AttElem elem, AttTensorData *out) {
         elem = natural_elem(&header);
     if (header.kind == NPY_FLOAT && !elem_is_float(elem))
         return att_fail(in->ctx, ATT_FORMAT, "%s: holds %s where %s is needed", in->label,
-                        npy_type_name(&header), att_elem_name(elem));
+                        att_npy_type_name(&header), att_elem_name(elem));
     status = att_tensor_new(in->ctx, elem, header.rank, header.shape, out);
     if (!status && header.count)
         status = is_verbatim(&header, elem) ? input_read(in, out->data, (size_t)header.bytes)
@@ -284,12 +284,13 @@ AttStatus att_npy_parse(AttContext *ctx, const char *label, const void *bytes, s
     return read_tensor(&in, elem, out);
 }
 
-// What has no size of its own (a pipe) is collected in memory first.
+// What has no size of its own (a pipe) is collected in memory first, as long as it may be an .npy
+// file: a device such as /dev/zero has no end.
 static AttStatus read_stream(AttContext *ctx, const char *path, int fd, AttElem elem,
                              AttTensorData *out) {
     uint8_t *bytes = NULL;
     size_t length = 0, room = 0;
-    for (;;) {
+    while (att_npy_may_be(bytes, length)) {
         if (length == room) {
             uint8_t *grown = realloc(bytes, room = room ? room * 2 : SLURP_BYTES);
             if (!grown) {

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "npy.h"
 
 enum { HEADER_ALIGN = 64, HEADER_ROOM = 1024, BLOCK_ELEMENTS = 1 << 14, NAME_TRIES = 100 };
 
@@ -36,7 +36,7 @@ static size_t format_header(const AttTensorData *tensor, char *out) {
     size_t total = (used + HEADER_ALIGN - 1) / HEADER_ALIGN * HEADER_ALIGN;
     memset(out + PREFIX + length, ' ', total - PREFIX - (size_t)length);
     out[total - 1] = '\n';
-    memcpy(out, "\x93NUMPY\x01\x00", 8);
+    memcpy(out, NPY_MAGIC "\x01\x00", 8);
     out[8] = (char)((total - PREFIX) & 0xFF);
     out[9] = (char)((total - PREFIX) >> 8);
     return total;

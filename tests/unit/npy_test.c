@@ -514,6 +514,21 @@ static void pipes(void **state) {
     }
 }
 
+// What begins otherwise is not read on: it may have no end.
+static void endless_inputs(void **state) {
+    AttTensorData tensor;
+    int ends[2];
+    assert_int_equal(att_npy_read(*state, "/dev/zero", ATT_F32, &tensor), ATT_FORMAT);
+    assert_string_equal(att_message(*state), "/dev/zero: not an .npy file");
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], "text", 4), 4); // and the writer goes on living
+    char path[64];
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    assert_int_equal(att_npy_read(*state, path, ATT_F32, &tensor), ATT_FORMAT);
+    close(ends[0]);
+    close(ends[1]);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_headers),
@@ -530,6 +545,7 @@ int main(void) {
         cmocka_unit_test(replaced_files),
         cmocka_unit_test(system_errors),
         cmocka_unit_test(pipes),
+        cmocka_unit_test(endless_inputs),
     };
     return cmocka_run_group_tests(tests, make_context, free_context);
 }

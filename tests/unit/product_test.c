@@ -237,6 +237,21 @@ static void a_library_shows_the_entry_and_the_runtime_only(void **state) {
                      0);
 }
 
+// An archive cannot hide anything: all but the entry has a prefix.
+static void a_static_library_has_names_of_its_own(void **state) {
+    Fixture *fixture = *state;
+    if (INSTRUMENTED)
+        skip();
+    must_build(fixture, PRODUCT_STATIC, "libscale.a");
+    assert_int_equal(run_shell(fixture,
+                               "nm -g --defined-only libscale.a | awk 'NF == 3 {print $3}' "
+                               "| grep -v '^attc\\?_' | tr '\\n' ' ' > shown"),
+                     0);
+    assert_int_equal(run_shell(fixture, "echo 'Scale Scale_manifest Scale_workspace ' | tr -d "
+                                        "'\\n' | cmp - shown"),
+                     0);
+}
+
 // The loader runs entry code before it knows the machine: no register wider than 128 bits in it,
 // while the kernels use what their level has.
 static void glue_is_for_the_baseline(void **state) {
@@ -332,6 +347,7 @@ int main(void) {
         product_test(a_program_names_its_inputs),
         product_test(standard_output_takes_a_product),
         product_test(a_library_shows_the_entry_and_the_runtime_only),
+        product_test(a_static_library_has_names_of_its_own),
         product_test(glue_is_for_the_baseline),
         product_test(products_are_reproducible),
         product_test(the_header_is_c99_and_cpp),
