@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// attc: subcommands and exit statuses.
+// attc: one command and its exit status.
 #include "driver/driver.h"
 
-#include <string.h>
-
-static const struct {
-    const char *name;
-    int (*run)(Options *options);
-} commands[] = {
-    {"check", command_check}, {"cost", command_cost},       {"emit", command_emit},
-    {"run", command_run},     {"verify", command_verify},   {"build", command_build},
-    {"bench", command_bench}, {"machine", command_machine},
+static int (*const commands[N_COMMANDS])(Options *options) = {
+    [COMMAND_CHECK] = command_check,   [COMMAND_COST] = command_cost,
+    [COMMAND_EMIT] = command_emit,     [COMMAND_RUN] = command_run,
+    [COMMAND_VERIFY] = command_verify, [COMMAND_BUILD] = command_build,
+    [COMMAND_BENCH] = command_bench,   [COMMAND_MACHINE] = command_machine,
 };
-
-static int run_command(Options *options) {
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (!strcmp(options->command, commands[i].name))
-            return commands[i].run(options);
-    return usage_error("unknown command '%s'", options->command);
-}
 
 int main(int argc, char **argv) {
     Session *session = session_new();
@@ -26,7 +15,7 @@ int main(int argc, char **argv) {
     bool stop = false;
     int status = options_parse(&options, argc, argv, &stop);
     if (status == EXIT_FINE && !stop)
-        status = run_command(&options);
+        status = commands[options.kind](&options);
     diags_print(session->diags, stderr, options.diagnostics, options.colour);
     if (status == EXIT_FINE && diags_errors(session->diags))
         status = EXIT_PROBLEM;

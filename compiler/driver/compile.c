@@ -2,7 +2,6 @@
 // What several commands start with: a target, and the passes up to some stage.
 #include "driver/driver.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 const Target *driver_target(Options *options) {
@@ -20,8 +19,7 @@ const Target *driver_target(Options *options) {
 // Commands that make or judge code plan for the threads asked for. What `run` and `verify` compute
 // does not depend on --threads: other plans round differently.
 static bool plans_for_threads(const Options *options) {
-    return options->threads && strcmp(options->command, "run") != 0 &&
-           strcmp(options->command, "verify") != 0;
+    return options->threads && options->kind != COMMAND_RUN && options->kind != COMMAND_VERIFY;
 }
 
 PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop) {

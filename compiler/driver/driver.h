@@ -18,9 +18,22 @@ typedef struct {
 
 typedef VEC(NamedPath) NamedPathList;
 
+typedef enum {
+    COMMAND_CHECK,
+    COMMAND_COST,
+    COMMAND_EMIT,
+    COMMAND_RUN,
+    COMMAND_VERIFY,
+    COMMAND_BUILD,
+    COMMAND_BENCH,
+    COMMAND_MACHINE,
+    N_COMMANDS
+} CommandKind;
+
 typedef struct {
     Session *session;
     const char *command;
+    CommandKind kind; // of the command
     const char *file;
     EntryOptions entry;
     NamedPathList inputs;      // X=x.npy after the file

@@ -4,6 +4,7 @@
 
 #include <argp.h>
 #include <errno.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,48 +38,91 @@ enum {
     KEY_NO_MATERIALIZE,
 };
 
-static const struct argp_option option_table[] = {
-    {"entry", KEY_ENTRY, "DEF", 0, "the def to compile (default: the file's only or last one)", 1},
-    {0, 'D', "DIM=N[,DIM=N]", 0, "extents of dims, over the file's defaults; may repeat", 1},
-    {"data", KEY_DATA, "X,M", 0, "arguments that are data; all others count as parameters", 1},
-    {"map", KEY_MAP, "B=X,M", 0, "run the entry for each position b of these arguments", 1},
-    {"dynamic", KEY_DYNAMIC, "N,M", 0, "dims whose -D is a run-time extent, not compiled in", 1},
-    {0, 'o', "OUT", 0, "output file, - for standard output; for run also NAME=FILE.npy", 2},
-    {"stage", KEY_STAGE, "STAGE", 0,
-     "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj", 2},
-    {"json", KEY_JSON, 0, 0, "one JSON object instead of a table", 2},
-    {"shared", KEY_SHARED, 0, 0, "build a shared library (default)", 3},
-    {"static", KEY_STATIC, 0, 0, "build a static library", 3},
-    {"object", KEY_OBJECT, 0, 0, "build a relocatable object", 3},
-    {"exe", KEY_EXE, 0, 0, "build a program that reads and writes .npy files", 3},
-    {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 0,
+static const char *const command_names[N_COMMANDS] = {
+    [COMMAND_CHECK] = "check", [COMMAND_COST] = "cost",       [COMMAND_EMIT] = "emit",
+    [COMMAND_RUN] = "run",     [COMMAND_VERIFY] = "verify",   [COMMAND_BUILD] = "build",
+    [COMMAND_BENCH] = "bench", [COMMAND_MACHINE] = "machine",
+};
+
+// Sets of commands: those that an option means something to.
+enum {
+    COST = 1 << COMMAND_COST,
+    EMIT = 1 << COMMAND_EMIT,
+    RUN = 1 << COMMAND_RUN,
+    VERIFY = 1 << COMMAND_VERIFY,
+    BUILD = 1 << COMMAND_BUILD,
+    BENCH = 1 << COMMAND_BENCH,
+    MACHINE = 1 << COMMAND_MACHINE,
+    COMPILED = COST | EMIT | RUN | VERIFY | BUILD | BENCH,
+    SOURCE = 1 << COMMAND_CHECK | COMPILED,
+    ANY = SOURCE | MACHINE,
+};
+
+typedef struct {
+    const char *name; // NULL: the key is its letter
+    int key;
+    const char *value; // NULL: takes none
+    int group;         // of --help
+    int commands;
+    int choice;       // a key: of the options with one, one may be given, once. 0: may repeat
+    const char *help; // "": not in --help
+} Option;
+
+static const Option option_table[] = {
+    {"entry", KEY_ENTRY, "DEF", 1, SOURCE, KEY_ENTRY,
+     "the def to compile (default: the file's only or last one)"},
+    {NULL, 'D', "DIM=N[,DIM=N]", 1, SOURCE, 0,
+     "extents of dims, over the file's defaults; may repeat"},
+    {"data", KEY_DATA, "X,M", 1, SOURCE, 0,
+     "arguments that are data; all others count as parameters"},
+    {"map", KEY_MAP, "B=X,M", 1, SOURCE, KEY_MAP,
+     "run the entry for each position b of these arguments"},
+    {"dynamic", KEY_DYNAMIC, "N,M", 1, SOURCE, 0,
+     "dims whose -D is a run-time extent, not compiled in"},
+    {NULL, 'o', "OUT", 2, EMIT | RUN | BUILD, 0,
+     "output file, - for standard output; for run also NAME=FILE.npy"},
+    {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
+     "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"},
+    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE, 0,
+     "one JSON object instead of a table"},
+    {"shared", KEY_SHARED, NULL, 3, BUILD, KEY_SHARED, "build a shared library (default)"},
+    {"static", KEY_STATIC, NULL, 3, BUILD, KEY_SHARED, "build a static library"},
+    {"object", KEY_OBJECT, NULL, 3, BUILD, KEY_SHARED, "build a relocatable object"},
+    {"exe", KEY_EXE, NULL, 3, BUILD, KEY_SHARED,
+     "build a program that reads and writes .npy files"},
+    {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 3, COMPILED, KEY_PLAN,
      "how attention is fused where that fits: resident, stream, two-pass, spill or unfused, and "
-     "the rows of a task and the piece of the streamed dim (default: the cheapest)",
-     3},
-    {"no-materialize", KEY_NO_MATERIALIZE, 0, 0,
-     "fail when a value over pairs of positions would be stored", 3},
-    {"target", KEY_TARGET, "NAME", 0, "compile for this machine level (see --print-targets)", 3},
-    {"machine", KEY_MACHINE, "FILE", 0,
-     "plan for the machine in this file, not for this one (see attc machine)", 3},
-    {"print-targets", KEY_PRINT_TARGETS, 0, 0, "list the targets", 3},
-    {"seed", KEY_SEED, "S", 0, "seed of the inputs that are not given (default 0)", 4},
-    {"threads", KEY_THREADS, "T", 0,
-     "threads (default: one per core); build, bench, cost and emit plan for so many", 4},
-    {"oracle", KEY_ORACLE, 0, 0, "for run: the double-precision interpreter", 4},
-    {"interpret", KEY_INTERPRET, 0, 0, "for run and verify: the tile programs in plain loops", 4},
-    {"no-cache", KEY_NO_CACHE, 0, 0, "compile afresh, keep nothing", 4},
-    {"cache", KEY_CACHE, "DIR", 0, "where compiled kernels are kept", 4},
-    {0, 'W', "WARNING", 0, "-Wname, -Wno-name, -Werror", 5},
-    {0, 'w', 0, 0, "no warnings", 5},
-    {"diagnostics", KEY_DIAGNOSTICS, "text|json", 0, "form of messages on standard error", 5},
-    {"color", KEY_COLOUR, "auto|always|never", 0, "colour in messages", 5},
-    {"time-passes", KEY_TIME_PASSES, 0, 0, "a line per pass on standard error", 6},
-    {"verify-passes", KEY_VERIFY_PASSES, 0, 0, "run every level's verifier after each pass", 6},
-    {"grad", KEY_GRAD, 0, OPTION_HIDDEN, "", 6},
-    {0}};
+     "the rows of a task and the piece of the streamed dim (default: the cheapest)"},
+    {"no-materialize", KEY_NO_MATERIALIZE, NULL, 3, COMPILED, 0,
+     "fail when a value over pairs of positions would be stored"},
+    {"target", KEY_TARGET, "NAME", 3, COMPILED | MACHINE, KEY_TARGET,
+     "compile for this machine level (see --print-targets)"},
+    {"machine", KEY_MACHINE, "FILE", 3, COMPILED | MACHINE, KEY_MACHINE,
+     "plan for the machine in this file, not for this one (see attc machine)"},
+    {"print-targets", KEY_PRINT_TARGETS, NULL, 3, ANY, 0, "list the targets"},
+    {"seed", KEY_SEED, "S", 4, RUN | VERIFY | BENCH, KEY_SEED,
+     "seed of the inputs that are not given (default 0)"},
+    {"threads", KEY_THREADS, "T", 4, COMPILED, KEY_THREADS,
+     "threads (default: one per core); build, bench, cost and emit plan for so many"},
+    {"oracle", KEY_ORACLE, NULL, 4, RUN, KEY_ORACLE, "for run: the double-precision interpreter"},
+    {"interpret", KEY_INTERPRET, NULL, 4, RUN | VERIFY, KEY_ORACLE,
+     "for run and verify: the tile programs in plain loops"},
+    {"no-cache", KEY_NO_CACHE, NULL, 4, ANY, 0, "compile afresh, keep nothing"},
+    {"cache", KEY_CACHE, "DIR", 4, ANY, KEY_CACHE, "where compiled kernels are kept"},
+    {NULL, 'W', "WARNING", 5, ANY, 0, "-Wname, -Wno-name, -Werror"},
+    {NULL, 'w', NULL, 5, ANY, 0, "no warnings"},
+    {"diagnostics", KEY_DIAGNOSTICS, "text|json", 5, ANY, 0, "form of messages on standard error"},
+    {"color", KEY_COLOUR, "auto|always|never", 5, ANY, 0, "colour in messages"},
+    {"time-passes", KEY_TIME_PASSES, NULL, 6, ANY, 0, "a line per pass on standard error"},
+    {"verify-passes", KEY_VERIFY_PASSES, NULL, 6, ANY, 0,
+     "run every level's verifier after each pass"},
+    {"grad", KEY_GRAD, NULL, 6, ANY, 0, ""},
+};
+enum { N_OPTIONS = sizeof option_table / sizeof *option_table };
 
 typedef struct {
     Options *options;
+    VEC(const Option *) given;
     bool stop;
     int status;
 } ParseState;
@@ -148,10 +192,8 @@ static int parse_extent(Options *options, const char *item, size_t length) {
         return usage_error("-D %.*s: the extent must be a whole number from 1 to %lld", (int)length,
                            item, (long long)EXTENT_MAX);
     for (uint32_t i = 0; i < session->overrides.count; i++)
-        if (session->overrides.at[i].dim == extent.dim) {
-            session->overrides.at[i] = extent; // the last one counts
-            return EXIT_FINE;
-        }
+        if (session->overrides.at[i].dim == extent.dim)
+            return usage_error("-D %.*s: %s is given twice", (int)length, item, extent.dim);
     vec_push(session->arena, &session->overrides, extent);
     return EXIT_FINE;
 }
@@ -174,7 +216,13 @@ static int parse_map(Options *options, const char *text) {
         return usage_error("--map %s: expected DIM=ARG,ARG, such as --map b=X,M", text);
     options->entry.map_dim = names_intern(options->session->names, text, (size_t)(equals - text));
     options->session->map_dim = options->entry.map_dim;
-    return parse_names(options, "--map", equals + 1, &options->entry.mapped_args);
+    NameList *mapped = &options->entry.mapped_args;
+    int status = parse_names(options, "--map", equals + 1, mapped);
+    for (uint32_t i = 0; i < mapped->count; i++)
+        for (uint32_t k = 0; k < i && status == EXIT_FINE; k++)
+            if (mapped->at[k] == mapped->at[i])
+                status = usage_error("--map %s: %s is given twice", text, mapped->at[i]);
+    return status;
 }
 
 static int parse_choice(const char *option, const char *text, const char *const *choices) {
@@ -276,7 +324,8 @@ static int parse_number_option(Options *options, int key, const char *arg) {
         return EXIT_FINE;
     }
     if (!parse_count(arg, 0, INT64_MAX, &value))
-        return usage_error("--seed %s: expected a whole number from 0", arg);
+        return usage_error("--seed %s: expected a whole number from 0 to %lld", arg,
+                           (long long)INT64_MAX);
     options->seed = (uint64_t)value;
     return EXIT_FINE;
 }
@@ -373,8 +422,68 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     return EXIT_FINE;
 }
 
+// ---- which options fit together, and the command ----
+
+static const Option *find_option(int key) {
+    for (int i = 0; i < N_OPTIONS; i++)
+        if (option_table[i].key == key)
+            return &option_table[i];
+    return NULL;
+}
+
+static const char *option_text(const Options *options, const Option *option) {
+    if (option->name)
+        return arena_printf(options->session->arena, "--%s", option->name);
+    return arena_printf(options->session->arena, "-%c", option->key);
+}
+
+// Keeps that an option was given; not beside another of the same choice.
+static int note_given(ParseState *state, const Option *option) {
+    const Options *options = state->options;
+    const char *text = option_text(options, option);
+    for (uint32_t i = 0; i < state->given.count && option->choice; i++) {
+        const Option *before = state->given.at[i];
+        if (before == option)
+            return usage_error("%s is given twice", text);
+        if (before->choice == option->choice)
+            return usage_error("%s and %s exclude each other", option_text(options, before), text);
+    }
+    vec_push(options->session->arena, &state->given, option);
+    return EXIT_FINE;
+}
+
+// The command exists, and everything given means something to it.
+static int check_command(const ParseState *state) {
+    Options *options = state->options;
+    const char *name = options->command;
+    int kind = 0;
+    if (!name)
+        return usage_error(
+            "expected a command: check, cost, emit, run, verify, build, bench or machine");
+    while (kind < N_COMMANDS && strcmp(name, command_names[kind]) != 0)
+        kind++;
+    if (kind == N_COMMANDS)
+        return usage_error("unknown command '%s'", name);
+    options->kind = kind;
+    int bit = 1 << kind;
+    bool takes_file = bit & SOURCE;
+    if (takes_file != (options->file != NULL))
+        return usage_error(takes_file ? "%s: expected a source file" : "%s: takes no source file",
+                           name);
+    for (uint32_t k = 0; k < state->given.count; k++)
+        if (!(state->given.at[k]->commands & bit))
+            return usage_error("%s: takes no %s", name, option_text(options, state->given.at[k]));
+    if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH)))
+        return usage_error("%s: takes no %s=%s", name, options->inputs.at[0].name,
+                           options->inputs.at[0].path);
+    return EXIT_FINE;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *argp) {
     ParseState *state = argp->input;
+    const Option *option = find_option(key);
+    if (state->status == EXIT_FINE && option)
+        state->status = note_given(state, option);
     if (state->status != EXIT_FINE)
         return 0;
     switch (key) {
@@ -440,28 +549,63 @@ static const char doc[] =
     "  machine the facts of the machine that code is planned for; takes no FILE\n"
     "\nFILE may be - for standard input. Inputs that are not given are drawn from the seed.\n";
 
-static const struct argp argp_table = {
-    option_table, parse_option, "COMMAND FILE [NAME=FILE.npy ...]", doc, NULL, NULL, NULL};
 const char *argp_program_version = "attc " ATTC_VERSION;
+
+// Tells of what argp would tell of in a form of its own: options that do not exist, values that
+// are missing or too much. argp's own options end the program, so nothing after them counts.
+static int check_spelling(int argc, char **argv) {
+    enum { ARGPS_OWN = 2 };
+    struct option longs[N_OPTIONS + 4] = {{"help", no_argument, NULL, ARGPS_OWN},
+                                          {"usage", no_argument, NULL, ARGPS_OWN},
+                                          {"version", no_argument, NULL, ARGPS_OWN}};
+    char shorts[2 * N_OPTIONS + 4] = "-:V"; // '-': in order, ':': tells missing values apart
+    for (int i = 0, n = 3; i < N_OPTIONS; i++) {
+        const Option *o = &option_table[i];
+        int takes = o->value ? required_argument : no_argument;
+        if (o->name)
+            longs[n++] = (struct option){o->name, takes, NULL, o->key};
+        else
+            sprintf(shorts + strlen(shorts), "%c%s", o->key, o->value ? ":" : "");
+    }
+    opterr = optind = optopt = 0;
+    for (int found; (found = getopt_long(argc, argv, shorts, longs, NULL)) != -1; optopt = 0) {
+        if (found == ARGPS_OWN || found == 'V' || optopt == '?')
+            break;
+        if (found == ':')
+            return usage_error("%s: expected a value", argv[optind - 1]);
+        if (found == '?' && (optopt == ARGPS_OWN || optopt >= KEY_ENTRY))
+            return usage_error("%s: takes no value", argv[optind - 1]);
+        if (found == '?' && optopt)
+            return usage_error("unknown option '-%c'", optopt);
+        if (found == '?')
+            return usage_error("unknown option '%s'", argv[optind - 1]);
+    }
+    return EXIT_FINE;
+}
 
 int options_parse(Options *options, int argc, char **argv, bool *stop) {
     const char *no_colour = getenv("NO_COLOR");
     options->colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
     options->product = PRODUCT_SHARED;
     options->cache = cache_default(options->session->arena);
+    if (check_spelling(argc, argv) != EXIT_FINE)
+        return EXIT_USAGE;
+    struct argp_option table[N_OPTIONS + 1] = {0};
+    for (int i = 0; i < N_OPTIONS; i++) {
+        const Option *o = &option_table[i];
+        table[i] = (struct argp_option){o->name, o->key,  o->value, *o->help ? 0 : OPTION_HIDDEN,
+                                        o->help, o->group};
+    }
+    const struct argp argp = {table, parse_option, "COMMAND FILE [NAME=FILE.npy ...]", doc, NULL,
+                              NULL,  NULL};
     argp_err_exit_status = EXIT_USAGE;
-    ParseState state = {options, false, EXIT_FINE};
-    argp_parse(&argp_table, argc, argv, 0, NULL, &state);
+    ParseState state = {.options = options};
+    argp_parse(&argp, argc, argv, 0, NULL, &state);
     *stop = state.stop;
+    if (state.status == EXIT_FINE && !state.stop)
+        state.status = check_command(&state);
     if (state.status != EXIT_FINE || state.stop)
         return state.status;
-    if (!options->command)
-        return usage_error(
-            "expected a command: check, cost, emit, run, verify, build, bench or machine");
-    bool takes_file = strcmp(options->command, "machine") != 0;
-    if (takes_file != (options->file != NULL))
-        return usage_error(takes_file ? "%s: expected a source file" : "%s: takes no source file",
-                           options->command);
     move_dynamic(options);
     return EXIT_FINE;
 }
