@@ -237,6 +237,10 @@ typedef struct {
 } LoopValue;
 bool expr_evaluate(const Session *session, const Program *program, const Expr *expr,
                    const LoopValue *loop, uint32_t n_loop, double *value);
+// What cannot be about the first value of a tensor whose init_args have these values, and where;
+// NULL when nothing is.
+const char *tensor_init_problem(Arena *arena, const Tensor *tensor, const double *numbers,
+                                Span *at);
 
 // ---- print.c --------------------------------------------------------------------------------
 // Source text that parses back to the same program.

@@ -149,9 +149,11 @@ typedef struct {
     // --map b=X,M: run the entry for each b of these arguments
     Name map_dim;
     NameList mapped_args;
+    // Extents may still be given: no message asks for one, and what needs it is passed over.
+    bool open_extents;
 } EntryOptions;
 // Inlines all calls and unrolls loops. NULL after diagnostics (unknown entry, extents missing where
-// the text needs one, and the like).
+// the text needs one, and the like), or when open extents leave no graph.
 Graph *graph_build(Session *session, const Program *program, const EntryOptions *options);
 
 // ---- verify.c, print.c -------------------------------------------------------------------------

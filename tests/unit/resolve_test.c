@@ -192,7 +192,7 @@ static void functions_of_numbers(void **state) {
                      (1 / (1 + exp(-0.5)) + 2 / (1 + exp(-2)) + log1p(exp(-3)) +
                       0.5 * (1 + erf(sqrt(0.5))))) < 1e-12);
     assert_true(number_of("min(3, 2 / 4, 1)") == 0.5);
-    assert_true(isinf(number_of("-inf")));
+    assert_true(number_of("exp(-inf)") == 0);
     assert_true(number_of("where(1 < 2 and not 2 <= 1 or 3 != 3, 4, 5)") == 4);
     assert_true(number_of("where(2 > 1 and 1 >= 2, 4, 5)") == 5);
 }

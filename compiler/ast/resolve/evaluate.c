@@ -183,3 +183,30 @@ bool expr_evaluate(const Session *session, const Program *program, const Expr *e
     Evaluation evaluation = {session, program, loop, n_loop};
     return value_of(&evaluation, expr, value);
 }
+
+// ---- first values
+// --------------------------------------------------------------------------------
+
+static const char *number_text(Arena *arena, double number) {
+    return isnan(number) ? "no number" : arena_printf(arena, "%g", number);
+}
+
+const char *tensor_init_problem(Arena *arena, const Tensor *tensor, const double *numbers,
+                                Span *at) {
+    bool is_deviation = tensor->init == INIT_NORMAL || tensor->init == INIT_TRUNCATED_NORMAL;
+    for (int i = 0; i < 2 && tensor->init_args[i]; i++) {
+        *at = tensor->init_args[i]->span;
+        if (is_deviation && !(numbers[i] >= 0 && isfinite(numbers[i])))
+            return arena_printf(arena, "a standard deviation is finite and from 0, this is %s",
+                                number_text(arena, numbers[i]));
+        if (!isfinite(numbers[i]))
+            return arena_printf(arena, "%s is finite, this is %s",
+                                tensor->init == INIT_UNIFORM ? "a bound" : "an initial value",
+                                number_text(arena, numbers[i]));
+    }
+    if (tensor->init != INIT_UNIFORM || numbers[0] <= numbers[1])
+        return NULL;
+    *at = span_join(tensor->init_args[0]->span, tensor->init_args[1]->span);
+    return arena_printf(arena, "the lower bound %g is above the upper bound %g", numbers[0],
+                        numbers[1]);
+}

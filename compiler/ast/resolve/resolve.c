@@ -19,6 +19,15 @@ Def *program_find_def(const Program *program, Name name) {
 
 // ---- declarations of tensors --------------------------------------------------------------------
 
+// Not made of dims and loop numbers: a def can have several uses with values of their own, and
+// graph_build looks at each.
+static bool is_constant(const Expr *expr) {
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (!is_constant(expr->args.at[i]))
+            return false;
+    return expr->kind != EXPR_NAME;
+}
+
 static void resolve_initialiser(Scope *scope, Tensor *tensor) {
     static const char *const what[][2] = {
         [INIT_VALUE] = {"an initial value", ""},
@@ -27,9 +36,19 @@ static void resolve_initialiser(Scope *scope, Tensor *tensor) {
         [INIT_TRUNCATED_NORMAL] = {"a standard deviation", ""},
         [INIT_GLOROT] = {"", ""},
     };
-    for (int i = 0; i < 2; i++)
-        if (tensor->init_args[i])
-            resolve_number(scope, tensor->init_args[i], what[tensor->init][i]);
+    Resolver *r = scope->resolver;
+    double numbers[2] = {0};
+    bool known = true;
+    for (int i = 0; i < 2 && tensor->init_args[i]; i++) {
+        Expr *arg = tensor->init_args[i];
+        resolve_number(scope, arg, what[tensor->init][i]);
+        known = known && (!scope->def || is_constant(arg)) &&
+                expr_evaluate(r->session, r->program, arg, NULL, 0, &numbers[i]);
+    }
+    Span at;
+    const char *problem = known ? tensor_init_problem(r->arena, tensor, numbers, &at) : NULL;
+    if (problem)
+        diag_error(r->diags, at, "%s", problem);
 }
 
 // A trained tensor needs its dims, since nothing else says them, and is a float.

@@ -54,6 +54,8 @@ static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
 static void build_loop(Frame *frame, const Stmt *loop) {
     Build *build = frame->build;
     int64_t extent = frame_extent(frame, loop->loop_dim.name);
+    if (extent == EXTENT_DYNAMIC && build->open_extents)
+        return; // what the loop carries keeps its dims and type
     if (extent == EXTENT_DYNAMIC) {
         Diag *diag = diag_error(build->session->diags, loop->loop_dim.span,
                                 "a loop runs over a dim of known extent, '%s' has none",
@@ -239,10 +241,11 @@ static bool build_entry(Build *build, const Def *def, const EntryOptions *option
     if (diags_errors(diags) > errors)
         return false;
     build_body(frame, &def->body);
-    if (diags_errors(diags) > errors)
+    if (diags_errors(diags) > errors || build->stopped)
         return false;
     build_outputs(frame);
-    check_extents(build, def);
+    if (!build->open_extents)
+        check_extents(build, def);
     return diags_errors(diags) == errors;
 }
 
@@ -279,17 +282,19 @@ static void report_unknown_entry(Session *session, const Program *program, Name 
     hint_near(diag, &near);
 }
 
-static const Def *find_entry(Session *session, const Program *program, Name entry) {
+static const Def *find_entry(Session *session, const Program *program,
+                             const EntryOptions *options) {
+    Name entry = options->entry;
     const Def *def = entry ? program_find_def(program, entry) : default_entry(session, program);
     if (!def && entry)
         report_unknown_entry(session, program, entry);
-    else if (!def)
+    else if (!def && !options->open_extents)
         diag_error(session->diags, (Span){0}, "the file has no def");
     return def;
 }
 
 Graph *graph_build(Session *session, const Program *program, const EntryOptions *options) {
-    const Def *def = find_entry(session, program, options->entry);
+    const Def *def = find_entry(session, program, options);
     if (!def)
         return NULL;
     Build build = {.session = session,
@@ -297,7 +302,8 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
                    .program = program,
                    .graph = graph_new(session, def->name.name),
                    .trained = map_new(session->arena),
-                   .inputs = map_new(session->arena)};
+                   .inputs = map_new(session->arena),
+                   .open_extents = options->open_extents};
     build.top = frame_new(&build, NULL, NULL);
     return build_entry(&build, def, options) ? build.graph : NULL;
 }

@@ -28,9 +28,11 @@ typedef struct {
     Graph *graph;
     Map *trained; // full name (path and declared name) -> Trained, top-level ones too
     Map *inputs;  // name as it is written in the language -> the input that has it
-    Frame *top;   // a frame without a def: the names of the file
+    VEC(const Tensor *) misfits; // those whose first value was told of
+    Frame *top;                  // a frame without a def: the names of the file
     uint32_t depth, steps;
-    bool stopped; // a limit was hit and told of: unwind
+    bool open_extents; // of EntryOptions
+    bool stopped;      // a limit was hit and told of, or an extent is open: unwind
 } Build;
 
 // Where names of trained tensors are made: `layer.0.` and how often each label was used under it.

@@ -9,6 +9,10 @@ static bool known_count(Frame *frame, const Expr *expr, int64_t *count) {
     Diags *diags = frame->build->session->diags;
     double number;
     if (!build_number(frame, expr, &number)) {
+        if (frame->build->open_extents) {
+            frame->build->stopped = true;
+            return false;
+        }
         Diag *diag = diag_error(diags, expr->span, "this number has to be known when compiling");
         diag_hint(diag, "give the dims in it an extent, with 'dim' or -D");
         frame_note_calls(frame, diag);

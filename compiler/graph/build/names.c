@@ -49,6 +49,24 @@ static Value *trained_find(const Build *build, Name name, const Tensor *declarat
     return NULL;
 }
 
+// A first value that cannot be is told of at its first use.
+static void check_init(Frame *frame, const Tensor *declaration) {
+    Build *build = frame->build;
+    double numbers[2] = {0};
+    for (int i = 0; i < 2 && declaration->init_args[i]; i++)
+        if (!build_number(frame, declaration->init_args[i], &numbers[i]))
+            return;
+    Span at;
+    const char *problem = tensor_init_problem(build->arena, declaration, numbers, &at);
+    for (uint32_t i = 0; problem && i < build->misfits.count; i++)
+        if (build->misfits.at[i] == declaration)
+            return;
+    if (!problem)
+        return;
+    vec_push(build->arena, &build->misfits, declaration);
+    frame_note_calls(frame, diag_error(build->session->diags, at, "%s", problem));
+}
+
 static Value *trained_new(Build *build, Name name, const Tensor *declaration, DimList order) {
     Name unique = name;
     for (uint32_t number = 1; !name_is_free(build, unique); number++)
@@ -69,8 +87,10 @@ Value *build_trained(Frame *frame, const Tensor *declaration) {
                            arena_printf(build->arena, "%s%s", path, declaration->name.name));
     DimList order = frame_dims(frame, &declaration->result, declaration->span);
     Value *old = trained_find(build, name, declaration);
-    if (!old)
+    if (!old) {
+        check_init(frame, declaration);
         return trained_new(build, name, declaration, order);
+    }
     if (!dims_equal(&old->dims, &order))
         diag_error(build->session->diags, declaration->span,
                    "'%s' is shared by calls that give its dims different meanings", name);
