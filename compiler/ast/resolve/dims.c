@@ -162,10 +162,9 @@ static int64_t floor_divide(int64_t a, int64_t b) {
     return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
 }
 
+// exponent: from 0
 static bool power_i64(int64_t base, int64_t exponent, int64_t *out) {
     *out = 1;
-    if (exponent < 0)
-        return false;
     if (base == 0 || base == 1 || base == -1) {
         *out = exponent == 0 ? 1 : base == -1 && exponent % 2 == 0 ? 1 : base;
         return true;
@@ -200,6 +199,8 @@ static DimValue apply_binary(Extents *extents, const Expr *expr, int64_t a, int6
     bool divides = expr->oper == OPER_DIV || expr->oper == OPER_FLOORDIV || expr->oper == OPER_MOD;
     if (divides && b == 0)
         return value_error(extents, expr, "division by zero in an extent");
+    if (expr->oper == OPER_POW && b < 0)
+        return value_error(extents, expr, "a negative power in an extent");
     if (divides && a == INT64_MIN && b == -1)
         return value_error(extents, expr, "an extent does not fit in 63 bits");
     switch (expr->oper) {
