@@ -93,6 +93,9 @@ char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(
 void text_double(Text *text, double value);
 // "96 B", "1.5 MiB"; "too many" of a negative number.
 const char *bytes_text(int64_t bytes, Arena *arena);
+// Bytes of the UTF-8 character at `at`, which is before `end`, and its code point; 0 if there is
+// none.
+size_t utf8_decode(const char *at, const char *end, uint32_t *code);
 
 // ---- source.c: files and places in them -----------------------------------------------------
 // A place is a range of bytes in a file. Lines and columns (1-based, columns in bytes) are computed

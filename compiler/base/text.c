@@ -86,3 +86,22 @@ const char *bytes_text(int64_t bytes, Arena *arena) {
     }
     return arena_printf(arena, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
+
+size_t utf8_decode(const char *at, const char *end, uint32_t *code) {
+    const unsigned char *s = (const unsigned char *)at;
+    size_t length = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    if (length == 0 || s[0] > 0xF4 || (size_t)(end - at) < length)
+        return 0;
+    static const unsigned char lead_mask[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t c = s[0] & lead_mask[length];
+    for (size_t i = 1; i < length; i++) {
+        if ((s[i] & 0xC0) != 0x80)
+            return 0;
+        c = c << 6 | (s[i] & 0x3F);
+    }
+    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
+    if (c < smallest[length] || c > 0x10FFFF || (c >= 0xD800 && c < 0xE000))
+        return 0;
+    *code = c;
+    return length;
+}

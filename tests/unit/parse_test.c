@@ -221,7 +221,7 @@ static void line_ends_and_marks_of_any_system(void **state) {
     check_prints("\xEF\xBB\xBF"
                  "dim n\ndef F(X):\n  return X",
                  expected);
-    check_prints("dim n # c\xC3\xA4\xFF\ndef F(X):\n  return X  #", expected);
+    check_prints("dim n # c\xC3\xA4\ndef F(X):\n  return X  #", expected);
     check_prints("", "");
     check_prints("\n\n   \n# only comments", "");
     check_prints("   # only a comment", "");
@@ -369,6 +369,7 @@ static void odd_characters_and_numbers(void **state) {
                     "a",
                     "2:8 unexpected character '\xC2\xA0' | this is a no-break "
                     "space; write a plain one\n");
+    check_statement("Y = a # \xC3\xA4\xFF\xFE", "2:15 byte 0xff is no UTF-8\n");
     check_statement("Y = a \xFF\xFE b", "2:11 unexpected byte 0xff\n");
     check_statement("Y = a \r b", "2:11 unexpected byte 0x0d\n");
     check_statement("Y = 12ab",
