@@ -42,14 +42,16 @@ void att_context_free(AttContext *ctx) {
 }
 
 int att_context_threads(const AttContext *ctx) {
-    return att_pool_threads(ctx->pool);
+    return ctx ? att_pool_threads(ctx->pool) : 0;
 }
 
 const char *att_message(const AttContext *ctx) {
-    return ctx->message;
+    return ctx ? ctx->message : "";
 }
 
 AttStatus att_fail(AttContext *ctx, AttStatus status, const char *format, ...) {
+    if (!ctx)
+        return status;
     // Formatted aside first: an argument may be the old message.
     char text[sizeof ctx->message];
     va_list args;
@@ -64,6 +66,8 @@ AttStatus att_fail(AttContext *ctx, AttStatus status, const char *format, ...) {
 
 AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
                        size_t scratch_bytes) {
+    if (!ctx)
+        return ATT_ARGUMENT;
     if (tasks < 0 || tasks > INT64_MAX / 2)
         return att_fail(ctx, ATT_ARGUMENT, "%lld tasks cannot be run", (long long)tasks);
     if (tasks && !att_pool_run(ctx->pool, fn, arg, tasks, scratch_bytes))

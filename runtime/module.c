@@ -330,6 +330,8 @@ static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64
 AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args) {
     enum { DIMS_AT_HAND = 32 };
     int64_t at_hand[DIMS_AT_HAND], *extents = at_hand;
+    if (!ctx)
+        return ATT_ARGUMENT;
     if (!args)
         return att_fail(ctx, ATT_ARGUMENT, "the arguments of %s are NULL", module->entry);
     if (module->n_dims > DIMS_AT_HAND)

@@ -212,18 +212,19 @@ static void write_struct(Header *header) {
 static void write_functions(Header *header) {
     Text *text = &header->text;
     const char *symbol = header->symbol;
-    text_printf(text,
-                "// Runs the entry once, on the threads of the context. The same input gives the "
-                "same bits for\n// any number of threads. A context serves one call at a time; "
-                "calls with different contexts\n// may run side by side. Only the context's own "
-                "workspace is kept. Errors:\n"
-                "//   ATT_ARGUMENT     a wrong struct_size, an extent below 1, a NULL tensor, a "
-                "workspace that\n//                    is too small or badly aligned\n"
-                "//   ATT_MEMORY       no memory for the workspace\n"
-                "//   ATT_UNSUPPORTED  the machine lacks the instructions of every level compiled\n"
-                "// att_message(ctx) then says what was wrong; results are undefined.\n"
-                "AttStatus %s(AttContext *ctx, const %s_args *args);\n\n",
-                symbol, symbol);
+    text_printf(
+        text,
+        "// Runs the entry once, on the threads of the context. The same input gives the "
+        "same bits for\n// any number of threads. A context serves one call at a time; "
+        "calls with different contexts\n// may run side by side. Only the context's own "
+        "workspace is kept. Errors:\n"
+        "//   ATT_ARGUMENT     a NULL context, tensor or args, a wrong struct_size, an extent "
+        "below 1,\n//                    a workspace that is too small or badly aligned\n"
+        "//   ATT_MEMORY       no memory for the workspace\n"
+        "//   ATT_UNSUPPORTED  the machine lacks the instructions of every level compiled\n"
+        "// att_message(ctx) then says what was wrong; results are undefined.\n"
+        "AttStatus %s(AttContext *ctx, const %s_args *args);\n\n",
+        symbol, symbol);
     text_printf(text,
                 "// Bytes of workspace for these extents (from 1 up); -1 when that overflows.\n"
                 "int64_t %s_workspace(",

@@ -227,6 +227,7 @@ static void bad_arguments(void **state) {
     args.struct_size = 8;
     refuse(*state, &args, "struct_size is 8 where Scores expects 88");
     refuse(*state, NULL, "the arguments of Scores are NULL");
+    assert_int_equal(att_module_call(NULL, &module, &good), ATT_ARGUMENT);
     args = good;
     args.n = 0;
     refuse(*state, &args, "n must be at least 1, not 0");

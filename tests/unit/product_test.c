@@ -121,6 +121,7 @@ static const char user_program[] =
     "            args.workspace_bytes = Scale_workspace(n, n);\n"
     "            args.workspace = aligned_alloc(64, (size_t)args.workspace_bytes);\n"
     "        }\n"
+    "        if (Scale(NULL, &args) != ATT_ARGUMENT) return 7;\n"
     "        if (Scale(ctx, &args)) { puts(att_message(ctx)); return 1; }\n"
     "        for (i = 0; i < 200; i++)\n"
     "            if (y[i] != (i < n * 5 ? 6 * x[i] : -1)) return 2;\n"

@@ -85,6 +85,17 @@ static void messages(void **state) {
     assert_int_equal(strlen(att_message(*state)), 1023);
 }
 
+static void no_context(void **state) {
+    (void)state;
+    AttTensorData tensor = {0};
+    assert_int_equal(att_fail(NULL, ATT_IO, "%d", 5), ATT_IO);
+    assert_string_equal(att_message(NULL), "");
+    assert_int_equal(att_context_threads(NULL), 0);
+    assert_int_equal(att_parallel(NULL, NULL, NULL, 1, 0), ATT_ARGUMENT);
+    assert_int_equal(att_npy_read(NULL, "/no/such/file", ATT_F32, &tensor), ATT_IO);
+    att_context_free(NULL);
+}
+
 // ---- 16-bit floats -----------------------------------------------------------------------------
 static float float_of(uint32_t bits) {
     float value;
@@ -283,10 +294,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(elements),         cmocka_unit_test(tensors),
         cmocka_unit_test(bad_tensors),      cmocka_unit_test(messages),
-        cmocka_unit_test(halves_to_floats), cmocka_unit_test(floats_to_halves),
-        cmocka_unit_test(brain_floats),     cmocka_unit_test(philox),
-        cmocka_unit_test(prefixes),         cmocka_unit_test(distributions),
-        cmocka_unit_test(drawn_tensors),    cmocka_unit_test(levels),
+        cmocka_unit_test(no_context),       cmocka_unit_test(halves_to_floats),
+        cmocka_unit_test(floats_to_halves), cmocka_unit_test(brain_floats),
+        cmocka_unit_test(philox),           cmocka_unit_test(prefixes),
+        cmocka_unit_test(distributions),    cmocka_unit_test(drawn_tensors),
+        cmocka_unit_test(levels),
     };
     return cmocka_run_group_tests(tests, make_context, free_context);
 }
