@@ -151,8 +151,9 @@ static bool read_tensor(Settling *s, const NamedPath *given, const Value *input,
         return false;
     }
     if (tensor->rank != input->dims.count) {
-        problem(s->options, "%s has %d dims, but %s is %s[%s]", given->path, tensor->rank,
-                given->name, given->name, dims_text(s->graph, &input->dims, s->graph->arena));
+        problem(s->options, "%s has %d dim%s, but %s is %s[%s]", given->path, tensor->rank,
+                tensor->rank == 1 ? "" : "s", given->name, given->name,
+                dims_text(s->graph, &input->dims, s->graph->arena));
         return false;
     }
     bool fine = true;

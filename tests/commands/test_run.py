@@ -101,7 +101,10 @@ def test_wrong_rank(scale):
     folder, _, _ = scale
     np.save(folder / "s.npy", np.ones((4, 1), np.float32))
     _, err = attc("run", folder / "scale.attn", f"X={folder}/X.npy", f"s={folder}/s.npy", status=1)
-    assert "s[d]" in err and "2 dims" in err
+    assert "s.npy has 2 dims, but s is s[d]\n" in err
+    np.save(folder / "X.npy", np.ones(4, np.float32))
+    _, err = attc("run", folder / "scale.attn", f"X={folder}/X.npy", status=1)
+    assert "X.npy has 1 dim, but X is X[n, d]\n" in err
 
 
 @pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"not an array at all" * 20, None])
