@@ -55,6 +55,14 @@ typedef struct {
     ProductKind product;
 } Options;
 
+// ---- option_values.c: what stands after an option; a status, after a message ----
+bool option_is_name(const char *text, size_t length);
+bool option_count(const char *text, int64_t low, int64_t high, int64_t *out); // without one
+int option_names(Options *options, const char *option, const char *text, NameList *out); // a,b,c
+int option_extents(Options *options, const char *text);                                  // n=5,m=7
+int option_map(Options *options, const char *text);                                      // b=X,M
+int option_plan(Options *options, const char *text); // stream:12:64
+
 // ---- options.c ----
 // Parses argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
 // --version was answered.

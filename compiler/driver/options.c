@@ -127,16 +127,6 @@ typedef struct {
     int status;
 } ParseState;
 
-int usage_error(const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    fputs("attc: error: ", stderr);
-    vfprintf(stderr, format, args);
-    fputs("\n  hint: 'attc --help' lists commands and options\n", stderr);
-    va_end(args);
-    return EXIT_USAGE;
-}
-
 int problem(Options *options, const char *format, ...) {
     va_list args;
     va_start(args, format);
@@ -145,84 +135,6 @@ int problem(Options *options, const char *format, ...) {
     va_end(args);
     diag_error(options->session->diags, (Span){0}, "%s", message);
     return EXIT_PROBLEM;
-}
-
-static bool is_name(const char *s, size_t length) {
-    if (!length || (s[0] >= '0' && s[0] <= '9'))
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        char c = s[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        if (!letter && !(c >= '0' && c <= '9') && c != '.')
-            return false;
-    }
-    return true;
-}
-
-static bool parse_count(const char *text, int64_t low, int64_t high, int64_t *out) {
-    char *end = NULL;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < low || value > high)
-        return false;
-    *out = value;
-    return true;
-}
-
-// "a,b,c" -> names
-static int parse_names(Options *options, const char *option, const char *text, NameList *out) {
-    while (*text) {
-        size_t length = strcspn(text, ",");
-        if (!is_name(text, length))
-            return usage_error("%s: '%.*s' is not a name", option, (int)length, text);
-        vec_push(options->session->arena, out, names_intern(options->session->names, text, length));
-        text += length + (text[length] == ',');
-    }
-    return EXIT_FINE;
-}
-
-static int parse_extent(Options *options, const char *item, size_t length) {
-    Session *session = options->session;
-    const char *equals = memchr(item, '=', length);
-    if (!equals || !is_name(item, (size_t)(equals - item)))
-        return usage_error("-D %.*s: expected DIM=EXTENT, such as -D n=512", (int)length, item);
-    char *digits = arena_strndup(session->arena, equals + 1, length - (size_t)(equals + 1 - item));
-    DimOverride extent = {names_intern(session->names, item, (size_t)(equals - item)), 0};
-    if (!parse_count(digits, 1, EXTENT_MAX, &extent.extent))
-        return usage_error("-D %.*s: the extent must be a whole number from 1 to %lld", (int)length,
-                           item, (long long)EXTENT_MAX);
-    for (uint32_t i = 0; i < session->overrides.count; i++)
-        if (session->overrides.at[i].dim == extent.dim)
-            return usage_error("-D %.*s: %s is given twice", (int)length, item, extent.dim);
-    vec_push(session->arena, &session->overrides, extent);
-    return EXIT_FINE;
-}
-
-static int parse_extents(Options *options, const char *text) {
-    if (!*text)
-        return usage_error("-D: expected DIM=EXTENT, such as -D n=512");
-    int status = EXIT_FINE;
-    while (*text && status == EXIT_FINE) {
-        size_t length = strcspn(text, ",");
-        status = parse_extent(options, text, length);
-        text += length + (text[length] == ',');
-    }
-    return status;
-}
-
-static int parse_map(Options *options, const char *text) {
-    const char *equals = strchr(text, '=');
-    if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
-        return usage_error("--map %s: expected DIM=ARG,ARG, such as --map b=X,M", text);
-    options->entry.map_dim = names_intern(options->session->names, text, (size_t)(equals - text));
-    options->session->map_dim = options->entry.map_dim;
-    NameList *mapped = &options->entry.mapped_args;
-    int status = parse_names(options, "--map", equals + 1, mapped);
-    for (uint32_t i = 0; i < mapped->count; i++)
-        for (uint32_t k = 0; k < i && status == EXIT_FINE; k++)
-            if (mapped->at[k] == mapped->at[i])
-                status = usage_error("--map %s: %s is given twice", text, mapped->at[i]);
-    return status;
 }
 
 static int parse_choice(const char *option, const char *text, const char *const *choices) {
@@ -238,29 +150,6 @@ static int parse_target(Options *options, const char *name) {
     return options->target
                ? EXIT_FINE
                : usage_error("--target: unknown target '%s' (see --print-targets)", name);
-}
-
-// NAME[:ROWS[:PIECE]]
-static int parse_plan(Options *options, const char *text) {
-    enum { ROWS, PIECE, N_NUMBERS };
-    static const char *const takes[] = {"no numbers", "rows alone", "rows and a piece"};
-    int64_t numbers[N_NUMBERS] = {0};
-    char *words = arena_strndup(options->session->arena, text, strlen(text)), *rest = words;
-    options->plan = plan_find(strsep(&rest, ":"));
-    if (options->plan == N_PLANS || options->plan == PLAN_ANY)
-        return usage_error("--plan %s: expected resident, stream, two-pass, spill or unfused",
-                           words);
-    int most = options->plan == PLAN_UNFUSED ? 0 : options->plan == PLAN_RESIDENT ? 1 : N_NUMBERS;
-    for (int i = 0; rest; i++) {
-        const char *number = strsep(&rest, ":");
-        if (i == most)
-            return usage_error("--plan %s: plan %s has %s", text, words, takes[most]);
-        if (!parse_count(number, 1, EXTENT_MAX, &numbers[i]))
-            return usage_error("--plan %s: expected a whole number from 1 after %s:", text, words);
-    }
-    options->rows = numbers[ROWS];
-    options->piece = numbers[PIECE];
-    return EXIT_FINE;
 }
 
 static void print_targets(void) {
@@ -281,7 +170,7 @@ static int parse_positional(Options *options, const char *text) {
         return EXIT_FINE;
     }
     const char *equals = strchr(text, '=');
-    if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
+    if (!equals || !option_is_name(text, (size_t)(equals - text)) || !equals[1])
         return usage_error("'%s': expected NAME=FILE.npy after the source file", text);
     Name name = names_intern(session->names, text, (size_t)(equals - text));
     for (uint32_t i = 0; i < options->inputs.count; i++)
@@ -318,12 +207,12 @@ static int parse_report_option(Options *options, int key, char *arg) {
 static int parse_number_option(Options *options, int key, const char *arg) {
     int64_t value;
     if (key == KEY_THREADS) {
-        if (!parse_count(arg, 1, 1024, &value))
+        if (!option_count(arg, 1, 1024, &value))
             return usage_error("--threads %s: expected a whole number from 1 to 1024", arg);
         options->threads = (int)value;
         return EXIT_FINE;
     }
-    if (!parse_count(arg, 0, INT64_MAX, &value))
+    if (!option_count(arg, 0, INT64_MAX, &value))
         return usage_error("--seed %s: expected a whole number from 0 to %lld", arg,
                            (long long)INT64_MAX);
     options->seed = (uint64_t)value;
@@ -337,18 +226,18 @@ static int parse_entry_option(Options *options, int key, char *arg) {
         options->entry.entry = names_find(session->names, arg);
         return EXIT_FINE;
     case 'D':
-        return parse_extents(options, arg);
+        return option_extents(options, arg);
     case KEY_DATA: {
         NameList data = {0};
-        int status = parse_names(options, "--data", arg, &data);
+        int status = option_names(options, "--data", arg, &data);
         for (uint32_t i = 0; i < data.count; i++)
             vec_push(session->arena, &session->data, data.at[i]);
         return status;
     }
     case KEY_MAP:
-        return parse_map(options, arg);
+        return option_map(options, arg);
     default:
-        return parse_names(options, "--dynamic", arg, &options->dynamic);
+        return option_names(options, "--dynamic", arg, &options->dynamic);
     }
 }
 
@@ -396,7 +285,7 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_TARGET:
         return parse_target(options, arg);
     case KEY_PLAN:
-        return parse_plan(options, arg);
+        return option_plan(options, arg);
     case KEY_NO_MATERIALIZE:
         options->no_materialize = true;
         break;

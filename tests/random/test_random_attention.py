@@ -89,9 +89,10 @@ def test_program(seed, tmp_path):
 
 def kernels(path, options):
     """Kinds of the kernels of a program, or None where the plan cannot be had."""
-    if "--dynamic" in options:  # a cost is that of known extents
-        at = options.index("--dynamic")
-        options = [*options[:at], *options[at + 2 :]]
+    for option in ("--dynamic", "--seed"):  # a cost is that of known extents, whatever the inputs
+        if option in options:
+            at = options.index(option)
+            options = [*options[:at], *options[at + 2 :]]
     run = attc("cost", path, *options, "--json")
     if is_refused(run):
         return None

@@ -32,10 +32,10 @@ void schedule_stream(Arena *arena, const StreamSchedule *wanted, const StreamSha
         }
         for (int p = 0; p < (wanted->piece ? 1 : N_PIECES); p++) {
             int64_t piece = piece_of[p] < shape->unit ? shape->unit : piece_of[p];
-            if (piece < shape->streamed)
-                add_schedule(arena, wanted->plan, rows, piece, into);
+            add_schedule(arena, wanted->plan, rows,
+                         piece < shape->streamed ? piece : shape->streamed, into);
         }
-        if (!wanted->piece || wanted->piece >= shape->streamed)
+        if (!wanted->piece)
             add_schedule(arena, wanted->plan, rows, shape->streamed, into);
     }
 }
