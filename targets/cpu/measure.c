@@ -28,7 +28,7 @@ enum {
     RATES_MOST = 60,
 };
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
-static const double RISE = 1.15, BETWEEN_ERROR = 0.05;
+static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
 
 // ---- reading ----
 
@@ -167,10 +167,18 @@ typedef struct {
 } Level;
 
 typedef struct {
-    double uneven[RANGES][RANGES + 1]; // [from][to]
+    double rate[RANGES][RANGES + 1], uneven[RANGES][RANGES + 1]; // [from][to]
     double best;
     Level levels[N_LEVELS], best_levels[N_LEVELS];
 } Fit;
+
+// Are these levels, one slower than the other? L3 and memory may be alike, as tenants of one
+// machine see them.
+static bool is_step(const Fit *fit, int level, int to) {
+    const Level *before = &fit->levels[level - 1], *here = &fit->levels[level];
+    return level == N_LEVELS - 1 ||
+           fit->rate[before->from][before->to] > STEP_LEAST * fit->rate[here->from][to];
+}
 
 // All ways to put level number `level` and those after it into the ranges from `from` on. Ranges
 // between two levels, which partly fit the first, may belong to none.
@@ -186,19 +194,25 @@ static void fit_from(Fit *fit, int level, int from, double error) {
     for (int to = from + LEVEL_LEAST; to < RANGES; to++) {
         double here = error + fit->uneven[from][to];
         fit->levels[level] = (Level){from, to};
+        if (level && !is_step(fit, level, to))
+            continue;
         for (int between = 0; between <= BETWEEN_MOST && here < fit->best; between++)
             if (to + between < RANGES)
                 fit_from(fit, level + 1, to + between, here + between * BETWEEN_ERROR);
     }
 }
 
-static void find_levels(const double *rates, Level *levels) {
+// false: no way has a step where L1 and L2 end.
+static bool find_levels(const double *rates, Level *levels) {
     Fit fit = {.best = INFINITY};
     for (int from = 0; from < RANGES; from++)
-        for (int to = from + 1; to <= RANGES; to++)
+        for (int to = from + 1; to <= RANGES; to++) {
             fit.uneven[from][to] = unevenness(rates, from, to);
+            fit.rate[from][to] = median_rate(rates, from, to);
+        }
     fit_from(&fit, 0, 0, 0);
     memcpy(levels, fit.best_levels, sizeof fit.best_levels);
+    return isfinite(fit.best);
 }
 
 // ---- what the system tells ----
@@ -237,9 +251,11 @@ static int64_t level_size(const double *rates, const Level *level) {
     return (int64_t)range_bytes(last);
 }
 
+// Those of the target stay where nothing like caches is found.
 static void set_caches(Machine *machine, const double *rates) {
     Level levels[N_LEVELS];
-    find_levels(rates, levels);
+    if (!find_levels(rates, levels))
+        return;
     double *found[] = {&machine->l1_bytes_per_second, &machine->l2_bytes_per_second,
                        &machine->l3_bytes_per_second, &machine->memory_bytes_per_second};
     for (int i = 0; i < N_LEVELS; i++)
@@ -248,7 +264,7 @@ static void set_caches(Machine *machine, const double *rates) {
     machine->l2_bytes = level_size(rates, &levels[1]);
     int64_t last = level_size(rates, &levels[2]);
     // No step behind L2's: all larger ranges are in L3, and memory is a guess.
-    if (*found[2] < RISE * *found[3]) {
+    if (*found[2] < STEP_LEAST * *found[3]) {
         *found[2] = median_rate(rates, levels[2].from, RANGES);
         *found[3] = *found[2] / 2;
         last = (int64_t)range_bytes(RANGES - 1);
