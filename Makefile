@@ -6,6 +6,7 @@
 #   make test     all tests; ends with "N passed, N failed"
 #   make lint     house rules (STYLE): includes, sizes, formatting
 #   make bench    attc against PyTorch, JAX and NumPy; CASES=th-*,... THREADS=1 PEERS=sdpa,jax QUICK=1
+#   make ranking  how well predicted times rank schedules; CASES=, THREADS=, COUNT=
 #   make random-long   110,000 random programs, oracle against compiled code
 #   make fuzz     an hour of fuzzing the parser and the .npy reader (FUZZ_SECONDS=3600)
 #   make unit golden numeric commands products random accuracy lint   one suite of the tests
@@ -62,7 +63,7 @@ reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstwor
 LINK    := $(call reverse,$(ARCHIVES)) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric commands products random random-long accuracy lint deps \
-        bench fuzz fuzzers replays clean format always
+        bench ranking fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
@@ -241,6 +242,11 @@ BENCH_OPTIONS = $(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(TH
 bench: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
 	$(BENCH_VENV)/bin/python tests/bench $(BUILD)/attc --peak $(BUILD)/bench/libpeak.so \
 		--out $(BUILD)/bench $(BENCH_OPTIONS)
+
+# How well predicted times rank schedules; CASES, THREADS, COUNT (schedules of a case).
+ranking: all $(BENCH_VENV)/ready
+	$(BENCH_VENV)/bin/python tests/bench/ranking.py $(BUILD)/attc $(if $(CASES),--cases '$(CASES)') \
+		$(if $(THREADS),--threads $(THREADS)) $(if $(COUNT),--count $(COUNT))
 
 clean:
 	rm -rf $(BUILD)

@@ -16,6 +16,7 @@ from chart import chart
 from library import Library
 from measure import Contender, Failed, Measurement, Settings, compare
 from peers import PEERS, arrange
+from ranking import space, spearman
 from report import HEADER, share, table, write_csv
 
 ATTC = os.environ["ATTC"]
@@ -202,3 +203,20 @@ def test_every_peer_states_what_it_needs():
     eager = next(peer for peer in PEERS if peer.name == "eager")
     assert fold.flops(case) > 10 * case.flops == 10 * eager.flops(case)
     assert eager.bytes(case) > 12 * 8192**2 * 4 and fold.bytes(case) == 0
+
+
+def test_ranks_are_compared():
+    assert spearman([(1, 10), (2, 20), (3, 40)]) == 1
+    assert spearman([(1, 40), (2, 20), (3, 10)]) == -1
+    assert spearman([(1, 10), (2, 40), (3, 20)]) == 0.5
+
+
+def test_schedules_of_the_ranking_are_those_asked_for():
+    plans = list(space(CASES["th-12x64-512"]))
+    assert len(plans) == len(set(plans)) > 100
+    for plan in plans[:: len(plans) // 5]:
+        case = CASES["th-12x64-512"]
+        run = [ATTC, "emit", case.source, *extents(case.extents), "--stage=tile", "--plan", plan]
+        told = subprocess.run(run, capture_output=True, text=True)
+        kind, rows, *_ = plan.split(":")
+        assert f"# plan: {kind}, {rows} row" in told.stdout or "does not fit" in told.stderr
