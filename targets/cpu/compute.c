@@ -95,6 +95,38 @@ static void tail_body(Compute *c, int level, LLVMValueRef at) {
     c->mask = NULL;
 }
 
+// `at` as a multiple of the step, counted from the base: rounded up with `round` = step - 1, down
+// with 0; not beyond the ends.
+static LLVMValueRef part_end(Compute *c, const Bounds *bounds, LLVMValueRef at, int64_t round) {
+    EmitModule *m = c->m;
+    LLVMValueRef from = index_sub(m, at, bounds->base);
+    from = index_min(m, index_max(m, from, bounds->low), bounds->high);
+    from = index_div(m, index_add(m, from, index_const(m, round)), bounds->step);
+    return index_mul(m, from, index_const(m, bounds->step));
+}
+
+// The main part of the lanes loop: before, inside and behind of where masks are settled.
+static void emit_whole_vectors(Compute *c, int level, Bounds bounds) {
+    if (!c->splits) {
+        loop_over(c, level, &bounds, scalar_body);
+        return;
+    }
+    LLVMValueRef high = bounds.high, first = c->lanes.lo;
+    LLVMValueRef end = index_add(c->m, c->lanes.lo, c->lanes.len);
+    compute_settled_part(c, &first, &end);
+    first = part_end(c, &bounds, first, bounds.step - 1);
+    end = index_max(c->m, part_end(c, &bounds, end, 0), first);
+    bounds.nonempty = false;
+    LLVMValueRef ends[] = {first, end, high};
+    for (int part = 0; part < 3; part++) {
+        bounds.high = ends[part];
+        c->settled = part == 1;
+        loop_over(c, level, &bounds, scalar_body);
+        bounds.low = bounds.high;
+    }
+    c->settled = false;
+}
+
 static void emit_lanes(Compute *c, int level) {
     EmitModule *m = c->m;
     LLVMValueRef len = c->lanes.len;
@@ -104,7 +136,7 @@ static void emit_lanes(Compute *c, int level) {
     if (!c->partial && (!is_known || known >= chunk)) {
         bounds.high = index_mul(m, index_div(m, len, chunk), index_const(m, chunk));
         c->vectors = c->unroll;
-        loop_over(c, level, &bounds, scalar_body);
+        emit_whole_vectors(c, level, bounds);
         c->vectors = 1;
         if (is_known && known % chunk == 0)
             return;

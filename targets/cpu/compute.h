@@ -11,9 +11,11 @@ typedef struct {
     LevelKind kind;
     TileDimId dim;
 } Level;
+typedef enum { SETTLES_NOT, SETTLES_TRUE, SETTLES_FALSE } Settles;
 typedef struct {
     int depth; // loops that must be open: 0 is outside of all
     bool varies;
+    Settles settles; // to what, in the inner part of the lanes loop
     EmitValue value[UNROLL_MAX];
     CpuAccess access;
 } TermState;
@@ -38,6 +40,8 @@ typedef struct {
     LLVMValueRef mask; // now: lanes that exist; NULL: all
     bool store_all;    // now: masked lanes are stored as zeros (padding),
     LLVMValueRef room; // except those behind the panel; NULL: none are
+    bool splits;       // the lanes loop has an inner part where masks are settled,
+    bool settled;      // now: in it
     CpuRange lanes;    // range of the lanes dim, or of it within the panel
     bool partial;      // now: in the last panel, which is not full
     TermState *terms;
@@ -49,6 +53,12 @@ typedef struct {
 // ---- compute_prepare.c: levels, depths of terms, suffixes of sinks ----
 void compute_prepare(Compute *compute, CpuKernel *kernel, const Stage *stage);
 int compute_level_of(const Compute *compute, TileDimId dim); // -1: not of the box
+
+// ---- compute_settled.c: masks that have one value along many lanes ----
+// Marks the terms that settle. Requires: levels, depths and what varies.
+void compute_find_settled(Compute *compute);
+// Narrows [first, end) to the positions where all that settle have their value.
+void compute_settled_part(Compute *compute, LLVMValueRef *first, LLVMValueRef *end);
 
 // ---- compute_terms.c: the scalar program ----
 // Evaluates the terms that need exactly `depth` loops.

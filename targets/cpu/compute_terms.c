@@ -46,6 +46,8 @@ static EmitValue emit_load_term(Compute *c, const Term *term, TermState *state, 
 }
 
 static EmitValue emit_term(Compute *c, const Term *term, TermState *state, int u) {
+    if (c->settled && state->settles != SETTLES_NOT)
+        return emit_number(c->m, term->elem, state->settles == SETTLES_TRUE, c->width);
     switch (term->kind) {
     case TERM_LOAD:
         return emit_load_term(c, term, state, u);

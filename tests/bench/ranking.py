@@ -28,7 +28,10 @@ def space(case):
     pieces = [m for m in PIECES if m < case.extents["m"]] + [case.extents["m"]]
     for plan in PLANS:
         for n in rows:
-            yield from [f"{plan}:{n}"] if plan == "resident" else (f"{plan}:{n}:{m}" for m in pieces)
+            if plan == "resident":
+                yield f"{plan}:{n}"
+            else:
+                yield from (f"{plan}:{n}:{m}" for m in pieces)
 
 
 def measure(attc, case, threads, plan=None):
@@ -88,7 +91,8 @@ def main():
         pairs = [(time(None), time(best)) for _ in range(3)]
         ratio = sorted(default[1] / other[1] for default, other in pairs)[1]
         correlation = spearman(found.values())
-        print(f"{case.name:23} {len(found):9} {correlation:17.2f} {ratio:20.2f}x  {best}", flush=True)
+        line = f"{case.name:23} {len(found):9} {correlation:17.2f} {ratio:20.2f}x  {best}"
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -142,6 +142,57 @@ static void test_masks(void **state) {
     compare_grid(build_mask, 1e-6, 1);
 }
 
+// Masks along the lanes: conditions that settle whole vectors and ones that do not, each in a
+// select of either order and in a sum. Positions, a limit per row, an offset that may be anything.
+static void build_settled_masks(Grid *g) {
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d), n = TILE_DIMS(g->n);
+    uint16_t x = in(g, "X", ELEM_F32, nd), limit = in(g, "limit", ELEM_I64, n);
+    enum { N_CONDITIONS = 9 };
+    uint16_t to[N_CONDITIONS], sum[N_CONDITIONS];
+    for (int i = 0; i < N_CONDITIONS; i++) {
+        to[i] = out(g, "Y", ELEM_F32, nd);
+        sum[i] = out(g, "Z", ELEM_F32, n);
+    }
+    NodeList *into = &node_loop(k, &k->body, LOOP_PARALLEL, g->n, 1)->body;
+    for (int i = 0; i < N_CONDITIONS; i++) {
+        Stage *s = node_compute(k, into, nd, g->d);
+        int32_t at = stage_index(k, s, g->d), row = stage_index(k, s, g->n), value = load(g, s, x);
+        int32_t seven =
+            stage_op(k, s, OP_MUL, ELEM_I64, load(g, s, limit), stage_const(k, s, 7, ELEM_I64), -1);
+        int32_t narrow = stage_op(k, s, OP_CAST, ELEM_I32, at, -1, -1);
+        int32_t behind = stage_op(k, s, OP_SUB, ELEM_I64, row, at, -1);
+        int32_t causal = stage_op(k, s, OP_LE, ELEM_BOOL, at, row, -1);
+        int32_t until = stage_op(k, s, OP_LT, ELEM_BOOL, at, seven, -1);
+        int32_t window =
+            stage_op(k, s, OP_LT, ELEM_BOOL, behind, stage_const(k, s, 5, ELEM_I64), -1);
+        int32_t from =
+            stage_op(k, s, OP_LE, ELEM_BOOL, stage_const(k, s, 17, ELEM_I32), narrow, -1);
+        int32_t conditions[N_CONDITIONS] = {
+            causal,
+            until,
+            window,
+            from,
+            stage_op(k, s, OP_AND, ELEM_BOOL, causal, window, -1),
+            stage_op(k, s, OP_OR, ELEM_BOOL, causal, until, -1),
+            stage_op(k, s, OP_NOT, ELEM_BOOL, causal, -1, -1),
+            stage_op(k, s, OP_LT, ELEM_BOOL, value, stage_const(k, s, 0, ELEM_F32), -1),
+            stage_op(k, s, OP_EQ, ELEM_BOOL, at, row, -1),
+        };
+        int32_t other = stage_const(k, s, -2, ELEM_F32);
+        bool swapped = i % 2;
+        int32_t chosen = stage_op(k, s, OP_SELECT, ELEM_F32, conditions[i], swapped ? other : value,
+                                  swapped ? value : other);
+        set(g, s, to[i], chosen);
+        stage_sink(k, s, SINK_SUM, access_plain(k, sum[i]), chosen);
+    }
+}
+
+static void test_settled_masks(void **state) {
+    (void)state;
+    compare_grid(build_settled_masks, 1e-5, 1);
+}
+
 // Every elem to every other.
 static void build_casts(Grid *g) {
     for (int from = 0; from < N_ELEM; from++) {
@@ -423,6 +474,7 @@ int main(void) {
         cmocka_unit_test(test_float_ops),
         cmocka_unit_test(test_int_ops),
         cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_settled_masks),
         cmocka_unit_test(test_casts),
         cmocka_unit_test(test_reductions),
         cmocka_unit_test(test_reductions_of_nan),
