@@ -272,3 +272,14 @@ def test_an_f64_that_f32_was_computed_for_has_errors_of_f32(seed):
 def test_a_dim_may_be_named_dynamic_twice():
     extents = ["-D", "n=5,d=8,h=2,d_k=4", "--dynamic", "n", "--dynamic", "n"]
     attc("verify", EXAMPLES / "causal.attn", *extents)
+
+
+def test_subnormal_numbers_count_as_zero(tmp_path):
+    source = "def F(X[n], s[n]):\n    return X * s\n"
+    (tmp_path / "f.attn").write_text(source)
+    np.save(tmp_path / "X.npy", np.array([1e-39, 2e-38, 1e-20], np.float32))
+    np.save(tmp_path / "s.npy", np.array([1e30, 1e30, 1e-20], np.float32))
+    files = [f"{name}={tmp_path}/{name}.npy" for name in "Xs"]
+    attc("run", tmp_path / "f.attn", *files, "-o", tmp_path / "Y.npy")
+    Y = np.load(tmp_path / "Y.npy")
+    assert Y[0] == 0 and np.isclose(Y[1], 2e-8) and Y[2] == 0
