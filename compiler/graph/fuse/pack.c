@@ -110,10 +110,31 @@ static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, i
     return rows && has_own_order(operand) && !summed_last ? copied(p, now) : now;
 }
 
+// Products of two operands that both have the streamed dim (a matrix for each position) run along
+// it: an input that has another dim contiguous gets a copy that has not.
+static Value *pack_products(Packer *p, const Cluster *cluster, const Value *value) {
+    DimId streamed = streamed_dim(cluster);
+    Value *pair[2];
+    bool along = dims_has(&value->dims, streamed), copies = false;
+    for (int k = 0; k < 2; k++) {
+        const Value *operand = value->args[k];
+        pair[k] = p->rewrite->now[operand->id];
+        along = along && dims_has(&operand->dims, streamed);
+        if (!along || !has_own_order(operand) || last_dim(operand) == streamed)
+            continue;
+        pair[k] = copied(p, pair[k]);
+        copies = true;
+    }
+    return along && copies ? graph_einsum(p->rewrite->to, value->number, pair, 2, value->dims)
+                           : NULL;
+}
+
 static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *value) {
     int lanes = lane_operand(cluster, value);
-    if (lanes == 2 || value->elem != elem_work(value->elem))
+    if (value->elem != elem_work(value->elem))
         return NULL;
+    if (lanes == 2)
+        return pack_products(p, cluster, value);
     Value *pair[2];
     pair[lanes] = pack_lanes(p, cluster, value, lanes);
     pair[1 - lanes] = pack_rows(p, cluster, value, 1 - lanes);

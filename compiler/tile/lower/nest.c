@@ -160,6 +160,15 @@ static bool lacks_rows(const Nest *nest, const NestStage *stage) {
     return !(stage->box & nest->rows);
 }
 
+// Is it of use in its run alone? What is wanted is, when nothing follows the nest and the run
+// copies it to where it is wanted.
+static bool ends_with_run(const Nest *nest, const Member *m) {
+    int designated = lower_designated(nest->lower, m->value);
+    bool copied =
+        nest->plain && designated != NO_BUFFER && !fits_designated(nest, m, (uint16_t)designated);
+    return m->first_run == m->last_run && (!m->wanted || copied);
+}
+
 // What several runs touch is made before the loop of the run that stores it.
 static void make_shared_homes(Emission *e, uint32_t begin, uint32_t end) {
     Nest *nest = e->nest;
@@ -168,8 +177,7 @@ static void make_shared_homes(Emission *e, uint32_t begin, uint32_t end) {
             Member *m = &nest->members.at[k];
             if (lacks_rows(nest, &nest->stages.at[nest->sequence[i]]))
                 continue;
-            if (!m->stored || m->stage != nest->sequence[i] ||
-                (m->first_run == m->last_run && !m->wanted))
+            if (!m->stored || m->stage != nest->sequence[i] || ends_with_run(nest, m))
                 continue;
             e->position = i;
             m->home = make_home(e, m, e->into);
@@ -253,6 +261,16 @@ static void store_value(const Nest *nest, TermBuilder *terms, const Value *value
     }
 }
 
+// The dims with those that are summed behind all others, also behind the lanes.
+static TileDimList reduced_last(const TileDimList *dims, DimSet reduced) {
+    TileDimList out = {0};
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < dims->count; i++)
+            if (set_has(reduced, dims->at[i]) == (pass == 1))
+                out.at[out.count++] = dims->at[i];
+    return out;
+}
+
 // Lanes along the nest's lanes; without those, along what lies side by side in the first of the
 // stage's homes. A running sum cannot have its dim in vectors. Reductions keep their sums in
 // registers when the reduced dims are innermost; stages that only store walk memory in order.
@@ -261,10 +279,12 @@ static Stage *open_compute(const Nest *nest, uint32_t stage, uint16_t first_home
     const NestStage *at = &nest->stages.at[stage];
     TileDimId lanes = nest->lanes, cumsum = TILE_DIM_NONE;
     bool reduces = false;
+    DimSet kept = 0; // of the box, by some value
     for (uint32_t i = 0; i < nest->members.count; i++) {
         const Member *m = &nest->members.at[i];
         if (!m->stored || m->stage != stage)
             continue;
+        kept |= lower_dim_set(lower, &m->value->dims);
         if (m->value->op == OP_CUMSUM)
             cumsum = lower->dim_of[m->value->dim];
         else
@@ -285,6 +305,8 @@ static Stage *open_compute(const Nest *nest, uint32_t stage, uint16_t first_home
         TileDimList first = lower_order(at->box & nest->rows, &nest->order);
         dims = lower_order(at->box, &first);
     }
+    if (lanes != TILE_DIM_NONE && set_has(kept, lanes) && (at->box & ~kept))
+        dims = reduced_last(&dims, at->box & ~kept);
     return node_compute(lower->kernel, into, dims, lanes);
 }
 
