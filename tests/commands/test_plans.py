@@ -452,3 +452,17 @@ def test_rows_and_piece_are_those_asked_for(plan, told):
     tile = attc("emit", TALKING, "-D", "n=64,m=256", "--stage=tile", "--plan", plan)[0]
     assert f"# plan: {told}" in tile
     attc("verify", TALKING, *SMALL, "--plan", plan)
+
+
+@pytest.mark.parametrize("elem", ["bf16", "f16"])
+def test_halves_are_streamed(elem):
+    source = (
+        "dim d = 64, h = 4\n"
+        f"def F(Q[n, d, h]: {elem}, K[m, d, h]: {elem}, V[m, d, h]: {elem}):\n"
+        "    L[n, m, h] = einsum(Q[n, d, h], K[m, d, h]) / 8\n"
+        "    W[n, m, h] = softmax(L, reduced_dim=m)\n"
+        "    return einsum(W[n, m, h], V[m, d, h] -> [n, d, h])\n"
+    )
+    extents = ["-D", "n=65,m=300"]
+    attc("verify", "-", *extents, "--no-materialize", stdin=source)
+    assert re.search(" (resident|spill) ", attc("cost", "-", *extents, stdin=source)[0])

@@ -12,7 +12,11 @@
 // operand of the rows, or to the result where that one is wide. An operand of the rows whose summed
 // dim is not contiguous is copied, too: by the task, for its own rows.
 //
-// Requires: the streamed groups of the fuser's graph. Ensures: their contractions have factor 1.
+// Contraction stages have operands of the type of their sums: einsums of halves become einsums of
+// their widened operands, rounded afterwards, which is what they mean.
+//
+// Requires: the streamed groups of the fuser's graph. Ensures: their contractions have factor 1 and
+// no halves.
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
@@ -129,10 +133,40 @@ static Value *pack_products(Packer *p, const Cluster *cluster, const Value *valu
                            : NULL;
 }
 
+// The value as wide as arithmetic has it: a sum as it was before it was rounded, since what is
+// never stored never has to be.
+static Value *unrounded(Packer *p, const Value *value) {
+    Value *now = p->rewrite->now[value->id];
+    Elem elem = elem_work(value->elem);
+    if (value->op == OP_CONTRACT && now->op == OP_CAST && now->args[0]->elem == elem)
+        return now->args[0];
+    return graph_cast(p->rewrite->to, now, elem);
+}
+
+static Value *widen_contraction(Packer *p, const Cluster *cluster, const Value *value) {
+    Graph *to = p->rewrite->to;
+    int lanes = lane_operand(cluster, value);
+    Value *pair[2], *factor = graph_const(to, value->number, elem_work(value->elem));
+    bool wide = dims_has(&value->dims, streamed_dim(cluster)), scales = value->number != 1;
+    for (int k = 0; k < 2; k++) {
+        const Value *operand = value->args[k];
+        pair[k] = unrounded(p, operand);
+        if (k == lanes && stream_of(p->fuser, operand) != cluster)
+            pair[k] = graph_map1(to, OP_COPY, pair[k]);
+        if (k != lanes && scales && wide) {
+            pair[k] = graph_map2(to, OP_MUL, pair[k], factor);
+            scales = false;
+        }
+    }
+    p->changed = true;
+    Value *sum = graph_einsum(to, 1, pair, 2, value->dims);
+    return graph_cast(to, scales ? graph_map2(to, OP_MUL, sum, factor) : sum, value->elem);
+}
+
 static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *value) {
     int lanes = lane_operand(cluster, value);
     if (value->elem != elem_work(value->elem))
-        return NULL;
+        return widen_contraction(p, cluster, value);
     if (lanes == 2)
         return pack_products(p, cluster, value);
     Value *pair[2];
@@ -152,6 +186,8 @@ static Value *pack_value(Rewrite *rewrite, const Value *value, Value **args) {
     Value *packed = NULL;
     if (cluster && value->op == OP_CONTRACT && value->n_args == 2)
         packed = pack_contraction(p, cluster, value);
+    if (value->op == OP_CAST && value->elem == elem_work(value->args[0]->elem))
+        packed = unrounded(p, value->args[0]);
     return packed ? packed : rewrite_keep(rewrite, value, args);
 }
 

@@ -238,7 +238,7 @@ static void verify_slots(const Plan *plan, Arena *arena) {
 
 void plan_verify(const Plan *plan) {
     const Fusion *fusion = plan->fusion;
-    Arena *arena = arena_new();
+    Arena *arena = fusion->graph->arena;
     Lives lives = find_lives(fusion, arena);
     for (uint32_t i = 0; i < plan->buffers.count; i++)
         verify_buffer(plan, &plan->buffers.at[i], &lives);
@@ -249,5 +249,4 @@ void plan_verify(const Plan *plan) {
             if (!plan_buffer(plan, fusion->groups.at[i]->outputs.at[k]))
                 ice("plan: value %u has no buffer", fusion->groups.at[i]->outputs.at[k]->id);
     }
-    arena_free(arena);
 }

@@ -156,12 +156,8 @@ static bool reads_part(const Search *s, const Value *value, Part part) {
     return false;
 }
 
-// Contraction stages have operands of the type of their sums: in halves they would be sums of
-// products, much slower than kernels that widen while packing.
 static bool can_be_streamed(const Value *value) {
     OpKind kind = op_kind(value->op);
-    if (kind == KIND_CONTRACT && value->elem != elem_work(value->elem))
-        return false;
     return kind == KIND_MAP || kind == KIND_CONTRACT ||
            (kind == KIND_REDUCE && value->op != OP_ARGMAX);
 }
