@@ -267,6 +267,8 @@ static bool has_code(const AttModule *module, int level) {
 
 int att_module_level(AttContext *ctx, const AttModule *module) {
     const char *cap = getenv("ATTC_LEVEL"), *missing = NULL;
+    if (!ctx)
+        return -1;
     if (cap && *cap && strcmp(cap, "v3") != 0 && strcmp(cap, "v4") != 0) {
         att_fail(ctx, ATT_ARGUMENT, "ATTC_LEVEL is '%s'; it can be v3 or v4", cap);
         return -1;
@@ -287,6 +289,8 @@ int att_module_level(AttContext *ctx, const AttModule *module) {
 
 AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
                          void *const *tensors, void *workspace, double *seconds) {
+    if (!ctx)
+        return ATT_ARGUMENT;
     Tables tables = {0};
     int64_t n = n_arguments(module);
     if (module->abi != ATT_MODULE_ABI)

@@ -9,8 +9,6 @@
 #include "pipeline.h"
 #include "product/product.h"
 
-// Exit statuses of the contract (DESIGN section 9).
-
 typedef struct {
     Name name;
     const char *path;
@@ -56,6 +54,8 @@ typedef struct {
 } Options;
 
 // ---- option_values.c: what stands after an option; a status, after a message ----
+// Prints "attc: error: ..." and returns EXIT_USAGE.
+int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool option_is_name(const char *text, size_t length);
 bool option_count(const char *text, int64_t low, int64_t high, int64_t *out); // without one
 int option_names(Options *options, const char *option, const char *text, NameList *out); // a,b,c
@@ -67,8 +67,6 @@ int option_plan(Options *options, const char *text); // stream:12:64
 // Parses argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
 // --version was answered.
 int options_parse(Options *options, int argc, char **argv, bool *stop);
-// Prints "attc: error: ..." and returns EXIT_USAGE.
-int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 // Reports a problem that has no place in the source, through the diagnostics.
 int problem(Options *options, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

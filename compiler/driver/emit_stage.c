@@ -75,8 +75,7 @@ static int emit_code(Options *options, bool assembly) {
     Text text = {.arena = arena};
     for (uint32_t i = 0; i < compiled.tile->kernels.count; i++) {
         const Kernel *kernel = compiled.tile->kernels.at[i];
-        EmitModule *module = emit_module_new(arena, kernel->name, target);
-        target->emit_kernel(module, kernel, target, emit_kernel_symbol(arena, kernel, target));
+        EmitModule *module = emit_kernel_module(arena, kernel, target);
         Blob blob = {0};
         const char *why = NULL;
         if (!assembly)

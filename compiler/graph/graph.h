@@ -6,8 +6,9 @@
 // which it was first built and serves printing and as a first idea of a layout. Only INPUT leaves
 // and the graph's outputs have a memory order, the one the user declared.
 //
-// Path: graph_build, graph_simplify, graph_contract, graph_fuse, graph_layout, graph_plan. Each
-// pass returns a new graph or a structure on top of one and leaves its argument alone.
+// Path: graph_build, graph_simplify, graph_contract, graph_expand, graph_fuse, graph_layout,
+// graph_plan. Each pass returns a new graph or a structure on top of one and leaves its argument
+// alone.
 #ifndef ATTC_GRAPH_H
 #define ATTC_GRAPH_H
 
@@ -201,22 +202,13 @@ int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
-// ---- expand.c ----------------------------------------------------------------------------------
-// SOFTMAX, LOG_SOFTMAX and ARGMAX as pointwise values and reductions; row factors of an einsum's
-// operand at its result or its other operand. Requires: graph_contract.
+// ---- rewrite/expand.c
+// ---------------------------------------------------------------------------------- SOFTMAX,
+// LOG_SOFTMAX and ARGMAX as pointwise values and reductions; row factors of an einsum's operand at
+// its result or its other operand. Requires: graph_contract.
 Graph *graph_expand(const Graph *graph, const int64_t *extents);
 
 // ---- fuse/: values -> groups, one kernel each --------------------------------------------------
-// CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
-// ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
-//       within rows + reduced, and each row is worked off by one task.
-// MAP: pointwise values of one iteration space (moves included).
-// STREAM: any number of contractions, reductions and pointwise values whose rows are tasks and
-//       whose reduced dim (one) is streamed through cache: values with that dim are never stored,
-//       unless they are outputs.
-// Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be
-// members of several groups and are stored by none. Outputs have all dims of the contraction, of
-// rows (and perhaps reduced), or of the iteration space; other members may have fewer.
 // How a streamed group is worked off; UNFUSED: not as one.
 typedef enum {
     PLAN_ANY,
@@ -229,6 +221,16 @@ typedef enum {
 } PlanKind;
 const char *plan_name(PlanKind plan); // "two-pass"
 PlanKind plan_find(const char *name); // N_PLANS: there is none
+// CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
+// ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
+//       within rows + reduced, and each row is worked off by one task.
+// MAP: pointwise values of one iteration space (moves included).
+// STREAM: any number of contractions, reductions and pointwise values whose rows are tasks and
+//       whose reduced dim (one) is streamed through cache: values with that dim are never stored,
+//       unless they are outputs.
+// Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be
+// members of several groups and are stored by none. Outputs have all dims of the contraction, of
+// rows (and perhaps reduced), or of the iteration space; other members may have fewer.
 typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP, GROUP_STREAM } GroupKind;
 typedef struct {
     GroupKind kind;
@@ -251,7 +253,7 @@ typedef struct {
     VEC(Group *) groups; // in an order in which they can run
     const Refusal **refused; // by value id: a list, NULL when it is in a group or is not wide
 } Fusion;
-// Requires: graph_contract done. Ensures: the argument of a RENAME GATHER SLICE CONCAT SHIFT is an
+// Requires: graph_expand done. Ensures: the argument of a RENAME GATHER SLICE CONCAT SHIFT is an
 // INPUT or an output of an earlier group, and so is every argument that is not a member or a
 // CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member. streams: false makes no
 // STREAM groups.

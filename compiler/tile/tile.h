@@ -214,7 +214,6 @@ typedef struct Kernel {
     uint32_t n_args;
     NodeList body;
     StreamSchedule schedule; // of a streamed group; plan PLAN_ANY: it is none
-    double flops;            // of one run at the typical extents, for reports
 } Kernel;
 
 // ---- kernel.c: building by hand and by lowering ----

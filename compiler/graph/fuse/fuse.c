@@ -16,7 +16,7 @@
 // is cheap to compute from inputs and positions is inline (rules.c). Then pointwise clusters
 // with one reader join it (merge.c), which makes prologues.
 //
-// Requires: graph_contract. Ensures: see graph.h; fusion_verify checks it.
+// Requires: graph_expand. Ensures: see graph.h; fusion_verify checks it.
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
@@ -169,7 +169,7 @@ static void place_pointwise(Fuser *fuser, Value *value) {
 
 static void row_dims(const Value *value, DimList *rows, DimList *reduced) {
     const DimList *all = &value->args[0]->dims;
-    if (op_kind(value->op) == KIND_ROW || value->op == OP_ARGMAX)
+    if (op_kind(value->op) == KIND_ROW)
         *reduced = (DimList){1, {value->dim}};
     else
         *reduced = dims_minus(all, &value->dims);

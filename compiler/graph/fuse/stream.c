@@ -43,13 +43,13 @@ typedef enum { OUTSIDE, WIDE, REDUCED, BETWEEN } Part;
 typedef struct {
     Fuser *fuser;
     Pair pair;
-    uint8_t *part;        // Part, by value id
-    uint32_t *parent;     // by value id: union-find over the values that are not OUTSIDE
-    const Value **barrer; // by root: a value of the set that cannot be streamed, or NULL
-    uint32_t *component;  // by root: its number
-    bool *after;          // by value id, see is_convex
-    uint32_t weighed;     // components, so far, by is_worth_streaming
-    uint32_t *seen;       // by value id: the last of them that met it, counted from 1
+    uint8_t *part;         // Part, by value id
+    uint32_t *parent;      // by value id: union-find over the values that are not OUTSIDE
+    const Value **barrier; // by root: a value of the set that cannot be streamed, or NULL
+    uint32_t *component;   // by root: its number
+    bool *after;           // by value id, see is_convex
+    uint32_t weighed;      // components, so far, by is_worth_streaming
+    uint32_t *seen;        // by value id: the last of them that met it, counted from 1
 } Search;
 
 // ---- pairs -------------------------------------------------------------------------------------
@@ -133,8 +133,8 @@ static void join(Search *s, uint32_t a, uint32_t b) {
     b = find_root(s, b);
     uint32_t low = a < b ? a : b, high = a < b ? b : a;
     s->parent[high] = low;
-    if (!s->barrer[low])
-        s->barrer[low] = s->barrer[high];
+    if (!s->barrier[low])
+        s->barrier[low] = s->barrier[high];
 }
 
 static bool is_wide(const Search *s, const Value *value) {
@@ -158,8 +158,7 @@ static bool reads_part(const Search *s, const Value *value, Part part) {
 
 static bool can_be_streamed(const Value *value) {
     OpKind kind = op_kind(value->op);
-    return kind == KIND_MAP || kind == KIND_CONTRACT ||
-           (kind == KIND_REDUCE && value->op != OP_ARGMAX);
+    return kind == KIND_MAP || kind == KIND_CONTRACT || kind == KIND_REDUCE;
 }
 
 static void find_wide_and_reduced(Search *s) {
@@ -168,7 +167,7 @@ static void find_wide_and_reduced(Search *s) {
         const Value *value = graph->values.at[i];
         s->part[i] = OUTSIDE;
         s->parent[i] = i;
-        s->barrer[i] = NULL;
+        s->barrier[i] = NULL;
         if (!s->fuser->live[i])
             continue;
         if (is_wide(s, value))
@@ -177,7 +176,7 @@ static void find_wide_and_reduced(Search *s) {
                  can_be_streamed(value) && dims_has(&value->dims, s->pair.x))
             s->part[i] = REDUCED;
         if (s->part[i] != OUTSIDE && !can_be_streamed(value))
-            s->barrer[i] = value;
+            s->barrier[i] = value;
     }
 }
 
@@ -361,9 +360,9 @@ static void take_components(Search *s, bool reduces) {
         const Component *c = &components.at[i];
         if (c->reduces != reduces || !has_reduction(s, c))
             continue;
-        const Value *barrer = s->barrer[c->root];
-        if (barrer)
-            refuse(s, c, barrer, why_barred(s, barrer));
+        const Value *barrier = s->barrier[c->root];
+        if (barrier)
+            refuse(s, c, barrier, why_barred(s, barrier));
         else if (is_worth_streaming(s, c) && is_convex(s, c))
             take_component(s, c);
     }
@@ -398,7 +397,7 @@ void fuse_find_streams(Fuser *fuser) {
     Search s = {.fuser = fuser};
     s.part = arena_array(fuser->arena, uint8_t, graph->values.count);
     s.parent = arena_array(fuser->arena, uint32_t, graph->values.count);
-    s.barrer = arena_array(fuser->arena, const Value *, graph->values.count);
+    s.barrier = arena_array(fuser->arena, const Value *, graph->values.count);
     s.component = arena_array(fuser->arena, uint32_t, graph->values.count);
     s.after = arena_array(fuser->arena, bool, graph->values.count);
     s.seen = arena_array(fuser->arena, uint32_t, graph->values.count);

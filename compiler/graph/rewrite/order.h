@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Order of contraction of one n-ary einsum; shared by contract.c and factor.c.
-#ifndef ATTC_GRAPH_CONTRACT_H
-#define ATTC_GRAPH_CONTRACT_H
+#ifndef ATTC_GRAPH_ORDER_H
+#define ATTC_GRAPH_ORDER_H
 
 #include "graph/graph.h"
 

@@ -121,7 +121,6 @@ static void tell_misfit(const Lowerer *p) {
 static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
     Kernel *kernel = lower->kernel;
     kernel_verify(kernel, "lower");
-    kernel->flops = tile_flops(kernel, lower->typical.at);
     launch.kernel = add_kernel(p, kernel);
     launch.buffers = arena_copy(p->arena, lower->launch_buffers.at,
                                 lower->launch_buffers.count * sizeof *lower->launch_buffers.at);

@@ -95,12 +95,4 @@ PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan);
 // when the forced plan cannot do it.
 StreamSchedule lower_choose(const LowerRequest *request, Group *group);
 
-// ---- schedule.c ----
-// Pieces of a loop nest that is worked off in tasks: steps per dim of `dims` (outermost first) so
-// that a piece has about `chunk` points, filled from the innermost dim outwards.
-void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t chunk,
-                     int64_t *steps);
-// How many points a task should have when all `points` take `seconds`.
-int64_t schedule_chunk(double seconds, int64_t points);
-
 #endif

@@ -10,6 +10,7 @@
 //
 // Requires: all outputs have the same dims.
 #include "tile/lower/lower.h"
+#include "tile/schedule/schedule.h"
 
 enum { STRIP_LANES = 64 };
 // A stage of pointwise values takes about twice its weight: waiting for loads.

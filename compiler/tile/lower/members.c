@@ -229,7 +229,6 @@ static void find_runs(Nest *nest) {
         }
         stage->run = run;
     }
-    nest->n_runs = nest->stages.count ? run + 1 : 0;
 }
 
 static void touch(Member *m, uint32_t first_run, uint32_t last_run, uint32_t position) {

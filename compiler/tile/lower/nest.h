@@ -81,7 +81,6 @@ typedef struct {
     Map *place;          // value id + 1 -> Member
     VEC(NestStage) stages;
     uint32_t *sequence; // stages in the order in which they run
-    uint32_t n_runs;
 } Nest;
 
 // ---- members.c ----

@@ -18,6 +18,7 @@
 // Requires: row dims (those that every output has) are never reduced. Ensures: tasks are pieces of
 // the row dims; without such dims there is one task.
 #include "tile/lower/nest.h"
+#include "tile/schedule/schedule.h"
 
 // Stages along rows take about twice their weight: waiting for loads and for reductions.
 static const double STALLS = 2;

@@ -7,7 +7,6 @@
 // candidates with the cost model of this level (contract_model.c); sizes never depend on the number
 // of threads, so results do not either.
 #include "tile/schedule/schedule.h"
-#include "tile/lower/lower.h"
 
 #include <math.h>
 
