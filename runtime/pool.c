@@ -17,6 +17,7 @@
 // changes the gate looks at that count afterwards, so no wake-up is lost.
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -48,8 +49,9 @@ struct AttPool {
     int threads;
     double spin_seconds;
     Worker *workers;
-    Job job;      // written while the gate is closed and nobody is inside
-    bool running; // a job is open: a call from a task is to be run in place
+    Job job;        // written while the gate is closed and nobody is inside
+    int caller_cpu; // that sleepers are kept off, -1: none yet
+    bool running;   // a job is open: a call from a task is to be run in place
     pthread_mutex_t lock;
     pthread_cond_t opened, left;
     atomic_int sleepers;     // threads that wait for the gate to open
@@ -141,7 +143,26 @@ static void *worker_main(void *arg) {
 }
 
 // ---- the caller --------------------------------------------------------------------------------
+// A thread that is woken lands beside the one that wakes it, and waits there until the scheduler
+// balances its load, some milliseconds later. So sleepers may use all of the caller's processors
+// but the one that it is on, if these are enough for them.
+static void keep_off_caller(AttPool *pool) {
+    int cpu = sched_getcpu();
+    cpu_set_t others;
+    if (cpu == pool->caller_cpu || cpu < 0 || sched_getaffinity(0, sizeof others, &others))
+        return;
+    if (cpu < CPU_SETSIZE)
+        CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) < pool->threads - 1)
+        return;
+    for (int i = 1; i < pool->threads; i++)
+        (void)pthread_setaffinity_np(pool->workers[i].thread, sizeof others, &others);
+    pool->caller_cpu = cpu;
+}
+
 static void open_gate(AttPool *pool, uint64_t flags) {
+    if (atomic_load(&pool->sleepers))
+        keep_off_caller(pool);
     uint64_t job = atomic_load(&pool->gate) / GATE_JOB + 1;
     atomic_store(&pool->gate, job * GATE_JOB | flags);
     if (!atomic_load(&pool->sleepers))
@@ -225,7 +246,8 @@ AttPool *att_pool_new(int threads) {
     if (!pool)
         return NULL;
     // More threads than cores: one that spins keeps another from its work.
-    *pool = (AttPool){.spin_seconds = threads <= cores ? SPIN_NANOSECONDS * 1e-9 : 0};
+    *pool =
+        (AttPool){.caller_cpu = -1, .spin_seconds = threads <= cores ? SPIN_NANOSECONDS * 1e-9 : 0};
     pool->workers = calloc((size_t)threads, sizeof *pool->workers);
     if (!pool->workers) {
         free(pool);
