@@ -337,6 +337,15 @@ static bool choose_early(Contract *x, const TileDimList *source, DimSet others, 
     return x->steps[last] > 1 && x->steps[last] <= room;
 }
 
+static void halve_longest(Contract *x, DimSet dims) {
+    TileDimId longest = TILE_DIM_NONE;
+    for (TileDimId d = 0; d < x->lower->kernel->dims.count; d++)
+        if (set_has(dims, d) && (longest == TILE_DIM_NONE || x->steps[d] > x->steps[longest]))
+            longest = d;
+    if (longest != TILE_DIM_NONE)
+        x->steps[longest] = (x->steps[longest] + 1) / 2;
+}
+
 // A tile in scratch is copied out along the result's contiguous dim: a task has a line's worth of
 // it. And the tile should stay in half of L2.
 static void fit_tile(Contract *x) {
@@ -348,12 +357,15 @@ static void fit_tile(Contract *x) {
         x->steps[last] = clamp(x->lower->typical.at[last], 1, line);
     TileDimId mains[] = {x->rows, x->lanes};
     int64_t units[] = {x->schedule.row_block, x->schedule.lane_block};
-    for (int i = 0; steps_volume(x, dims) > room && i < 32; i++) {
+    for (int i = 0; steps_volume(x, dims) > room && i < 64; i++) {
         int larger = mains[0] == TILE_DIM_NONE || x->steps[x->lanes] > x->steps[mains[0]];
         TileDimId d = mains[larger];
         int64_t half = (x->steps[d] / 2 + units[larger] - 1) / units[larger] * units[larger];
         if (half < x->steps[d])
             x->steps[d] = half;
+        else
+            halve_longest(x, dims & ~set_of(x->lanes) &
+                                 ~(x->rows == TILE_DIM_NONE ? 0 : set_of(x->rows)));
     }
 }
 
