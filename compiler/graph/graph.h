@@ -202,10 +202,9 @@ int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
-// ---- rewrite/expand.c
-// ---------------------------------------------------------------------------------- SOFTMAX,
-// LOG_SOFTMAX and ARGMAX as pointwise values and reductions; row factors of an einsum's operand at
-// its result or its other operand. Requires: graph_contract.
+// ---- rewrite/expand.c --------------------------------------------------------------------------
+// SOFTMAX, LOG_SOFTMAX and ARGMAX as pointwise values and reductions; row factors of an einsum's
+// operand at its result or its other operand. Requires: graph_contract.
 Graph *graph_expand(const Graph *graph, const int64_t *extents);
 
 // ---- fuse/: values -> groups, one kernel each --------------------------------------------------

@@ -233,13 +233,6 @@ static void emit_loops(Contract *c, int i) {
     emit_loop_close(m, &loop, NULL, NULL);
 }
 
-static bool in_box(const Stage *stage, TileDimId dim) {
-    for (int i = 0; i < stage->n_dims; i++)
-        if (stage->dims[i] == dim)
-            return true;
-    return false;
-}
-
 void cpu_emit_contract(CpuKernel *k, const Stage *stage) {
     Contract c = {.k = k, .m = k->module, .stage = stage};
     cpu_access_open(k, &c.a, &stage->a, TILE_DIM_NONE, 1, NULL);
@@ -248,7 +241,7 @@ void cpu_emit_contract(CpuKernel *k, const Stage *stage) {
     contract_classify(&c);
     contract_choose_shape(&c);
     for (uint32_t d = 0; d < k->kernel->dims.count; d++)
-        if (!in_box(stage, (TileDimId)d)) // stands at the start of its range
+        if (!stage_has_dim(stage, (TileDimId)d)) // stands at the start of its range
             enter(&c, (TileDimId)d, k->range[d].lo);
     for (int i = 0; i < c.n_flat; i++)
         enter(&c, c.flat[i], k->range[c.flat[i]].lo);

@@ -5,13 +5,6 @@
 
 #include <string.h>
 
-static bool access_has(const Access *access, TileDimId dim) {
-    for (int i = 0; i < access->rank; i++)
-        if (access->index[i].dim == dim)
-            return true;
-    return false;
-}
-
 static int slot_of(const Access *access, TileDimId dim) {
     for (int i = 0; i < access->rank; i++)
         if (access->index[i].dim == dim)
@@ -83,7 +76,7 @@ void contract_classify(Contract *c) {
     int n_ks = 0;
     for (int i = 0; i < stage->n_dims; i++) {
         TileDimId dim = stage->dims[i];
-        if (!access_has(&stage->c, dim))
+        if (!access_has_dim(&stage->c, dim))
             ks[n_ks++] = dim;
         else if (dim != stage->rows && dim != stage->lanes)
             c->loops[c->n_loops++] = dim;

@@ -133,6 +133,8 @@ def check_functions(path, lines):
 def check_words(path, lines):
     relative = str(path.relative_to(ROOT))
     for number, line in enumerate(lines, 1):
+        if re.match(r"// -{20,}", line):
+            offend(path, number, "the rule of a heading that was too long for its line")
         if re.search(r"\b(TODO|FIXME|XXX)\b", line):
             offend(path, number, "an unfinished mark")
         if re.match(r"#if 0\b", line):

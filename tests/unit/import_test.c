@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// ---------------------------------------------------------------------------------------
+// ---- files made for a test
 
 typedef struct {
     char path[64];

@@ -184,8 +184,7 @@ bool expr_evaluate(const Session *session, const Program *program, const Expr *e
     return value_of(&evaluation, expr, value);
 }
 
-// ---- first values
-// --------------------------------------------------------------------------------
+// ---- first values ------------------------------------------------------------------------------
 
 static const char *number_text(Arena *arena, double number) {
     return isnan(number) ? "no number" : arena_printf(arena, "%g", number);

@@ -182,8 +182,7 @@ bool fuse_prologue_fits(const Fuser *fuser, uint32_t number, uint32_t reader) {
     return !repeats || weight <= RECOMPUTE_WEIGHT;
 }
 
-// ---- values that no streamed group holds
-// ---------------------------------------------------------
+// ---- values that no streamed group holds -------------------------------------------------------
 
 void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal) {
     Refusal *own = arena_copy(fuser->graph->arena, &refusal, sizeof refusal);

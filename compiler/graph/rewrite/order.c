@@ -7,10 +7,10 @@
 // exact. Above, the pair with the cheapest step is joined (greedily, first pair on ties) until
 // ORDER_EXACT_MAX parts are left, and these are ordered exactly.
 //
-// A step costs flops / rate + bytes / bandwidth of the level that holds its operands and result.
-// A pointwise product with a value that a step has just made costs its flops and the
-// reading of the smaller operand only, because fusion makes it an epilogue; with an operand it is a
-// sweep of its own. A partial result above OVERSIZE bytes that is also above twice the largest
+// A step costs flops / rate + bytes / bandwidth of the level that holds its operands and result. A
+// pointwise product with a value that a step has just made costs its flops and the reading of the
+// smaller operand only, because fusion makes it an epilogue; with an operand it is a sweep of its
+// own. A partial result above OVERSIZE bytes that is also above twice the largest
 // operand or result is allowed only when no order avoids it. Costs within one part in 10^9 are
 // equal; then fewer multiplies win, then the split found first, so that the order does not depend
 // on rounding.

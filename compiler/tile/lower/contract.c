@@ -139,7 +139,7 @@ static bool choose_skinny(Contract *x) {
     if (lower_volume(x->lower, x->lanes_all) < lower_volume(x->lower, x->rows_all))
         swap_operands(x);
     TileDimList source = source_order(x->lower, x->b);
-    TileDimId last = contract_last(&source);
+    TileDimId last = dims_last_of(&source);
     Access access;
     if (last == TILE_DIM_NONE || !set_has(x->lanes_all, last) || !is_in_place(x, x->b, &access))
         return false;
@@ -152,16 +152,16 @@ static double lanes_worth(const Contract *x, TileDimId dim, int64_t width) {
     double extent = (double)lower->typical.at[dim];
     double use = extent / ((double)((lower->typical.at[dim] + width - 1) / width * width));
     TileDimList source = source_order(lower, set_has(x->lanes_all, dim) ? x->b : x->a);
-    return use + (contract_last(&source) == dim ? 0.5 : 0) + (extent > 64 ? 0.1 : 0);
+    return use + (dims_last_of(&source) == dim ? 0.5 : 0) + (extent > 64 ? 0.1 : 0);
 }
 
 // A result and operands that are all contiguous along one batch dim (head mixing with a matrix for
 // each memory position): sums of elementwise products, with that dim in the vectors.
 static bool is_elementwise(const Contract *x) {
     TileDimList a = source_order(x->lower, x->a), b = source_order(x->lower, x->b);
-    TileDimId last = contract_last(&x->result_order);
-    return last != TILE_DIM_NONE && set_has(x->batch, last) && contract_last(&a) == last &&
-           contract_last(&b) == last;
+    TileDimId last = dims_last_of(&x->result_order);
+    return last != TILE_DIM_NONE && set_has(x->batch, last) && dims_last_of(&a) == last &&
+           dims_last_of(&b) == last;
 }
 
 static bool choose_lanes(Contract *x) {
@@ -172,7 +172,7 @@ static bool choose_lanes(Contract *x) {
     if ((rows < lanes ? rows : lanes) <= 2)
         return choose_skinny(x);
     int64_t width = lower->machine->vector_bytes / (int64_t)elem_bytes(x->elem);
-    x->lanes = contract_last(&x->result_order);
+    x->lanes = dims_last_of(&x->result_order);
     DimSet possible = x->rows_all | x->lanes_all;
     if (!set_has(possible, x->lanes) || lower->typical.at[x->lanes] * 2 < width) {
         double most = 0;
@@ -206,7 +206,7 @@ static bool analyse(Contract *x) {
     find_result(x);
     if (!choose_lanes(x))
         return false;
-    if (x->result != NO_BUFFER && contract_last(&x->result_order) != x->lanes)
+    if (x->result != NO_BUFFER && dims_last_of(&x->result_order) != x->lanes)
         x->result = NO_BUFFER;
     x->rows = longest_dim(lower, x->rows_all);
     x->a_in_place = is_in_place(x, x->a, &x->a_access);
@@ -237,14 +237,14 @@ static int64_t batch_to_count_on(const Contract *x) {
 // task that has only a part of it would use only a part of each line.
 static TileDimId crossing_dim(const TileDimList *source, DimSet dims, TileDimId main_dim,
                               bool packed) {
-    TileDimId last = contract_last(source);
+    TileDimId last = dims_last_of(source);
     return packed && last != TILE_DIM_NONE && set_has(dims, last) && last != main_dim
                ? last
                : TILE_DIM_NONE;
 }
 
 static ContractLast role_of_last(const Contract *x, const TileDimList *source, TileDimId main_dim) {
-    TileDimId last = contract_last(source);
+    TileDimId last = dims_last_of(source);
     return last == TILE_DIM_NONE || last == main_dim ? LAST_MAIN
            : set_has(x->summed, last)                ? LAST_SUMMED
            : set_has(x->batch, last)                 ? LAST_BATCH
@@ -277,7 +277,7 @@ static void choose_schedule(Contract *x) {
         .a_in_place = x->a_in_place && lies_flat(&x->a_source, &x->k),
         .a_last = role_of_last(x, &x->a_source, x->rows),
         .b_in_place = x->b_in_place && lies_flat(&x->b_source, &x->k) &&
-                      contract_last(&x->b_source) == x->lanes,
+                      dims_last_of(&x->b_source) == x->lanes,
         .b_last = role_of_last(x, &x->b_source, x->lanes),
         .panel = x->result == NO_BUFFER ? 0 : lower->kernel->buffers.at[x->result].panel_width,
         .elem_bytes = elem_bytes(x->elem),
@@ -325,7 +325,7 @@ static int64_t steps_volume(const Contract *x, DimSet dims) {
 // Packs an operand that is contiguous along a batch dim for up to a line's worth of batches at
 // once, if that fits in a quarter of L2. others: the operand's rows or lanes.
 static bool choose_early(Contract *x, const TileDimList *source, DimSet others, bool packed) {
-    TileDimId last = contract_last(source);
+    TileDimId last = dims_last_of(source);
     if (!packed || last == TILE_DIM_NONE || !set_has(x->batch, last))
         return false;
     int64_t line = 64 / (int64_t)elem_bytes(x->elem);
@@ -349,7 +349,7 @@ static void halve_longest(Contract *x, DimSet dims) {
 // A tile in scratch is copied out along the result's contiguous dim: a task has a line's worth of
 // it. And the tile should stay in half of L2.
 static void fit_tile(Contract *x) {
-    TileDimId last = contract_last(&x->result_order);
+    TileDimId last = dims_last_of(&x->result_order);
     DimSet dims = x->batch | x->rows_all | x->lanes_all;
     int64_t line = 64 / (int64_t)elem_bytes(x->elem);
     int64_t room = x->lower->machine->l2_bytes / 2 / (int64_t)elem_bytes(x->elem);

@@ -25,10 +25,6 @@ typedef struct {
     bool a_early, b_early;
     bool scaled; // the factor is already in an operand
 } Contract;
-
-static inline TileDimId contract_last(const TileDimList *dims) {
-    return dims->count ? dims->at[dims->count - 1] : TILE_DIM_NONE;
-}
 // Requires: schedule and steps are settled, no node was made yet.
 void contract_emit(Contract *x);
 

@@ -63,7 +63,7 @@ static NodeList *open_blocks(Contract *x, NodeList *into) {
 // neighbours.
 static TileDimList pack_order(DimSet dims, TileDimId lanes, const TileDimList *source) {
     TileDimList order = lower_order(dims, source);
-    TileDimId last = contract_last(&order);
+    TileDimId last = dims_last_of(&order);
     if (last == lanes)
         return order;
     order = lower_order(dims & ~set_of(lanes) & ~set_of(last), source);
@@ -88,18 +88,13 @@ static void pack_operand(Contract *x, NodeList *into, const Value *value, const 
     stage->pad = pad;
 }
 
-static void append(TileDimList *dims, const TileDimList *more) {
-    for (int i = 0; i < more->count; i++)
-        dims->at[dims->count++] = more->at[i];
-}
-
 static void pack_b(Contract *x, NodeList *into) {
     Lowering *lower = x->lower;
     TileDimList dims = lower_order(x->b_early ? x->batch : 0, &x->result_order);
     TileDimList others = lower_order(x->lanes_all & ~set_of(x->lanes), &x->result_order);
-    append(&dims, &others);
-    append(&dims, &x->k);
-    append(&dims, &TILE_DIMS(x->lanes));
+    dims_append(&dims, &others);
+    dims_append(&dims, &x->k);
+    dims_append(&dims, &TILE_DIMS(x->lanes));
     uint16_t scratch = node_scratch_panel(lower->kernel, into, "packed_b", x->elem, dims, x->lanes,
                                           x->schedule.lane_block);
     pack_operand(x, into, x->b, &x->b_source, scratch, x->lanes, true);
@@ -111,23 +106,23 @@ static void pack_b(Contract *x, NodeList *into) {
 // computes the prologue); any other is packed in panels of rows.
 static void pack_a(Contract *x, NodeList *into) {
     Lowering *lower = x->lower;
-    bool panels = x->rows != TILE_DIM_NONE && !set_has(x->summed, contract_last(&x->a_source));
+    bool panels = x->rows != TILE_DIM_NONE && !set_has(x->summed, dims_last_of(&x->a_source));
     TileDimList dims = lower_order(x->a_early ? x->batch : 0, &x->result_order);
     TileDimList others = lower_order(other_rows(x), &x->result_order);
-    append(&dims, &others);
+    dims_append(&dims, &others);
     uint16_t scratch;
     if (panels) {
-        append(&dims, &x->k);
-        append(&dims, &TILE_DIMS(x->rows));
+        dims_append(&dims, &x->k);
+        dims_append(&dims, &TILE_DIMS(x->rows));
         scratch = node_scratch_panel(lower->kernel, into, "packed_a", x->elem, dims, x->rows,
                                      x->schedule.row_block);
     } else {
         if (x->rows != TILE_DIM_NONE)
-            append(&dims, &TILE_DIMS(x->rows));
-        append(&dims, &x->k);
+            dims_append(&dims, &TILE_DIMS(x->rows));
+        dims_append(&dims, &x->k);
         scratch = node_scratch(lower->kernel, into, "packed_a", x->elem, dims);
     }
-    pack_operand(x, into, x->a, &x->a_source, scratch, contract_last(&dims), panels);
+    pack_operand(x, into, x->a, &x->a_source, scratch, dims_last_of(&dims), panels);
     x->a_access = access_plain(lower->kernel, scratch);
     x->scaled = true;
 }
@@ -135,12 +130,12 @@ static void pack_a(Contract *x, NodeList *into) {
 static void emit_contract(Contract *x, NodeList *into) {
     Kernel *kernel = x->lower->kernel;
     TileDimList dims = lower_order(x->batch | (x->lanes_all & ~set_of(x->lanes)), &x->result_order);
-    append(&dims, &TILE_DIMS(x->lanes));
+    dims_append(&dims, &TILE_DIMS(x->lanes));
     TileDimList rows = lower_order(other_rows(x), &x->result_order);
-    append(&dims, &rows);
+    dims_append(&dims, &rows);
     if (x->rows != TILE_DIM_NONE)
-        append(&dims, &TILE_DIMS(x->rows));
-    append(&dims, &x->k);
+        dims_append(&dims, &TILE_DIMS(x->rows));
+    dims_append(&dims, &x->k);
     Stage *stage = node_contract(kernel, into, dims, x->c_access, x->a_access, x->b_access);
     stage->lanes = x->lanes;
     stage->rows = x->rows;
@@ -171,18 +166,6 @@ static void emit_blocks(Contract *x, NodeList *into) {
 
 // ---- epilogue ----
 
-static void emit_scale(Contract *x, NodeList *into) {
-    Lowering *lower = x->lower;
-    uint16_t buffer = x->c_access.buffer;
-    TileDimList dims = lower_buffer_dims(lower, buffer);
-    Stage *stage = node_compute(lower->kernel, into, dims, contract_last(&dims));
-    TermBuilder terms = terms_open(lower, stage);
-    int32_t c = stage_load(lower->kernel, stage, x->c_access);
-    int32_t factor = stage_const(lower->kernel, stage, x->c->number, x->elem);
-    terms_store(&terms, SINK_SET, buffer,
-                stage_op(lower->kernel, stage, OP_MUL, x->elem, c, factor, -1));
-}
-
 // A copy holds the same numbers.
 static bool is_same(const Value *value, const Value *c) {
     while (value->op == OP_COPY)
@@ -203,7 +186,7 @@ static void emit_epilogue(Contract *x, NodeList *into) {
             continue;
         TileDimList dims = lower_buffer_dims(lower, (uint16_t)(first + i));
         DimSet box = lower_buffer_set(lower, (uint16_t)(first + i));
-        Stage *stage = node_compute(lower->kernel, into, dims, contract_last(&dims));
+        Stage *stage = node_compute(lower->kernel, into, dims, dims_last_of(&dims));
         TermBuilder terms = terms_open(lower, stage);
         for (uint32_t k = i; k < group->outputs.count; k++) {
             if (done[k] || lower_buffer_set(lower, (uint16_t)(first + k)) != box)
@@ -223,13 +206,13 @@ void contract_emit(Contract *x) {
     if (home == NO_BUFFER) {
         DimSet dims = lower_dim_set(lower, &x->c->dims) & ~set_of(x->lanes);
         TileDimList order = lower_order(dims, &x->result_order);
-        append(&order, &TILE_DIMS(x->lanes));
+        dims_append(&order, &TILE_DIMS(x->lanes));
         home = node_scratch(lower->kernel, into, "tile", x->elem, order);
     }
     x->c_access = access_plain(lower->kernel, (uint16_t)home);
     emit_blocks(x, into);
     if (x->c->number != 1 && !x->scaled)
-        emit_scale(x, into);
+        terms_scale_sum(x->lower, x->c, x->c_access.buffer, into);
     lower_set_home(lower, x->c, home);
     emit_epilogue(x, into);
 }

@@ -38,6 +38,14 @@ typedef struct {
     VEC(int32_t) designated;      // by value id: the kernel buffer it is wanted in, NO_BUFFER
 } Lowering;
 
+static inline TileDimId dims_last_of(const TileDimList *dims) {
+    return dims->count ? dims->at[dims->count - 1] : TILE_DIM_NONE;
+}
+static inline void dims_append(TileDimList *dims, const TileDimList *more) {
+    for (int i = 0; i < more->count; i++)
+        dims->at[dims->count++] = more->at[i];
+}
+
 // dims.c: a lowering of the part, with an empty kernel.
 void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena,
                 Arena *kernel_arena);
@@ -77,6 +85,9 @@ TermBuilder terms_open(Lowering *lower, Stage *stage);
 int32_t terms_value(TermBuilder *terms, const Value *value);
 int32_t terms_cast(TermBuilder *terms, int32_t term, Elem elem);
 void terms_store(TermBuilder *terms, SinkMode mode, uint16_t buffer, int32_t term);
+// A stage of its own that multiplies the sum of a contraction, which lies in the buffer, with the
+// contraction's factor.
+void terms_scale_sum(Lowering *lower, const Value *contraction, uint16_t buffer, NodeList *into);
 // A value that is one load with plain dims: an argument, perhaps under another dim.
 bool terms_plain_access(const Lowering *lower, const Value *value, Access *access);
 // What computing a value at one point from what has a home costs, in the unit of op_weight.

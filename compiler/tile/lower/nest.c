@@ -323,17 +323,6 @@ static void copy_to_designated(Emission *e, const Member *m, NodeList *into) {
     stage->pad = lower->kernel->buffers.at[designated].panel_dim != TILE_DIM_NONE;
 }
 
-static void scale_sum(const Nest *nest, const Member *m, uint16_t home, NodeList *into) {
-    Kernel *kernel = nest->lower->kernel;
-    Elem elem = elem_work(m->value->elem);
-    TileDimList dims = lower_buffer_dims(nest->lower, home);
-    Stage *stage = node_compute(kernel, into, dims, dims_last_of(&dims));
-    int32_t sum = stage_load(kernel, stage, access_plain(kernel, home));
-    int32_t factor = stage_const(kernel, stage, m->value->number, elem);
-    stage_sink(kernel, stage, SINK_SET, access_plain(kernel, home),
-               stage_op(kernel, stage, OP_MUL, elem, sum, factor, -1));
-}
-
 static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
     Nest *nest = e->nest;
     uint32_t n = nest->members.count, first = n;
@@ -353,7 +342,7 @@ static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
         if (!m->stored || m->stage != index)
             continue;
         if (is_scaled_after(nest, m))
-            scale_sum(nest, m, (uint16_t)homes[i], into);
+            terms_scale_sum(nest->lower, m->value, (uint16_t)homes[i], into);
         lower_set_home(nest->lower, m->value, homes[i]);
     }
     for (uint32_t i = 0; i < n; i++)

@@ -115,8 +115,5 @@ static inline bool value_reduces(const Value *value) {
     OpKind kind = op_kind(value->op);
     return kind == KIND_REDUCE || kind == KIND_ROW || kind == KIND_CONTRACT;
 }
-static inline TileDimId dims_last_of(const TileDimList *dims) {
-    return dims->count ? dims->at[dims->count - 1] : TILE_DIM_NONE;
-}
 
 #endif

@@ -195,11 +195,6 @@ bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
 
 // ---- the stage ---------------------------------------------------------------------------------
 
-static void append(TileDimList *dims, const TileDimList *more) {
-    for (int i = 0; i < more->count; i++)
-        dims->at[dims->count++] = more->at[i];
-}
-
 static Access operand_access(const Nest *nest, const Value *operand) {
     Access access;
     if (!terms_plain_access(nest->lower, operand, &access))
@@ -236,14 +231,14 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
     const ContractRoles *r = &member->roles;
     Kernel *kernel = nest->lower->kernel;
     TileDimList dims = lower_order(r->batch | (r->own_b & ~set_of(r->lanes)), &nest->order);
-    append(&dims, &TILE_DIMS(r->lanes));
+    dims_append(&dims, &TILE_DIMS(r->lanes));
     DimSet rows = r->rows == TILE_DIM_NONE ? 0 : set_of(r->rows);
     TileDimList others = lower_order(r->own_a & ~rows, &nest->order);
     TileDimList k = lower_order(r->summed, &nest->order);
-    append(&dims, &others);
+    dims_append(&dims, &others);
     if (rows)
-        append(&dims, &TILE_DIMS(r->rows));
-    append(&dims, &k);
+        dims_append(&dims, &TILE_DIMS(r->rows));
+    dims_append(&dims, &k);
     into = open_pieces(nest, r, kernel->buffers.at[buffer].elem, into);
     Stage *stage = node_contract(kernel, into, dims, access_plain(kernel, buffer),
                                  operand_access(nest, r->a), operand_access(nest, r->b));

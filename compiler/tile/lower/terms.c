@@ -228,6 +228,17 @@ int32_t terms_value(TermBuilder *t, const Value *value) {
     return *known_term(t, value);
 }
 
+void terms_scale_sum(Lowering *lower, const Value *contraction, uint16_t buffer, NodeList *into) {
+    Kernel *kernel = lower->kernel;
+    Elem elem = kernel->buffers.at[buffer].elem;
+    TileDimList dims = lower_buffer_dims(lower, buffer);
+    Stage *stage = node_compute(kernel, into, dims, dims_last_of(&dims));
+    int32_t sum = stage_load(kernel, stage, access_plain(kernel, buffer));
+    int32_t factor = stage_const(kernel, stage, contraction->number, elem);
+    stage_sink(kernel, stage, SINK_SET, access_plain(kernel, buffer),
+               stage_op(kernel, stage, OP_MUL, elem, sum, factor, -1));
+}
+
 // ---- cost ----
 
 // Of the value alone; its arguments are added to `open` when they are computed with it.
