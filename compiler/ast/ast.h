@@ -110,6 +110,7 @@ struct Expr {
     // REF: dims read over a `like` name, formal = the tensor's own dim, actual = the one written.
     VEC(DimBinding) binding;
     NameList mapped; // CALL of a def: dims of the caller that the callee is run for each of
+    Name path;       // CALL of a def with trained tensors: its part of their names, "ffn_1"
     // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
     // one_hot, gather, shift: [dim]; slice: [dim, new dim]; concat: [dim, own dim of args[0], ...]
     NameList reduced;
@@ -154,6 +155,8 @@ struct Stmt {
     bool shared;
     StmtList body;    // FOR
     ExprList results; // RETURN: one or more
+    // resolved:
+    Name path; // FOR around trained tensors: its part of their names
 };
 
 struct Def {

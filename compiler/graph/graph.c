@@ -67,7 +67,7 @@ uint64_t graph_value_hash(const Graph *graph, const Value *value) {
     hash = hash_u64(hash, dim_hash(graph, value->dim2));
     hash = hash_u64(hash, (uint64_t)value->offset);
     if (value->op == OP_INPUT) {
-        hash = hash_text(hash, graph_source_name(graph, value->name));
+        hash = hash_text(hash, value->written);
         hash = hash_u64(hash, value->role);
     }
     return hash;
@@ -135,8 +135,10 @@ static Value *graph_add(Graph *graph, const Value *draft) {
         value->cats = arena_copy(graph->arena, draft->cats, draft->n_args * sizeof *draft->cats);
     map_put(graph->cons, key, value);
     vec_push(graph->arena, &graph->values, value);
-    if (value->op == OP_INPUT)
+    if (value->op == OP_INPUT) {
         vec_push(graph->arena, &graph->inputs, value);
+        map_put(graph->written, (uint64_t)(uintptr_t)value->written, value);
+    }
     return value;
 }
 
@@ -146,6 +148,7 @@ Graph *graph_new(Session *session, Name entry) {
     graph->arena = session->arena;
     graph->entry = entry;
     graph->cons = map_new(session->arena);
+    graph->written = map_new(session->arena);
     return graph;
 }
 
@@ -177,9 +180,22 @@ bool graph_dims_alike(const Graph *graph, DimId a, DimId b) {
 
 // ---- leaves -------------------------------------------------------------------------------------
 
+static const Value *input_written(const Graph *graph, Name written) {
+    return map_get(graph->written, (uint64_t)(uintptr_t)written);
+}
+
+// `layer.W` is layer__W, or layer__W_ beside another input that is called so.
+static Name written_name(const Graph *graph, Name name) {
+    Name written = graph_source_name(graph, name);
+    for (const Value *other; (other = input_written(graph, written)) && other->name != name;)
+        written = names_find(graph->session->names, arena_printf(graph->arena, "%s_", written));
+    return written;
+}
+
 Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role) {
     Value draft = value_draft(OP_INPUT, elem);
     draft.name = draft.hint = name;
+    draft.written = written_name(graph, name);
     draft.dims = order;
     draft.role = role;
     return graph_add(graph, &draft);
@@ -349,11 +365,8 @@ void graph_output(Graph *graph, Name name, Value *value, DimList order) {
 }
 
 static bool name_of_other_input(const Graph *graph, Name name, const Value *value) {
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i] != value &&
-            graph_source_name(graph, graph->inputs.at[i]->name) == name)
-            return true;
-    return false;
+    const Value *input = input_written(graph, name);
+    return input && input != value;
 }
 
 Name graph_output_source_name(const Graph *graph, uint32_t output) {

@@ -83,6 +83,7 @@ struct Value {
     int64_t offset;            // SLICE SHIFT
     DimId *cats;               // CONCAT: per argument
     Name name;                 // INPUT: its name (the checkpoint name of a trained tensor)
+    Name written;              // INPUT: its name in source text, that of no other input
     InputRole role;            // INPUT
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
     // not part of the meaning:
@@ -106,7 +107,8 @@ typedef struct {
     ValueList values; // by id
     ValueList inputs; // in the order of the entry's parameters, trained tensors last
     VEC(Output) outputs;
-    Map *cons; // hash -> value
+    Map *cons;    // hash -> value
+    Map *written; // name -> the input that is written so
 } Graph;
 
 // ---- graph.c: construction (hash-consing) ------------------------------------------------------
@@ -114,8 +116,7 @@ Graph *graph_new(Session *session, Name entry);
 Graph *graph_new_like(const Graph *graph); // empty, with the same dims (same DimIds) and entry
 DimId graph_dim(Graph *graph, Name name, int64_t extent);    // finds or adds
 bool graph_dims_alike(const Graph *graph, DimId a, DimId b); // of one `like` class
-// A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`. Two
-// inputs whose names are written alike do not occur in one graph.
+// A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`.
 Name graph_source_name(const Graph *graph, Name name);
 // The name under which an output can be returned: with `_out` where an input has its name.
 Name graph_output_source_name(const Graph *graph, uint32_t output);

@@ -105,7 +105,7 @@ static void choose_names(GraphPrinter *print) {
         name_take(print, dim_name(print, print->dims.at[i]));
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *input = graph->inputs.at[i];
-        print->name[input->id] = graph_source_name(graph, input->name);
+        print->name[input->id] = input->written;
         name_take(print, print->name[input->id]);
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {

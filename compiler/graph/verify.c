@@ -314,16 +314,17 @@ static void verify_inputs(GraphCheck *check) {
     for (uint32_t i = 0; i < graph->values.count; i++)
         inputs += graph->values.at[i]->op == OP_INPUT;
     must(check, inputs == graph->inputs.count, "the list of inputs is not complete");
-    Name *names = arena_array(graph->arena, Name, inputs);
     for (uint32_t i = 0; i < inputs; i++) {
         const Value *value = check->value = graph->inputs.at[i];
         must(check,
              value->op == OP_INPUT && value->id < graph->values.count &&
                  graph->values.at[value->id] == value,
              "the list of inputs holds something else");
-        names[i] = graph_source_name(graph, value->name);
-        for (uint32_t j = 0; j < i; j++)
-            must(check, names[j] != names[i], "two inputs have one name");
+        for (uint32_t j = 0; j < i; j++) {
+            const Value *other = graph->inputs.at[j];
+            must(check, other->name != value->name && other->written != value->written,
+                 "two inputs have one name");
+        }
     }
     check->value = NULL;
 }

@@ -184,18 +184,71 @@ static void test_names_of_trained_tensors(void **state) {
     session_free(session);
 }
 
-static void test_trained_names_never_meet(void **state) {
+// Written in the language the dots are gone, and only there names may have to give way.
+static void test_names_that_are_written_alike(void **state) {
+    (void)state;
+    const char *source = "def Unit(X[n, d]):\n"
+                         "    param W[d]\n"
+                         "    return X[n, d] * W[d]\n"
+                         "def Main(X[n, d], Unit__W[d]):\n"
+                         "    Y[n, d] = Unit(X) + Unit__W[d]\n"
+                         "    return Y[n, d]\n";
+    Session *session = session_new();
+    Graph *graph = build_fine(session, source, (BuildCase){0});
+    assert_string_equal(graph->inputs.at[1]->name, "Unit__W");
+    assert_string_equal(graph->inputs.at[2]->name, "Unit.W");
+    session_free(session);
+    expect_text(source, (BuildCase){0},
+                "def Main(\n"
+                "        X[n, d],\n"
+                "        Unit__W[d],\n"
+                "        param Unit__W_[d]):\n"
+                "    t1[n, d] = X[n, d] * Unit__W_[d]\n"
+                "    Y[n, d] = t1[n, d] + Unit__W[d]\n"
+                "    return Y[n, d]\n");
+}
+
+// Whoever numbers calls and loops goes around what someone has written.
+static void test_numbers_never_meet_labels(void **state) {
     (void)state;
     Session *session = session_new();
     Graph *graph = build_fine(session,
-                              "def Unit(X[n, d]):\n"
-                              "    param W[d]\n"
-                              "    return X[n, d] * W[d]\n"
-                              "def Main(X[n, d], Unit__W[d]):\n"
-                              "    return Unit(X) + Unit__W[d]\n",
+                              "dim i = 1\n"
+                              "def Unit(X[i]):\n"
+                              "    param W[i]\n"
+                              "    return X * W\n"
+                              "def Unit_2(X[i]):\n"
+                              "    return Unit(X)\n"
+                              "def Plain(X[i]):\n"
+                              "    return X + 1\n"
+                              "def Main(X[i]):\n"
+                              "    X_1 = Unit(Unit(Unit(X)) as Unit_1)\n"
+                              "    X_2 = Unit_2(Unit(Plain(X_1) as Unit)) + (Unit(X) as Plain)\n"
+                              "    for Unit in i:\n"
+                              "        X_2 = Unit(X_2)\n"
+                              "    for other in i:\n"
+                              "        X_2 = Plain(X_2)\n"
+                              "    for other in i:\n"
+                              "        X_2 = Unit(X_2) as Unit\n"
+                              "    for other in i:\n"
+                              "        X_2 = Unit(X_2) as Unit\n"
+                              "    return X_2\n",
                               (BuildCase){0});
-    assert_string_equal(graph->inputs.at[1]->name, "Unit__W");
-    assert_string_equal(graph->inputs.at[2]->name, "Unit.W_1");
+    static const char *const names[] = {
+        "X",
+        "Unit.W",
+        "Unit_1.W",
+        "Unit_3.W",
+        "Unit_4.W",
+        "Unit_2.Unit.W",
+        "Plain.W",
+        "Unit_5.0.Unit.W",
+        "other.0.Unit.W",
+        "other_1.0.Unit.W",
+    };
+    assert_int_equal(graph->inputs.count, sizeof names / sizeof *names);
+    for (uint32_t k = 0; k < graph->inputs.count; k++)
+        assert_string_equal(graph->inputs.at[k]->name, names[k]);
     session_free(session);
 }
 
@@ -425,7 +478,8 @@ int main(void) {
         cmocka_unit_test(test_own_dim_follows_its_class),
         cmocka_unit_test(test_extents_fold_where_the_call_knows_them),
         cmocka_unit_test(test_names_of_trained_tensors),
-        cmocka_unit_test(test_trained_names_never_meet),
+        cmocka_unit_test(test_names_that_are_written_alike),
+        cmocka_unit_test(test_numbers_never_meet_labels),
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_map_runs_the_entry_for_each),
         cmocka_unit_test(test_choice_of_entry),

@@ -400,25 +400,6 @@ static void check_form(Binder *b) {
                   missing.count == 1 ? "is" : "are");
 }
 
-static void check_label(Binder *b) {
-    Scope *scope = b->scope;
-    const Ident *label = &b->call->label;
-    if (!label->name || !b->callee->owns_params)
-        return;
-    for (uint32_t i = 0; i < scope->labels.count; i++) {
-        const CallLabel *other = &scope->labels.at[i];
-        if (other->label.name != label->name || other->block != scope->block)
-            continue;
-        Diag *diag = binder_error(
-            b, label->span,
-            say(b, "two calls are named '%s': their parameters would be one", label->name));
-        diag_note(diag, other->label.span, "the first is here");
-        diag_hint(diag, "give this one another name");
-        return;
-    }
-    vec_push(b->resolver->arena, &scope->labels, (CallLabel){*label, scope->block});
-}
-
 static void report_recursion(Scope *scope, const Expr *call, const Def *callee) {
     Resolver *r = scope->resolver;
     uint32_t from = 0;
@@ -499,7 +480,6 @@ void resolve_call(Scope *scope, Expr *call) {
     Binder binder = {
         .scope = scope, .resolver = scope->resolver, .call = call, .callee = callee, .fine = true};
     check_form(&binder);
-    check_label(&binder);
     if (binder.fine)
         bind_arguments(&binder);
     if (binder.fine)

@@ -151,8 +151,6 @@ static void resolve_for(Scope *scope, Stmt *stmt) {
         else
             diag_hint(diag, "'dim %s = 6' at the top of the file says how often to repeat", dim);
     }
-    uint32_t block = scope->block;
-    scope->block = ++scope->n_blocks;
     scope->depth++;
     if (check_new_name(scope, stmt->loop_var, true)) {
         Symbol *var = scope_add(scope, SYMBOL_LOOP, stmt->loop_var);
@@ -160,7 +158,6 @@ static void resolve_for(Scope *scope, Stmt *stmt) {
     }
     resolve_body(scope, &stmt->body);
     scope_end_loop(scope);
-    scope->block = block;
 }
 
 static Name result_name(Scope *scope, const Expr *result, uint32_t number) {
@@ -265,6 +262,7 @@ static void resolve_new_def(Resolver *r, Def *def) {
     declare_arguments(&scope);
     collect_def_dims(r->arena, def, &def->dims);
     resolve_body(&scope, &def->body);
+    resolve_paths(r, def);
     check_returns(&scope);
     def->ok = diags_errors(r->diags) == errors_before && !def->incomplete && !def->garbled;
     if (def->ok)

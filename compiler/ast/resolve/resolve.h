@@ -65,21 +65,13 @@ typedef struct {
     const Expr *value; // LOCAL: what was assigned last
 } Symbol;
 
-// `as label` of a call that owns parameters; one block (a loop's body) has each label once.
-typedef struct {
-    Ident label;
-    uint32_t block;
-} CallLabel;
-
 typedef struct {
     Resolver *resolver;
     Def *def; // NULL for top-level initialisers
     VEC(Symbol *) symbols;
-    bool doubt;               // the dims that the present assignment states were complained about
-    uint32_t depth;           // of loops here
-    uint32_t block, n_blocks; // number of the innermost loop's body, 0 outside of loops
-    NameList unknown;         // names that were told of once
-    VEC(CallLabel) labels;
+    bool doubt;       // the dims that the present assignment states were complained about
+    uint32_t depth;   // of loops here
+    NameList unknown; // names that were told of once
 } Scope;
 
 // What the place of an expression says about its dims.
@@ -103,6 +95,9 @@ void collect_program_dims(Arena *arena, const Program *program,
 
 // ---- assign.c ----------------------------------------------------------------------------------
 void resolve_assign(Scope *scope, Stmt *stmt);
+
+// ---- paths.c: names of calls and loops in those of trained tensors ------------------------------
+void resolve_paths(Resolver *resolver, const Def *def); // after its statements
 
 // ---- scope.c: symbols of a def -----------------------------------------------------------------
 Symbol *scope_find(const Scope *scope, Name name);      // visible here, else NULL

@@ -39,16 +39,15 @@ static void build_assign(Frame *frame, const Stmt *stmt) {
 
 static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
     Build *build = frame->build;
-    NameScope *outside = frame->names;
-    Name variable = loop->loop_var.name;
-    const char *path = loop->shared ? arena_printf(build->arena, "%s%s.", outside->path, variable)
-                                    : arena_printf(build->arena, "%s%s.%lld.", outside->path,
-                                                   variable, (long long)number);
-    frame->names = names_scope(build, path);
-    vec_push(build->arena, &frame->loops, (LoopValue){variable, number});
+    const char *outside = frame->path, *own = loop->path;
+    if (own)
+        frame->path = loop->shared ? arena_printf(build->arena, "%s%s.", outside, own)
+                                   : arena_printf(build->arena, "%s%s.%lld.", outside, own,
+                                                  (long long)number);
+    vec_push(build->arena, &frame->loops, (LoopValue){loop->loop_var.name, number});
     build_body(frame, &loop->body);
     frame->loops.count--;
-    frame->names = outside;
+    frame->path = outside;
 }
 
 static void build_loop(Frame *frame, const Stmt *loop) {
@@ -152,10 +151,8 @@ static void build_arguments(Frame *frame, const EntryOptions *options) {
         if (options->map_dim && names_have(&options->mapped_args, param->name.name))
             order = frame->hidden;
         order = dims_union(&order, &own);
-        Value *value = names_input(frame->build, param->name.name, param->elem, order,
+        Value *value = names_input(frame->build, param, param->name.name, order,
                                    argument_role(frame->build, param));
-        value->declaration = param;
-        value->origin = param->span;
         frame_assign(frame, param->name.name, value);
     }
 }
@@ -233,7 +230,6 @@ static bool build_entry(Build *build, const Def *def, const EntryOptions *option
     const Diags *diags = build->session->diags;
     uint32_t errors = diags_errors(diags);
     Frame *frame = frame_new(build, def, build->top);
-    frame->names = names_scope(build, "");
     check_arguments(build, def, build->session->data.at, build->session->data.count, "--data");
     if (options->map_dim && !map_entry(frame, options))
         return false;
@@ -301,7 +297,6 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
                    .arena = session->arena,
                    .program = program,
                    .graph = graph_new(session, def->name.name),
-                   .trained = map_new(session->arena),
                    .inputs = map_new(session->arena),
                    .open_extents = options->open_extents};
     build.top = frame_new(&build, NULL, NULL);

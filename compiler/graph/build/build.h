@@ -13,33 +13,19 @@
 // inlined.
 enum { BUILD_DEPTH = 2000, BUILD_STEPS = 20000 };
 
-typedef struct Trained Trained;
-struct Trained {
-    const Tensor *declaration;
-    Value *value;
-    const Trained *next; // another of the same name
-};
-
 typedef struct Frame Frame;
 typedef struct {
     Session *session;
     Arena *arena;
     const Program *program;
     Graph *graph;
-    Map *trained; // full name (path and declared name) -> Trained, top-level ones too
-    Map *inputs;  // name as it is written in the language -> the input that has it
+    Map *inputs; // name -> the input that has it; of trained tensors path and declared name
     VEC(const Tensor *) misfits; // those whose first value was told of
     Frame *top;                  // a frame without a def: the names of the file
     uint32_t depth, steps;
     bool open_extents; // of EntryOptions
     bool stopped;      // a limit was hit and told of, or an extent is open: unwind
 } Build;
-
-// Where names of trained tensors are made: `layer.0.` and how often each label was used under it.
-typedef struct {
-    const char *path;
-    Map *uses; // label -> uint32_t
-} NameScope;
 
 typedef struct {
     Name name;
@@ -55,7 +41,7 @@ struct Frame {
     DimList hidden;
     Map *locals;          // name -> Value
     VEC(LoopValue) loops; // variables of the loops around
-    NameScope *names;
+    const char *path;     // what names of trained tensors begin with here: `layer.0.`
     VEC(Value *) results;
 };
 
@@ -78,11 +64,9 @@ Value *frame_rename(Frame *frame, Value *value, DimId from, DimId to, Span at);
 Value *frame_find(Frame *frame, Ident name); // local, argument, trained or top-level tensor
 void frame_assign(Frame *frame, Name name, Value *value);
 Value *build_trained(Frame *frame, const Tensor *declaration);
-// An input of the graph; its name as written is taken from now on.
-Value *names_input(Build *build, Name name, Elem elem, DimList order, InputRole role);
-NameScope *names_scope(Build *build, const char *path);
-// The path of a call's trained tensors: `ffn.`, `ffn_1.` when the label is used again.
-const char *names_call_path(Build *build, NameScope *scope, Name label);
+// A new input of the graph. NULL after a diagnostic, when another has its name.
+Value *names_input(Build *build, const Tensor *declaration, Name name, DimList order,
+                   InputRole role);
 
 // ---- build.c: statements -----------------------------------------------------------------------
 bool build_step(Build *build, Span at); // counts; false once a limit is hit

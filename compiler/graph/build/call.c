@@ -46,8 +46,8 @@ Value *build_call(Frame *frame, const Expr *call) {
     if (build_step(build, call->span)) {
         bind_dims(callee, call);
         bind_arguments(callee, call);
-        Name label = call->label.name ? call->label.name : def->name.name;
-        callee->names = names_scope(build, names_call_path(build, frame->names, label));
+        if (call->path)
+            callee->path = arena_printf(build->arena, "%s%s.", frame->path, call->path);
         build_body(callee, &def->body);
     }
     if (!callee->results.count) // something was reported below

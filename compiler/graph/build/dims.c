@@ -11,6 +11,7 @@ Frame *frame_new(Build *build, const Def *def, Frame *caller) {
     frame->build = build;
     frame->def = def;
     frame->caller = caller;
+    frame->path = caller ? caller->path : "";
     frame->locals = map_new(build->arena);
     return frame;
 }

@@ -2,52 +2,38 @@
 // Tensors of an inlined def by name, and the full names of trained ones.
 //
 // A trained tensor is called after the calls and loops on the way to it, `layer.0.attend.P_q`;
-// these are the names in checkpoints. A call gives its label or its def's name, numbered when used
-// again in the same place (ffn, ffn_1); a loop gives its variable and the number, without the
-// number when `shared`, so that all iterations find the same tensor.
+// these are the names in checkpoints. ast/resolve/paths.c has seen to it that the calls and loops
+// of a block have parts of their own; the rounds of a loop have numbers, unless it is `shared`. So
+// one name is one tensor, and only a tensor of the file can meet another of its name.
 #include "graph/build/build.h"
 
 static uint64_t key_of(Name name) {
     return (uint64_t)(uintptr_t)name;
 }
 
-NameScope *names_scope(Build *build, const char *path) {
-    NameScope *scope = arena_new_of(build->arena, NameScope);
-    scope->path = path;
-    scope->uses = map_new(build->arena);
-    return scope;
-}
-
-const char *names_call_path(Build *build, NameScope *scope, Name label) {
-    uint32_t *uses = map_get(scope->uses, key_of(label));
-    if (uses)
-        return arena_printf(build->arena, "%s%s_%u.", scope->path, label, (*uses)++);
-    uses = arena_new_of(build->arena, uint32_t);
-    *uses = 1;
-    map_put(scope->uses, key_of(label), uses);
-    return arena_printf(build->arena, "%s%s.", scope->path, label);
-}
-
 // ---- inputs ------------------------------------------------------------------------------------
 
-static bool name_is_free(const Build *build, Name name) {
-    return !map_get(build->inputs, key_of(graph_source_name(build->graph, name)));
+static void report_two_inputs(const Build *build, const Value *first, const Tensor *second) {
+    Diag *diag = diag_error(build->session->diags, second->name.span,
+                            "'%s' would take two tensors named '%s'", build->graph->entry,
+                            second->name.name);
+    diag_note(diag, first->declaration->name.span, "the other is here");
+    diag_hint(diag, "give one of them another name");
 }
 
-Value *names_input(Build *build, Name name, Elem elem, DimList order, InputRole role) {
-    Value *value = graph_input(build->graph, name, elem, order, role);
-    map_put(build->inputs, key_of(graph_source_name(build->graph, name)), value);
+Value *names_input(Build *build, const Tensor *declaration, Name name, DimList order,
+                   InputRole role) {
+    Value *value = map_get(build->inputs, key_of(name));
+    if (value)
+        ice("build: two inputs are named '%s'", name);
+    value = graph_input(build->graph, name, declaration->elem, order, role);
+    value->declaration = declaration;
+    value->origin = declaration->span;
+    map_put(build->inputs, key_of(name), value);
     return value;
 }
 
 // ---- trained tensors ---------------------------------------------------------------------------
-
-static Value *trained_find(const Build *build, Name name, const Tensor *declaration) {
-    for (const Trained *old = map_get(build->trained, key_of(name)); old; old = old->next)
-        if (old->declaration == declaration)
-            return old->value;
-    return NULL;
-}
 
 // A first value that cannot be is told of at its first use.
 static void check_init(Frame *frame, const Tensor *declaration) {
@@ -67,34 +53,33 @@ static void check_init(Frame *frame, const Tensor *declaration) {
     frame_note_calls(frame, diag_error(build->session->diags, at, "%s", problem));
 }
 
-static Value *trained_new(Build *build, Name name, const Tensor *declaration, DimList order) {
-    Name unique = name;
-    for (uint32_t number = 1; !name_is_free(build, unique); number++)
-        unique =
-            names_find(build->session->names, arena_printf(build->arena, "%s_%u", name, number));
-    Value *value = names_input(build, unique, declaration->elem, order, ROLE_PARAM);
-    value->declaration = declaration;
-    value->origin = declaration->span;
-    Trained trained = {declaration, value, map_get(build->trained, key_of(name))};
-    map_put(build->trained, key_of(name), arena_copy(build->arena, &trained, sizeof trained));
-    return value;
+// The tensor of this name that is there already; a number after another declaration of it was told
+// of.
+static Value *trained_find(Build *build, const Tensor *declaration, Name name,
+                           const DimList *order) {
+    Value *old = map_get(build->inputs, key_of(name));
+    if (!old)
+        return NULL;
+    if (old->declaration != declaration)
+        report_two_inputs(build, old, declaration);
+    else if (dims_equal(&old->dims, order))
+        return old;
+    else
+        diag_error(build->session->diags, declaration->span,
+                   "'%s' is shared by calls that give its dims different meanings", name);
+    return graph_const(build->graph, 0, declaration->elem);
 }
 
 Value *build_trained(Frame *frame, const Tensor *declaration) {
     Build *build = frame->build;
-    const char *path = frame->names ? frame->names->path : "";
     Name name = names_find(build->session->names,
-                           arena_printf(build->arena, "%s%s", path, declaration->name.name));
+                           arena_printf(build->arena, "%s%s", frame->path, declaration->name.name));
     DimList order = frame_dims(frame, &declaration->result, declaration->span);
-    Value *old = trained_find(build, name, declaration);
-    if (!old) {
-        check_init(frame, declaration);
-        return trained_new(build, name, declaration, order);
-    }
-    if (!dims_equal(&old->dims, &order))
-        diag_error(build->session->diags, declaration->span,
-                   "'%s' is shared by calls that give its dims different meanings", name);
-    return old;
+    Value *old = trained_find(build, declaration, name, &order);
+    if (old)
+        return old;
+    check_init(frame, declaration);
+    return names_input(build, declaration, name, order, ROLE_PARAM);
 }
 
 // A tensor of the file, read over the dims that its names stand for in this frame.
