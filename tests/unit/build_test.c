@@ -81,13 +81,13 @@ static void expect_error(const char *source, BuildCase options, const char *part
     session_free(session);
 }
 
-static void test_call_binds_dims_from_the_right(void **state) {
+static void test_call_binds_dims_by_place(void **state) {
     (void)state;
     expect_text("def Inner(A[n, d], W[d]):\n"
                 "    S[n] = einsum(A[n, d], W[d])\n"
                 "    return S[n]\n"
                 "def Main(X[b, t, e], V[e]):\n"
-                "    Y[b, t] = Inner(X, V)\n"
+                "    Y[b, t] = Inner(X[b, t, e], V)\n"
                 "    return Y[b, t]\n",
                 (BuildCase){0},
                 "def Main(\n"
@@ -474,7 +474,7 @@ static void test_text_of_made_up_values(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_call_binds_dims_from_the_right),
+        cmocka_unit_test(test_call_binds_dims_by_place),
         cmocka_unit_test(test_own_dim_follows_its_class),
         cmocka_unit_test(test_extents_fold_where_the_call_knows_them),
         cmocka_unit_test(test_names_of_trained_tensors),

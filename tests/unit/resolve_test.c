@@ -259,13 +259,13 @@ static void moved_dims_are_recorded(void **state) {
 
 // ---- calls --------------------------------------------------------------------------------------
 
-static void calls_bind_from_the_right(void **state) {
+static void calls_bind_by_place(void **state) {
     (void)state;
     assert_true(resolve_text("def G(A[t, e], B[s, e]):\n"
                              "    param W[e, f] ~ glorot\n"
                              "    return einsum(A[t, e], B[s, e], W[e, f] -> [s, f, t])\n"
                              "def F(X[b, g, n, d], M[b, m, d]):\n"
-                             "    return G(X, M)\n"));
+                             "    return G(X[b, g, n, d], M[b, m, d])\n"));
     const Expr *call = stmt_of("F", 0)->results.at[0];
     assert_ptr_equal(call->callee, def_of("G"));
     assert_binding(call, "t=n e=d s=m");
@@ -275,6 +275,19 @@ static void calls_bind_from_the_right(void **state) {
     assert_dims(&def_of("F")->dims, "b g n d m f");
     assert_true(def_of("F")->owns_params && def_of("G")->owns_params);
     assert_string_equal(def_of("F")->result_names.at[0], "result");
+}
+
+static void calls_bind_by_hand_then_by_name_then_by_place(void **state) {
+    (void)state;
+    assert_true(resolve_text("def G(A[n, d], s[d]):\n    return A * s\n"
+                             "def F(X[d, b, n], s[d], Y[h, n, k], t[k], Z[n, u], v[u]):\n"
+                             "    return G(X, s), G(Y, t, d=k), G(Z, v)\n"));
+    const ExprList *calls = &stmt_of("F", 0)->results;
+    assert_binding(calls->at[0], "n=n d=d");
+    assert_dims(&calls->at[0]->mapped, "b");
+    assert_binding(calls->at[1], "d=k n=n");
+    assert_dims(&calls->at[1]->mapped, "h");
+    assert_binding(calls->at[2], "n=n d=u");
 }
 
 static void own_dims_follow_the_dims_they_are_like(void **state) {
@@ -385,7 +398,8 @@ int main(void) {
         TEST(references_read_over_alike_dims),
         TEST(order_of_broadcast_dims),
         TEST(moved_dims_are_recorded),
-        TEST(calls_bind_from_the_right),
+        TEST(calls_bind_by_place),
+        TEST(calls_bind_by_hand_then_by_name_then_by_place),
         TEST(own_dims_follow_the_dims_they_are_like),
         TEST(a_programs_def_replaces_the_preludes),
         TEST(calls_nest_so_deep_and_no_deeper),

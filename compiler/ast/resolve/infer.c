@@ -97,16 +97,32 @@ static bool known_dims(const Scope *scope, const Expr *arg, NameList *out) {
     return true;
 }
 
-// What a dim of the callee is called here, by the call's arguments with known dims.
+static HandDims hands_of(Arena *arena, const Expr *call) {
+    HandDims hands = {0};
+    for (uint32_t i = 0; i < call->keys.count; i++)
+        if (call->keys.at[i].value->kind == EXPR_NAME)
+            vec_push(arena, &hands,
+                     (HandDim){call->keys.at[i].key.name, call->keys.at[i].value->name});
+    return hands;
+}
+
+// What a dim of the callee is called here, by hand or by the call's arguments with known dims.
 static Name name_here(const Scope *scope, const Def *callee, const Expr *call, Name formal) {
+    Arena *arena = scope->resolver->arena;
+    HandDims hands = hands_of(arena, call);
+    for (uint32_t i = 0; i < hands.count; i++)
+        if (hands.at[i].formal == formal)
+            return hands.at[i].actual.name;
     for (uint32_t i = 0; i < callee->params.count && i < call->args.count; i++) {
-        const NameList *dims = &callee->params.at[i].result;
-        NameList actual;
-        if (!known_dims(scope, call->args.at[i], &actual))
+        const NameList *formals = &callee->params.at[i].result;
+        const Expr *arg = call->args.at[i];
+        NameList actuals;
+        if (!dimlist_has(formals, formal) || !known_dims(scope, arg, &actuals))
             continue;
-        for (uint32_t k = 1; k <= dims->count && k <= actual.count; k++)
-            if (dims->at[dims->count - k] == formal)
-                return actual.at[actual.count - k];
+        ArgumentDims dims = bind_argument(arena, formals, &actuals, expr_has_brackets(arg), &hands);
+        for (uint32_t k = 0; dims.problem == BIND_FINE && k < formals->count; k++)
+            if (formals->at[k] == formal)
+                return dims.actuals.at[k];
     }
     return formal;
 }

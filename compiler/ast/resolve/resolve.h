@@ -159,6 +159,36 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
 // Where in an expression a dim comes from: a reference over it, or the expression itself.
 Span expr_dim_place(const Expr *expr, Name dim);
 
+// ---- bind.c: which dims of an argument stand for those of a parameter ---------------------------
+typedef struct {
+    Name formal;
+    Ident actual;
+} HandDim; // `d=k` in a call
+typedef VEC(HandDim) HandDims;
+typedef enum {
+    BIND_FINE,
+    BIND_FEW,          // the argument has fewer dims than the parameter
+    BIND_HAND_ABSENT,  // it lacks the dim that `formal` is by hand
+    BIND_SEVERAL,      // more dims are left than the parameter has, and no brackets say which count
+    BIND_TWO_READINGS, // names and places disagree
+} BindProblem;
+typedef struct {
+    BindProblem problem;
+    uint32_t formal;  // of HAND_ABSENT
+    uint32_t n_named; // bound by name
+    NameList actuals; // by formal: the dim that it is
+    NameList placed;  // by formal: the dim that it were if names said nothing
+    NameList open;    // formals that are bound by place
+    NameList left;    // dims that neither hand nor name took
+    NameList extra;   // dims that no formal took, in order: the call is mapped over them
+} ArgumentDims;
+// `brackets`: the order of the argument's dims is written at the call. Requires: hands that name
+// different dims.
+ArgumentDims bind_argument(Arena *arena, const NameList *formals, const NameList *actuals,
+                           bool brackets, const HandDims *hands);
+// Are the argument's dims written at the call, in an order of the caller's choice?
+bool expr_has_brackets(const Expr *arg);
+
 // ---- dims.c: extents ---------------------------------------------------------------------------
 void resolve_dims(Resolver *resolver);
 void program_add_dim(Resolver *resolver, DimDecl *decl);

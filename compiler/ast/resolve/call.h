@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// A call of a def while its dims are bound. Private to the files call*.c.
+#ifndef ATTC_RESOLVE_CALL_H
+#define ATTC_RESOLVE_CALL_H
+
+#include "ast/resolve/resolve.h"
+
+enum { BY_HAND = UINT32_MAX };
+
+typedef struct {
+    Name formal, actual;
+    Span place;     // where the actual was written
+    uint32_t param; // whose argument says so, or BY_HAND
+} Bound;
+
+typedef struct {
+    Scope *scope;
+    Resolver *resolver;
+    Expr *call;
+    const Def *callee;
+    HandDims hands;
+    VEC(Bound) bound;
+    VEC(NameList) extras; // by parameter: dims of its argument that the call is mapped over
+    uint32_t mapped_by;   // the argument with the most of them
+    bool fine;
+} Binder;
+
+static inline Name param_name(const Binder *b, uint32_t param) {
+    return b->callee->params.at[param].name.name;
+}
+static inline Name callee_name(const Binder *b) {
+    return b->callee->name.name;
+}
+static inline const Bound *find_formal(const Binder *b, Name formal) {
+    for (uint32_t i = 0; i < b->bound.count; i++)
+        if (b->bound.at[i].formal == formal)
+            return &b->bound.at[i];
+    return NULL;
+}
+static inline const Bound *find_actual(const Binder *b, Name actual) {
+    for (uint32_t i = 0; i < b->bound.count; i++)
+        if (b->bound.at[i].actual == actual)
+            return &b->bound.at[i];
+    return NULL;
+}
+
+// ---- call_bind.c: dims that arguments and hands bind ----
+Diag *binder_error(Binder *b, Span at, const char *message);
+const char *say(const Binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void note_param(const Binder *b, Diag *diag, uint32_t param);
+Span actual_place(const Expr *arg, Name dim);
+void check_hands(Binder *b); // they name dims of the callee
+void bind_hands(Binder *b);
+void bind_param(Binder *b, uint32_t param); // dims and element type of one argument
+
+// ---- call_own.c: dims that the call is mapped over, and dims of the callee's own ----
+void bind_mapped(Binder *b);
+void bind_own_dims(Binder *b);
+void check_alike(Binder *b);
+
+#endif
