@@ -75,7 +75,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %type <args> args arg_list
 %type <key> key
 %type <tensor> tensor parameter declaration
-%type <tensors> parameters parameter_list declarations
+%type <tensors> targets parameters parameter_list declarations
 %type <stmts> block lines line line_end
 %type <flag> comma
 
@@ -159,6 +159,7 @@ lines:
 
 line:
   tensor ASSIGN expr NEWLINE        { $$ = syntax_assign(parser, @$, $1, $3); }
+| targets ASSIGN expr NEWLINE       { $$ = syntax_assign_several(parser, @$, $1, $3); }
 | PARAM declarations NEWLINE        { $$ = syntax_params(parser, $2); }
 | RETURN exprs NEWLINE              { $$ = syntax_return(parser, @$, $2); }
 | FOR name IN name COLON block      { $$ = syntax_for(parser, @1, $2, $4, false, $6); }
@@ -167,12 +168,20 @@ line:
     { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @3)); }
 | tensor error line_end
     { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @2)); }
+| targets ASSIGN error line_end
+    { yyerrok; $$ = syntax_assign_several(parser, @$, $1, syntax_lost_expr(parser, @3)); }
+| targets error line_end
+    { yyerrok; $$ = syntax_assign_several(parser, @$, $1, syntax_lost_expr(parser, @2)); }
 | RETURN error line_end
     { yyerrok; $$ = syntax_return(parser, @$, expr_list(ARENA, syntax_lost_expr(parser, @2))); }
 | FOR name IN name error block      { yyerrok; $$ = syntax_for(parser, @1, $2, $4, false, $6); }
 | FOR name IN name SHARED error block { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | FOR error block                   { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
 | error line_end                    { yyerrok; $$ = $2; parser->lost = true; };
+
+targets:
+  tensor COMMA tensor               { $$ = (TensorList){0}; PUSH($$, $1); PUSH($$, $3); }
+| targets COMMA tensor              { $$ = $1; PUSH($$, $3); };
 
 line_end:
   NEWLINE                           { $$ = (StmtList){0}; }
@@ -286,12 +295,18 @@ static void add_choice(Text *text, const char *what, int left) {
     text_add(text, what);
 }
 
+// At the end of what is assigned to.
+static bool after_target(const Expected *e) {
+    return e->has[YYSYMBOL_ASSIGN] && !e->has[YYSYMBOL_RPAREN];
+}
+
 // Replaces the many tokens that an expression, a name or an operator may be by one word each.
 static const char *expected_text(Arena *arena, Expected e) {
     const char *group = NULL;
     e.has[YYSYMBOL_NEWLINE] |= e.has[YYSYMBOL_INDENT];
     e.has[YYSYMBOL_COMMA] |= e.has[YYSYMBOL_DIM_COMMA];
     e.has[YYSYMBOL_INDENT] = e.has[YYSYMBOL_DIM_COMMA] = false;
+    if (after_target(&e)) DROP(&e, YYSYMBOL_COMMA); // another name is seldom what is missing
     if (e.has[YYSYMBOL_DEF]) return "'dim', 'param', 'def' or 'import'";
     if (e.has[YYSYMBOL_RETURN]) return "a statement";
     if (e.has[YYSYMBOL_NUMBER]) {
@@ -405,7 +420,7 @@ static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol
         return "give the result a name: Y = ...";
     if (found == YYSYMBOL_LPAREN && e->has[YYSYMBOL_SHARED])
         return "a loop runs over a dim: for layer in layers";
-    if (operand && e->has[YYSYMBOL_COMMA]) return "add ','";
+    if (operand && e->has[YYSYMBOL_COMMA] && !after_target(e)) return "add ','";
     if (e->has[YYSYMBOL_STRING]) return "a path is written in double quotes";
     if (found == YYSYMBOL_STRING && e->has[YYSYMBOL_RETURN]) return "comments begin with '#'";
     if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_RBRACKET]) return number_hint(parser);

@@ -26,6 +26,8 @@ typedef enum {
     EXPR_BINARY, // args[0] op args[1]
     EXPR_CALL,   // name(args..., keys...) or name(args -> [dims]); `as` label
     EXPR_TUPLE,  // (args...) with a comma, as in reduced_dim=(n, m)
+    EXPR_RESULT, // one of the n_results of `call`, as in `Y, S = Step(X, S)`: that many assignments
+                 // in a row. args[0] is the call in the first alone, so that a walk meets it once.
     EXPR_ERROR,  // could not be parsed and was reported: resolves to poison without a message
 } ExprKind;
 
@@ -95,8 +97,10 @@ struct Expr {
     KeyList keys;
     IdentList dims; // REF: the brackets; CALL: after ->
     bool has_arrow;
-    uint16_t depth; // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
-    Ident label;    // `as label`, name NULL if none
+    uint16_t depth;            // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
+    Ident label;               // `as label`, name NULL if none
+    Expr *call;                // RESULT
+    uint32_t which, n_results; // RESULT
 
     // resolved:
     bool ok;
@@ -109,8 +113,9 @@ struct Expr {
     // binding: CALL of a def: every dim of the callee that has another meaning than its name here.
     // REF: dims read over a `like` name, formal = the tensor's own dim, actual = the one written.
     VEC(DimBinding) binding;
-    NameList mapped; // CALL of a def: dims of the caller that the callee is run for each of
-    Name path;       // CALL of a def with trained tensors: its part of their names, "ffn_1"
+    VEC(NameList) results; // CALL of a def: dims of each value that is asked for
+    NameList mapped;       // CALL of a def: dims of the caller that the callee is run for each of
+    Name path;             // CALL of a def with trained tensors: its part of their names, "ffn_1"
     // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
     // one_hot, gather, shift: [dim]; slice: [dim, new dim]; concat: [dim, own dim of args[0], ...]
     NameList reduced;
@@ -207,6 +212,7 @@ Expr *expr_binary(Arena *arena, Span span, Oper oper, Expr *a, Expr *b);
 Expr *expr_call(Arena *arena, Span span, Ident name);
 Expr *expr_tuple(Arena *arena, Span span, ExprList items);
 void expr_set_args(Expr *call, ExprList args, KeyList keys);
+Expr *expr_result(Arena *arena, Expr *call, uint32_t which, uint32_t n_results);
 Expr *expr_error(Arena *arena, Span span);
 ExprList expr_list(Arena *arena, Expr *only);
 const char *oper_text(Oper oper);

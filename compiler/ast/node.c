@@ -73,6 +73,17 @@ Expr *expr_tuple(Arena *arena, Span span, ExprList items) {
     return expr;
 }
 
+Expr *expr_result(Arena *arena, Expr *call, uint32_t which, uint32_t n_results) {
+    Expr *expr = expr_new(arena, EXPR_RESULT, call->span);
+    expr->call = call;
+    expr->which = which;
+    expr->n_results = n_results;
+    if (which == 0)
+        expr->args = expr_list(arena, call);
+    expr->depth = depth_over(1, call);
+    return expr;
+}
+
 Expr *expr_error(Arena *arena, Span span) {
     return expr_new(arena, EXPR_ERROR, span);
 }

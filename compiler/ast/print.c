@@ -114,6 +114,9 @@ static void print_bare(const Expr *expr, Text *out) {
         print_exprs(&expr->args, out);
         text_add(out, expr->args.count == 1 ? ",)" : ")");
         break;
+    case EXPR_RESULT:
+        print_expr(expr->call, ANY, out);
+        break;
     case EXPR_ERROR:
         text_add(out, "<error>");
         break;
@@ -178,7 +181,6 @@ static void print_declaration(const Tensor *tensor, Text *out) {
 static void print_stmts(const StmtList *list, int indent, Text *out);
 
 static void print_stmt(const Stmt *stmt, int indent, Text *out) {
-    text_printf(out, "%*s", indent, "");
     switch (stmt->kind) {
     case STMT_ASSIGN:
         print_tensor(&stmt->target, out);
@@ -202,9 +204,21 @@ static void print_stmt(const Stmt *stmt, int indent, Text *out) {
     }
 }
 
+// How many statements are one line of several names.
+static uint32_t n_targets(const Stmt *stmt) {
+    bool several = stmt->kind == STMT_ASSIGN && stmt->value->kind == EXPR_RESULT;
+    return several ? stmt->value->n_results : 1;
+}
+
 static void print_stmts(const StmtList *list, int indent, Text *out) {
-    for (uint32_t i = 0; i < list->count; i++)
+    for (uint32_t i = 0; i < list->count; i++) {
+        uint32_t last = i + n_targets(list->at[i]) - 1;
+        for (text_printf(out, "%*s", indent, ""); i < last; i++) {
+            print_tensor(&list->at[i]->target, out);
+            text_add(out, ", ");
+        }
         print_stmt(list->at[i], indent, out);
+    }
 }
 
 // ---- items

@@ -298,7 +298,8 @@ class Program:
         return True
 
     def helper(self):
-        """A call with the leading dims mapped."""
+        """A call of a def over z: z is bound by hand, or by place as the last dim; all others are
+        mapped. Some have two results."""
         value = self.pick(lambda dims: len(dims) >= 1, [None])
         if not value:
             return False
@@ -306,13 +307,20 @@ class Program:
         body = self.random.choice(
             ["softmax(x[z], reduced_dim=z)", "x[z] - mean(x[z], reduced_dim=z)", "tanh(x[z]) * 0.5"]
         )
-        self.helpers.append(f"def {name}(x[z]):\n    return {body}\n")
+        several = self.random.random() < 0.3
+        more = ", sum(x[z], reduced_dim=z) / sqrt(z)" if several else ""
+        self.helpers.append(f"def {name}(x[z]):\n    return {body}{more}\n")
         self.used.add(value[0])
-        self.assign(value[1], f"{name}({value[0]}[{', '.join(value[1])}])")
-        self.lines[-1] = (
-            f"t{self.fresh - 1}[{', '.join(value[1])}] = " + self.lines[-1].split(" = ")[1]
-        )
-        self.values[-1] = (f"t{self.fresh - 1}", value[1])
+        dims = list(value[1])
+        self.random.shuffle(dims)
+        bound = self.random.choice(dims) if self.random.random() < 0.5 else None
+        argument = f"{value[0]}[{', '.join(dims)}]"
+        call = f"{name}({argument}, z={bound})" if bound else f"{name}({argument})"
+        self.assign(value[1], call)
+        if several:
+            first = self.lines.pop().split(" = ")[0]
+            self.assign([dim for dim in value[1] if dim != (bound or dims[-1])], call)
+            self.lines[-1] = f"{first}, {self.lines[-1]}"
         return True
 
     # ---- element types ----

@@ -203,6 +203,18 @@ StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value) {
     return stmt_list(parser, stmt);
 }
 
+StmtList syntax_assign_several(Parser *parser, Span span, TensorList targets, Expr *call) {
+    StmtList list = {0};
+    for (uint32_t i = 0; i < targets.count; i++) {
+        Stmt *stmt = stmt_new(parser, STMT_ASSIGN, span);
+        stmt->target = targets.at[i];
+        stmt->value =
+            call->kind == EXPR_ERROR ? call : expr_result(parser->arena, call, i, targets.count);
+        vec_push(parser->arena, &list, stmt);
+    }
+    return list;
+}
+
 StmtList syntax_params(Parser *parser, TensorList params) {
     StmtList list = {0};
     for (uint32_t i = 0; i < params.count; i++) {

@@ -92,6 +92,7 @@ Tensor syntax_init(Parser *parser, Tensor tensor, Span span, Ident name, ArgList
 // Statements come as lists, since one line may declare several tensors and a lost one leaves none.
 StmtList syntax_append(Arena *arena, StmtList a, StmtList b);
 StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value);
+StmtList syntax_assign_several(Parser *parser, Span span, TensorList targets, Expr *call);
 StmtList syntax_params(Parser *parser, TensorList params);
 StmtList syntax_return(Parser *parser, Span span, ExprList results);
 StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);

@@ -4,6 +4,8 @@
 // type.
 #include "ast/resolve/resolve.h"
 
+#include <string.h>
+
 // ---- may this name be assigned here? ------------------------------------------------------------
 
 static void report_fixed(Scope *scope, const Tensor *target, const Symbol *first) {
@@ -153,8 +155,17 @@ static void define_symbol(Scope *scope, Tensor *target, const Wanted *wanted, co
     symbol->value = value;
 }
 
+// `Y, _ = F(X)`: a result that nobody wants has no name.
+static bool is_dropped(const Stmt *stmt) {
+    return stmt->value->kind == EXPR_RESULT && !strcmp(stmt->target.name.name, "_");
+}
+
 void resolve_assign(Scope *scope, Stmt *stmt) {
     Tensor *target = &stmt->target;
+    if (is_dropped(stmt)) {
+        resolve_expr(scope, stmt->value, NULL);
+        return;
+    }
     Wanted space;
     bool fine = true;
     Symbol *symbol = assigned_symbol(scope, target, &fine);

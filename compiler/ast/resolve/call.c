@@ -94,30 +94,55 @@ static Name actual_of(const Binder *b, Name dim) {
     return bound ? bound->actual : dim;
 }
 
-static void set_result(Binder *b) {
+// Dims of one of the callee's results here.
+static NameList result_dims(const Binder *b, uint32_t which) {
     Arena *arena = b->resolver->arena;
-    if (b->callee->result_dims.count == 0)
-        return;
-    if (b->callee->result_dims.count > 1) {
-        Diag *diag = binder_error(b, b->call->span,
-                                  say(b, "'%s' returns %u values, an expression is one",
-                                      callee_name(b), b->callee->result_dims.count));
-        diag_note(diag, b->callee->name.span, "'%s' is here", callee_name(b));
-        return;
-    }
     NameList dims = {0};
     for (uint32_t i = 0; i < b->call->mapped.count; i++)
         vec_push(arena, &dims, b->call->mapped.at[i]);
-    const NameList *result = &b->callee->result_dims.at[0];
+    const NameList *result = &b->callee->result_dims.at[which];
     for (uint32_t i = 0; i < result->count; i++)
         vec_push(arena, &dims, actual_of(b, result->at[i]));
-    for (uint32_t i = 0; i < b->bound.count; i++)
-        vec_push(arena, &b->call->binding,
-                 (DimBinding){b->bound.at[i].formal, b->bound.at[i].actual});
-    expr_set(b->call, dims, b->callee->result_elems.at[0]);
+    return dims;
 }
 
-void resolve_call(Scope *scope, Expr *call) {
+// A call gives as many values as are asked for: one in an expression, n to n names.
+static bool check_results(Binder *b, uint32_t n_wanted) {
+    uint32_t n = b->callee->result_dims.count;
+    if (n == n_wanted)
+        return true;
+    const char *what =
+        n_wanted == 1 ? "an expression is one" : say(b, "%u names stand on the left", n_wanted);
+    Diag *diag = binder_error(
+        b, b->call->span,
+        say(b, "'%s' returns %u value%s, %s", callee_name(b), n, n == 1 ? "" : "s", what));
+    diag_note(diag, b->callee->name.span, "'%s' is here", callee_name(b));
+    if (n == 1) {
+        diag_hint(diag, "write one name");
+        return false;
+    }
+    Text names = {.arena = b->resolver->arena};
+    for (uint32_t i = 0; i < n; i++)
+        text_printf(&names, "%s%s", i ? ", " : "", b->callee->result_names.at[i]);
+    diag_hint(diag, "give each a name, on a line of its own: '%s = %s(...)'", names.at,
+              callee_name(b));
+    return false;
+}
+
+static void set_results(Binder *b, uint32_t n_wanted) {
+    Arena *arena = b->resolver->arena;
+    Expr *call = b->call;
+    if (b->callee->result_dims.count == 0 || !check_results(b, n_wanted))
+        return;
+    for (uint32_t i = 0; i < b->bound.count; i++)
+        vec_push(arena, &call->binding, (DimBinding){b->bound.at[i].formal, b->bound.at[i].actual});
+    for (uint32_t i = 0; i < n_wanted; i++) {
+        vec_push(arena, &call->results, result_dims(b, i));
+    }
+    expr_set(call, call->results.at[0], b->callee->result_elems.at[0]);
+}
+
+static void resolve_call_for(Scope *scope, Expr *call, uint32_t n_wanted) {
     expr_poison(call);
     call->builtin = BUILTIN_NONE;
     for (uint32_t i = 0; i < call->args.count; i++)
@@ -142,5 +167,32 @@ void resolve_call(Scope *scope, Expr *call) {
     if (binder.fine)
         bind_arguments(&binder);
     if (binder.fine)
-        set_result(&binder);
+        set_results(&binder, n_wanted);
+}
+
+void resolve_call(Scope *scope, Expr *call) {
+    resolve_call_for(scope, call, 1);
+}
+
+static void report_one_value(Scope *scope, const Expr *value, uint32_t n_wanted) {
+    Diag *diag = diag_error(scope->resolver->diags, value->span,
+                            "this is one value, %u names stand on the left", n_wanted);
+    diag_hint(diag, "only a call of a def that returns several values gives one to each name");
+}
+
+void resolve_result(Scope *scope, Expr *result) {
+    Expr *call = result->call;
+    bool calls = call->kind == EXPR_CALL && builtin_find(call->name.name) == BUILTIN_NONE;
+    expr_poison(result);
+    if (result->which == 0 && calls) {
+        resolve_call_for(scope, call, result->n_results);
+    } else if (result->which == 0) {
+        resolve_expr(scope, call, NULL);
+        if (call->ok)
+            report_one_value(scope, call, result->n_results);
+        call->ok = false;
+    }
+    if (call->ok)
+        expr_set(result, call->results.at[result->which],
+                 call->callee->result_elems.at[result->which]);
 }

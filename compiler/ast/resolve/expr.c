@@ -301,6 +301,9 @@ void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted) {
     case EXPR_TUPLE:
         resolve_tuple(scope, expr);
         break;
+    case EXPR_RESULT:
+        resolve_result(scope, expr);
+        break;
     case EXPR_ERROR:
         expr_poison(expr);
         break;

@@ -150,6 +150,7 @@ void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_warn_rank(Scope *scope, const Expr *softmax);
 void resolve_call(Scope *scope, Expr *call);
+void resolve_result(Scope *scope, Expr *result); // one of several of a call
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 // A dim given as an argument; NULL after a diagnostic. `what` names it in the message.
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);

@@ -42,7 +42,8 @@ struct Frame {
     Map *locals;          // name -> Value
     VEC(LoopValue) loops; // variables of the loops around
     const char *path;     // what names of trained tensors begin with here: `layer.0.`
-    VEC(Value *) results;
+    ValueList results;
+    ValueList called; // what the last call for several names returned
 };
 
 // ---- dims.c ------------------------------------------------------------------------------------
@@ -80,6 +81,7 @@ bool build_number(Frame *frame, const Expr *expr, double *number);
 
 // ---- call.c, builtin.c, move.c -----------------------------------------------------------------
 Value *build_call(Frame *frame, const Expr *call);
+Value *build_result(Frame *frame, const Expr *result); // one of several of a call
 Value *build_einsum(Frame *frame, const Expr *call, double factor);
 Value *build_builtin(Frame *frame, const Expr *call);
 Value *build_move(Frame *frame, const Expr *call); // gather one_hot concat slice shift

@@ -38,7 +38,8 @@ static Value *over_mapped(Frame *caller, const Expr *call, Value *value) {
     return value;
 }
 
-Value *build_call(Frame *frame, const Expr *call) {
+// All that the callee returns; nothing when something was reported below.
+static ValueList call_results(Frame *frame, const Expr *call) {
     Build *build = frame->build;
     const Def *def = call->callee;
     Frame *callee = frame_new(build, def, frame);
@@ -50,7 +51,20 @@ Value *build_call(Frame *frame, const Expr *call) {
             callee->path = arena_printf(build->arena, "%s%s.", frame->path, call->path);
         build_body(callee, &def->body);
     }
-    if (!callee->results.count) // something was reported below
-        return graph_const(build->graph, 0, call->elem);
-    return over_mapped(frame, call, callee->results.at[0]);
+    for (uint32_t i = 0; i < callee->results.count; i++)
+        callee->results.at[i] = over_mapped(frame, call, callee->results.at[i]);
+    return callee->results;
+}
+
+Value *build_call(Frame *frame, const Expr *call) {
+    ValueList results = call_results(frame, call);
+    return results.count ? results.at[0] : graph_const(frame->build->graph, 0, call->elem);
+}
+
+Value *build_result(Frame *frame, const Expr *result) {
+    if (result->which == 0)
+        frame->called = call_results(frame, result->call);
+    if (result->which < frame->called.count)
+        return frame->called.at[result->which];
+    return graph_const(frame->build->graph, 0, result->elem);
 }

@@ -145,6 +145,8 @@ static Value *build_node(Frame *frame, const Expr *expr) {
         return build_binary(frame, expr);
     case EXPR_CALL:
         return build_callee(frame, expr);
+    case EXPR_RESULT:
+        return build_result(frame, expr);
     default:
         ice("build: an expression of kind %d stands for no value", expr->kind);
     }
