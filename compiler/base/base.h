@@ -187,8 +187,8 @@ typedef struct {
     Sources *sources;
     Diags *diags;
     VEC(DimOverride) overrides;
-    VEC(Name) data; // --data X,M: arguments that are data; all others are parameters
-    Name map_dim;   // --map b=X: a dim that no def names, or NULL
+    VEC(Name) data;     // --data X,M: arguments that are data; all others are parameters
+    VEC(Name) map_dims; // --map b=X: dims that no def names
 } Session;
 Session *session_new(void);
 void session_free(Session *session);

@@ -85,14 +85,18 @@ int option_map(Options *options, const char *text) {
     const char *equals = strchr(text, '=');
     if (!equals || !option_is_name(text, (size_t)(equals - text)) || !equals[1])
         return usage_error("--map %s: expected DIM=ARG,ARG, such as --map b=X,M", text);
-    options->entry.map_dim = names_intern(options->session->names, text, (size_t)(equals - text));
-    options->session->map_dim = options->entry.map_dim;
-    NameList *mapped = &options->entry.mapped_args;
-    int status = option_names(options, "--map", equals + 1, mapped);
-    for (uint32_t i = 0; i < mapped->count; i++)
+    Session *session = options->session;
+    EntryMap map = {names_intern(session->names, text, (size_t)(equals - text)), {0}};
+    for (uint32_t i = 0; i < session->map_dims.count; i++)
+        if (session->map_dims.at[i] == map.dim)
+            return usage_error("--map %s: %s is given twice", text, map.dim);
+    int status = option_names(options, "--map", equals + 1, &map.args);
+    for (uint32_t i = 0; i < map.args.count; i++)
         for (uint32_t k = 0; k < i && status == EXIT_FINE; k++)
-            if (mapped->at[k] == mapped->at[i])
-                status = usage_error("--map %s: %s is given twice", text, mapped->at[i]);
+            if (map.args.at[k] == map.args.at[i])
+                status = usage_error("--map %s: %s is given twice", text, map.args.at[i]);
+    vec_push(session->arena, &session->map_dims, map.dim);
+    vec_push(session->arena, &options->entry.maps, map);
     return status;
 }
 

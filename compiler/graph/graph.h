@@ -146,11 +146,14 @@ uint32_t *graph_count_uses(const Graph *graph, Arena *arena);     // by id, outp
 bool *graph_live(const Graph *graph, Arena *arena); // by id: reachable from the outputs
 
 // ---- build/: resolved ast -> graph -------------------------------------------------------------
+// --map b=X,M: the entry runs for each b of these arguments.
 typedef struct {
-    Name entry; // NULL: the only def of the main file, or its last
-    // --map b=X,M: run the entry for each b of these arguments
-    Name map_dim;
-    NameList mapped_args;
+    Name dim;
+    NameList args;
+} EntryMap;
+typedef struct {
+    Name entry;         // NULL: the only def of the main file, or its last
+    VEC(EntryMap) maps; // outermost first; no two have one dim
     // Extents may still be given: no message asks for one, and what needs it is passed over.
     bool open_extents;
 } EntryOptions;

@@ -70,6 +70,7 @@ BAD = [
     (["cost", CAUSAL, "-D", "n=1,n=2"], "-D n=2: n is given twice"),
     (["cost", CAUSAL, "-D", "n=1", "-D", "n=1"], "-D n=1: n is given twice"),
     (["verify", CAUSAL, "--map", "b=Q,Q"], "--map b=Q,Q: Q is given twice"),
+    (["verify", CAUSAL, "--map", "b=Q", "--map", "b=P_q"], "--map b=P_q: b is given twice"),
 ]
 
 

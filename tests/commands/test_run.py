@@ -200,6 +200,36 @@ def test_map_runs_the_entry_for_each_example(tmp_path):
         assert np.abs(np.load(tmp_path / "y.npy") - Y[i]).max() < 1e-5
 
 
+def test_maps_nest_in_the_order_written(tmp_path):
+    source = "def F(X[n], M[m]):\n    return X + 1, sum(X, reduced_dim=n) * M\n"
+    (tmp_path / "f.attn").write_text(source)
+    X = np.arange(6, dtype=np.float32).reshape(2, 3)
+    M = np.arange(20, dtype=np.float32).reshape(4, 5)
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "M.npy", M)
+    shapes = {}
+    for maps in (["c=M", "b=X"], ["b=X", "c=M"]):
+        attc(
+            "run",
+            tmp_path / "f.attn",
+            *(word for one in maps for word in ("--map", one)),
+            f"X={tmp_path}/X.npy",
+            f"M={tmp_path}/M.npy",
+            "-o",
+            f"result={tmp_path}/result.npy",
+            "-o",
+            f"result_1={tmp_path}/result_1.npy",
+        )
+        first, second = np.load(tmp_path / "result.npy"), np.load(tmp_path / "result_1.npy")
+        shapes[maps[0]] = first.shape, second.shape
+    assert shapes == {
+        "c=M": ((4, 2, 3), (4, 2, 5)),
+        "b=X": ((2, 4, 3), (2, 4, 5)),
+    }
+    assert np.array_equal(first, np.broadcast_to(X[:, None] + 1, (2, 4, 3)))
+    assert np.array_equal(second, X.sum(axis=1)[:, None, None] * M)
+
+
 def test_verify_fails_above_tolerance_only():
     out, _ = attc(
         "verify",

@@ -17,9 +17,16 @@ static Name name_of(Session *session, const char *text) {
 
 typedef struct {
     const char *entry;
-    const char *map_dim, *mapped; // --map map_dim=mapped
-    const char *data;             // --data
+    const char *map_dim, *mapped;  // --map map_dim=mapped
+    const char *inner_dim, *inner; // a second --map
+    const char *data;              // --data
 } BuildCase;
+
+static void add_map(Session *session, EntryOptions *entry, const char *dim, const char *arg) {
+    EntryMap map = {.dim = name_of(session, dim)};
+    vec_push(session->arena, &map.args, name_of(session, arg));
+    vec_push(session->arena, &entry->maps, map);
+}
 
 // The graph of a program's text; NULL after diagnostics.
 static Graph *build(Session *session, const char *text, BuildCase options) {
@@ -34,10 +41,10 @@ static Graph *build(Session *session, const char *text, BuildCase options) {
         entry.entry = name_of(session, options.entry);
     if (options.data)
         vec_push(session->arena, &session->data, name_of(session, options.data));
-    if (options.map_dim) {
-        entry.map_dim = name_of(session, options.map_dim);
-        vec_push(session->arena, &entry.mapped_args, name_of(session, options.mapped));
-    }
+    if (options.map_dim)
+        add_map(session, &entry, options.map_dim, options.mapped);
+    if (options.inner_dim)
+        add_map(session, &entry, options.inner_dim, options.inner);
     Graph *graph = graph_build(session, program, &entry);
     if (graph)
         graph_verify(graph, "build");
@@ -288,6 +295,27 @@ static void test_map_runs_the_entry_for_each(void **state) {
     expect_error(source, (BuildCase){.map_dim = "b", .mapped = "Z"}, "--map names 'Z'");
 }
 
+static void test_maps_nest_in_the_order_written(void **state) {
+    (void)state;
+    const char *source = "def F(X[n], M[m]):\n"
+                         "    return sum(X, reduced_dim=n) * M, X\n";
+    expect_text(source, (BuildCase){.map_dim = "b", .mapped = "M", .inner_dim = "c", .inner = "X"},
+                "def F(\n"
+                "        X[c, n],\n"
+                "        M[b, m]):\n"
+                "    t1[c] = sum(X[c, n], reduced_dim=n)\n"
+                "    result[c, b, m] = t1[c] * M[b, m]\n"
+                "    t2[b] = index(b) == index(b)\n"
+                "    X_out[b, c, n] = where(t2[b], X[c, n], X[c, n])\n"
+                "    return result[b, c, m], X_out[b, c, n]\n");
+    expect_text("def F(X[n], M[m]):\n    return X\n",
+                (BuildCase){.map_dim = "b", .mapped = "X", .inner_dim = "c", .inner = "X"},
+                "def F(\n"
+                "        X[b, c, n],\n"
+                "        M[m]):\n"
+                "    return X[b, c, n]\n");
+}
+
 static void test_choice_of_entry(void **state) {
     (void)state;
     const char *source = "def First(X[n]):\n    return X[n]\n"
@@ -482,6 +510,7 @@ int main(void) {
         cmocka_unit_test(test_numbers_never_meet_labels),
         cmocka_unit_test(test_roles),
         cmocka_unit_test(test_map_runs_the_entry_for_each),
+        cmocka_unit_test(test_maps_nest_in_the_order_written),
         cmocka_unit_test(test_choice_of_entry),
         cmocka_unit_test(test_what_only_a_call_can_show),
         cmocka_unit_test(test_depth_has_a_limit),

@@ -360,6 +360,13 @@ static const char *override_text(Resolver *r, const DimOverride *override) {
     return arena_printf(arena, "-D %s=%lld", override->dim, (long long) override->extent);
 }
 
+static bool is_map_dim(const Session *session, Name dim) {
+    for (uint32_t i = 0; i < session->map_dims.count; i++)
+        if (session->map_dims.at[i] == dim)
+            return true;
+    return false;
+}
+
 static void check_overrides(Resolver *r) {
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
         const DimOverride *override = &r->session->overrides.at[i];
@@ -367,7 +374,7 @@ static void check_overrides(Resolver *r) {
         if ((override->extent < 1 && override->extent != -1) || override->extent > EXTENT_MAX)
             diag_error(r->diags, (Span){0}, "%s: extents are from 1 to %lld", given,
                        (long long)EXTENT_MAX);
-        bool known = dimlist_has(&r->named, override->dim) || override->dim == r->session->map_dim;
+        bool known = dimlist_has(&r->named, override->dim) || is_map_dim(r->session, override->dim);
         if (!known && !r->garbled) {
             Diag *diag =
                 diag_warning(r->diags, "unused", (Span){0},

@@ -148,8 +148,9 @@ static void build_arguments(Frame *frame, const EntryOptions *options) {
     for (uint32_t i = 0; i < frame->def->params.count; i++) {
         const Tensor *param = &frame->def->params.at[i];
         DimList own = frame_dims(frame, &param->result, param->span), order = {0};
-        if (options->map_dim && names_have(&options->mapped_args, param->name.name))
-            order = frame->hidden;
+        for (uint32_t k = 0; k < options->maps.count; k++)
+            if (names_have(&options->maps.at[k].args, param->name.name))
+                dims_add(&order, frame->hidden.at[k]);
         order = dims_union(&order, &own);
         Value *value = names_input(frame->build, param, param->name.name, order,
                                    argument_role(frame->build, param));
@@ -161,9 +162,9 @@ static void build_outputs(Frame *frame) {
     Build *build = frame->build;
     const Def *def = frame->def;
     for (uint32_t i = 0; i < frame->results.count && i < def->result_dims.count; i++) {
-        Value *value = frame->results.at[i];
+        Value *value = build_over(build->graph, frame->results.at[i], &frame->hidden);
         DimList own = frame_dims(frame, &def->result_dims.at[i], def->span);
-        DimList order = dims_minus(&value->dims, &own); // --map comes first
+        DimList order = frame->hidden; // of --map: they come first
         graph_output(build->graph, def->result_names.at[i], value, dims_union(&order, &own));
     }
 }
@@ -211,18 +212,18 @@ static void check_extents(Build *build, const Def *def) {
     }
 }
 
-// --map b=X,M: the entry runs for each b.
-static bool map_entry(Frame *frame, const EntryOptions *options) {
+static bool map_entry(Frame *frame, const EntryMap *map) {
     Build *build = frame->build;
-    const NameList *args = &options->mapped_args;
-    check_arguments(build, frame->def, args->at, args->count, "--map");
-    if (names_have(&frame->def->dims, options->map_dim)) {
+    check_arguments(build, frame->def, map->args.at, map->args.count, "--map");
+    if (names_have(&frame->def->dims, map->dim)) {
         diag_error(build->session->diags, frame->def->name.span,
                    "--map needs a dim that '%s' does not have, '%s' is one of its own",
-                   frame->def->name.name, options->map_dim);
+                   frame->def->name.name, map->dim);
         return false;
     }
-    dims_add(&frame->hidden, frame_dim(build->top, options->map_dim));
+    if (!frame_has_room(frame, 1, frame->def->name.span))
+        return false;
+    dims_add(&frame->hidden, frame_dim(build->top, map->dim));
     return true;
 }
 
@@ -231,8 +232,9 @@ static bool build_entry(Build *build, const Def *def, const EntryOptions *option
     uint32_t errors = diags_errors(diags);
     Frame *frame = frame_new(build, def, build->top);
     check_arguments(build, def, build->session->data.at, build->session->data.count, "--data");
-    if (options->map_dim && !map_entry(frame, options))
-        return false;
+    for (uint32_t i = 0; i < options->maps.count; i++)
+        if (!map_entry(frame, &options->maps.at[i]))
+            return false;
     build_arguments(frame, options);
     if (diags_errors(diags) > errors)
         return false;

@@ -29,12 +29,10 @@ static Value *repeated(Graph *graph, Value *value, DimId dim) {
     return graph_map(graph, OP_SELECT, value->elem, (Value *[]){everywhere, value, value}, 3);
 }
 
-// A def that does not look at its mapped arguments gives one value: the same for each run.
-static Value *over_mapped(Frame *caller, const Expr *call, Value *value) {
-    DimList mapped = frame_dims(caller, &call->mapped, call->span);
-    for (uint32_t i = 0; i < mapped.count; i++)
-        if (!dims_has(&value->dims, mapped.at[i]))
-            value = repeated(caller->build->graph, value, mapped.at[i]);
+Value *build_over(Graph *graph, Value *value, const DimList *mapped) {
+    for (uint32_t i = 0; i < mapped->count; i++)
+        if (!dims_has(&value->dims, mapped->at[i]))
+            value = repeated(graph, value, mapped->at[i]);
     return value;
 }
 
@@ -51,8 +49,9 @@ static ValueList call_results(Frame *frame, const Expr *call) {
             callee->path = arena_printf(build->arena, "%s%s.", frame->path, call->path);
         build_body(callee, &def->body);
     }
+    DimList mapped = frame_dims(frame, &call->mapped, call->span);
     for (uint32_t i = 0; i < callee->results.count; i++)
-        callee->results.at[i] = over_mapped(frame, call, callee->results.at[i]);
+        callee->results.at[i] = build_over(build->graph, callee->results.at[i], &mapped);
     return callee->results;
 }
 
