@@ -16,7 +16,6 @@ typedef struct {
 } Ident; // a name where it was written
 
 typedef VEC(Ident) IdentList;
-typedef VEC(Name) NameList;
 
 typedef enum {
     EXPR_NUMBER, // number; is_integer tells 2 from 2.0; also inf and pi

@@ -51,6 +51,7 @@ void *vec_grow(Arena *arena, void *at, uint32_t *count, uint32_t *room, size_t s
 // ---- name.c: interned strings ---------------------------------------------------------------
 // Two Names of one table are the same text exactly when they are the same pointer.
 typedef const char *Name;
+typedef VEC(Name) NameList;
 typedef struct Names Names;
 Names *names_new(Arena *arena);
 Name names_intern(Names *names, const char *text, size_t length);
@@ -176,7 +177,7 @@ static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {
 typedef struct {
     Name dim;
     int64_t extent;
-} DimOverride; // -D dim=extent; -1: the dim is dynamic, whatever the source says
+} DimOverride; // -D dim=extent
 
 // No dim has more positions: sums of extents and products with strides of a few fit 63 bits.
 #define EXTENT_MAX (INT64_C(1) << 40)
@@ -187,8 +188,9 @@ typedef struct {
     Sources *sources;
     Diags *diags;
     VEC(DimOverride) overrides;
-    VEC(Name) data;     // --data X,M: arguments that are data; all others are parameters
-    VEC(Name) map_dims; // --map b=X: dims that no def names
+    NameList dynamic;  // --dynamic n,m: dims whose extents are never compiled in, not even by -D
+    NameList data;     // --data X,M: arguments that are data; all others are parameters
+    NameList map_dims; // --map b=X: dims that no def names
 } Session;
 Session *session_new(void);
 void session_free(Session *session);

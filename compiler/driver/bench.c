@@ -121,7 +121,7 @@ int command_bench(Options *options) {
     Tensors tensors;
     Loaded loaded = {0};
     BenchResult result;
-    bool fine = tensors_open(options, compiled.built, true, &tensors) &&
+    bool fine = tensors_open(options, &compiled, true, &tensors) &&
                 execute_load(options, &compiled, target, &tensors, &loaded) &&
                 measure(options, &loaded, &tensors, target, compiled.tile->launches.count, &result);
     if (fine) {

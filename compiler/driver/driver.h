@@ -36,8 +36,6 @@ typedef struct {
     EntryOptions entry;
     NamedPathList inputs;      // X=x.npy after the file
     VEC(const char *) outputs; // -o, as given
-    NameList dynamic;          // --dynamic: dims whose -D is a run-time extent
-    VEC(DimOverride) run_time; // those extents
     const char *stage;
     uint64_t seed;
     int threads; // 0: one per core
@@ -109,10 +107,10 @@ typedef struct {
     AttTensorData *outputs; // by index in graph->outputs
     AttContext *context;
 } Tensors;
-// Reads the .npy files given, settles every extent (constants, files, -D of --dynamic dims), and
-// draws what is not given from the seed. need_all: a dim that nothing settles is an error;
-// otherwise it gets a small extent. false after diagnostics.
-bool tensors_open(Options *options, const Graph *graph, bool need_all, Tensors *out);
+// Of the graph as it was built. Reads the .npy files given, settles every extent (constants, files,
+// -D of --dynamic dims), and draws what is not given from the seed. need_all: a dim that nothing
+// settles is an error; otherwise it gets a small extent. false after diagnostics.
+bool tensors_open(Options *options, const Compilation *compiled, bool need_all, Tensors *out);
 void tensors_close(Tensors *tensors);
 // Extents for another graph over the same dims, with dims that a pass added (by `like`).
 int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *arena);

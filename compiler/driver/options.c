@@ -227,17 +227,12 @@ static int parse_entry_option(Options *options, int key, char *arg) {
         return EXIT_FINE;
     case 'D':
         return option_extents(options, arg);
-    case KEY_DATA: {
-        NameList data = {0};
-        int status = option_names(options, "--data", arg, &data);
-        for (uint32_t i = 0; i < data.count; i++)
-            vec_push(session->arena, &session->data, data.at[i]);
-        return status;
-    }
+    case KEY_DATA:
+        return option_names(options, "--data", arg, &session->data);
     case KEY_MAP:
         return option_map(options, arg);
     default:
-        return option_names(options, "--dynamic", arg, &options->dynamic);
+        return option_names(options, "--dynamic", arg, &session->dynamic);
     }
 }
 
@@ -406,25 +401,6 @@ static error_t parse_option(int key, char *arg, struct argp_state *argp) {
     }
 }
 
-// -D of a --dynamic dim becomes a run-time extent, and the dim loses its default in the source.
-static void move_dynamic(Options *options) {
-    Session *session = options->session;
-    for (uint32_t k = 0; k < options->dynamic.count; k++) {
-        DimOverride unknown = {options->dynamic.at[k], -1};
-        uint32_t i = 0;
-        while (i < session->overrides.count && session->overrides.at[i].dim != unknown.dim)
-            i++;
-        if (i == session->overrides.count) {
-            vec_push(session->arena, &session->overrides, unknown);
-            continue;
-        }
-        if (session->overrides.at[i].extent == unknown.extent)
-            continue; // named twice
-        vec_push(session->arena, &options->run_time, session->overrides.at[i]);
-        session->overrides.at[i] = unknown;
-    }
-}
-
 static const char doc[] =
     "Compiler for attention architectures written as einsums over named dimensions.\v"
     "Commands:\n"
@@ -493,8 +469,5 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
     *stop = state.stop;
     if (state.status == EXIT_FINE && !state.stop)
         state.status = check_command(&state);
-    if (state.status != EXIT_FINE || state.stop)
-        return state.status;
-    move_dynamic(options);
-    return EXIT_FINE;
+    return state.status;
 }

@@ -106,7 +106,7 @@ int command_run(Options *options) {
         !outputs_make_sense(options, compiled.built))
         return EXIT_PROBLEM;
     Tensors tensors;
-    bool fine = tensors_open(options, compiled.built, true, &tensors) &&
+    bool fine = tensors_open(options, &compiled, true, &tensors) &&
                 (!options->oracle || widen_outputs(options, &tensors)) &&
                 compute(options, &compiled, &tensors) &&
                 write_outputs(options, compiled.built, &tensors);

@@ -96,6 +96,7 @@ void tensor_from_doubles(AttTensorData *tensor, const double *from) {
 // ---- extents ----
 typedef struct {
     Options *options;
+    const Program *program;
     const Graph *graph;
     Tensors *tensors;
     const char **settled_by; // by DimId of a class's root: what fixed its extent
@@ -135,10 +136,11 @@ static bool settle_constants(Settling *s) {
     for (uint32_t d = 0; d < s->graph->dims.count; d++)
         if (s->graph->dims.at[d].extent != EXTENT_DYNAMIC)
             fine &= settle(s, (DimId)d, s->graph->dims.at[d].extent, "the source or -D");
-    for (uint32_t i = 0; i < s->options->run_time.count; i++) {
-        DimOverride item = s->options->run_time.at[i];
+    const Session *session = s->options->session;
+    for (uint32_t i = 0; i < session->overrides.count; i++) {
+        DimOverride item = session->overrides.at[i];
         for (uint32_t d = 0; d < s->graph->dims.count; d++)
-            if (s->graph->dims.at[d].name == item.dim)
+            if (program_dims_alike(s->program, s->graph->dims.at[d].name, item.dim))
                 fine &= settle(s, (DimId)d, item.extent, "-D");
     }
     return fine;
@@ -282,8 +284,9 @@ static bool make_outputs(Settling *s) {
     return true;
 }
 
-bool tensors_open(Options *options, const Graph *graph, bool need_all, Tensors *out) {
+bool tensors_open(Options *options, const Compilation *compiled, bool need_all, Tensors *out) {
     Arena *arena = options->session->arena;
+    const Graph *graph = compiled->built;
     *out = (Tensors){
         .graph = graph,
         .extents = arena_array(arena, int64_t, graph->dims.count + 1),
@@ -295,7 +298,8 @@ bool tensors_open(Options *options, const Graph *graph, bool need_all, Tensors *
         problem(options, "cannot start %d threads", options->threads);
         return false;
     }
-    Settling s = {options, graph, out, arena_array(arena, const char *, graph->dims.count + 1)};
+    Settling s = {options, compiled->program, graph, out,
+                  arena_array(arena, const char *, graph->dims.count + 1)};
     for (uint32_t d = 0; d < graph->dims.count; d++)
         out->extents[d] = EXTENT_DYNAMIC;
     bool fine = settle_constants(&s);

@@ -112,7 +112,7 @@ int command_verify(Options *options) {
         return EXIT_PROBLEM;
     Tensors tensors;
     int status = EXIT_PROBLEM;
-    if (tensors_open(options, compiled.built, false, &tensors) &&
+    if (tensors_open(options, &compiled, false, &tensors) &&
         execute_compiled(options, &compiled, &tensors)) {
         bool fine;
         const OutputError *errors = compare(options, &tensors, &fine);

@@ -299,6 +299,37 @@ def test_an_f64_that_f32_was_computed_for_has_errors_of_f32(seed):
     attc("verify", "-", "-D", "n=8", "--seed", seed, stdin=source)
 
 
+LIKE = """
+dim m = 5
+dim n like m
+def F(X[n, d], M[m, d]):
+    return einsum(X[n, d], M[m, d] -> [n, m])
+"""
+
+
+@pytest.mark.parametrize("dim", ["n", "m"])
+@pytest.mark.parametrize("given", ["n=4", "m=4", "n=4,m=4"])
+def test_dynamic_wins_over_the_default_of_the_file(tmp_path, dim, given):
+    (tmp_path / "like.attn").write_text(LIKE)
+    options = ["--dynamic", dim, "-D", "d=3", "-D", given]
+    out, err = attc("run", tmp_path / "like.attn", *options)
+    assert "result[n, m]" in out and "shape (4, 4)" in out and err == ""
+    graph = attc("emit", tmp_path / "like.attn", "--stage=graph", *options)[0]
+    assert "dim d = 3" in graph and "= 4" not in graph and "= 5" not in graph
+
+
+def test_a_dynamic_dim_has_no_extent_of_its_own(tmp_path):
+    (tmp_path / "like.attn").write_text(LIKE)
+    _, err = attc("run", tmp_path / "like.attn", "--dynamic", "n", "-D", "d=3", status=1)
+    assert "the extent of n is unknown: no file given has it; use -D n=N" in err
+    _, err = attc("run", tmp_path / "like.attn", "--dynamic", "n", "-D", "n=4,m=5", status=1)
+    assert "-D n=4 and -D m=5 disagree" in err
+    np.save(tmp_path / "X.npy", np.ones((3, 2), np.float32))
+    files = [f"X={tmp_path}/X.npy", "--dynamic", "n", "-D", "n=4"]
+    _, err = attc("run", tmp_path / "like.attn", *files, status=1)
+    assert "n is 3 in" in err and "but 4 in -D" in err
+
+
 def test_a_dim_may_be_named_dynamic_twice():
     extents = ["-D", "n=5,d=8,h=2,d_k=4", "--dynamic", "n", "--dynamic", "n"]
     attc("verify", EXAMPLES / "causal.attn", *extents)

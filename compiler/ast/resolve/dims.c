@@ -59,7 +59,17 @@ static const DimOverride *find_override(const Session *session, const Program *p
     return found;
 }
 
+// --dynamic of one member counts for its class.
+static bool is_made_dynamic(const Session *session, const Program *program, Name dim) {
+    for (uint32_t i = 0; i < session->dynamic.count; i++)
+        if (program_dims_alike(program, session->dynamic.at[i], dim))
+            return true;
+    return false;
+}
+
 int64_t program_extent(const Session *session, const Program *program, Name dim) {
+    if (is_made_dynamic(session, program, dim))
+        return -1;
     const DimOverride *override = find_override(session, program, dim);
     if (override)
         return override->extent;
@@ -68,7 +78,7 @@ int64_t program_extent(const Session *session, const Program *program, Name dim)
 }
 
 const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim) {
-    if (find_override(session, program, dim))
+    if (is_made_dynamic(session, program, dim) || find_override(session, program, dim))
         return NULL;
     const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
     return decl && decl->extent ? decl : NULL;
@@ -140,6 +150,8 @@ static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     Resolver *r = extents->resolver;
     Name dim = expr->name.name;
     const DimOverride *override = find_override(r->session, r->program, dim);
+    if (is_made_dynamic(r->session, r->program, dim))
+        return (DimValue){VALUE_DYNAMIC, -1};
     if (override)
         return override->extent > 0 ? value_known(override->extent) : value_wrong();
     DimDecl *decl = program_find_dim(r->program, program_like_root(r->program, dim));
@@ -352,12 +364,8 @@ static void check_declared_once(Resolver *r) {
 
 // ---- -D -----------------------------------------------------------------------------------------
 
-// As it was given: -1 is the extent of a dim that the command line makes dynamic.
 static const char *override_text(Resolver *r, const DimOverride *override) {
-    Arena *arena = r->session->arena;
-    if (override->extent == -1)
-        return arena_printf(arena, "--dynamic=%s", override->dim);
-    return arena_printf(arena, "-D %s=%lld", override->dim, (long long) override->extent);
+    return arena_printf(r->arena, "-D %s=%lld", override->dim, (long long) override->extent);
 }
 
 static bool is_map_dim(const Session *session, Name dim) {
@@ -367,23 +375,29 @@ static bool is_map_dim(const Session *session, Name dim) {
     return false;
 }
 
+static void check_dim_exists(Resolver *r, Name dim, const char *given) {
+    if (dimlist_has(&r->named, dim) || is_map_dim(r->session, dim) || r->garbled)
+        return;
+    Diag *diag = diag_warning(r->diags, "unused", (Span){0},
+                              "%s changes nothing: no dim is named '%s'", given, dim);
+    Near near = near_to(dim);
+    near_offer_list(&near, &r->named);
+    if (near.best)
+        diag_hint(diag, "did you mean '%s'?", near.best);
+}
+
 static void check_overrides(Resolver *r) {
+    for (uint32_t i = 0; i < r->session->dynamic.count; i++) {
+        Name dim = r->session->dynamic.at[i];
+        check_dim_exists(r, dim, arena_printf(r->arena, "--dynamic=%s", dim));
+    }
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
         const DimOverride *override = &r->session->overrides.at[i];
         const char *given = override_text(r, override);
-        if ((override->extent < 1 && override->extent != -1) || override->extent > EXTENT_MAX)
+        if (override->extent < 1 || override->extent > EXTENT_MAX)
             diag_error(r->diags, (Span){0}, "%s: extents are from 1 to %lld", given,
                        (long long)EXTENT_MAX);
-        bool known = dimlist_has(&r->named, override->dim) || is_map_dim(r->session, override->dim);
-        if (!known && !r->garbled) {
-            Diag *diag =
-                diag_warning(r->diags, "unused", (Span){0},
-                             "%s changes nothing: no dim is named '%s'", given, override->dim);
-            Near near = near_to(override->dim);
-            near_offer_list(&near, &r->named);
-            if (near.best)
-                diag_hint(diag, "did you mean '%s'?", near.best);
-        }
+        check_dim_exists(r, override->dim, given);
         const DimOverride *other =
             find_override(r->session, r->program, program_like_root(r->program, override->dim));
         if (other->extent == override->extent)
@@ -406,7 +420,9 @@ void resolve_dims(Resolver *r) {
     Extents extents = {.resolver = r};
     for (uint32_t i = 0; i < r->program->dims.count; i++) {
         DimDecl *decl = r->program->dims.at[i];
-        if (!decl->like.name && !find_override(r->session, r->program, decl->name.name))
+        Name dim = decl->name.name;
+        if (!decl->like.name && !find_override(r->session, r->program, dim) &&
+            !is_made_dynamic(r->session, r->program, dim))
             extent_of_decl(&extents, decl);
     }
     for (uint32_t i = 0; i < r->program->dims.count; i++) {
