@@ -52,6 +52,27 @@ DimList dims_intersect(const DimList *a, const DimList *b) {
     return out;
 }
 
+DimId dimmap_get(const DimMap *map, DimId dim) {
+    for (uint32_t i = 0; i < map->count; i++)
+        if (map->from[i] == dim)
+            return map->to[i];
+    return dim;
+}
+
+void dimmap_add(DimMap *map, DimId from, DimId to) {
+    if (map->count == DIMS_MAX)
+        ice("more than %d dims are renamed", DIMS_MAX);
+    map->from[map->count] = from;
+    map->to[map->count++] = to;
+}
+
+DimList dims_renamed(const DimList *dims, const DimMap *map) {
+    DimList out = *dims;
+    for (uint32_t i = 0; i < out.count; i++)
+        out.at[i] = dimmap_get(map, out.at[i]);
+    return out;
+}
+
 int64_t dims_volume(const DimList *dims, const int64_t *extents) {
     int64_t volume = 1;
     for (uint32_t i = 0; i < dims->count; i++)

@@ -46,6 +46,14 @@ static uint64_t args_hash(const Graph *graph, const Value *value) {
     return hash;
 }
 
+static uint64_t renames_hash(const Graph *graph, const Value *value) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; value->renames && i < value->renames->count; i++)
+        hash += hash_u64(dim_hash(graph, value->renames->from[i]),
+                         dim_hash(graph, value->renames->to[i]));
+    return hash;
+}
+
 Name graph_source_name(const Graph *graph, Name name) {
     if (!strchr(name, '.'))
         return name;
@@ -65,6 +73,7 @@ uint64_t graph_value_hash(const Graph *graph, const Value *value) {
     hash = hash_u64(hash, double_bits(value->number));
     hash = hash_u64(hash, dim_hash(graph, value->dim));
     hash = hash_u64(hash, dim_hash(graph, value->dim2));
+    hash = hash_u64(hash, renames_hash(graph, value));
     hash = hash_u64(hash, (uint64_t)value->offset);
     if (value->op == OP_INPUT) {
         hash = hash_text(hash, value->written);
@@ -103,11 +112,20 @@ static bool dims_same_order(const DimList *a, const DimList *b) {
     return true;
 }
 
+static bool renames_same(const DimMap *a, const DimMap *b) {
+    if (!a || !b)
+        return a == b;
+    bool same = a->count == b->count;
+    for (uint32_t i = 0; i < a->count && same; i++)
+        same = dimmap_get(b, a->from[i]) == a->to[i];
+    return same;
+}
+
 static bool value_same(const Value *a, const Value *b) {
     if (a->op != b->op || a->elem != b->elem || !dims_equal(&a->dims, &b->dims))
         return false;
     if (double_bits(a->number) != double_bits(b->number) || a->dim != b->dim ||
-        a->dim2 != b->dim2 || a->offset != b->offset)
+        a->dim2 != b->dim2 || a->offset != b->offset || !renames_same(a->renames, b->renames))
         return false;
     if (a->op == OP_INPUT)
         return a->name == b->name && a->role == b->role && dims_same_order(&a->dims, &b->dims);
@@ -133,6 +151,8 @@ static Value *graph_add(Graph *graph, const Value *draft) {
     value->args = arena_copy(graph->arena, draft->args, draft->n_args * sizeof *draft->args);
     if (draft->cats)
         value->cats = arena_copy(graph->arena, draft->cats, draft->n_args * sizeof *draft->cats);
+    if (draft->renames)
+        value->renames = arena_copy(graph->arena, draft->renames, sizeof *draft->renames);
     map_put(graph->cons, key, value);
     vec_push(graph->arena, &graph->values, value);
     if (value->op == OP_INPUT) {
@@ -286,24 +306,26 @@ Value *graph_row(Graph *graph, Op op, Value *a, DimId dim) {
     return graph_add(graph, &draft);
 }
 
-static DimList dims_replaced(const DimList *dims, DimId from, DimId to) {
-    DimList out = *dims;
-    for (uint32_t i = 0; i < out.count; i++)
-        if (out.at[i] == from)
-            out.at[i] = to;
-    return out;
+Value *graph_rename_all(Graph *graph, Value *a, const DimMap *map) {
+    Value *source = a->op == OP_RENAME ? a->args[0] : a;
+    DimMap all = {0};
+    for (uint32_t i = 0; i < source->dims.count; i++) {
+        DimId own = source->dims.at[i], now = source == a ? own : dimmap_get(a->renames, own);
+        if (dimmap_get(map, now) != own)
+            dimmap_add(&all, own, dimmap_get(map, now));
+    }
+    if (!all.count)
+        return source;
+    Value draft = value_draft(OP_RENAME, a->elem);
+    draft.args = &source;
+    draft.n_args = 1;
+    draft.renames = &all;
+    draft.dims = dims_renamed(&source->dims, &all);
+    return graph_add(graph, &draft);
 }
 
 Value *graph_rename(Graph *graph, Value *a, DimId from, DimId to) {
-    if (from == to)
-        return a;
-    Value draft = value_draft(OP_RENAME, a->elem);
-    draft.args = &a;
-    draft.n_args = 1;
-    draft.dim = from;
-    draft.dim2 = to;
-    draft.dims = dims_replaced(&a->dims, from, to);
-    return graph_add(graph, &draft);
+    return graph_rename_all(graph, a, &(DimMap){1, {from}, {to}});
 }
 
 Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim) {
@@ -323,7 +345,7 @@ Value *graph_slice(Graph *graph, Value *a, DimId from, DimId to, int64_t offset)
     draft.dim = from;
     draft.dim2 = to;
     draft.offset = offset;
-    draft.dims = dims_replaced(&a->dims, from, to);
+    draft.dims = dims_renamed(&a->dims, &(DimMap){1, {from}, {to}});
     return graph_add(graph, &draft);
 }
 
@@ -334,7 +356,7 @@ Value *graph_concat(Graph *graph, Value **args, const DimId *cats, uint32_t n_ar
     draft.cats = (DimId *)cats; // graph_add copies it
     draft.dim2 = dim;
     for (uint32_t i = 0; i < n_args; i++) {
-        DimList one = dims_replaced(&args[i]->dims, cats[i], dim);
+        DimList one = dims_renamed(&args[i]->dims, &(DimMap){1, {cats[i]}, {dim}});
         draft.dims = dims_union(&draft.dims, &one);
     }
     return graph_add(graph, &draft);
@@ -353,6 +375,8 @@ Value *graph_shift(Graph *graph, Value *a, DimId dim, int64_t offset) {
 }
 
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args) {
+    if (like->op == OP_RENAME)
+        return graph_rename_all(graph, args[0], like->renames);
     Value draft = *like;
     draft.args = args;
     return graph_add(graph, &draft);

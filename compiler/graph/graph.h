@@ -56,6 +56,14 @@ DimList dims_union(const DimList *a, const DimList *b);
 DimList dims_minus(const DimList *a, const DimList *b);
 DimList dims_intersect(const DimList *a, const DimList *b);
 int64_t dims_volume(const DimList *dims, const int64_t *extents); // extents: by DimId
+// Other names for dims: from[i] is called to[i], all of them at once.
+typedef struct {
+    uint8_t count;
+    DimId from[DIMS_MAX], to[DIMS_MAX];
+} DimMap;
+DimId dimmap_get(const DimMap *map, DimId dim); // the dim itself when it has no other name
+void dimmap_add(DimMap *map, DimId from, DimId to);
+DimList dims_renamed(const DimList *dims, const DimMap *map); // each in its place
 
 // ---- values ------------------------------------------------------------------------------------
 typedef enum { ROLE_DATA, ROLE_PARAM } InputRole;
@@ -78,8 +86,9 @@ struct Value {
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
     // attributes, by op:
     double number; // CONST: the number; CONTRACT: factor (1 when none)
-    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER RENAME SLICE CONCAT SHIFT
+    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER SLICE CONCAT SHIFT
     DimId dim, dim2;
+    const DimMap *renames;     // RENAME: dims of its argument, in their order
     int64_t offset;            // SLICE SHIFT
     DimId *cats;               // CONCAT: per argument
     Name name;                 // INPUT: its name (the checkpoint name of a trained tensor)
@@ -131,7 +140,9 @@ Value *graph_cast(Graph *graph, Value *a, Elem elem);       // a itself when it 
 Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result);
 Value *graph_row(Graph *graph, Op op, Value *a, DimId dim); // SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX
+// A rename of a rename is one of its argument, so that there are no chains of them.
 Value *graph_rename(Graph *graph, Value *a, DimId from, DimId to);
+Value *graph_rename_all(Graph *graph, Value *a, const DimMap *map); // dims that it lacks: nothing
 Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim);
 Value *graph_slice(Graph *graph, Value *a, DimId from, DimId to, int64_t offset);
 Value *graph_concat(Graph *graph, Value **args, const DimId *cats, uint32_t n_args, DimId dim);

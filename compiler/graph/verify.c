@@ -243,11 +243,28 @@ static void verify_slice(const GraphCheck *check) {
         must(check, value->offset + to <= from, "a slice ends after the last position");
 }
 
+static void verify_rename(const GraphCheck *check) {
+    const Value *value = check->value;
+    const DimMap *renames = value->renames;
+    must(check, renames && renames->count, "it renames nothing");
+    must(check, value->args[0]->op != OP_RENAME, "a rename of a rename");
+    for (uint32_t i = 0; i < renames->count; i++) {
+        DimId from = renames->from[i], to = renames->to[i];
+        must(check, arg_has(value, 0, from), "the argument lacks a dim");
+        must(check, to < check->graph->dims.count && to != from, "a new dim is missing");
+        must(check, graph_dims_alike(check->graph, from, to),
+             "a rename between dims that are not alike");
+    }
+    DimList expected = dims_renamed(&value->args[0]->dims, renames);
+    must(check, dims_valid(check->graph, &expected), "the argument has a new dim already");
+    must(check, dims_equal(&expected, &value->dims), "dims are not the argument's, renamed");
+}
+
 static void verify_move(const GraphCheck *check) {
     const Value *value = check->value;
     must(check, value->elem == value->args[0]->elem, "elem is not that of the argument");
-    if (value->op == OP_CONCAT) {
-        verify_concat(check);
+    if (value->op == OP_CONCAT || value->op == OP_RENAME) {
+        (value->op == OP_CONCAT ? verify_concat : verify_rename)(check);
         return;
     }
     must(check, arg_has(value, 0, value->dim), "the argument lacks the dim");
@@ -263,11 +280,7 @@ static void verify_move(const GraphCheck *check) {
         must(check, !arg_has(value, 0, value->dim2), "the argument has the new dim already");
         must(check, dims_are_replaced(value, 0, value->dim, value->dim2),
              "dims are not the argument's with one replaced");
-        if (value->op == OP_SLICE)
-            verify_slice(check);
-        else
-            must(check, graph_dims_alike(check->graph, value->dim, value->dim2),
-                 "a rename between dims that are not alike");
+        verify_slice(check);
     }
 }
 

@@ -435,6 +435,16 @@ static void test_rename(void **state) {
     world_free(world);
 }
 
+static void test_rename_of_two_dims_into_each_other(void **state) {
+    World *world = world_new(state);
+    DimId n = dim(world, "n", 2), m = dim(world, "m", 2);
+    world->graph->dims.at[m].like = n;
+    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, 3, 4));
+    Value *y = graph_rename_all(world->graph, x, &(DimMap){2, {n, m}, {m, n}});
+    expect(world, graph_map2(world->graph, OP_SUB, x, y), 0, -1, 1, 0);
+    world_free(world);
+}
+
 static void test_gather(void **state) {
     World *world = world_new(state);
     DimId v = dim(world, "v", 3), d = dim(world, "d", 2), n = dim(world, "n", 4);
@@ -501,6 +511,7 @@ int main(void) {
         cmocka_unit_test(test_einsum_four_operands),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_rename),
+        cmocka_unit_test(test_rename_of_two_dims_into_each_other),
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_slice_concat_shift),
         cmocka_unit_test(test_every_op_was_evaluated),

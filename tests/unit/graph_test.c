@@ -75,11 +75,30 @@ static void test_same_thing_is_same_value(void **state) {
     session_free(w.session);
 }
 
+// n, m -> m, k -> k, n is n and m exchanged, read over k and n: one rename of what lies in memory.
+static void test_renames_are_one(void **state) {
+    (void)state;
+    World w = world_new();
+    Graph *g = w.graph;
+    DimId k = dim(&w, "k", 4);
+    g->dims.at[k].like = w.n;
+    Value *s = input(&w, "S", ELEM_F32, DIMS(w.n, w.m));
+    DimMap along = {2, {w.n, w.m}, {w.m, k}}, swap = {2, {w.m, k}, {k, w.m}};
+    Value *value = graph_rename_all(g, graph_rename_all(g, s, &along), &swap);
+    assert_ptr_equal(value->args[0], s);
+    assert_int_equal(dimmap_get(value->renames, w.n), k);
+    assert_int_equal(dimmap_get(value->renames, w.m), w.m);
+    assert_int_equal(value->renames->count, 1);
+    assert_ptr_equal(value, graph_rename(g, s, w.n, k));
+    session_free(w.session);
+}
+
 static void test_nothing_to_do_gives_the_argument(void **state) {
     (void)state;
     World w = world_new();
     Graph *g = w.graph;
     assert_ptr_equal(graph_rename(g, w.x, w.n, w.n), w.x);
+    assert_ptr_equal(graph_rename(g, graph_rename(g, w.x, w.n, w.m), w.m, w.n), w.x);
     assert_ptr_equal(graph_cast(g, w.x, ELEM_F32), w.x);
     assert_ptr_equal(graph_reduce(g, OP_SUM, w.x, DIMS(w.d, w.n)), w.x);
     assert_ptr_equal(graph_einsum(g, 1, ARGS(w.x), 1, DIMS(w.d, w.n)), w.x);
@@ -141,8 +160,11 @@ static void test_hash_sees_every_attribute(void **state) {
     World w = world_new();
     Graph *g = w.graph;
     DimId k = dim(&w, "k", 5), j = dim(&w, "j", 1);
+    Value *s = input(&w, "S", ELEM_F32, DIMS(w.n, w.m));
     Value *values[] = {
         w.x,
+        s,
+        graph_rename_all(g, s, &(DimMap){2, {w.n, w.m}, {w.m, w.n}}),
         input(&w, "X", ELEM_F32, DIMS(w.d, w.n)), // memory order counts for inputs
         input(&w, "X", ELEM_F16, DIMS(w.n, w.d)),
         graph_input(g, w.x->name, ELEM_F32, DIMS(w.n, w.d), ROLE_PARAM),
@@ -297,6 +319,20 @@ static void broken_rename_onto(World *w) {
     output(w, value);
 }
 
+static void broken_rename_chain(World *w) {
+    Value *value = graph_rename(w->graph, w->x, w->n, w->m);
+    Value *outer = graph_rename(w->graph, graph_map1(w->graph, OP_EXP, value), w->m, w->n);
+    outer->args[0] = value;
+    output(w, outer);
+}
+
+static void broken_rename_of_nothing(World *w) {
+    static const DimMap nothing;
+    Value *value = graph_rename(w->graph, w->x, w->n, w->m);
+    value->renames = &nothing;
+    output(w, value);
+}
+
 static void broken_gather_ids(World *w) {
     output(w, graph_gather(w->graph, w->w, w->x, w->e));
 }
@@ -407,7 +443,9 @@ static const Broken broken_graphs[] = {
     {"the argument lacks the dim", broken_softmax_dim},
     {"arguments of this elem", broken_softmax_of_ints},
     {"not alike", broken_rename},
-    {"the argument has the new dim already", broken_rename_onto},
+    {"the argument has a new dim already", broken_rename_onto},
+    {"a rename of a rename", broken_rename_chain},
+    {"it renames nothing", broken_rename_of_nothing},
     {"the positions are no integers", broken_gather_ids},
     {"ends after the last position", broken_slice_range},
     {"begins before the first position", broken_slice_begin},
@@ -449,6 +487,7 @@ static void test_verifier_names_pass_and_value(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_thing_is_same_value),
+        cmocka_unit_test(test_renames_are_one),
         cmocka_unit_test(test_nothing_to_do_gives_the_argument),
         cmocka_unit_test(test_collision_is_stepped_over),
         cmocka_unit_test(test_hash_is_of_the_meaning),

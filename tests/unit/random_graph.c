@@ -124,9 +124,10 @@ static Value *step_rename(World *world) {
     Value *value = pick(world);
     bool forth = roll(world, 2);
     DimId from = forth ? world->n : world->m, to = forth ? world->m : world->n;
-    if (!dims_has(&value->dims, from) || dims_has(&value->dims, to))
+    if (!dims_has(&value->dims, from))
         return value;
-    return graph_rename(world->graph, value, from, to);
+    uint8_t count = dims_has(&value->dims, to) ? 2 : 1;
+    return graph_rename_all(world->graph, value, &(DimMap){count, {from, to}, {to, from}});
 }
 
 static Value *step_move(World *world) {

@@ -34,7 +34,7 @@ static bool move_reads_memory(const Value *value) {
 static Value *copy_value(Rewrite *rewrite, const Value *value, Value **args) {
     Graph *out = rewrite->to;
     if (value->op == OP_RENAME && args[0]->op == OP_INDEX)
-        return graph_index(out, value->dim2);
+        return graph_index(out, value->dims.at[0]);
     for (uint32_t i = 0; move_reads_memory(value) && i < value->n_args; i++)
         if (op_is_immediate(args[i]->op))
             args[i] = graph_map1(out, OP_COPY, args[i]);

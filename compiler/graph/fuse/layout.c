@@ -104,13 +104,6 @@ static DimList dims_ordered(const DimList *part, const DimList *like) {
 
 // ---- uses --------------------------------------------------------------------------------------
 
-static DimList dims_renamed(DimList dims, DimId from, DimId to) {
-    for (uint32_t i = 0; i < dims.count; i++)
-        if (dims.at[i] == from)
-            dims.at[i] = to;
-    return dims;
-}
-
 static ReadList *find_reads(const Fusion *fusion, Arena *arena) {
     ReadList *reads = arena_array(arena, ReadList, fusion->graph->values.count + 1);
     for (uint32_t g = 0; g < fusion->groups.count; g++) {
@@ -156,11 +149,11 @@ static void follow_read(Layout *layout, const Read *read, DimList as, UseList *u
         use.contraction = user;
         use.operand = (int)read->arg;
     } else if (user->op == OP_RENAME) {
-        find_uses_in(layout, read->group, user, dims_renamed(as, user->dim, user->dim2), uses);
+        find_uses_in(layout, read->group, user, dims_renamed(&as, user->renames), uses);
         return;
     } else if (user->op == OP_SLICE || user->op == OP_CONCAT) {
         DimId from = user->op == OP_SLICE ? user->dim : user->cats[read->arg];
-        use.as = dims_renamed(as, from, user->dim2);
+        use.as = dims_renamed(&as, &(DimMap){1, {from}, {user->dim2}});
     } else if (map_get(layout->feeds, member_key(read->group, user))) {
         find_uses_in(layout, read->group, user, as, uses);
         return;

@@ -39,9 +39,7 @@ static DimId streamed_dim(const Cluster *cluster) {
 
 // Of a value that lies in memory in the order of its dims.
 static bool has_own_order(const Value *value) {
-    while (value->op == OP_RENAME)
-        value = value->args[0];
-    return value->op == OP_INPUT;
+    return (value->op == OP_RENAME ? value->args[0] : value)->op == OP_INPUT;
 }
 
 static DimId last_dim(const Value *value) {

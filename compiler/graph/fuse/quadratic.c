@@ -79,7 +79,9 @@ static Pair pair_made(const Check *c, const Value *value) {
 
 // What a move calls the dim of its argument.
 static DimId moved_dim(const Value *value, uint32_t arg, DimId dim) {
-    if ((value->op == OP_RENAME || value->op == OP_SLICE) && dim == value->dim)
+    if (value->op == OP_RENAME)
+        return dimmap_get(value->renames, dim);
+    if (value->op == OP_SLICE && dim == value->dim)
         return value->dim2;
     if (value->op == OP_CONCAT && dim == value->cats[arg])
         return value->dim2;

@@ -350,7 +350,8 @@ static const char *why_barred(const Search *s, const Value *by) {
     const Graph *graph = s->fuser->graph;
     if (by->op == OP_RENAME)
         return arena_printf(graph->arena, "what has '%s' and '%s' at once cannot be streamed",
-                            graph->dims.at[by->dim].name, graph->dims.at[by->dim2].name);
+                            graph->dims.at[by->renames->from[0]].name,
+                            graph->dims.at[by->renames->to[0]].name);
     return arena_printf(graph->arena, "%s cannot be streamed", op_name(by->op));
 }
 

@@ -41,11 +41,10 @@ static Axes axes_without(Axes axes, DimId dim) {
     return out;
 }
 
-// The same positions, `dim` called `as`.
-static Axes axes_renamed(Axes axes, DimId dim, DimId as) {
+// The same positions, under other names.
+static Axes axes_renamed(Axes axes, const DimMap *names) {
     for (uint32_t i = 0; i < axes.count; i++)
-        if (axes.at[i] == dim)
-            axes.at[i] = as;
+        axes.at[i] = dimmap_get(names, axes.at[i]);
     return axes;
 }
 
@@ -290,7 +289,7 @@ static void eval_move(Job *job) {
     const int64_t *extents = job->eval->extents;
     Axes in = arg_axes(value, 0);
     if (value->op == OP_RENAME) {
-        Axes out = axes_of(&value->dims), read = axes_renamed(in, value->dim, value->dim2);
+        Axes out = axes_of(&value->dims), read = axes_renamed(in, value->renames);
         Walk walk = walk_over(&out, (const Axes *[]){&out, &read}, 2, extents);
         walk_run(&walk, copy_inner, job);
     } else if (value->op == OP_SLICE) {

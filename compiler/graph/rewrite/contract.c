@@ -36,17 +36,10 @@ typedef struct {
 
 // The dim that was renamed to `alias` in this value, DIM_NONE when none was.
 static DimId alias_original(const Value *value, DimId alias) {
-    for (; value->op == OP_RENAME; value = value->args[0])
-        if (value->dim2 == alias)
-            return value->dim;
+    for (uint32_t i = 0; value->op == OP_RENAME && i < value->renames->count; i++)
+        if (value->renames->to[i] == alias)
+            return value->renames->from[i];
     return DIM_NONE;
-}
-
-// The value without its rename of `original` to `alias`. Requires alias_original(value, alias).
-static Value *alias_strip(Graph *graph, Value *value, DimId alias) {
-    if (value->dim2 == alias)
-        return value->args[0];
-    return graph_rename(graph, alias_strip(graph, value->args[0], alias), value->dim, value->dim2);
 }
 
 static DimId swap_dim(const Emission *emission, DimId dim) {
@@ -111,10 +104,10 @@ static Value *emit_leaf(Emission *emission, uint32_t node) {
     const DimList *kept = &emission->order->leaf_dims[node];
     uint32_t outer = emission->swaps.count;
     swap_summed_dims(emission, node, &value->dims, kept);
-    DimList dims = value->dims;
-    for (uint32_t i = 0; i < dims.count; i++)
-        if (swap_dim(emission, dims.at[i]) != dims.at[i])
-            value = alias_strip(emission->graph, value, dims.at[i]);
+    DimMap back = {0};
+    for (uint32_t i = 0; i < value->dims.count; i++)
+        dimmap_add(&back, value->dims.at[i], swap_dim(emission, value->dims.at[i]));
+    value = graph_rename_all(emission->graph, value, &back);
     value = graph_reduce(emission->graph, OP_SUM, value, swap_dims(emission, kept));
     emission->swaps.count = outer;
     return value;

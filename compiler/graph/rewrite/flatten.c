@@ -73,9 +73,10 @@ static bool sum_is_reduction(const Value *sum) {
 static bool is_product(const Rewrite *rewrite, const Value *value) {
     if (!elem_is_float(value->elem))
         return false;
-    for (; value->op == OP_RENAME; value = value->args[0])
-        if (rewrite->uses[value->args[0]->id] != 1)
-            return false;
+    if (value->op == OP_RENAME && rewrite->uses[value->args[0]->id] != 1)
+        return false;
+    if (value->op == OP_RENAME)
+        value = value->args[0];
     switch (value->op) {
     case OP_CONTRACT:
     case OP_MUL:
@@ -102,11 +103,10 @@ static void product_push(Product *product, Value *operand) {
     vec_push(product->rewrite->arena, &product->operands, operand);
 }
 
-static void product_rename(Product *product, uint32_t first, DimId from, DimId to) {
+static void product_rename(Product *product, uint32_t first, const DimMap *names) {
     for (uint32_t i = first; i < product->operands.count; i++)
-        if (dims_has(&product->operands.at[i]->dims, from))
-            product->operands.at[i] =
-                graph_rename(product->rewrite->to, product->operands.at[i], from, to);
+        product->operands.at[i] =
+            graph_rename_all(product->rewrite->to, product->operands.at[i], names);
 }
 
 // The einsum's dims all together must fit a DimList.
@@ -179,7 +179,7 @@ static void product_enter(Product *product, const Value *value) {
     if (value->op == OP_DIV)
         product_divide(product, value->args[1]);
     if (value->op == OP_RENAME)
-        product_rename(product, first, value->dim, value->dim2);
+        product_rename(product, first, value->renames);
 }
 
 // An inner product: its summed dims that are taken are named anew, in its own operands only.
@@ -202,9 +202,10 @@ static void product_enter_inner(Product *product, const Value *value) {
         }
     product_take_dims(product, &fresh);
     product_enter(product, value);
+    DimMap names = {0};
     for (uint32_t i = 0; i < summed.count; i++)
-        if (fresh.at[i] != summed.at[i])
-            product_rename(product, first, summed.at[i], fresh.at[i]);
+        dimmap_add(&names, summed.at[i], fresh.at[i]);
+    product_rename(product, first, &names);
     product_add_part(product, value->hint, value->origin, operand_bits(product, first));
 }
 
@@ -339,12 +340,16 @@ static Value *flatten_scale(Rewrite *rewrite, const Value *value) {
     return product_finish(&product, &value->dims);
 }
 
-static bool rename_passes(const Value *inner, DimId from, DimId to) {
+// No new name is one that the arguments have already and keep.
+static bool rename_passes(const Value *inner, const DimMap *names) {
     OpKind kind = op_kind(inner->op);
     if (kind != KIND_MAP && kind != KIND_REDUCE && kind != KIND_ROW)
         return false;
     DimList space = args_dims(inner);
-    return dims_has(&space, from) && !dims_has(&space, to);
+    for (uint32_t i = 0; i < names->count; i++)
+        if (dims_has(&space, names->to[i]) && dimmap_get(names, names->to[i]) == names->to[i])
+            return false;
+    return true;
 }
 
 static Value *flatten_rename(Rewrite *rewrite, const Value *value) {
@@ -356,17 +361,13 @@ static Value *flatten_rename(Rewrite *rewrite, const Value *value) {
         product_enter(&product, value);
         return product_finish(&product, &value->dims);
     }
-    if (!rename_passes(inner, value->dim, value->dim2))
+    if (!rename_passes(inner, value->renames))
         return NULL;
     Value **args = arena_array(rewrite->arena, Value *, inner->n_args);
-    for (uint32_t i = 0; i < inner->n_args; i++) {
-        args[i] = rewrite->now[inner->args[i]->id];
-        if (dims_has(&args[i]->dims, value->dim))
-            args[i] = graph_rename(rewrite->to, args[i], value->dim, value->dim2);
-    }
+    for (uint32_t i = 0; i < inner->n_args; i++)
+        args[i] = graph_rename_all(rewrite->to, rewrite->now[inner->args[i]->id], value->renames);
     Value like = *inner;
-    if (like.dim == value->dim)
-        like.dim = value->dim2;
+    like.dim = dimmap_get(value->renames, like.dim);
     like.dims = value->dims;
     return graph_rebuild(rewrite->to, &like, args);
 }

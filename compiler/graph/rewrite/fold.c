@@ -137,25 +137,11 @@ static Value *fold_power(Rewrite *rewrite, const Value *value, Value **args) {
     return NULL;
 }
 
-// Renames from -> to of a chain of renames: one of them made `from` and can make `to` instead. NULL
-// when none did, or when `to` is in the way.
-static Value *rename_in_chain(Graph *graph, Value *chain, DimId from, DimId to) {
-    if (chain->op != OP_RENAME)
-        return NULL;
-    Value *inner = chain->args[0];
-    if (chain->dim2 == from)
-        return graph_rename(graph, inner, chain->dim, to);
-    Value *renamed = dims_has(&inner->dims, to) ? NULL : rename_in_chain(graph, inner, from, to);
-    return renamed ? graph_rename(graph, renamed, chain->dim, chain->dim2) : NULL;
-}
-
 // Positions know their own dim.
 static Value *fold_rename(Rewrite *rewrite, const Value *value, Value **args) {
-    if (value->op != OP_RENAME)
+    if (value->op != OP_RENAME || args[0]->op != OP_INDEX)
         return NULL;
-    if (args[0]->op == OP_INDEX)
-        return graph_index(rewrite->to, value->dim2);
-    return rename_in_chain(rewrite->to, args[0], value->dim, value->dim2);
+    return graph_index(rewrite->to, value->dims.at[0]);
 }
 
 static Value *fold_reduce(Rewrite *rewrite, const Value *value, Value **args) {

@@ -70,11 +70,11 @@ static void pin_panel(Survey *s, const MemoryUse *use) {
         dims_add(&s->pinned, use->order.at[use->order.count - 1]);
 }
 
-static void survey_use(Survey *s, const Value *value, DimId from, DimId to) {
+// names: other ones for its dims, or NULL.
+static void survey_use(Survey *s, const Value *value, const DimMap *names) {
     MemoryUse use = {.value = value, .order = *stored_order(s->lower, value)};
-    for (int i = 0; i < use.order.count; i++)
-        if (use.order.at[i] == from)
-            use.order.at[i] = to;
+    if (names)
+        use.order = dims_renamed(&use.order, names);
     pin_panel(s, &use);
     vec_push(s->lower->arena, &s->uses, use);
     vec_push(s->lower->arena, &s->values, value);
@@ -87,30 +87,29 @@ static void survey_leaf(Survey *s, const Value *leaf) {
     }
 }
 
-static void survey_argument(Survey *s, const Value *arg, DimId from, DimId to) {
+static void survey_argument(Survey *s, const Value *arg, const DimMap *names) {
     if (op_is_immediate(arg->op))
         survey_leaf(s, arg);
     else if (!s->lower->is_member[arg->id])
-        survey_use(s, arg, from, to);
+        survey_use(s, arg, names);
 }
 
 static void survey_member(Survey *s, const Value *member) {
     vec_push(s->lower->arena, &s->values, member);
     if (op_is_immediate(member->op))
         survey_leaf(s, member);
-    bool renames = member->op == OP_RENAME;
     if (s->lower->group->kind == GROUP_STREAM)
         dims_add(&s->pinned, s->lower->group->reduced.at[0]);
-    if (!renames && member->dim != DIM_NONE && op_kind(member->op) >= KIND_REDUCE)
+    if (member->dim != DIM_NONE && op_kind(member->op) >= KIND_REDUCE)
         dims_add(&s->pinned, member->dim);
-    if (!renames && member->dim2 != DIM_NONE && op_kind(member->op) == KIND_MOVE)
+    if (member->dim2 != DIM_NONE && op_kind(member->op) == KIND_MOVE)
         dims_add(&s->pinned, member->dim2);
     for (uint32_t i = 0; i < member->n_args; i++) {
         if (member->op == OP_CONCAT) {
             dims_add(&s->pinned, member->cats[i]);
             dims_add(&s->needed, member->cats[i]);
         }
-        survey_argument(s, member->args[i], renames ? member->dim : DIM_NONE, member->dim2);
+        survey_argument(s, member->args[i], member->renames);
     }
 }
 
@@ -291,7 +290,7 @@ void lower_arguments(Lowering *lower) {
     uint32_t n_reads = s.uses.count;
     survey_renames(&s);
     for (uint32_t i = 0; i < group->outputs.count; i++)
-        survey_use(&s, group->outputs.at[i], DIM_NONE, DIM_NONE);
+        survey_use(&s, group->outputs.at[i], NULL);
     add_kernel_dims(&s);
     for (uint32_t i = 0; i < n_reads; i++) {
         const Value *value = s.uses.at[i].value;

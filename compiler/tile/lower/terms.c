@@ -43,20 +43,28 @@ static Access argument_access(const Lowering *lower, const Value *stored) {
     return access_plain(lower->kernel, (uint16_t)buffer);
 }
 
-// The index of `access` along a dim of the graph that no other dim was fused with.
-static Index *index_along(const Lowering *lower, Access *access, DimId dim) {
+static int axis_of(const Lowering *lower, const Access *access, DimId dim) {
     const TileBuffer *buffer = &lower->kernel->buffers.at[access->buffer];
     for (int i = 0; i < access->rank; i++)
         if (buffer->dims[i] == lower->dim_of[dim] && access->index[i].dim == buffer->dims[i])
-            return &access->index[i];
+            return i;
     ice("tile lower: a move along %s of a value that lacks it", lower->graph->dims.at[dim].name);
+}
+
+// The index of `access` along a dim of the graph that no other dim was fused with.
+static Index *index_along(const Lowering *lower, Access *access, DimId dim) {
+    return &access->index[axis_of(lower, access, dim)];
 }
 
 static Access rename_access(const Lowering *lower, const Value *value) {
     const Value *stored = value->args[0];
     Access access = argument_access(lower, stored);
-    if (stored->id >= lower->graph->values.count || !lower->is_renamed[stored->id])
-        index_along(lower, &access, value->dim)->dim = lower->dim_of[value->dim2];
+    if (stored->id < lower->graph->values.count && lower->is_renamed[stored->id])
+        return access;
+    Access own = access;
+    for (uint32_t i = 0; i < value->renames->count; i++)
+        access.index[axis_of(lower, &own, value->renames->from[i])].dim =
+            lower->dim_of[value->renames->to[i]];
     return access;
 }
 
