@@ -16,27 +16,51 @@ enum { STRIP_LANES = 64 };
 // A stage of pointwise values takes about twice its weight: waiting for loads.
 static const double STALLS = 2;
 
+typedef struct {
+    const TileDimList *dims; // of the result
+    TileDimId lanes;
+    TileDimId best; // TILE_DIM_NONE: none so far
+    int64_t most;
+} Crossing;
+
+// An argument that is read under these dims.
+static void crossing_offer(const Lowering *lower, Crossing *crossing, const TileDimList *read) {
+    TileDimId last = dims_last_of(read);
+    DimSet set = 0;
+    bool in_result = false;
+    for (int i = 0; i < read->count; i++)
+        set |= set_of(read->at[i]);
+    for (int i = 0; i < crossing->dims->count; i++)
+        in_result = in_result || crossing->dims->at[i] == last;
+    int64_t volume = lower_volume(lower, set);
+    if (!in_result || last == crossing->lanes || !set_has(set, crossing->lanes) ||
+        volume <= crossing->most)
+        return;
+    crossing->most = volume;
+    crossing->best = last;
+}
+
 // The contiguous dim of an argument that the result walks across; TILE_DIM_NONE: none.
 static TileDimId crossing_dim(const Lowering *lower, const TileDimList *dims, TileDimId lanes) {
     const Kernel *kernel = lower->kernel;
-    TileDimId best = TILE_DIM_NONE;
-    int64_t most = 0;
+    Crossing crossing = {.dims = dims, .lanes = lanes, .best = TILE_DIM_NONE};
     for (uint32_t b = 0; b < kernel->n_args; b++) {
-        const TileBuffer *buffer = &kernel->buffers.at[b];
-        if (buffer->place != PLACE_IN || !buffer->rank)
+        if (kernel->buffers.at[b].place != PLACE_IN || !kernel->buffers.at[b].rank)
             continue;
-        TileDimId last = buffer->dims[buffer->rank - 1];
-        DimSet set = lower_buffer_set(lower, (uint16_t)b);
-        bool in_result = false;
-        for (int i = 0; i < dims->count; i++)
-            in_result = in_result || dims->at[i] == last;
-        int64_t volume = lower_volume(lower, set);
-        if (in_result && last != lanes && set_has(set, lanes) && volume > most) {
-            most = volume;
-            best = last;
-        }
+        TileDimList read = lower_buffer_dims(lower, (uint16_t)b);
+        crossing_offer(lower, &crossing, &read);
     }
-    return best;
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        Access access;
+        if (lower->group->members.at[i]->op != OP_RENAME ||
+            !terms_plain_access(lower, lower->group->members.at[i], &access))
+            continue;
+        TileDimList read = {.count = access.rank};
+        for (int k = 0; k < access.rank; k++)
+            read.at[k] = access.index[k].dim;
+        crossing_offer(lower, &crossing, &read);
+    }
+    return crossing.best;
 }
 
 static double map_seconds(const Lowering *lower, DimSet box) {
