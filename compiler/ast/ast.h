@@ -110,13 +110,15 @@ struct Expr {
     Builtin builtin; // CALL of a built-in
     Def *callee;     // CALL of a def
     // binding: CALL of a def: every dim of the callee that has another meaning than its name here.
-    // REF: dims read over a `like` name, formal = the tensor's own dim, actual = the one written.
+    // REF: dims read over a `like` name, all at once: formal = the tensor's own dim, actual = the
+    // one written.
     VEC(DimBinding) binding;
     VEC(NameList) results; // CALL of a def: dims of each value that is asked for
     NameList mapped;       // CALL of a def: dims of the caller that the callee is run for each of
     Name path;             // CALL of a def with trained tensors: its part of their names, "ffn_1"
     // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
-    // one_hot, gather, shift: [dim]; slice: [dim, new dim]; concat: [dim, own dim of args[0], ...]
+    // one_hot, gather, shift: [dim]; swap: both; slice: [dim, new dim]; concat: [dim, own dim of
+    // args[0], ...]
     NameList reduced;
 };
 

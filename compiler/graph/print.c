@@ -254,9 +254,47 @@ static void print_slice_end(GraphPrinter *print, const Value *value) {
         text_printf(print->out, "%s)", dim_name(print, value->dim2));
 }
 
+// New names in the places of the argument's dims, but those that are its own and alike in the order
+// in which it has them: what `T[..]` can say.
+static DimList names_in_order(const Graph *graph, const Value *rename) {
+    const DimList *own = &rename->args[0]->dims;
+    DimList names = dims_renamed(own, rename->renames), kept = dims_intersect(own, &names);
+    for (uint32_t i = 0; i < names.count; i++) {
+        uint32_t next = 0;
+        if (!dims_has(own, names.at[i]))
+            continue;
+        while (!graph_dims_alike(graph, kept.at[next], names.at[i]))
+            next++;
+        names.at[i] = kept.at[next];
+        kept = dims_minus(&kept, &(DimList){1, {names.at[i]}});
+    }
+    return names;
+}
+
+// swap(swap(S[n, m, k], n, m), m, k): the rest of a rename, one exchange after the other.
+static void print_rename(GraphPrinter *print, const Value *value) {
+    DimList to = dims_renamed(&value->args[0]->dims, value->renames);
+    DimList now = names_in_order(print->graph, value);
+    DimMap swaps = {0};
+    for (uint32_t i = 0; i < now.count; i++) {
+        DimId a = now.at[i], b = to.at[i];
+        if (a == b)
+            continue;
+        dimmap_add(&swaps, a, b);
+        now = dims_renamed(&now, &(DimMap){2, {a, b}, {b, a}});
+    }
+    for (uint32_t i = 0; i < swaps.count; i++)
+        text_add(print->out, "swap(");
+    now = names_in_order(print->graph, value);
+    print_reference(print, print->name[value->args[0]->id], &now);
+    for (uint32_t i = 0; i < swaps.count; i++)
+        text_printf(print->out, ", %s, %s)", dim_name(print, swaps.from[i]),
+                    dim_name(print, swaps.to[i]));
+}
+
 static void print_move(GraphPrinter *print, const Value *value) {
     if (value->op == OP_RENAME) {
-        print_reference(print, print->name[value->args[0]->id], &value->dims);
+        print_rename(print, value);
         return;
     }
     text_printf(print->out, "%s(", op_name(value->op));

@@ -56,12 +56,18 @@ class Program:
         return []
 
     def plain_ref(self, value):
-        name, dims = value
-        dims = list(dims)
+        name, own = value
+        dims = list(own)
         if self.random.random() < 0.3:
             self.random.shuffle(dims)
+            for root in self.like.values():  # what is alike stays in the tensor's order
+                alike = iter(dim for dim in own if self.root(dim) == root)
+                dims = [next(alike) if self.root(dim) == root else dim for dim in dims]
         self.used.add(name)
         return f"{name}[{', '.join(dims)}]"
+
+    def root(self, dim):
+        return self.like.get(dim, dim)
 
     def ref(self, value):
         """A value as f32 of order one, and moved when `verify` moves the f32 inputs: without that
@@ -269,9 +275,22 @@ class Program:
         self.assign(dims, f"{value[0]}[{', '.join(dims)}]")
         return True
 
+    def swap(self):
+        value = self.pick(lambda dims: any(self.like.get(dim) in dims for dim in dims))
+        if not value:
+            return False
+        dim = self.random.choice([dim for dim in value[1] if self.like.get(dim) in value[1]])
+        pair = [dim, self.like[dim]]
+        self.random.shuffle(pair)
+        text = f"swap({self.ref(value)}, {', '.join(pair)})"
+        if self.random.random() < 0.5:
+            text = f"0.5 * ({self.ref(value)} - {text})"
+        self.assign(value[1], text)
+        return True
+
     def other(self, dim, taken):
         """A dim alike that a tensor with the dims `taken` lacks, or None."""
-        root = self.like.get(dim, dim)
+        root = self.root(dim)
         alike = [root] + [d for d, r in self.like.items() if r == root]
         return next((d for d in alike if d != dim and d not in taken), None)
 
@@ -397,6 +416,8 @@ class Program:
                 self.reduce,
                 self.normalise,
                 self.rename,
+                self.swap,
+                self.swap,
                 self.gather,
                 self.shift,
                 self.helper,
@@ -437,6 +458,7 @@ class Program:
             self.lines.insert(0, "near_one[] = 1.2 + 0.6 * tanh(G[])")
         lines.append(f"def Program({', '.join(self.parameters)}):")
         lines += [f"    {line}" for line in self.lines]
+        results = [(name, self.random.sample(dims, len(dims))) for name, dims in results]
         lines.append("    return " + ", ".join(f"{n}[{', '.join(d)}]" for n, d in results))
         return "\n".join(lines) + "\n"
 

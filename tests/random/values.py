@@ -42,8 +42,14 @@ class Values:
         return self.random.choices(list(table), list(table.values()))[0]
 
     def shuffled(self, dims):
+        """In any order, but two that are alike in the same one everywhere: no tensor is read in
+        another order than its own."""
         dims = list(dims)
         self.random.shuffle(dims)
+        for dim, root in self.like.items():
+            if dim in dims and root in dims:
+                first, last = sorted([dims.index(dim), dims.index(root)])
+                dims[first], dims[last] = root, dim
         return dims
 
     def volume(self, dims):

@@ -415,7 +415,7 @@ static const char *const programs[] = {
     "    D[n, s] = shift(C, n, -2) + shift(C, s, 1)\n"
     "    F[n, v] = one_hot(ids, v) * (index(v) + n)\n"
     "    G[n] = i64(argmax(F, reduced_dim=v)) // -3 + ids[n] % 2\n"
-    "    H[n, p] = einsum(Z[n, q], Z[q, p]) + f32(n) * Z[p, n]\n"
+    "    H[n, p] = einsum(Z[n, q], Z[q, p]) + f32(n) * swap(Z, n, p)\n"
     "    I[n, e]: f16 = f16(A) * 0.1 + f16(bool(X))\n"
     "    J[q] = f32(index(q)) / n\n"
     "    return D[n, s], G[n], H[n, p], I[n, e], J[q], X[n, e]\n",

@@ -201,7 +201,7 @@ static void test_two_alike_dims_get_two_fresh_names(void **state) {
     const char *text = "dim n = 3, m like n\n"
                        "def F(A[n, m, k], B[n, m, j]):\n"
                        "    C[k, j] = einsum(A[n, m, k], B[n, m, j])\n"
-                       "    return einsum(A[n, m, k], C[k, j], B[m, n, j] -> [n, m])\n";
+                       "    return einsum(A[n, m, k], C[k, j], swap(B, n, m) -> [n, m])\n";
     Graph *graph = passes_simplify(*state, text);
     assert_int_equal(count_live(graph, OP_CONTRACT), 1);
     assert_same_results(passes_build(*state, text), graph, 4, 1);

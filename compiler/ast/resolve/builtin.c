@@ -47,7 +47,8 @@ bool call_passes_wanted(const Expr *call) {
     Builtin builtin = builtin_find(call->name.name);
     if (builtin == BUILTIN_NONE || is_reduction(call, builtin))
         return false;
-    return builtins[builtin].shape == SHAPE_MAP || builtins[builtin].shape == SHAPE_KEEP;
+    return builtins[builtin].shape == SHAPE_MAP || builtins[builtin].shape == SHAPE_KEEP ||
+           builtin == BUILTIN_SWAP;
 }
 
 bool call_is_pointwise(const Expr *call) {
@@ -337,6 +338,9 @@ static void resolve_move(Scope *scope, Expr *call, const Wanted *wanted) {
         break;
     case BUILTIN_SHIFT:
         resolve_shift(scope, call);
+        break;
+    case BUILTIN_SWAP:
+        resolve_swap(scope, call, wanted);
         break;
     case BUILTIN_SLICE:
         resolve_slice(scope, call, wanted);

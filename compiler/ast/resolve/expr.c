@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions: names, references, operators. Fills ok, elem, is_literal and result of every node.
+// Expressions: names and operators. Fills ok, elem, is_literal and result of every node.
 //
 // What is wanted of an expression (the dims of its assignment's target) goes down through whatever
 // keeps dims: signs, sums, products and quotients with scalars, pointwise functions, softmax. It
@@ -54,111 +54,6 @@ static void resolve_name(Scope *scope, Expr *expr) {
         expr_set(expr, symbol->dims, symbol->elem);
         expr->ok = symbol->ok && !symbol->doubtful;
     }
-}
-
-// ---- references ---------------------------------------------------------------------------------
-
-static void note_symbol(Scope *scope, Diag *diag, const Symbol *symbol) {
-    const char *dims = dimlist_text(scope->resolver->arena, &symbol->dims);
-    Span place = symbol->name.span;
-    if (symbol->kind == SYMBOL_ARGUMENT && symbol->brackets && symbol->brackets->count &&
-        symbol->brackets->at[0].span.begin > symbol->name.span.end + 8)
-        place = span_join(symbol->brackets->at[0].span,
-                          symbol->brackets->at[symbol->brackets->count - 1].span);
-    diag_note(diag, place, "'%s' is over %s from here", symbol->name.name, dims);
-}
-
-// Pairs the written dims that the tensor lacks with tensor dims that are not written, class by
-// class and in order. What is left over goes to `lacking` (not of the tensor) and `unwritten`.
-static void pair_alike(Scope *scope, Expr *ref, const Symbol *symbol, NameList *lacking,
-                       NameList *unwritten) {
-    Resolver *r = scope->resolver;
-    NameList written = dimlist_of(r->arena, &ref->dims);
-    *unwritten = dimlist_minus(r->arena, &symbol->dims, &written);
-    for (uint32_t i = 0; i < written.count; i++) {
-        Name dim = written.at[i], own = NULL;
-        if (dimlist_has(&symbol->dims, dim))
-            continue;
-        for (uint32_t k = 0; k < unwritten->count && !own; k++)
-            if (program_dims_alike(r->program, unwritten->at[k], dim))
-                own = unwritten->at[k];
-        if (!own) {
-            vec_push(r->arena, lacking, dim);
-            continue;
-        }
-        NameList taken = {0};
-        vec_push(r->arena, &taken, own);
-        *unwritten = dimlist_minus(r->arena, unwritten, &taken);
-        vec_push(r->arena, &ref->binding, (DimBinding){own, dim});
-    }
-}
-
-static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symbol *symbol,
-                           const NameList *lacking, const NameList *unwritten) {
-    Arena *arena = scope->resolver->arena;
-    if (!lacking->count) {
-        diag_hint(diag, "write '%s%s', in any order", symbol->name.name,
-                  dimlist_text(arena, &symbol->dims));
-        return;
-    }
-    if (!unwritten->count) {
-        diag_hint(diag, "leave out %s", quoted_text(arena, lacking));
-        return;
-    }
-    Near near = near_to(lacking->at[0]);
-    near_offer_list(&near, unwritten);
-    Name meant = unwritten->count == 1 ? unwritten->at[0] : near.best;
-    if (meant && meant != near.best && ref->dims.count == symbol->dims.count)
-        diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
-                  meant, lacking->at[0], meant, symbol->name.name, lacking->at[0]);
-    else if (meant)
-        diag_hint(diag, "did you mean '%s'?", meant);
-    else
-        diag_hint(diag, "%s of '%s' %s not written", quoted_text(arena, unwritten),
-                  symbol->name.name, unwritten->count == 1 ? "is" : "are");
-}
-
-static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, const NameList *lacking,
-                             const NameList *unwritten) {
-    Resolver *r = scope->resolver;
-    Diag *diag;
-    if (lacking->count)
-        diag = diag_error(r->diags, idents_find(&ref->dims, lacking->at[0])->span,
-                          "'%s' has no dim%s %s", symbol->name.name, lacking->count > 1 ? "s" : "",
-                          quoted_text(r->arena, lacking));
-    else
-        diag = diag_error(r->diags, ref->span, "%s of '%s' %s missing here",
-                          quoted_text(r->arena, unwritten), symbol->name.name,
-                          unwritten->count == 1 ? "is" : "are");
-    note_symbol(scope, diag, symbol);
-    hint_reference(scope, diag, ref, symbol, lacking, unwritten);
-}
-
-static void resolve_reference(Scope *scope, Expr *ref) {
-    Resolver *r = scope->resolver;
-    expr_poison(ref);
-    Symbol *symbol = scope_use(scope, ref->name, false);
-    bool fine = (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims);
-    if (!symbol)
-        return;
-    if (symbol->kind == SYMBOL_LOOP) {
-        Diag *diag = diag_error(r->diags, ref->span, "'%s' is a loop's number, it has no dims",
-                                ref->name.name);
-        diag_note(diag, symbol->name.span, "declared here");
-        return;
-    }
-    if (!symbol->ok || !fine)
-        return;
-    NameList lacking = {0}, unwritten = {0};
-    pair_alike(scope, ref, symbol, &lacking, &unwritten);
-    if (lacking.count || unwritten.count) {
-        if (!symbol->doubtful)
-            report_reference(scope, ref, symbol, &lacking, &unwritten);
-        return;
-    }
-    ref->name_kind = NAME_TENSOR;
-    expr_set(ref, dimlist_of(r->arena, &ref->dims), symbol->elem);
-    scope_add_dims(scope, &ref->result);
 }
 
 // ---- operators ----------------------------------------------------------------------------------
@@ -284,7 +179,7 @@ void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted) {
         resolve_name(scope, expr);
         break;
     case EXPR_REF:
-        resolve_reference(scope, expr);
+        resolve_reference(scope, expr, false);
         break;
     case EXPR_UNARY:
         resolve_unary(scope, expr, wanted);

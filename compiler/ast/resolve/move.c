@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that name positions or move them: index, one_hot, gather, shift, slice, concat.
+// Functions that name positions or move them: index, one_hot, gather, shift, swap, slice, concat.
 //
 // slice and concat make a dim with an extent of its own. Its name comes from the assigned tensor or
 // from `->`, like the dims of an einsum:
@@ -98,7 +98,7 @@ static NameList one_dim(Arena *arena, Name dim) {
     return dims;
 }
 
-// ---- index, one_hot, gather, shift --------------------------------------------------------------
+// ---- index, one_hot, gather, shift, swap --------------------------------------------------------
 
 void resolve_index(Scope *scope, Expr *call) {
     Arena *arena = scope->resolver->arena;
@@ -159,6 +159,35 @@ void resolve_shift(Scope *scope, Expr *call) {
     if (!resolve_count(scope, call->args.at[2], "the distance of 'shift'") || !dim || !fine)
         return;
     call->reduced = one_dim(scope->resolver->arena, dim->name);
+    expr_set(call, arg->result, arg->elem);
+}
+
+void resolve_swap(Scope *scope, Expr *call, const Wanted *wanted) {
+    Resolver *r = scope->resolver;
+    Expr *arg = call->args.at[0];
+    resolve_expr(scope, arg, wanted);
+    const Ident *a = dim_of(scope, call, call->args.at[1], arg, "the second argument of 'swap'");
+    const Ident *b = dim_of(scope, call, call->args.at[2], arg, "the third argument of 'swap'");
+    if (!a || !b || !arg->ok)
+        return;
+    if (a->name == b->name) {
+        Diag *diag =
+            diag_error(r->diags, b->span, "'swap' exchanges two dims, both are '%s'", a->name);
+        diag_note(diag, arg->span, "the argument is over %s", dimlist_text(r->arena, &arg->result));
+        return;
+    }
+    if (!program_dims_alike(r->program, a->name, b->name)) {
+        Diag *diag = diag_error(r->diags, span_join(a->span, b->span),
+                                "'swap' exchanges dims that are alike, '%s' and '%s' are not",
+                                a->name, b->name);
+        diag_hint(diag,
+                  "'dim %s like %s' makes them so; the order in memory is that of the brackets in "
+                  "'return'",
+                  b->name, a->name);
+        return;
+    }
+    call->reduced = one_dim(r->arena, a->name);
+    vec_push(r->arena, &call->reduced, b->name);
     expr_set(call, arg->result, arg->elem);
 }
 

@@ -27,6 +27,13 @@ bool dimlist_equal(const NameList *a, const NameList *b) {
     return a->count == b->count && dimlist_within(a, b);
 }
 
+bool dimlist_same(const NameList *a, const NameList *b) {
+    bool same = a->count == b->count;
+    for (uint32_t i = 0; i < a->count && same; i++)
+        same = a->at[i] == b->at[i];
+    return same;
+}
+
 NameList dimlist_minus(Arena *arena, const NameList *a, const NameList *b) {
     NameList left = {0};
     for (uint32_t i = 0; i < a->count; i++)

@@ -181,7 +181,10 @@ static void resolve_return(Scope *scope, Stmt *stmt) {
     bool fine = true;
     for (uint32_t i = 0; i < stmt->results.count; i++) {
         Expr *result = stmt->results.at[i];
-        resolve_expr(scope, result, NULL);
+        if (result->kind == EXPR_REF)
+            resolve_reference(scope, result, true);
+        else
+            resolve_expr(scope, result, NULL);
         fine = result->ok && fine;
         Name name = result_name(scope, result, i);
         if (dimlist_has(&def->result_names, name))

@@ -14,6 +14,7 @@
 bool dimlist_has(const NameList *list, Name dim);
 void dimlist_add(Arena *arena, NameList *list, Name dim); // at the end, unless there
 bool dimlist_equal(const NameList *a, const NameList *b); // as sets; neither repeats a dim
+bool dimlist_same(const NameList *a, const NameList *b);  // in the same order
 bool dimlist_within(const NameList *part, const NameList *whole);
 NameList dimlist_minus(Arena *arena, const NameList *a, const NameList *b);
 // Dims of a broadcast: those of the one that has all of them, otherwise in order of first mention.
@@ -130,6 +131,10 @@ void expr_set(Expr *expr, NameList dims, Elem elem); // ok
 
 bool call_is_pointwise(const Expr *call);
 
+// ---- reference.c -------------------------------------------------------------------------------
+// returned: the whole of a result, whose brackets are an order in memory.
+void resolve_reference(Scope *scope, Expr *ref, bool returned);
+
 // ---- elem.c: element types ---------------------------------------------------------------------
 bool elem_accepts(Elem to, const Expr *from); // without a cast: equal, literal, or wider
 bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where);
@@ -145,6 +150,7 @@ void resolve_index(Scope *scope, Expr *call);
 void resolve_one_hot(Scope *scope, Expr *call);
 void resolve_gather(Scope *scope, Expr *call);
 void resolve_shift(Scope *scope, Expr *call);
+void resolve_swap(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted);

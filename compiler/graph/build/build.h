@@ -58,8 +58,8 @@ DimId frame_dim_sized(const Frame *frame, Name dim, int64_t extent);
 bool frame_has_room(const Frame *frame, uint32_t count, Span at);
 DimList frame_dims(const Frame *frame, const NameList *names, Span at); // none without room
 void frame_bind(Frame *frame, Name dim, DimId actual);
-// Reads a value over another dim; a diagnostic (and the value itself) when the two are not alike.
-Value *frame_rename(Frame *frame, Value *value, DimId from, DimId to, Span at);
+// Reads a value over other dims; a diagnostic (and the value itself) where two are not alike.
+Value *frame_rename(Frame *frame, Value *value, const DimMap *names, Span at);
 
 // ---- names.c: tensors by name ------------------------------------------------------------------
 Value *frame_find(Frame *frame, Ident name); // local, argument, trained or top-level tensor
@@ -86,6 +86,6 @@ Value *build_result(Frame *frame, const Expr *result); // one of several of a ca
 Value *build_over(Graph *graph, Value *value, const DimList *mapped);
 Value *build_einsum(Frame *frame, const Expr *call, double factor);
 Value *build_builtin(Frame *frame, const Expr *call);
-Value *build_move(Frame *frame, const Expr *call); // gather one_hot concat slice shift
+Value *build_move(Frame *frame, const Expr *call); // gather one_hot concat slice shift swap
 
 #endif

@@ -202,6 +202,7 @@ Value *build_builtin(Frame *frame, const Expr *call) {
     case BUILTIN_CONCAT:
     case BUILTIN_SLICE:
     case BUILTIN_SHIFT:
+    case BUILTIN_SWAP:
         return build_move(frame, call);
     case BUILTIN_DROPOUT: // until there is training, both are the identity
     case BUILTIN_STOP_GRADIENT:

@@ -112,15 +112,24 @@ void frame_bind(Frame *frame, Name dim, DimId actual) {
         vec_push(frame->build->arena, &frame->dims, (DimSlot){dim, actual});
 }
 
-Value *frame_rename(Frame *frame, Value *value, DimId from, DimId to, Span at) {
+// Is the new name of a dim alike, and not one that the value has already and keeps?
+static bool can_be_called(const Graph *graph, const Value *value, DimId dim, const DimMap *names) {
+    DimId to = dimmap_get(names, dim);
+    bool kept = dims_has(&value->dims, to) && dimmap_get(names, to) == to;
+    return to == dim || (graph_dims_alike(graph, dim, to) && !kept);
+}
+
+Value *frame_rename(Frame *frame, Value *value, const DimMap *names, Span at) {
     Graph *graph = frame->build->graph;
-    if (from == to)
+    for (uint32_t i = 0; i < value->dims.count; i++) {
+        DimId dim = value->dims.at[i];
+        if (can_be_called(graph, value, dim, names))
+            continue;
+        Diag *diag =
+            diag_error(frame->build->session->diags, at, "dim '%s' cannot be read over '%s' here",
+                       graph->dims.at[dim].name, graph->dims.at[dimmap_get(names, dim)].name);
+        frame_note_calls(frame, diag);
         return value;
-    if (graph_dims_alike(graph, from, to) && !dims_has(&value->dims, to))
-        return graph_rename(graph, value, from, to);
-    Diag *diag =
-        diag_error(frame->build->session->diags, at, "dim '%s' cannot be read over '%s' here",
-                   graph->dims.at[from].name, graph->dims.at[to].name);
-    frame_note_calls(frame, diag);
-    return value;
+    }
+    return graph_rename_all(graph, value, names);
 }

@@ -40,12 +40,11 @@ static Value *build_name(Frame *frame, const Expr *expr) {
     if (expr->name_kind == NAME_EXTENT)
         return graph_extent(frame->build->graph, frame_dim(frame, expr->name.name));
     Value *value = frame_find(frame, expr->name);
-    for (uint32_t i = 0; i < expr->binding.count; i++) {
-        DimId from = frame_dim(frame, expr->binding.at[i].formal);
-        DimId to = frame_dim(frame, expr->binding.at[i].actual);
-        value = frame_rename(frame, value, from, to, expr->span);
-    }
-    return value;
+    DimMap names = {0};
+    for (uint32_t i = 0; i < expr->binding.count; i++)
+        dimmap_add(&names, frame_dim(frame, expr->binding.at[i].formal),
+                   frame_dim(frame, expr->binding.at[i].actual));
+    return frame_rename(frame, value, &names, expr->span);
 }
 
 // ---- operators ---------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that move positions: gather, one_hot, slice, concat, shift.
+// Functions that move positions: gather, one_hot, slice, concat, shift, swap.
 #include <math.h>
 
 #include "graph/build/build.h"
@@ -142,6 +142,12 @@ static Value *build_shift(Frame *frame, const Expr *call) {
     return graph_shift(frame->build->graph, x, frame_dim(frame, call->reduced.at[0]), by);
 }
 
+static Value *build_swap(Frame *frame, const Expr *call) {
+    Value *x = build_expr_as(frame, call->args.at[0], call->elem);
+    DimId a = frame_dim(frame, call->reduced.at[0]), b = frame_dim(frame, call->reduced.at[1]);
+    return graph_rename_all(frame->build->graph, x, &(DimMap){2, {a, b}, {b, a}});
+}
+
 Value *build_move(Frame *frame, const Expr *call) {
     switch (call->builtin) {
     case BUILTIN_GATHER:
@@ -152,6 +158,8 @@ Value *build_move(Frame *frame, const Expr *call) {
         return build_slice(frame, call);
     case BUILTIN_CONCAT:
         return build_concat(frame, call);
+    case BUILTIN_SWAP:
+        return build_swap(frame, call);
     default:
         return build_shift(frame, call);
     }

@@ -90,12 +90,12 @@ static Value *global_find(Frame *frame, Ident name) {
         if (tensor->name.name != name.name)
             continue;
         Value *value = build_trained(build->top, tensor);
-        for (uint32_t k = 0; k < tensor->result.count; k++) {
+        DimMap here = {0};
+        for (uint32_t k = 0; k < tensor->result.count && k < value->dims.count; k++) {
             Name dim = tensor->result.at[k];
-            value = frame_rename(frame, value, frame_dim(build->top, dim), frame_dim(frame, dim),
-                                 name.span);
+            dimmap_add(&here, frame_dim(build->top, dim), frame_dim(frame, dim));
         }
-        return value;
+        return frame_rename(frame, value, &here, name.span);
     }
     return NULL;
 }

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// References `T[dims]`: which dim of the tensor each written one reads.
+//
+//     dim m like n, k like n
+//     X[d, n]       of X[n, d]: any order, names say what is what
+//     X[m, d]       n is read over m
+//     W[m, k]       of W[n, m]: dims that are alike are read in the tensor's order, n over m and m
+//                   over k
+//     S[m, n]       of S[n, m]: n and m in another order: an error, that asks for swap(S, n, m)
+//
+// In `return` the order of the brackets is the order in memory, and names alone say what is what.
+#include "ast/resolve/resolve.h"
+
+// ---- pairing ------------------------------------------------------------------------------------
+
+// Pairs the written dims that the tensor lacks with tensor dims that are not written, class by
+// class and in order. What is left over goes to `lacking` (not of the tensor) and `unwritten`.
+static void pair_by_name(Scope *scope, Expr *ref, const Symbol *symbol, NameList *lacking,
+                         NameList *unwritten) {
+    Resolver *r = scope->resolver;
+    NameList written = dimlist_of(r->arena, &ref->dims);
+    *unwritten = dimlist_minus(r->arena, &symbol->dims, &written);
+    for (uint32_t i = 0; i < written.count; i++) {
+        Name dim = written.at[i], own = NULL;
+        if (dimlist_has(&symbol->dims, dim))
+            continue;
+        for (uint32_t k = 0; k < unwritten->count && !own; k++)
+            if (program_dims_alike(r->program, unwritten->at[k], dim))
+                own = unwritten->at[k];
+        if (!own) {
+            vec_push(r->arena, lacking, dim);
+            continue;
+        }
+        NameList taken = {0};
+        vec_push(r->arena, &taken, own);
+        *unwritten = dimlist_minus(r->arena, unwritten, &taken);
+        vec_push(r->arena, &ref->binding, (DimBinding){own, dim});
+    }
+}
+
+// The written dims in their places, but those that the tensor has and that are alike in the order
+// in which it has them.
+static NameList own_order(Scope *scope, const Expr *ref, const Symbol *symbol) {
+    Resolver *r = scope->resolver;
+    NameList written = dimlist_of(r->arena, &ref->dims), taken = {0};
+    NameList ordered = dimlist_of(r->arena, &ref->dims);
+    for (uint32_t i = 0; i < ordered.count; i++) {
+        if (!dimlist_has(&symbol->dims, ordered.at[i]))
+            continue;
+        Name next = NULL;
+        for (uint32_t k = 0; k < symbol->dims.count && !next; k++) {
+            Name own = symbol->dims.at[k];
+            if (dimlist_has(&written, own) && !dimlist_has(&taken, own) &&
+                program_dims_alike(r->program, own, ordered.at[i]))
+                next = own;
+        }
+        vec_push(r->arena, &taken, next);
+        ordered.at[i] = next;
+    }
+    return ordered;
+}
+
+// Pairs the dims of each class in order. Requires: as many are written as the tensor has.
+static void pair_in_order(Scope *scope, Expr *ref, const Symbol *symbol) {
+    Resolver *r = scope->resolver;
+    NameList left = symbol->dims;
+    ref->binding.count = 0;
+    for (uint32_t i = 0; i < ref->dims.count; i++) {
+        Name dim = ref->dims.at[i].name, own = NULL;
+        for (uint32_t k = 0; k < left.count && !own; k++)
+            if (program_dims_alike(r->program, left.at[k], dim))
+                own = left.at[k];
+        NameList taken = {0};
+        vec_push(r->arena, &taken, own);
+        left = dimlist_minus(r->arena, &left, &taken);
+        if (own != dim)
+            vec_push(r->arena, &ref->binding, (DimBinding){own, dim});
+    }
+}
+
+// ---- messages -----------------------------------------------------------------------------------
+
+static void note_symbol(Scope *scope, Diag *diag, const Symbol *symbol) {
+    const char *dims = dimlist_text(scope->resolver->arena, &symbol->dims);
+    Span place = symbol->name.span;
+    if (symbol->kind == SYMBOL_ARGUMENT && symbol->brackets && symbol->brackets->count &&
+        symbol->brackets->at[0].span.begin > symbol->name.span.end + 8)
+        place = span_join(symbol->brackets->at[0].span,
+                          symbol->brackets->at[symbol->brackets->count - 1].span);
+    diag_note(diag, place, "'%s' is over %s from here", symbol->name.name, dims);
+}
+
+static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symbol *symbol,
+                           const NameList *lacking, const NameList *unwritten) {
+    Arena *arena = scope->resolver->arena;
+    if (!lacking->count) {
+        diag_hint(diag, "write '%s%s', in any order", symbol->name.name,
+                  dimlist_text(arena, &symbol->dims));
+        return;
+    }
+    if (!unwritten->count) {
+        diag_hint(diag, "leave out %s", quoted_text(arena, lacking));
+        return;
+    }
+    Near near = near_to(lacking->at[0]);
+    near_offer_list(&near, unwritten);
+    Name meant = unwritten->count == 1 ? unwritten->at[0] : near.best;
+    if (meant && meant != near.best && ref->dims.count == symbol->dims.count)
+        diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
+                  meant, lacking->at[0], meant, symbol->name.name, lacking->at[0]);
+    else if (meant)
+        diag_hint(diag, "did you mean '%s'?", meant);
+    else
+        diag_hint(diag, "%s of '%s' %s not written", quoted_text(arena, unwritten),
+                  symbol->name.name, unwritten->count == 1 ? "is" : "are");
+}
+
+static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, const NameList *lacking,
+                             const NameList *unwritten) {
+    Resolver *r = scope->resolver;
+    Diag *diag;
+    if (lacking->count)
+        diag = diag_error(r->diags, idents_find(&ref->dims, lacking->at[0])->span,
+                          "'%s' has no dim%s %s", symbol->name.name, lacking->count > 1 ? "s" : "",
+                          quoted_text(r->arena, lacking));
+    else
+        diag = diag_error(r->diags, ref->span, "%s of '%s' %s missing here",
+                          quoted_text(r->arena, unwritten), symbol->name.name,
+                          unwritten->count == 1 ? "is" : "are");
+    note_symbol(scope, diag, symbol);
+    hint_reference(scope, diag, ref, symbol, lacking, unwritten);
+}
+
+// The reading that the tensor's own order gives, and the swaps that make the written one of it:
+// swap(S, n, m) for S[m, n].
+static void report_exchanged(Scope *scope, const Expr *ref, const Symbol *symbol) {
+    Resolver *r = scope->resolver;
+    NameList ordered = own_order(scope, ref, symbol), now = own_order(scope, ref, symbol);
+    Name name = symbol->name.name;
+    const char *plain = arena_printf(r->arena, "%s%s", name, dimlist_text(r->arena, &ordered));
+    const char *text = dimlist_equal(&ordered, &symbol->dims) ? name : plain;
+    for (uint32_t i = 0; i < now.count; i++) {
+        Name from = now.at[i], to = ref->dims.at[i].name;
+        if (from == to)
+            continue;
+        text = arena_printf(r->arena, "swap(%s, %s, %s)", text, from, to);
+        for (uint32_t k = i; k < now.count; k++)
+            now.at[k] = now.at[k] == from ? to : now.at[k] == to ? from : now.at[k];
+    }
+    NameList written = dimlist_of(r->arena, &ref->dims);
+    Diag *diag =
+        diag_error(r->diags, ref->span, "'%s' is read over %s, its alike dims in another order",
+                   name, dimlist_text(r->arena, &written));
+    note_symbol(scope, diag, symbol);
+    diag_hint(diag, "'%s' exchanges them, '%s' is '%s' as it is", text, plain, name);
+}
+
+// ---- the whole ----------------------------------------------------------------------------------
+
+void resolve_reference(Scope *scope, Expr *ref, bool returned) {
+    Resolver *r = scope->resolver;
+    expr_poison(ref);
+    Symbol *symbol = scope_use(scope, ref->name, false);
+    bool fine = (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims);
+    if (!symbol)
+        return;
+    if (symbol->kind == SYMBOL_LOOP) {
+        Diag *diag = diag_error(r->diags, ref->span, "'%s' is a loop's number, it has no dims",
+                                ref->name.name);
+        diag_note(diag, symbol->name.span, "declared here");
+        return;
+    }
+    if (!symbol->ok || !fine)
+        return;
+    NameList lacking = {0}, unwritten = {0};
+    pair_by_name(scope, ref, symbol, &lacking, &unwritten);
+    if (lacking.count || unwritten.count) {
+        if (!symbol->doubtful)
+            report_reference(scope, ref, symbol, &lacking, &unwritten);
+        return;
+    }
+    NameList written = dimlist_of(r->arena, &ref->dims), ordered = own_order(scope, ref, symbol);
+    bool in_order = dimlist_same(&written, &ordered);
+    if (in_order) {
+        pair_in_order(scope, ref, symbol);
+    } else if (!returned) {
+        if (!symbol->doubtful)
+            report_exchanged(scope, ref, symbol);
+        return;
+    }
+    ref->name_kind = NAME_TENSOR;
+    expr_set(ref, dimlist_of(r->arena, &ref->dims), symbol->elem);
+    scope_add_dims(scope, &ref->result);
+}
