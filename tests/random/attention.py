@@ -14,6 +14,7 @@ comparison reads a computed float, so that rounding cannot flip a branch.
 import sys
 
 from logits import Logits
+from values import HALVES
 
 RESULT_MAX = 100_000
 
@@ -65,7 +66,9 @@ class Attention(Logits):
         if self.calls and self.chance(0.4):
             dims = [d for d in value.dims if d not in (position, width)] + [position, width]
             call = self.random.choice(["rotary", "rotary_pairs"])
-            return self.let(value.dims, f"{call}({self.widened(value, dims)})", value.std)
+            hands = f", n={position}, d={width}" if value.elem in HALVES else ""
+            text = f"{call}({self.widened(value, dims)}{hands})"
+            return self.let(value.dims, text, value.std)
         period = self.random.choice([10, 100, 10000])
         angle = self.let(
             [position, width],
@@ -240,7 +243,8 @@ class Attention(Logits):
         if form == "norm" and self.calls:
             dims = [d for d in output.dims if d != "d"] + ["d"]
             call = self.random.choice(["standardize", "layer_norm", "rms_norm", "unit"])
-            return self.let(dims, f"{call}({self.widened(output, dims)})", 1, "Y")
+            hands = ", d=d" if output.elem in HALVES else ""
+            return self.let(dims, f"{call}({self.widened(output, dims)}{hands})", 1, "Y")
         if form == "gate" and source and set(source.dims) <= set(output.dims):
             return self.let(output.dims, f"{ref} * sigmoid({self.ref(source)})", 0.5, "Y")
         if form == "act":

@@ -55,14 +55,18 @@ class Program:
                 return dims
         return []
 
+    def shuffled(self, own):
+        """Dims in any order, but what is alike in the tensor's."""
+        dims = self.random.sample(own, len(own))
+        for root in self.like.values():
+            alike = iter(dim for dim in own if self.root(dim) == root)
+            dims = [next(alike) if self.root(dim) == root else dim for dim in dims]
+        return dims
+
     def plain_ref(self, value):
-        name, own = value
-        dims = list(own)
+        name, dims = value
         if self.random.random() < 0.3:
-            self.random.shuffle(dims)
-            for root in self.like.values():  # what is alike stays in the tensor's order
-                alike = iter(dim for dim in own if self.root(dim) == root)
-                dims = [next(alike) if self.root(dim) == root else dim for dim in dims]
+            dims = self.shuffled(dims)
         self.used.add(name)
         return f"{name}[{', '.join(dims)}]"
 
@@ -330,8 +334,7 @@ class Program:
         more = ", sum(x[z], reduced_dim=z) / sqrt(z)" if several else ""
         self.helpers.append(f"def {name}(x[z]):\n    return {body}{more}\n")
         self.used.add(value[0])
-        dims = list(value[1])
-        self.random.shuffle(dims)
+        dims = self.shuffled(value[1])
         bound = self.random.choice(dims) if self.random.random() < 0.5 else None
         argument = f"{value[0]}[{', '.join(dims)}]"
         call = f"{name}({argument}, z={bound})" if bound else f"{name}({argument})"
