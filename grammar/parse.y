@@ -89,11 +89,11 @@ items:
 
 item:
   DIM dim_items NEWLINE
-| PARAM declarations NEWLINE        { syntax_add_globals(parser, $2); }
+| PARAM declarations NEWLINE        { syntax_add_globals(parser, @$, $2); }
 | IMPORT STRING NEWLINE             { syntax_add_import(parser, @2, $2->text); }
 | def
-| error NEWLINE                     { yyerrok; parser->program->incomplete = true; }
-| error block                       { yyerrok; syntax_lose_item(parser); };
+| error NEWLINE                     { yyerrok; syntax_lose_item(parser, @$); }
+| error block                       { yyerrok; syntax_lose_item(parser, @$); };
 
 dim_items:
   dim_item
@@ -105,10 +105,10 @@ dim_item:
 | name LIKE name                    { syntax_add_dim(parser, $1, NULL, $3); };
 
 def:
-  DEF name parameters COLON block   { syntax_add_def(parser, @1, $2, $3, $5); }
-| DEF name parameters error block   { yyerrok; syntax_add_def(parser, @1, $2, $3, $5); }
+  DEF name parameters COLON block   { syntax_add_def(parser, @1, $2, @3, $3, $5); }
+| DEF name parameters error block   { yyerrok; syntax_add_def(parser, @1, $2, @3, $3, $5); }
 | DEF name error block              { yyerrok; syntax_add_broken_def(parser, @1, $2, $4); }
-| DEF error block                   { yyerrok; syntax_lose_item(parser); };
+| DEF error block                   { yyerrok; syntax_lose_item(parser, @$); };
 
 parameters:
   LPAREN RPAREN                     { $$ = (TensorList){0}; }
@@ -160,24 +160,22 @@ lines:
 line:
   tensor ASSIGN expr NEWLINE        { $$ = syntax_assign(parser, @$, $1, $3); }
 | targets ASSIGN expr NEWLINE       { $$ = syntax_assign_several(parser, @$, $1, $3); }
-| PARAM declarations NEWLINE        { $$ = syntax_params(parser, $2); }
+| PARAM declarations NEWLINE        { $$ = syntax_params(parser, @$, $2); }
 | RETURN exprs NEWLINE              { $$ = syntax_return(parser, @$, $2); }
 | FOR name IN name COLON block      { $$ = syntax_for(parser, @1, $2, $4, false, $6); }
 | FOR name IN name SHARED COLON block { $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | tensor ASSIGN error line_end
     { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @3)); }
-| tensor error line_end
-    { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @2)); }
 | targets ASSIGN error line_end
     { yyerrok; $$ = syntax_assign_several(parser, @$, $1, syntax_lost_expr(parser, @3)); }
-| targets error line_end
-    { yyerrok; $$ = syntax_assign_several(parser, @$, $1, syntax_lost_expr(parser, @2)); }
+| tensor error line_end             { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
+| targets error line_end            { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
 | RETURN error line_end
     { yyerrok; $$ = syntax_return(parser, @$, expr_list(ARENA, syntax_lost_expr(parser, @2))); }
 | FOR name IN name error block      { yyerrok; $$ = syntax_for(parser, @1, $2, $4, false, $6); }
 | FOR name IN name SHARED error block { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | FOR error block                   { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
-| error line_end                    { yyerrok; $$ = $2; parser->lost = true; };
+| error line_end                    { yyerrok; $$ = (StmtList){0}; parser->lost = true; };
 
 targets:
   tensor COMMA tensor               { $$ = (TensorList){0}; PUSH($$, $1); PUSH($$, $3); }
@@ -297,7 +295,7 @@ static void add_choice(Text *text, const char *what, int left) {
 
 // At the end of what is assigned to.
 static bool after_target(const Expected *e) {
-    return e->has[YYSYMBOL_ASSIGN] && !e->has[YYSYMBOL_RPAREN];
+    return e->has[YYSYMBOL_ASSIGN] && !e->has[YYSYMBOL_RPAREN] && !e->has[YYSYMBOL_TILDE];
 }
 
 // Replaces the many tokens that an expression, a name or an operator may be by one word each.
@@ -441,8 +439,17 @@ static bool is_repeated_stray(Parser *parser) {
     return follows;
 }
 
+// `else` and `elif` belong to the `if` that was told of.
+static bool is_rest_of_if(Parser *parser) {
+    const Token *first = parser->current;
+    while (!first->first && first > parser->tokens.at) first--;
+    if (first->kind != TOK_NAME) return false;
+    if (!strcmp(first->text, "if")) parser->told_if = true;
+    return parser->told_if && (!strcmp(first->text, "else") || !strcmp(first->text, "elif"));
+}
+
 static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
-    if (parser->current->quiet) return 0;
+    if (parser->current->quiet || is_rest_of_if(parser)) return 0;
     Expected expected = expected_symbols(context);
     if (expected.has[YYSYMBOL_DEF] && is_repeated_stray(parser)) return 0;
     yysymbol_kind_t found = yypcontext_token(context);

@@ -142,6 +142,7 @@ typedef struct {
     InitKind init;
     Expr *init_args[2];
     Span span;
+    bool garbled; // syntax errors are in it: its dims and type are unknown
     // resolved:
     bool ok;
     NameList result; // its dims, also when the brackets were left out
@@ -155,6 +156,7 @@ typedef VEC(Stmt *) StmtList;
 struct Stmt {
     StmtKind kind;
     Span span;
+    bool garbled;             // ASSIGN, RETURN: a syntax error is in it; what it says is not judged
     Tensor target;            // ASSIGN: name, optional dims and elem; PARAM: the declaration
     Expr *value;              // ASSIGN
     Ident loop_var, loop_dim; // FOR loop_var in loop_dim [shared]:
@@ -201,6 +203,7 @@ typedef struct {
     VEC(Tensor *) params; // top-level `param`
     VEC(uint32_t) files;  // parsed or imported so far, by file number
     bool incomplete;      // an item or an import was lost: unknown functions give no message
+    NameList lost;        // names in lost items, which may have declared them
 } Program;
 
 // ---- node.c: constructors, each one call of a grammar action --------------------------------

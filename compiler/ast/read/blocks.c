@@ -98,7 +98,7 @@ static uint32_t line_column(Blocks *b, const Token *first, bool header) {
         span.end = span.begin;
         while (span.begin > 0 && b->parser->source->text[span.begin - 1] != '\n')
             span.begin--;
-        Diag *diag = syntax_error(b->parser, span, "tab in indentation");
+        Diag *diag = layout_error(b->parser, span, "tab in indentation");
         diag_hint(diag, "indent with spaces");
     }
     b->tabs = true;
@@ -116,14 +116,14 @@ static bool starts_statement(const Blocks *b, uint32_t i) {
 
 // Whether a statement or an item may begin with such a token.
 static bool can_start_line(int kind) {
-    return blocks_is_name(kind) || kind == TOK_PARAM || kind == TOK_RETURN || kind == TOK_FOR ||
+    return token_is_name(kind) || kind == TOK_PARAM || kind == TOK_RETURN || kind == TOK_FOR ||
            kind == TOK_DEF || kind == TOK_DIM || kind == TOK_IMPORT;
 }
 
 // Whether one does begin at token i.
 static bool starts_line(const Blocks *b, uint32_t i) {
     int kind = b->raw[i].kind;
-    return blocks_is_name(kind) ? starts_statement(b, i) : can_start_line(kind);
+    return token_is_name(kind) ? starts_statement(b, i) : can_start_line(kind);
 }
 
 // A line that can only be the rest of the one before it: reported, and joined to it.
@@ -142,7 +142,7 @@ static bool line_joins(Blocks *b, uint32_t i, uint32_t column) {
     if (!lost && !b->quiet && !unmatched_ahead) {
         int head = b->out.at[b->line_start].kind;
         bool is_list = head == TOK_DIM || head == TOK_PARAM;
-        Diag *diag = syntax_error(b->parser, b->raw[i].span, "this line carries on the one before");
+        Diag *diag = layout_error(b->parser, b->raw[i].span, "this line carries on the one before");
         if (is_colon)
             diag_hint(diag, "write the ':' at the end of that line");
         else if (is_list)
@@ -154,11 +154,18 @@ static bool line_joins(Blocks *b, uint32_t i, uint32_t column) {
     return true;
 }
 
+// Of a line with what is no token enough was told.
+static Diag *report_layout(Blocks *b, const Token *first, const char *message) {
+    if (brackets_row_is_told(b, first))
+        return diag_error(b->parser->untold, first->span, "%s", message);
+    return layout_error(b->parser, first->span, "%s", message);
+}
+
 // An odd column is told of once for lines that follow each other.
 static void report_column(Blocks *b, const Token *first, uint32_t column, uint32_t right,
                           const char *message) {
     if (!(b->odd && b->odd_column == column) && !b->tabs) {
-        Diag *diag = syntax_error(b->parser, first->span, "%s", message);
+        Diag *diag = report_layout(b, first, message);
         diag_hint(diag, "the lines of this block begin in column %u", right + 1);
         b->told = true;
     }
@@ -219,7 +226,7 @@ static void report_missing_body(Blocks *b) {
     const Token *head = &b->out.at[b->line_start];
     const Token *name = head + 1;
     if (!has_body_on_line(b)) {
-        bool named = head->kind == TOK_DEF && blocks_is_name(name->kind);
+        bool named = head->kind == TOK_DEF && token_is_name(name->kind);
         if (named)
             syntax_error(b->parser, name->span, "def '%s' has no body", name->text);
         else
@@ -246,7 +253,7 @@ static bool begin_block(Blocks *b, const Token *first, uint32_t column, bool is_
         return true;
     }
     if (borrowed) {
-        Diag *diag = syntax_error(b->parser, first->span, "expected an indented block");
+        Diag *diag = layout_error(b->parser, first->span, "expected an indented block");
         diag_note(diag, b->out.at[b->line_start].span, "under this line");
         diag_hint(diag, "indent the lines of the body");
     }
@@ -267,7 +274,7 @@ static void place_line(Blocks *b, uint32_t i, uint32_t column, bool header, bool
     if (is_item && column != base) {
         if (!b->tabs) {
             const char *word = first->text;
-            Diag *diag = syntax_error(b->parser, first->span, "'%s' inside another item", word);
+            Diag *diag = layout_error(b->parser, first->span, "'%s' inside another item", word);
             diag_hint(diag, "begin it in column %u", base + 1);
         }
         column = base;
@@ -281,7 +288,7 @@ static void place_line(Blocks *b, uint32_t i, uint32_t column, bool header, bool
     if (is_item) {
         pop_levels(b, 1);
     } else if (column > top(b)->column) {
-        Diag *diag = syntax_error(b->parser, first->span, "unexpected indentation");
+        Diag *diag = report_layout(b, first, "unexpected indentation");
         diag_hint(diag, "the lines of this block begin in column %u", top(b)->column + 1);
         b->told = true;
         push_level(b, (Indent){.column = column});
@@ -295,7 +302,7 @@ static void place_line(Blocks *b, uint32_t i, uint32_t column, bool header, bool
 static void begin_first_line(Blocks *b, const Token *first) {
     uint32_t column = line_column(b, first, false);
     if (column > 0) {
-        Diag *diag = syntax_error(b->parser, first->span, "unexpected indentation");
+        Diag *diag = report_layout(b, first, "unexpected indentation");
         diag_hint(diag, "the first line begins in column 1");
         b->quiet = true;
     }
@@ -348,7 +355,7 @@ void blocks_tokens(Parser *parser) {
         if (token->first && b.open.count == 0)
             begin_line(&b, i);
         if (token->first)
-            brackets_begin_row(&b);
+            brackets_begin_row(&b, i);
         i = brackets_add(&b, i);
     }
     brackets_close_all(&b, NULL);

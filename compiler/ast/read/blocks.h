@@ -42,7 +42,6 @@ typedef struct {
 // ---- tokens.c
 void blocks_push(Blocks *b, Token token);
 void blocks_push_made(Blocks *b, int kind); // a token that is not in the text
-bool blocks_is_name(int kind);
 // name = ..., name[dims] = ..., name[dims]: elem = ...
 bool blocks_is_assignment(const Blocks *b, uint32_t i, bool *has_dims);
 
@@ -51,8 +50,9 @@ bool blocks_is_assignment(const Blocks *b, uint32_t i, bool *has_dims);
 bool brackets_begins_item(const Blocks *b, uint32_t i);
 void brackets_begin_segment(Blocks *b, uint32_t i);
 bool brackets_slip_ahead(const Blocks *b, uint32_t i);
-void brackets_open_header(Blocks *b, uint32_t i); // where token i should be '('
-void brackets_begin_row(Blocks *b);
+void brackets_open_header(Blocks *b, uint32_t i);               // where token i should be '('
+bool brackets_row_is_told(const Blocks *b, const Token *first); // by the scanner
+void brackets_begin_row(Blocks *b, uint32_t i);
 bool brackets_end_before(const Blocks *b, uint32_t i); // though brackets are open
 void brackets_close_all(Blocks *b, const Token *before);
 // Adds token i, which may be a bracket; returns the last token that it took.

@@ -46,7 +46,7 @@ bool brackets_begins_item(const Blocks *b, uint32_t i) {
         return false;
     if (token->kind == TOK_DEF || token->kind == TOK_IMPORT)
         return true;
-    return token->kind == TOK_DIM && i + 1 < b->n && blocks_is_name(b->raw[i + 1].kind);
+    return token->kind == TOK_DIM && i + 1 < b->n && token_is_name(b->raw[i + 1].kind);
 }
 
 // Slips left from token i on, if the brackets in `stack` are open there.
@@ -97,9 +97,17 @@ bool brackets_slip_ahead(const Blocks *b, uint32_t i) {
 
 // ---- reports
 
-void brackets_begin_row(Blocks *b) {
+bool brackets_row_is_told(const Blocks *b, const Token *first) {
+    bool told = first->kind == TOK_YYerror;
+    for (const Token *next = first + 1; next < b->raw + b->n && !next->first; next++)
+        told |= next->kind == TOK_YYerror;
+    return told;
+}
+
+void brackets_begin_row(Blocks *b, uint32_t i) {
     b->row_start = b->out.count;
-    b->row_told = false;
+    b->row_told = brackets_row_is_told(b, &b->raw[i]);
+    b->quiet |= b->row_told;
 }
 
 static void mark_quiet(Blocks *b, uint32_t from) {
@@ -111,8 +119,9 @@ static void mark_quiet(Blocks *b, uint32_t from) {
 // One wrong bracket makes its neighbours look wrong: a row of text gets one report, and what the
 // grammar would say of the row is held back.
 static Diag *report(Blocks *b, Span at, const char *message) {
-    Diags *untold = b->row_told ? b->parser->untold : NULL;
-    if (!b->row_told)
+    bool told = b->row_told || (b->told && b->out.count == b->line_start);
+    Diags *untold = told ? b->parser->untold : NULL;
+    if (!told)
         mark_quiet(b, b->row_start);
     b->row_told = true;
     return untold ? diag_error(untold, at, "%s", message)
@@ -171,9 +180,9 @@ void brackets_close_all(Blocks *b, const Token *before) {
 // `[n, d = exp(` have n and d alone.
 static uint32_t dims_end(const Blocks *b, uint32_t opener) {
     uint32_t end = b->out.count;
-    if (end - 1 > opener && blocks_is_name(b->out.at[end - 1].kind))
+    if (end - 1 > opener && token_is_name(b->out.at[end - 1].kind))
         end--;
-    if (end - 1 > opener && !blocks_is_name(b->out.at[end - 1].kind))
+    if (end - 1 > opener && !token_is_name(b->out.at[end - 1].kind))
         end--;
     return end;
 }
@@ -194,7 +203,7 @@ static void close_dims(Blocks *b, uint32_t end) {
 }
 
 static bool can_be_in_dims(int kind) {
-    return blocks_is_name(kind) || kind == TOK_COMMA || kind == TOK_NUMBER || kind == TOK_YYerror ||
+    return token_is_name(kind) || kind == TOK_COMMA || kind == TOK_NUMBER || kind == TOK_YYerror ||
            is_closer(kind);
 }
 
@@ -214,7 +223,7 @@ static bool ends_header(const Blocks *b, uint32_t i) {
     if (b->raw[i].kind != TOK_COLON || (i + 1 < b->n && !b->raw[i + 1].first))
         return false;
     Elem elem;
-    return i + 1 == b->n || !blocks_is_name(b->raw[i + 1].kind) ||
+    return i + 1 == b->n || !token_is_name(b->raw[i + 1].kind) ||
            !elem_from_name(b->raw[i + 1].text, &elem);
 }
 
@@ -222,7 +231,7 @@ static bool ends_header(const Blocks *b, uint32_t i) {
 void brackets_open_header(Blocks *b, uint32_t i) {
     const Token *line = b->out.count ? &b->out.at[b->line_start] : NULL;
     bool after_name = line && b->out.count == b->line_start + 2 && line->kind == TOK_DEF &&
-                      blocks_is_name(line[1].kind);
+                      token_is_name(line[1].kind);
     if (!after_name || !b->suspicious || b->raw[i].kind == TOK_LPAREN)
         return;
     int stack[STACK] = {TOK_LPAREN};
@@ -345,7 +354,7 @@ static uint32_t add_opener(Blocks *b, uint32_t i) {
 }
 
 static bool ends_operand(int kind) {
-    return blocks_is_name(kind) || kind == TOK_NUMBER || is_closer(kind) || kind == TOK_YYerror;
+    return token_is_name(kind) || kind == TOK_NUMBER || is_closer(kind) || kind == TOK_YYerror;
 }
 
 // Operators that wait for what is right of them: the grammar's stack grows with each.

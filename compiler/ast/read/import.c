@@ -60,6 +60,7 @@ static void parse_file(Session *session, Program *program, uint32_t file, FileLi
         .file = file,
         .source = sources_get(session->sources, file),
     };
+    mistakes_begin(&parser);
     scan_file(&parser);
     blocks_tokens(&parser);
     parse_tokens(&parser);

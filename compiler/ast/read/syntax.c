@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the grammar's actions do beyond calling a constructor, and how syntax errors are counted.
+// What the grammar's actions do beyond calling a constructor.
 #include "ast/read/syntax.h"
 
 #include <string.h>
 
 // ---- errors
 
-Diag *syntax_error(Parser *parser, Span at, const char *format, ...) {
-    Diags *told = parser->session->diags;
-    if (++parser->n_errors == MAX_ERRORS + 1)
-        diag_error(told, at, "too many errors; the rest of this file is not reported");
-    Text message = {.arena = parser->scratch};
-    va_list args;
-    va_start(args, format);
-    text_vprintf(&message, format, args);
-    va_end(args);
-    return diag_error(parser->n_errors > MAX_ERRORS ? parser->untold : told, at, "%s", message.at);
-}
-
-Span span_after(Span span) {
-    span.begin = span.end;
-    return span;
-}
-
 void syntax_missing_comma(Parser *parser, Span next) {
-    if (parser->current->quiet)
+    if (parser->current->quiet || mistakes_since_comma(parser, next))
         return;
     uint32_t length = next.end - next.begin;
     const char *text = parser->source->text + next.begin;
@@ -104,7 +87,7 @@ Tensor syntax_tensor_elem(Parser *parser, Tensor tensor, Ident elem) {
         return tensor;
     }
     tensor.has_elem = elem_from_name(elem.name, &tensor.elem);
-    if (tensor.has_elem)
+    if (tensor.has_elem || parser->current->quiet)
         return tensor;
     Text all = {.arena = parser->scratch};
     for (Elem e = 0; e < N_ELEM; e++)
@@ -196,27 +179,55 @@ static StmtList stmt_list(Parser *parser, Stmt *only) {
     return list;
 }
 
+// Marks a statement with a mistake in it: what it says is not judged.
+static void mark_stmt(Parser *parser, Stmt *stmt) {
+    Span line = mistakes_line(parser, stmt->span);
+    bool text = mistakes_in(parser, line), layout = mistakes_of_layout_in(parser, line);
+    bool joined = (text || layout) && mistakes_join_statements(parser, line);
+    stmt->garbled = text || joined;
+    parser->garbled |= stmt->garbled;
+    parser->lost |= joined;
+}
+
 StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value) {
     Stmt *stmt = stmt_new(parser, STMT_ASSIGN, span);
     stmt->target = target;
+    stmt->target.garbled = mistakes_in(parser, target.span);
     stmt->value = value;
+    mark_stmt(parser, stmt);
     return stmt_list(parser, stmt);
 }
 
 StmtList syntax_assign_several(Parser *parser, Span span, TensorList targets, Expr *call) {
     StmtList list = {0};
+    Span names = {span.file, span.begin, call->span.begin};
+    parser->lost |= mistakes_in(parser, names);
     for (uint32_t i = 0; i < targets.count; i++) {
-        Stmt *stmt = stmt_new(parser, STMT_ASSIGN, span);
-        stmt->target = targets.at[i];
-        stmt->value =
+        Expr *value =
             call->kind == EXPR_ERROR ? call : expr_result(parser->arena, call, i, targets.count);
-        vec_push(parser->arena, &list, stmt);
+        list =
+            syntax_append(parser->arena, list, syntax_assign(parser, span, targets.at[i], value));
     }
     return list;
 }
 
-StmtList syntax_params(Parser *parser, TensorList params) {
+// A mistake between two declarations may be of each of them.
+static void mark_garbled(Parser *parser, Span all, TensorList *tensors) {
+    uint32_t between = mistakes_count(parser, all);
+    for (uint32_t i = 0; i < tensors->count; i++)
+        between -= mistakes_count(parser, tensors->at[i].span);
+    for (uint32_t i = 0; i < tensors->count; i++) {
+        Tensor *tensor = &tensors->at[i];
+        tensor->garbled = between || mistakes_in(parser, tensor->span);
+        parser->garbled |= tensor->garbled;
+    }
+}
+
+StmtList syntax_params(Parser *parser, Span span, TensorList params) {
     StmtList list = {0};
+    Span line = mistakes_line(parser, span);
+    mark_garbled(parser, line, &params);
+    parser->lost |= mistakes_in(parser, line);
     for (uint32_t i = 0; i < params.count; i++) {
         Stmt *stmt = stmt_new(parser, STMT_PARAM, params.at[i].span);
         stmt->target = params.at[i];
@@ -229,6 +240,7 @@ StmtList syntax_params(Parser *parser, TensorList params) {
 StmtList syntax_return(Parser *parser, Span span, ExprList results) {
     Stmt *stmt = stmt_new(parser, STMT_RETURN, span);
     stmt->results = results;
+    mark_stmt(parser, stmt);
     return stmt_list(parser, stmt);
 }
 
@@ -247,7 +259,9 @@ void syntax_add_import(Parser *parser, Span span, const char *path) {
     vec_push(parser->scratch, &parser->imports, (Import){.span = span, .path = path});
 }
 
-void syntax_add_globals(Parser *parser, TensorList params) {
+void syntax_add_globals(Parser *parser, Span span, TensorList params) {
+    mark_garbled(parser, mistakes_line(parser, span), &params);
+    parser->garbled = false; // it is of no def
     for (uint32_t i = 0; i < params.count; i++) {
         Tensor *tensor = arena_copy(parser->arena, &params.at[i], sizeof *tensor);
         tensor->is_param = true;
@@ -263,24 +277,35 @@ void syntax_add_dim(Parser *parser, Ident name, Expr *extent, Ident like) {
     vec_push(parser->arena, &parser->program->dims, dim);
 }
 
-void syntax_add_def(Parser *parser, Span span, Ident name, TensorList params, StmtList body) {
+static void add_def(Parser *parser, Span span, Ident name, TensorList params, StmtList body) {
     Def *def = arena_new_of(parser->arena, Def);
+    Span all = span_join(span, parser->current->span);
     def->name = name;
     def->span = span;
     def->params = params;
     def->body = body;
     def->incomplete = parser->lost;
-    def->garbled = parser->garbled;
-    parser->lost = parser->garbled = false;
+    def->garbled = parser->garbled || mistakes_of_layout_in(parser, all);
+    parser->lost = parser->garbled = parser->told_if = false;
     vec_push(parser->arena, &parser->program->defs, def);
+}
+
+void syntax_add_def(Parser *parser, Span span, Ident name, Span head, TensorList params,
+                    StmtList body) {
+    Span line = mistakes_line(parser, head);
+    line.begin = head.end + (line.end > head.end); // but a colon may be missing there
+    mark_garbled(parser, head, &params);
+    parser->lost |= mistakes_in(parser, head) || mistakes_in(parser, line);
+    add_def(parser, span, name, params, body);
 }
 
 void syntax_add_broken_def(Parser *parser, Span span, Ident name, StmtList body) {
     parser->lost = true;
-    syntax_add_def(parser, span, name, (TensorList){0}, body);
+    add_def(parser, span, name, (TensorList){0}, body);
 }
 
-void syntax_lose_item(Parser *parser) {
+void syntax_lose_item(Parser *parser, Span span) {
+    mistakes_lose_names(parser, span);
     parser->program->incomplete = true;
-    parser->lost = parser->garbled = false;
+    parser->lost = parser->garbled = parser->told_if = false;
 }

@@ -44,9 +44,11 @@ typedef struct {
     VEC(Import) imports;
     bool lost;          // a statement of the def being parsed was lost
     bool garbled;       // an expression of it was
+    bool told_if;       // an `if` of it was told of
     const Token *stray; // first of the last line that was reported as no item
     Span deep;          // the last expression that was cut for its depth
     uint32_t n_errors;
+    uint8_t *marks; // for each byte of the text: whether a mistake that was told begins there
 } Parser;
 
 // Limits that keep recursion over the program safe.
@@ -60,19 +62,38 @@ typedef struct {
 // ---- grammar/scan.l
 void scan_file(Parser *parser);
 
+// ---- tokens.c
+Span span_after(Span span); // the empty place where it ends
+bool token_is_name(int kind);
+
 // ---- blocks.c
 void blocks_tokens(Parser *parser);
 
 // ---- grammar/parse.y, around the generated yyparse
 void parse_tokens(Parser *parser);
 
-// ---- syntax.c: errors, and the actions that need more than a constructor
+// ---- mistakes.c
+void mistakes_begin(Parser *parser);
 // A mistake of the text. After MAX_ERRORS in one file the rest is not told any more.
 Diag *syntax_error(Parser *parser, Span at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+// One of indentation, which leaves what is written as it is.
+Diag *layout_error(Parser *parser, Span at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+bool mistakes_in(const Parser *parser, Span span); // of the text
+uint32_t mistakes_count(const Parser *parser, Span span);
+bool mistakes_of_layout_in(const Parser *parser, Span span);
+Span mistakes_line(const Parser *parser, Span span); // up to the end of its last line
+// Whether the statement, which has a mistake, may be several.
+bool mistakes_join_statements(const Parser *parser, Span span);
+// Whether the item of a list that goes on at `span` has one.
+bool mistakes_since_comma(const Parser *parser, Span span);
+// An item is lost: what it names may have been declared by it.
+void mistakes_lose_names(Parser *parser, Span span);
+
+// ---- syntax.c: the actions that need more than a constructor
 // A comma was forgotten before the item at `next`.
 void syntax_missing_comma(Parser *parser, Span next);
-Span span_after(Span span); // the empty place where it ends
 
 // Trees deeper than AST_MAX_DEPTH are reported and cut.
 Expr *syntax_operation(Parser *parser, Span span, Oper oper, Expr *a, Expr *b); // b NULL: unary
@@ -93,15 +114,17 @@ Tensor syntax_init(Parser *parser, Tensor tensor, Span span, Ident name, ArgList
 StmtList syntax_append(Arena *arena, StmtList a, StmtList b);
 StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value);
 StmtList syntax_assign_several(Parser *parser, Span span, TensorList targets, Expr *call);
-StmtList syntax_params(Parser *parser, TensorList params);
+StmtList syntax_params(Parser *parser, Span span, TensorList params);
 StmtList syntax_return(Parser *parser, Span span, ExprList results);
 StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);
 
 void syntax_add_import(Parser *parser, Span span, const char *path);
-void syntax_add_globals(Parser *parser, TensorList params);
+void syntax_add_globals(Parser *parser, Span span, TensorList params);
 void syntax_add_dim(Parser *parser, Ident name, Expr *extent, Ident like);
-void syntax_add_def(Parser *parser, Span span, Ident name, TensorList params, StmtList body);
+// `head` is the parameter list.
+void syntax_add_def(Parser *parser, Span span, Ident name, Span head, TensorList params,
+                    StmtList body);
 void syntax_add_broken_def(Parser *parser, Span span, Ident name, StmtList body); // params lost
-void syntax_lose_item(Parser *parser); // with the lines under it;
+void syntax_lose_item(Parser *parser, Span span); // with the lines under it
 
 #endif

@@ -2,6 +2,11 @@
 // The tokens that blocks.c and brackets.c read and write.
 #include "ast/read/blocks.h"
 
+Span span_after(Span span) {
+    span.begin = span.end;
+    return span;
+}
+
 void blocks_push(Blocks *b, Token token) {
     token.quiet |= b->quiet;
     vec_push(b->parser->scratch, &b->out, token);
@@ -15,7 +20,7 @@ void blocks_push_made(Blocks *b, int kind) {
     blocks_push(b, (Token){.kind = kind, .span = span});
 }
 
-bool blocks_is_name(int kind) {
+bool token_is_name(int kind) {
     return kind == TOK_NAME || kind == TOK_IN || kind == TOK_SHARED || kind == TOK_LIKE ||
            kind == TOK_AS;
 }
@@ -23,18 +28,18 @@ bool blocks_is_name(int kind) {
 bool blocks_is_assignment(const Blocks *b, uint32_t i, bool *has_dims) {
     const Token *raw = b->raw;
     *has_dims = false;
-    if (!blocks_is_name(raw[i].kind))
+    if (!token_is_name(raw[i].kind))
         return false;
     i++;
     if (i < b->n && raw[i].kind == TOK_LBRACKET) {
         *has_dims = true;
         i++;
-        while (i < b->n && (blocks_is_name(raw[i].kind) || raw[i].kind == TOK_COMMA))
+        while (i < b->n && (token_is_name(raw[i].kind) || raw[i].kind == TOK_COMMA))
             i++;
         if (i == b->n || raw[i++].kind != TOK_RBRACKET)
             return false;
     }
-    if (i + 1 < b->n && raw[i].kind == TOK_COLON && blocks_is_name(raw[i + 1].kind))
+    if (i + 1 < b->n && raw[i].kind == TOK_COLON && token_is_name(raw[i + 1].kind))
         i += 2;
     return i < b->n && raw[i].kind == TOK_ASSIGN;
 }

@@ -131,7 +131,7 @@ static bool check_elem(Scope *scope, const Tensor *target, const Symbol *symbol,
 static const Wanted *target_wanted(Scope *scope, const Tensor *target, const Symbol *symbol,
                                    Wanted *wanted) {
     *wanted = (Wanted){.span = target->name.span};
-    if (target->has_dims) {
+    if (target->has_dims && !target->garbled) {
         wanted->brackets = &target->dims;
         wanted->dims = dimlist_of(scope->resolver->arena, &target->dims);
         wanted->silent = !scope_check_brackets(scope, &target->dims);
@@ -151,7 +151,7 @@ static void define_symbol(Scope *scope, Tensor *target, const Wanted *wanted, co
     symbol->dims = wanted ? wanted->dims : value->result;
     symbol->ok = wanted ? !wanted->silent : value->ok;
     symbol->doubtful = !fits;
-    symbol->elem = target->has_elem ? target->elem : value->ok ? value->elem : ELEM_F32;
+    symbol->elem = target->has_elem ? target->elem : value->ok ? value->elem : ELEM_LOST;
     symbol->value = value;
 }
 
@@ -163,7 +163,8 @@ static bool is_dropped(const Stmt *stmt) {
 void resolve_assign(Scope *scope, Stmt *stmt) {
     Tensor *target = &stmt->target;
     if (is_dropped(stmt)) {
-        resolve_expr(scope, stmt->value, NULL);
+        if (!stmt->garbled)
+            resolve_expr(scope, stmt->value, NULL);
         return;
     }
     Wanted space;
@@ -171,7 +172,10 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
     Symbol *symbol = assigned_symbol(scope, target, &fine);
     const Wanted *wanted = target_wanted(scope, target, fine ? symbol : NULL, &space);
     scope->doubt = false;
-    resolve_expr(scope, stmt->value, wanted);
+    if (stmt->garbled)
+        expr_poison(stmt->value);
+    else
+        resolve_expr(scope, stmt->value, wanted);
     const Expr *value = stmt->value;
     bool fits = value->ok;
     if (value->ok && wanted && !wanted->silent && fine) {

@@ -242,7 +242,7 @@ static Elem map_elem(const Expr *call, Elem met) {
     Elem cast;
     if (elem_from_name(builtins[call->builtin].name, &cast))
         return cast;
-    return elem_is_float(met) ? met : ELEM_F32;
+    return elem_made_float(met);
 }
 
 static bool is_cast(Builtin builtin) {
@@ -267,7 +267,7 @@ static bool check_map_args(Scope *scope, Expr *call) {
     if (!fine || call->builtin != BUILTIN_WHERE)
         return fine;
     const Expr *a = call->args.at[1], *b = call->args.at[2];
-    if ((a->elem == ELEM_BOOL) == (b->elem == ELEM_BOOL))
+    if (!elem_is_mixed(a, b))
         return true;
     Diag *diag =
         diag_error(scope->resolver->diags, b->span, "the branches of 'where' are %s and %s",

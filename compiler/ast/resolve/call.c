@@ -8,30 +8,6 @@
 
 // ---- the form of a call -------------------------------------------------------------------------
 
-static void report_unknown_def(Scope *scope, const Expr *call) {
-    Resolver *r = scope->resolver;
-    Name name = call->name.name;
-    if (r->program->incomplete)
-        return;
-    const Symbol *symbol = scope_find(scope, name);
-    if (symbol) {
-        Diag *diag =
-            diag_error(r->diags, call->name.span, "'%s' is a tensor, not a function", name);
-        diag_note(diag, symbol->name.span, "declared here");
-        diag_hint(diag, "dims are written in brackets: '%s[...]'", name);
-        return;
-    }
-    Diag *diag =
-        diag_error(r->diags, call->name.span, "no def or built-in function is named '%s'", name);
-    Near near = near_to(name);
-    for (uint32_t i = 0; i < r->program->defs.count; i++)
-        near_offer(&near, r->program->defs.at[i]->name.name);
-    for (int i = 0; i < N_BUILTIN; i++)
-        near_offer(&near, names_find(r->session->names, builtin_name((Builtin)i)));
-    if (near.best)
-        diag_hint(diag, "did you mean '%s'?", near.best);
-}
-
 static void check_form(Binder *b) {
     const Expr *call = b->call;
     check_hands(b);
@@ -145,17 +121,17 @@ static void set_results(Binder *b, uint32_t n_wanted) {
 static void resolve_call_for(Scope *scope, Expr *call, uint32_t n_wanted) {
     expr_poison(call);
     call->builtin = BUILTIN_NONE;
-    for (uint32_t i = 0; i < call->args.count; i++)
-        resolve_expr(scope, call->args.at[i], NULL);
     Def *callee = scope_find_def(scope, call->name.name);
-    if (!callee) {
+    bool known = callee && resolve_def(scope->resolver, callee, call->span);
+    Wanted lost = {.silent = true};
+    for (uint32_t i = 0; i < call->args.count; i++)
+        resolve_expr(scope, call->args.at[i], known && !callee->incomplete ? NULL : &lost);
+    if (!callee)
         report_unknown_def(scope, call);
-        return;
-    }
-    if (!resolve_def(scope->resolver, callee, call->span)) {
+    else if (!known)
         report_recursion(scope, call, callee);
+    if (!known)
         return;
-    }
     call->callee = callee;
     if (callee->incomplete)
         return;

@@ -22,6 +22,8 @@ static int elem_rank(Elem elem) {
 Elem elem_promote(Elem a, Elem b) {
     if (a == b)
         return a;
+    if (a == ELEM_LOST || b == ELEM_LOST)
+        return ELEM_LOST;
     if (a == ELEM_BOOL || b == ELEM_BOOL) // told of by the caller
         return ELEM_BOOL;
     if (elem_is_float(a) != elem_is_float(b))
@@ -36,6 +38,8 @@ Elem expr_common_elem(const Expr *a, const Expr *b) {
         return elem_promote(a->elem, b->elem);
     Elem literal = a->is_literal ? a->elem : b->elem;
     Elem tensor = a->is_literal ? b->elem : a->elem;
+    if (tensor == ELEM_LOST)
+        return tensor;
     return elem_is_float(literal) && elem_is_int(tensor) ? ELEM_F32 : tensor;
 }
 
@@ -45,7 +49,7 @@ void elem_meet(Expr *result, const Expr *operand, bool first) {
 }
 
 bool elem_accepts(Elem to, const Expr *from) {
-    if (to == from->elem)
+    if (to == from->elem || from->elem == ELEM_LOST || to == ELEM_LOST)
         return true;
     if (to == ELEM_BOOL || from->elem == ELEM_BOOL)
         return false;
@@ -55,7 +59,7 @@ bool elem_accepts(Elem to, const Expr *from) {
 }
 
 bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where) {
-    if (!expr->ok || expr->elem == ELEM_BOOL)
+    if (!expr->ok || expr->elem == ELEM_BOOL || expr->elem == ELEM_LOST)
         return expr->ok;
     Diag *diag = diag_error(scope->resolver->diags, expr->span, "%s takes bool, this is %s", where,
                             elem_name(expr->elem));
@@ -73,7 +77,7 @@ bool resolve_expect_number(Scope *scope, const Expr *expr, const char *where) {
 }
 
 bool resolve_expect_int(Scope *scope, const Expr *expr, const char *where) {
-    if (!expr->ok || elem_is_int(expr->elem))
+    if (!expr->ok || expr->elem == ELEM_LOST || elem_is_int(expr->elem))
         return expr->ok;
     Diag *diag = diag_error(scope->resolver->diags, expr->span,
                             "%s takes whole numbers, this is %s", where, elem_name(expr->elem));
@@ -84,6 +88,16 @@ bool resolve_expect_int(Scope *scope, const Expr *expr, const char *where) {
     return false;
 }
 
+bool elem_is_mixed(const Expr *a, const Expr *b) {
+    if (a->elem == ELEM_LOST || b->elem == ELEM_LOST)
+        return false;
+    return (a->elem == ELEM_BOOL) != (b->elem == ELEM_BOOL);
+}
+
+Elem elem_made_float(Elem elem) {
+    return elem != ELEM_LOST && elem_is_float(elem) ? elem : ELEM_F32;
+}
+
 Elem elem_of_float_function(const Expr *arg) {
-    return elem_is_float(arg->elem) ? arg->elem : ELEM_F32;
+    return elem_made_float(arg->elem);
 }

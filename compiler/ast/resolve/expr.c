@@ -122,7 +122,7 @@ static Elem binary_elem(const Expr *expr, const Expr *a, const Expr *b) {
         return ELEM_BOOL;
     Elem elem = expr_common_elem(a, b);
     bool float_result = expr->oper == OPER_DIV || expr->oper == OPER_POW;
-    return float_result && !elem_is_float(elem) ? ELEM_F32 : elem;
+    return float_result ? elem_made_float(elem) : elem;
 }
 
 static bool check_operands(Scope *scope, const Expr *expr, const Expr *a, const Expr *b) {

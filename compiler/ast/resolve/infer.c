@@ -24,6 +24,8 @@ static const IdentList *brackets_in_body(const StmtList *body, Name name) {
     const IdentList *found = NULL;
     for (uint32_t i = 0; i < body->count && !found; i++) {
         const Stmt *stmt = body->at[i];
+        if (stmt->garbled)
+            continue;
         if (stmt->kind == STMT_ASSIGN && stmt->target.name.name == name && stmt->target.has_dims)
             found = &stmt->target.dims;
         else if (stmt->kind == STMT_ASSIGN && stmt->value)
@@ -39,31 +41,32 @@ static const IdentList *brackets_in_body(const StmtList *body, Name name) {
 
 // ---- a call that it is handed on to -------------------------------------------------------------
 
-static const Expr *call_in_expr(const Program *program, const Expr *expr, Name name) {
-    bool call = expr->kind == EXPR_CALL && builtin_find(expr->name.name) == BUILTIN_NONE &&
-                program_find_def(program, expr->name.name);
+static const Expr *call_in_expr(const Expr *expr, Name name) {
+    bool call = expr->kind == EXPR_CALL && builtin_find(expr->name.name) == BUILTIN_NONE;
     for (uint32_t i = 0; i < expr->args.count; i++) {
         const Expr *arg = expr->args.at[i];
         if (call && arg->kind == EXPR_NAME && arg->name.name == name)
             return expr;
-        const Expr *found = call_in_expr(program, arg, name);
+        const Expr *found = call_in_expr(arg, name);
         if (found)
             return found;
     }
     return NULL;
 }
 
-static const Expr *call_in_body(const Program *program, const StmtList *body, Name name) {
+static const Expr *call_in_body(const StmtList *body, Name name) {
     const Expr *found = NULL;
     for (uint32_t i = 0; i < body->count && !found; i++) {
         const Stmt *stmt = body->at[i];
+        if (stmt->garbled)
+            continue;
         if (stmt->kind == STMT_ASSIGN && stmt->value)
-            found = call_in_expr(program, stmt->value, name);
+            found = call_in_expr(stmt->value, name);
         else if (stmt->kind == STMT_FOR)
-            found = call_in_body(program, &stmt->body, name);
+            found = call_in_body(&stmt->body, name);
         else if (stmt->kind == STMT_RETURN)
             for (uint32_t k = 0; k < stmt->results.count && !found; k++)
-                found = call_in_expr(program, stmt->results.at[k], name);
+                found = call_in_expr(stmt->results.at[k], name);
     }
     return found;
 }
@@ -74,7 +77,8 @@ static const IdentList *stated_dims(const StmtList *body, Name name) {
     for (uint32_t i = 0; i < body->count && !found; i++) {
         const Stmt *stmt = body->at[i];
         bool declares = stmt->kind == STMT_ASSIGN || stmt->kind == STMT_PARAM;
-        if (declares && stmt->target.name.name == name && stmt->target.has_dims)
+        if (declares && stmt->target.name.name == name && stmt->target.has_dims &&
+            !stmt->target.garbled)
             found = &stmt->target.dims;
         else if (stmt->kind == STMT_FOR)
             found = stated_dims(&stmt->body, name);
@@ -129,12 +133,12 @@ static Name name_here(const Scope *scope, const Def *callee, const Expr *call, N
 
 static bool infer_from_call(Scope *scope, Symbol *symbol) {
     Resolver *r = scope->resolver;
-    const Expr *call = call_in_body(r->program, &scope->def->body, symbol->name.name);
+    const Expr *call = call_in_body(&scope->def->body, symbol->name.name);
     if (!call)
         return false;
     Def *callee = program_find_def(r->program, call->name.name);
-    if (!resolve_def(r, callee, call->span))
-        return false;
+    if (!callee || !resolve_def(r, callee, call->span))
+        return true; // the call is told of
     for (uint32_t i = 0; i < callee->params.count && i < call->args.count; i++) {
         const Expr *arg = call->args.at[i];
         if (arg->kind != EXPR_NAME || arg->name.name != symbol->name.name)
@@ -144,9 +148,9 @@ static bool infer_from_call(Scope *scope, Symbol *symbol) {
             dimlist_add(r->arena, &symbol->dims,
                         name_here(scope, callee, call, param->result.at[k]));
         symbol->ok = param->ok;
-        return true;
+        break;
     }
-    return false;
+    return true;
 }
 
 // ---- all of them --------------------------------------------------------------------------------

@@ -352,7 +352,7 @@ static void check_concat_extent(Scope *scope, const Expr *call) {
 static bool concat_elem(Scope *scope, Expr *call) {
     for (uint32_t i = 0; i < call->args.count; i++) {
         const Expr *part = call->args.at[i];
-        if (i && (part->elem == ELEM_BOOL) != (call->args.at[0]->elem == ELEM_BOOL)) {
+        if (i && elem_is_mixed(part, call->args.at[0])) {
             Diag *diag = diag_error(scope->resolver->diags, part->span,
                                     "the parts of 'concat' are %s and %s",
                                     elem_name(call->args.at[0]->elem), elem_name(part->elem));

@@ -119,6 +119,9 @@ static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, cons
                              const NameList *unwritten) {
     Resolver *r = scope->resolver;
     Diag *diag;
+    for (uint32_t i = 0; i < lacking->count; i++)
+        if (dimlist_has(&r->program->lost, lacking->at[i]))
+            return; // its `dim` may have said that it is like one of the tensor's
     if (lacking->count)
         diag = diag_error(r->diags, idents_find(&ref->dims, lacking->at[0])->span,
                           "'%s' has no dim%s %s", symbol->name.name, lacking->count > 1 ? "s" : "",

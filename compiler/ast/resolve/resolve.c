@@ -76,6 +76,8 @@ static bool check_new_name(Scope *scope, Ident name, bool hides_globals) {
     const Symbol *first = scope_find(scope, name.name);
     if (!first || (hides_globals && first->kind == SYMBOL_GLOBAL))
         return true;
+    if (scope_incomplete(scope))
+        return false;
     Diag *diag = diag_error(scope->resolver->diags, name.span, "'%s' is declared twice", name.name);
     diag_note(diag, first->name.span, "first here");
     return false;
@@ -85,8 +87,8 @@ static void declare_tensor(Scope *scope, SymbolKind kind, Tensor *tensor) {
     if (!tensor->has_elem)
         tensor->elem = ELEM_F32;
     bool fresh = check_new_name(scope, tensor->name, kind != SYMBOL_GLOBAL);
-    bool fine = scope_check_brackets(scope, &tensor->dims);
-    if (kind != SYMBOL_ARGUMENT)
+    bool fine = !tensor->garbled && scope_check_brackets(scope, &tensor->dims);
+    if (kind != SYMBOL_ARGUMENT && !tensor->garbled)
         fine = check_trained(scope, tensor) && fine;
     if (!fresh)
         return;
@@ -181,7 +183,9 @@ static void resolve_return(Scope *scope, Stmt *stmt) {
     bool fine = true;
     for (uint32_t i = 0; i < stmt->results.count; i++) {
         Expr *result = stmt->results.at[i];
-        if (result->kind == EXPR_REF)
+        if (stmt->garbled)
+            expr_poison(result);
+        else if (result->kind == EXPR_REF)
             resolve_reference(scope, result, true);
         else
             resolve_expr(scope, result, NULL);
@@ -222,6 +226,8 @@ static void resolve_body(Scope *scope, const StmtList *body) {
         resolve_stmt(scope, body->at[i]);
         if (body->at[i]->kind != STMT_RETURN || i + 1 == body->count)
             continue;
+        if (scope_incomplete(scope))
+            return;
         Diag *diag = diag_error(scope->resolver->diags, body->at[i + 1]->span,
                                 "nothing after 'return' takes part");
         diag_note(diag, body->at[i]->span, "'return' is here");

@@ -112,10 +112,16 @@ bool scope_incomplete(const Scope *scope); // parts were lost to syntax errors
 void scope_end_loop(Scope *scope);
 void scope_warn_unused(Scope *scope);
 bool scope_knows_dim(const Scope *scope, Name dim);
-// Reports a dim that no tensor of the def names and no `dim` declares; false then.
-bool scope_check_dim(Scope *scope, Ident dim);
+void scope_offer_symbols(const Scope *scope, Near *near); // those visible here
+void scope_offer_dims(const Scope *scope, Near *near);
 bool scope_check_brackets(Scope *scope, const IdentList *dims); // repeats; false if any
 void scope_add_dims(Scope *scope, const NameList *dims);
+
+// ---- unknown.c: names without a meaning --------------------------------------------------------
+void report_unknown(Scope *scope, Ident name, bool bare);
+void report_unknown_def(Scope *scope, const Expr *call);
+// Reports a dim that no tensor of the def names and no `dim` declares; false then.
+bool scope_check_dim(Scope *scope, Ident dim);
 
 // ---- infer.c: parameters without brackets ------------------------------------------------------
 void scope_infer_arguments(Scope *scope);
@@ -136,6 +142,10 @@ bool call_is_pointwise(const Expr *call);
 void resolve_reference(Scope *scope, Expr *ref, bool returned);
 
 // ---- elem.c: element types ---------------------------------------------------------------------
+// Of a name whose value was lost to a mistake: it goes everywhere without another message.
+static const Elem ELEM_LOST = N_ELEM;
+bool elem_is_mixed(const Expr *a, const Expr *b); // one is bool, the other is not
+Elem elem_made_float(Elem elem);
 bool elem_accepts(Elem to, const Expr *from); // without a cast: equal, literal, or wider
 bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where);
 bool resolve_expect_number(Scope *scope, const Expr *expr, const char *where); // not bool

@@ -46,57 +46,20 @@ bool scope_incomplete(const Scope *scope) {
     return scope->def && scope->def->incomplete;
 }
 
-// ---- unknown names ------------------------------------------------------------------------------
+// ---- names --------------------------------------------------------------------------------------
 
-static void offer_dims(const Scope *scope, Near *near) {
+void scope_offer_symbols(const Scope *scope, Near *near) {
+    for (uint32_t i = 0; i < scope->symbols.count; i++)
+        if (scope->symbols.at[i]->depth != DEPTH_PAST)
+            near_offer(near, scope->symbols.at[i]->name.name);
+}
+
+void scope_offer_dims(const Scope *scope, Near *near) {
     const Program *program = scope->resolver->program;
     if (scope->def)
         near_offer_list(near, &scope->def->dims);
     for (uint32_t i = 0; i < program->dims.count; i++)
         near_offer(near, program->dims.at[i]->name.name);
-}
-
-// A bare name may be meant to be a dim, as a number.
-static void hint_near_symbol(Scope *scope, Diag *diag, Name name, bool bare) {
-    Near near = near_to(name);
-    if (bare)
-        offer_dims(scope, &near);
-    for (uint32_t i = 0; i < scope->symbols.count; i++)
-        if (scope->symbols.at[i]->depth != DEPTH_PAST)
-            near_offer(&near, scope->symbols.at[i]->name.name);
-    if (near.best)
-        diag_hint(diag, "did you mean '%s'?", near.best);
-}
-
-static void report_unknown(Scope *scope, Ident name, bool bare) {
-    Resolver *r = scope->resolver;
-    if (scope_incomplete(scope) || dimlist_has(&scope->unknown, name.name))
-        return;
-    vec_push(r->arena, &scope->unknown, name.name);
-    const Symbol *past = scope_find_past(scope, name.name);
-    if (past) {
-        Diag *diag = diag_error(r->diags, name.span, "'%s' lives only inside the loop", name.name);
-        diag_note(diag, past->name.span, "declared here");
-        if (past->kind == SYMBOL_LOCAL)
-            diag_hint(diag, "give it a first value before the loop, which then carries it");
-        return;
-    }
-    const Def *def = program_find_def(r->program, name.name);
-    if (def || builtin_find(name.name) != BUILTIN_NONE) {
-        Diag *diag = diag_error(r->diags, name.span, "'%s' is a function, not a tensor", name.name);
-        if (def && def->name.span.file)
-            diag_note(diag, def->name.span, "defined here");
-        diag_hint(diag, "write its arguments: %s(...)", name.name);
-        return;
-    }
-    if (scope_knows_dim(scope, name.name)) {
-        Diag *diag = diag_error(r->diags, name.span, "'%s' is a dim, not a tensor", name.name);
-        hint_near_symbol(scope, diag, name.name, false);
-        return;
-    }
-    Diag *diag = diag_error(r->diags, name.span, "no tensor %sis named '%s' here",
-                            bare ? "or dim " : "", name.name);
-    hint_near_symbol(scope, diag, name.name, bare);
 }
 
 Symbol *scope_use(Scope *scope, Ident name, bool bare) {
@@ -150,25 +113,6 @@ bool scope_knows_dim(const Scope *scope, Name dim) {
     const Resolver *r = scope->resolver;
     return (scope->def && dimlist_has(&scope->def->dims, dim)) ||
            program_find_dim(r->program, dim) || program_extent(r->session, r->program, dim) > 0;
-}
-
-bool scope_check_dim(Scope *scope, Ident dim) {
-    Resolver *r = scope->resolver;
-    if (scope_knows_dim(scope, dim.name))
-        return true;
-    bool garbled = scope->def && scope->def->garbled; // what was lost may name it
-    if (garbled || scope_incomplete(scope) || dimlist_has(&scope->unknown, dim.name))
-        return false;
-    vec_push(r->arena, &scope->unknown, dim.name);
-    Diag *diag = diag_error(r->diags, dim.span, "no dim is named '%s' here", dim.name);
-    Near near = near_to(dim.name);
-    offer_dims(scope, &near);
-    if (near.best)
-        diag_hint(diag, "did you mean '%s'?", near.best);
-    else if (scope->def && scope->def->dims.count)
-        diag_hint(diag, "the dims of '%s' are %s", scope->def->name.name,
-                  dimlist_text(r->arena, &scope->def->dims));
-    return false;
 }
 
 bool scope_check_brackets(Scope *scope, const IdentList *dims) {

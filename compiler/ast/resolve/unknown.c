@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Names that mean nothing where they are written. Each is told of once in a def.
+#include "ast/resolve/resolve.h"
+
+// False if it was told of before, or may be what a syntax error has lost.
+static bool is_news(Scope *scope, Name name) {
+    if (dimlist_has(&scope->unknown, name) || dimlist_has(&scope->resolver->program->lost, name))
+        return false;
+    vec_push(scope->resolver->arena, &scope->unknown, name);
+    return true;
+}
+
+static void hint_near(Diag *diag, const Near *near) {
+    if (near->best)
+        diag_hint(diag, "did you mean '%s'?", near->best);
+}
+
+// ---- tensors and numbers ------------------------------------------------------------------------
+
+static void report_past(Scope *scope, Ident name, const Symbol *past) {
+    Diag *diag =
+        diag_error(scope->resolver->diags, name.span, "'%s' lives only inside the loop", name.name);
+    diag_note(diag, past->name.span, "declared here");
+    if (past->kind == SYMBOL_LOCAL)
+        diag_hint(diag, "give it a first value before the loop, which then carries it");
+}
+
+static void report_function(Scope *scope, Ident name, const Def *def) {
+    Diag *diag = diag_error(scope->resolver->diags, name.span, "'%s' is a function, not a tensor",
+                            name.name);
+    if (def && def->name.span.file)
+        diag_note(diag, def->name.span, "defined here");
+    diag_hint(diag, "write its arguments: %s(...)", name.name);
+}
+
+void report_unknown(Scope *scope, Ident name, bool bare) {
+    Resolver *r = scope->resolver;
+    if (scope_incomplete(scope) || !is_news(scope, name.name))
+        return;
+    const Symbol *past = scope_find_past(scope, name.name);
+    const Def *def = program_find_def(r->program, name.name);
+    if (past) {
+        report_past(scope, name, past);
+        return;
+    }
+    if (def || builtin_find(name.name) != BUILTIN_NONE) {
+        report_function(scope, name, def);
+        return;
+    }
+    Near near = near_to(name.name);
+    scope_offer_symbols(scope, &near);
+    Diag *diag;
+    if (scope_knows_dim(scope, name.name)) {
+        diag = diag_error(r->diags, name.span, "'%s' is a dim, not a tensor", name.name);
+    } else {
+        diag = diag_error(r->diags, name.span, "no tensor %sis named '%s' here",
+                          bare ? "or dim " : "", name.name);
+        if (bare)
+            scope_offer_dims(scope, &near);
+    }
+    hint_near(diag, &near);
+}
+
+// ---- functions ----------------------------------------------------------------------------------
+
+void report_unknown_def(Scope *scope, const Expr *call) {
+    Resolver *r = scope->resolver;
+    Ident name = call->name;
+    if (r->program->incomplete || !is_news(scope, name.name))
+        return;
+    const Symbol *symbol = scope_find(scope, name.name);
+    if (symbol) {
+        Diag *diag = diag_error(r->diags, name.span, "'%s' is a tensor, not a function", name.name);
+        diag_note(diag, symbol->name.span, "declared here");
+        diag_hint(diag, "dims are written in brackets: '%s[...]'", name.name);
+        return;
+    }
+    Diag *diag =
+        diag_error(r->diags, name.span, "no def or built-in function is named '%s'", name.name);
+    Near near = near_to(name.name);
+    for (uint32_t i = 0; i < r->program->defs.count; i++)
+        near_offer(&near, r->program->defs.at[i]->name.name);
+    for (int i = 0; i < N_BUILTIN; i++)
+        near_offer(&near, names_find(r->session->names, builtin_name((Builtin)i)));
+    hint_near(diag, &near);
+}
+
+// ---- dims ---------------------------------------------------------------------------------------
+
+bool scope_check_dim(Scope *scope, Ident dim) {
+    Resolver *r = scope->resolver;
+    if (scope_knows_dim(scope, dim.name))
+        return true;
+    bool garbled = scope->def && scope->def->garbled; // what was lost may name it
+    if (garbled || scope_incomplete(scope) || !is_news(scope, dim.name))
+        return false;
+    Diag *diag = diag_error(r->diags, dim.span, "no dim is named '%s' here", dim.name);
+    Near near = near_to(dim.name);
+    scope_offer_dims(scope, &near);
+    if (near.best)
+        hint_near(diag, &near);
+    else if (scope->def && scope->def->dims.count)
+        diag_hint(diag, "the dims of '%s' are %s", scope->def->name.name,
+                  dimlist_text(r->arena, &scope->def->dims));
+    return false;
+}
