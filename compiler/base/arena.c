@@ -36,6 +36,8 @@ struct Chunk {
 struct Arena {
     Chunk *chunks; // the one being filled comes first
     size_t next_room;
+    Arena *adopted; // freed with this one
+    Arena *sibling; // adopted before it by the same one
 };
 
 static Chunk *chunk_new(size_t room) {
@@ -58,12 +60,21 @@ Arena *arena_new(void) {
 void arena_free(Arena *arena) {
     if (!arena)
         return;
+    for (Arena *child = arena->adopted, *sibling; child; child = sibling) {
+        sibling = child->sibling;
+        arena_free(child);
+    }
     for (Chunk *chunk = arena->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
         ASAN_UNPOISON_MEMORY_REGION(chunk->at, chunk->room);
         free(chunk);
     }
     free(arena);
+}
+
+void arena_adopt(Arena *arena, Arena *child) {
+    child->sibling = arena->adopted;
+    arena->adopted = child;
 }
 
 // A chunk with at least `bytes` unused. A large object does not end the chunk being filled.

@@ -27,6 +27,7 @@ _Noreturn void no_memory(const char *what, uint64_t bytes);
 typedef struct Arena Arena;
 Arena *arena_new(void);
 void arena_free(Arena *arena);
+void arena_adopt(Arena *arena, Arena *child); // child lives as long as arena; it is freed with it
 // Zeroed memory, aligned to 16 bytes. Never NULL: see no_memory().
 void *arena_alloc(Arena *arena, size_t bytes);
 char *arena_strndup(Arena *arena, const char *text, size_t length);
@@ -76,6 +77,7 @@ uint64_t hash_text(uint64_t seed, const char *text); // NULL hashes like no text
 // ---- map.c: hash table from a 64-bit key to a pointer ---------------------------------------
 typedef struct Map Map;
 Map *map_new(Arena *arena);
+Map *map_new_for(Arena *arena, uint32_t count); // with room for so many entries
 void *map_get(const Map *map, uint64_t key); // NULL when absent
 void map_put(Map *map, uint64_t key, void *value);
 

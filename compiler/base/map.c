@@ -16,9 +16,15 @@ struct Map {
 };
 
 Map *map_new(Arena *arena) {
+    return map_new_for(arena, 0);
+}
+
+Map *map_new_for(Arena *arena, uint32_t count) {
     Map *map = arena_new_of(arena, Map);
     map->arena = arena;
     map->bits = 4;
+    while (map->bits < 31 && 1u << (map->bits - 1) < count)
+        map->bits++;
     map->slots = arena_array(arena, MapSlot, 1u << map->bits);
     return map;
 }

@@ -153,6 +153,9 @@ static Value *graph_add(Graph *graph, const Value *draft) {
         value->cats = arena_copy(graph->arena, draft->cats, draft->n_args * sizeof *draft->cats);
     if (draft->renames)
         value->renames = arena_copy(graph->arena, draft->renames, sizeof *draft->renames);
+    if (draft->n_parts)
+        value->parts =
+            arena_copy(graph->arena, draft->parts, draft->n_parts * sizeof *draft->parts);
     map_put(graph->cons, key, value);
     vec_push(graph->arena, &graph->values, value);
     if (value->op == OP_INPUT) {
@@ -162,18 +165,22 @@ static Value *graph_add(Graph *graph, const Value *draft) {
     return value;
 }
 
-Graph *graph_new(Session *session, Name entry) {
-    Graph *graph = arena_new_of(session->arena, Graph);
+static Graph *graph_new_for(Session *session, Arena *arena, Name entry, uint32_t n_values) {
+    Graph *graph = arena_new_of(arena, Graph);
     graph->session = session;
-    graph->arena = session->arena;
+    graph->arena = arena;
     graph->entry = entry;
-    graph->cons = map_new(session->arena);
-    graph->written = map_new(session->arena);
+    graph->cons = map_new_for(arena, n_values);
+    graph->written = map_new(arena);
     return graph;
 }
 
-Graph *graph_new_like(const Graph *graph) {
-    Graph *out = graph_new(graph->session, graph->entry);
+Graph *graph_new(Session *session, Name entry) {
+    return graph_new_for(session, session->arena, entry, 0);
+}
+
+Graph *graph_new_like(const Graph *graph, Arena *arena) {
+    Graph *out = graph_new_for(graph->session, arena, graph->entry, graph->values.count);
     for (uint32_t i = 0; i < graph->dims.count; i++)
         vec_push(out->arena, &out->dims, graph->dims.at[i]);
     return out;

@@ -84,7 +84,7 @@ struct Value {
     Value **args; // of a commuting op: in the order first built, which means nothing
     uint32_t n_args;
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
-    // attributes, by op:
+    // attributes, by op; graph.c hashes and compares them, tile/lower/repeat.c as well:
     double number; // CONST: the number; CONTRACT: factor (1 when none)
     // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER SLICE CONCAT SHIFT
     DimId dim, dim2;
@@ -122,7 +122,8 @@ typedef struct {
 
 // ---- graph.c: construction (hash-consing) ------------------------------------------------------
 Graph *graph_new(Session *session, Name entry);
-Graph *graph_new_like(const Graph *graph); // empty, with the same dims (same DimIds) and entry
+// Empty, with the same dims (same DimIds) and entry, and room for as many values.
+Graph *graph_new_like(const Graph *graph, Arena *arena);
 DimId graph_dim(Graph *graph, Name name, int64_t extent);    // finds or adds
 bool graph_dims_alike(const Graph *graph, DimId a, DimId b); // of one `like` class
 // A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`.

@@ -112,7 +112,7 @@ static void test_collision_is_stepped_over(void **state) {
     (void)state;
     World w = world_new();
     Value *real = graph_map1(w.graph, OP_EXP, w.x);
-    Graph *other = graph_new_like(w.graph);
+    Graph *other = graph_new_like(w.graph, w.graph->arena);
     Value *x = graph_rebuild(other, w.x, NULL);
     map_put(other->cons, real->hash, x); // something else sits where exp(X) belongs
     Value *exp1 = graph_map1(other, OP_EXP, x);
@@ -246,7 +246,7 @@ static void broken_order(World *w) {
 }
 
 static void broken_foreign_argument(World *w) {
-    Value *x = graph_rebuild(graph_new_like(w->graph), w->x, NULL);
+    Value *x = graph_rebuild(graph_new_like(w->graph, w->graph->arena), w->x, NULL);
     output(w, graph_map1(w->graph, OP_EXP, x));
     w->graph->values.at[0] = w->graph->values.at[1];
 }

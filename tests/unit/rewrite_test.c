@@ -15,7 +15,7 @@ static int teardown(void **state) {
 }
 
 static Graph *rewrite_by(const Graph *graph, RewriteRule *rule, void *data) {
-    Rewrite rewrite = rewrite_begin("test", graph, graph->arena);
+    Rewrite rewrite = rewrite_begin("test", graph, graph->arena, graph->arena);
     rewrite.data = data;
     rewrite_values(&rewrite, rule);
     rewrite_outputs(&rewrite);

@@ -50,7 +50,7 @@ static bool is_returned(const Graph *graph, const Value *value) {
 
 // The live part of the graph. Results that are inputs, leaves or returned before become copies.
 static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
-    Rewrite rewrite = rewrite_begin("fuse", graph, arena);
+    Rewrite rewrite = rewrite_begin("fuse", graph, graph->arena, arena);
     Graph *out = rewrite.to;
     rewrite_values(&rewrite, copy_value);
     for (uint32_t i = 0; i < graph->outputs.count; i++) {

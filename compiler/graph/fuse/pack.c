@@ -190,7 +190,7 @@ static Value *pack_value(Rewrite *rewrite, const Value *value, Value **args) {
 }
 
 Graph *fuse_pack_operands(const Fuser *fuser) {
-    Rewrite rewrite = rewrite_begin("fuse", fuser->graph, fuser->arena);
+    Rewrite rewrite = rewrite_begin("fuse", fuser->graph, fuser->graph->arena, fuser->arena);
     Packer p = {.fuser = fuser, .rewrite = &rewrite};
     rewrite.data = &p;
     rewrite_values(&rewrite, pack_value);

@@ -35,7 +35,7 @@ DimId simplify_alias(Rewrite *rewrite, DimId dim, const DimIds *taken) {
         if (alias == DIM_NONE) {
             alias = graph_dim(graph, name, original.extent);
             graph->dims.at[alias].like = original.like;
-            vec_push(graph->arena, &facts->extents, facts->extents.at[dim]);
+            vec_push(facts->arena, &facts->extents, facts->extents.at[dim]);
             return alias;
         }
         if (graph->dims.at[alias].like == original.like && !dimids_has(taken, alias))

@@ -209,7 +209,7 @@ static Value *contract_value(Rewrite *rewrite, const Value *value, Value **args)
 
 Graph *graph_contract(const Graph *graph, const int64_t *extents, const Machine *machine) {
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("contract", graph, arena);
+    Rewrite rewrite = rewrite_begin("contract", graph, graph->arena, arena);
     rewrite.data = &(ContractFacts){extents, machine};
     rewrite_values(&rewrite, contract_value);
     rewrite_outputs(&rewrite);

@@ -211,7 +211,7 @@ static Value *expand_value(Rewrite *rewrite, const Value *value, Value **args) {
 
 Graph *graph_expand(const Graph *graph, const int64_t *extents) {
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("expand", graph, arena);
+    Rewrite rewrite = rewrite_begin("expand", graph, graph->arena, arena);
     rewrite.data = (void *)extents;
     rewrite_values(&rewrite, expand_value);
     rewrite_outputs(&rewrite);

@@ -23,13 +23,13 @@ static void count_uses(Rewrite *rewrite, const bool *live) {
         rewrite->uses[from->outputs.at[i].value->id]++;
 }
 
-Rewrite rewrite_begin(const char *pass, const Graph *from, Arena *arena) {
+Rewrite rewrite_begin(const char *pass, const Graph *from, Arena *to_arena, Arena *arena) {
     uint32_t count = from->values.count;
     Rewrite rewrite = {
         .pass = pass,
         .arena = arena,
         .from = from,
-        .to = graph_new_like(from),
+        .to = graph_new_like(from, to_arena),
         .now = arena_array(arena, Value *, count),
         .uses = arena_array(arena, uint32_t, count),
         .user = arena_array(arena, const Value *, count),

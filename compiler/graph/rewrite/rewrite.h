@@ -26,7 +26,8 @@ typedef struct {
 } Rewrite;
 typedef Value *RewriteRule(Rewrite *rewrite, const Value *value, Value **args);
 
-Rewrite rewrite_begin(const char *pass, const Graph *from, Arena *arena);
+// The new graph lives in `to_arena`, what only the pass needs in `arena`.
+Rewrite rewrite_begin(const char *pass, const Graph *from, Arena *to_arena, Arena *arena);
 void rewrite_values(Rewrite *rewrite, RewriteRule *rule);
 void rewrite_outputs(Rewrite *rewrite); // the same as in from, by now
 // The rule that changes nothing: what comes of it has no dead values.

@@ -16,9 +16,9 @@
 
 enum { ROUNDS_MAX = 64 };
 
-static Graph *run_rule(const Graph *from, RewriteRule *rule, SimplifyFacts *facts) {
+static Graph *run_rule(const Graph *from, RewriteRule *rule, SimplifyFacts *facts, Arena *to) {
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("simplify", from, arena);
+    Rewrite rewrite = rewrite_begin("simplify", from, to, arena);
     rewrite.data = facts;
     rewrite_values(&rewrite, rule);
     rewrite_outputs(&rewrite);
@@ -26,18 +26,32 @@ static Graph *run_rule(const Graph *from, RewriteRule *rule, SimplifyFacts *fact
     return rewrite.to;
 }
 
+// The next graph of a sweep. Each lives in an arena of its own, in *in, until the next is there.
+static Graph *next_graph(const Graph *from, RewriteRule *rule, SimplifyFacts *facts, Arena **in) {
+    Arena *arena = arena_new();
+    Graph *next = run_rule(from, rule, facts, arena);
+    arena_free(*in);
+    *in = arena;
+    return next;
+}
+
 Graph *graph_simplify(const Graph *graph, const int64_t *extents, const Machine *machine) {
     static RewriteRule *const rules[] = {simplify_fold, simplify_flatten, simplify_factor};
-    SimplifyFacts facts = {.machine = machine};
+    SimplifyFacts facts = {.arena = arena_new(), .machine = machine};
     for (uint32_t i = 0; i < graph->dims.count; i++)
-        vec_push(graph->arena, &facts.extents, extents[i]);
-    Graph *now = run_rule(graph, simplify_fold, &facts);
+        vec_push(facts.arena, &facts.extents, extents[i]);
+    Arena *in = NULL;
+    const Graph *now = next_graph(graph, simplify_fold, &facts, &in);
     for (uint32_t round = 0; round < ROUNDS_MAX; round++) {
         uint64_t before = graph_hash(now);
         for (uint32_t i = 0; i < sizeof rules / sizeof *rules; i++)
-            now = run_rule(now, rules[i], &facts);
+            now = next_graph(now, rules[i], &facts, &in);
         if (graph_hash(now) == before)
             break;
     }
-    return run_rule(now, rewrite_keep, &facts); // without what the last rules built in vain
+    // Without what the last rules built in vain.
+    Graph *kept = run_rule(now, rewrite_keep, &facts, graph->arena);
+    arena_free(in);
+    arena_free(facts.arena);
+    return kept;
 }

@@ -7,6 +7,7 @@
 
 typedef VEC(DimId) DimIds;
 typedef struct {
+    Arena *arena; // of graph_simplify alone
     VEC(int64_t) extents; // by DimId; grows with the aliases that rules add
     const Machine *machine;
 } SimplifyFacts;

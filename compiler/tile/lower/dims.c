@@ -37,6 +37,8 @@ void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena
     memset(lower->dim_of, TILE_DIM_NONE, graph->dims.count);
     lower->is_member = arena_array(arena, bool, graph->values.count + 1);
     lower->is_renamed = arena_array(arena, bool, graph->values.count + 1);
+    lower->home = arena_array(arena, int32_t, graph->values.count + 1);
+    lower->designated = arena_array(arena, int32_t, graph->values.count + 1);
     for (uint32_t i = 0; i < part->members.count; i++)
         lower->is_member[part->members.at[i]->id] = true;
 }
@@ -341,13 +343,11 @@ int64_t lower_volume(const Lowering *lower, DimSet dims) {
 }
 
 int lower_designated(const Lowering *lower, const Value *value) {
-    return value->id < lower->designated.count ? lower->designated.at[value->id] : NO_BUFFER;
+    return lower->designated[value->id] - 1;
 }
 
 void lower_designate(Lowering *lower, const Value *value, int buffer) {
-    while (lower->designated.count <= value->id)
-        vec_push(lower->arena, &lower->designated, NO_BUFFER);
-    lower->designated.at[value->id] = buffer;
+    lower->designated[value->id] = buffer + 1;
 }
 
 uint16_t lower_argument_of(const Lowering *lower, uint32_t output) {
@@ -360,13 +360,11 @@ void lower_designate_outputs(Lowering *lower) {
 }
 
 int lower_buffer_of(const Lowering *lower, const Value *value) {
-    return value->id < lower->home.count ? lower->home.at[value->id] : NO_BUFFER;
+    return lower->home[value->id] - 1;
 }
 
 void lower_set_home(Lowering *lower, const Value *value, int buffer) {
-    while (lower->home.count <= value->id)
-        vec_push(lower->arena, &lower->home, NO_BUFFER);
-    lower->home.at[value->id] = buffer;
+    lower->home[value->id] = buffer + 1;
 }
 
 TileDimList lower_order(DimSet dims, const TileDimList *first) {

@@ -8,7 +8,7 @@
 //
 // Requires: a plan (every value that a group reads is stored by then). Ensures: kernels pass
 // kernel_verify; every buffer that the plan gives to a group is written by one of its launches.
-#include "tile/lower/lower.h"
+#include "tile/lower/repeat.h"
 
 #include <string.h>
 
@@ -17,6 +17,7 @@ typedef struct {
     Arena *arena;
     TileProgram *program;
     FormTable *kernels; // -> index in program
+    FormTable *groups;  // -> KnownGroup
     bool fits;          // the forced plan, some group
     uint32_t *place;    // by value id: see place_of
 } Lowerer;
@@ -92,6 +93,7 @@ static bool *find_after(Lowerer *p, const Group *group) {
 
 // ---- one part -> one launch ----
 
+// The kernel, which has an arena of its own, or one that is equal.
 static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
     Arena *arena = arena_new();
     KernelForm form = kernel_form(arena, kernel);
@@ -100,6 +102,9 @@ static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
     if (!*index) {
         *index = arena_copy(p->arena, &p->program->kernels.count, sizeof(uint32_t));
         vec_push(p->arena, &p->program->kernels, kernel);
+        arena_adopt(p->arena, kernel->arena);
+    } else {
+        arena_free(kernel->arena);
     }
     return *(uint32_t *)*index;
 }
@@ -121,11 +126,11 @@ static void tell_misfit(const Lowerer *p) {
 static void finish_kernel(Lowerer *p, Lowering *lower, Launch launch) {
     Kernel *kernel = lower->kernel;
     kernel_verify(kernel, "lower");
-    launch.kernel = add_kernel(p, kernel);
     launch.buffers = arena_copy(p->arena, lower->launch_buffers.at,
                                 lower->launch_buffers.count * sizeof *lower->launch_buffers.at);
     launch.dims = arena_copy(p->arena, lower->products.at,
                              lower->products.count * sizeof *lower->products.at);
+    launch.kernel = add_kernel(p, kernel);
     vec_push(p->arena, &p->program->launches, launch);
 }
 
@@ -154,13 +159,14 @@ static PlanKind plan_for(Lowerer *p, const Group *group, Group *part) {
         return forced;
     Arena *arena = arena_new();
     Lowering lower;
-    lower_open(&lower, p->request, part, arena, p->arena);
+    lower_open(&lower, p->request, part, arena, arena);
     lower_arguments(&lower);
     bool fits = lower_stream(&lower, &(StreamSchedule){.plan = forced, .rows = 8, .piece = 1});
     if (!fits) {
         PlanMisfit misfit = lower_misfit(&lower, forced);
         misfit.group = group;
         misfit.plan = forced;
+        misfit.why = arena_strndup(p->arena, misfit.why, strlen(misfit.why));
         vec_push(p->arena, &p->program->misfits, misfit);
     }
     p->fits |= fits;
@@ -184,7 +190,7 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
             request.extents = extents_of_size(p, part, sizes[i].typical);
         Lowering lower;
         Arena *arena = arena_new();
-        lower_open(&lower, &request, part, arena, p->arena);
+        lower_open(&lower, &request, part, arena, arena_new());
         lower_arguments(&lower);
         StreamSchedule schedule = lower_choose(&request, part);
         if (!lower_stream(&lower, &schedule))
@@ -208,7 +214,7 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
     }
     Lowering lower;
     Arena *arena = arena_new();
-    lower_open(&lower, p->request, part, arena, p->arena);
+    lower_open(&lower, p->request, part, arena, arena_new());
     lower_arguments(&lower);
     if (part->contraction) {
         if (!lower_contract(&lower))
@@ -222,7 +228,7 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
     arena_free(arena);
 }
 
-static void lower_group(Lowerer *p, const Group *group) {
+static void lower_new_group(Lowerer *p, const Group *group) {
     uint32_t n = group->outputs.count;
     find_places(p, group);
     bool *done = arena_array(p->arena, bool, n + 1), *after = find_after(p, group);
@@ -242,6 +248,16 @@ static void lower_group(Lowerer *p, const Group *group) {
     }
 }
 
+static void lower_group(Lowerer *p, const Group *group) {
+    KnownGroup *open;
+    if (p->request->forced.plan != PLAN_ANY) { // misfits are told of by group
+        lower_new_group(p, group);
+    } else if (!repeat_group(p->request, p->groups, p->program, group, &open)) {
+        lower_new_group(p, group);
+        repeat_close(open, p->program);
+    }
+}
+
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
                         StreamSchedule forced) {
     Arena *arena = plan->fusion->graph->arena;
@@ -251,6 +267,7 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),
                  .kernels = form_table_new(arena),
+                 .groups = form_table_new(arena),
                  .place = arena_array(arena, uint32_t, plan->fusion->graph->values.count + 1)};
     p.program->plan = plan;
     for (uint32_t i = 0; i < plan->fusion->groups.count; i++)

@@ -34,8 +34,8 @@ typedef struct {
     TileDimId *dim_of;            // by DimId; TILE_DIM_NONE: not in the kernel
     bool *is_member;              // by value id
     bool *is_renamed;             // by value id: the argument buffer is declared under its new dim
-    VEC(int32_t) home;            // by value id: the kernel buffer that holds it by now, NO_BUFFER
-    VEC(int32_t) designated;      // by value id: the kernel buffer it is wanted in, NO_BUFFER
+    int32_t *home;                // by value id: 1 + the kernel buffer that holds it by now
+    int32_t *designated;          // by value id: 1 + the kernel buffer it is wanted in
 } Lowering;
 
 static inline TileDimId dims_last_of(const TileDimList *dims) {
