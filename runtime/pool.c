@@ -22,9 +22,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "arguments.h"
 #include "internal.h"
 
-enum { SPIN_NANOSECONDS = 40000, CHUNKS_PER_THREAD = 32, CHUNK_MAX = 256, THREADS_MAX = 4096 };
+enum { SPIN_NANOSECONDS = 40000, CHUNKS_PER_THREAD = 32, CHUNK_MAX = 256 };
 
 static const uint64_t GATE_INSIDE = 0xFFFF;
 static const uint64_t GATE_OPEN = (uint64_t)1 << 16;
@@ -241,7 +242,7 @@ static void start_workers(AttPool *pool, int threads) {
 
 AttPool *att_pool_new(int threads) {
     int cores = threads == 1 ? 1 : att_cores_usable();
-    threads = threads < 1 ? cores : threads > THREADS_MAX ? THREADS_MAX : threads;
+    threads = threads < 1 ? cores : threads > ATT_THREADS_MOST ? ATT_THREADS_MOST : threads;
     AttPool *pool = aligned_alloc(128, sizeof *pool);
     if (!pool)
         return NULL;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
 #include "internal.h"
 
 enum { STATUS_FINE = 0, STATUS_DATA = 1, STATUS_USAGE = 2 };
@@ -32,7 +33,7 @@ typedef struct {
     const AttTensorData **inputs;
     void **pointers;
     int64_t *known, *extents; // per dim
-    bool has_seed, show_time, show_help, show_manifest;
+    bool has_seed, has_threads, show_time, show_help, show_manifest;
     uint64_t seed;
     int threads;
     AttContext *ctx;
@@ -68,17 +69,19 @@ static void print_tensors(const AttModule *module, int64_t role, FILE *out) {
 }
 
 static void print_help(const Program *p) {
-    printf("Usage: %s [OPTION]... NAME=FILE.npy... -o NAME=FILE.npy...\n"
+    printf("Usage: %s [OPTION]... NAME=FILE.npy... -o [NAME=]FILE.npy...\n"
            "Computes %s.\n\nInputs:\n",
            p->name, p->module->entry);
     print_tensors(p->module, ATT_INPUT, stdout);
     printf("\nOutputs:\n");
     print_tensors(p->module, ATT_OUTPUT, stdout);
     printf("\nOptions:\n"
-           "  -o NAME=FILE   write an output as .npy ('-' is standard output)\n"
-           "  -D DIM=N       extent of a dim that no given input tells\n"
+           "  -o NAME=FILE   write an output as .npy ('-' is standard output);\n"
+           "                 without NAME= where there is one output\n"
+           "  -D DIM=N,...   extents of dims that no given input tells\n"
            "  --seed S       draw the inputs that are not given: normal numbers, trained\n"
-           "                 tensors scaled to keep magnitudes, integers 0 or 1\n"
+           "                 tensors and those of more than two dims scaled to keep\n"
+           "                 magnitudes, integers 0 or 1\n"
            "  --threads T    threads to use; 0, the default: one per core\n"
            "  --time         print the seconds of the computation to standard error\n"
            "  --manifest     describe the entry as JSON and exit\n"
@@ -97,68 +100,111 @@ static int64_t find_tensor(const AttModule *module, const char *name, size_t len
     return -1;
 }
 
-// NAME=FILE for an input or an output.
-static int take_path(Program *p, const char *text, int64_t role) {
-    const char *what = role == ATT_INPUT ? "input" : "output", *equals = strchr(text, '=');
-    if (!equals || equals == text || !equals[1])
-        return fail(p, STATUS_USAGE, "'%s' is not of the form NAME=FILE.npy", text);
-    int length = (int)(equals - text);
-    int64_t i = find_tensor(p->module, text, (size_t)length, role);
-    if (i < 0) {
-        fail(p, STATUS_USAGE, "there is no %s named %.*s; the %ss are:", what, length, text, what);
-        print_tensors(p->module, role, stderr);
-        return STATUS_USAGE;
-    }
+static int fail_unknown(const Program *p, const char *name, int length, int64_t role) {
+    const char *what = role == ATT_INPUT ? "input" : "output";
+    fail(p, STATUS_USAGE, "there is no %s named %.*s; the %ss are:", what, length, name, what);
+    print_tensors(p->module, role, stderr);
+    return STATUS_USAGE;
+}
+
+// The tensor that a path is for, a second one of its role with this file, if any, and what is wrong
+// with both.
+static int take_path(Program *p, int64_t i, const char *path) {
+    const AttModule *module = p->module;
+    bool is_input = module->tensors[i].role == ATT_INPUT;
     if (p->paths[i])
-        return fail(p, STATUS_USAGE, "%s is given twice", p->module->tensors[i].name);
-    p->paths[i] = equals + 1;
-    if (strcmp(equals + 1, "-") == 0)
-        p->paths[i] = role == ATT_INPUT ? "/dev/stdin" : "/dev/stdout";
+        return fail(p, STATUS_USAGE, "%s is given twice", module->tensors[i].name);
+    for (int64_t k = 0; k < module->n_tensors; k++) {
+        if (!p->paths[k] || module->tensors[k].role != module->tensors[i].role)
+            continue;
+        if (is_input && strcmp(path, "-") == 0 && strcmp(p->paths[k], "-") == 0)
+            return fail(p, STATUS_USAGE, "%s and %s are both read from standard input",
+                        module->tensors[k].name, module->tensors[i].name);
+        if (!is_input && att_argument_same_file(path, p->paths[k]))
+            return fail(p, STATUS_USAGE, "%s and %s are both written to %s",
+                        module->tensors[k].name, module->tensors[i].name, path);
+    }
+    p->paths[i] = path;
     return STATUS_FINE;
 }
 
-// The whole text must be a number in range.
-static bool read_whole(const char *text, int64_t least, int64_t most, int64_t *out) {
-    char *end;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    *out = value;
-    return end != text && !*end && !errno && value >= least && value <= most;
+static int take_input(Program *p, const char *text) {
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text || !equals[1])
+        return fail(p, STATUS_USAGE, "'%s': expected NAME=FILE.npy", text);
+    int length = (int)(equals - text);
+    int64_t i = find_tensor(p->module, text, (size_t)length, ATT_INPUT);
+    return i < 0 ? fail_unknown(p, text, length, ATT_INPUT) : take_path(p, i, equals + 1);
 }
 
-static int take_dim(Program *p, const char *text) {
-    const char *equals = strchr(text, '=');
-    int64_t extent;
-    if (!equals || equals == text || !read_whole(equals + 1, 1, INT64_MAX, &extent))
-        return fail(p, STATUS_USAGE, "'%s' is not of the form DIM=N with N at least 1", text);
-    size_t length = (size_t)(equals - text);
+// NAME=FILE, or FILE where there is one output.
+static int take_output(Program *p, const char *text) {
+    AttOutputArgument given = att_argument_output(text);
+    int64_t outputs = 0, i = -1;
+    for (int64_t k = 0; k < p->module->n_tensors; k++)
+        if (p->module->tensors[k].role == ATT_OUTPUT && outputs++ == 0)
+            i = k;
+    if (!*given.path)
+        return fail(p, STATUS_USAGE, "-o%s%s: expected the name of a file", *text ? " " : "", text);
+    if (!given.name && outputs != 1)
+        return fail(p, STATUS_USAGE, "-o %s: %s has %lld results; say which, as in -o %s=%s", text,
+                    p->module->entry, (long long)outputs, p->module->tensors[i].name, text);
+    if (given.name)
+        i = find_tensor(p->module, given.name, (size_t)given.name_length, ATT_OUTPUT);
+    return i < 0 ? fail_unknown(p, given.name, given.name_length, ATT_OUTPUT)
+                 : take_path(p, i, given.path);
+}
+
+static int take_dim(Program *p, const AttDimArgument *item) {
+    if (item->problem)
+        return fail(p, STATUS_USAGE, "-D %.*s: %s", item->length, item->text, item->problem);
     for (int64_t d = 0; d < p->module->n_dims; d++) {
         const char *name = p->module->dims[d].name;
-        if (strlen(name) != length || memcmp(name, text, length) != 0)
+        if (strlen(name) != (size_t)item->name_length ||
+            memcmp(name, item->text, (size_t)item->name_length) != 0)
             continue;
-        p->known[d] = extent;
+        if (p->known[d])
+            return fail(p, STATUS_USAGE, "-D %.*s: %s is given twice", item->length, item->text,
+                        name);
+        p->known[d] = item->extent;
         return STATUS_FINE;
     }
-    return fail(p, STATUS_USAGE, "there is no dim named %.*s", (int)length, text);
+    fprintf(stderr, "%s: warning: -D %.*s changes nothing: no dim is named '%.*s'\n", p->name,
+            item->length, item->text, item->name_length, item->text);
+    return STATUS_FINE;
+}
+
+static int take_dims(Program *p, const char *text) {
+    int status = STATUS_FINE;
+    AttDimArgument item;
+    while (!status && att_argument_dim(&text, &item))
+        status = take_dim(p, &item);
+    return status;
 }
 
 static int take_option(Program *p, int option, char **argv) {
     int64_t value;
     switch (option) {
     case OPTION_OUTPUT:
-        return take_path(p, optarg, ATT_OUTPUT);
+        return take_output(p, optarg);
     case OPTION_DIM:
-        return take_dim(p, optarg);
+        return take_dims(p, optarg);
     case OPTION_SEED:
-        if (!read_whole(optarg, 0, INT64_MAX, &value))
-            return fail(p, STATUS_USAGE, "the seed '%s' is not a number from 0", optarg);
+        if (p->has_seed)
+            return fail(p, STATUS_USAGE, "--seed is given twice");
+        if (!att_argument_count(optarg, 0, INT64_MAX, &value))
+            return fail(p, STATUS_USAGE, "--seed %s: expected a whole number from 0 to %lld",
+                        optarg, (long long)INT64_MAX);
         p->has_seed = true;
         p->seed = (uint64_t)value;
         return STATUS_FINE;
     case OPTION_THREADS:
-        if (!read_whole(optarg, 0, 4096, &value))
-            return fail(p, STATUS_USAGE, "the number of threads '%s' is not from 0 to 4096",
-                        optarg);
+        if (p->has_threads)
+            return fail(p, STATUS_USAGE, "--threads is given twice");
+        if (!att_argument_count(optarg, 0, ATT_THREADS_MOST, &value))
+            return fail(p, STATUS_USAGE, "--threads %s: expected a whole number from 0 to %d",
+                        optarg, ATT_THREADS_MOST);
+        p->has_threads = true;
         p->threads = (int)value;
         return STATUS_FINE;
     case OPTION_TIME:
@@ -171,7 +217,7 @@ static int take_option(Program *p, int option, char **argv) {
         p->show_help = true;
         return STATUS_FINE;
     case ':':
-        return fail(p, STATUS_USAGE, "option '%s' needs a value", argv[optind - 1]);
+        return fail(p, STATUS_USAGE, "%s: expected a value", argv[optind - 1]);
     default:
         return fail(p, STATUS_USAGE, "unknown option '%s'; see --help", argv[optind - 1]);
     }
@@ -190,7 +236,7 @@ static int read_command_line(Program *p, int argc, char **argv) {
     while (!status && (option = getopt_long(argc, argv, ":o:D:h", options, NULL)) != -1)
         status = take_option(p, option, argv);
     for (; optind < argc && !status; optind++)
-        status = take_path(p, argv[optind], ATT_INPUT);
+        status = take_input(p, argv[optind]);
     return status;
 }
 
@@ -224,7 +270,8 @@ static int read_inputs(Program *p) {
         const AttTensor *tensor = &p->module->tensors[i];
         if (tensor->role != ATT_INPUT || !p->paths[i])
             continue;
-        if (att_npy_read(p->ctx, p->paths[i], (AttElem)tensor->elem, &p->tensors[i]))
+        if (att_npy_read(p->ctx, att_argument_input_path(p->paths[i]), (AttElem)tensor->elem,
+                         &p->tensors[i]))
             return report(p);
         p->inputs[i] = &p->tensors[i];
     }
@@ -249,8 +296,9 @@ static int make_tensors(Program *p) {
             shape[k] = p->extents[tensor->dims[k]];
         if (att_tensor_new(p->ctx, (AttElem)tensor->elem, (int)tensor->rank, shape, &p->tensors[i]))
             return report(p);
+        int scaled = tensor->is_param || tensor->rank > 2;
         if (tensor->role == ATT_INPUT &&
-            att_tensor_draw(p->ctx, &p->tensors[i], p->seed, tensor->name, tensor->is_param))
+            att_tensor_draw(p->ctx, &p->tensors[i], p->seed, tensor->name, scaled))
             return report(p);
     }
     return STATUS_FINE;
@@ -265,7 +313,7 @@ static int run(Program *p) {
     double seconds = att_seconds() - begin;
     for (int64_t i = 0; i < p->module->n_tensors; i++)
         if (p->module->tensors[i].role == ATT_OUTPUT && p->paths[i] &&
-            att_npy_write(p->ctx, p->paths[i], &p->tensors[i]))
+            att_npy_write(p->ctx, att_argument_output_path(p->paths[i]), &p->tensors[i]))
             return report(p);
     if (p->show_time)
         fprintf(stderr, "%s: %.6f seconds\n", p->name, seconds);

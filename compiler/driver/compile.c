@@ -34,8 +34,8 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
         .plan = options->plan,
         .rows = options->rows,
         .piece = options->piece,
-        .no_materialize = options->no_materialize && target,
-        .stop = options->no_materialize && target && stop < AFTER_FUSED ? AFTER_FUSED : stop,
+        .no_materialize = options->no_materialize,
+        .stop = stop,
         .verify = options->verify_passes,
         .time_passes = options->time_passes,
     };

@@ -28,6 +28,20 @@ typedef enum {
     N_COMMANDS
 } CommandKind;
 
+typedef enum {
+    STAGE_NONE,
+    STAGE_AST,
+    STAGE_GRAPH,
+    STAGE_SIMPLIFIED,
+    STAGE_CONTRACTED,
+    STAGE_FUSED,
+    STAGE_TILE,
+    STAGE_LLVM,
+    STAGE_ASM,
+    STAGE_OBJ,
+    N_STAGES
+} EmitStage;
+
 typedef struct {
     Session *session;
     const char *command;
@@ -36,7 +50,7 @@ typedef struct {
     EntryOptions entry;
     NamedPathList inputs;      // X=x.npy after the file
     VEC(const char *) outputs; // -o, as given
-    const char *stage;
+    EmitStage stage;
     uint64_t seed;
     int threads; // 0: one per core
     bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize;
@@ -51,15 +65,10 @@ typedef struct {
     ProductKind product;
 } Options;
 
-// ---- option_values.c: what stands after an option; a status, after a message ----
+// ---- option_values.c ----
 // Prints "attc: error: ..." and returns EXIT_USAGE.
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-bool option_is_name(const char *text, size_t length);
-bool option_count(const char *text, int64_t low, int64_t high, int64_t *out); // without one
-int option_names(Options *options, const char *option, const char *text, NameList *out); // a,b,c
-int option_extents(Options *options, const char *text);                                  // n=5,m=7
-int option_map(Options *options, const char *text);                                      // b=X,M
-int option_plan(Options *options, const char *text); // stream:12:64
+const char *stage_name(EmitStage stage); // "graph"
 
 // ---- options.c ----
 // Parses argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or

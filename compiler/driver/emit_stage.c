@@ -53,16 +53,16 @@ static void print_tile(const Compilation *c, Text *text) {
     tile_print(c->tile, text);
 }
 
+// Stages that are printed from a compilation that ends there.
 static const struct {
-    const char *name;
     PipelineStop stop;
-    void (*print)(const Compilation *compiled, Text *text);
-} printed_stages[] = {
-    {"graph", AFTER_GRAPH, print_graph},
-    {"simplified", AFTER_SIMPLIFIED, print_simplified},
-    {"contracted", AFTER_CONTRACTED, print_contracted},
-    {"fused", AFTER_FUSED, print_fused},
-    {"tile", AFTER_TILE, print_tile},
+    void (*print)(const Compilation *compiled, Text *text); // NULL: not one of these
+} printed_stages[N_STAGES] = {
+    [STAGE_GRAPH] = {AFTER_GRAPH, print_graph},
+    [STAGE_SIMPLIFIED] = {AFTER_SIMPLIFIED, print_simplified},
+    [STAGE_CONTRACTED] = {AFTER_CONTRACTED, print_contracted},
+    [STAGE_FUSED] = {AFTER_FUSED, print_fused},
+    [STAGE_TILE] = {AFTER_TILE, print_tile},
 };
 
 // LLVM IR or assembly of every kernel, each in a module of its own.
@@ -88,33 +88,34 @@ static int emit_code(Options *options, bool assembly) {
     return write_text(options, &text);
 }
 
-static int emit_printed(Options *options, size_t stage) {
+static int emit_printed(Options *options) {
     Compilation compiled;
-    const Target *target = driver_target(options);
-    if (!target || !driver_compile(options, target, printed_stages[stage].stop, &compiled))
+    // The graph is the same for every machine.
+    const Target *target = options->stage == STAGE_GRAPH ? NULL : driver_target(options);
+    if ((!target && options->stage != STAGE_GRAPH) ||
+        !driver_compile(options, target, printed_stages[options->stage].stop, &compiled))
         return EXIT_PROBLEM;
     Text text = {.arena = options->session->arena};
-    printed_stages[stage].print(&compiled, &text);
+    printed_stages[options->stage].print(&compiled, &text);
     return write_text(options, &text);
 }
 
 int command_emit(Options *options) {
-    const char *stage = options->stage;
-    if (!stage)
-        return usage_error("emit: say which --stage: ast, graph, simplified, contracted, fused, "
-                           "tile, llvm, asm or obj");
     if (options->outputs.count > 1)
         return usage_error("emit: one -o only");
-    for (size_t i = 0; i < sizeof printed_stages / sizeof *printed_stages; i++)
-        if (!strcmp(stage, printed_stages[i].name))
-            return emit_printed(options, i);
-    if (!strcmp(stage, "ast"))
+    switch (options->stage) {
+    case STAGE_NONE:
+        return usage_error("emit: say which --stage: ast, graph, simplified, contracted, fused, "
+                           "tile, llvm, asm or obj");
+    case STAGE_AST:
         return emit_ast(options);
-    if (!strcmp(stage, "llvm") || !strcmp(stage, "asm"))
-        return emit_code(options, !strcmp(stage, "asm"));
-    if (!strcmp(stage, "obj")) {
+    case STAGE_LLVM:
+    case STAGE_ASM:
+        return emit_code(options, options->stage == STAGE_ASM);
+    case STAGE_OBJ:
         options->product = PRODUCT_OBJECT;
         return command_build(options);
+    default:
+        return emit_printed(options);
     }
-    return usage_error("emit: there is no stage '%s'", stage);
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stands after an option: extents, names, counts, plans.
-#include "driver/driver.h"
+#include "driver/options.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "arguments.h"
+
+_Static_assert(EXTENT_MAX == ATT_EXTENT_MOST, "one bound of extents");
 
 int usage_error(const char *format, ...) {
     va_list args;
@@ -18,7 +20,7 @@ int usage_error(const char *format, ...) {
     return EXIT_USAGE;
 }
 
-bool option_is_name(const char *s, size_t length) {
+static bool is_name(const char *s, size_t length) {
     if (!length || (s[0] >= '0' && s[0] <= '9'))
         return false;
     for (size_t i = 0; i < length; i++) {
@@ -30,21 +32,49 @@ bool option_is_name(const char *s, size_t length) {
     return true;
 }
 
-bool option_count(const char *text, int64_t low, int64_t high, int64_t *out) {
-    char *end = NULL;
-    errno = 0;
-    long long value = strtoll(text, &end, 10);
-    if (errno || end == text || *end || value < low || value > high)
-        return false;
-    *out = value;
-    return true;
+// ---- files ----
+
+int option_input(Options *options, const char *text) {
+    Session *session = options->session;
+    const char *equals = strchr(text, '=');
+    if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
+        return usage_error("'%s': expected NAME=FILE.npy after the source file", text);
+    NamedPath input = {names_intern(session->names, text, (size_t)(equals - text)), equals + 1};
+    bool is_stdin = !strcmp(input.path, "-");
+    if (is_stdin && !strcmp(options->file, "-"))
+        return usage_error("%s and the source are both read from standard input", input.name);
+    for (uint32_t i = 0; i < options->inputs.count; i++) {
+        const NamedPath *other = &options->inputs.at[i];
+        if (other->name == input.name)
+            return usage_error("%s is given twice", input.name);
+        if (is_stdin && !strcmp(other->path, "-"))
+            return usage_error("%s and %s are both read from standard input", other->name,
+                               input.name);
+    }
+    vec_push(session->arena, &options->inputs, input);
+    return EXIT_FINE;
 }
+
+int option_output(Options *options, const char *text) {
+    AttOutputArgument output = att_argument_output(text);
+    if (!*output.path)
+        return usage_error("-o%s%s: expected the name of a file", *text ? " " : "", text);
+    for (uint32_t i = 0; i < options->outputs.count; i++) {
+        AttOutputArgument other = att_argument_output(options->outputs.at[i]);
+        if (att_argument_same_file(other.path, output.path))
+            return usage_error("-o %s and -o %s are one file", options->outputs.at[i], text);
+    }
+    vec_push(options->session->arena, &options->outputs, text);
+    return EXIT_FINE;
+}
+
+// ---- names, extents, plans ----
 
 // "a,b,c" -> names
 int option_names(Options *options, const char *option, const char *text, NameList *out) {
     while (*text) {
         size_t length = strcspn(text, ",");
-        if (!option_is_name(text, length))
+        if (!is_name(text, length))
             return usage_error("%s: '%.*s' is not a name", option, (int)length, text);
         vec_push(options->session->arena, out, names_intern(options->session->names, text, length));
         text += length + (text[length] == ',');
@@ -52,38 +82,30 @@ int option_names(Options *options, const char *option, const char *text, NameLis
     return EXIT_FINE;
 }
 
-static int parse_extent(Options *options, const char *item, size_t length) {
+static int add_extent(Options *options, const AttDimArgument *item) {
     Session *session = options->session;
-    const char *equals = memchr(item, '=', length);
-    if (!equals || !option_is_name(item, (size_t)(equals - item)))
-        return usage_error("-D %.*s: expected DIM=EXTENT, such as -D n=512", (int)length, item);
-    char *digits = arena_strndup(session->arena, equals + 1, length - (size_t)(equals + 1 - item));
-    DimOverride extent = {names_intern(session->names, item, (size_t)(equals - item)), 0};
-    if (!option_count(digits, 1, EXTENT_MAX, &extent.extent))
-        return usage_error("-D %.*s: the extent must be a whole number from 1 to %lld", (int)length,
-                           item, (long long)EXTENT_MAX);
+    if (item->problem)
+        return usage_error("-D %.*s: %s", item->length, item->text, item->problem);
+    DimOverride extent = {names_intern(session->names, item->text, (size_t)item->name_length),
+                          item->extent};
     for (uint32_t i = 0; i < session->overrides.count; i++)
         if (session->overrides.at[i].dim == extent.dim)
-            return usage_error("-D %.*s: %s is given twice", (int)length, item, extent.dim);
+            return usage_error("-D %.*s: %s is given twice", item->length, item->text, extent.dim);
     vec_push(session->arena, &session->overrides, extent);
     return EXIT_FINE;
 }
 
 int option_extents(Options *options, const char *text) {
-    if (!*text)
-        return usage_error("-D: expected DIM=EXTENT, such as -D n=512");
     int status = EXIT_FINE;
-    while (*text && status == EXIT_FINE) {
-        size_t length = strcspn(text, ",");
-        status = parse_extent(options, text, length);
-        text += length + (text[length] == ',');
-    }
+    AttDimArgument item;
+    while (status == EXIT_FINE && att_argument_dim(&text, &item))
+        status = add_extent(options, &item);
     return status;
 }
 
 int option_map(Options *options, const char *text) {
     const char *equals = strchr(text, '=');
-    if (!equals || !option_is_name(text, (size_t)(equals - text)) || !equals[1])
+    if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
         return usage_error("--map %s: expected DIM=ARG,ARG, such as --map b=X,M", text);
     Session *session = options->session;
     EntryMap map = {names_intern(session->names, text, (size_t)(equals - text)), {0}};
@@ -98,6 +120,30 @@ int option_map(Options *options, const char *text) {
     vec_push(session->arena, &session->map_dims, map.dim);
     vec_push(session->arena, &options->entry.maps, map);
     return status;
+}
+
+const char *stage_name(EmitStage stage) {
+    static const char *const names[N_STAGES] = {
+        [STAGE_NONE] = "",
+        [STAGE_AST] = "ast",
+        [STAGE_GRAPH] = "graph",
+        [STAGE_SIMPLIFIED] = "simplified",
+        [STAGE_CONTRACTED] = "contracted",
+        [STAGE_FUSED] = "fused",
+        [STAGE_TILE] = "tile",
+        [STAGE_LLVM] = "llvm",
+        [STAGE_ASM] = "asm",
+        [STAGE_OBJ] = "obj",
+    };
+    return names[stage];
+}
+
+int option_stage(Options *options, const char *text) {
+    options->stage = STAGE_NONE + 1;
+    while (options->stage < N_STAGES && strcmp(text, stage_name(options->stage)) != 0)
+        options->stage++;
+    return options->stage < N_STAGES ? EXIT_FINE
+                                     : usage_error("--stage: there is no stage '%s'", text);
 }
 
 // NAME[:ROWS[:PIECE]]
@@ -115,7 +161,7 @@ int option_plan(Options *options, const char *text) {
         const char *number = strsep(&rest, ":");
         if (i == most)
             return usage_error("--plan %s: plan %s has %s", text, words, takes[most]);
-        if (!option_count(number, 1, EXTENT_MAX, &numbers[i]))
+        if (!att_argument_count(number, 1, EXTENT_MAX, &numbers[i]))
             return usage_error("--plan %s: expected a whole number from 1 after %s:", text, words);
     }
     options->rows = numbers[ROWS];

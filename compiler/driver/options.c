@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The command line: one table of options (argp) for all commands.
-#include "driver/driver.h"
+// Reading the command line, with argp.
+#include "driver/options.h"
 
 #include <argp.h>
 #include <errno.h>
@@ -9,120 +9,11 @@
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    KEY_ENTRY = 256,
-    KEY_DATA,
-    KEY_MAP,
-    KEY_DYNAMIC,
-    KEY_JSON,
-    KEY_STAGE,
-    KEY_SEED,
-    KEY_ORACLE,
-    KEY_THREADS,
-    KEY_DIAGNOSTICS,
-    KEY_TARGET,
-    KEY_MACHINE,
-    KEY_SHARED,
-    KEY_STATIC,
-    KEY_OBJECT,
-    KEY_EXE,
-    KEY_NO_CACHE,
-    KEY_CACHE,
-    KEY_TIME_PASSES,
-    KEY_VERIFY_PASSES,
-    KEY_PRINT_TARGETS,
-    KEY_GRAD,
-    KEY_COLOUR,
-    KEY_INTERPRET,
-    KEY_PLAN,
-    KEY_NO_MATERIALIZE,
-};
-
-static const char *const command_names[N_COMMANDS] = {
-    [COMMAND_CHECK] = "check", [COMMAND_COST] = "cost",       [COMMAND_EMIT] = "emit",
-    [COMMAND_RUN] = "run",     [COMMAND_VERIFY] = "verify",   [COMMAND_BUILD] = "build",
-    [COMMAND_BENCH] = "bench", [COMMAND_MACHINE] = "machine",
-};
-
-// Sets of commands: those that an option means something to.
-enum {
-    COST = 1 << COMMAND_COST,
-    EMIT = 1 << COMMAND_EMIT,
-    RUN = 1 << COMMAND_RUN,
-    VERIFY = 1 << COMMAND_VERIFY,
-    BUILD = 1 << COMMAND_BUILD,
-    BENCH = 1 << COMMAND_BENCH,
-    MACHINE = 1 << COMMAND_MACHINE,
-    COMPILED = COST | EMIT | RUN | VERIFY | BUILD | BENCH,
-    SOURCE = 1 << COMMAND_CHECK | COMPILED,
-    ANY = SOURCE | MACHINE,
-};
-
-typedef struct {
-    const char *name; // NULL: the key is its letter
-    int key;
-    const char *value; // NULL: takes none
-    int group;         // of --help
-    int commands;
-    int choice;       // a key: of the options with one, one may be given, once. 0: may repeat
-    const char *help; // "": not in --help
-} Option;
-
-static const Option option_table[] = {
-    {"entry", KEY_ENTRY, "DEF", 1, SOURCE, KEY_ENTRY,
-     "the def to compile (default: the file's only or last one)"},
-    {NULL, 'D', "DIM=N[,DIM=N]", 1, SOURCE, 0,
-     "extents of dims, over the file's defaults; may repeat"},
-    {"data", KEY_DATA, "X,M", 1, SOURCE, 0,
-     "arguments that are data; all others count as parameters"},
-    {"map", KEY_MAP, "B=X,M", 1, SOURCE, 0,
-     "run the entry for each position b of these arguments; may repeat, outermost first"},
-    {"dynamic", KEY_DYNAMIC, "N,M", 1, SOURCE, 0,
-     "dims whose -D is a run-time extent, not compiled in"},
-    {NULL, 'o', "OUT", 2, EMIT | RUN | BUILD, 0,
-     "output file, - for standard output; for run also NAME=FILE.npy"},
-    {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
-     "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"},
-    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE, 0,
-     "one JSON object instead of a table"},
-    {"shared", KEY_SHARED, NULL, 3, BUILD, KEY_SHARED, "build a shared library (default)"},
-    {"static", KEY_STATIC, NULL, 3, BUILD, KEY_SHARED, "build a static library"},
-    {"object", KEY_OBJECT, NULL, 3, BUILD, KEY_SHARED, "build a relocatable object"},
-    {"exe", KEY_EXE, NULL, 3, BUILD, KEY_SHARED,
-     "build a program that reads and writes .npy files"},
-    {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 3, COMPILED, KEY_PLAN,
-     "how attention is fused where that fits: resident, stream, two-pass, spill or unfused, and "
-     "the rows of a task and the piece of the streamed dim (default: the cheapest)"},
-    {"no-materialize", KEY_NO_MATERIALIZE, NULL, 3, COMPILED, 0,
-     "fail when a value over pairs of positions would be stored"},
-    {"target", KEY_TARGET, "NAME", 3, COMPILED | MACHINE, KEY_TARGET,
-     "compile for this machine level (see --print-targets)"},
-    {"machine", KEY_MACHINE, "FILE", 3, COMPILED | MACHINE, KEY_MACHINE,
-     "plan for the machine in this file, not for this one (see attc machine)"},
-    {"print-targets", KEY_PRINT_TARGETS, NULL, 3, ANY, 0, "list the targets"},
-    {"seed", KEY_SEED, "S", 4, RUN | VERIFY | BENCH, KEY_SEED,
-     "seed of the inputs that are not given (default 0)"},
-    {"threads", KEY_THREADS, "T", 4, COMPILED, KEY_THREADS,
-     "threads (default: one per core); build, bench, cost and emit plan for so many"},
-    {"oracle", KEY_ORACLE, NULL, 4, RUN, KEY_ORACLE, "for run: the double-precision interpreter"},
-    {"interpret", KEY_INTERPRET, NULL, 4, RUN | VERIFY, KEY_ORACLE,
-     "for run and verify: the tile programs in plain loops"},
-    {"no-cache", KEY_NO_CACHE, NULL, 4, ANY, 0, "compile afresh, keep nothing"},
-    {"cache", KEY_CACHE, "DIR", 4, ANY, KEY_CACHE, "where compiled kernels are kept"},
-    {NULL, 'W', "WARNING", 5, ANY, 0, "-Wname, -Wno-name, -Werror"},
-    {NULL, 'w', NULL, 5, ANY, 0, "no warnings"},
-    {"diagnostics", KEY_DIAGNOSTICS, "text|json", 5, ANY, 0, "form of messages on standard error"},
-    {"color", KEY_COLOUR, "auto|always|never", 5, ANY, 0, "colour in messages"},
-    {"time-passes", KEY_TIME_PASSES, NULL, 6, ANY, 0, "a line per pass on standard error"},
-    {"verify-passes", KEY_VERIFY_PASSES, NULL, 6, ANY, 0,
-     "run every level's verifier after each pass"},
-    {"grad", KEY_GRAD, NULL, 6, ANY, 0, ""},
-};
-enum { N_OPTIONS = sizeof option_table / sizeof *option_table };
+#include "arguments.h"
 
 typedef struct {
     Options *options;
-    VEC(const Option *) given;
+    OptionList given;
     bool stop;
     int status;
 } ParseState;
@@ -158,26 +49,18 @@ static void print_targets(void) {
                8 * (*t)->machine.vector_bytes);
 }
 
-// X=x.npy, or the source file
+// The command, the source file, X=x.npy
 static int parse_positional(Options *options, const char *text) {
-    Session *session = options->session;
     if (!options->command) {
         options->command = text;
-        return EXIT_FINE;
+        options->kind = command_find(text);
+        return options->kind == N_COMMANDS ? usage_error("unknown command '%s'", text) : EXIT_FINE;
     }
     if (!options->file) {
         options->file = text;
         return EXIT_FINE;
     }
-    const char *equals = strchr(text, '=');
-    if (!equals || !option_is_name(text, (size_t)(equals - text)) || !equals[1])
-        return usage_error("'%s': expected NAME=FILE.npy after the source file", text);
-    Name name = names_intern(session->names, text, (size_t)(equals - text));
-    for (uint32_t i = 0; i < options->inputs.count; i++)
-        if (options->inputs.at[i].name == name)
-            return usage_error("%s is given twice", name);
-    vec_push(session->arena, &options->inputs, (NamedPath){name, equals + 1});
-    return EXIT_FINE;
+    return option_input(options, text);
 }
 
 static int parse_report_option(Options *options, int key, char *arg) {
@@ -207,12 +90,13 @@ static int parse_report_option(Options *options, int key, char *arg) {
 static int parse_number_option(Options *options, int key, const char *arg) {
     int64_t value;
     if (key == KEY_THREADS) {
-        if (!option_count(arg, 1, 1024, &value))
-            return usage_error("--threads %s: expected a whole number from 1 to 1024", arg);
+        if (!att_argument_count(arg, 0, ATT_THREADS_MOST, &value))
+            return usage_error("--threads %s: expected a whole number from 0 to %d", arg,
+                               ATT_THREADS_MOST);
         options->threads = (int)value;
         return EXIT_FINE;
     }
-    if (!option_count(arg, 0, INT64_MAX, &value))
+    if (!att_argument_count(arg, 0, INT64_MAX, &value))
         return usage_error("--seed %s: expected a whole number from 0 to %lld", arg,
                            (long long)INT64_MAX);
     options->seed = (uint64_t)value;
@@ -240,8 +124,7 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     Options *options = state->options;
     switch (key) {
     case KEY_STAGE:
-        options->stage = arg;
-        break;
+        return option_stage(options, arg);
     case KEY_JSON:
         options->json = true;
         break;
@@ -296,78 +179,18 @@ static int parse_flag(ParseState *state, int key, char *arg) {
         state->stop = true;
         break;
     case 'o':
-        if (!*arg)
-            return usage_error("-o: expected the name of a file");
-        vec_push(options->session->arena, &options->outputs, arg);
-        break;
+        return option_output(options, arg);
     default:
         return ARGP_ERR_UNKNOWN;
     }
     return EXIT_FINE;
 }
 
-// ---- which options fit together, and the command ----
-
-static const Option *find_option(int key) {
-    for (int i = 0; i < N_OPTIONS; i++)
-        if (option_table[i].key == key)
-            return &option_table[i];
-    return NULL;
-}
-
-static const char *option_text(const Options *options, const Option *option) {
-    if (option->name)
-        return arena_printf(options->session->arena, "--%s", option->name);
-    return arena_printf(options->session->arena, "-%c", option->key);
-}
-
-// Keeps that an option was given; not beside another of the same choice.
-static int note_given(ParseState *state, const Option *option) {
-    const Options *options = state->options;
-    const char *text = option_text(options, option);
-    for (uint32_t i = 0; i < state->given.count && option->choice; i++) {
-        const Option *before = state->given.at[i];
-        if (before == option)
-            return usage_error("%s is given twice", text);
-        if (before->choice == option->choice)
-            return usage_error("%s and %s exclude each other", option_text(options, before), text);
-    }
-    vec_push(options->session->arena, &state->given, option);
-    return EXIT_FINE;
-}
-
-// The command exists, and everything given means something to it.
-static int check_command(const ParseState *state) {
-    Options *options = state->options;
-    const char *name = options->command;
-    int kind = 0;
-    if (!name)
-        return usage_error(
-            "expected a command: check, cost, emit, run, verify, build, bench or machine");
-    while (kind < N_COMMANDS && strcmp(name, command_names[kind]) != 0)
-        kind++;
-    if (kind == N_COMMANDS)
-        return usage_error("unknown command '%s'", name);
-    options->kind = kind;
-    int bit = 1 << kind;
-    bool takes_file = bit & SOURCE;
-    if (takes_file != (options->file != NULL))
-        return usage_error(takes_file ? "%s: expected a source file" : "%s: takes no source file",
-                           name);
-    for (uint32_t k = 0; k < state->given.count; k++)
-        if (!(state->given.at[k]->commands & bit))
-            return usage_error("%s: takes no %s", name, option_text(options, state->given.at[k]));
-    if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH)))
-        return usage_error("%s: takes no %s=%s", name, options->inputs.at[0].name,
-                           options->inputs.at[0].path);
-    return EXIT_FINE;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *argp) {
     ParseState *state = argp->input;
-    const Option *option = find_option(key);
+    const Option *option = option_find(key);
     if (state->status == EXIT_FINE && option)
-        state->status = note_given(state, option);
+        state->status = options_note(state->options, &state->given, option);
     if (state->status != EXIT_FINE)
         return 0;
     switch (key) {
@@ -418,22 +241,26 @@ const char *argp_program_version = "attc " ATTC_VERSION;
 
 // Tells of what argp would tell of in a form of its own: options that do not exist, values that
 // are missing or too much. argp's own options end the program, so nothing after them counts.
-static int check_spelling(int argc, char **argv) {
+static int check_spelling(Arena *arena, int argc, char **argv) {
     enum { ARGPS_OWN = 2 };
-    struct option longs[N_OPTIONS + 4] = {{"help", no_argument, NULL, ARGPS_OWN},
-                                          {"usage", no_argument, NULL, ARGPS_OWN},
-                                          {"version", no_argument, NULL, ARGPS_OWN}};
-    char shorts[2 * N_OPTIONS + 4] = "-:V"; // '-': in order, ':': tells missing values apart
-    for (int i = 0, n = 3; i < N_OPTIONS; i++) {
-        const Option *o = &option_table[i];
+    static const char *const argps[] = {"help", "usage", "version"};
+    VEC(struct option) longs = {0};
+    Text shorts = {.arena = arena};
+    text_add(&shorts, "-:V"); // '-': in order, ':': tells missing values apart
+    for (size_t i = 0; i < sizeof argps / sizeof *argps; i++)
+        vec_push(arena, &longs, (struct option){argps[i], no_argument, NULL, ARGPS_OWN});
+    for (uint32_t i = 0; i < options_count(); i++) {
+        const Option *o = options_get(i);
         int takes = o->value ? required_argument : no_argument;
         if (o->name)
-            longs[n++] = (struct option){o->name, takes, NULL, o->key};
-        else
-            sprintf(shorts + strlen(shorts), "%c%s", o->key, o->value ? ":" : "");
+            vec_push(arena, &longs, (struct option){o->name, takes, NULL, o->key});
+        if (o->key < KEY_ENTRY)
+            text_printf(&shorts, "%c%s", o->key, o->value ? ":" : "");
     }
+    vec_push(arena, &longs, (struct option){0});
     opterr = optind = optopt = 0;
-    for (int found; (found = getopt_long(argc, argv, shorts, longs, NULL)) != -1; optopt = 0) {
+    for (int found; (found = getopt_long(argc, argv, shorts.at, longs.at, NULL)) != -1;
+         optopt = 0) {
         if (found == ARGPS_OWN || found == 'V' || optopt == '?')
             break;
         if (found == ':')
@@ -452,12 +279,13 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
     const char *no_colour = getenv("NO_COLOR");
     options->colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
     options->product = PRODUCT_SHARED;
-    options->cache = cache_default(options->session->arena);
-    if (check_spelling(argc, argv) != EXIT_FINE)
+    Arena *arena = options->session->arena;
+    options->cache = cache_default(arena);
+    if (check_spelling(arena, argc, argv) != EXIT_FINE)
         return EXIT_USAGE;
-    struct argp_option table[N_OPTIONS + 1] = {0};
-    for (int i = 0; i < N_OPTIONS; i++) {
-        const Option *o = &option_table[i];
+    struct argp_option *table = arena_array(arena, struct argp_option, options_count() + 1);
+    for (uint32_t i = 0; i < options_count(); i++) {
+        const Option *o = options_get(i);
         table[i] = (struct argp_option){o->name, o->key,  o->value, *o->help ? 0 : OPTION_HIDDEN,
                                         o->help, o->group};
     }
@@ -468,6 +296,9 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
     argp_parse(&argp, argc, argv, 0, NULL, &state);
     *stop = state.stop;
     if (state.status == EXIT_FINE && !state.stop)
-        state.status = check_command(&state);
+        state.status = options->command
+                           ? options_check(options, &state.given)
+                           : usage_error("expected a command: check, cost, emit, run, verify, "
+                                         "build, bench or machine");
     return state.status;
 }

@@ -4,12 +4,12 @@
 
 #include <string.h>
 
+#include "arguments.h"
+
 // -o Y=y.npy, or -o y.npy when there is one result. Index of the output, -1 after a message.
-static int output_index(Options *options, const Graph *graph, const char *given,
-                        const char **path) {
-    const char *equals = strchr(given, '=');
-    *path = equals ? equals + 1 : given;
-    if (!equals) {
+static int output_index(Options *options, const Graph *graph, const char *given) {
+    AttOutputArgument output = att_argument_output(given);
+    if (!output.name) {
         if (graph->outputs.count == 1)
             return 0;
         problem(options, "-o %s: %s has %u results; say which, as in -o %s=%s", given, graph->entry,
@@ -17,14 +17,14 @@ static int output_index(Options *options, const Graph *graph, const char *given,
         return -1;
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++)
-        if (strlen(graph->outputs.at[i].name) == (size_t)(equals - given) &&
-            !strncmp(graph->outputs.at[i].name, given, (size_t)(equals - given)))
+        if (strlen(graph->outputs.at[i].name) == (size_t)output.name_length &&
+            !strncmp(graph->outputs.at[i].name, output.name, (size_t)output.name_length))
             return (int)i;
     Text names = {.arena = options->session->arena};
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         text_printf(&names, "%s%s", i ? ", " : "", graph->outputs.at[i].name);
     problem(options, "-o %s: %s has no result '%.*s'; its results: %s", given, graph->entry,
-            (int)(equals - given), given, names.at);
+            output.name_length, output.name, names.at);
     return -1;
 }
 
@@ -74,21 +74,26 @@ static bool widen_outputs(Options *options, Tensors *tensors) {
 // Told before anything is computed.
 static bool outputs_make_sense(Options *options, const Graph *graph) {
     bool fine = true;
+    bool *given = arena_array(options->session->arena, bool, graph->outputs.count);
     for (uint32_t i = 0; i < options->outputs.count; i++) {
-        const char *path;
-        fine &= output_index(options, graph, options->outputs.at[i], &path) >= 0 &&
-                driver_may_write(options, path);
+        int index = output_index(options, graph, options->outputs.at[i]);
+        if (index >= 0 && given[index])
+            problem(options, "-o %s: %s is given twice", options->outputs.at[i],
+                    graph->outputs.at[index].name);
+        fine &= index >= 0 && !given[index] &&
+                driver_may_write(options, att_argument_output(options->outputs.at[i]).path);
+        if (index >= 0)
+            given[index] = true;
     }
     return fine;
 }
 
 static bool write_outputs(Options *options, const Graph *graph, Tensors *tensors) {
     for (uint32_t i = 0; i < options->outputs.count; i++) {
-        const char *path;
-        int index = output_index(options, graph, options->outputs.at[i], &path);
-        if (!strcmp(path, "-"))
-            path = "/dev/stdout";
-        if (att_npy_write(tensors->context, path, &tensors->outputs[index])) {
+        int index = output_index(options, graph, options->outputs.at[i]);
+        const char *path = att_argument_output(options->outputs.at[i]).path;
+        if (att_npy_write(tensors->context, att_argument_output_path(path),
+                          &tensors->outputs[index])) {
             problem(options, "%s", att_message(tensors->context));
             return false;
         }

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "arguments.h"
+
 const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena) {
     Text text = {.arena = arena};
     for (uint32_t i = 0; i < dims->count; i++)
@@ -148,7 +150,8 @@ static bool settle_constants(Settling *s) {
 
 static bool read_tensor(Settling *s, const NamedPath *given, const Value *input,
                         AttTensorData *tensor) {
-    if (att_npy_read(s->tensors->context, given->path, (AttElem)input->elem, tensor)) {
+    const char *path = att_argument_input_path(given->path);
+    if (att_npy_read(s->tensors->context, path, (AttElem)input->elem, tensor)) {
         problem(s->options, "%s", att_message(s->tensors->context));
         return false;
     }

@@ -275,7 +275,6 @@ def test_every_stored_quadratic_value_is_named_with_place_and_size():
         ["run", "--interpret"],
         ["bench"],
         ["build", "-o", "no.so"],
-        ["emit", "--stage=graph"],
         ["emit", "--stage=fused"],
         ["emit", "--stage=tile"],
         ["emit", "--stage=llvm"],
@@ -292,10 +291,6 @@ def test_every_command_refuses_quadratic_values(tmp_path, monkeypatch, command):
     for error in errors:
         assert "cumsum cannot be streamed" in error["message"] and error["line"] in (6, 7)
     assert not list(tmp_path.iterdir())
-
-
-def test_the_oracle_stores_what_it_likes():
-    attc("run", "-", "--oracle", "-D", "n=3,m=4", "--no-materialize", stdin=CUMULATIVE)
 
 
 @pytest.mark.parametrize(

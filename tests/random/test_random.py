@@ -28,7 +28,8 @@ def test_program(seed, tmp_path):
     path.write_text(text)
     attc("verify", path, *options, "--verify-passes", "--no-cache")
     if seed % INTERPRETED == 0:
-        attc("verify", path, *options, "--interpret", "--no-cache")
+        threads = options.index("--threads")
+        attc("verify", path, *options[:threads], *options[threads + 2 :], "--interpret")
     if seed % PRINTED == 0:
         printed, _ = attc("emit", path, "--stage=graph", "-w")
         again, _ = attc("emit", "-", "--stage=graph", "-w", stdin=printed)

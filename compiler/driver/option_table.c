@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table of options for all commands, and which of them go together.
+//
+// What attc is asked for is one use of a table of uses: a command, or a command in one of the ways
+// that it takes other options in. An option that means nothing there is an error, since whoever
+// gave it expects something of it.
+#include "driver/options.h"
+
+#include <string.h>
+
+typedef enum {
+    USE_CHECK,
+    USE_COST,
+    USE_EMIT_AST,        // the text as it was parsed
+    USE_EMIT_GRAPH,      // before any machine counts
+    USE_EMIT_CONTRACTED, // before anything is planned
+    USE_EMIT_KERNELS,
+    USE_RUN,
+    USE_RUN_ORACLE,
+    USE_RUN_INTERPRET,
+    USE_VERIFY,
+    USE_VERIFY_INTERPRET,
+    USE_BUILD,
+    USE_BENCH,
+    USE_MACHINE,
+} Use;
+
+// Sets of uses.
+enum {
+    CHECK = 1 << USE_CHECK,
+    COST = 1 << USE_COST,
+    EMIT_AST = 1 << USE_EMIT_AST,
+    EMIT_GRAPH = 1 << USE_EMIT_GRAPH,
+    EMIT_CONTRACTED = 1 << USE_EMIT_CONTRACTED,
+    EMIT_KERNELS = 1 << USE_EMIT_KERNELS,
+    EMIT = EMIT_AST | EMIT_GRAPH | EMIT_CONTRACTED | EMIT_KERNELS,
+    RUN_ORACLE = 1 << USE_RUN_ORACLE,
+    RUN_INTERPRET = 1 << USE_RUN_INTERPRET,
+    RUN = 1 << USE_RUN | RUN_ORACLE | RUN_INTERPRET,
+    VERIFY_INTERPRET = 1 << USE_VERIFY_INTERPRET,
+    VERIFY = 1 << USE_VERIFY | VERIFY_INTERPRET,
+    BUILD = 1 << USE_BUILD,
+    BENCH = 1 << USE_BENCH,
+    MACHINE = 1 << USE_MACHINE,
+    KERNELS = COST | EMIT_KERNELS | (RUN & ~RUN_ORACLE) | VERIFY | BUILD | BENCH,
+    FOR_MACHINE = KERNELS | EMIT_CONTRACTED,
+    THREADED = FOR_MACHINE & ~(RUN_INTERPRET | VERIFY_INTERPRET),
+    PASSES = FOR_MACHINE | EMIT_GRAPH | RUN_ORACLE,
+    ENTRY = PASSES | CHECK,
+    SOURCE = ENTRY | EMIT_AST,
+    ANY = SOURCE | MACHINE,
+};
+
+static const char *const command_names[N_COMMANDS] = {
+    [COMMAND_CHECK] = "check", [COMMAND_COST] = "cost",       [COMMAND_EMIT] = "emit",
+    [COMMAND_RUN] = "run",     [COMMAND_VERIFY] = "verify",   [COMMAND_BUILD] = "build",
+    [COMMAND_BENCH] = "bench", [COMMAND_MACHINE] = "machine",
+};
+
+// All uses of a command.
+static const unsigned command_uses[N_COMMANDS] = {
+    [COMMAND_CHECK] = CHECK, [COMMAND_COST] = COST,       [COMMAND_EMIT] = EMIT,
+    [COMMAND_RUN] = RUN,     [COMMAND_VERIFY] = VERIFY,   [COMMAND_BUILD] = BUILD,
+    [COMMAND_BENCH] = BENCH, [COMMAND_MACHINE] = MACHINE,
+};
+
+static const Option table[] = {
+    {"entry", KEY_ENTRY, "DEF", 1, ENTRY, KEY_ENTRY,
+     "the def to compile (default: the file's only or last one)"},
+    {NULL, 'D', "DIM=N[,DIM=N]", 1, ENTRY, 0,
+     "extents of dims, over the file's defaults; may repeat"},
+    {"data", KEY_DATA, "X,M", 1, ENTRY, 0,
+     "arguments that are data; all others count as parameters"},
+    {"map", KEY_MAP, "B=X,M", 1, ENTRY, 0,
+     "run the entry for each position b of these arguments; may repeat, outermost first"},
+    {"dynamic", KEY_DYNAMIC, "N,M", 1, ENTRY, 0,
+     "dims whose -D is a run-time extent, not compiled in"},
+    {"output", 'o', "OUT", 2, EMIT | RUN | BUILD, 0,
+     "output file, - for standard output; for run also NAME=FILE.npy"},
+    {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
+     "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"},
+    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE, 0,
+     "one JSON object instead of a table"},
+    {"shared", KEY_SHARED, NULL, 3, BUILD, KEY_SHARED, "build a shared library (default)"},
+    {"static", KEY_STATIC, NULL, 3, BUILD, KEY_SHARED, "build a static library"},
+    {"object", KEY_OBJECT, NULL, 3, BUILD, KEY_SHARED, "build a relocatable object"},
+    {"exe", KEY_EXE, NULL, 3, BUILD, KEY_SHARED,
+     "build a program that reads and writes .npy files"},
+    {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 3, KERNELS, KEY_PLAN,
+     "how attention is fused where that fits: resident, stream, two-pass, spill or unfused, and "
+     "the rows of a task and the piece of the streamed dim (default: the cheapest)"},
+    {"no-materialize", KEY_NO_MATERIALIZE, NULL, 3, KERNELS, 0,
+     "fail when a value over pairs of positions would be stored"},
+    {"target", KEY_TARGET, "NAME", 3, FOR_MACHINE | MACHINE, KEY_TARGET,
+     "compile for this machine level (see --print-targets)"},
+    {"machine", KEY_MACHINE, "FILE", 3, FOR_MACHINE | MACHINE, KEY_MACHINE,
+     "plan for the machine in this file, not for this one (see attc machine)"},
+    {"print-targets", KEY_PRINT_TARGETS, NULL, 3, ANY, 0, "list the targets"},
+    {"seed", KEY_SEED, "S", 4, RUN | VERIFY | BENCH, KEY_SEED,
+     "seed of the inputs that are not given (default 0)"},
+    {"threads", KEY_THREADS, "T", 4, THREADED, KEY_THREADS,
+     "threads (default: one per core); build, bench, cost and emit plan for so many"},
+    {"oracle", KEY_ORACLE, NULL, 4, RUN, KEY_ORACLE, "for run: the double-precision interpreter"},
+    {"interpret", KEY_INTERPRET, NULL, 4, RUN | VERIFY, KEY_ORACLE,
+     "for run and verify: the tile programs in plain loops"},
+    {"no-cache", KEY_NO_CACHE, NULL, 4, FOR_MACHINE | MACHINE, 0, "compile afresh, keep nothing"},
+    {"cache", KEY_CACHE, "DIR", 4, FOR_MACHINE | MACHINE, KEY_CACHE,
+     "where compiled kernels are kept"},
+    {NULL, 'W', "WARNING", 5, SOURCE, 0, "-Wname, -Wno-name, -Werror"},
+    {NULL, 'w', NULL, 5, SOURCE, 0, "no warnings"},
+    {"diagnostics", KEY_DIAGNOSTICS, "text|json", 5, ANY, 0, "form of messages on standard error"},
+    {"color", KEY_COLOUR, "auto|always|never", 5, ANY, 0, "colour in messages"},
+    {"time-passes", KEY_TIME_PASSES, NULL, 6, PASSES, 0, "a line per pass on standard error"},
+    {"verify-passes", KEY_VERIFY_PASSES, NULL, 6, PASSES, 0,
+     "run every level's verifier after each pass"},
+    {"grad", KEY_GRAD, NULL, 6, ANY, 0, ""},
+};
+
+uint32_t options_count(void) {
+    return sizeof table / sizeof *table;
+}
+
+const Option *options_get(uint32_t i) {
+    return &table[i];
+}
+
+const Option *option_find(int key) {
+    for (uint32_t i = 0; i < options_count(); i++)
+        if (table[i].key == key)
+            return &table[i];
+    return NULL;
+}
+
+const char *option_text(const Options *options, const Option *option) {
+    if (option->key < KEY_ENTRY)
+        return arena_printf(options->session->arena, "-%c", option->key);
+    return arena_printf(options->session->arena, "--%s", option->name);
+}
+
+CommandKind command_find(const char *name) {
+    int kind = 0;
+    while (kind < N_COMMANDS && strcmp(name, command_names[kind]) != 0)
+        kind++;
+    return kind;
+}
+
+// ---- which go together ----
+
+int options_note(const Options *options, OptionList *given, const Option *option) {
+    const char *text = option_text(options, option);
+    for (uint32_t i = 0; i < given->count && option->choice; i++) {
+        const Option *before = given->at[i];
+        if (before == option)
+            return usage_error("%s is given twice", text);
+        if (before->choice == option->choice)
+            return usage_error("%s and %s exclude each other", option_text(options, before), text);
+    }
+    vec_push(options->session->arena, given, option);
+    return EXIT_FINE;
+}
+
+static Use emit_use(EmitStage stage) {
+    switch (stage) {
+    case STAGE_AST:
+        return USE_EMIT_AST;
+    case STAGE_GRAPH:
+        return USE_EMIT_GRAPH;
+    case STAGE_SIMPLIFIED:
+    case STAGE_CONTRACTED:
+        return USE_EMIT_CONTRACTED;
+    default:
+        return USE_EMIT_KERNELS;
+    }
+}
+
+// What attc is asked for; *words: as it is written.
+static Use use_of(const Options *options, const char **words) {
+    const char *command = command_names[options->kind];
+    const char *way = options->oracle ? " --oracle" : options->interpret ? " --interpret" : "";
+    if (options->kind == COMMAND_EMIT && options->stage != STAGE_NONE)
+        way = arena_printf(options->session->arena, " --stage=%s", stage_name(options->stage));
+    *words = arena_printf(options->session->arena, "%s%s", command, way);
+    switch (options->kind) {
+    case COMMAND_CHECK:
+        return USE_CHECK;
+    case COMMAND_COST:
+        return USE_COST;
+    case COMMAND_EMIT:
+        return emit_use(options->stage);
+    case COMMAND_RUN:
+        return options->oracle ? USE_RUN_ORACLE : options->interpret ? USE_RUN_INTERPRET : USE_RUN;
+    case COMMAND_VERIFY:
+        return options->interpret ? USE_VERIFY_INTERPRET : USE_VERIFY;
+    case COMMAND_BUILD:
+        return USE_BUILD;
+    case COMMAND_BENCH:
+        return USE_BENCH;
+    case COMMAND_MACHINE:
+        return USE_MACHINE;
+    case N_COMMANDS:
+        break;
+    }
+    ice("options: command %d", (int)options->kind);
+}
+
+int options_check(const Options *options, const OptionList *given) {
+    const char *words, *name = command_names[options->kind];
+    unsigned bit = 1u << use_of(options, &words);
+    bool takes_file = bit & SOURCE;
+    if (takes_file != (options->file != NULL))
+        return usage_error(takes_file ? "%s: expected a source file" : "%s: takes no source file",
+                           name);
+    for (uint32_t k = 0; k < given->count; k++) {
+        const Option *option = given->at[k];
+        if (!(option->uses & bit))
+            return usage_error("%s: takes no %s",
+                               option->uses & command_uses[options->kind] ? words : name,
+                               option_text(options, option));
+    }
+    if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH)))
+        return usage_error("%s: takes no %s=%s", name, options->inputs.at[0].name,
+                           options->inputs.at[0].path);
+    return EXIT_FINE;
+}

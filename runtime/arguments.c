@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// Words of a command line: counts, extents of dims, outputs, and whether two paths are one file.
+
+#include "arguments.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *out) {
+    errno = 0;
+    char *end = NULL;
+    long long value = is_digit(text[0]) ? strtoll(text, &end, 10) : 0;
+    if (!end || *end || errno || value < least || value > most)
+        return false;
+    *out = value;
+    return true;
+}
+
+// ---- -D ----------------------------------------------------------------------------------------
+// Letters, digits, `_`, points of a trained tensor's name and primes of a dim's.
+static bool is_name(const char *text, int length) {
+    for (int i = 0; i < length; i++) {
+        char c = text[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+        if (!letter && (i == 0 || (!is_digit(c) && c != '.' && c != '\'')))
+            return false;
+    }
+    return length > 0;
+}
+
+static const char *read_dim(AttDimArgument *item) {
+    char digits[32];
+    const char *equals = memchr(item->text, '=', (size_t)item->length);
+    item->name_length = equals ? (int)(equals - item->text) : 0;
+    if (!is_name(item->text, item->name_length))
+        return "expected DIM=EXTENT, such as -D n=512";
+    size_t length = (size_t)(item->length - item->name_length - 1);
+    bool fits = length < sizeof digits;
+    memcpy(digits, equals + 1, fits ? length : 0);
+    digits[fits ? length : 0] = 0;
+    if (!att_argument_count(digits, 1, ATT_EXTENT_MOST, &item->extent))
+        return "the extent must be a whole number from 1 to 1099511627776";
+    return NULL;
+}
+
+bool att_argument_dim(const char **at, AttDimArgument *out) {
+    if (!*at)
+        return false;
+    size_t length = strcspn(*at, ",");
+    *out = (AttDimArgument){.text = *at, .length = length < INT_MAX ? (int)length : INT_MAX};
+    bool ends = !(*at)[length] || !(*at)[length + 1]; // a comma may stand at the end
+    *at = ends ? NULL : *at + length + 1;
+    out->problem = read_dim(out);
+    return true;
+}
+
+// ---- files -------------------------------------------------------------------------------------
+AttOutputArgument att_argument_output(const char *text) {
+    const char *equals = strchr(text, '=');
+    if (!equals)
+        return (AttOutputArgument){.path = text};
+    return (AttOutputArgument){text, (int)(equals - text), equals + 1};
+}
+
+const char *att_argument_input_path(const char *path) {
+    return strcmp(path, "-") == 0 ? "/dev/stdin" : path;
+}
+
+const char *att_argument_output_path(const char *path) {
+    return strcmp(path, "-") == 0 ? "/dev/stdout" : path;
+}
+
+// The folder that a file is in, and its name there.
+static bool resolve_folder(const char *path, char *folder, const char **base) {
+    char copy[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
+    if (length >= sizeof copy)
+        return false;
+    memcpy(copy, path, length);
+    copy[length] = 0;
+    *base = path + length;
+    return realpath(length ? copy : ".", folder) != NULL;
+}
+
+bool att_argument_same_file(const char *a, const char *b) {
+    struct stat at, bt;
+    char folder_a[PATH_MAX], folder_b[PATH_MAX];
+    const char *base_a, *base_b;
+    a = att_argument_output_path(a);
+    b = att_argument_output_path(b);
+    if (strcmp(a, b) == 0)
+        return true;
+    bool is_a = stat(a, &at) == 0, is_b = stat(b, &bt) == 0;
+    if (is_a || is_b)
+        return is_a && is_b && at.st_dev == bt.st_dev && at.st_ino == bt.st_ino;
+    return resolve_folder(a, folder_a, &base_a) && resolve_folder(b, folder_b, &base_b) &&
+           strcmp(base_a, base_b) == 0 && strcmp(folder_a, folder_b) == 0;
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// What `attc run` and programs of `attc build --exe` read from their command lines alike, so that
+// one option has one meaning. Nothing here leaves the library.
+#ifndef ATT_ARGUMENTS_H
+#define ATT_ARGUMENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { ATT_THREADS_MOST = 4096 };          // --threads; from 0, which is one per core
+#define ATT_EXTENT_MOST (INT64_C(1) << 40) // -D; from 1
+
+// The whole text is a number of decimal digits in range.
+bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *out);
+
+// An item of -D n=512,m=512.
+typedef struct {
+    const char *text; // what was written, of this length
+    int length, name_length;
+    int64_t extent;
+    const char *problem; // NULL: it is fine
+} AttDimArgument;
+// The item at *at, which then is at the next; false when there is none left. An empty list has one
+// item, which is not fine.
+bool att_argument_dim(const char **at, AttDimArgument *out);
+
+// -o NAME=FILE, or FILE.
+typedef struct {
+    const char *name; // of this length; NULL: not given
+    int name_length;
+    const char *path; // "" when there is none
+} AttOutputArgument;
+AttOutputArgument att_argument_output(const char *text);
+
+// What to open for a path that may be "-": standard input or output.
+const char *att_argument_input_path(const char *path);
+const char *att_argument_output_path(const char *path);
+
+// Would writing to both be writing to one file?
+bool att_argument_same_file(const char *a, const char *b);
+
+#endif
