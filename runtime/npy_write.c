@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes .npy files so that a reader sees the old file or the whole new one: a temporary file in
-// the same directory is written, synced and renamed, and then the directory is synced.
+// the same directory is written, synced and renamed, and then the directory is synced. A process
+// that is interrupted meanwhile removes the temporary file.
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,8 +14,15 @@
 #include <unistd.h>
 
 #include "npy.h"
+#include "signals.h"
 
-enum { HEADER_ALIGN = 64, HEADER_ROOM = 1024, BLOCK_ELEMENTS = 1 << 14, NAME_TRIES = 100 };
+enum {
+    HEADER_ALIGN = 64,
+    HEADER_ROOM = 1024,
+    BLOCK_ELEMENTS = 1 << 14,
+    NAME_TRIES = 100,
+    WRITE_BYTES = 1 << 26 // between looks at signals that wait
+};
 
 static const char *const descr[ATT_N_ELEM] = {
     [ATT_F32] = "<f4", [ATT_F64] = "<f8", [ATT_F16] = "<f2",  [ATT_BF16] = "<f4",
@@ -42,10 +50,15 @@ static size_t format_header(const AttTensorData *tensor, char *out) {
     return total;
 }
 
-static int write_all(int fd, const void *bytes, size_t length) {
+// held: NULL where nothing is to be removed when a signal comes.
+static int write_all(int fd, const void *bytes, size_t length, const AttHeldSignals *held) {
     const char *at = bytes;
     while (length) {
-        ssize_t put = write(fd, at, length);
+        if (held && att_signals_came(held)) {
+            errno = EINTR;
+            return -1;
+        }
+        ssize_t put = write(fd, at, length < WRITE_BYTES ? length : WRITE_BYTES);
         if (put < 0 && errno == EINTR)
             continue;
         if (put < 0)
@@ -56,20 +69,20 @@ static int write_all(int fd, const void *bytes, size_t length) {
     return 0;
 }
 
-static int write_bf16(int fd, const uint16_t *data, int64_t count) {
+static int write_bf16(int fd, const uint16_t *data, int64_t count, const AttHeldSignals *held) {
     float *block = malloc(BLOCK_ELEMENTS * sizeof *block);
     int failed = block ? 0 : -1;
     for (int64_t begin = 0; begin < count && !failed; begin += BLOCK_ELEMENTS) {
         int64_t rest = count - begin, n = rest < BLOCK_ELEMENTS ? rest : BLOCK_ELEMENTS;
         for (int64_t i = 0; i < n; i++)
             block[i] = att_bf16_to_f32(data[begin + i]);
-        failed = write_all(fd, block, (size_t)n * sizeof *block);
+        failed = write_all(fd, block, (size_t)n * sizeof *block, held);
     }
     free(block);
     return failed;
 }
 
-static int write_tensor(int fd, const AttTensorData *tensor) {
+static int write_tensor(int fd, const AttTensorData *tensor, const AttHeldSignals *held) {
     char header[HEADER_ROOM];
     int64_t bytes = 0;
     size_t length = format_header(tensor, header);
@@ -78,11 +91,11 @@ static int write_tensor(int fd, const AttTensorData *tensor) {
         errno = EOVERFLOW;
         return -1;
     }
-    if (write_all(fd, header, length))
+    if (write_all(fd, header, length, held))
         return -1;
     if (tensor->elem == ATT_BF16)
-        return write_bf16(fd, tensor->data, bytes / (int64_t)size);
-    return write_all(fd, tensor->data, (size_t)bytes);
+        return write_bf16(fd, tensor->data, bytes / (int64_t)size, held);
+    return write_all(fd, tensor->data, (size_t)bytes, held);
 }
 
 // ---- replacing a file --------------------------------------------------------------------------
@@ -118,7 +131,8 @@ static void sync_directory_of(char *path) {
 }
 
 // 0, or errno.
-static int replace_file(const char *path, const struct stat *old, const AttTensorData *tensor) {
+static int replace_file(const char *path, const struct stat *old, const AttTensorData *tensor,
+                        const AttHeldSignals *held) {
     char target[PATH_MAX], name[PATH_MAX];
     // A link stays a link: what it points to is replaced.
     if (!old || !realpath(path, target)) {
@@ -130,7 +144,7 @@ static int replace_file(const char *path, const struct stat *old, const AttTenso
     if (fd < 0)
         return errno;
     bool failed =
-        (old && fchmod(fd, old->st_mode & 07777)) || write_tensor(fd, tensor) || fsync(fd);
+        (old && fchmod(fd, old->st_mode & 07777)) || write_tensor(fd, tensor, held) || fsync(fd);
     int why = errno;
     if (close(fd) && !failed) {
         failed = true;
@@ -147,12 +161,21 @@ static int replace_file(const char *path, const struct stat *old, const AttTenso
     return failed ? why : 0;
 }
 
+static int replace_uninterrupted(const char *path, const struct stat *old,
+                                 const AttTensorData *tensor) {
+    AttHeldSignals held;
+    att_signals_hold(&held);
+    int why = replace_file(path, old, tensor, &held);
+    att_signals_release(&held);
+    return why;
+}
+
 // For what cannot be renamed onto: a pipe, a terminal, /dev/null. 0, or errno.
 static int write_in_place(const char *path, const AttTensorData *tensor) {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return errno;
-    int why = write_tensor(fd, tensor) ? errno : 0;
+    int why = write_tensor(fd, tensor, NULL) ? errno : 0;
     if (close(fd) && !why)
         why = errno;
     return why;
@@ -163,7 +186,8 @@ AttStatus att_npy_write(AttContext *ctx, const char *path, const AttTensorData *
     if (tensor->elem >= ATT_N_ELEM || tensor->rank < 0 || tensor->rank > ATT_RANK_MAX)
         return att_fail(ctx, ATT_ARGUMENT, "%s: there is no tensor to write", path);
     bool exists = stat(path, &old) == 0;
-    int why = exists && !S_ISREG(old.st_mode) ? write_in_place(path, tensor)
-                                              : replace_file(path, exists ? &old : NULL, tensor);
+    int why = exists && !S_ISREG(old.st_mode)
+                  ? write_in_place(path, tensor)
+                  : replace_uninterrupted(path, exists ? &old : NULL, tensor);
     return why ? att_fail(ctx, ATT_IO, "%s: %s", path, strerror(why)) : ATT_OK;
 }

@@ -9,9 +9,9 @@
 // Any number of processes may share a directory. A writer makes a temporary file and renames it, so
 // a reader sees a whole file or none; whatever else happens to a file (a full disk, an editor, a
 // crash of the machine) is found by the lengths, the checksum and the key, and then the object is
-// made again. Every 32nd new entry sweeps the directory: the files that were used longest ago are
-// removed until it holds three quarters of its room. Entries that belong to another user are not
-// trusted.
+// made again. A writer that is interrupted removes its temporary file first. Every 32nd new entry
+// sweeps the directory: the files that were used longest ago are removed until it holds three
+// quarters of its room. Entries that belong to another user are not trusted.
 #include "emit/emit.h"
 
 #include <dirent.h>
@@ -22,6 +22,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "signals.h"
 
 enum { ENTRIES_PER_SWEEP = 32, ORPHAN_SECONDS = 3600 };
 
@@ -262,12 +264,13 @@ static bool publish(int file, const char *temporary, const char *path, bool writ
 }
 
 static bool store_in(const CacheOptions *cache, Arena *arena, const char *key, const Blob *object) {
+    AttHeldSignals held;
     char *path = entry_path(arena, cache, key);
     char *temporary = arena_printf(arena, "%.*s-XXXXXX", (int)strlen(path) - 2, path);
+    att_signals_hold(&held);
     int file = open_temporary(arena, cache, temporary);
-    if (file < 0)
-        return false;
-    bool ok = publish(file, temporary, path, write_entry(file, key, object));
+    bool ok = file >= 0 && publish(file, temporary, path, write_entry(file, key, object));
+    att_signals_release(&held);
     if (ok && hash_text(0, key) % ENTRIES_PER_SWEEP == 0)
         sweep_directory(cache->directory, cache->room ? cache->room : CACHE_ROOM);
     return ok;
@@ -289,8 +292,11 @@ bool cache_write_text(const CacheOptions *cache, const char *name, const char *t
     char *path = arena_printf(arena, "%s/%s", cache->directory, name);
     char *temporary = arena_printf(arena, "%s/%016llx-XXXXXX", cache->directory,
                                    (unsigned long long)hash_text(0, name));
+    AttHeldSignals held;
+    att_signals_hold(&held);
     int file = open_temporary(arena, cache, temporary);
     bool ok = file >= 0 && publish(file, temporary, path, write_all(file, text, strlen(text)));
+    att_signals_release(&held);
     arena_free(arena);
     return ok;
 }

@@ -50,7 +50,6 @@ typedef struct {
     uint32_t n_jobs;
     atomic_uint next;
     const Target *target;
-    const CacheOptions *cache;
 } Jobs;
 
 static void run_job(const Jobs *jobs, KernelJob *job) {
@@ -58,8 +57,6 @@ static void run_job(const Jobs *jobs, KernelJob *job) {
     EmitModule *module = emit_kernel_module(job->arena, job->object->kernel, jobs->target);
     job->ok = emit_compile(module, EMIT_OBJECT, &job->object->object, &job->why);
     emit_module_free(module);
-    if (job->ok)
-        cache_store(jobs->cache, job->key, &job->object->object);
 }
 
 static void *work_off(void *shared) {
@@ -91,13 +88,16 @@ static void run_jobs(Jobs *jobs) {
         pthread_join(threads[i], NULL);
 }
 
-// Moves what a job made into the session's arena.
-static bool collect_job(Arena *arena, KernelJob *job, const char **why) {
-    if (job->ok)
-        job->object->object.bytes =
-            arena_copy(arena, job->object->object.bytes, job->object->object.length);
-    else if (!*why)
+// Moves what a job made into the session's arena, and into the cache: not from a thread of its own,
+// since files are written where signals are held (see cache.c).
+static bool collect_job(Arena *arena, const CacheOptions *cache, KernelJob *job, const char **why) {
+    Blob *object = &job->object->object;
+    if (job->ok) {
+        cache_store(cache, job->key, object);
+        object->bytes = arena_copy(arena, object->bytes, object->length);
+    } else if (!*why) {
         *why = arena_printf(arena, "kernel %s: %s", job->object->kernel->name, job->why);
+    }
     arena_free(job->arena);
     return job->ok;
 }
@@ -106,7 +106,7 @@ bool emit_kernels(Session *session, const TileProgram *program, const Target *ta
                   const CacheOptions *cache, KernelObject *out, const char **why) {
     Arena *arena = session->arena;
     const char *flags = emit_flags_text(arena, target);
-    Jobs jobs = {.target = target, .cache = cache};
+    Jobs jobs = {.target = target};
     jobs.jobs = arena_array(arena, KernelJob, program->kernels.count);
     for (uint32_t i = 0; i < program->kernels.count; i++) {
         const Kernel *kernel = program->kernels.at[i];
@@ -121,6 +121,6 @@ bool emit_kernels(Session *session, const TileProgram *program, const Target *ta
     bool ok = true;
     *why = NULL;
     for (uint32_t i = 0; i < jobs.n_jobs; i++)
-        ok &= collect_job(arena, &jobs.jobs[i], why);
+        ok &= collect_job(arena, cache, &jobs.jobs[i], why);
     return ok;
 }

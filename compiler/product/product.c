@@ -9,6 +9,8 @@
 // Parts are written into a temporary directory and put together by cc, ld or ar there. The result
 // appears beside the output under a temporary name and is renamed, so that an output is whole or
 // absent. What cannot be renamed onto, a pipe or a device, is written in place, without a header.
+// Kernels are compiled before there is anything temporary; from then on signals wait until all of
+// it is removed.
 #include "product/product.h"
 
 #include <dirent.h>
@@ -17,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef VEC(const char *) Arguments;
@@ -28,6 +31,7 @@ typedef struct {
     const char *output;    // what it is renamed to; absolute. NULL: written in place
     const char *runtime;   // archive; absolute
     Arguments parts;       // object files in the directory
+    AttHeldSignals held;
     const char **why;
 } ProductFiles;
 
@@ -94,6 +98,8 @@ static bool make_directory(ProductFiles *product) {
     if (!mkdtemp(path))
         return fail(product, "create", path);
     product->directory = path;
+    if (!product->output)
+        product->result = arena_printf(product->arena, "%s/result", path);
     return true;
 }
 
@@ -130,16 +136,27 @@ static const char *replaced_path(ProductFiles *product, bool exists) {
     return path;
 }
 
-// The result is made in the output's directory, where rename can replace the output at one stroke.
-// That something can be made there shows before any work is done.
+// That a file can be made beside the output shows before any work is done.
+static bool try_result(ProductFiles *product) {
+    att_signals_hold(&product->held);
+    int file = open(product->result, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    bool ok = file >= 0 || fail(product, "write", product->options->output);
+    if (ok) {
+        close(file);
+        unlink(product->result); // ar would add to it
+    }
+    att_signals_release(&product->held);
+    return ok;
+}
+
+// The result is made in the output's directory, where rename can replace the output at one stroke;
+// what is written in place is made among the parts.
 static bool place_result(ProductFiles *product) {
     const char *output = product->options->output;
     struct stat old;
     bool exists = !is_standard_output(product) && stat(output, &old) == 0;
-    if (is_standard_output(product) || (exists && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode))) {
-        product->result = arena_printf(product->arena, "%s/result", product->directory);
+    if (is_standard_output(product) || (exists && !S_ISREG(old.st_mode) && !S_ISDIR(old.st_mode)))
         return true;
-    }
     size_t length = strlen(output);
     if ((exists && S_ISDIR(old.st_mode)) || (length && output[length - 1] == '/')) {
         errno = EISDIR;
@@ -149,15 +166,11 @@ static bool place_result(ProductFiles *product) {
     if (!product->output)
         return false;
     int folder = (int)(strrchr(product->output, '/') - product->output);
-    const char *unique = strrchr(product->directory, '-') + 1;
-    product->result = arena_printf(product->arena, "%.*s/.attc-%s-%ld", folder, product->output,
-                                   unique, (long)getpid());
-    int file = open(product->result, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (file < 0)
-        return fail(product, "write", output);
-    close(file);
-    unlink(product->result); // ar would add to it
-    return true;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    product->result = arena_printf(product->arena, "%.*s/.attc-%lx-%ld", folder, product->output,
+                                   (unsigned long)now.tv_nsec, (long)getpid());
+    return try_result(product);
 }
 
 // ---- putting parts together ----
@@ -174,7 +187,7 @@ static void add_parts(ProductFiles *product, Arguments *arguments) {
 
 static bool run(ProductFiles *product, Arguments *arguments, const char *directory) {
     vec_push(product->arena, arguments, NULL);
-    return tool_run(product->arena, arguments->at, directory, product->why);
+    return tool_run(product->arena, arguments->at, directory, &product->held, product->why);
 }
 
 static bool make_object(ProductFiles *product) {
@@ -299,26 +312,47 @@ static bool publish_header(ProductFiles *product, const ModuleTables *tables) {
 
 // ---- the whole ----
 
-static bool compile_parts(ProductFiles *product, Session *session, TileProgram *const *programs,
-                          const Target *const *targets, uint32_t n, const CacheOptions *cache,
-                          ModuleTables *tables) {
-    Arena *arena = product->arena;
+typedef VEC(KernelObject) KernelObjects;
+
+static bool compile_kernels(ProductFiles *product, Session *session, TileProgram *const *programs,
+                            const Target *const *targets, uint32_t n, const CacheOptions *cache,
+                            KernelObjects *out) {
     for (uint32_t i = 0; i < n; i++) {
-        KernelObject *objects = arena_array(arena, KernelObject, programs[i]->kernels.count);
+        uint32_t count = programs[i]->kernels.count;
+        KernelObject *objects = arena_array(product->arena, KernelObject, count);
         if (!emit_kernels(session, programs[i], targets[i], cache, objects, product->why))
             return false;
-        for (uint32_t k = 0; k < programs[i]->kernels.count; k++)
-            if (!add_part(product, arena_printf(arena, "%s.o", objects[k].symbol),
-                          &objects[k].object))
-                return false;
+        for (uint32_t k = 0; k < count; k++)
+            vec_push(product->arena, out, objects[k]);
     }
-    Blob descriptor;
-    const char *name =
-        arena_printf(arena, "entry_%s.o", product_entry_symbol(arena, tables->module.entry));
-    tables->module.manifest = product_manifest(arena, tables, product->options->source);
-    return product_descriptor(arena, tables, targets[0], product->options->kind == PRODUCT_EXE,
-                              &descriptor, product->why) &&
-           add_part(product, name, &descriptor);
+    return true;
+}
+
+static bool write_parts(ProductFiles *product, const KernelObjects *objects, const char *entry,
+                        const Blob *descriptor) {
+    Arena *arena = product->arena;
+    for (uint32_t i = 0; i < objects->count; i++)
+        if (!add_part(product, arena_printf(arena, "%s.o", objects->at[i].symbol),
+                      &objects->at[i].object))
+            return false;
+    return add_part(product, arena_printf(arena, "entry_%s.o", product_entry_symbol(arena, entry)),
+                    descriptor);
+}
+
+// Puts the parts together and the result in its place. *bytes: what is to be written in place.
+static bool assemble(ProductFiles *product, const ModuleTables *tables,
+                     const KernelObjects *objects, const Blob *descriptor, Blob *bytes) {
+    if (!write_parts(product, objects, tables->module.entry, descriptor))
+        return false;
+    if (!make_result(product)) {
+        unlink(product->result);
+        return false;
+    }
+    if (product->output)
+        return replace(product, product->result, product->output) &&
+               publish_header(product, tables);
+    bytes->bytes = read_file(product, product->result, &bytes->length);
+    return bytes->bytes != NULL;
 }
 
 bool product_write(Session *session, TileProgram *const *programs, const Target *const *targets,
@@ -326,23 +360,24 @@ bool product_write(Session *session, TileProgram *const *programs, const Target 
                    const char **why) {
     ProductFiles product = {.arena = session->arena, .options = options, .why = why};
     ModuleTables *tables = product_tables(session->arena, programs, targets, n);
-    if (!make_directory(&product))
-        return false;
+    tables->module.manifest = product_manifest(session->arena, tables, options->source);
+    KernelObjects objects = {0};
+    Blob descriptor, bytes = {0};
     bool ok = place_result(&product);
     if (ok && options->kind != PRODUCT_OBJECT)
         ok = (product.runtime = absolute_path(&product, options->runtime_archive)) != NULL;
-    ok = ok && compile_parts(&product, session, programs, targets, n, cache, tables);
-    if (ok && !make_result(&product)) {
-        unlink(product.result);
-        ok = false;
+    ok = ok && compile_kernels(&product, session, programs, targets, n, cache, &objects) &&
+         product_descriptor(session->arena, tables, targets[0], options->kind == PRODUCT_EXE,
+                            &descriptor, why);
+    if (!ok)
+        return false;
+    att_signals_hold(&product.held);
+    ok = make_directory(&product);
+    if (ok) {
+        ok = assemble(&product, tables, &objects, &descriptor, &bytes);
+        remove_tree(session->arena, product.directory);
     }
-    char *bytes = NULL;
-    size_t length = 0;
-    if (ok && product.output)
-        ok = replace(&product, product.result, product.output) && publish_header(&product, tables);
-    else if (ok)
-        ok = (bytes = read_file(&product, product.result, &length)) != NULL;
-    // Before a pipe is written to: its reader may be gone, and that ends the process.
-    remove_tree(session->arena, product.directory);
-    return ok && (product.output || write_in_place(&product, bytes, length));
+    att_signals_release(&product.held);
+    // Once nothing is left to remove: a pipe's reader may be gone, and that ends the process.
+    return ok && (product.output || write_in_place(&product, bytes.bytes, bytes.length));
 }

@@ -6,6 +6,7 @@
 
 #include "emit/emit.h"
 #include "module.h"
+#include "signals.h"
 
 // ---- tables.c: tile programs -> the tables of runtime/module.h ----------------------------------
 // The kernels of all levels one after the other; each has code for its own level only. Dims of
@@ -57,7 +58,10 @@ char *product_c_name(Arena *arena, const char *name);
 char *product_entry_symbol(Arena *arena, const char *entry);
 
 // ---- tool.c: cc, ld, ar -------------------------------------------------------------------------
-// Runs a program of the PATH in a directory (what it says is kept there in tool.log); waits for it.
-bool tool_run(Arena *arena, const char *const *argv, const char *directory, const char **why);
+// Runs a program of the PATH in a directory, where it also has its temporary files and what it says
+// is kept in tool.log; waits for it. When one of the signals held comes, it is ended with all that
+// it has started.
+bool tool_run(Arena *arena, const char *const *argv, const char *directory,
+              const AttHeldSignals *held, const char **why);
 
 #endif
