@@ -127,7 +127,7 @@ Span span_join(Span a, Span b);
 // ---- diag.c: what the user is told ----------------------------------------------------------
 // Messages are lower case without a full stop. They are kept, not printed at once: diags_print
 // sorts them by place and drops exact repeats, so one mistake seen from two sides is told once.
-typedef enum { DIAG_ERROR, DIAG_WARNING } Severity;
+typedef enum { DIAG_ERROR, DIAG_WARNING, DIAG_REMARK } Severity;
 typedef struct Diag Diag;
 typedef struct Diags Diags;
 typedef enum { DIAGS_TEXT, DIAGS_JSON } DiagFormat;
@@ -137,6 +137,9 @@ Diag *diag_error(Diags *diags, Span at, const char *format, ...)
 // group is the name after -W that silences it (-Wno-NAME) or turns it on, such as "summed-dim".
 Diag *diag_warning(Diags *diags, const char *group, Span at, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+// What may be good to know; -w switches remarks off.
+Diag *diag_remark(Diags *diags, Span at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 // A note shows another place involved; a hint says how to mend it. Both return their argument.
 Diag *diag_note(Diag *diag, Span at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 Diag *diag_hint(Diag *diag, const char *format, ...) __attribute__((format(printf, 2, 3)));

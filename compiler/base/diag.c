@@ -51,6 +51,16 @@ Diag *diag_error(Diags *diags, Span at, const char *format, ...) {
     return diag;
 }
 
+Diag *diag_remark(Diags *diags, Span at, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    Diag *diag = diag_new(diags, DIAG_REMARK, at, format_text(diags->arena, format, args));
+    va_end(args);
+    if (!diags->no_warnings)
+        diags_keep(diags, diag);
+    return diag;
+}
+
 static WarningGroup *diags_group(Diags *diags, const char *name) {
     for (uint32_t i = 0; i < N_WARNING_GROUPS; i++)
         if (!strcmp(diags->groups[i].name, name))

@@ -168,13 +168,22 @@ static void print_snippet(const DiagPrinter *p, Span at) {
     fprintf(p->out, "    %s%s%s\n    %s%s\n", before, shown, after, carets.at, paint(p, "\033[0m"));
 }
 
+typedef struct {
+    const char *name, *escape;
+} SeverityLook;
+static const SeverityLook severity_looks[] = {
+    [DIAG_ERROR] = {"error", "\033[31m"},
+    [DIAG_WARNING] = {"warning", "\033[35m"},
+    [DIAG_REMARK] = {"remark", "\033[36m"},
+};
+
 static void print_text(const DiagPrinter *p, const Diag *diag) {
     bool error = diag->severity == DIAG_ERROR;
+    SeverityLook look = severity_looks[diag->severity];
     const char *suffix = "";
     if (diag->group)
         suffix = arena_printf(p->arena, " [-W%s%s]", error ? "error=" : "", diag->group);
-    print_heading(p, diag->at, error ? "error" : "warning", error ? "\033[31m" : "\033[35m",
-                  diag->message, suffix);
+    print_heading(p, diag->at, look.name, look.escape, diag->message, suffix);
     print_snippet(p, diag->at);
     for (uint32_t i = 0; i < diag->notes.count; i++) {
         const Note *note = &diag->notes.at[i];
@@ -206,8 +215,7 @@ static void json_add_place(const DiagPrinter *p, json_t *object, Span at) {
 
 static void print_json(const DiagPrinter *p, const Diag *diag) {
     json_t *object = json_object();
-    const char *severity = diag->severity == DIAG_ERROR ? "error" : "warning";
-    json_object_set_new(object, "severity", json_string(severity));
+    json_object_set_new(object, "severity", json_string(severity_looks[diag->severity].name));
     json_object_set_new(object, "group", json_text(p, diag->group));
     json_add_place(p, object, diag->at);
     json_object_set_new(object, "message", json_text(p, diag->message));

@@ -52,6 +52,19 @@ bool driver_compile(Options *options, const Target *target, PipelineStop stop, C
     return pipeline_run(options->session, program, &passes, out);
 }
 
+void driver_tell_entry(Options *options, const Compilation *compiled) {
+    const Program *program = compiled->program;
+    const Def *entry = program_find_def(program, compiled->built->entry);
+    uint32_t of_file = 0;
+    for (uint32_t i = 0; i < program->defs.count; i++)
+        of_file += program->defs.at[i]->span.file == entry->span.file;
+    if (options->entry.entry || of_file == 1)
+        return;
+    diag_remark(options->session->diags, (Span){0},
+                "the entry is %s, the last of %u defs; --entry takes another", entry->name.name,
+                of_file);
+}
+
 bool driver_may_write(Options *options, const char *path) {
     const Sources *sources = options->session->sources;
     struct stat to, from;

@@ -65,7 +65,8 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
     printf("entry       %s\ndims       ", graph->entry);
     for (uint32_t d = 0; d < graph->dims.count; d++)
         printf(" %s=%lld", graph->dims.at[d].name, (long long)extents[d]);
-    printf("\nparameters  %s\nmultiplies  %s\nflops       %s\nworkspace   %s\n",
+    printf("\nparameters  %s\nmultiplies  %s in einsums (pointwise products count as flops alone)\n"
+           "flops       %s\nworkspace   %s\n",
            count_text(f->parameters, arena), count_text(f->multiplies, arena),
            count_text(f->flops, arena), bytes_text(f->workspace, arena));
     print_kernels(f, arena);

@@ -94,6 +94,8 @@ const Target *driver_target(Options *options);
 PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop);
 // Parses, resolves and runs the passes up to `stop`. false after diagnostics.
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
+// Tells which def is the entry, when the command line does not and the file has several.
+void driver_tell_entry(Options *options, const Compilation *compiled);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
 
@@ -172,6 +174,12 @@ Table table_open(Arena *arena, const char *columns);
 void table_cell(Table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void table_print(const Table *table);
 
+// ---- value_names.c ----
+// By value id: names of the values that have buffers, no two alike.
+const char **report_value_names(const Plan *plan, Arena *arena);
+// A name for a kernel that a person recognises: the stored values of its group.
+const char *report_group_name(const Group *group, const char *const *names, Arena *arena);
+
 // ---- report.c: figures of a compilation ----
 // One buffer of the plan, or one scratch buffer of a kernel.
 typedef struct {
@@ -205,8 +213,6 @@ typedef struct {
 // Predictions are for this many threads.
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena);
-// A name for a kernel that a person recognises: the stored values of its group.
-const char *report_group_name(const Group *group, Arena *arena);
 json_t *report_number(double value);                                // null when not finite
 json_t *report_dim_names(const Graph *graph, const DimList *dims);  // ["n", "d"]
 json_t *report_extents(const Graph *graph, const int64_t *extents); // {"n": 512, ...}

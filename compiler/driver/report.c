@@ -28,19 +28,6 @@ void report_print_json(json_t *object) {
     json_decref(object);
 }
 
-static const char *value_name(const Value *value, Arena *arena) {
-    if (value->op == OP_INPUT)
-        return value->name;
-    return value->hint ? value->hint : arena_printf(arena, "t%u", value->id);
-}
-
-const char *report_group_name(const Group *group, Arena *arena) {
-    Text text = {.arena = arena};
-    for (uint32_t i = 0; i < group->outputs.count; i++)
-        text_printf(&text, "%s%s", i ? "+" : "", value_name(group->outputs.at[i], arena));
-    return text.at ? text.at : "(nothing)";
-}
-
 static int64_t bytes_of(const Buffer *buffer, const int64_t *extents) {
     int64_t bytes, elements = buffer_elements(buffer, extents);
     return mul_i64(elements, (int64_t)elem_bytes(buffer->value->elem), &bytes) ? bytes : -1;
@@ -52,13 +39,13 @@ static int64_t sum_of(int64_t a, int64_t b) {
     return a < 0 || b < 0 || !add_i64(a, b, &sum) ? -1 : sum;
 }
 
-static void add_plan_buffers(CostFigures *out, const Plan *plan, const int64_t *extents,
-                             Arena *arena) {
+static void add_plan_buffers(CostFigures *out, const Plan *plan, const char *const *names,
+                             const int64_t *extents, Arena *arena) {
     int64_t *slots = arena_array(arena, int64_t, plan->n_slots + 1);
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
         BufferFigure figure = {
-            .name = value_name(buffer->value, arena),
+            .name = names[buffer->value->id],
             .dims = buffer->memory.order,
             .bytes = bytes_of(buffer, extents),
             .placement = "workspace",
@@ -84,10 +71,11 @@ static int64_t volume_of(const DimList *dims, const int64_t *extents) {
     return volume;
 }
 
-static KernelFigure group_figure(const Group *group, const int64_t *extents, Arena *arena) {
+static KernelFigure group_figure(const Group *group, const char *const *names,
+                                 const int64_t *extents, Arena *arena) {
     static const char *const kinds[] = {"contract", "rows", "map", "stream"};
     KernelFigure figure = {
-        .name = report_group_name(group, arena),
+        .name = report_group_name(group, names, arena),
         .kind = kinds[group->kind],
     };
     DimList dims = dims_union(&group->rows, &group->reduced);
@@ -151,10 +139,11 @@ static const char *misfit_of(const TileProgram *program, const Group *group, Are
 }
 
 static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
-                                  const Machine *machine, const int64_t *extents, Arena *arena) {
+                                  const char *const *names, const Machine *machine,
+                                  const int64_t *extents, Arena *arena) {
     const Launch *launch = &program->launches.at[index];
     const Kernel *kernel = program->kernels.at[launch->kernel];
-    KernelFigure figure = group_figure(launch->group, extents, arena);
+    KernelFigure figure = group_figure(launch->group, names, extents, arena);
     int64_t *own = kernel_extents(launch, kernel, extents, arena);
     int64_t *each = arena_array(arena, int64_t, kernel->buffers.count + 1);
     figure.launch = index;
@@ -183,9 +172,11 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine, 
         .multiplies = graph_multiplies(graph, extents),
         .flops = graph_flops(graph, extents),
     };
-    add_plan_buffers(&out, compiled->plan, extents, arena);
+    const char **names = report_value_names(compiled->plan, arena);
+    add_plan_buffers(&out, compiled->plan, names, extents, arena);
     for (uint32_t i = 0; i < compiled->tile->launches.count; i++)
         if (launch_runs(&compiled->tile->launches.at[i], extents))
-            vec_push(arena, &out.kernels, launch_figure(compiled->tile, i, &used, extents, arena));
+            vec_push(arena, &out.kernels,
+                     launch_figure(compiled->tile, i, names, &used, extents, arena));
     return out;
 }

@@ -110,6 +110,7 @@ int command_run(Options *options) {
     if (!driver_compile(options, target, stop, &compiled) ||
         !outputs_make_sense(options, compiled.built))
         return EXIT_PROBLEM;
+    driver_tell_entry(options, &compiled);
     Tensors tensors;
     bool fine = tensors_open(options, &compiled, true, &tensors) &&
                 (!options->oracle || widen_outputs(options, &tensors)) &&

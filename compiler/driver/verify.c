@@ -110,6 +110,7 @@ int command_verify(Options *options) {
     Compilation compiled;
     if (!target || !driver_compile(options, target, AFTER_TILE, &compiled))
         return EXIT_PROBLEM;
+    driver_tell_entry(options, &compiled);
     Tensors tensors;
     int status = EXIT_PROBLEM;
     if (tensors_open(options, &compiled, false, &tensors) &&

@@ -70,6 +70,7 @@ typedef enum { ROLE_DATA, ROLE_PARAM } InputRole;
 // Some arguments of an einsum whose product had a name before it was flattened.
 typedef struct {
     Name hint;
+    const char *path; // of hint
     Span origin;
     uint64_t args; // one bit each
 } NamedPart;
@@ -97,6 +98,7 @@ struct Value {
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
     // not part of the meaning:
     Name hint;              // the name the user gave this value, or NULL
+    const char *path;       // of hint: calls and loops on the way to it, `layer.0.attend.`; or NULL
     Span origin;            // where it was written
     const NamedPart *parts; // CONTRACT, by graph_simplify for graph_contract
     uint32_t n_parts;

@@ -140,6 +140,26 @@ def test_sources_are_not_overwritten(tmp_path, command, output):
     assert sources == {path: path.read_text() for path in tmp_path.iterdir()}
 
 
+SEVERAL = "def F(X[n]):\n    return -X\n\ndef G(X[n]):\n    return F(X)\n"
+REMARK = "attc: remark: the entry is G, the last of 2 defs; --entry takes another\n"
+
+
+@pytest.mark.parametrize("command", ["run", "verify"])
+def test_the_entry_is_named_where_it_was_not_asked_for(command):
+    assert attc(command, "-", "-D", "n=3", stdin=SEVERAL)[1] == REMARK
+    assert attc(command, "-", "-D", "n=3", "--entry=F", stdin=SEVERAL)[1] == ""
+    assert attc(command, "-", "-D", "n=3", "-w", stdin=SEVERAL)[1] == ""
+    assert attc(command, "-", "-D", "n=3", stdin=SEVERAL.partition("\n\n")[0])[1] == ""
+    _, err = attc(command, "-", "-D", "n=3", "--diagnostics=json", stdin=SEVERAL)
+    assert json.loads(err)["severity"] == "remark"
+
+
+def test_defs_of_other_files_are_not_counted(tmp_path):
+    (tmp_path / "other.attn").write_text(SEVERAL)
+    (tmp_path / "main.attn").write_text('import "other.attn"\n\ndef H(X[n]):\n    return G(X)\n')
+    assert attc("run", tmp_path / "main.attn", "-D", "n=3")[1] == ""
+
+
 def test_help_and_version():
     assert "verify" in attc("--help")[0]
     assert attc("--version")[0].startswith("attc ")

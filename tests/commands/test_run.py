@@ -268,6 +268,51 @@ def test_cost_reports_what_the_contract_says():
     assert json.dumps(figures["dims"], sort_keys=True) == '{"d": 64, "m": 64, "n": 64}'
 
 
+LAYERS = """
+dim layers = 3, again = 2, d = 8, f = 16
+
+def Ffn(X[n, d]):
+    param W_in[d, f], W_out[f, d]
+    H[n, f] = relu(einsum(X[n, d], W_in[d, f]))
+    return einsum(H[n, f], W_out[f, d] -> [n, d])
+
+def Stack(X[n, d]):
+    param mix[d, e]
+    for i in layers:
+        X = X + Ffn(X) as ffn
+        Z[n, e] = einsum(X[n, d], mix[d, e])
+        X = X + einsum(Z[n, e], mix[d, e] -> [n, d])
+    for i in again shared:
+        X = X + Ffn(X)
+        X = X + Ffn(X)
+    return X
+"""
+
+
+def test_kernels_and_buffers_of_loops_have_names_of_their_own():
+    arguments = ["-", "-D", "n=64,e=4", "--json"]
+    figures = json.loads(attc("cost", *arguments, stdin=LAYERS)[0])
+    for table in ("kernels", "buffers"):
+        names = [row["name"] for row in figures[table]]
+        assert len(names) == len(set(names)), names
+    names = " ".join(kernel["name"] for kernel in figures["kernels"])
+    for name in ("i.0.ffn.H", "i.2.ffn.H", "i.1.X_1", "i_1.0.Ffn.H", "i_1.1.Ffn_1.H"):
+        assert name in names
+    timed = json.loads(attc("bench", *arguments, stdin=LAYERS)[0])
+    assert [k["name"] for k in timed["kernels"]] == [k["name"] for k in figures["kernels"]]
+
+
+def test_names_are_short_where_that_is_enough():
+    figures = attc_json("cost", EXAMPLES / "encoder_block.attn", "-D", "b=1,n=64")
+    names = {buffer["name"] for buffer in figures["buffers"]}
+    assert {"Y", "B", "H", "Z"} <= names and not any("." in name for name in names - {"W"})
+
+
+def test_cost_says_what_it_counts():
+    out, _ = attc("cost", EXAMPLES / "dot_product.attn", "-D", "n=64,m=64")
+    assert "multiplies  524288 in einsums (pointwise products count as flops alone)\n" in out
+
+
 def test_cost_of_huge_extents_says_so():
     out, _ = attc(
         "cost", EXAMPLES / "dot_product.attn", "-D", "n=1000000000,m=1000000000,d=1000000"

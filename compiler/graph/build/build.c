@@ -32,6 +32,7 @@ static void build_assign(Frame *frame, const Stmt *stmt) {
     Value *value = build_expr_as(frame, stmt->value, elem);
     if (!value->hint) {
         value->hint = target->name.name;
+        value->path = frame->place;
         value->origin = stmt->span;
     }
     frame_assign(frame, target->name.name, value);
@@ -39,7 +40,9 @@ static void build_assign(Frame *frame, const Stmt *stmt) {
 
 static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
     Build *build = frame->build;
-    const char *outside = frame->path, *own = loop->path;
+    const char *outside = frame->path, *place = frame->place, *own = loop->path;
+    frame->place = arena_printf(build->arena, "%s%s.%lld.", place, own ? own : loop->loop_var.name,
+                                (long long)number);
     if (own)
         frame->path = loop->shared ? arena_printf(build->arena, "%s%s.", outside, own)
                                    : arena_printf(build->arena, "%s%s.%lld.", outside, own,
@@ -48,6 +51,7 @@ static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
     build_body(frame, &loop->body);
     frame->loops.count--;
     frame->path = outside;
+    frame->place = place;
 }
 
 static void build_loop(Frame *frame, const Stmt *loop) {

@@ -42,6 +42,7 @@ struct Frame {
     Map *locals;          // name -> Value
     VEC(LoopValue) loops; // variables of the loops around
     const char *path;     // what names of trained tensors begin with here: `layer.0.`
+    const char *place;    // all calls and loops that led here, for the names of values
     ValueList results;
     ValueList called; // what the last call for several names returned
 };

@@ -47,6 +47,8 @@ static ValueList call_results(Frame *frame, const Expr *call) {
         bind_arguments(callee, call);
         if (call->path)
             callee->path = arena_printf(build->arena, "%s%s.", frame->path, call->path);
+        Name label = call->path ? call->path : call->label.name ? call->label.name : def->name.name;
+        callee->place = arena_printf(build->arena, "%s%s.", frame->place, label);
         build_body(callee, &def->body);
     }
     DimList mapped = frame_dims(frame, &call->mapped, call->span);

@@ -12,6 +12,7 @@ Frame *frame_new(Build *build, const Def *def, Frame *caller) {
     frame->def = def;
     frame->caller = caller;
     frame->path = caller ? caller->path : "";
+    frame->place = caller ? caller->place : "";
     frame->locals = map_new(build->arena);
     return frame;
 }

@@ -131,6 +131,7 @@ static void name_step(const Emission *emission, const OrderStep *step, Value *va
     for (uint32_t i = einsum->n_parts; i-- > 0 && left && right && !value->hint;)
         if (einsum->parts[i].args == (left | right)) {
             value->hint = einsum->parts[i].hint;
+            value->path = einsum->parts[i].path;
             value->origin = einsum->parts[i].origin;
         }
 }

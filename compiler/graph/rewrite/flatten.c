@@ -141,9 +141,9 @@ static uint64_t operand_bits(const Product *product, uint32_t first) {
     return bits;
 }
 
-static void product_add_part(Product *product, Name hint, Span origin, uint64_t operands) {
-    if (hint && operands)
-        vec_push(product->rewrite->arena, &product->parts, (NamedPart){hint, origin, operands});
+static void product_add_part(Product *product, NamedPart part) {
+    if (part.hint && part.args)
+        vec_push(product->rewrite->arena, &product->parts, part);
 }
 
 // Parts of an inner einsum, whose arguments are the operands from began[i] to before began[i + 1].
@@ -153,7 +153,9 @@ static void product_take_parts(Product *product, const Value *value, const uint3
         for (uint32_t i = 0; i < value->n_args && i < 64; i++)
             if (value->parts[p].args >> i & 1)
                 bits |= operand_bits(product, began[i]) & ~operand_bits(product, began[i + 1]);
-        product_add_part(product, value->parts[p].hint, value->parts[p].origin, bits);
+        NamedPart part = value->parts[p];
+        part.args = bits;
+        product_add_part(product, part);
     }
 }
 
@@ -206,7 +208,8 @@ static void product_enter_inner(Product *product, const Value *value) {
     for (uint32_t i = 0; i < summed.count; i++)
         dimmap_add(&names, summed.at[i], fresh.at[i]);
     product_rename(product, first, &names);
-    product_add_part(product, value->hint, value->origin, operand_bits(product, first));
+    product_add_part(product, (NamedPart){value->hint, value->path, value->origin,
+                                          operand_bits(product, first)});
 }
 
 // Whether an inner product may fit. Each argument that is no number gives an operand or more, and a

@@ -53,6 +53,7 @@ static Value *replace(Rewrite *rewrite, RewriteRule *rule, const Value *value) {
             op_name(value->op));
     if (!now->hint && value->hint) {
         now->hint = value->hint;
+        now->path = value->path;
         now->origin = value->origin;
     }
     return now;
