@@ -68,10 +68,10 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %precedence NEGATE
 %right POW
 
-%type <ident> name key_name
+%type <ident> name plain_name key_name
 %type <idents> dims dim_list
 %type <expr> expr primary call
-%type <exprs> exprs
+%type <exprs> exprs places place_list
 %type <args> args arg_list
 %type <key> key
 %type <tensor> tensor parameter declaration
@@ -149,7 +149,8 @@ comma:
   %empty                            { $$ = false; }
 | COMMA                             { $$ = true; };
 
-name: NAME | IN | SHARED | LIKE | AS;
+plain_name: NAME | IN | SHARED | LIKE;
+name: plain_name | AS;
 
 block: INDENT lines DEDENT          { $$ = $2; };
 
@@ -218,7 +219,7 @@ expr:
 primary:
   NUMBER                            { $$ = expr_number(ARENA, @1, $1->number, $1->is_integer); }
 | name                              { $$ = expr_name(ARENA, $1); }
-| name LBRACKET dims RBRACKET       { $$ = expr_ref(ARENA, @$, $1, $3); }
+| name LBRACKET places RBRACKET     { $$ = syntax_ref(parser, @$, $1, $3); }
 | name LBRACKET error RBRACKET      { $$ = syntax_lost_expr(parser, @$); }
 | call
 | call AS name                      { $$ = syntax_label($1, @$, $3); }
@@ -228,6 +229,17 @@ call:
   name LPAREN args RPAREN           { $$ = syntax_call(parser, @$, $1, $3); }
 | name LPAREN arg_list ARROW LBRACKET dims RBRACKET RPAREN
                                     { $$ = syntax_call_to(parser, @$, $1, $3, $6); };
+
+places:
+  %empty                            { $$ = (ExprList){0}; }
+| place_list
+| place_list DIM_COMMA;
+
+place_list:
+  expr                              { $$ = expr_list(ARENA, $1); }
+| place_list DIM_COMMA expr         { $$ = $1; PUSH($$, $3); }
+| place_list plain_name
+    { $$ = $1; PUSH($$, expr_name(ARENA, $2)); syntax_missing_comma(parser, @2); };
 
 args:
   %empty                            { $$ = (ArgList){0}; }

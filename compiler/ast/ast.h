@@ -20,7 +20,7 @@ typedef VEC(Ident) IdentList;
 typedef enum {
     EXPR_NUMBER, // number; is_integer tells 2 from 2.0; also inf and pi
     EXPR_NAME,   // name: a bare tensor, dim or loop variable
-    EXPR_REF,    // name[dims]
+    EXPR_REF,    // name[dims], where numbers args... stand in some places: name[0, d]
     EXPR_UNARY,  // op args[0]
     EXPR_BINARY, // args[0] op args[1]
     EXPR_CALL,   // name(args..., keys...) or name(args -> [dims]); `as` label
@@ -94,7 +94,8 @@ struct Expr {
     Oper oper;
     ExprList args;
     KeyList keys;
-    IdentList dims; // REF: the brackets; CALL: after ->
+    IdentList dims;       // REF: the names in the brackets; CALL: after ->
+    VEC(uint32_t) places; // REF: where each of args stands in the brackets, counted from 0
     bool has_arrow;
     uint16_t depth;            // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
     Ident label;               // `as label`, name NULL if none
@@ -118,7 +119,7 @@ struct Expr {
     Name path;             // CALL of a def with trained tensors: its part of their names, "ffn_1"
     // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
     // one_hot, gather, shift: [dim]; swap: both; slice: [dim, new dim]; concat: [dim, own dim of
-    // args[0], ...]
+    // args[0], ...]; REF: the tensor's dims of which args say a position, in their order
     NameList reduced;
 };
 
@@ -210,7 +211,8 @@ typedef struct {
 Program *program_new(Arena *arena);
 Expr *expr_number(Arena *arena, Span span, double value, bool is_integer);
 Expr *expr_name(Arena *arena, Ident name);
-Expr *expr_ref(Arena *arena, Span span, Ident name, IdentList dims);
+// items: bare names are dims (or loop variables, which resolution tells), the others positions.
+Expr *expr_ref(Arena *arena, Span span, Ident name, ExprList items);
 Expr *expr_unary(Arena *arena, Span span, Oper oper, Expr *a);
 Expr *expr_binary(Arena *arena, Span span, Oper oper, Expr *a, Expr *b);
 Expr *expr_call(Arena *arena, Span span, Ident name);

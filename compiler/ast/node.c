@@ -33,10 +33,19 @@ Expr *expr_name(Arena *arena, Ident name) {
     return expr;
 }
 
-Expr *expr_ref(Arena *arena, Span span, Ident name, IdentList dims) {
+Expr *expr_ref(Arena *arena, Span span, Ident name, ExprList items) {
     Expr *expr = expr_new(arena, EXPR_REF, span);
     expr->name = name;
-    expr->dims = dims;
+    for (uint32_t i = 0; i < items.count; i++) {
+        Expr *item = items.at[i];
+        if (item->kind == EXPR_NAME) {
+            vec_push(arena, &expr->dims, item->name);
+            continue;
+        }
+        vec_push(arena, &expr->args, item);
+        vec_push(arena, &expr->places, i);
+        expr->depth = depth_over(expr->depth, item);
+    }
     return expr;
 }
 

@@ -30,6 +30,21 @@ static void print_dims(const IdentList *dims, Text *out) {
     text_add(out, "]");
 }
 
+// Names and positions in the order in which they were written.
+static void print_places(const Expr *ref, Text *out) {
+    uint32_t name = 0, position = 0;
+    text_add(out, "[");
+    while (name < ref->dims.count || position < ref->args.count) {
+        uint32_t place = name + position;
+        text_add(out, place ? ", " : "");
+        if (position < ref->args.count && ref->places.at[position] == place)
+            print_expr(ref->args.at[position++], ANY, out);
+        else
+            text_add(out, ref->dims.at[name++].name);
+    }
+    text_add(out, "]");
+}
+
 static void print_exprs(const ExprList *list, Text *out) {
     for (uint32_t i = 0; i < list->count; i++) {
         if (i)
@@ -97,7 +112,7 @@ static void print_bare(const Expr *expr, Text *out) {
         break;
     case EXPR_REF:
         text_add(out, expr->name.name);
-        print_dims(&expr->dims, out);
+        print_places(expr, out);
         break;
     case EXPR_UNARY:
         text_printf(out, "%s%s", oper_text(expr->oper), expr->oper == OPER_NOT ? " " : "");

@@ -228,7 +228,7 @@ static int64_t integer_bound(const Graph *graph, const int64_t *extents, const V
         if (value->op != OP_GATHER)
             continue;
         const Value *ids = value->args[1];
-        while (ids->op == OP_CAST || ids->op == OP_RENAME)
+        while (ids->op == OP_CAST || op_is_reading(ids->op))
             ids = ids->args[0];
         if (ids == input && (!found || extents[value->dim] < bound)) {
             bound = extents[value->dim];

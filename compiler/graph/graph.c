@@ -345,6 +345,19 @@ Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim) {
     return graph_add(graph, &draft);
 }
 
+// The position of a position is a number.
+Value *graph_take(Graph *graph, Value *a, DimId dim, int64_t position) {
+    if (a->op == OP_INDEX)
+        return graph_const(graph, (double)position, a->elem);
+    Value draft = value_draft(OP_TAKE, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = dim;
+    draft.offset = position;
+    draft.dims = dims_minus(&a->dims, &(DimList){1, {dim}});
+    return graph_add(graph, &draft);
+}
+
 Value *graph_slice(Graph *graph, Value *a, DimId from, DimId to, int64_t offset) {
     Value draft = value_draft(OP_SLICE, a->elem);
     draft.args = &a;

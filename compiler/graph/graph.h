@@ -28,6 +28,7 @@ OpKind op_kind(Op op);
 int op_arity(Op op);
 bool op_commutes(Op op);
 bool op_is_immediate(Op op); // CONST INDEX EXTENT: no memory behind it
+bool op_is_reading(Op op);   // RENAME TAKE: only another way to read what is in memory
 // What an op costs: cycles of a core with two vector units for one vector of f32 when its arguments
 // are in registers. Of an INPUT it is a load; of what reduces, for a vector of its argument.
 double op_weight(Op op);
@@ -87,10 +88,10 @@ struct Value {
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
     // attributes, by op; graph.c hashes and compares them, tile/lower/repeat.c as well:
     double number; // CONST: the number; CONTRACT: factor (1 when none)
-    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER SLICE CONCAT SHIFT
+    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT
     DimId dim, dim2;
     const DimMap *renames;     // RENAME: dims of its argument, in their order
-    int64_t offset;            // SLICE SHIFT
+    int64_t offset;            // TAKE SLICE SHIFT
     DimId *cats;               // CONCAT: per argument
     Name name;                 // INPUT: its name (the checkpoint name of a trained tensor)
     Name written;              // INPUT: its name in source text, that of no other input
@@ -147,6 +148,7 @@ Value *graph_row(Graph *graph, Op op, Value *a, DimId dim); // SOFTMAX LOG_SOFTM
 Value *graph_rename(Graph *graph, Value *a, DimId from, DimId to);
 Value *graph_rename_all(Graph *graph, Value *a, const DimMap *map); // dims that it lacks: nothing
 Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim);
+Value *graph_take(Graph *graph, Value *a, DimId dim, int64_t position); // a number for a position
 Value *graph_slice(Graph *graph, Value *a, DimId from, DimId to, int64_t offset);
 Value *graph_concat(Graph *graph, Value **args, const DimId *cats, uint32_t n_args, DimId dim);
 Value *graph_shift(Graph *graph, Value *a, DimId dim, int64_t offset);
@@ -270,10 +272,11 @@ typedef struct {
     VEC(Group *) groups; // in an order in which they can run
     const Refusal **refused; // by value id: a list, NULL when it is in a group or is not wide
 } Fusion;
-// Requires: graph_expand done. Ensures: the argument of a RENAME GATHER SLICE CONCAT SHIFT is an
-// INPUT or an output of an earlier group, and so is every argument that is not a member or a
-// CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member. streams: false makes no
-// STREAM groups.
+// Requires: graph_expand done. Ensures: the argument of a RENAME GATHER TAKE SLICE CONCAT SHIFT is
+// an INPUT or an output of an earlier group, and so is every argument that is not a member or a
+// CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member. Between a RENAME or TAKE and
+// what lies in memory there may be others, which are no members. streams: false makes no STREAM
+// groups.
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group

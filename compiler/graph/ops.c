@@ -45,6 +45,10 @@ bool op_is_immediate(Op op) {
     return op == OP_CONST || op == OP_INDEX || op == OP_EXTENT;
 }
 
+bool op_is_reading(Op op) {
+    return op == OP_RENAME || op == OP_TAKE;
+}
+
 double op_apply1(Op op, double a) {
     switch (op) {
     case OP_COPY:

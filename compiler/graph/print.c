@@ -292,7 +292,24 @@ static void print_rename(GraphPrinter *print, const Value *value) {
                     dim_name(print, swaps.to[i]));
 }
 
+static void print_take(GraphPrinter *print, const Value *value) {
+    const DimList *dims = &value->args[0]->dims;
+    text_printf(print->out, "%s[", print->name[value->args[0]->id]);
+    for (uint32_t i = 0; i < dims->count; i++) {
+        text_add(print->out, i ? ", " : "");
+        if (dims->at[i] == value->dim)
+            text_printf(print->out, "%lld", (long long)value->offset);
+        else
+            text_add(print->out, dim_name(print, dims->at[i]));
+    }
+    text_add(print->out, "]");
+}
+
 static void print_move(GraphPrinter *print, const Value *value) {
+    if (value->op == OP_TAKE) {
+        print_take(print, value);
+        return;
+    }
     if (value->op == OP_RENAME) {
         print_rename(print, value);
         return;

@@ -273,6 +273,12 @@ static void verify_move(const GraphCheck *check) {
         DimList all = dims_union(&value->args[1]->dims, &rest);
         must(check, elem_is_int(value->args[1]->elem), "the positions are no integers");
         must(check, dims_equal(&all, &value->dims), "dims are not those of the arguments");
+    } else if (value->op == OP_TAKE) {
+        must(check, dims_are_replaced(value, 0, value->dim, DIM_NONE),
+             "dims are not the argument's without one");
+        int64_t extent = extent_of(check, value->dim);
+        must(check, value->offset >= 0 && (extent < 0 || value->offset < extent),
+             "a position is outside of its dim");
     } else if (value->op == OP_SHIFT) {
         must(check, dims_equal(&value->dims, &value->args[0]->dims), "dims are not the argument's");
     } else {

@@ -320,6 +320,20 @@ class Program:
         self.assign(value[1], f"shift({self.ref(value)}, {dim}, {self.random.choice([1, 2, -1])})")
         return True
 
+    def take(self):
+        """One position of a dim or two."""
+        value = self.pick(lambda dims: len(dims) >= 1, [None])
+        if not value:
+            return False
+        taken = self.random.sample(value[1], self.random.randint(1, min(2, len(value[1]))))
+        items = [str(self.random.randrange(self.extent[d])) if d in taken else d for d in value[1]]
+        if self.random.random() < 0.3:
+            items = [f"{d} - {self.extent[d]}" if d in taken else d for d in value[1]]
+        self.used.add(value[0])
+        rest = [d for d in value[1] if d not in taken]
+        self.assign(rest, f"{value[0]}[{', '.join(items)}]")
+        return True
+
     def helper(self):
         """A call of a def over z: z is bound by hand, or by place as the last dim; all others are
         mapped. Some have two results."""
@@ -423,6 +437,7 @@ class Program:
                 self.swap,
                 self.gather,
                 self.shift,
+                self.take,
                 self.helper,
             ]
         )

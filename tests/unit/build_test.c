@@ -417,7 +417,7 @@ static const char *const programs[] = {
     "    G[n] = i64(argmax(F, reduced_dim=v)) // -3 + ids[n] % 2\n"
     "    H[n, p] = einsum(Z[n, q], Z[q, p]) + f32(n) * swap(Z, n, p)\n"
     "    I[n, e]: f16 = f16(A) * 0.1 + f16(bool(X))\n"
-    "    J[q] = f32(index(q)) / n\n"
+    "    J[q] = f32(index(q)) / n + Z[2, q] * Z[n - 1, 0]\n"
     "    return D[n, s], G[n], H[n, p], I[n, e], J[q], X[n, e]\n",
     // layers, names, a result named like an input
     "dim layers = 2, d = 3\n"

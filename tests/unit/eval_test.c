@@ -459,6 +459,24 @@ static void test_gather(void **state) {
     world_free(world);
 }
 
+static void test_take(void **state) {
+    World *world = world_new(state);
+    Graph *graph = world->graph;
+    DimId n = dim(world, "n", 2), d = dim(world, "d", 3);
+    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
+    expect(world, graph_take(graph, x, d, 1), 2, 5);
+    expect(world, graph_take(graph, x, n, 1), 4, 5, 6);
+    expect(world, graph_take(graph, graph_take(graph, x, n, 1), d, 2), 6);
+    assert_ptr_equal(graph_take(graph, graph_index(graph, d), d, 2),
+                     graph_const(graph, 2, ELEM_I64));
+    DimId open = dim(world, "open", EXTENT_DYNAMIC); // 3 positions
+    Value *y = input(world, "Y", ELEM_F32, DIMS(open, n), NUMBERS(1, 2, 3, 4, 5, 6));
+    expect(world, graph_take(graph, y, open, 2), 5, 6);
+    expect(world, graph_take(graph, y, open, 3), NAN, NAN);
+    expect(world, graph_take(graph, graph_cast(graph, y, ELEM_I32), open, 3), 0, 0);
+    world_free(world);
+}
+
 static void test_slice_concat_shift(void **state) {
     World *world = world_new(state);
     Graph *graph = world->graph;
@@ -513,6 +531,7 @@ int main(void) {
         cmocka_unit_test(test_rename),
         cmocka_unit_test(test_rename_of_two_dims_into_each_other),
         cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_take),
         cmocka_unit_test(test_slice_concat_shift),
         cmocka_unit_test(test_every_op_was_evaluated),
     };

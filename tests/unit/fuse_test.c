@@ -218,6 +218,21 @@ static void test_renames_one_after_another_are_one(void **state) {
     assert_same_results(passes_build(*state, text), fusion->graph, 3, 1);
 }
 
+// A position of a position, renamed; what is computed for it alone is computed at it.
+static void test_positions_are_part_of_the_access(void **state) {
+    const char *text = "dim d = 4, m like n\n"
+                       "def F(S[n, m, d], X[n, d]):\n"
+                       "    A[m] = S[0, m, 1]\n"
+                       "    T[n, d] = tanh(X[n, d] * X[n, d])\n"
+                       "    B[n] = A[n] + T[n, 3]\n"
+                       "    return B[n] * X[n, 2]\n";
+    Fusion *fusion = passes_fuse(*state, text);
+    assert_groups(fusion, "M");
+    for (uint32_t i = 0; i < fusion->groups.at[0]->members.count; i++)
+        assert_int_equal(fusion->groups.at[0]->members.at[i]->dims.count, 1);
+    assert_same_results(passes_build(*state, text), fusion->graph, 3, 1);
+}
+
 // s is read at other rows than the one that is worked off.
 static void test_rename_of_a_row_value_is_read_after_all_rows(void **state) {
     Fusion *fusion = passes_fuse(*state, "dim m like n\n"
@@ -496,6 +511,7 @@ int main(void) {
         TEST(what_a_move_reads_is_stored),
         TEST(rename_is_another_way_to_read),
         TEST(renames_one_after_another_are_one),
+        TEST(positions_are_part_of_the_access),
         TEST(rename_of_a_row_value_is_read_after_all_rows),
         TEST(results_that_have_no_buffer_of_their_own_are_copies),
         TEST(scalars_work),

@@ -172,6 +172,9 @@ static void test_hash_sees_every_attribute(void **state) {
         graph_row(g, OP_SOFTMAX, w.x, w.d),
         graph_row(g, OP_SOFTMAX, w.x, w.n),
         graph_row(g, OP_LOG_SOFTMAX, w.x, w.n),
+        graph_take(g, w.x, w.d, 0),
+        graph_take(g, w.x, w.d, 1),
+        graph_take(g, graph_rename(g, w.x, w.n, w.m), w.d, 0),
         graph_slice(g, w.x, w.d, w.e, 0),
         graph_slice(g, w.x, w.d, w.e, 1),
         graph_slice(g, w.x, w.d, j, 1),
@@ -337,6 +340,16 @@ static void broken_gather_ids(World *w) {
     output(w, graph_gather(w->graph, w->w, w->x, w->e));
 }
 
+static void broken_take_position(World *w) {
+    output(w, graph_take(w->graph, w->x, w->d, w->graph->dims.at[w->d].extent));
+}
+
+static void broken_take_dims(World *w) {
+    Value *value = graph_take(w->graph, w->x, w->d, 0);
+    value->dims = w->x->dims;
+    output(w, value);
+}
+
 static void broken_slice_range(World *w) {
     output(w, graph_slice(w->graph, w->x, w->d, w->e, 2));
 }
@@ -447,6 +460,8 @@ static const Broken broken_graphs[] = {
     {"a rename of a rename", broken_rename_chain},
     {"it renames nothing", broken_rename_of_nothing},
     {"the positions are no integers", broken_gather_ids},
+    {"a position is outside of its dim", broken_take_position},
+    {"dims are not the argument's without one", broken_take_dims},
     {"ends after the last position", broken_slice_range},
     {"begins before the first position", broken_slice_begin},
     {"the extents do not add up", broken_concat_sum},

@@ -321,13 +321,13 @@ static void statements_fail_alone(void **state) {
         "2:11 expected an operator or the end of the line, found '=' | '==' compares\n");
     check_statement("Y = a < b < c", "2:15 expected an operator or the end of the line, found '<'"
                                      " | comparisons are joined by 'and'\n");
-    check_statement("Y = X[n, 3]", "2:14 expected a name or ']', found '3' | dims are named; give "
+    check_statement("Y[n, 3] = X", "2:10 expected a name or ']', found '3' | dims are named; give "
                                    "the extent with 'dim name = 3'\n");
     check_statement("Y = f(X Z)", "2:13 expected ')' or ',', found 'Z' | add ','\n");
     check_statement("Y = X[n m] + Z[n k]", "2:13 expected ',' before 'm' | add ','\n"
                                            "2:22 expected ',' before 'k' | add ','\n");
-    check_statement("Y = X[+] + Z[*]", "2:11 expected a name or ']', found '+'\n"
-                                       "2:18 expected a name or ']', found '*'\n");
+    check_statement("Y = X[+] + Z[*]", "2:11 expected an expression or ']', found '+'\n"
+                                       "2:18 expected an expression or ']', found '*'\n");
     check_statement("return = 3", "2:12 expected an expression, found '='\n");
     check_statement("dim n = 3",
                     "2:5 expected a statement, found 'dim' | dims are declared outside defs\n");
@@ -337,8 +337,8 @@ static void statements_fail_alone(void **state) {
     check_statement("while a < 3:\n        Y = X",
                     "2:11 expected '=', found 'a' | a loop runs over a dim: for layer "
                     "in layers\n");
-    check_statement("Y = X[0]",
-                    "2:11 expected a name or ']', found '0' | brackets hold the names of "
+    check_statement("Y[0] = X",
+                    "2:7 expected a name or ']', found '0' | brackets hold the names of "
                     "dims\n");
     check_statement("Y = a if b", "2:11 expected an operator or the end of the line, found 'if' | "
                                   "there is no 'if': where(condition, a, b) chooses\n");

@@ -324,6 +324,18 @@ const char *const passes_programs[] = {
     "    T[n, m] = cumsum(L[n, m], dim=m)\n"
     "    k[n] = argmax(T[n, m], reduced_dim=m)\n"
     "    return D[n, d], T[m, n], k[n]\n",
+    // one position: of inputs, of what is computed for it alone or for others too, twice, renamed
+    "dim d = 6, s = 3, m like n\n"
+    "def Positions(X[n, d], W[s, d, e], S[n, m], u[s]):\n"
+    "    Q[n, e] = einsum(X[n, d], W[0, d, e])\n"
+    "    T[n, s, e] = einsum(X[n, d], W[s, d, e], u[s])\n"
+    "    L[n, m] = einsum(T[n, 0, e], T[m, 1, e] -> [n, m])\n"
+    "    A[n, m] = softmax(L[n, m] * u[2], reduced_dim=m)\n"
+    "    O[n, e] = einsum(A[n, m], T[m, 2, e])\n"
+    "    Z[n, d] = tanh(X[n, d] * X[0, d])\n"
+    "    B[m] = S[0, m] + Z[m, 5]\n"
+    "    C[n, d] = cumsum(Z[n, d], dim=n)\n"
+    "    return O[n, e] + Q[n, e], B[m], C[n, 3], A[0, m], X[1 - 1, d]\n",
     // scalars, results that are inputs, results twice, constants
     "def Scalars(X[n, d], Y[n, d], s[]):\n"
     "    total = sum(X[n, d] * Y[n, d], reduced_dim=(n, d))\n"

@@ -134,6 +134,10 @@ static Value *step_move(World *world) {
     Graph *graph = world->graph;
     Value *value = pick(world);
     bool has_d = dims_has(&value->dims, world->d), has_e = dims_has(&value->dims, world->e);
+    if (value->dims.count && roll(world, 4) == 0) {
+        DimId dim = value->dims.at[roll(world, value->dims.count)];
+        return graph_take(graph, value, dim, dim == world->d ? roll(world, 4) : 0);
+    }
     if (has_d && !has_e)
         return graph_slice(graph, value, world->d, world->e, roll(world, 3));
     if (has_e && !has_d)

@@ -40,6 +40,17 @@ static int top_kind(const Blocks *b) {
 
 // ---- segments
 
+static bool is_arithmetic(int kind) {
+    return kind == TOK_PLUS || kind == TOK_MINUS || kind == TOK_STAR || kind == TOK_SLASH ||
+           kind == TOK_FLOORDIV || kind == TOK_PERCENT || kind == TOK_POW;
+}
+
+// May the bracket i open inside of `[n, d]`? Only within a position, as in `[2 * (n - 1), d]`:
+// anything else is taken for the sign of a bracket that was not closed.
+static bool opens_in_position(const Blocks *b, uint32_t i) {
+    return i > 0 && is_arithmetic(b->raw[i - 1].kind);
+}
+
 bool brackets_begins_item(const Blocks *b, uint32_t i) {
     const Token *token = &b->raw[i];
     if (!token->first)
@@ -55,7 +66,7 @@ static uint32_t count_slips(const Blocks *b, uint32_t i, uint32_t end, int *stac
     for (; i < end; i++) {
         int kind = b->raw[i].kind;
         if (is_opener(kind)) {
-            slips += depth && stack[depth - 1] == TOK_LBRACKET; // nothing nests in dims
+            slips += depth && stack[depth - 1] == TOK_LBRACKET && !opens_in_position(b, i);
             if (depth < STACK)
                 stack[depth++] = kind;
         } else if (is_closer(kind)) {
@@ -70,12 +81,30 @@ static uint32_t count_slips(const Blocks *b, uint32_t i, uint32_t end, int *stac
     return slips + depth;
 }
 
-void brackets_begin_segment(Blocks *b, uint32_t i) {
+// Has every bracket up to the end of the segment its partner, and no statement inside?
+static bool all_match(const Blocks *b, uint32_t i) {
     int stack[STACK];
+    uint32_t depth = 0;
+    for (; i < b->segment_end; i++) {
+        int kind = b->raw[i].kind;
+        bool closes = is_closer(kind);
+        if (depth && (kind == TOK_RETURN || kind == TOK_FOR))
+            return false;
+        if (closes && (!depth || closer_of(stack[--depth]) != kind))
+            return false;
+        if (is_opener(kind) && depth == STACK)
+            return false;
+        if (is_opener(kind))
+            stack[depth++] = kind;
+    }
+    return depth == 0;
+}
+
+void brackets_begin_segment(Blocks *b, uint32_t i) {
     b->segment_end = i + 1;
     while (b->segment_end < b->n && !brackets_begins_item(b, b->segment_end))
         b->segment_end++;
-    b->suspicious = count_slips(b, i, b->segment_end, stack, 0) > 0;
+    b->suspicious = !all_match(b, i);
 }
 
 // However long a segment is, a slip is judged by what is near.
@@ -204,7 +233,7 @@ static void close_dims(Blocks *b, uint32_t end) {
 
 static bool can_be_in_dims(int kind) {
     return token_is_name(kind) || kind == TOK_COMMA || kind == TOK_NUMBER || kind == TOK_YYerror ||
-           is_closer(kind);
+           is_closer(kind) || is_arithmetic(kind);
 }
 
 // Whether the dims that token i is in are closed, whatever it is that stands in them.
@@ -334,7 +363,7 @@ static uint32_t skip_brackets(const Blocks *b, uint32_t i) {
 
 static uint32_t add_opener(Blocks *b, uint32_t i) {
     Token token = b->raw[i];
-    if (b->suspicious && top_kind(b) == TOK_LBRACKET) {
+    if (b->suspicious && top_kind(b) == TOK_LBRACKET && !opens_in_position(b, i)) {
         if (slips_if(b, i + 1, b->open.count) < slips_if(b, i, b->open.count - 1)) {
             report_bracket(b, token.span, "unexpected '%s'", token.kind);
             return i;

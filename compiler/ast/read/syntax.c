@@ -44,6 +44,10 @@ Expr *syntax_operation(Parser *parser, Span span, Oper oper, Expr *a, Expr *b) {
     return cut_deep(parser, expr);
 }
 
+Expr *syntax_ref(Parser *parser, Span span, Ident name, ExprList items) {
+    return cut_deep(parser, expr_ref(parser->arena, span, name, items));
+}
+
 Expr *syntax_call(Parser *parser, Span span, Ident name, ArgList args) {
     Expr *call = expr_call(parser->arena, span, name);
     expr_set_args(call, args.args, args.keys);

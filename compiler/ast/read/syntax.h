@@ -97,6 +97,7 @@ void syntax_missing_comma(Parser *parser, Span next);
 
 // Trees deeper than AST_MAX_DEPTH are reported and cut.
 Expr *syntax_operation(Parser *parser, Span span, Oper oper, Expr *a, Expr *b); // b NULL: unary
+Expr *syntax_ref(Parser *parser, Span span, Ident name, ExprList items);
 Expr *syntax_call(Parser *parser, Span span, Ident name, ArgList args);
 Expr *syntax_call_to(Parser *parser, Span span, Ident name, ArgList args, IdentList dims);
 Expr *syntax_parens(Parser *parser, Span span, ExprList items, bool comma);

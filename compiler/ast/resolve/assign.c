@@ -48,7 +48,7 @@ static Symbol *assigned_symbol(Scope *scope, const Tensor *target, bool *fine) {
 static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const Expr *value,
                           const NameList *lacking, const NameList *extra) {
     Resolver *r = scope->resolver;
-    bool named = value->kind == EXPR_NAME || value->kind == EXPR_REF;
+    bool named = expr_is_tensor(value);
     if (lacking->count == 1 && extra->count == 1) {
         Name want = lacking->at[0], have = extra->at[0];
         bool alike = program_dims_alike(r->program, want, have);

@@ -18,6 +18,10 @@ void expr_set(Expr *expr, NameList dims, Elem elem) {
     expr->elem = elem;
 }
 
+bool expr_is_tensor(const Expr *expr) {
+    return expr->kind == EXPR_NAME || (expr->kind == EXPR_REF && !expr->args.count);
+}
+
 Span expr_dim_place(const Expr *expr, Name dim) {
     if (expr->kind == EXPR_REF) {
         const Ident *ident = idents_find(&expr->dims, dim);
@@ -205,18 +209,17 @@ void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted) {
     }
 }
 
-// Only these may stand in a number expression; the rest is not even looked at.
-static bool may_be_number(const Expr *expr) {
+bool expr_may_be_number(const Expr *expr) {
     bool inner = expr->kind == EXPR_UNARY || expr->kind == EXPR_BINARY ||
                  (expr->kind == EXPR_CALL && call_is_pointwise(expr));
     for (uint32_t i = 0; inner && i < expr->args.count; i++)
-        if (!may_be_number(expr->args.at[i]))
+        if (!expr_may_be_number(expr->args.at[i]))
             return false;
     return inner || expr->kind == EXPR_NUMBER || expr->kind == EXPR_NAME;
 }
 
 void resolve_number(Scope *scope, Expr *expr, const char *what) {
-    bool number = may_be_number(expr);
+    bool number = expr_may_be_number(expr);
     if (number)
         resolve_expr(scope, expr, NULL);
     if (number && (!expr->ok || (expr->is_literal && expr->elem != ELEM_BOOL)))

@@ -9,18 +9,33 @@
 
 // ---- a bracketed use ----------------------------------------------------------------------------
 
-static const IdentList *brackets_in_expr(const Expr *expr, Name name) {
-    if (expr->kind == EXPR_REF && expr->name.name == name)
+// The variables of the loops around a place.
+typedef struct Loop Loop;
+struct Loop {
+    Name variable;
+    const Loop *outer;
+};
+
+// A number in the brackets does not say which dim it takes.
+static bool names_all_dims(const Expr *ref, const Loop *loops) {
+    for (; loops; loops = loops->outer)
+        if (idents_find(&ref->dims, loops->variable))
+            return false;
+    return !ref->args.count;
+}
+
+static const IdentList *brackets_in_expr(const Expr *expr, Name name, const Loop *loops) {
+    if (expr->kind == EXPR_REF && expr->name.name == name && names_all_dims(expr, loops))
         return &expr->dims;
     for (uint32_t i = 0; i < expr->args.count; i++) {
-        const IdentList *found = brackets_in_expr(expr->args.at[i], name);
+        const IdentList *found = brackets_in_expr(expr->args.at[i], name, loops);
         if (found)
             return found;
     }
     return NULL;
 }
 
-static const IdentList *brackets_in_body(const StmtList *body, Name name) {
+static const IdentList *brackets_in_body(const StmtList *body, Name name, const Loop *loops) {
     const IdentList *found = NULL;
     for (uint32_t i = 0; i < body->count && !found; i++) {
         const Stmt *stmt = body->at[i];
@@ -29,12 +44,12 @@ static const IdentList *brackets_in_body(const StmtList *body, Name name) {
         if (stmt->kind == STMT_ASSIGN && stmt->target.name.name == name && stmt->target.has_dims)
             found = &stmt->target.dims;
         else if (stmt->kind == STMT_ASSIGN && stmt->value)
-            found = brackets_in_expr(stmt->value, name);
+            found = brackets_in_expr(stmt->value, name, loops);
         else if (stmt->kind == STMT_FOR)
-            found = brackets_in_body(&stmt->body, name);
+            found = brackets_in_body(&stmt->body, name, &(Loop){stmt->loop_var.name, loops});
         else if (stmt->kind == STMT_RETURN)
             for (uint32_t k = 0; k < stmt->results.count && !found; k++)
-                found = brackets_in_expr(stmt->results.at[k], name);
+                found = brackets_in_expr(stmt->results.at[k], name, loops);
     }
     return found;
 }
@@ -172,7 +187,7 @@ void scope_infer_arguments(Scope *scope) {
         Symbol *symbol = scope->symbols.at[i];
         if (symbol->kind != SYMBOL_ARGUMENT || symbol->ok || symbol->doubtful)
             continue;
-        symbol->brackets = brackets_in_body(&scope->def->body, symbol->name.name);
+        symbol->brackets = brackets_in_body(&scope->def->body, symbol->name.name, NULL);
         if (symbol->brackets) {
             symbol->dims = dimlist_of(scope->resolver->arena, symbol->brackets);
             symbol->ok = true;

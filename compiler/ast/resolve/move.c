@@ -83,7 +83,7 @@ static bool resolve_count(Scope *scope, Expr *expr, const char *what) {
     return false;
 }
 
-static void note_extent(Resolver *r, Diag *diag, Name dim) {
+void resolve_note_extent(Resolver *r, Diag *diag, Name dim) {
     const DimDecl *origin = program_extent_origin(r->session, r->program, dim);
     long long extent = (long long)program_extent(r->session, r->program, dim);
     if (origin)
@@ -208,7 +208,7 @@ static bool check_slice_bounds(Scope *scope, const Expr *call, Name dim) {
     if (to_known && extent > 0 && to > (double)extent) {
         Diag *diag = diag_error(r->diags, end->span, "the slice ends at %g, beyond the end of '%s'",
                                 to, dim);
-        note_extent(r, diag, dim);
+        resolve_note_extent(r, diag, dim);
         return false;
     }
     if (!from_known || !to_known || from < to)
@@ -228,7 +228,7 @@ static void check_slice_extent(Scope *scope, const Expr *call, Name made) {
         return;
     Diag *diag = diag_error(r->diags, call->span, "the slice has %g positions, '%s' has %lld",
                             to - from, made, (long long)extent);
-    note_extent(r, diag, made);
+    resolve_note_extent(r, diag, made);
 }
 
 // The one dim of the result that the sliced tensor does not keep; NULL after a diagnostic.
@@ -346,7 +346,7 @@ static void check_concat_extent(Scope *scope, const Expr *call) {
     Diag *diag = diag_error(r->diags, call->span, "the parts have %lld positions, '%s' has %lld",
                             (long long)sum, call->reduced.at[0], (long long)whole);
     for (uint32_t i = 0; i < call->reduced.count; i++)
-        note_extent(r, diag, call->reduced.at[i]);
+        resolve_note_extent(r, diag, call->reduced.at[i]);
 }
 
 static bool concat_elem(Scope *scope, Expr *call) {

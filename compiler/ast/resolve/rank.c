@@ -23,7 +23,7 @@ static const Expr *logits_einsum(const Scope *scope, const Expr *expr) {
     for (uint32_t steps = 0; steps < 16; steps++) {
         if (expr->kind == EXPR_CALL)
             return expr->builtin == BUILTIN_EINSUM && expr->callee == NULL ? expr : NULL;
-        if (expr->kind == EXPR_NAME || expr->kind == EXPR_REF) {
+        if (expr_is_tensor(expr)) {
             const Symbol *symbol = scope_find(scope, expr->name.name);
             if (!symbol || symbol->kind != SYMBOL_LOCAL || !symbol->value || expr->binding.count)
                 return NULL;

@@ -80,7 +80,7 @@ static void pair_in_order(Scope *scope, Expr *ref, const Symbol *symbol) {
 
 // ---- messages -----------------------------------------------------------------------------------
 
-static void note_symbol(Scope *scope, Diag *diag, const Symbol *symbol) {
+void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol) {
     const char *dims = dimlist_text(scope->resolver->arena, &symbol->dims);
     Span place = symbol->name.span;
     if (symbol->kind == SYMBOL_ARGUMENT && symbol->brackets && symbol->brackets->count &&
@@ -93,6 +93,11 @@ static void note_symbol(Scope *scope, Diag *diag, const Symbol *symbol) {
 static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symbol *symbol,
                            const NameList *lacking, const NameList *unwritten) {
     Arena *arena = scope->resolver->arena;
+    if (lacking->count == 1 && unwritten->count == 1 && scope_find(scope, lacking->at[0])) {
+        diag_hint(diag, "'gather(%s, %s, dim=%s)' takes the positions that '%s' says",
+                  symbol->name.name, lacking->at[0], unwritten->at[0], lacking->at[0]);
+        return;
+    }
     if (!lacking->count) {
         diag_hint(diag, "write '%s%s', in any order", symbol->name.name,
                   dimlist_text(arena, &symbol->dims));
@@ -130,7 +135,7 @@ static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, cons
         diag = diag_error(r->diags, ref->span, "%s of '%s' %s missing here",
                           quoted_text(r->arena, unwritten), symbol->name.name,
                           unwritten->count == 1 ? "is" : "are");
-    note_symbol(scope, diag, symbol);
+    scope_note_dims(scope, diag, symbol);
     hint_reference(scope, diag, ref, symbol, lacking, unwritten);
 }
 
@@ -154,7 +159,7 @@ static void report_exchanged(Scope *scope, const Expr *ref, const Symbol *symbol
     Diag *diag =
         diag_error(r->diags, ref->span, "'%s' is read over %s, its alike dims in another order",
                    name, dimlist_text(r->arena, &written));
-    note_symbol(scope, diag, symbol);
+    scope_note_dims(scope, diag, symbol);
     diag_hint(diag, "'%s' exchanges them, '%s' is '%s' as it is", text, plain, name);
 }
 
@@ -164,6 +169,8 @@ void resolve_reference(Scope *scope, Expr *ref, bool returned) {
     Resolver *r = scope->resolver;
     expr_poison(ref);
     Symbol *symbol = scope_use(scope, ref->name, false);
+    if (symbol && symbol->ok)
+        take_loop_numbers(scope, ref, symbol);
     bool fine = (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims);
     if (!symbol)
         return;
@@ -177,18 +184,22 @@ void resolve_reference(Scope *scope, Expr *ref, bool returned) {
         return;
     NameList lacking = {0}, unwritten = {0};
     pair_by_name(scope, ref, symbol, &lacking, &unwritten);
-    if (lacking.count || unwritten.count) {
+    if (lacking.count || (unwritten.count && !ref->args.count)) {
         if (!symbol->doubtful)
             report_reference(scope, ref, symbol, &lacking, &unwritten);
         return;
     }
-    NameList written = dimlist_of(r->arena, &ref->dims), ordered = own_order(scope, ref, symbol);
+    if (ref->args.count && (symbol->doubtful || !take_positions(scope, ref, symbol)))
+        return;
+    Symbol left = *symbol; // by the numbers
+    left.dims = dimlist_minus(r->arena, &symbol->dims, &ref->reduced);
+    NameList written = dimlist_of(r->arena, &ref->dims), ordered = own_order(scope, ref, &left);
     bool in_order = dimlist_same(&written, &ordered);
     if (in_order) {
-        pair_in_order(scope, ref, symbol);
-    } else if (!returned) {
+        pair_in_order(scope, ref, &left);
+    } else if (!returned || ref->args.count) {
         if (!symbol->doubtful)
-            report_exchanged(scope, ref, symbol);
+            report_exchanged(scope, ref, &left);
         return;
     }
     ref->name_kind = NAME_TENSOR;

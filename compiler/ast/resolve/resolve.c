@@ -164,9 +164,7 @@ static void resolve_for(Scope *scope, Stmt *stmt) {
 
 static Name result_name(Scope *scope, const Expr *result, uint32_t number) {
     Session *session = scope->resolver->session;
-    bool named =
-        (result->kind == EXPR_NAME || result->kind == EXPR_REF) && result->name_kind == NAME_TENSOR;
-    if (named)
+    if (expr_is_tensor(result) && result->name_kind == NAME_TENSOR)
         return result->name.name;
     if (number == 0)
         return names_find(session->names, "result");

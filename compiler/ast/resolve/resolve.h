@@ -116,6 +116,8 @@ void scope_offer_symbols(const Scope *scope, Near *near); // those visible here
 void scope_offer_dims(const Scope *scope, Near *near);
 bool scope_check_brackets(Scope *scope, const IdentList *dims); // repeats; false if any
 void scope_add_dims(Scope *scope, const NameList *dims);
+void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol); // a note: which it has
+void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol); // a note: which it has
 
 // ---- unknown.c: names without a meaning --------------------------------------------------------
 void report_unknown(Scope *scope, Ident name, bool bare);
@@ -129,6 +131,9 @@ void scope_infer_arguments(Scope *scope);
 // ---- expr.c ------------------------------------------------------------------------------------
 void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted); // wanted may be NULL
 void resolve_number(Scope *scope, Expr *expr, const char *what);   // of numbers and extents only
+// Only these may stand in a number expression; the rest is not even looked at.
+bool expr_may_be_number(const Expr *expr);
+bool expr_is_tensor(const Expr *expr); // a name, perhaps with all of its dims
 Builtin builtin_find(Name name);
 bool call_passes_wanted(const Expr *call); // a built-in whose arguments have its result's dims
 const char *builtin_name(Builtin builtin);
@@ -140,6 +145,12 @@ bool call_is_pointwise(const Expr *call);
 // ---- reference.c -------------------------------------------------------------------------------
 // returned: the whole of a result, whose brackets are an order in memory.
 void resolve_reference(Scope *scope, Expr *ref, bool returned);
+
+// ---- take.c: references with numbers in the brackets, X[0, d]
+// Loop variables among the names that are no dims of the tensor become positions.
+void take_loop_numbers(Scope *scope, Expr *ref, const Symbol *tensor);
+// Checks the positions and finds the dims that they take (reduced). false after a diagnostic.
+bool take_positions(Scope *scope, Expr *ref, const Symbol *tensor);
 
 // ---- elem.c: element types ---------------------------------------------------------------------
 // Of a name whose value was lost to a mistake: it goes everywhere without another message.
@@ -155,6 +166,7 @@ Elem elem_of_float_function(const Expr *arg);
 void elem_meet(Expr *result, const Expr *operand, bool first);
 
 // ---- builtin.c, move.c, einsum.c, rank.c, call.c -----------------------------------------------
+void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_index(Scope *scope, Expr *call);
 void resolve_one_hot(Scope *scope, Expr *call);
@@ -166,7 +178,7 @@ void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_warn_rank(Scope *scope, const Expr *softmax);
 void resolve_call(Scope *scope, Expr *call);
-void resolve_result(Scope *scope, Expr *result); // one of several of a call
+void resolve_result(Scope *scope, Expr *result);     // one of several of a call
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 // A dim given as an argument; NULL after a diagnostic. `what` names it in the message.
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);

@@ -88,5 +88,7 @@ Value *build_over(Graph *graph, Value *value, const DimList *mapped);
 Value *build_einsum(Frame *frame, const Expr *call, double factor);
 Value *build_builtin(Frame *frame, const Expr *call);
 Value *build_move(Frame *frame, const Expr *call); // gather one_hot concat slice shift swap
+// The tensor of a reference X[0, d] at its positions.
+Value *build_positions(Frame *frame, const Expr *ref, Value *tensor);
 
 #endif

@@ -40,6 +40,8 @@ static Value *build_name(Frame *frame, const Expr *expr) {
     if (expr->name_kind == NAME_EXTENT)
         return graph_extent(frame->build->graph, frame_dim(frame, expr->name.name));
     Value *value = frame_find(frame, expr->name);
+    if (expr->kind == EXPR_REF)
+        value = build_positions(frame, expr, value);
     DimMap names = {0};
     for (uint32_t i = 0; i < expr->binding.count; i++)
         dimmap_add(&names, frame_dim(frame, expr->binding.at[i].formal),

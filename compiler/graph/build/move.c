@@ -118,6 +118,52 @@ static Value *build_concat(Frame *frame, const Expr *call) {
     return graph_concat(build->graph, args, cats, n, frame_dim_sized(frame, whole, sum));
 }
 
+// ---- one position ------------------------------------------------------------------------------
+
+static bool position_fits(Frame *frame, const Expr *expr, Name dim, double number) {
+    int64_t extent = frame_extent(frame, dim);
+    Diags *diags = frame->build->session->diags;
+    Diag *diag;
+    if (number != trunc(number))
+        diag = diag_error(diags, expr->span, "a position is a whole number, this is %g", number);
+    else if (number < 0)
+        diag = diag_error(diags, expr->span, "positions count from 0, this is %g", number);
+    else if (number > 0x1p53 || (extent != EXTENT_DYNAMIC && number >= (double)extent))
+        diag = diag_error(diags, expr->span, "position %g of '%s', which has %lld", number, dim,
+                          (long long)extent);
+    else
+        return true;
+    frame_note_calls(frame, diag);
+    return false;
+}
+
+// A position that only run time tells is looked up as gather does it.
+static Value *take_position(Frame *frame, Value *tensor, Name dim, const Expr *expr) {
+    Graph *graph = frame->build->graph;
+    DimId id = frame_dim(frame, dim);
+    double number;
+    if (!build_number(frame, expr, &number)) {
+        if (!elem_is_int(expr->elem)) {
+            Diag *diag =
+                diag_error(frame->build->session->diags, expr->span,
+                           "a position is a whole number, this is %s", elem_name(expr->elem));
+            diag_hint(diag, "'//' divides and rounds down");
+            frame_note_calls(frame, diag);
+            return tensor;
+        }
+        return graph_gather(graph, tensor, build_expr_as(frame, expr, ELEM_I64), id);
+    }
+    if (!position_fits(frame, expr, dim, number))
+        return tensor;
+    return graph_take(graph, tensor, id, (int64_t)number);
+}
+
+Value *build_positions(Frame *frame, const Expr *ref, Value *tensor) {
+    for (uint32_t i = 0; i < ref->args.count; i++)
+        tensor = take_position(frame, tensor, ref->reduced.at[i], ref->args.at[i]);
+    return tensor;
+}
+
 // ---- the others --------------------------------------------------------------------------------
 
 static Value *build_gather(Frame *frame, const Expr *call) {

@@ -345,8 +345,9 @@ static int compare_ids(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// The values that a cluster owns and the inline ones that they need, in order of id. taken: by
-// value id, the last cluster that the value was taken for.
+// The values that a cluster owns and the inline ones that they need, in order of id; of ways to
+// read that follow each other the last one. taken: by value id, the last cluster that the value was
+// taken for.
 static ValueList collect_members(const Fuser *fuser, uint32_t cluster, uint32_t *taken) {
     ValueList members = {0};
     const ValueList *owned = &fuser->clusters.at[cluster].owned;
@@ -355,7 +356,8 @@ static ValueList collect_members(const Fuser *fuser, uint32_t cluster, uint32_t 
     for (uint32_t i = 0; i < members.count; i++)
         for (uint32_t k = 0; k < members.at[i]->n_args; k++) {
             Value *arg = members.at[i]->args[k];
-            if (fuser->owner[arg->id] != CLUSTER_INLINE || taken[arg->id] == cluster)
+            bool reading = op_is_reading(members.at[i]->op) && op_is_reading(arg->op);
+            if (fuser->owner[arg->id] != CLUSTER_INLINE || taken[arg->id] == cluster || reading)
                 continue;
             taken[arg->id] = cluster;
             vec_push(fuser->graph->arena, &members, arg);

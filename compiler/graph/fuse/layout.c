@@ -104,13 +104,20 @@ static DimList dims_ordered(const DimList *part, const DimList *like) {
 
 // ---- uses --------------------------------------------------------------------------------------
 
+static void add_read(Arena *arena, ReadList *reads, Read read) {
+    const Value *arg = read.user->args[read.arg];
+    vec_push(arena, &reads[arg->id], read);
+    if (op_is_reading(read.user->op) && op_is_reading(arg->op)) // one access, see graph_fuse
+        add_read(arena, reads, (Read){read.group, arg, 0});
+}
+
 static ReadList *find_reads(const Fusion *fusion, Arena *arena) {
     ReadList *reads = arena_array(arena, ReadList, fusion->graph->values.count + 1);
     for (uint32_t g = 0; g < fusion->groups.count; g++) {
         const ValueList *members = &fusion->groups.at[g]->members;
         for (uint32_t i = 0; i < members->count; i++)
             for (uint32_t k = 0; k < members->at[i]->n_args; k++)
-                vec_push(arena, &reads[members->at[i]->args[k]->id], (Read){g, members->at[i], k});
+                add_read(arena, reads, (Read){g, members->at[i], k});
     }
     return reads;
 }
@@ -139,7 +146,8 @@ static Map *find_feeds(const Fusion *fusion, Arena *arena) {
 
 static void find_uses_in(Layout *layout, uint32_t group, const Value *x, DimList as, UseList *uses);
 
-// Follows a value, read under the dims `as`, through renames and operand prologues of the group.
+// Follows a value, read under the dims `as` (DIM_NONE: at one position), through other ways to read
+// it and operand prologues of the group.
 static void follow_read(Layout *layout, const Read *read, DimList as, UseList *uses) {
     const Group *group = layout->fusion->groups.at[read->group];
     const Value *user = read->user;
@@ -148,8 +156,10 @@ static void follow_read(Layout *layout, const Read *read, DimList as, UseList *u
     if (user->op == OP_CONTRACT && pairs) {
         use.contraction = user;
         use.operand = (int)read->arg;
-    } else if (user->op == OP_RENAME) {
-        find_uses_in(layout, read->group, user, dims_renamed(&as, user->renames), uses);
+    } else if (op_is_reading(user->op)) {
+        const DimMap taken = {1, {user->dim}, {DIM_NONE}};
+        const DimMap *names = user->op == OP_RENAME ? user->renames : &taken;
+        find_uses_in(layout, read->group, user, dims_renamed(&as, names), uses);
         return;
     } else if (user->op == OP_SLICE || user->op == OP_CONCAT) {
         DimId from = user->op == OP_SLICE ? user->dim : user->cats[read->arg];
@@ -170,12 +180,13 @@ static void find_uses_in(Layout *layout, uint32_t group, const Value *x, DimList
 }
 
 // The order of the group's result with these dims, or of any larger one; empty when none is chosen.
-static DimList group_order(const Layout *layout, const Group *group, const DimList *dims) {
+static DimList group_order(const Layout *layout, const Group *group, const DimList *as) {
+    DimList dims = dims_minus(as, &(DimList){1, {DIM_NONE}});
     for (uint32_t i = 0; i < group->outputs.count; i++) {
         const Value *output = group->outputs.at[i];
         const DimList *order = &layout->orders[output->id];
-        if (order->count && dims_subset(dims, &output->dims))
-            return dims_intersect(order, dims);
+        if (order->count && dims_subset(&dims, &output->dims))
+            return dims_intersect(order, &dims);
     }
     return (DimList){0};
 }

@@ -103,6 +103,15 @@ typedef struct {
     uint32_t *written, *read; // by value id: the group that stores it and the last that reads it
 } Lives;
 
+// Marks a value that a group reads, and what it is only another way to read of.
+static void mark_read(const Lives *lives, const Value *value, uint32_t group) {
+    lives->read[value->id] = group;
+    while (op_is_reading(value->op)) {
+        value = value->args[0];
+        lives->read[value->id] = group;
+    }
+}
+
 static Lives find_lives(const Fusion *fusion, Arena *arena) {
     uint32_t count = fusion->graph->values.count;
     Lives lives = {arena_array(arena, uint32_t, count + 1),
@@ -117,7 +126,7 @@ static Lives find_lives(const Fusion *fusion, Arena *arena) {
         }
         for (uint32_t m = 0; m < group->members.count; m++)
             for (uint32_t k = 0; k < group->members.at[m]->n_args; k++)
-                lives.read[group->members.at[m]->args[k]->id] = i;
+                mark_read(&lives, group->members.at[m]->args[k], i);
     }
     return lives;
 }
@@ -215,7 +224,10 @@ static void verify_reads(const Plan *plan, uint32_t number) {
     const Group *group = plan->fusion->groups.at[number];
     for (uint32_t i = 0; i < group->members.count; i++)
         for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
-            const Buffer *buffer = plan_buffer(plan, group->members.at[i]->args[k]);
+            const Value *value = group->members.at[i]->args[k];
+            while (op_is_reading(value->op) && !plan_buffer(plan, value))
+                value = value->args[0];
+            const Buffer *buffer = plan_buffer(plan, value);
             if (buffer && buffer->role != BUFFER_INPUT &&
                 (number < buffer->first_group || number > buffer->last_group))
                 ice("plan: value %u is read outside its life", buffer->value->id);

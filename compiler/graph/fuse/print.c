@@ -75,27 +75,38 @@ static const char *group_note(const Fusion *fusion, uint32_t number, Arena *aren
     return text.at;
 }
 
+typedef struct {
+    bool *written; // by value id
+    const Value **values;
+    const char **notes;
+    uint32_t count;
+} Writing;
+
+// Ways to read that lead to a member are of its group, too.
+static void write_value(Writing *to, const Value *value, const char **note) {
+    if (to->written[value->id])
+        return;
+    to->written[value->id] = true;
+    if (op_is_reading(value->op) && op_is_reading(value->args[0]->op))
+        write_value(to, value->args[0], note);
+    to->notes[to->count] = *note;
+    to->values[to->count++] = value;
+    *note = NULL;
+}
+
 void fusion_print(const Fusion *fusion, Text *out) {
     const Graph *graph = fusion->graph;
     Arena *arena = arena_new();
-    bool *written = arena_array(arena, bool, graph->values.count + 1);
-    const Value **values = arena_array(arena, const Value *, graph->values.count + 1);
-    const char **notes = arena_array(arena, const char *, graph->values.count + 1);
-    uint32_t count = 0;
+    uint32_t n = graph->values.count + 1;
+    Writing to = {arena_array(arena, bool, n), arena_array(arena, const Value *, n),
+                  arena_array(arena, const char *, n), 0};
     for (uint32_t i = 0; i < fusion->groups.count; i++) {
         const Group *group = fusion->groups.at[i];
         const char *note = group_note(fusion, i, arena);
-        for (uint32_t k = 0; k < group->members.count; k++) {
-            const Value *member = group->members.at[k];
-            if (written[member->id])
-                continue;
-            written[member->id] = true;
-            notes[count] = note;
-            values[count++] = member;
-            note = NULL;
-        }
+        for (uint32_t k = 0; k < group->members.count; k++)
+            write_value(&to, group->members.at[k], &note);
     }
-    GraphListing listing = {values, notes, count};
+    GraphListing listing = {to.values, to.notes, to.count};
     graph_print_listing(graph, &listing, out);
     arena_free(arena);
 }

@@ -2,7 +2,8 @@
 // Which values are computed again where they are needed, and which pointwise groups join their
 // reader.
 //
-// Inline values cost less than a load and a store: a rename (another way to read a stored value),
+// Inline values cost less than a load and a store: a rename or one position of a dim (other ways to
+// read a stored value),
 // arithmetic on positions, extents, constants and at most two inputs (a causal or document mask,
 // ALiBi, a scale 1/sqrt(d)). They are members of every group that needs them. So a mask never
 // becomes a tensor.
@@ -60,7 +61,7 @@ static Inlined cost_as_argument(const Fuser *fuser, const Value *value) {
     if (op_is_immediate(value->op))
         return (Inlined){.legal = true};
     bool is_inline = fuser->owner[value->id] == CLUSTER_INLINE;
-    if (value->op == OP_INPUT || (value->op == OP_RENAME && is_inline))
+    if (value->op == OP_INPUT || (op_is_reading(value->op) && is_inline))
         return (Inlined){.loads = 1, .legal = true};
     return is_inline ? fuser->inlined[value->id] : (Inlined){.legal = false};
 }
@@ -92,12 +93,31 @@ void fuse_note_inline(Fuser *fuser, const Value *value) {
 }
 
 // A value that must lie in memory: a result of the entry, or what a move reads at computed places.
+// Ways to read that follow each other are one access.
 static bool must_be_stored(const Fuser *fuser, const Value *value) {
     if (fuser->result[value->id])
         return true;
     for (const Value **user = fuser->users[value->id]; *user; user++)
-        if (op_kind((*user)->op) == KIND_MOVE)
+        if (op_kind((*user)->op) == KIND_MOVE &&
+            !(op_is_reading((*user)->op) && op_is_reading(value->op)))
             return true;
+    return false;
+}
+
+static bool takes_position(const Value *value) {
+    while (value->op == OP_RENAME)
+        value = value->args[0];
+    return value->op == OP_TAKE;
+}
+
+// Operands of streamed contractions are copied once, as their microkernels want them.
+static bool is_streamed_operand(const Fuser *fuser, const Value *value) {
+    for (const Value **user = fuser->users[value->id]; *user; user++) {
+        uint32_t owner = fuser->owner[(*user)->id];
+        if ((*user)->op == OP_CONTRACT && owner < CLUSTER_INLINE &&
+            fuser->clusters.at[owner].kind == GROUP_STREAM)
+            return true;
+    }
     return false;
 }
 
@@ -112,8 +132,8 @@ static bool is_operand(const Fuser *fuser, const Value *value) {
 bool fuse_is_inline(const Fuser *fuser, const Value *value) {
     if (value->op == OP_COPY || must_be_stored(fuser, value))
         return false; // a copy is there to be stored
-    if (value->op == OP_RENAME)
-        return true;
+    if (op_is_reading(value->op))
+        return !takes_position(value) || !is_streamed_operand(fuser, value);
     if (op_kind(value->op) != KIND_MAP)
         return false;
     Inlined cost = inline_cost(fuser, value);

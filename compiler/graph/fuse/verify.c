@@ -39,11 +39,20 @@ static bool group_stores(const Group *group, const Value *value) {
     return false;
 }
 
+// Is it there for a member that is another way to read it?
+static bool is_in_memory(const FusionCheck *check, const Value *value) {
+    while (op_is_reading(value->op) && !check->stored_by[value->id])
+        value = value->args[0];
+    return value->op == OP_INPUT || check->stored_by[value->id];
+}
+
 static void verify_args(const FusionCheck *check, const Group *group, const Value *member) {
     bool moves = op_kind(member->op) == KIND_MOVE;
     for (uint32_t i = 0; i < member->n_args; i++) {
         const Value *arg = member->args[i];
-        bool in_memory = arg->op == OP_INPUT || check->stored_by[arg->id];
+        bool in_memory = op_is_reading(member->op)
+                             ? is_in_memory(check, arg)
+                             : arg->op == OP_INPUT || check->stored_by[arg->id];
         if (moves && !(member->op == OP_GATHER && i == 1))
             must(check, in_memory, "%s %u reads value %u, which is not in memory",
                  op_name(member->op), member->id, arg->id);
@@ -101,7 +110,7 @@ static void verify_stream(const FusionCheck *check, const Group *group) {
 static void verify_streamed(const FusionCheck *check, const Group *group, const Value *member) {
     must(check, op_kind(member->op) != KIND_ROW, "value %u is for a rows group", member->id);
     must(check,
-         op_kind(member->op) != KIND_MOVE || member->op == OP_RENAME || member->op == OP_GATHER,
+         op_kind(member->op) != KIND_MOVE || op_is_reading(member->op) || member->op == OP_GATHER,
          "value %u moves elements between pieces", member->id);
     bool all_rows = dims_subset(&group->rows, &member->dims);
     must(check, !reduces(member) || all_rows, "value %u reduces a dim of the tasks", member->id);

@@ -284,6 +284,21 @@ static int64_t min_i64(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
+static void eval_take(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    Axes out = axes_of(&value->dims), in = arg_axes(value, 0);
+    double none = elem_is_float(value->elem) ? NAN : 0;
+    bool inside = value->offset < extents[value->dim];
+    Walk walk = walk_over(&out, (const Axes *[]){&out, &in}, 2, extents);
+    Job taken = *job;
+    taken.args[0] =
+        inside ? job->args[0] + value->offset * axes_stride(&in, extents, value->dim) : &none;
+    for (uint32_t i = 0; i < walk.rank && !inside; i++)
+        walk.strides[i][1] = 0;
+    walk_run(&walk, copy_inner, &taken);
+}
+
 static void eval_move(Job *job) {
     const Value *value = job->value;
     const int64_t *extents = job->eval->extents;
@@ -342,6 +357,8 @@ static void eval_value(Job *job, const double *input) {
             eval_gather(job);
         else if (value->op == OP_CONCAT)
             eval_concat(job);
+        else if (value->op == OP_TAKE)
+            eval_take(job);
         else
             eval_move(job);
         break;

@@ -144,6 +144,39 @@ static Value *fold_rename(Rewrite *rewrite, const Value *value, Value **args) {
     return graph_index(rewrite->to, value->dims.at[0]);
 }
 
+// What is computed for one of its users only is computed at the position alone.
+static Value *take_of_arguments(Rewrite *rewrite, const Value *value, Value *from) {
+    Graph *graph = rewrite->to;
+    OpKind kind = op_kind(from->op);
+    bool passes = kind == KIND_MAP || kind == KIND_CONTRACT || kind == KIND_REDUCE ||
+                  (kind == KIND_ROW && from->dim != value->dim);
+    if (!passes || from->op == OP_COPY || rewrite->uses[value->args[0]->id] != 1)
+        return NULL;
+    Value **args = arena_array(rewrite->arena, Value *, from->n_args);
+    for (uint32_t i = 0; i < from->n_args; i++)
+        args[i] = dims_has(&from->args[i]->dims, value->dim)
+                      ? graph_take(graph, from->args[i], value->dim, value->offset)
+                      : from->args[i];
+    Value like = *from;
+    like.dims = value->dims;
+    return graph_rebuild(graph, &like, args);
+}
+
+// A position is taken before what is left is renamed.
+static Value *fold_take(Rewrite *rewrite, const Value *value, Value **args) {
+    Graph *graph = rewrite->to;
+    if (value->op != OP_TAKE)
+        return NULL;
+    if (args[0]->op != OP_RENAME)
+        return take_of_arguments(rewrite, value, args[0]);
+    const DimMap *names = args[0]->renames;
+    DimId own = value->dim;
+    for (uint32_t i = 0; i < names->count; i++)
+        if (names->to[i] == value->dim)
+            own = names->from[i];
+    return graph_rename_all(graph, graph_take(graph, args[0]->args[0], own, value->offset), names);
+}
+
 static Value *fold_reduce(Rewrite *rewrite, const Value *value, Value **args) {
     if (op_kind(value->op) != KIND_REDUCE || value->op == OP_ARGMAX)
         return NULL;
@@ -196,6 +229,8 @@ Value *simplify_fold(Rewrite *rewrite, const Value *value, Value **args) {
     }
     if (!out)
         out = fold_rename(rewrite, value, args);
+    if (!out)
+        out = fold_take(rewrite, value, args);
     if (!out)
         out = fold_reduce(rewrite, value, args);
     // Broadcasting by an argument that went away would be lost with it.

@@ -72,14 +72,26 @@ static void pin_panel(Survey *s, const MemoryUse *use) {
         dims_add(&s->pinned, use->order.at[use->order.count - 1]);
 }
 
+// What lies in memory under a value that may be only another way to read it.
+static MemoryUse use_of(Survey *s, const Value *value) {
+    if (plan_buffer(s->lower->plan, value) || !op_is_reading(value->op))
+        return (MemoryUse){value, *stored_order(s->lower, value)};
+    MemoryUse use = use_of(s, value->args[0]);
+    if (value->op == OP_RENAME)
+        use.order = dims_renamed(&use.order, value->renames);
+    else
+        dims_add(&s->pinned, value->dim);
+    return use;
+}
+
 // names: other ones for its dims, or NULL.
 static void survey_use(Survey *s, const Value *value, const DimMap *names) {
-    MemoryUse use = {.value = value, .order = *stored_order(s->lower, value)};
+    MemoryUse use = use_of(s, value);
     if (names)
         use.order = dims_renamed(&use.order, names);
     pin_panel(s, &use);
     vec_push(s->lower->arena, &s->uses, use);
-    vec_push(s->lower->arena, &s->values, value);
+    vec_push(s->lower->arena, &s->values, use.value);
 }
 
 static void survey_leaf(Survey *s, const Value *leaf) {
@@ -135,13 +147,23 @@ static Map *find_disagreeing(const Survey *s) {
     return disagreeing;
 }
 
+// At one position of m and over m: S[n, m] as S[m, 0].
+static bool has_dim_twice(const DimList *order) {
+    for (int i = 0; i < order->count; i++)
+        for (int k = 0; k < i; k++)
+            if (order->at[i] == order->at[k])
+                return true;
+    return false;
+}
+
 // An argument that is read under two lists of dims keeps its own, and they stay single.
 static void survey_renames(Survey *s) {
     Lowering *lower = s->lower;
     const Map *disagreeing = find_disagreeing(s);
     for (uint32_t i = 0; i < s->uses.count; i++) {
         const MemoryUse *use = &s->uses.at[i];
-        bool agree = !map_get(disagreeing, (uint64_t)use->value->id + 1);
+        bool agree =
+            !map_get(disagreeing, (uint64_t)use->value->id + 1) && !has_dim_twice(&use->order);
         const DimList *own = stored_order(lower, use->value);
         lower->is_renamed[use->value->id] = agree && !orders_equal(own, &use->order);
         if (agree)

@@ -151,7 +151,7 @@ static LoopBody loop_body(Stream *s, uint32_t loop, const ValueList *wanted) {
         if (!needed[value->id] || lower_buffer_of(lower, value) != NO_BUFFER)
             continue;
         bool ahead = !is_wide(s, value) && s->loops->done[value->id] < loop;
-        if (ahead && op_kind(value->op) != KIND_LEAF && value->op != OP_RENAME)
+        if (ahead && op_kind(value->op) != KIND_LEAF && !op_is_reading(value->op))
             vec_push(lower->arena, &body.hoisted, value);
         if (ahead)
             continue;

@@ -56,14 +56,38 @@ static Index *index_along(const Lowering *lower, Access *access, DimId dim) {
     return &access->index[axis_of(lower, access, dim)];
 }
 
-static Access rename_access(const Lowering *lower, const Value *value) {
-    const Value *stored = value->args[0];
-    Access access = argument_access(lower, stored);
+static const Value *value_in_memory(const Lowering *lower, const Value *value) {
+    while (op_is_reading(value->op) && lower_buffer_of(lower, value) == NO_BUFFER)
+        value = value->args[0];
+    return value;
+}
+
+// The place of a dim under which an access reads, whatever the buffer calls it.
+static int place_read(const Lowering *lower, const Access *access, DimId dim) {
+    for (int i = 0; i < access->rank; i++)
+        if (access->index[i].dim == lower->dim_of[dim])
+            return i;
+    ice("tile lower: a value is read along %s, which it lacks", lower->graph->dims.at[dim].name);
+}
+
+// A value that is only another way to read what is stored. Of a position along a dynamic extent
+// nothing is known here.
+static Access read_access(const Lowering *lower, const Value *value) {
+    const Value *stored = value_in_memory(lower, value);
+    if (stored == value)
+        return argument_access(lower, value);
+    Access access = read_access(lower, value->args[0]), own = access;
+    if (value->op == OP_TAKE) {
+        access.index[place_read(lower, &own, value->dim)] =
+            (Index){.dim = TILE_DIM_NONE, .offset = value->offset, .term = -1};
+        access.checked |= lower->graph->dims.at[value->dim].extent == EXTENT_DYNAMIC;
+        access.fill = elem_is_float(value->elem) ? NAN : 0;
+        return access;
+    }
     if (stored->id < lower->graph->values.count && lower->is_renamed[stored->id])
         return access;
-    Access own = access;
     for (uint32_t i = 0; i < value->renames->count; i++)
-        access.index[axis_of(lower, &own, value->renames->from[i])].dim =
+        access.index[place_read(lower, &own, value->renames->from[i])].dim =
             lower->dim_of[value->renames->to[i]];
     return access;
 }
@@ -132,7 +156,8 @@ static int32_t concat_term(TermBuilder *t, const Value *value) {
 static int32_t move_term(TermBuilder *t, const Value *value) {
     switch (value->op) {
     case OP_RENAME:
-        return term_load(t, rename_access(t->lower, value));
+    case OP_TAKE:
+        return term_load(t, read_access(t->lower, value));
     case OP_SLICE:
         return term_load(t, slice_access(t->lower, value));
     case OP_SHIFT:
@@ -147,14 +172,11 @@ static int32_t move_term(TermBuilder *t, const Value *value) {
 }
 
 bool terms_plain_access(const Lowering *lower, const Value *value, Access *access) {
-    int buffer = lower_buffer_of(lower, value);
-    if (buffer != NO_BUFFER)
-        *access = access_plain(lower->kernel, (uint16_t)buffer);
-    else if (value->op == OP_RENAME)
-        *access = rename_access(lower, value);
-    else
+    const Value *stored = value_in_memory(lower, value);
+    if (lower_buffer_of(lower, stored) == NO_BUFFER)
         return false;
-    return true;
+    *access = read_access(lower, value);
+    return stored == value || access_is_plain(access);
 }
 
 // ---- pointwise values ----
