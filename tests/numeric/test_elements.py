@@ -93,3 +93,38 @@ def test_exp2(tmp_path, elem, way):
         want = np.exp2(given)
     have = run(tmp_path, source, way, X=given)
     np.testing.assert_allclose(have, want, rtol=PRECISION[elem], atol=smallest)
+
+
+EDGE = [0, 3, 150, 2**31 - 1, 2**58, 2**58 + 1, 2**60 - 7, 2**60 + 7, 2**62, 2**63 - 1]
+LIMITS = np.array([*EDGE, -1, -100, *(-x for x in EDGE[3:]), -(2**63)], np.int64)
+# At m, a row's limits A (above) and B (its opposite), and C, A's last bits as an i32.
+CONDITIONS = {
+    "index(m) <= A[n]": lambda m, a, b, c: m <= a,
+    "A[n] < index(m)": lambda m, a, b, c: a < m,
+    "-index(m) < A[n]": lambda m, a, b, c: -m < a,
+    "index(m) - 3 <= A[n] + B[n] + A[n]": lambda m, a, b, c: m - 3 <= a + b + a,
+    "index(m) + A[n] <= 7": lambda m, a, b, c: m + a <= 7,
+    "A[n] - index(m) < 5": lambda m, a, b, c: a - m < 5,
+    "index(m) + A[n] < B[n]": lambda m, a, b, c: m + a < b,
+    "index(m) + A[n] + A[n] + A[n] + A[n] <= B[n]": lambda m, a, b, c: m + a + a + a + a <= b,
+    "C[n] - index(m) <= A[n]": lambda m, a, b, c: c.astype(np.int64) - m <= a,
+    "i32(index(m)) + C[n] <= 7": lambda m, a, b, c: m.astype(np.int32) + c <= np.int32(7),
+}
+
+
+@pytest.mark.parametrize("way", [[], *WAYS[:2]], ids=str)  # the oracle's i64 are doubles
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_masks_wrap(tmp_path, condition, way):
+    """Vectors that are computed without their mask are those where it has one value."""
+    x = np.arange(len(LIMITS) * 200, dtype=np.float32).reshape(len(LIMITS), 200)
+    limits = {"A": LIMITS, "B": LIMITS[::-1].copy(), "C": LIMITS.astype(np.int32)}
+    rows = (array[:, None] for array in limits.values())
+    with np.errstate(over="ignore"):
+        holds = CONDITIONS[condition](np.arange(200)[None, :], *rows)
+    for choice, expected in (("X, -inf", holds), ("-inf, X", ~holds)):
+        source = (
+            "def F(X[n, m], A[n]: i64, B[n]: i64, C[n]: i32):\n"
+            f"    R[n, m] = where({condition}, {choice})\n    return R\n"
+        )
+        have = run(tmp_path, source, way, X=x, **limits)
+        np.testing.assert_array_equal(have, np.where(expected, x, -np.inf))
