@@ -88,11 +88,14 @@ PRECISION = {"f64": 2.0**-51, "f32": 2.0**-22, "f16": 2.0**-10, "bf16": 2.0**-7}
 def test_exp2(tmp_path, elem, way):
     source = f"def F(X[n]: f64):\n    R[n] = f64(exp2({elem}(X)))\n    return R\n"
     given = np.array(EXPONENTS[elem])
-    smallest = 2.0**-126 if elem == "f32" else 2.0**-1022  # subnormal numbers count as zero
+    compiled = way[0].startswith("--target")
     with np.errstate(over="ignore"):
         want = np.exp2(given)
+    if compiled:  # subnormal numbers count as zero
+        want[want < (2.0**-1022 if elem == "f64" else 2.0**-126)] = 0
+    error = 2.0**-150 if elem == "f32" and not compiled else 0  # half of the least number
     have = run(tmp_path, source, way, X=given)
-    np.testing.assert_allclose(have, want, rtol=PRECISION[elem], atol=smallest)
+    np.testing.assert_allclose(have, want, rtol=PRECISION[elem], atol=error)
 
 
 EDGE = [0, 3, 150, 2**31 - 1, 2**58, 2**58 + 1, 2**60 - 7, 2**60 + 7, 2**62, 2**63 - 1]
