@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,16 +72,93 @@ static void jobs_without_pause(void **state) {
     }
 }
 
+static void pause_for(long nanoseconds) {
+    struct timespec pause = {0, nanoseconds};
+    nanosleep(&pause, NULL);
+}
+
 // With pauses, the threads fall asleep and must be woken.
 static void jobs_with_pauses(void **state) {
     AttContext *ctx = att_context_new(3);
     (void)state;
     assert_non_null(ctx);
     for (int job = 0; job < 40; job++) {
-        struct timespec pause = {0, 300000};
-        nanosleep(&pause, NULL);
+        pause_for(300000);
         run_counted(ctx, 50, 128);
     }
+    att_context_free(ctx);
+}
+
+// ---- where threads may run ---------------------------------------------------------------------
+typedef struct {
+    pthread_t caller, worker;
+    atomic_int found; // worker is a thread other than the caller
+    atomic_int came;
+} Meeting;
+
+// The caller's task waits, so that the other one is a worker's.
+static void meet_task(void *arg, void *scratch, int64_t task) {
+    Meeting *meeting = arg;
+    (void)scratch;
+    (void)task;
+    if (!pthread_equal(pthread_self(), meeting->caller) && !atomic_exchange(&meeting->found, 1))
+        meeting->worker = pthread_self();
+    atomic_fetch_add(&meeting->came, 1);
+    for (int turn = 0; turn < 5000 && atomic_load(&meeting->came) < 2; turn++)
+        pause_for(1000000);
+}
+
+static pthread_t worker_of(AttContext *ctx) {
+    Meeting meeting = {.caller = pthread_self()};
+    assert_int_equal(att_parallel(ctx, meet_task, &meeting, 2, 0), ATT_OK);
+    assert_int_equal(atomic_load(&meeting.found), 1);
+    return meeting.worker;
+}
+
+// Runs a job after the worker had time to fall asleep. true: it may use all processors of the
+// caller but the one that the caller was on all the while.
+static bool is_kept_off_after_pause(AttContext *ctx, pthread_t worker) {
+    cpu_set_t mine, its;
+    pause_for(5000000);
+    int cpu = sched_getcpu();
+    run_counted(ctx, 8, 0);
+    assert_int_equal(sched_getaffinity(0, sizeof mine, &mine), 0);
+    assert_int_equal(pthread_getaffinity_np(worker, sizeof its, &its), 0);
+    if (cpu != sched_getcpu() || cpu < 0 || cpu >= CPU_SETSIZE)
+        return false;
+    CPU_CLR(cpu, &mine);
+    return CPU_EQUAL(&mine, &its);
+}
+
+// On a busy machine the caller may be moved, or the worker be late to sleep: there are many turns.
+static void woken_threads_keep_off_the_caller(void **state) {
+    cpu_set_t mine;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof mine, &mine), 0);
+    if (CPU_COUNT(&mine) < 2)
+        skip();
+    AttContext *ctx = att_context_new(2);
+    assert_non_null(ctx);
+    pthread_t worker = worker_of(ctx);
+    bool kept_off = false;
+    for (int turn = 0; turn < 400 && !kept_off; turn++)
+        kept_off = is_kept_off_after_pause(ctx, worker);
+    assert_true(kept_off);
+    att_context_free(ctx);
+}
+
+// Where threads need the caller's processor they may use it.
+static void threads_without_room_stay(void **state) {
+    cpu_set_t mine, its;
+    (void)state;
+    assert_int_equal(sched_getaffinity(0, sizeof mine, &mine), 0);
+    AttContext *ctx = att_context_new(CPU_COUNT(&mine) + 1);
+    assert_non_null(ctx);
+    pthread_t worker = worker_of(ctx);
+    for (int turn = 0; turn < 5; turn++)
+        is_kept_off_after_pause(ctx, worker);
+    assert_int_equal(pthread_getaffinity_np(worker, sizeof its, &its), 0);
+    assert_true(CPU_EQUAL(&mine, &its));
     att_context_free(ctx);
 }
 
@@ -177,10 +255,16 @@ static void default_threads(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_task_once),       cmocka_unit_test(jobs_without_pause),
-        cmocka_unit_test(jobs_with_pauses),      cmocka_unit_test(nested_jobs),
-        cmocka_unit_test(impossible_jobs),       cmocka_unit_test(failing_tasks),
-        cmocka_unit_test(contexts_side_by_side), cmocka_unit_test(default_threads),
+        cmocka_unit_test(every_task_once),
+        cmocka_unit_test(jobs_without_pause),
+        cmocka_unit_test(jobs_with_pauses),
+        cmocka_unit_test(nested_jobs),
+        cmocka_unit_test(impossible_jobs),
+        cmocka_unit_test(failing_tasks),
+        cmocka_unit_test(contexts_side_by_side),
+        cmocka_unit_test(default_threads),
+        cmocka_unit_test(woken_threads_keep_off_the_caller),
+        cmocka_unit_test(threads_without_room_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
