@@ -42,10 +42,12 @@ ATT_API const char *att_elem_name(AttElem elem); // "f32", ...
 // ---- context -----------------------------------------------------------------------------------
 // NULL in the place of one: what runs on its threads returns ATT_ARGUMENT, and there is no message.
 typedef struct AttContext AttContext;
-// threads: 0 means one per core that this process may use. NULL when out of memory.
+// threads: 0 means att_cores_usable. NULL when out of memory.
 ATT_API AttContext *att_context_new(int threads);
 ATT_API void att_context_free(AttContext *ctx);
 ATT_API int att_context_threads(const AttContext *ctx); // 0 of NULL
+// Physical cores that this process may run on, no more than its CPU quota pays for; at least 1.
+ATT_API int att_cores_usable(void);
 // Of the last call that failed, "" if none did. Belongs to the context; the next failure changes
 // it.
 ATT_API const char *att_message(const AttContext *ctx);

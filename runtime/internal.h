@@ -46,9 +46,6 @@ void att_random_normal_from(uint64_t seed, uint64_t stream, int64_t begin, int64
 void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,
                               int64_t below, int64_t *out);
 
-// ---- cores.c -----------------------------------------------------------------------------------
-int att_cores_usable(void); // physical cores that this process may use, at least 1
-
 // ---- clock.c -----------------------------------------------------------------------------------
 double att_seconds(void); // of a clock that never goes back
 

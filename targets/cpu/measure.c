@@ -7,11 +7,11 @@
 // tell sizes that their tenants do not have; what is told only says how many cores share L3.
 #include <immintrin.h>
 #include <math.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "attc.h"
 #include "cpu/cpu.h"
 
 enum {
@@ -234,11 +234,6 @@ static int l3_sharers(void) {
     return count < 1 ? 1 : count;
 }
 
-static int cores_usable(void) {
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : CPU_COUNT(&set);
-}
-
 // ---- facts ----
 
 // The largest range that is nearer to its level's rate than to the next one's.
@@ -288,7 +283,7 @@ bool cpu_measure(Machine *machine) {
     machine->flops_per_second = contraction_rate(memory, machine->vector_bytes);
     free(memory);
     set_caches(machine, rates);
-    int cores = cores_usable();
+    int cores = att_cores_usable();
     machine->threads = cores > THREADS_LEAST ? cores : THREADS_LEAST;
     return true;
 }
