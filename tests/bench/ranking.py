@@ -13,19 +13,25 @@ that one's name for --plan.
 import argparse
 import json
 import random
+import re
 import subprocess
 
-from cases import choose
+from cases import HERE, choose
 
-ROWS = [1, 2, 4, 8, 12, 24, 36, 48, 72, 96, 144, 192]
-PIECES = [64, 128, 256, 512, 1024]
+STREAM = HERE.parent.parent / "compiler" / "tile" / "schedule" / "stream.c"
 PLANS = ["resident", "stream", "two-pass", "spill"]
 
 
+def searched(name):
+    """An array of the compiler's search."""
+    numbers = re.search(rf"\b{name}\[\] = {{([\d, ]+)}};", STREAM.read_text())
+    return [int(number) for number in numbers[1].split(",")]
+
+
 def space(case):
-    """All that --plan can ask for, in the compiler's order."""
-    rows = [n for n in ROWS if n <= case.extents["n"]]
-    pieces = [m for m in PIECES if m < case.extents["m"]] + [case.extents["m"]]
+    """All that the compiler searches, by its names for --plan and in its order."""
+    rows = [n for n in searched("row_counts") if n <= case.extents["n"]]
+    pieces = [m for m in searched("pieces") if m < case.extents["m"]] + [case.extents["m"]]
     for plan in PLANS:
         for n in rows:
             if plan == "resident":

@@ -5,6 +5,7 @@ and its reports say what was measured. Nothing here needs a peer or takes time."
 import csv
 import json
 import os
+import re
 import subprocess
 import xml.etree.ElementTree as xml
 
@@ -220,3 +221,10 @@ def test_schedules_of_the_ranking_are_those_asked_for():
         told = subprocess.run(run, capture_output=True, text=True)
         kind, rows, *_ = plan.split(":")
         assert f"# plan: {kind}, {rows} row" in told.stdout or "does not fit" in told.stderr
+
+
+def test_what_is_chosen_is_one_of_the_ranking():
+    case = CASES["th-12x64-512"]
+    tile = attc("emit", case.source, *extents(case.extents), "--stage=tile")
+    kind, rows = re.search(r"# plan: ([\w-]+), (\d+) row", tile).groups()
+    assert any(plan.split(":")[:2] == [kind, rows] for plan in space(case))
