@@ -2,8 +2,9 @@
 // attc runtime: the C library inside every product of attc. Needs libc, libm and threads.
 //
 // No call prints, aborts or exits. Calls that can fail return an AttStatus; att_message then tells
-// what happened. A context belongs to one caller at a time; several contexts may be used in
-// parallel.
+// what happened. A context belongs to one thread at a time: while a call of one runs on the
+// context's threads, that of another does nothing and returns ATT_BUSY. Threads that are to run
+// side by side have a context each.
 #ifndef ATT_ATTC_H
 #define ATT_ATTC_H
 
@@ -24,6 +25,7 @@ typedef enum {
     ATT_IO,          // a system call failed; the message has errno's text
     ATT_FORMAT,      // a file is not what it says it is
     ATT_UNSUPPORTED, // this machine lacks what the code needs
+    ATT_BUSY,        // a call of another thread runs on the context
 } AttStatus;
 
 typedef enum {
@@ -49,7 +51,7 @@ ATT_API int att_context_threads(const AttContext *ctx); // 0 of NULL
 // Physical cores that this process may run on, no more than its CPU quota pays for; at least 1.
 ATT_API int att_cores_usable(void);
 // Of the last call that failed, "" if none did. Belongs to the context; the next failure changes
-// it.
+// it, also that of another thread's call.
 ATT_API const char *att_message(const AttContext *ctx);
 // Sets the message (at most 1023 bytes) and returns status.
 ATT_API AttStatus att_fail(AttContext *ctx, AttStatus status, const char *format, ...)
@@ -59,8 +61,8 @@ ATT_API AttStatus att_fail(AttContext *ctx, AttStatus status, const char *format
 // Calls fn(arg, scratch, task) for every task in 0 .. tasks-1 on the context's threads, the
 // caller's included, and returns when all are done. scratch: scratch_bytes of memory private to the
 // thread, 64-byte aligned, with whatever was left in it. Which thread takes which task is not
-// fixed, so a task's result must not depend on it. A task may call att_parallel itself: that runs
-// in place.
+// fixed, so a task's result must not depend on it. A task may call att_parallel itself, or an entry
+// of compiled code: that runs in place.
 typedef void (*AttTaskFn)(void *arg, void *scratch, int64_t task);
 ATT_API AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
                                size_t scratch_bytes);

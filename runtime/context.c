@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +11,9 @@
 
 struct AttContext {
     AttPool *pool;
-    AttBlock workspace, tables;
+    _Atomic uintptr_t owner; // the thread whose call runs, 0: none
+    atomic_bool memory_taken;
+    AttMemory memory;
     pthread_mutex_t message_lock;      // tasks may fail side by side
     const char *missing[ATT_N_LEVELS]; // NULL: the machine runs the level
     char message[1024];
@@ -35,8 +38,7 @@ void att_context_free(AttContext *ctx) {
     if (!ctx)
         return;
     att_pool_free(ctx->pool);
-    att_block_free(&ctx->workspace);
-    att_block_free(&ctx->tables);
+    att_memory_free(&ctx->memory);
     pthread_mutex_destroy(&ctx->message_lock);
     free(ctx);
 }
@@ -64,24 +66,51 @@ AttStatus att_fail(AttContext *ctx, AttStatus status, const char *format, ...) {
     return status;
 }
 
+// ---- turns -------------------------------------------------------------------------------------
+// Workers are in nobody's call but the owner's.
+AttStatus att_context_enter(AttContext *ctx, bool *outermost) {
+    uintptr_t self = (uintptr_t)pthread_self(), owner = 0;
+    *outermost = atomic_compare_exchange_strong(&ctx->owner, &owner, self);
+    if (*outermost || owner == self || att_pool_is_worker(ctx->pool))
+        return ATT_OK;
+    return att_fail(ctx, ATT_BUSY,
+                    "a call of another thread runs on this context: threads that run side by side "
+                    "need a context each");
+}
+
+void att_context_leave(AttContext *ctx, bool outermost) {
+    if (outermost)
+        atomic_store(&ctx->owner, 0);
+}
+
+AttMemory *att_context_take_memory(AttContext *ctx) {
+    return atomic_exchange(&ctx->memory_taken, true) ? NULL : &ctx->memory;
+}
+
+void att_context_give_memory(AttContext *ctx) {
+    atomic_store(&ctx->memory_taken, false);
+}
+
+void att_memory_free(AttMemory *memory) {
+    att_block_free(&memory->workspace);
+    att_block_free(&memory->tables);
+}
+
 AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
                        size_t scratch_bytes) {
     if (!ctx)
         return ATT_ARGUMENT;
     if (tasks < 0 || tasks > INT64_MAX / 2)
         return att_fail(ctx, ATT_ARGUMENT, "%lld tasks cannot be run", (long long)tasks);
+    bool outermost;
+    AttStatus status = att_context_enter(ctx, &outermost);
+    if (status)
+        return status;
     if (tasks && !att_pool_run(ctx->pool, fn, arg, tasks, scratch_bytes))
-        return att_fail(ctx, ATT_MEMORY, "out of memory: %zu bytes of scratch memory",
-                        scratch_bytes);
-    return ATT_OK;
-}
-
-AttBlock *att_context_workspace(AttContext *ctx) {
-    return &ctx->workspace;
-}
-
-AttBlock *att_context_tables(AttContext *ctx) {
-    return &ctx->tables;
+        status =
+            att_fail(ctx, ATT_MEMORY, "out of memory: %zu bytes of scratch memory", scratch_bytes);
+    att_context_leave(ctx, outermost);
+    return status;
 }
 
 const char *att_context_missing(const AttContext *ctx, int level) {

@@ -32,7 +32,10 @@ typedef struct AttPool AttPool;
 AttPool *att_pool_new(int threads);
 void att_pool_free(AttPool *pool);
 int att_pool_threads(const AttPool *pool);
-// false when the caller's scratch cannot be had; then no task has run.
+// Is the calling thread one of those that the pool started?
+bool att_pool_is_worker(const AttPool *pool);
+// Of one caller at a time, or of a task of the job that runs. false when the caller's scratch
+// cannot be had; then no task has run.
 bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, size_t scratch_bytes);
 
 // ---- random.c ----------------------------------------------------------------------------------
@@ -50,8 +53,19 @@ void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int
 double att_seconds(void); // of a clock that never goes back
 
 // ---- context.c ---------------------------------------------------------------------------------
-AttBlock *att_context_workspace(AttContext *ctx); // for modules called without one
-AttBlock *att_context_tables(AttContext *ctx);    // pointers and extents of the launch at hand
+// Makes the context the calling thread's until att_context_leave. A task of a call that has it may
+// call again: that is not the outermost. ATT_BUSY, with the message, when another thread has it.
+AttStatus att_context_enter(AttContext *ctx, bool *outermost);
+void att_context_leave(AttContext *ctx, bool outermost);
+// Memory of a call, kept for the next one.
+typedef struct {
+    AttBlock workspace; // for modules called without one
+    AttBlock tables;    // pointers and extents of the launch at hand
+} AttMemory;
+// NULL while another call has it, that this one is within or beside.
+AttMemory *att_context_take_memory(AttContext *ctx);
+void att_context_give_memory(AttContext *ctx);
+void att_memory_free(AttMemory *memory);
 // What the machine lacks for a level, NULL when nothing; asked once, as CPUID is slow in virtual
 // machines.
 const char *att_context_missing(const AttContext *ctx, int level);

@@ -174,13 +174,12 @@ typedef struct {
     int64_t *extents;
 } Tables;
 
-static bool make_tables(AttContext *ctx, const AttModule *module, Tables *out) {
+static bool make_tables(AttBlock *block, const AttModule *module, Tables *out) {
     int64_t args = 0, dims = 0;
     for (int64_t i = 0; i < module->n_kernels; i++) {
         args = module->kernels[i].n_args > args ? module->kernels[i].n_args : args;
         dims = module->kernels[i].n_dims > dims ? module->kernels[i].n_dims : dims;
     }
-    AttBlock *block = att_context_tables(ctx);
     if (!att_block_reserve(block, (size_t)(module->n_tensors + args + dims) * 8))
         return false;
     out->tensors = block->at;
@@ -241,13 +240,12 @@ static AttStatus run_launch(AttContext *ctx, const AttModule *module, int level,
 }
 
 static AttStatus find_workspace(AttContext *ctx, const AttModule *module, const int64_t *extents,
-                                void **workspace) {
+                                AttBlock *block, void **workspace) {
     int64_t bytes = att_module_workspace(module, extents);
     if (bytes < 0)
         return att_fail(ctx, ATT_ARGUMENT, "the workspace has more bytes than memory can hold");
     if (*workspace && (uintptr_t)*workspace % SLOT_ALIGN)
         return att_fail(ctx, ATT_ARGUMENT, "workspace is not aligned to %d bytes", SLOT_ALIGN);
-    AttBlock *block = att_context_workspace(ctx);
     if (*workspace)
         return ATT_OK;
     if (!att_block_reserve(block, (size_t)bytes))
@@ -287,10 +285,9 @@ int att_module_level(AttContext *ctx, const AttModule *module) {
     return -1;
 }
 
-AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
-                         void *const *tensors, void *workspace, double *seconds) {
-    if (!ctx)
-        return ATT_ARGUMENT;
+static AttStatus run_with(AttContext *ctx, const AttModule *module, const int64_t *extents,
+                          void *const *tensors, void *workspace, AttMemory *memory,
+                          double *seconds) {
     Tables tables = {0};
     int64_t n = n_arguments(module);
     if (module->abi != ATT_MODULE_ABI)
@@ -304,8 +301,8 @@ AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t
     if (!status)
         status = check_tensors(ctx, module, extents, tensors, n);
     if (!status)
-        status = find_workspace(ctx, module, extents, &workspace);
-    if (!status && !make_tables(ctx, module, &tables))
+        status = find_workspace(ctx, module, extents, &memory->workspace, &workspace);
+    if (!status && !make_tables(&memory->tables, module, &tables))
         status = att_fail(ctx, ATT_MEMORY, "out of memory");
     if (status)
         return status;
@@ -319,6 +316,23 @@ AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t
             seconds[i] += after - before;
         before = after;
     }
+    return status;
+}
+
+AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
+                         void *const *tensors, void *workspace, double *seconds) {
+    bool outermost;
+    if (!ctx)
+        return ATT_ARGUMENT;
+    AttStatus status = att_context_enter(ctx, &outermost);
+    if (status)
+        return status;
+    AttMemory own = {0}, *kept = att_context_take_memory(ctx);
+    status = run_with(ctx, module, extents, tensors, workspace, kept ? kept : &own, seconds);
+    if (kept)
+        att_context_give_memory(ctx);
+    att_memory_free(&own);
+    att_context_leave(ctx, outermost);
     return status;
 }
 

@@ -202,6 +202,14 @@ static bool run_in_place(const Job *job) {
     return true;
 }
 
+bool att_pool_is_worker(const AttPool *pool) {
+    pthread_t self = pthread_self();
+    for (int i = 1; i < pool->threads; i++)
+        if (pthread_equal(pool->workers[i].thread, self))
+            return true;
+    return false;
+}
+
 bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, size_t scratch_bytes) {
     int64_t chunk = tasks / ((int64_t)pool->threads * CHUNKS_PER_THREAD);
     chunk = chunk < 1 ? 1 : chunk > CHUNK_MAX ? CHUNK_MAX : chunk;

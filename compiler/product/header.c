@@ -222,6 +222,7 @@ static void write_functions(Header *header) {
         "below 1,\n//                    a workspace that is too small or badly aligned\n"
         "//   ATT_MEMORY       no memory for the workspace\n"
         "//   ATT_UNSUPPORTED  the machine lacks the instructions of every level compiled\n"
+        "//   ATT_BUSY         a call of another thread runs on the context; nothing was done\n"
         "// att_message(ctx) then says what was wrong; results are undefined.\n"
         "AttStatus %s(AttContext *ctx, const %s_args *args);\n\n",
         symbol, symbol);

@@ -9,6 +9,7 @@
 #include "support.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,6 +190,71 @@ static void runs_with_times(void **state) {
     for (int i = 0; i < 3; i++)
         assert_true(seconds[i] > 0 && seconds[i] < 10);
     free(c);
+}
+
+// ---- one context, several calls ----
+enum { CALLS = 16 };
+typedef struct {
+    AttContext *ctx;
+    Case *cases[CALLS];
+    AttStatus status[CALLS];
+} Calls;
+
+static void make_calls(Calls *list, AttContext *ctx) {
+    list->ctx = ctx;
+    for (int i = 0; i < CALLS; i++)
+        list->cases[i] = make_case(40 + i, 1 + i % 8);
+}
+
+// Calls that ran are right, those that were refused did nothing.
+static void check_calls(Calls *list, int *ran) {
+    for (int i = 0; i < CALLS; i++) {
+        Case *c = list->cases[i];
+        if (list->status[i] == ATT_OK) {
+            check_case(c);
+            ++*ran;
+        } else {
+            assert_int_equal(list->status[i], ATT_BUSY);
+            assert_true(c->t[0] == 0 && c->y[1] == 0);
+        }
+        free(c);
+    }
+}
+
+static void call_task(void *arg, void *scratch, int64_t task) {
+    Calls *list = arg;
+    Args args = args_of(list->cases[task]);
+    (void)scratch;
+    list->status[task] = att_module_call(list->ctx, &module, &args);
+}
+
+static void calls_within_tasks(void **state) {
+    Calls list;
+    int ran = 0;
+    make_calls(&list, *state);
+    assert_int_equal(att_parallel(*state, call_task, &list, CALLS, 0), ATT_OK);
+    check_calls(&list, &ran);
+    assert_int_equal(ran, CALLS);
+}
+
+static void *call_all(void *arg) {
+    for (int i = 0; i < CALLS; i++)
+        call_task(arg, NULL, i);
+    return NULL;
+}
+
+static void calls_of_two_threads(void **state) {
+    Calls mine, other;
+    pthread_t host;
+    int ran = 0;
+    make_calls(&mine, *state);
+    make_calls(&other, *state);
+    assert_int_equal(pthread_create(&host, NULL, call_all, &other), 0);
+    call_all(&mine);
+    assert_int_equal(pthread_join(host, NULL), 0);
+    check_calls(&mine, &ran);
+    check_calls(&other, &ran);
+    assert_true(ran > 0);
 }
 
 static void workspaces(void **state) {
@@ -518,6 +584,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls),
         cmocka_unit_test(runs_with_times),
+        cmocka_unit_test(calls_within_tasks),
+        cmocka_unit_test(calls_of_two_threads),
         cmocka_unit_test(workspaces),
         cmocka_unit_test(bad_arguments),
         cmocka_unit_test(bad_modules),

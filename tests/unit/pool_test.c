@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread pool: every task once, for any numbers of tasks and threads, also nested and without
-// pause. Run under ThreadSanitizer by `make tsan`.
+// pause. `make SAN=1 SANITIZERS=thread BUILD=build/tsan build/tsan/unit/pool_test` looks for races.
 
 #include "support.h"
 
@@ -243,6 +243,92 @@ static void contexts_side_by_side(void **state) {
     }
 }
 
+// ---- two callers of one context ----------------------------------------------------------------
+typedef struct {
+    AttContext *ctx;
+    atomic_int begun, released;
+    AttStatus status;
+} Holder;
+
+static void hold_task(void *arg, void *scratch, int64_t task) {
+    Holder *holder = arg;
+    (void)scratch;
+    (void)task;
+    atomic_store(&holder->begun, 1);
+    while (!atomic_load(&holder->released))
+        pause_for(100000);
+}
+
+static void *hold_context(void *arg) {
+    Holder *holder = arg;
+    holder->status = att_parallel(holder->ctx, hold_task, holder, 2, 0);
+    return NULL;
+}
+
+static void second_callers_are_refused(void **state) {
+    Holder holder = {.ctx = att_context_new(2), .status = ATT_IO};
+    pthread_t host;
+    atomic_uchar done[4] = {0};
+    Count count = {.ctx = holder.ctx, .done = done};
+    (void)state;
+    assert_non_null(holder.ctx);
+    assert_int_equal(pthread_create(&host, NULL, hold_context, &holder), 0);
+    while (!atomic_load(&holder.begun))
+        pause_for(100000);
+    AttStatus status = att_parallel(holder.ctx, count_task, &count, 4, 0);
+    atomic_store(&holder.released, 1);
+    assert_int_equal(pthread_join(host, NULL), 0);
+    assert_int_equal(status, ATT_BUSY);
+    assert_non_null(strstr(att_message(holder.ctx), "another thread"));
+    assert_int_equal(atomic_load(&done[0]), 0);
+    assert_int_equal(holder.status, ATT_OK);
+    run_counted(holder.ctx, 100, 64);
+    att_context_free(holder.ctx);
+}
+
+enum { CROWD_TASKS = 20 };
+typedef struct {
+    AttContext *ctx;
+    int ran, refused, wrong;
+} Crowd;
+
+static void *crowd_in(void *arg) {
+    Crowd *crowd = arg;
+    for (int job = 0; job < 2000; job++) {
+        atomic_uchar done[CROWD_TASKS] = {0};
+        Count count = {.ctx = crowd->ctx, .done = done, .scratch_bytes = 64};
+        AttStatus status = att_parallel(crowd->ctx, count_task, &count, CROWD_TASKS, 64);
+        crowd->ran += status == ATT_OK;
+        crowd->refused += status == ATT_BUSY;
+        for (int i = 0; i < CROWD_TASKS; i++)
+            crowd->wrong += atomic_load(&done[i]) != (status == ATT_OK);
+        crowd->wrong += atomic_load(&count.wrong);
+    }
+    return NULL;
+}
+
+// Every job runs whole or not at all.
+static void crowds_do_no_harm(void **state) {
+    Crowd crowds[3] = {0};
+    pthread_t hosts[3];
+    AttContext *ctx = att_context_new(2);
+    int ran = 0;
+    (void)state;
+    assert_non_null(ctx);
+    for (int i = 0; i < 3; i++) {
+        crowds[i].ctx = ctx;
+        assert_int_equal(pthread_create(&hosts[i], NULL, crowd_in, &crowds[i]), 0);
+    }
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(hosts[i], NULL), 0);
+        assert_int_equal(crowds[i].ran + crowds[i].refused, 2000);
+        assert_int_equal(crowds[i].wrong, 0);
+        ran += crowds[i].ran;
+    }
+    assert_true(ran > 0);
+    att_context_free(ctx);
+}
+
 static void default_threads(void **state) {
     AttContext *ctx = att_context_new(0);
     (void)state;
@@ -262,6 +348,8 @@ int main(void) {
         cmocka_unit_test(impossible_jobs),
         cmocka_unit_test(failing_tasks),
         cmocka_unit_test(contexts_side_by_side),
+        cmocka_unit_test(second_callers_are_refused),
+        cmocka_unit_test(crowds_do_no_harm),
         cmocka_unit_test(default_threads),
         cmocka_unit_test(woken_threads_keep_off_the_caller),
         cmocka_unit_test(threads_without_room_stay),
