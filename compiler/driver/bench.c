@@ -122,6 +122,7 @@ int command_bench(Options *options) {
     Loaded loaded = {0};
     BenchResult result;
     bool fine = tensors_open(options, &compiled, true, &tensors) &&
+                tensors_fill(options, &tensors) &&
                 execute_load(options, &compiled, target, &tensors, &loaded) &&
                 measure(options, &loaded, &tensors, target, compiled.tile->launches.count, &result);
     if (fine) {

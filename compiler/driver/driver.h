@@ -118,10 +118,12 @@ typedef struct {
     AttTensorData *outputs; // by index in graph->outputs
     AttContext *context;
 } Tensors;
-// Of the graph as it was built. Reads the .npy files given, settles every extent (constants, files,
-// -D of --dynamic dims), and draws what is not given from the seed. need_all: a dim that nothing
-// settles is an error; otherwise it gets a small extent. false after diagnostics.
+// Of the graph as it was built. Reads the .npy files given and settles every extent (constants,
+// files, -D of --dynamic dims). need_all: a dim that nothing settles is an error; otherwise it gets
+// a small extent. false after diagnostics.
 bool tensors_open(Options *options, const Compilation *compiled, bool need_all, Tensors *out);
+// Draws the inputs that no file gave from the seed, and makes the outputs. false after diagnostics.
+bool tensors_fill(Options *options, Tensors *tensors);
 void tensors_close(Tensors *tensors);
 // Extents for another graph over the same dims, with dims that a pass added (by `like`).
 int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *arena);
@@ -133,9 +135,15 @@ int64_t tensor_count(const AttTensorData *tensor);
 void tensors_nudge(const Tensors *tensors, uint64_t seed);
 const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena); // "n, d_k, h"
 
-// ---- execute.c ----
+// ---- oracle.c ----
 // The oracle on the tensors' inputs: one array of doubles per output.
-double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena);
+double **oracle_run(const Tensors *tensors, EvalMode mode, Arena *arena);
+// Says on standard error what the oracle will take, when that is long or much; compares: it is run
+// twice, and its results are compared with others. false after a message: it cannot have the
+// memory. The extents must be settled, no tensor needs to be there.
+bool oracle_fits(Options *options, const Tensors *tensors, bool compares);
+
+// ---- execute.c ----
 // A compiled entry in this process.
 typedef struct {
     LoadedProduct *product;

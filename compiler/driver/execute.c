@@ -1,19 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Running an entry in this process: through the oracle, or compiled.
+// Running a compiled entry in this process.
 #include "driver/driver.h"
-
-double **execute_oracle(const Tensors *tensors, EvalMode mode, Arena *arena) {
-    const Graph *graph = tensors->graph;
-    EvalRun run = {
-        .extents = tensors->extents,
-        .inputs = arena_array(arena, double *, graph->inputs.count + 1),
-        .outputs = arena_array(arena, double *, graph->outputs.count + 1),
-    };
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        run.inputs[i] = tensor_to_doubles(&tensors->inputs[i], arena);
-    graph_eval(graph, mode, &run, arena);
-    return run.outputs;
-}
 
 bool execute_load(Options *options, const Compilation *compiled, const Target *target,
                   const Tensors *tensors, Loaded *out) {

@@ -46,7 +46,7 @@ static void print_summary(const Graph *graph, const Tensors *tensors, Arena *are
 
 static bool compute(Options *options, const Compilation *compiled, Tensors *tensors) {
     if (options->oracle) {
-        double **results = execute_oracle(tensors, EVAL_F64, options->session->arena);
+        double **results = oracle_run(tensors, EVAL_F64, options->session->arena);
         for (uint32_t i = 0; i < tensors->graph->outputs.count; i++)
             tensor_from_doubles(&tensors->outputs[i], results[i]);
         return true;
@@ -112,10 +112,11 @@ int command_run(Options *options) {
         return EXIT_PROBLEM;
     driver_tell_entry(options, &compiled);
     Tensors tensors;
-    bool fine = tensors_open(options, &compiled, true, &tensors) &&
-                (!options->oracle || widen_outputs(options, &tensors)) &&
-                compute(options, &compiled, &tensors) &&
-                write_outputs(options, compiled.built, &tensors);
+    bool fine =
+        tensors_open(options, &compiled, true, &tensors) &&
+        (!options->oracle || oracle_fits(options, &tensors, false)) &&
+        tensors_fill(options, &tensors) && (!options->oracle || widen_outputs(options, &tensors)) &&
+        compute(options, &compiled, &tensors) && write_outputs(options, compiled.built, &tensors);
     if (fine && !options->outputs.count)
         print_summary(compiled.built, &tensors, options->session->arena);
     tensors_close(&tensors);

@@ -250,37 +250,37 @@ static void draw_integers(const Tensors *t, const Value *input, uint64_t seed,
     arena_free(arena);
 }
 
-static bool draw_input(Settling *s, uint32_t i) {
-    const Value *input = s->graph->inputs.at[i];
-    AttTensorData *tensor = &s->tensors->inputs[i];
+static bool draw_input(Options *options, Tensors *tensors, uint32_t i) {
+    const Value *input = tensors->graph->inputs.at[i];
+    AttTensorData *tensor = &tensors->inputs[i];
     int64_t shape[ATT_RANK_MAX];
     for (uint32_t k = 0; k < input->dims.count; k++)
-        shape[k] = s->tensors->extents[input->dims.at[k]];
-    AttContext *context = s->tensors->context;
+        shape[k] = tensors->extents[input->dims.at[k]];
+    AttContext *context = tensors->context;
     if (att_tensor_new(context, (AttElem)input->elem, input->dims.count, shape, tensor)) {
-        problem(s->options, "%s: %s", input->name, att_message(context));
+        problem(options, "%s: %s", input->name, att_message(context));
         return false;
     }
     if (elem_is_float(input->elem)) {
         bool weight = input->role == ROLE_PARAM || input->dims.count > 2;
-        if (!att_tensor_draw(context, tensor, s->options->seed, input->name, weight))
+        if (!att_tensor_draw(context, tensor, options->seed, input->name, weight))
             return true;
-        problem(s->options, "%s: %s", input->name, att_message(context));
+        problem(options, "%s: %s", input->name, att_message(context));
         return false;
     }
-    draw_integers(s->tensors, input, s->options->seed, tensor);
+    draw_integers(tensors, input, options->seed, tensor);
     return true;
 }
 
-static bool make_outputs(Settling *s) {
-    for (uint32_t i = 0; i < s->graph->outputs.count; i++) {
-        const Output *output = &s->graph->outputs.at[i];
+static bool make_outputs(Options *options, Tensors *tensors) {
+    for (uint32_t i = 0; i < tensors->graph->outputs.count; i++) {
+        const Output *output = &tensors->graph->outputs.at[i];
         int64_t shape[ATT_RANK_MAX];
         for (uint32_t k = 0; k < output->order.count; k++)
-            shape[k] = s->tensors->extents[output->order.at[k]];
-        if (att_tensor_new(s->tensors->context, (AttElem)output->value->elem, output->order.count,
-                           shape, &s->tensors->outputs[i])) {
-            problem(s->options, "%s: %s", output->name, att_message(s->tensors->context));
+            shape[k] = tensors->extents[output->order.at[k]];
+        if (att_tensor_new(tensors->context, (AttElem)output->value->elem, output->order.count,
+                           shape, &tensors->outputs[i])) {
+            problem(options, "%s: %s", output->name, att_message(tensors->context));
             return false;
         }
     }
@@ -308,11 +308,16 @@ bool tensors_open(Options *options, const Compilation *compiled, bool need_all, 
     bool fine = settle_constants(&s);
     for (uint32_t i = 0; i < options->inputs.count; i++)
         fine &= read_input(&s, &options->inputs.at[i]);
-    fine = fine && settle_rest(&s, need_all);
+    return fine && settle_rest(&s, need_all);
+}
+
+bool tensors_fill(Options *options, Tensors *tensors) {
+    const Graph *graph = tensors->graph;
+    bool fine = true;
     for (uint32_t i = 0; fine && i < graph->inputs.count; i++)
-        if (!out->inputs[i].data)
-            fine = draw_input(&s, i);
-    return fine && make_outputs(&s);
+        if (!tensors->inputs[i].data)
+            fine = draw_input(options, tensors, i);
+    return fine && make_outputs(options, tensors);
 }
 
 void tensors_nudge(const Tensors *tensors, uint64_t seed) {

@@ -18,7 +18,7 @@ static json_t *error_json(const Graph *graph, uint32_t i, const OutputError *e) 
 
 // Errors of the naive evaluation, by output: the largest so far.
 static void add_naive(const Tensors *tensors, double **reference, double *naive, Arena *arena) {
-    double **plain = execute_oracle(tensors, EVAL_F32, arena);
+    double **plain = oracle_run(tensors, EVAL_F32, arena);
     for (uint32_t i = 0; i < tensors->graph->outputs.count; i++) {
         double error =
             tolerance_difference(reference[i], plain[i], tensor_count(&tensors->outputs[i]));
@@ -79,7 +79,7 @@ static OutputError *compare(Options *options, const Tensors *tensors, bool *fine
     uint32_t n = tensors->graph->outputs.count;
     OutputError *errors = arena_array(arena, OutputError, n + 1);
     double *naive = arena_array(arena, double, n + 1);
-    double **reference = execute_oracle(tensors, EVAL_F64, arena);
+    double **reference = oracle_run(tensors, EVAL_F64, arena);
     add_naive(tensors, reference, naive, arena);
     *fine = measure(tensors, reference, naive, errors, arena);
     int draws = *fine ? 0 : draws_wanted(tensors, errors);
@@ -113,8 +113,8 @@ int command_verify(Options *options) {
     driver_tell_entry(options, &compiled);
     Tensors tensors;
     int status = EXIT_PROBLEM;
-    if (tensors_open(options, &compiled, false, &tensors) &&
-        execute_compiled(options, &compiled, &tensors)) {
+    if (tensors_open(options, &compiled, false, &tensors) && oracle_fits(options, &tensors, true) &&
+        tensors_fill(options, &tensors) && execute_compiled(options, &compiled, &tensors)) {
         bool fine;
         const OutputError *errors = compare(options, &tensors, &fine);
         report(options, &tensors, errors);

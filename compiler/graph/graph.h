@@ -203,6 +203,11 @@ typedef struct {
     double **outputs; // filled: by index in graph->outputs, arena memory, in the output's order
 } EvalRun;
 void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena);
+// What that takes: memory beside the inputs, and about how long.
+typedef struct {
+    double bytes, seconds;
+} EvalNeeds;
+EvalNeeds graph_eval_needs(const Graph *graph, EvalMode mode, const int64_t *extents);
 
 // ---- rewrite/simplify.c ------------------------------------------------------------------------
 // Constant folding, dead values, einsum-of-einsum flattening, products and scale factors as

@@ -2,6 +2,7 @@
 """`attc run`, `verify` and `bench` on files."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -238,6 +239,23 @@ def test_verify_fails_above_tolerance_only():
         "n=9,m=7,d_X=8,d_M=6,d_Y=5,h_k=2,h=3,h_v=4,d_k=4,d_v=3",
     )
     assert out.rstrip().endswith("ok")
+
+
+OUTER = "def F(X[n], Y[m]):\n    return X + Y\n"
+
+
+def test_verify_says_what_a_large_oracle_takes():
+    assert attc("verify", "-", "-D", "n=30,m=30", stdin=OUTER)[1] == ""
+    _, err = attc("verify", "-", "-D", "n=3000,m=3000", stdin=OUTER)
+    assert re.fullmatch(r"attc: the oracle takes about \d s and [3-4]\d\d\.\d MiB\n", err)
+
+
+@pytest.mark.parametrize("command", [["verify"], ["run", "--oracle"]], ids=str)
+def test_an_oracle_that_cannot_be_is_refused(command):
+    extents = ["-D", "n=1000000,m=1000000000"]
+    _, err = attc(*command, "-", *extents, stdin=OUTER, status=1)
+    assert "not enough memory for the oracle: at these extents it needs" in err
+    assert "TiB, and there is" in err and "-D m=N" in err
 
 
 def test_bench_reports_what_the_contract_says():

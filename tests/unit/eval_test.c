@@ -496,6 +496,31 @@ static void test_slice_concat_shift(void **state) {
 
 // ---- all of them -------------------------------------------------------------------------------
 
+// ---- what it takes -----------------------------------------------------------------------------
+// An einsum of three operands: the first two make J[n, m], and the graph's only other values are
+// the operands and the result.
+static void test_needs(void **state) {
+    World *world = world_new(state);
+    DimId n = dim(world, "n", 100), d = dim(world, "d", 10);
+    DimId m = dim(world, "m", 1000), e = dim(world, "e", 20);
+    Value *args[] = {input(world, "X", ELEM_F32, DIMS(n, d), NULL),
+                     input(world, "Y", ELEM_F32, DIMS(d, m), NULL),
+                     input(world, "Z", ELEM_F32, DIMS(m, e), NULL)};
+    Value *value = graph_einsum(world->graph, 1, args, 3, DIMS(n, e));
+    graph_output(world->graph, name_of(world, "out"), value, value->dims);
+    int64_t extents[] = {100, 10, 1000, 20};
+    EvalNeeds exact = graph_eval_needs(world->graph, EVAL_F64, extents);
+    EvalNeeds rounded = graph_eval_needs(world->graph, EVAL_F32, extents);
+    double elements = 100 * 10 + 10 * 1000 + 1000 * 20 + 100 * 20 + 100 * 1000;
+    assert_true(exact.bytes == 8 * elements && rounded.bytes == exact.bytes);
+    double points = 100.0 * 10 * 1000 + 100.0 * 1000 * 20; // about a nanosecond each
+    assert_true(exact.seconds > 0.5e-9 * points && exact.seconds < 5e-9 * points);
+    assert_true(rounded.seconds > exact.seconds);
+    extents[0] = extents[2] = INT64_MAX / 8;
+    assert_true(graph_eval_needs(world->graph, EVAL_F64, extents).bytes > 1e36);
+    world_free(world);
+}
+
 static void test_every_op_was_evaluated(void **state) {
     const bool *seen = *state;
     for (int op = 0; op < N_OP; op++)
@@ -533,6 +558,7 @@ int main(void) {
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_slice_concat_shift),
+        cmocka_unit_test(test_needs),
         cmocka_unit_test(test_every_op_was_evaluated),
     };
     return cmocka_run_group_tests(tests, prepare, clean_up);

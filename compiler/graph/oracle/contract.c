@@ -204,39 +204,51 @@ static Axes axes_kept(const Axes *a, const Axes *b, const Axes *result, const Ax
     return kept;
 }
 
-void eval_contract(const Value *value, double *const *arrays, double *out, const int64_t *extents,
-                   EvalMode mode) {
+Pair *eval_pairs(const Value *value, const int64_t *extents) {
     uint32_t n = value->n_args;
     Axes result = axes_that_matter(&value->dims, extents);
     Axes *operands = calloc(n, sizeof *operands);
     bool *done = calloc(n, sizeof *done);
-    if (!operands || !done)
-        no_memory("the oracle", n * sizeof *operands);
+    Pair *pairs = calloc(n, sizeof *pairs);
+    if (!operands || !done || !pairs)
+        no_memory("the oracle", n * sizeof *pairs);
     for (uint32_t i = 0; i < n; i++)
         operands[i] = axes_that_matter(&value->args[i]->dims, extents);
-
     Axes running = operands[0];
-    const double *array = arrays[0];
-    double *owned = NULL;
     done[0] = true;
     for (uint32_t step = 1; step < n; step++) {
         uint32_t i = next_operand(&running, operands, done, n);
         done[i] = true;
         bool last = step + 1 == n;
         Axes kept = last ? result : axes_kept(&running, &operands[i], &result, operands, done, n);
-        double *next = last ? out : eval_buffer(&kept, extents);
-        PairProduct product = {array, arrays[i], next, value->elem, mode};
-        contract_pair(&kept, &running, &operands[i], &product, extents);
-        free(owned);
-        owned = last ? NULL : next;
-        array = next;
+        pairs[step - 1] = (Pair){i, running, operands[i], kept};
         running = kept;
     }
     if (n == 1)
-        contract_pair(&result, &running, NULL, &(PairProduct){array, NULL, out, value->elem, mode},
-                      extents);
+        pairs[0] = (Pair){0, running, (Axes){0}, result};
     free(operands);
     free(done);
+    return pairs;
+}
+
+void eval_contract(const Value *value, double *const *arrays, double *out, const int64_t *extents,
+                   EvalMode mode) {
+    uint32_t n = eval_n_pairs(value);
+    Pair *pairs = eval_pairs(value, extents);
+    const double *array = arrays[0];
+    double *owned = NULL;
+    for (uint32_t step = 0; step < n; step++) {
+        const Pair *pair = &pairs[step];
+        bool last = step + 1 == n, alone = value->n_args == 1;
+        double *next = last ? out : eval_buffer(&pair->out, extents);
+        PairProduct product = {array, alone ? NULL : arrays[pair->operand], next, value->elem,
+                               mode};
+        contract_pair(&pair->out, &pair->running, alone ? NULL : &pair->axes, &product, extents);
+        free(owned);
+        owned = last ? NULL : next;
+        array = next;
+    }
+    free(pairs);
     int64_t volume = dims_volume(&value->dims, extents);
     double factor = eval_round(value->elem, mode, value->number);
     for (int64_t i = 0; i < volume && factor != 1; i++)

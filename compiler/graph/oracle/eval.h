@@ -40,6 +40,16 @@ Walk walk_over(const Axes *over, const Axes *const *operands, uint32_t n, const 
 double *eval_buffer(const Axes *axes, const int64_t *extents);
 
 // ---- contract.c --------------------------------------------------------------------------------
+// One product of an einsum: the running one, which is the first argument at first, and another.
+typedef struct {
+    uint32_t operand; // index of that argument
+    Axes running, axes, out;
+} Pair;
+// All of them in their order, to be freed. An einsum of one argument has one, without the other.
+Pair *eval_pairs(const Value *value, const int64_t *extents);
+static inline uint32_t eval_n_pairs(const Value *value) {
+    return value->n_args > 1 ? value->n_args - 1 : 1;
+}
 // arrays: of the value's arguments, each in the order of its dims.
 void eval_contract(const Value *value, double *const *arrays, double *out, const int64_t *extents,
                    EvalMode mode);
