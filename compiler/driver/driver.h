@@ -161,14 +161,31 @@ bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors,
 
 // ---- tolerance.c: the one table ----
 typedef struct {
-    double largest; // of the reference, finite values
-    double error;   // largest |compiled - reference|; inf where a NaN or infinity differs
-    double naive;   // the same of a naive evaluation in the element type
-    double limit;   // what the error may be
+    double largest, rms; // rms: root of the mean of the squares
+} RowError;
+// What naive evaluations in the element type make of an output; arena memory.
+typedef struct {
+    const double *reference; // the oracle's
+    int64_t count;           // elements,
+    int64_t rows, row;       // rows, and elements of one: of the last dims, enough for a mean
+    bool *skipped;           // elements where a naive evaluation overflows, which nothing is
+    int64_t n_skipped;       // held to
+    double largest;          // error of all evaluations so far
+    RowError *of_row;        // likewise
+} NaiveErrors;
+NaiveErrors tolerance_open(const AttTensorData *output, const double *reference, Arena *arena);
+void tolerance_add_naive(NaiveErrors *naive, const double *plain); // of one evaluation more
+typedef struct {
+    double largest;    // of the reference, finite values
+    double error;      // largest |compiled - reference|; inf where a NaN or infinity differs
+    double naive;      // the same of a naive evaluation in the element type
+    double limit;      // what the error may be
+    int64_t n_skipped; // elements that were not judged
+    int64_t row;       // first element of the row nearest to its limit, -1: none has an error,
+    double row_error, row_limit; // its largest or its mean error
+    bool row_fine, fine;         // the row, and all of it
 } OutputError;
-OutputError tolerance_measure(Elem elem, const double *reference, const double *actual,
-                              int64_t count, double naive);
-double tolerance_difference(const double *reference, const double *actual, int64_t count);
+OutputError tolerance_judge(Elem elem, const NaiveErrors *naive, const double *actual);
 
 // ---- table.c ----
 // columns: one letter each, 'l' for cells at the left, 'r' at the right. Cells come row by row.

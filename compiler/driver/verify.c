@@ -2,28 +2,42 @@
 // attc verify: compiled code against the double-precision oracle on seeded random input.
 #include "driver/driver.h"
 
-static void print_error(const Graph *graph, uint32_t i, const OutputError *e, Arena *arena) {
-    printf("%s[%s]  error %.3g of %.3g, naive %s %.3g, limit %.3g  %s\n", graph->outputs.at[i].name,
-           dims_text(graph, &graph->outputs.at[i].order, arena), e->error, e->largest,
-           elem_name(graph->outputs.at[i].value->elem), e->naive, e->limit,
-           e->error <= e->limit ? "ok" : "TOO LARGE");
+// Y[3, 0, 16] of the element at a place.
+static const char *place_text(const AttTensorData *output, int64_t at, Arena *arena) {
+    const char *text = "";
+    for (int k = output->rank; k-- > 0; at /= output->shape[k])
+        text = arena_printf(arena, "%lld%s%s", (long long)(at % output->shape[k]),
+                            *text ? ", " : "", text);
+    return text;
+}
+
+static void print_error(const Tensors *tensors, uint32_t i, const OutputError *e, Arena *arena) {
+    const Output *output = &tensors->graph->outputs.at[i];
+    const char *elem = elem_name(output->value->elem);
+    int64_t count = tensor_count(&tensors->outputs[i]);
+    printf("%s[%s]  error %.3g of %.3g, naive %s %.3g, limit %.3g  %s\n", output->name,
+           dims_text(tensors->graph, &output->order, arena), e->error, e->largest, elem, e->naive,
+           e->limit,
+           e->error > e->limit                     ? "TOO LARGE"
+           : e->n_skipped && e->n_skipped == count ? "NOT JUDGED"
+                                                   : "ok");
+    if (!e->row_fine)
+        printf("  row from [%s]: error %.3g, limit %.3g for values of its size  TOO LARGE\n",
+               place_text(&tensors->outputs[i], e->row, arena), e->row_error, e->row_limit);
+    if (e->n_skipped)
+        printf("  %lld of %lld elements not judged: naive %s overflows there\n",
+               (long long)e->n_skipped, (long long)count, elem);
 }
 
 static json_t *error_json(const Graph *graph, uint32_t i, const OutputError *e) {
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:b}", "name", graph->outputs.at[i].name, "error",
-                     report_number(e->error), "largest", report_number(e->largest), "naive",
-                     report_number(e->naive), "limit", report_number(e->limit), "ok",
-                     e->error <= e->limit);
-}
-
-// Errors of the naive evaluation, by output: the largest so far.
-static void add_naive(const Tensors *tensors, double **reference, double *naive, Arena *arena) {
-    double **plain = oracle_run(tensors, EVAL_F32, arena);
-    for (uint32_t i = 0; i < tensors->graph->outputs.count; i++) {
-        double error =
-            tolerance_difference(reference[i], plain[i], tensor_count(&tensors->outputs[i]));
-        naive[i] = error > naive[i] ? error : naive[i];
-    }
+    json_t *row = json_null();
+    if (e->row >= 0)
+        row = json_pack("{s:I, s:o, s:o}", "first", (json_int_t)e->row, "error",
+                        report_number(e->row_error), "limit", report_number(e->row_limit));
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:b}", "name", graph->outputs.at[i].name,
+                     "error", report_number(e->error), "largest", report_number(e->largest),
+                     "naive", report_number(e->naive), "limit", report_number(e->limit), "row", row,
+                     "not_judged", (json_int_t)e->n_skipped, "ok", e->fine);
 }
 
 // The element type that an output's error is in the units of: its own, or f32 for an f64 that
@@ -44,64 +58,89 @@ static Elem error_elem(const Graph *graph, const Value *output, Arena *arena) {
     return output->elem;
 }
 
-static bool measure(const Tensors *tensors, double **reference, const double *naive,
-                    OutputError *errors, Arena *arena) {
-    const Graph *graph = tensors->graph;
-    bool fine = true;
+typedef struct {
+    const Tensors *tensors;
+    NaiveErrors *naive;    // by output
+    const double **actual; // likewise
+    OutputError *errors;
+    int draws; // of inputs, beyond the first
+    bool fine;
+} Comparison;
+
+static void judge(Comparison *c, Arena *arena) {
+    const Graph *graph = c->tensors->graph;
+    c->fine = true;
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
-        const AttTensorData *output = &tensors->outputs[i];
-        errors[i] =
-            tolerance_measure(error_elem(graph, graph->outputs.at[i].value, arena), reference[i],
-                              tensor_to_doubles(output, arena), tensor_count(output), naive[i]);
-        fine &= errors[i].error <= errors[i].limit;
+        Elem elem = error_elem(graph, graph->outputs.at[i].value, arena);
+        c->errors[i] = tolerance_judge(elem, &c->naive[i], c->actual[i]);
+        c->fine &= c->errors[i].fine;
     }
-    return fine;
+}
+
+static void add_naive(Comparison *c) {
+    Arena *scratch = arena_new();
+    double **plain = oracle_run(c->tensors, EVAL_F32, scratch);
+    for (uint32_t i = 0; i < c->tensors->graph->outputs.count; i++)
+        tolerance_add_naive(&c->naive[i], plain[i]);
+    arena_free(scratch);
 }
 
 // One naive evaluation is one draw of its rounding errors, and may be a lucky one where an output
 // has few elements. Before an error counts as too large, more are drawn, each on inputs moved by
 // one unit in the last place: no code can be asked for more than such inputs tell. The fewer
 // elements, the more draws.
-static int draws_wanted(const Tensors *tensors, const OutputError *errors) {
+static int draws_wanted(const Comparison *c) {
     enum { FEWEST = 2, MOST = 24, ELEMENTS = 1024 };
-    int64_t smallest = ELEMENTS;
-    for (uint32_t i = 0; i < tensors->graph->outputs.count; i++) {
-        int64_t count = tensor_count(&tensors->outputs[i]);
-        if (!(errors[i].error <= errors[i].limit) && count > 0 && count < smallest)
+    int64_t smallest = INT64_MAX;
+    for (uint32_t i = 0; i < c->tensors->graph->outputs.count; i++) {
+        const NaiveErrors *naive = &c->naive[i];
+        int64_t count = c->errors[i].row_fine ? naive->count : naive->row;
+        if (!c->errors[i].fine && naive->n_skipped < naive->count && count < smallest)
             smallest = count;
     }
+    if (smallest == INT64_MAX)
+        return 0; // nothing to judge, which more of the same does not mend
     int64_t wanted = ELEMENTS / smallest;
     return (int)(wanted < FEWEST ? FEWEST : wanted > MOST ? MOST : wanted);
 }
 
-static OutputError *compare(Options *options, const Tensors *tensors, bool *fine) {
+static Comparison compare(Options *options, const Tensors *tensors) {
     Arena *arena = options->session->arena;
     uint32_t n = tensors->graph->outputs.count;
-    OutputError *errors = arena_array(arena, OutputError, n + 1);
-    double *naive = arena_array(arena, double, n + 1);
+    Comparison c = {.tensors = tensors,
+                    .naive = arena_array(arena, NaiveErrors, n + 1),
+                    .actual = arena_array(arena, const double *, n + 1),
+                    .errors = arena_array(arena, OutputError, n + 1)};
     double **reference = oracle_run(tensors, EVAL_F64, arena);
-    add_naive(tensors, reference, naive, arena);
-    *fine = measure(tensors, reference, naive, errors, arena);
-    int draws = *fine ? 0 : draws_wanted(tensors, errors);
-    for (int i = 0; i < draws && !*fine; i++) {
-        tensors_nudge(tensors, options->seed + (uint64_t)i);
-        add_naive(tensors, reference, naive, arena);
-        *fine = measure(tensors, reference, naive, errors, arena);
+    for (uint32_t i = 0; i < n; i++) {
+        c.naive[i] = tolerance_open(&tensors->outputs[i], reference[i], arena);
+        c.actual[i] = tensor_to_doubles(&tensors->outputs[i], arena);
     }
-    return errors;
+    add_naive(&c);
+    judge(&c, arena);
+    int wanted = c.fine ? 0 : draws_wanted(&c);
+    for (; c.draws < wanted && !c.fine; c.draws++) {
+        tensors_nudge(tensors, options->seed + (uint64_t)c.draws);
+        add_naive(&c);
+        judge(&c, arena);
+    }
+    return c;
 }
 
-static void report(const Options *options, const Tensors *tensors, const OutputError *errors) {
-    const Graph *graph = tensors->graph;
+static void report(const Options *options, const Comparison *c) {
+    const Graph *graph = c->tensors->graph;
     json_t *list = json_array();
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         if (options->json)
-            json_array_append_new(list, error_json(graph, i, &errors[i]));
+            json_array_append_new(list, error_json(graph, i, &c->errors[i]));
         else
-            print_error(graph, i, &errors[i], options->session->arena);
+            print_error(c->tensors, i, &c->errors[i], options->session->arena);
     if (options->json)
-        report_print_json(json_pack("{s:s, s:o, s:O}", "entry", graph->entry, "dims",
-                                    report_extents(graph, tensors->extents), "outputs", list));
+        report_print_json(json_pack("{s:s, s:o, s:i, s:O}", "entry", graph->entry, "dims",
+                                    report_extents(graph, c->tensors->extents), "draws", c->draws,
+                                    "outputs", list));
+    else if (c->draws)
+        printf("inputs drawn again %d times: naive errors were too small to judge by\n", c->draws);
     json_decref(list);
 }
 
@@ -115,10 +154,9 @@ int command_verify(Options *options) {
     int status = EXIT_PROBLEM;
     if (tensors_open(options, &compiled, false, &tensors) && oracle_fits(options, &tensors, true) &&
         tensors_fill(options, &tensors) && execute_compiled(options, &compiled, &tensors)) {
-        bool fine;
-        const OutputError *errors = compare(options, &tensors, &fine);
-        report(options, &tensors, errors);
-        status = fine ? EXIT_FINE : EXIT_PROBLEM;
+        Comparison c = compare(options, &tensors);
+        report(options, &c);
+        status = c.fine ? EXIT_FINE : EXIT_PROBLEM;
     }
     tensors_close(&tensors);
     return status;

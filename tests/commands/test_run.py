@@ -241,6 +241,32 @@ def test_verify_fails_above_tolerance_only():
     assert out.rstrip().endswith("ok")
 
 
+def test_verify_reports_rows_and_draws():
+    figures = attc_json("verify", EXAMPLES / "dot_product.attn", "-D", "n=40,m=33,d=48")
+    assert figures["draws"] == 0
+    (output,) = figures["outputs"]
+    assert output["ok"] and output["not_judged"] == 0
+    assert output["row"]["first"] % 48 == 0
+    assert 0 < output["row"]["error"] <= output["row"]["limit"]
+
+
+OVERFLOWS = "def F(X[n]):\n    return exp(12 * f32(index(n)) + X)\n"
+
+
+def test_verify_holds_nothing_to_an_overflow_and_the_rest_to_what_it_is():
+    out, _ = attc("verify", "-", "-D", "n=16", stdin=OVERFLOWS)
+    assert out.splitlines()[0].endswith("ok")
+    assert "8 of 16 elements not judged: naive f32 overflows there" in out
+    assert "inf" not in out.splitlines()[0]
+
+
+def test_verify_of_overflows_alone_fails():
+    source = OVERFLOWS.replace("+ X", "+ X + 100")
+    out, _ = attc("verify", "-", "-D", "n=16", stdin=source, status=1)
+    assert out.splitlines()[0].endswith("NOT JUDGED")
+    assert "16 of 16 elements" in out
+
+
 OUTER = "def F(X[n], Y[m]):\n    return X + Y\n"
 
 

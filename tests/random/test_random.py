@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "numeric")]
-from attc import attc  # noqa: E402
+from attc import attc, attc_json  # noqa: E402
 from generate import generate  # noqa: E402
 
 FAILED = [33, 297, 899, 932]
@@ -19,6 +19,8 @@ _first, _, _count = os.environ.get("ATTC_RANDOM", "0:1000").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 # Every program goes through the compiled path; these shares go through the slower checks as well.
 INTERPRETED, PRINTED = 5, 5
+# Of so many programs the inputs of so many may be drawn again: 2 were when this was written.
+SAMPLE, DRAWN_AGAIN = 200, 6
 
 
 @pytest.mark.parametrize("seed", [*FAILED, *SEEDS])
@@ -34,3 +36,14 @@ def test_program(seed, tmp_path):
         printed, _ = attc("emit", path, "--stage=graph", "-w")
         again, _ = attc("emit", "-", "--stage=graph", "-w", stdin=printed)
         assert printed == again
+
+
+def test_inputs_are_seldom_drawn_again(tmp_path):
+    """A lucky naive evaluation is no excuse that programs need often."""
+    path = tmp_path / "program.attn"
+    drawn_again = 0
+    for seed in range(SAMPLE):
+        text, options = generate(seed)
+        path.write_text(text)
+        drawn_again += attc_json("verify", path, *options, "--no-cache")["draws"] > 0
+    assert drawn_again <= DRAWN_AGAIN
