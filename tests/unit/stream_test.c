@@ -214,6 +214,26 @@ static void test_self_attention_reads_one_input_twice(void **state) {
                "b n", "m");
 }
 
+// Halves are widened once, before the group; the logits are never rounded. A cast that has nothing
+// to do with it stays what the user wrote.
+static void test_halves_are_widened_ahead_of_the_group(void **state) {
+    Fusion *fusion =
+        passes_fuse(*state, SIZES "def F(Q[n, k, h]: bf16, K[m, k, h]: bf16, V[m, e, h]: bf16):\n"
+                                  "    L[n, m, h] = f32(einsum(Q[n, k, h], K[m, k, h])) * 0.5\n"
+                                  "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
+                                  "    wide[m, e, h] = f32(V[m, e, h])\n"
+                                  "    O[n, e, h] = einsum(W[n, m, h], wide[m, e, h])\n"
+                                  "    return O[n, e, h]\n");
+    Group *group = assert_one_stream(fusion, "n h", "m");
+    for (uint32_t i = 0; i < group->members.count; i++) {
+        const Value *value = group->members.at[i];
+        assert_true(value->op != OP_CAST || value->args[0]->op == OP_INPUT);
+        assert_true(value->elem != ELEM_BF16);
+    }
+    assert_int_equal(find_live(fusion->graph, OP_COPY)->elem, ELEM_F32);
+    assert_int_equal(find_named(fusion->graph, "wide")->op, OP_CAST);
+}
+
 // ---- no group ----------------------------------------------------------------------------------
 
 static void test_one_query_is_not_streamed(void **state) {
@@ -510,6 +530,7 @@ int main(void) {
         TEST(sigmoid_attention),
         TEST(softmax_over_the_queries),
         TEST(self_attention_reads_one_input_twice),
+        TEST(halves_are_widened_ahead_of_the_group),
         TEST(one_query_is_not_streamed),
         TEST(few_queries_are_not_streamed),
         TEST(feed_forward_is_not_streamed),

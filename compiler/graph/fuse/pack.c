@@ -20,6 +20,8 @@
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
+enum { NEITHER = 2 }; // of the two operands of a contraction
+
 typedef struct {
     const Fuser *fuser;
     Rewrite *rewrite;
@@ -47,7 +49,7 @@ static DimId last_dim(const Value *value) {
 }
 
 // Which operand of the contraction gives the lanes: the one with the streamed dim if the result
-// keeps it, the one without the rows if not. 2: neither.
+// keeps it, the one without the rows if not.
 static int lane_operand(const Cluster *cluster, const Value *value) {
     DimId streamed = streamed_dim(cluster);
     bool wide = dims_has(&value->dims, streamed);
@@ -57,7 +59,7 @@ static int lane_operand(const Cluster *cluster, const Value *value) {
                  : !dims_subset(&cluster->rows, own) && dims_subset(&cluster->rows, other))
             return k;
     }
-    return 2;
+    return NEITHER;
 }
 
 // Is the value written by a contraction, and read in no other way than in panels?
@@ -79,6 +81,29 @@ static Value *copied(Packer *p, Value *value) {
     return graph_map1(p->rewrite->to, OP_COPY, value);
 }
 
+static Value *scaled(Packer *p, Value *value, double factor) {
+    p->changed = true;
+    return graph_map2(p->rewrite->to, OP_MUL, value,
+                      graph_const(p->rewrite->to, factor, value->elem));
+}
+
+static bool is_half(const Value *value) {
+    return value->elem != elem_work(value->elem);
+}
+
+// The sum of a contraction of halves before it is rounded; NULL: the value is none.
+static Value *widened_sum(const Packer *p, const Value *value) {
+    const Value *now = p->rewrite->now[value->id];
+    return value->op == OP_CONTRACT && now->op == OP_CAST ? now->args[0] : NULL;
+}
+
+// The value as wide as arithmetic has it: what is never stored never has to be rounded.
+static Value *unrounded(Packer *p, const Value *value) {
+    Value *sum = widened_sum(p, value);
+    return sum ? sum
+               : graph_cast(p->rewrite->to, p->rewrite->now[value->id], elem_work(value->elem));
+}
+
 // Are the lanes contiguous in the operand and its summed positions next to each other? Elsewhere a
 // row of lanes lies between those of other heads, and few of them fit the sets of a cache.
 static bool runs_past(const Value *value, int k) {
@@ -91,91 +116,57 @@ static bool runs_past(const Value *value, int k) {
 
 static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, int k) {
     const Value *operand = value->args[k];
-    Value *now = p->rewrite->now[operand->id];
-    if (stream_of(p->fuser, operand) == cluster || operand->op == OP_COPY)
+    Value *now = unrounded(p, operand);
+    if (stream_of(p->fuser, operand) == cluster)
+        return now;
+    if (is_half(operand))
+        return copied(p, now);
+    if (operand->op == OP_COPY)
         return now;
     if (dims_has(&value->dims, streamed_dim(cluster)))
         return can_be_made_packed(p->fuser, operand, streamed_dim(cluster)) ? now : copied(p, now);
     return has_own_order(operand) && !runs_past(value, k) ? copied(p, now) : now;
 }
 
+// What is scaled or widened is written by the task anyway, in the order that it wants.
 static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, int k) {
     const Value *operand = value->args[k];
-    Value *now = p->rewrite->now[operand->id];
-    if (value->number != 1 && dims_has(&value->dims, streamed_dim(cluster))) {
-        p->changed = true;
-        return graph_map2(p->rewrite->to, OP_MUL, now,
-                          graph_const(p->rewrite->to, value->number, value->elem));
-    }
+    bool scales = value->number != 1 && dims_has(&value->dims, streamed_dim(cluster));
     bool summed_last = !dims_has(&value->dims, last_dim(operand));
     bool rows = dims_subset(&cluster->rows, &operand->dims);
-    return rows && has_own_order(operand) && !summed_last ? copied(p, now) : now;
+    bool copies = rows && has_own_order(operand) && !summed_last && !scales && !is_half(operand);
+    Value *now = unrounded(p, operand);
+    return copies ? copied(p, now) : now;
 }
 
 // Products of two operands that both have the streamed dim (a matrix for each position) run along
 // it: an input that has another dim contiguous gets a copy that has not.
-static Value *pack_products(Packer *p, const Cluster *cluster, const Value *value) {
+static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value, int k) {
     DimId streamed = streamed_dim(cluster);
-    Value *pair[2];
-    bool along = dims_has(&value->dims, streamed), copies = false;
-    for (int k = 0; k < 2; k++) {
-        const Value *operand = value->args[k];
-        pair[k] = p->rewrite->now[operand->id];
-        along = along && dims_has(&operand->dims, streamed);
-        if (!along || !has_own_order(operand) || last_dim(operand) == streamed)
-            continue;
-        pair[k] = copied(p, pair[k]);
-        copies = true;
-    }
-    return along && copies ? graph_einsum(p->rewrite->to, value->number, pair, 2, value->dims)
-                           : NULL;
-}
-
-// The value as wide as arithmetic has it: a sum as it was before it was rounded, since what is
-// never stored never has to be.
-static Value *unrounded(Packer *p, const Value *value) {
-    Value *now = p->rewrite->now[value->id];
-    Elem elem = elem_work(value->elem);
-    if (value->op == OP_CONTRACT && now->op == OP_CAST && now->args[0]->elem == elem)
-        return now->args[0];
-    return graph_cast(p->rewrite->to, now, elem);
-}
-
-static Value *widen_contraction(Packer *p, const Cluster *cluster, const Value *value) {
-    Graph *to = p->rewrite->to;
-    int lanes = lane_operand(cluster, value);
-    Value *pair[2], *factor = graph_const(to, value->number, elem_work(value->elem));
-    bool wide = dims_has(&value->dims, streamed_dim(cluster)), scales = value->number != 1;
-    for (int k = 0; k < 2; k++) {
-        const Value *operand = value->args[k];
-        pair[k] = unrounded(p, operand);
-        if (k == lanes && stream_of(p->fuser, operand) != cluster)
-            pair[k] = graph_map1(to, OP_COPY, pair[k]);
-        if (k != lanes && scales && wide) {
-            pair[k] = graph_map2(to, OP_MUL, pair[k], factor);
-            scales = false;
-        }
-    }
-    p->changed = true;
-    Value *sum = graph_einsum(to, 1, pair, 2, value->dims);
-    return graph_cast(to, scales ? graph_map2(to, OP_MUL, sum, factor) : sum, value->elem);
+    const Value *operand = value->args[k];
+    bool along = dims_has(&value->dims, streamed) && dims_has(&operand->dims, streamed) &&
+                 dims_has(&value->args[1 - k]->dims, streamed);
+    Value *now = unrounded(p, operand);
+    return along && has_own_order(operand) && last_dim(operand) != streamed ? copied(p, now) : now;
 }
 
 static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *value) {
+    Graph *to = p->rewrite->to;
     int lanes = lane_operand(cluster, value);
-    if (value->elem != elem_work(value->elem))
-        return widen_contraction(p, cluster, value);
-    if (lanes == 2)
-        return pack_products(p, cluster, value);
+    bool wide = dims_has(&value->dims, streamed_dim(cluster));
+    bool factor_leaves = lanes != NEITHER && value->number != 1;
     Value *pair[2];
-    pair[lanes] = pack_lanes(p, cluster, value, lanes);
-    pair[1 - lanes] = pack_rows(p, cluster, value, 1 - lanes);
-    Value *sum = graph_einsum(p->rewrite->to, 1, pair, 2, value->dims);
-    if (value->number == 1 || dims_has(&value->dims, streamed_dim(cluster)))
-        return sum;
-    p->changed = true;
-    return graph_map2(p->rewrite->to, OP_MUL, sum,
-                      graph_const(p->rewrite->to, value->number, value->elem));
+    for (int k = 0; k < 2; k++)
+        pair[k] = lanes == NEITHER ? pack_product(p, cluster, value, k)
+                  : k == lanes     ? pack_lanes(p, cluster, value, k)
+                                   : pack_rows(p, cluster, value, k);
+    if (factor_leaves && wide)
+        pair[1 - lanes] = scaled(p, pair[1 - lanes], value->number);
+    Value *sum = graph_einsum(to, factor_leaves ? 1 : value->number, pair, 2, value->dims);
+    if (factor_leaves && !wide)
+        sum = scaled(p, sum, value->number);
+    p->changed = p->changed || is_half(value);
+    return graph_cast(to, sum, value->elem);
 }
 
 static Value *pack_value(Rewrite *rewrite, const Value *value, Value **args) {
@@ -185,7 +176,7 @@ static Value *pack_value(Rewrite *rewrite, const Value *value, Value **args) {
     if (cluster && value->op == OP_CONTRACT && value->n_args == 2)
         packed = pack_contraction(p, cluster, value);
     if (value->op == OP_CAST && value->elem == elem_work(value->args[0]->elem))
-        packed = unrounded(p, value->args[0]);
+        packed = widened_sum(p, value->args[0]);
     return packed ? packed : rewrite_keep(rewrite, value, args);
 }
 
