@@ -150,6 +150,11 @@ typedef struct {
     bool pad; // a panel buffer that is stored to up to its end has zeros behind it
 } Stage;
 
+// A target asks ahead for the blocks of b that come from arguments in panels: while one is worked
+// off, for the next, if a block has so many summed positions and bytes. Longer sums are cut into
+// pieces whose blocks are not larger.
+enum { ASKED_STEPS_MIN = 32, ASKED_BYTES_MAX = 64 << 10 };
+
 // ---- ranges ----
 // One step of the small program that tells where a range begins and ends.
 typedef enum {

@@ -10,7 +10,7 @@
 
 // Beyond so many row blocks the wait is small next to their work, and large blocks of b would
 // drive out what else is kept.
-enum { ROW_BLOCKS_MAX = 16, STEPS_MIN = 32, BYTES_MAX = 64 * 1024 };
+enum { ROW_BLOCKS_MAX = 16 };
 
 // The length of a dim's range, or what it is likely to be.
 static int64_t likely_length(const Contract *c, TileDimId dim) {
@@ -33,7 +33,7 @@ void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     int64_t bytes = step_bytes(shape);
     bool one_piece = shape->b_k == (int64_t)shape->vectors * shape->width;
     bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH && blocks <= ROW_BLOCKS_MAX &&
-                steps >= STEPS_MIN && steps * bytes <= BYTES_MAX;
+                steps >= ASKED_STEPS_MIN && steps * bytes <= ASKED_BYTES_MAX;
     shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;
 }
 

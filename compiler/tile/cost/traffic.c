@@ -22,8 +22,7 @@
 #include "tile/cost/cost.h"
 
 static const double LINE = 64;
-static const double FOLLOWED = 256; // bytes of a run that prefetching follows
-static const double ASKED_STEPS = 32, ASKED_BYTES = 64 << 10; // as targets/cpu/contract_ahead.c
+static const double FOLLOWED = 256;                // bytes of a run that prefetching follows
 static const double PAGE = 4096, PAGES_KNOWN = 64; // entries of the first translation buffer
 static const double PAGE_CYCLES = 1;               // to look up another, as far as one waits
 static const double PASSING = 0.125;               // of the bytes that go through
@@ -507,7 +506,7 @@ static FlowKind flow_of(const Walk *w, const Stage *stage, uint32_t at) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     double bytes = touched_bytes(w, stage, access, w->length);
     bool panel = buffer->panel_dim != TILE_DIM_NONE && buffer->place != PLACE_SCRATCH;
-    if (at == 1 && panel && cost_steps(w, stage) >= ASKED_STEPS && bytes <= ASKED_BYTES)
+    if (at == 1 && panel && cost_steps(w, stage) >= ASKED_STEPS_MIN && bytes <= ASKED_BYTES_MAX)
         return FLOW_ASKED;
     return at == 2 || (buffer->panel_dim == TILE_DIM_NONE &&
                        run_bytes(w, stage, access, w->length) < FOLLOWED)

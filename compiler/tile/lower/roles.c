@@ -205,11 +205,10 @@ static Access operand_access(const Nest *nest, const Value *operand) {
 // A long sum goes in pieces whose block of b may stay in cache for all blocks of rows, as long as
 // what it is summed into stays in L1 meanwhile.
 static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, NodeList *into) {
-    enum { BLOCK_BYTES = 64 << 10 };
     int64_t elem = (int64_t)elem_bytes(c), width = nest->lower->machine->vector_bytes / elem;
     int64_t block = elem * r->lane_block * volume_of(nest, r->summed);
     int64_t result = elem * volume_of(nest, r->own_a | r->own_b);
-    if (block <= BLOCK_BYTES || result > nest->lower->machine->l1_bytes / 2)
+    if (block <= ASKED_BYTES_MAX || result > nest->lower->machine->l1_bytes / 2)
         return into;
     TileDimList batch = lower_order(r->batch & ~nest->rows, &nest->order);
     TileDimList k = lower_order(r->summed, &nest->order);
@@ -217,7 +216,7 @@ static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, N
     for (int i = 1; i < k.count; i++)
         if (nest_length(nest, k.at[i]) > nest_length(nest, longest))
             longest = k.at[i];
-    int64_t pieces = ceil_div(block, BLOCK_BYTES), length = nest_length(nest, longest);
+    int64_t pieces = ceil_div(block, ASKED_BYTES_MAX), length = nest_length(nest, longest);
     if (pieces * width > length)
         return into;
     for (int i = 0; i < batch.count; i++)
