@@ -155,6 +155,10 @@ typedef struct {
 // pieces whose blocks are not larger.
 enum { ASKED_STEPS_MIN = 32, ASKED_BYTES_MAX = 64 << 10 };
 
+// Few sums are split over several steps, so that enough of them are in flight to keep two units of
+// latency 4 busy; each into SPLITS_MAX at most, unless its lanes are summed.
+enum { SUMS_IN_FLIGHT = 8, SPLITS_MAX = 4 };
+
 // ---- ranges ----
 // One step of the small program that tells where a range begins and ends.
 typedef enum {

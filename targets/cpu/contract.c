@@ -71,7 +71,7 @@ static void emit_blocks(Contract *c, CpuMicroShape shape, int size, LLVMValueRef
 
 // Rows that keep the multiply-add units busy; more only save loads.
 static int busy_rows(const CpuMicroShape *shape) {
-    return (CPU_LATENCY_SUMS + shape->vectors - 1) / shape->vectors;
+    return (SUMS_IN_FLIGHT + shape->vectors - 1) / shape->vectors;
 }
 
 static void limit_rows(const Contract *c, CpuMicroShape *shape, int most) {

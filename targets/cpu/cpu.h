@@ -104,8 +104,7 @@ void cpu_emit_dots(CpuKernel *kernel, const Stage *stage); // a contraction with
 // c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride
 // that is known is part of the key and of the code; an unknown one (CPU_UNKNOWN) is an argument.
 #define CPU_UNKNOWN INT64_MIN
-enum { CPU_LINE = 64 };        // bytes of a cache line
-enum { CPU_LATENCY_SUMS = 8 }; // sums in flight that keep two units of latency 4 busy
+enum { CPU_LINE = 64 };                                         // bytes of a cache line
 typedef enum { CPU_SET, CPU_ADD, CPU_SET_OR_ADD } CpuMicroMode; // the last: told by an argument
 typedef struct {
     int rows, vectors; // vectors of `width` lanes

@@ -271,7 +271,7 @@ static void store_block(Dots *d) {
 static void emit_one_block(Dots *d) {
     EmitValue zero = emit_number(d->m, d->elem, 0, d->width);
     d->sets = 1;
-    while (d->sets * d->rows * d->cols * 2 <= CPU_LATENCY_SUMS)
+    while (d->sets * d->rows * d->cols * 2 <= SUMS_IN_FLIGHT)
         d->sets *= 2;
     for (uint32_t i = 0; i < n_sums(d); i++)
         d->sum[i] = zero.ref;

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-enum { ROWS_MAX = 32, VECTORS_MAX = 8, SUMS_MAX = 64, SPLIT_MAX = 4 };
+enum { ROWS_MAX = 32, VECTORS_MAX = 8, SUMS_MAX = 64 };
 
 struct CpuMicrokernel {
     CpuMicroShape shape;
@@ -152,8 +152,8 @@ static void k_loop_if_any(Micro *u, LLVMValueRef count, int steps) {
 static int splits(EmitModule *m, const CpuMicroShape *shape) {
     bool masks = shape->b_masked && !m->target->machine.has_masks; // in vector registers
     int room = m->target->machine.vector_registers - 1 - shape->vectors * (masks ? 2 : 1), n = 1;
-    while (n < SPLIT_MAX &&
-           block_sums(shape) * n * 2 <= (room < CPU_LATENCY_SUMS ? room : CPU_LATENCY_SUMS))
+    while (n < SPLITS_MAX &&
+           block_sums(shape) * n * 2 <= (room < SUMS_IN_FLIGHT ? room : SUMS_IN_FLIGHT))
         n *= 2;
     return n;
 }

@@ -13,7 +13,6 @@
 #include "tile/cost/cost.h"
 
 static const double LATENCY = 4;          // cycles of a multiply-add
-static const double SUMS_IN_FLIGHT = 8;   // that keep two units of this latency busy
 static const double CALL = 6;             // cycles of a microkernel call
 static const double CALL_PER_SUM = 0.25;  // its stores, as far as nothing hides them
 static const double ADD_PER_SUM = 1.5;    // loading what c holds and waiting for it
@@ -123,10 +122,10 @@ typedef struct {
     double b_widening;       // both of halves
 } Calls;
 
-// Into how many the target splits each sum when there are few.
-static double splits_of(double sums) {
+// Into how many, `most` at most, the target splits each sum when there are few.
+static double splits_of(double sums, double most) {
     double splits = 1;
-    while (splits < 8 && sums * splits * 2 <= SUMS_IN_FLIGHT)
+    while (splits < most && sums * splits * 2 <= SUMS_IN_FLIGHT)
         splits *= 2;
     return splits;
 }
@@ -135,7 +134,7 @@ static double call_cycles(const Calls *calls, double rows, double vectors) {
     double sums = rows * vectors;
     double loads = rows + vectors * (calls->b_splits ? 2 : 1);
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
-    double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums));
+    double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, SPLITS_MAX));
     step += calls->b_splits ? SPLIT_LOAD * vectors : 0;
     double per_sum = CALL_PER_SUM + (calls->adds ? ADD_PER_SUM : 0);
     return calls->k * step + CALL + per_sum * sums * (calls->c_splits ? 2 : 1);
@@ -182,7 +181,8 @@ static double dots_cycles(const Walk *w, const Stage *stage) {
     cols /= col_blocks;
     double widened = rows * widening(w, &stage->a, true) + cols * widening(w, &stage->b, true);
     double sums = rows * cols;
-    double step = fmax(fmax(sums + widened, rows + cols) / 2, LATENCY / splits_of(sums));
+    double step =
+        fmax(fmax(sums + widened, rows + cols) / 2, LATENCY / splits_of(sums, SUMS_IN_FLIGHT));
     double block = steps * step + CALL + ACROSS_PER_SUM * sums;
     return STAGE_ENTRY + times * row_blocks * col_blocks * block;
 }
