@@ -330,9 +330,6 @@ typedef struct {
     size_t elem_bytes;
 } ContractShape;
 ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine);
-// Floating-point operations of one run: two per multiply-add, one per float term and per combining
-// sink.
-double tile_flops(const Kernel *kernel, const int64_t *extents);
 // What a kernel costs on a machine, counted: the model that schedules are chosen by.
 typedef enum { FROM_L1, FROM_L2, FROM_L3, FROM_MEMORY, N_FROM } TrafficLevel;
 typedef struct {
@@ -343,7 +340,7 @@ typedef struct {
     double seconds;       // of all runs, one thread
 } StageCost;
 typedef struct {
-    double flops;
+    double flops;            // of one run: 2 per multiply-add, 1 per float term and combining sink
     double seconds;          // one thread
     double parallel_seconds; // as many threads as the machine has
     VEC(StageCost) stages;   // in order; one whose loops leave a remainder comes more than once

@@ -170,8 +170,9 @@ static void test_cost_of_ranges(void **state) {
             range->hi = hand_edge(k, range, BOUND_NUMBER, 0, -5);
         store(k, hand_loop(k, &range->body, m, 8), TILE_DIMS(n, m), SINK_SUM, y, x);
         kernel_verify(k, "test");
-        flops[i] = tile_flops(k, (int64_t[]){64, 64});
-        seconds[i] = tile_cost(NULL, k, (int64_t[]){64, 64}, &machine).seconds;
+        TileCost cost = tile_cost(NULL, k, (int64_t[]){64, 64}, &machine);
+        flops[i] = cost.flops;
+        seconds[i] = cost.seconds;
     }
     assert_float_equal(flops[0], 64 * 64, 1e-9);
     assert_float_equal(flops[1], 64 * 40, 1e-9);

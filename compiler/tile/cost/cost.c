@@ -76,7 +76,7 @@ static void make_buffer(Walk *w, uint16_t at) {
     const TileBuffer *buffer = &w->kernel->buffers.at[at];
     w->room[at] = cost_made_bytes(buffer, w->length);
     w->made[at] = w->depth;
-    if (!w->machine || !buffer->has_initial)
+    if (!buffer->has_initial)
         return;
     double stores = w->room[at] / w->machine->vector_bytes;
     w->seconds += w->times * stores * machine_cycle(w->machine);
@@ -141,8 +141,7 @@ static void walk_pieces(Walk *w, const Node *node, double count, double turns, d
     w->length[node->dim] = length;
     w->times *= count;
     cost_open_frame(w, node->dim, turns)->parallel = node->loop == LOOP_PARALLEL;
-    if (w->machine)
-        cost_measure_turn(w, &node->body);
+    cost_measure_turn(w, &node->body);
     walk_nodes(w, &node->body);
     cost_close_frame(w);
     if (node->loop == LOOP_PARALLEL && !holds_loop_of_tasks(node))
@@ -167,14 +166,13 @@ static void walk_stage(Walk *w, const Stage *stage) {
     if (cost_box_points(w, stage) <= 0)
         return;
     w->flops += w->times * stage_flops(w, stage);
-    if (w->machine)
-        add_stage_cost(w, stage);
+    add_stage_cost(w, stage);
 }
 
 static void walk_nodes(Walk *w, const NodeList *body) {
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
-        if (w->machine && body->count > 1 && node->kind != NODE_SCRATCH)
+        if (body->count > 1 && node->kind != NODE_SCRATCH)
             cost_look_back(w, body, i);
         switch (node->kind) {
         case NODE_LOOP:
@@ -210,13 +208,6 @@ static void walk_kernel(Walk *w) {
     }
     cost_open_frame(w, TILE_DIM_NONE, 1);
     walk_nodes(w, &kernel->body);
-}
-
-double tile_flops(const Kernel *kernel, const int64_t *extents) {
-    Walk w = {.kernel = kernel, .extents = extents, .arena = arena_new()};
-    walk_kernel(&w);
-    arena_free(w.arena);
-    return w.flops;
 }
 
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
