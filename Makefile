@@ -146,6 +146,10 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
+PARSE_TESTS := parse parse_errors parse_limits
+$(PARSE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/parse_fixture.o
+VMATH_TESTS := vmath vmath_widths
+$(VMATH_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/vmath_fixture.o
 EMIT_TESTS := emit tables product
 $(EMIT_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/emit_fixture.o
 CPU_TESTS := cost cpu cpu_compute cpu_fused cpu_attention spill cpu_contract

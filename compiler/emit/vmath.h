@@ -2,7 +2,7 @@
 // Vector math of the CPU targets, emitted inline so that it fuses with the code around it.
 //
 // Largest error over all 2^32 floats against the C library's double functions, from
-// tests/unit/vmath_test.c --full; results are the same bits for any number of lanes, and on
+// tests/unit/vmath_test.c --every 1; results are the same bits for any number of lanes, and on
 // x86-64-v3 and v4 except for exp2 (see vmath_exp.c). The sign of a zero is not kept. Time per 16
 // floats from L1, from its --time: an Intel server core with AVX-512 at 3.3 GHz.
 //
