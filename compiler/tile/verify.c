@@ -5,33 +5,6 @@
 // sums whose first term cannot be told, contract stages that no microkernel can run.
 #include "tile/verify.h"
 
-#include <stdarg.h>
-
-bool verify_broken(Checker *c, const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    text_printf(c->why, "kernel %s: ", c->kernel->name);
-    text_vprintf(c->why, format, args);
-    va_end(args);
-    return false;
-}
-
-const char *verify_dim_name(const Checker *c, TileDimId dim) {
-    return dim < c->kernel->dims.count ? c->kernel->dims.at[dim].name : "(no dim)";
-}
-
-bool verify_nonempty(const Checker *c, TileDimId dim) {
-    for (uint32_t l = c->n_around; l-- > 0;)
-        if (c->around[l]->dim == dim)
-            return c->around[l]->kind == NODE_LOOP;
-    return true;
-}
-
-uint32_t verify_made(const Checker *c, uint16_t buffer) {
-    bool scratch = c->kernel->buffers.at[buffer].place == PLACE_SCRATCH;
-    return scratch ? (uint32_t)c->scope[buffer] : c->n_parallel;
-}
-
 // ---- buffers ----
 
 // An initial value belongs to what is made here, and all of a task's elements are its own.

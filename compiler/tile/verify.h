@@ -19,6 +19,7 @@ typedef struct {
     bool *combined; // and combines
 } Checker;
 
+// ---- verify_checker.c ----
 // Notes why the kernel is broken; false.
 bool verify_broken(Checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *verify_dim_name(const Checker *c, TileDimId dim);

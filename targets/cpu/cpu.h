@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // CPU targets: a kernel's loop tree as LLVM IR with explicit vectors.
 //
-// kernel.c walks the tree, keeping the current range of every dim; range.c computes the ranges and
-// what follows from them; access.c turns an access at a point into an address; compute.c,
-// contract.c and dots.c emit the stages; microkernel.c the register-blocked loops that contract.c
-// calls. What differs between machines is in Target (x86_64.c) and in vmath.c.
+// kernel.c walks the tree, keeping the current range of every dim; range.c cuts ranges and tells
+// what follows from them; access.c turns an access at a point into an address; bounds.c computes
+// the ends of ranges; compute.c, contract.c and dots.c emit the stages; microkernel.c the
+// register-blocked loops that contract.c calls. What differs between machines is in Target
+// (x86_64.c) and in vmath.c.
 #ifndef ATTC_CPU_H
 #define ATTC_CPU_H
 
@@ -48,8 +49,10 @@ void cpu_emit_kernel(EmitModule *module, const Kernel *kernel, const Target *tar
 // ---- range.c: current ranges ----
 // The piece at lo of the range `outer`, cut into pieces of `step`.
 CpuRange cpu_range_piece(EmitModule *module, const CpuRange *outer, LLVMValueRef lo, int64_t step);
-// What a NODE_RANGE makes of the current range of its dim.
-CpuRange cpu_range_narrowed(CpuKernel *kernel, const Node *node);
+// What lies between lo, rounded down to a multiple of `align` from where the outer range begins,
+// and hi; NULL: as outside.
+CpuRange cpu_range_between(EmitModule *module, const CpuRange *outer, LLVMValueRef lo,
+                           LLVMValueRef hi, int64_t align);
 // Code for a stage's box when it is not empty, up to the closing; *after is NULL when it never is.
 // false: it always is.
 bool cpu_box_open(CpuKernel *kernel, const Stage *stage, LLVMBasicBlockRef *after);
@@ -94,6 +97,10 @@ EmitValue cpu_access_load(CpuKernel *kernel, const CpuAccess *access, int width,
                           LLVMValueRef mask, const EmitValue *terms);
 void cpu_access_store(CpuKernel *kernel, const CpuAccess *access, EmitValue value, int ahead,
                       LLVMValueRef mask);
+
+// ---- bounds.c ----
+// What a NODE_RANGE makes of the current range of its dim.
+CpuRange cpu_range_narrowed(CpuKernel *kernel, const Node *node);
 
 // ---- compute.c, contract.c, dots.c: stages ----
 void cpu_emit_compute(CpuKernel *kernel, const Stage *stage);

@@ -33,91 +33,31 @@ CpuRange cpu_range_piece(EmitModule *m, const CpuRange *outer, LLVMValueRef lo, 
     return piece;
 }
 
+CpuRange cpu_range_between(EmitModule *m, const CpuRange *outer, LLVMValueRef lo, LLVMValueRef hi,
+                           int64_t align) {
+    CpuRange range = *outer;
+    LLVMValueRef end = index_add(m, outer->lo, outer->len);
+    if (lo) {
+        LLVMValueRef after = index_sub(m, index_max(m, lo, outer->lo), outer->lo);
+        LLVMValueRef steps = index_div(m, after, align);
+        range.lo = index_add(m, outer->lo, index_mul(m, steps, index_const(m, align)));
+    }
+    if (hi)
+        end = index_min(m, hi, end);
+    range.len = index_sub(m, index_max(m, end, range.lo), range.lo);
+    int64_t len;
+    range.nonempty = index_known(range.len, &len) && len > 0;
+    push_step(&range, lo ? align : 0); // from where it began: 0 divides all
+    range.narrowed = range.depth;
+    return range;
+}
+
 bool cpu_aligned(const CpuKernel *k, uint16_t buffer, uint8_t slot, TileDimId dim, int64_t unit) {
     const CpuRange *range = &k->range[dim];
     for (uint8_t i = k->buffer[buffer].depth[slot]; i < range->depth; i++)
         if (range->step[i] % unit)
             return false;
     return true;
-}
-
-// ---- bounds ----
-
-// An element where the access's dims begin.
-static LLVMValueRef load_bound(CpuKernel *k, const Access *load) {
-    CpuAccess access;
-    cpu_access_open(k, &access, load, TILE_DIM_NONE, 1, NULL);
-    for (uint32_t d = 0; d < k->kernel->dims.count; d++) {
-        k->at[d] = k->range[d].lo;
-        cpu_access_enter(k, &access, (TileDimId)d);
-    }
-    EmitValue value = cpu_access_load(k, &access, 1, 0, NULL, NULL);
-    return emit_cast(k->module, value, ELEM_I64).ref;
-}
-
-// What is loaded may be any number, so sums may wrap around, as in the interpreter.
-static LLVMValueRef wrapping_add(EmitModule *m, LLVMValueRef a, LLVMValueRef b) {
-    int64_t known;
-    return index_known(b, &known) && known == 0 ? a : LLVMBuildAdd(m->builder, a, b, "");
-}
-
-static LLVMValueRef round_down(EmitModule *m, LLVMValueRef a, LLVMValueRef to) {
-    LLVMValueRef zero = index_const(m, 0), rest = LLVMBuildSRem(m->builder, a, to, "");
-    LLVMValueRef below = LLVMBuildICmp(m->builder, LLVMIntSLT, rest, zero, "");
-    LLVMValueRef more = LLVMBuildSelect(m->builder, below, to, zero, "");
-    return LLVMBuildSub(m->builder, LLVMBuildSub(m->builder, a, rest, ""), more, "");
-}
-
-static LLVMValueRef bound_value(CpuKernel *k, const Bound *bound, LLVMValueRef *values) {
-    EmitModule *m = k->module;
-    LLVMValueRef number = index_const(m, bound->number), a, b;
-    switch (bound->kind) {
-    case BOUND_NUMBER:
-        return number;
-    case BOUND_LO:
-        return wrapping_add(m, k->range[bound->dim].lo, number);
-    case BOUND_HI:
-        a = index_add(m, k->range[bound->dim].lo, k->range[bound->dim].len);
-        return wrapping_add(m, a, number);
-    case BOUND_EXTENT:
-        return wrapping_add(m, k->extent[bound->dim], number);
-    case BOUND_LOAD:
-        return wrapping_add(m, load_bound(k, &bound->load), number);
-    case BOUND_MIN:
-    case BOUND_MAX:
-    case BOUND_ADD:
-        a = values[bound->args[0]];
-        b = values[bound->args[1]];
-        return bound->kind == BOUND_MIN   ? index_min(m, a, b)
-               : bound->kind == BOUND_MAX ? index_max(m, a, b)
-                                          : wrapping_add(m, a, b);
-    case BOUND_ROUND:
-        return round_down(m, values[bound->args[0]], number);
-    }
-    return NULL;
-}
-
-CpuRange cpu_range_narrowed(CpuKernel *k, const Node *node) {
-    EmitModule *m = k->module;
-    const CpuRange *outer = &k->range[node->dim];
-    CpuRange range = *outer;
-    LLVMValueRef *values = arena_array(m->arena, LLVMValueRef, node->bounds.count);
-    for (uint32_t i = 0; i < node->bounds.count; i++)
-        values[i] = bound_value(k, &node->bounds.at[i], values);
-    LLVMValueRef hi = index_add(m, outer->lo, outer->len);
-    if (node->lo >= 0) {
-        LLVMValueRef lo = index_max(m, values[node->lo], outer->lo);
-        LLVMValueRef steps = index_div(m, index_sub(m, lo, outer->lo), node->align);
-        range.lo = index_add(m, outer->lo, index_mul(m, steps, index_const(m, node->align)));
-    }
-    if (node->hi >= 0)
-        hi = index_min(m, values[node->hi], hi);
-    range.len = index_sub(m, index_max(m, hi, range.lo), range.lo);
-    int64_t len;
-    range.nonempty = index_known(range.len, &len) && len > 0;
-    push_step(&range, node->lo >= 0 ? node->align : 0); // from where it began: 0 divides all
-    range.narrowed = range.depth;
-    return range;
 }
 
 // ---- boxes ----
