@@ -165,7 +165,18 @@ Elem elem_work(Elem elem); // what arithmetic is done in: f32 for the half types
 int64_t elem_whole(Elem elem, double number);
 bool elem_from_name(const char *name, Elem *elem);
 
-// ---- checked integers: false on overflow ----------------------------------------------------
+// ---- whole numbers --------------------------------------------------------------------------
+// Of numbers that are not negative, b and unit at least 1.
+static inline int64_t ceil_div(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+static inline int64_t round_up(int64_t a, int64_t unit) {
+    return ceil_div(a, unit) * unit;
+}
+static inline int64_t clamp(int64_t value, int64_t low, int64_t high) {
+    return value < low ? low : value > high ? high : value;
+}
+// Checked: false on overflow.
 static inline bool mul_i64(int64_t a, int64_t b, int64_t *out) {
     return !__builtin_mul_overflow(a, b, out);
 }

@@ -451,7 +451,7 @@ static void run_task(Interpreter *m, int64_t task) {
     m->task = (uint32_t)task + 1;
     while (n-- > 0) {
         int64_t step = parallel[n]->step, extent = m->extents[parallel[n]->dim];
-        int64_t pieces = (extent + step - 1) / step, lo = task % pieces * step;
+        int64_t pieces = ceil_div(extent, step), lo = task % pieces * step;
         task /= pieces;
         m->ranges[parallel[n]->dim] = (Range){lo, lo + step < extent ? lo + step : extent};
     }

@@ -99,7 +99,7 @@ static int64_t even_size(const Contract *c, const CpuMicroShape *shape, int64_t 
 static void emit_known_rows(Contract *c, CpuMicroShape shape, int64_t len) {
     EmitModule *m = c->m;
     int64_t size = c->rows_fixed ? shape.rows : even_size(c, &shape, len);
-    int64_t n_blocks = (len + size - 1) / size;
+    int64_t n_blocks = ceil_div(len, size);
     int64_t small = c->rows_fixed ? len % size : len / n_blocks;
     int64_t large = c->rows_fixed ? size : small + 1;
     int64_t middle = c->rows_fixed ? len - small : len % n_blocks * large;

@@ -92,7 +92,7 @@ LLVMValueRef contract_ahead_of_rows(const Contract *c, const CpuMicroShape *shap
                                     LLVMValueRef row) {
     EmitModule *m = c->m;
     int64_t share = (int64_t)shape->ahead * CPU_LINE; // bytes of a step
-    int64_t parts = (step_bytes(shape) + share - 1) / share;
+    int64_t parts = ceil_div(step_bytes(shape), share);
     LLVMValueRef part = index_rem(m, index_div(m, row, shape->rows), parts);
     LLVMValueRef steps = index_mul(m, part, c->call.k);
     LLVMValueRef by =

@@ -312,7 +312,7 @@ static void emit_blocks(Dots *d, TileDimId dim, int most, Body body) {
             emit_pieces(d, dim, 1, full, len, body);
         return;
     }
-    int64_t blocks = (known + most - 1) / most, small = known / blocks;
+    int64_t blocks = ceil_div(known, most), small = known / blocks;
     LLVMValueRef middle = index_const(m, known % blocks * (small + 1));
     if (known % blocks)
         emit_pieces(d, dim, (int)small + 1, zero, middle, body);

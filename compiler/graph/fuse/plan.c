@@ -36,7 +36,7 @@ static int compare_dims(const void *a, const void *b) {
 }
 
 static int64_t whole_panels(int64_t extent, int64_t width) {
-    return (extent + width - 1) / width * width;
+    return round_up(extent, width);
 }
 
 static Size size_of(const Graph *graph, const Value *value, const MemoryOrder *memory) {

@@ -150,7 +150,7 @@ static bool choose_skinny(Contract *x) {
 static double lanes_worth(const Contract *x, TileDimId dim, int64_t width) {
     const Lowering *lower = x->lower;
     double extent = (double)lower->typical.at[dim];
-    double use = extent / ((double)((lower->typical.at[dim] + width - 1) / width * width));
+    double use = extent / (double)round_up(lower->typical.at[dim], width);
     TileDimList source = source_order(lower, set_has(x->lanes_all, dim) ? x->b : x->a);
     return use + (dims_last_of(&source) == dim ? 0.5 : 0) + (extent > 64 ? 0.1 : 0);
 }
@@ -285,10 +285,6 @@ static void choose_schedule(Contract *x) {
     x->schedule = known_schedule(lower, &shape);
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high) {
-    return value < low ? low : value > high ? high : value;
-}
-
 // Steps of one class of dims, for pieces of about `piece` points: the crossing dim is filled first,
 // as long as `unit` positions of the main dim are left, then the main dim, then the others.
 static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, TileDimId crossing,
@@ -296,11 +292,9 @@ static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, TileDimId
     const Lowering *lower = x->lower;
     if (crossing != TILE_DIM_NONE) {
         int64_t extent = lower->typical.at[crossing];
-        int64_t cover = clamp(piece / unit, 1, extent);
-        x->steps[crossing] =
-            (extent + (extent + cover - 1) / cover - 1) / ((extent + cover - 1) / cover);
-        piece = (piece + x->steps[crossing] - 1) / x->steps[crossing];
-        piece = (piece + unit - 1) / unit * unit;
+        int64_t most = clamp(piece / unit, 1, extent), parts = ceil_div(extent, most);
+        x->steps[crossing] = ceil_div(extent, parts);
+        piece = round_up(ceil_div(piece, x->steps[crossing]), unit);
         dims &= ~set_of(crossing);
     }
     TileDimList order = lower_order(dims, &x->result_order);
@@ -346,27 +340,34 @@ static void halve_longest(Contract *x, DimSet dims) {
         x->steps[longest] = (x->steps[longest] + 1) / 2;
 }
 
+// Halves the longer of the two dims that the microkernel runs along, in whole blocks; where both
+// are one block long, another one.
+static void halve_tile(Contract *x, DimSet dims) {
+    bool has_rows = x->rows != TILE_DIM_NONE;
+    bool cuts_rows = has_rows && x->steps[x->rows] >= x->steps[x->lanes];
+    TileDimId main_dim = cuts_rows ? x->rows : x->lanes;
+    int64_t block = cuts_rows ? x->schedule.row_block : x->schedule.lane_block;
+    int64_t half = round_up(x->steps[main_dim] / 2, block);
+    if (half < x->steps[main_dim]) {
+        x->steps[main_dim] = half;
+        return;
+    }
+    DimSet mains = set_of(x->lanes) | (has_rows ? set_of(x->rows) : 0);
+    halve_longest(x, dims & ~mains);
+}
+
 // A tile in scratch is copied out along the result's contiguous dim: a task has a line's worth of
-// it. And the tile should stay in half of L2.
+// it. And the tile should stay in half of L2, as far as whole blocks allow.
 static void fit_tile(Contract *x) {
+    enum { HALVINGS_MAX = 64 };
     TileDimId last = dims_last_of(&x->result_order);
     DimSet dims = x->batch | x->rows_all | x->lanes_all;
     int64_t line = 64 / (int64_t)elem_bytes(x->elem);
     int64_t room = x->lower->machine->l2_bytes / 2 / (int64_t)elem_bytes(x->elem);
     if (last != TILE_DIM_NONE && set_has(dims, last) && x->steps[last] < line)
         x->steps[last] = clamp(x->lower->typical.at[last], 1, line);
-    TileDimId mains[] = {x->rows, x->lanes};
-    int64_t units[] = {x->schedule.row_block, x->schedule.lane_block};
-    for (int i = 0; steps_volume(x, dims) > room && i < 64; i++) {
-        int larger = mains[0] == TILE_DIM_NONE || x->steps[x->lanes] > x->steps[mains[0]];
-        TileDimId d = mains[larger];
-        int64_t half = (x->steps[d] / 2 + units[larger] - 1) / units[larger] * units[larger];
-        if (half < x->steps[d])
-            x->steps[d] = half;
-        else
-            halve_longest(x, dims & ~set_of(x->lanes) &
-                                 ~(x->rows == TILE_DIM_NONE ? 0 : set_of(x->rows)));
-    }
+    for (int i = 0; steps_volume(x, dims) > room && i < HALVINGS_MAX; i++)
+        halve_tile(x, dims);
 }
 
 static void choose_pieces(Contract *x) {

@@ -46,8 +46,8 @@ static NodeList *open_blocks(Contract *x, NodeList *into) {
             room /= extent;
             continue;
         }
-        int64_t parts = extent == EXTENT_DYNAMIC ? 1 : (extent + room - 1) / room;
-        steps[i] = extent == EXTENT_DYNAMIC ? room : (extent + parts - 1) / parts;
+        int64_t parts = extent == EXTENT_DYNAMIC ? 1 : ceil_div(extent, room);
+        steps[i] = extent == EXTENT_DYNAMIC ? room : ceil_div(extent, parts);
         if (i == x->k.count - 1 && parts > 1)
             steps[i] = (steps[i] + 7) / 8 * 8;
         room = 1;

@@ -96,7 +96,7 @@ void lower_map(Lowering *lower) {
                     schedule_chunk(map_seconds(lower, box), lower_volume(lower, box)), steps);
     int64_t panel = widest_panel(kernel);
     if (dims.count)
-        steps[dims.count - 1] = (steps[dims.count - 1] + panel - 1) / panel * panel;
+        steps[dims.count - 1] = round_up(steps[dims.count - 1], panel);
     NodeList *into = &kernel->body;
     for (int i = 0; i < dims.count; i++)
         if (steps[i] != kernel->dims.at[dims.at[i]].extent)

@@ -122,10 +122,6 @@ static TileDimId choose_rows(const Nest *nest, const ContractRoles *r) {
 
 // ---- blocks ------------------------------------------------------------------------------------
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 static int64_t volume_of(const Nest *nest, DimSet dims) {
     int64_t volume = 1;
     for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
@@ -222,7 +218,7 @@ static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, N
     for (int i = 0; i < batch.count; i++)
         into = &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, batch.at[i], 1)->body;
     return &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, longest,
-                      ceil_div(length, pieces * width) * width)
+                      round_up(ceil_div(length, pieces), width))
                 ->body;
 }
 

@@ -125,7 +125,7 @@ static void choose_pieces(Nest *nest, const TileDimList *rows) {
         int64_t step = steps[i], typical = lower->typical.at[d];
         if (d == nest->block_dim && step < typical) {
             int64_t block = nest->block < typical ? nest->block : typical;
-            step = (step + block - 1) / block * block;
+            step = round_up(step, block);
         }
         nest->steps[d] = step;
     }

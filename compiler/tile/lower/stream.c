@@ -355,7 +355,7 @@ static void emit_loop(Stream *s, uint32_t loop) {
     Nest nest = s->nest;
     nest.wanted = wanted;
     int64_t unit = machine_panel_lanes(s->lower->machine, sizeof(float));
-    nest.piece = (s->schedule->piece + unit - 1) / unit * unit; // whole panels
+    nest.piece = round_up(s->schedule->piece, unit); // whole panels
     nest_analyse(&nest);
     add_carries(s, &nest, loop);
     nest_analyse(&nest);

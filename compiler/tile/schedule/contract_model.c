@@ -130,17 +130,13 @@ ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, cons
     return x;
 }
 
-static int64_t clamp(int64_t value, int64_t low, int64_t high) {
-    return value < low ? low : value > high ? high : value;
-}
-
 // Tasks of `piece` positions of a class: the main dim is filled first, or where b is contiguous
 // along another one, that one as long as `unit` positions of the main dim are left.
 static void set_tasks(ContractModel *x, int outer, int main_dim, int64_t piece, int64_t unit) {
     int64_t least = unit ? unit : x->extents[main_dim];
     int64_t cover = clamp(piece / clamp(least, 1, piece), 1, x->extents[outer]);
     x->tasks[outer]->step = cover;
-    x->tasks[main_dim]->step = clamp((piece + cover - 1) / cover, 1, x->extents[main_dim]);
+    x->tasks[main_dim]->step = clamp(ceil_div(piece, cover), 1, x->extents[main_dim]);
 }
 
 double contract_model_seconds(ContractModel *x, const ContractSchedule *s) {

@@ -17,14 +17,6 @@ static const double task_seconds = 40e-6; // worth handing to a thread
 // an eighth, which reads the rows more often, 83 to 89%).
 enum { TASKS_MAX = 64, BLOCK_K_MIN = 8, BLOCK_K_MAX = 384, BLOCK_SHARE = 4, CROSSING_SHARE = 2 };
 
-static int64_t ceil_div(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
-static int64_t round_up(int64_t a, int64_t unit) {
-    return ceil_div(a, unit) * unit;
-}
-
 // The piece when `extent` is cut into equal parts of at most `most`, in multiples of unit.
 static int64_t equal_piece(int64_t extent, int64_t most, int64_t unit) {
     if (most >= extent)
