@@ -159,7 +159,8 @@ const char *elem_name(Elem elem);
 size_t elem_bytes(Elem elem);
 bool elem_is_float(Elem elem);
 bool elem_is_int(Elem elem);
-Elem elem_work(Elem elem); // what arithmetic is done in: f32 for the half types
+double elem_largest(Elem elem); // of floats, infinity excepted
+Elem elem_work(Elem elem);      // what arithmetic is done in: f32 for the half types
 // The whole number or 0, 1 that a number other than NaN is as elem, toward zero; what is beyond the
 // ends, infinities too, is the end.
 int64_t elem_whole(Elem elem, double number);

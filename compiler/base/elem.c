@@ -2,6 +2,7 @@
 // Element types.
 #include "base/base.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -51,6 +52,21 @@ bool elem_from_name(const char *name, Elem *elem) {
         return true;
     }
     return false;
+}
+
+double elem_largest(Elem elem) {
+    switch (elem) {
+    case ELEM_F32:
+        return FLT_MAX;
+    case ELEM_F64:
+        return DBL_MAX;
+    case ELEM_F16:
+        return 65504;
+    case ELEM_BF16:
+        return 0x1.fep127;
+    default:
+        ice("%s is no float", elem_name(elem));
+    }
 }
 
 Elem elem_work(Elem elem) {

@@ -141,6 +141,7 @@ Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args);
 Value *graph_map1(Graph *graph, Op op, Value *a);           // elem of a (bool for NOT)
 Value *graph_map2(Graph *graph, Op op, Value *a, Value *b); // elem of a (bool for comparisons)
 Value *graph_cast(Graph *graph, Value *a, Elem elem);       // a itself when it has that elem
+Value *graph_finite(Graph *graph, Value *a); // of floats: the largest number in place of infinity
 Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result);
 Value *graph_row(Graph *graph, Op op, Value *a, DimId dim); // SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX

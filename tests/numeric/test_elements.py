@@ -131,3 +131,56 @@ def test_masks_wrap(tmp_path, condition, way):
         )
         have = run(tmp_path, source, way, X=x, **limits)
         np.testing.assert_array_equal(have, np.where(expected, x, -np.inf))
+
+
+SPECIAL_ROWS = [
+    [0, 1, 2, 3],
+    [-np.inf, 1, -np.inf, 2],
+    [-np.inf] * 4,
+    [np.inf, 1, 2, 3],
+    [-np.inf, 1, np.inf, np.inf],
+    [np.nan, np.inf, 0, 1],
+    [np.nan, 1, 2, -np.inf],
+    [-60000, -60000, -60000, -60000],
+]
+
+
+def logsumexp(logits):
+    """NaN of a row with a NaN, inf of one with inf, -inf of one with nothing else."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        top = logits.max(-1)
+        finite = top[:, None] + np.log(np.exp(logits - top[:, None]).sum(-1, keepdims=True))
+    return np.where(np.isinf(top), top, finite[:, 0])
+
+
+@pytest.mark.parametrize("way", WAYS, ids=str)
+@pytest.mark.parametrize("elem", PRECISION)
+def test_logsumexp_of_infinities(tmp_path, elem, way):
+    source = f"""
+def F(X[n, m]: f64):
+    R[n] = f64(logsumexp({elem}(X), reduced_dim=m))
+    return R
+"""
+    have = run(tmp_path, source, way, X=np.array(SPECIAL_ROWS))
+    np.testing.assert_allclose(have, logsumexp(np.array(SPECIAL_ROWS)), rtol=2 * PRECISION[elem])
+
+
+# In pieces, with the sum rescaled from one to the next: what is infinite may be in any of them.
+@pytest.mark.parametrize("way", [*WAYS, ["--plan=stream"], ["--plan=resident"]], ids=str)
+def test_streamed_logsumexp_of_infinities(tmp_path, way):
+    source = """
+dim n = 40, m = 1024, k = 16
+def F(Q[n, k], K[m, k], bias[n, m]):
+    L[n, m] = einsum(Q[n, k], K[m, k]) + bias[n, m]
+    R[n] = logsumexp(L[n, m], reduced_dim=m)
+    return R
+"""
+    draw = np.random.default_rng(1)
+    Q, K = draw.standard_normal((2, 1024, 16)).astype("f4")
+    Q, bias = Q[:40], np.zeros((40, 1024), "f4")
+    for n in range(0, 40, 2):  # others stay finite
+        bias[n, draw.integers(1024)] = [np.inf, -np.inf, np.nan][n // 2 % 3]
+        bias[n, draw.integers(1024)] = np.inf
+    bias[38] = -np.inf
+    have = run(tmp_path, source, way, Q=Q, K=K, bias=bias)
+    np.testing.assert_allclose(have, logsumexp((Q @ K.T + bias).astype("f8")), rtol=1e-5)

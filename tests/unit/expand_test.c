@@ -3,6 +3,7 @@
 // where they are free, and where the row factor of a softmax ends up.
 #include "passes_fixture.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -140,6 +141,10 @@ static void test_rows_of_special_numbers(void **state) {
         {NAN, NAN, NAN, NAN},
         {1e30, -1e30, 1e30, 0},
         {3, 3, 3, 3},
+        {INFINITY, 1, 2, 3},
+        {1, INFINITY, -INFINITY, INFINITY},
+        {NAN, INFINITY, 0, 1},
+        {-FLT_MAX, -FLT_MAX, -FLT_MAX, -FLT_MAX},
     };
     for (size_t p = 0; p < sizeof programs / sizeof *programs; p++)
         for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)

@@ -5,8 +5,8 @@
 //     mean(x)        sum(x) / count            sigmoid(x)    1 / (1 + exp(-x))
 //     relu(x)        max(x, 0)                 silu(x)       x / (1 + exp(-x))
 //     gelu(x)        0.5 x (1 + erf(x/sqrt 2)) softplus(x)   max(x, 0) + log(1 + exp(-|x|))
-//     logsumexp(x)   m + log(sum(exp(x - m))), m the largest x, kept finite for rows of -inf
-#include <float.h>
+//     logsumexp(x)   m + log(sum(exp(x - m))), m the largest x, made finite: the sum
+//                    of a row that has infinity is infinity, log(0) that of a row of -inf
 #include <math.h>
 
 #include "graph/build/build.h"
@@ -101,13 +101,9 @@ static Value *count_of(Graph *graph, const DimList *dims, Elem elem) {
     return known == 1 ? count : graph_map2(graph, OP_MUL, count, graph_const(graph, known, elem));
 }
 
-static double lowest_number(Elem elem) {
-    return elem == ELEM_F64 ? -DBL_MAX : elem == ELEM_F16 ? -65504 : -0x1.fep127;
-}
-
 static Value *logsumexp_of(Graph *graph, Value *x, const DimList *over) {
-    Value *lowest = number_like(graph, lowest_number(x->elem), x);
-    Value *max = graph_map2(graph, OP_MAX, reduced(graph, OP_REDUCE_TOP, x, over), lowest);
+    Value *top = reduced(graph, OP_REDUCE_TOP, x, over);
+    Value *max = graph_finite(graph, top);
     Value *e = graph_map1(graph, OP_EXP, graph_map2(graph, OP_SUB, x, max));
     Value *log_sum = graph_map1(graph, OP_LOG, reduced(graph, OP_SUM, e, over));
     return graph_map2(graph, OP_ADD, max, log_sum);

@@ -3,17 +3,16 @@
 // knows only these, and results that share a maximum or a sum share it by hash-consing.
 //
 //     softmax(x, m):  top = max_number x     over m      # a NaN reaches the row through e
-//                     e = exp(x - max(top, lowest))      # lowest: keeps a row of -inf from NaN
+//                     e = exp(x - finite(top))           # z: 0 of -inf only, infinite with +inf
 //                     z = sum e              over m
-//                     e * (z == 0 ? 0 : 1/z)             # a row of -inf only gives zeros
-//     log_softmax:    s = x - max(top, lowest);  s - (z == 0 ? 0 : log z)
+//                     e * (z == 0 ? 0 : 1/z + (z - z))   # a row of -inf only gives zeros
+//     log_softmax:    s = x - finite(top);  s - (z == 0 ? 0 : log z + (z - z))
 //     argmax:         min over m of (x == top or x != x ? index(m) : extent(m) - 1)
 //
 // Where x comes out of an einsum, perhaps through masks, log2(e) joins the einsum's factor and the
 // powers are of two:
 //
-//     softmax(0.125 * einsum(Q, K), m)  ->  e = exp2(x - max(top, lowest)), x = 0.1803 * einsum(Q,
-//     K)
+//     softmax(0.125 * einsum(Q, K), m)  ->  e = exp2(x - finite(top)), x = 0.1803 * einsum(Q, K)
 //
 // The row factor 1/z does not stay on the m x n elements when an einsum reads them: it goes to the
 // result of a sum over m, and to the other operand where that is smaller (a matrix that mixes heads
@@ -26,7 +25,6 @@
 // leaves them.
 #include "graph/rewrite/rewrite.h"
 
-#include <float.h>
 #include <math.h>
 
 static Value *number_like(Rewrite *rewrite, double number, const Value *like) {
@@ -87,16 +85,15 @@ static Value *with_factor(Rewrite *rewrite, const Value *value, double factor) {
 // x less the largest of its row.
 static Value *shifted_row(Rewrite *rewrite, Value *x, DimId dim) {
     Graph *graph = rewrite->to;
-    double lowest = x->elem == ELEM_F64 ? -DBL_MAX : -0x1.fep127; // as logsumexp has it
     Value *top = graph_reduce(graph, OP_REDUCE_TOP, x, without(&x->dims, dim));
-    Value *safe = graph_map2(graph, OP_MAX, top, number_like(rewrite, lowest, x));
-    return graph_map2(graph, OP_SUB, x, safe);
+    return graph_map2(graph, OP_SUB, x, graph_finite(graph, top)); // as logsumexp has it
 }
 
-// other, or 0 where z is 0.
-static Value *unless_empty(Rewrite *rewrite, Value *z, Value *other) {
+// other, or 0 where the sum z is 0, NaN where it is infinite.
+static Value *of_sum(Rewrite *rewrite, Value *z, Value *other) {
     Graph *graph = rewrite->to;
-    Value *zero = number_like(rewrite, 0, z);
+    Value *zero = number_like(rewrite, 0, z), *none = graph_map2(graph, OP_SUB, z, z);
+    other = graph_map2(graph, OP_ADD, other, none);
     Value *args[] = {graph_map2(graph, OP_EQ, z, zero), zero, other};
     return graph_map(graph, OP_SELECT, z->elem, args, 3);
 }
@@ -112,7 +109,7 @@ static Value *expand_softmax(Rewrite *rewrite, const Value *value, Value *x) {
     Value *e = graph_map1(graph, power, shifted_row(rewrite, x, value->dim));
     Value *z = graph_reduce(graph, OP_SUM, e, without(&e->dims, value->dim));
     Value *inverse = graph_map2(graph, OP_DIV, number_like(rewrite, 1, z), z);
-    Value *result = graph_map2(graph, OP_MUL, e, unless_empty(rewrite, z, inverse));
+    Value *result = graph_map2(graph, OP_MUL, e, of_sum(rewrite, z, inverse));
     return graph_cast(graph, result, value->elem);
 }
 
@@ -121,7 +118,7 @@ static Value *expand_log_softmax(Rewrite *rewrite, const Value *value, Value *x)
     Value *shifted = shifted_row(rewrite, widened(rewrite, x), value->dim);
     Value *e = graph_map1(graph, OP_EXP, shifted);
     Value *z = graph_reduce(graph, OP_SUM, e, without(&e->dims, value->dim));
-    Value *log = unless_empty(rewrite, z, graph_map1(graph, OP_LOG, z));
+    Value *log = of_sum(rewrite, z, graph_map1(graph, OP_LOG, z));
     return graph_cast(graph, graph_map2(graph, OP_SUB, shifted, log), value->elem);
 }
 
