@@ -117,8 +117,10 @@ typedef struct {
 typedef enum { SINK_SET, SINK_SUM, SINK_PROD, SINK_MAX, SINK_MIN, SINK_TOP } SinkMode;
 // SET stores the term at each point. MAX and MIN give NaN where a term is NaN; TOP, of floats
 // alone, is the largest that is no NaN, -inf if none is: cheaper, for what a NaN reaches in another
-// way. The others combine it over the dims of the stage that `to` lacks, and from piece to piece
-// with what the element holds (see TileBuffer for what it begins with).
+// way. All but SET combine it over the dims of the stage that `to` lacks, and from piece to piece
+// with what the element holds (see TileBuffer for what it begins with). In what order is the
+// target's affair: always the same, and such that the error of a SUM of floats does not grow with
+// the points of a stage.
 typedef struct {
     SinkMode mode;
     Access to; // no terms in its index

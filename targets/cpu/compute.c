@@ -14,6 +14,7 @@
 
 static void emit_level(Compute *c, int level);
 
+typedef void LoopBody(Compute *c, int level, LLVMValueRef at);
 typedef struct {
     LLVMValueRef base, low, high;
     int64_t step;
@@ -62,8 +63,7 @@ static LLVMValueRef tail_mask(Compute *c, LLVMValueRef left) {
 
 // Runs body at base + low, base + low + step, ... below base + high. The counter starts from a
 // number so that a loop of one turn is seen to be one.
-static void loop_over(Compute *c, int level, const Bounds *bounds,
-                      void (*body)(Compute *c, int level, LLVMValueRef at)) {
+static void loop_over(Compute *c, int level, const Bounds *bounds, LoopBody *body) {
     LLVMValueRef refs[COMPUTE_SUMS_MAX];
     EmitLoop loop;
     uint32_t n = compute_carried(c, level, refs, false);
@@ -75,6 +75,35 @@ static void loop_over(Compute *c, int level, const Bounds *bounds,
     restore_offsets(c, saved);
     compute_carried(c, level, refs, false);
     emit_loop_close(c->m, &loop, refs, refs);
+    compute_carried(c, level, refs, true);
+}
+
+// The same for the innermost loop, in blocks with long sums: before each they go into the totals.
+static void loop_in_blocks(Compute *c, int level, const Bounds *bounds, LoopBody *body) {
+    EmitModule *m = c->m;
+    int64_t low, high, size = LONG_TURNS * bounds->step;
+    bool few =
+        index_known(bounds->low, &low) && index_known(bounds->high, &high) && high - low <= size;
+    if (level < c->n_levels - 1 || c->long_level > level || few) {
+        loop_over(c, level, bounds, body);
+        compute_count_turns(c, level, LONG_TURNS);
+        return;
+    }
+    LLVMValueRef refs[COMPUTE_SUMS_MAX];
+    EmitLoop blocks;
+    uint32_t n = compute_carried(c, level, refs, false);
+    emit_loop_open(m, &blocks, bounds->low, bounds->high, index_const(m, size), bounds->nonempty,
+                   refs, n);
+    compute_carried(c, level, blocks.carried, true);
+    compute_move_sums(c, level);
+    Bounds block = *bounds;
+    block.low = blocks.at;
+    block.high = index_min(m, index_add(m, blocks.at, index_const(m, size)), bounds->high);
+    block.nonempty = true;
+    loop_over(c, level, &block, body);
+    compute_count_turns(c, level, LONG_TURNS);
+    compute_carried(c, level, refs, false);
+    emit_loop_close(m, &blocks, refs, refs);
     compute_carried(c, level, refs, true);
 }
 
@@ -108,7 +137,7 @@ static LLVMValueRef part_end(Compute *c, const Bounds *bounds, LLVMValueRef at, 
 // The main part of the lanes loop: before, inside and behind of where masks are settled.
 static void emit_whole_vectors(Compute *c, int level, Bounds bounds) {
     if (!c->splits) {
-        loop_over(c, level, &bounds, scalar_body);
+        loop_in_blocks(c, level, &bounds, scalar_body);
         return;
     }
     LLVMValueRef high = bounds.high, first = c->lanes.lo;
@@ -121,7 +150,7 @@ static void emit_whole_vectors(Compute *c, int level, Bounds bounds) {
     for (int part = 0; part < 3; part++) {
         bounds.high = ends[part];
         c->settled = part == 1;
-        loop_over(c, level, &bounds, scalar_body);
+        loop_in_blocks(c, level, &bounds, scalar_body);
         bounds.low = bounds.high;
     }
     c->settled = false;
@@ -146,6 +175,7 @@ static void emit_lanes(Compute *c, int level) {
     bounds.step = c->width;
     bounds.nonempty = is_known || c->partial;
     loop_over(c, level, &bounds, tail_body);
+    compute_count_turns(c, level, c->unroll);
 }
 
 static void panel_body(Compute *c, int level, LLVMValueRef at) {
@@ -182,6 +212,8 @@ static void emit_level(Compute *c, int level) {
         return;
     }
     compute_begin_sums(c, level);
+    if (level == c->n_levels - 1 && c->long_level < level)
+        compute_move_sums(c, level);
     const Level *now = &c->level[level];
     if (now->kind == LEVEL_PANELS) {
         emit_panels(c, level);
@@ -190,7 +222,7 @@ static void emit_level(Compute *c, int level) {
     } else {
         const CpuRange *range = &c->k->range[now->dim];
         Bounds bounds = {range->lo, index_const(c->m, 0), range->len, 1, true};
-        loop_over(c, level, &bounds, scalar_body);
+        loop_in_blocks(c, level, &bounds, scalar_body);
     }
     compute_end_sums(c, level);
 }

@@ -24,7 +24,9 @@ typedef struct {
     bool reduces_lanes;
     bool varies; // sums are vectors
     CpuAccess to;
-    EmitValue sum[UNROLL_MAX]; // while inside the suffix
+    EmitValue sum[UNROLL_MAX];   // while inside the suffix
+    bool is_long;                // a sum of many floats: now and then the sums go
+    EmitValue total[UNROLL_MAX]; // into these, in double: one for all lanes that are summed
 } SinkState;
 typedef struct {
     CpuKernel *k;
@@ -32,18 +34,20 @@ typedef struct {
     const Stage *stage;
     Level level[TILE_RANK_MAX + 1];
     int n_levels, lanes_level;
-    int width;         // lanes of a vector; 1 without lanes
-    int unroll;        // vectors alive in the main part
-    int panel_width;   // with LEVEL_PANELS
-    bool pads;         // and the last panel is filled up with zeros on the way
-    int vectors;       // now: `unroll`, or 1 outside of the lanes loop's main part
-    LLVMValueRef mask; // now: lanes that exist; NULL: all
-    bool store_all;    // now: masked lanes are stored as zeros (padding),
-    LLVMValueRef room; // except those behind the panel; NULL: none are
-    bool splits;       // the lanes loop has an inner part where masks are settled,
-    bool settled;      // now: in it
-    CpuRange lanes;    // range of the lanes dim, or of it within the panel
-    bool partial;      // now: in the last panel, which is not full
+    int width;          // lanes of a vector; 1 without lanes
+    int unroll;         // vectors alive in the main part
+    int panel_width;    // with LEVEL_PANELS
+    bool pads;          // and the last panel is filled up with zeros on the way
+    int vectors;        // now: `unroll`, or 1 outside of the lanes loop's main part
+    LLVMValueRef mask;  // now: lanes that exist; NULL: all
+    bool store_all;     // now: masked lanes are stored as zeros (padding),
+    LLVMValueRef room;  // except those behind the panel; NULL: none are
+    bool splits;        // the lanes loop has an inner part where masks are settled,
+    bool settled;       // now: in it
+    CpuRange lanes;     // range of the lanes dim, or of it within the panel
+    bool partial;       // now: in the last panel, which is not full
+    int long_level;     // the outermost one inside which there are long sums; n_levels: none are
+    LLVMValueRef turns; // now: of the innermost loop since their sums went into the totals
     TermState *terms;
     SinkState *sinks;
     bool *varies;      // per term
@@ -70,10 +74,25 @@ EmitValue compute_term_value(Compute *compute, int32_t term, int u, bool wide);
 void compute_begin_sums(Compute *compute, int level);
 void compute_end_sums(Compute *compute, int level);
 void compute_point(Compute *compute); // all sinks, at a point of the innermost loop
+// What a sink has summed so far as one value of vector u, its element type and all its lanes.
+EmitValue compute_fold_sums(Compute *compute, uint32_t sink, int level, int u);
+int compute_n_sums(const Compute *compute, const SinkState *state, int level);
 // Zeros behind the end of the panels that were stored to, if the stage reached it.
 void compute_pad(Compute *compute);
-// Sums that a loop at `level` carries, in a fixed order: into refs, or with `set` from refs.
+// What a loop at `level` carries, sums and totals in a fixed order: into refs, or with `set` from
+// refs.
 enum { COMPUTE_SUMS_MAX = 128 };
 uint32_t compute_carried(Compute *compute, int level, LLVMValueRef *refs, bool set);
+
+// ---- compute_long.c: sums of many floats ----
+enum { LONG_TURNS = 32 }; // of the innermost loop, as many as their sums grow for
+// Which sums are long. Requires: levels, the vectors alive, and suffixes.
+void compute_find_long(Compute *compute);
+int compute_n_totals(const Compute *compute, const SinkState *state, int level);
+// Code that moves the sums into the totals, where they have grown for LONG_TURNS.
+void compute_move_sums(Compute *compute, int level);
+void compute_count_turns(Compute *compute, int level, int64_t turns); // of the loop at `level`
+// The sum of sink number `sink` for vector u, all that it summed: of its element type.
+EmitValue compute_whole_sum(Compute *compute, uint32_t sink, int level, int u);
 
 #endif

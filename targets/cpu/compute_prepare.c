@@ -182,5 +182,6 @@ void compute_prepare(Compute *c, CpuKernel *k, const Stage *stage) {
                             c->width, c->varies);
     for (uint32_t s = 0; s < stage->sinks.count; s++)
         analyse_sink(c, s);
+    compute_find_long(c);
     compute_find_settled(c);
 }

@@ -5,6 +5,7 @@
 #include "cpu/compute.h"
 
 #include <math.h>
+#include <string.h>
 
 static EmitValue combine(EmitModule *m, SinkMode mode, EmitValue a, EmitValue b) {
     EmitValue args[] = {a, b};
@@ -62,7 +63,7 @@ static EmitValue across_lanes(EmitModule *m, SinkMode mode, EmitValue value) {
     return value;
 }
 
-static int n_sums(const Compute *c, const SinkState *state, int level) {
+int compute_n_sums(const Compute *c, const SinkState *state, int level) {
     if (!state->varies)
         return 1;
     // Reduced lanes: the sums of the main part live across the lanes loop.
@@ -115,9 +116,24 @@ void compute_begin_sums(Compute *c, int level) {
         if (state->suffix != level || level == c->n_levels)
             continue;
         Elem elem = c->stage->terms.at[sink->term].elem;
-        for (int u = 0; u < n_sums(c, state, level); u++)
-            state->sum[u] = identity(c->m, sink->mode, elem, state->varies ? c->width : 1);
+        int lanes = state->varies ? c->width : 1;
+        for (int u = 0; u < compute_n_sums(c, state, level); u++)
+            state->sum[u] = identity(c->m, sink->mode, elem, lanes);
+        for (int u = 0; u < compute_n_totals(c, state, level); u++)
+            state->total[u] = emit_number(c->m, ELEM_F64, 0, state->reduces_lanes ? 1 : lanes);
     }
+    if (level == c->long_level)
+        c->turns = index_const(c->m, 0);
+}
+
+EmitValue compute_fold_sums(Compute *c, uint32_t sink, int level, int u) {
+    SinkState *state = &c->sinks[sink];
+    if (!state->reduces_lanes)
+        return state->sum[u];
+    EmitValue sums[UNROLL_MAX]; // the fold works in place
+    int n = compute_n_sums(c, state, level);
+    memcpy(sums, state->sum, sizeof sums);
+    return fold(c, c->stage->sinks.at[sink].mode, sums, n, state->suffix > c->lanes_level);
 }
 
 void compute_end_sums(Compute *c, int level) {
@@ -127,15 +143,9 @@ void compute_end_sums(Compute *c, int level) {
         if (state->suffix != level || level == c->n_levels)
             continue;
         LLVMValueRef first = first_time(c, sink, state);
-        int n = n_sums(c, state, level);
-        if (state->varies && state->reduces_lanes) {
-            bool masked = state->suffix > c->lanes_level;
-            EmitValue total = fold(c, sink->mode, state->sum, n, masked);
-            put(c, sink, state, total, 0, first);
-            continue;
-        }
+        int n = state->reduces_lanes ? 1 : compute_n_sums(c, state, level);
         for (int u = 0; u < n; u++)
-            put(c, sink, state, state->sum[u], u, first);
+            put(c, sink, state, compute_whole_sum(c, s, level, u), u, first);
     }
 }
 
@@ -174,23 +184,29 @@ static void emit_point_sink(Compute *c, const Sink *sink, SinkState *state) {
         put(c, sink, state, point_value(c, sink, u, state->varies), u, first);
 }
 
-// All sums that a loop at `level` carries, in a fixed order. With `set`, takes them from refs
-// instead.
+static void carry(LLVMValueRef *value, LLVMValueRef *refs, uint32_t *n, bool set) {
+    if (*n == COMPUTE_SUMS_MAX)
+        ice("cpu compute: more than %d sums", COMPUTE_SUMS_MAX);
+    if (set)
+        *value = refs[*n];
+    else
+        refs[*n] = *value;
+    ++*n;
+}
+
 uint32_t compute_carried(Compute *c, int level, LLVMValueRef *refs, bool set) {
     uint32_t n = 0;
     for (uint32_t s = 0; s < c->stage->sinks.count; s++) {
         SinkState *state = &c->sinks[s];
         if (state->suffix > level || state->suffix == c->n_levels)
             continue;
-        for (int u = 0; u < n_sums(c, state, level); u++, n++) {
-            if (n == COMPUTE_SUMS_MAX)
-                ice("cpu compute: more than %d sums", COMPUTE_SUMS_MAX);
-            if (set)
-                state->sum[u].ref = refs[n];
-            else
-                refs[n] = state->sum[u].ref;
-        }
+        for (int u = 0; u < compute_n_sums(c, state, level); u++)
+            carry(&state->sum[u].ref, refs, &n, set);
+        for (int u = 0; u < compute_n_totals(c, state, level); u++)
+            carry(&state->total[u].ref, refs, &n, set);
     }
+    if (c->long_level <= level)
+        carry(&c->turns, refs, &n, set);
     return n;
 }
 
