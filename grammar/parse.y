@@ -48,7 +48,8 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 }
 
 %token <token> NUMBER "number" STRING "a string"
-%token <ident> NAME "name" IN "'in'" SHARED "'shared'" LIKE "'like'" AS "'as'" DIM "'dim'"
+%token <ident> NAME "name" PRIMED "primed name"
+%token <ident> IN "'in'" SHARED "'shared'" LIKE "'like'" AS "'as'" DIM "'dim'"
 %token PARAM "'param'" DEF "'def'" IMPORT "'import'" FOR "'for'" RETURN "'return'"
 %token AND "'and'" OR "'or'" NOT "'not'"
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'"
@@ -68,7 +69,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %precedence NEGATE
 %right POW
 
-%type <ident> name plain_name key_name
+%type <ident> name dim_name plain_name plain_dim key_name
 %type <idents> dims dim_list
 %type <expr> expr primary call
 %type <exprs> exprs places place_list
@@ -141,9 +142,9 @@ dims:
 | dim_list DIM_COMMA;
 
 dim_list:
-  name                              { $$ = (IdentList){0}; PUSH($$, $1); }
-| dim_list DIM_COMMA name               { $$ = $1; PUSH($$, $3); }
-| dim_list name                     { $$ = $1; PUSH($$, $2); syntax_missing_comma(parser, @2); };
+  dim_name                          { $$ = (IdentList){0}; PUSH($$, $1); }
+| dim_list DIM_COMMA dim_name       { $$ = $1; PUSH($$, $3); }
+| dim_list dim_name                 { $$ = $1; PUSH($$, $2); syntax_missing_comma(parser, @2); };
 
 comma:
   %empty                            { $$ = false; }
@@ -151,6 +152,8 @@ comma:
 
 plain_name: NAME | IN | SHARED | LIKE;
 name: plain_name | AS;
+dim_name: name | PRIMED;
+plain_dim: plain_name | PRIMED;
 
 block: INDENT lines DEDENT          { $$ = $2; };
 
@@ -163,8 +166,8 @@ line:
 | targets ASSIGN expr NEWLINE       { $$ = syntax_assign_several(parser, @$, $1, $3); }
 | PARAM declarations NEWLINE        { $$ = syntax_params(parser, @$, $2); }
 | RETURN exprs NEWLINE              { $$ = syntax_return(parser, @$, $2); }
-| FOR name IN name COLON block      { $$ = syntax_for(parser, @1, $2, $4, false, $6); }
-| FOR name IN name SHARED COLON block { $$ = syntax_for(parser, @1, $2, $4, true, $7); }
+| FOR name IN dim_name COLON block  { $$ = syntax_for(parser, @1, $2, $4, false, $6); }
+| FOR name IN dim_name SHARED COLON block { $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | tensor ASSIGN error line_end
     { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @3)); }
 | targets ASSIGN error line_end
@@ -173,8 +176,9 @@ line:
 | targets error line_end            { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
 | RETURN error line_end
     { yyerrok; $$ = syntax_return(parser, @$, expr_list(ARENA, syntax_lost_expr(parser, @2))); }
-| FOR name IN name error block      { yyerrok; $$ = syntax_for(parser, @1, $2, $4, false, $6); }
-| FOR name IN name SHARED error block { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
+| FOR name IN dim_name error block  { yyerrok; $$ = syntax_for(parser, @1, $2, $4, false, $6); }
+| FOR name IN dim_name SHARED error block
+    { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | FOR error block                   { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
 | error line_end                    { yyerrok; $$ = (StmtList){0}; parser->lost = true; };
 
@@ -219,7 +223,9 @@ expr:
 primary:
   NUMBER                            { $$ = expr_number(ARENA, @1, $1->number, $1->is_integer); }
 | name                              { $$ = expr_name(ARENA, $1); }
+| PRIMED                            { $$ = expr_name(ARENA, $1); }
 | name LBRACKET places RBRACKET     { $$ = syntax_ref(parser, @$, $1, $3); }
+| PRIMED LBRACKET places RBRACKET   { $$ = syntax_primed(parser, @$, $1); }
 | name LBRACKET error RBRACKET      { $$ = syntax_lost_expr(parser, @$); }
 | call
 | call AS name                      { $$ = syntax_label($1, @$, $3); }
@@ -238,7 +244,7 @@ places:
 place_list:
   expr                              { $$ = expr_list(ARENA, $1); }
 | place_list DIM_COMMA expr         { $$ = $1; PUSH($$, $3); }
-| place_list plain_name
+| place_list plain_dim
     { $$ = $1; PUSH($$, expr_name(ARENA, $2)); syntax_missing_comma(parser, @2); };
 
 args:
@@ -252,7 +258,7 @@ arg_list:
 | arg_list COMMA key                { $$ = $1; PUSH($$.keys, $3); };
 
 key: key_name ASSIGN expr           { $$ = (KeyArg){.key = $1, .value = $3}; };
-key_name: name | DIM;
+key_name: dim_name | DIM;
 
 exprs:
   expr                              { $$ = expr_list(ARENA, $1); }
@@ -333,8 +339,8 @@ static const char *expected_text(Arena *arena, Expected e) {
         group = "a name";
     }
     if (e.has[YYSYMBOL_NAME])
-        DROP(&e, YYSYMBOL_NAME, YYSYMBOL_IN, YYSYMBOL_SHARED, YYSYMBOL_LIKE, YYSYMBOL_AS,
-             YYSYMBOL_DIM);
+        DROP(&e, YYSYMBOL_NAME, YYSYMBOL_PRIMED, YYSYMBOL_IN, YYSYMBOL_SHARED, YYSYMBOL_LIKE,
+             YYSYMBOL_AS, YYSYMBOL_DIM);
     if (e.has[YYSYMBOL_ASSIGN]) DROP(&e, YYSYMBOL_LBRACKET, YYSYMBOL_COLON, YYSYMBOL_TILDE);
     int left = group != NULL;
     for (int i = 0; i < YYNTOKENS; i++) left += e.has[i];
@@ -419,6 +425,7 @@ static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol
     bool operand = found == YYSYMBOL_NAME || found == YYSYMBOL_NUMBER;
     const char *keyword = near_keyword(parser, e), *foreign = foreign_hint(parser);
     if (foreign) return foreign;
+    if (found == YYSYMBOL_PRIMED) return "only dims have primes, and they are not declared";
     if (keyword) return arena_printf(parser->scratch, "did you mean '%s'?", keyword);
     if (e->has[YYSYMBOL_DEF] && operand) return "statements belong in a def";
     if (is_missing_colon(e, found)) return "add ':'";

@@ -24,12 +24,14 @@ bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *
 }
 
 // ---- -D ----------------------------------------------------------------------------------------
-// Letters, digits, `_`, points of a trained tensor's name and primes of a dim's.
+// Letters, digits, `_`, points of a trained tensor's name, and at the end primes of a dim's.
 static bool is_name(const char *text, int length) {
+    while (length > 1 && text[length - 1] == '\'')
+        length--;
     for (int i = 0; i < length; i++) {
         char c = text[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        if (!letter && (i == 0 || (!is_digit(c) && c != '.' && c != '\'')))
+        if (!letter && (i == 0 || (!is_digit(c) && c != '.')))
             return false;
     }
     return length > 0;

@@ -3,7 +3,8 @@
 //
 // The parser (grammar/) builds nodes through the constructors below and gives them no meaning.
 // ast_resolve then checks every def on its own and fills the fields marked "resolved:". Inside one
-// def a dimension *is* its name: two uses of `n` are one dim with one extent (LANGUAGE 2.2).
+// def a dimension *is* its name: two uses of `n` are one dim with one extent (LANGUAGE 2.2). A
+// primed name, n', is a dim like n without a declaration.
 // A node that could not be resolved is poisoned (ok == false) and never causes a second message.
 #ifndef ATTC_AST_H
 #define ATTC_AST_H
@@ -198,6 +199,7 @@ typedef struct {
 } DimDecl;
 
 typedef struct {
+    Names *names; // of the session
     VEC(DimDecl *) dims;
     Map *dims_by_name; // resolved: the first declaration of each name
     VEC(Def *) defs;

@@ -57,6 +57,10 @@ typedef struct Names Names;
 Names *names_new(Arena *arena);
 Name names_intern(Names *names, const char *text, size_t length);
 Name names_find(Names *names, const char *text); // interns a NUL-terminated text
+// Primes at the end: n'' has two and is n without them.
+uint32_t name_primes(Name name);
+Name name_unprimed(Names *names, Name name);
+Name name_primed(Names *names, Name name, uint32_t primes); // with so many more
 
 // ---- near.c: what a misspelt name was meant to be -------------------------------------------
 // Optimal string alignment distance (Levenshtein with swaps of neighbours).

@@ -60,3 +60,23 @@ Name names_intern(Names *names, const char *text, size_t length) {
 Name names_find(Names *names, const char *text) {
     return names_intern(names, text, strlen(text));
 }
+
+uint32_t name_primes(Name name) {
+    size_t length = strlen(name), primes = 0;
+    while (primes < length && name[length - 1 - primes] == '\'')
+        primes++;
+    return (uint32_t)primes;
+}
+
+Name name_unprimed(Names *names, Name name) {
+    uint32_t primes = name_primes(name);
+    return primes ? names_intern(names, name, strlen(name) - primes) : name;
+}
+
+Name name_primed(Names *names, Name name, uint32_t primes) {
+    size_t length = strlen(name);
+    char *text = arena_alloc(names->arena, length + primes + 1);
+    memcpy(text, name, length);
+    memset(text + length, '\'', primes);
+    return names_intern(names, text, length + primes);
+}

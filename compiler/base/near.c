@@ -36,9 +36,20 @@ uint32_t name_distance(const char *a, const char *b) {
     return above[m];
 }
 
+// Without its primes; a name too long to be near another is cut.
+enum { STEM = 256 };
+static uint32_t stem_of(Name name, char *stem) {
+    size_t length = strlen(name) - name_primes(name);
+    length = length < STEM - 1 ? length : STEM - 1;
+    memcpy(stem, name, length);
+    stem[length] = '\0';
+    return (uint32_t)length;
+}
+
 // A third of the letters may differ, so that one-letter names are never near each other.
 static uint32_t near_limit(Name written) {
-    uint32_t limit = (uint32_t)(strlen(written) + 1) / 3;
+    char stem[STEM];
+    uint32_t limit = (stem_of(written, stem) + 1) / 3;
     return limit < 4 ? limit : 4;
 }
 
@@ -49,9 +60,11 @@ Near near_to(Name written) {
 void near_offer(Near *near, Name name) {
     if (!strcmp(name, near->written))
         return;
-    bool same_letters = strcasecmp(name, near->written) == 0;
-    uint32_t distance = same_letters ? 0 : name_distance(near->written, name);
-    bool whole_name = distance >= strlen(name) || distance >= strlen(near->written);
+    char stem[STEM], written[STEM];
+    uint32_t shorter = least(stem_of(name, stem), stem_of(near->written, written));
+    bool same_letters = strcasecmp(stem, written) == 0;
+    uint32_t distance = same_letters ? 0 : name_distance(written, stem);
+    bool whole_name = distance >= shorter;
     if (distance < near->distance && (same_letters || !whole_name)) {
         near->best = name;
         near->distance = distance;

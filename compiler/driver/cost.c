@@ -144,7 +144,8 @@ static bool extents_known(Options *options, const Graph *graph) {
         const Dim *dim = &graph->dims.at[d];
         if (dim->extent != EXTENT_DYNAMIC || dim->like != d)
             continue;
-        problem(options, "the cost needs the extent of %s: give -D %s=N", dim->name, dim->name);
+        Name plain = name_unprimed(options->session->names, dim->name);
+        problem(options, "the cost needs the extent of %s: give -D %s=N", plain, plain);
         fine = false;
     }
     return fine;

@@ -70,10 +70,27 @@ int option_output(Options *options, const char *text) {
 
 // ---- names, extents, plans ----
 
+// n' has the extent of n, whatever it is. text: from the primed name on, whose value follows it.
+static int refuse_primed(Options *options, const char *option, const char *text, int length) {
+    Names *names = options->session->names;
+    int name_length = (int)strcspn(text, "=,");
+    Name name = names_intern(names, text, (size_t)name_length);
+    Name plain = name_unprimed(names, name);
+    return usage_error("%s %.*s: %s has the extent of %s: write %s %s%.*s", option, length, text,
+                       name, plain, option, plain, length - name_length, text + name_length);
+}
+
+static bool is_primed(const char *text, size_t length) {
+    size_t plain = strcspn(text, "'");
+    return plain < length && plain + strspn(text + plain, "'") == length && is_name(text, plain);
+}
+
 // "a,b,c" -> names
 int option_names(Options *options, const char *option, const char *text, NameList *out) {
     while (*text) {
         size_t length = strcspn(text, ",");
+        if (is_primed(text, length) && !strcmp(option, "--dynamic"))
+            return refuse_primed(options, option, text, (int)length);
         if (!is_name(text, length))
             return usage_error("%s: '%.*s' is not a name", option, (int)length, text);
         vec_push(options->session->arena, out, names_intern(options->session->names, text, length));
@@ -86,6 +103,8 @@ static int add_extent(Options *options, const AttDimArgument *item) {
     Session *session = options->session;
     if (item->problem)
         return usage_error("-D %.*s: %s", item->length, item->text, item->problem);
+    if (is_primed(item->text, (size_t)item->name_length))
+        return refuse_primed(options, "-D", item->text, item->length);
     DimOverride extent = {names_intern(session->names, item->text, (size_t)item->name_length),
                           item->extent};
     for (uint32_t i = 0; i < session->overrides.count; i++)

@@ -193,7 +193,7 @@ static bool settle_rest(Settling *s, bool need_all) {
     for (uint32_t d = 0; d < s->graph->dims.count; d++) {
         DimId root = class_of(s->graph, (DimId)d);
         if (s->tensors->extents[root] == EXTENT_DYNAMIC) {
-            const char *name = s->graph->dims.at[d].name;
+            Name name = name_unprimed(s->graph->session->names, s->graph->dims.at[d].name);
             if (need_all)
                 problem(s->options,
                         "the extent of %s is unknown: no file given has it; use -D %s=N", name,

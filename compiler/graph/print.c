@@ -64,6 +64,11 @@ static Name dim_name(const GraphPrinter *print, DimId dim) {
     return print->graph->dims.at[dim].name;
 }
 
+// What a dim is declared by: n for n', also where n is no dim itself.
+static Name declared_name(const GraphPrinter *print, DimId dim) {
+    return name_unprimed(print->graph->session->names, dim_name(print, dim));
+}
+
 // ---- names -------------------------------------------------------------------------------------
 
 static bool name_take(GraphPrinter *print, Name name) {
@@ -102,7 +107,7 @@ static Name name_unique(GraphPrinter *print, Name hint, uint32_t *unnamed) {
 static void choose_names(GraphPrinter *print) {
     const Graph *graph = print->graph;
     for (uint32_t i = 0; i < print->dims.count; i++)
-        name_take(print, dim_name(print, print->dims.at[i]));
+        name_take(print, declared_name(print, print->dims.at[i]));
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *input = graph->inputs.at[i];
         print->name[input->id] = input->written;
@@ -372,14 +377,25 @@ static DimId class_root(const GraphPrinter *print, DimId dim) {
     return print->dims.at[i];
 }
 
+static bool is_declared_before(const GraphPrinter *print, uint32_t i) {
+    for (uint32_t k = 0; k < i; k++)
+        if (declared_name(print, print->dims.at[k]) == declared_name(print, print->dims.at[i]))
+            return true;
+    return false;
+}
+
 static void print_declarations(GraphPrinter *print) {
     for (uint32_t i = 0; i < print->dims.count; i++) {
-        const Dim *dim = &print->graph->dims.at[print->dims.at[i]];
-        DimId root = class_root(print, print->dims.at[i]);
-        if (root != print->dims.at[i])
-            text_printf(print->out, "dim %s like %s\n", dim->name, dim_name(print, root));
-        else if (dim->extent != EXTENT_DYNAMIC)
-            text_printf(print->out, "dim %s = %lld\n", dim->name, (long long)dim->extent);
+        DimId dim = print->dims.at[i];
+        int64_t extent = print->graph->dims.at[dim].extent;
+        Name name = declared_name(print, dim);
+        Name root = declared_name(print, class_root(print, dim));
+        if (is_declared_before(print, i))
+            continue;
+        if (root != name)
+            text_printf(print->out, "dim %s like %s\n", name, root);
+        else if (extent != EXTENT_DYNAMIC)
+            text_printf(print->out, "dim %s = %lld\n", name, (long long)extent);
     }
 }
 

@@ -2,9 +2,10 @@
 // Names of the language as names of C: entries become functions, tensors and dims fields of a
 // struct.
 //
-// The language knows neither C's keywords nor its library, and names of trained tensors have dots
-// in them ("layer.0.attend.P_q"). The rule is the same everywhere: what C cannot have becomes `_`,
-// and a name that is taken gets a `_` at its end.
+// The language knows neither C's keywords nor its library, names of trained tensors have dots in
+// them ("layer.0.attend.P_q") and those of dims may have primes. The rule is the same everywhere:
+// what C cannot have becomes `_`, and a name that is taken gets a `_` at its end. n' is n_prime,
+// n'' is n_prime2, in everything that leaves the compiler.
 #include "product/product.h"
 
 #include <ctype.h>
@@ -83,6 +84,33 @@ char *product_c_name(Arena *arena, const char *name) {
         if (!isalnum((unsigned char)*at) && *at != '_')
             *at = '_';
     return is_reserved(made) ? arena_printf(arena, "%s_", made) : made;
+}
+
+static bool is_named(Arena *arena, const AttModule *module, const char *name) {
+    bool found = false;
+    for (int64_t i = 0; i < module->n_dims; i++)
+        found |= strcmp(product_c_name(arena, module->dims[i].name), name) == 0;
+    for (int64_t i = 0; i < module->n_tensors; i++)
+        found |= module->tensors[i].role != ATT_WORK &&
+                 strcmp(product_c_name(arena, module->tensors[i].name), name) == 0;
+    return found;
+}
+
+void product_name_dims(Arena *arena, AttModule *module) {
+    AttDim *dims = arena_array(arena, AttDim, module->n_dims + 1);
+    memcpy(dims, module->dims, (size_t)module->n_dims * sizeof *dims);
+    module->dims = dims;
+    for (int64_t i = 0; i < module->n_dims; i++) {
+        uint32_t primes = name_primes(dims[i].name);
+        if (!primes)
+            continue;
+        int length = (int)(strlen(dims[i].name) - primes);
+        const char *number = primes > 1 ? arena_printf(arena, "%u", primes) : "";
+        char *name = arena_printf(arena, "%.*s_prime%s", length, dims[i].name, number);
+        while (is_named(arena, module, name))
+            name = arena_printf(arena, "%s_", name);
+        dims[i].name = name;
+    }
 }
 
 // A library that exports `read` would take the place of the C library's in the whole process.

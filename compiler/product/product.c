@@ -360,6 +360,7 @@ bool product_write(Session *session, TileProgram *const *programs, const Target 
                    const char **why) {
     ProductFiles product = {.arena = session->arena, .options = options, .why = why};
     ModuleTables *tables = product_tables(session->arena, programs, targets, n);
+    product_name_dims(session->arena, &tables->module);
     tables->module.manifest = product_manifest(session->arena, tables, options->source);
     KernelObjects objects = {0};
     Blob descriptor, bytes = {0};

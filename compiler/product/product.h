@@ -54,6 +54,8 @@ char *product_header(Arena *arena, const ModuleTables *tables, const ProductOpti
 // ---- cnames.c: names of C -----------------------------------------------------------------------
 // An identifier of C and C++ that is no keyword.
 char *product_c_name(Arena *arena, const char *name);
+// Gives primed dims, which C has no names for, names that no other dim and no tensor has.
+void product_name_dims(Arena *arena, AttModule *module);
 // The entry's function: the def's name, with a `_` added where C, C++ or the C library has it.
 char *product_entry_symbol(Arena *arena, const char *entry);
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors over dims that are alike, against NumPy: read in their order, and exchanged."""
+"""Tensors over dims that are alike, against NumPy: read in their order, exchanged, with primes."""
 
 import numpy as np
 import pytest
@@ -21,6 +21,10 @@ def shifted(x):
 def cube(S):
     return S[:, :, None] * np.arange(len(S)) + S[None, :, :]
 
+
+GRAM = """def Gram(Y[t, e]):
+    return einsum(Y[t, e], Y[t', e] -> [t, t']) / t''
+"""
 
 # name: body of a def of S[n, m], Z[n, d, m], X[n, d] that gives R, and its twin.
 CASES = {
@@ -48,6 +52,20 @@ CASES = {
         "A[n, m, k] = S[n, m] * index(k) + S[m, k]\n    R = swap(swap(A, n, m), m, k)",
         lambda S, Z, X: np.einsum("cab->abc", cube(S)),
     ),
+    "primes": (
+        "L[n, n', d''] = einsum(X[n, d], Z[n', d, n''], X[n'', d'], X[n', d''])\n"
+        "    R[n', n] = sum(where(index(n') <= index(n), L, 0), reduced_dim=d'')",
+        lambda S, Z, X: np.triu(np.einsum("nd,adb,be,af->an", X, Z, X, X)),
+    ),
+    "primes_of_a_square": (
+        "A[n, n''] = einsum(S[n, n'], S[n', n''])\n    B[n, n'] = A[n, n']\n"
+        "    R = softmax(B - swap(B, n, n'), reduced_dim=n') / sqrt(n'')",
+        lambda S, Z, X: softmax(S @ S - (S @ S).T) / len(S) ** 0.5,
+    ),
+    "primes_of_a_def": (
+        "R[m, n, n'] = Gram(Z, t=n, e=d) + Gram(X)",
+        lambda S, Z, X: (np.einsum("ndm,kdm->mnk", Z, Z) + X @ X.T) / len(S),
+    ),
     "moved": ("R = swap(shift(S, n, 1), n, m)", lambda S, Z, X: shifted(S).T),
     "masked": ("R = where(index(m) <= index(n), swap(S, n, m), 0)", lambda S, Z, X: np.tril(S.T)),
 }
@@ -57,7 +75,7 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_equals_numpy(tmp_path, case, way):
     body, twin = CASES[case]
-    source = f"dim m like n, k like n\ndef F(S[n, m], Z[n, d, m], X[n, d]):\n    {body}\n"
+    source = f"dim m like n, k like n\n{GRAM}def F(S[n, m], Z[n, d, m], X[n, d]):\n    {body}\n"
     random = np.random.default_rng(7)
     shapes = {"S": (33, 33), "Z": (33, 7, 33), "X": (33, 7)}
     arrays = {name: random.standard_normal(shape) for name, shape in shapes.items()}

@@ -121,6 +121,47 @@ def test_the_manifest_describes_the_entry(tmp_path):
     assert {k["symbol"][-3:] for k in found["kernels"]} == {"_v3", "_v4"}
 
 
+# n' is n_prime in C, unless something else is: a tensor here, and a dim of the source.
+PRIMED = """dim k = 3
+def Scores(X[n, d], P[k, k'], n_prime[n, n'], u[q''], d_prime[d_prime]):
+    S[n, n'] = einsum(X[n, d], X[n', d]) + n_prime * sum(P, reduced_dim=(k, k'))
+    return S[n', n], sum(u, reduced_dim=q'') + sum(d_prime, reduced_dim=d_prime)
+"""
+USE = """#include "scores.h"
+int main(void) {
+    float X[6] = {1, 2, 3, 4, 5, 6}, P[9] = {1}, B[9] = {0}, u[2] = {7, 8}, w[4] = {1, 1, 1, 1};
+    float S[9], sum;
+    Scores_args args = {.struct_size = sizeof args, .n = 3, .n_prime_ = 3, .d = 2, .q_prime2 = 2,
+                        .d_prime = 4, .X = X, .P = P, .n_prime = B, .u = u, .d_prime_ = w,
+                        .S = S, .result_1 = &sum};
+    AttContext *ctx = att_context_new(1);
+    if (Scores(ctx, &args) || S[1] != 11 || S[8] != 61 || sum != 19) return 1;
+    args.n_prime_ = 4;
+    if (!Scores(ctx, &args)) return 2;
+    return Scores_dim_k_prime == 3 ? 0 : 3;
+}
+"""
+
+
+def test_primed_dims_have_names_in_c(tmp_path):
+    (tmp_path / "scores.attn").write_text(PRIMED)
+    (tmp_path / "use.c").write_text(USE)
+    library = tmp_path / "scores.a"
+    run(ATTC, "build", tmp_path / "scores.attn", "--static", "-o", library)
+    run("cc", *WARNINGS, "use.c", library, "-lm", "-lpthread", "-o", "use", cwd=tmp_path)
+    run(tmp_path / "use")
+    program = tmp_path / "program"
+    run(ATTC, "build", tmp_path / "scores.attn", "--exe", "-o", program)
+    found = json.loads(run(program, "--manifest"))
+    like = {dim["name"]: dim["like"] for dim in found["dims"]}
+    assert like == {"n": "n", "d": "d", "k": "k", "k_prime": "k", "n_prime_": "n",
+                    "q_prime2": "q_prime2", "d_prime": "d_prime"}
+    tensors = {tensor["name"]: tensor["dims"] for tensor in found["tensors"]}
+    assert tensors["n_prime"] == ["n", "n_prime_"] and tensors["S"] == ["n_prime_", "n"]
+    run(program, *"-D n=3 -D d=2 -D q_prime2=2 -D d_prime=4 --seed 1 -o".split(), "S=S.npy",
+        cwd=tmp_path)
+
+
 # ---- machine code ----------------------------------------------------------------------------
 
 @pytest.mark.parametrize("example", VARIED)

@@ -11,6 +11,7 @@ scaled by: rows that are nearly uniform, or where one position has it all, would
 comparison reads a computed float, so that rounding cannot flip a branch.
 """
 
+import re
 import sys
 
 from logits import Logits
@@ -377,7 +378,15 @@ class Attention(Logits):
         lines += [f"    {line}" for line in self.lines]
         results = [f"{r.name}[{', '.join(self.shuffled(r.dims))}]" for r in self.results]
         lines.append(f"    return {', '.join(results)}")
-        return "\n".join(lines) + "\n"
+        return self.primed("\n".join(lines) + "\n")
+
+    def primed(self, text):
+        """The same program with primes in place of some of the dims that are declared alike."""
+        for dim, root in self.like.items():
+            if self.chance(0.5):
+                text = text.replace(f"dim {dim} like {root}\n", "")
+                text = re.sub(rf"\b{dim}\b(?!=)", f"{root}'", text)
+        return text
 
 
 def generate(seed):

@@ -30,8 +30,9 @@ class Program:
         self.like = {}
         for name in list(self.extent):
             if self.random.random() < 0.3:
-                self.like[name + "2"] = name
-                self.extent[name + "2"] = self.extent[name]
+                other = name + self.random.choice(["2", "'", "''"])
+                self.like[other] = name
+                self.extent[other] = self.extent[name]
         self.typed = seed % 4 == 2
         self.elems = {}  # of the values that are not f32
         self.parameters, self.lines, self.values = [], [], []
@@ -468,7 +469,7 @@ class Program:
             str(self.random.randrange(1000)),
         ]
         lines = [f"# {' '.join(options)}"]
-        lines += [f"dim {dim} like {root}" for dim, root in self.like.items()]
+        lines += [f"dim {dim} like {root}" for dim, root in self.like.items() if "'" not in dim]
         lines += self.helpers
         if self.typed:
             # A number that one unit in the last place of G moves, too, in about every third draw.

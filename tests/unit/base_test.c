@@ -94,6 +94,33 @@ static void names_are_pointers(void **state) {
     arena_free(arena);
 }
 
+static void names_may_have_primes(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Names *names = names_new(arena);
+    Name n = names_find(names, "n"), second = names_find(names, "n''");
+    assert_int_equal(name_primes(n), 0);
+    assert_int_equal(name_primes(second), 2);
+    assert_ptr_equal(name_unprimed(names, second), n);
+    assert_ptr_equal(name_unprimed(names, n), n);
+    assert_ptr_equal(name_primed(names, n, 2), second);
+    assert_ptr_equal(name_primed(names, name_primed(names, n, 1), 1), second);
+    arena_free(arena);
+}
+
+// Primes are no letters: n' is near n and no nearer to m' than n to m.
+static void near_names_without_their_primes(void **state) {
+    (void)state;
+    Near near = near_to("n'");
+    near_offer(&near, "m'");
+    assert_null(near.best);
+    near_offer(&near, "n");
+    assert_string_equal(near.best, "n");
+    near = near_to("heads''");
+    near_offer(&near, "head");
+    assert_string_equal(near.best, "head");
+}
+
 static void name_distance_counts_slips(void **state) {
     (void)state;
     assert_int_equal(name_distance("d_k", "d_k"), 0);
@@ -390,6 +417,8 @@ int main(void) {
         cmocka_unit_test(vec_grows),
         cmocka_unit_test(map_keeps_any_key),
         cmocka_unit_test(names_are_pointers),
+        cmocka_unit_test(names_may_have_primes),
+        cmocka_unit_test(near_names_without_their_primes),
         cmocka_unit_test(name_distance_counts_slips),
         cmocka_unit_test(hashes_depend_on_all_they_are_given),
         cmocka_unit_test(doubles_are_printed_shortest),

@@ -71,6 +71,7 @@ static void parse_file(Session *session, Program *program, uint32_t file, FileLi
 
 void ast_parse(Session *session, Program *program, uint32_t file) {
     FileList files = {0};
+    program->names = session->names;
     for (uint32_t i = 0; i < program->files.count; i++)
         vec_push(session->arena, &files, program->files.at[i]);
     uint32_t next = files.count;

@@ -23,6 +23,14 @@ Expr *syntax_lost_expr(Parser *parser, Span span) {
     return expr_error(parser->arena, span);
 }
 
+Expr *syntax_primed(Parser *parser, Span span, Ident name) {
+    Diag *diag =
+        syntax_error(parser, name.span, "only dims have primes, '%s' is a tensor", name.name);
+    diag_hint(diag, "call it '%s_prime', or anything else",
+              name_unprimed(parser->session->names, name.name));
+    return syntax_lost_expr(parser, span);
+}
+
 // Cuts a tree that later passes could not walk by recursion. What grows around a cut is not
 // reported again.
 static Expr *cut_deep(Parser *parser, Expr *expr) {

@@ -102,8 +102,9 @@ Expr *syntax_call(Parser *parser, Span span, Ident name, ArgList args);
 Expr *syntax_call_to(Parser *parser, Span span, Ident name, ArgList args, IdentList dims);
 Expr *syntax_parens(Parser *parser, Span span, ExprList items, bool comma);
 
-Expr *syntax_label(Expr *call, Span span, Ident label); // call as label
-Expr *syntax_lost_expr(Parser *parser, Span span);      // reported already
+Expr *syntax_label(Expr *call, Span span, Ident label);     // call as label
+Expr *syntax_lost_expr(Parser *parser, Span span);          // reported already
+Expr *syntax_primed(Parser *parser, Span span, Ident name); // a tensor with primes: reported
 
 Tensor syntax_tensor(Span span, Ident name);
 Tensor syntax_tensor_dims(Span span, Ident name, IdentList dims);

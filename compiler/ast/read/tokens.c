@@ -21,8 +21,8 @@ void blocks_push_made(Blocks *b, int kind) {
 }
 
 bool token_is_name(int kind) {
-    return kind == TOK_NAME || kind == TOK_IN || kind == TOK_SHARED || kind == TOK_LIKE ||
-           kind == TOK_AS;
+    return kind == TOK_NAME || kind == TOK_PRIMED || kind == TOK_IN || kind == TOK_SHARED ||
+           kind == TOK_LIKE || kind == TOK_AS;
 }
 
 bool blocks_is_assignment(const Blocks *b, uint32_t i, bool *has_dims) {

@@ -56,7 +56,7 @@ static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const 
         if (alike && named)
             diag_hint(diag, "write '%s%s' to read it over '%s'", value->name.name,
                       dimlist_text(r->arena, &over), want);
-        else if (named)
+        else if (named && !name_primes(want))
             diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
                       have, want, have, value->name.name, want);
         else

@@ -257,21 +257,23 @@ static void report_two_actuals(Binder *b, const Bound *first, Name actual, uint3
         diag_hint(diag, "read it over '%s'", first->actual);
 }
 
-// A name for what the caller should pass as `formal`: the formal's own, unless that is something
-// else.
-static Name own_name(const Binder *b, Name formal, Name actual) {
-    bool taken = scope_knows_dim(b->scope, formal) &&
-                 !program_dims_alike(b->resolver->program, formal, actual);
-    return taken || formal == actual ? say(b, "%s_%s", actual, formal) : formal;
+// What the caller should pass as `formal` in place of `actual`: the formal's own name if that is
+// alike, or a prime more than the argument has.
+static Name own_name(const Binder *b, Name formal, Name actual, const NameList *over) {
+    if (formal != actual && program_dims_alike(b->resolver->program, formal, actual))
+        return formal;
+    Name own = actual;
+    while (dimlist_has(over, own))
+        own = name_primed(b->resolver->session->names, own, 1);
+    return own;
 }
 
-// Two dims of the callee cannot be one dim of the caller: each pair needs a `like` dim.
+// Two dims of the callee cannot be one dim of the caller: each pair needs a dim that is alike.
 static void report_two_formals(Binder *b, uint32_t param, const NameList *actuals) {
     Arena *arena = b->resolver->arena;
     const Expr *arg = b->call->args.at[param];
     const NameList *formals = &b->callee->params.at[param].result;
     NameList over = arg->result;
-    Text declare = {.arena = arena};
     Diag *diag = NULL;
     for (uint32_t i = 0; i < formals->count; i++) {
         Name formal = formals->at[i], actual = actuals->at[i];
@@ -283,18 +285,13 @@ static void report_two_formals(Binder *b, uint32_t param, const NameList *actual
                                 say(b, "dims '%s' and '%s' of '%s' would both be '%s'",
                                     first->formal, formal, callee_name(b), actual));
         diag_note(diag, first->place, "'%s' is '%s' from here", first->formal, actual);
-        Name own = own_name(b, formal, actual);
-        if (!program_dims_alike(b->resolver->program, own, actual))
-            text_printf(&declare, "%s%s like %s", declare.length ? ", " : "declare 'dim ", own,
-                        actual);
-        over = dimlist_replaced(arena, &over, actual, own);
+        over = dimlist_replaced(arena, &over, actual, own_name(b, formal, actual, &over));
     }
     const char *dims = dimlist_text(arena, &over);
-    const char *before = declare.length ? say(b, "%s' and ", declare.at) : "";
     if (arg->kind == EXPR_REF || arg->kind == EXPR_NAME)
-        diag_hint(diag, "%spass '%s%s'", before, arg->name.name, dims);
+        diag_hint(diag, "pass '%s%s'", arg->name.name, dims);
     else
-        diag_hint(diag, "%spass it over %s", before, dims);
+        diag_hint(diag, "pass it over %s", dims);
 }
 
 // Binds the dims of one argument. One message tells all that is wrong with it.

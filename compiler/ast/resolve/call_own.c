@@ -3,7 +3,8 @@
 // callee's own.
 //
 // Dims of the callee that no parameter has keep their names. One that is declared like a bound dim
-// follows it: bound to t, `dim m like n` inside the callee becomes m_t, like t.
+// follows it: bound to t, `dim m like n` inside the callee becomes m_t, like t. The callee's n' is
+// t' then, or where the call has a t' already the next one that is free.
 #include "ast/resolve/call.h"
 
 // ---- mapped dims --------------------------------------------------------------------------------
@@ -66,7 +67,9 @@ void check_alike(Binder *b) {
                                           first->formal, second->formal, callee_name(b),
                                           first->actual, second->actual));
             diag_note(diag, first->place, "'%s' is '%s' from here", first->formal, first->actual);
-            diag_hint(diag, "declare 'dim %s like %s'", second->actual, first->actual);
+            Names *names = b->resolver->session->names;
+            diag_hint(diag, "declare 'dim %s like %s'", name_unprimed(names, second->actual),
+                      name_unprimed(names, first->actual));
         }
 }
 
@@ -104,18 +107,45 @@ static void report_collision(Binder *b, Name own, Span place, const char *as) {
               callee_name(b), own);
 }
 
+// What a dim without primes, bound or of the callee's own, is here. n_bound: dims that arguments
+// and hands bind.
+static Name plain_here(Binder *b, Name own, uint32_t n_bound) {
+    const Program *program = b->resolver->program;
+    const Bound *bound = find_formal(b, own);
+    for (uint32_t k = 0; k < n_bound && !bound; k++)
+        if (program_dims_alike(program, own, b->bound.at[k].formal) &&
+            !program_dims_alike(program, own, b->bound.at[k].actual))
+            return like_dim(b, own, b->bound.at[k].actual);
+    return bound ? bound->actual : own;
+}
+
+static bool is_own_before(const Binder *b, Name dim, uint32_t before) {
+    for (uint32_t i = 0; i < before; i++)
+        if (b->callee->dims.at[i] == dim && !find_formal(b, dim))
+            return true;
+    return false;
+}
+
+// own: number `which` of the callee's dims, with primes.
+static Name primed_here(Binder *b, uint32_t which, uint32_t n_bound) {
+    Names *names = b->resolver->session->names;
+    Name own = b->callee->dims.at[which];
+    Name here = plain_here(b, name_unprimed(names, own), n_bound);
+    here = name_primed(names, here, name_primes(own));
+    while (find_actual(b, here) || dimlist_has(&b->call->mapped, here) ||
+           is_own_before(b, here, which))
+        here = name_primed(names, here, 1);
+    return here;
+}
+
 void bind_own_dims(Binder *b) {
     Arena *arena = b->resolver->arena;
-    const Program *program = b->resolver->program;
     uint32_t n_bound = b->bound.count;
     for (uint32_t i = 0; i < b->callee->dims.count; i++) {
-        Name own = b->callee->dims.at[i], here = own;
+        Name own = b->callee->dims.at[i];
         if (find_formal(b, own))
             continue;
-        for (uint32_t k = 0; k < n_bound && here == own; k++)
-            if (program_dims_alike(program, own, b->bound.at[k].formal) &&
-                !program_dims_alike(program, own, b->bound.at[k].actual))
-                here = like_dim(b, own, b->bound.at[k].actual);
+        Name here = name_primes(own) ? primed_here(b, i, n_bound) : plain_here(b, own, n_bound);
         const Bound *taken = find_actual(b, here);
         if (taken)
             report_collision(b, own, taken->place, say(b, "'%s'", taken->formal));

@@ -35,6 +35,12 @@ void collect_def_dims(Arena *arena, const Def *def, NameList *out) {
     collect_body(arena, &def->body, false, out);
 }
 
+// Where n' is named, n is a dim.
+static void add_unprimed(Arena *arena, const Program *program, NameList *out) {
+    for (uint32_t i = 0; i < out->count; i++)
+        dimlist_add(arena, out, name_unprimed(program->names, out->at[i]));
+}
+
 void collect_program_dims(Arena *arena, const Program *program, NameList *out) {
     for (uint32_t i = 0; i < program->dims.count; i++) {
         dimlist_add(arena, out, program->dims.at[i]->name.name);
@@ -50,4 +56,5 @@ void collect_program_dims(Arena *arena, const Program *program, NameList *out) {
         collect_def_dims(arena, def, out);
         collect_body(arena, &def->body, true, out);
     }
+    add_unprimed(arena, program, out);
 }

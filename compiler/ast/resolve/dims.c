@@ -5,6 +5,7 @@
 //     dim d = 768, h = 12         -D h=8
 //     dim d_k = d / h             96; a remainder is an error that shows where d and h were set
 //     dim m like n                one extent for the class; -D of any member sets it for all
+//     n', n''                     are like n, undeclared
 //
 // Extents are known (from 1 up) or -1: read from the tensors at run time.
 #include "ast/resolve/resolve.h"
@@ -36,6 +37,7 @@ static void index_dims(Resolver *r) {
 }
 
 Name program_like_root(const Program *program, Name dim) {
+    dim = name_unprimed(program->names, dim);
     const DimDecl *decl = program_find_dim(program, dim);
     return decl && decl->like_root ? decl->like_root : dim;
 }
@@ -148,7 +150,7 @@ static DimValue report_cycle(Extents *extents, const DimDecl *decl, Span at) {
 
 static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     Resolver *r = extents->resolver;
-    Name dim = expr->name.name;
+    Name dim = name_unprimed(r->session->names, expr->name.name);
     const DimOverride *override = find_override(r->session, r->program, dim);
     if (is_made_dynamic(r->session, r->program, dim))
         return (DimValue){VALUE_DYNAMIC, -1};

@@ -46,6 +46,7 @@ static void resolve_name(Scope *scope, Expr *expr) {
     const Symbol *symbol = scope_find(scope, name);
     if (!symbol && !scope_find_past(scope, name) && scope_knows_dim(scope, name)) {
         set_literal(expr, NAME_EXTENT, ELEM_I64);
+        scope_add_alike(scope, name);
         return;
     }
     symbol = scope_use(scope, expr->name, true);

@@ -183,7 +183,8 @@ void resolve_swap(Scope *scope, Expr *call, const Wanted *wanted) {
         diag_hint(diag,
                   "'dim %s like %s' makes them so; the order in memory is that of the brackets in "
                   "'return'",
-                  b->name, a->name);
+                  name_unprimed(r->session->names, b->name),
+                  name_unprimed(r->session->names, a->name));
         return;
     }
     call->reduced = one_dim(r->arena, a->name);

@@ -110,7 +110,8 @@ static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symb
     Near near = near_to(lacking->at[0]);
     near_offer_list(&near, unwritten);
     Name meant = unwritten->count == 1 ? unwritten->at[0] : near.best;
-    if (meant && meant != near.best && ref->dims.count == symbol->dims.count)
+    if (meant && meant != near.best && ref->dims.count == symbol->dims.count &&
+        !name_primes(lacking->at[0]))
         diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
                   meant, lacking->at[0], meant, symbol->name.name, lacking->at[0]);
     else if (meant)

@@ -151,7 +151,8 @@ static void resolve_for(Scope *scope, Stmt *stmt) {
         if (near.best)
             diag_hint(diag, "did you mean '%s'?", near.best);
         else
-            diag_hint(diag, "'dim %s = 6' at the top of the file says how often to repeat", dim);
+            diag_hint(diag, "'dim %s = 6' at the top of the file says how often to repeat",
+                      name_unprimed(r->session->names, dim));
     }
     scope->depth++;
     if (check_new_name(scope, stmt->loop_var, true)) {

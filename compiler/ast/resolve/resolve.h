@@ -117,7 +117,8 @@ void scope_offer_dims(const Scope *scope, Near *near);
 bool scope_check_brackets(Scope *scope, const IdentList *dims); // repeats; false if any
 void scope_add_dims(Scope *scope, const NameList *dims);
 void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol); // a note: which it has
-void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol); // a note: which it has
+// A dim that is named for its extent alone: like another, it follows that one in a call.
+void scope_add_alike(Scope *scope, Name dim);
 
 // ---- unknown.c: names without a meaning --------------------------------------------------------
 void report_unknown(Scope *scope, Ident name, bool bare);
@@ -165,7 +166,7 @@ Elem elem_of_float_function(const Expr *arg);
 // Type and literalness of several operands that meet; bool only with bool.
 void elem_meet(Expr *result, const Expr *operand, bool first);
 
-// ---- builtin.c, move.c, einsum.c, rank.c, call.c -----------------------------------------------
+// ---- builtin.c, move.c, einsum.c, rank.c, joint.c, call.c ---------------------------------------
 void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_index(Scope *scope, Expr *call);
@@ -177,6 +178,7 @@ void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_warn_rank(Scope *scope, const Expr *softmax);
+void resolve_warn_joint(Scope *scope, const Expr *einsum);
 void resolve_call(Scope *scope, Expr *call);
 void resolve_result(Scope *scope, Expr *result);     // one of several of a call
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given

@@ -109,10 +109,21 @@ void scope_add_dims(Scope *scope, const NameList *dims) {
         dimlist_add(scope->resolver->arena, &scope->def->dims, dims->at[i]);
 }
 
+void scope_add_alike(Scope *scope, Name dim) {
+    NameList one = {0};
+    vec_push(scope->resolver->arena, &one, dim);
+    bool alone = program_like_root(scope->resolver->program, dim) == dim;
+    if (!alone)
+        scope_add_dims(scope, &one);
+}
+
 bool scope_knows_dim(const Scope *scope, Name dim) {
     const Resolver *r = scope->resolver;
-    return (scope->def && dimlist_has(&scope->def->dims, dim)) ||
-           program_find_dim(r->program, dim) || program_extent(r->session, r->program, dim) > 0;
+    Name plain = name_unprimed(r->session->names, dim);
+    bool named = scope->def &&
+                 (dimlist_has(&scope->def->dims, dim) || dimlist_has(&scope->def->dims, plain));
+    return named || program_find_dim(r->program, plain) ||
+           program_extent(r->session, r->program, plain) > 0;
 }
 
 bool scope_check_brackets(Scope *scope, const IdentList *dims) {
@@ -124,10 +135,11 @@ bool scope_check_brackets(Scope *scope, const IdentList *dims) {
         Diag *diag = diag_error(scope->resolver->diags, dims->at[i].span,
                                 "dim '%s' stands here twice", dims->at[i].name);
         diag_note(diag, first->span, "first here");
-        diag_hint(diag,
-                  "a matrix from '%s' to '%s' needs two names, such as [%s_1, %s]: "
-                  "'dim %s_1 like %s' makes them equally long",
-                  first->name, first->name, first->name, first->name, first->name, first->name);
+        Name other = first->name;
+        while (idents_find(dims, other))
+            other = name_primed(scope->resolver->session->names, other, 1);
+        diag_hint(diag, "a matrix from '%s' to '%s' needs two names: '%s' is a dim like '%s'",
+                  first->name, first->name, other, first->name);
         fine = false;
     }
     return fine;

@@ -63,8 +63,8 @@ static void build_loop(Frame *frame, const Stmt *loop) {
         Diag *diag = diag_error(build->session->diags, loop->loop_dim.span,
                                 "a loop runs over a dim of known extent, '%s' has none",
                                 loop->loop_dim.name);
-        diag_hint(diag, "write 'dim %s = ...' or give -D %s=...", loop->loop_dim.name,
-                  loop->loop_dim.name);
+        Name plain = name_unprimed(build->session->names, loop->loop_dim.name);
+        diag_hint(diag, "write 'dim %s = ...' or give -D %s=...", plain, plain);
         frame_note_calls(frame, diag);
         return;
     }
@@ -203,15 +203,17 @@ static void check_extents(Build *build, const Def *def) {
         if (value->op == OP_EXTENT)
             dims_add(&dims, value->dim);
         for (uint32_t i = 0; i < dims.count && live[v]; i++) {
-            if (told[dims.at[i]] || known[dims.at[i]])
+            DimId class = graph->dims.at[dims.at[i]].like;
+            if (told[class] || known[dims.at[i]])
                 continue;
-            told[dims.at[i]] = true;
+            told[class] = true;
             Name name = graph->dims.at[dims.at[i]].name;
             Diag *diag = diag_error(build->session->diags,
                                     value->origin.file ? value->origin : def->name.span,
                                     "nothing says how many positions '%s' has", name);
-            diag_hint(diag, "no argument is over it: write 'dim %s = ...' or give -D %s=...", name,
-                      name);
+            Name plain = name_unprimed(build->session->names, name);
+            diag_hint(diag, "no argument is over it: write 'dim %s = ...' or give -D %s=...", plain,
+                      plain);
         }
     }
 }

@@ -13,8 +13,10 @@ static DimId dim_named(const Graph *graph, Name name) {
     return DIM_NONE;
 }
 
-// Aliases of d are called d_2, d_3, ...; an alias of d_2 is again one of d.
+// Aliases of d are called d_2, d_3, ...; an alias of d_2 or d' is again one of d.
 static Name alias_base(const Graph *graph, Name name) {
+    if (name_primes(name))
+        return name_unprimed(graph->session->names, name);
     const char *cut = strrchr(name, '_');
     if (!cut || cut == name || !cut[1] || strspn(cut + 1, "0123456789") != strlen(cut + 1))
         return name;
