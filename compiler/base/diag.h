@@ -26,7 +26,7 @@ typedef struct {
     bool on;
 } WarningGroup;
 
-enum { N_WARNING_GROUPS = 4 };
+enum { N_WARNING_GROUPS = 5 };
 
 struct Diags {
     Arena *arena;
