@@ -230,6 +230,10 @@ const char *oper_text(Oper oper);
 // each) relative to the importing file.
 void ast_parse(Session *session, Program *program, uint32_t file);
 
+// ---- format/: the canonical layout ----------------------------------------------------------
+// Adds the text of a file in its layout. false after syntax errors. Imports are not read.
+bool ast_format(Session *session, uint32_t file, Text *out);
+
 // ---- read/prelude.c: definitions written in the language itself (norm, gelu helpers, rotary, ...)
 void ast_add_prelude(Session *session, Program *program);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target: any bytes as a source file. Parses, resolves (without the prelude, which would take
 // longer than all the rest), prints the diagnostics both ways. A text without syntax errors must
-// survive printing: print(parse(print(parse(x)))) == print(parse(x)).
+// survive printing: print(parse(print(parse(x)))) == print(parse(x)), and its layout must stay the
+// same when it is laid out again.
 #include "ast/ast.h"
 
 #include <stdlib.h>
@@ -53,7 +54,24 @@ static void check_printing(const Program *program, Arena *arena) {
     session_free(session);
 }
 
+static bool lay_out(const char *text, size_t length, Text *out) {
+    Session *session = session_new();
+    bool ok = ast_format(session, sources_add(session->sources, "fuzz.attn", text, length), out);
+    session_free(session);
+    return ok;
+}
+
+static void check_layout(const char *text, size_t length) {
+    Arena *arena = arena_new();
+    Text once = {.arena = arena}, twice = {.arena = arena};
+    if (lay_out(text, length, &once) &&
+        (!lay_out(once.at, once.length, &twice) || strcmp(once.at, twice.at) != 0))
+        ice("the layout is laid out in another way:\n%s\n----\n%s", once.at, twice.at);
+    arena_free(arena);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    check_layout((const char *)data, size);
     Session *session = session_new();
     Program *program = parse(session, (const char *)data, size);
     if (diags_errors(session->diags) == 0)

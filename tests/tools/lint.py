@@ -18,6 +18,7 @@ FOLDERS = [
     ["compiler/base"],
     ["compiler/ast"],
     ["compiler/ast/read", "grammar"],
+    ["compiler/ast/format"],
     ["compiler/ast/resolve"],
     ["compiler/graph"],
     ["compiler/graph/build"],

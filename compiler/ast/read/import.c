@@ -51,16 +51,7 @@ static void import_file(Parser *parser, const Import *import, FileList *files) {
 
 static void parse_file(Session *session, Program *program, uint32_t file, FileList *files) {
     Arena *scratch = arena_new();
-    Parser parser = {
-        .session = session,
-        .arena = session->arena,
-        .scratch = scratch,
-        .untold = diags_new(scratch, session->sources),
-        .program = program,
-        .file = file,
-        .source = sources_get(session->sources, file),
-    };
-    mistakes_begin(&parser);
+    Parser parser = parser_new(session, program, file, scratch);
     scan_file(&parser);
     blocks_tokens(&parser);
     parse_tokens(&parser);

@@ -14,8 +14,18 @@
 
 enum { MARK_TEXT = 1, MARK_LAYOUT = 2 };
 
-void mistakes_begin(Parser *parser) {
-    parser->marks = arena_array(parser->scratch, uint8_t, parser->source->length + 1);
+Parser parser_new(Session *session, Program *program, uint32_t file, Arena *scratch) {
+    const Source *source = sources_get(session->sources, file);
+    return (Parser){
+        .session = session,
+        .arena = session->arena,
+        .scratch = scratch,
+        .untold = diags_new(scratch, session->sources),
+        .program = program,
+        .file = file,
+        .source = source,
+        .marks = arena_array(scratch, uint8_t, source->length + 1),
+    };
 }
 
 // ---- telling

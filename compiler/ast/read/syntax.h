@@ -39,6 +39,7 @@ typedef struct {
     uint32_t file;
     const Source *source;
     TokenList tokens;
+    VEC(Span) comments; // where there are any, in order
     uint32_t next;        // token to give to the grammar
     const Token *current; // the last one given
     VEC(Import) imports;
@@ -59,6 +60,9 @@ typedef struct {
     KeyList keys;
 } ArgList;
 
+// ---- mistakes.c
+Parser parser_new(Session *session, Program *program, uint32_t file, Arena *scratch);
+
 // ---- grammar/scan.l
 void scan_file(Parser *parser);
 
@@ -73,7 +77,6 @@ void blocks_tokens(Parser *parser);
 void parse_tokens(Parser *parser);
 
 // ---- mistakes.c
-void mistakes_begin(Parser *parser);
 // A mistake of the text. After MAX_ERRORS in one file the rest is not told any more.
 Diag *syntax_error(Parser *parser, Span at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
