@@ -25,6 +25,7 @@ typedef enum {
     COMMAND_BUILD,
     COMMAND_BENCH,
     COMMAND_MACHINE,
+    COMMAND_FMT,
     N_COMMANDS
 } CommandKind;
 
@@ -47,13 +48,14 @@ typedef struct {
     const char *command;
     CommandKind kind; // of the command
     const char *file;
+    VEC(const char *) files; // of fmt
     EntryOptions entry;
     NamedPathList inputs;      // X=x.npy after the file
     VEC(const char *) outputs; // -o, as given
     EmitStage stage;
     uint64_t seed;
     int threads; // 0: one per core
-    bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize;
+    bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize, check;
     DiagFormat diagnostics;
     PlanKind plan;           // PLAN_ANY: the cheapest
     int64_t rows, piece;     // --plan's numbers, 0: the cheapest
@@ -86,6 +88,7 @@ int command_verify(Options *options);
 int command_build(Options *options);
 int command_bench(Options *options);
 int command_machine(Options *options);
+int command_fmt(Options *options);
 
 // ---- compile.c: what several commands start with ----
 // The target asked for or the host's, with the machine to plan for. NULL after a message.
@@ -98,6 +101,10 @@ bool driver_compile(Options *options, const Target *target, PipelineStop stop, C
 void driver_tell_entry(Options *options, const Compilation *compiled);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
+
+// ---- replace.c ----
+// Puts a text in a file's place at one stroke. false: errno says why.
+bool file_replace(Arena *arena, const char *path, const Text *text);
 
 // ---- planned.c, machine_file.c: the machine that code is planned for ----
 // A target with the machine to plan for: the one asked for, this one as it was measured, or the

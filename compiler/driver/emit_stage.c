@@ -14,11 +14,9 @@ static int write_text(Options *options, const Text *text) {
     }
     if (!driver_may_write(options, path))
         return EXIT_PROBLEM;
-    FILE *file = fopen(path, "wb");
-    bool fine = file && fwrite(text->at, 1, text->length, file) == text->length;
-    if (file)
-        fine &= !fclose(file);
-    return fine ? EXIT_FINE : problem(options, "cannot write %s: %s", path, strerror(errno));
+    return file_replace(options->session->arena, path, text)
+               ? EXIT_FINE
+               : problem(options, "cannot write %s: %s", path, strerror(errno));
 }
 
 // ---- stages ----

@@ -23,6 +23,7 @@ typedef enum {
     USE_BUILD,
     USE_BENCH,
     USE_MACHINE,
+    USE_FMT,
 } Use;
 
 // Sets of uses.
@@ -42,26 +43,27 @@ enum {
     BUILD = 1 << USE_BUILD,
     BENCH = 1 << USE_BENCH,
     MACHINE = 1 << USE_MACHINE,
+    FMT = 1 << USE_FMT,
     KERNELS = COST | EMIT_KERNELS | (RUN & ~RUN_ORACLE) | VERIFY | BUILD | BENCH,
     FOR_MACHINE = KERNELS | EMIT_CONTRACTED,
     THREADED = FOR_MACHINE & ~(RUN_INTERPRET | VERIFY_INTERPRET),
     PASSES = FOR_MACHINE | EMIT_GRAPH | RUN_ORACLE,
     ENTRY = PASSES | CHECK,
     SOURCE = ENTRY | EMIT_AST,
-    ANY = SOURCE | MACHINE,
+    ANY = SOURCE | MACHINE | FMT,
 };
 
 static const char *const command_names[N_COMMANDS] = {
     [COMMAND_CHECK] = "check", [COMMAND_COST] = "cost",       [COMMAND_EMIT] = "emit",
     [COMMAND_RUN] = "run",     [COMMAND_VERIFY] = "verify",   [COMMAND_BUILD] = "build",
-    [COMMAND_BENCH] = "bench", [COMMAND_MACHINE] = "machine",
+    [COMMAND_BENCH] = "bench", [COMMAND_MACHINE] = "machine", [COMMAND_FMT] = "fmt",
 };
 
 // All uses of a command.
 static const unsigned command_uses[N_COMMANDS] = {
     [COMMAND_CHECK] = CHECK, [COMMAND_COST] = COST,       [COMMAND_EMIT] = EMIT,
     [COMMAND_RUN] = RUN,     [COMMAND_VERIFY] = VERIFY,   [COMMAND_BUILD] = BUILD,
-    [COMMAND_BENCH] = BENCH, [COMMAND_MACHINE] = MACHINE,
+    [COMMAND_BENCH] = BENCH, [COMMAND_MACHINE] = MACHINE, [COMMAND_FMT] = FMT,
 };
 
 static const Option table[] = {
@@ -79,6 +81,8 @@ static const Option table[] = {
      "output file, - for standard output; for run also NAME=FILE.npy"},
     {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
      "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"},
+    {"check", KEY_CHECK, NULL, 2, FMT, 0,
+     "for fmt: change nothing, tell the names of files in another layout; status 1 if any"},
     {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE, 0,
      "one JSON object instead of a table"},
     {"shared", KEY_SHARED, NULL, 3, BUILD, KEY_SHARED, "build a shared library (default)"},
@@ -197,6 +201,8 @@ static Use use_of(const Options *options, const char **words) {
         return USE_BENCH;
     case COMMAND_MACHINE:
         return USE_MACHINE;
+    case COMMAND_FMT:
+        return USE_FMT;
     case N_COMMANDS:
         break;
     }
@@ -206,7 +212,7 @@ static Use use_of(const Options *options, const char **words) {
 int options_check(const Options *options, const OptionList *given) {
     const char *words, *name = command_names[options->kind];
     unsigned bit = 1u << use_of(options, &words);
-    bool takes_file = bit & SOURCE;
+    bool takes_file = bit & (SOURCE | FMT);
     if (takes_file != (options->file != NULL))
         return usage_error(takes_file ? "%s: expected a source file" : "%s: takes no source file",
                            name);

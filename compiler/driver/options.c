@@ -56,7 +56,9 @@ static int parse_positional(Options *options, const char *text) {
         options->kind = command_find(text);
         return options->kind == N_COMMANDS ? usage_error("unknown command '%s'", text) : EXIT_FINE;
     }
-    if (!options->file) {
+    if (options->kind == COMMAND_FMT)
+        vec_push(options->session->arena, &options->files, text);
+    if (!options->file || options->kind == COMMAND_FMT) {
         options->file = text;
         return EXIT_FINE;
     }
@@ -167,6 +169,9 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_NO_MATERIALIZE:
         options->no_materialize = true;
         break;
+    case KEY_CHECK:
+        options->check = true;
+        break;
     case KEY_MACHINE:
         if (!*arg)
             return usage_error("--machine: expected the name of a file");
@@ -235,6 +240,7 @@ static const char doc[] =
     "  build   a library, object or program\n"
     "  bench   time and share of the machine's peak\n"
     "  machine the facts of the machine that code is planned for; takes no FILE\n"
+    "  fmt     source files in their canonical layout; takes several FILEs\n"
     "\nFILE may be - for standard input. Inputs that are not given are drawn from the seed.\n";
 
 const char *argp_program_version = "attc " ATTC_VERSION;
@@ -299,6 +305,6 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
         state.status = options->command
                            ? options_check(options, &state.given)
                            : usage_error("expected a command: check, cost, emit, run, verify, "
-                                         "build, bench or machine");
+                                         "build, bench, machine or fmt");
     return state.status;
 }

@@ -34,6 +34,7 @@ enum {
     KEY_INTERPRET,
     KEY_PLAN,
     KEY_NO_MATERIALIZE,
+    KEY_CHECK,
 };
 
 // ---- option_table.c ----
