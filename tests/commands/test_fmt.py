@@ -150,22 +150,26 @@ TOKEN = re.compile(
 )
 
 
+ROW_ENDS = ["", "", "", "", "   # c", "#d  ", "\n\n", "\n   # own"]
+BREAKS = ["\n", "\n\n", " # in\n", "\n   # alone\n\n", "\n\n  # b\n"]
+
+
 def mangle(text, choose):
     """The same tokens among other blanks, row ends and comments."""
     out, depth = [], 0
     for token in TOKEN.findall(text):
         if token[0] == "\n" and depth == 0:
-            out.append(choose.choice(["", "", "", "", "   # c", "#d  ", "\n\n", "\n   # own"]) + token)
+            out.append(choose.choice(ROW_ENDS) + token)
         elif token[0] == "\n":
             ends_comment = out and out[-1].startswith("#")
             out.append(token if ends_comment else choose.choice([token, " ", "\n"]))
         elif token[0] in " \t":
-            out.append(choose.choice([" ", "  ", token]) if depth == 0 else choose.choice([" ", "\n"]))
+            out.append(choose.choice([" ", "\n"] if depth else [" ", "  ", token]))
         else:
             depth += (token in ("(", "[")) - (token in (")", "]"))
             out.append(token)
             if depth and choose.random() < 0.05:
-                out.append(choose.choice(["\n", "\n\n", " # in\n", "\n   # alone\n\n", "\n\n  # b\n"]))
+                out.append(choose.choice(BREAKS))
     return "".join(out)
 
 
