@@ -35,6 +35,12 @@ def until(condition, seconds=60):
         time.sleep(0.01)
 
 
+def heed_signals():
+    """A harness may ignore some of them (nohup), and what it begins would, too."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+
+
 def is_running(pid):
     try:
         return "Z" not in open(f"/proc/{pid}/stat").read().rpartition(")")[2].split()[0]
@@ -58,6 +64,7 @@ def begin_build(folder, tool, text, kind):
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=heed_signals,
     )
     until((folder / "tool").exists)
     return process
