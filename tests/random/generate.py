@@ -249,11 +249,12 @@ class Program:
         if function == "logsumexp":
             dims = dims[:1]
         over = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
-        scale = f" / sqrt({self.volume(dims)})" if function == "sum" else ""
-        self.assign(
-            [dim for dim in value[1] if dim not in dims],
-            f"{function}({self.ref(value)}, reduced_dim={over}){scale}",
-        )
+        text = f"{function}({self.ref(value)}, reduced_dim={over})"
+        if function == "sum":
+            text = f"{text} / sqrt({self.volume(dims)})"
+        if function == "logsumexp":  # 0 for logarithms of shares: nothing to measure errors by
+            text = f"({text} + 4) / 4"
+        self.assign([dim for dim in value[1] if dim not in dims], text)
         return True
 
     def normalise(self):
