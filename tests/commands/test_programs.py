@@ -7,7 +7,9 @@ import subprocess
 import numpy as np
 import pytest
 
-from attc import attc
+from attc import SANITIZED, attc
+
+pytestmark = pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
 
 TWO = """
 def Scale(X[n, d], s[d]):

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 
-from attc import EXAMPLES, attc
+from attc import EXAMPLES, SANITIZED, attc
 
 CAUSAL = EXAMPLES / "causal.attn"
 SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
@@ -105,6 +105,7 @@ def test_a_tool_that_does_not_listen_is_killed(tmp_path):
     assert_nothing_is_left(tmp_path)
 
 
+@pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
 def test_an_ignored_signal_changes_nothing(tmp_path):
     """As under nohup."""
     done = subprocess.run(
@@ -135,6 +136,7 @@ def test_a_tool_that_fails_still_says_why(tmp_path):
 REPEAT = "def Repeat(x[n]):\n    Y[n, m] = where(index(m) >= 0, x[n], 0)\n    return Y\n"
 
 
+@pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
 @pytest.mark.parametrize("way", ["run", "program"])
 def test_an_interrupted_result_leaves_the_old_one(tmp_path, way):
     """Interrupted as soon as there is a temporary file; half a gigabyte takes a while to write."""

@@ -11,6 +11,8 @@ ATTC = os.environ.get("ATTC", "build/attc")
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples"
 MACHINES = ROOT / "tests" / "machines"
+# Programs are linked without the sanitizers that the runtime of such a build wants.
+SANITIZED = Path(ATTC).parent.name == "san"
 
 
 def attc(*args, status=0, stdin=None):
