@@ -9,7 +9,7 @@
 #   make ranking  how well predicted times rank schedules; CASES=, THREADS=, COUNT=
 #   make random-long   110,000 random programs, oracle against compiled code
 #   make fuzz     an hour of fuzzing the parser and the .npy reader (FUZZ_SECONDS=3600)
-#   make unit golden numeric commands products random accuracy lint   one suite of the tests
+#   make unit golden numeric variants commands products random accuracy lint   one suite of the tests
 #
 # Variables: BUILD=dir, SAN=1 (clang, address and undefined-behaviour sanitizers), LLVM=19 (or later).
 
@@ -62,7 +62,7 @@ RUNTIME := $(BUILD)/lib/libattc_runtime.a
 reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
 LINK    := $(call reverse,$(ARCHIVES)) $(RUNTIME)
 
-.PHONY: all demo test unit units golden numeric commands products random random-long accuracy lint deps \
+.PHONY: all demo test unit units golden numeric variants commands products random random-long accuracy lint deps \
         bench ranking fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME)
 
@@ -193,7 +193,7 @@ demo: deps
 
 units: $(UNIT)
 
-unit golden numeric commands products random accuracy lint: all units replays $(VENV)/ready
+unit golden numeric variants commands products random accuracy lint: all units replays $(VENV)/ready
 	$(VENV)/bin/python tests/run_tests.py $(BUILD) $@
 
 # ---- fuzzing: corpora are replayed by every test run; `make fuzz` searches for FUZZ_SECONDS ------------

@@ -9,7 +9,7 @@ import lit.formats
 config.name = "attc"
 config.test_format = lit.formats.ShTest(True)
 config.suffixes = [".attn", ".test"]
-config.excludes = ["bench", "fuzz", "random", "numeric", "Inputs", "unit"]
+config.excludes = ["bench", "fuzz", "random", "numeric", "variants", "Inputs", "unit"]
 config.test_source_root = os.path.dirname(__file__)
 build = os.environ["ATTC_BUILD"]
 config.test_exec_root = os.path.join(build, "lit")

@@ -162,6 +162,7 @@ SUITES = {
     "fuzz": fuzz,
     "golden": golden,
     "numeric": lambda build, tally: pytest(build, tally, "numeric"),
+    "variants": lambda build, tally: pytest(build, tally, "variants"),
     "commands": lambda build, tally: pytest(build, tally, "commands"),
     "products": lambda build, tally: pytest(build, tally, "products"),
     "bench": lambda build, tally: pytest(build, tally, "bench"),

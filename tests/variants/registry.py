@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants from the literature: NAME.attn and, by the same name, a function over NumPy arrays.
+
+    @variant("n m", k=(5, 16))
+    def multi_query(X, M, P_q, P_k, P_v, P_o):
+        ...
+
+says that n and m are read at run time, with the extents of SIZES; that k is tried as 5 and as 16 in
+place of what the file says; and what the layer computes. Arguments are the entry's tensors and, by
+their names, extents; `weights` is a dict of all tensors by name, for those like `read.P_q`. What is
+returned is the results in their order.
+"""
+
+import inspect
+import re
+from pathlib import Path
+
+import numpy as np
+
+from attc import attc, attc_json, extents_options
+
+HERE = Path(__file__).parent
+# Extents of positions: few of them, many, and as many as kernels are made for.
+SIZES = {
+    "n": (7, 70, 512),
+    "m": (5, 45, 512),
+    "b": (2, 3, 2),
+    "s": (5, 41, 512),
+    "t": (6, 35, 512),
+    "x": (6, 9, 32),
+    "y": (5, 11, 32),
+    "z": (3, 17, 64),
+}
+SHAPES = {"few": 0, "many": 1, "large": 2}
+# Of float32 results, against float64: relative to the element, and to the largest element.
+TOLERANCE = 2e-5
+VARIANTS = {}
+
+
+class Variant:
+    def __init__(self, twin, read, stored, draw, extents):
+        self.name = twin.__name__
+        self.path = HERE / f"{self.name}.attn"
+        self.twin, self.read, self.stored, self.draw = twin, read.split(), stored, draw or {}
+        self.extents = extents
+
+    def sizes(self, shape):
+        """What -D says."""
+        at = SHAPES[shape]
+        given = {dim: SIZES[dim][at] for dim in self.read}
+        # A dim may have extents of its own: of two shapes, or of all three.
+        return given | {dim: tried[min(at, len(tried) - 1)] for dim, tried in self.extents.items()}
+
+    def options(self, shape):
+        return extents_options(self.sizes(shape))
+
+
+def variant(read="", *, stored="", draw=None, **extents):
+    """Registers a twin. read: dims of the tensors' shapes. stored: why quadratic values are stored,
+    as --no-materialize says. draw: what stands for some inputs, functions of a generator, a shape
+    and the extents."""
+
+    def register(twin):
+        VARIANTS[twin.__name__] = Variant(twin, read, stored, draw, extents)
+        return twin
+
+    return register
+
+
+def tensors(case, shape):
+    """Names and shapes of what the entry takes, and the extents of all dims."""
+    cost = attc_json("cost", case.path, "-Wno-unused", *case.options(shape))
+    taken = [b for b in cost["buffers"] if b["placement"] in ("input", "parameter")]
+    return {b["name"]: b["dims"] for b in taken}, cost["dims"] | case.sizes(shape)
+
+
+def whole_numbers(path):
+    """Tensors whose declared type is a whole number."""
+    return set(re.findall(r"(\w+)\[[^\]]*\]:\s*i32", path.read_text()))
+
+
+def draw(case, shape, seed):
+    """Inputs by name; weights are such that what they make is of order one."""
+    random = np.random.default_rng(seed)
+    dims, extents = tensors(case, shape)
+    whole = whole_numbers(case.path)
+    arrays = {}
+    for name, over in dims.items():
+        counts = tuple(extents[dim] for dim in over)
+        if name in case.draw:
+            drawn = np.asarray(case.draw[name](random, counts, extents))
+            arrays[name] = drawn.astype(np.int32 if name in whole else np.float32)
+        elif name in whole:
+            arrays[name] = random.integers(0, 4, counts).astype(np.int32)
+        else:
+            scale = counts[0] ** -0.5 if name.split(".")[-1].startswith(("P_", "W_")) else 1.0
+            arrays[name] = (scale * random.standard_normal(counts)).astype(np.float32)
+    return arrays, extents
+
+
+def expected(case, arrays, extents):
+    """The twin's results, of float64."""
+    wide = {n: a.astype(np.float64) if a.dtype == np.float32 else a for n, a in arrays.items()}
+    known = dict(extents, **wide, weights=wide)
+    wanted = inspect.signature(case.twin).parameters
+    results = case.twin(**{name: known[name] for name in wanted})
+    return results if isinstance(results, tuple) else (results,)
+
+
+def run(case, arrays, names, folder, *options):
+    """Results of compiled code for these inputs."""
+    given = []
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+        given.append(f"{name}={folder / name}.npy")
+    for name in names:
+        given += ["-o", f"{name}={folder / name}.out.npy"]
+    attc("run", case.path, "-Wno-unused", *options, *given)
+    return [np.load(folder / f"{name}.out.npy") for name in names]

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variants from the literature against NumPy and against the oracle."""
+
+import numpy as np
+import pytest
+
+import twins_blocks  # noqa: F401  twins register themselves
+import twins_heads  # noqa: F401
+import twins_masks  # noqa: F401
+from attc import attc, attc_json, extents_options
+from registry import HERE, TOLERANCE, VARIANTS, draw, expected, run
+
+NAMES = sorted(VARIANTS)
+
+
+def test_every_variant_has_a_twin():
+    assert NAMES == sorted(path.stem for path in HERE.glob("*.attn"))
+
+
+def test_variants_are_in_layout():
+    attc("fmt", "--check", *sorted(HERE.glob("*.attn")))
+
+
+def compare(have, want):
+    assert len(have) == len(want)
+    for result, exact in zip(have, want):
+        assert result.shape == exact.shape
+        assert np.isfinite(exact).all()
+        error = np.abs(result - exact)
+        assert (error <= TOLERANCE * (np.abs(exact) + np.abs(exact).max())).all(), error.max()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_known_extents(name, tmp_path):
+    case = VARIANTS[name]
+    stdout, stderr = attc("check", case.path, *case.options("few"))
+    assert not stdout + stderr
+    verified = attc_json("verify", case.path, *case.options("few"))
+    names = [output["name"] for output in verified["outputs"]]
+    arrays, extents = draw(case, "few", seed=len(name))
+    have = run(case, arrays, names, tmp_path, *case.options("few"))
+    compare(have, expected(case, arrays, extents))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_run_time_extents_and_threads(name, tmp_path):
+    case = VARIANTS[name]
+    read = ["--dynamic", ",".join(case.read)] if case.read else []
+    verified = attc_json("verify", case.path, *case.options("many"), *read)
+    names = [output["name"] for output in verified["outputs"]]
+    arrays, extents = draw(case, "many", seed=len(name))
+    known = {dim: n for dim, n in case.sizes("many").items() if dim not in case.read}
+    one, two = (
+        run(case, arrays, names, tmp_path, *extents_options(known), "--threads", threads)
+        for threads in (1, 2)
+    )
+    compare(one, expected(case, arrays, extents))
+    for left, right in zip(one, two):
+        assert left.tobytes() == right.tobytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_quadratic_values_are_stored_only_for_a_reason(name):
+    case = VARIANTS[name]
+    command = ("cost", case.path, *case.options("large"), "--no-materialize")
+    stderr = attc(*command, status=1 if case.stored else 0)[1]
+    assert case.stored in stderr
