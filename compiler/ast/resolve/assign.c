@@ -172,10 +172,12 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
     Symbol *symbol = assigned_symbol(scope, target, &fine);
     const Wanted *wanted = target_wanted(scope, target, fine ? symbol : NULL, &space);
     scope->doubt = false;
+    scope->stated = wanted && target->has_dims ? &wanted->dims : NULL;
     if (stmt->garbled)
         expr_poison(stmt->value);
     else
         resolve_expr(scope, stmt->value, wanted);
+    scope->stated = NULL;
     const Expr *value = stmt->value;
     bool fits = value->ok;
     if (value->ok && wanted && !wanted->silent && fine) {

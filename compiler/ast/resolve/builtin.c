@@ -166,6 +166,21 @@ static Diag *ask_for_reduced(Scope *scope, const Expr *call, const char *key) {
     return diag;
 }
 
+// What to write in place of a softmax over several dims: logsumexp takes them.
+static void hint_several(Arena *arena, Diag *diag, const Expr *call, const Expr *dims) {
+    if (call->builtin != BUILTIN_SOFTMAX && call->builtin != BUILTIN_LOG_SOFTMAX)
+        return;
+    const char *names = "";
+    for (uint32_t i = 0; i < dims->args.count; i++) {
+        const Expr *dim = dims->args.at[i];
+        names = arena_printf(arena, "%s%s%s", names, i ? ", " : "",
+                             dim->kind == EXPR_NAME ? dim->name.name : "..");
+    }
+    bool log = call->builtin == BUILTIN_LOG_SOFTMAX;
+    diag_hint(diag, "over all of them: '%sx - logsumexp(x, reduced_dim=(%s))%s'",
+              log ? "" : "exp(", names, log ? "" : ")");
+}
+
 // Fills call->reduced from reduced_dim=; `one`: a single dim only.
 static bool resolve_reduced(Scope *scope, Expr *call, const char *key, bool one) {
     KeyArg *arg = call_key(call, key);
@@ -177,8 +192,9 @@ static bool resolve_reduced(Scope *scope, Expr *call, const char *key, bool one)
     if (arg->value->kind != EXPR_TUPLE)
         return add_reduced(scope, call, arg->value, what);
     if (one && arg->value->args.count != 1) {
-        diag_error(scope->resolver->diags, arg->value->span, "'%s' works over one dim at a time",
-                   builtins[call->builtin].name);
+        Diag *diag = diag_error(scope->resolver->diags, arg->value->span,
+                                "'%s' works over one dim at a time", builtins[call->builtin].name);
+        hint_several(scope->resolver->arena, diag, call, arg->value);
         return false;
     }
     bool fine = true;

@@ -162,13 +162,15 @@ static void warn_singles(Scope *scope, const Expr *einsum) {
 
 // ---- the whole ----------------------------------------------------------------------------------
 
-// An example for `->`: what is wanted around it, or the dims that stand in one operand only.
+// An example for `->`: what is wanted around it, or the dims that stand in one operand only, after
+// those of the assignment: Y[n, m, h] = causal(einsum(Q[n, h, k], K[m, h, k])) keeps its heads.
 static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted *wanted) {
     NameList none = {0}, likely = {0};
-    for (uint32_t i = 0; wanted && i < wanted->dims.count; i++)
-        if (count_operands_with(einsum, wanted->dims.at[i]))
-            dimlist_add(scope->resolver->arena, &likely, wanted->dims.at[i]);
-    if (likely.count)
+    const NameList *around = wanted ? &wanted->dims : scope->stated ? scope->stated : &none;
+    for (uint32_t i = 0; i < around->count; i++)
+        if (count_operands_with(einsum, around->at[i]))
+            dimlist_add(scope->resolver->arena, &likely, around->at[i]);
+    if (wanted && likely.count)
         return dimlist_text(scope->resolver->arena, &likely);
     SingleList singles = find_singles(scope->resolver->arena, einsum, &none);
     for (uint32_t i = 0; i < singles.count; i++)

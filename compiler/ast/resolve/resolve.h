@@ -70,6 +70,7 @@ typedef struct {
     Resolver *resolver;
     Def *def; // NULL for top-level initialisers
     VEC(Symbol *) symbols;
+    const NameList *stated; // the dims that the present assignment states; NULL: it states none
     bool doubt;       // the dims that the present assignment states were complained about
     uint32_t depth;   // of loops here
     NameList unknown; // names that were told of once
