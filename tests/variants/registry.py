@@ -27,6 +27,7 @@ SIZES = {
     "b": (2, 3, 2),
     "s": (5, 41, 512),
     "t": (6, 35, 512),
+    "i": (5, 18, 64),
     "x": (6, 9, 32),
     "y": (5, 11, 32),
     "z": (3, 17, 64),
@@ -74,27 +75,36 @@ def tensors(case, shape):
     return {b["name"]: b["dims"] for b in taken}, cost["dims"] | case.sizes(shape)
 
 
-def whole_numbers(path):
-    """Tensors whose declared type is a whole number."""
-    return set(re.findall(r"(\w+)\[[^\]]*\]:\s*i32", path.read_text()))
+def types(path):
+    """Element types of the tensors that say one."""
+    return dict(re.findall(r"(\w+)\[[^\]]*\]:\s*(\w+)", path.read_text()))
+
+
+def drawn(random, name, elem, counts):
+    """What stands for an input; weights are such that what they make is of order one."""
+    if elem == "bool":
+        return random.random(counts) < 0.5
+    if elem == "i32":
+        return random.integers(0, 4, counts)
+    scale = counts[0] ** -0.5 if name.split(".")[-1].startswith(("P_", "W_")) else 1.0
+    return scale * random.standard_normal(counts)
 
 
 def draw(case, shape, seed):
-    """Inputs by name; weights are such that what they make is of order one."""
+    """Inputs by name, and the extents of all dims."""
     random = np.random.default_rng(seed)
     dims, extents = tensors(case, shape)
-    whole = whole_numbers(case.path)
+    numpy = {"i32": np.int32, "bool": np.bool_}
+    elems = types(case.path)
     arrays = {}
     for name, over in dims.items():
+        elem = elems.get(name, "f32")
         counts = tuple(extents[dim] for dim in over)
         if name in case.draw:
-            drawn = np.asarray(case.draw[name](random, counts, extents))
-            arrays[name] = drawn.astype(np.int32 if name in whole else np.float32)
-        elif name in whole:
-            arrays[name] = random.integers(0, 4, counts).astype(np.int32)
+            array = case.draw[name](random, counts, extents)
         else:
-            scale = counts[0] ** -0.5 if name.split(".")[-1].startswith(("P_", "W_")) else 1.0
-            arrays[name] = (scale * random.standard_normal(counts)).astype(np.float32)
+            array = drawn(random, name, elem, counts)
+        arrays[name] = np.asarray(array, numpy.get(elem, np.float32))
     return arrays, extents
 
 

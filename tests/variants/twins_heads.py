@@ -74,14 +74,90 @@ def sink_logits(Q, K, V, sink):
     return np.einsum("nmh,mhk->nhk", W, V)
 
 
-@variant("y x", size=(2, 4), moved=(1, 2))
-def swin_masked(Q, K, V, B, size, moved):
-    y, x, h, k = Q.shape
-    row, column = (a.ravel() for a in np.mgrid[:y, :x])
-    flat = (a.reshape(y * x, h, k) for a in (Q, K, V))
-    same = np.ones((y * x, y * x), bool)
-    for at in (row, column):
-        window = (at + moved) // size
-        same &= window[:, None] == window
-    offsets = (np.clip(a[:, None] - a + size - 1, 0, 2 * size - 2) for a in (row, column))
-    return attend(*flat, same, B[tuple(offsets)]).reshape(y, x, h, k)
+@variant("n")
+def gated_attention(X, P_q, P_k, P_v, P_g, P_o):
+    O = attend(project(X, P_q), project(X, P_k), project(X, P_v)) * sigmoid(project(X, P_g))
+    return np.einsum("nhk,hkd->nd", O, P_o)
+
+
+def unit(x, axis=-1):
+    return x / np.sqrt((x * x).sum(axis, keepdims=True))
+
+
+@variant("n m", k=(5, 16))
+def qk_norm(Q, K, V, g):
+    L = g * np.einsum("nhk,mhk->nmh", unit(Q), unit(K))
+    return np.einsum("nmh,mhk->nhk", softmax(L, 1), V)
+
+
+@variant("n", width=(3, 8))
+def soft_cap(Q, K, V, width):
+    n, g, q, k = Q.shape
+    K, V = np.repeat(K, q, 1), np.repeat(V, q, 1)
+    L = 50 * np.tanh(logits_of(Q.reshape(n, g * q, k), K) / 50)
+    seen = (back(n) >= 0) & (back(n) < width)
+    W = softmax(np.where(seen[:, :, None], L, -np.inf), 1)
+    return np.einsum("nmh,mhk->nhk", W, V).reshape(Q.shape)
+
+
+@variant("n m")
+def relu_attention(Q, K, V):
+    return np.einsum("nmh,mhk->nhk", np.maximum(logits_of(Q, K), 0) / len(K), V)
+
+
+@variant("n m")
+def rbf_attention(Q, K, V, bandwidth):
+    distance = ((Q[:, None] - K[None]) ** 2).sum(-1)
+    return np.einsum("nmh,mhk->nhk", softmax(-distance / (2 * bandwidth**2), 1), V)
+
+
+@variant("n m", stored="only what begins with an einsum over both is streamed")
+def additive(S, H, W_s, W_h, v):
+    scores = np.tanh((S @ W_s)[:, None] + (H @ W_h)[None]) @ v
+    return softmax(scores, 1) @ H
+
+
+def compose(A, X, w, path):
+    """Mixes the heads of A[n, m, h] as its query and its key say."""
+    p = {name.split(".")[1]: array for name, array in w.items() if name.startswith(path + ".")}
+    query = np.einsum("nd,dhr,ne,erg->nhg", X, p["Q_in"], X, p["Q_out"])
+    key = np.einsum("nd,dhr,ne,erg->nhg", X, p["K_in"], X, p["K_out"])
+    gates = np.tanh(X @ p["Q_gate"])[:, None] + np.tanh(X @ p["K_gate"])[None]
+    matrix = p["base"] + query[:, None] + key[None]
+    return np.einsum("nmh,nmhg->nmg", A, matrix) + A * gates
+
+
+def composable(X, w):
+    L = compose(logits_of(project(X, w["P_q"]), project(X, w["P_k"])), X, w, "logits")
+    L = np.where(back(len(X))[:, :, None] >= 0, L, -np.inf)
+    U = compose(softmax(L, 1), X, w, "weights")
+    return np.einsum("nmh,mhk,hkd->nd", U, project(X, w["P_v"]), w["P_o"])
+
+
+@variant("n", stored="at once cannot be streamed")
+def dcmha(X, weights):
+    return composable(X, weights)
+
+
+@variant("n")
+def dcmha_diagonal(X, weights):
+    return composable(X, weights)
+
+
+@variant("n", stored="a streamed kernel is not worth it")
+def cross_covariance(Q, K, V, tau):
+    L = np.einsum("nhk,nhj->hkj", unit(Q, 0), unit(K, 0)) * tau[:, None, None]
+    return np.einsum("hkj,nhj->nhk", softmax(L, 2), V)
+
+
+def loops_and_some_edges(random, counts, extents):
+    return np.eye(counts[0], dtype=bool) | (random.random(counts) < 0.3)
+
+
+@variant("n", draw={"edge": loops_and_some_edges})
+def graph_attention(X, edge, P, a, b):
+    H = project(X, P)
+    scores = (H * a).sum(-1)[:, None] + (H * b).sum(-1)[None]
+    scores = np.where(edge[:, :, None], np.maximum(scores, 0.01 * scores), -np.inf)
+    O = np.einsum("nmh,mhk->nhk", softmax(scores, 1), H)
+    return np.where(O > 0, O, np.exp(np.minimum(O, 0)) - 1)
