@@ -124,6 +124,9 @@ struct Expr {
     NameList reduced;
 };
 
+// How far resolution has come with what may be made of others: meeting an open one is a cycle.
+typedef enum { VISIT_NEW, VISIT_OPEN, VISIT_DONE } Visit;
+
 typedef enum {
     INIT_NONE,
     INIT_VALUE,            // = number expression
@@ -180,7 +183,7 @@ struct Def {
     bool garbled;    // syntax errors lost expressions of it: what they used is unknown
     // resolved:
     bool ok;
-    uint32_t visit;            // resolution state: 0 new, 1 under way (recursion), 2 done
+    Visit visit;               // OPEN: what it calls is resolved first
     NameList dims;             // every dim named in it, in order of first appearance
     VEC(NameList) result_dims; // of each returned value; none when one of them is poisoned
     VEC(Elem) result_elems;
@@ -194,7 +197,7 @@ typedef struct {
     Ident like;   // `like other`, name NULL if none
     // resolved:
     int64_t value;  // -1: dynamic
-    uint32_t visit; // resolution state: 0 new, 1 under way (a cycle), 2 done
+    Visit visit;    // OPEN: its extent is made of others that are under way
     Name like_root; // the dim at the end of the `like` chain (itself if none)
 } DimDecl;
 

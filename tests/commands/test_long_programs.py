@@ -93,11 +93,26 @@ def Main(X[n, d]):
 """
 
 
-def limited(*arguments, source):
+ONES = " + 1" * 490  # as deep as an expression may be, but for what stands before it
+
+# Chains from one expression to the next: each is deep, and all together are deeper than any stack.
+DEEP = {
+    "calls": (
+        "".join(f"def F{i}(X[n]):\n    return F{i + 1}(X){ONES}\n" for i in range(300))
+        + "def F300(X[n]):\n    return X\n"
+    ),
+    "extents": (
+        "".join(f"dim a{i} = a{i + 1}{ONES}\n" for i in range(300))
+        + "dim a300 = 1\ndef F(X[a0]):\n    return X\n"
+    ),
+}
+
+
+def limited(*arguments, source, stack=STACK):
     """attc on a small stack; its time and the time of its children is limited."""
 
     def limit():
-        resource.setrlimit(resource.RLIMIT_STACK, (STACK, STACK))
+        resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
     done = subprocess.run(
@@ -120,6 +135,12 @@ def test_a_chain_is_compiled_without_stack(tmp_path):
     out = tmp_path / "chain.o"
     limited("emit", "-", "--stage=obj", "-D", "steps=1500", "-o", out, "--no-cache", source=CHAIN)
     assert out.stat().st_size > 0
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_expressions_in_a_chain_need_no_stack_for_each_other(name):
+    done = limited("check", "-", source=DEEP[name], stack=4 * STACK)  # enough for one of them
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("name", PATHS)

@@ -31,18 +31,23 @@ static void check_form(Binder *b) {
                   missing.count == 1 ? "is" : "are");
 }
 
+enum { NOTES_MAX = 8 }; // calls of a recursion that are shown
+
+// Requires: the callee is open.
 static void report_recursion(Scope *scope, const Expr *call, const Def *callee) {
     Resolver *r = scope->resolver;
     uint32_t from = 0;
-    while (from < r->stack.count && r->stack.at[from].def != callee)
+    while (from < r->open.count && r->open.at[from].def != callee)
         from++;
-    Text path = {.arena = r->arena};
-    for (uint32_t i = from; i < r->stack.count; i++)
-        text_printf(&path, "%s -> ", r->stack.at[i].def->name.name);
-    Diag *diag = diag_error(r->diags, call->name.span, "'%s' calls itself: %s%s", callee->name.name,
-                            path.at, callee->name.name);
-    for (uint32_t i = from + 1; i < r->stack.count; i++)
-        diag_note(diag, r->stack.at[i].call, "'%s' is called here", r->stack.at[i].def->name.name);
+    if (from == r->open.count)
+        ice("resolve: '%s' is called before it is resolved", callee->name.name);
+    NameList path = {0};
+    for (uint32_t i = from; i < r->open.count; i++)
+        vec_push(r->arena, &path, r->open.at[i].def->name.name);
+    Diag *diag = diag_error(r->diags, call->name.span, "'%s' calls itself: %s", callee->name.name,
+                            cycle_text(r->arena, &path));
+    for (uint32_t i = 1; i < path.count && i <= NOTES_MAX; i++)
+        diag_note(diag, r->open.at[from + i].call, "'%s' is called here", path.at[i]);
     diag_hint(diag, "calls are put in place of what they call; repeat with 'for'");
 }
 
@@ -121,8 +126,8 @@ static void set_results(Binder *b, uint32_t n_wanted) {
 static void resolve_call_for(Scope *scope, Expr *call, uint32_t n_wanted) {
     expr_poison(call);
     call->builtin = BUILTIN_NONE;
-    Def *callee = scope_find_def(scope, call->name.name);
-    bool known = callee && resolve_def(scope->resolver, callee, call->span);
+    Def *callee = program_find_callee(scope->resolver->program, scope->def, call->name.name);
+    bool known = callee && callee->visit == VISIT_DONE;
     Wanted lost = {.silent = true};
     for (uint32_t i = 0; i < call->args.count; i++)
         resolve_expr(scope, call->args.at[i], known && !callee->incomplete ? NULL : &lost);

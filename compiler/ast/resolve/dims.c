@@ -88,12 +88,17 @@ const DimDecl *program_extent_origin(const Session *session, const Program *prog
 
 // ---- checking the declarations ------------------------------------------------------------------
 
-enum { EXTENTS_DEEP = 500 }; // extents given by each other; keeps the recursion below bounded
+// A dim whose extent is asked for, after those that it is made of.
+typedef struct {
+    DimDecl *decl;
+    VEC(DimDecl *) parts; // declarations that decide the dims in its extent
+    uint32_t n_seen;      // of its parts
+} OpenDim;
 
+// A list takes the place of recursion, so that chains of extents may be as long as a file.
 typedef struct {
     Resolver *resolver;
-    VEC(DimDecl *) under_way; // outermost first
-    bool too_deep;            // told
+    VEC(OpenDim) open; // each is made of the next
 } Extents;
 
 typedef enum { VALUE_WRONG, VALUE_DYNAMIC, VALUE_KNOWN } ValueKind;
@@ -101,8 +106,6 @@ typedef struct {
     ValueKind kind;
     int64_t number;
 } DimValue;
-
-static DimValue extent_of_decl(Extents *extents, DimDecl *decl);
 
 static DimValue value_known(int64_t number) {
     return (DimValue){VALUE_KNOWN, number};
@@ -136,16 +139,27 @@ static DimValue value_error(Extents *extents, const Expr *expr, const char *mess
 }
 
 static DimValue report_cycle(Extents *extents, const DimDecl *decl, Span at) {
-    Text path = {.arena = extents->resolver->arena};
-    Name name = decl->name.name;
+    Resolver *r = extents->resolver;
     uint32_t from = 0;
-    while (extents->under_way.at[from] != decl)
+    while (extents->open.at[from].decl != decl)
         from++;
-    for (uint32_t i = from; i < extents->under_way.count; i++)
-        text_printf(&path, "%s -> ", extents->under_way.at[i]->name.name);
-    diag_error(extents->resolver->diags, at, "the extent of '%s' depends on itself: %s%s", name,
-               path.at, name);
+    NameList path = {0};
+    for (uint32_t i = from; i < extents->open.count; i++)
+        vec_push(r->arena, &path, extents->open.at[i].decl->name.name);
+    diag_error(r->diags, at, "the extent of '%s' depends on itself: %s", decl->name.name,
+               cycle_text(r->arena, &path));
     return value_wrong();
+}
+
+// The declaration that says how large a dim without -D and --dynamic is; NULL without one.
+static DimDecl *deciding_decl(const Resolver *r, Name dim) {
+    return program_find_dim(r->program, program_like_root(r->program, dim));
+}
+
+static DimValue extent_of_decl(const DimDecl *decl) {
+    if (decl->value == -1)
+        return (DimValue){VALUE_DYNAMIC, -1};
+    return decl->value > 0 ? value_known(decl->value) : value_wrong();
 }
 
 static DimValue extent_of_name(Extents *extents, const Expr *expr) {
@@ -156,11 +170,11 @@ static DimValue extent_of_name(Extents *extents, const Expr *expr) {
         return (DimValue){VALUE_DYNAMIC, -1};
     if (override)
         return override->extent > 0 ? value_known(override->extent) : value_wrong();
-    DimDecl *decl = program_find_dim(r->program, program_like_root(r->program, dim));
-    if (decl && decl->visit == 1)
+    const DimDecl *decl = deciding_decl(r, dim);
+    if (decl && decl->visit == VISIT_OPEN)
         return report_cycle(extents, decl, expr->span);
     if (decl)
-        return extent_of_decl(extents, decl);
+        return extent_of_decl(decl);
     if (dimlist_has(&r->named, dim))
         return (DimValue){VALUE_DYNAMIC, -1};
     Diag *diag = diag_error(r->diags, expr->span, "no dim is named '%s'", dim);
@@ -277,40 +291,64 @@ static DimValue extent_of_expr(Extents *extents, const Expr *expr) {
     return apply_binary(extents, expr, a.number, b.number);
 }
 
-static DimValue extents_too_deep(Extents *extents, const DimDecl *decl) {
-    if (!extents->too_deep)
-        diag_error(extents->resolver->diags, decl->name.span,
-                   "more than %d dims have extents that are given by each other", EXTENTS_DEEP);
-    extents->too_deep = true;
+// Requires: the extents that it is made of, but for cycles.
+static DimValue evaluate_decl(Extents *extents, const DimDecl *decl) {
+    Resolver *r = extents->resolver;
+    if (!decl->extent)
+        return (DimValue){VALUE_DYNAMIC, -1};
+    DimValue value = extent_of_expr(extents, decl->extent);
+    if (value.kind != VALUE_KNOWN || (value.number >= 1 && value.number <= EXTENT_MAX))
+        return value;
+    Diag *diag = diag_error(r->diags, decl->extent->span,
+                            "the extent of '%s' is %lld; extents are from 1 to %lld",
+                            decl->name.name, (long long)value.number, (long long)EXTENT_MAX);
+    NameList told = {0};
+    note_extents(r, diag, decl->extent, &told);
     return value_wrong();
 }
 
-// Requires: not under way.
-static DimValue extent_of_decl(Extents *extents, DimDecl *decl) {
-    Resolver *r = extents->resolver;
-    if (decl->visit == 2)
-        return decl->value == -1 ? (DimValue){VALUE_DYNAMIC, -1}
-               : decl->value > 0 ? value_known(decl->value)
-                                 : value_wrong();
-    if (extents->under_way.count == EXTENTS_DEEP)
-        return extents_too_deep(extents, decl);
-    decl->visit = 1;
-    vec_push(r->arena, &extents->under_way, decl);
-    DimValue value = {VALUE_DYNAMIC, -1};
+// ---- in the order of what they are made of ------------------------------------------------------
+
+static bool is_given(const Resolver *r, Name dim) {
+    return find_override(r->session, r->program, dim) ||
+           is_made_dynamic(r->session, r->program, dim);
+}
+
+static void collect_parts(const Resolver *r, const Expr *expr, OpenDim *open) {
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        collect_parts(r, expr->args.at[i], open);
+    if (expr->kind != EXPR_NAME || is_given(r, expr->name.name))
+        return;
+    DimDecl *decl = deciding_decl(r, expr->name.name);
+    if (decl)
+        vec_push(r->arena, &open->parts, decl);
+}
+
+static void open_decl(Extents *extents, DimDecl *decl) {
+    OpenDim open = {.decl = decl};
     if (decl->extent)
-        value = extent_of_expr(extents, decl->extent);
-    if (value.kind == VALUE_KNOWN && (value.number < 1 || value.number > EXTENT_MAX)) {
-        Diag *diag = diag_error(r->diags, decl->extent->span,
-                                "the extent of '%s' is %lld; extents are from 1 to %lld",
-                                decl->name.name, (long long)value.number, (long long)EXTENT_MAX);
-        NameList told = {0};
-        note_extents(r, diag, decl->extent, &told);
-        value = value_wrong();
+        collect_parts(extents->resolver, decl->extent, &open);
+    decl->visit = VISIT_OPEN;
+    vec_push(extents->resolver->arena, &extents->open, open);
+}
+
+static void evaluate_after_parts(Extents *extents, DimDecl *decl) {
+    open_decl(extents, decl);
+    while (extents->open.count) {
+        OpenDim *last = &extents->open.at[extents->open.count - 1];
+        if (last->n_seen < last->parts.count) {
+            DimDecl *part = last->parts.at[last->n_seen++];
+            if (part->visit == VISIT_NEW)
+                open_decl(extents, part);
+            continue;
+        }
+        DimValue value = evaluate_decl(extents, last->decl);
+        last->decl->value = value.kind == VALUE_KNOWN     ? value.number
+                            : value.kind == VALUE_DYNAMIC ? -1
+                                                          : 0;
+        last->decl->visit = VISIT_DONE;
+        extents->open.count--;
     }
-    extents->under_way.count--;
-    decl->visit = 2;
-    decl->value = value.kind == VALUE_KNOWN ? value.number : value.kind == VALUE_DYNAMIC ? -1 : 0;
-    return value;
 }
 
 // ---- like ---------------------------------------------------------------------------------------
@@ -423,9 +461,8 @@ void resolve_dims(Resolver *r) {
     for (uint32_t i = 0; i < r->program->dims.count; i++) {
         DimDecl *decl = r->program->dims.at[i];
         Name dim = decl->name.name;
-        if (!decl->like.name && !find_override(r->session, r->program, dim) &&
-            !is_made_dynamic(r->session, r->program, dim))
-            extent_of_decl(&extents, decl);
+        if (!decl->like.name && !is_given(r, dim) && decl->visit == VISIT_NEW)
+            evaluate_after_parts(&extents, decl);
     }
     for (uint32_t i = 0; i < r->program->dims.count; i++) {
         DimDecl *decl = r->program->dims.at[i];

@@ -151,8 +151,8 @@ static bool infer_from_call(Scope *scope, Symbol *symbol) {
     const Expr *call = call_in_body(&scope->def->body, symbol->name.name);
     if (!call)
         return false;
-    Def *callee = program_find_def(r->program, call->name.name);
-    if (!callee || !resolve_def(r, callee, call->span))
+    const Def *callee = program_find_callee(r->program, scope->def, call->name.name);
+    if (!callee || callee->visit != VISIT_DONE)
         return true; // the call is told of
     for (uint32_t i = 0; i < callee->params.count && i < call->args.count; i++) {
         const Expr *arg = call->args.at[i];

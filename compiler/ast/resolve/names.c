@@ -95,6 +95,19 @@ const char *quoted_text(Arena *arena, const NameList *list) {
     return text.at;
 }
 
+// Of many names the first and the last.
+const char *cycle_text(Arena *arena, const NameList *list) {
+    enum { SHOWN = 4 };
+    Text text = {.arena = arena};
+    for (uint32_t i = 0; i < list->count; i++) {
+        bool shown = i < SHOWN || i + SHOWN >= list->count;
+        text_printf(&text, "%s", shown ? list->at[i] : i == SHOWN ? "..." : "");
+        text_add(&text, shown || i == SHOWN ? " -> " : "");
+    }
+    text_add(&text, list->at[0]);
+    return text.at;
+}
+
 // ---- near names ---------------------------------------------------------------------------------
 
 void near_offer_list(Near *near, const NameList *list) {

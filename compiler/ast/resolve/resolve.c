@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolution of a program: dims and their extents, top-level params, then every def on its own, the
-// defs that it calls first. The first mistake stops nothing: what depends on it is poisoned.
+// Resolution of a program: dims and their extents, top-level params, then every def on its own,
+// after those that it calls. The first mistake stops nothing: what depends on it is poisoned.
 #include "ast/resolve/resolve.h"
-
-enum { CALLS_DEEP = 200 }; // defs calling each other; keeps the recursion of this file bounded
 
 Def *program_find_def(const Program *program, Name name) {
     Def *found = NULL;
@@ -15,6 +13,13 @@ Def *program_find_def(const Program *program, Name name) {
             found = def;
     }
     return found;
+}
+
+Def *program_find_callee(const Program *program, const Def *caller, Name name) {
+    for (uint32_t i = 0; caller && caller->from_prelude && i < program->defs.count; i++)
+        if (program->defs.at[i]->from_prelude && program->defs.at[i]->name.name == name)
+            return program->defs.at[i];
+    return program_find_def(program, name);
 }
 
 // ---- declarations of tensors --------------------------------------------------------------------
@@ -263,7 +268,7 @@ static void check_def_name(Resolver *r, const Def *def) {
     diag_note(diag, first->name.span, "first here");
 }
 
-static void resolve_new_def(Resolver *r, Def *def) {
+void resolve_def(Resolver *r, Def *def) {
     uint32_t errors_before = diags_errors(r->diags);
     Scope scope = {.resolver = r, .def = def};
     declare_globals(&scope);
@@ -275,26 +280,6 @@ static void resolve_new_def(Resolver *r, Def *def) {
     def->ok = diags_errors(r->diags) == errors_before && !def->incomplete && !def->garbled;
     if (def->ok)
         scope_warn_unused(&scope);
-}
-
-bool resolve_def(Resolver *r, Def *def, Span call) {
-    if (def->visit == 2)
-        return true;
-    if (def->visit == 1)
-        return false;
-    if (r->stack.count == CALLS_DEEP) {
-        if (!r->too_deep)
-            diag_error(r->diags, call, "calls nest more than %d deep", CALLS_DEEP);
-        r->too_deep = true;
-        def->visit = 2;
-        return true;
-    }
-    def->visit = 1;
-    vec_push(r->arena, &r->stack, (OpenDef){def, call});
-    resolve_new_def(r, def);
-    r->stack.count--;
-    def->visit = 2;
-    return true;
 }
 
 // ---- the program --------------------------------------------------------------------------------
@@ -331,10 +316,9 @@ bool ast_resolve(Session *session, Program *program) {
     collect_program_dims(r.arena, program, &r.named);
     resolve_dims(&r);
     resolve_globals(&r);
-    for (uint32_t i = 0; i < program->defs.count; i++) {
+    for (uint32_t i = 0; i < program->defs.count; i++)
         check_def_name(&r, program->defs.at[i]);
-        resolve_def(&r, program->defs.at[i], program->defs.at[i]->name.span);
-    }
+    resolve_defs(&r);
     bool fine = diags_errors(session->diags) == errors_before;
     if (fine && !r.garbled)
         warn_unused_globals(&r);

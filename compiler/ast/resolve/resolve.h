@@ -24,13 +24,16 @@ NameList dimlist_of(Arena *arena, const IdentList *idents);
 const Ident *idents_find(const IdentList *idents, Name name);
 const char *dimlist_text(Arena *arena, const NameList *list); // "[n, d]"
 const char *quoted_text(Arena *arena, const NameList *list);  // "'n', 'd' and 'h'"
+const char *cycle_text(Arena *arena, const NameList *list);   // "n -> d -> h -> n"
 
 void near_offer_list(Near *near, const NameList *list);
 
 // ---- the state of a check -----------------------------------------------------------------------
 typedef struct {
-    const Def *def;
-    Span call; // where the def below it on the stack calls it
+    Def *def;
+    Span call;               // where the one before it in the list calls it
+    VEC(const Expr *) calls; // of defs, in its body
+    uint32_t n_seen;         // of its calls
 } OpenDef;
 
 typedef struct {
@@ -40,8 +43,7 @@ typedef struct {
     Program *program;
     NameList named;       // every dim that the user's defs, params and declarations name
     NameList used_params; // top-level params that some def reads
-    VEC(OpenDef) stack;   // defs under way, for recursion
-    bool too_deep;        // told that they are too many
+    VEC(OpenDef) open;    // order.c: each calls the next
     bool garbled;         // syntax errors lost parts of the text: what they used is unknown
 } Resolver;
 
@@ -71,9 +73,9 @@ typedef struct {
     Def *def; // NULL for top-level initialisers
     VEC(Symbol *) symbols;
     const NameList *stated; // the dims that the present assignment states; NULL: it states none
-    bool doubt;       // the dims that the present assignment states were complained about
-    uint32_t depth;   // of loops here
-    NameList unknown; // names that were told of once
+    bool doubt;             // the dims that the present assignment states were complained about
+    uint32_t depth;         // of loops here
+    NameList unknown;       // names that were told of once
 } Scope;
 
 // What the place of an expression says about its dims.
@@ -87,8 +89,13 @@ typedef struct {
 } Wanted;
 
 // ---- resolve.c: program, defs, statements ------------------------------------------------------
-// Resolves a def unless that is done or under way. false: under way, so this call is a recursion.
-bool resolve_def(Resolver *resolver, Def *def, Span call);
+// What a call means in a def: the prelude's own go first in the prelude.
+Def *program_find_callee(const Program *program, const Def *caller, Name name);
+// Requires: what it calls is resolved, but for recursions.
+void resolve_def(Resolver *resolver, Def *def);
+
+// ---- order.c: defs after those that they call ---------------------------------------------------
+void resolve_defs(Resolver *resolver);
 
 // ---- collect.c: which dims are named at all ----------------------------------------------------
 void collect_def_dims(Arena *arena, const Def *def, NameList *out); // those of its tensors
@@ -107,7 +114,6 @@ Symbol *scope_find_past(const Scope *scope, Name name); // of a loop that has en
 Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name);
 // NULL after reporting an unknown name, once in a def; a bare one may also be meant to be a dim.
 Symbol *scope_use(Scope *scope, Ident name, bool bare);
-Def *scope_find_def(const Scope *scope, Name name); // the prelude's own come first in the prelude
 bool scope_in_prelude(const Scope *scope);
 bool scope_incomplete(const Scope *scope); // parts were lost to syntax errors
 void scope_end_loop(Scope *scope);

@@ -30,14 +30,6 @@ Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name) {
     return symbol;
 }
 
-Def *scope_find_def(const Scope *scope, Name name) {
-    const Program *program = scope->resolver->program;
-    for (uint32_t i = 0; scope_in_prelude(scope) && i < program->defs.count; i++)
-        if (program->defs.at[i]->from_prelude && program->defs.at[i]->name.name == name)
-            return program->defs.at[i];
-    return program_find_def(program, name);
-}
-
 bool scope_in_prelude(const Scope *scope) {
     return scope->def && scope->def->from_prelude;
 }
