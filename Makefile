@@ -165,7 +165,7 @@ $(BUILD)/bench/gemm_bench: $(BUILD)/obj/tests/bench/gemm_bench.o \
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
-PASSES_TESTS := rewrite simplify contract expand fuse stream stages plan passes lower lower_attention
+PASSES_TESTS := rewrite grad simplify contract expand fuse stream stages plan passes lower lower_attention
 $(PASSES_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/passes_fixture.o
 $(BUILD)/unit/passes_test $(BUILD)/unit/lower_test: $(BUILD)/obj/tests/unit/random_graph.o
 $(BUILD)/unit/lower_test $(BUILD)/unit/lower_attention_test: $(BUILD)/obj/tests/unit/lower_fixture.o

@@ -61,6 +61,13 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     if (!out->built || diags_errors(session->diags))
         return false;
     graph_done(&clock, "build", out->built, NULL);
+    if (options->gradient) {
+        Graph *before = out->built;
+        out->built = graph_gradient(before, options->gradient);
+        if (!out->built)
+            return false;
+        graph_done(&clock, "gradient", out->built, before);
+    }
     out->typical = options->typical ? options->typical : graph_typical_extents(out->built, arena);
     if (options->stop == AFTER_GRAPH)
         return true;

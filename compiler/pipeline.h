@@ -19,6 +19,7 @@ typedef struct {
     const Machine *machine;
     const int64_t *typical; // by DimId, or NULL: sizes to optimise dynamic dims for
     PipelineStop stop;
+    const GradientOptions *gradient; // NULL: results alone
     // Of streamed groups; PLAN_ANY and 0: the cheapest.
     PlanKind plan;
     int64_t rows, piece;

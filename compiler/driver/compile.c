@@ -31,6 +31,7 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
     return (PipelineOptions){
         .entry = options->entry,
         .machine = machine,
+        .gradient = options->grad ? &options->gradient : NULL,
         .plan = options->plan,
         .rows = options->rows,
         .piece = options->piece,
@@ -48,6 +49,8 @@ bool driver_compile(Options *options, const Target *target, PipelineStop stop, C
         return false;
     if (options->time_passes)
         pipeline_print_time("front", begun, true);
+    for (uint32_t i = 0; i < options->inputs.count; i++)
+        vec_push(options->session->arena, &options->gradient.given, options->inputs.at[i].name);
     PipelineOptions passes = driver_passes(options, target, stop);
     return pipeline_run(options->session, program, &passes, out);
 }

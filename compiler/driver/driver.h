@@ -54,7 +54,9 @@ typedef struct {
     VEC(const char *) outputs; // -o, as given
     EmitStage stage;
     uint64_t seed;
-    int threads; // 0: one per core
+    int threads;              // 0: one per core
+    bool grad;                // --grad
+    GradientOptions gradient; // of --grad
     bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize, check;
     DiagFormat diagnostics;
     PlanKind plan;           // PLAN_ANY: the cheapest

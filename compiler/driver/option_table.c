@@ -48,6 +48,7 @@ enum {
     FOR_MACHINE = KERNELS | EMIT_CONTRACTED,
     THREADED = FOR_MACHINE & ~(RUN_INTERPRET | VERIFY_INTERPRET),
     PASSES = FOR_MACHINE | EMIT_GRAPH | RUN_ORACLE,
+    GRADIENT = PASSES & ~(BUILD | BENCH),
     ENTRY = PASSES | CHECK,
     SOURCE = ENTRY | EMIT_AST,
     ANY = SOURCE | MACHINE | FMT,
@@ -77,6 +78,10 @@ static const Option table[] = {
      "run the entry for each position b of these arguments; may repeat, outermost first"},
     {"dynamic", KEY_DYNAMIC, "N,M", 1, ENTRY, 0,
      "dims whose -D is a run-time extent, not compiled in"},
+    {"grad", KEY_GRAD, NULL, 1, GRADIENT, KEY_GRAD,
+     "gradients as well: the argument dY of each result Y, the result dX of each argument X"},
+    {"wrt", KEY_WRT, "X,P", 1, GRADIENT, 0,
+     "for --grad: the arguments to differentiate by (default: all of floats)"},
     {"output", 'o', "OUT", 2, EMIT | RUN | BUILD, 0,
      "output file, - for standard output; for run also NAME=FILE.npy"},
     {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
@@ -117,7 +122,6 @@ static const Option table[] = {
     {"time-passes", KEY_TIME_PASSES, NULL, 6, PASSES, 0, "a line per pass on standard error"},
     {"verify-passes", KEY_VERIFY_PASSES, NULL, 6, PASSES, 0,
      "run every level's verifier after each pass"},
-    {"grad", KEY_GRAD, NULL, 6, ANY, 0, ""},
 };
 
 uint32_t options_count(void) {
@@ -223,6 +227,8 @@ int options_check(const Options *options, const OptionList *given) {
                                option->uses & command_uses[options->kind] ? words : name,
                                option_text(options, option));
     }
+    if (options->gradient.wrt.count && !options->grad)
+        return usage_error("%s: --wrt says what --grad differentiates by; add --grad", name);
     if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH)))
         return usage_error("%s: takes no %s=%s", name, options->inputs.at[0].name,
                            options->inputs.at[0].path);

@@ -99,6 +99,20 @@ int option_names(Options *options, const char *option, const char *text, NameLis
     return EXIT_FINE;
 }
 
+// Names of checkpoints, `layer.0.W`, among them; what they name is known when the entry is built.
+int option_wrt(Options *options, const char *text) {
+    for (const char *item = text;; item++) {
+        size_t length = strcspn(item, ",");
+        if (!length)
+            return usage_error("--wrt %s: expected names with commas between", text);
+        vec_push(options->session->arena, &options->gradient.wrt,
+                 names_intern(options->session->names, item, length));
+        item += length;
+        if (!*item)
+            return EXIT_FINE;
+    }
+}
+
 static int add_extent(Options *options, const AttDimArgument *item) {
     Session *session = options->session;
     if (item->problem)

@@ -117,6 +117,8 @@ static int parse_entry_option(Options *options, int key, char *arg) {
         return option_names(options, "--data", arg, &session->data);
     case KEY_MAP:
         return option_map(options, arg);
+    case KEY_WRT:
+        return option_wrt(options, arg);
     default:
         return option_names(options, "--dynamic", arg, &session->dynamic);
     }
@@ -178,7 +180,8 @@ static int parse_flag(ParseState *state, int key, char *arg) {
         options->machine = arg;
         break;
     case KEY_GRAD:
-        return usage_error("--grad: this version compiles forward passes only");
+        options->grad = true;
+        break;
     case KEY_PRINT_TARGETS:
         print_targets();
         state->stop = true;
@@ -206,6 +209,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *argp) {
     case 'D':
     case KEY_DATA:
     case KEY_MAP:
+    case KEY_WRT:
     case KEY_DYNAMIC:
         state->status = parse_entry_option(state->options, key, arg);
         return 0;

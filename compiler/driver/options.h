@@ -30,6 +30,7 @@ enum {
     KEY_VERIFY_PASSES,
     KEY_PRINT_TARGETS,
     KEY_GRAD,
+    KEY_WRT,
     KEY_COLOUR,
     KEY_INTERPRET,
     KEY_PLAN,
@@ -61,6 +62,7 @@ int options_check(const Options *options, const OptionList *given);
 // ---- option_values.c: what stands after an option; a status, after a message ----
 int option_input(Options *options, const char *text);  // X=x.npy
 int option_output(Options *options, const char *text); // -o, NAME=FILE or FILE
+int option_wrt(Options *options, const char *text);    // X,layer.0.W
 int option_names(Options *options, const char *option, const char *text, NameList *out); // a,b,c
 int option_extents(Options *options, const char *text);                                  // n=5,m=7
 int option_map(Options *options, const char *text);                                      // b=X,M

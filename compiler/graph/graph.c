@@ -279,6 +279,18 @@ Value *graph_cast(Graph *graph, Value *a, Elem elem) {
     return a->elem == elem ? a : graph_map(graph, OP_CAST, elem, &a, 1);
 }
 
+// where(index == index, a, a), which graph_simplify knows.
+Value *graph_over(Graph *graph, Value *a, const DimList *dims) {
+    for (uint32_t i = 0; i < dims->count; i++) {
+        if (dims_has(&a->dims, dims->at[i]))
+            continue;
+        Value *index = graph_index(graph, dims->at[i]);
+        Value *everywhere = graph_map2(graph, OP_EQ, index, index);
+        a = graph_map(graph, OP_SELECT, a->elem, (Value *[]){everywhere, a, a}, 3);
+    }
+    return a;
+}
+
 Value *graph_finite(Graph *graph, Value *a) {
     double largest = elem_largest(a->elem);
     a = graph_map2(graph, OP_MAX, a, graph_const(graph, -largest, a->elem));

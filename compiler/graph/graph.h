@@ -141,6 +141,8 @@ Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args);
 Value *graph_map1(Graph *graph, Op op, Value *a);           // elem of a (bool for NOT)
 Value *graph_map2(Graph *graph, Op op, Value *a, Value *b); // elem of a (bool for comparisons)
 Value *graph_cast(Graph *graph, Value *a, Elem elem);       // a itself when it has that elem
+Value *graph_over(Graph *graph, Value *a,
+                  const DimList *dims);      // repeated along those that it lacks
 Value *graph_finite(Graph *graph, Value *a); // of floats: the largest number in place of infinity
 Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result);
@@ -177,6 +179,16 @@ typedef struct {
 // Inlines all calls and unrolls loops. NULL after diagnostics (unknown entry, extents missing where
 // the text needs one, and the like), or when open extents leave no graph.
 Graph *graph_build(Session *session, const Program *program, const EntryOptions *options);
+
+// ---- rewrite/grad.c -----------------------------------------------------------------------------
+typedef struct {
+    NameList wrt;   // inputs to differentiate by; none: all of floats
+    NameList given; // cotangents `dY` of results without dims that are arguments and not 1
+} GradientOptions;
+// The same results, then `dX` for each input X asked for: the gradient of the sum of results times
+// cotangents. `dY` are new inputs, one for each result Y of floats with dims. Requires: what
+// graph_build makes. NULL after diagnostics.
+Graph *graph_gradient(const Graph *graph, const GradientOptions *options);
 
 // ---- verify.c, print.c -------------------------------------------------------------------------
 // ice() naming the pass when a rule of the level is broken.

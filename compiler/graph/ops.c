@@ -52,6 +52,7 @@ bool op_is_reading(Op op) {
 double op_apply1(Op op, double a) {
     switch (op) {
     case OP_COPY:
+    case OP_STOP_GRADIENT:
         return a;
     case OP_NEG:
         return -a;
@@ -69,6 +70,8 @@ double op_apply1(Op op, double a) {
         return 1 / sqrt(a);
     case OP_TANH:
         return tanh(a);
+    case OP_SIGMOID:
+        return 1 / (1 + exp(-a));
     case OP_ERF:
         return erf(a);
     case OP_SIN:

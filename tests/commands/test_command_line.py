@@ -92,6 +92,9 @@ BAD = [
     (["cost", CAUSAL, "--entry=A", "--entry=B"], "--entry is given twice"),
     (["cost", CAUSAL, "-D", "n=1,n=2"], "-D n=2: n is given twice"),
     (["cost", CAUSAL, "-D", "n=1", "-D", "n=1"], "-D n=1: n is given twice"),
+    (["run", CAUSAL, "--wrt", "X"], "run: --wrt says what --grad differentiates by; add --grad"),
+    (["run", CAUSAL, "--grad", "--wrt", "X,"], "--wrt X,: expected names with commas between"),
+    (["check", CAUSAL, "--grad"], "check: takes no --grad\n"),
     (["verify", CAUSAL, "--map", "b=Q,Q"], "--map b=Q,Q: Q is given twice"),
     (["verify", CAUSAL, "--map", "b=Q", "--map", "b=P_q"], "--map b=P_q: b is given twice"),
 ]
@@ -111,6 +114,7 @@ PROBLEMS = [
     (["run", CAUSAL, *SMALL, "Z=z.npy"], "has no argument Z"),
     (["run", CAUSAL, *SMALL, "X=no-such-file.npy"], "no-such-file.npy"),
     (["run", CAUSAL, *SMALL, "-o", "Q=q.npy"], "has no result 'Q'; its results: Y"),
+    (["run", CAUSAL, *SMALL, "--grad", "--wrt", "x"], "has no argument x to differentiate by"),
     (["run", CAUSAL], "the extent of n is unknown"),
     (["run", CAUSAL, *SMALL, "-o", "/no/such/folder/y.npy"], "/no/such/folder"),
     (

@@ -123,6 +123,7 @@ typedef struct {
 
 static const MapCase float_cases[] = {
     {OP_COPY, {2.5}, 2.5},
+    {OP_STOP_GRADIENT, {2.5}, 2.5},
     {OP_NEG, {2.5}, -2.5},
     {OP_ABS, {-2.5}, 2.5},
     {OP_EXP, {1}, 2.718281828459045},
@@ -134,6 +135,8 @@ static const MapCase float_cases[] = {
     {OP_SQRT, {2}, 1.4142135623730951},
     {OP_RSQRT, {16}, 0.25},
     {OP_TANH, {0.5}, 0.46211715726000979},
+    {OP_SIGMOID, {1}, 0.73105857863000490},
+    {OP_SIGMOID, {-1000}, 0},
     {OP_ERF, {0.5}, 0.52049987781304652},
     {OP_SIN, {1}, 0.8414709848078965},
     {OP_COS, {1}, 0.54030230586813977},

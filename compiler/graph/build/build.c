@@ -166,7 +166,7 @@ static void build_outputs(Frame *frame) {
     Build *build = frame->build;
     const Def *def = frame->def;
     for (uint32_t i = 0; i < frame->results.count && i < def->result_dims.count; i++) {
-        Value *value = build_over(build->graph, frame->results.at[i], &frame->hidden);
+        Value *value = graph_over(build->graph, frame->results.at[i], &frame->hidden);
         DimList own = frame_dims(frame, &def->result_dims.at[i], def->span);
         DimList order = frame->hidden; // of --map: they come first
         graph_output(build->graph, def->result_names.at[i], value, dims_union(&order, &own));

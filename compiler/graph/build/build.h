@@ -83,8 +83,6 @@ bool build_number(Frame *frame, const Expr *expr, double *number);
 // ---- call.c, builtin.c, move.c -----------------------------------------------------------------
 Value *build_call(Frame *frame, const Expr *call);
 Value *build_result(Frame *frame, const Expr *result); // one of several of a call
-// A value that does not depend on what its def is mapped over, once for each of those positions.
-Value *build_over(Graph *graph, Value *value, const DimList *mapped);
 Value *build_einsum(Frame *frame, const Expr *call, double factor);
 Value *build_builtin(Frame *frame, const Expr *call);
 Value *build_move(Frame *frame, const Expr *call); // gather one_hot concat slice shift swap

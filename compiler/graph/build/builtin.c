@@ -2,11 +2,11 @@
 // Built-in functions. Those without an op of their own are written out here, in forms that are
 // stable in float32:
 //
-//     mean(x)        sum(x) / count            sigmoid(x)    1 / (1 + exp(-x))
-//     relu(x)        max(x, 0)                 silu(x)       x / (1 + exp(-x))
-//     gelu(x)        0.5 x (1 + erf(x/sqrt 2)) softplus(x)   max(x, 0) + log(1 + exp(-|x|))
-//     logsumexp(x)   m + log(sum(exp(x - m))), m the largest x, made finite: the sum
-//                    of a row that has infinity is infinity, log(0) that of a row of -inf
+//     mean(x)        sum(x) / count            gelu(x)       0.5 x (1 + erf(x/sqrt 2))
+//     relu(x)        max(x, 0)                 silu(x)       x * sigmoid(x)
+//     softplus(x)    max(x, 0) + log(1 + exp(min(x, 0) - max(x, 0))), whose gradient at 0 is 1/2
+//     logsumexp(x)   m + log(sum(exp(x - m))), m the largest x, made finite: the sum of a row that
+//                    has infinity is infinity, log(0) that of a row of -inf. m has no gradient
 #include <math.h>
 
 #include "graph/build/build.h"
@@ -21,12 +21,6 @@ static Value *argument(Frame *frame, const Expr *call, uint32_t i) {
 
 // ---- pointwise ---------------------------------------------------------------------------------
 
-// 1 + exp(-x)
-static Value *one_plus_exp_minus(Graph *graph, Value *x) {
-    Value *e = graph_map1(graph, OP_EXP, graph_map1(graph, OP_NEG, x));
-    return graph_map2(graph, OP_ADD, number_like(graph, 1, x), e);
-}
-
 static Value *relu_of(Graph *graph, Value *x) {
     return graph_map2(graph, OP_MAX, x, number_like(graph, 0, x));
 }
@@ -40,16 +34,18 @@ static Value *gelu_of(Graph *graph, Value *x) {
 }
 
 static Value *softplus_of(Graph *graph, Value *x) {
-    Value *below = one_plus_exp_minus(graph, graph_map1(graph, OP_ABS, x));
-    Value *above = relu_of(graph, x);
-    return graph_map2(graph, OP_ADD, above, graph_map1(graph, OP_LOG, below));
+    Value *above = relu_of(graph, x),
+          *below = graph_map2(graph, OP_MIN, x, number_like(graph, 0, x));
+    Value *e = graph_map1(graph, OP_EXP, graph_map2(graph, OP_SUB, below, above));
+    Value *sum = graph_map2(graph, OP_ADD, number_like(graph, 1, x), e);
+    return graph_map2(graph, OP_ADD, above, graph_map1(graph, OP_LOG, sum));
 }
 
 static const Op function_ops[N_BUILTIN] = {
     [BUILTIN_ABS] = OP_ABS,     [BUILTIN_EXP] = OP_EXP,     [BUILTIN_LOG] = OP_LOG,
     [BUILTIN_EXP2] = OP_EXP2,   [BUILTIN_SQRT] = OP_SQRT,   [BUILTIN_TANH] = OP_TANH,
     [BUILTIN_RSQRT] = OP_RSQRT, [BUILTIN_ERF] = OP_ERF,     [BUILTIN_SIN] = OP_SIN,
-    [BUILTIN_COS] = OP_COS,     [BUILTIN_FLOOR] = OP_FLOOR,
+    [BUILTIN_COS] = OP_COS,     [BUILTIN_FLOOR] = OP_FLOOR, [BUILTIN_SIGMOID] = OP_SIGMOID,
 };
 
 // Whole numbers are their own floor, and |x| needs no float either.
@@ -103,7 +99,7 @@ static Value *count_of(Graph *graph, const DimList *dims, Elem elem) {
 
 static Value *logsumexp_of(Graph *graph, Value *x, const DimList *over) {
     Value *top = reduced(graph, OP_REDUCE_TOP, x, over);
-    Value *max = graph_finite(graph, top);
+    Value *max = graph_map1(graph, OP_STOP_GRADIENT, graph_finite(graph, top));
     Value *e = graph_map1(graph, OP_EXP, graph_map2(graph, OP_SUB, x, max));
     Value *log_sum = graph_map1(graph, OP_LOG, reduced(graph, OP_SUM, e, over));
     return graph_map2(graph, OP_ADD, max, log_sum);
@@ -175,13 +171,9 @@ Value *build_builtin(Frame *frame, const Expr *call) {
     case BUILTIN_MIN:
     case BUILTIN_MAX:
         return build_extremum(frame, call);
-    case BUILTIN_SIGMOID: {
-        Value *x = argument(frame, call, 0);
-        return graph_map2(graph, OP_DIV, number_like(graph, 1, x), one_plus_exp_minus(graph, x));
-    }
     case BUILTIN_SILU: {
         Value *x = argument(frame, call, 0);
-        return graph_map2(graph, OP_DIV, x, one_plus_exp_minus(graph, x));
+        return graph_map2(graph, OP_MUL, x, graph_map1(graph, OP_SIGMOID, x));
     }
     case BUILTIN_RELU:
         return relu_of(graph, argument(frame, call, 0));
@@ -200,9 +192,10 @@ Value *build_builtin(Frame *frame, const Expr *call) {
     case BUILTIN_SHIFT:
     case BUILTIN_SWAP:
         return build_move(frame, call);
-    case BUILTIN_DROPOUT: // until there is training, both are the identity
-    case BUILTIN_STOP_GRADIENT:
+    case BUILTIN_DROPOUT: // until there is training, the identity
         return argument(frame, call, 0);
+    case BUILTIN_STOP_GRADIENT:
+        return graph_map1(graph, OP_STOP_GRADIENT, argument(frame, call, 0));
     case BUILTIN_F32:
     case BUILTIN_F64:
     case BUILTIN_F16:

@@ -23,19 +23,6 @@ static void bind_arguments(Frame *callee, const Expr *call) {
     }
 }
 
-static Value *repeated(Graph *graph, Value *value, DimId dim) {
-    Value *index = graph_index(graph, dim);
-    Value *everywhere = graph_map2(graph, OP_EQ, index, index);
-    return graph_map(graph, OP_SELECT, value->elem, (Value *[]){everywhere, value, value}, 3);
-}
-
-Value *build_over(Graph *graph, Value *value, const DimList *mapped) {
-    for (uint32_t i = 0; i < mapped->count; i++)
-        if (!dims_has(&value->dims, mapped->at[i]))
-            value = repeated(graph, value, mapped->at[i]);
-    return value;
-}
-
 // All that the callee returns; nothing when something was reported below.
 static ValueList call_results(Frame *frame, const Expr *call) {
     Build *build = frame->build;
@@ -53,7 +40,7 @@ static ValueList call_results(Frame *frame, const Expr *call) {
     }
     DimList mapped = frame_dims(frame, &call->mapped, call->span);
     for (uint32_t i = 0; i < callee->results.count; i++)
-        callee->results.at[i] = build_over(build->graph, callee->results.at[i], &mapped);
+        callee->results.at[i] = graph_over(build->graph, callee->results.at[i], &mapped);
     return callee->results;
 }
 

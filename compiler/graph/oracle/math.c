@@ -99,6 +99,7 @@ static double modulo(Elem elem, double a, double b) {
 static double eval_scalar1(Op op, Elem from, Elem to, double a) {
     switch (op) {
     case OP_COPY:
+    case OP_STOP_GRADIENT:
         return a;
     case OP_CAST:
         return cast(from, to, a);
@@ -118,6 +119,8 @@ static double eval_scalar1(Op op, Elem from, Elem to, double a) {
         return 1 / sqrt(a);
     case OP_TANH:
         return tanh(a);
+    case OP_SIGMOID:
+        return 1 / (1 + exp(-a));
     case OP_ERF:
         return erf(a);
     case OP_SIN:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Constants and identities that hold for every number, infinities and NaN included.
+// Constants, and identities that hold for every number, infinities and NaN included.
 //
 //     before  a = 2 * 3;  b = x * 1;  c = where(true, y, z);  e = -(-w)
 //     after   a = 6;      b = x;      c = y;                  e = w
@@ -111,6 +111,7 @@ static Value *fold_map(const Value *value, Value **args) {
     case OP_ABS:
         return args[0]->op == OP_ABS ? args[0] : NULL;
     case OP_COPY:
+    case OP_STOP_GRADIENT:
         return args[0];
     case OP_SELECT:
         if (args[0]->op == OP_CONST)
@@ -135,6 +136,27 @@ static Value *fold_power(Rewrite *rewrite, const Value *value, Value **args) {
     if (is_number(args[1], -1))
         return graph_map2(rewrite->to, OP_DIV, graph_const(rewrite->to, 1, value->elem), args[0]);
     return NULL;
+}
+
+// x * sigmoid(y), made of 1 / z by now, as x / z.
+static Value *fold_gate(Rewrite *rewrite, const Value *value, Value **args) {
+    for (uint32_t k = 0; k < 2 && value->op == OP_MUL; k++)
+        if (value->args[k]->op == OP_SIGMOID && args[k]->op == OP_DIV &&
+            dims_subset(&args[1 - k]->dims, &args[k]->dims))
+            return graph_map2(rewrite->to, OP_DIV, args[1 - k], args[k]->args[1]);
+    return NULL;
+}
+
+// What only gradients need whole.
+static Value *fold_sigmoid(Rewrite *rewrite, const Value *value, Value **args) {
+    Graph *graph = rewrite->to;
+    if (value->op == OP_MUL)
+        return fold_gate(rewrite, value, args);
+    if (value->op != OP_SIGMOID)
+        return NULL;
+    Value *one = graph_const(graph, 1, value->elem);
+    Value *e = graph_map1(graph, OP_EXP, graph_map1(graph, OP_NEG, args[0]));
+    return graph_map2(graph, OP_DIV, one, graph_map2(graph, OP_ADD, one, e));
 }
 
 // Positions know their own dim.
@@ -224,6 +246,8 @@ Value *simplify_fold(Rewrite *rewrite, const Value *value, Value **args) {
             out = fold_map(value, args);
         if (!out)
             out = fold_power(rewrite, value, args);
+        if (!out)
+            out = fold_sigmoid(rewrite, value, args);
         if (!out)
             out = fold_of_repeat(rewrite, value, args);
     }

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_gradient: reverse-mode differentiation of an entry.
+//
+//     before  Y[n, k] = einsum(X[n, d], W[d, k])                              returned: Y
+//     after   the same, with the new argument dY[n, k] and the further results
+//             dX[n, d] = einsum(dY[n, k], W[d, k]);  dW[d, k] = einsum(dY[n, k], X[n, d])
+//
+// One sweep from the last value to the first hands each adjoint on to the arguments, by the op's
+// rule; einsums become einsums, so that all that follows (order of contraction, fusion) treats the
+// backward pass like any other program (Griewank and Walther, Evaluating Derivatives, ch. 3).
+//
+// Requires: a graph as graph_build makes it. Ensures: the results of the graph, then for each input
+// asked for a result `dX` over its dims. New inputs `dY`: of each result of floats with dims.
+#include "graph/rewrite/grad.h"
+
+// ---- what is asked for --------------------------------------------------------------------------
+
+static Name name_of_gradient(const Graph *graph, Name name) {
+    return names_find(graph->session->names, arena_printf(graph->arena, "d%s", name));
+}
+
+static bool names_has(const NameList *names, Name name) {
+    for (uint32_t i = 0; i < names->count; i++)
+        if (names->at[i] == name)
+            return true;
+    return false;
+}
+
+static bool input_exists(const Graph *graph, Name name) {
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->name == name)
+            return true;
+    return false;
+}
+
+static bool is_asked_for(const GradientOptions *options, const Value *input) {
+    return elem_is_float(input->elem) &&
+           (!options->wrt.count || names_has(&options->wrt, input->name));
+}
+
+static bool wrt_makes_sense(const Graph *graph, Name name) {
+    Diags *diags = graph->session->diags;
+    Near near = near_to(name);
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        near_offer(&near, input->name);
+        if (input->name == name && !elem_is_float(input->elem))
+            diag_error(diags, (Span){0}, "%s is of %s: only floats have gradients", name,
+                       elem_name(input->elem));
+        if (input->name == name)
+            return elem_is_float(input->elem);
+    }
+    Diag *diag = diag_error(diags, (Span){0}, "%s has no argument %s to differentiate by",
+                            graph->entry, name);
+    if (near.best)
+        diag_hint(diag, "did you mean '%s'?", near.best);
+    return false;
+}
+
+static bool has_cotangent(const Output *output) {
+    return elem_is_float(output->value->elem);
+}
+
+// Names of cotangents and gradients are those of no argument or result.
+static bool name_is_free(const Graph *graph, Name of) {
+    Name name = name_of_gradient(graph, of);
+    bool taken = input_exists(graph, name);
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        taken |= graph->outputs.at[i].name == name;
+    if (taken)
+        diag_error(graph->session->diags, (Span){0},
+                   "%s has a tensor %s, which is what the gradient by %s is called; rename it",
+                   graph->entry, name, of);
+    return !taken;
+}
+
+static bool request_makes_sense(const Graph *graph, const GradientOptions *options) {
+    bool fine = true, floats = false, asked = false;
+    for (uint32_t i = 0; i < options->wrt.count; i++)
+        fine &= wrt_makes_sense(graph, options->wrt.at[i]);
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        if (is_asked_for(options, graph->inputs.at[i]))
+            fine &= name_is_free(graph, graph->inputs.at[i]->name);
+        asked |= is_asked_for(options, graph->inputs.at[i]);
+    }
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        floats |= has_cotangent(&graph->outputs.at[i]);
+        if (has_cotangent(&graph->outputs.at[i]))
+            fine &= name_is_free(graph, graph->outputs.at[i].name);
+    }
+    if (!floats || !asked)
+        diag_error(graph->session->diags, (Span){0}, "%s has no %s of floats: no gradient",
+                   graph->entry, floats ? "argument" : "result");
+    return fine && floats && asked;
+}
+
+// ---- the sweep ----------------------------------------------------------------------------------
+
+// By id: does it depend on an input that is asked for? Only floats carry gradients.
+static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Arena *arena) {
+    bool *wanted = arena_array(arena, bool, graph->values.count);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        wanted[i] = value->op == OP_INPUT && is_asked_for(options, value);
+        for (uint32_t k = 0; k < value->n_args && elem_is_float(value->elem); k++)
+            wanted[i] |= wanted[value->args[k]->id];
+    }
+    return wanted;
+}
+
+// A scalar's cotangent is 1 unless one is given.
+static Value *cotangent(Graph *graph, const Output *output, const GradientOptions *options) {
+    Elem elem = output->value->elem;
+    Name name = name_of_gradient(graph, output->name);
+    if (!output->order.count && !names_has(&options->given, name))
+        return graph_const(graph, 1, elem);
+    return graph_input(graph, name, elem, output->order, ROLE_DATA);
+}
+
+static void seed_adjoints(Gradient *gradient, const GradientOptions *options) {
+    Graph *graph = gradient->rewrite.to;
+    const Graph *from = gradient->rewrite.from;
+    for (uint32_t i = 0; i < from->outputs.count; i++) {
+        const Output *output = &from->outputs.at[i];
+        if (!has_cotangent(output))
+            continue;
+        Value *seed = cotangent(graph, output, options);
+        seed = graph_cast(graph, seed, elem_work(seed->elem));
+        Value **adjoint = &gradient->adjoint[output->value->id];
+        *adjoint = *adjoint ? graph_map2(graph, OP_ADD, *adjoint, seed) : seed;
+    }
+}
+
+static void hand_on(Gradient *gradient, const Value *value) {
+    Graph *graph = gradient->rewrite.to;
+    uint32_t before = graph->values.count;
+    gradient_rule(value->op)(gradient, value, gradient->adjoint[value->id]);
+    for (uint32_t i = before; i < graph->values.count; i++)
+        if (!graph->values.at[i]->origin.file)
+            graph->values.at[i]->origin = value->origin;
+}
+
+static void return_gradients(Gradient *gradient, const GradientOptions *options) {
+    Graph *graph = gradient->rewrite.to;
+    const Graph *from = gradient->rewrite.from;
+    for (uint32_t i = 0; i < from->inputs.count; i++) {
+        const Value *input = from->inputs.at[i];
+        if (!is_asked_for(options, input))
+            continue;
+        Value *adjoint = gradient->adjoint[input->id];
+        if (!adjoint)
+            adjoint = graph_const(graph, 0, elem_work(input->elem));
+        adjoint = graph_over(graph, adjoint, &input->dims);
+        graph_output(graph, name_of_gradient(graph, input->name),
+                     graph_cast(graph, adjoint, input->elem), input->dims);
+    }
+}
+
+Graph *graph_gradient(const Graph *graph, const GradientOptions *options) {
+    if (!request_makes_sense(graph, options))
+        return NULL;
+    Arena *arena = arena_new();
+    Gradient gradient = {.rewrite = rewrite_begin("gradient", graph, graph->arena, arena),
+                         .adjoint = arena_array(arena, Value *, graph->values.count),
+                         .wanted = mark_wanted(graph, options, arena)};
+    rewrite_values(&gradient.rewrite, rewrite_keep);
+    rewrite_outputs(&gradient.rewrite);
+    seed_adjoints(&gradient, options);
+    for (uint32_t i = graph->values.count; i-- > 0;)
+        if (gradient.adjoint[i] && gradient.wanted[i])
+            hand_on(&gradient, graph->values.at[i]);
+    return_gradients(&gradient, options);
+    arena_free(arena);
+    return gradient.rewrite.to;
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// Gradients of ops that move positions: each position hands its adjoint back to where it came from.
+//
+//     rename d -> e          rename e -> d
+//     gather(E, ids, v)      sum over the positions of ids of one_hot(ids, v) * dy
+//     x[3]                   where(index == 3, dy, 0)
+//     slice from 3           dy from position 3 on, 0 before and behind
+//     concat                 a slice of dy for each part
+//     shift by 3             shift by -3
+#include "graph/rewrite/grad.h"
+
+static Value *map2(Gradient *gradient, Op op, Value *a, Value *b) {
+    return graph_map2(gradient->rewrite.to, op, a, b);
+}
+
+static Value *or_zero(Gradient *gradient, Value *condition, Value *a) {
+    Value *args[] = {condition, a, gradient_number(gradient, 0, a)};
+    return graph_map(gradient->rewrite.to, OP_SELECT, a->elem, args, 3);
+}
+
+// index(dim) + offset
+static Value *position(Gradient *gradient, DimId dim, int64_t offset) {
+    Graph *graph = gradient->rewrite.to;
+    Value *index = graph_index(graph, dim);
+    return offset ? map2(gradient, OP_ADD, index, graph_const(graph, (double)offset, ELEM_I64))
+                  : index;
+}
+
+void gradient_of_rename(Gradient *gradient, const Value *value, Value *dy) {
+    DimMap back = {0};
+    for (uint32_t i = 0; i < value->renames->count; i++)
+        dimmap_add(&back, value->renames->to[i], value->renames->from[i]);
+    Value *part = graph_rename_all(gradient->rewrite.to, dy, &back);
+    gradient_add(gradient, value, 0, part, &value->args[0]->dims);
+}
+
+// A dim like `dim` that no value is over yet.
+static DimId new_dim_like(Gradient *gradient, DimId dim) {
+    Graph *graph = gradient->rewrite.to;
+    Dim original = graph->dims.at[dim];
+    for (uint32_t number = 2;; number++) {
+        const char *text =
+            arena_printf(gradient->rewrite.arena, "%s_%u",
+                         name_unprimed(graph->session->names, original.name), number);
+        Name name = names_find(graph->session->names, text);
+        bool taken = false;
+        for (uint32_t i = 0; i < graph->dims.count; i++)
+            taken |= graph->dims.at[i].name == name;
+        if (taken)
+            continue;
+        DimId made = graph_dim(graph, name, original.extent);
+        graph->dims.at[made].like = original.like;
+        return made;
+    }
+}
+
+// The table is read under a name of its own where the positions are over its dim as well.
+void gradient_of_gather(Gradient *gradient, const Value *value, Value *dy) {
+    if (!gradient_wants(gradient, value, 0))
+        return;
+    Graph *graph = gradient->rewrite.to;
+    const Value *table = value->args[0];
+    Value *ids = gradient->rewrite.now[value->args[1]->id];
+    bool apart = !dims_has(&value->dims, value->dim);
+    DimId dim = apart ? value->dim : new_dim_like(gradient, value->dim);
+    Value *hit = map2(gradient, OP_EQ, graph_cast(graph, ids, ELEM_I64), graph_index(graph, dim));
+    Value *one_hot = graph_cast(graph, hit, dy->elem);
+    DimList kept = dims_renamed(&table->dims, &(DimMap){1, {value->dim}, {dim}});
+    DimList all = dims_union(&dy->dims, &one_hot->dims);
+    kept = dims_intersect(&kept, &all);
+    Value *part = graph_einsum(graph, 1, (Value *[]){dy, one_hot}, 2, kept);
+    if (!apart)
+        part = graph_rename(graph, part, dim, value->dim);
+    gradient_add(gradient, value, 0, part, &table->dims);
+}
+
+void gradient_of_take(Gradient *gradient, const Value *value, Value *dy) {
+    Graph *graph = gradient->rewrite.to;
+    Value *here = map2(gradient, OP_EQ, graph_index(graph, value->dim),
+                       graph_const(graph, (double)value->offset, ELEM_I64));
+    gradient_add(gradient, value, 0, or_zero(gradient, here, dy), &value->args[0]->dims);
+}
+
+void gradient_of_slice(Gradient *gradient, const Value *value, Value *dy) {
+    Graph *graph = gradient->rewrite.to;
+    Value *at = position(gradient, value->dim, -value->offset);
+    Value *inside = map2(gradient, OP_LT, at, graph_extent(graph, value->dim2));
+    if (value->offset)
+        inside = map2(gradient, OP_AND, inside,
+                      map2(gradient, OP_LE, graph_const(graph, 0, ELEM_I64), at));
+    if (dims_has(&dy->dims, value->dim2))
+        dy = graph_gather(graph, dy, at, value->dim2);
+    gradient_add(gradient, value, 0, or_zero(gradient, inside, dy), &value->args[0]->dims);
+}
+
+// Part k of dy, which begins `before` positions, and the extents of dynamic parts, from its start.
+static Value *part_of_concat(Gradient *gradient, const Value *value, Value *dy, uint32_t k) {
+    Graph *graph = gradient->rewrite.to;
+    int64_t known = 0;
+    Value *dynamic = NULL;
+    for (uint32_t i = 0; i < k; i++) {
+        int64_t extent = graph->dims.at[value->cats[i]].extent;
+        if (extent != EXTENT_DYNAMIC) {
+            known += extent;
+            continue;
+        }
+        Value *more = graph_extent(graph, value->cats[i]);
+        dynamic = dynamic ? map2(gradient, OP_ADD, dynamic, more) : more;
+    }
+    if (!dynamic)
+        return graph_slice(graph, dy, value->dim2, value->cats[k], known);
+    Value *at = map2(gradient, OP_ADD, position(gradient, value->cats[k], known), dynamic);
+    return graph_gather(graph, dy, at, value->dim2);
+}
+
+void gradient_of_concat(Gradient *gradient, const Value *value, Value *dy) {
+    bool uniform = !dims_has(&dy->dims, value->dim2);
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        if (!gradient_wants(gradient, value, k))
+            continue;
+        Value *part = uniform ? dy : part_of_concat(gradient, value, dy, k);
+        DimList over = dims_renamed(&value->dims, &(DimMap){1, {value->dim2}, {value->cats[k]}});
+        gradient_add(gradient, value, k, part, &over);
+    }
+}
+
+void gradient_of_shift(Gradient *gradient, const Value *value, Value *dy) {
+    Graph *graph = gradient->rewrite.to;
+    dy = graph_over(graph, dy, &(DimList){1, {value->dim}});
+    Value *part = graph_shift(graph, dy, value->dim, -value->offset);
+    gradient_add(gradient, value, 0, part, &value->dims);
+}

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients: the oracle's against differences of its results, compiled code against the oracle.
+
+The pass that differentiates is judged by central differences in double precision along a random
+direction, so that one number tests every gradient of a program.
+"""
+
+import numpy as np
+import pytest
+
+from attc import EXAMPLES, Entry, attc, attc_json, extents_options
+from shapes import SHAPES, STATIC, extents
+
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.attn"))
+STEP = 2.0**-10
+
+# One program for each op and each rule that has cases: the body of F(X[n, d], Y[n, d], p[d]).
+# X and Y are drawn from a grid without 0, so that no difference crosses a kink.
+BODIES = {
+    "add-broadcast": "return X + p",
+    "sub": "return p - X",
+    "mul": "return X * p * Y",
+    "div": "return p / (X * X + 1)",
+    "neg": "return -X * Y",
+    "abs": "return abs(X) * Y",
+    "exp": "return exp(X) + exp2(Y)",
+    "log": "return log(X * X + 1)",
+    "roots": "return sqrt(X * X + 1) * rsqrt(Y * Y + 1)",
+    "tanh": "return tanh(X) * sigmoid(Y)",
+    "erf": "return erf(X) * gelu(Y)",
+    "waves": "return sin(X) * cos(Y)",
+    "activations": "return silu(X) + softplus(Y) + relu(X * Y)",
+    "floor": "return floor(X) * Y + X // 1",
+    "mod": "return (X + 0.25) % 1.5",
+    "power": "return (X * X + 1) ** p",
+    "min-max": "return min(X, Y) * max(X, p)",
+    "clamp": "return max(min(X, 0.75), -0.75)",
+    "where": "return where(X < Y, X * p, Y)",
+    "cast": "return f32(f64(X) * f64(Y))",
+    "sum": "return sum(X * Y, reduced_dim=n)",
+    "sum-of-all": "return sum(X * Y, reduced_dim=(n, d))",
+    "sum-over-missing": "return sum(p[d] + 0 * X, reduced_dim=n)",
+    "mean": "return mean(X, reduced_dim=d) * sum(Y, reduced_dim=d)",
+    "prod": "return prod(X, reduced_dim=d)",
+    "prod-two-dims": "return prod(X * p, reduced_dim=(n, d))",
+    "extrema": "return max(X, reduced_dim=d) * min(Y, reduced_dim=d)",
+    "max-number": "return max_number(X * Y, reduced_dim=d) * p",
+    "max-of-all": "return max(X, reduced_dim=(n, d)) * X",
+    "logsumexp": "return logsumexp(X * p, reduced_dim=d)",
+    "softmax": "return softmax(X * p, reduced_dim=d) * Y",
+    "log-softmax": "return log_softmax(X * p, reduced_dim=n) * Y",
+    "softmax-constant-along-row": "return softmax(X, reduced_dim=d) * 1",
+    "cumsum": "return cumsum(X * p, dim=n) * Y",
+    "einsum": "return einsum(X[n, d], Y[n', d] -> [n, n'])",
+    "einsum-three": "return einsum(X[n, d], Y[n', d], p[d] -> [n', n])",
+    "einsum-same-twice": "return einsum(X[n, d], X[n', d] -> [n, n'])",
+    "einsum-private": "return einsum(X[n, d], p[d] -> []) * sum(Y, reduced_dim=(n, d))",
+    "rename": "Z[n', d] = X[n', d] * 2\n    return einsum(Z[n', d], Y[n, d] -> [n, n'])",
+    "swap": "S[n, n'] = einsum(X[n, d], Y[n', d])\n    return S - swap(S, n, n') * S",
+    "gather": "return gather(X, (index(n) * 2) % n, dim=n) * Y",
+    "gather-rows": "return gather(X[n, d], index(d) % n, dim=n) * p",
+    "take": "return X[0, d] * X[n - 1, d] * p",
+    "slice": "return slice(X * Y, n, 1, 3 -> [two, d])",
+    "slice-of-sum": "return slice(sum(X, reduced_dim=d), n, 1, 3 -> [two])",
+    "concat": "A[n, both] = concat(X, Y * X, dim=both)\n    return A * A",
+    "shift": "return shift(X, n, 1) * shift(Y, d, -2)",
+    "dims-of-a-mask": "return where(index(n) <= index(d), X, 0 * Y)",
+    "two-results": "return X * Y, sum(X, reduced_dim=d)",
+    "unused-argument": "return X * X",
+}
+
+
+# At points where a derivative does not exist, or is told not to: PyTorch's conventions.
+# Expression of x, the numbers x has, their gradients under cotangents of 1.
+CONVENTIONS = {
+    "abs(x)": ([-1, 0, 2], [-1, 0, 1]),
+    "relu(x)": ([-1, 0, 2], [0, 0, 1]),
+    "min(x, 0)": ([-1, 0, 2], [1, 1, 0]),
+    "max(x, 0 * x)": ([-1, 0, 2], [0, 0.5, 1]),
+    "softplus(x)": ([-1000, 0, 1000], [0, 0.5, 1]),
+    "sigmoid(x)": ([-1000, 0, 1000], [0, 0.25, 0]),
+    "silu(x)": ([-1000, 0, 1000], [0, 0.5, 1]),
+    "x ** 0": ([0, 1, 2], [0, 0, 0]),
+    "max(x, reduced_dim=n)": ([3, 1, 3], [1, 0, 0]),
+    "min(x, reduced_dim=n)": ([1, 3, 1], [1, 0, 0]),
+    "prod(x, reduced_dim=n)": ([0, 3, 2], [6, 0, 0]),
+    "prod(2 * x, reduced_dim=n)": ([0, 0, 2], [0, 0, 0]),
+    "sum(softmax(where(x > 0, x, -inf), reduced_dim=n) * index(n), reduced_dim=n)": (
+        [-1, -1, -1],
+        [0, 0, 0],
+    ),
+    "x * stop_gradient(x)": ([1, 2, 3], [1, 2, 3]),
+    "floor(x) + x": ([1.5, 2, -3.5], [1, 1, 1]),
+    "f32(i32(x)) + x": ([1.5, 2, -3.5], [1, 1, 1]),
+}
+
+
+def write(arrays, folder):
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    return [f"{name}={folder / f'{name}.npy'}" for name in arrays]
+
+
+def oracle(path, arrays, names, folder, *options):
+    """Results in double precision, by name."""
+    outputs = [option for name in names for option in ("-o", f"{name}={folder / name}.out.npy")]
+    attc("run", path, "--oracle", "-w", *options, *write(arrays, folder), *outputs)
+    return {name: np.load(folder / f"{name}.out.npy") for name in names}
+
+
+def check_directional(path, arrays, folder, *options):
+    """The gradients along a random direction, against a central difference of the results."""
+    random = np.random.default_rng(len(arrays))
+    shapes = attc_json("verify", path, "-w", *options)
+    results = [output["name"] for output in shapes["outputs"]]
+    plain = oracle(path, arrays, results, folder, *options)
+    floats = [name for name in arrays if arrays[name].dtype == np.float32]
+    cotangents = {
+        f"d{name}": random.standard_normal(value.shape).astype(np.float32)
+        for name, value in plain.items()
+        if value.dtype.kind == "f"
+    }
+    gradients = oracle(
+        path, {**arrays, **cotangents}, [f"d{name}" for name in floats], folder, "--grad", *options
+    )
+    moved = {}
+    for sign in (1, -1):
+        moved[sign] = dict(arrays)
+    for name in floats:
+        direction = STEP * random.standard_normal(arrays[name].shape)
+        for sign in (1, -1):
+            moved[sign][name] = (arrays[name] + sign * direction).astype(np.float32)
+    ends = {sign: oracle(path, moved[sign], results, folder, *options) for sign in (1, -1)}
+    difference = sum(
+        np.sum(cotangents[f"d{name}"] * (ends[1][name] - ends[-1][name]))
+        for name in results
+        if f"d{name}" in cotangents
+    )
+    terms = [
+        gradients[f"d{name}"] * (moved[1][name].astype(np.float64) - moved[-1][name])
+        for name in floats
+    ]
+    slope = sum(np.sum(term) for term in terms)
+    size = sum(np.sum(np.abs(term)) for term in terms)
+    assert np.isfinite(slope)
+    assert abs(slope - difference) <= 1e-4 * max(size, 1e-300), (slope, difference)
+
+
+def grid(shape, seed):
+    """Numbers between -2 and 2 that differ by 1/16 at least, none of them a whole number."""
+    count = int(np.prod(shape, dtype=int))
+    numbers = (np.arange(count) + 0.5) * (4 / max(count, 8)) - 2 + 1 / 64
+    return np.random.default_rng(seed).permutation(numbers).reshape(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_rule(name, tmp_path):
+    path = tmp_path / "rule.attn"
+    body = f"def F(X[n, d], Y[n, d], p[d]):\n    {BODIES[name]}\n"
+    path.write_text(f"dim n = 5, d = 3, two = 2, both = 2 * d\n{body}")
+    arrays = {"X": grid((5, 3), 1), "Y": grid((5, 3), 2), "p": grid((3,), 3)}
+    check_directional(path, arrays, tmp_path)
+    attc("verify", path, "-w", "--grad")
+    if name not in ("slice", "slice-of-sum", "concat"):
+        dynamic = tmp_path / "dynamic.attn"
+        dynamic.write_text(f"dim two = 2\n{body}")
+        attc("verify", dynamic, "-w", "--grad", "-D", "n=5,d=3")
+
+
+@pytest.mark.parametrize("way", [[], ["--oracle"]], ids=["compiled", "oracle"])
+@pytest.mark.parametrize("expression", CONVENTIONS)
+def test_convention(expression, way, tmp_path):
+    numbers, expected = CONVENTIONS[expression]
+    path = tmp_path / "convention.attn"
+    path.write_text(f"def F(x[n]):\n    y = {expression}\n    return y\n")
+    result = attc_json("verify", path, "-D", "n=3")["outputs"][0]
+    arrays = {"x": np.array(numbers, np.float32)}
+    shape = () if "reduced_dim" in expression else (3,)
+    if shape:
+        arrays["dy"] = np.ones(shape, np.float32)
+    attc("run", path, "--grad", *way, *write(arrays, tmp_path), "-o", f"dx={tmp_path / 'out.npy'}")
+    assert result["name"] == "y"
+    np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-6)
+
+
+def draw(entry, sizes, seed):
+    random = np.random.default_rng(seed)
+    arrays = {}
+    for name, (dims, elem) in entry.parameters.items():
+        shape = tuple(sizes[d] for d in dims)
+        if elem.startswith("i"):
+            arrays[name] = random.integers(0, min(4, sizes.get("v", 4)), shape).astype(np.int32)
+        else:
+            scale = sizes[dims[0]] ** -0.5 if len(dims) > 2 else 1.0
+            arrays[name] = (scale * random.standard_normal(shape)).astype(np.float32)
+    return arrays
+
+
+@pytest.mark.parametrize("example", NAMES)
+def test_example(example, tmp_path):
+    path = EXAMPLES / f"{example}.attn"
+    entry = Entry(path)
+    sizes = extents(example, "primes", entry.dims + ["d_k"])
+    sizes.setdefault("d_k", sizes["d"] // sizes["h"] if "h" in sizes and "d" in sizes else 1)
+    given = extents_options(extents(example, "primes", entry.dims))
+    check_directional(path, draw(entry, sizes, len(example)), tmp_path, *given)
+
+
+@pytest.mark.parametrize("shape", ["primes", "vectors"])
+@pytest.mark.parametrize("example", NAMES)
+def test_compiled_equals_oracle(example, shape):
+    path = EXAMPLES / f"{example}.attn"
+    entry = Entry(path)
+    given = extents(example, shape, entry.dims)
+    dynamic = [dim for dim in given if dim not in STATIC.get(example, [])]
+    options = ["verify", path, "--grad", *extents_options(given), "--seed", 1]
+    attc(*options)
+    if shape == "primes":
+        attc(*options, "--dynamic", ",".join(dynamic))
