@@ -26,7 +26,7 @@ typedef struct {
     bool on;
 } WarningGroup;
 
-enum { N_WARNING_GROUPS = 5 };
+enum { N_WARNING_GROUPS = 6 };
 
 struct Diags {
     Arena *arena;

@@ -56,6 +56,11 @@ static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const 
         if (alike && named)
             diag_hint(diag, "write '%s%s' to read it over '%s'", value->name.name,
                       dimlist_text(r->arena, &over), want);
+        else if (alike)
+            diag_hint(diag,
+                      "did you mean '%s' in place of '%s'? A value that has a name can be read "
+                      "over '%s': 'name%s'",
+                      have, want, want, dimlist_text(r->arena, &over));
         else if (named && !name_primes(want))
             diag_hint(diag, "did you mean '%s'? 'dim %s like %s' would let '%s' be read over '%s'",
                       have, want, have, value->name.name, want);
@@ -172,7 +177,7 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
     Symbol *symbol = assigned_symbol(scope, target, &fine);
     const Wanted *wanted = target_wanted(scope, target, fine ? symbol : NULL, &space);
     scope->doubt = false;
-    scope->stated = wanted && target->has_dims ? &wanted->dims : NULL;
+    scope->stated = wanted ? &wanted->dims : NULL;
     if (stmt->garbled)
         expr_poison(stmt->value);
     else

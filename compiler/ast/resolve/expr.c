@@ -163,6 +163,7 @@ static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {
     expr->is_literal = a->is_literal && b->is_literal;
     expr_set(expr, dimlist_union(scope->resolver->arena, &a->result, &b->result),
              binary_elem(expr, a, b));
+    resolve_warn_outer(scope, expr);
 }
 
 // ---- dispatch -----------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ typedef struct {
     Resolver *resolver;
     Def *def; // NULL for top-level initialisers
     VEC(Symbol *) symbols;
-    const NameList *stated; // the dims that the present assignment states; NULL: it states none
+    const NameList *stated; // the dims that the present assignment is to have, where known
     bool doubt;             // the dims that the present assignment states were complained about
     uint32_t depth;         // of loops here
     NameList unknown;       // names that were told of once
@@ -173,7 +173,7 @@ Elem elem_of_float_function(const Expr *arg);
 // Type and literalness of several operands that meet; bool only with bool.
 void elem_meet(Expr *result, const Expr *operand, bool first);
 
-// ---- builtin.c, move.c, einsum.c, rank.c, joint.c, call.c ---------------------------------------
+// ---- builtin.c, move.c, einsum.c, rank.c, joint.c, outer.c, call.c ------------------------------
 void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_index(Scope *scope, Expr *call);
@@ -185,6 +185,7 @@ void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_warn_rank(Scope *scope, const Expr *softmax);
+void resolve_warn_outer(Scope *scope, const Expr *binary);
 void resolve_warn_joint(Scope *scope, const Expr *einsum);
 void resolve_call(Scope *scope, Expr *call);
 void resolve_result(Scope *scope, Expr *result);     // one of several of a call

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// Warning outer: a call's result that meets a tensor over a dim that is only like the call's own.
+//
+//     dim e like d
+//     def F(X[n, d], W[d, e]): return einsum(X, W -> [n, e])
+//     Y = X + F(X, W)                 Y[n, d, e]: every d with every e, where Y[n, d] is meant
+//
+// Where positions are to meet in pairs their dims are in the text of the operands or of the result,
+// so that only what is inferred from a call, and is not in its arguments, counts.
+#include "ast/resolve/resolve.h"
+
+// The call that a value is the result of: through names that state no dims, and products with
+// numbers.
+static const Expr *called(const Scope *scope, const Expr *expr) {
+    for (uint32_t steps = 0; steps < 16; steps++) {
+        if (expr->kind == EXPR_CALL)
+            return expr->callee ? expr : NULL;
+        if (expr->kind == EXPR_UNARY || expr->kind == EXPR_BINARY) {
+            uint32_t last = expr->args.count - 1;
+            if (last && expr->args.at[0]->result.count && expr->args.at[1]->result.count)
+                return NULL;
+            expr = expr->args.at[expr->args.at[0]->result.count ? 0 : last];
+            continue;
+        }
+        const Symbol *symbol = expr->kind == EXPR_NAME ? scope_find(scope, expr->name.name) : NULL;
+        if (!symbol || symbol->kind != SYMBOL_LOCAL || symbol->brackets || !symbol->value)
+            return NULL;
+        expr = symbol->value;
+    }
+    return NULL;
+}
+
+static bool is_argument_dim(const Expr *call, Name dim) {
+    for (uint32_t i = 0; i < call->args.count; i++)
+        if (dimlist_has(&call->args.at[i]->result, dim))
+            return true;
+    return false;
+}
+
+// A dim of `other` alone that is like `own`, a dim of `result` alone.
+static Name alike_of(const Program *program, const NameList *result, Name own,
+                     const NameList *other) {
+    for (uint32_t i = 0; i < other->count; i++)
+        if (!dimlist_has(result, other->at[i]) && program_dims_alike(program, own, other->at[i]))
+            return other->at[i];
+    return NULL;
+}
+
+static void warn(Scope *scope, const Expr *call, const Expr *operand, Name own, const Expr *other,
+                 Name like) {
+    Resolver *r = scope->resolver;
+    Diag *diag =
+        diag_warning(r->diags, "outer", operand->span,
+                     "the result is over '%s' and '%s': '%s' brings '%s', which is only like '%s'",
+                     like, own, call->name.name, own, like);
+    diag_note(diag, expr_dim_place(other, like), "'%s' comes from here", like);
+    NameList read = dimlist_replaced(r->arena, &operand->result, own, like);
+    const char *brackets = dimlist_text(r->arena, &read);
+    if (operand->kind == EXPR_NAME)
+        diag_hint(diag, "read it as '%s%s', or state the dims of the result if both are meant",
+                  operand->name.name, brackets);
+    else
+        diag_hint(diag,
+                  "give the call a name and read 'name%s', or state the dims of the result if both "
+                  "are meant",
+                  brackets);
+}
+
+static bool warn_operand(Scope *scope, const Expr *operand, const Expr *other) {
+    const Expr *call = called(scope, operand);
+    for (uint32_t i = 0; call && i < operand->result.count; i++) {
+        Name own = operand->result.at[i];
+        if (dimlist_has(&other->result, own) || is_argument_dim(call, own))
+            continue;
+        Name like = alike_of(scope->resolver->program, &operand->result, own, &other->result);
+        if (like) {
+            warn(scope, call, operand, own, other, like);
+            return true;
+        }
+    }
+    return false;
+}
+
+void resolve_warn_outer(Scope *scope, const Expr *binary) {
+    const Expr *a = binary->args.at[0], *b = binary->args.at[1];
+    if (scope->stated || !a->ok || !b->ok || scope_in_prelude(scope))
+        return;
+    if (!warn_operand(scope, b, a))
+        warn_operand(scope, a, b);
+}
