@@ -56,22 +56,29 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %token COMMA "','" DIM_COMMA "',' of dims" COLON "':'" ASSIGN "'='" TILDE "'~'" ARROW "'->'"
 %token PLUS "'+'" MINUS "'-'" STAR "'*'" SLASH "'/'" FLOORDIV "'//'" PERCENT "'%'" POW "'**'"
 %token EQ "'=='" NE "'!='" LT "'<'" LE "'<='" GT "'>'" GE "'>='"
+// What only other languages have: it is told of by the actions, never expected. See foreign.c.
+%token <token> QUOTED "quoted text" UPDATE "assignment operator"
+%token AT "'@'" QUESTION "'?'" DOT "'.'" ELLIPSIS "'...'" IF "'if'" ELSE "'else'"
 %token NEWLINE "the end of the line" INDENT "the end of the line and a block"
 %token DEDENT "the end of the block"
 %token YYEOF 0 "the end of the file"
 
+%precedence OPEN // a slice without an end, before a name
+%precedence NAME PRIMED IN SHARED LIKE
+%precedence CHOICE
+%precedence IF QUESTION
 %left OR
 %left AND
 %precedence NOT
 %nonassoc EQ NE LT LE GT GE
 %left PLUS MINUS
-%left STAR SLASH FLOORDIV PERCENT
+%left STAR SLASH FLOORDIV PERCENT AT
 %precedence NEGATE
 %right POW
 
-%type <ident> name dim_name plain_name plain_dim key_name
+%type <ident> name range dim_name plain_name plain_dim key_name
 %type <idents> dims dim_list
-%type <expr> expr primary call
+%type <expr> expr primary call member choice place slice
 %type <exprs> exprs places place_list
 %type <args> args arg_list
 %type <key> key
@@ -164,10 +171,18 @@ lines:
 line:
   tensor ASSIGN expr NEWLINE        { $$ = syntax_assign(parser, @$, $1, $3); }
 | targets ASSIGN expr NEWLINE       { $$ = syntax_assign_several(parser, @$, $1, $3); }
+| tensor UPDATE { foreign_tell_update(parser, $2); } expr NEWLINE
+    { $$ = syntax_update(parser, @$, $1, $2, $4); }
+| tensor EQ { foreign_tell_compare(parser, @2); } expr NEWLINE
+    { $$ = syntax_assign(parser, @$, $1, $4); }
 | PARAM declarations NEWLINE        { $$ = syntax_params(parser, @$, $2); }
 | RETURN exprs NEWLINE              { $$ = syntax_return(parser, @$, $2); }
 | FOR name IN dim_name COLON block  { $$ = syntax_for(parser, @1, $2, $4, false, $6); }
 | FOR name IN dim_name SHARED COLON block { $$ = syntax_for(parser, @1, $2, $4, true, $7); }
+| FOR name IN range args RPAREN COLON block
+    { $$ = syntax_for_over(parser, @1, $2, $4, $5, $8); }
+| FOR name COMMA name IN range args RPAREN COLON block
+    { $$ = syntax_for_over(parser, @1, $2, $6, $7, $10); }
 | tensor ASSIGN error line_end
     { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @3)); }
 | targets ASSIGN error line_end
@@ -181,6 +196,8 @@ line:
     { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | FOR error block                   { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
 | error line_end                    { yyerrok; $$ = (StmtList){0}; parser->lost = true; };
+
+range: dim_name LPAREN              { $$ = $1; foreign_tell_range(parser, $1); };
 
 targets:
   tensor COMMA tensor               { $$ = (TensorList){0}; PUSH($$, $1); PUSH($$, $3); }
@@ -218,7 +235,19 @@ expr:
 | expr GT expr                      { $$ = syntax_operation(parser, @$, OPER_GT, $1, $3); }
 | expr GE expr                      { $$ = syntax_operation(parser, @$, OPER_GE, $1, $3); }
 | expr AND expr                     { $$ = syntax_operation(parser, @$, OPER_AND, $1, $3); }
-| expr OR expr                      { $$ = syntax_operation(parser, @$, OPER_OR, $1, $3); };
+| expr OR expr                      { $$ = syntax_operation(parser, @$, OPER_OR, $1, $3); }
+| expr AT { foreign_tell_matmul(parser, @2); } expr
+                                    { $$ = foreign_pair(parser, @$, FOREIGN_MATMUL, $1, $4); }
+| choice;
+
+// a if condition else b, if condition: a else b, condition ? a : b
+choice:
+  expr IF { foreign_tell_choice(parser, @2); } expr ELSE expr %prec CHOICE
+                                    { $$ = foreign_choice(parser, @$, $4, $1, $6); }
+| IF { foreign_tell_choice(parser, @1); } expr COLON expr ELSE expr %prec CHOICE
+                                    { $$ = foreign_choice(parser, @$, $3, $5, $7); }
+| expr QUESTION { foreign_tell_choice(parser, @2); } expr COLON expr %prec CHOICE
+                                    { $$ = foreign_choice(parser, @$, $1, $4, $6); };
 
 primary:
   NUMBER                            { $$ = expr_number(ARENA, @1, $1->number, $1->is_integer); }
@@ -227,9 +256,18 @@ primary:
 | name LBRACKET places RBRACKET     { $$ = syntax_ref(parser, @$, $1, $3); }
 | PRIMED LBRACKET places RBRACKET   { $$ = syntax_primed(parser, @$, $1); }
 | name LBRACKET error RBRACKET      { $$ = syntax_lost_expr(parser, @$); }
+| primary DOT NUMBER                { $$ = foreign_constant(parser, $1, @2, @3, $3); }
+| member
+| member LPAREN args RPAREN         { $$ = foreign_method(parser, @$, $1, $3); }
+| member LBRACKET places RBRACKET   { $$ = foreign_items(parser, @$, $1, $3); }
+| STRING                            { $$ = foreign_string(parser, @$, $1); }
+| QUOTED                            { $$ = foreign_string(parser, @$, $1); }
+| LBRACKET { foreign_tell_list(parser, @1); } places RBRACKET { $$ = foreign_list(parser, @$, $3); }
 | call
 | call AS name                      { $$ = syntax_label($1, @$, $3); }
 | LPAREN exprs comma RPAREN         { $$ = syntax_parens(parser, @$, $2, $3); };
+
+member: primary DOT name            { $$ = foreign_member(parser, @$, $1, @2, $3); };
 
 call:
   name LPAREN args RPAREN           { $$ = syntax_call(parser, @$, $1, $3); }
@@ -242,10 +280,23 @@ places:
 | place_list DIM_COMMA;
 
 place_list:
-  expr                              { $$ = expr_list(ARENA, $1); }
-| place_list DIM_COMMA expr         { $$ = $1; PUSH($$, $3); }
+  place                             { $$ = expr_list(ARENA, $1); }
+| place_list DIM_COMMA place        { $$ = $1; PUSH($$, $3); }
 | place_list plain_dim
     { $$ = $1; PUSH($$, expr_name(ARENA, $2)); syntax_missing_comma(parser, @2); };
+
+place:
+  expr
+| slice
+| ELLIPSIS                          { $$ = foreign_ellipsis(parser, @$); };
+
+slice:
+  COLON %prec OPEN                  { $$ = foreign_slice(parser, @1, NULL, @1, NULL); }
+| expr COLON %prec OPEN             { $$ = foreign_slice(parser, @$, $1, @2, NULL); }
+| COLON expr                        { $$ = foreign_slice(parser, @$, NULL, @1, $2); }
+| expr COLON expr                   { $$ = foreign_slice(parser, @$, $1, @2, $3); }
+| slice COLON %prec OPEN            { $$ = $1; }
+| slice COLON expr                  { $$ = foreign_step(parser, @$, $1, $3); };
 
 args:
   %empty                            { $$ = (ArgList){0}; }
@@ -271,7 +322,9 @@ static int yylex(YYSTYPE *value, Span *span, Parser *parser) {
     parser->current = token;
     if (parser->next + 1 < parser->tokens.count) parser->next++;
     *span = token->span;
-    if (token->kind == TOK_NUMBER || token->kind == TOK_STRING) value->token = token;
+    bool has_value = token->kind == TOK_NUMBER || token->kind == TOK_STRING ||
+                     token->kind == TOK_QUOTED || token->kind == TOK_UPDATE;
+    if (has_value) value->token = token;
     else value->ident = (Ident){.name = token->text, .span = token->span};
     return token->kind;
 }
@@ -289,13 +342,6 @@ typedef struct {
     int count;
 } Expected;
 
-static Expected expected_symbols(const yypcontext_t *context) {
-    yysymbol_kind_t list[YYNTOKENS];
-    Expected expected = {0};
-    expected.count = yypcontext_expected_tokens(context, list, YYNTOKENS);
-    for (int i = 0; i < expected.count; i++) expected.has[list[i]] = true;
-    return expected;
-}
 
 static void expected_drop(Expected *expected, const yysymbol_kind_t *kinds, size_t n) {
     for (size_t i = 0; i < n; i++) expected->has[kinds[i]] = false;
@@ -306,14 +352,35 @@ static void expected_drop(Expected *expected, const yysymbol_kind_t *kinds, size
         expected_drop((expected), kinds, sizeof kinds / sizeof kinds[0]);                          \
     } while (0)
 
-static void add_choice(Text *text, const char *what, int left) {
-    if (text->length) text_add(text, left ? ", " : " or ");
-    text_add(text, what);
-}
-
 // At the end of what is assigned to.
 static bool after_target(const Expected *e) {
     return e->has[YYSYMBOL_ASSIGN] && !e->has[YYSYMBOL_RPAREN] && !e->has[YYSYMBOL_TILDE];
+}
+
+// What the rules for forms of other languages would take is not expected.
+static void drop_foreign(Expected *e) {
+    DROP(e, YYSYMBOL_AT, YYSYMBOL_DOT, YYSYMBOL_UPDATE, YYSYMBOL_IF, YYSYMBOL_ELSE,
+         YYSYMBOL_QUESTION, YYSYMBOL_ELLIPSIS, YYSYMBOL_QUOTED);
+    if (e->has[YYSYMBOL_RBRACKET]) DROP(e, YYSYMBOL_COLON);
+    if (e->has[YYSYMBOL_NUMBER]) DROP(e, YYSYMBOL_STRING, YYSYMBOL_LBRACKET);
+    if (after_target(e)) DROP(e, YYSYMBOL_EQ);
+    if (e->has[YYSYMBOL_SHARED] && e->has[YYSYMBOL_COLON]) DROP(e, YYSYMBOL_LPAREN);
+    if (e->has[YYSYMBOL_IN] && !e->has[YYSYMBOL_NAME]) DROP(e, YYSYMBOL_COMMA);
+}
+
+static Expected expected_symbols(const yypcontext_t *context) {
+    yysymbol_kind_t list[YYNTOKENS];
+    Expected expected = {0};
+    int count = yypcontext_expected_tokens(context, list, YYNTOKENS);
+    for (int i = 0; i < count; i++) expected.has[list[i]] = true;
+    drop_foreign(&expected);
+    for (int i = 0; i < YYNTOKENS; i++) expected.count += expected.has[i];
+    return expected;
+}
+
+static void add_choice(Text *text, const char *what, int left) {
+    if (text->length) text_add(text, left ? ", " : " or ");
+    text_add(text, what);
 }
 
 // Replaces the many tokens that an expression, a name or an operator may be by one word each.
@@ -395,25 +462,6 @@ static bool is_missing_colon(const Expected *e, yysymbol_kind_t found) {
     return found == YYSYMBOL_INDENT && e->has[YYSYMBOL_COLON] && !e->has[YYSYMBOL_ASSIGN];
 }
 
-// The habits of other languages.
-static const char *foreign_hint(const Parser *parser) {
-    const Token *token = parser->current;
-    static const struct {
-        const char *word, *hint;
-    } table[] = {
-        {"if", "there is no 'if': where(condition, a, b) chooses"},
-        {"else", "there is no 'else': where(condition, a, b) chooses"},
-        {"while", "a loop runs over a dim: for layer in layers"},
-        {"class", "an architecture is made of defs"},
-        {"lambda", "an architecture is made of defs"},
-    };
-    for (int back = 0; back < 2 && token >= parser->tokens.at; back++, token--)
-        for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-            if (token->kind == TOK_NAME && !strcmp(token->text, table[i].word))
-                return table[i].hint;
-    return NULL;
-}
-
 static const char *number_hint(const Parser *parser) {
     double extent = parser->current->number;
     if (!(extent >= 1 && parser->current->is_integer)) return "brackets hold the names of dims";
@@ -423,7 +471,7 @@ static const char *number_hint(const Parser *parser) {
 
 static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol_kind_t found) {
     bool operand = found == YYSYMBOL_NAME || found == YYSYMBOL_NUMBER;
-    const char *keyword = near_keyword(parser, e), *foreign = foreign_hint(parser);
+    const char *keyword = near_keyword(parser, e), *foreign = foreign_line_hint(parser);
     if (foreign) return foreign;
     if (found == YYSYMBOL_PRIMED) return "only dims have primes, and they are not declared";
     if (keyword) return arena_printf(parser->scratch, "did you mean '%s'?", keyword);
@@ -468,7 +516,7 @@ static bool is_rest_of_if(Parser *parser) {
 }
 
 static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
-    if (parser->current->quiet || is_rest_of_if(parser)) return 0;
+    if (parser->current->quiet || foreign_told(parser) || is_rest_of_if(parser)) return 0;
     Expected expected = expected_symbols(context);
     if (expected.has[YYSYMBOL_DEF] && is_repeated_stray(parser)) return 0;
     yysymbol_kind_t found = yypcontext_token(context);

@@ -29,7 +29,24 @@ typedef enum {
     EXPR_RESULT, // one of the n_results of `call`, as in `Y, S = Step(X, S)`: that many assignments
                  // in a row. args[0] is the call in the first alone, so that a walk meets it once.
     EXPR_ERROR,  // could not be parsed and was reported: resolves to poison without a message
+    EXPR_FOREIGN, // of another language, and reported: kept for the hint alone
 } ExprKind;
+
+// Forms of other languages.
+typedef enum {
+    FOREIGN_MATMUL,  // args[0] @ args[1]
+    FOREIGN_MEMBER,  // args[0].name
+    FOREIGN_METHOD,  // args[0].name(args[1], ..., keys...)
+    FOREIGN_ITEMS,   // args[0][args[1], ...], where slices are among them
+    FOREIGN_SLICE,   // args[0] : args[1], NOTHING for one that is not written
+    FOREIGN_STEP,    // args[0] : step, where args[0] is a SLICE
+    FOREIGN_NOTHING, // where something may be left out
+    FOREIGN_DOTS,    // `...` in the place of dims
+    FOREIGN_CHOICE,  // args[0] ? args[1] : args[2]
+    FOREIGN_STRING,  // name: what is between the quotes
+    FOREIGN_LIST,    // [args...]
+    FOREIGN_UPDATE,  // += args[0], name: the operator without '='
+} Foreign;
 
 typedef enum {
     OPER_NEG,
@@ -93,6 +110,7 @@ struct Expr {
     double number;
     bool is_integer;
     Oper oper;
+    Foreign foreign;
     ExprList args;
     KeyList keys;
     IdentList dims;       // REF: the names in the brackets; CALL: after ->
@@ -161,7 +179,8 @@ typedef VEC(Stmt *) StmtList;
 struct Stmt {
     StmtKind kind;
     Span span;
-    bool garbled;             // ASSIGN, RETURN: a syntax error is in it; what it says is not judged
+    bool garbled;             // a syntax error is in it (of a FOR: in its head): it is not judged
+    Diag *foreign;            // that error, if it is of a form of another language
     Tensor target;            // ASSIGN: name, optional dims and elem; PARAM: the declaration
     Expr *value;              // ASSIGN
     Ident loop_var, loop_dim; // FOR loop_var in loop_dim [shared]:
@@ -225,6 +244,7 @@ Expr *expr_tuple(Arena *arena, Span span, ExprList items);
 void expr_set_args(Expr *call, ExprList args, KeyList keys);
 Expr *expr_result(Arena *arena, Expr *call, uint32_t which, uint32_t n_results);
 Expr *expr_error(Arena *arena, Span span);
+Expr *expr_foreign(Arena *arena, Span span, Foreign foreign, ExprList args);
 ExprList expr_list(Arena *arena, Expr *only);
 const char *oper_text(Oper oper);
 

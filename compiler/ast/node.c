@@ -97,6 +97,13 @@ Expr *expr_error(Arena *arena, Span span) {
     return expr_new(arena, EXPR_ERROR, span);
 }
 
+Expr *expr_foreign(Arena *arena, Span span, Foreign foreign, ExprList args) {
+    Expr *expr = expr_tuple(arena, span, args);
+    expr->kind = EXPR_FOREIGN;
+    expr->foreign = foreign;
+    return expr;
+}
+
 void expr_set_args(Expr *call, ExprList args, KeyList keys) {
     call->args = args;
     call->keys = keys;

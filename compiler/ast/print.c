@@ -133,6 +133,7 @@ static void print_bare(const Expr *expr, Text *out) {
         print_expr(expr->call, ANY, out);
         break;
     case EXPR_ERROR:
+    case EXPR_FOREIGN:
         text_add(out, "<error>");
         break;
     }

@@ -134,8 +134,8 @@ static bool line_joins(Blocks *b, uint32_t i, uint32_t column) {
     int kind = b->raw[i].kind;
     bool lost = last(b)->kind == TOK_YYerror && column > top(b)->column;
     bool goes_on = is_operator(last(b)->kind) && (column > top(b)->column || !starts_line(b, i));
-    bool carries_on =
-        !can_start_line(kind) && kind != TOK_YYerror && kind != TOK_RPAREN && kind != TOK_RBRACKET;
+    bool carries_on = !can_start_line(kind) && kind != TOK_YYerror && kind != TOK_RPAREN &&
+                      kind != TOK_RBRACKET && kind != TOK_AT;
     if (!lost && !goes_on && !carries_on)
         return false;
     bool unmatched_ahead = brackets_slip_ahead(b, i); // which says more
@@ -143,8 +143,12 @@ static bool line_joins(Blocks *b, uint32_t i, uint32_t column) {
         int head = b->out.at[b->line_start].kind;
         bool is_list = head == TOK_DIM || head == TOK_PARAM;
         Diag *diag = layout_error(b->parser, b->raw[i].span, "this line carries on the one before");
+        bool comment =
+            kind == TOK_FLOORDIV || (kind == TOK_SLASH && b->raw[i + 1].kind == TOK_STAR);
         if (is_colon)
             diag_hint(diag, "write the ':' at the end of that line");
+        else if (comment && column <= top(b)->column)
+            diag_hint(diag, "comments begin with '#'");
         else if (is_list)
             diag_hint(diag, "begin it with '%s' again", b->out.at[b->line_start].text);
         else
@@ -341,6 +345,7 @@ static void blocks_end(Blocks *b) {
 }
 
 void blocks_tokens(Parser *parser) {
+    foreign_tokens(parser);
     Blocks b = {.parser = parser, .raw = parser->tokens.at, .n = parser->tokens.count};
     vec_push(parser->scratch, &b.levels, (Indent){0});
     for (uint32_t i = 0; i < b.n; i++) {

@@ -53,6 +53,9 @@ Expr *syntax_operation(Parser *parser, Span span, Oper oper, Expr *a, Expr *b) {
 }
 
 Expr *syntax_ref(Parser *parser, Span span, Ident name, ExprList items) {
+    for (uint32_t i = 0; i < items.count; i++)
+        if (items.at[i]->kind == EXPR_FOREIGN)
+            return foreign_items(parser, span, expr_name(parser->arena, name), items);
     return cut_deep(parser, expr_ref(parser->arena, span, name, items));
 }
 
@@ -197,6 +200,7 @@ static void mark_stmt(Parser *parser, Stmt *stmt) {
     bool text = mistakes_in(parser, line), layout = mistakes_of_layout_in(parser, line);
     bool joined = (text || layout) && mistakes_join_statements(parser, line);
     stmt->garbled = text || joined;
+    stmt->foreign = foreign_told(parser) ? parser->foreign : NULL;
     parser->garbled |= stmt->garbled;
     parser->lost |= joined;
 }
@@ -263,6 +267,32 @@ StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared
     stmt->shared = shared;
     stmt->body = body;
     return stmt_list(parser, stmt);
+}
+
+// ---- statements in the manner of other languages
+
+StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *token, Expr *value) {
+    uint32_t length = token->span.end - token->span.begin;
+    const char *text = parser->source->text + token->span.begin;
+    if (text[0] != ':') {
+        value = expr_foreign(parser->arena, value->span, FOREIGN_UPDATE,
+                             expr_list(parser->arena, value));
+        value->name.name = names_intern(parser->session->names, text, length - 1);
+    }
+    return syntax_assign(parser, span, target, value);
+}
+
+// `for i in range(layers)`, or of whatever runs over a dim, is the loop that it says.
+StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
+                         StmtList body) {
+    Expr *last = args.args.count ? args.args.at[args.args.count - 1] : NULL;
+    bool is_dim = last && last->kind == EXPR_NAME;
+    if (is_dim && parser->foreign && mistakes_in(parser, function.span))
+        diag_hint(parser->foreign, "write 'for %s in %s:'", var.name, last->name.name);
+    parser->garbled = true;
+    StmtList list = syntax_for(parser, span, var, is_dim ? last->name : function, false, body);
+    list.at[0]->garbled = true;
+    return list;
 }
 
 // ---- items

@@ -39,15 +39,17 @@ typedef struct {
     uint32_t file;
     const Source *source;
     TokenList tokens;
-    VEC(Span) comments; // where there are any, in order
+    VEC(Span) comments;   // where there are any, in order
     uint32_t next;        // token to give to the grammar
     const Token *current; // the last one given
     VEC(Import) imports;
-    bool lost;          // a statement of the def being parsed was lost
-    bool garbled;       // an expression of it was
-    bool told_if;       // an `if` of it was told of
-    const Token *stray; // first of the last line that was reported as no item
-    Span deep;          // the last expression that was cut for its depth
+    bool lost;           // a statement of the def being parsed was lost
+    bool garbled;        // an expression of it was
+    bool told_if;        // an `if` of it was told of
+    Diag *foreign;       // the last form of another language that was told of
+    uint32_t foreign_at; // the token that its line begins with
+    const Token *stray;  // first of the last line that was reported as no item
+    Span deep;           // the last expression that was cut for its depth
     uint32_t n_errors;
     uint8_t *marks; // for each byte of the text: whether a mistake that was told begins there
 } Parser;
@@ -72,6 +74,39 @@ bool token_is_name(int kind);
 
 // ---- blocks.c
 void blocks_tokens(Parser *parser);
+
+// ---- foreign.c: what people of other languages try
+// Told where it is read, once in a statement; compiler/ast/resolve/foreign.c composes what to write
+// instead. Such tokens of a line are found before the grammar reads them:
+void foreign_tokens(Parser *parser);
+void foreign_tell(Parser *parser, Span at, const char *message, const char *hint);
+void foreign_tell_compare(Parser *parser, Span at); // Y == value
+void foreign_tell_matmul(Parser *parser, Span at);
+void foreign_tell_choice(Parser *parser, Span at);
+void foreign_tell_list(Parser *parser, Span at);
+void foreign_tell_range(Parser *parser, Ident function);
+void foreign_tell_update(Parser *parser, const Token *token);
+bool foreign_told(const Parser *parser); // of the statement being read
+Expr *foreign_pair(Parser *parser, Span span, Foreign form, Expr *a, Expr *b);
+Expr *foreign_choice(Parser *parser, Span span, Expr *condition, Expr *a, Expr *b);
+Expr *foreign_member(Parser *parser, Span span, Expr *of, Span dot, Ident name);
+// np.inf
+Expr *foreign_constant(Parser *parser, Expr *of, Span dot, Span span, const Token *number);
+Expr *foreign_method(Parser *parser, Span span, Expr *member, ArgList args);
+Expr *foreign_items(Parser *parser, Span span, Expr *of, ExprList items);
+Expr *foreign_slice(Parser *parser, Span span, Expr *from, Span colon, Expr *to);
+Expr *foreign_step(Parser *parser, Span span, Expr *slice, Expr *step);
+Expr *foreign_ellipsis(Parser *parser, Span span);
+Expr *foreign_string(Parser *parser, Span span, const Token *token);
+Expr *foreign_list(Parser *parser, Span span, ExprList items);
+// What both of the files below look for.
+bool foreign_ends_line(int kind);
+const Token *foreign_line_begin(const Parser *parser); // of the line that is being read
+bool foreign_is_word(const Token *token, const char *word);
+
+// ---- foreign_line.c
+// The hint for the line that the grammar stopped in, or NULL.
+const char *foreign_line_hint(const Parser *parser);
 
 // ---- grammar/parse.y, around the generated yyparse
 void parse_tokens(Parser *parser);
@@ -121,6 +156,11 @@ StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value);
 StmtList syntax_assign_several(Parser *parser, Span span, TensorList targets, Expr *call);
 StmtList syntax_params(Parser *parser, Span span, TensorList params);
 StmtList syntax_return(Parser *parser, Span span, ExprList results);
+// Y += value, Y := value
+StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *token, Expr *value);
+// for var in function(args):
+StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
+                         StmtList body);
 StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);
 
 void syntax_add_import(Parser *parser, Span span, const char *path);

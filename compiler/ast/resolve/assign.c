@@ -2,7 +2,7 @@
 // Assignments: `Y[n, d] = expr` states the dims of expr, `Y = expr` takes them. A name has one
 // value, except in a loop, where it is carried from one round to the next and keeps its dims and
 // type.
-#include "ast/resolve/resolve.h"
+#include "ast/resolve/meant.h"
 
 #include <string.h>
 
@@ -165,6 +165,11 @@ static bool is_dropped(const Stmt *stmt) {
     return stmt->value->kind == EXPR_RESULT && !strcmp(stmt->target.name.name, "_");
 }
 
+// `Y += X`: told of, and Y is what it was.
+static bool is_update(const Stmt *stmt) {
+    return stmt->value->kind == EXPR_FOREIGN && stmt->value->foreign == FOREIGN_UPDATE;
+}
+
 void resolve_assign(Scope *scope, Stmt *stmt) {
     Tensor *target = &stmt->target;
     if (is_dropped(stmt)) {
@@ -172,6 +177,10 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
             resolve_expr(scope, stmt->value, NULL);
         return;
     }
+    if (stmt->foreign)
+        foreign_hint_statement(scope, stmt);
+    if (is_update(stmt) && scope_find(scope, target->name.name))
+        return;
     Wanted space;
     bool fine = true;
     Symbol *symbol = assigned_symbol(scope, target, &fine);

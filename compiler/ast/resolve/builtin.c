@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built-in functions: their arguments and keywords, reductions, whole-row and pointwise functions.
 // einsum, and the functions that move positions, have files of their own.
-#include "ast/resolve/resolve.h"
+#include "ast/resolve/meant.h"
 
 #include <string.h>
 
@@ -67,6 +67,26 @@ static bool keys_have(const char *keys, Name key) {
     return false;
 }
 
+// Other languages say the dims of these by place, or in other words.
+static bool over_dims(const Expr *call) {
+    Shape shape = builtins[call->builtin].shape;
+    return shape == SHAPE_REDUCE || shape == SHAPE_KEEP || call->builtin == BUILTIN_MIN ||
+           call->builtin == BUILTIN_MAX;
+}
+
+// `where(n = 3, a, b)`: a comparison of what is no keyword.
+static void hint_key(Scope *scope, Diag *diag, const Expr *call, const BuiltinInfo *info,
+                     const Ident *key) {
+    const char *meant = over_dims(call) ? foreign_call_hint(scope, call) : NULL;
+    if (scope_find(scope, key->name) || scope_knows_dim(scope, key->name))
+        diag_hint(diag, "'==' compares: '%s == ...'", key->name);
+    else if (meant)
+        diag_hint(diag, "%s", meant);
+    else if (info->keys[0])
+        diag_hint(diag, "did you mean '%s='?",
+                  strcmp(info->keys, "dim reduced_dim") ? info->keys : "dim");
+}
+
 static bool check_keys(Scope *scope, const Expr *call, const BuiltinInfo *info) {
     bool fine = true;
     for (uint32_t i = 0; i < call->keys.count; i++) {
@@ -74,10 +94,8 @@ static bool check_keys(Scope *scope, const Expr *call, const BuiltinInfo *info) 
         if (!keys_have(info->keys, key->name)) {
             Diag *diag = diag_error(scope->resolver->diags, key->span, "'%s' takes no '%s='",
                                     info->name, key->name);
-            if (info->keys[0])
-                diag_hint(diag, "did you mean '%s='?",
-                          strcmp(info->keys, "dim reduced_dim") ? info->keys : "dim");
-            fine = false;
+            hint_key(scope, diag, call, info, key);
+            return false;
         } else if (call_key(call, key->name) != &call->keys.at[i]) {
             diag_error(scope->resolver->diags, key->span, "'%s=' is given twice", key->name);
             fine = false;
@@ -93,8 +111,12 @@ static bool check_count(Scope *scope, const Expr *call, const BuiltinInfo *info)
     bool few = n < info->min_args;
     uint32_t limit = few ? info->min_args : info->max_args;
     const char *bound = info->min_args == info->max_args ? "" : few ? "at least " : "at most ";
-    diag_error(scope->resolver->diags, call->span, "'%s' takes %s%u argument%s, not %u", info->name,
-               bound, limit, limit == 1 ? "" : "s", n);
+    Diag *diag =
+        diag_error(scope->resolver->diags, call->span, "'%s' takes %s%u argument%s, not %u",
+                   info->name, bound, limit, limit == 1 ? "" : "s", n);
+    const char *meant = over_dims(call) ? foreign_call_hint(scope, call) : NULL;
+    if (meant)
+        diag_hint(diag, "%s", meant);
     return false;
 }
 
@@ -374,9 +396,8 @@ void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted) {
     call->builtin = builtin_find(call->name.name);
     const BuiltinInfo *info = &builtins[call->builtin];
     expr_poison(call);
-    bool fine = check_count(scope, call, info);
-    fine = check_keys(scope, call, info) && fine;
-    if (!check_extras(scope, call, info) || !fine)
+    if (!check_keys(scope, call, info) || !check_count(scope, call, info) ||
+        !check_extras(scope, call, info))
         return;
     switch (is_reduction(call, call->builtin) ? SHAPE_REDUCE : info->shape) {
     case SHAPE_EINSUM:

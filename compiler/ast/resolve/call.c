@@ -5,6 +5,7 @@
 //     Attend(A[b, t, e], B[b, s, e], P[e, h])       n = t, d = e, m = s, h = h; mapped over [b]
 //     Attend(A[b, t, e], B[s, e], P[e, h])          the same B for every b
 #include "ast/resolve/call.h"
+#include "ast/resolve/meant.h"
 
 // ---- the form of a call -------------------------------------------------------------------------
 
@@ -129,6 +130,10 @@ static void resolve_call_for(Scope *scope, Expr *call, uint32_t n_wanted) {
     Def *callee = program_find_callee(scope->resolver->program, scope->def, call->name.name);
     bool known = callee && callee->visit == VISIT_DONE;
     Wanted lost = {.silent = true};
+    if (!callee && foreign_call_hint(scope, call)) { // which says what to do with the arguments
+        report_unknown_def(scope, call);
+        return;
+    }
     for (uint32_t i = 0; i < call->args.count; i++)
         resolve_expr(scope, call->args.at[i], known && !callee->incomplete ? NULL : &lost);
     if (!callee)

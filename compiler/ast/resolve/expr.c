@@ -206,6 +206,7 @@ void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted) {
         resolve_result(scope, expr);
         break;
     case EXPR_ERROR:
+    case EXPR_FOREIGN:
         expr_poison(expr);
         break;
     }

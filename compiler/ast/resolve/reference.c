@@ -11,6 +11,8 @@
 // In `return` the order of the brackets is the order in memory, and names alone say what is what.
 #include "ast/resolve/resolve.h"
 
+#include <string.h>
+
 // ---- pairing ------------------------------------------------------------------------------------
 
 // Pairs the written dims that the tensor lacks with tensor dims that are not written, class by
@@ -93,6 +95,10 @@ void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol) {
 static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symbol *symbol,
                            const NameList *lacking, const NameList *unwritten) {
     Arena *arena = scope->resolver->arena;
+    if (lacking->count && !strcmp(lacking->at[0], "None")) {
+        diag_hint(diag, "leave out 'None': a tensor meets others by the names of its dims");
+        return;
+    }
     if (lacking->count == 1 && unwritten->count == 1 && scope_find(scope, lacking->at[0])) {
         diag_hint(diag, "'gather(%s, %s, dim=%s)' takes the positions that '%s' says",
                   symbol->name.name, lacking->at[0], unwritten->at[0], lacking->at[0]);

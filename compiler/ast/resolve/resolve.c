@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resolution of a program: dims and their extents, top-level params, then every def on its own,
 // after those that it calls. The first mistake stops nothing: what depends on it is poisoned.
-#include "ast/resolve/resolve.h"
+#include "ast/resolve/meant.h"
 
 Def *program_find_def(const Program *program, Name name) {
     Def *found = NULL;
@@ -147,7 +147,7 @@ static void resolve_body(Scope *scope, const StmtList *body);
 
 static void resolve_for(Scope *scope, Stmt *stmt) {
     Resolver *r = scope->resolver;
-    if (!scope_knows_dim(scope, stmt->loop_dim.name)) {
+    if (!stmt->garbled && !scope_knows_dim(scope, stmt->loop_dim.name)) {
         Name dim = stmt->loop_dim.name;
         Diag *diag = diag_error(r->diags, stmt->loop_dim.span, "no dim is named '%s' here", dim);
         Near near = near_to(dim);
@@ -184,6 +184,8 @@ static void resolve_return(Scope *scope, Stmt *stmt) {
         Diag *diag = diag_error(r->diags, stmt->span, "'return' inside a loop");
         diag_hint(diag, "put it after the loop, which carries its tensors out");
     }
+    if (stmt->foreign)
+        foreign_hint_statement(scope, stmt);
     bool fine = true;
     for (uint32_t i = 0; i < stmt->results.count; i++) {
         Expr *result = stmt->results.at[i];

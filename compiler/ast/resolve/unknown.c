@@ -1,12 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names that mean nothing where they are written. Each is told of once in a def.
-#include "ast/resolve/resolve.h"
+#include "ast/resolve/meant.h"
+
+#include <string.h>
 
 // False if it was told of before, or may be what a syntax error has lost.
 static bool is_news(Scope *scope, Name name) {
     if (dimlist_has(&scope->unknown, name) || dimlist_has(&scope->resolver->program->lost, name))
         return false;
     vec_push(scope->resolver->arena, &scope->unknown, name);
+    return true;
+}
+
+// What other languages call by these names.
+static const char *constant_hint(Name name) {
+    static const struct {
+        const char *name, *hint;
+    } table[] = {
+        {"True", "write 'bool(1)'"},
+        {"true", "write 'bool(1)'"},
+        {"False", "write 'bool(0)'"},
+        {"false", "write 'bool(0)'"},
+        {"None", "there is no empty value: leave it out"},
+        {"null", "there is no empty value: leave it out"},
+        {"nil", "there is no empty value: leave it out"},
+        {"Inf", "write 'inf'"},
+        {"Infinity", "write 'inf'"},
+        {"infinity", "write 'inf'"},
+        {"nan", "write 'inf - inf'"},
+        {"NaN", "write 'inf - inf'"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (!strcmp(table[i].name, name))
+            return table[i].hint;
+    return NULL;
+}
+
+// X' of other languages: the transpose.
+static bool hint_transpose(Scope *scope, Diag *diag, Name name) {
+    Resolver *r = scope->resolver;
+    Name plain = name_unprimed(r->session->names, name);
+    const Symbol *symbol = plain == name ? NULL : scope_find(scope, plain);
+    if (!symbol)
+        return false;
+    const NameList *dims = &symbol->dims;
+    if (dims->count == 2 && program_dims_alike(r->program, dims->at[0], dims->at[1]))
+        diag_hint(diag, "write 'swap(%s, %s, %s)' for the transpose", plain, dims->at[0],
+                  dims->at[1]);
+    else
+        diag_hint(diag, "write '%s': dims have names, in any order, and only they have primes",
+                  plain);
     return true;
 }
 
@@ -58,7 +101,11 @@ void report_unknown(Scope *scope, Ident name, bool bare) {
         if (bare)
             scope_offer_dims(scope, &near);
     }
-    hint_near(diag, &near);
+    const char *constant = constant_hint(name.name);
+    if (constant)
+        diag_hint(diag, "%s", constant);
+    else if (!hint_transpose(scope, diag, name.name))
+        hint_near(diag, &near);
 }
 
 // ---- functions ----------------------------------------------------------------------------------
@@ -77,6 +124,11 @@ void report_unknown_def(Scope *scope, const Expr *call) {
     }
     Diag *diag =
         diag_error(r->diags, name.span, "no def or built-in function is named '%s'", name.name);
+    const char *meant = foreign_call_hint(scope, call);
+    if (meant) {
+        diag_hint(diag, "%s", meant);
+        return;
+    }
     Near near = near_to(name.name);
     for (uint32_t i = 0; i < r->program->defs.count; i++)
         near_offer(&near, r->program->defs.at[i]->name.name);

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hints for lines of other languages that the grammar stops in: what to write instead, from the
+// text.
+//
+//     let Y = X                 expected '=', found 'Y'        hint: write 'Y = X'
+//     if c:  Y = A  else:  ..   expected '=', found 'c'        hint: write 'Y = where(c, A, B)'
+#include "ast/read/syntax.h"
+#include "parse.h"
+
+#include <string.h>
+
+enum { LONGEST_TEXT = 160 };
+
+// ---- tokens of the line
+
+static const Token *line_end(const Token *token) {
+    while (!foreign_ends_line(token->kind))
+        token++;
+    return token;
+}
+
+static bool is_word_of(const Token *token, const char *const *words) {
+    while (*words && !foreign_is_word(token, *words))
+        words++;
+    return *words != NULL;
+}
+
+// The text of the tokens from `from` up to, not including, `to`; NULL if it is none that fits into
+// a hint.
+static const char *text_of(const Parser *parser, const Token *from, const Token *to) {
+    if (from >= to)
+        return NULL;
+    uint32_t begin = from->span.begin, end = to[-1].span.end;
+    const char *text = parser->source->text + begin;
+    if (end <= begin || end - begin > LONGEST_TEXT || memchr(text, '\n', end - begin))
+        return NULL;
+    return arena_strndup(parser->arena, text, end - begin);
+}
+
+// ---- statements with blocks
+
+// `if c:` T = A `elif e:` T = B `else:` T = C, each on lines of its own, as the value of T. NULL if
+// they are anything else.
+static const char *choice_text(const Parser *parser, const Token *at, const Token **target,
+                               uint32_t depth) {
+    const Token *end = line_end(at), *body = end + 1, *stop = line_end(body), *equals = body;
+    bool is_else = foreign_is_word(at, "else");
+    if (end->kind != TOK_INDENT || end[-1].kind != TOK_COLON || stop->kind != TOK_NEWLINE ||
+        stop[1].kind != TOK_DEDENT || depth > 20)
+        return NULL;
+    while (equals < stop && equals->kind != TOK_ASSIGN)
+        equals++;
+    const char *value = text_of(parser, equals + 1, stop);
+    if (!value || (*target && (*target)->text != body->text))
+        return NULL;
+    *target = *target ? *target : body;
+    if (is_else)
+        return at + 1 == end - 1 ? value : NULL;
+    const char *condition = text_of(parser, at + 1, end - 1), *rest = NULL;
+    if (foreign_is_word(&stop[2], "elif") || foreign_is_word(&stop[2], "else"))
+        rest = choice_text(parser, stop + 2, target, depth + 1);
+    return rest && condition
+               ? arena_printf(parser->arena, "where(%s, %s, %s)", condition, value, rest)
+               : NULL;
+}
+
+static const char *if_hint(const Parser *parser, const Token *first) {
+    const Token *target = NULL;
+    const char *value =
+        foreign_is_word(first, "if") ? choice_text(parser, first, &target, 0) : NULL;
+    const Token *equals = target;
+    while (equals && equals->kind != TOK_ASSIGN)
+        equals++;
+    const char *name = equals ? text_of(parser, target, equals) : NULL;
+    return value && name ? arena_printf(parser->arena, "write '%s = %s'", name, value)
+                         : "there is no 'if': where(condition, a, b) chooses";
+}
+
+// `Y = lambda x: x + 1`
+static const char *lambda_hint(const Parser *parser, const Token *lambda) {
+    const Token *first = foreign_line_begin(parser), *end = line_end(lambda), *colon = lambda + 1;
+    while (colon < end && colon->kind != TOK_COLON)
+        colon++;
+    const char *params = text_of(parser, lambda + 1, colon),
+               *body = text_of(parser, colon + 1, end);
+    if (colon == end || !params || !body || lambda != first + 2 || first[1].kind != TOK_ASSIGN)
+        return "an architecture is made of defs";
+    return arena_printf(parser->arena,
+                        "a function is a def: 'def %s(%s):', and 'return %s' under it", first->text,
+                        params, body);
+}
+
+// `let Y = X`, `const float Y[n] = X`
+static const char *declaration_hint(const Parser *parser, const Token *first) {
+    const Token *end = line_end(first), *name = first, *equals = first;
+    while (name + 1 < end && name[1].kind == TOK_NAME)
+        name++;
+    while (equals < end && equals->kind != TOK_ASSIGN)
+        equals++;
+    const char *text = text_of(parser, name, end);
+    if (name == first || first->kind != TOK_NAME || equals == end || !text)
+        return NULL;
+    return arena_printf(parser->arena, "write '%s'", text);
+}
+
+// `Y <- X`, `Y++`
+static const char *target_hint(const Parser *parser, const Token *first) {
+    const Token *at = parser->current, *end = line_end(at);
+    bool twice = at + 1 < end && at[1].span.begin == at->span.end;
+    const char *target = text_of(parser, first, at), *value = text_of(parser, at + 2, end);
+    if (!twice || !target)
+        return NULL;
+    if (at->kind == TOK_DOT && at[1].kind == TOK_NAME && value)
+        return arena_printf(parser->arena, "write '%s'", text_of(parser, at + 1, end));
+    if (at->kind == TOK_LT && at[1].kind == TOK_MINUS && value)
+        return arena_printf(parser->arena, "write '%s = %s'", target, value);
+    bool step = at->kind == at[1].kind && (at->kind == TOK_PLUS || at->kind == TOK_MINUS);
+    if (step && at + 2 == end)
+        return arena_printf(parser->arena, "give the new value another name: '%s_1 = %s %c 1'",
+                            first->text, first->text, at->kind == TOK_PLUS ? '+' : '-');
+    return NULL;
+}
+
+static const char *operator_hint(const Parser *parser) {
+    const Token *at = parser->current, *before = at > parser->tokens.at ? at - 1 : at;
+    bool touches = before < at && before->span.end == at->span.begin;
+    if (touches && at->kind == TOK_ASSIGN && before->kind == TOK_EQ)
+        return "write '=='";
+    if (touches && at->kind == TOK_ASSIGN && before->kind == TOK_NE)
+        return "write '!='";
+    if (touches && at->kind == TOK_STAR && before->kind == TOK_DOT)
+        return "write '*'";
+    if (foreign_is_word(at, "mod"))
+        return "write '%'";
+    if (foreign_is_word(at, "div"))
+        return "write '//'";
+    if (foreign_is_word(at, "is"))
+        return "write '=='";
+    if (touches && at->kind == TOK_GT && before->kind == TOK_LT)
+        return "write '!='";
+    bool begins = at == foreign_line_begin(parser);
+    bool dashes = at->kind == TOK_MINUS && at[1].kind == TOK_MINUS;
+    if (begins && (at->kind == TOK_SLASH || at->kind == TOK_FLOORDIV || at->kind == TOK_PERCENT ||
+                   dashes || at->kind == TOK_STAR))
+        return "comments begin with '#'";
+    if (begins && at->kind == TOK_AT)
+        return "there are no decorators";
+    if (at->kind == TOK_TILDE)
+        return "write 'not'";
+    return NULL;
+}
+
+static const char *word_hint(const Token *first) {
+    static const struct {
+        const char *words[8], *hint;
+    } table[] = {
+        {{"while", "loop", "repeat"}, "a loop runs over a dim: for layer in layers"},
+        {{"class", "struct", "module"}, "an architecture is made of defs"},
+        {{"import", "from", "using", "include", "require"},
+         "leave it out: exp, softmax and the like are built in"},
+        {{"fn", "func", "function", "fun", "proc"}, "a function begins with 'def'"},
+        {{"print", "printf", "assert", "raise"}, "leave it out: results are what 'return' gives"},
+        {{"pass", "break", "continue", "end"}, "leave it out"},
+        {{"yield", "give"}, "results are what 'return' gives, at the end of the def"},
+        {{"with", "try", "except", "finally"}, "leave it out, and write its lines without it"},
+        {{"switch", "match", "case", "elif"}, "where(condition, a, b) chooses"},
+    };
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
+        if (is_word_of(first, table[i].words))
+            return table[i].hint;
+    return NULL;
+}
+
+static const char *return_hint(const Parser *parser, const Token *first) {
+    const Token *at = parser->current;
+    if (first->kind != TOK_RETURN)
+        return NULL;
+    if (foreign_ends_line(at->kind) && at == first + 1)
+        return "write what the def gives: return Y[n, d]";
+    if (foreign_ends_line(at->kind) && at[-1].kind == TOK_COMMA)
+        return "leave out the last ','";
+    if (at->kind == TOK_AS)
+        return "a result has the name of its tensor";
+    return NULL;
+}
+
+const char *foreign_line_hint(const Parser *parser) {
+    const Token *first = foreign_line_begin(parser), *at = parser->current;
+    static const char *const modules[] = {"numpy",      "torch", "jax",    "math",
+                                          "tensorflow", "os",    "einops", NULL};
+    const char *hint = operator_hint(parser);
+    if (first->kind == TOK_IMPORT && is_word_of(first + 1, modules))
+        return "leave it out: exp, softmax and the like are built in";
+    if (!hint)
+        hint = return_hint(parser, first);
+    for (int back = 0; back < 2 && at >= first && !hint; back++, at--) {
+        if (foreign_is_word(at, "if") || foreign_is_word(at, "else") || at->kind == TOK_IF)
+            return if_hint(parser, first);
+        if (foreign_is_word(at, "lambda"))
+            return lambda_hint(parser, at);
+    }
+    if (!hint && parser->current <= first + 2)
+        hint = word_hint(first);
+    if (!hint && parser->current == first + 1)
+        hint = declaration_hint(parser, first);
+    if (!hint && parser->current > first)
+        hint = target_hint(parser, first);
+    return hint;
+}

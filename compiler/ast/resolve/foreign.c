@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Hints for forms of other languages: the statement, or the part of it, as it is written here.
+//
+//     Y[n, k] = X @ W        hint: write 'Y[n, k] = einsum(X[n, d], W[d, k])'
+//     Y += X                 hint: write 'Y_1 = Y + X' and go on with 'Y_1'
+#include "ast/resolve/meant.h"
+
+#include <string.h>
+
+enum { LONGEST_HINT = 240 };
+
+static Meaning meaning_in(Scope *scope) {
+    Resolver *r = scope->resolver;
+    return (Meaning){.scope = scope, .arena = r->arena, .program = r->program};
+}
+
+static bool fits(const char *text) {
+    return text && strlen(text) <= LONGEST_HINT;
+}
+
+// ---- assignments
+
+// As it was written.
+static const char *target_text(Scope *scope, const Tensor *target) {
+    Arena *arena = scope->resolver->arena;
+    NameList dims = dimlist_of(arena, &target->dims);
+    return arena_printf(
+        arena, "%s%s%s%s", target->name.name, target->has_dims ? dimlist_text(arena, &dims) : "",
+        target->has_elem ? ": " : "", target->has_elem ? elem_name(target->elem) : "");
+}
+
+// The value for this target, NULL when the target says other dims. A dim that the text made a name
+// for has the name that the target says.
+static const char *value_for(Scope *scope, const Tensor *target, const Meant *value) {
+    if (!target->has_dims || !value->has_dims)
+        return value->text;
+    Arena *arena = scope->resolver->arena;
+    NameList stated = dimlist_of(arena, &target->dims);
+    NameList lacking = dimlist_minus(arena, &stated, &value->dims);
+    NameList extra = dimlist_minus(arena, &value->dims, &stated);
+    if (!lacking.count && !extra.count)
+        return value->open ? value->open : value->text;
+    bool named = lacking.count == 1 && extra.count == 1 && extra.at[0] == value->fresh;
+    return named ? value->open : NULL;
+}
+
+static void hint_update(Scope *scope, const Stmt *stmt) {
+    Meaning m = meaning_in(scope);
+    Arena *arena = m.arena;
+    const Expr *update = stmt->value;
+    Name name = stmt->target.name.name;
+    Meant value = meant(&m, update->args.at[0]);
+    Holds holds = update->name.name[0] == '+' ? HOLDS_SUM : HOLDS_ALL;
+    const char *right = meant_within(&m, &value, holds);
+    const char *text =
+        right ? arena_printf(arena, "%s %s %s", name, update->name.name, right) : NULL;
+    bool carried = scope->depth && scope_find(scope, name);
+    if (!fits(text) || strchr("@&|^", update->name.name[0]))
+        return;
+    if (carried)
+        diag_hint(stmt->foreign, "write '%s = %s'", name, text);
+    else
+        diag_hint(stmt->foreign, "write '%s_1 = %s' and go on with '%s_1'", name, text, name);
+}
+
+// What there is to say of the first function in it.
+static bool hint_part(Meaning *m, Diag *diag, const Expr *expr) {
+    bool member = expr->kind == EXPR_FOREIGN &&
+                  (expr->foreign == FOREIGN_METHOD || expr->foreign == FOREIGN_MEMBER);
+    const char *hint = NULL;
+    if (member || expr->kind == EXPR_CALL)
+        meant_function(m, expr->name.name, &expr->args, &expr->keys, &hint);
+    if (hint)
+        diag_hint(diag, "%s", hint);
+    for (uint32_t i = 0; i < expr->args.count && !hint; i++)
+        if (hint_part(m, diag, expr->args.at[i]))
+            return true;
+    return hint != NULL;
+}
+
+static void hint_assign(Scope *scope, const Stmt *stmt) {
+    Meaning m = meaning_in(scope);
+    Meant value = meant(&m, stmt->value);
+    const char *text = value.text ? value_for(scope, &stmt->target, &value) : NULL;
+    bool turned = stmt->value->kind == EXPR_FOREIGN && stmt->value->args.count &&
+                  stmt->value->args.at[0]->name.name == value.text;
+    const char *names = turned && value.text ? ": dims are read by name" : "";
+    if (fits(text))
+        diag_hint(stmt->foreign, "write '%s = %s'%s", target_text(scope, &stmt->target), text,
+                  names);
+    else if (fits(value.text))
+        diag_hint(stmt->foreign, "write '%s'%s", value.text, names);
+    else
+        hint_part(&m, stmt->foreign, stmt->value);
+}
+
+static void hint_return(Scope *scope, const Stmt *stmt) {
+    Meaning m = meaning_in(scope);
+    Text text = {.arena = m.arena};
+    const ExprList *results = &stmt->results;
+    const Expr *only = results->count == 1 ? results->at[0] : NULL;
+    if (only && only->kind == EXPR_FOREIGN && only->foreign == FOREIGN_LIST)
+        results = &only->args;
+    for (uint32_t i = 0; i < results->count; i++) {
+        Meant value = meant(&m, results->at[i]);
+        if (!value.text) {
+            hint_part(&m, stmt->foreign, results->at[i]);
+            return;
+        }
+        text_printf(&text, "%s%s", i ? ", " : "", value.text);
+    }
+    if (fits(text.at))
+        diag_hint(stmt->foreign, "write 'return %s'", text.at);
+}
+
+void foreign_hint_statement(Scope *scope, const Stmt *stmt) {
+    if (stmt->kind == STMT_RETURN)
+        hint_return(scope, stmt);
+    else if (stmt->value->kind == EXPR_FOREIGN && stmt->value->foreign == FOREIGN_UPDATE)
+        hint_update(scope, stmt);
+    else
+        hint_assign(scope, stmt);
+}
+
+// ---- calls
+
+const char *foreign_call_hint(Scope *scope, const Expr *call) {
+    Meaning m = meaning_in(scope);
+    const char *hint;
+    if (call->label.name || call->has_arrow)
+        return NULL;
+    Meant value = meant_function(&m, call->name.name, &call->args, &call->keys, &hint);
+    return fits(value.text) ? arena_printf(m.arena, "write '%s'", value.text) : hint;
+}

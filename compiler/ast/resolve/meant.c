@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meaning of names, operators and forms of other languages; see meant.h.
+//
+//     X[:, 0:3] * 2       slice(X, d, 0, 3 -> [n, d_part]) * 2
+//     X.shape[1]          d
+//     a if n > 3 else b   where(n > 3, a, b)
+#include "ast/resolve/meant.h"
+
+#include <string.h>
+
+enum { DEEPEST = 60 };
+
+// ---- texts
+
+Meant meant_of_text(const char *text, Holds holds) {
+    return (Meant){.text = text, .holds = holds};
+}
+
+Meant meant_with_dims(const char *text, Holds holds, NameList dims) {
+    return (Meant){.text = text, .holds = holds, .has_dims = text != NULL, .dims = dims};
+}
+
+const char *meant_within(const Meaning *m, const Meant *part, Holds outer) {
+    if (!part->text || part->holds >= outer)
+        return part->text;
+    return arena_printf(m->arena, "(%s)", part->text);
+}
+
+Name meant_fresh(const Meaning *m, Name dim, const char *suffix) {
+    Names *names = m->scope->resolver->session->names;
+    const char *text = arena_printf(m->arena, "%s_%s", name_unprimed(names, dim), suffix);
+    while (scope_knows_dim(m->scope, names_find(names, text)) ||
+           scope_find(m->scope, names_find(names, text)))
+        text = arena_printf(m->arena, "%s_1", text);
+    return names_find(names, text);
+}
+
+const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims) {
+    NameList own = {0};
+    if (of->swapped) {
+        own = dimlist_minus(m->arena, dims, &own);
+        own.at[own.count - 1] = dims->at[own.count - 2];
+        own.at[own.count - 2] = dims->at[own.count - 1];
+        dims = &own;
+    }
+    if (of->tensor)
+        return arena_printf(m->arena, "%s%s", of->tensor, dimlist_text(m->arena, dims));
+    return dimlist_equal(&of->dims, dims) ? of->text : NULL;
+}
+
+// ---- names and numbers
+
+static const char *span_text(const Meaning *m, Span span) {
+    const Source *source = sources_get(m->scope->resolver->session->sources, span.file);
+    return arena_strndup(m->arena, source->text + span.begin, span.end - span.begin);
+}
+
+static Meant meant_name(Meaning *m, const Expr *expr) {
+    static const struct {
+        const char *name, *text;
+    } constants[] = {{"True", "bool(1)"},  {"true", "bool(1)"}, {"False", "bool(0)"},
+                     {"false", "bool(0)"}, {"Infinity", "inf"}, {"infinity", "inf"},
+                     {"Inf", "inf"}};
+    Name name = expr->name.name;
+    Symbol *symbol = scope_find(m->scope, name);
+    if (symbol) {
+        symbol->used = true;
+        Meant found = meant_with_dims(name, HOLDS_ALL, symbol->dims);
+        found.has_dims = symbol->ok && !symbol->doubtful;
+        found.tensor = symbol->kind == SYMBOL_LOOP ? NULL : name;
+        return found;
+    }
+    if (scope_knows_dim(m->scope, name))
+        return meant_with_dims(name, HOLDS_ALL, (NameList){0});
+    for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)
+        if (!strcmp(constants[i].name, name))
+            return meant_with_dims(constants[i].text, HOLDS_ALL, (NameList){0});
+    return (Meant){0};
+}
+
+static bool is_negative(const Expr *expr) {
+    return expr->kind == EXPR_UNARY && expr->oper == OPER_NEG;
+}
+
+const char *meant_number(Meaning *m, const Expr *position, Name dim) {
+    const Expr *number = is_negative(position) ? position->args.at[0] : position;
+    Meant found = meant(m, number);
+    if (number == position || !found.text)
+        return found.text;
+    return arena_printf(m->arena, "%s - %s", dim, meant_within(m, &found, HOLDS_PRODUCT));
+}
+
+// ---- brackets
+
+static bool is_form(const Expr *expr, Foreign form) {
+    return expr->kind == EXPR_FOREIGN && expr->foreign == form;
+}
+
+static bool is_none(const Expr *expr) {
+    return expr->kind == EXPR_NAME &&
+           (!strcmp(expr->name.name, "None") || !strcmp(expr->name.name, "newaxis"));
+}
+
+// A dim that is cut, and what is taken of it.
+typedef struct {
+    Name dim;
+    const char *from, *to;
+} Cut;
+
+typedef struct {
+    Meaning *m;
+    const Meant *of;
+    uint32_t place; // next dim of it
+    Text brackets;  // of the tensor, with the positions that are taken
+    bool takes;     // a position
+    VEC(Cut) cuts;
+    NameList left; // dims of the result
+    bool fine;
+} Taken;
+
+static void take_keep(Taken *t, Name dim) {
+    text_printf(&t->brackets, "%s%s", t->brackets.length ? ", " : "", dim);
+    vec_push(t->m->arena, &t->left, dim);
+}
+
+static void take_slice(Taken *t, const Expr *slice, Name dim) {
+    const Expr *from = slice->args.at[0], *to = slice->args.at[1];
+    bool begins = is_form(from, FOREIGN_NOTHING), ends = is_form(to, FOREIGN_NOTHING);
+    take_keep(t, dim);
+    if (begins && ends)
+        return;
+    Cut cut = {dim, begins ? "0" : meant_number(t->m, from, dim),
+               ends ? dim : meant_number(t->m, to, dim)};
+    t->fine = t->fine && cut.from && cut.to;
+    vec_push(t->m->arena, &t->cuts, cut);
+}
+
+static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
+    const NameList *dims = &t->of->dims;
+    if (is_none(item))
+        return;
+    if (is_form(item, FOREIGN_DOTS)) {
+        for (uint32_t n = n_items - 1; n < dims->count && t->place < dims->count; n++)
+            take_keep(t, dims->at[t->place++]);
+        return;
+    }
+    Name dim = t->place < dims->count ? dims->at[t->place++] : NULL;
+    t->fine = t->fine && dim && !is_form(item, FOREIGN_STEP);
+    if (!t->fine)
+        return;
+    if (is_form(item, FOREIGN_SLICE)) {
+        take_slice(t, item, dim);
+    } else if (item->kind == EXPR_NAME && item->name.name == dim) {
+        take_keep(t, dim);
+    } else {
+        Meant number = meant(t->m, item);
+        const char *text = meant_number(t->m, item, dim);
+        t->fine = text && number.has_dims && !number.dims.count;
+        text_printf(&t->brackets, "%s%s", t->brackets.length ? ", " : "", text);
+        t->takes = true;
+    }
+}
+
+static Meant cut_text(Meaning *m, Taken *t) {
+    const char *base =
+        t->takes ? arena_printf(m->arena, "%s[%s]", t->of->tensor, t->brackets.at) : t->of->text;
+    Meant result = meant_with_dims(base, HOLDS_ALL, t->left);
+    result.tensor = t->takes ? NULL : t->of->tensor;
+    for (uint32_t i = 0; i < t->cuts.count; i++) {
+        const Cut *cut = &t->cuts.at[i];
+        const char *open = arena_printf(m->arena, "slice(%s, %s, %s, %s", result.text, cut->dim,
+                                        cut->from, cut->to);
+        Name part = meant_fresh(m, cut->dim, "part");
+        NameList dims = dimlist_replaced(m->arena, &result.dims, cut->dim, part);
+        result = meant_with_dims(
+            arena_printf(m->arena, "%s -> %s)", open, dimlist_text(m->arena, &dims)), HOLDS_ALL,
+            dims);
+        result.open = arena_printf(m->arena, "%s)", open);
+        result.fresh = part;
+    }
+    return result;
+}
+
+static Meant meant_items(Meaning *m, const Meant *of, const Expr *const *items, uint32_t n) {
+    if (!of->tensor || !of->has_dims || of->moved || of->swapped)
+        return (Meant){0};
+    Taken t = {.m = m, .of = of, .brackets = {.arena = m->arena}, .fine = true};
+    uint32_t n_real = 0;
+    for (uint32_t i = 0; i < n; i++)
+        n_real += !is_none(items[i]);
+    for (uint32_t i = 0; i < n && t.fine; i++)
+        take_item(&t, items[i], n_real);
+    while (t.fine && t.place < of->dims.count)
+        take_keep(&t, of->dims.at[t.place++]);
+    return t.fine ? cut_text(m, &t) : (Meant){0};
+}
+
+// X.shape[1]
+static Meant meant_extent(Meaning *m, const Expr *of, const Expr *item) {
+    Meant tensor = meant(m, of);
+    bool negative = is_negative(item);
+    const Expr *number = negative ? item->args.at[0] : item;
+    double at = number->kind != EXPR_NUMBER ? -1
+                : negative                  ? tensor.dims.count - number->number
+                                            : number->number;
+    if (!tensor.has_dims || tensor.moved || !(at >= 0 && at < tensor.dims.count))
+        return (Meant){0};
+    return meant_with_dims(tensor.dims.at[(uint32_t)at], HOLDS_ALL, (NameList){0});
+}
+
+static Meant meant_foreign_items(Meaning *m, const Expr *expr) {
+    const Expr *of = expr->args.at[0];
+    if (is_form(of, FOREIGN_MEMBER) && !strcmp(of->name.name, "shape"))
+        return expr->args.count == 2 ? meant_extent(m, of->args.at[0], expr->args.at[1])
+                                     : (Meant){0};
+    Meant tensor = meant(m, of);
+    return meant_items(m, &tensor, (const Expr *const *)expr->args.at + 1, expr->args.count - 1);
+}
+
+// A reference of the language itself, or X[-1], which is short of dims.
+static Meant meant_reference(Meaning *m, const Expr *ref) {
+    Expr name = {.kind = EXPR_NAME, .name = ref->name};
+    Meant tensor = meant_name(m, &name);
+    if (!ref->args.count) {
+        NameList dims = dimlist_of(m->arena, &ref->dims);
+        tensor.text = arena_printf(m->arena, "%s%s", ref->name.name, dimlist_text(m->arena, &dims));
+        tensor.has_dims = tensor.has_dims && dims.count == tensor.dims.count;
+        tensor.dims = dims;
+        tensor.tensor = tensor.has_dims ? ref->name.name : NULL;
+        return tensor;
+    }
+    const Expr *items[16 + 1];
+    uint32_t n = ref->dims.count + ref->args.count, position = 0;
+    if (n > 16)
+        return (Meant){0};
+    for (uint32_t i = 0; i < n; i++) {
+        bool number = position < ref->args.count && ref->places.at[position] == i;
+        Expr *item = number ? ref->args.at[position++] : arena_new_of(m->arena, Expr);
+        if (!number) {
+            item->kind = EXPR_NAME;
+            item->name = ref->dims.at[i - position];
+        }
+        items[i] = item;
+    }
+    return meant_items(m, &tensor, items, n);
+}
+
+// ---- operators
+
+static const Holds oper_holds[N_OPER] = {
+    [OPER_NEG] = HOLDS_SIGN,         [OPER_NOT] = HOLDS_NOT,       [OPER_ADD] = HOLDS_SUM,
+    [OPER_SUB] = HOLDS_SUM,          [OPER_MUL] = HOLDS_PRODUCT,   [OPER_DIV] = HOLDS_PRODUCT,
+    [OPER_FLOORDIV] = HOLDS_PRODUCT, [OPER_MOD] = HOLDS_PRODUCT,   [OPER_POW] = HOLDS_POWER,
+    [OPER_EQ] = HOLDS_COMPARISON,    [OPER_NE] = HOLDS_COMPARISON, [OPER_LT] = HOLDS_COMPARISON,
+    [OPER_LE] = HOLDS_COMPARISON,    [OPER_GT] = HOLDS_COMPARISON, [OPER_GE] = HOLDS_COMPARISON,
+    [OPER_AND] = HOLDS_AND,          [OPER_OR] = HOLDS_OR,
+};
+
+Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b) {
+    Holds own = oper_holds[oper], left = own, right = own + 1;
+    if (own == HOLDS_COMPARISON)
+        left = own + 1;
+    if (own == HOLDS_POWER)
+        left = HOLDS_ALL, right = HOLDS_SIGN;
+    if (!a->text || !b->text)
+        return (Meant){0};
+    const char *text = arena_printf(m->arena, "%s %s %s", meant_within(m, a, left), oper_text(oper),
+                                    meant_within(m, b, right));
+    Meant result = meant_with_dims(text, own, dimlist_union(m->arena, &a->dims, &b->dims));
+    result.has_dims = a->has_dims && b->has_dims;
+    result.moved = a->moved || b->moved;
+    return result;
+}
+
+static Meant meant_unary(Meaning *m, const Expr *expr) {
+    Meant a = meant(m, expr->args.at[0]);
+    Holds own = oper_holds[expr->oper];
+    const char *inner = meant_within(m, &a, own);
+    a.text = inner ? arena_printf(m->arena, "%s%s%s", oper_text(expr->oper),
+                                  expr->oper == OPER_NOT ? " " : "", inner)
+                   : NULL;
+    a.holds = own;
+    a.tensor = NULL;
+    a.swapped = false;
+    a.open = a.operands = NULL;
+    return a;
+}
+
+static Meant meant_choice(Meaning *m, const Expr *expr) {
+    Meant c = meant(m, expr->args.at[0]), a = meant(m, expr->args.at[1]);
+    Meant b = meant(m, expr->args.at[2]);
+    if (!c.text || !a.text || !b.text)
+        return (Meant){0};
+    NameList dims = dimlist_union(m->arena, &a.dims, &b.dims);
+    Meant result =
+        meant_with_dims(arena_printf(m->arena, "where(%s, %s, %s)", c.text, a.text, b.text),
+                        HOLDS_ALL, dimlist_union(m->arena, &dims, &c.dims));
+    result.has_dims = a.has_dims && b.has_dims && c.has_dims;
+    return result;
+}
+
+// f(a, b -> [dims]), where something in the arguments is of another language.
+static Meant meant_arrow(Meaning *m, const Expr *call) {
+    Text text = {.arena = m->arena};
+    text_printf(&text, "%s(", call->name.name);
+    for (uint32_t i = 0; i < call->args.count; i++) {
+        Meant arg = meant(m, call->args.at[i]);
+        if (!arg.text)
+            return arg;
+        text_printf(&text, "%s%s", i ? ", " : "", arg.text);
+    }
+    NameList dims = dimlist_of(m->arena, &call->dims);
+    text_printf(&text, " -> %s)", dimlist_text(m->arena, &dims));
+    return call->keys.count ? (Meant){0} : meant_with_dims(text.at, HOLDS_ALL, dims);
+}
+
+// ---- members
+
+static bool is_module(const Meaning *m, const Expr *expr) {
+    while (is_form(expr, FOREIGN_MEMBER))
+        expr = expr->args.at[0];
+    static const char *const modules[] = {"torch", "np", "numpy", "jnp", "jax",   "lax", "tf",
+                                          "math",  "nn", "F",     "mx",  "keras", "xp"};
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
+        if (expr->kind == EXPR_NAME && !strcmp(expr->name.name, modules[i]))
+            return !scope_find(m->scope, expr->name.name);
+    return false;
+}
+
+static Meant meant_member(Meaning *m, const Expr *expr) {
+    const Expr *of = expr->args.at[0];
+    bool self = of->kind == EXPR_NAME && !strcmp(of->name.name, "self");
+    if (self || is_module(m, of)) {
+        Expr name = {.kind = EXPR_NAME, .name = expr->name};
+        return meant_name(m, &name);
+    }
+    const char *hint;
+    return meant_function(m, expr->name.name, &expr->args, &expr->keys, &hint);
+}
+
+static Meant meant_method(Meaning *m, const Expr *expr) {
+    ExprList args = expr->args;
+    const char *hint;
+    if (is_module(m, args.at[0])) {
+        args.at++;
+        args.count--;
+    }
+    return meant_function(m, expr->name.name, &args, &expr->keys, &hint);
+}
+
+static Meant meant_foreign(Meaning *m, const Expr *expr) {
+    switch (expr->foreign) {
+    case FOREIGN_MATMUL: {
+        Meant a = meant(m, expr->args.at[0]), b = meant(m, expr->args.at[1]);
+        return meant_product(m, &a, &b);
+    }
+    case FOREIGN_MEMBER:
+        return meant_member(m, expr);
+    case FOREIGN_METHOD:
+        return meant_method(m, expr);
+    case FOREIGN_ITEMS:
+        return meant_foreign_items(m, expr);
+    case FOREIGN_CHOICE:
+        return meant_choice(m, expr);
+    default:
+        return (Meant){0};
+    }
+}
+
+Meant meant(Meaning *m, const Expr *expr) {
+    Meant found = {0};
+    const char *hint;
+    if (m->depth == DEEPEST)
+        return found;
+    m->depth++;
+    switch (expr->kind) {
+    case EXPR_NUMBER:
+        found = meant_with_dims(span_text(m, expr->span), HOLDS_ALL, (NameList){0});
+        break;
+    case EXPR_NAME:
+        found = meant_name(m, expr);
+        break;
+    case EXPR_REF:
+        found = meant_reference(m, expr);
+        break;
+    case EXPR_UNARY:
+        found = meant_unary(m, expr);
+        break;
+    case EXPR_BINARY: {
+        Meant a = meant(m, expr->args.at[0]), b = meant(m, expr->args.at[1]);
+        found = meant_binary(m, expr->oper, &a, &b);
+        break;
+    }
+    case EXPR_CALL:
+        if (expr->has_arrow)
+            found = meant_arrow(m, expr);
+        else if (!expr->label.name)
+            found = meant_function(m, expr->name.name, &expr->args, &expr->keys, &hint);
+        break;
+    case EXPR_FOREIGN:
+        found = meant_foreign(m, expr);
+        break;
+    default:
+        break;
+    }
+    m->depth--;
+    return found;
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What expressions in the manner of other languages mean here: the text to write instead, and the
+// dims that it has. Only hints are made of it, so it says nothing and gives up where it does not
+// know.
+//
+//     meant.c            forms and operators      X[:, 0:3], X.T, c ? a : b
+//     meant_einsum.c     products of matrices     X @ W, einsum("nd,dk->nk", X, W)
+//     meant_function.c   functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
+//     foreign.c          the hints; the messages are told where the text is read or resolved
+#ifndef ATTC_MEANT_H
+#define ATTC_MEANT_H
+
+#include "ast/resolve/resolve.h"
+
+// How tightly a text holds together, as in the grammar.
+typedef enum {
+    HOLDS_ANY,
+    HOLDS_OR,
+    HOLDS_AND,
+    HOLDS_NOT,
+    HOLDS_COMPARISON,
+    HOLDS_SUM,
+    HOLDS_PRODUCT,
+    HOLDS_SIGN,
+    HOLDS_POWER,
+    HOLDS_ALL,
+} Holds;
+
+typedef struct {
+    const char *text; // NULL: unknown
+    const char *open; // einsum, slice, concat: without `-> [..]`, which the target may say
+    Name fresh;       // the dim of the text that it made a name for, or NULL
+    Holds holds;
+    bool has_dims;        // known
+    bool moved;           // their places are not those that a number of the other language means
+    bool swapped;         // a transpose of `tensor`, whose last two dims are the other way round
+    NameList dims;        // in the order of the other language
+    Name tensor;          // the text is this tensor, with or without brackets
+    const char *operands; // of an einsum, as text, and what it sums over
+    NameList summed;
+} Meant;
+
+typedef struct {
+    Scope *scope;
+    Arena *arena;
+    Program *program;
+    uint32_t depth; // of the recursion
+} Meaning;
+
+// ---- meant.c
+Meant meant(Meaning *m, const Expr *expr);
+Meant meant_of_text(const char *text, Holds holds);
+Meant meant_with_dims(const char *text, Holds holds, NameList dims);
+const char *meant_within(const Meaning *m, const Meant *part, Holds outer); // with parentheses
+Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
+Name meant_fresh(const Meaning *m, Name dim, const char *suffix);     // a dim that is not there yet
+const char *meant_number(Meaning *m, const Expr *position, Name dim); // counted from the end if < 0
+// The tensor over other dims, or the text as it is; NULL where only brackets could tell the dims.
+const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
+
+// ---- meant_einsum.c
+Meant meant_product(Meaning *m, const Meant *a, const Meant *b);
+Meant meant_letters(Meaning *m, const ExprList *args); // einsum with a string among them
+
+// ---- meant_function.c
+// of: the tensor whose method it is, or NULL. Unknown functions give nothing, and a hint in *hint
+// where there is something to say in any case.
+Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList *keys,
+                     const char **hint);
+
+// ---- foreign.c
+// The hint of a statement with a form of another language in it.
+void foreign_hint_statement(Scope *scope, const Stmt *stmt);
+// What to write in place of a call that is not known, or not so; NULL: nothing.
+const char *foreign_call_hint(Scope *scope, const Expr *call);
+
+#endif

@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meaning of functions and methods of other languages; see meant.h.
+//
+//     X.sum(dim=-1, keepdim=True)      sum(X, reduced_dim=d)
+//     torch.cat([A, B], dim=1)         concat(A, B, dim=d_all -> [n, d_all])
+//     masked_fill(S, mask, -inf)       where(mask, -inf, S)
+#include "ast/resolve/meant.h"
+
+#include <string.h>
+
+typedef struct {
+    const ExprList *args;
+    const KeyList *keys;
+} Given;
+
+typedef enum {
+    IS_HINT,      // nothing to write, only something to say
+    IS_ARGUMENT,  // the first argument as it is
+    IS_TRANSPOSE, // that, with its dims in another order
+    IS_CALL,      // a built-in of another name
+    IS_OPERATOR,  // of two
+    IS_PRODUCT,   // of matrices
+    IS_LINEAR,    // of an input with a matrix [out, in], and a bias
+    IS_CONCAT,
+    IS_CAST,   // to `name`
+    IS_TO,     // to the type that is the argument
+    IS_BEFORE, // `name` and the argument
+    IS_AFTER,  // the argument and `name`
+    IS_CLIP,
+    IS_FILL,
+    IS_RANGE, // index(n)
+    IS_MASK,  // of the last two dims, `name`: the comparison
+    IS_SIZE,
+} Kind;
+
+typedef struct {
+    const char *function;
+    Kind kind;
+    const char *name;
+    Oper oper;
+} Function;
+
+static const char regrouped[] = "dims have names, and are not regrouped by numbers";
+static const char stacked[] = "tensors of one form are one tensor with a dim more: declare it so";
+
+static const Function functions[] = {
+    {"reshape", IS_HINT, regrouped, 0},
+    {"shape", IS_HINT, "the name of a dim, as a number, is its extent", 0},
+    {"dtype", IS_HINT, "an element type stands behind a ':' where a tensor is declared", 0},
+    {"view", IS_HINT, regrouped, 0},
+    {"rearrange", IS_HINT, regrouped, 0},
+    {"flatten", IS_HINT, regrouped, 0},
+    {"unflatten", IS_HINT, regrouped, 0},
+    {"ravel", IS_HINT, regrouped, 0},
+    {"chunk", IS_HINT, "slice(x, d, from, to) takes the positions of a part", 0},
+    {"stack", IS_HINT, stacked, 0},
+    {"Linear", IS_HINT, "declare the matrix by 'param W[d, k]' and write einsum", 0},
+    {"contiguous", IS_ARGUMENT, NULL, 0},
+    {"clone", IS_ARGUMENT, NULL, 0},
+    {"copy", IS_ARGUMENT, NULL, 0},
+    {"cpu", IS_ARGUMENT, NULL, 0},
+    {"cuda", IS_ARGUMENT, NULL, 0},
+    {"squeeze", IS_ARGUMENT, NULL, 0},
+    {"unsqueeze", IS_ARGUMENT, NULL, 0},
+    {"expand_dims", IS_ARGUMENT, NULL, 0},
+    {"expand", IS_ARGUMENT, NULL, 0},
+    {"expand_as", IS_ARGUMENT, NULL, 0},
+    {"broadcast_to", IS_ARGUMENT, NULL, 0},
+    {"repeat", IS_ARGUMENT, NULL, 0},
+    {"tile", IS_ARGUMENT, NULL, 0},
+    {"transpose", IS_TRANSPOSE, NULL, 0},
+    {"permute", IS_TRANSPOSE, NULL, 0},
+    {"swapaxes", IS_TRANSPOSE, NULL, 0},
+    {"T", IS_TRANSPOSE, NULL, 0},
+    {"mT", IS_TRANSPOSE, NULL, 0},
+    {"t", IS_TRANSPOSE, NULL, 0},
+    {"detach", IS_CALL, "stop_gradient", 0},
+    {"maximum", IS_CALL, "max", 0},
+    {"minimum", IS_CALL, "min", 0},
+    {"swish", IS_CALL, "silu", 0},
+    {"add", IS_OPERATOR, NULL, OPER_ADD},
+    {"sub", IS_OPERATOR, NULL, OPER_SUB},
+    {"subtract", IS_OPERATOR, NULL, OPER_SUB},
+    {"mul", IS_OPERATOR, NULL, OPER_MUL},
+    {"multiply", IS_OPERATOR, NULL, OPER_MUL},
+    {"div", IS_OPERATOR, NULL, OPER_DIV},
+    {"divide", IS_OPERATOR, NULL, OPER_DIV},
+    {"outer", IS_OPERATOR, NULL, OPER_MUL},
+    {"pow", IS_OPERATOR, NULL, OPER_POW},
+    {"power", IS_OPERATOR, NULL, OPER_POW},
+    {"logical_and", IS_OPERATOR, NULL, OPER_AND},
+    {"logical_or", IS_OPERATOR, NULL, OPER_OR},
+    {"square", IS_AFTER, " ** 2", 0},
+    {"reciprocal", IS_BEFORE, "1 / ", 0},
+    {"logical_not", IS_BEFORE, "not ", 0},
+    {"matmul", IS_PRODUCT, NULL, 0},
+    {"mm", IS_PRODUCT, NULL, 0},
+    {"bmm", IS_PRODUCT, NULL, 0},
+    {"mv", IS_PRODUCT, NULL, 0},
+    {"dot", IS_PRODUCT, NULL, 0},
+    {"linear", IS_LINEAR, NULL, 0},
+    {"cat", IS_CONCAT, NULL, 0},
+    {"concatenate", IS_CONCAT, NULL, 0},
+    {"concat", IS_CONCAT, NULL, 0},
+    {"float", IS_CAST, "f32", 0},
+    {"half", IS_CAST, "f16", 0},
+    {"bfloat16", IS_CAST, "bf16", 0},
+    {"double", IS_CAST, "f64", 0},
+    {"int", IS_CAST, "i32", 0},
+    {"long", IS_CAST, "i64", 0},
+    {"to", IS_TO, NULL, 0},
+    {"astype", IS_TO, NULL, 0},
+    {"type", IS_TO, NULL, 0},
+    {"clip", IS_CLIP, NULL, 0},
+    {"clamp", IS_CLIP, NULL, 0},
+    {"masked_fill", IS_FILL, NULL, 0},
+    {"arange", IS_RANGE, NULL, 0},
+    {"range", IS_RANGE, NULL, 0},
+    {"tril", IS_MASK, "<=", 0},
+    {"triu", IS_MASK, ">=", 0},
+    {"len", IS_SIZE, NULL, 0},
+    {"size", IS_SIZE, NULL, 0},
+};
+
+static const Function *find_function(Name name) {
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        if (!strcmp(functions[i].function, name))
+            return &functions[i];
+    return NULL;
+}
+
+// ---- arguments
+
+static Expr *given_key(const Given *given, const char *key) {
+    for (uint32_t i = 0; i < given->keys->count; i++)
+        if (!strcmp(given->keys->at[i].key.name, key))
+            return given->keys->at[i].value;
+    return NULL;
+}
+
+static bool is_list(const Expr *expr) {
+    return expr->kind == EXPR_TUPLE ||
+           (expr->kind == EXPR_FOREIGN && expr->foreign == FOREIGN_LIST);
+}
+
+// A dim of the tensor: by name, or by place, from the end if it is negative.
+static Name dim_given(const Meant *of, const Expr *expr) {
+    if (expr->kind == EXPR_NAME)
+        return dimlist_has(&of->dims, expr->name.name) ? expr->name.name : NULL;
+    bool negative = expr->kind == EXPR_UNARY && expr->oper == OPER_NEG;
+    const Expr *number = negative ? expr->args.at[0] : expr;
+    if (number->kind != EXPR_NUMBER || !number->is_integer || of->moved)
+        return NULL;
+    double place = negative ? of->dims.count - number->number : number->number;
+    return place >= 0 && place < of->dims.count ? of->dims.at[(uint32_t)place] : NULL;
+}
+
+static bool dims_given(Meaning *m, const Meant *of, const Expr *expr, NameList *out) {
+    uint32_t n = is_list(expr) ? expr->args.count : 1;
+    for (uint32_t i = 0; i < n; i++) {
+        Name dim = dim_given(of, is_list(expr) ? expr->args.at[i] : expr);
+        if (!dim || dimlist_has(out, dim))
+            return false;
+        vec_push(m->arena, out, dim);
+    }
+    return n > 0;
+}
+
+// ---- reductions and rows
+
+// What of the keywords a reduction here has a word for.
+static bool keys_are_known(const Given *given) {
+    static const char *const known[] = {"dim",         "axis",     "axes",
+                                        "reduced_dim", "keepdims", "keepdim"};
+    for (uint32_t i = 0; i < given->keys->count; i++) {
+        size_t k = 0, n = sizeof known / sizeof known[0];
+        while (k < n && strcmp(known[k], given->keys->at[i].key.name))
+            k++;
+        if (k == n)
+            return false;
+    }
+    return true;
+}
+
+static bool reduced_dims(Meaning *m, const Given *given, const Meant *of, bool row, NameList *out) {
+    static const char *const keys[] = {"reduced_dim", "dim", "axis", "axes"};
+    const Expr *dims = given->args->count == 2 ? given->args->at[1] : NULL;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !dims; i++)
+        dims = given_key(given, keys[i]);
+    if (dims)
+        return dims_given(m, of, dims, out);
+    if (!row)
+        *out = of->dims;
+    return !row && of->dims.count > 0;
+}
+
+static Meant meant_reduction(Meaning *m, Builtin builtin, const Given *given, bool row) {
+    Meant of = meant(m, given->args->at[0]);
+    NameList dims = {0};
+    bool fine = of.text && of.has_dims && given->args->count <= 2 && keys_are_known(given);
+    if (!fine || !reduced_dims(m, given, &of, row, &dims))
+        return (Meant){0};
+    const char *all = dimlist_text(m->arena, &dims);
+    const char *list = dims.count > 1
+                           ? arena_printf(m->arena, "(%.*s)", (int)strlen(all) - 2, all + 1)
+                           : dims.at[0];
+    bool sums = builtin == BUILTIN_CUMSUM;
+    const char *text = arena_printf(m->arena, "%s(%s, %s=%s)", builtin_name(builtin), of.text,
+                                    sums ? "dim" : "reduced_dim", list);
+    Meant result =
+        meant_with_dims(text, HOLDS_ALL, row ? of.dims : dimlist_minus(m->arena, &of.dims, &dims));
+    result.moved =
+        of.moved || (!row && (given_key(given, "keepdim") || given_key(given, "keepdims")));
+    return result;
+}
+
+// ---- calls that stay calls
+
+static Meant meant_call(Meaning *m, const char *name, const Given *given) {
+    Text text = {.arena = m->arena};
+    Meant result = {.holds = HOLDS_ALL, .has_dims = true};
+    text_printf(&text, "%s(", name);
+    for (uint32_t i = 0; i < given->args->count; i++) {
+        Meant arg = meant(m, given->args->at[i]);
+        if (!arg.text)
+            return arg;
+        text_printf(&text, "%s%s", i ? ", " : "", arg.text);
+        result.has_dims = result.has_dims && arg.has_dims;
+        result.moved = result.moved || arg.moved;
+        result.dims = dimlist_union(m->arena, &result.dims, &arg.dims);
+    }
+    for (uint32_t i = 0; i < given->keys->count; i++) {
+        Meant value = meant(m, given->keys->at[i].value);
+        if (!value.text)
+            return value;
+        text_printf(&text, "%s%s=%s", i || given->args->count ? ", " : "",
+                    given->keys->at[i].key.name, value.text);
+    }
+    text_add(&text, ")");
+    result.text = text.at;
+    return result;
+}
+
+static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given) {
+    static const bool reduces[N_BUILTIN] = {
+        [BUILTIN_SUM] = true,    [BUILTIN_MEAN] = true,      [BUILTIN_PROD] = true,
+        [BUILTIN_ARGMAX] = true, [BUILTIN_LOGSUMEXP] = true, [BUILTIN_MAX_NUMBER] = true,
+        [BUILTIN_MIN] = true,    [BUILTIN_MAX] = true,
+    };
+    bool row =
+        builtin == BUILTIN_SOFTMAX || builtin == BUILTIN_LOG_SOFTMAX || builtin == BUILTIN_CUMSUM;
+    bool extremum = builtin == BUILTIN_MIN || builtin == BUILTIN_MAX;
+    bool pointwise = extremum && given->args->count > 1 && given->args->at[1]->kind != EXPR_NUMBER;
+    if (given->args->count && (row || (reduces[builtin] && !pointwise)))
+        return meant_reduction(m, builtin, given, row);
+    if (builtin == BUILTIN_EINSUM)
+        return meant_letters(m, given->args);
+    Meant result = meant_call(m, builtin_name(builtin), given);
+    Expr call = {.kind = EXPR_CALL, .name.name = builtin_name(builtin), .keys = *given->keys};
+    result.has_dims = result.has_dims && call_is_pointwise(&call);
+    return result;
+}
+
+// ---- functions of other names
+
+// The dims in another order, which means nothing where their names say what is what.
+static Meant meant_transpose(Meaning *m, const Given *given) {
+    Meant of = meant(m, given->args->at[0]);
+    uint32_t n = of.dims.count, n_args = given->args->count - 1;
+    if (!of.text || !of.has_dims || of.moved || n < 2)
+        return (Meant){0};
+    Name a = n_args == 2 ? dim_given(&of, given->args->at[1]) : of.dims.at[n - 2];
+    Name b = n_args == 2 ? dim_given(&of, given->args->at[2]) : of.dims.at[n - 1];
+    if (!a || !b || a == b || (n_args != 0 && n_args != 2) || (n_args == 0 && n > 2))
+        return (Meant){0};
+    if (program_dims_alike(m->program, a, b)) {
+        bool last = a == of.dims.at[n - 2] && b == of.dims.at[n - 1];
+        of.text = arena_printf(m->arena, "swap(%s, %s, %s)", of.text, a, b);
+        of.tensor = last && !of.swapped ? of.tensor : NULL;
+        of.swapped = of.tensor != NULL;
+        of.operands = of.open = NULL;
+        if (!of.tensor)
+            return of;
+    }
+    NameList dims = {0};
+    for (uint32_t i = 0; i < n; i++)
+        vec_push(m->arena, &dims, of.dims.at[i] == a ? b : of.dims.at[i] == b ? a : of.dims.at[i]);
+    of.dims = dims;
+    return of;
+}
+
+static Meant meant_concat(Meaning *m, const Given *given) {
+    ExprList parts = *given->args;
+    if (parts.count && is_list(parts.at[0]))
+        parts = parts.at[0]->args;
+    const Expr *where =
+        given_key(given, "dim") ? given_key(given, "dim") : given_key(given, "axis");
+    if (!where && given->args->count == 2 && is_list(given->args->at[0]))
+        where = given->args->at[1];
+    Text text = {.arena = m->arena};
+    Meant first = {0};
+    for (uint32_t i = 0; i < parts.count; i++) {
+        Meant part = meant(m, parts.at[i]);
+        if (!part.text || !part.has_dims || part.moved)
+            return (Meant){0};
+        text_printf(&text, "%s%s", i ? ", " : "", part.text);
+        first = i ? first : part;
+    }
+    Name own = !first.text || !first.dims.count ? NULL
+               : where                          ? dim_given(&first, where)
+                                                : first.dims.at[0];
+    if (!own)
+        return (Meant){0};
+    Name all = meant_fresh(m, own, "all");
+    NameList dims = dimlist_replaced(m->arena, &first.dims, own, all);
+    const char *list = dimlist_text(m->arena, &dims);
+    Meant result = meant_with_dims(
+        arena_printf(m->arena, "concat(%s, dim=%s -> %s)", text.at, all, list), HOLDS_ALL, dims);
+    return result;
+}
+
+static Meant meant_mask(Meaning *m, const Given *given, const char *comparison) {
+    Meant of = meant(m, given->args->at[0]);
+    uint32_t n = of.dims.count;
+    if (!of.text || !of.has_dims || of.moved || n < 2 || given->args->count != 1)
+        return (Meant){0};
+    const char *text = arena_printf(m->arena, "where(index(%s) %s index(%s), %s, 0)",
+                                    of.dims.at[n - 1], comparison, of.dims.at[n - 2], of.text);
+    return meant_with_dims(text, HOLDS_ALL, of.dims);
+}
+
+static Meant meant_cast(Meaning *m, const Given *given, const char *elem) {
+    const Expr *arg = given->args->at[0];
+    if (arg->kind == EXPR_FOREIGN && arg->foreign == FOREIGN_STRING) { // float("-inf")
+        bool negative = arg->name.name[0] == '-';
+        bool is_inf = !strncmp(arg->name.name + negative, "inf", 3);
+        return is_inf ? meant_with_dims(negative ? "-inf" : "inf", HOLDS_SIGN, (NameList){0})
+                      : (Meant){0};
+    }
+    Elem known;
+    return elem_from_name(elem, &known) ? meant_call(m, elem, given) : (Meant){0};
+}
+
+static Meant meant_to(Meaning *m, const Given *given) {
+    static const char *const names[][2] = {{"float32", "f32"}, {"float64", "f64"},
+                                           {"float16", "f16"}, {"bfloat16", "bf16"},
+                                           {"int32", "i32"},   {"int64", "i64"}};
+    const Expr *to = given->args->count == 2 ? given->args->at[1] : NULL;
+    bool named = to && (to->kind == EXPR_NAME ||
+                        (to->kind == EXPR_FOREIGN && to->foreign == FOREIGN_MEMBER));
+    if (!named)
+        return (Meant){0};
+    const char *elem = to->name.name;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        elem = strcmp(elem, names[i][0]) ? elem : names[i][1];
+    ExprList first = {.at = given->args->at, .count = 1};
+    return meant_cast(m, &(Given){&first, given->keys}, elem);
+}
+
+static Meant meant_fill(Meaning *m, const Given *given) {
+    if (given->args->count != 3 || given->keys->count)
+        return (Meant){0};
+    ExprList order = {0};
+    vec_push(m->arena, &order, given->args->at[1]);
+    vec_push(m->arena, &order, given->args->at[2]);
+    vec_push(m->arena, &order, given->args->at[0]);
+    return meant_call(m, "where", &(Given){&order, given->keys});
+}
+
+static Meant meant_clip(Meaning *m, const Given *given) {
+    const ExprList *args = given->args;
+    const Expr *low = args->count > 1 ? args->at[1] : given_key(given, "min");
+    const Expr *high = args->count > 2 ? args->at[2] : given_key(given, "max");
+    Meant result = meant(m, args->at[0]);
+    for (uint32_t i = 0; i < 2 && result.text; i++) {
+        if (!(i ? high : low))
+            continue;
+        Meant bound = meant(m, i ? high : low);
+        result.text = bound.text ? arena_printf(m->arena, "%s(%s, %s)", i ? "min" : "max",
+                                                result.text, bound.text)
+                                 : NULL;
+        result.holds = HOLDS_ALL;
+        result.tensor = NULL;
+    }
+    return low || high ? result : (Meant){0};
+}
+
+static Meant meant_linear(Meaning *m, const Given *given) {
+    uint32_t n = given->args->count;
+    if (n < 2 || n > 3 || given->keys->count)
+        return (Meant){0};
+    ExprList matrix = {.at = given->args->at + 1, .count = 1};
+    Meant x = meant(m, given->args->at[0]), w = meant_transpose(m, &(Given){&matrix, given->keys});
+    Meant product = meant_product(m, &x, &w);
+    if (n == 2)
+        return product;
+    Meant bias = meant(m, given->args->at[2]);
+    return meant_binary(m, OPER_ADD, &product, &bias);
+}
+
+static Meant meant_of_one(Meaning *m, const Given *given, const char *before, const char *after,
+                          Holds holds) {
+    Meant of = meant(m, given->args->at[0]);
+    const char *text = meant_within(m, &of, HOLDS_ALL);
+    if (!text || given->args->count != 1)
+        return (Meant){0};
+    Meant result =
+        meant_with_dims(arena_printf(m->arena, "%s%s%s", before, text, after), holds, of.dims);
+    result.has_dims = of.has_dims;
+    return result;
+}
+
+static Meant meant_size(Meaning *m, const Given *given) {
+    Meant of = meant(m, given->args->at[0]);
+    bool has_place = given->args->count == 2;
+    Name dim = !of.has_dims || of.moved || !of.dims.count ? NULL
+               : has_place                                ? dim_given(&of, given->args->at[1])
+                                                          : of.dims.at[0];
+    return dim ? meant_with_dims(dim, HOLDS_ALL, (NameList){0}) : (Meant){0};
+}
+
+static Meant meant_argument(Meaning *m, const Given *given) {
+    Meant of = meant(m, given->args->at[0]);
+    of.moved = true;
+    return of;
+}
+
+static Meant meant_range(Meaning *m, const Given *given) {
+    const Expr *dim = given->args->at[0];
+    bool known = given->args->count == 1 && dim->kind == EXPR_NAME &&
+                 scope_knows_dim(m->scope, dim->name.name);
+    NameList dims = {0};
+    if (!known)
+        return (Meant){0};
+    vec_push(m->arena, &dims, dim->name.name);
+    return meant_with_dims(arena_printf(m->arena, "index(%s)", dim->name.name), HOLDS_ALL, dims);
+}
+
+static Meant meant_known(Meaning *m, const Function *function, const Given *given) {
+    Meant a = {0}, b = {0};
+    if (function->kind == IS_OPERATOR || function->kind == IS_PRODUCT) {
+        if (given->args->count != 2 || given->keys->count)
+            return a;
+        a = meant(m, given->args->at[0]);
+        b = meant(m, given->args->at[1]);
+    }
+    switch (function->kind) {
+    case IS_ARGUMENT:
+        return meant_argument(m, given);
+    case IS_TRANSPOSE:
+        return meant_transpose(m, given);
+    case IS_CALL:
+        return meant_call(m, function->name, given);
+    case IS_OPERATOR:
+        return meant_binary(m, function->oper, &a, &b);
+    case IS_PRODUCT:
+        return meant_product(m, &a, &b);
+    case IS_LINEAR:
+        return meant_linear(m, given);
+    case IS_CONCAT:
+        return meant_concat(m, given);
+    case IS_CAST:
+        return meant_cast(m, given, function->name);
+    case IS_TO:
+        return meant_to(m, given);
+    case IS_BEFORE:
+        return meant_of_one(m, given, function->name, "", HOLDS_NOT);
+    case IS_AFTER:
+        return meant_of_one(m, given, "", function->name, HOLDS_POWER);
+    case IS_CLIP:
+        return meant_clip(m, given);
+    case IS_FILL:
+        return meant_fill(m, given);
+    case IS_RANGE:
+        return meant_range(m, given);
+    case IS_MASK:
+        return meant_mask(m, given, function->name);
+    case IS_SIZE:
+        return meant_size(m, given);
+    case IS_HINT:
+        break;
+    }
+    return (Meant){0};
+}
+
+// ---- the whole
+
+Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList *keys,
+                     const char **hint) {
+    Given given = {args, keys};
+    const Function *function = find_function(name);
+    Builtin builtin = builtin_find(name);
+    *hint = NULL;
+    if (builtin != BUILTIN_NONE && builtin != BUILTIN_CONCAT)
+        return meant_builtin(m, builtin, &given);
+    if (!function) {
+        bool known = program_find_def(m->program, name) != NULL;
+        Meant call = known ? meant_call(m, name, &given) : (Meant){0};
+        call.has_dims = false;
+        return call;
+    }
+    if (function->kind == IS_HINT)
+        *hint = function->name;
+    return args->count ? meant_known(m, function, &given) : (Meant){0};
+}

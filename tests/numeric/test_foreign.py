@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What hints say to write in place of forms of other languages is accepted, and is what NumPy
+computes for them."""
+
+import json
+import re
+import subprocess
+
+import numpy as np
+import pytest
+from attc import ATTC, attc
+
+HEADER = "dim n = 5, d = 4, k = 3, e = 4\ndim m like n\n"
+PARAMETERS = "X[n, d], W[d, k], V[m, k], S[n, m], Z[n, d], A[k, e], c[]: f32"
+SHAPES = {"X": (5, 4), "W": (4, 3), "V": (5, 3), "S": (5, 5), "Z": (5, 4), "A": (3, 4), "c": ()}
+# What stands in `Y = ...`, and what it is for NumPy; the same text where there is no second.
+FORMS = {
+    "X @ W": None,
+    "X @ W @ A": None,
+    "X @ W @ V.T": None,
+    "(X + Z) @ W": None,
+    "X @ (W @ A)": None,
+    "S @ S": None,
+    "S @ S.T": None,
+    "S.T @ S": None,
+    "S @ V": None,
+    "X @ X.T": None,
+    "X @ W + 1": None,
+    "matmul(X, W)": "X @ W",
+    "torch.matmul(X, X.transpose(0, 1))": "X @ X.T",
+    "linear(X, W.T)": "X @ W",
+    "np.dot(X, W) / np.sqrt(d)": "X @ W / 2",
+    "(X * (X @ W).sum(-1, keepdim=True))": "X * (X @ W).sum(-1, keepdims=True)",
+    'einsum("nd,dk->nk", X, W)': "X @ W",
+    "np.einsum('ij,jk', X, W)": "X @ W",
+    'einsum("nd,md->nm", X, Z)': "X @ Z.T",
+    'einsum("ij,kj->ki", X, X)': "X @ X.T",
+    'einsum("n d, d k -> k n", X, W)': "(X @ W).T",
+    "X[:, 0:3]": None,
+    "X[1:, :-1]": None,
+    "X[:2]": None,
+    "X[..., 1]": None,
+    "S[-1, :]": None,
+    "X[:, -2:] * 2": None,
+    "X.T": None,
+    "S.T": None,
+    "S - S.transpose(0, 1)": "S - S.T",
+    "S.T.T": "S",
+    "X.permute(1, 0)": "X.T",
+    "X.sum(dim=-1)": "X.sum(-1)",
+    "X.sum()": None,
+    "sum(X, 0)": "X.sum(0)",
+    "max(X, dim=1)": "X.max(1)",
+    "X.mean(axis=0)": None,
+    "max(X * X.shape[1], dim=-1) if c > 100 else X.sum(1)": "X.sum(1)",
+    "np.maximum(X, 0)": "np.maximum(X, 0)",
+    "clamp(X, -0.5, 0.5)": "np.clip(X, -0.5, 0.5)",
+    "X.clamp(min=0)": "np.maximum(X, 0)",
+    "F.softmax(X, dim=-1)": "np.exp(X) / np.exp(X).sum(-1, keepdims=True)",
+    "torch.exp(X) - X.exp()": "X * 0",
+    "square(X + 1)": "(X + 1) ** 2",
+    "pow(X, 2)": "X ** 2",
+    "multiply(X, Z)": "X * Z",
+    "torch.tril(S)": "np.tril(S)",
+    "triu(S)": "np.triu(S)",
+    "masked_fill(S, S > 0, 0)": "np.where(S > 0, 0, S)",
+    "X if c > 100 else Z": "Z",
+    "c > 100 ? X : X + Z": "X + Z",
+    "torch.cat([X, Z], dim=1)": "np.concatenate([X, Z], 1)",
+    "cat((X, Z))": "np.concatenate([X, Z])",
+    "X.float() * np.pi": "X * np.pi",
+    "X.unsqueeze(0) + Z": "X + Z",
+    "X / X.size(-1)": "X / 4",
+    "len(X)": None,
+    "(X + Z).relu()": "np.maximum(X + Z, 0)",
+    "-X.T": None,
+}
+FORMS = {form: twin or form for form, twin in FORMS.items()}
+
+
+def program(values):
+    """Every value in a def of its own, and an entry that gives all of them."""
+    text = HEADER
+    for i, value in enumerate(values):
+        text += f"def F{i}({PARAMETERS}):\n    {value}\n    return Y\n"
+    text += f"def All({PARAMETERS}):\n"
+    names = ", ".join(SHAPES)
+    for i in range(len(values)):
+        text += f"    Y{i} = F{i}({names})\n"
+    return text + "    return " + ", ".join(f"Y{i}" for i in range(len(values))) + "\n"
+
+
+def diagnostics(text):
+    run = subprocess.run([ATTC, "check", "-w", "--diagnostics=json", "-"], input=text,
+                         capture_output=True, text=True)
+    assert run.returncode in (0, 1), run.stderr
+    return [json.loads(line) for line in run.stderr.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def hints():
+    """The statement that each form gets."""
+    found = {}
+    text = program([f"Y = {form}" for form in FORMS])
+    for diag in diagnostics(text):
+        number = (diag["line"] - 3) // 3
+        assert number not in found, f"two messages: {diag}"
+        match = re.fullmatch(r"write '(.*?)'(: dims are read by name)?", diag["hint"])
+        assert match, f"no line to write: {diag}"
+        statement = match[1]
+        # A call that is all of the value is told of by itself.
+        found[number] = statement if statement.startswith("Y = ") else "Y = " + statement
+    assert len(found) == len(FORMS)
+    # Each is the only one of its program: dims that it makes a name for are its own.
+    return [re.sub(r"\b(\w_(?:part|all))\b", rf"\g<1>{i}", found[i]) for i in range(len(FORMS))]
+
+
+def test_what_hints_say_is_accepted_and_means_the_same(hints, tmp_path):
+    rng = np.random.default_rng(1)
+    values = {name: rng.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
+    source = tmp_path / "all.attn"
+    source.write_text(program(hints))
+    left = [d for d in diagnostics(source.read_text()) if d["severity"] == "error"]
+    assert not left, [(d["message"], hints[(d["line"] - 3) // 3]) for d in left]
+    for name, value in values.items():
+        np.save(tmp_path / f"{name}.npy", value)
+    inputs = [f"{name}={tmp_path}/{name}.npy" for name in SHAPES]
+    outputs = [part for i in range(len(hints)) for part in ("-o", f"Y{i}={tmp_path}/Y{i}.npy")]
+    attc("run", source, "--oracle", *inputs, *outputs)
+    for i, (form, twin) in enumerate(FORMS.items()):
+        got = np.load(tmp_path / f"Y{i}.npy")
+        want = np.asarray(eval(twin, {"np": np, "len": len, **values}))
+        if got.shape != want.shape:  # names, not places, say which dim is which
+            got = got.T
+        assert got.shape == want.shape, (form, hints[i])
+        assert np.allclose(got, want, atol=1e-5), (form, hints[i])
