@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "module.h"
+
 static bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }

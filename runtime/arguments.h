@@ -8,8 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ATT_THREADS_MOST = 4096 };          // --threads; from 0, which is one per core
-#define ATT_EXTENT_MOST (INT64_C(1) << 40) // -D; from 1
+enum { ATT_THREADS_MOST = 4096 }; // --threads; from 0, which is one per core
 
 // The whole text is a number of decimal digits in range.
 bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *out);

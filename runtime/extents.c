@@ -42,7 +42,7 @@ static AttStatus set_extent(AttContext *ctx, const AttModule *module, const AttT
     if (extent < 1)
         return att_fail(ctx, ATT_ARGUMENT, "%s is %lld in %s and must be at least 1", name,
                         (long long)extent, tensor->name);
-    if (!extents[root]) {
+    if (extents[root] == ATT_EXTENT_UNKNOWN) {
         extents[root] = extent;
         origins[root].by = tensor;
         return ATT_OK;
@@ -65,16 +65,17 @@ static AttStatus set_extent(AttContext *ctx, const AttModule *module, const AttT
 static AttStatus set_known(AttContext *ctx, const AttModule *module, const int64_t *known,
                            int64_t *extents) {
     for (int64_t d = 0; d < module->n_dims; d++)
-        extents[d] = module->dims[d].extent > 0 ? module->dims[d].extent : 0;
+        extents[d] = module->dims[d].extent;
     for (int64_t d = 0; d < module->n_dims; d++) {
-        int64_t root = module->dims[d].like, extent = known ? known[d] : 0;
-        if (!extents[root])
+        int64_t root = module->dims[d].like, extent = known ? known[d] : ATT_EXTENT_UNKNOWN;
+        if (extents[root] == ATT_EXTENT_UNKNOWN)
             extents[root] = extents[d];
-        if (extent && extents[root] && extents[root] != extent)
+        if (extent == ATT_EXTENT_UNKNOWN)
+            continue;
+        if (extents[root] != ATT_EXTENT_UNKNOWN && extents[root] != extent)
             return att_fail(ctx, ATT_ARGUMENT, "%s is set to %lld but must be %lld",
                             module->dims[d].name, (long long)extent, (long long)extents[root]);
-        if (extent)
-            extents[root] = extent;
+        extents[root] = extent;
     }
     return ATT_OK;
 }
@@ -108,5 +109,5 @@ AttStatus att_module_extents(AttContext *ctx, const AttModule *module,
     for (int64_t d = 0; d < module->n_dims; d++)
         extents[d] = extents[module->dims[d].like];
     free(origins);
-    return status;
+    return status ? status : att_module_compute(ctx, module, extents);
 }

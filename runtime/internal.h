@@ -26,6 +26,9 @@ void att_block_free(AttBlock *block);
 // does not fit an int64_t.
 bool att_bytes_of(int rank, const int64_t *shape, size_t size, int64_t *bytes);
 
+// ---- formula.c ---------------------------------------------------------------------------------
+AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents);
+
 // ---- pool.c ------------------------------------------------------------------------------------
 typedef struct AttPool AttPool;
 // 0 threads: one per core. NULL when out of memory; may get fewer threads than asked for.

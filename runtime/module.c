@@ -70,6 +70,10 @@ int64_t att_module_workspace(const AttModule *module, const int64_t *extents) {
     return total;
 }
 
+int64_t att_module_workspace_for(const AttModule *module, int64_t *extents) {
+    return att_module_compute(NULL, module, extents) ? -1 : att_module_workspace(module, extents);
+}
+
 static void place_slots(const AttModule *module, const int64_t *extents, char *workspace,
                         void **tensors) {
     for (int64_t slot = 0; slot < module->n_slots; slot++) {
@@ -95,7 +99,7 @@ static AttStatus check_extents(AttContext *ctx, const AttModule *module, const i
             return att_fail(ctx, ATT_ARGUMENT, "%s must equal %s: they are %lld and %lld",
                             dim->name, like->name, extent, (long long)extents[dim->like]);
     }
-    return ATT_OK;
+    return att_module_check_rules(ctx, module, extents);
 }
 
 // Generated code assumes that outputs overlap nothing.
@@ -337,12 +341,26 @@ AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t
 }
 
 // ---- calls from generated entry points ---------------------------------------------------------
+// Is the extent among the arguments?
+static bool is_told(const AttDim *dim) {
+    return dim->extent < 0 && !dim->computed;
+}
+
+// What others are computed from.
+static AttStatus check_told(AttContext *ctx, const AttModule *module, const int64_t *extents) {
+    for (int64_t d = 0; d < module->n_dims; d++)
+        if (is_told(&module->dims[d]) && extents[d] < 1)
+            return att_fail(ctx, ATT_ARGUMENT, "%s must be at least 1, not %lld",
+                            module->dims[d].name, (long long)extents[d]);
+    return ATT_OK;
+}
+
 // The arguments as words, with `extents` taken out of them.
 static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64_t *word,
                            int64_t *extents) {
     int64_t n = n_arguments(module), words = 3 + n;
     for (int64_t d = 0; d < module->n_dims; d++)
-        words += module->dims[d].extent < 0;
+        words += is_told(&module->dims[d]);
     if (*word != words * 8)
         return att_fail(ctx, ATT_ARGUMENT,
                         "struct_size is %lld where %s expects %lld: set it to the size of the "
@@ -350,11 +368,15 @@ static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64
                         (long long)*word, module->entry, (long long)words * 8);
     word++;
     for (int64_t d = 0; d < module->n_dims; d++)
-        extents[d] = module->dims[d].extent < 0 ? *word++ : module->dims[d].extent;
+        extents[d] = is_told(&module->dims[d]) ? *word++ : module->dims[d].extent;
     void *const *tensors = (void *const *)word;
     void *workspace = tensors[n];
     int64_t given = word[n + 1];
-    AttStatus status = check_extents(ctx, module, extents);
+    AttStatus status = check_told(ctx, module, extents);
+    if (!status)
+        status = att_module_compute(ctx, module, extents);
+    if (!status)
+        status = check_extents(ctx, module, extents);
     if (status)
         return status;
     int64_t needed = att_module_workspace(module, extents);

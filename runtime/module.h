@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { ATT_MODULE_ABI = 2 };
+enum { ATT_MODULE_ABI = 3 };
 
 // Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
 enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
@@ -24,11 +24,44 @@ typedef void (*AttKernelFn)(void *const *buffers, const int64_t *extents, void *
                             int64_t task);
 typedef int64_t (*AttScratchFn)(const int64_t *extents);
 
+#define ATT_EXTENT_MOST (INT64_C(1) << 40)
+enum { ATT_EXTENT_UNKNOWN = -1 };
 typedef struct {
     const char *name;
-    int64_t extent; // -1: read from the call's arguments
-    int64_t like;   // index of the dim it must be equal to (itself when alone)
+    int64_t extent;   // -1: known when the entry is called
+    int64_t like;     // index of the dim it must be equal to (itself when alone)
+    int64_t computed; // 1: a rule computes it; callers do not tell it
 } AttDim;
+
+// A formula is a list of words: NUMBER and DIM (an index into AttModule.dims) are followed by their
+// operand and push a value, all others take two values and push one.
+enum {
+    ATT_FORMULA_NUMBER,
+    ATT_FORMULA_DIM,
+    ATT_FORMULA_ADD,
+    ATT_FORMULA_SUB,
+    ATT_FORMULA_MUL,
+    ATT_FORMULA_DIV, // without a remainder
+    ATT_FORMULA_FLOORDIV,
+    ATT_FORMULA_MOD,
+    ATT_FORMULA_POW,
+    ATT_FORMULA_MIN,
+    ATT_FORMULA_MAX
+};
+// What follows from other extents. Those that compute come first, each after those that it needs.
+enum {
+    ATT_RULE_COMPUTES, // the dim is as large as the formula says, nothing else tells it
+    ATT_RULE_IS,       // it must be as large
+    ATT_RULE_REACHES,  // it must be at least as large
+    ATT_RULE_BEGINS,   // the formula, where a slice of the dim begins, must be at least 0
+    ATT_RULE_EVALUATES // the formula must have a value
+};
+typedef struct {
+    int64_t kind, dim;
+    const char *text; // the formula as it was written: "p + n"
+    int64_t n_words;
+    const int64_t *words;
+} AttRule;
 
 enum { ATT_INPUT, ATT_OUTPUT, ATT_WORK };
 typedef struct {
@@ -76,6 +109,8 @@ typedef struct {
     const AttKernel *kernels;
     int64_t n_launches[ATT_N_LEVELS];
     const AttLaunch *launches[ATT_N_LEVELS];
+    int64_t n_rules;
+    const AttRule *rules;
 } AttModule;
 
 // Runs an entry. extents: per module dim, all known and consistent (see att_module_extents).
@@ -86,8 +121,8 @@ ATT_API AttStatus att_module_run(AttContext *ctx, const AttModule *module, const
                                  void *const *tensors, void *workspace, double *seconds);
 // Finds the extents of the entry's dims from the inputs that are at hand. inputs: one per ATT_INPUT
 // tensor, in order, NULL for one that is not known; known: NULL, or per module dim an extent set
-// otherwise (0: none). extents[d] is 0 for a dim that nothing tells. Ranks, element types and
-// shapes are checked.
+// otherwise (ATT_EXTENT_UNKNOWN: none). extents[d] is ATT_EXTENT_UNKNOWN for a dim that nothing
+// tells. Ranks, element types and shapes are checked.
 ATT_API AttStatus att_module_extents(AttContext *ctx, const AttModule *module,
                                      const AttTensorData *const *inputs, const int64_t *known,
                                      int64_t *extents);
@@ -95,12 +130,17 @@ ATT_API AttStatus att_module_extents(AttContext *ctx, const AttModule *module,
 // variable ATTC_LEVEL=v3 or v4 caps the answer, for tests (a context reads it when it is made).
 // missing: NULL, or set to what is missing.
 ATT_API int att_level_runs(int level, const char **missing);
+// Computes what the rules compute of extents that are ATT_EXTENT_UNKNOWN, as far as what they
+// follow from is known, and checks the others.
+ATT_API AttStatus att_module_compute(AttContext *ctx, const AttModule *module, int64_t *extents);
 // Bytes of workspace for these extents; -1 when it overflows.
 ATT_API int64_t att_module_workspace(const AttModule *module, const int64_t *extents);
+// The same, of extents that lack the computed ones; -1 also where they cannot be computed.
+ATT_API int64_t att_module_workspace_for(const AttModule *module, int64_t *extents);
 // The generated entry points call this: args is the generated struct, made of 8-byte words:
-// struct_size, one word per dim whose extent is -1 (also those that are like another), one pointer
-// per input and output, workspace, workspace_bytes. A NULL workspace: memory that the context
-// keeps.
+// struct_size, one word per dim whose extent is -1 and that is not computed (also those that are
+// like another), one pointer per input and output, workspace, workspace_bytes. A NULL workspace:
+// memory that the context keeps.
 ATT_API AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args);
 // Best level of this machine that the module has code for; -1 when none, with the reason in the
 // context.

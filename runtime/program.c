@@ -163,7 +163,7 @@ static int take_dim(Program *p, const AttDimArgument *item) {
         if (strlen(name) != (size_t)item->name_length ||
             memcmp(name, item->text, (size_t)item->name_length) != 0)
             continue;
-        if (p->known[d])
+        if (p->known[d] != ATT_EXTENT_UNKNOWN)
             return fail(p, STATUS_USAGE, "-D %.*s: %s is given twice", item->length, item->text,
                         name);
         p->known[d] = item->extent;
@@ -278,7 +278,7 @@ static int read_inputs(Program *p) {
     if (att_module_extents(p->ctx, p->module, p->inputs, p->known, p->extents))
         return report(p);
     for (int64_t d = 0; d < p->module->n_dims; d++)
-        if (!p->extents[d])
+        if (p->extents[d] == ATT_EXTENT_UNKNOWN)
             return fail(p, STATUS_DATA,
                         "%s is not known: no given input has it; set it with -D %s=N",
                         p->module->dims[d].name, p->module->dims[d].name);
@@ -359,6 +359,8 @@ int att_program_main(const AttModule *module, int argc, char **argv) {
         .extents = calloc(dims, sizeof *p.extents),
     };
     int status = STATUS_DATA;
+    for (int64_t d = 0; p.known && d < module->n_dims; d++)
+        p.known[d] = ATT_EXTENT_UNKNOWN;
     if (p.paths && p.tensors && p.inputs && p.pointers && p.known && p.extents)
         status = run_program(&p, argc, argv);
     else

@@ -268,6 +268,8 @@ Def *program_find_def(const Program *program, Name name);
 DimDecl *program_find_dim(const Program *program, Name name); // NULL: never declared (dynamic)
 // Extent of a dim after defaults, `like` and overrides; -1 when known at run time only.
 int64_t program_extent(const Session *session, const Program *program, Name dim);
+// The declaration whose `= expr` gives a dim its extent, known or not; NULL when nothing does.
+const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim);
 bool program_dims_alike(const Program *program, Name a, Name b); // same `like` class
 // The type that two operands meet in: the wider of one kind; with a float, the float; f16 and bf16
 // meet in f32. expr_common_elem is the same for two resolved operands, where literals adapt.

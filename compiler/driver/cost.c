@@ -142,7 +142,7 @@ static bool extents_known(Options *options, const Graph *graph) {
     bool fine = true;
     for (uint32_t d = 0; d < graph->dims.count; d++) {
         const Dim *dim = &graph->dims.at[d];
-        if (dim->extent != EXTENT_DYNAMIC || dim->like != d)
+        if (dim->extent != EXTENT_DYNAMIC || dim->like != d || graph_is_computed(graph, (DimId)d))
             continue;
         Name plain = name_unprimed(options->session->names, dim->name);
         problem(options, "the cost needs the extent of %s: give -D %s=N", plain, plain);

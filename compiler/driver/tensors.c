@@ -187,23 +187,61 @@ static int64_t small_extent(uint32_t nth) {
     return primes[nth % (sizeof primes / sizeof *primes)];
 }
 
+static bool is_open(const Settling *s, uint32_t dim) {
+    return s->graph->dims.at[dim].like == dim && s->tensors->extents[dim] == EXTENT_DYNAMIC &&
+           !graph_is_computed(s->graph, (DimId)dim);
+}
+
+// Extents for what is open, of the smallest size for which nothing is wrong with those that follow
+// from them (`n // 4`, `n - 16`).
+static void invent(Settling *s) {
+    enum { SIZES = 8 };
+    Arena *arena = s->graph->arena;
+    uint32_t n = s->graph->dims.count, invented = 0;
+    int64_t *extents = s->tensors->extents, *tried = arena_array(arena, int64_t, n + 1);
+    bool *open = arena_array(arena, bool, n + 1);
+    for (uint32_t d = 0; d < n; d++) {
+        open[d] = is_open(s, d);
+        if (open[d])
+            extents[d] = small_extent(invented++);
+    }
+    for (int size = 0; size < SIZES; size++) {
+        for (uint32_t d = 0; d < n; d++)
+            tried[d] = open[d] ? extents[d] << size : extents[d];
+        if (graph_apply_rules(s->graph, tried, arena))
+            continue;
+        for (uint32_t d = 0; d < n; d++)
+            extents[d] = open[d] ? tried[d] : extents[d];
+        return;
+    }
+}
+
+// The dims of each class, and what follows from them.
+static bool settle_computed(Settling *s) {
+    const Graph *graph = s->graph;
+    int64_t *extents = s->tensors->extents;
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        extents[d] = extents[class_of(graph, (DimId)d)];
+    const char *why = graph_apply_rules(graph, extents, graph->arena);
+    if (why)
+        problem(s->options, "%s", why);
+    return !why;
+}
+
 static bool settle_rest(Settling *s, bool need_all) {
     bool fine = true;
-    uint32_t invented = 0;
-    for (uint32_t d = 0; d < s->graph->dims.count; d++) {
-        DimId root = class_of(s->graph, (DimId)d);
-        if (s->tensors->extents[root] == EXTENT_DYNAMIC) {
-            Name name = name_unprimed(s->graph->session->names, s->graph->dims.at[d].name);
-            if (need_all)
-                problem(s->options,
-                        "the extent of %s is unknown: no file given has it; use -D %s=N", name,
-                        name);
-            fine &= !need_all;
-            settle(s, root, small_extent(invented++), "nothing");
-        }
-        s->tensors->extents[d] = s->tensors->extents[root];
+    for (uint32_t d = 0; d < s->graph->dims.count && need_all; d++) {
+        Name name = name_unprimed(s->graph->session->names, s->graph->dims.at[d].name);
+        if (!is_open(s, d))
+            continue;
+        problem(s->options, "the extent of %s is unknown: no file given has it; use -D %s=N", name,
+                name);
+        fine = false;
     }
-    return fine;
+    if (!fine)
+        return false;
+    invent(s);
+    return settle_computed(s);
 }
 
 int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *arena) {

@@ -80,13 +80,3 @@ int64_t dims_volume(const DimList *dims, const int64_t *extents) {
             return INT64_MAX;
     return volume;
 }
-
-int64_t *graph_typical_extents(const Graph *graph, Arena *arena) {
-    enum { TYPICAL_DYNAMIC = 512 };
-    int64_t *extents = arena_array(arena, int64_t, graph->dims.count + 1);
-    for (uint32_t i = 0; i < graph->dims.count; i++) {
-        int64_t extent = graph->dims.at[i].extent;
-        extents[i] = extent == EXTENT_DYNAMIC ? TYPICAL_DYNAMIC : extent;
-    }
-    return extents;
-}

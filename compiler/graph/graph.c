@@ -183,6 +183,8 @@ Graph *graph_new_like(const Graph *graph, Arena *arena) {
     Graph *out = graph_new_for(graph->session, arena, graph->entry, graph->values.count);
     for (uint32_t i = 0; i < graph->dims.count; i++)
         vec_push(out->arena, &out->dims, graph->dims.at[i]);
+    for (uint32_t i = 0; i < graph->rules.count; i++)
+        vec_push(out->arena, &out->rules, graph->rules.at[i]);
     return out;
 }
 

@@ -66,6 +66,42 @@ DimId dimmap_get(const DimMap *map, DimId dim); // the dim itself when it has no
 void dimmap_add(DimMap *map, DimId from, DimId to);
 DimList dims_renamed(const DimList *dims, const DimMap *map); // each in its place
 
+// ---- formula.c: extents that follow from others ------------------------------------------------
+typedef enum {
+    FORMULA_NUMBER,
+    FORMULA_DIM,
+    FORMULA_ADD,
+    FORMULA_SUB,
+    FORMULA_MUL,
+    FORMULA_DIV, // without a remainder
+    FORMULA_FLOORDIV,
+    FORMULA_MOD,
+    FORMULA_POW,
+    FORMULA_MIN,
+    FORMULA_MAX,
+    N_FORMULA
+} FormulaOp;
+typedef struct Formula Formula;
+struct Formula {
+    FormulaOp op;
+    int64_t number; // NUMBER
+    DimId dim;      // DIM
+    const Formula *a, *b;
+};
+typedef enum {
+    RULE_COMPUTES, // the extent of the dim is the formula's value, nothing else tells it
+    RULE_IS,       // the dim is known and must be as large as the formula says
+    RULE_REACHES,  // it must be at least as large
+    RULE_BEGINS,   // the formula, where a slice of the dim begins, is at least 0
+    RULE_EVALUATES // the formula, a distance along the dim, has a value
+} RuleKind;
+// dim, and the dims of the formula: the first of their classes.
+typedef struct {
+    RuleKind kind;
+    DimId dim;
+    const Formula *formula;
+} ExtentRule;
+
 // ---- values ------------------------------------------------------------------------------------
 typedef enum { ROLE_DATA, ROLE_PARAM } InputRole;
 // Some arguments of an einsum whose product had a name before it was flattened.
@@ -116,8 +152,9 @@ typedef struct {
     Arena *arena;
     Name entry;
     VEC(Dim) dims;
-    ValueList values; // by id
-    ValueList inputs; // in the order of the entry's parameters, trained tensors last
+    VEC(ExtentRule) rules; // those that compute first, each after those that it needs
+    ValueList values;      // by id
+    ValueList inputs;      // in the order of the entry's parameters, trained tensors last
     VEC(Output) outputs;
     Map *cons;    // hash -> value
     Map *written; // name -> the input that is written so
@@ -160,9 +197,22 @@ void graph_output(Graph *graph, Name name, Value *value, DimList order);
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);
 uint64_t graph_value_hash(const Graph *graph, const Value *value); // what value->hash must be
 uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order of creation
-int64_t *graph_typical_extents(const Graph *graph, Arena *arena); // constant, or 512 when dynamic
-uint32_t *graph_count_uses(const Graph *graph, Arena *arena);     // by id, outputs count too
-bool *graph_live(const Graph *graph, Arena *arena); // by id: reachable from the outputs
+// Constant, 512 when dynamic, or computed from those.
+int64_t *graph_typical_extents(const Graph *graph, Arena *arena);
+uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
+bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs
+
+// ---- formula.c: construction (numbers are folded), text, meaning -------------------------------
+const Formula *formula_number(Arena *arena, int64_t number);
+const Formula *formula_dim(const Graph *graph, DimId dim); // its extent, if it has a constant one
+// op: of two arguments.
+const Formula *formula_of(Arena *arena, FormulaOp op, const Formula *a, const Formula *b);
+bool formula_same(const Formula *a, const Formula *b);                              // as written
+const char *formula_text(const Graph *graph, const Formula *formula, Arena *arena); // "2 * n - 1"
+// Computes the extents that follow from others, of whole classes, and checks the rest. NULL, or
+// what is wrong.
+const char *graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena);
+bool graph_is_computed(const Graph *graph, DimId dim); // of one class with a dim that is
 
 // ---- build/: resolved ast -> graph -------------------------------------------------------------
 // --map b=X,M: the entry runs for each b of these arguments.

@@ -43,6 +43,40 @@ static void mark_dims(GraphPrinter *print, const Value *value) {
         mark_dim(print, value->cats[i]);
 }
 
+// The formula that computes a dim; NULL: none does.
+static const Formula *formula_of_dim(const Graph *graph, DimId dim) {
+    for (uint32_t i = 0; i < graph->rules.count; i++)
+        if (graph->rules.at[i].kind == RULE_COMPUTES &&
+            graph->rules.at[i].dim == graph->dims.at[dim].like)
+            return graph->rules.at[i].formula;
+    return NULL;
+}
+
+static bool has_class(const GraphPrinter *print, DimId dim) {
+    for (uint32_t i = 0; i < print->dims.count; i++)
+        if (graph_dims_alike(print->graph, print->dims.at[i], dim))
+            return true;
+    return false;
+}
+
+static void mark_formula(GraphPrinter *print, const Formula *formula) {
+    if (formula->op == FORMULA_DIM && !has_class(print, formula->dim))
+        mark_dim(print, formula->dim);
+    if (formula->a)
+        mark_formula(print, formula->a);
+    if (formula->b)
+        mark_formula(print, formula->b);
+}
+
+// Dims that others are computed from, and so on.
+static void mark_formulas(GraphPrinter *print) {
+    for (uint32_t i = 0; i < print->dims.count; i++) {
+        const Formula *formula = formula_of_dim(print->graph, print->dims.at[i]);
+        if (formula)
+            mark_formula(print, formula);
+    }
+}
+
 // Numbers are written inline, and positions unless they are renamed, which only a name can be.
 static void mark_values(GraphPrinter *print) {
     const Graph *graph = print->graph;
@@ -377,6 +411,16 @@ static DimId class_root(const GraphPrinter *print, DimId dim) {
     return print->dims.at[i];
 }
 
+// A formula over the names of the text.
+static const Formula *formula_here(const GraphPrinter *print, const Formula *formula) {
+    Formula *here = arena_copy(print->arena, formula, sizeof *here);
+    if (here->op == FORMULA_DIM)
+        here->dim = class_root(print, here->dim);
+    here->a = here->a ? formula_here(print, here->a) : NULL;
+    here->b = here->b ? formula_here(print, here->b) : NULL;
+    return here;
+}
+
 static bool is_declared_before(const GraphPrinter *print, uint32_t i) {
     for (uint32_t k = 0; k < i; k++)
         if (declared_name(print, print->dims.at[k]) == declared_name(print, print->dims.at[i]))
@@ -388,6 +432,7 @@ static void print_declarations(GraphPrinter *print) {
     for (uint32_t i = 0; i < print->dims.count; i++) {
         DimId dim = print->dims.at[i];
         int64_t extent = print->graph->dims.at[dim].extent;
+        const Formula *formula = formula_of_dim(print->graph, dim);
         Name name = declared_name(print, dim);
         Name root = declared_name(print, class_root(print, dim));
         if (is_declared_before(print, i))
@@ -396,6 +441,9 @@ static void print_declarations(GraphPrinter *print) {
             text_printf(print->out, "dim %s like %s\n", name, root);
         else if (extent != EXTENT_DYNAMIC)
             text_printf(print->out, "dim %s = %lld\n", name, (long long)extent);
+        else if (formula)
+            text_printf(print->out, "dim %s = %s\n", name,
+                        formula_text(print->graph, formula_here(print, formula), print->arena));
     }
 }
 
@@ -454,6 +502,7 @@ void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *
                           .name = arena_array(arena, const char *, n),
                           .taken = map_new(arena)};
     mark_values(&print);
+    mark_formulas(&print);
     choose_names(&print);
     print_declarations(&print);
     print_signature(&print);

@@ -51,6 +51,39 @@ static void verify_dims(const GraphCheck *check) {
     }
 }
 
+static bool is_over_known(const Graph *graph, const Formula *formula, const bool *computed,
+                          const bool *done) {
+    if (formula->op == FORMULA_NUMBER)
+        return true;
+    if (formula->op == FORMULA_DIM)
+        return formula->dim < graph->dims.count &&
+               graph->dims.at[formula->dim].like == formula->dim &&
+               (!computed[formula->dim] || done[formula->dim]);
+    return formula->op < N_FORMULA && is_over_known(graph, formula->a, computed, done) &&
+           is_over_known(graph, formula->b, computed, done);
+}
+
+static void verify_rules(const GraphCheck *check) {
+    const Graph *graph = check->graph;
+    Arena *arena = arena_new();
+    bool *computed = arena_array(arena, bool, graph->dims.count + 1);
+    bool *done = arena_array(arena, bool, graph->dims.count + 1);
+    for (uint32_t i = 0; i < graph->rules.count; i++) {
+        const ExtentRule *rule = &graph->rules.at[i];
+        must(check, rule->dim < graph->dims.count && graph->dims.at[rule->dim].like == rule->dim,
+             "a rule is about no class of dims");
+        must(check, rule->kind != RULE_COMPUTES || !computed[rule->dim], "a dim has two rules");
+        computed[rule->dim] |= rule->kind == RULE_COMPUTES;
+    }
+    for (uint32_t i = 0; i < graph->rules.count; i++) {
+        const ExtentRule *rule = &graph->rules.at[i];
+        must(check, is_over_known(graph, rule->formula, computed, done),
+             "a rule needs what is computed later");
+        done[rule->dim] |= rule->kind == RULE_COMPUTES;
+    }
+    arena_free(arena);
+}
+
 static bool has_dim(const GraphCheck *check, DimId dim) {
     return dim < check->graph->dims.count && dims_has(&check->value->dims, dim);
 }
@@ -368,6 +401,7 @@ static void verify_outputs(GraphCheck *check) {
 void graph_verify(const Graph *graph, const char *after_pass) {
     GraphCheck check = {graph, after_pass, NULL};
     verify_dims(&check);
+    verify_rules(&check);
     for (uint32_t id = 0; id < graph->values.count; id++)
         verify_value(&check, id);
     check.value = NULL;

@@ -2,9 +2,9 @@
 // The entry's object: its AttModule as constant data, and the functions that callers see.
 //
 //     AttStatus F(AttContext *ctx, const F_args *args)     att_module_call(ctx, &module, args)
-//     int64_t F_workspace(int64_t n, ...)                  att_module_workspace(&module, extents)
-//     const char *F_manifest(void)                         module.manifest
-//     int main(int argc, char **argv)                      att_program_main(&module, argc, argv)
+//     int64_t F_workspace(int64_t n, ...)                  att_module_workspace_for(&module,
+//     extents) const char *F_manifest(void)                         module.manifest int main(int
+//     argc, char **argv)                      att_program_main(&module, argc, argv)
 //
 // All of it is for the architecture's baseline: it runs before the runtime has looked at the
 // machine. Fields of the tables are 8 bytes wide, so a table is a list of words, each an integer or
@@ -14,11 +14,12 @@
 #include <string.h>
 
 enum { WORD = 8 };
-_Static_assert(sizeof(AttDim) == 3 * WORD, "AttDim");
+_Static_assert(sizeof(AttDim) == 4 * WORD, "AttDim");
 _Static_assert(sizeof(AttTensor) == 9 * WORD, "AttTensor");
 _Static_assert(sizeof(AttKernel) == (5 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
 _Static_assert(sizeof(AttLaunch) == 6 * WORD, "AttLaunch");
-_Static_assert(sizeof(AttModule) == (10 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
+_Static_assert(sizeof(AttRule) == 5 * WORD, "AttRule");
+_Static_assert(sizeof(AttModule) == (12 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
 
 typedef VEC(LLVMValueRef) Words;
 typedef struct {
@@ -83,6 +84,20 @@ static LLVMValueRef write_dims(Writer *writer, const AttModule *module) {
         add_text(writer, &words, module->dims[i].name);
         add_number(writer, &words, module->dims[i].extent);
         add_number(writer, &words, module->dims[i].like);
+        add_number(writer, &words, module->dims[i].computed);
+    }
+    return make_table(writer, &words);
+}
+
+static LLVMValueRef write_rules(Writer *writer, const AttModule *module) {
+    Words words = {0};
+    for (int64_t i = 0; i < module->n_rules; i++) {
+        const AttRule *rule = &module->rules[i];
+        add_number(writer, &words, rule->kind);
+        add_number(writer, &words, rule->dim);
+        add_text(writer, &words, rule->text);
+        add_number(writer, &words, rule->n_words);
+        add_address(writer, &words, make_numbers(writer, rule->words, rule->n_words));
     }
     return make_table(writer, &words);
 }
@@ -181,6 +196,8 @@ static LLVMValueRef write_module(Writer *writer) {
         add_number(writer, &words, module->n_launches[level]);
     for (int64_t level = 0; level < ATT_N_LEVELS; level++)
         add_address(writer, &words, write_launches(writer, module, level));
+    add_number(writer, &words, module->n_rules);
+    add_address(writer, &words, write_rules(writer, module));
     return make_table(writer, &words);
 }
 
@@ -214,13 +231,17 @@ static void write_call(Writer *writer, LLVMValueRef table, const char *symbol) {
     return_call(writer, "att_module_call", status, args, 3);
 }
 
+static bool is_told(const AttDim *dim) {
+    return dim->extent < 0 && !dim->computed;
+}
+
 static void write_workspace(Writer *writer, LLVMValueRef table, const char *symbol) {
     const AttModule *module = &writer->tables->module;
     LLVMBuilderRef builder = writer->emit->builder;
     LLVMTypeRef *params = arena_array(writer->arena, LLVMTypeRef, module->n_dims + 1);
     uint32_t n = 0, next = 0;
     for (int64_t i = 0; i < module->n_dims; i++)
-        if (module->dims[i].extent < 0)
+        if (is_told(&module->dims[i]))
             params[n++] = writer->word;
     LLVMValueRef function = begin_function(
         writer, arena_printf(writer->arena, "%s_workspace", symbol), writer->word, params, n);
@@ -230,13 +251,13 @@ static void write_workspace(Writer *writer, LLVMValueRef table, const char *symb
         LLVMValueRef index = LLVMConstInt(writer->word, (uint64_t)i, false);
         LLVMValueRef at = LLVMBuildGEP2(builder, writer->word, extents, &index, 1, "");
         LLVMBuildStore(builder,
-                       module->dims[i].extent < 0
+                       is_told(&module->dims[i])
                            ? LLVMGetParam(function, next++)
                            : LLVMConstInt(writer->word, (uint64_t)module->dims[i].extent, true),
                        at);
     }
     LLVMValueRef args[] = {table, extents};
-    return_call(writer, "att_module_workspace", writer->word, args, 2);
+    return_call(writer, "att_module_workspace_for", writer->word, args, 2);
 }
 
 static void write_manifest(Writer *writer, LLVMValueRef table, const char *symbol) {

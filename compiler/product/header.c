@@ -75,7 +75,7 @@ static void add_plain(Header *header, const char *text) {
 }
 
 static bool is_dynamic(const AttDim *dim) {
-    return dim->extent < 0;
+    return dim->extent < 0 && !dim->computed;
 }
 
 static bool has_dynamic(const AttModule *module) {
@@ -112,7 +112,7 @@ static void write_constants(Header *header) {
     bool any = false;
     for (int64_t i = 0; i < module->n_dims; i++) {
         const AttDim *dim = &module->dims[i];
-        if (is_dynamic(dim) || dim->extent > INT32_MAX)
+        if (dim->extent < 0 || dim->extent > INT32_MAX)
             continue;
         if (!any)
             text_add(&header->text, "// Extents that are fixed in the compiled code.\nenum {\n");
@@ -138,6 +138,10 @@ static void write_extents(Header *header) {
             text_printf(&header->text, " // equal to %s", header->dims[module->dims[i].like]);
         text_add(&header->text, "\n");
     }
+    for (int64_t i = 0; i < module->n_rules; i++)
+        if (module->rules[i].kind == ATT_RULE_COMPUTES)
+            text_printf(&header->text, "    // %s = %s\n", module->dims[module->rules[i].dim].name,
+                        module->rules[i].text);
 }
 
 static char *field_text(Header *header, int64_t index) {

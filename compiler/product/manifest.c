@@ -8,7 +8,8 @@
 //       "kernels": [{ "name": "...", "symbol": "attc_..._v4", "level": "x86-64-v4" }, ...],
 //       "levels": [{ "name": "x86-64-v4", "launches": 8 }, ...] }
 //
-// An extent of null is one of run time; tensors are inputs and outputs, in calling order.
+// An extent of null is one of run time, with "computed": "p + n" where it follows from others;
+// tensors are inputs and outputs, in calling order.
 #include "product/product.h"
 
 #include <jansson.h>
@@ -38,6 +39,14 @@ static const char *level_name(int64_t level) {
     return names[level];
 }
 
+static const char *text_of_rule(const AttModule *module, int64_t like) {
+    for (int64_t i = 0; i < module->n_rules; i++)
+        if (module->rules[i].kind == ATT_RULE_COMPUTES &&
+            module->dims[module->rules[i].dim].like == like)
+            return module->rules[i].text;
+    ice("product_manifest: nothing computes %s", module->dims[like].name);
+}
+
 static json_t *list_dims(const AttModule *module) {
     json_t *list = json_array();
     for (int64_t i = 0; i < module->n_dims; i++) {
@@ -47,6 +56,8 @@ static json_t *list_dims(const AttModule *module) {
         json_object_set_new(item, "name", json_text(dim->name));
         json_object_set_new(item, "extent", extent);
         json_object_set_new(item, "like", json_text(module->dims[dim->like].name));
+        if (dim->computed)
+            json_object_set_new(item, "computed", json_text(text_of_rule(module, dim->like)));
         json_array_append_new(list, item);
     }
     return list;

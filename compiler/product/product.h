@@ -23,6 +23,11 @@ ModuleTables *product_tables(Arena *arena, TileProgram *const *programs,
 int64_t *product_extents(Arena *arena, const AttModule *module, const Graph *graph,
                          const int64_t *extents);
 
+// ---- formulas.c ---------------------------------------------------------------------------------
+// The graph's rules about extents; dims: module dims by DimId, for all that the rules are about.
+AttRule *product_rules(Arena *arena, const Graph *graph, const int64_t *dims);
+void product_formula_dims(const Formula *formula, bool *needed); // marks them, by DimId
+
 // ---- load.c: an entry in this process -----------------------------------------------------------
 typedef struct LoadedProduct LoadedProduct;
 // Loads the kernels of a program compiled for the host; the session may be gone before the result.

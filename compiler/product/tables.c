@@ -51,7 +51,10 @@ static int64_t add_dim(TableBuilder *build, TableLevel *level, DimId id) {
         at++;
     if (at == build->dims.count) {
         const char *class = level->graph->dims.at[dim->like].name;
-        AttDim new = {.name = copy_text(build, dim->name), .extent = dim->extent, .like = at};
+        AttDim new = {.name = copy_text(build, dim->name),
+                      .extent = dim->extent,
+                      .like = at,
+                      .computed = graph_is_computed(level->graph, id)};
         vec_push(build->arena, &build->dims, new);
         vec_push(build->arena, &build->classes, copy_text(build, class));
         for (int64_t first = at; first-- > 0;)
@@ -73,6 +76,14 @@ static int64_t map_dim(TableBuilder *build, TableLevel *level, DimId id) {
     return level->dims[id] = map_dim(build, level, root);
 }
 
+// A rule is about a class; another dim of it may be the one that callers see.
+static void map_rule_dim(TableBuilder *build, TableLevel *level, DimId id) {
+    for (uint32_t d = 0; d < level->graph->dims.count && level->dims[id] == UNMAPPED; d++)
+        if (graph_dims_alike(level->graph, (DimId)d, id))
+            level->dims[id] = level->dims[d];
+    map_dim(build, level, id);
+}
+
 static void add_interface_dims(TableBuilder *build, TableLevel *level) {
     const Plan *plan = level->program->plan;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
@@ -81,6 +92,21 @@ static void add_interface_dims(TableBuilder *build, TableLevel *level) {
             if (level->dims[buffer->memory.order.at[d]] == UNMAPPED)
                 add_dim(build, level, buffer->memory.order.at[d]);
     }
+}
+
+// The rules are those of the source, the same in every level.
+static void add_rules(TableBuilder *build, TableLevel *level) {
+    const Graph *graph = level->graph;
+    bool *needed = arena_array(build->arena, bool, graph->dims.count + 1);
+    for (uint32_t i = 0; i < graph->rules.count; i++) {
+        needed[graph->rules.at[i].dim] = true;
+        product_formula_dims(graph->rules.at[i].formula, needed);
+    }
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        if (needed[d])
+            map_rule_dim(build, level, (DimId)d);
+    build->tables->module.n_rules = graph->rules.count;
+    build->tables->module.rules = product_rules(build->arena, graph, level->dims);
 }
 
 // ---- tensors ----
@@ -220,6 +246,7 @@ ModuleTables *product_tables(Arena *arena, TileProgram *const *programs,
         for (uint32_t k = 0; k < programs[i]->kernels.count; k++)
             add_kernel(&build, &levels[i], programs[i]->kernels.at[k], targets[i]);
     }
+    add_rules(&build, &levels[0]);
     for (uint32_t i = 0; i < n; i++) {
         add_tensors(&build, &levels[i], true);
         add_launches(&build, &levels[i]);

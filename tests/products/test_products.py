@@ -143,6 +143,43 @@ int main(void) {
 """
 
 
+# Callers tell p and n; what follows from them is computed.
+COMPUTED = """dim t = p + n, q = n / 2
+def Remember(X[n, d], M[p, d], A[t]):
+    C[t, d] = concat(M, X, dim=t) * A[t]
+    return C, slice(C, t, n, t -> [p, d]), index(q) * 1.0
+"""
+USE_COMPUTED = """#include "remember.h"
+#include <string.h>
+int main(void) {
+    float X[8] = {1, 2, 3, 4, 5, 6, 7, 8}, M[2] = {9, 10}, A[5] = {1, 1, 1, 1, 2};
+    float C[10], N[2], I[2];
+    Remember_args args = {.struct_size = sizeof args, .n = 4, .d = 2, .p = 1, .X = X, .M = M,
+                          .A = A, .C = C, .result_1 = N, .result_2 = I};
+    AttContext *ctx = att_context_new(1);
+    if (Remember(ctx, &args) || C[0] != 9 || C[8] != 14 || N[1] != 16 || I[1] != 1) return 1;
+    if (Remember_workspace(4, 2, 1) < 0 || Remember_workspace(3, 2, 1) != -1) return 2;
+    args.n = 3;
+    if (Remember(ctx, &args) != ATT_ARGUMENT) return 3;
+    return strcmp(att_message(ctx), "q = n / 2: 3 is not divisible by 2") ? 4 : 0;
+}
+"""
+
+
+def test_computed_extents_are_not_told(tmp_path):
+    (tmp_path / "remember.attn").write_text(COMPUTED)
+    (tmp_path / "use.c").write_text(USE_COMPUTED)
+    library = tmp_path / "remember.a"
+    run(ATTC, "build", tmp_path / "remember.attn", "--static", "-o", library)
+    run("cc", "-std=c99", *WARNINGS, "use.c", library, "-lm", "-lpthread", "-o", "use",
+        cwd=tmp_path)
+    run(tmp_path / "use")
+    run(ATTC, "build", tmp_path / "remember.attn", "--exe", "-o", tmp_path / "program")
+    dims = json.loads(run(tmp_path / "program", "--manifest"))["dims"]
+    assert {d["name"]: d.get("computed") for d in dims} == {
+        "n": None, "d": None, "p": None, "t": "p + n", "q": "n / 2"}
+
+
 def test_primed_dims_have_names_in_c(tmp_path):
     (tmp_path / "scores.attn").write_text(PRIMED)
     (tmp_path / "use.c").write_text(USE)

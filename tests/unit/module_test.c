@@ -62,7 +62,7 @@ static void spread(void *const *buffers, const int64_t *extents, void *scratch, 
 }
 
 static const AttDim dims[N_DIMS] = {
-    {"n", -1, DIM_N}, {"d", D, DIM_D}, {"h", -1, DIM_H}, {"m", -1, DIM_N}};
+    {"n", -1, DIM_N, 0}, {"d", D, DIM_D, 0}, {"h", -1, DIM_H, 0}, {"m", -1, DIM_N, 0}};
 static const int64_t dims_x[] = {DIM_N, DIM_D}, dims_p[] = {DIM_D, DIM_H},
                      dims_w[] = {DIM_N, DIM_H}, dims_t[] = {DIM_M, DIM_N, DIM_H};
 static const AttTensor tensors[] = {
@@ -381,11 +381,11 @@ static void extents_from_shapes(void **state) {
     AttTensorData x = {ATT_F32, 2, {5, D}, NULL}, p = {ATT_F32, 2, {D, 4}, NULL},
                   mask = {ATT_BOOL, 1, {5}, NULL};
     const AttTensorData *inputs[] = {&x, NULL, NULL};
-    int64_t extents[N_DIMS], known[N_DIMS] = {0};
+    int64_t extents[N_DIMS], known[N_DIMS] = {-1, -1, -1, -1};
     assert_int_equal(att_module_extents(*state, &module, inputs, NULL, extents), ATT_OK);
     assert_int_equal(extents[DIM_N], 5);
     assert_int_equal(extents[DIM_D], 3);
-    assert_int_equal(extents[DIM_H], 0);
+    assert_int_equal(extents[DIM_H], ATT_EXTENT_UNKNOWN);
     assert_int_equal(extents[DIM_M], 5);
     known[DIM_H] = 9;
     assert_int_equal(att_module_extents(*state, &module, inputs, known, extents), ATT_OK);

@@ -263,7 +263,31 @@ static DimValue apply_binary(Extents *extents, const Expr *expr, int64_t a, int6
     return value_known(out);
 }
 
-static DimValue extent_of_expr(Extents *extents, const Expr *expr) {
+static DimValue extent_of_expr(Extents *extents, Expr *expr);
+
+// min(a, b, ...) and max
+static bool is_choice(const Expr *expr) {
+    return expr->kind == EXPR_CALL && expr->args.count > 1 && !expr->keys.count &&
+           (!strcmp(expr->name.name, "min") || !strcmp(expr->name.name, "max"));
+}
+
+static DimValue extent_of_choice(Extents *extents, Expr *expr) {
+    bool least = !strcmp(expr->name.name, "min");
+    DimValue best = {VALUE_KNOWN, least ? INT64_MAX : INT64_MIN};
+    expr->builtin = least ? BUILTIN_MIN : BUILTIN_MAX;
+    for (uint32_t i = 0; i < expr->args.count; i++) {
+        DimValue next = extent_of_expr(extents, expr->args.at[i]);
+        if (best.kind == VALUE_WRONG || next.kind == VALUE_WRONG)
+            best = value_wrong();
+        else if (best.kind == VALUE_DYNAMIC || next.kind == VALUE_DYNAMIC)
+            best = (DimValue){VALUE_DYNAMIC, -1};
+        else if (least ? next.number < best.number : next.number > best.number)
+            best = next;
+    }
+    return best;
+}
+
+static DimValue extent_of_expr(Extents *extents, Expr *expr) {
     if (expr->kind == EXPR_NUMBER && expr->is_integer) {
         if (expr->number >= 0x1p63)
             return value_error(extents, expr, "an extent does not fit in 63 bits");
@@ -273,11 +297,13 @@ static DimValue extent_of_expr(Extents *extents, const Expr *expr) {
         return value_error(extents, expr, "an extent is a whole number");
     if (expr->kind == EXPR_NAME)
         return extent_of_name(extents, expr);
+    if (is_choice(expr))
+        return extent_of_choice(extents, expr);
     bool arithmetic =
         expr->kind == EXPR_BINARY || (expr->kind == EXPR_UNARY && expr->oper == OPER_NEG);
     if (!arithmetic) {
         diag_error(extents->resolver->diags, expr->span,
-                   "an extent is made of numbers, dims and + - * / // %% ** only");
+                   "an extent is made of numbers, dims, + - * / // %% ** and min and max only");
         return value_wrong();
     }
     DimValue a = extent_of_expr(extents, expr->args.at[0]);

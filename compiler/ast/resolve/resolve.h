@@ -232,6 +232,5 @@ bool expr_has_brackets(const Expr *arg);
 void resolve_dims(Resolver *resolver);
 void program_add_dim(Resolver *resolver, DimDecl *decl);
 Name program_like_root(const Program *program, Name dim);
-const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim);
 
 #endif

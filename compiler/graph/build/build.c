@@ -173,51 +173,6 @@ static void build_outputs(Frame *frame) {
     }
 }
 
-// By DimId: is the extent a constant, or has some input the dim or one alike, so that it can be
-// read at run time?
-static bool *find_known_extents(const Graph *graph, Arena *arena) {
-    bool *class_has_input = arena_array(arena, bool, graph->dims.count + 1);
-    for (uint32_t i = 0; i < graph->inputs.count; i++) {
-        const DimList *dims = &graph->inputs.at[i]->dims;
-        for (uint32_t k = 0; k < dims->count; k++)
-            class_has_input[graph->dims.at[dims->at[k]].like] = true;
-    }
-    bool *known = arena_array(arena, bool, graph->dims.count + 1);
-    for (uint32_t d = 0; d < graph->dims.count; d++)
-        known[d] =
-            graph->dims.at[d].extent != EXTENT_DYNAMIC || class_has_input[graph->dims.at[d].like];
-    return known;
-}
-
-// Every dim that the results depend on has to have an extent once the inputs are there. A dim that
-// is made (by index, one_hot, concat, ...) and in no input is told of at the first value that has
-// it.
-static void check_extents(Build *build, const Def *def) {
-    const Graph *graph = build->graph;
-    bool *live = graph_live(graph, build->arena);
-    const bool *known = find_known_extents(graph, build->arena);
-    bool *told = arena_array(build->arena, bool, graph->dims.count);
-    for (uint32_t v = 0; v < graph->values.count; v++) {
-        const Value *value = graph->values.at[v];
-        DimList dims = value->dims;
-        if (value->op == OP_EXTENT)
-            dims_add(&dims, value->dim);
-        for (uint32_t i = 0; i < dims.count && live[v]; i++) {
-            DimId class = graph->dims.at[dims.at[i]].like;
-            if (told[class] || known[dims.at[i]])
-                continue;
-            told[class] = true;
-            Name name = graph->dims.at[dims.at[i]].name;
-            Diag *diag = diag_error(build->session->diags,
-                                    value->origin.file ? value->origin : def->name.span,
-                                    "nothing says how many positions '%s' has", name);
-            Name plain = name_unprimed(build->session->names, name);
-            diag_hint(diag, "no argument is over it: write 'dim %s = ...' or give -D %s=...", plain,
-                      plain);
-        }
-    }
-}
-
 static bool map_entry(Frame *frame, const EntryMap *map) {
     Build *build = frame->build;
     check_arguments(build, frame->def, map->args.at, map->args.count, "--map");
@@ -249,7 +204,7 @@ static bool build_entry(Build *build, const Def *def, const EntryOptions *option
         return false;
     build_outputs(frame);
     if (!build->open_extents)
-        check_extents(build, def);
+        build_rules(build, def->name.span);
     return diags_errors(diags) == errors;
 }
 

@@ -15,6 +15,10 @@ enum { BUILD_DEPTH = 2000, BUILD_STEPS = 20000 };
 
 typedef struct Frame Frame;
 typedef struct {
+    ExtentRule rule;
+    Span origin;
+} Claim;
+typedef struct {
     Session *session;
     Arena *arena;
     const Program *program;
@@ -22,6 +26,8 @@ typedef struct {
     Map *inputs; // name -> the input that has it; of trained tensors path and declared name
     VEC(const Tensor *) misfits; // those whose first value was told of
     Frame *top;                  // a frame without a def: the names of the file
+    VEC(Frame *) first_frames;   // by DimId: where it was first needed
+    VEC(Claim) declared, claims; // about extents: of declarations; of slices, concats, shifts
     uint32_t depth, steps;
     bool open_extents; // of EntryOptions
     bool stopped;      // a limit was hit and told of, or an extent is open: unwind
@@ -52,15 +58,26 @@ Frame *frame_new(Build *build, const Def *def, Frame *caller);
 // Shows the calls that led here: what is wrong may be so in this call only.
 void frame_note_calls(const Frame *frame, Diag *diag);
 int64_t frame_extent(const Frame *frame, Name dim); // EXTENT_DYNAMIC when unknown
-DimId frame_dim(const Frame *frame, Name dim);
+DimId frame_dim(Frame *frame, Name dim);
 // As frame_dim, but a dim that nothing else says the extent of gets this one (slices, concats).
-DimId frame_dim_sized(const Frame *frame, Name dim, int64_t extent);
+DimId frame_dim_sized(Frame *frame, Name dim, int64_t extent);
+bool frame_has_dim(const Frame *frame, Name dim); // the graph has it already
 // Whether values of so many dims of the def fit beside the hidden ones; else a diagnostic.
 bool frame_has_room(const Frame *frame, uint32_t count, Span at);
-DimList frame_dims(const Frame *frame, const NameList *names, Span at); // none without room
+DimList frame_dims(Frame *frame, const NameList *names, Span at); // none without room
 void frame_bind(Frame *frame, Name dim, DimId actual);
 // Reads a value over other dims; a diagnostic (and the value itself) where two are not alike.
 Value *frame_rename(Frame *frame, Value *value, const DimMap *names, Span at);
+
+// ---- extents.c: extents that follow from others ------------------------------------------------
+// A number of literals, loop variables and extents that run time may tell; NULL: it is no formula.
+const Formula *build_formula(Frame *frame, const Expr *expr);
+// The same as a value, i64; a quotient is rounded down. NULL for powers of a high or unknown
+// degree.
+Value *build_formula_value(Graph *graph, const Formula *formula);
+void build_claim(Build *build, RuleKind kind, DimId dim, const Formula *formula, Span origin);
+// The graph's rules, and an error for every dim whose extent nothing tells. Requires: outputs.
+void build_rules(Build *build, Span entry);
 
 // ---- names.c: tensors by name ------------------------------------------------------------------
 Value *frame_find(Frame *frame, Ident name); // local, argument, trained or top-level tensor

@@ -51,42 +51,57 @@ static const Dim *top_find_alike(const Build *build, Name name) {
     return NULL;
 }
 
-static DimId top_dim(Build *build, Name name, int64_t size) {
+// A new dim of the graph, which remembers where it was needed.
+static DimId add_dim(Frame *frame, Name name, int64_t extent) {
+    Build *build = frame->build;
+    DimId id = graph_dim(build->graph, name, extent);
+    while (build->first_frames.count <= id)
+        vec_push(build->arena, &build->first_frames, frame);
+    return id;
+}
+
+static DimId top_dim(Frame *frame, Name name, int64_t size) {
+    Build *build = frame->build;
     Graph *graph = build->graph;
     const Dim *dim = top_find(build, name), *alike = top_find_alike(build, name);
     if (dim)
         return (DimId)(dim - graph->dims.at);
     if (alike) {
         DimId leader = alike->like;
-        DimId id = graph_dim(graph, name, alike->extent);
+        DimId id = add_dim(frame, name, alike->extent);
         graph->dims.at[id].like = leader;
         return id;
     }
     int64_t extent = program_extent(build->session, build->program, name);
-    return graph_dim(graph, name, extent == EXTENT_DYNAMIC ? size : extent);
+    return add_dim(frame, name, extent == EXTENT_DYNAMIC ? size : extent);
 }
 
 // ---- through the frames ------------------------------------------------------------------------
 
+// What calls bind a name to; NULL: it is one of the graph's.
+static const DimSlot *bound_slot(const Frame *frame, Name dim) {
+    const DimSlot *slot = NULL;
+    for (; frame->caller && !slot; frame = frame->caller)
+        slot = frame_slot(frame, dim);
+    return slot;
+}
+
 int64_t frame_extent(const Frame *frame, Name dim) {
-    for (; frame->caller; frame = frame->caller) {
-        const DimSlot *slot = frame_slot(frame, dim);
-        if (slot)
-            return frame->build->graph->dims.at[slot->id].extent;
-    }
-    return top_extent(frame->build, dim);
+    const DimSlot *slot = bound_slot(frame, dim);
+    return slot ? frame->build->graph->dims.at[slot->id].extent : top_extent(frame->build, dim);
 }
 
-DimId frame_dim_sized(const Frame *frame, Name dim, int64_t extent) {
-    for (; frame->caller; frame = frame->caller) {
-        const DimSlot *slot = frame_slot(frame, dim);
-        if (slot)
-            return slot->id;
-    }
-    return top_dim(frame->build, dim, extent);
+DimId frame_dim_sized(Frame *frame, Name dim, int64_t extent) {
+    const DimSlot *slot = bound_slot(frame, dim);
+    return slot ? slot->id : top_dim(frame, dim, extent);
 }
 
-DimId frame_dim(const Frame *frame, Name dim) {
+bool frame_has_dim(const Frame *frame, Name dim) {
+    return bound_slot(frame, dim) || top_find(frame->build, dim) ||
+           top_find_alike(frame->build, dim);
+}
+
+DimId frame_dim(Frame *frame, Name dim) {
     return frame_dim_sized(frame, dim, EXTENT_DYNAMIC);
 }
 
@@ -100,7 +115,7 @@ bool frame_has_room(const Frame *frame, uint32_t count, Span at) {
     return false;
 }
 
-DimList frame_dims(const Frame *frame, const NameList *names, Span at) {
+DimList frame_dims(Frame *frame, const NameList *names, Span at) {
     DimList dims = {0};
     bool room = frame_has_room(frame, names->count, at);
     for (uint32_t i = 0; i < names->count && room; i++)

@@ -4,95 +4,91 @@
 
 #include "graph/build/build.h"
 
-// A whole number that has to be known when compiling; a diagnostic otherwise.
-static bool known_count(Frame *frame, const Expr *expr, int64_t *count) {
+// The number of positions that an expression says, a formula where run time tells it. NULL after a
+// diagnostic.
+static const Formula *position_formula(Frame *frame, const Expr *expr) {
     Diags *diags = frame->build->session->diags;
     double number;
     if (!build_number(frame, expr, &number)) {
+        const Formula *formula = build_formula(frame, expr);
+        if (formula && build_formula_value(frame->build->graph, formula))
+            return formula;
         if (frame->build->open_extents) {
             frame->build->stopped = true;
-            return false;
+            return NULL;
         }
         Diag *diag = diag_error(diags, expr->span, "this number has to be known when compiling");
         diag_hint(diag, "give the dims in it an extent, with 'dim' or -D");
         frame_note_calls(frame, diag);
-        return false;
+        return NULL;
     }
     if (number != trunc(number) || fabs(number) > 0x1p53) {
         Diag *diag =
             diag_error(diags, expr->span, "a position is a whole number, this is %g", number);
         frame_note_calls(frame, diag);
-        return false;
+        return NULL;
     }
-    *count = (int64_t)number;
-    return true;
+    return formula_number(frame->build->arena, (int64_t)number);
+}
+
+static bool is_number(const Formula *formula) {
+    return formula->op == FORMULA_NUMBER;
 }
 
 // ---- slice -------------------------------------------------------------------------------------
 
-static bool slice_fits(Frame *frame, const Expr *call, int64_t from, int64_t length) {
+// What is known already of the positions from .. to of a dim.
+static bool slice_fits(Frame *frame, const Expr *call, const Formula *from, const Formula *to,
+                       const Formula *length) {
     Diags *diags = frame->build->session->diags;
     Name dim = call->reduced.at[0], made = call->reduced.at[1];
     int64_t whole = frame_extent(frame, dim), part = frame_extent(frame, made);
-    if (from < 0 || length < 1 || (whole != EXTENT_DYNAMIC && from + length > whole)) {
-        Diag *diag =
-            diag_error(diags, call->span, "positions %lld up to %lld of '%s', which has %lld",
-                       (long long)from, (long long)(from + length), dim, (long long)whole);
+    Diag *diag = NULL;
+    if ((is_number(from) && from->number < 0) || (is_number(length) && length->number < 1) ||
+        (is_number(to) && whole != EXTENT_DYNAMIC && to->number > whole))
+        diag = diag_error(diags, call->span, "positions %s up to %s of '%s', which has %lld",
+                          formula_text(frame->build->graph, from, frame->build->arena),
+                          formula_text(frame->build->graph, to, frame->build->arena), dim,
+                          (long long)whole);
+    else if (is_number(length) && part != EXTENT_DYNAMIC && part != length->number)
+        diag = diag_error(diags, call->span, "the slice has %lld positions, '%s' has %lld",
+                          (long long)length->number, made, (long long)part);
+    if (diag)
         frame_note_calls(frame, diag);
-        return false;
-    }
-    if (part == length || part == EXTENT_DYNAMIC)
-        return true;
-    Diag *diag = diag_error(diags, call->span, "the slice has %lld positions, '%s' has %lld",
-                            (long long)length, made, (long long)part);
-    frame_note_calls(frame, diag);
-    return false;
-}
-
-// An end like `1 + m` where the new dim m has no known extent: gives the 1.
-static bool end_beyond_extent(Frame *frame, const Expr *end, Name made, int64_t *beyond) {
-    double number;
-    *beyond = 0;
-    if (end->kind == EXPR_NAME)
-        return end->name.name == made;
-    if (end->kind != EXPR_BINARY || end->oper != OPER_ADD)
-        return false;
-    const Expr *a = end->args.at[0], *b = end->args.at[1];
-    const Expr *rest = a->kind == EXPR_NAME && a->name.name == made ? b : a;
-    const Expr *name = rest == a ? b : a;
-    if (name->kind != EXPR_NAME || name->name.name != made || !build_number(frame, rest, &number))
-        return false;
-    *beyond = (int64_t)number;
-    return true;
+    return !diag;
 }
 
 static Value *build_slice(Frame *frame, const Expr *call) {
+    Build *build = frame->build;
     Value *x = build_expr_as(frame, call->args.at[0], call->elem);
-    const Expr *first = call->args.at[2], *end = call->args.at[3];
-    Name dim = call->reduced.at[0], made = call->reduced.at[1];
-    int64_t from, to, beyond, length = EXTENT_DYNAMIC;
-    if (!known_count(frame, first, &from))
+    const Formula *from = position_formula(frame, call->args.at[2]);
+    const Formula *to = from ? position_formula(frame, call->args.at[3]) : NULL;
+    if (!to)
         return x;
-    bool as_long_as_made = from >= 0 && frame_extent(frame, made) == EXTENT_DYNAMIC &&
-                           end_beyond_extent(frame, end, made, &beyond) && beyond == from;
-    if (!as_long_as_made) {
-        if (!known_count(frame, end, &to) || !slice_fits(frame, call, from, to - from))
-            return x;
-        length = to - from;
-    }
-    DimId to_dim = frame_dim_sized(frame, made, length);
-    return graph_slice(frame->build->graph, x, frame_dim(frame, dim), to_dim, from);
+    const Formula *length = formula_of(build->arena, FORMULA_SUB, to, from);
+    if (!slice_fits(frame, call, from, to, length))
+        return x;
+    DimId dim = frame_dim(frame, call->reduced.at[0]);
+    int64_t known = is_number(length) ? length->number : EXTENT_DYNAMIC;
+    DimId made = frame_dim_sized(frame, call->reduced.at[1], known);
+    build_claim(build, RULE_IS, made, length, call->span);
+    build_claim(build, RULE_REACHES, dim, to, call->span);
+    build_claim(build, RULE_BEGINS, dim, from, call->span);
+    if (is_number(from))
+        return graph_slice(build->graph, x, dim, made, from->number);
+    Value *position = graph_map2(build->graph, OP_ADD, graph_index(build->graph, made),
+                                 build_formula_value(build->graph, from));
+    return graph_gather(build->graph, x, position, dim);
 }
 
 // ---- concat ------------------------------------------------------------------------------------
 
-// The positions of all parts together, EXTENT_DYNAMIC when one is not known.
-static int64_t concat_extent(const Frame *frame, const Expr *call) {
-    int64_t sum = 0;
+static const Formula *sum_of_parts(Frame *frame, const Expr *call) {
+    Build *build = frame->build;
+    const Formula *sum = formula_number(build->arena, 0);
     for (uint32_t i = 1; i < call->reduced.count; i++) {
-        int64_t part = frame_extent(frame, call->reduced.at[i]);
-        if (part == EXTENT_DYNAMIC || !add_i64(sum, part, &sum))
-            return EXTENT_DYNAMIC;
+        DimId part = frame_dim(frame, call->reduced.at[i]);
+        sum = formula_of(build->arena, FORMULA_ADD, sum, formula_dim(build->graph, part));
     }
     return sum;
 }
@@ -107,15 +103,19 @@ static Value *build_concat(Frame *frame, const Expr *call) {
         cats[i] = frame_dim(frame, call->reduced.at[i + 1]);
     }
     Name whole = call->reduced.at[0];
-    int64_t sum = concat_extent(frame, call), extent = frame_extent(frame, whole);
-    if (sum != EXTENT_DYNAMIC && extent != EXTENT_DYNAMIC && sum != extent) {
+    const Formula *sum = sum_of_parts(frame, call);
+    int64_t known = is_number(sum) ? sum->number : EXTENT_DYNAMIC;
+    int64_t extent = frame_extent(frame, whole);
+    if (is_number(sum) && extent != EXTENT_DYNAMIC && known != extent) {
         Diag *diag = diag_error(build->session->diags, call->span,
-                                "the parts have %lld positions, '%s' has %lld", (long long)sum,
+                                "the parts have %lld positions, '%s' has %lld", (long long)known,
                                 whole, (long long)extent);
         frame_note_calls(frame, diag);
         return args[0];
     }
-    return graph_concat(build->graph, args, cats, n, frame_dim_sized(frame, whole, sum));
+    DimId made = frame_dim_sized(frame, whole, known);
+    build_claim(build, RULE_IS, made, sum, call->span);
+    return graph_concat(build->graph, args, cats, n, made);
 }
 
 // ---- one position ------------------------------------------------------------------------------
@@ -180,12 +180,27 @@ static Value *build_one_hot(Frame *frame, const Expr *call) {
     return graph_cast(graph, hit, call->elem);
 }
 
+// Of a distance that run time tells: where(0 <= d - by and d - by < extent, x[d - by], 0).
+static Value *shift_by(Graph *graph, Value *x, DimId dim, const Formula *by) {
+    Value *from =
+        graph_map2(graph, OP_SUB, graph_index(graph, dim), build_formula_value(graph, by));
+    Value *begun = graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), from);
+    Value *inside =
+        graph_map2(graph, OP_AND, begun, graph_map2(graph, OP_LT, from, graph_extent(graph, dim)));
+    Value *parts[] = {inside, graph_gather(graph, x, from, dim), graph_const(graph, 0, x->elem)};
+    return graph_map(graph, OP_SELECT, x->elem, parts, 3);
+}
+
 static Value *build_shift(Frame *frame, const Expr *call) {
     Value *x = build_expr_as(frame, call->args.at[0], call->elem);
-    int64_t by;
-    if (!known_count(frame, call->args.at[2], &by))
+    const Formula *by = position_formula(frame, call->args.at[2]);
+    DimId dim = frame_dim(frame, call->reduced.at[0]);
+    if (!by)
         return x;
-    return graph_shift(frame->build->graph, x, frame_dim(frame, call->reduced.at[0]), by);
+    if (is_number(by))
+        return graph_shift(frame->build->graph, x, dim, by->number);
+    build_claim(frame->build, RULE_EVALUATES, dim, by, call->span);
+    return shift_by(frame->build->graph, x, dim, by);
 }
 
 static Value *build_swap(Frame *frame, const Expr *call) {

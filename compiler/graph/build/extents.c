@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which extents follow from others, and what has to hold at run time.
+//
+//     dim t = p + n                        t = p + n            with p and n from the arguments
+//     concat(M[p, d], X[n, d], dim=t)      t = p + n            checked, where t is known otherwise
+//     slice(X, n, 1, n) over r             r = n - 1, and n reaches n
+//
+// What the moves say is collected while they are built, what `dim` says when all dims are there.
+// Then a dim is computed by the first rule whose dims are all known; an argument's dim is known by
+// itself unless a rule computes it, so that a library needs no extent that follows from others.
+#include "graph/build/build.h"
+
+// ---- formulas of expressions --------------------------------------------------------------------
+
+static bool formula_op(const Expr *expr, FormulaOp *op) {
+    static const FormulaOp ops[N_OPER] = {
+        [OPER_NEG] = FORMULA_SUB, [OPER_ADD] = FORMULA_ADD,           [OPER_SUB] = FORMULA_SUB,
+        [OPER_MUL] = FORMULA_MUL, [OPER_DIV] = FORMULA_DIV,           [OPER_MOD] = FORMULA_MOD,
+        [OPER_POW] = FORMULA_POW, [OPER_FLOORDIV] = FORMULA_FLOORDIV,
+    };
+    if (expr->kind == EXPR_UNARY || expr->kind == EXPR_BINARY)
+        *op = ops[expr->oper];
+    else if (expr->kind == EXPR_CALL && expr->args.count > 1)
+        *op = expr->builtin == BUILTIN_MIN   ? FORMULA_MIN
+              : expr->builtin == BUILTIN_MAX ? FORMULA_MAX
+                                             : FORMULA_NUMBER;
+    else
+        return false;
+    return *op != FORMULA_NUMBER;
+}
+
+static const Formula *name_formula(Frame *frame, const Expr *expr) {
+    Arena *arena = frame->build->arena;
+    for (uint32_t i = frame->loops.count; i-- > 0;)
+        if (frame->loops.at[i].name == expr->name.name && expr->name_kind == NAME_LOOP)
+            return formula_number(arena, frame->loops.at[i].value);
+    if (expr->name_kind == NAME_LOOP || expr->name_kind == NAME_TENSOR)
+        return NULL;
+    int64_t extent = frame_extent(frame, expr->name.name);
+    return extent == EXTENT_DYNAMIC
+               ? formula_dim(frame->build->graph, frame_dim(frame, expr->name.name))
+               : formula_number(arena, extent);
+}
+
+const Formula *build_formula(Frame *frame, const Expr *expr) {
+    Arena *arena = frame->build->arena;
+    FormulaOp op;
+    if (expr->kind == EXPR_NAME)
+        return name_formula(frame, expr);
+    if (expr->kind == EXPR_NUMBER && expr->is_integer && expr->number < 0x1p53)
+        return formula_number(arena, (int64_t)expr->number);
+    if (!formula_op(expr, &op))
+        return NULL;
+    const Formula *made = build_formula(frame, expr->args.at[0]);
+    if (made && expr->kind == EXPR_UNARY)
+        return formula_of(arena, op, formula_number(arena, 0), made);
+    for (uint32_t i = 1; made && i < expr->args.count; i++) {
+        const Formula *next = build_formula(frame, expr->args.at[i]);
+        made = next ? formula_of(arena, op, made, next) : NULL;
+    }
+    return made;
+}
+
+static Value *power_value(Graph *graph, Value *base, const Formula *exponent) {
+    enum { FACTORS_MOST = 64 };
+    Value *value = graph_const(graph, 1, ELEM_I64);
+    if (exponent->op != FORMULA_NUMBER || exponent->number < 0 || exponent->number > FACTORS_MOST)
+        return NULL;
+    for (int64_t i = 0; i < exponent->number; i++)
+        value = graph_map2(graph, OP_MUL, value, base);
+    return value;
+}
+
+Value *build_formula_value(Graph *graph, const Formula *formula) {
+    static const Op ops[N_FORMULA] = {
+        [FORMULA_ADD] = OP_ADD,      [FORMULA_SUB] = OP_SUB, [FORMULA_MUL] = OP_MUL,
+        [FORMULA_DIV] = OP_FLOORDIV, [FORMULA_MOD] = OP_MOD, [FORMULA_FLOORDIV] = OP_FLOORDIV,
+        [FORMULA_MIN] = OP_MIN,      [FORMULA_MAX] = OP_MAX,
+    };
+    if (formula->op == FORMULA_NUMBER)
+        return graph_const(graph, (double)formula->number, ELEM_I64);
+    if (formula->op == FORMULA_DIM)
+        return graph_extent(graph, formula->dim);
+    Value *a = build_formula_value(graph, formula->a);
+    if (a && formula->op == FORMULA_POW)
+        return power_value(graph, a, formula->b);
+    Value *b = build_formula_value(graph, formula->b);
+    return a && b ? graph_map2(graph, ops[formula->op], a, b) : NULL;
+}
+
+// ---- claims: rules before it is known what computes what ----------------------------------------
+
+void build_claim(Build *build, RuleKind kind, DimId dim, const Formula *formula, Span origin) {
+    DimId root = build->graph->dims.at[dim].like;
+    if (kind == RULE_IS && formula->op == FORMULA_DIM && formula->dim == root)
+        return;
+    for (uint32_t i = 0; i < build->claims.count; i++) {
+        const ExtentRule *known = &build->claims.at[i].rule;
+        if (known->kind == kind && known->dim == root && formula_same(known->formula, formula))
+            return;
+    }
+    vec_push(build->arena, &build->claims, (Claim){{kind, root, formula}, origin});
+}
+
+// What an extent declared by an expression needs: dims that the graph has, or that can be computed.
+typedef struct {
+    Frame *frame;
+    Map *seen; // declarations
+} Search;
+
+static bool is_available(Search *search, const Expr *expr) {
+    Build *build = search->frame->build;
+    bool available = true;
+    if (expr->kind != EXPR_NAME) {
+        for (uint32_t i = 0; i < expr->args.count && available; i++)
+            available = is_available(search, expr->args.at[i]);
+        return available;
+    }
+    Name name = expr->name.name;
+    if (frame_has_dim(search->frame, name) ||
+        program_extent(build->session, build->program, name) != EXTENT_DYNAMIC)
+        return true;
+    const DimDecl *decl = program_extent_origin(build->session, build->program, name);
+    if (!decl)
+        return false;
+    bool *known = map_get(search->seen, (uint64_t)(uintptr_t)decl);
+    if (!known) {
+        known = arena_new_of(build->arena, bool);
+        *known = is_available(search, decl->extent);
+        map_put(search->seen, (uint64_t)(uintptr_t)decl, known);
+    }
+    return *known;
+}
+
+// The formula that the source gives a dim, over the dims that its names stand for where it was
+// first needed. Dims that it is computed from come to the end of the graph's.
+static void claim_declared(Build *build, DimId dim) {
+    const Dim *root = &build->graph->dims.at[dim];
+    const DimDecl *decl = program_extent_origin(build->session, build->program, root->name);
+    Frame *frame = build->first_frames.at[dim];
+    Search search = {frame, NULL};
+    if (root->like != dim || root->extent != EXTENT_DYNAMIC || !decl)
+        return;
+    search.seen = map_new(build->arena);
+    const Formula *formula =
+        is_available(&search, decl->extent) ? build_formula(frame, decl->extent) : NULL;
+    if (formula)
+        vec_push(build->arena, &build->declared, (Claim){{RULE_IS, dim, formula}, decl->name.span});
+}
+
+// ---- what is known ------------------------------------------------------------------------------
+
+typedef struct {
+    Build *build;
+    Graph *graph;
+    VEC(Claim) claims;
+    bool *used;     // by claim
+    bool *known;    // by DimId of a class
+    bool *of_input; // likewise: some argument is over it
+} Solver;
+
+static bool is_known(const Solver *s, const Formula *formula) {
+    if (formula->op == FORMULA_NUMBER)
+        return true;
+    if (formula->op == FORMULA_DIM)
+        return s->known[formula->dim];
+    return is_known(s, formula->a) && is_known(s, formula->b);
+}
+
+static void add_rule(Solver *s, uint32_t claim, RuleKind kind) {
+    ExtentRule rule = s->claims.at[claim].rule;
+    rule.kind = kind;
+    s->used[claim] = true;
+    vec_push(s->graph->arena, &s->graph->rules, rule);
+}
+
+static bool compute_more(Solver *s) {
+    bool more = false;
+    for (uint32_t i = 0; i < s->claims.count; i++) {
+        const ExtentRule *rule = &s->claims.at[i].rule;
+        if (s->used[i] || rule->kind != RULE_IS || s->known[rule->dim] ||
+            !is_known(s, rule->formula))
+            continue;
+        add_rule(s, i, RULE_COMPUTES);
+        s->known[rule->dim] = more = true;
+    }
+    return more;
+}
+
+static bool is_claimed(const Solver *s, DimId dim) {
+    for (uint32_t i = 0; i < s->claims.count; i++)
+        if (s->claims.at[i].rule.kind == RULE_IS && s->claims.at[i].rule.dim == dim)
+            return true;
+    return false;
+}
+
+// An argument's dim that no rule came to compute.
+static bool take_input(Solver *s) {
+    for (uint32_t d = 0; d < s->graph->dims.count; d++)
+        if (s->of_input[d] && !s->known[d])
+            return s->known[d] = true;
+    return false;
+}
+
+static void solve(Solver *s) {
+    for (uint32_t d = 0; d < s->graph->dims.count; d++) {
+        const Dim *dim = &s->graph->dims.at[d];
+        s->known[d] = dim->extent != EXTENT_DYNAMIC || (s->of_input[d] && !is_claimed(s, (DimId)d));
+    }
+    do
+        while (compute_more(s))
+            ;
+    while (take_input(s));
+}
+
+static bool holds(const Solver *s, const ExtentRule *rule) {
+    int64_t extent = s->graph->dims.at[rule->dim].extent;
+    bool begins = rule->kind == RULE_BEGINS || rule->kind == RULE_EVALUATES;
+    if (rule->formula->op != FORMULA_NUMBER || (extent == EXTENT_DYNAMIC && !begins))
+        return false;
+    int64_t value = rule->formula->number;
+    return begins ? value >= 0 : rule->kind == RULE_IS ? value == extent : value <= extent;
+}
+
+static void check_rest(Solver *s) {
+    for (uint32_t i = 0; i < s->claims.count; i++) {
+        const ExtentRule *rule = &s->claims.at[i].rule;
+        if (!s->used[i] && s->known[rule->dim] && is_known(s, rule->formula) && !holds(s, rule))
+            add_rule(s, i, rule->kind);
+    }
+}
+
+static void find_inputs(Solver *s) {
+    for (uint32_t i = 0; i < s->graph->inputs.count; i++) {
+        const DimList *dims = &s->graph->inputs.at[i]->dims;
+        for (uint32_t k = 0; k < dims->count; k++)
+            s->of_input[s->graph->dims.at[dims->at[k]].like] = true;
+    }
+}
+
+// ---- what nothing tells -------------------------------------------------------------------------
+
+typedef struct {
+    Build *build;
+    const bool *known;
+    bool *told;
+} Unknowns;
+
+static void tell_unknown(Unknowns *u, DimId dim, Span at) {
+    Build *build = u->build;
+    const Graph *graph = build->graph;
+    DimId class = graph->dims.at[dim].like;
+    if (u->known[class] || u->told[class])
+        return;
+    u->told[class] = true;
+    Name name = graph->dims.at[dim].name, plain = name_unprimed(build->session->names, name);
+    const DimDecl *decl = program_extent_origin(build->session, build->program, name);
+    Diag *diag =
+        diag_error(build->session->diags, at, "nothing says how many positions '%s' has", name);
+    if (decl) {
+        diag_note(diag, decl->extent->span, "it is computed from this");
+        diag_hint(diag, "no argument is over what it is computed from: give -D %s=...", plain);
+    } else {
+        diag_hint(diag, "no argument is over it: write 'dim %s = ...' or give -D %s=...", plain,
+                  plain);
+    }
+}
+
+static void tell_unknown_of(Unknowns *u, const Formula *formula, Span at) {
+    if (formula->op == FORMULA_DIM)
+        tell_unknown(u, formula->dim, at);
+    if (formula->a)
+        tell_unknown_of(u, formula->a, at);
+    if (formula->b)
+        tell_unknown_of(u, formula->b, at);
+}
+
+// Every dim that the results depend on has to have an extent once the inputs are there. A dim that
+// is made (by index, one_hot, concat, ...) and in no input is told of at the first value that has
+// it.
+static void tell_unknowns(Build *build, const Solver *s, Span entry) {
+    const Graph *graph = build->graph;
+    bool *live = graph_live(graph, build->arena);
+    Unknowns u = {build, s->known, arena_array(build->arena, bool, graph->dims.count + 1)};
+    for (uint32_t v = 0; v < graph->values.count; v++) {
+        const Value *value = graph->values.at[v];
+        DimList dims = value->dims;
+        if (value->op == OP_EXTENT)
+            dims_add(&dims, value->dim);
+        for (uint32_t i = 0; i < dims.count && live[v]; i++)
+            tell_unknown(&u, dims.at[i], value->origin.file ? value->origin : entry);
+    }
+    for (uint32_t i = 0; i < build->claims.count; i++)
+        tell_unknown_of(&u, build->claims.at[i].rule.formula, build->claims.at[i].origin);
+}
+
+void build_rules(Build *build, Span entry) {
+    Graph *graph = build->graph;
+    Solver s = {.build = build, .graph = graph};
+    for (uint32_t d = 0; d < graph->dims.count; d++) // there come more
+        claim_declared(build, (DimId)d);
+    for (uint32_t i = 0; i < build->declared.count; i++)
+        vec_push(build->arena, &s.claims, build->declared.at[i]);
+    for (uint32_t i = 0; i < build->claims.count; i++)
+        vec_push(build->arena, &s.claims, build->claims.at[i]);
+    s.used = arena_array(build->arena, bool, s.claims.count + 1);
+    s.known = arena_array(build->arena, bool, graph->dims.count + 1);
+    s.of_input = arena_array(build->arena, bool, graph->dims.count + 1);
+    find_inputs(&s);
+    solve(&s);
+    check_rest(&s);
+    tell_unknowns(build, &s, entry);
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+// Formulas of extents: trees over dims that are known once the inputs are there.
+//
+//     dim t = p + n                          t computes p + n
+//     concat(M[p, d], X[n, d], dim=t)        t is p + n
+//     slice(X, n, 1, n) over r               r computes n - 1, n reaches n, 1 begins in n
+//
+// A graph has a list of rules. Those that compute come first, each after the ones that it needs, so
+// that one walk over the list gives all extents and checks them. runtime/formula.c does the same
+// for what is compiled; build/extents.c makes the rules.
+#include "graph/graph.h"
+
+// ---- construction -------------------------------------------------------------------------------
+
+const Formula *formula_number(Arena *arena, int64_t number) {
+    Formula *made = arena_new_of(arena, Formula);
+    made->number = number;
+    return made;
+}
+
+const Formula *formula_dim(const Graph *graph, DimId dim) {
+    const Dim *root = &graph->dims.at[graph->dims.at[dim].like];
+    if (root->extent != EXTENT_DYNAMIC)
+        return formula_number(graph->arena, root->extent);
+    Formula *made = arena_new_of(graph->arena, Formula);
+    made->op = FORMULA_DIM;
+    made->dim = root->like;
+    return made;
+}
+
+static bool is_number(const Formula *formula, int64_t number) {
+    return formula->op == FORMULA_NUMBER && formula->number == number;
+}
+
+bool formula_same(const Formula *a, const Formula *b) {
+    if (a == b || a->op != b->op)
+        return a == b;
+    if (a->op == FORMULA_NUMBER)
+        return a->number == b->number;
+    if (a->op == FORMULA_DIM)
+        return a->dim == b->dim;
+    return formula_same(a->a, b->a) && formula_same(a->b, b->b);
+}
+
+// What is left of a simple sum: x + 0, x - x, (x + y) - x. NULL: all of it.
+static const Formula *simpler(Arena *arena, FormulaOp op, const Formula *a, const Formula *b) {
+    if ((op == FORMULA_ADD || op == FORMULA_SUB) && is_number(b, 0))
+        return a;
+    if (op == FORMULA_ADD && is_number(a, 0))
+        return b;
+    if (op == FORMULA_SUB && formula_same(a, b))
+        return formula_number(arena, 0);
+    if (op == FORMULA_SUB && a->op == FORMULA_ADD && formula_same(a->a, b))
+        return a->b;
+    if (op == FORMULA_SUB && a->op == FORMULA_ADD && formula_same(a->b, b))
+        return a->a;
+    return NULL;
+}
+
+static const char *apply(FormulaOp op, int64_t a, int64_t b, Arena *arena, int64_t *out);
+
+const Formula *formula_of(Arena *arena, FormulaOp op, const Formula *a, const Formula *b) {
+    int64_t number;
+    bool numbers = a->op == FORMULA_NUMBER && b->op == FORMULA_NUMBER;
+    if (numbers && !apply(op, a->number, b->number, arena, &number))
+        return formula_number(arena, number);
+    const Formula *left = simpler(arena, op, a, b);
+    if (left)
+        return left;
+    Formula *made = arena_new_of(arena, Formula);
+    *made = (Formula){.op = op, .a = a, .b = b};
+    return made;
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+// How tightly an operator binds, as in the language; what is no operator binds most.
+static int binding(FormulaOp op) {
+    static const int of[N_FORMULA] = {
+        [FORMULA_NUMBER] = 4, [FORMULA_DIM] = 4, [FORMULA_ADD] = 1,      [FORMULA_SUB] = 1,
+        [FORMULA_MUL] = 2,    [FORMULA_DIV] = 2, [FORMULA_FLOORDIV] = 2, [FORMULA_MOD] = 2,
+        [FORMULA_POW] = 3,    [FORMULA_MIN] = 4, [FORMULA_MAX] = 4,
+    };
+    return of[op];
+}
+
+static void add_text(const Graph *graph, const Formula *formula, int around, Text *text) {
+    static const char *const signs[N_FORMULA] = {
+        [FORMULA_ADD] = " + ",       [FORMULA_SUB] = " - ", [FORMULA_MUL] = " * ",
+        [FORMULA_DIV] = " / ",       [FORMULA_MOD] = " % ", [FORMULA_POW] = " ** ",
+        [FORMULA_FLOORDIV] = " // ", [FORMULA_MIN] = ", ",  [FORMULA_MAX] = ", ",
+    };
+    int own = binding(formula->op);
+    bool function = formula->op == FORMULA_MIN || formula->op == FORMULA_MAX;
+    if (formula->op == FORMULA_NUMBER) {
+        text_printf(text, formula->number < 0 ? "(%lld)" : "%lld", (long long)formula->number);
+        return;
+    }
+    if (formula->op == FORMULA_DIM) {
+        text_add(text, graph->dims.at[formula->dim].name);
+        return;
+    }
+    text_add(text, formula->op == FORMULA_MIN   ? "min("
+                   : formula->op == FORMULA_MAX ? "max("
+                   : own < around               ? "("
+                                                : "");
+    add_text(graph, formula->a, function ? 0 : own + (formula->op == FORMULA_POW), text);
+    text_add(text, signs[formula->op]);
+    add_text(graph, formula->b, function ? 0 : own + 1, text);
+    text_add(text, function || own < around ? ")" : "");
+}
+
+const char *formula_text(const Graph *graph, const Formula *formula, Arena *arena) {
+    Text text = {.arena = arena};
+    add_text(graph, formula, 0, &text);
+    return text.at;
+}
+
+// ---- meaning ------------------------------------------------------------------------------------
+
+static int64_t floor_divide(int64_t a, int64_t b) {
+    int64_t quotient = a / b;
+    return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+static bool power(int64_t base, int64_t exponent, int64_t *out) {
+    bool small = base >= -1 && base <= 1;
+    *out = 1;
+    if (small && exponent > 2) // the powers of -1, 0 and 1 come again
+        exponent = 2 - exponent % 2;
+    for (int64_t i = 0; i < exponent; i++)
+        if (!mul_i64(*out, base, out))
+            return false;
+    return true;
+}
+
+// NULL, or what is wrong.
+static const char *apply(FormulaOp op, int64_t a, int64_t b, Arena *arena, int64_t *out) {
+    bool divides = op == FORMULA_DIV || op == FORMULA_FLOORDIV || op == FORMULA_MOD;
+    bool fits = !(divides && a == INT64_MIN && b == -1);
+    if (divides && b == 0)
+        return "a division by zero";
+    if (op == FORMULA_POW && b < 0)
+        return "a negative power";
+    if (op == FORMULA_DIV && fits && a % b)
+        return arena_printf(arena, "%lld is not divisible by %lld", (long long)a, (long long)b);
+    if (op == FORMULA_ADD)
+        fits = add_i64(a, b, out);
+    else if (op == FORMULA_SUB)
+        fits = !__builtin_sub_overflow(a, b, out);
+    else if (op == FORMULA_MUL)
+        fits = mul_i64(a, b, out);
+    else if (op == FORMULA_POW)
+        fits = power(a, b, out);
+    else if (op == FORMULA_MIN)
+        *out = a < b ? a : b;
+    else if (op == FORMULA_MAX)
+        *out = a > b ? a : b;
+    else if (fits)
+        *out = op == FORMULA_MOD ? a - b * floor_divide(a, b) : floor_divide(a, b);
+    return fits ? NULL : "a number that does not fit in 63 bits";
+}
+
+static const char *value_of(const Formula *formula, const int64_t *extents, Arena *arena,
+                            int64_t *value) {
+    int64_t a, b;
+    *value = formula->op == FORMULA_NUMBER ? formula->number : extents[formula->dim];
+    if (formula->op == FORMULA_NUMBER || formula->op == FORMULA_DIM)
+        return NULL;
+    const char *why = value_of(formula->a, extents, arena, &a);
+    why = why ? why : value_of(formula->b, extents, arena, &b);
+    return why ? why : apply(formula->op, a, b, arena, value);
+}
+
+// ---- rules --------------------------------------------------------------------------------------
+
+static void set_class(const Graph *graph, DimId root, int64_t extent, int64_t *extents) {
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        if (graph->dims.at[d].like == root)
+            extents[d] = extent;
+}
+
+// What is wrong with a formula's value, beside the extent that the dim has if it is known.
+static const char *check_rule(const Graph *graph, const ExtentRule *rule, int64_t value,
+                              int64_t known, Arena *arena) {
+    Name name = graph->dims.at[rule->dim].name;
+    const char *text = formula_text(graph, rule->formula, arena);
+    bool number = rule->formula->op == FORMULA_NUMBER, computes = rule->kind == RULE_COMPUTES;
+    bool equal = (computes && known != EXTENT_DYNAMIC) || rule->kind == RULE_IS;
+    long long found = (long long)value, extent = (long long)known;
+    if (rule->kind == RULE_BEGINS && value < 0)
+        return arena_printf(arena, "a slice of %s begins at %s, which is %lld", name, text, found);
+    if (rule->kind == RULE_REACHES && value > extent)
+        return number
+                   ? arena_printf(arena, "a slice of %s ends at %s, but %s is %lld", name, text,
+                                  name, extent)
+                   : arena_printf(arena, "a slice of %s ends at %s, which is %lld, but %s is %lld",
+                                  name, text, found, name, extent);
+    if (computes && (value < 1 || value > EXTENT_MAX))
+        return arena_printf(arena, "%s = %s is %lld; extents are from 1 to %lld", name, text, found,
+                            (long long)EXTENT_MAX);
+    if (equal && value != extent)
+        return number
+                   ? arena_printf(arena, "%s is %lld, but must be %s", name, extent, text)
+                   : arena_printf(arena, "%s is %lld, but %s is %lld", name, extent, text, found);
+    return NULL;
+}
+
+static const char *apply_rule(const Graph *graph, const ExtentRule *rule, int64_t *extents,
+                              Arena *arena) {
+    int64_t value;
+    const char *why = value_of(rule->formula, extents, arena, &value);
+    if (why)
+        return arena_printf(arena, "%s = %s: %s", graph->dims.at[rule->dim].name,
+                            formula_text(graph, rule->formula, arena), why);
+    why = check_rule(graph, rule, value, extents[rule->dim], arena);
+    if (!why && rule->kind == RULE_COMPUTES)
+        set_class(graph, rule->dim, value, extents);
+    return why;
+}
+
+const char *graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena) {
+    const char *why = NULL;
+    for (uint32_t i = 0; i < graph->rules.count && !why; i++)
+        why = apply_rule(graph, &graph->rules.at[i], extents, arena);
+    return why;
+}
+
+bool graph_is_computed(const Graph *graph, DimId dim) {
+    for (uint32_t i = 0; i < graph->rules.count; i++)
+        if (graph->rules.at[i].kind == RULE_COMPUTES &&
+            graph->rules.at[i].dim == graph->dims.at[dim].like)
+            return true;
+    return false;
+}
+
+int64_t *graph_typical_extents(const Graph *graph, Arena *arena) {
+    enum { TYPICAL_DYNAMIC = 512 };
+    int64_t *extents = arena_array(arena, int64_t, graph->dims.count + 1);
+    for (uint32_t i = 0; i < graph->dims.count; i++) {
+        int64_t extent = graph->dims.at[i].extent;
+        bool computed = extent == EXTENT_DYNAMIC && graph_is_computed(graph, (DimId)i);
+        extents[i] = extent != EXTENT_DYNAMIC || computed ? extent : TYPICAL_DYNAMIC;
+    }
+    graph_apply_rules(graph, extents, arena);
+    for (uint32_t i = 0; i < graph->dims.count; i++) // where a rule fails for that
+        extents[i] = extents[i] == EXTENT_DYNAMIC ? TYPICAL_DYNAMIC : extents[i];
+    return extents;
+}

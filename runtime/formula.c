@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// Extents that follow from others: `t = p + n`, computed when a call begins, and rules that the
+// extents of a call must keep.
+//
+// A formula is a list of words for a machine with a stack: p + n is DIM p, DIM n, ADD.
+
+#include <stdlib.h>
+
+#include "internal.h"
+
+static int64_t floor_divide(int64_t a, int64_t b) {
+    int64_t quotient = a / b;
+    return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+static bool power(int64_t base, int64_t exponent, int64_t *out) {
+    int64_t value = 1;
+    bool small = base >= -1 && base <= 1;
+    if (small && exponent > 2) // the powers of -1, 0 and 1 come again
+        exponent = 2 - exponent % 2;
+    for (int64_t i = 0; i < exponent; i++)
+        if (__builtin_mul_overflow(value, base, &value))
+            return false;
+    *out = value;
+    return true;
+}
+
+typedef struct {
+    int64_t value;
+    const char *why; // NULL: nothing is wrong with it
+    bool remainder;  // a divided by b leaves one
+    int64_t a, b;
+} Result;
+
+static Result apply(int64_t op, int64_t a, int64_t b) {
+    Result result = {.a = a, .b = b};
+    int64_t *out = &result.value;
+    bool divides = op == ATT_FORMULA_DIV || op == ATT_FORMULA_FLOORDIV || op == ATT_FORMULA_MOD;
+    bool fits = !(divides && a == INT64_MIN && b == -1);
+    if (divides && b == 0)
+        result.why = "a division by zero";
+    else if (op == ATT_FORMULA_POW && b < 0)
+        result.why = "a negative power";
+    else if (op == ATT_FORMULA_DIV && fits && a % b)
+        result.why = "a remainder", result.remainder = true;
+    else if (op == ATT_FORMULA_ADD)
+        fits = !__builtin_add_overflow(a, b, out);
+    else if (op == ATT_FORMULA_SUB)
+        fits = !__builtin_sub_overflow(a, b, out);
+    else if (op == ATT_FORMULA_MUL)
+        fits = !__builtin_mul_overflow(a, b, out);
+    else if (op == ATT_FORMULA_POW)
+        fits = power(a, b, out);
+    else if (op == ATT_FORMULA_MIN)
+        *out = a < b ? a : b;
+    else if (op == ATT_FORMULA_MAX)
+        *out = a > b ? a : b;
+    else if (fits)
+        *out = op == ATT_FORMULA_MOD ? a - b * floor_divide(a, b) : floor_divide(a, b);
+    if (!fits)
+        result.why = "a number that does not fit in 63 bits";
+    return result;
+}
+
+// stack: room for as many numbers as the formula has words.
+static Result evaluate(const AttRule *rule, const int64_t *extents, int64_t *stack) {
+    Result result = {0};
+    int64_t depth = 0;
+    for (int64_t i = 0; i < rule->n_words && !result.why; i++) {
+        int64_t op = rule->words[i];
+        if (op == ATT_FORMULA_NUMBER || op == ATT_FORMULA_DIM) {
+            int64_t operand = rule->words[++i];
+            stack[depth++] = op == ATT_FORMULA_DIM ? extents[operand] : operand;
+            continue;
+        }
+        result = apply(op, stack[depth - 2], stack[depth - 1]);
+        stack[--depth - 1] = result.value;
+    }
+    result.value = stack[0];
+    return result;
+}
+
+static bool is_open(const AttRule *rule, const int64_t *extents) {
+    for (int64_t i = 0; i < rule->n_words; i++) {
+        bool dim = rule->words[i] == ATT_FORMULA_DIM;
+        if (dim && extents[rule->words[i + 1]] == ATT_EXTENT_UNKNOWN)
+            return true;
+        i += dim || rule->words[i] == ATT_FORMULA_NUMBER;
+    }
+    return false;
+}
+
+static AttStatus fail_value(AttContext *ctx, const AttModule *module, const AttRule *rule,
+                            const Result *result) {
+    const char *name = module->dims[rule->dim].name;
+    if (result->remainder)
+        return att_fail(ctx, ATT_ARGUMENT, "%s = %s: %lld is not divisible by %lld", name,
+                        rule->text, (long long)result->a, (long long)result->b);
+    return att_fail(ctx, ATT_ARGUMENT, "%s = %s: %s", name, rule->text, result->why);
+}
+
+static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttRule *rule,
+                            int64_t value, int64_t extent) {
+    const char *name = module->dims[rule->dim].name;
+    long long found = (long long)value, known = (long long)extent;
+    bool number = rule->words[0] == ATT_FORMULA_NUMBER && rule->n_words == 2;
+    if (rule->kind == ATT_RULE_BEGINS && value < 0)
+        return att_fail(ctx, ATT_ARGUMENT, "a slice of %s begins at %s, which is %lld", name,
+                        rule->text, found);
+    if (rule->kind == ATT_RULE_REACHES && value > extent && number)
+        return att_fail(ctx, ATT_ARGUMENT, "a slice of %s ends at %lld, but %s is %lld", name,
+                        found, name, known);
+    bool computes = rule->kind == ATT_RULE_COMPUTES;
+    bool wrong = (computes || rule->kind == ATT_RULE_IS) && value != extent;
+    if (wrong && number)
+        return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but must be %lld", name, known, found);
+    if (rule->kind == ATT_RULE_REACHES && value > extent)
+        return att_fail(ctx, ATT_ARGUMENT,
+                        "a slice of %s ends at %s, which is %lld, but %s is %lld", name, rule->text,
+                        found, name, known);
+    if (computes && (value < 1 || value > ATT_EXTENT_MOST))
+        return att_fail(ctx, ATT_ARGUMENT, "%s = %s is %lld; extents are from 1 to %lld", name,
+                        rule->text, found, (long long)ATT_EXTENT_MOST);
+    if (wrong)
+        return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but %s is %lld", name, known, rule->text,
+                        found);
+    return ATT_OK;
+}
+
+// computed: NULL, or extents again, for what they lack.
+static AttStatus apply_rule(AttContext *ctx, const AttModule *module, const AttRule *rule,
+                            int64_t *stack, const int64_t *extents, int64_t *computed) {
+    if (is_open(rule, extents))
+        return ATT_OK;
+    Result result = evaluate(rule, extents, stack);
+    int64_t extent = extents[rule->dim], like = module->dims[rule->dim].like;
+    if (result.why)
+        return fail_value(ctx, module, rule, &result);
+    if (extent == ATT_EXTENT_UNKNOWN && rule->kind != ATT_RULE_COMPUTES)
+        return ATT_OK;
+    extent = extent == ATT_EXTENT_UNKNOWN ? result.value : extent;
+    AttStatus status = check_rule(ctx, module, rule, result.value, extent);
+    for (int64_t d = 0; computed && !status && d < module->n_dims; d++)
+        if (rule->kind == ATT_RULE_COMPUTES && module->dims[d].like == like)
+            computed[d] = result.value;
+    return status;
+}
+
+static AttStatus apply_rules(AttContext *ctx, const AttModule *module, const int64_t *extents,
+                             int64_t *computed) {
+    AttStatus status = ATT_OK;
+    int64_t most = 0;
+    for (int64_t i = 0; i < module->n_rules; i++)
+        most = module->rules[i].n_words > most ? module->rules[i].n_words : most;
+    int64_t *stack = most ? calloc((size_t)most, sizeof *stack) : NULL;
+    if (most && !stack)
+        return att_fail(ctx, ATT_MEMORY, "out of memory");
+    for (int64_t i = 0; i < module->n_rules && !status; i++)
+        status = apply_rule(ctx, module, &module->rules[i], stack, extents, computed);
+    free(stack);
+    return status;
+}
+
+AttStatus att_module_compute(AttContext *ctx, const AttModule *module, int64_t *extents) {
+    return apply_rules(ctx, module, extents, extents);
+}
+
+AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents) {
+    return apply_rules(ctx, module, extents, NULL);
+}
