@@ -130,6 +130,9 @@ static const char *operator_hint(const Parser *parser) {
         return "write '!='";
     if (touches && at->kind == TOK_STAR && before->kind == TOK_DOT)
         return "write '*'";
+    if (touches && at->kind == TOK_LBRACKET &&
+        (before->kind == TOK_RPAREN || before->kind == TOK_RBRACKET))
+        return "brackets follow a name: give the value one first";
     if (foreign_is_word(at, "mod"))
         return "write '%'";
     if (foreign_is_word(at, "div"))

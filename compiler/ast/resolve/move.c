@@ -309,7 +309,13 @@ static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, con
     Diag *diag = diag_error(r->diags, call->span, "'concat' does not know which dim '%s' replaces",
                             dim->name);
     diag_note(diag, call->args.at[0]->span, "the parts are over %s", dimlist_text(r->arena, kept));
-    diag_hint(diag, "write the dims of the result inside it: '-> [...]' (language 5.4)");
+    NameList result = {0};
+    if (kept->count)
+        result = dimlist_replaced(r->arena, kept, kept->at[kept->count - 1], dim->name);
+    else
+        vec_push(r->arena, &result, dim->name);
+    diag_hint(diag, "write the dims of the result inside it, as in '-> %s' (language 5.4)",
+              dimlist_text(r->arena, &result));
     return true;
 }
 
