@@ -456,7 +456,7 @@ static void test_verifier_sees_a_wide_value_read_outside(void **state) {
 static void test_verifier_sees_a_running_sum_in_pieces(void **state) {
     Fusion *fusion =
         passes_fuse(*state, "dim k = 64\n"
-                            "def F(Q[n, k], K[m, k], V[m, k], B[n, m]):\n"
+                            "def F(Q[n, k], K[m, k], V[m, k], B[n, m]: f64):\n"
                             "    W[n, m] = softmax(einsum(Q[n, k], K[m, k]), reduced_dim=m)\n"
                             "    O[n, k] = einsum(W[n, m], V[m, k])\n"
                             "    return O[n, k], cumsum(B[n, m], dim=m)\n");

@@ -7,6 +7,7 @@
 //                     z = sum e              over m
 //                     e * (z == 0 ? 0 : 1/z + (z - z))   # a row of -inf only gives zeros
 //     log_softmax:    s = x - finite(top);  s - (z == 0 ? 0 : log z + (z - z))
+//     cumsum:         f32(cumsum(f64(x)))  # so that differences of far sums are right
 //     argmax:         min over m of (x == top or x != x ? index(m) : extent(m) - 1)
 //
 // Where x comes out of an einsum, perhaps through masks, log2(e) joins the einsum's factor and the
@@ -21,7 +22,8 @@
 //     einsum(e[n, m, h] * s[n, h], V[m, h, d])    ->  einsum(e, V) * s
 //     einsum(e[n, m, h] * s[n, h], P_w[h, h_v])   ->  einsum(e, P_w * s)
 //
-// Requires: graph_contract. Ensures: no SOFTMAX, LOG_SOFTMAX, ARGMAX; einsums as graph_contract
+// Requires: graph_contract. Ensures: no SOFTMAX, LOG_SOFTMAX, ARGMAX; CUMSUM of f64 and whole
+// numbers only; einsums as graph_contract
 // leaves them.
 #include "graph/rewrite/rewrite.h"
 
@@ -122,6 +124,14 @@ static Value *expand_log_softmax(Rewrite *rewrite, const Value *value, Value *x)
     return graph_cast(graph, graph_map2(graph, OP_SUB, shifted, log), value->elem);
 }
 
+static Value *expand_cumsum(Rewrite *rewrite, const Value *value, Value *x) {
+    Graph *graph = rewrite->to;
+    if (!elem_is_float(x->elem))
+        return rewrite_keep(rewrite, value, &x);
+    Value *sums = graph_row(graph, OP_CUMSUM, graph_cast(graph, x, ELEM_F64), value->dim);
+    return graph_cast(graph, sums, value->elem);
+}
+
 static Value *expand_argmax(Rewrite *rewrite, const Value *value, Value *x) {
     Graph *graph = rewrite->to;
     Value *top = graph_reduce(graph, OP_REDUCE_MAX, x, without(&x->dims, value->dim));
@@ -197,6 +207,8 @@ static Value *expand_value(Rewrite *rewrite, const Value *value, Value **args) {
         return expand_softmax(rewrite, value, args[0]);
     case OP_LOG_SOFTMAX:
         return expand_log_softmax(rewrite, value, args[0]);
+    case OP_CUMSUM:
+        return expand_cumsum(rewrite, value, args[0]);
     case OP_ARGMAX:
         return expand_argmax(rewrite, value, args[0]);
     case OP_CONTRACT:
