@@ -75,10 +75,13 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %left STAR SLASH FLOORDIV PERCENT AT
 %precedence NEGATE
 %right POW
+// The arrow behind an array is its own, not that of the call around it.
+%precedence ARRAY
+%precedence ARROW
 
 %type <ident> name range dim_name plain_name plain_dim key_name
 %type <idents> dims dim_list
-%type <expr> expr primary call member choice place slice
+%type <expr> expr primary call member choice place slice array
 %type <exprs> exprs places place_list
 %type <args> args arg_list
 %type <key> key
@@ -262,9 +265,9 @@ primary:
 | member LBRACKET places RBRACKET   { $$ = foreign_items(parser, @$, $1, $3); }
 | STRING                            { $$ = foreign_string(parser, @$, $1); }
 | QUOTED                            { $$ = foreign_string(parser, @$, $1); }
-| LBRACKET { foreign_tell_list(parser, @1); } places RBRACKET { $$ = foreign_list(parser, @$, $3); }
 | call
 | call AS name                      { $$ = syntax_label($1, @$, $3); }
+| array
 | LPAREN exprs comma RPAREN         { $$ = syntax_parens(parser, @$, $2, $3); };
 
 member: primary DOT name            { $$ = foreign_member(parser, @$, $1, @2, $3); };
@@ -273,6 +276,12 @@ call:
   name LPAREN args RPAREN           { $$ = syntax_call(parser, @$, $1, $3); }
 | name LPAREN arg_list ARROW LBRACKET dims RBRACKET RPAREN
                                     { $$ = syntax_call_to(parser, @$, $1, $3, $6); };
+
+array:
+  LBRACKET places RBRACKET %prec ARRAY { $$ = syntax_list(parser, @$, @1, $2); }
+| LBRACKET places RBRACKET ARROW LBRACKET dims RBRACKET
+                                    { $$ = syntax_array_to(syntax_array(parser, @$, $2), $6); }
+| LBRACKET error RBRACKET           { $$ = syntax_lost_expr(parser, @$); };
 
 places:
   %empty                            { $$ = (ExprList){0}; }
@@ -394,7 +403,7 @@ static const char *expected_text(Arena *arena, Expected e) {
     if (e.has[YYSYMBOL_RETURN]) return "a statement";
     if (e.has[YYSYMBOL_NUMBER]) {
         group = "an expression";
-        DROP(&e, YYSYMBOL_NUMBER, YYSYMBOL_LPAREN, YYSYMBOL_MINUS, YYSYMBOL_NOT);
+        DROP(&e, YYSYMBOL_NUMBER, YYSYMBOL_LPAREN, YYSYMBOL_LBRACKET, YYSYMBOL_MINUS, YYSYMBOL_NOT);
     } else if (e.has[YYSYMBOL_PLUS]) {
         bool ends_line = e.has[YYSYMBOL_NEWLINE] && !e.has[YYSYMBOL_COMMA];
         group = ends_line ? "an operator" : NULL;

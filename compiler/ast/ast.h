@@ -25,6 +25,7 @@ typedef enum {
     EXPR_UNARY,  // op args[0]
     EXPR_BINARY, // args[0] op args[1]
     EXPR_CALL,   // name(args..., keys...) or name(args -> [dims]); `as` label
+    EXPR_ARRAY,  // [args...] -> [dims]: numbers, or arrays that have no arrow themselves
     EXPR_TUPLE,  // (args...) with a comma, as in reduced_dim=(n, m)
     EXPR_RESULT, // one of the n_results of `call`, as in `Y, S = Step(X, S)`: that many assignments
                  // in a row. args[0] is the call in the first alone, so that a walk meets it once.
@@ -84,6 +85,7 @@ typedef enum {
     NAME_TENSOR, // a parameter, local or trained tensor of the def, or a global param
     NAME_EXTENT, // a dim used as a number
     NAME_LOOP,   // the variable of a for, used as a number
+    NAME_SAME,   // zeros or ones: one number, `number`, over the dims in the brackets
 } NameKind;
 
 enum { AST_MAX_DEPTH = 500 };
@@ -113,7 +115,7 @@ struct Expr {
     Foreign foreign;
     ExprList args;
     KeyList keys;
-    IdentList dims;       // REF: the names in the brackets; CALL: after ->
+    IdentList dims;       // REF: the names in the brackets; CALL, ARRAY: after ->
     VEC(uint32_t) places; // REF: where each of args stands in the brackets, counted from 0
     bool has_arrow;
     uint16_t depth;            // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
@@ -124,7 +126,10 @@ struct Expr {
     // resolved:
     bool ok;
     Elem elem;
-    bool is_literal; // made of numbers, extents and loop variables only: its elem adapts
+    // Made of numbers, extents and loop variables only: its elem adapts. With dims: zeros, ones, or
+    // a full or an array of such numbers.
+    bool is_literal;
+    bool is_whole; // literal of an f32: whole numbers all the same (zeros, ones)
     NameList result; // dims of the value; order as written or as first met
     NameKind name_kind;
     Builtin builtin; // CALL of a built-in
@@ -241,6 +246,7 @@ Expr *expr_unary(Arena *arena, Span span, Oper oper, Expr *a);
 Expr *expr_binary(Arena *arena, Span span, Oper oper, Expr *a, Expr *b);
 Expr *expr_call(Arena *arena, Span span, Ident name);
 Expr *expr_tuple(Arena *arena, Span span, ExprList items);
+Expr *expr_array(Arena *arena, Span span, ExprList items);
 void expr_set_args(Expr *call, ExprList args, KeyList keys);
 Expr *expr_result(Arena *arena, Expr *call, uint32_t which, uint32_t n_results);
 Expr *expr_error(Arena *arena, Span span);

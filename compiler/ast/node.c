@@ -73,13 +73,21 @@ Expr *expr_call(Arena *arena, Span span, Ident name) {
     return expr;
 }
 
-Expr *expr_tuple(Arena *arena, Span span, ExprList items) {
-    Expr *expr = expr_new(arena, EXPR_TUPLE, span);
+static Expr *expr_items(Arena *arena, ExprKind kind, Span span, ExprList items) {
+    Expr *expr = expr_new(arena, kind, span);
     expr->args = items;
     expr->depth = 1;
     for (uint32_t i = 0; i < items.count; i++)
         expr->depth = depth_over(expr->depth, items.at[i]);
     return expr;
+}
+
+Expr *expr_tuple(Arena *arena, Span span, ExprList items) {
+    return expr_items(arena, EXPR_TUPLE, span, items);
+}
+
+Expr *expr_array(Arena *arena, Span span, ExprList items) {
+    return expr_items(arena, EXPR_ARRAY, span, items);
 }
 
 Expr *expr_result(Arena *arena, Expr *call, uint32_t which, uint32_t n_results) {

@@ -67,6 +67,13 @@ static void print_number(const Expr *expr, Text *out) {
     }
 }
 
+static void print_arrow(const Expr *expr, Text *out) {
+    if (!expr->has_arrow)
+        return;
+    text_add(out, " -> ");
+    print_dims(&expr->dims, out);
+}
+
 static void print_call(const Expr *call, Text *out) {
     text_printf(out, "%s(", call->name.name);
     print_exprs(&call->args, out);
@@ -75,10 +82,7 @@ static void print_call(const Expr *call, Text *out) {
         text_printf(out, "%s%s=", i || call->args.count ? ", " : "", arg->key.name);
         print_expr(arg->value, ANY, out);
     }
-    if (call->has_arrow) {
-        text_add(out, " -> ");
-        print_dims(&call->dims, out);
-    }
+    print_arrow(call, out);
     text_add(out, ")");
     if (call->label.name)
         text_printf(out, " as %s", call->label.name);
@@ -128,6 +132,12 @@ static void print_bare(const Expr *expr, Text *out) {
         text_add(out, "(");
         print_exprs(&expr->args, out);
         text_add(out, expr->args.count == 1 ? ",)" : ")");
+        break;
+    case EXPR_ARRAY:
+        text_add(out, "[");
+        print_exprs(&expr->args, out);
+        text_add(out, "]");
+        print_arrow(expr, out);
         break;
     case EXPR_RESULT:
         print_expr(expr->call, ANY, out);

@@ -37,6 +37,7 @@ class Program:
         self.elems = {}  # of the values that are not f32
         self.parameters, self.lines, self.values = [], [], []
         self.used = set()
+        self.fixed = set()  # dims whose extents the text depends on
         self.fresh = 0
         self.helpers = []
 
@@ -336,6 +337,38 @@ class Program:
         self.assign(rest, f"{value[0]}[{', '.join(items)}]")
         return True
 
+    def constant(self):
+        """zeros, ones, full or an array in the text, alone or beside a value."""
+        value = self.pick()
+        if not value:
+            return False
+        dims = self.random.sample(value[1], self.random.randint(0, min(2, len(value[1]))))
+        over = ", ".join(dims)
+        number = self.random.choice(["0.25", "-1", "1 / 3"])
+        same = [f"zeros[{over}]", f"ones[{over}]", f"full({number} -> [{over}])"]
+        text = self.random.choice(same)
+        if dims and self.volume(dims) <= 40 and self.random.random() < 0.6:
+            text = f"{self.rows(dims)} -> [{over}]"
+            self.fixed.update(self.root(dim) for dim in dims)
+        if self.random.random() < 0.3:
+            self.assign(dims, f"f32({text})")
+        elif self.random.random() < 0.5:
+            gone = self.random.sample(dims, self.random.randint(0, len(dims)))
+            keep = [dim for dim in value[1] if dim not in gone]
+            self.assign(keep, f"einsum({self.ref(value)}, {text}) / {self.volume(gone)}")
+        else:
+            forms = ["{} * {}", "{} + {}", "min({}, {})", "where({1} > 0, {0}, 1)"]
+            form = self.random.choice(forms)
+            self.assign(value[1], form.format(self.ref(value), f"({text})"))
+        return True
+
+    def rows(self, dims):
+        """An array over these dims."""
+        if not dims:
+            return self.random.choice(["0.5", "1", "-1", "0", "1 / 3", "pi / 4"])
+        rows = [self.rows(dims[1:]) for _ in range(self.extent[dims[0]])]
+        return f"[{', '.join(rows)}]"
+
     def helper(self):
         """A call of a def over z: z is bound by hand, or by place as the last dim; all others are
         mapped. Some have two results."""
@@ -440,6 +473,8 @@ class Program:
                 self.gather,
                 self.shift,
                 self.take,
+                self.constant,
+                self.constant,
                 self.helper,
             ]
         )
@@ -454,7 +489,9 @@ class Program:
 
     def text(self, results):
         dynamic = [
-            dim for dim in self.extent if self.random.random() < 0.5 and dim not in self.like
+            dim
+            for dim in self.extent
+            if self.random.random() < 0.5 and dim not in self.like and dim not in self.fixed
         ]
         options = [
             "-w",
@@ -471,6 +508,7 @@ class Program:
         ]
         lines = [f"# {' '.join(options)}"]
         lines += [f"dim {dim} like {root}" for dim, root in self.like.items() if "'" not in dim]
+        lines += [f"dim {dim} = {self.extent[dim]}" for dim in sorted(self.fixed)]
         lines += self.helpers
         if self.typed:
             # A number that one unit in the last place of G moves, too, in about every third draw.

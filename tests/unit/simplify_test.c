@@ -59,6 +59,49 @@ static void test_square_is_a_product(void **state) {
     assert_int_equal(result(graph)->op, OP_MUL);
 }
 
+static void test_what_is_the_same_is_not_repeated(void **state) {
+    Graph *graph = passes_simplify(*state, "def F(x[n, d], y[m]):\n"
+                                           "    a[n, d] = (x + zeros[n, d]) * ones[d]\n"
+                                           "    b[n, d] = einsum(a[n, d], full(1 -> [n, d]))\n"
+                                           "    return where(ones[n] > 0, b, -b)\n");
+    assert_int_equal(result(graph)->op, OP_INPUT);
+}
+
+static void test_sum_of_what_is_the_same_is_a_product(void **state) {
+    Graph *graph =
+        passes_simplify(*state, "dim d = 6\n"
+                                "def F(x[n, m]):\n"
+                                "    a[n] = einsum(x[n, m], ones[n], full(2 -> [m, d]))\n"
+                                "    return a[n] * sum(ones[d, m], reduced_dim=(d, m))\n");
+    assert_int_equal(count_live(graph, OP_SELECT), 0);
+    assert_int_equal(count_live(graph, OP_EXTENT), 1);
+    assert_true(result(graph)->op == OP_CONTRACT && result(graph)->number == 72);
+}
+
+// Over no position at all they are not what they are over one.
+static void test_what_is_the_same_over_a_dynamic_dim_may_be_over_none(void **state) {
+    Graph *graph =
+        passes_simplify(*state, "def F(x[n], y[m]):\n"
+                                "    a = max(full(x -> [n, m]), reduced_dim=m)\n"
+                                "    return a + sum(full(x -> [n, m]), reduced_dim=m)\n");
+    assert_int_equal(count_live(graph, OP_REDUCE_MAX), 1);
+    assert_int_equal(count_live(graph, OP_SUM), 1);
+    graph = passes_simplify(*state, "dim m = 5\n"
+                                    "def F(x[n]):\n"
+                                    "    return max(full(x -> [n, m]), reduced_dim=m)\n");
+    assert_int_equal(result(graph)->op, OP_INPUT);
+}
+
+static void test_number_of_an_array_is_known(void **state) {
+    Graph *graph = passes_simplify(*state, "dim t = 5\n"
+                                           "def F(x[n]):\n"
+                                           "    w = [1, 0.5, 0, 3, 7] -> [t]\n"
+                                           "    return w[3] * x + w[0] * x + w[2]\n");
+    assert_int_equal(count_live(graph, OP_TAKE), 0);
+    assert_int_equal(count_live(graph, OP_SELECT), 0);
+    assert_int_equal(count_live(graph, OP_MUL), 1);
+}
+
 // ---- flattening --------------------------------------------------------------------------------
 
 #define HEADS "def F(X[n, d], M[m, e], P_q[d, k, h], P_k[e, k, h], P_v[e, k, h], P_o[d, k, h]):\n"
@@ -367,6 +410,10 @@ int main(void) {
         TEST(zero_times_is_not_zero),
         TEST(identity_keeps_broadcast),
         TEST(square_is_a_product),
+        TEST(what_is_the_same_is_not_repeated),
+        TEST(sum_of_what_is_the_same_is_a_product),
+        TEST(what_is_the_same_over_a_dynamic_dim_may_be_over_none),
+        TEST(number_of_an_array_is_known),
         TEST(three_ways_of_writing_are_one_graph),
         TEST(summed_dim_that_occurs_outside_gets_a_fresh_name),
         TEST(several_uses_are_a_barrier),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the grammar's actions do beyond calling a constructor.
 #include "ast/read/syntax.h"
+#include "parse.h"
 
 #include <string.h>
 
@@ -70,6 +71,42 @@ Expr *syntax_call_to(Parser *parser, Span span, Ident name, ArgList args, IdentL
     call->has_arrow = true;
     call->dims = dims;
     return call;
+}
+
+Expr *syntax_array(Parser *parser, Span span, ExprList items) {
+    return cut_deep(parser, expr_array(parser->arena, span, items));
+}
+
+static bool has_number(const Expr *expr) {
+    bool found = expr->kind == EXPR_NUMBER || expr->kind == EXPR_ARRAY;
+    for (uint32_t i = 0; i < expr->args.count && !found; i++)
+        found = has_number(expr->args.at[i]);
+    return found;
+}
+
+// Is it an item of other brackets?
+static bool is_row(const Parser *parser, Span opener) {
+    const Token *token = parser->current;
+    while (token > parser->tokens.at && token->span.begin > opener.begin)
+        token--;
+    return token > parser->tokens.at &&
+           (token[-1].kind == TOK_LBRACKET || token[-1].kind == TOK_DIM_COMMA);
+}
+
+Expr *syntax_list(Parser *parser, Span span, Span opener, ExprList items) {
+    bool numbers = !items.count || is_row(parser, opener);
+    for (uint32_t i = 0; i < items.count && !numbers; i++)
+        numbers = has_number(items.at[i]);
+    if (numbers)
+        return syntax_array(parser, span, items);
+    foreign_tell_list(parser, opener);
+    return foreign_list(parser, span, items);
+}
+
+Expr *syntax_array_to(Expr *array, IdentList dims) {
+    array->has_arrow = array->kind == EXPR_ARRAY;
+    array->dims = dims;
+    return array;
 }
 
 Expr *syntax_label(Expr *call, Span span, Ident label) {

@@ -139,6 +139,10 @@ Expr *syntax_ref(Parser *parser, Span span, Ident name, ExprList items);
 Expr *syntax_call(Parser *parser, Span span, Ident name, ArgList args);
 Expr *syntax_call_to(Parser *parser, Span span, Ident name, ArgList args, IdentList dims);
 Expr *syntax_parens(Parser *parser, Span span, ExprList items, bool comma);
+Expr *syntax_array(Parser *parser, Span span, ExprList items);
+// Without an arrow: a row, an array with the dims of its place, or a list of other languages.
+Expr *syntax_list(Parser *parser, Span span, Span opener, ExprList items);
+Expr *syntax_array_to(Expr *array, IdentList dims);
 
 Expr *syntax_label(Expr *call, Span span, Ident label);     // call as label
 Expr *syntax_lost_expr(Parser *parser, Span span);          // reported already

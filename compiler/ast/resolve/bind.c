@@ -10,7 +10,7 @@
 #include "ast/resolve/resolve.h"
 
 bool expr_has_brackets(const Expr *arg) {
-    return arg->kind == EXPR_REF || (arg->kind == EXPR_CALL && arg->has_arrow);
+    return arg->kind == EXPR_REF || arg->has_arrow;
 }
 
 static Name hand_of(const HandDims *hands, Name formal) {

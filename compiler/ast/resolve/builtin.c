@@ -123,11 +123,12 @@ static bool check_count(Scope *scope, const Expr *call, const BuiltinInfo *info)
 static bool check_extras(Scope *scope, const Expr *call, const BuiltinInfo *info) {
     bool fine = true;
     bool arrow = call->builtin == BUILTIN_EINSUM || call->builtin == BUILTIN_SLICE ||
-                 call->builtin == BUILTIN_CONCAT;
+                 call->builtin == BUILTIN_CONCAT || call->builtin == BUILTIN_FULL;
     if (call->has_arrow && !arrow) {
         Diag *diag =
             diag_error(scope->resolver->diags, call->span, "'%s' takes no '->'", info->name);
-        diag_hint(diag, "its dims follow from its arguments; '->' is for einsum, slice and concat");
+        diag_hint(diag,
+                  "its dims follow from its arguments; '->' is for einsum, slice, concat and full");
         fine = false;
     }
     if (call->label.name) {
@@ -353,7 +354,7 @@ static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
     for (uint32_t i = 0; i < call->args.count; i++) {
         const Expr *arg = call->args.at[(i + condition) % call->args.count];
         dims = dimlist_union(scope->resolver->arena, &dims, &arg->result);
-        literal = literal && arg->is_literal;
+        literal = literal && arg->is_literal && !arg->result.count;
         if (i + condition < call->args.count)
             elem_meet(call, arg, i == 0);
     }
@@ -382,6 +383,9 @@ static void resolve_move(Scope *scope, Expr *call, const Wanted *wanted) {
         break;
     case BUILTIN_SLICE:
         resolve_slice(scope, call, wanted);
+        break;
+    case BUILTIN_FULL:
+        resolve_full(scope, call, wanted);
         break;
     case BUILTIN_CONCAT:
         resolve_concat(scope, call, wanted);

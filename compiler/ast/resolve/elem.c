@@ -33,17 +33,23 @@ Elem elem_promote(Elem a, Elem b) {
     return elem_rank(a) > elem_rank(b) ? a : b;
 }
 
+// zeros and ones are f32 by themselves and whole numbers where they meet some.
+static bool literal_is_whole(const Expr *literal) {
+    return elem_is_int(literal->elem) || literal->is_whole;
+}
+
 Elem expr_common_elem(const Expr *a, const Expr *b) {
     if (a->is_literal == b->is_literal)
         return elem_promote(a->elem, b->elem);
-    Elem literal = a->is_literal ? a->elem : b->elem;
+    const Expr *literal = a->is_literal ? a : b;
     Elem tensor = a->is_literal ? b->elem : a->elem;
     if (tensor == ELEM_LOST)
         return tensor;
-    return elem_is_float(literal) && elem_is_int(tensor) ? ELEM_F32 : tensor;
+    return !literal_is_whole(literal) && elem_is_int(tensor) ? ELEM_F32 : tensor;
 }
 
 void elem_meet(Expr *result, const Expr *operand, bool first) {
+    result->is_whole = literal_is_whole(operand) && (first || literal_is_whole(result));
     result->elem = first ? operand->elem : expr_common_elem(result, operand);
     result->is_literal = operand->is_literal && (first || result->is_literal);
 }
@@ -54,7 +60,7 @@ bool elem_accepts(Elem to, const Expr *from) {
     if (to == ELEM_BOOL || from->elem == ELEM_BOOL)
         return false;
     if (from->is_literal)
-        return elem_is_float(to) || elem_is_int(from->elem);
+        return elem_is_float(to) || literal_is_whole(from);
     return elem_is_float(to) == elem_is_float(from->elem) && elem_rank(to) > elem_rank(from->elem);
 }
 

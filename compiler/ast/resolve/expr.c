@@ -72,17 +72,19 @@ static bool is_sum(Oper oper) {
 }
 
 static bool expr_needs_dims(const Expr *expr) {
-    static const bool reads_wanted[N_BUILTIN + 1] = {
-        [BUILTIN_EINSUM] = true, [BUILTIN_SLICE] = true, [BUILTIN_CONCAT] = true};
+    static const bool reads_wanted[N_BUILTIN + 1] = {[BUILTIN_EINSUM] = true,
+                                                     [BUILTIN_SLICE] = true,
+                                                     [BUILTIN_CONCAT] = true,
+                                                     [BUILTIN_FULL] = true};
     if (expr->kind == EXPR_UNARY || expr->kind == EXPR_BINARY) {
         for (uint32_t i = 0; i < expr->args.count; i++)
             if (expr_needs_dims(expr->args.at[i]))
                 return true;
         return false;
     }
-    if (expr->kind != EXPR_CALL || expr->has_arrow)
+    if (expr->has_arrow || (expr->kind != EXPR_CALL && expr->kind != EXPR_ARRAY))
         return false;
-    if (reads_wanted[builtin_find(expr->name.name)])
+    if (expr->kind == EXPR_ARRAY || reads_wanted[builtin_find(expr->name.name)])
         return true;
     if (!call_passes_wanted(expr))
         return false;
@@ -101,7 +103,7 @@ static void resolve_unary(Scope *scope, Expr *expr, const Wanted *wanted) {
         expr_poison(expr);
         return;
     }
-    expr->is_literal = a->is_literal;
+    expr->is_literal = a->is_literal && !a->result.count;
     expr_set(expr, a->result, a->elem);
 }
 
@@ -160,7 +162,7 @@ static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {
         expr_poison(expr);
         return;
     }
-    expr->is_literal = a->is_literal && b->is_literal;
+    expr->is_literal = a->is_literal && b->is_literal && !a->result.count && !b->result.count;
     expr_set(expr, dimlist_union(scope->resolver->arena, &a->result, &b->result),
              binary_elem(expr, a, b));
     resolve_warn_outer(scope, expr);
@@ -201,6 +203,9 @@ void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted) {
         break;
     case EXPR_TUPLE:
         resolve_tuple(scope, expr);
+        break;
+    case EXPR_ARRAY:
+        resolve_array(scope, expr, wanted);
         break;
     case EXPR_RESULT:
         resolve_result(scope, expr);

@@ -57,12 +57,15 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
     }
     if (wanted && (wanted->silent || !wanted->factor))
         return wanted;
-    Diag *diag = diag_error(r->diags, call->span,
-                            "'%s' does not know here which dims its result has", call->name.name);
+    bool array = call->kind == EXPR_ARRAY;
+    const char *name = array ? "an array" : arena_printf(r->arena, "'%s'", call->name.name);
+    Diag *diag =
+        diag_error(r->diags, call->span, "%s does not know here which dims its result has", name);
     if (wanted)
         diag_note(diag, wanted->factor->span, "the other factor brings %s",
                   quoted_text(r->arena, &wanted->factor->result));
-    diag_hint(diag, "write them inside it: '-> %s' (language 4.4)", example);
+    diag_hint(diag, "write them %s it: '-> %s' (language 4.4)", array ? "behind" : "inside",
+              example);
     return NULL;
 }
 

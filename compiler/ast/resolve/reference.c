@@ -174,6 +174,10 @@ static void report_exchanged(Scope *scope, const Expr *ref, const Symbol *symbol
 
 void resolve_reference(Scope *scope, Expr *ref, bool returned) {
     Resolver *r = scope->resolver;
+    if (name_is_same(ref->name.name) && !scope_find(scope, ref->name.name)) {
+        resolve_same(scope, ref);
+        return;
+    }
     expr_poison(ref);
     Symbol *symbol = scope_use(scope, ref->name, false);
     if (symbol && symbol->ok)

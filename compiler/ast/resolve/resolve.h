@@ -160,6 +160,12 @@ void take_loop_numbers(Scope *scope, Expr *ref, const Symbol *tensor);
 // Checks the positions and finds the dims that they take (reduced). false after a diagnostic.
 bool take_positions(Scope *scope, Expr *ref, const Symbol *tensor);
 
+// ---- constant.c: zeros, ones, full, arrays ------------------------------------------------------
+bool name_is_same(Name name); // zeros or ones: one number over the dims in its brackets
+void resolve_same(Scope *scope, Expr *ref);
+void resolve_full(Scope *scope, Expr *call, const Wanted *wanted);
+void resolve_array(Scope *scope, Expr *array, const Wanted *wanted);
+
 // ---- elem.c: element types ---------------------------------------------------------------------
 // Of a name whose value was lost to a mistake: it goes everywhere without another message.
 static const Elem ELEM_LOST = N_ELEM;
@@ -192,7 +198,7 @@ void resolve_result(Scope *scope, Expr *result);     // one of several of a call
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 // A dim given as an argument; NULL after a diagnostic. `what` names it in the message.
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);
-// The dims that `-> [..]` or the target gives, or NULL after asking for them.
+// The dims that the `-> [..]` of a call or an array, or the target, gives; NULL after asking.
 const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, Wanted *arrow,
                           const char *example);
 // Where in an expression a dim comes from: a reference over it, or the expression itself.

@@ -53,8 +53,11 @@ static bool hint_transpose(Scope *scope, Diag *diag, Name name) {
     return true;
 }
 
-static void hint_near(Diag *diag, const Near *near) {
-    if (near->best)
+// Beside a diagnostic about the name.
+static void hint_near(Diag *diag, Name name, const Near *near) {
+    if (name_is_same(name))
+        diag_hint(diag, "a constant has its dims in brackets: '%s[n, d]'", name);
+    else if (near->best)
         diag_hint(diag, "did you mean '%s'?", near->best);
 }
 
@@ -105,7 +108,7 @@ void report_unknown(Scope *scope, Ident name, bool bare) {
     if (constant)
         diag_hint(diag, "%s", constant);
     else if (!hint_transpose(scope, diag, name.name))
-        hint_near(diag, &near);
+        hint_near(diag, name.name, &near);
 }
 
 // ---- functions ----------------------------------------------------------------------------------
@@ -134,7 +137,7 @@ void report_unknown_def(Scope *scope, const Expr *call) {
         near_offer(&near, r->program->defs.at[i]->name.name);
     for (int i = 0; i < N_BUILTIN; i++)
         near_offer(&near, names_find(r->session->names, builtin_name((Builtin)i)));
-    hint_near(diag, &near);
+    hint_near(diag, name.name, &near);
 }
 
 // ---- dims ---------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ bool scope_check_dim(Scope *scope, Ident dim) {
     Near near = near_to(dim.name);
     scope_offer_dims(scope, &near);
     if (near.best)
-        hint_near(diag, &near);
+        hint_near(diag, dim.name, &near);
     else if (scope->def && scope->def->dims.count)
         diag_hint(diag, "the dims of '%s' are %s", scope->def->name.name,
                   dimlist_text(r->arena, &scope->def->dims));

@@ -97,6 +97,10 @@ Value *build_expr_as(Frame *frame, const Expr *expr, Elem elem);
 // A number of literals, extents and loop variables that is known now.
 bool build_number(Frame *frame, const Expr *expr, double *number);
 
+// ---- constant.c --------------------------------------------------------------------------------
+bool expr_is_constant(const Expr *expr); // zeros, ones, full or an array
+Value *build_constant(Frame *frame, const Expr *expr, Elem elem);
+
 // ---- call.c, builtin.c, move.c -----------------------------------------------------------------
 Value *build_call(Frame *frame, const Expr *call);
 Value *build_result(Frame *frame, const Expr *result); // one of several of a call

@@ -163,14 +163,16 @@ static bool too_deep(Build *build, const Expr *expr) {
     return true;
 }
 
-Value *build_expr(Frame *frame, const Expr *expr) {
+// elem: that of the expression, or for constants any that they go into.
+static Value *build_typed(Frame *frame, const Expr *expr, Elem elem) {
     Build *build = frame->build;
     if (build->stopped || too_deep(build, expr) ||
         !frame_has_room(frame, expr->result.count, expr->span))
-        return graph_const(build->graph, 0, expr->elem);
+        return graph_const(build->graph, 0, elem);
     uint32_t first_new = build->graph->values.count;
     build->depth++;
-    Value *value = graph_cast(build->graph, build_node(frame, expr), expr->elem);
+    Value *value = expr_is_constant(expr) ? build_constant(frame, expr, elem)
+                                          : graph_cast(build->graph, build_node(frame, expr), elem);
     build->depth--;
     for (uint32_t v = first_new; v < build->graph->values.count; v++)
         if (!build->graph->values.at[v]->origin.file)
@@ -178,9 +180,15 @@ Value *build_expr(Frame *frame, const Expr *expr) {
     return value;
 }
 
+Value *build_expr(Frame *frame, const Expr *expr) {
+    return build_typed(frame, expr, expr->elem);
+}
+
 Value *build_expr_as(Frame *frame, const Expr *expr, Elem elem) {
     double number;
-    if (!build_number(frame, expr, &number))
-        return graph_cast(frame->build->graph, build_expr(frame, expr), elem);
-    return graph_const(frame->build->graph, number, elem);
+    if (build_number(frame, expr, &number))
+        return graph_const(frame->build->graph, number, elem);
+    if (expr_is_constant(expr) && expr->is_literal)
+        return build_typed(frame, expr, elem);
+    return graph_cast(frame->build->graph, build_expr(frame, expr), elem);
 }

@@ -4,9 +4,6 @@
 //     before  a = 2 * 3;  b = x * 1;  c = where(true, y, z);  e = -(-w)
 //     after   a = 6;      b = x;      c = y;                  e = w
 //
-//     before  f[n, d] = w[n, d] * where(t[n], y[d], y[d])
-//     after   f[n, d] = w[n, d] * y[d]
-//
 // Requires: nothing. Ensures: no map of constants alone, as far as its result is exact in a double.
 // x * 0, x - x and x / x stay, since NaN and infinity make them something else than a constant; x +
 // 0 becomes x although that keeps a negative zero.
@@ -184,13 +181,28 @@ static Value *take_of_arguments(Rewrite *rewrite, const Value *value, Value *fro
     return graph_rebuild(graph, &like, args);
 }
 
+// where(index(t) < 3, a, b)[2] is a[2]: what is chosen at the position.
+static Value *take_of_choice(Rewrite *rewrite, const Value *value, Value *from) {
+    const Value *is_below = from->op == OP_SELECT ? from->args[0] : NULL;
+    bool choice = is_below && is_below->op == OP_LT && is_below->args[0]->op == OP_INDEX &&
+                  is_below->args[0]->dim == value->dim && is_below->args[1]->op == OP_CONST;
+    if (!choice || rewrite->to->dims.at[value->dim].extent == EXTENT_DYNAMIC)
+        return NULL;
+    Value *chosen = from->args[(double)value->offset < is_below->args[1]->number ? 1 : 2];
+    if (!dims_has(&chosen->dims, value->dim))
+        return chosen;
+    return graph_take(rewrite->to, chosen, value->dim, value->offset);
+}
+
 // A position is taken before what is left is renamed.
 static Value *fold_take(Rewrite *rewrite, const Value *value, Value **args) {
     Graph *graph = rewrite->to;
     if (value->op != OP_TAKE)
         return NULL;
-    if (args[0]->op != OP_RENAME)
-        return take_of_arguments(rewrite, value, args[0]);
+    if (args[0]->op != OP_RENAME) {
+        Value *chosen = take_of_choice(rewrite, value, args[0]);
+        return chosen ? chosen : take_of_arguments(rewrite, value, args[0]);
+    }
     const DimMap *names = args[0]->renames;
     DimId own = value->dim;
     for (uint32_t i = 0; i < names->count; i++)
@@ -207,40 +219,10 @@ static Value *fold_reduce(Rewrite *rewrite, const Value *value, Value **args) {
     return NULL;
 }
 
-// ---- where(t, y, y): y repeated over the dims of t ---------------------------------------------
-
-static bool is_repeat(const Value *value) {
-    return value->op == OP_SELECT && value->args[1] == value->args[2];
-}
-
-// f(where(t, y, y)) is where(t, f(y), f(y)): what is repeated is computed once.
-static Value *fold_of_repeat(Rewrite *rewrite, const Value *value, Value **args) {
-    if (value->n_args != 1 || !is_repeat(args[0]))
-        return NULL;
-    Value *once = rewrite_rebuild(rewrite, value, &args[0]->args[1]);
-    Value *repeat[] = {args[0]->args[0], once, once};
-    return graph_map(rewrite->to, OP_SELECT, value->elem, repeat, 3);
-}
-
-// Where another argument has the dims, nothing needs to be repeated over them.
-static void drop_repeats(const Value *value, Value **args) {
-    for (uint32_t i = 0; i < value->n_args; i++)
-        while (is_repeat(args[i])) {
-            DimList dims = args[i]->args[1]->dims;
-            for (uint32_t k = 0; k < value->n_args; k++)
-                if (k != i)
-                    dims = dims_union(&dims, &args[k]->dims);
-            if (!dims_equal(&dims, &value->dims))
-                break;
-            args[i] = args[i]->args[1];
-        }
-}
-
 Value *simplify_fold(Rewrite *rewrite, const Value *value, Value **args) {
     Value *out = NULL;
     if (op_kind(value->op) == KIND_MAP) {
-        if (!is_repeat(value))
-            drop_repeats(value, args);
+        simplify_drop_repeats(rewrite, value, args);
         out = fold_constants(rewrite, value, args);
         if (!out)
             out = fold_map(value, args);
@@ -248,9 +230,9 @@ Value *simplify_fold(Rewrite *rewrite, const Value *value, Value **args) {
             out = fold_power(rewrite, value, args);
         if (!out)
             out = fold_sigmoid(rewrite, value, args);
-        if (!out)
-            out = fold_of_repeat(rewrite, value, args);
     }
+    if (!out)
+        out = simplify_repeats(rewrite, value, args);
     if (!out)
         out = fold_rename(rewrite, value, args);
     if (!out)

@@ -2,7 +2,8 @@
 // Passes that make a new graph out of an old one, and the engine that they share.
 //
 //     rewrite.c    the engine: copies the live part of a graph by a rule
-//     simplify.c   graph_simplify, with its rules in fold.c, flatten.c and factor.c (simplify.h)
+//     simplify.c   graph_simplify, with its rules in fold.c, repeats.c, flatten.c and factor.c
+//                  (simplify.h)
 //     contract.c   graph_contract, with the order of one einsum in order.c (order.h)
 //     expand.c     graph_expand
 //     grad.c       graph_gradient, with a rule for each op in grad_*.c (grad.h)

@@ -17,6 +17,9 @@ static inline SimplifyFacts *simplify_facts(const Rewrite *rewrite) {
 
 // fold.c: constants, exact identities of single values.
 RewriteRule simplify_fold;
+// repeats.c: what is the same over a dim. drop: arguments of a map, where others have the dims.
+void simplify_drop_repeats(Rewrite *rewrite, const Value *value, Value **args);
+Value *simplify_repeats(Rewrite *rewrite, const Value *value, Value **args); // or NULL
 // flatten.c: nested einsums, products, scales and renames become one n-ary einsum.
 RewriteRule simplify_flatten;
 // factor.c: common operands in sums of einsums.
