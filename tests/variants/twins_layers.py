@@ -11,6 +11,14 @@ from twins_masks import attend, back, rotate, softmax
 from twins_positions import causal, softplus, weigh
 
 
+@variant("n", p=(2, 5))
+def prefix_tuning(X, P_q, P_k, P_v, P_o, K_0, V_0):
+    n, p = len(X), len(K_0)
+    K, V = np.concatenate([K_0, project(X, P_k)]), np.concatenate([V_0, project(X, P_v)])
+    seen = np.concatenate([np.ones((n, p), bool), back(n) >= 0], 1)
+    return np.einsum("nhk,hkd->nd", attend(project(X, P_q), K, V, seen), P_o)
+
+
 @variant("n", stored="its kernel would need that before it ends")
 def realformer(X, L_0, weights):
     L = L_0

@@ -42,6 +42,13 @@ def transformer_xl(X, R, weights):
     return relative(X, X, R, weights, back(len(X)))
 
 
+@variant("n p")
+def transformer_xl_memory(X, before, R, weights):
+    M = np.concatenate([before, X])
+    at = np.arange(len(M))
+    return relative(X, M, R, weights, at[len(before) :, None] - at), M
+
+
 @variant("n", reach=(2, 8))
 def deberta(X, R, P_q, P_k, P_v, P_qr, P_kr, P_o, reach):
     Q, K = project(X, P_q), project(X, P_k)

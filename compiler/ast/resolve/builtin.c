@@ -200,8 +200,8 @@ static void hint_several(Arena *arena, Diag *diag, const Expr *call, const Expr 
                              dim->kind == EXPR_NAME ? dim->name.name : "..");
     }
     bool log = call->builtin == BUILTIN_LOG_SOFTMAX;
-    diag_hint(diag, "over all of them: '%sx - logsumexp(x, reduced_dim=(%s))%s'",
-              log ? "" : "exp(", names, log ? "" : ")");
+    diag_hint(diag, "over all of them: '%sx - logsumexp(x, reduced_dim=(%s))%s'", log ? "" : "exp(",
+              names, log ? "" : ")");
 }
 
 // Fills call->reduced from reduced_dim=; `one`: a single dim only.
