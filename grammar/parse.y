@@ -50,7 +50,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %token <token> NUMBER "number" STRING "a string"
 %token <ident> NAME "name" PRIMED "primed name"
 %token <ident> IN "'in'" SHARED "'shared'" LIKE "'like'" AS "'as'" DIM "'dim'"
-%token PARAM "'param'" DEF "'def'" IMPORT "'import'" FOR "'for'" RETURN "'return'"
+%token PARAM "'param'" DEF "'def'" IMPORT "'import'" FOR "'for'" SCAN "'scan'" RETURN "'return'"
 %token AND "'and'" OR "'or'" NOT "'not'"
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'"
 %token COMMA "','" DIM_COMMA "',' of dims" COLON "':'" ASSIGN "'='" TILDE "'~'" ARROW "'->'"
@@ -186,6 +186,7 @@ line:
     { $$ = syntax_for_over(parser, @1, $2, $4, $5, $8); }
 | FOR name COMMA name IN range args RPAREN COLON block
     { $$ = syntax_for_over(parser, @1, $2, $6, $7, $10); }
+| SCAN name IN dim_name COLON block { $$ = syntax_scan(parser, @1, $2, $4, $6); }
 | tensor ASSIGN error line_end
     { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @3)); }
 | targets ASSIGN error line_end
@@ -198,6 +199,8 @@ line:
 | FOR name IN dim_name SHARED error block
     { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | FOR error block                   { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
+| SCAN name IN dim_name error block { yyerrok; $$ = syntax_scan(parser, @1, $2, $4, $6); }
+| SCAN error block                  { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
 | error line_end                    { yyerrok; $$ = (StmtList){0}; parser->lost = true; };
 
 range: dim_name LPAREN              { $$ = $1; foreign_tell_range(parser, $1); };
@@ -448,7 +451,8 @@ static const char *near_keyword(const Parser *parser, const Expected *expected) 
     if (!token->first || token->kind != TOK_NAME) return NULL;
     int next = token[1].kind; // a keyword is followed by a word
     if (next != TOK_NAME && next != TOK_NUMBER && next != TOK_STRING) return NULL;
-    static const char *const keywords[] = {"def", "dim", "param", "import", "return", "for"};
+    static const char *const keywords[] = {"def",    "dim",    "param", "import",
+                                           "return", "for", "scan"};
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
         uint32_t limit = strlen(keywords[i]) > 3 ? 2 : 1;
         if (name_distance(token->text, keywords[i]) <= limit) return keywords[i];
@@ -463,8 +467,9 @@ static bool is_comparison(yysymbol_kind_t kind) {
 
 static bool is_word(yysymbol_kind_t kind) {
     return kind == YYSYMBOL_DIM || kind == YYSYMBOL_PARAM || kind == YYSYMBOL_DEF ||
-           kind == YYSYMBOL_IMPORT || kind == YYSYMBOL_FOR || kind == YYSYMBOL_RETURN ||
-           kind == YYSYMBOL_AND || kind == YYSYMBOL_OR || kind == YYSYMBOL_NOT;
+           kind == YYSYMBOL_IMPORT || kind == YYSYMBOL_FOR || kind == YYSYMBOL_SCAN ||
+           kind == YYSYMBOL_RETURN || kind == YYSYMBOL_AND || kind == YYSYMBOL_OR ||
+           kind == YYSYMBOL_NOT;
 }
 
 static bool is_missing_colon(const Expected *e, yysymbol_kind_t found) {

@@ -85,10 +85,18 @@ typedef enum {
     NAME_TENSOR, // a parameter, local or trained tensor of the def, or a global param
     NAME_EXTENT, // a dim used as a number
     NAME_LOOP,   // the variable of a for, used as a number
+    NAME_STEP,   // the variable of a scan: a position that is known at run time
     NAME_SAME,   // zeros or ones: one number, `number`, over the dims in the brackets
 } NameKind;
 
 enum { AST_MAX_DEPTH = 500 };
+
+// A variable of a scan that stands in the place of the dim that is scanned: x[t, d] for x[n, d].
+typedef struct {
+    Name dim, variable;
+    bool now; // resolved: what is written at this position; otherwise one of many is read
+} Step;
+typedef VEC(Step) StepList;
 
 typedef struct Expr Expr;
 typedef struct Def Def;
@@ -117,6 +125,7 @@ struct Expr {
     KeyList keys;
     IdentList dims;       // REF: the names in the brackets; CALL, ARRAY: after ->
     VEC(uint32_t) places; // REF: where each of args stands in the brackets, counted from 0
+    StepList steps;       // REF: resolved: which of dims are variables of scans
     bool has_arrow;
     uint16_t depth;            // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
     Ident label;               // `as label`, name NULL if none
@@ -164,6 +173,7 @@ typedef struct {
     Ident name;
     bool has_dims;  // brackets were written
     IdentList dims; // in memory order
+    StepList steps; // resolved: of an assignment: which of dims are variables of scans
     bool has_elem;
     Elem elem;
     bool is_param; // marked `param`
@@ -178,7 +188,7 @@ typedef struct {
 
 typedef VEC(Tensor) TensorList;
 
-typedef enum { STMT_ASSIGN, STMT_PARAM, STMT_FOR, STMT_RETURN } StmtKind;
+typedef enum { STMT_ASSIGN, STMT_PARAM, STMT_FOR, STMT_SCAN, STMT_RETURN } StmtKind;
 typedef struct Stmt Stmt;
 typedef VEC(Stmt *) StmtList;
 struct Stmt {
@@ -188,12 +198,14 @@ struct Stmt {
     Diag *foreign;            // that error, if it is of a form of another language
     Tensor target;            // ASSIGN: name, optional dims and elem; PARAM: the declaration
     Expr *value;              // ASSIGN
-    Ident loop_var, loop_dim; // FOR loop_var in loop_dim [shared]:
-    bool shared;
-    StmtList body;    // FOR
-    ExprList results; // RETURN: one or more
+    Ident loop_var, loop_dim; // FOR loop_var in loop_dim [shared]:, SCAN loop_var in loop_dim:
+    bool shared;              // always of a SCAN
+    StmtList body;            // FOR, SCAN
+    ExprList results;         // RETURN: one or more
     // resolved:
-    Name path; // FOR around trained tensors: its part of their names
+    Name path; // FOR, SCAN around trained tensors: its part of their names
+    // SCAN: names from outside that are assigned in it, and names that it writes at each position
+    NameList carried, stacked;
 };
 
 struct Def {

@@ -61,6 +61,7 @@ static bool count_flops(const Value *value, const int64_t *extents, int64_t *out
         break;
     case KIND_LEAF:
     case KIND_MOVE:
+    case KIND_SCAN:
         break;
     }
     *out = 0;

@@ -23,6 +23,8 @@ static uint64_t dim_hash(const Graph *graph, DimId dim) {
     if (dim == DIM_NONE)
         return 0;
     const Dim *d = &graph->dims.at[dim];
+    if (d->scan) // what it is called depends on the order of creation
+        return hash_text(2, graph->dims.at[d->like].name);
     return hash_u64(hash_text(1, d->name), (uint64_t)d->extent);
 }
 
@@ -74,7 +76,7 @@ uint64_t graph_value_hash(const Graph *graph, const Value *value) {
     hash = hash_u64(hash, dim_hash(graph, value->dim));
     hash = hash_u64(hash, dim_hash(graph, value->dim2));
     hash = hash_u64(hash, renames_hash(graph, value));
-    hash = hash_u64(hash, (uint64_t)value->offset);
+    hash = hash_u64(hash, value->op == OP_CARRY ? 0 : (uint64_t)value->offset);
     if (value->op == OP_INPUT) {
         hash = hash_text(hash, value->written);
         hash = hash_u64(hash, value->role);
@@ -201,6 +203,22 @@ DimId graph_dim(Graph *graph, Name name, int64_t extent) {
     DimId id = (DimId)graph->dims.count;
     vec_push(graph->arena, &graph->dims, (Dim){.name = name, .extent = extent, .like = id});
     return id;
+}
+
+DimId graph_scan_dim(Graph *graph, Name variable, DimId over) {
+    for (uint32_t number = 0;; number++) {
+        Name name = names_find(graph->session->names,
+                               arena_printf(graph->arena, "%s.%u", variable, number));
+        bool taken = false;
+        for (uint32_t i = 0; i < graph->dims.count; i++)
+            taken = taken || graph->dims.at[i].name == name;
+        if (taken)
+            continue;
+        DimId dim = graph_dim(graph, name, graph->dims.at[over].extent);
+        graph->dims.at[dim].like = graph->dims.at[over].like;
+        graph->dims.at[dim].scan = true;
+        return dim;
+    }
 }
 
 bool graph_dims_alike(const Graph *graph, DimId a, DimId b) {
@@ -411,6 +429,38 @@ Value *graph_shift(Graph *graph, Value *a, DimId dim, int64_t offset) {
     draft.dim = dim;
     draft.offset = offset;
     draft.dims = a->dims;
+    return graph_add(graph, &draft);
+}
+
+Value *graph_carry(Graph *graph, uint32_t number, Elem elem, DimList dims, DimId dim) {
+    Value draft = value_draft(OP_CARRY, elem);
+    draft.dim = dim;
+    draft.offset = number;
+    draft.dims = dims;
+    return graph_add(graph, &draft);
+}
+
+Value *graph_stack(Graph *graph, Value *value, DimId dim, DimId to, const ScanCarries *carries) {
+    ValueList args = graph_stack_args(graph, value, dim, carries);
+    if (args.count == 1)
+        return graph_rename(graph, value, dim, to);
+    Value draft = value_draft(OP_STACK, value->elem);
+    draft.args = args.at;
+    draft.n_args = args.count;
+    draft.dim = dim;
+    draft.dim2 = to;
+    draft.dims = dims_renamed(&value->dims, &(DimMap){1, {dim}, {to}});
+    return graph_add(graph, &draft);
+}
+
+Value *graph_last(Graph *graph, uint32_t which, DimId dim, const ScanCarries *carries) {
+    const Value *carry = carries->at[which].carry;
+    ValueList args = graph_last_args(graph, which, dim, carries);
+    Value draft = value_draft(OP_LAST, carry->elem);
+    draft.args = args.at;
+    draft.n_args = args.count;
+    draft.dim = dim;
+    draft.dims = dims_minus(&carry->dims, &(DimList){1, {dim}});
     return graph_add(graph, &draft);
 }
 

@@ -21,7 +21,15 @@ typedef enum {
 #undef OP
     N_OP
 } Op;
-typedef enum { KIND_LEAF, KIND_MAP, KIND_REDUCE, KIND_CONTRACT, KIND_ROW, KIND_MOVE } OpKind;
+typedef enum {
+    KIND_LEAF,
+    KIND_MAP,
+    KIND_REDUCE,
+    KIND_CONTRACT,
+    KIND_ROW,
+    KIND_MOVE,
+    KIND_SCAN
+} OpKind;
 enum { TRAIT_COMMUTES = 1 };
 const char *op_name(Op op);
 OpKind op_kind(Op op);
@@ -44,6 +52,7 @@ typedef struct {
     Name name;
     int64_t extent; // EXTENT_DYNAMIC: a run-time symbol
     DimId like;     // dims of one class share this (itself when alone); they have one extent
+    bool scan;      // the steps of a scan; values after it are over another dim that is alike
 } Dim;
 typedef struct {
     uint8_t count;
@@ -124,10 +133,10 @@ struct Value {
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
     // attributes, by op; graph.c hashes and compares them, tile/lower/repeat.c as well:
     double number; // CONST: the number; CONTRACT: factor (1 when none)
-    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT
+    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT and of scans
     DimId dim, dim2;
     const DimMap *renames;     // RENAME: dims of its argument, in their order
-    int64_t offset;            // TAKE SLICE SHIFT
+    int64_t offset;            // TAKE SLICE SHIFT; CARRY: its number among those of the scan
     DimId *cats;               // CONCAT: per argument
     Name name;                 // INPUT: its name (the checkpoint name of a trained tensor)
     Name written;              // INPUT: its name in source text, that of no other input
@@ -192,9 +201,25 @@ Value *graph_take(Graph *graph, Value *a, DimId dim, int64_t position); // a num
 Value *graph_slice(Graph *graph, Value *a, DimId from, DimId to, int64_t offset);
 Value *graph_concat(Graph *graph, Value **args, const DimId *cats, uint32_t n_args, DimId dim);
 Value *graph_shift(Graph *graph, Value *a, DimId dim, int64_t offset);
+// A recurrence along a scan's dim (scan.c). dims of a carry and its update have it, of the first
+// value not.
+typedef struct {
+    Value *carry, *first, *update;
+} ScanCarry;
+typedef VEC(ScanCarry) ScanCarries;
+DimId graph_scan_dim(Graph *graph, Name variable, DimId over); // a new one, like `over`
+Value *graph_carry(Graph *graph, uint32_t number, Elem elem, DimList dims, DimId dim);
+// A value over dim at all of its positions, with `to` in its place.
+Value *graph_stack(Graph *graph, Value *value, DimId dim, DimId to, const ScanCarries *carries);
+Value *graph_last(Graph *graph, uint32_t which, DimId dim, const ScanCarries *carries);
 void graph_output(Graph *graph, Name name, Value *value, DimList order);
 // The same value in another graph with the same dims: op and attributes of `like`, other arguments.
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);
+// scan.c: arguments of a STACK or LAST: with those carries alone that it depends on.
+ValueList graph_stack_args(Graph *graph, Value *value, DimId dim, const ScanCarries *carries);
+ValueList graph_last_args(Graph *graph, uint32_t which, DimId dim, const ScanCarries *carries);
+ScanCarry graph_scan_carry(const Value *end, uint32_t i); // of a STACK or LAST
+uint32_t graph_scan_carries(const Value *end);
 uint64_t graph_value_hash(const Graph *graph, const Value *value); // what value->hash must be
 uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order of creation
 // Constant, 512 when dynamic, or computed from those.
@@ -318,13 +343,16 @@ PlanKind plan_find(const char *name); // N_PLANS: there is none
 // Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be
 // members of several groups and are stored by none. Outputs have all dims of the contraction, of
 // rows (and perhaps reduced), or of the iteration space; other members may have fewer.
-typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP, GROUP_STREAM } GroupKind;
+// SCAN: a recurrence along a dim, or several inside each other: any values; outputs are what is
+//       left after the scan.
+typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP, GROUP_STREAM, GROUP_SCAN } GroupKind;
 typedef struct {
     GroupKind kind;
     ValueList members;  // in order of id. A member that is not an output is never stored
     ValueList outputs;  // members that are stored: read by other groups, or results of the entry
     Value *contraction; // CONTRACT
-    // ROWS: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed dim
+    // ROWS: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed dim;
+    // SCAN: reduced: dims of the scans, that around the others first
     DimList rows, reduced;
 } Group;
 // Why a set of values over the pair x, y (see fuse/stream.c) became no streamed group.
@@ -342,7 +370,8 @@ typedef struct {
 } Fusion;
 // Requires: graph_expand done. Ensures: the argument of a RENAME GATHER TAKE SLICE CONCAT SHIFT is
 // an INPUT or an output of an earlier group, and so is every argument that is not a member or a
-// CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member. Between a RENAME or TAKE and
+// CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member; in a SCAN whatever a
+// move reads. Between a RENAME or TAKE and
 // what lies in memory there may be others, which are no members. streams: false makes no STREAM
 // groups.
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);

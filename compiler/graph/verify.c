@@ -175,6 +175,10 @@ static void verify_leaf(const GraphCheck *check) {
              "an index has other dims than its own");
         must(check, value->elem == ELEM_I64, "an index is i64");
         break;
+    case OP_CARRY:
+        must(check, has_dim(check, value->dim) && check->graph->dims.at[value->dim].scan,
+             "a carry is along no scan");
+        break;
     default:
         must(check, value->dims.count == 0, "an extent has dims");
         must(check, value->dim < check->graph->dims.count, "an extent is of no dim");
@@ -323,6 +327,31 @@ static void verify_move(const GraphCheck *check) {
     }
 }
 
+static void verify_scan(const GraphCheck *check) {
+    const Value *value = check->value;
+    bool stack = value->op == OP_STACK;
+    must(check, value->n_args >= 3u + stack && (value->n_args - stack) % 3 == 0,
+         "carries are incomplete");
+    must(check, value->dim < check->graph->dims.count && check->graph->dims.at[value->dim].scan,
+         "it is along no scan");
+    for (uint32_t i = 0; i < graph_scan_carries(value); i++) {
+        ScanCarry c = graph_scan_carry(value, i);
+        DimList first = dims_minus(&c.carry->dims, &(DimList){1, {value->dim}});
+        must(check, c.carry->op == OP_CARRY && c.carry->dim == value->dim, "no carry of the scan");
+        must(check, c.first->elem == c.carry->elem && c.update->elem == c.carry->elem,
+             "what is carried changes its elem");
+        must(check,
+             dims_equal(&first, &c.first->dims) && dims_equal(&c.carry->dims, &c.update->dims),
+             "what is carried changes its dims");
+    }
+    must(check, value->elem == value->args[0]->elem, "elem is not that of the argument");
+    must(check, arg_has(value, 0, value->dim), "the argument is not over the scan");
+    must(check, dims_are_replaced(value, 0, value->dim, stack ? value->dim2 : DIM_NONE),
+         "dims are not the argument's after the scan");
+    must(check, !stack || graph_dims_alike(check->graph, value->dim, value->dim2),
+         "it is over another dim after the scan");
+}
+
 static void verify_value(GraphCheck *check, uint32_t id) {
     const Graph *graph = check->graph;
     const Value *value = check->value = graph->values.at[id];
@@ -353,6 +382,9 @@ static void verify_value(GraphCheck *check, uint32_t id) {
         break;
     case KIND_MOVE:
         verify_move(check);
+        break;
+    case KIND_SCAN:
+        verify_scan(check);
         break;
     }
     must(check, graph_value_hash(graph, value) == value->hash, "the value was changed in place");

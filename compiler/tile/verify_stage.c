@@ -10,6 +10,15 @@ static const TileBuffer *buffer_of(const Checker *c, const Access *access) {
 
 // ---- accesses ----
 
+// Does nothing around the place where a scratch buffer is made cut this dim of it?
+static bool is_whole(const Checker *c, uint16_t buffer, int at) {
+    TileDimId dim = c->kernel->buffers.at[buffer].dims[at];
+    for (uint32_t l = 0; l < verify_made(c, buffer); l++)
+        if (c->around[l]->dim == dim)
+            return false;
+    return true;
+}
+
 static bool check_index(Checker *c, const Stage *stage, const Access *access, int at,
                         uint32_t n_terms) {
     const Index *index = &access->index[at];
@@ -27,6 +36,8 @@ static bool check_index(Checker *c, const Stage *stage, const Access *access, in
     if (!plain && buffer->dims[at] == buffer->panel_dim)
         return verify_broken(c, "an index along the panels of %s is no plain dim", buffer->name);
     if (buffer->place != PLACE_SCRATCH)
+        return true;
+    if (is_whole(c, access->buffer, at))
         return true;
     if (index->dim != buffer->dims[at] || index->term >= 0)
         return verify_broken(c, "scratch %s is not indexed by its own dims", buffer->name);

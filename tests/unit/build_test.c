@@ -430,6 +430,24 @@ static const char *const programs[] = {
     "        X = X + Unit(X) as unit\n"
     "        X = X * layer\n"
     "    return X[b, n, d]\n",
+    // scans: an exchange, one inside another, positions, rows of a carry
+    "dim m like n\n"
+    "def Scans(X[n, d], A[d], Z[v, d]):\n"
+    "    a[d] = A\n"
+    "    b[d] = A * 2\n"
+    "    scan t in n:\n"
+    "        c[d] = a[d] + X[t, d] * t\n"
+    "        a[d] = b[d]\n"
+    "        b[d] = c[d] / 2\n"
+    "        L[m] = einsum(X[m, d], b[d])\n"
+    "        s[d] = c[d]\n"
+    "        scan u in v:\n"
+    "            s[d] = s[d] * Z[u, d] + X[t, d]\n"
+    "            P[t, u] = sum(s[d], reduced_dim=d) + L[t]\n"
+    "        Y[t, d] = s[d]\n"
+    "    scan t in n:\n"
+    "        a[d] = tanh(a[d] + Y[t, d])\n"
+    "    return Y[n, d], a[d], P[n, v]\n",
     // dynamic parts
     "def Dynamic(X[n, d], Y[e]):\n"
     "    A[n, e] = slice(X, d, 1, 1 + e)\n"

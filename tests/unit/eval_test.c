@@ -497,6 +497,27 @@ static void test_slice_concat_shift(void **state) {
     world_free(world);
 }
 
+// Two carries, one of which the other needs; rows and last values.
+static void test_scan(void **state) {
+    World *world = world_new(state);
+    Graph *graph = world->graph;
+    DimId n = dim(world, "n", 3), d = dim(world, "d", 2);
+    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
+    Value *first = input(world, "A", ELEM_F32, DIMS(d), NUMBERS(10, 20));
+    DimId t = graph_scan_dim(graph, name_of(world, "t"), n);
+    Value *a = graph_carry(graph, 0, ELEM_F32, DIMS(t, d), t);
+    Value *b = graph_carry(graph, 1, ELEM_F32, DIMS(t, d), t);
+    Value *sum = graph_map2(graph, OP_ADD, a, graph_rename(graph, x, n, t));
+    Value *step = graph_cast(graph, graph_index(graph, t), ELEM_F32);
+    ScanCarry carries[] = {{a, first, sum}, {b, first, graph_map2(graph, OP_MUL, a, step)}};
+    ScanCarries all = {.at = carries, .count = 2, .room = 2};
+    expect(world, graph_stack(graph, sum, t, n, &all), 11, 22, 14, 26, 19, 32);
+    expect(world, graph_stack(graph, b, t, n, &all), 10, 20, 0, 0, 11, 22);
+    expect(world, graph_last(graph, 0, t, &all), 19, 32);
+    expect(world, graph_last(graph, 1, t, &all), 28, 52);
+    world_free(world);
+}
+
 // ---- all of them -------------------------------------------------------------------------------
 
 // ---- what it takes -----------------------------------------------------------------------------
@@ -561,6 +582,7 @@ int main(void) {
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_slice_concat_shift),
+        cmocka_unit_test(test_scan),
         cmocka_unit_test(test_needs),
         cmocka_unit_test(test_every_op_was_evaluated),
     };

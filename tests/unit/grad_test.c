@@ -89,6 +89,24 @@ static void test_names_that_are_taken(void **state) {
     refuse(*state, "def F(X[n], dX[n]):\n    return X * dX\n", NULL);
 }
 
+static void test_scans_lead_nowhere(void **state) {
+    const char *text = "def F(X[n], s[], Z[n]):\n"
+                       "    scan t in n:\n"
+                       "        s = s * X[t]\n"
+                       "    return s * Z\n";
+    refuse(*state, text, "X");
+}
+
+static void test_scans_that_are_not_asked_for(void **state) {
+    Graph *graph = differentiate(*state,
+                                 "def F(X[n], s[], Z[n]):\n"
+                                 "    scan t in n:\n"
+                                 "        s = s * X[t]\n"
+                                 "    return s * Z\n",
+                                 "Z");
+    assert_int_equal(count_live(graph, OP_LAST), 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_op_has_a_rule),
@@ -99,6 +117,8 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_whole_numbers_have_no_gradient, setup, teardown),
         cmocka_unit_test_setup_teardown(test_result_without_gradient, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names_that_are_taken, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_scans_lead_nowhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_scans_that_are_not_asked_for, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,7 +210,7 @@ static void test_every_op_has_its_weight(void **state) {
     for (int op = 0; op < N_OP; op++) {
         OpKind kind = op_kind((Op)op);
         bool named = op == OP_COPY || op == OP_STOP_GRADIENT;
-        bool free = named || kind == KIND_LEAF || kind == KIND_MOVE;
+        bool free = named || kind == KIND_LEAF || kind == KIND_MOVE || kind == KIND_SCAN;
         assert_true(op_weight((Op)op) >= (free ? 0 : 0.5) && op_weight((Op)op) <= 100);
     }
     assert_true(op_weight(OP_INPUT) > 0 && op_weight(OP_GATHER) > op_weight(OP_INPUT));

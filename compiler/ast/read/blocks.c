@@ -43,7 +43,7 @@ static void pop_levels(Blocks *b, uint32_t keep) {
 
 static bool line_is_loop_or_def(const Blocks *b) {
     int kind = b->out.at[b->line_start].kind;
-    return kind == TOK_DEF || kind == TOK_FOR;
+    return kind == TOK_DEF || token_is_loop(kind);
 }
 
 static bool line_is_header(const Blocks *b) {
@@ -111,12 +111,12 @@ static uint32_t line_column(Blocks *b, const Token *first, bool header) {
 static bool starts_statement(const Blocks *b, uint32_t i) {
     bool has_dims;
     int kind = b->raw[i].kind;
-    return kind == TOK_RETURN || kind == TOK_FOR || blocks_is_assignment(b, i, &has_dims);
+    return kind == TOK_RETURN || token_is_loop(kind) || blocks_is_assignment(b, i, &has_dims);
 }
 
 // Whether a statement or an item may begin with such a token.
 static bool can_start_line(int kind) {
-    return token_is_name(kind) || kind == TOK_PARAM || kind == TOK_RETURN || kind == TOK_FOR ||
+    return token_is_name(kind) || kind == TOK_PARAM || kind == TOK_RETURN || token_is_loop(kind) ||
            kind == TOK_DEF || kind == TOK_DIM || kind == TOK_IMPORT;
 }
 
@@ -261,7 +261,7 @@ static bool begin_block(Blocks *b, const Token *first, uint32_t column, bool is_
         diag_note(diag, b->out.at[b->line_start].span, "under this line");
         diag_hint(diag, "indent the lines of the body");
     }
-    bool is_loop = b->out.at[b->line_start].kind == TOK_FOR;
+    bool is_loop = token_is_loop(b->out.at[b->line_start].kind);
     push_level(b, (Indent){.column = column,
                            .block = true,
                            .borrowed = borrowed && is_loop,

@@ -74,7 +74,7 @@ static uint32_t count_slips(const Blocks *b, uint32_t i, uint32_t end, int *stac
                 depth--;
             else
                 slips++;
-        } else if (depth && (kind == TOK_RETURN || kind == TOK_FOR)) {
+        } else if (depth && (kind == TOK_RETURN || token_is_loop(kind))) {
             slips++;
         }
     }
@@ -88,7 +88,7 @@ static bool all_match(const Blocks *b, uint32_t i) {
     for (; i < b->segment_end; i++) {
         int kind = b->raw[i].kind;
         bool closes = is_closer(kind);
-        if (depth && (kind == TOK_RETURN || kind == TOK_FOR))
+        if (depth && (kind == TOK_RETURN || token_is_loop(kind)))
             return false;
         if (closes && (!depth || closer_of(stack[--depth]) != kind))
             return false;
@@ -178,7 +178,7 @@ bool brackets_end_before(const Blocks *b, uint32_t i) {
     const Token *token = &b->raw[i];
     const Token *line = &b->out.at[b->line_start];
     bool in_def = line->kind == TOK_DEF, has_dims;
-    if (token->kind == TOK_RETURN || token->kind == TOK_FOR)
+    if (token->kind == TOK_RETURN || token_is_loop(token->kind))
         return true;
     if (token->kind == TOK_PARAM)
         return !in_def;

@@ -92,7 +92,7 @@ bool mistakes_join_statements(const Parser *parser, Span span) {
     uint32_t assigns = 0, depth = 0, first = first_token(parser, span.begin);
     for (uint32_t i = first; i < parser->next; i++) {
         int kind = parser->tokens.at[i].kind;
-        if (i > first && (kind == TOK_RETURN || kind == TOK_FOR))
+        if (i > first && (kind == TOK_RETURN || token_is_loop(kind)))
             return true;
         depth += kind == TOK_LPAREN;
         depth -= kind == TOK_RPAREN;

@@ -306,6 +306,15 @@ StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared
     return stmt_list(parser, stmt);
 }
 
+StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, StmtList body) {
+    Stmt *stmt = stmt_new(parser, STMT_SCAN, span);
+    stmt->loop_var = var;
+    stmt->loop_dim = dim;
+    stmt->shared = true;
+    stmt->body = body;
+    return stmt_list(parser, stmt);
+}
+
 // ---- statements in the manner of other languages
 
 StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *token, Expr *value) {

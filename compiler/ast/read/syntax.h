@@ -71,6 +71,7 @@ void scan_file(Parser *parser);
 // ---- tokens.c
 Span span_after(Span span); // the empty place where it ends
 bool token_is_name(int kind);
+bool token_is_loop(int kind); // the keyword of one: for, scan
 
 // ---- blocks.c
 void blocks_tokens(Parser *parser);
@@ -166,6 +167,7 @@ StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *to
 StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
                          StmtList body);
 StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);
+StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, StmtList body);
 
 void syntax_add_import(Parser *parser, Span span, const char *path);
 void syntax_add_globals(Parser *parser, Span span, TensorList params);

@@ -25,6 +25,10 @@ bool token_is_name(int kind) {
            kind == TOK_LIKE || kind == TOK_AS;
 }
 
+bool token_is_loop(int kind) {
+    return kind == TOK_FOR || kind == TOK_SCAN;
+}
+
 bool blocks_is_assignment(const Blocks *b, uint32_t i, bool *has_dims) {
     const Token *raw = b->raw;
     *has_dims = false;

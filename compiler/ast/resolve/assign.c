@@ -12,7 +12,7 @@ static void report_fixed(Scope *scope, const Tensor *target, const Symbol *first
     Diags *diags = scope->resolver->diags;
     Name name = target->name.name;
     Diag *diag;
-    if (first->kind == SYMBOL_LOOP)
+    if (first->kind == SYMBOL_LOOP || first->kind == SYMBOL_STEP)
         diag = diag_error(diags, target->name.span,
                           "'%s' is the loop's number and cannot be assigned", name);
     else if (first->kind == SYMBOL_TRAINED || first->kind == SYMBOL_GLOBAL)
@@ -35,7 +35,7 @@ static Symbol *assigned_symbol(Scope *scope, const Tensor *target, bool *fine) {
     if (!symbol)
         return NULL;
     bool variable = symbol->kind == SYMBOL_ARGUMENT || symbol->kind == SYMBOL_LOCAL;
-    if (variable && scope->depth)
+    if (variable && scope->depth && !target->steps.count && !symbol->writing.count)
         return symbol;
     report_fixed(scope, target, symbol);
     symbol->doubtful = true;
@@ -138,7 +138,8 @@ static const Wanted *target_wanted(Scope *scope, const Tensor *target, const Sym
     *wanted = (Wanted){.span = target->name.span};
     if (target->has_dims && !target->garbled) {
         wanted->brackets = &target->dims;
-        wanted->dims = dimlist_of(scope->resolver->arena, &target->dims);
+        NameList all = dimlist_of(scope->resolver->arena, &target->dims);
+        wanted->dims = steps_left(scope->resolver->arena, &all, &target->steps);
         wanted->silent = !scope_check_brackets(scope, &target->dims);
         return wanted;
     }
@@ -158,6 +159,11 @@ static void define_symbol(Scope *scope, Tensor *target, const Wanted *wanted, co
     symbol->doubtful = !fits;
     symbol->elem = target->has_elem ? target->elem : value->ok ? value->elem : ELEM_LOST;
     symbol->value = value;
+    if (!target->steps.count)
+        return;
+    symbol->dims = dimlist_of(scope->resolver->arena, &target->dims);
+    if (!scan_write(scope, symbol, target))
+        symbol->ok = false;
 }
 
 // `Y, _ = F(X)`: a result that nobody wants has no name.
@@ -209,8 +215,10 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
     target->ok = fits;
     if (!symbol)
         define_symbol(scope, target, wanted, value, value->ok ? fits : !scope->doubt);
-    else if (fine)
+    else if (fine) {
         symbol->value = NULL;
+        scan_carry(scope, symbol);
+    }
     target->result = wanted ? wanted->dims : value->result;
     if (!target->has_elem)
         target->elem = symbol && fine ? symbol->elem : value->elem;

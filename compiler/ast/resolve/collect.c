@@ -23,7 +23,7 @@ static void collect_body(Arena *arena, const StmtList *body, bool references, Na
             collect_expr(arena, stmt->value, references, out);
         for (uint32_t k = 0; k < stmt->results.count; k++)
             collect_expr(arena, stmt->results.at[k], references, out);
-        if (stmt->kind == STMT_FOR && references)
+        if (stmt->loop_dim.name && references)
             dimlist_add(arena, out, stmt->loop_dim.name);
         collect_body(arena, &stmt->body, references, out);
     }

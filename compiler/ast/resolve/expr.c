@@ -54,6 +54,11 @@ static void resolve_name(Scope *scope, Expr *expr) {
         expr_poison(expr);
     } else if (symbol->kind == SYMBOL_LOOP) {
         set_literal(expr, NAME_LOOP, ELEM_I64);
+    } else if (symbol->kind == SYMBOL_STEP) {
+        expr->name_kind = NAME_STEP;
+        expr_set(expr, (NameList){0}, ELEM_I64);
+    } else if (!scan_check_whole(scope, expr, symbol, NULL)) {
+        expr_poison(expr);
     } else {
         expr->name_kind = NAME_TENSOR;
         expr_set(expr, symbol->dims, symbol->elem);

@@ -45,7 +45,7 @@ static const IdentList *brackets_in_body(const StmtList *body, Name name, const 
             found = &stmt->target.dims;
         else if (stmt->kind == STMT_ASSIGN && stmt->value)
             found = brackets_in_expr(stmt->value, name, loops);
-        else if (stmt->kind == STMT_FOR)
+        else if (stmt->kind == STMT_FOR || stmt->kind == STMT_SCAN)
             found = brackets_in_body(&stmt->body, name, &(Loop){stmt->loop_var.name, loops});
         else if (stmt->kind == STMT_RETURN)
             for (uint32_t k = 0; k < stmt->results.count && !found; k++)
@@ -77,7 +77,7 @@ static const Expr *call_in_body(const StmtList *body, Name name) {
             continue;
         if (stmt->kind == STMT_ASSIGN && stmt->value)
             found = call_in_expr(stmt->value, name);
-        else if (stmt->kind == STMT_FOR)
+        else if (stmt->kind == STMT_FOR || stmt->kind == STMT_SCAN)
             found = call_in_body(&stmt->body, name);
         else if (stmt->kind == STMT_RETURN)
             for (uint32_t k = 0; k < stmt->results.count && !found; k++)
@@ -95,7 +95,7 @@ static const IdentList *stated_dims(const StmtList *body, Name name) {
         if (declares && stmt->target.name.name == name && stmt->target.has_dims &&
             !stmt->target.garbled)
             found = &stmt->target.dims;
-        else if (stmt->kind == STMT_FOR)
+        else if (stmt->kind == STMT_FOR || stmt->kind == STMT_SCAN)
             found = stated_dims(&stmt->body, name);
     }
     return found;

@@ -185,13 +185,15 @@ void resolve_reference(Scope *scope, Expr *ref, bool returned) {
     bool fine = (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims);
     if (!symbol)
         return;
-    if (symbol->kind == SYMBOL_LOOP) {
+    if (symbol->kind == SYMBOL_LOOP || symbol->kind == SYMBOL_STEP) {
         Diag *diag = diag_error(r->diags, ref->span, "'%s' is a loop's number, it has no dims",
                                 ref->name.name);
         diag_note(diag, symbol->name.span, "declared here");
         return;
     }
     if (!symbol->ok || !fine)
+        return;
+    if (!symbol->doubtful && !scan_check_steps(scope, ref, symbol))
         return;
     NameList lacking = {0}, unwritten = {0};
     pair_by_name(scope, ref, symbol, &lacking, &unwritten);
@@ -214,6 +216,6 @@ void resolve_reference(Scope *scope, Expr *ref, bool returned) {
         return;
     }
     ref->name_kind = NAME_TENSOR;
-    expr_set(ref, dimlist_of(r->arena, &ref->dims), symbol->elem);
+    expr_set(ref, steps_left(r->arena, &written, &ref->steps), symbol->elem);
     scope_add_dims(scope, &ref->result);
 }

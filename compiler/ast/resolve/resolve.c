@@ -145,20 +145,49 @@ static void declare_arguments(Scope *scope) {
 
 static void resolve_body(Scope *scope, const StmtList *body);
 
-static void resolve_for(Scope *scope, Stmt *stmt) {
+static void check_loop_dim(Scope *scope, const Stmt *stmt) {
     Resolver *r = scope->resolver;
-    if (!stmt->garbled && !scope_knows_dim(scope, stmt->loop_dim.name)) {
-        Name dim = stmt->loop_dim.name;
-        Diag *diag = diag_error(r->diags, stmt->loop_dim.span, "no dim is named '%s' here", dim);
-        Near near = near_to(dim);
-        for (uint32_t i = 0; i < r->program->dims.count; i++)
-            near_offer(&near, r->program->dims.at[i]->name.name);
-        if (near.best)
-            diag_hint(diag, "did you mean '%s'?", near.best);
-        else
-            diag_hint(diag, "'dim %s = 6' at the top of the file says how often to repeat",
-                      name_unprimed(r->session->names, dim));
-    }
+    Name dim = stmt->loop_dim.name;
+    if (stmt->garbled || scope_knows_dim(scope, dim))
+        return;
+    Diag *diag = diag_error(r->diags, stmt->loop_dim.span, "no dim is named '%s' here", dim);
+    Near near = near_to(dim);
+    for (uint32_t i = 0; i < r->program->dims.count; i++)
+        near_offer(&near, r->program->dims.at[i]->name.name);
+    if (stmt->kind == STMT_SCAN)
+        scope_offer_dims(scope, &near);
+    if (near.best)
+        diag_hint(diag, "did you mean '%s'?", near.best);
+    else
+        diag_hint(diag, "'dim %s = 6' at the top of the file says how often to repeat",
+                  name_unprimed(r->session->names, dim));
+}
+
+static bool check_variable(Scope *scope, Ident variable) {
+    if (!dimlist_has(&scope->def->dims, variable.name))
+        return check_new_name(scope, variable, true);
+    Diag *diag =
+        diag_error(scope->resolver->diags, variable.span, "'%s' is a dim here", variable.name);
+    diag_hint(diag, "give the position another name");
+    return false;
+}
+
+static void resolve_scan(Scope *scope, Stmt *stmt) {
+    check_loop_dim(scope, stmt);
+    if (!check_variable(scope, stmt->loop_var))
+        return; // what it means in brackets is not known
+    scope->depth++;
+    Symbol *var = scope_add(scope, SYMBOL_STEP, stmt->loop_var);
+    var->ok = var->used = true;
+    var->elem = ELEM_I64;
+    scan_open(scope, stmt);
+    resolve_body(scope, &stmt->body);
+    scan_close(scope);
+    scope_end_loop(scope);
+}
+
+static void resolve_for(Scope *scope, Stmt *stmt) {
+    check_loop_dim(scope, stmt);
     scope->depth++;
     if (check_new_name(scope, stmt->loop_var, true)) {
         Symbol *var = scope_add(scope, SYMBOL_LOOP, stmt->loop_var);
@@ -219,6 +248,9 @@ static void resolve_stmt(Scope *scope, Stmt *stmt) {
         break;
     case STMT_FOR:
         resolve_for(scope, stmt);
+        break;
+    case STMT_SCAN:
+        resolve_scan(scope, stmt);
         break;
     case STMT_RETURN:
         resolve_return(scope, stmt);
@@ -315,6 +347,7 @@ bool ast_resolve(Session *session, Program *program) {
         .program = program,
         .garbled = errors_before > 0,
     };
+    scan_mark_steps(r.arena, program);
     collect_program_dims(r.arena, program, &r.named);
     resolve_dims(&r);
     resolve_globals(&r);

@@ -53,6 +53,7 @@ typedef enum {
     SYMBOL_TRAINED, // `param` in the def
     SYMBOL_GLOBAL,  // `param` of the file
     SYMBOL_LOOP,    // variable of a for: a number
+    SYMBOL_STEP,    // variable of a scan: a position
 } SymbolKind;
 
 typedef struct {
@@ -66,7 +67,14 @@ typedef struct {
     bool used;
     uint32_t depth;    // of loops around the first assignment; UINT32_MAX after that loop's end
     const Expr *value; // LOCAL: what was assigned last
+    const Stmt *scan;  // the innermost around the first assignment, or NULL
+    StepList writing;  // LOCAL: the open scans at whose positions it is written, outermost first
 } Symbol;
+
+typedef struct {
+    Stmt *stmt;
+    uint32_t depth; // of loops, with it
+} OpenScan;
 
 typedef struct {
     Resolver *resolver;
@@ -75,7 +83,8 @@ typedef struct {
     const NameList *stated; // the dims that the present assignment is to have, where known
     bool doubt;             // the dims that the present assignment states were complained about
     uint32_t depth;         // of loops here
-    NameList unknown;       // names that were told of once
+    VEC(OpenScan) scans;
+    NameList unknown; // names that were told of once
 } Scope;
 
 // What the place of an expression says about its dims.
@@ -104,6 +113,20 @@ void collect_program_dims(Arena *arena, const Program *program,
 
 // ---- assign.c ----------------------------------------------------------------------------------
 void resolve_assign(Scope *scope, Stmt *stmt);
+
+// ---- scan.c ------------------------------------------------------------------------------------
+// Puts scanned dims in the place of scans' variables in all brackets.
+void scan_mark_steps(Arena *arena, const Program *program);
+NameList steps_left(Arena *arena, const NameList *dims, const StepList *steps); // those not stepped
+// Reports reading of what an open scan writes, but at the present position; false then.
+// steps: of the reference, or NULL.
+bool scan_check_whole(Scope *scope, const Expr *expr, const Symbol *symbol, StepList *steps);
+bool scan_check_steps(Scope *scope, Expr *ref, const Symbol *symbol); // and what it is not over
+// A new symbol that the target, which has steps, declares. false after a diagnostic.
+bool scan_write(Scope *scope, Symbol *symbol, const Tensor *target);
+void scan_carry(Scope *scope, const Symbol *symbol); // assigned here: scans that it is outside of
+void scan_open(Scope *scope, Stmt *stmt);
+void scan_close(Scope *scope);
 
 // ---- paths.c: names of calls and loops in those of trained tensors ------------------------------
 void resolve_paths(Resolver *resolver, const Def *def); // after its statements

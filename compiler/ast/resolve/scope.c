@@ -26,6 +26,7 @@ Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name) {
     symbol->kind = kind;
     symbol->name = name;
     symbol->depth = scope->depth;
+    symbol->scan = scope->scans.count ? scope->scans.at[scope->scans.count - 1].stmt : NULL;
     vec_push(scope->resolver->arena, &scope->symbols, symbol);
     return symbol;
 }

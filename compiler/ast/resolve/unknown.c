@@ -67,7 +67,12 @@ static void report_past(Scope *scope, Ident name, const Symbol *past) {
     Diag *diag =
         diag_error(scope->resolver->diags, name.span, "'%s' lives only inside the loop", name.name);
     diag_note(diag, past->name.span, "declared here");
-    if (past->kind == SYMBOL_LOCAL)
+    if (past->kind == SYMBOL_LOCAL && past->scan)
+        diag_hint(diag,
+                  "'%s[%s, ...] = ' keeps what it is at each position; with a first value before "
+                  "the scan it is carried",
+                  name.name, past->scan->loop_var.name);
+    else if (past->kind == SYMBOL_LOCAL)
         diag_hint(diag, "give it a first value before the loop, which then carries it");
 }
 

@@ -26,15 +26,19 @@ bool build_step(Build *build, Span at) {
 
 // ---- statements --------------------------------------------------------------------------------
 
+void build_name_value(const Frame *frame, Value *value, Name name, Span origin) {
+    if (value->hint)
+        return;
+    value->hint = name;
+    value->path = frame->place;
+    value->origin = origin;
+}
+
 static void build_assign(Frame *frame, const Stmt *stmt) {
     const Tensor *target = &stmt->target;
     Elem elem = target->has_elem ? target->elem : stmt->value->elem;
     Value *value = build_expr_as(frame, stmt->value, elem);
-    if (!value->hint) {
-        value->hint = target->name.name;
-        value->path = frame->place;
-        value->origin = stmt->span;
-    }
+    build_name_value(frame, value, target->name.name, stmt->span);
     frame_assign(frame, target->name.name, value);
 }
 
@@ -93,6 +97,9 @@ void build_body(Frame *frame, const StmtList *body) {
             break;
         case STMT_FOR:
             build_loop(frame, stmt);
+            break;
+        case STMT_SCAN:
+            build_scan(frame, stmt);
             break;
         case STMT_RETURN:
             build_return(frame, stmt);

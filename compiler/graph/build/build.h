@@ -47,6 +47,7 @@ struct Frame {
     DimList hidden;
     Map *locals;          // name -> Value
     VEC(LoopValue) loops; // variables of the loops around
+    VEC(DimSlot) steps;   // variables of the scans around
     const char *path;     // what names of trained tensors begin with here: `layer.0.`
     const char *place;    // all calls and loops that led here, for the names of values
     ValueList results;
@@ -90,6 +91,12 @@ Value *names_input(Build *build, const Tensor *declaration, Name name, DimList o
 // ---- build.c: statements -----------------------------------------------------------------------
 bool build_step(Build *build, Span at); // counts; false once a limit is hit
 void build_body(Frame *frame, const StmtList *body);
+// The name in the source, where the value has none.
+void build_name_value(const Frame *frame, Value *value, Name name, Span origin);
+
+// ---- scan.c ------------------------------------------------------------------------------------
+void build_scan(Frame *frame, const Stmt *stmt);
+DimId frame_step(const Frame *frame, Name variable); // of a scan around
 
 // ---- expr.c ------------------------------------------------------------------------------------
 Value *build_expr(Frame *frame, const Expr *expr); // of expr->elem

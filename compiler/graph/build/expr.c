@@ -36,16 +36,55 @@ bool build_number(Frame *frame, const Expr *expr, double *number) {
 
 // ---- names -------------------------------------------------------------------------------------
 
+// The dim of the tensor that is read at the step.
+static Name stepped_dim(const Expr *ref, const Step *step) {
+    for (uint32_t i = 0; i < ref->binding.count; i++)
+        if (ref->binding.at[i].actual == step->dim)
+            return ref->binding.at[i].formal;
+    return step->dim;
+}
+
+static bool is_stepped(const Expr *ref, Name dim) {
+    for (uint32_t i = 0; i < ref->steps.count; i++)
+        if (ref->steps.at[i].dim == dim)
+            return true;
+    return false;
+}
+
+// A tensor at the positions of scans around. One that depends on the position itself is gathered
+// from.
+static Value *build_steps(Frame *frame, const Expr *ref, Value *value, DimMap *names) {
+    Graph *graph = frame->build->graph;
+    for (uint32_t i = 0; i < ref->steps.count; i++) {
+        const Step *step = &ref->steps.at[i];
+        if (step->now)
+            continue;
+        DimId dim = frame_step(frame, step->variable);
+        DimId from = frame_dim(frame, stepped_dim(ref, step));
+        if (dims_has(&value->dims, dim))
+            value = graph_gather(graph, value, graph_index(graph, dim), from);
+        else
+            dimmap_add(names, from, dim);
+    }
+    return value;
+}
+
 static Value *build_name(Frame *frame, const Expr *expr) {
     if (expr->name_kind == NAME_EXTENT)
         return graph_extent(frame->build->graph, frame_dim(frame, expr->name.name));
+    if (expr->name_kind == NAME_STEP)
+        return graph_index(frame->build->graph, frame_step(frame, expr->name.name));
     Value *value = frame_find(frame, expr->name);
     if (expr->kind == EXPR_REF)
         value = build_positions(frame, expr, value);
     DimMap names = {0};
-    for (uint32_t i = 0; i < expr->binding.count; i++)
+    value = build_steps(frame, expr, value, &names);
+    for (uint32_t i = 0; i < expr->binding.count; i++) {
+        if (is_stepped(expr, expr->binding.at[i].actual))
+            continue;
         dimmap_add(&names, frame_dim(frame, expr->binding.at[i].formal),
                    frame_dim(frame, expr->binding.at[i].actual));
+    }
     return frame_rename(frame, value, &names, expr->span);
 }
 

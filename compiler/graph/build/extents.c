@@ -34,7 +34,8 @@ static const Formula *name_formula(Frame *frame, const Expr *expr) {
     for (uint32_t i = frame->loops.count; i-- > 0;)
         if (frame->loops.at[i].name == expr->name.name && expr->name_kind == NAME_LOOP)
             return formula_number(arena, frame->loops.at[i].value);
-    if (expr->name_kind == NAME_LOOP || expr->name_kind == NAME_TENSOR)
+    if (expr->name_kind == NAME_LOOP || expr->name_kind == NAME_TENSOR ||
+        expr->name_kind == NAME_STEP)
         return NULL;
     int64_t extent = frame_extent(frame, expr->name.name);
     return extent == EXTENT_DYNAMIC
@@ -253,7 +254,9 @@ static void tell_unknown(Unknowns *u, DimId dim, Span at) {
     if (u->known[class] || u->told[class])
         return;
     u->told[class] = true;
-    Name name = graph->dims.at[dim].name, plain = name_unprimed(build->session->names, name);
+    bool scan = graph->dims.at[dim].scan;
+    Name name = graph->dims.at[scan ? class : dim].name,
+         plain = name_unprimed(build->session->names, name);
     const DimDecl *decl = program_extent_origin(build->session, build->program, name);
     Diag *diag =
         diag_error(build->session->diags, at, "nothing says how many positions '%s' has", name);

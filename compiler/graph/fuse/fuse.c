@@ -121,6 +121,8 @@ static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value 
 }
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
+    if (cluster->kind == GROUP_SCAN)
+        return false;
     if (cluster->kind == GROUP_STREAM)
         return stream_fits(fuser, cluster, value);
     DimList space = cluster_space(cluster);
@@ -205,6 +207,7 @@ static void place_value(Fuser *fuser, Value *value) {
     }
     switch (op_kind(value->op)) {
     case KIND_LEAF:
+    case KIND_SCAN: // in a cluster from the beginning
         break;
     case KIND_MAP:
     case KIND_MOVE:
@@ -291,7 +294,7 @@ static ValueList *stream_members(const Fuser *fuser) {
 static void dissolve_last_stream(Fuser *fuser, ValueList *members, const bool *placed) {
     for (uint32_t c = fuser->clusters.count; c-- > 0;) {
         ValueList *list = &members[c];
-        if (!list->count || placed[list->at[0]->id])
+        if (!list->count || placed[list->at[0]->id] || fuser->clusters.at[c].kind == GROUP_SCAN)
             continue;
         for (uint32_t i = 0; i < list->count; i++) {
             fuser->owner[list->at[i]->id] = CLUSTER_NONE;
@@ -432,6 +435,7 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
         fuser->result[graph->outputs.at[i].value->id] = true;
     fuser_find_users(fuser);
     fuser->refused = arena_array(graph->arena, const Refusal *, count + 1);
+    fuse_find_scans(fuser);
     if (streams)
         fuse_find_streams(fuser);
     for (uint32_t i = 0; i < count && !streams; i++)

@@ -48,6 +48,9 @@ typedef struct {
     const Refusal **refused; // see Fusion
 } Fuser;
 
+// scan.c: claims the values of scans, before streams.
+void fuse_find_scans(Fuser *fuser);
+
 // stream.c: claims the values of streamed groups, before anything else is placed.
 void fuse_find_streams(Fuser *fuser);
 // Is it a contraction that has x from one operand alone and y from the other?

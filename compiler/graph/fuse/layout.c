@@ -307,6 +307,8 @@ static double use_cost(const Layout *layout, const Use *use, const Value *value,
     DimId read = use_dim(use, value, last);
     if (use->contraction)
         return operand_cost(use->contraction, use->operand, read, use_lane(layout, use));
+    if (group->kind == GROUP_SCAN) // a position at a time
+        return dims_has(&group->reduced, read) ? STRIDED : COPY;
     DimList order = group_order(layout, group, &use->as);
     if (order.count)
         return dims_last(&order) == read ? COPY : STRIDED;
@@ -319,6 +321,8 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
     if (group->kind == GROUP_CONTRACT)
         return contraction_cost(layout, group->contraction, last, &lane);
     double cost = 0;
+    if (group->kind == GROUP_SCAN && value->op == OP_STACK && value->dim2 == last)
+        cost = STRIDED * volume(layout, &value->dims);
     if (group->kind == GROUP_ROWS)
         cost = volume(layout, &value->dims) * (dims_has(&group->reduced, last) ? COPY : ROWS_LAST);
     for (uint32_t i = 0; i < group->members.count; i++)
@@ -485,7 +489,8 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     DimList one = {1, {best}}, wish = wish_of_value(layout, group, value, &uses, best);
     wish = dims_join(wish, value->dims); // in case that a wish names only some
     layout->memory[value->id].order = dims_join(dims_minus(&wish, &one), one);
-    choose_panel(layout, value, &uses);
+    if (group->kind != GROUP_SCAN)
+        choose_panel(layout, value, &uses);
     return layout->memory[value->id].order;
 }
 

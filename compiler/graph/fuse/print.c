@@ -25,6 +25,9 @@ static void add_kind(const Graph *graph, const Group *group, Text *text) {
         add_dims(graph, &contraction->dims, text);
         text_add(text, " over");
         add_dims(graph, &summed, text);
+    } else if (group->kind == GROUP_SCAN) {
+        text_add(text, "scan");
+        add_dims(graph, &group->reduced, text);
     } else if (group->kind == GROUP_ROWS || group->kind == GROUP_STREAM) {
         text_add(text, group->kind == GROUP_ROWS ? "rows" : "stream");
         add_dims(graph, &group->rows, text);

@@ -183,7 +183,7 @@ static bool moves_read(const Fuser *fuser, const Cluster *to, uint32_t from) {
 
 bool fuse_prologue_fits(const Fuser *fuser, uint32_t number, uint32_t reader) {
     const Cluster *from = &fuser->clusters.at[number], *to = &fuser->clusters.at[reader];
-    if (moves_read(fuser, to, number))
+    if (to->kind == GROUP_SCAN || moves_read(fuser, to, number))
         return false;
     if (to->kind == GROUP_STREAM) {
         DimList own = cluster_space(from);

@@ -53,7 +53,8 @@ static void verify_args(const FusionCheck *check, const Group *group, const Valu
         bool in_memory = op_is_reading(member->op)
                              ? is_in_memory(check, arg)
                              : arg->op == OP_INPUT || check->stored_by[arg->id];
-        if (moves && !(member->op == OP_GATHER && i == 1))
+        bool anywhere = group->kind == GROUP_SCAN || (member->op == OP_GATHER && i == 1);
+        if (moves && !anywhere)
             must(check, in_memory, "%s %u reads value %u, which is not in memory",
                  op_name(member->op), member->id, arg->id);
         else
@@ -122,7 +123,11 @@ static void verify_member(const FusionCheck *check, const Group *group, const Va
     DimList space = group->kind == GROUP_CONTRACT ? group->contraction->dims
                                                   : dims_union(&group->rows, &group->reduced);
     OpKind kind = op_kind(member->op);
-    must(check, kind != KIND_LEAF, "value %u is a leaf", member->id);
+    if (group->kind == GROUP_SCAN) {
+        must(check, kind != KIND_LEAF || member->op == OP_CARRY, "value %u is a leaf", member->id);
+        return;
+    }
+    must(check, kind != KIND_LEAF && kind != KIND_SCAN, "value %u is for a scan", member->id);
     if (group->kind == GROUP_STREAM) {
         verify_streamed(check, group, member);
         return;

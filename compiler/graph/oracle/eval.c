@@ -8,13 +8,6 @@
 
 #include "graph/oracle/eval.h"
 
-typedef struct {
-    const Graph *graph;
-    EvalMode mode;
-    const int64_t *extents;
-    double **arrays; // by value id
-} Eval;
-
 // One value under way, as the inner loops see it.
 typedef struct {
     const Eval *eval;
@@ -231,6 +224,11 @@ static void copy_inner(void *context, int64_t n, const int64_t *at, const int64_
         job->out[at[0] + i * step[0]] = job->args[0][at[1] + i * step[1]];
 }
 
+void eval_copy(const Walk *walk, double *out, const double *in) {
+    Job job = {.out = out, .args = {in}};
+    walk_run(walk, copy_inner, &job);
+}
+
 static void gather_inner(void *context, int64_t n, const int64_t *at, const int64_t *step) {
     const Job *job = context;
     double outside = elem_is_float(job->value->elem) ? NAN : 0;
@@ -351,6 +349,7 @@ static void eval_value(Job *job, const double *input) {
         eval_row(job);
         break;
     case KIND_CONTRACT:
+    case KIND_SCAN:
         break; // by eval_one, which has all arrays at hand
     case KIND_MOVE:
         if (value->op == OP_GATHER)
@@ -365,7 +364,7 @@ static void eval_value(Job *job, const double *input) {
     }
 }
 
-static void eval_one(Eval *eval, const Value *value, const double *input) {
+void eval_one(Eval *eval, const Value *value, const double *input) {
     Axes axes = axes_of(&value->dims);
     double *out = eval_buffer(&axes, eval->extents);
     double **args = calloc(value->n_args + 3, sizeof *args);
@@ -374,7 +373,9 @@ static void eval_one(Eval *eval, const Value *value, const double *input) {
     for (uint32_t k = 0; k < value->n_args; k++)
         args[k] = eval->arrays[value->args[k]->id];
     Job job = {.eval = eval, .value = value, .out = out, .args = {args[0], args[1], args[2]}};
-    if (value->op == OP_CONTRACT)
+    if (op_kind(value->op) == KIND_SCAN)
+        eval_scan(eval, value, out);
+    else if (value->op == OP_CONTRACT)
         eval_contract(value, args, out, eval->extents, eval->mode);
     else
         eval_value(&job, input);
@@ -394,14 +395,13 @@ static double *output_in_order(const Eval *eval, const Output *output, Arena *ar
     double *out = arena_array(arena, double, volume);
     Axes to = axes_of(&output->order), from = axes_of(&output->value->dims);
     Walk walk = walk_over(&to, (const Axes *[]){&to, &from}, 2, eval->extents);
-    Job job = {.out = out, .args = {eval->arrays[output->value->id]}};
-    walk_run(&walk, copy_inner, &job);
+    eval_copy(&walk, out, eval->arrays[output->value->id]);
     return out;
 }
 
 void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena) {
     uint32_t n = graph->values.count;
-    Eval eval = {graph, mode, run->extents, calloc(n ? n : 1, sizeof(double *))};
+    Eval eval = {graph, mode, run->extents, calloc(n ? n : 1, sizeof(double *)), {0}, NULL};
     Arena *scratch = arena_new();
     bool *live = graph_live(graph, scratch);
     uint32_t *uses = graph_count_uses(graph, scratch);
@@ -409,6 +409,8 @@ void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena) {
         no_memory("the oracle", n * sizeof(double *));
     for (uint32_t v = 0; v < n; v++) {
         const Value *value = graph->values.at[v];
+        if (!eval_is_ready(&eval, value))
+            continue; // of a scan, which evaluates it in each step
         if (live[v])
             eval_one(&eval, value, input_of(graph, run, value));
         for (uint32_t k = 0; k < value->n_args; k++) {

@@ -39,6 +39,21 @@ Walk walk_over(const Axes *over, const Axes *const *operands, uint32_t n, const 
 // ---- memory: from malloc, since intermediates are large and short-lived -------------------------
 double *eval_buffer(const Axes *axes, const int64_t *extents);
 
+// ---- eval.c, scan.c: values ---------------------------------------------------------------------
+typedef struct {
+    const Graph *graph;
+    EvalMode mode;
+    const int64_t *extents;
+    double **arrays; // by value id
+    // In the body of scans:
+    DimList open; // theirs, which have one position
+    int64_t *own; // the extents
+} Eval;
+void eval_one(Eval *eval, const Value *value, const double *input); // into a new array
+void eval_copy(const Walk *walk, double *out, const double *in);
+bool eval_is_ready(const Eval *eval, const Value *value);  // it is in no body but the open ones
+void eval_scan(Eval *eval, const Value *end, double *out); // of a STACK or LAST
+
 // ---- contract.c --------------------------------------------------------------------------------
 // One product of an einsum: the running one, which is the first argument at first, and another.
 typedef struct {

@@ -76,9 +76,18 @@ static double step_of(const Value *value) {
     }
 }
 
-static void count_value(Count *count, const Value *value) {
+// Without the dims of scans, whose steps follow each other.
+static double held_volume(const Graph *graph, const DimList *dims, const int64_t *extents) {
+    Axes held = {0};
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (!graph->dims.at[dims->at[i]].scan)
+            held.at[held.count++] = dims->at[i];
+    return volume_of(&held, extents);
+}
+
+static void count_value(Count *count, const Graph *graph, const Value *value) {
     double points = volume_of_dims(&value->dims, count->extents);
-    hold(count, points);
+    hold(count, held_volume(graph, &value->dims, count->extents));
     if (value->op == OP_CONTRACT) {
         count_contract(count, value);
         return;
@@ -96,11 +105,11 @@ EvalNeeds graph_eval_needs(const Graph *graph, EvalMode mode, const int64_t *ext
     for (uint32_t v = 0; v < graph->values.count; v++) {
         const Value *value = graph->values.at[v];
         if (live[v])
-            count_value(&count, value);
+            count_value(&count, graph, value);
         for (uint32_t k = 0; k < value->n_args; k++) {
             const Value *arg = value->args[k];
             if (--uses[arg->id] == 0 && live[arg->id])
-                hold(&count, -volume_of_dims(&arg->dims, extents));
+                hold(&count, -held_volume(graph, &arg->dims, extents));
         }
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {

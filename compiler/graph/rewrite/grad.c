@@ -94,8 +94,6 @@ static bool request_makes_sense(const Graph *graph, const GradientOptions *optio
     return fine && floats && asked;
 }
 
-// ---- the sweep ----------------------------------------------------------------------------------
-
 // By id: does it depend on an input that is asked for? Only floats carry gradients.
 static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Arena *arena) {
     bool *wanted = arena_array(arena, bool, graph->values.count);
@@ -107,6 +105,23 @@ static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Are
     }
     return wanted;
 }
+
+// A gradient would run through the steps of a scan from the last to the first.
+static bool lacks_scans(const Graph *graph, const bool *wanted, Arena *arena) {
+    const bool *live = graph_live(graph, arena);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (!live[i] || !wanted[i] || op_kind(value->op) != KIND_SCAN)
+            continue;
+        Diag *diag = diag_error(graph->session->diags, value->origin,
+                                "the gradient does not lead through a scan");
+        diag_hint(diag, "stop_gradient(...) around what the scan reads leaves it out");
+        return false;
+    }
+    return true;
+}
+
+// ---- the sweep ----------------------------------------------------------------------------------
 
 // A scalar's cotangent is 1 unless one is given.
 static Value *cotangent(Graph *graph, const Output *output, const GradientOptions *options) {
@@ -160,9 +175,14 @@ Graph *graph_gradient(const Graph *graph, const GradientOptions *options) {
     if (!request_makes_sense(graph, options))
         return NULL;
     Arena *arena = arena_new();
+    bool *wanted = mark_wanted(graph, options, arena);
+    if (!lacks_scans(graph, wanted, arena)) {
+        arena_free(arena);
+        return NULL;
+    }
     Gradient gradient = {.rewrite = rewrite_begin("gradient", graph, graph->arena, arena),
                          .adjoint = arena_array(arena, Value *, graph->values.count),
-                         .wanted = mark_wanted(graph, options, arena)};
+                         .wanted = wanted};
     rewrite_values(&gradient.rewrite, rewrite_keep);
     rewrite_outputs(&gradient.rewrite);
     seed_adjoints(&gradient, options);

@@ -133,6 +133,7 @@ static GradientRule *const rules[N_OP] = {
     [OP_CONST] = no_gradient,
     [OP_INDEX] = no_gradient,
     [OP_EXTENT] = no_gradient,
+    [OP_CARRY] = no_gradient, // graph_gradient refuses scans
     [OP_COPY] = gradient_of_map,
     [OP_STOP_GRADIENT] = no_gradient,
     [OP_CAST] = gradient_of_map,
@@ -182,6 +183,8 @@ static GradientRule *const rules[N_OP] = {
     [OP_SLICE] = gradient_of_slice,
     [OP_CONCAT] = gradient_of_concat,
     [OP_SHIFT] = gradient_of_shift,
+    [OP_STACK] = no_gradient,
+    [OP_LAST] = no_gradient,
 };
 
 GradientRule *gradient_rule(Op op) {

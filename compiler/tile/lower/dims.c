@@ -94,6 +94,12 @@ static void survey_use(Survey *s, const Value *value, const DimMap *names) {
     vec_push(s->lower->arena, &s->values, use.value);
 }
 
+// What a scan leaves is written position by position of the scan's dim.
+static void survey_output(Survey *s, const Value *value) {
+    DimMap step = {1, {value->dim2}, {value->dim}};
+    survey_use(s, value, value->op == OP_STACK ? &step : NULL);
+}
+
 static void survey_leaf(Survey *s, const Value *leaf) {
     if (leaf->op == OP_INDEX || leaf->op == OP_EXTENT) {
         dims_add(&s->pinned, leaf->dim);
@@ -116,7 +122,7 @@ static void survey_member(Survey *s, const Value *member) {
         dims_add(&s->pinned, s->lower->group->reduced.at[0]);
     if (member->dim != DIM_NONE && op_kind(member->op) >= KIND_REDUCE)
         dims_add(&s->pinned, member->dim);
-    if (member->dim2 != DIM_NONE && op_kind(member->op) == KIND_MOVE)
+    if (member->dim2 != DIM_NONE && op_kind(member->op) >= KIND_MOVE)
         dims_add(&s->pinned, member->dim2);
     for (uint32_t i = 0; i < member->n_args; i++) {
         if (member->op == OP_CONCAT) {
@@ -314,7 +320,7 @@ void lower_arguments(Lowering *lower) {
     uint32_t n_reads = s.uses.count;
     survey_renames(&s);
     for (uint32_t i = 0; i < group->outputs.count; i++)
-        survey_use(&s, group->outputs.at[i], NULL);
+        survey_output(&s, group->outputs.at[i]);
     add_kernel_dims(&s);
     for (uint32_t i = 0; i < n_reads; i++) {
         const Value *value = s.uses.at[i].value;

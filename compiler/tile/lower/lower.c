@@ -69,7 +69,7 @@ static Group *group_part(Lowerer *p, const Group *group, Value *const *outputs, 
 // rows, or pointwise ones of the same dims. is_after: does it depend on the contraction?
 static bool go_together(const Group *group, const Value *a, const Value *b, bool a_is_after,
                         bool b_is_after) {
-    if (group->kind == GROUP_ROWS || group->kind == GROUP_STREAM)
+    if (group->kind != GROUP_CONTRACT && group->kind != GROUP_MAP)
         return true;
     if (a_is_after || b_is_after)
         return a_is_after && b_is_after;
@@ -221,6 +221,8 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
             lower_rows(&lower);
     } else if (part->kind == GROUP_ROWS) {
         lower_rows(&lower);
+    } else if (part->kind == GROUP_SCAN) {
+        lower_scan(&lower);
     } else {
         lower_map(&lower);
     }

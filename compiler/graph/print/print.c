@@ -11,18 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/graph.h"
-
-typedef struct {
-    const Graph *graph;
-    Arena *arena;
-    Text *out;
-    bool *live;        // by value id
-    bool *is_inline;   // by value id: written where it is used
-    VEC(DimId) dims;   // in order of appearance, so that the text prints the same again
-    const char **name; // by value id
-    Map *taken;        // names in use, by their interned pointer: the last number added to them
-} GraphPrinter;
+#include "graph/print/print.h"
 
 // ---- what is to be written ---------------------------------------------------------------------
 
@@ -30,7 +19,9 @@ static void mark_dim(GraphPrinter *print, DimId dim) {
     for (uint32_t i = 0; i < print->dims.count; i++)
         if (print->dims.at[i] == dim)
             return;
-    if (dim != DIM_NONE)
+    if (dim != DIM_NONE && print->graph->dims.at[dim].scan)
+        mark_dim(print, print->graph->dims.at[dim].like);
+    else if (dim != DIM_NONE)
         vec_push(print->arena, &print->dims, dim);
 }
 
@@ -120,7 +111,7 @@ static Name name_numbered(GraphPrinter *print, Name name, const char *separator,
                       arena_printf(print->arena, "%s%s%u", name, separator, number));
 }
 
-static Name name_unique(GraphPrinter *print, Name hint, uint32_t *unnamed) {
+Name print_unique_name(GraphPrinter *print, Name hint, uint32_t *unnamed) {
     Name name = hint;
     if (!hint) {
         do
@@ -155,11 +146,12 @@ static void choose_names(GraphPrinter *print) {
             print->name[id] = name;
     }
     uint32_t unnamed = 0;
+    print_choose_scan_names(print, &unnamed);
     for (uint32_t v = 0; v < graph->values.count; v++) {
         Name hint = graph->values.at[v]->hint;
         if (print->live[v] && !print->is_inline[v] && !print->name[v])
             print->name[v] =
-                name_unique(print, hint ? graph_source_name(graph, hint) : NULL, &unnamed);
+                print_unique_name(print, hint ? graph_source_name(graph, hint) : NULL, &unnamed);
     }
 }
 
@@ -173,11 +165,11 @@ static void print_dims(GraphPrinter *print, const DimList *dims, const char *ope
     text_add(print->out, close);
 }
 
-// A name with its dims; numbers go without brackets.
-static void print_reference(GraphPrinter *print, const char *name, const DimList *dims) {
+void print_reference(GraphPrinter *print, const char *name, const DimList *dims) {
+    DimList visible = print_visible(print, dims);
     text_add(print->out, name);
-    if (dims->count)
-        print_dims(print, dims, "[", "]");
+    if (visible.count)
+        print_dims(print, &visible, "[", "]");
 }
 
 // beside: an operator stands next to it, so a sign needs parentheses.
@@ -197,13 +189,11 @@ static bool is_literal(const Value *value) {
     return value->op == OP_CONST || value->op == OP_EXTENT;
 }
 
-// How a number is written: plain between operators, plain between commas, or, where nothing else in
-// the expression says which elem it has, with its type.
-typedef enum { NUMBER_BESIDE, NUMBER_PLAIN, NUMBER_TYPED } NumberForm;
-
-static void print_operand(GraphPrinter *print, const Value *value, NumberForm form) {
+void print_operand(GraphPrinter *print, const Value *value, NumberForm form) {
     if (!print->is_inline[value->id]) {
         print_reference(print, print->name[value->id], &value->dims);
+    } else if (value->op == OP_INDEX && print->variable[value->dim]) {
+        text_add(print->out, print->variable[value->dim]);
     } else if (value->op == OP_INDEX) {
         text_printf(print->out, "index(%s)", dim_name(print, value->dim));
     } else {
@@ -279,7 +269,7 @@ static void print_contract(GraphPrinter *print, const Value *value) {
         print_operand(print, value->args[i], NUMBER_TYPED);
     }
     // A scalar is assigned without brackets, which tell nothing.
-    text_add(print->out, value->dims.count ? ")" : " -> [])");
+    text_add(print->out, print_visible(print, &value->dims).count ? ")" : " -> [])");
 }
 
 static void print_slice_end(GraphPrinter *print, const Value *value) {
@@ -293,11 +283,14 @@ static void print_slice_end(GraphPrinter *print, const Value *value) {
         text_printf(print->out, "%s)", dim_name(print, value->dim2));
 }
 
+static const char *name_or_variable(const GraphPrinter *print, DimId dim) {
+    return print->variable[dim] ? print->variable[dim] : dim_name(print, dim);
+}
+
 // New names in the places of the argument's dims, but those that are its own and alike in the order
 // in which it has them: what `T[..]` can say.
-static DimList names_in_order(const Graph *graph, const Value *rename) {
-    const DimList *own = &rename->args[0]->dims;
-    DimList names = dims_renamed(own, rename->renames), kept = dims_intersect(own, &names);
+static DimList names_in_order(const Graph *graph, const DimList *own, const DimMap *renames) {
+    DimList names = dims_renamed(own, renames), kept = dims_intersect(own, &names);
     for (uint32_t i = 0; i < names.count; i++) {
         uint32_t next = 0;
         if (!dims_has(own, names.at[i]))
@@ -312,8 +305,9 @@ static DimList names_in_order(const Graph *graph, const Value *rename) {
 
 // swap(swap(S[n, m, k], n, m), m, k): the rest of a rename, one exchange after the other.
 static void print_rename(GraphPrinter *print, const Value *value) {
-    DimList to = dims_renamed(&value->args[0]->dims, value->renames);
-    DimList now = names_in_order(print->graph, value);
+    DimList own = print_visible(print, &value->args[0]->dims);
+    DimList to = dims_renamed(&own, value->renames);
+    DimList now = names_in_order(print->graph, &own, value->renames);
     DimMap swaps = {0};
     for (uint32_t i = 0; i < now.count; i++) {
         DimId a = now.at[i], b = to.at[i];
@@ -324,15 +318,18 @@ static void print_rename(GraphPrinter *print, const Value *value) {
     }
     for (uint32_t i = 0; i < swaps.count; i++)
         text_add(print->out, "swap(");
-    now = names_in_order(print->graph, value);
-    print_reference(print, print->name[value->args[0]->id], &now);
+    now = names_in_order(print->graph, &own, value->renames);
+    text_add(print->out, print->name[value->args[0]->id]);
+    for (uint32_t i = 0; i < now.count; i++)
+        text_printf(print->out, "%s%s", i ? ", " : "[", name_or_variable(print, now.at[i]));
+    text_add(print->out, now.count ? "]" : "");
     for (uint32_t i = 0; i < swaps.count; i++)
         text_printf(print->out, ", %s, %s)", dim_name(print, swaps.from[i]),
                     dim_name(print, swaps.to[i]));
 }
 
 static void print_take(GraphPrinter *print, const Value *value) {
-    const DimList *dims = &value->args[0]->dims;
+    DimList visible = print_visible(print, &value->args[0]->dims), *dims = &visible;
     text_printf(print->out, "%s[", print->name[value->args[0]->id]);
     for (uint32_t i = 0; i < dims->count; i++) {
         text_add(print->out, i ? ", " : "");
@@ -398,6 +395,8 @@ static void print_expression(GraphPrinter *print, const Value *value) {
     case KIND_MOVE:
         print_move(print, value);
         break;
+    case KIND_SCAN: // a block of its own
+        break;
     }
 }
 
@@ -461,8 +460,21 @@ static void print_signature(GraphPrinter *print) {
     text_add(print->out, "):\n");
 }
 
-static void print_statement(GraphPrinter *print, const Value *value) {
-    text_add(print->out, "    ");
+void print_statement(GraphPrinter *print, const Value *value) {
+    if (print->written[value->id] || print_is_in_scan(print, value))
+        return;
+    print->written[value->id] = true;
+    if (op_kind(value->op) == KIND_SCAN) {
+        print_scan(print, value);
+        return;
+    }
+    if (value->op == OP_INPUT || value->op == OP_CARRY || print->is_inline[value->id])
+        return;
+    for (uint32_t i = 0; i < value->n_args; i++)
+        print_statement(print, value->args[i]);
+    if (print->note[value->id])
+        text_printf(print->out, "%*s# %s\n", print->indent, "", print->note[value->id]);
+    text_printf(print->out, "%*s", print->indent, "");
     print_reference(print, print->name[value->id], &value->dims);
     text_add(print->out, " = ");
     print_expression(print, value);
@@ -499,18 +511,22 @@ void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *
                           .out = out,
                           .live = graph_live(graph, arena),
                           .is_inline = arena_array(arena, bool, n),
+                          .written = arena_array(arena, bool, n),
                           .name = arena_array(arena, const char *, n),
+                          .note = arena_array(arena, const char *, n),
+                          .variable = arena_array(arena, Name, graph->dims.count + 1),
+                          .indent = 4,
                           .taken = map_new(arena)};
     mark_values(&print);
     mark_formulas(&print);
     choose_names(&print);
     print_declarations(&print);
     print_signature(&print);
+    for (uint32_t i = 0; listing->notes && i < listing->count; i++)
+        print.note[listing->values[i]->id] = listing->notes[i];
     for (uint32_t i = 0; i < listing->count; i++) {
         const Value *value = listing->values[i];
-        if (listing->notes && listing->notes[i])
-            text_printf(out, "    # %s\n", listing->notes[i]);
-        if (print.live[value->id] && !print.is_inline[value->id] && value->op != OP_INPUT)
+        if (print.live[value->id])
             print_statement(&print, value);
     }
     print_results(&print);

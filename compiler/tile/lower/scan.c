@@ -1,0 +1,448 @@
+// SPDX-License-Identifier: Apache-2.0
+// A recurrence: a loop over the positions of a scan's dim inside each task.
+//
+//     scan t in n:                           parallel h:1
+//         S[d] = S * G[t, d] + X[t, d]         scratch S[d]
+//         Y[t] = sum(S[d])                     compute S = first         over d    lanes=d
+//     for each h                               loop t:1
+//                                                scratch U[t d]
+//                                                compute U = S * G + X   over t d  lanes=d
+//                                                compute Y += U          over t d  lanes=d
+//                                                compute S = U           over d    lanes=d
+//                                              compute L = S             over d    lanes=d
+//
+// What is carried lies in scratch memory of the task. A step is a nest (nest.h) of what the updates
+// and results need. What a move reads is stored by a nest of its own before, and a scan inside is a
+// loop between two nests. Tasks are cut along dims that every result has and that no step mixes.
+//
+// Requires: a SCAN group. Ensures: one kernel that stores all its outputs.
+#include "tile/lower/nest.h"
+
+typedef struct {
+    Lowering *lower;
+    TileDimList order; // of dims in scratch and boxes
+    TileDimId lanes;
+    DimSet tasks; // dims that are cut
+} ScanLowering;
+
+typedef struct {
+    ScanCarry values;
+    uint16_t state;
+} Carried;
+typedef VEC(Carried) CarriedList;
+
+// ---- small questions ----------------------------------------------------------------------------
+
+static const ValueList *members_of(const ScanLowering *s) {
+    return &s->lower->group->members;
+}
+
+static bool is_end_of(const Value *value, DimId dim) {
+    return op_kind(value->op) == KIND_SCAN && value->dim == dim;
+}
+
+static bool is_there(const ScanLowering *s, const Value *value) {
+    return !s->lower->is_member[value->id] || lower_buffer_of(s->lower, value) != NO_BUFFER;
+}
+
+// Only another way to read what is not of the group.
+static bool reads_outside(const ScanLowering *s, const Value *value) {
+    while (op_is_reading(value->op) && s->lower->is_member[value->id])
+        value = value->args[0];
+    return !s->lower->is_member[value->id];
+}
+
+static DimSet dim_set(const ScanLowering *s, const DimList *dims) {
+    return lower_dim_set(s->lower, dims);
+}
+
+static int output_of(const ScanLowering *s, const Value *value) {
+    for (uint32_t i = 0; i < s->lower->group->outputs.count; i++)
+        if (s->lower->group->outputs.at[i] == value)
+            return lower_argument_of(s->lower, i);
+    return NO_BUFFER;
+}
+
+// What the ends of a scan carry, each once.
+static CarriedList find_carried(const ScanLowering *s, DimId dim) {
+    CarriedList carried = {0};
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        const Value *end = members_of(s)->at[i];
+        for (uint32_t k = 0; is_end_of(end, dim) && k < graph_scan_carries(end); k++) {
+            ScanCarry values = graph_scan_carry(end, k);
+            bool known = false;
+            for (uint32_t c = 0; c < carried.count; c++)
+                known = known || carried.at[c].values.carry == values.carry;
+            if (!known)
+                vec_push(s->lower->arena, &carried, (Carried){.values = values});
+        }
+    }
+    return carried;
+}
+
+// ---- stages -------------------------------------------------------------------------------------
+
+// buffer = value, over the buffer's dims and the present positions of scans.
+static void emit_store(const ScanLowering *s, uint16_t buffer, const Value *value, NodeList *into) {
+    TileDimList own = lower_buffer_dims(s->lower, buffer), dims;
+    DimSet steps = dim_set(s, &value->dims) & ~lower_buffer_set(s->lower, buffer);
+    dims = lower_order(steps, &s->order);
+    dims_append(&dims, &own);
+    Stage *stage = node_compute(s->lower->kernel, into, dims, dims_last_of(&dims));
+    TermBuilder terms = terms_open(s->lower, stage);
+    terms_store(&terms, SINK_SET, buffer, terms_value(&terms, value));
+}
+
+static uint16_t make_scratch(const ScanLowering *s, const Value *value, DimSet dims,
+                             NodeList *into) {
+    return node_scratch(s->lower->kernel, into, lower_label(s->lower, value),
+                        elem_work(value->elem), lower_order(dims, &s->order));
+}
+
+static void emit_nest(const ScanLowering *s, const ValueList *wanted, NodeList *into) {
+    Nest nest = {.lower = s->lower,
+                 .plain = true,
+                 .block_dim = TILE_DIM_NONE,
+                 .order = s->order,
+                 .lanes = s->lanes};
+    for (uint32_t i = 0; i < wanted->count; i++)
+        if (!is_there(s, wanted->at[i]))
+            vec_push(s->lower->arena, &nest.wanted, wanted->at[i]);
+    if (!nest.wanted.count)
+        return;
+    nest_analyse(&nest);
+    nest_emit(&nest, into);
+}
+
+// ---- values in the order in which they can be computed ------------------------------------------
+
+static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into);
+
+// What the wanted values are made of and is not there, by value id.
+static bool *find_needed(const ScanLowering *s, const ValueList *wanted) {
+    bool *needed = arena_array(s->lower->arena, bool, s->lower->graph->values.count + 1);
+    for (uint32_t i = 0; i < wanted->count; i++)
+        needed[wanted->at[i]->id] = true;
+    for (uint32_t i = members_of(s)->count; i-- > 0;) {
+        const Value *value = members_of(s)->at[i];
+        needed[value->id] = needed[value->id] && !is_there(s, value);
+        for (uint32_t k = 0; needed[value->id] && k < value->n_args; k++)
+            needed[value->args[k]->id] = true;
+    }
+    return needed;
+}
+
+static void emit_values(const ScanLowering *s, const ValueList *wanted, NodeList *into);
+
+// What a move reads must lie in memory, but the positions of a gather.
+static void emit_moved(const ScanLowering *s, const Value *move, NodeList *into) {
+    ValueList read = {0};
+    for (uint32_t k = 0; k < move->n_args; k++)
+        if (!(move->op == OP_GATHER && k == 1) && !reads_outside(s, move->args[k]))
+            vec_push(s->lower->arena, &read, move->args[k]);
+    if (read.count)
+        emit_values(s, &read, into);
+}
+
+// What the body of a scan inside reads of the bodies around it.
+static ValueList read_by_scan(const ScanLowering *s, DimId dim) {
+    ValueList read = {0};
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        const Value *value = members_of(s)->at[i];
+        if (!dims_has(&value->dims, dim) && !is_end_of(value, dim))
+            continue;
+        for (uint32_t k = 0; k < value->n_args; k++) {
+            Value *arg = value->args[k];
+            if (!dims_has(&arg->dims, dim) && !op_is_immediate(arg->op) && !reads_outside(s, arg))
+                vec_push(s->lower->arena, &read, arg);
+        }
+    }
+    return read;
+}
+
+static void emit_inner_scan(const ScanLowering *s, DimId dim, NodeList *into) {
+    ValueList read = read_by_scan(s, dim);
+    if (read.count)
+        emit_values(s, &read, into);
+    emit_scan(s, dim, into);
+}
+
+static void emit_values(const ScanLowering *s, const ValueList *wanted, NodeList *into) {
+    const bool *needed = find_needed(s, wanted);
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        const Value *value = members_of(s)->at[i];
+        if (!needed[value->id] || is_there(s, value))
+            continue;
+        if (op_kind(value->op) == KIND_SCAN)
+            emit_inner_scan(s, value->dim, into);
+        else if (op_kind(value->op) == KIND_MOVE)
+            emit_moved(s, value, into);
+    }
+    emit_nest(s, wanted, into);
+}
+
+// ---- one scan -----------------------------------------------------------------------------------
+
+// Where the rows of a STACK are collected: an argument, or scratch under the scan's dim.
+static uint16_t make_rows(const ScanLowering *s, const Value *stack, NodeList *into) {
+    int output = output_of(s, stack);
+    if (output != NO_BUFFER && !dims_has(&s->lower->group->reduced, stack->dim))
+        ice("tile lower: a stack along no scan of its group");
+    if (output != NO_BUFFER)
+        return (uint16_t)output;
+    return make_scratch(s, stack, dim_set(s, &stack->args[0]->dims), into);
+}
+
+static bool has_inner_scan(const ScanLowering *s, const Value *value, DimId dim) {
+    const DimList *scans = &s->lower->group->reduced;
+    bool behind = false;
+    for (uint32_t i = 0; i < scans->count; i++) {
+        if (behind && dims_has(&value->dims, scans->at[i]))
+            return true;
+        behind = behind || scans->at[i] == dim;
+    }
+    return false;
+}
+
+// What a step has to give: updates, rows of stacks, and what is stored at every position.
+static ValueList step_wanted(const ScanLowering *s, DimId dim, const CarriedList *carried) {
+    ValueList wanted = {0};
+    for (uint32_t i = 0; i < carried->count; i++)
+        vec_push(s->lower->arena, &wanted, carried->at[i].values.update);
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        Value *value = members_of(s)->at[i];
+        if (is_end_of(value, dim) && value->op == OP_STACK)
+            vec_push(s->lower->arena, &wanted, value->args[0]);
+        else if (output_of(s, value) != NO_BUFFER && dims_has(&value->dims, dim) &&
+                 op_kind(value->op) != KIND_SCAN && !has_inner_scan(s, value, dim)) {
+            lower_designate(s->lower, value, output_of(s, value));
+            vec_push(s->lower->arena, &wanted, value);
+        }
+    }
+    return wanted;
+}
+
+// An update that is what another carry was: kept before that one changes.
+static void save_exchanged(const ScanLowering *s, const CarriedList *carried, NodeList *into) {
+    for (uint32_t i = 0; i < carried->count; i++) {
+        const Value *update = carried->at[i].values.update;
+        bool exchanged = false;
+        for (uint32_t k = 0; k < carried->count; k++)
+            exchanged = exchanged || (k != i && carried->at[k].values.carry == update);
+        if (!exchanged || update == carried->at[i].values.carry)
+            continue;
+        uint16_t kept = make_scratch(s, update, dim_set(s, &update->dims), into);
+        emit_store(s, kept, update, into);
+        lower_set_home(s->lower, update, kept);
+    }
+}
+
+static void emit_step(const ScanLowering *s, DimId dim, CarriedList *carried, const uint16_t *rows,
+                      NodeList *body) {
+    Lowering *lower = s->lower;
+    for (uint32_t i = 0; i < carried->count; i++)
+        lower_set_home(lower, carried->at[i].values.carry, carried->at[i].state);
+    ValueList wanted = step_wanted(s, dim, carried);
+    emit_values(s, &wanted, body);
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        const Value *end = members_of(s)->at[i];
+        if (is_end_of(end, dim) && end->op == OP_STACK &&
+            lower_buffer_of(lower, end->args[0]) != rows[i])
+            emit_store(s, rows[i], end->args[0], body);
+    }
+    save_exchanged(s, carried, body);
+    for (uint32_t i = 0; i < carried->count; i++)
+        if (carried->at[i].values.update != carried->at[i].values.carry)
+            emit_store(s, carried->at[i].state, carried->at[i].values.update, body);
+}
+
+static int32_t load_rows(TermBuilder *terms, const Value *stack, uint16_t rows) {
+    const Lowering *lower = terms->lower;
+    Access access = access_plain(lower->kernel, rows);
+    for (int i = 0; i < access.rank; i++)
+        if (access.index[i].dim == lower->dim_of[stack->dim])
+            access.index[i].dim = lower->dim_of[stack->dim2];
+    int32_t term = stage_load(lower->kernel, terms->stage, access);
+    return terms_cast(terms, term, elem_work(stack->elem));
+}
+
+// The rows of a scan inside, under the dim that they are over after it.
+static void rename_rows(const ScanLowering *s, const Value *stack, uint16_t rows, NodeList *into) {
+    uint16_t whole = make_scratch(s, stack, dim_set(s, &stack->dims), into);
+    TileDimList dims = lower_buffer_dims(s->lower, whole);
+    Stage *stage = node_compute(s->lower->kernel, into, dims, dims_last_of(&dims));
+    TermBuilder terms = terms_open(s->lower, stage);
+    terms_store(&terms, SINK_SET, whole, load_rows(&terms, stack, rows));
+    lower_set_home(s->lower, stack, whole);
+}
+
+// What is left after the scan.
+static void emit_end(const ScanLowering *s, const Value *end, const CarriedList *carried,
+                     uint16_t rows, NodeList *into) {
+    int output = output_of(s, end);
+    if (end->op == OP_STACK) {
+        if (output == NO_BUFFER || rows != output)
+            rename_rows(s, end, rows, into);
+        return;
+    }
+    for (uint32_t i = 0; i < carried->count; i++)
+        if (carried->at[i].values.carry == graph_scan_carry(end, 0).carry)
+            lower_set_home(s->lower, end, carried->at[i].state);
+    if (output != NO_BUFFER)
+        emit_store(s, (uint16_t)output, end, into);
+}
+
+static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into) {
+    Lowering *lower = s->lower;
+    const ValueList *members = members_of(s);
+    TileDimId t = lower->dim_of[dim];
+    CarriedList carried = find_carried(s, dim);
+    for (uint32_t i = 0; i < carried.count; i++) {
+        const Value *carry = carried.at[i].values.carry;
+        carried.at[i].state = make_scratch(s, carry, dim_set(s, &carry->dims) & ~set_of(t), into);
+        emit_store(s, carried.at[i].state, carried.at[i].values.first, into);
+    }
+    uint16_t *rows = arena_array(lower->arena, uint16_t, members->count + 1);
+    for (uint32_t i = 0; i < members->count; i++)
+        if (is_end_of(members->at[i], dim) && members->at[i]->op == OP_STACK)
+            rows[i] = make_rows(s, members->at[i], into);
+    Node *loop = node_loop(lower->kernel, into, LOOP_SEQUENTIAL, t, 1);
+    emit_step(s, dim, &carried, rows, &loop->body);
+    for (uint32_t i = 0; i < members->count; i++)
+        if (is_end_of(members->at[i], dim))
+            emit_end(s, members->at[i], &carried, rows[i], into);
+}
+
+// ---- tasks and lanes ----------------------------------------------------------------------------
+
+static DimSet scan_dims(const Lowering *lower) {
+    return lower_dim_set(lower, &lower->group->reduced);
+}
+
+// Dims along which a member's elements depend on others.
+static DimSet mixed_dims(const Lowering *lower, const Value *value) {
+    DimSet own = lower_dim_set(lower, &value->dims), mixed = 0;
+    for (uint32_t k = 0; value_reduces(value) && k < value->n_args; k++)
+        mixed |= lower_dim_set(lower, &value->args[k]->dims) & ~own;
+    if (op_kind(value->op) == KIND_ROW || op_kind(value->op) == KIND_MOVE) {
+        if (value->dim != DIM_NONE && lower->dim_of[value->dim] != TILE_DIM_NONE)
+            mixed |= set_of(lower->dim_of[value->dim]);
+        if (value->dim2 != DIM_NONE)
+            mixed |= set_of(lower->dim_of[value->dim2]);
+    }
+    for (uint32_t k = 0; value->cats && k < value->n_args; k++)
+        mixed |= set_of(lower->dim_of[value->cats[k]]);
+    bool renames = value->renames && lower->is_member[value->args[0]->id];
+    for (uint32_t k = 0; renames && k < value->renames->count; k++)
+        mixed |= set_of(lower->dim_of[value->renames->from[k]]) |
+                 set_of(lower->dim_of[value->renames->to[k]]);
+    return mixed;
+}
+
+static DimSet independent_dims(const Lowering *lower) {
+    DimSet dims = ~(DimSet)0;
+    for (uint32_t i = 0; i < lower->group->outputs.count; i++)
+        dims &= lower_buffer_set(lower, lower_argument_of(lower, i));
+    for (uint32_t i = 0; i < lower->group->members.count; i++)
+        dims &= ~mixed_dims(lower, lower->group->members.at[i]);
+    return dims & ~scan_dims(lower);
+}
+
+// Share of the elements in arguments that lie side by side along the dim.
+static double contiguous_share(const Lowering *lower, TileDimId dim) {
+    double all = 1, along = 1e-3;
+    for (uint32_t b = 0; b < lower->kernel->n_args; b++) {
+        TileDimList dims = lower_buffer_dims(lower, (uint16_t)b);
+        double volume = (double)lower_volume(lower, lower_buffer_set(lower, (uint16_t)b));
+        all += volume;
+        along += dims_last_of(&dims) == dim ? volume : 0;
+    }
+    return along / all;
+}
+
+// The dim that most of the work keeps and that most arguments have side by side; one that is long
+// enough for vectors, if there is one.
+static TileDimId choose_lanes(const Lowering *lower) {
+    TileDimId best = TILE_DIM_NONE;
+    double most = 0;
+    for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
+        if (set_has(scan_dims(lower), d))
+            continue;
+        double weight = 0;
+        for (uint32_t i = 0; i < lower->group->members.count; i++) {
+            const Value *value = lower->group->members.at[i];
+            DimSet own = lower_dim_set(lower, &value->dims), box = own;
+            for (uint32_t k = 0; value_reduces(value) && k < value->n_args; k++)
+                box |= lower_dim_set(lower, &value->args[k]->dims);
+            if (set_has(own, d) && op_kind(value->op) != KIND_SCAN)
+                weight += (double)lower_volume(lower, box);
+        }
+        weight *= contiguous_share(lower, d);
+        weight *= lower->typical.at[d] >= 8 ? 1 : (double)lower->typical.at[d] / 16;
+        if (weight > most) {
+            most = weight;
+            best = d;
+        }
+    }
+    return best;
+}
+
+// Scans, what is cut into tasks, the rest, and the lanes.
+static void choose_order(ScanLowering *s) {
+    const Lowering *lower = s->lower;
+    uint32_t count = lower->kernel->dims.count;
+    DimSet all = count == 64 ? ~(DimSet)0 : ((DimSet)1 << count) - 1;
+    DimSet lanes = s->lanes == TILE_DIM_NONE ? 0 : set_of(s->lanes), scans = scan_dims(lower);
+    const DimSet parts[] = {scans, s->tasks & ~lanes, all & ~scans & ~s->tasks & ~lanes, lanes};
+    for (int p = 0; p < 4; p++)
+        for (TileDimId d = 0; d < count; d++)
+            if (set_has(parts[p], d) && s->order.count < TILE_RANK_MAX)
+                s->order.at[s->order.count++] = d;
+}
+
+// Points that a step works on at least, so that what a step costs beside them does not count.
+enum { STEP_POINTS = 512, TASKS_PER_THREAD = 4, LANE_VECTORS = 2 };
+
+static int64_t step_points(const Lowering *lower) {
+    int64_t most = 1;
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        const Value *value = lower->group->members.at[i];
+        DimSet dims = lower_dim_set(lower, &value->dims) & ~scan_dims(lower);
+        int64_t volume = lower_volume(lower, dims);
+        most = op_kind(value->op) != KIND_SCAN && volume > most ? volume : most;
+    }
+    return most;
+}
+
+// Opens the parallel loops: one position of a dim for each task as long as enough is left for a
+// step or threads would have nothing to do, and pieces of the lanes where these are all there is.
+static NodeList *open_tasks(const ScanLowering *s) {
+    Lowering *lower = s->lower;
+    const Machine *machine = lower->machine;
+    int64_t left = step_points(lower), tasks = 1, wanted = TASKS_PER_THREAD * machine->threads;
+    NodeList *into = &lower->kernel->body;
+    for (int i = 0; i < s->order.count; i++) {
+        TileDimId d = s->order.at[i];
+        int64_t extent = lower->typical.at[d], step = 1;
+        if (!set_has(s->tasks, d) || (left / extent < STEP_POINTS && tasks >= wanted))
+            continue;
+        if (d == s->lanes) {
+            int64_t least = LANE_VECTORS * machine->vector_bytes / (int64_t)sizeof(float);
+            int64_t pieces = ceil_div(wanted, tasks);
+            step = round_up(ceil_div(extent, pieces), least);
+            if (step >= extent)
+                continue;
+        }
+        tasks *= ceil_div(extent, step);
+        left = left / ceil_div(extent, step) + 1;
+        into = &node_loop(lower->kernel, into, LOOP_PARALLEL, d, step)->body;
+    }
+    return into;
+}
+
+void lower_scan(Lowering *lower) {
+    ScanLowering s = {.lower = lower, .lanes = choose_lanes(lower)};
+    s.tasks = independent_dims(lower);
+    choose_order(&s);
+    emit_scan(&s, lower->group->reduced.at[0], open_tasks(&s));
+}

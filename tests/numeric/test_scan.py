@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scans against NumPy loops: compiled with constant and run-time extents, and by the oracle."""
+import numpy as np
+import pytest
+
+from attc import attc, extents_options
+
+B, H, N, D, E, M = 2, 3, 7, 5, 6, 4
+rng = np.random.default_rng(11)
+
+
+def draw(*shape):
+    return rng.standard_normal(shape).astype(np.float32)
+
+
+def softmax(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+def delta(Q, K, V, beta, S0):
+    Y, S = np.empty_like(V), np.broadcast_to(S0, (B, H, D, E)).copy()
+    for t in range(N):
+        v = V[:, :, t] - np.einsum("bhd,bhde->bhe", K[:, :, t], S)
+        S = S + np.einsum("bhd,bhe,bh->bhde", K[:, :, t], v, beta[:, :, t])
+        Y[:, :, t] = np.einsum("bhd,bhde->bhe", Q[:, :, t], S)
+    return Y, S
+
+
+def recurrent(X, s, W):
+    Y = []
+    for t in range(N):
+        s = np.tanh(s @ W + X[:, t])
+        Y.append(s * t)
+    return np.stack(Y, 1), s
+
+
+def exchange(X, a, b):
+    Y = []
+    for t in range(N):
+        c = a + b * X[t]
+        a, b = b, c if t % 2 == 0 else c / 2
+        logits = X @ b
+        Y.append(softmax(np.where(np.arange(N) <= t, logits, -np.inf)) @ X)
+    return np.stack(Y), a, b
+
+
+def nested(X, Z, a):
+    Y, P = [], np.empty((N, M, D))
+    for t in range(N):
+        s = a * X[t]
+        for u in range(M):
+            s = s * 0.5 + Z[u] * a
+            P[t, u] = s + X[t]
+        a = np.tanh(s + P[t].sum(0))
+        Y.append(a)
+    return np.stack(Y), P, a
+
+
+def moves(X, a, E_):
+    ids, rows = [], []
+    for t in range(N):
+        r = np.concatenate([a[2:], a[:2]])
+        ids.append(np.argmax(E_ @ r))
+        a = np.tanh(r + E_[ids[-1]] + np.concatenate([[0], X[t, :-1]]) * a[0])
+        rows.append(np.cumsum(a))
+    return np.array(ids, np.int32), np.stack(rows), a
+
+
+def independent(X, Z, a):
+    """The inner scan depends on nothing that the outer one carries."""
+    Y = []
+    for t in range(N):
+        s = X[t]
+        for u in range(M):
+            s = s * 0.5 + Z[u]
+        a = a * 0.5 + s
+        Y.append(a)
+    return np.stack(Y), a
+
+
+STEP = """
+def Step(S[d, e], k[d], v[e], q[d], beta[]):
+    old[e] = einsum(k[d], S[d, e])
+    T[d, e] = S + beta * einsum(k[d], v[e] - old)
+    return T, einsum(q[d], T[d, e] -> [e])
+"""
+INPUTS = {"Q": draw(B, H, N, D), "K": draw(B, H, N, D) / 2, "V": draw(B, H, N, E)}
+INPUTS |= {"beta": draw(B, H, N), "S0": draw(D, E)}
+ONE = {"X": draw(N, D), "A": draw(D), "Z": draw(M, D)}
+
+# name -> (text, results, arrays, what the results are)
+CASES = {
+    "delta": (
+        """
+def Main(Q[b, h, n, d], K[b, h, n, d], V[b, h, n, e], beta[b, h, n], S0[d, e]):
+    S[b, h, d, e] = S0[d, e] + 0 * einsum(Q[b, h, n, d], V[b, h, n, e])
+    scan t in n:
+        v[b, h, e] = V[b, h, t, e] - einsum(K[b, h, t, d], S[b, h, d, e])
+        S = S + einsum(K[b, h, t, d], v[b, h, e], beta[b, h, t] -> [b, h, d, e])
+        Y[b, h, t, e] = einsum(Q[b, h, t, d], S[b, h, d, e])
+""",
+        "Y[b, h, n, e], S[b, h, d, e]",
+        INPUTS,
+        delta(*INPUTS.values()),
+    ),
+    "mapped": (
+        STEP
+        + """
+def Delta(Q[n, d], K[n, d], V[n, e], beta[n], S0[d, e]):
+    S[d, e] = S0
+    scan t in n:
+        S, Y[t, e] = Step(S, K[t, d], V[t, e], Q[t, d], beta[t])
+    return Y, S
+def Main(Q[b, h, n, d], K[b, h, n, d], V[b, h, n, e], beta[b, h, n], S0[d, e]):
+    Y, S = Delta(Q, K, V, beta, S0)
+""",
+        "Y[b, h, n, e], S[b, h, d, e]",
+        INPUTS,
+        delta(*INPUTS.values()),
+    ),
+    "recurrent": (
+        """
+def Main(X[b, n, d], s0[b, d], W[d, d']):
+    s[b, d] = s0
+    scan t in n:
+        u[b, d'] = tanh(einsum(s[b, d], W[d, d']) + X[b, t, d'])
+        s[b, d] = u[b, d]
+        Y[b, t, d] = s * t
+""",
+        "Y[b, n, d], s[b, d]",
+        (case := {"X": draw(B, N, D), "s0": draw(B, D), "W": draw(D, D)}),
+        recurrent(*case.values()),
+    ),
+    "exchange": (
+        """
+def Main(X[n, d], A[d], C[d]):
+    a = A
+    b = C
+    scan t in n:
+        c[d] = a + b * X[t, d]
+        a = b
+        b = where(t % 2 == 0, c, c / 2)
+        L[n'] = einsum(X[n', d], b[d])
+        W[n'] = softmax(where(index(n') <= t, L, -inf), reduced_dim=n')
+        Y[t, d] = einsum(W[n'], X[n', d])
+""",
+        "Y[n, d], a[d], b[d]",
+        (case := {"X": draw(N, D), "A": draw(D), "C": draw(D)}),
+        exchange(*case.values()),
+    ),
+    "nested": (
+        """
+def Main(X[n, d], Z[m, d], A[d]):
+    a[d] = A
+    scan t in n:
+        s[d] = a * X[t, d]
+        scan u in m:
+            s = s * 0.5 + Z[u, d] * a
+            P[t, u, d] = s + X[t, d]
+        a = tanh(s + sum(P[t, m, d], reduced_dim=m))
+        Y[t, d] = a
+""",
+        "Y[n, d], P[n, m, d], a[d]",
+        {"X": ONE["X"], "Z": ONE["Z"], "A": ONE["A"]},
+        nested(ONE["X"], ONE["Z"], ONE["A"]),
+    ),
+    "independent": (
+        """
+def Main(X[n, d], Z[m, d], A[d]):
+    a[d] = A
+    scan t in n:
+        s[d] = X[t, d]
+        scan u in m:
+            s = s * 0.5 + Z[u, d]
+        a = a * 0.5 + s
+        Y[t, d] = a
+""",
+        "Y[n, d], a[d]",
+        {"X": ONE["X"], "Z": ONE["Z"], "A": ONE["A"]},
+        independent(ONE["X"], ONE["Z"], ONE["A"]),
+    ),
+    "moves": (
+        """
+dim d = 5, front = 2, back = 3
+def Main(X[n, d], A[d], T[v, d]):
+    a[d] = A
+    scan t in n:
+        f[front] = slice(a, d, 0, front)
+        g[back] = slice(a, d, front, d)
+        r[d] = concat(g, f, dim=d)
+        id = argmax(einsum(T[v, d], r[d] -> [v]), reduced_dim=v)
+        a = tanh(r + gather(T, id, dim=v) + shift(X[t, d], d, 1) * a[0])
+        ids[t] = id
+        Y[t, d] = cumsum(a, dim=d)
+""",
+        "ids[n], Y[n, d], a[d]",
+        (case := {"X": draw(N, D), "A": draw(D), "T": draw(M, D)}),
+        moves(*case.values()),
+    ),
+    "rows of what is carried": (
+        """
+def Main(X[n, d], A[n, d]):
+    S[n, d] = A
+    scan t in n:
+        S = S + X[t, d] * S[t, d]
+        last[d] = X[t, d]
+        Y[t, d] = S[t, d] + last
+""",
+        "Y[n, d], S[n, d]",
+        (case := {"X": draw(N, D) / 4, "A": draw(N, D)}),
+        None,
+    ),
+}
+
+
+def rows(X, S):
+    Y = []
+    for t in range(N):
+        S = S + X[t] * S[t]
+        Y.append(S[t] + X[t])
+    return np.stack(Y), S
+
+
+CASES["rows of what is carried"] = (*CASES["rows of what is carried"][:3], rows(*case.values()))
+EXTENTS = {"b": B, "h": H, "n": N, "d": D, "e": E, "m": M}
+
+
+def run(tmp_path, source, arrays, results, *options):
+    for argument, array in arrays.items():
+        np.save(tmp_path / f"{argument}.npy", array)
+    given = [f"{argument}={tmp_path / argument}.npy" for argument in arrays]
+    outs = [option for r in results for option in ("-o", f"{r}={tmp_path / r}.npy")]
+    attc("run", source, "--entry", "Main", *options, *outs, *given)
+    return [np.load(tmp_path / f"{r}.npy") for r in results]
+
+
+@pytest.mark.parametrize("how", ["run-time", "constant", "one thread", "oracle"])
+@pytest.mark.parametrize("name", CASES)
+def test_scan(name, how, tmp_path):
+    text, returned, arrays, wanted = CASES[name]
+    source = tmp_path / "scan.attn"
+    source.write_text(f"{text}    return {returned}\n")
+    results = [r.split("[")[0].strip() for r in returned.split("], ")]
+    options = {
+        "run-time": ["--threads", 2],
+        "constant": [o for d, x in EXTENTS.items() for o in extents_options({d: x})],
+        "one thread": ["--threads", 1],
+        "oracle": ["--oracle"],
+    }[how]
+    if how == "constant":
+        options = ["-w", *options]
+    for got, want in zip(run(tmp_path, source, arrays, results, *options), wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-5)
+
+
+TRAINED = """
+dim d = 8, layers = 2
+def Cell(s[d], x[d]):
+    param W[d, d'], U[d, d']
+    u[d'] = tanh(einsum(s[d], W[d, d']) + einsum(x[d], U[d, d']))
+    return u[d]
+def Main(X[n, d]):
+    for i in layers:
+        s[d] = 0 * sum(X, reduced_dim=n)
+        scan t in n:
+            s = Cell(s, X[t, d]) as cell
+            Y[t, d] = s
+        X = X + Y
+    return X[n, d]
+"""
+
+
+def test_parameters_are_one_set(tmp_path):
+    """All steps share what a call in the body has, layers do not."""
+    source = tmp_path / "cells.attn"
+    source.write_text(TRAINED)
+    text = attc("emit", source, "--stage", "graph")[0]
+    for name in ("i__0__t__cell__W", "i__1__t__cell__U"):
+        assert name in text
+    assert text.count("param ") == 4
+    attc("verify", source, "-D", "n=9")
