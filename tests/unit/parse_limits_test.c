@@ -149,10 +149,15 @@ static void every_prefix_parses(void **state) {
     (void)state;
     const char *text = "dim n = 2\ndef F(X[n, d], param W[d]: f32):\n  for a in b shared:\n"
                        "    X[n] = f(X[n, d], k=(1, 2)) as l\n  return X ** -3, \"s\"\n";
+    uint32_t n_fine = 0;
     for (size_t length = 0; length <= strlen(text); length++) {
         Parsed p = parse_bytes(text, length);
+        if (!p.errors[0])
+            check_prints(p.printed, p.printed);
+        n_fine += !p.errors[0];
         parsed_free(&p);
     }
+    assert_true(n_fine > 5);
 }
 
 int main(void) {
