@@ -108,7 +108,7 @@ DEEP = {
 }
 
 
-def limited(*arguments, source, stack=STACK):
+def limited(*arguments, source, stack=STACK, status=0):
     """attc on a small stack; its time and the time of its children is limited."""
 
     def limit():
@@ -122,7 +122,7 @@ def limited(*arguments, source, stack=STACK):
         text=True,
         preexec_fn=limit,
     )
-    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.returncode == status, done.stderr[-2000:]
     return done
 
 
@@ -141,6 +141,13 @@ def test_a_chain_is_compiled_without_stack(tmp_path):
 def test_expressions_in_a_chain_need_no_stack_for_each_other(name):
     done = limited("check", "-", source=DEEP[name], stack=4 * STACK)  # enough for one of them
     assert done.stderr == ""
+
+
+def test_an_entry_has_a_limit():
+    """Calls are put in place of what they call, one around the other."""
+    entry = ["check", "-", "--entry=F0"]
+    done = limited(*entry, source=DEEP["calls"], stack=32 * STACK, status=1)
+    assert "10:12: error: expressions and calls nest deeper than 2000 levels\n" in done.stderr
 
 
 @pytest.mark.parametrize("name", PATHS)
