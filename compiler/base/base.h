@@ -82,7 +82,7 @@ uint64_t hash_text(uint64_t seed, const char *text); // NULL hashes like no text
 typedef struct Map Map;
 Map *map_new(Arena *arena);
 Map *map_new_for(Arena *arena, uint32_t count); // with room for so many entries
-void *map_get(const Map *map, uint64_t key); // NULL when absent
+void *map_get(const Map *map, uint64_t key);    // NULL when absent
 void map_put(Map *map, uint64_t key, void *value);
 
 // ---- text.c: building strings ---------------------------------------------------------------
@@ -115,7 +115,8 @@ typedef struct {
     const char *text; // NUL-terminated copy
     size_t length;
     uint32_t *line_begin; // byte offset of each line
-    uint32_t n_lines;
+    uint32_t n_lines, number;
+    uint64_t device, inode; // which file it is, whatever its path; 0 of texts
 } Source;
 typedef struct Sources Sources;
 Sources *sources_new(Arena *arena);
@@ -124,6 +125,8 @@ uint32_t sources_add(Sources *sources, const char *path, const char *text, size_
 // Reads a file ("-" is standard input). 0 on failure, with a message for the user in *why.
 uint32_t sources_read(Sources *sources, const char *path, const char **why);
 const Source *sources_get(const Sources *sources, uint32_t file);
+// The number of a file that was read (the last time), by any of its paths; 0 if none was.
+uint32_t sources_find(const Sources *sources, const char *path);
 uint32_t sources_count(const Sources *sources);
 void span_locate(const Sources *sources, Span span, uint32_t *line, uint32_t *column);
 Span span_join(Span a, Span b);

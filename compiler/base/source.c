@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 // Spans are 32-bit byte offsets; a program is nowhere near this long.
 enum { LARGEST_FILE = 256 << 20 };
@@ -11,11 +12,13 @@ enum { LARGEST_FILE = 256 << 20 };
 struct Sources {
     Arena *arena;
     VEC(Source *) files; // file k is at[k - 1]
+    Map *by_inode;       // of those that were read: the Source
 };
 
 Sources *sources_new(Arena *arena) {
     Sources *sources = arena_new_of(arena, Sources);
     sources->arena = arena;
+    sources->by_inode = map_new(arena);
     return sources;
 }
 
@@ -31,14 +34,19 @@ static void source_find_lines(Arena *arena, Source *source) {
             source->line_begin[line++] = (uint32_t)i + 1;
 }
 
+static uint64_t inode_key(uint64_t device, uint64_t inode) {
+    return hash_u64(hash_u64(0, device), inode);
+}
+
 static uint32_t sources_adopt(Sources *sources, const char *path, const char *text, size_t length) {
     Source *source = arena_new_of(sources->arena, Source);
+    source->number = sources->files.count + 1;
     source->path = arena_strndup(sources->arena, path, strlen(path));
     source->text = text;
     source->length = length;
     source_find_lines(sources->arena, source);
     vec_push(sources->arena, &sources->files, source);
-    return sources->files.count;
+    return source->number;
 }
 
 uint32_t sources_add(Sources *sources, const char *path, const char *text, size_t length) {
@@ -76,14 +84,29 @@ uint32_t sources_read(Sources *sources, const char *path, const char **why) {
     }
     Text text = {.arena = sources->arena};
     text_add(&text, "");
-    bool fine = read_all(in, &text);
+    struct stat status;
+    bool fine = fstat(fileno(in), &status) == 0 && read_all(in, &text);
     if (!fine)
         *why = errno_text(sources->arena, path);
     if (!is_stdin)
         fclose(in);
     if (!fine)
         return 0;
-    return sources_adopt(sources, is_stdin ? "<stdin>" : path, text.at, text.length);
+    uint32_t file = sources_adopt(sources, is_stdin ? "<stdin>" : path, text.at, text.length);
+    Source *source = sources->files.at[file - 1];
+    source->device = status.st_dev;
+    source->inode = status.st_ino;
+    map_put(sources->by_inode, inode_key(source->device, source->inode), source);
+    return file;
+}
+
+uint32_t sources_find(const Sources *sources, const char *path) {
+    struct stat status;
+    if (stat(path, &status))
+        return 0;
+    const Source *source = map_get(sources->by_inode, inode_key(status.st_dev, status.st_ino));
+    bool same = source && source->device == status.st_dev && source->inode == status.st_ino;
+    return same ? source->number : 0;
 }
 
 const Source *sources_get(const Sources *sources, uint32_t file) {

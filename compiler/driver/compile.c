@@ -2,7 +2,6 @@
 // What several commands start with: a target, and the passes up to some stage.
 #include "driver/driver.h"
 
-#include <sys/stat.h>
 
 const Target *driver_target(Options *options) {
     const char *why = NULL;
@@ -70,15 +69,8 @@ void driver_tell_entry(Options *options, const Compilation *compiled) {
 
 bool driver_may_write(Options *options, const char *path) {
     const Sources *sources = options->session->sources;
-    struct stat to, from;
-    if (stat(path, &to))
-        return true;
-    for (uint32_t i = 1; i <= sources_count(sources); i++) {
-        const char *source = sources_get(sources, i)->path;
-        if (stat(source, &from) || from.st_dev != to.st_dev || from.st_ino != to.st_ino)
-            continue;
-        problem(options, "-o %s would overwrite the source %s", path, source);
-        return false;
-    }
-    return true;
+    const Source *source = sources_get(sources, sources_find(sources, path));
+    if (source)
+        problem(options, "-o %s would overwrite the source %s", path, source->path);
+    return !source;
 }

@@ -64,6 +64,9 @@ static void long_inputs_take_linear_time(void **state) {
         {"def F(X):\n  Y = X[", "+ ", "])"},
         {"", "x = 3\n", ""},
         {"def F(", "X[n d]\n", ""},
+        {"def F(X[", "d ", "]):\n  return X\n"},
+        {"def F(X):\n  return X[", "d ", "]\n"},
+        {"def F(X):\n  a", ", a", " = = F()\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char *text = repeated(arena, cases[i].before, cases[i].middle, 200000, cases[i].after);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file and what it imports. Imports are a list to work through, not a recursion: cycles and long
-// chains are harmless. A file is known by its device and inode, so that two paths of one file meet.
+// chains are harmless. A file is the same by all of its paths.
 #include "ast/read/syntax.h"
 
 #include <string.h>
@@ -15,15 +15,10 @@ static const char *import_path(Arena *arena, const Source *importer, const char 
     return arena_printf(arena, "%.*s/%s", (int)(slash - importer->path), importer->path, path);
 }
 
-static bool same_file(const char *path, const struct stat *status) {
-    struct stat other;
-    return stat(path, &other) == 0 && other.st_dev == status->st_dev &&
-           other.st_ino == status->st_ino;
-}
-
-static bool is_known(const Session *session, const FileList *files, const struct stat *status) {
-    for (uint32_t i = 0; i < files->count; i++)
-        if (same_file(sources_get(session->sources, files->at[i])->path, status))
+static bool is_known(const Session *session, const FileList *files, const char *path) {
+    uint32_t file = sources_find(session->sources, path);
+    for (uint32_t i = 0; file && i < files->count; i++)
+        if (files->at[i] == file)
             return true;
     return false;
 }
@@ -34,10 +29,9 @@ static void import_file(Parser *parser, const Import *import, FileList *files) {
     struct stat status;
     const char *why = NULL;
     uint32_t file = 0;
-    bool found = stat(path, &status) == 0;
-    if (found && is_known(session, files, &status))
+    if (is_known(session, files, path))
         return;
-    if (found && !S_ISREG(status.st_mode))
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
         why = arena_printf(parser->scratch, "cannot read '%s': not a regular file", path);
     else
         file = sources_read(session->sources, path, &why);

@@ -102,15 +102,19 @@ bool mistakes_join_statements(const Parser *parser, Span span) {
     return assigns > 1;
 }
 
-bool mistakes_since_comma(const Parser *parser, Span span) {
-    Span item = span;
-    for (uint32_t i = first_token(parser, span.begin); i-- > 0;) {
-        const Token *token = &parser->tokens.at[i];
-        if (!token_is_name(token->kind))
-            break;
-        item.begin = token->span.begin;
+// A row of names grows by one from call to call: what was looked at is not walked over again.
+bool mistakes_since_comma(Parser *parser, Span span) {
+    const Token *tokens = parser->tokens.at;
+    uint32_t end = first_token(parser, span.begin), begin = end;
+    while (begin > 0 && token_is_name(tokens[begin - 1].kind)) {
+        bool known = begin == parser->row_end && begin > parser->row_begin;
+        begin = known ? parser->row_begin : begin - 1;
     }
-    return mistakes_in(parser, item);
+    parser->row_begin = begin;
+    parser->row_end = end;
+    if (begin < end)
+        span.begin = tokens[begin].span.begin;
+    return mistakes_in(parser, span);
 }
 
 void mistakes_lose_names(Parser *parser, Span span) {

@@ -242,11 +242,16 @@ static void mark_stmt(Parser *parser, Stmt *stmt) {
     parser->lost |= joined;
 }
 
-StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value) {
+static Stmt *assign(Parser *parser, Span span, Tensor target, Expr *value) {
     Stmt *stmt = stmt_new(parser, STMT_ASSIGN, span);
     stmt->target = target;
     stmt->target.garbled = mistakes_in(parser, target.span);
     stmt->value = value;
+    return stmt;
+}
+
+StmtList syntax_assign(Parser *parser, Span span, Tensor target, Expr *value) {
+    Stmt *stmt = assign(parser, span, target, value);
     mark_stmt(parser, stmt);
     return stmt_list(parser, stmt);
 }
@@ -258,8 +263,14 @@ StmtList syntax_assign_several(Parser *parser, Span span, TensorList targets, Ex
     for (uint32_t i = 0; i < targets.count; i++) {
         Expr *value =
             call->kind == EXPR_ERROR ? call : expr_result(parser->arena, call, i, targets.count);
-        list =
-            syntax_append(parser->arena, list, syntax_assign(parser, span, targets.at[i], value));
+        Stmt *stmt = assign(parser, span, targets.at[i], value);
+        if (i == 0) {
+            mark_stmt(parser, stmt);
+        } else { // of one line, which is looked at once
+            stmt->garbled = list.at[0]->garbled;
+            stmt->foreign = list.at[0]->foreign;
+        }
+        vec_push(parser->arena, &list, stmt);
     }
     return list;
 }

@@ -43,13 +43,14 @@ typedef struct {
     uint32_t next;        // token to give to the grammar
     const Token *current; // the last one given
     VEC(Import) imports;
-    bool lost;           // a statement of the def being parsed was lost
-    bool garbled;        // an expression of it was
-    bool told_if;        // an `if` of it was told of
-    Diag *foreign;       // the last form of another language that was told of
-    uint32_t foreign_at; // the token that its line begins with
-    const Token *stray;  // first of the last line that was reported as no item
-    Span deep;           // the last expression that was cut for its depth
+    bool lost;                   // a statement of the def being parsed was lost
+    bool garbled;                // an expression of it was
+    bool told_if;                // an `if` of it was told of
+    Diag *foreign;               // the last form of another language that was told of
+    uint32_t foreign_at;         // the token that its line begins with
+    const Token *stray;          // first of the last line that was reported as no item
+    Span deep;                   // the last expression that was cut for its depth
+    uint32_t row_begin, row_end; // tokens: the row of names that was looked at for a mistake
     uint32_t n_errors;
     uint8_t *marks; // for each byte of the text: whether a mistake that was told begins there
 } Parser;
@@ -126,7 +127,7 @@ Span mistakes_line(const Parser *parser, Span span); // up to the end of its las
 // Whether the statement, which has a mistake, may be several.
 bool mistakes_join_statements(const Parser *parser, Span span);
 // Whether the item of a list that goes on at `span` has one.
-bool mistakes_since_comma(const Parser *parser, Span span);
+bool mistakes_since_comma(Parser *parser, Span span);
 // An item is lost: what it names may have been declared by it.
 void mistakes_lose_names(Parser *parser, Span span);
 
