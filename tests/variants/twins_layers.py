@@ -8,7 +8,7 @@ from registry import variant
 from twins_blocks import normed, sinusoidal
 from twins_heads import logits_of, project, sigmoid, unit
 from twins_masks import attend, back, rotate, softmax
-from twins_positions import causal, softplus, weigh
+from twins_positions import GATHERED, causal, softplus, weigh
 
 
 @variant("n", p=(2, 5))
@@ -226,7 +226,7 @@ def squeeze_excite(X, W_1, W_2):
     return X * sigmoid(np.maximum(X.mean((0, 1)) @ W_1, 0) @ W_2)
 
 
-@variant("n")
+@variant("n", stored=GATHERED)
 def music(Q, K, V, E):
     n = len(Q)
     skewed = np.zeros((n, n, Q.shape[1]))

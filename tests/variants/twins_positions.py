@@ -7,6 +7,9 @@ from registry import variant
 from twins_heads import logits_of, project, sigmoid
 from twins_masks import attend, back, softmax
 
+# --no-materialize: a bias that is taken from what queries make.
+GATHERED = "only from an argument is gathered where it is needed"
+
 
 def softplus(x):
     return np.logaddexp(0, x)
@@ -37,19 +40,19 @@ def relative(X, M, R, w, distance):
     return np.einsum("nhk,hkd->nd", weigh(logits, V), w["P_o"])
 
 
-@variant("n")
+@variant("n", stored=GATHERED)
 def transformer_xl(X, R, weights):
     return relative(X, X, R, weights, back(len(X)))
 
 
-@variant("n p")
+@variant("n p", stored=GATHERED)
 def transformer_xl_memory(X, before, R, weights):
     M = np.concatenate([before, X])
     at = np.arange(len(M))
     return relative(X, M, R, weights, at[len(before) :, None] - at), M
 
 
-@variant("n", reach=(2, 8))
+@variant("n", reach=(2, 8), stored=GATHERED)
 def deberta(X, R, P_q, P_k, P_v, P_qr, P_kr, P_o, reach):
     Q, K = project(X, P_q), project(X, P_k)
     offset = np.clip(back(len(X)) + reach, 0, 2 * reach - 1)
@@ -141,7 +144,7 @@ def rows_and_columns(array):
     return [a.ravel() for a in np.mgrid[: array.shape[0], : array.shape[1]]]
 
 
-@variant("y x", size=(2, 4), moved=(1, 2))
+@variant("y x", size=(2, 4), moved=(1, 2), stored=GATHERED)
 def swin_masked(Q, K, V, B, size, moved):
     at = rows_and_columns(Q)
     windows = [(a + moved) // size for a in at]

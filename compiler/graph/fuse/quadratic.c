@@ -6,9 +6,9 @@
 //     O[n, e] = einsum(W, V[m, e])                         # reduces over m
 //
 // Positions are the dims that are not learned (fuse_learned_dims). A contraction that has one
-// position from each operand makes a pair, and so does a pointwise value of data, unless an input
-// has both. A value is quadratic when it has a pair, depends on what made
-// it, and is later reduced over one of the two.
+// position from each operand makes a pair, and so does a pointwise value of data or a gather for
+// each of both, unless an input has both. A value is quadratic when it has a pair, depends on what
+// made it, and is later reduced over one of the two.
 #include "graph/fuse/fuse.h"
 
 #include <string.h>
@@ -62,6 +62,9 @@ static bool none_has_both(const Value *value, DimId x, DimId y) {
 static bool makes_pair(const Check *c, const Value *value, DimId x, DimId y) {
     if (value->op == OP_CONTRACT)
         return fuse_makes_pair(value, x, y);
+    if (value->op == OP_GATHER) // what it takes is for each of the pair
+        return dims_has(&value->args[1]->dims, x) && dims_has(&value->args[1]->dims, y) &&
+               !input_has(c, x, y);
     return op_kind(value->op) == KIND_MAP && none_has_both(value, x, y) &&
            gives_one(c, value, x, y) && gives_one(c, value, y, x) && !input_has(c, x, y);
 }
@@ -237,6 +240,8 @@ static Reason why_refused(const Check *c, const Value *value) {
 
 static Reason why_stored(const Check *c, const Group *group, const Value *value) {
     Reason reason = {0};
+    if (value->op == OP_GATHER && value->args[0]->op != OP_INPUT)
+        return (Reason){"only from an argument is gathered where it is needed", value->args[0]};
     if (group->kind != GROUP_STREAM)
         reason = why_refused(c, value);
     return reason.why ? reason : read_outside(c, group, value);
