@@ -107,6 +107,9 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
     if (rule->kind == ATT_RULE_BEGINS && value < 0)
         return att_fail(ctx, ATT_ARGUMENT, "a slice of %s begins at %s, which is %lld", name,
                         rule->text, found);
+    if (rule->kind == ATT_RULE_HOLDS && value > extent)
+        return att_fail(ctx, ATT_ARGUMENT, "%s must be at most %s: they are %lld and %lld",
+                        rule->text, name, (long long)value, (long long)extent);
     if (rule->kind == ATT_RULE_REACHES && value > extent && number)
         return att_fail(ctx, ATT_ARGUMENT, "a slice of %s ends at %lld, but %s is %lld", name,
                         found, name, known);

@@ -26,6 +26,21 @@ typedef int64_t (*AttScratchFn)(const int64_t *extents);
 
 #define ATT_EXTENT_MOST (INT64_C(1) << 40)
 enum { ATT_EXTENT_UNKNOWN = -1 };
+
+// Kernels call this: the positions of a row's elements, the smallest or the largest first, of equal
+// ones the lower position, the first `kept` of them. NaN is larger than all, -0 is 0, and so are
+// subnormal numbers of f32 and f64.
+typedef struct {
+    const void *row; // contiguous
+    int64_t elem;    // AttElem, but ATT_BOOL
+    int64_t length, kept;
+    int64_t descending;
+    int32_t *out;
+    int64_t stride;   // of out, in elements
+    int64_t *work[2]; // room for `length` each
+} AttOrder;
+void att_order(const AttOrder *order);
+
 typedef struct {
     const char *name;
     int64_t extent;   // -1: known when the entry is called
@@ -50,11 +65,12 @@ enum {
 };
 // What follows from other extents. Those that compute come first, each after those that it needs.
 enum {
-    ATT_RULE_COMPUTES, // the dim is as large as the formula says, nothing else tells it
-    ATT_RULE_IS,       // it must be as large
-    ATT_RULE_REACHES,  // it must be at least as large
-    ATT_RULE_BEGINS,   // the formula, where a slice of the dim begins, must be at least 0
-    ATT_RULE_EVALUATES // the formula must have a value
+    ATT_RULE_COMPUTES,  // the dim is as large as the formula says, nothing else tells it
+    ATT_RULE_IS,        // it must be as large
+    ATT_RULE_REACHES,   // it must be at least as large
+    ATT_RULE_BEGINS,    // the formula, where a slice of the dim begins, must be at least 0
+    ATT_RULE_EVALUATES, // the formula must have a value
+    ATT_RULE_HOLDS,     // the dim must have as many positions as are kept of its order
 };
 typedef struct {
     int64_t kind, dim;

@@ -147,13 +147,16 @@ struct Expr {
     // REF: dims read over a `like` name, all at once: formal = the tensor's own dim, actual = the
     // one written.
     VEC(DimBinding) binding;
-    VEC(NameList) results; // CALL of a def: dims of each value that is asked for
+    VEC(NameList) results; // CALL: dims of each value, where several are asked for
+    VEC(Elem) elems;       // likewise
     NameList mapped;       // CALL of a def: dims of the caller that the callee is run for each of
     Name path;             // CALL of a def with trained tensors: its part of their names, "ffn_1"
     // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
     // one_hot, gather, shift: [dim]; swap: both; slice: [dim, new dim]; concat: [dim, own dim of
-    // args[0], ...]; REF: the tensor's dims of which args say a position, in their order
+    // args[0], ...]; topk, sort, argsort: [dim, the dim in its place]; REF: the tensor's dims of
+    // which args say a position, in their order
     NameList reduced;
+    bool descending; // topk, sort, argsort: the largest first
 };
 
 // How far resolution has come with what may be made of others: meeting an open one is a cycle.

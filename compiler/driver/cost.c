@@ -88,6 +88,12 @@ static json_t *buffers_json(const CostFigures *f, const BufferFigureList *buffer
     return list;
 }
 
+static const char *kind_of_stage(const Stage *stage) {
+    static const char *const names[] = {
+        [STAGE_CONTRACT] = "contract", [STAGE_COMPUTE] = "compute", [STAGE_ORDER] = "order"};
+    return names[stage->kind];
+}
+
 // What the time of a kernel is made of: one object for each stage.
 static json_t *stages_json(const KernelFigure *figure) {
     json_t *stages = json_array();
@@ -100,12 +106,11 @@ static json_t *stages_json(const KernelFigure *figure) {
         json_t *bytes = json_pack("{s:o, s:o, s:o}", "l2", report_number(cost->bytes[FROM_L2]),
                                   "l3", report_number(cost->bytes[FROM_L3]), "memory",
                                   report_number(cost->bytes[FROM_MEMORY]));
-        json_array_append_new(
-            stages,
-            json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind",
-                      cost->stage->kind == STAGE_CONTRACT ? "contract" : "compute", "over", over,
-                      "times", report_number(cost->times), "cycles", report_number(cost->cycles),
-                      "bytes", bytes, "seconds", report_number(cost->seconds)));
+        json_array_append_new(stages, json_pack("{s:s, s:o, s:o, s:o, s:o, s:o}", "kind",
+                                                kind_of_stage(cost->stage), "over", over, "times",
+                                                report_number(cost->times), "cycles",
+                                                report_number(cost->cycles), "bytes", bytes,
+                                                "seconds", report_number(cost->seconds)));
     }
     return stages;
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Objects in this process, through ORC's LLJIT.
 //
-// LLJIT is told its target machine, because otherwise it probes the host. Objects need nothing but
-// the C library and libm, which a generator looks up in the process.
+// LLJIT is told its target machine, because otherwise it probes the host. Objects need the C
+// library and libm, which a generator looks up in the process, and what kernels call of the
+// runtime.
 #include "emit/emit.h"
 
 #include <llvm-c/LLJIT.h>
@@ -22,6 +23,19 @@ static bool failed(Arena *arena, LLVMErrorRef error, const char *doing, const ch
     return true;
 }
 
+// The runtime's functions are hidden in what they are linked into: here they are told by address.
+static bool define_runtime(Jit *jit, const char **why) {
+    LLVMOrcCSymbolMapPair order = {
+        .Name = LLVMOrcLLJITMangleAndIntern(jit->lljit, "att_order"),
+        .Sym = {
+            .Address = (uintptr_t)att_order,
+            .Flags = {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}}};
+    return !failed(jit->arena,
+                   LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(jit->lljit),
+                                         LLVMOrcAbsoluteSymbols(&order, 1)),
+                   "cannot define the runtime's functions", why);
+}
+
 static bool open_lljit(Jit *jit, const Target *target, const char **why) {
     LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
     LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
@@ -36,7 +50,7 @@ static bool open_lljit(Jit *jit, const Target *target, const char **why) {
                "cannot look up symbols of the process", why))
         return false;
     LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit->lljit), process);
-    return true;
+    return define_runtime(jit, why);
 }
 
 Jit *jit_new(Arena *arena, const Target *target, const char **why) {

@@ -190,6 +190,9 @@ static const char *check_rule(const Graph *graph, const ExtentRule *rule, int64_
     long long found = (long long)value, extent = (long long)known;
     if (rule->kind == RULE_BEGINS && value < 0)
         return arena_printf(arena, "a slice of %s begins at %s, which is %lld", name, text, found);
+    if (rule->kind == RULE_HOLDS && value > extent)
+        return arena_printf(arena, "%s must be at most %s: they are %lld and %lld", text, name,
+                            found, extent);
     if (rule->kind == RULE_REACHES && value > extent)
         return number
                    ? arena_printf(arena, "a slice of %s ends at %s, but %s is %lld", name, text,

@@ -464,6 +464,17 @@ Value *graph_last(Graph *graph, uint32_t which, DimId dim, const ScanCarries *ca
     return graph_add(graph, &draft);
 }
 
+Value *graph_order(Graph *graph, Value *a, DimId dim, DimId kept, bool descending) {
+    Value draft = value_draft(OP_ORDER, ELEM_I32);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = dim;
+    draft.dim2 = kept;
+    draft.offset = descending;
+    draft.dims = dims_renamed(&a->dims, &(DimMap){1, {dim}, {kept}});
+    return graph_add(graph, &draft);
+}
+
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args) {
     if (like->op == OP_RENAME)
         return graph_rename_all(graph, args[0], like->renames);

@@ -98,11 +98,12 @@ struct Formula {
     const Formula *a, *b;
 };
 typedef enum {
-    RULE_COMPUTES, // the extent of the dim is the formula's value, nothing else tells it
-    RULE_IS,       // the dim is known and must be as large as the formula says
-    RULE_REACHES,  // it must be at least as large
-    RULE_BEGINS,   // the formula, where a slice of the dim begins, is at least 0
-    RULE_EVALUATES // the formula, a distance along the dim, has a value
+    RULE_COMPUTES,  // the extent of the dim is the formula's value, nothing else tells it
+    RULE_IS,        // the dim is known and must be as large as the formula says
+    RULE_REACHES,   // it must be at least as large
+    RULE_BEGINS,    // the formula, where a slice of the dim begins, is at least 0
+    RULE_EVALUATES, // the formula, a distance along the dim, has a value
+    RULE_HOLDS,     // the dim has as many positions as are kept of its order, or more
 } RuleKind;
 // dim, and the dims of the formula: the first of their classes.
 typedef struct {
@@ -133,10 +134,13 @@ struct Value {
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
     // attributes, by op; graph.c hashes and compares them, tile/lower/repeat.c as well:
     double number; // CONST: the number; CONTRACT: factor (1 when none)
-    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT and of scans
+    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT ORDER and of
+    // scans
     DimId dim, dim2;
-    const DimMap *renames;     // RENAME: dims of its argument, in their order
-    int64_t offset;            // TAKE SLICE SHIFT; CARRY: its number among those of the scan
+    const DimMap *renames; // RENAME: dims of its argument, in their order
+    // TAKE SLICE SHIFT; ORDER: 1 when the largest is first; CARRY: its number among those of the
+    // scan
+    int64_t offset;
     DimId *cats;               // CONCAT: per argument
     Name name;                 // INPUT: its name (the checkpoint name of a trained tensor)
     Name written;              // INPUT: its name in source text, that of no other input
@@ -212,6 +216,8 @@ Value *graph_carry(Graph *graph, uint32_t number, Elem elem, DimList dims, DimId
 // A value over dim at all of its positions, with `to` in its place.
 Value *graph_stack(Graph *graph, Value *value, DimId dim, DimId to, const ScanCarries *carries);
 Value *graph_last(Graph *graph, uint32_t which, DimId dim, const ScanCarries *carries);
+// The positions along `dim` of the smallest or largest, as many as `kept` has; dim itself: all.
+Value *graph_order(Graph *graph, Value *a, DimId dim, DimId kept, bool descending);
 void graph_output(Graph *graph, Name name, Value *value, DimList order);
 // The same value in another graph with the same dims: op and attributes of `like`, other arguments.
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);
@@ -345,14 +351,22 @@ PlanKind plan_find(const char *name); // N_PLANS: there is none
 // rows (and perhaps reduced), or of the iteration space; other members may have fewer.
 // SCAN: a recurrence along a dim, or several inside each other: any values; outputs are what is
 //       left after the scan.
-typedef enum { GROUP_CONTRACT, GROUP_ROWS, GROUP_MAP, GROUP_STREAM, GROUP_SCAN } GroupKind;
+// ORDER: one ORDER value, each row worked off by one task.
+typedef enum {
+    GROUP_CONTRACT,
+    GROUP_ROWS,
+    GROUP_MAP,
+    GROUP_STREAM,
+    GROUP_SCAN,
+    GROUP_ORDER
+} GroupKind;
 typedef struct {
     GroupKind kind;
     ValueList members;  // in order of id. A member that is not an output is never stored
     ValueList outputs;  // members that are stored: read by other groups, or results of the entry
     Value *contraction; // CONTRACT
-    // ROWS: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed dim;
-    // SCAN: reduced: dims of the scans, that around the others first
+    // ROWS, ORDER: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed
+    // dim; SCAN: reduced: dims of the scans, that around the others first
     DimList rows, reduced;
 } Group;
 // Why a set of values over the pair x, y (see fuse/stream.c) became no streamed group.
@@ -368,12 +382,11 @@ typedef struct {
     VEC(Group *) groups; // in an order in which they can run
     const Refusal **refused; // by value id: a list, NULL when it is in a group or is not wide
 } Fusion;
-// Requires: graph_expand done. Ensures: the argument of a RENAME GATHER TAKE SLICE CONCAT SHIFT is
-// an INPUT or an output of an earlier group, and so is every argument that is not a member or a
-// CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member; in a SCAN whatever a
-// move reads. Between a RENAME or TAKE and
-// what lies in memory there may be others, which are no members. streams: false makes no STREAM
-// groups.
+// Requires: graph_expand done. Ensures: the argument of a RENAME GATHER TAKE SLICE CONCAT SHIFT
+// ORDER is an INPUT or an output of an earlier group, and so is every argument that is not a member
+// or a CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member; in a SCAN whatever a
+// move reads. Between a RENAME or TAKE and what lies in memory there may be others, which are no
+// members. streams: false makes no STREAM groups.
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group

@@ -297,8 +297,26 @@ static void verify_rename(const GraphCheck *check) {
     must(check, dims_equal(&expected, &value->dims), "dims are not the argument's, renamed");
 }
 
+static void verify_order(const GraphCheck *check) {
+    const Value *value = check->value;
+    must(check, arg_has(value, 0, value->dim), "the argument lacks the dim");
+    must(check, value->args[0]->elem != ELEM_BOOL, "arguments of this elem are not allowed");
+    must(check, value->elem == ELEM_I32, "a position is i32");
+    must(check, value->dim2 < check->graph->dims.count, "the new dim is missing");
+    must(check, value->dim2 == value->dim || !arg_has(value, 0, value->dim2),
+         "the argument has the new dim already");
+    must(check, dims_are_replaced(value, 0, value->dim, value->dim2),
+         "dims are not the argument's with one replaced");
+    int64_t all = extent_of(check, value->dim), kept = extent_of(check, value->dim2);
+    must(check, all < 0 || kept <= all, "more positions are kept than there are");
+}
+
 static void verify_move(const GraphCheck *check) {
     const Value *value = check->value;
+    if (value->op == OP_ORDER) {
+        verify_order(check);
+        return;
+    }
     must(check, value->elem == value->args[0]->elem, "elem is not that of the argument");
     if (value->op == OP_CONCAT || value->op == OP_RENAME) {
         (value->op == OP_CONCAT ? verify_concat : verify_rename)(check);

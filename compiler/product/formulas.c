@@ -15,7 +15,7 @@ static const int64_t ops[N_FORMULA] = {
 static const int64_t kinds[] = {
     [RULE_COMPUTES] = ATT_RULE_COMPUTES,   [RULE_IS] = ATT_RULE_IS,
     [RULE_REACHES] = ATT_RULE_REACHES,     [RULE_BEGINS] = ATT_RULE_BEGINS,
-    [RULE_EVALUATES] = ATT_RULE_EVALUATES,
+    [RULE_EVALUATES] = ATT_RULE_EVALUATES, [RULE_HOLDS] = ATT_RULE_HOLDS,
 };
 
 typedef VEC(int64_t) Words;

@@ -70,6 +70,16 @@ static void put_contraction(Writer *w, const Stage *stage) {
     put(w, (uint64_t)stage->col_block);
 }
 
+static void put_order(Writer *w, const Stage *stage) {
+    put_access(w, &stage->a);
+    put_access(w, &stage->c);
+    put(w, stage->along);
+    put(w, stage->places);
+    put(w, stage->descending);
+    for (int i = 0; i < ORDER_WORK; i++)
+        put(w, stage->work[i]);
+}
+
 static void put_stage(Writer *w, const Stage *stage) {
     put(w, stage->kind);
     put(w, stage->n_dims);
@@ -78,6 +88,10 @@ static void put_stage(Writer *w, const Stage *stage) {
     put(w, stage->lanes);
     if (stage->kind == STAGE_CONTRACT) {
         put_contraction(w, stage);
+        return;
+    }
+    if (stage->kind == STAGE_ORDER) {
+        put_order(w, stage);
         return;
     }
     put(w, stage->pad);

@@ -212,15 +212,59 @@ static void run_contract_point(const Interpreter *m, const Stage *stage) {
     element_store(m, stage->c.buffer, at, sum[0]);
 }
 
+// Does the element at position x come before the one at y > x, or after it?
+static bool comes_first(const Stage *stage, Elem elem, Scalar x, Scalar y) {
+    if (!elem_is_float(elem))
+        return stage->descending ? x.i >= y.i : x.i <= y.i;
+    if (isnan(x.f) || isnan(y.f))
+        return stage->descending ? isnan(x.f) : isnan(y.f);
+    return stage->descending ? x.f >= y.f : x.f <= y.f;
+}
+
+// How many elements of the row come before that at position `at`.
+static int64_t order_rank(const Interpreter *m, const Stage *stage, int64_t at) {
+    Elem elem = m->kernel->buffers.at[stage->a.buffer].elem;
+    int64_t *point = &m->points[stage->along], rank = 0;
+    *point = at;
+    Scalar own = access_load(m, &stage->a);
+    for (*point = 0; *point < m->extents[stage->along]; ++*point) {
+        Scalar other = access_load(m, &stage->a);
+        if (*point != at)
+            rank += *point < at ? comes_first(stage, elem, other, own)
+                                : !comes_first(stage, elem, own, other);
+    }
+    return rank;
+}
+
+static void run_order_row(const Interpreter *m, const Stage *stage) {
+    for (int64_t i = 0; i < m->extents[stage->along]; i++) {
+        int64_t rank = order_rank(m, stage, i);
+        if (rank >= m->extents[stage->places])
+            continue;
+        m->points[stage->places] = rank;
+        element_store(m, stage->c.buffer, access_offset(m, &stage->c), (Scalar){.i = i});
+    }
+}
+
+static bool is_in_row(const Stage *stage, TileDimId dim) {
+    return stage->kind == STAGE_ORDER && (dim == stage->along || dim == stage->places);
+}
+
 static void run_points(const Interpreter *m, const Stage *stage, int depth) {
     if (depth == stage->n_dims) {
         if (stage->kind == STAGE_CONTRACT)
             run_contract_point(m, stage);
+        else if (stage->kind == STAGE_ORDER)
+            run_order_row(m, stage);
         else
             run_compute_point(m, stage);
         return;
     }
     TileDimId dim = stage->dims[depth];
+    if (is_in_row(stage, dim)) {
+        run_points(m, stage, depth + 1);
+        return;
+    }
     for (int64_t i = m->ranges[dim].lo; i < m->ranges[dim].hi; i++) {
         m->points[dim] = i;
         run_points(m, stage, depth + 1);

@@ -137,6 +137,26 @@ Stage *node_contract(Kernel *kernel, NodeList *into, TileDimList dims, Access c,
     return stage;
 }
 
+Stage *node_order(Kernel *kernel, NodeList *into, Access c, Access a, TileDimId along,
+                  TileDimId places) {
+    static const char *const names[ORDER_WORK] = {"items", "sorted"};
+    TileDimList dims = {0};
+    uint16_t work[ORDER_WORK];
+    for (int i = 0; i < ORDER_WORK; i++)
+        work[i] = node_scratch(kernel, into, names[i], ELEM_I64, TILE_DIMS(along));
+    for (int i = 0; i < c.rank; i++)
+        dims.at[dims.count++] = c.index[i].dim;
+    if (along != places)
+        dims.at[dims.count++] = along;
+    Stage *stage = node_stage(kernel, into, STAGE_ORDER, dims);
+    stage->a = a;
+    stage->c = c;
+    stage->along = along;
+    stage->places = places;
+    memcpy(stage->work, work, sizeof work);
+    return stage;
+}
+
 Access access_at(uint16_t buffer, TileDimList dims) {
     Access access = {.buffer = buffer, .rank = dims.count};
     for (int i = 0; i < dims.count; i++)

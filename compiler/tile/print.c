@@ -170,6 +170,9 @@ static void print_over(const Printer *p) {
         text_printf(p->out, " lanes=%s", dim_name(p, stage->lanes));
         if (!stage_sums_lanes(stage))
             text_printf(p->out, ":%d", stage->lane_block);
+    } else if (stage->kind == STAGE_ORDER) {
+        text_printf(p->out, "  along=%s%s", dim_name(p, stage->along),
+                    stage->descending ? " descending" : "");
     } else if (stage->lanes != TILE_DIM_NONE) {
         text_printf(p->out, "  lanes=%s", dim_name(p, stage->lanes));
     }
@@ -227,6 +230,14 @@ static void print_stage(const Kernel *kernel, const Stage *stage, int indent, Te
         count_uses(&p);
         find_lines(&p, out->arena);
         print_compute(&p, indent);
+        return;
+    }
+    if (stage->kind == STAGE_ORDER) {
+        text_add(out, "order ");
+        print_access(&p, &stage->c);
+        text_add(out, " = ");
+        print_access(&p, &stage->a);
+        print_over(&p);
         return;
     }
     text_add(out, "contract ");

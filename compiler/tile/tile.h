@@ -128,7 +128,8 @@ typedef struct {
 } Sink;
 
 // ---- stages ----
-typedef enum { STAGE_CONTRACT, STAGE_COMPUTE } StageKind;
+typedef enum { STAGE_CONTRACT, STAGE_COMPUTE, STAGE_ORDER } StageKind;
+enum { ORDER_WORK = 2 };
 typedef struct {
     StageKind kind;
     uint8_t n_dims;
@@ -145,6 +146,14 @@ typedef struct {
     TileDimId rows, cols;
     int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length);
     int32_t col_block;             // with summed lanes rows x cols
+    // ORDER: c, of i32, gets the positions along `along` of a's elements, the smallest first or,
+    // `descending`, the largest; of equal ones the lower position; NaN is larger than all. `places`
+    // counts them, and has at most as many positions. Neither is cut by anything around. Indexes
+    // are plain dims, and a is contiguous in `along`. work: scratch[along] of i64 with nothing in
+    // it before and after.
+    TileDimId along, places;
+    bool descending;
+    uint16_t work[ORDER_WORK];
     // COMPUTE
     VEC(Term) terms; // no two are the same
     Map *term_at;    // hash -> place in terms + 1; keys of another term are stepped over
@@ -252,6 +261,9 @@ Stage *node_compute(Kernel *kernel, NodeList *into, TileDimList dims, TileDimId 
 Stage *node_contract(Kernel *kernel, NodeList *into, TileDimList dims, Access c, Access a,
                      Access b);
 // (then set lanes, rows, cols and their blocks)
+// Over the dims of c and `along`. Makes the scratch that it works with.
+Stage *node_order(Kernel *kernel, NodeList *into, Access c, Access a, TileDimId along,
+                  TileDimId places);
 Access access_plain(const Kernel *kernel, uint16_t buffer); // every dim of the buffer by itself
 Access access_at(uint16_t buffer, TileDimList dims);        // one dim per dim of the buffer
 int32_t stage_load(Kernel *kernel, Stage *stage, Access access);

@@ -459,11 +459,66 @@ static bool check_contract(Checker *c, const Stage *stage) {
            check_combining(c, stage, &stage->c) && check_layouts(c, stage);
 }
 
+// ---- orders ----
+
+static bool check_whole(Checker *c, TileDimId dim) {
+    for (uint32_t l = 0; l < c->n_around; l++)
+        if (c->around[l]->dim == dim)
+            return verify_broken(c, "order: %s is cut by what is around", verify_dim_name(c, dim));
+    return true;
+}
+
+static bool check_work(Checker *c, const Stage *stage) {
+    for (int i = 0; i < ORDER_WORK; i++) {
+        uint16_t at = stage->work[i];
+        const TileBuffer *buffer =
+            at < c->kernel->buffers.count ? &c->kernel->buffers.at[at] : NULL;
+        if (!buffer || buffer->place != PLACE_SCRATCH || c->scope[at] < 0 || buffer->rank != 1 ||
+            buffer->dims[0] != stage->along || buffer->elem != ELEM_I64 ||
+            buffer->panel_dim != TILE_DIM_NONE || buffer->has_initial)
+            return verify_broken(c, "order: work %d is no scratch of its form", i);
+        for (int k = 0; k < i; k++)
+            if (buffer_memory(c->kernel, stage->work[k]) == buffer_memory(c->kernel, at))
+                return verify_broken(c, "order: %s is there twice", buffer->name);
+    }
+    return true;
+}
+
+static bool check_order(Checker *c, const Stage *stage) {
+    const Access *accesses[] = {&stage->a, &stage->c};
+    for (int i = 0; i < 2; i++) {
+        if (!check_access(c, stage, accesses[i], 0))
+            return false;
+        if (!access_is_plain(accesses[i]) || buffer_of(c, accesses[i])->panel_dim != TILE_DIM_NONE)
+            return verify_broken(c, "order: an index of %s is no plain dim",
+                                 buffer_of(c, accesses[i])->name);
+    }
+    for (int i = 0; i < stage->n_dims; i++) {
+        TileDimId dim = stage->dims[i];
+        bool kept = dim == stage->along || access_has_dim(&stage->a, dim) || dim == stage->places;
+        bool stored = dim == stage->along || access_has_dim(&stage->c, dim);
+        if (!kept || !stored)
+            return verify_broken(c, "order: %s is no dim of argument and result",
+                                 verify_dim_name(c, dim));
+    }
+    if (!stage->a.rank || stage->a.index[stage->a.rank - 1].dim != stage->along)
+        return verify_broken(c, "order: %s is not contiguous along %s",
+                             buffer_of(c, &stage->a)->name, verify_dim_name(c, stage->along));
+    if (!access_has_dim(&stage->c, stage->places) || buffer_of(c, &stage->c)->elem != ELEM_I32 ||
+        buffer_of(c, &stage->a)->elem == ELEM_BOOL)
+        return verify_broken(c, "order: %s cannot hold positions", buffer_of(c, &stage->c)->name);
+    if (shares_memory(c, &stage->a, &stage->c))
+        return verify_broken(c, "order: %s is read and stored to", buffer_of(c, &stage->a)->name);
+    return check_whole(c, stage->along) && check_whole(c, stage->places) &&
+           verify_is_filled(c, &stage->a) && check_races(c, &stage->a) &&
+           check_store(c, &stage->c) && check_work(c, stage);
+}
+
 bool verify_stage(Checker *c, const Stage *stage) {
     if (!check_dims(c, stage))
         return false;
-    if (stage->kind == STAGE_CONTRACT) {
-        bool fine = check_contract(c, stage);
+    if (stage->kind != STAGE_COMPUTE) {
+        bool fine = (stage->kind == STAGE_ORDER ? check_order : check_contract)(c, stage);
         if (fine)
             c->stored[stage->c.buffer] = true;
         return fine;

@@ -200,6 +200,8 @@ static void emit_stage(CpuKernel *k, const Stage *stage) {
         return;
     if (stage->kind == STAGE_COMPUTE)
         cpu_emit_compute(k, stage);
+    else if (stage->kind == STAGE_ORDER)
+        cpu_emit_order(k, stage);
     else if (stage_sums_lanes(stage))
         cpu_emit_dots(k, stage);
     else

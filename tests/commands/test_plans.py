@@ -14,8 +14,9 @@ TALKING = EXAMPLES / "talking_heads.attn"
 MULTI = EXAMPLES / "multi_head.attn"
 SMALL = ["-D", "n=64,m=64,d_X=32,d_M=32,d_Y=32,h_k=4,h=4,h_v=4,d_k=16,d_v=16"]
 PLANS = ["resident", "stream", "two-pass", "spill"]
-# Without a streamed kernel: a single query has no pair of positions.
-UNSTREAMED = {"one_query"}
+# Without a streamed kernel: a single query has no pair of positions, logits that are put in order
+# are stored, and experts attend to nothing.
+UNSTREAMED = {"one_query", "topk_attention", "mixture_of_experts", "expert_choice"}
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.attn"))
 
 CUMULATIVE = """

@@ -2,7 +2,7 @@
 """Extents that the examples are tested at."""
 
 # Every dim that an example names. Derived dims (d_half, d_k of d / h) are left out when given.
-ONES = dict.fromkeys("n m b d d_X d_M d_Y d_ff h h_k h_v g q r v d_k d_v d_p buckets".split(), 1)
+ONES = dict.fromkeys("n m b d d_X d_M d_Y d_ff h h_k h_v g q r v d_k d_v d_p buckets e".split(), 1)
 SHAPES = {
     "ones": ONES,
     "primes": dict(
@@ -25,6 +25,7 @@ SHAPES = {
         d_ff=23,
         v=29,
         buckets=8,
+        e=5,
     ),
     "vectors": dict(
         n=33,
@@ -46,6 +47,7 @@ SHAPES = {
         d_ff=96,
         v=64,
         buckets=32,
+        e=8,
     ),
     "long": dict(
         n=131,
@@ -67,6 +69,7 @@ SHAPES = {
         d_ff=100,
         v=256,
         buckets=32,
+        e=6,
     ),
 }
 # What an example needs to differ in, so that its derived dims come out whole.
@@ -79,6 +82,9 @@ ADJUST = {
     },
     "rotary": {"ones": dict(d_k=2), "primes": dict(d_k=14)},
     "relative_bias": {"ones": dict(buckets=4)},
+    "topk_attention": {"ones": dict(m=8), "primes": dict(m=13)},
+    "mixture_of_experts": {"ones": dict(e=2)},
+    "expert_choice": {"ones": dict(n=4)},
 }
 # Extents that the source derives from others.
 DERIVED = {"multi_head_scaled": ["d_k"], "rotary": ["d_half"]}

@@ -310,3 +310,40 @@ def encoder_block(
     H = layer_norm(Y, gain_2, bias_2) @ W_in + b_in
     H = 0.5 * H * (1 + np.vectorize(math.erf)(H / math.sqrt(2)))
     return {"Z": Y + H @ W_out + b_out, "W": W.transpose(0, 1, 3, 2)}
+
+
+def largest(array, count, axis):
+    """The positions of the largest along an axis, of equal ones the first."""
+    order = np.argsort(-array, axis=axis, kind="stable")
+    return np.take(order, range(count), axis)
+
+
+@twin("topk_attention")
+def topk_attention(X, M, P_q, P_k, P_v, P_o):
+    L = np.einsum("nkh,mkh->nmh", project(X, P_q), project(M, P_k)) * P_q.shape[1] ** -0.5
+    at = largest(L, 8, 1)
+    W = softmax(np.take_along_axis(L, at, 1), 1)
+    V = project(M, P_v)[at, :, np.arange(P_v.shape[2])]
+    return {"result": np.einsum("nth,nthv,yvh->ny", W, V, P_o)}
+
+
+@twin("mixture_of_experts")
+def mixture_of_experts(X, P_r, W_in, W_out):
+    R = X @ P_r
+    expert = largest(R, 2, 1)
+    S = softmax(np.take_along_axis(R, expert, 1), 1)
+    Y = np.zeros_like(X)
+    for n, x in enumerate(X):
+        for i, e in enumerate(expert[n]):
+            Y[n] += S[n, i] * np.maximum(x @ W_in[e], 0) @ W_out[e]
+    return {"Y": Y}
+
+
+@twin("expert_choice")
+def expert_choice(X, P_r, W_in, W_out):
+    R = softmax(X @ P_r, 1)
+    Y = X.copy()
+    for e, chosen in enumerate(largest(R, 4, 0).T):
+        for n in chosen:
+            Y[n] += R[n, e] * np.maximum(X[n] @ W_in[e], 0) @ W_out[e]
+    return {"result": Y}

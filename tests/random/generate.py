@@ -315,6 +315,30 @@ class Program:
         self.assign(ids_dims + rest, f"gather({self.ref(value)}, {self.plain_ref(ids)}, dim={dim})")
         return True
 
+    def order(self):
+        """Values in order, or positions of what is given: those of computed floats depend on their
+        last bits."""
+        value = self.pick(lambda dims: len(dims) >= 1, [None])
+        if not value:
+            return False
+        dim = self.random.choice(value[1])
+        told = {d for name, dims in self.values if name[0] == "X" for d in dims}  # at run time, too
+        shorter = [d for d in sorted(told) if self.extent[d] <= self.extent[dim]]
+        to = self.random.choice([dim] + [d for d in shorter if d not in value[1]])
+        dims = [to if d == dim else d for d in value[1]]
+        kept = "" if to == dim else f", {to}"
+        way = self.random.choice(["", ", order=ascending", ", order=descending"])
+        if kept and self.random.random() < 0.3:
+            self.assign(dims, f"topk({self.ref(value)}{kept}, dim={dim})")
+            self.lines[-1] = self.lines[-1].replace(" = ", ", _ = ", 1)
+        elif value[0][0] == "X" and self.random.random() < 0.5:
+            order = f"argsort({self.plain_ref(value)}{kept}, dim={dim}{way})"
+            moved = " * near_one" if self.typed else ""
+            self.assign(dims, f"f32({order}) / {self.extent[dim]}{moved}")
+        else:
+            self.assign(dims, f"sort({self.ref(value)}{kept}, dim={dim}{way})")
+        return True
+
     def shift(self):
         value = self.pick(lambda dims: len(dims) >= 1)
         if not value:
@@ -471,6 +495,7 @@ class Program:
                 self.swap,
                 self.swap,
                 self.gather,
+                self.order,
                 self.shift,
                 self.take,
                 self.constant,

@@ -419,6 +419,12 @@ static const char *const programs[] = {
     "    I[n, e]: f16 = f16(A) * 0.1 + f16(bool(X))\n"
     "    J[q] = f32(index(q)) / n + Z[2, q] * Z[n - 1, 0]\n"
     "    return D[n, s], G[n], H[n, p], I[n, e], J[q], X[n, e]\n",
+    // orders
+    "dim t = 3\n"
+    "def Orders(X[n, m]):\n"
+    "    V[n, t], I[n, t] = topk(X, t, dim=m)\n"
+    "    J[n, t] = argsort(X, t, dim=m)\n"
+    "    return V, I, J, argsort(X, dim=m, order=descending), sort(X, dim=n)\n",
     // layers, names, a result named like an input
     "dim layers = 2, d = 3\n"
     "def Unit(X[n, d]):\n"

@@ -424,6 +424,18 @@ static void test_softmax(void **state) {
     world_free(world);
 }
 
+static void test_order_is_stable_and_nan_is_largest(void **state) {
+    World *world = world_new(state);
+    Graph *graph = world->graph;
+    DimId n = dim(world, "n", 2), m = dim(world, "m", 4), t = dim(world, "t", 2);
+    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 3, 1, 3, NAN, 0, -0.0, NAN));
+    expect(world, graph_order(graph, x, m, m, false), 0, 2, 1, 3, 1, 2, 0, 3);
+    expect(world, graph_order(graph, x, m, m, true), 1, 3, 0, 2, 0, 3, 1, 2);
+    expect(world, graph_order(graph, x, m, t, true), 1, 3, 0, 3);
+    expect(world, graph_order(graph, x, n, n, false), 0, 1, 1, 0, 1, 0, 0, 1);
+    world_free(world);
+}
+
 // ---- moves -------------------------------------------------------------------------------------
 
 static void test_rename(void **state) {
@@ -577,6 +589,7 @@ int main(void) {
         cmocka_unit_test(test_einsum),
         cmocka_unit_test(test_einsum_four_operands),
         cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_order_is_stable_and_nan_is_largest),
         cmocka_unit_test(test_rename),
         cmocka_unit_test(test_rename_of_two_dims_into_each_other),
         cmocka_unit_test(test_gather),

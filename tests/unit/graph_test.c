@@ -371,6 +371,18 @@ static void broken_concat_part(World *w) {
     output(w, value);
 }
 
+static void broken_order_dims(World *w) {
+    Value *order = graph_order(w->graph, w->x, w->n, w->n, true);
+    order->dim2 = w->m;
+    output(w, order);
+}
+
+static void broken_order_elem(World *w) {
+    Value *order = graph_order(w->graph, w->x, w->n, w->n, true);
+    order->elem = ELEM_I64;
+    output(w, order);
+}
+
 static void broken_index(World *w) {
     Value *value = graph_index(w->graph, w->n);
     value->elem = ELEM_F32;
@@ -467,6 +479,8 @@ static const Broken broken_graphs[] = {
     {"begins before the first position", broken_slice_begin},
     {"the extents do not add up", broken_concat_sum},
     {"an argument lacks its dim", broken_concat_part},
+    {"dims are not the argument's with one replaced", broken_order_dims},
+    {"a position is i32", broken_order_elem},
     {"an index is i64", broken_index},
     {"no whole number", broken_int_constant},
     {"changed in place", broken_in_place},

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-typedef enum { SHAPE_MAP, SHAPE_EINSUM, SHAPE_REDUCE, SHAPE_KEEP, SHAPE_MOVE } Shape;
+typedef enum { SHAPE_MAP, SHAPE_EINSUM, SHAPE_REDUCE, SHAPE_KEEP, SHAPE_MOVE, SHAPE_ORDER } Shape;
 typedef struct {
     const char *name;
     Shape shape;
@@ -84,7 +84,7 @@ static void hint_key(Scope *scope, Diag *diag, const Expr *call, const BuiltinIn
         diag_hint(diag, "%s", meant);
     else if (info->keys[0])
         diag_hint(diag, "did you mean '%s='?",
-                  strcmp(info->keys, "dim reduced_dim") ? info->keys : "dim");
+                  arena_strndup(scope->resolver->arena, info->keys, strcspn(info->keys, " ")));
 }
 
 static bool check_keys(Scope *scope, const Expr *call, const BuiltinInfo *info) {
@@ -123,7 +123,8 @@ static bool check_count(Scope *scope, const Expr *call, const BuiltinInfo *info)
 static bool check_extras(Scope *scope, const Expr *call, const BuiltinInfo *info) {
     bool fine = true;
     bool arrow = call->builtin == BUILTIN_EINSUM || call->builtin == BUILTIN_SLICE ||
-                 call->builtin == BUILTIN_CONCAT || call->builtin == BUILTIN_FULL;
+                 call->builtin == BUILTIN_CONCAT || call->builtin == BUILTIN_FULL ||
+                 info->shape == SHAPE_ORDER;
     if (call->has_arrow && !arrow) {
         Diag *diag =
             diag_error(scope->resolver->diags, call->span, "'%s' takes no '->'", info->name);
@@ -395,8 +396,8 @@ static void resolve_move(Scope *scope, Expr *call, const Wanted *wanted) {
     }
 }
 
-// Requires: the call names a built-in.
-void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted) {
+// n_wanted: the values that are asked for.
+static void resolve_shaped(Scope *scope, Expr *call, const Wanted *wanted, uint32_t n_wanted) {
     call->builtin = builtin_find(call->name.name);
     const BuiltinInfo *info = &builtins[call->builtin];
     expr_poison(call);
@@ -419,5 +420,21 @@ void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted) {
     case SHAPE_MOVE:
         resolve_move(scope, call, wanted);
         break;
+    case SHAPE_ORDER:
+        resolve_order(scope, call, n_wanted);
+        break;
     }
+}
+
+// Requires: the call names a built-in.
+void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted) {
+    resolve_shaped(scope, call, wanted, 1);
+}
+
+bool builtin_gives_several(Builtin builtin) {
+    return builtin == BUILTIN_TOPK;
+}
+
+void resolve_builtin_for(Scope *scope, Expr *call, uint32_t n_wanted) {
+    resolve_shaped(scope, call, NULL, n_wanted);
 }

@@ -120,8 +120,9 @@ static void set_results(Binder *b, uint32_t n_wanted) {
         vec_push(arena, &call->binding, (DimBinding){b->bound.at[i].formal, b->bound.at[i].actual});
     for (uint32_t i = 0; i < n_wanted; i++) {
         vec_push(arena, &call->results, result_dims(b, i));
+        vec_push(arena, &call->elems, b->callee->result_elems.at[i]);
     }
-    expr_set(call, call->results.at[0], b->callee->result_elems.at[0]);
+    expr_set(call, call->results.at[0], call->elems.at[0]);
 }
 
 static void resolve_call_for(Scope *scope, Expr *call, uint32_t n_wanted) {
@@ -163,15 +164,17 @@ void resolve_call(Scope *scope, Expr *call) {
 static void report_one_value(Scope *scope, const Expr *value, uint32_t n_wanted) {
     Diag *diag = diag_error(scope->resolver->diags, value->span,
                             "this is one value, %u names stand on the left", n_wanted);
-    diag_hint(diag, "only a call of a def that returns several values gives one to each name");
+    diag_hint(diag, "only 'topk' and a call of a def that returns several values give one to each");
 }
 
 void resolve_result(Scope *scope, Expr *result) {
     Expr *call = result->call;
-    bool calls = call->kind == EXPR_CALL && builtin_find(call->name.name) == BUILTIN_NONE;
+    Builtin builtin = call->kind == EXPR_CALL ? builtin_find(call->name.name) : BUILTIN_NONE;
     expr_poison(result);
-    if (result->which == 0 && calls) {
+    if (result->which == 0 && call->kind == EXPR_CALL && builtin == BUILTIN_NONE) {
         resolve_call_for(scope, call, result->n_results);
+    } else if (result->which == 0 && builtin_gives_several(builtin)) {
+        resolve_builtin_for(scope, call, result->n_results);
     } else if (result->which == 0) {
         resolve_expr(scope, call, NULL);
         if (call->ok)
@@ -179,6 +182,5 @@ void resolve_result(Scope *scope, Expr *result) {
         call->ok = false;
     }
     if (call->ok)
-        expr_set(result, call->results.at[result->which],
-                 call->callee->result_elems.at[result->which]);
+        expr_set(result, call->results.at[result->which], call->elems.at[result->which]);
 }

@@ -29,7 +29,7 @@ static const Ident *dim_of(Scope *scope, const Expr *call, Expr *value, const Ex
     return NULL;
 }
 
-static const Ident *dim_key(Scope *scope, const Expr *call, const Expr *tensor) {
+const Ident *call_dim_key(Scope *scope, const Expr *call, const Expr *tensor) {
     KeyArg *key = call_key(call, "dim");
     if (key && tensor)
         return dim_of(scope, call, key->value, tensor, "'dim='");
@@ -141,7 +141,7 @@ void resolve_gather(Scope *scope, Expr *call) {
     Expr *table = call->args.at[0], *ids = call->args.at[1];
     resolve_expr(scope, table, NULL);
     resolve_expr(scope, ids, NULL);
-    const Ident *dim = dim_key(scope, call, table);
+    const Ident *dim = call_dim_key(scope, call, table);
     bool fine = resolve_expect_int(scope, ids, "the second argument of 'gather'");
     if (!dim || !table->ok || !fine)
         return;
@@ -384,7 +384,7 @@ void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted) {
         resolve_expr(scope, call->args.at[i], NULL);
         fine = call->args.at[i]->ok && fine;
     }
-    const Ident *dim = dim_key(scope, call, NULL);
+    const Ident *dim = call_dim_key(scope, call, NULL);
     if (call->has_arrow)
         wanted = call_wanted(scope, call, NULL, &arrow, "");
     if (!dim || !fine || !concat_elem(scope, call) || (wanted && wanted->silent))

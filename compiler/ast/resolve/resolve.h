@@ -202,9 +202,12 @@ Elem elem_of_float_function(const Expr *arg);
 // Type and literalness of several operands that meet; bool only with bool.
 void elem_meet(Expr *result, const Expr *operand, bool first);
 
-// ---- builtin.c, move.c, einsum.c, rank.c, joint.c, outer.c, call.c ------------------------------
+// ---- builtin.c, move.c, topk.c, einsum.c, rank.c, joint.c, outer.c, call.c ----------------------
 void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
+bool builtin_gives_several(Builtin builtin);
+// A call on the right of n names: of a built-in that gives several values.
+void resolve_builtin_for(Scope *scope, Expr *call, uint32_t n_wanted);
 void resolve_index(Scope *scope, Expr *call);
 void resolve_one_hot(Scope *scope, Expr *call);
 void resolve_gather(Scope *scope, Expr *call);
@@ -212,6 +215,7 @@ void resolve_shift(Scope *scope, Expr *call);
 void resolve_swap(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted);
+void resolve_order(Scope *scope, Expr *call, uint32_t n_wanted); // topk sort argsort
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_warn_rank(Scope *scope, const Expr *softmax);
 void resolve_warn_outer(Scope *scope, const Expr *binary);
@@ -221,6 +225,8 @@ void resolve_result(Scope *scope, Expr *result);     // one of several of a call
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 // A dim given as an argument; NULL after a diagnostic. `what` names it in the message.
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);
+// The dim that `dim=` gives, one of the tensor's (NULL: any); NULL after a diagnostic.
+const Ident *call_dim_key(Scope *scope, const Expr *call, const Expr *tensor);
 // The dims that the `-> [..]` of a call or an array, or the target, gives; NULL after asking.
 const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, Wanted *arrow,
                           const char *example);

@@ -113,7 +113,9 @@ Value *build_call(Frame *frame, const Expr *call);
 Value *build_result(Frame *frame, const Expr *result); // one of several of a call
 Value *build_einsum(Frame *frame, const Expr *call, double factor);
 Value *build_builtin(Frame *frame, const Expr *call);
-Value *build_move(Frame *frame, const Expr *call); // gather one_hot concat slice shift swap
+// gather one_hot concat slice shift swap sort argsort
+Value *build_move(Frame *frame, const Expr *call);
+ValueList build_results(Frame *frame, const Expr *call); // topk; nothing after a diagnostic
 // The tensor of a reference X[0, d] at its positions.
 Value *build_positions(Frame *frame, const Expr *ref, Value *tensor);
 

@@ -51,7 +51,8 @@ Value *build_call(Frame *frame, const Expr *call) {
 
 Value *build_result(Frame *frame, const Expr *result) {
     if (result->which == 0)
-        frame->called = call_results(frame, result->call);
+        frame->called = result->call->callee ? call_results(frame, result->call)
+                                             : build_results(frame, result->call);
     if (result->which < frame->called.count)
         return frame->called.at[result->which];
     return graph_const(frame->build->graph, 0, result->elem);

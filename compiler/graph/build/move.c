@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that move positions: gather, one_hot, slice, concat, shift, swap.
+// Functions that move positions: gather, one_hot, slice, concat, shift, swap, topk, sort, argsort.
 #include <math.h>
 
 #include "graph/build/build.h"
@@ -209,6 +209,54 @@ static Value *build_swap(Frame *frame, const Expr *call) {
     return graph_rename_all(frame->build->graph, x, &(DimMap){2, {a, b}, {b, a}});
 }
 
+// ---- order -------------------------------------------------------------------------------------
+
+static bool kept_fits(Frame *frame, const Expr *call) {
+    Name dim = call->reduced.at[0], kept = call->reduced.at[1];
+    int64_t all = frame_extent(frame, dim), part = frame_extent(frame, kept);
+    if (all == EXTENT_DYNAMIC || part <= all)
+        return true;
+    Diag *diag = diag_error(frame->build->session->diags, call->span,
+                            "the first %lld (of '%s') of '%s', which has %lld", (long long)part,
+                            kept, dim, (long long)all);
+    frame_note_calls(frame, diag);
+    return false;
+}
+
+// Also of a dim whose extent is known: messages name it.
+static const Formula *extent_by_name(const Graph *graph, DimId dim) {
+    Formula *extent = arena_new_of(graph->arena, Formula);
+    *extent = (Formula){.op = FORMULA_DIM, .dim = graph->dims.at[dim].like};
+    return extent;
+}
+
+// Values are looked up at their positions.
+static ValueList order_results(Frame *frame, const Expr *call) {
+    Graph *graph = frame->build->graph;
+    ValueList results = {0};
+    Value *x = build_expr_as(frame, call->args.at[0], call->args.at[0]->elem);
+    if (!kept_fits(frame, call))
+        return results;
+    DimId dim = frame_dim(frame, call->reduced.at[0]), kept = frame_dim(frame, call->reduced.at[1]);
+    if (dim != kept && graph->dims.at[dim].extent == EXTENT_DYNAMIC)
+        build_claim(frame->build, RULE_HOLDS, dim, extent_by_name(graph, kept), call->span);
+    Value *positions = graph_order(graph, x, dim, kept, call->descending);
+    if (call->builtin != BUILTIN_ARGSORT)
+        vec_push(frame->build->arena, &results, graph_gather(graph, x, positions, dim));
+    if (call->builtin != BUILTIN_SORT)
+        vec_push(frame->build->arena, &results, positions);
+    return results;
+}
+
+static Value *build_order(Frame *frame, const Expr *call) {
+    ValueList results = order_results(frame, call);
+    return results.count ? results.at[0] : graph_const(frame->build->graph, 0, call->elem);
+}
+
+ValueList build_results(Frame *frame, const Expr *call) {
+    return order_results(frame, call);
+}
+
 Value *build_move(Frame *frame, const Expr *call) {
     switch (call->builtin) {
     case BUILTIN_GATHER:
@@ -221,6 +269,9 @@ Value *build_move(Frame *frame, const Expr *call) {
         return build_concat(frame, call);
     case BUILTIN_SWAP:
         return build_swap(frame, call);
+    case BUILTIN_SORT:
+    case BUILTIN_ARGSORT:
+        return build_order(frame, call);
     default:
         return build_shift(frame, call);
     }

@@ -121,7 +121,7 @@ static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value 
 }
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
-    if (cluster->kind == GROUP_SCAN)
+    if (cluster->kind == GROUP_SCAN || cluster->kind == GROUP_ORDER)
         return false;
     if (cluster->kind == GROUP_STREAM)
         return stream_fits(fuser, cluster, value);
@@ -200,6 +200,14 @@ static void place_row(Fuser *fuser, Value *value) {
     cluster_add(fuser, home, value);
 }
 
+static void place_order(Fuser *fuser, Value *value) {
+    uint32_t home = fuse_new_cluster(fuser, GROUP_ORDER);
+    Cluster *cluster = &fuser->clusters.at[home];
+    cluster->reduced = (DimList){1, {value->dim}};
+    cluster->rows = dims_minus(&value->args[0]->dims, &cluster->reduced);
+    cluster_add(fuser, home, value);
+}
+
 static void place_value(Fuser *fuser, Value *value) {
     if (fuser->owner[value->id] < CLUSTER_INLINE) {
         cluster_add(fuser, fuser->owner[value->id], value);
@@ -211,7 +219,7 @@ static void place_value(Fuser *fuser, Value *value) {
         break;
     case KIND_MAP:
     case KIND_MOVE:
-        place_pointwise(fuser, value);
+        (value->op == OP_ORDER ? place_order : place_pointwise)(fuser, value);
         break;
     case KIND_REDUCE:
     case KIND_ROW:

@@ -17,6 +17,7 @@
 //                                                                       n in the mixing of heads)
 //     rows group                       as its largest result, or rows, reduced
 //     pointwise                        as the result
+//     order                            rows, what is put in order
 //
 // A streamed group reads what it streams past (K, V) in panels of its lanes, two vectors wide, so
 // that each block of the microkernel is one piece of memory.
@@ -309,6 +310,8 @@ static double use_cost(const Layout *layout, const Use *use, const Value *value,
         return operand_cost(use->contraction, use->operand, read, use_lane(layout, use));
     if (group->kind == GROUP_SCAN) // a position at a time
         return dims_has(&group->reduced, read) ? STRIDED : COPY;
+    if (group->kind == GROUP_ORDER)
+        return dims_has(&group->reduced, read) ? COPY : STRIDED;
     DimList order = group_order(layout, group, &use->as);
     if (order.count)
         return dims_last(&order) == read ? COPY : STRIDED;
@@ -323,6 +326,8 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
     double cost = 0;
     if (group->kind == GROUP_SCAN && value->op == OP_STACK && value->dim2 == last)
         cost = STRIDED * volume(layout, &value->dims);
+    if (group->kind == GROUP_ORDER)
+        return volume(layout, &value->dims) * (last == value->dim2 ? COPY : ROWS_LAST);
     if (group->kind == GROUP_ROWS)
         cost = volume(layout, &value->dims) * (dims_has(&group->reduced, last) ? COPY : ROWS_LAST);
     for (uint32_t i = 0; i < group->members.count; i++)

@@ -28,8 +28,10 @@ static void add_kind(const Graph *graph, const Group *group, Text *text) {
     } else if (group->kind == GROUP_SCAN) {
         text_add(text, "scan");
         add_dims(graph, &group->reduced, text);
-    } else if (group->kind == GROUP_ROWS || group->kind == GROUP_STREAM) {
-        text_add(text, group->kind == GROUP_ROWS ? "rows" : "stream");
+    } else if (group->kind != GROUP_MAP) {
+        text_add(text, group->kind == GROUP_ROWS     ? "rows"
+                       : group->kind == GROUP_STREAM ? "stream"
+                                                     : "order");
         add_dims(graph, &group->rows, text);
         text_add(text, " over");
         add_dims(graph, &group->reduced, text);

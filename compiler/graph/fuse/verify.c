@@ -128,6 +128,10 @@ static void verify_member(const FusionCheck *check, const Group *group, const Va
         return;
     }
     must(check, kind != KIND_LEAF && kind != KIND_SCAN, "value %u is for a scan", member->id);
+    must(check, (member->op == OP_ORDER) == (group->kind == GROUP_ORDER),
+         "value %u is for a group of its own", member->id);
+    if (group->kind == GROUP_ORDER)
+        return;
     if (group->kind == GROUP_STREAM) {
         verify_streamed(check, group, member);
         return;
@@ -166,6 +170,8 @@ static void verify_group(FusionCheck *check, const Group *group) {
              "its contraction is no member or has not two arguments");
     if (group->kind == GROUP_STREAM)
         verify_stream(check, group);
+    if (group->kind == GROUP_ORDER)
+        must(check, group->members.count == 1, "an order is not alone");
     find_feeds(check, group);
     for (uint32_t i = 0; i < group->members.count; i++) {
         must(check, i == 0 || group->members.at[i - 1]->id < group->members.at[i]->id,

@@ -5,6 +5,7 @@
 // value is an array in the row-major order of its dims, and is freed after its last use.
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/oracle/eval.h"
 
@@ -14,7 +15,7 @@ typedef struct {
     const Value *value;
     double *out;
     const double *args[3];
-    int64_t length;                // ROW, ARGMAX, GATHER: extent of the dim
+    int64_t length;                // ROW, ARGMAX, GATHER, ORDER: extent of the dim
     int64_t out_stride, in_stride; // likewise: strides along the dim
 } Job;
 
@@ -328,6 +329,51 @@ static void eval_concat(Job *job) {
     }
 }
 
+// ---- order --------------------------------------------------------------------------------------
+
+// Does x come before y, the earlier of the two, although it is later? NaN is larger than all.
+static bool comes_before(const Value *value, double x, double y) {
+    if (value->offset) // the largest first
+        return isnan(x) ? !isnan(y) : x > y;
+    return isnan(y) ? !isnan(x) : x < y;
+}
+
+// The next of the order is the first of the best that are left.
+static void order_inner(void *context, int64_t n, const int64_t *at, const int64_t *step) {
+    const Job *job = context;
+    int64_t all = job->length, kept = job->eval->extents[job->value->dim2];
+    bool *taken = malloc((size_t)all + 1);
+    if (!taken)
+        no_memory("the oracle", (size_t)all + 1);
+    for (int64_t i = 0; i < n; i++) {
+        double *out = &job->out[at[0] + i * step[0]];
+        const double *in = &job->args[0][at[1] + i * step[1]];
+        memset(taken, 0, (size_t)all);
+        for (int64_t k = 0; k < kept && k < all; k++) {
+            int64_t best = -1;
+            for (int64_t j = 0; j < all; j++)
+                if (!taken[j] && (best < 0 || comes_before(job->value, in[j * job->in_stride],
+                                                           in[best * job->in_stride])))
+                    best = j;
+            taken[best] = true;
+            out[k * job->out_stride] = (double)best;
+        }
+    }
+    free(taken);
+}
+
+static void eval_order(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    Axes out = axes_of(&value->dims), in = arg_axes(value, 0);
+    Axes over = axes_without(out, value->dim2);
+    job->length = extents[value->dim];
+    job->out_stride = axes_stride(&out, extents, value->dim2);
+    job->in_stride = axes_stride(&in, extents, value->dim);
+    Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, extents);
+    walk_run(&walk, order_inner, job);
+}
+
 // ---- the whole graph ----------------------------------------------------------------------------
 
 static void eval_value(Job *job, const double *input) {
@@ -358,6 +404,8 @@ static void eval_value(Job *job, const double *input) {
             eval_concat(job);
         else if (value->op == OP_TAKE)
             eval_take(job);
+        else if (value->op == OP_ORDER)
+            eval_order(job);
         else
             eval_move(job);
         break;

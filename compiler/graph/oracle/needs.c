@@ -92,6 +92,8 @@ static void count_value(Count *count, const Graph *graph, const Value *value) {
         count_contract(count, value);
         return;
     }
+    if (value->op == OP_ORDER)
+        points *= (double)count->extents[value->dim];
     if (op_kind(value->op) == KIND_REDUCE)
         points = volume_of_dims(&value->args[0]->dims, count->extents);
     count->nanoseconds += points * step_of(value);

@@ -362,6 +362,11 @@ static void print_move(GraphPrinter *print, const Value *value) {
     } else if (value->op == OP_SHIFT) {
         text_printf(print->out, ", %s, %lld)", dim_name(print, value->dim),
                     (long long)value->offset);
+    } else if (value->op == OP_ORDER) {
+        if (value->dim2 != value->dim)
+            text_printf(print->out, ", %s", dim_name(print, value->dim2));
+        text_printf(print->out, ", dim=%s%s)", dim_name(print, value->dim),
+                    value->offset ? ", order=descending" : "");
     } else {
         DimId dim = value->op == OP_CONCAT ? value->dim2 : value->dim;
         text_printf(print->out, ", dim=%s)", dim_name(print, dim));

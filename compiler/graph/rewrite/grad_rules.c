@@ -182,6 +182,7 @@ static GradientRule *const rules[N_OP] = {
     [OP_TAKE] = gradient_of_take,
     [OP_SLICE] = gradient_of_slice,
     [OP_CONCAT] = gradient_of_concat,
+    [OP_ORDER] = no_gradient,
     [OP_SHIFT] = gradient_of_shift,
     [OP_STACK] = no_gradient,
     [OP_LAST] = no_gradient,

@@ -58,8 +58,10 @@ static double overlapped(const Machine *machine, double arithmetic, double bytes
 static void add_stage_cost(Walk *w, const Stage *stage) {
     StageCost cost = {.stage = stage, .times = w->times};
     double bytes[N_FLOWS][N_FROM] = {{0}};
-    cost.cycles = w->times * (stage->kind == STAGE_CONTRACT ? cost_contract_cycles(w, stage)
-                                                            : cost_compute_cycles(w, stage));
+    double cycles = stage->kind == STAGE_CONTRACT ? cost_contract_cycles(w, stage)
+                    : stage->kind == STAGE_ORDER  ? cost_order_cycles(w, stage)
+                                                  : cost_compute_cycles(w, stage);
+    cost.cycles = w->times * cycles;
     cost.cycles += cost_add_traffic(w, stage, bytes);
     cost.seconds = overlapped(w->machine, cost.cycles * machine_cycle(w->machine), bytes);
     for (int flow = 0; flow < N_FLOWS; flow++)

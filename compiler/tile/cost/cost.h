@@ -65,6 +65,7 @@ typedef struct {
 double cost_box_points(const Walk *w, const Stage *stage);
 double cost_contract_cycles(const Walk *w, const Stage *stage);
 double cost_compute_cycles(const Walk *w, const Stage *stage);
+double cost_order_cycles(const Walk *w, const Stage *stage);
 // The summed dims of a contraction that its microkernel runs along, one bit each; the others are
 // loops around it.
 uint64_t cost_flat_dims(const Walk *w, const Stage *stage);

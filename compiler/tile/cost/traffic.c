@@ -32,6 +32,8 @@ static const double FITS = 0.75, SPILLS = 1.25;
 // ---- accesses ----
 
 static uint32_t n_uses(const Stage *stage) {
+    if (stage->kind == STAGE_ORDER)
+        return 2;
     return stage->kind == STAGE_CONTRACT ? 3 : stage->terms.count + stage->sinks.count;
 }
 
@@ -39,6 +41,8 @@ static uint32_t n_uses(const Stage *stage) {
 static const Access *use_at(const Stage *stage, uint32_t i) {
     if (stage->kind == STAGE_CONTRACT)
         return i == 0 ? &stage->a : i == 1 ? &stage->b : &stage->c;
+    if (stage->kind == STAGE_ORDER)
+        return i == 0 ? &stage->a : &stage->c;
     if (i >= stage->terms.count)
         return &stage->sinks.at[i - stage->terms.count].to;
     const Term *term = &stage->terms.at[i];
@@ -377,7 +381,7 @@ static double new_part(const Walk *w, const Stage *stage, const Access *access, 
 }
 
 static bool stores_to(const Walk *w, const Stage *stage, uint16_t memory) {
-    if (stage->kind == STAGE_CONTRACT)
+    if (stage->kind != STAGE_COMPUTE)
         return buffer_memory(w->kernel, stage->c.buffer) == memory;
     for (uint32_t i = 0; i < stage->sinks.count; i++)
         if (buffer_memory(w->kernel, stage->sinks.at[i].to.buffer) == memory)

@@ -223,6 +223,8 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
         lower_rows(&lower);
     } else if (part->kind == GROUP_SCAN) {
         lower_scan(&lower);
+    } else if (part->kind == GROUP_ORDER) {
+        lower_argsort(&lower);
     } else {
         lower_map(&lower);
     }

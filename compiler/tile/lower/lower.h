@@ -97,6 +97,7 @@ double terms_cost(const Lowering *lower, const Value *value);
 void lower_rows(Lowering *lower);     // reductions and pointwise values along rows
 void lower_map(Lowering *lower);      // pointwise values of one shape
 void lower_scan(Lowering *lower);     // a recurrence
+void lower_argsort(Lowering *lower);  // an ORDER value
 bool lower_contract(Lowering *lower); // false: better lowered as rows
 // A streamed group. false: the plan cannot do it.
 bool lower_stream(Lowering *lower, const StreamSchedule *schedule);

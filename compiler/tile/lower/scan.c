@@ -144,6 +144,24 @@ static void emit_moved(const ScanLowering *s, const Value *move, NodeList *into)
         emit_values(s, &read, into);
 }
 
+// Positions in order, of rows that are copied to lie in one piece.
+static void emit_order(const ScanLowering *s, const Value *value, NodeList *into) {
+    Lowering *lower = s->lower;
+    const Value *arg = value->args[0];
+    TileDimId along = lower->dim_of[value->dim], places = lower->dim_of[value->dim2];
+    TileDimList dims = lower_order(dim_set(s, &arg->dims) & ~set_of(along), &s->order);
+    dims.at[dims.count++] = along;
+    uint16_t row = node_scratch(lower->kernel, into, "row", elem_work(arg->elem), dims);
+    emit_store(s, row, arg, into);
+    uint16_t out = make_scratch(s, value, dim_set(s, &value->dims), into);
+    Stage *stage = node_order(lower->kernel, into, access_plain(lower->kernel, out),
+                              access_plain(lower->kernel, row), along, places);
+    stage->descending = value->offset != 0;
+    lower_set_home(lower, value, out);
+    if (output_of(s, value) != NO_BUFFER)
+        emit_store(s, (uint16_t)output_of(s, value), value, into);
+}
+
 // What the body of a scan inside reads of the bodies around it.
 static ValueList read_by_scan(const ScanLowering *s, DimId dim) {
     ValueList read = {0};
@@ -177,6 +195,8 @@ static void emit_values(const ScanLowering *s, const ValueList *wanted, NodeList
             emit_inner_scan(s, value->dim, into);
         else if (op_kind(value->op) == KIND_MOVE)
             emit_moved(s, value, into);
+        if (value->op == OP_ORDER)
+            emit_order(s, value, into);
     }
     emit_nest(s, wanted, into);
 }
