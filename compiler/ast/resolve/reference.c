@@ -105,8 +105,15 @@ static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symb
         return;
     }
     if (!lacking->count) {
+        NameList whole = symbol->dims; // G[t, h, k] for G[t]
+        for (uint32_t i = 0; i < ref->binding.count; i++)
+            whole = dimlist_replaced(arena, &whole, ref->binding.at[i].formal,
+                                     ref->binding.at[i].actual);
+        for (uint32_t i = 0; i < ref->steps.count; i++)
+            whole = dimlist_replaced(arena, &whole, ref->steps.at[i].dim,
+                                     ref->steps.at[i].variable);
         diag_hint(diag, "write '%s%s', in any order", symbol->name.name,
-                  dimlist_text(arena, &symbol->dims));
+                  dimlist_text(arena, &whole));
         return;
     }
     if (!unwritten->count) {
