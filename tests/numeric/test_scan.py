@@ -79,6 +79,19 @@ def independent(X, Z, a):
     return np.stack(Y), a
 
 
+def table(C, a):
+    """Rows that an inner scan writes, from the row before; and what nothing carries."""
+    row, P = np.zeros(M), np.empty((N, M))
+    for t in range(N):
+        left = 0.0
+        for u in range(M):
+            left = max(left, row[u]) + C[t, u]
+            P[t, u] = C[t, u] + t * u
+            row[u] = left
+        row = row + P[t] * a[t // 2]
+    return row, P, a[np.arange(N) // 2]
+
+
 STEP = """
 def Step(S[d, e], k[d], v[e], q[d], beta[]):
     old[e] = einsum(k[d], S[d, e])
@@ -179,6 +192,23 @@ def Main(X[n, d], Z[m, d], A[d]):
         "Y[n, d], a[d]",
         {"X": ONE["X"], "Z": ONE["Z"], "A": ONE["A"]},
         independent(ONE["X"], ONE["Z"], ONE["A"]),
+    ),
+    "table": (
+        """
+def Main(C[n, m], a[n]):
+    row[m] = zeros[m]
+    scan t in n:
+        left = 0.0
+        Q[t] = gather(a, t // 2, dim=n)
+        scan u in m:
+            left = max(left, row[u]) + C[t, u]
+            P[t, u] = C[t, u] + t * u
+            new[u] = left
+        row[m] = new[m] + P[t, m] * Q[t]
+""",
+        "row[m], P[n, m], Q[n]",
+        (case := {"C": draw(N, M), "a": draw(N)}),
+        table(*case.values()),
     ),
     "moves": (
         """

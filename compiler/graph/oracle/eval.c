@@ -447,20 +447,34 @@ static double *output_in_order(const Eval *eval, const Output *output, Arena *ar
     return out;
 }
 
+// Uses of what a body reads are never over: it is evaluated again in each step.
+static void hold_for_bodies(const Graph *graph, const bool *live, uint32_t *uses, Arena *scratch) {
+    for (uint32_t v = 0; v < graph->values.count; v++) {
+        const Value *value = graph->values.at[v];
+        if (!live[v] || op_kind(value->op) != KIND_SCAN)
+            continue;
+        const bool *read = eval_read_by(graph, value, scratch);
+        for (uint32_t i = 0; i < v; i++)
+            uses[i] += read[i];
+    }
+}
+
 void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena) {
     uint32_t n = graph->values.count;
-    Eval eval = {graph, mode, run->extents, calloc(n ? n : 1, sizeof(double *)), {0}, NULL};
+    Eval eval = {graph, mode, run->extents, calloc(n ? n : 1, sizeof(double *)), {0}, NULL, NULL};
     Arena *scratch = arena_new();
     bool *live = graph_live(graph, scratch);
+    bool *needed = eval_needed(graph, DIM_NONE, NULL, scratch);
     uint32_t *uses = graph_count_uses(graph, scratch);
+    hold_for_bodies(graph, live, uses, scratch);
     if (!eval.arrays)
         no_memory("the oracle", n * sizeof(double *));
     for (uint32_t v = 0; v < n; v++) {
         const Value *value = graph->values.at[v];
-        if (!eval_is_ready(&eval, value))
-            continue; // of a scan, which evaluates it in each step
-        if (live[v])
+        if (needed[v])
             eval_one(&eval, value, input_of(graph, run, value));
+        else if (live[v])
+            continue; // of a scan, which reads its arguments in each step
         for (uint32_t k = 0; k < value->n_args; k++) {
             uint32_t arg = value->args[k]->id;
             if (--uses[arg] == 0) {

@@ -46,12 +46,18 @@ typedef struct {
     const int64_t *extents;
     double **arrays; // by value id
     // In the body of scans:
-    DimList open; // theirs, which have one position
-    int64_t *own; // the extents
+    DimList open;   // theirs, which have one position
+    int64_t *own;   // the extents
+    int64_t *steps; // by DimId: which position that is
 } Eval;
 void eval_one(Eval *eval, const Value *value, const double *input); // into a new array
 void eval_copy(const Walk *walk, double *out, const double *in);
-bool eval_is_ready(const Eval *eval, const Value *value);  // it is in no body but the open ones
+// By id: what the body of a scan reads that is not over its dim.
+bool *eval_read_by(const Graph *graph, const Value *end, Arena *arena);
+// By id: what has to be evaluated with one position of `dim` for `root`, a value over it or what is
+// left after its scan; with DIM_NONE, what has to be evaluated as a whole for any output. Bodies of
+// scans further in are not among it, what they read is.
+bool *eval_needed(const Graph *graph, DimId dim, const Value *root, Arena *arena);
 void eval_scan(Eval *eval, const Value *end, double *out); // of a STACK or LAST
 
 // ---- contract.c --------------------------------------------------------------------------------

@@ -20,21 +20,69 @@ typedef struct {
     Arena *arena;
 } Run;
 
+// ---- what belongs to a body ---------------------------------------------------------------------
+
+typedef struct {
+    const Graph *graph;
+    DimId dim;
+    bool *needed;
+} Search;
+
+static void need(Search *search, const Value *value) {
+    if (search->dim == DIM_NONE || dims_has(&value->dims, search->dim))
+        search->needed[value->id] = true;
+}
+
+bool *eval_read_by(const Graph *graph, const Value *end, Arena *arena) {
+    bool *inside = arena_array(arena, bool, graph->values.count + 1);
+    bool *read = arena_array(arena, bool, graph->values.count + 1);
+    inside[end->id] = true;
+    for (uint32_t v = end->id + 1; v-- > 0;)
+        for (uint32_t i = 0; inside[v] && i < graph->values.at[v]->n_args; i++) {
+            const Value *arg = graph->values.at[v]->args[i];
+            bool *set = dims_has(&arg->dims, end->dim) ? inside : read;
+            set[arg->id] = true;
+        }
+    return read;
+}
+
+static void need_around_body(Search *search, const Value *end) {
+    Arena *arena = arena_new();
+    const bool *read = eval_read_by(search->graph, end, arena);
+    for (uint32_t v = 0; v < end->id; v++)
+        if (read[v])
+            need(search, search->graph->values.at[v]);
+    arena_free(arena);
+}
+
+bool *eval_needed(const Graph *graph, DimId dim, const Value *root, Arena *arena) {
+    uint32_t n = root ? root->id + 1 : graph->values.count;
+    Search search = {graph, dim, arena_array(arena, bool, graph->values.count + 1)};
+    for (uint32_t i = 0; i < graph->outputs.count && !root; i++)
+        need(&search, graph->outputs.at[i].value);
+    for (uint32_t v = n; v-- > 0;) {
+        const Value *value = graph->values.at[v];
+        if (value != root && !search.needed[v])
+            continue;
+        if (value != root && op_kind(value->op) == KIND_SCAN)
+            need_around_body(&search, value);
+        for (uint32_t i = 0; i < value->n_args; i++)
+            if (value == root || op_kind(value->op) != KIND_SCAN)
+                need(&search, value->args[i]);
+    }
+    return search.needed;
+}
+
 static Body find_body(const Graph *graph, const Value *end, Arena *arena) {
     Body body = {0};
-    bool *needed = arena_array(arena, bool, graph->values.count + 1);
-    needed[end->id] = true;
-    for (uint32_t v = end->id + 1; v-- > 0;) {
-        const Value *value = graph->values.at[v];
-        for (uint32_t i = 0; needed[v] && i < value->n_args; i++)
-            if (dims_has(&value->args[i]->dims, end->dim))
-                needed[value->args[i]->id] = true;
-    }
+    const bool *needed = eval_needed(graph, end->dim, end, arena);
     for (uint32_t v = 0; v < end->id; v++)
         if (needed[v])
             vec_push(arena, &body, graph->values.at[v]);
     return body;
 }
+
+// ---- one step -----------------------------------------------------------------------------------
 
 // Copies an array under the axes `from` into one over all of `to`.
 static void copy_over(double *out, const DimList *to, const double *in, const DimList *from,
@@ -52,17 +100,23 @@ static double *state_from(const Run *run, const Value *carry, const Value *value
     return state;
 }
 
-// Position `step` of what the scan reads: the strides are those of the whole.
-static double *read_step(const Run *run, const Value *value, int64_t step) {
+// What the scans read: along dims that the value has and its argument lacks, the positions of now.
+static double *read_step(const Run *run, const Value *value) {
     const Value *arg = value->args[0];
-    Axes out = axes_of(&value->dims), read = axes_of(&arg->dims);
-    for (uint32_t i = 0; i < read.count; i++)
-        read.at[i] = dimmap_get(value->renames, read.at[i]);
+    Axes out = axes_of(&value->dims), in = axes_of(&arg->dims), still = {0};
     double *array = eval_buffer(&out, run->inner.extents);
-    Walk walk = walk_over(&out, (const Axes *[]){&out, &read}, 2, run->inner.extents);
-    for (uint32_t i = 0; i < out.count; i++)
-        walk.strides[i][1] = axes_stride(&read, run->outer->extents, out.at[i]);
-    int64_t begin = step * axes_stride(&read, run->outer->extents, run->end->dim);
+    Walk walk = walk_over(&out, (const Axes *[]){&out, &still}, 2, run->inner.extents);
+    int64_t begin = 0;
+    for (uint32_t i = 0; i < in.count; i++) {
+        DimId now = dimmap_get(value->renames, in.at[i]);
+        int64_t stride = axes_stride(&in, run->inner.extents, in.at[i]);
+        if (dims_has(&run->inner.open, now) && now != in.at[i])
+            begin += run->inner.steps[now] * stride;
+        else
+            for (uint32_t k = 0; k < out.count; k++)
+                if (out.at[k] == now)
+                    walk.strides[k][1] = stride;
+    }
     eval_copy(&walk, array, run->inner.arrays[arg->id] + begin);
     return array;
 }
@@ -80,16 +134,16 @@ static uint32_t number_of_carry(const Run *run, const Value *carry) {
     return i;
 }
 
-static void eval_body_value(Run *run, const Value *value, int64_t step) {
+static void eval_body_value(Run *run, const Value *value) {
     DimId dim = run->end->dim;
     double **array = &run->inner.arrays[value->id];
     if (value->op == OP_CARRY && value->dim == dim)
         *array = state_from(run, value, value, run->state[number_of_carry(run, value)]);
-    else if (value->op == OP_INDEX && value->dim == dim)
-        *array = one_number((double)step);
-    else if (value->op == OP_RENAME && !dims_has(&value->args[0]->dims, dim))
-        *array = read_step(run, value, step);
-    else if (eval_is_ready(&run->inner, value))
+    else if (value->op == OP_INDEX)
+        *array = one_number((double)run->inner.steps[dim]);
+    else if (value->op == OP_RENAME)
+        *array = read_step(run, value);
+    else
         eval_one(&run->inner, value, NULL);
 }
 
@@ -125,8 +179,9 @@ static void stack_step(const Run *run, double *out, int64_t step) {
 }
 
 static void run_step(Run *run, double *out, int64_t step) {
+    run->inner.steps[run->end->dim] = step;
     for (uint32_t i = 0; i < run->body.count; i++)
-        eval_body_value(run, run->body.at[i], step);
+        eval_body_value(run, run->body.at[i]);
     if (run->end->op == OP_STACK)
         stack_step(run, out, step);
     carry_on(run);
@@ -145,6 +200,9 @@ static void open_run(Run *run) {
                                 graph->dims.count * sizeof *run->outer->extents);
     run->inner.own[run->end->dim] = 1;
     run->inner.extents = run->inner.own;
+    run->inner.steps = arena_array(run->arena, int64_t, graph->dims.count);
+    for (uint32_t i = 0; i < run->outer->open.count; i++)
+        run->inner.steps[run->outer->open.at[i]] = run->outer->steps[run->outer->open.at[i]];
     run->inner.arrays =
         arena_copy(run->arena, run->outer->arrays, graph->values.count * sizeof(double *));
     dims_add(&run->inner.open, run->end->dim);
@@ -166,12 +224,4 @@ void eval_scan(Eval *eval, const Value *end, double *out) {
     for (uint32_t i = 0; i < graph_scan_carries(end); i++)
         free(run.state[i]);
     arena_free(run.arena);
-}
-
-bool eval_is_ready(const Eval *eval, const Value *value) {
-    for (uint32_t i = 0; i < value->dims.count; i++)
-        if (eval->graph->dims.at[value->dims.at[i]].scan &&
-            !dims_has(&eval->open, value->dims.at[i]))
-            return false;
-    return true;
 }
