@@ -60,9 +60,14 @@ bool brackets_begins_item(const Blocks *b, uint32_t i) {
     return token->kind == TOK_DIM && i + 1 < b->n && token_is_name(b->raw[i + 1].kind);
 }
 
-// Slips left from token i on, if the brackets in `stack` are open there.
-static uint32_t count_slips(const Blocks *b, uint32_t i, uint32_t end, int *stack, uint32_t depth) {
-    uint32_t slips = 0;
+// However long a segment is, a slip is judged by what is near.
+static uint32_t look_ahead_end(const Blocks *b, uint32_t i) {
+    return b->segment_end - i > LOOK_AHEAD ? i + LOOK_AHEAD : b->segment_end;
+}
+
+// Slips near token i and after it, if the brackets in `stack` are open there.
+static uint32_t count_slips(const Blocks *b, uint32_t i, int *stack, uint32_t depth) {
+    uint32_t slips = 0, end = look_ahead_end(b, i);
     for (; i < end; i++) {
         int kind = b->raw[i].kind;
         if (is_opener(kind)) {
@@ -107,17 +112,12 @@ void brackets_begin_segment(Blocks *b, uint32_t i) {
     b->suspicious = !all_match(b, i);
 }
 
-// However long a segment is, a slip is judged by what is near.
-static uint32_t look_ahead_end(const Blocks *b, uint32_t i) {
-    return b->segment_end - i > LOOK_AHEAD ? i + LOOK_AHEAD : b->segment_end;
-}
-
 // Slips from token i on if only the first `keep` of the open brackets are open there.
 static uint32_t slips_if(const Blocks *b, uint32_t i, uint32_t keep) {
     int stack[STACK];
     for (uint32_t k = 0; k < keep; k++)
         stack[k] = b->open.at[k].kind;
-    return count_slips(b, i, look_ahead_end(b, i), stack, keep);
+    return count_slips(b, i, stack, keep);
 }
 
 bool brackets_slip_ahead(const Blocks *b, uint32_t i) {
@@ -264,7 +264,7 @@ void brackets_open_header(Blocks *b, uint32_t i) {
     if (!after_name || !b->suspicious || b->raw[i].kind == TOK_LPAREN)
         return;
     int stack[STACK] = {TOK_LPAREN};
-    if (count_slips(b, i, b->segment_end, stack, 1) >= slips_if(b, i, 0))
+    if (count_slips(b, i, stack, 1) >= slips_if(b, i, 0))
         return;
     report(b, line[1].span, "a parameter list follows the name of a def");
     blocks_push_made(b, TOK_LPAREN);
