@@ -347,3 +347,31 @@ def expert_choice(X, P_r, W_in, W_out):
         for n in chosen:
             Y[n] += R[n, e] * np.maximum(X[n] @ W_in[e], 0) @ W_out[e]
     return {"result": Y}
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+@twin("deltanet")
+def deltanet(X, P_q, P_k, P_v, P_o, W_b):
+    Q, K, V = project(X, P_q), project(X, P_k), project(X, P_v)
+    K = K / np.sqrt((K**2).sum(axis=1, keepdims=True) + 1e-12)
+    beta = sigmoid(X @ W_b)
+    S, O = np.zeros((P_q.shape[2], P_q.shape[1], P_v.shape[1])), np.empty_like(V)
+    for t in range(len(X)):
+        new = V[t] - np.einsum("kh,hkv->vh", K[t], S)
+        S = S + np.einsum("h,kh,vh->hkv", beta[t], K[t], new)
+        O[t] = np.einsum("kh,hkv->vh", Q[t], S)
+    return {"Y": np.einsum("nvh,dvh->nd", O, P_o)}
+
+
+@twin("gated_linear")
+def gated_linear(X, P_q, P_k, P_v, P_o, A, B):
+    Q, K, V = project(X, P_q) / math.sqrt(P_q.shape[1]), project(X, P_k), project(X, P_v)
+    g = sigmoid(np.einsum("nr,rkh->nkh", X @ A, B)) ** (1 / 16)
+    S, O = np.zeros((P_q.shape[2], P_q.shape[1], P_v.shape[1])), np.empty_like(V)
+    for t in range(len(X)):
+        S = S * g[t].T[:, :, None] + np.einsum("kh,vh->hkv", K[t], V[t])
+        O[t] = np.einsum("kh,hkv->vh", Q[t], S)
+    return {"Y": np.einsum("nvh,dvh->nd", O, P_o)}

@@ -7,8 +7,8 @@
 //     Y[n, e] = stack of einsum(Q[t, d], U)     # the loop ends: a value over n
 //
 // In the group of t is what depends on a carry of t up to the ends of t, scans inside of it whole,
-// whatever lies between such values, and values that are larger than what they are made of and that
-// it alone needs.
+// whatever lies between such values, and what it alone needs of values that are larger than what
+// they are made of, or made of numbers alone.
 //
 // Requires: live, users and result of the fuser. Ensures: no group needs itself through others.
 #include "graph/fuse/fuse.h"
@@ -103,12 +103,26 @@ static bool only_used_by(const Fuser *fuser, const Value *value, uint32_t cluste
     return only;
 }
 
+// By value id: pointwise on numbers and positions, such as zeros over some dims.
+static bool *find_made_of_numbers(const Fuser *fuser) {
+    bool *made = arena_array(fuser->arena, bool, fuser->graph->values.count + 1);
+    for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
+        const Value *value = fuser->graph->values.at[i];
+        made[i] = op_is_immediate(value->op) || op_kind(value->op) == KIND_MAP;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            made[i] = made[i] && made[value->args[k]->id];
+    }
+    return made;
+}
+
 // Pointwise arguments of such values that only they need stay before the loop.
 static void take_expanding(Fuser *fuser, uint32_t cluster, DimId dim) {
+    const bool *of_numbers = find_made_of_numbers(fuser);
     for (uint32_t i = fuser->graph->values.count; i-- > 0;) {
         const Value *value = fuser->graph->values.at[i];
-        if (fuser->live[i] && fuser->owner[i] == CLUSTER_NONE && dims_has(&value->dims, dim) &&
-            expands(fuser, value) && only_used_by(fuser, value, cluster))
+        bool expanding = dims_has(&value->dims, dim) && expands(fuser, value);
+        if (fuser->live[i] && fuser->owner[i] == CLUSTER_NONE && !fuse_is_free(value) &&
+            (expanding || of_numbers[i]) && only_used_by(fuser, value, cluster))
             fuser->owner[i] = cluster;
     }
 }

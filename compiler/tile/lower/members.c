@@ -111,14 +111,17 @@ static void find_levels(Nest *nest) {
 // ---- stages ------------------------------------------------------------------------------------
 
 static uint32_t find_stage(Nest *nest, Member *m) {
+    bool sums = nest->sums_apart && m->reduces;
     for (uint32_t i = 0; i < nest->stages.count && !m->contracts; i++) {
         const NestStage *stage = &nest->stages.at[i];
-        if (stage->level == m->level && stage->box == m->box && stage->kind == NEST_COMPUTE)
+        if (stage->level == m->level && stage->box == m->box && stage->kind == NEST_COMPUTE &&
+            stage->sums == sums)
             return i;
     }
     NestStage stage = {.kind = m->contracts ? NEST_CONTRACT : NEST_COMPUTE,
                        .level = m->level,
                        .box = m->box,
+                       .sums = sums,
                        .contraction = m->contracts ? m : NULL};
     vec_push(nest->lower->arena, &nest->stages, stage);
     return nest->stages.count - 1;
@@ -196,6 +199,8 @@ static bool runs_before(const NestStage *a, const NestStage *b) {
         return na < nb;
     if (a->box != b->box)
         return a->box < b->box;
+    if (a->sums != b->sums)
+        return b->sums; // which may read what the other stores
     return a->contraction && a->contraction->value->id < b->contraction->value->id;
 }
 

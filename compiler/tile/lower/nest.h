@@ -58,6 +58,7 @@ typedef struct {
     DimSet box;
     Member *contraction; // CONTRACT
     Value *shift;        // RESCALE
+    bool sums;           // COMPUTE, where sums are apart: it reduces
     bool by_rows;        // may run row by row
     uint32_t run;
 } NestStage;
@@ -66,6 +67,7 @@ typedef struct {
     Lowering *lower;
     ValueList wanted;    // to be stored where lower_designate says, or in scratch
     bool plain;          // without contraction stages: contractions are sums of products
+    bool sums_apart;     // in stages of their own: sums stay in registers, as nothing is stored
     DimSet rows;         // dims of the task's rows
     TileDimId block_dim; // rows are worked off in blocks along this dim,
     int64_t block;       // of so many; 0: as many as keep their values in L1

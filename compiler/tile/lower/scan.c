@@ -5,18 +5,20 @@
 //         S[d] = S * G[t, d] + X[t, d]         scratch S[d]
 //         Y[t] = sum(S[d])                     compute S = first         over d    lanes=d
 //     for each h                               loop t:1
-//                                                scratch U[t d]
-//                                                compute U = S * G + X   over t d  lanes=d
-//                                                compute Y += U          over t d  lanes=d
-//                                                compute S = U           over d    lanes=d
+//                                                compute S = S * G + X   over t d  lanes=d
+//                                                compute Y += S          over t d  lanes=d
 //                                              compute L = S             over d    lanes=d
 //
 // What is carried lies in scratch memory of the task. A step is a nest (nest.h) of what the updates
-// and results need. What a move reads is stored by a nest of its own before, and a scan inside is a
-// loop between two nests. Tasks are cut along dims that every result has and that no step mixes.
+// and results need. An update takes the place of what was carried when nothing reads that any more;
+// otherwise it is copied when the step is done. What a move reads is stored by a nest of its own
+// before, and a scan inside is a loop between two nests. Tasks are cut along dims that every result
+// has and that no step mixes.
 //
 // Requires: a SCAN group. Ensures: one kernel that stores all its outputs.
 #include "tile/lower/nest.h"
+
+#include <math.h>
 
 typedef struct {
     Lowering *lower;
@@ -99,9 +101,84 @@ static uint16_t make_scratch(const ScanLowering *s, const Value *value, DimSet d
                         elem_work(value->elem), lower_order(dims, &s->order));
 }
 
-static void emit_nest(const ScanLowering *s, const ValueList *wanted, NodeList *into) {
+// ---- updates in place ---------------------------------------------------------------------------
+
+typedef enum { READS_NOT, READS_POINT, READS_OTHERS } Reading;
+
+// How the stage of a stored value reads a carry: through what is computed with it.
+static Reading reading_of(const Nest *nest, const Value *value, const Value *carry) {
+    Arena *arena = nest->lower->arena;
+    ValueList open = {0};
+    Map *moved = map_new(arena), *seen = map_new(arena);
+    Reading reading = READS_NOT;
+    vec_push(arena, &open, (Value *)value);
+    while (open.count) {
+        const Value *next = open.at[--open.count];
+        bool elsewhere = op_kind(next->op) == KIND_MOVE || map_get(moved, next->id + 1ull);
+        for (uint32_t k = 0; k < next->n_args; k++) {
+            Value *arg = next->args[k];
+            const Member *member = nest_member(nest, arg);
+            Reading own = elsewhere ? READS_OTHERS : READS_POINT;
+            if (arg == carry)
+                reading = own > reading ? own : reading;
+            if (!member || member->stored || map_get(elsewhere ? moved : seen, arg->id + 1ull))
+                continue;
+            map_put(elsewhere ? moved : seen, arg->id + 1ull, arg);
+            vec_push(arena, &open, arg);
+        }
+    }
+    return reading;
+}
+
+static bool is_read_when_done(const ScanLowering *s, const CarriedList *carried,
+                              const Value *carry) {
+    bool read = false;
+    for (uint32_t i = 0; i < carried->count; i++)
+        read = read || carried->at[i].values.update == carry;
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        const Value *end = members_of(s)->at[i];
+        read = read || (is_end_of(end, carry->dim) && end->op == OP_STACK && end->args[0] == carry);
+    }
+    return read;
+}
+
+static uint32_t position_of(const Nest *nest, uint32_t stage) {
+    uint32_t at = 0;
+    while (nest->sequence[at] != stage)
+        at++;
+    return at;
+}
+
+static bool fits_in_place(const ScanLowering *s, const Nest *nest, const CarriedList *carried,
+                          const ScanCarry *values) {
+    const Member *update = nest_member(nest, values->update);
+    if (!update || !update->stored || update->reduces ||
+        is_read_when_done(s, carried, values->carry) ||
+        lower_designated(s->lower, values->update) != NO_BUFFER)
+        return false;
+    uint32_t at = position_of(nest, update->stage);
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        const Member *m = &nest->members.at[i];
+        Reading reading = m->stored ? reading_of(nest, m->value, values->carry) : READS_NOT;
+        uint32_t own = m->stored ? position_of(nest, m->stage) : 0;
+        if (own > at ? reading != READS_NOT : own == at && reading == READS_OTHERS)
+            return false;
+    }
+    return true;
+}
+
+static void place_updates(const ScanLowering *s, const Nest *nest, const CarriedList *carried) {
+    for (uint32_t i = 0; i < carried->count; i++)
+        if (fits_in_place(s, nest, carried, &carried->at[i].values))
+            lower_designate(s->lower, carried->at[i].values.update, carried->at[i].state);
+}
+
+// carried: of the scan whose step the nest completes, or NULL.
+static void emit_nest(const ScanLowering *s, const ValueList *wanted, const CarriedList *carried,
+                      NodeList *into) {
     Nest nest = {.lower = s->lower,
                  .plain = true,
+                 .sums_apart = true,
                  .block_dim = TILE_DIM_NONE,
                  .order = s->order,
                  .lanes = s->lanes};
@@ -111,6 +188,8 @@ static void emit_nest(const ScanLowering *s, const ValueList *wanted, NodeList *
     if (!nest.wanted.count)
         return;
     nest_analyse(&nest);
+    if (carried)
+        place_updates(s, &nest, carried);
     nest_emit(&nest, into);
 }
 
@@ -132,7 +211,8 @@ static bool *find_needed(const ScanLowering *s, const ValueList *wanted) {
     return needed;
 }
 
-static void emit_values(const ScanLowering *s, const ValueList *wanted, NodeList *into);
+static void emit_values(const ScanLowering *s, const ValueList *wanted, const CarriedList *carried,
+                        NodeList *into);
 
 // What a move reads must lie in memory, but the positions of a gather.
 static void emit_moved(const ScanLowering *s, const Value *move, NodeList *into) {
@@ -141,7 +221,7 @@ static void emit_moved(const ScanLowering *s, const Value *move, NodeList *into)
         if (!(move->op == OP_GATHER && k == 1) && !reads_outside(s, move->args[k]))
             vec_push(s->lower->arena, &read, move->args[k]);
     if (read.count)
-        emit_values(s, &read, into);
+        emit_values(s, &read, NULL, into);
 }
 
 // Positions in order, of rows that are copied to lie in one piece.
@@ -181,11 +261,12 @@ static ValueList read_by_scan(const ScanLowering *s, DimId dim) {
 static void emit_inner_scan(const ScanLowering *s, DimId dim, NodeList *into) {
     ValueList read = read_by_scan(s, dim);
     if (read.count)
-        emit_values(s, &read, into);
+        emit_values(s, &read, NULL, into);
     emit_scan(s, dim, into);
 }
 
-static void emit_values(const ScanLowering *s, const ValueList *wanted, NodeList *into) {
+static void emit_values(const ScanLowering *s, const ValueList *wanted, const CarriedList *carried,
+                        NodeList *into) {
     const bool *needed = find_needed(s, wanted);
     for (uint32_t i = 0; i < members_of(s)->count; i++) {
         const Value *value = members_of(s)->at[i];
@@ -198,7 +279,7 @@ static void emit_values(const ScanLowering *s, const ValueList *wanted, NodeList
         if (value->op == OP_ORDER)
             emit_order(s, value, into);
     }
-    emit_nest(s, wanted, into);
+    emit_nest(s, wanted, carried, into);
 }
 
 // ---- one scan -----------------------------------------------------------------------------------
@@ -257,22 +338,42 @@ static void save_exchanged(const ScanLowering *s, const CarriedList *carried, No
     }
 }
 
+// Rows that the nest can store where they are collected: those that nothing else has a place for.
+static bool *place_rows(const ScanLowering *s, DimId dim, const CarriedList *carried,
+                        const uint16_t *rows) {
+    bool *placed = arena_array(s->lower->arena, bool, members_of(s)->count + 1);
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        const Value *end = members_of(s)->at[i];
+        if (!is_end_of(end, dim) || end->op != OP_STACK)
+            continue;
+        const Value *row = end->args[0];
+        bool has_place = is_there(s, row) || op_kind(row->op) == KIND_SCAN ||
+                         lower_designated(s->lower, row) != NO_BUFFER;
+        for (uint32_t k = 0; k < carried->count; k++)
+            has_place = has_place || carried->at[k].values.update == row;
+        placed[i] = !has_place;
+        if (placed[i])
+            lower_designate(s->lower, row, rows[i]);
+    }
+    return placed;
+}
+
 static void emit_step(const ScanLowering *s, DimId dim, CarriedList *carried, const uint16_t *rows,
                       NodeList *body) {
     Lowering *lower = s->lower;
     for (uint32_t i = 0; i < carried->count; i++)
         lower_set_home(lower, carried->at[i].values.carry, carried->at[i].state);
     ValueList wanted = step_wanted(s, dim, carried);
-    emit_values(s, &wanted, body);
+    bool *placed = place_rows(s, dim, carried, rows);
+    emit_values(s, &wanted, carried, body);
     for (uint32_t i = 0; i < members_of(s)->count; i++) {
         const Value *end = members_of(s)->at[i];
-        if (is_end_of(end, dim) && end->op == OP_STACK &&
-            lower_buffer_of(lower, end->args[0]) != rows[i])
+        if (is_end_of(end, dim) && end->op == OP_STACK && !placed[i])
             emit_store(s, rows[i], end->args[0], body);
     }
     save_exchanged(s, carried, body);
     for (uint32_t i = 0; i < carried->count; i++)
-        if (carried->at[i].values.update != carried->at[i].values.carry)
+        if (lower_buffer_of(lower, carried->at[i].values.update) != carried->at[i].state)
             emit_store(s, carried->at[i].state, carried->at[i].values.update, body);
 }
 
@@ -380,6 +481,16 @@ static double contiguous_share(const Lowering *lower, TileDimId dim) {
     return along / all;
 }
 
+// How much better it is when sums keep their lanes than when they end across them.
+static const double KEPT_BY_SUMS = 4;
+
+static bool is_summed(const Lowering *lower, TileDimId dim) {
+    for (uint32_t i = 0; i < lower->group->members.count; i++)
+        if (set_has(mixed_dims(lower, lower->group->members.at[i]), dim))
+            return true;
+    return false;
+}
+
 // The dim that most of the work keeps and that most arguments have side by side; one that is long
 // enough for vectors, if there is one.
 static TileDimId choose_lanes(const Lowering *lower) {
@@ -397,8 +508,8 @@ static TileDimId choose_lanes(const Lowering *lower) {
             if (set_has(own, d) && op_kind(value->op) != KIND_SCAN)
                 weight += (double)lower_volume(lower, box);
         }
-        weight *= contiguous_share(lower, d);
-        weight *= lower->typical.at[d] >= 8 ? 1 : (double)lower->typical.at[d] / 16;
+        weight *= contiguous_share(lower, d) * (is_summed(lower, d) ? 1 : KEPT_BY_SUMS);
+        weight *= fmin(1, (double)lower->typical.at[d] / (2 * machine_lanes(lower->machine, 4)));
         if (weight > most) {
             most = weight;
             best = d;
