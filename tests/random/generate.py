@@ -418,6 +418,47 @@ class Program:
             self.lines[-1] = f"{first}, {self.lines[-1]}"
         return True
 
+    def scan(self):
+        """A recurrence along a dim of a value: what is carried is bounded at each step; it is
+        written at each position, or left behind, or both."""
+        value = self.pick(lambda dims: len(dims) >= 1, [None])
+        if not value:
+            return False
+        along = self.random.choice(value[1])
+        rest = [dim for dim in value[1] if dim != along]
+        more = [dim for dim in self.extent if dim not in value[1]]
+        kept = rest + self.random.sample(more, min(len(more), self.random.randint(0, 1)))
+        if self.volume(kept) * self.extent[along] > VOLUME_MAX:
+            return False
+        state, number = f"s{self.fresh}", self.fresh
+        brackets = f"[{', '.join(kept)}]"
+        self.lines.append(f"{state}{brackets} = zeros{brackets}")
+        if len(kept) > len(rest) or self.random.random() < 0.5:
+            self.lines[-1] = f"{state}{brackets} = {self.ref(self.parameter(kept))}"
+        self.used.add(value[0])
+        read = f"{value[0]}[{', '.join('at' if dim == along else dim for dim in value[1])}]"
+        fades = ["0.5 * {s}", "{s} * sigmoid({x})", "tanh({s})", "where(at % 2 == 0, {s}, -{s})"]
+        step = f"tanh({self.random.choice(fades).format(s=state, x=read)} + {read})"
+        mixed = self.random.choice(kept) if kept and self.random.random() < 0.4 else None
+        lines = [f"{state} = {step}"]
+        if mixed:
+            other = [dim for dim in kept if dim != mixed]
+            sums = f"sum({state}, reduced_dim={mixed})"
+            lines.insert(0, f"m{number}[{', '.join(other)}] = tanh({sums})")
+            lines[1] = f"{state} = {step} + m{number} / 2"
+        row = self.random.choice([state, f"{state} + {read}", f"0.5 * {state} - at % 3"])
+        written = self.random.random() < 0.7
+        if written:
+            name = f"t{self.fresh}"
+            self.fresh += 1
+            lines.append(f"{name}[{', '.join(['at', *kept])}] = {row}")
+            self.values.append((name, (along, *kept)))
+        self.lines.append(f"scan at in {along}:")
+        self.lines += [f"    {line}" for line in lines]
+        if not written or self.random.random() < 0.5:
+            self.assign(kept, f"{state} * 1")
+        return True
+
     # ---- element types ----
     def store(self):
         elem = self.random.choice(FLOATS)
@@ -501,6 +542,8 @@ class Program:
                 self.constant,
                 self.constant,
                 self.helper,
+                self.scan,
+                self.scan,
             ]
         )
         if self.typed:

@@ -68,7 +68,7 @@ static uint32_t check_stages(const Graph *built, const char *text) {
 
 // Nothing in them is over pairs of positions that need not be stored.
 static bool has_no_pairs(const char *path) {
-    static const char *const names[] = {"one_query", "topk", "expert"};
+    static const char *const names[] = {"one_query", "topk", "expert", "deltanet", "gated_linear"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strstr(path, names[i]))
             return true;

@@ -58,6 +58,10 @@ static DimSet dim_set(const ScanLowering *s, const DimList *dims) {
     return lower_dim_set(s->lower, dims);
 }
 
+static DimSet scan_dims(const Lowering *lower) {
+    return lower_dim_set(lower, &lower->group->reduced);
+}
+
 static int output_of(const ScanLowering *s, const Value *value) {
     for (uint32_t i = 0; i < s->lower->group->outputs.count; i++)
         if (s->lower->group->outputs.at[i] == value)
@@ -90,7 +94,7 @@ static void emit_store(const ScanLowering *s, uint16_t buffer, const Value *valu
     DimSet steps = dim_set(s, &value->dims) & ~lower_buffer_set(s->lower, buffer);
     dims = lower_order(steps, &s->order);
     dims_append(&dims, &own);
-    Stage *stage = node_compute(s->lower->kernel, into, dims, dims_last_of(&dims));
+    Stage *stage = node_compute(s->lower->kernel, into, dims, dims_last_of(&own));
     TermBuilder terms = terms_open(s->lower, stage);
     terms_store(&terms, SINK_SET, buffer, terms_value(&terms, value));
 }
@@ -152,7 +156,7 @@ static uint32_t position_of(const Nest *nest, uint32_t stage) {
 static bool fits_in_place(const ScanLowering *s, const Nest *nest, const CarriedList *carried,
                           const ScanCarry *values) {
     const Member *update = nest_member(nest, values->update);
-    if (!update || !update->stored || update->reduces ||
+    if (!update || !update->stored || update->reduces || !(update->box & ~scan_dims(s->lower)) ||
         is_read_when_done(s, carried, values->carry) ||
         lower_designated(s->lower, values->update) != NO_BUFFER)
         return false;
@@ -435,10 +439,6 @@ static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into) {
 }
 
 // ---- tasks and lanes ----------------------------------------------------------------------------
-
-static DimSet scan_dims(const Lowering *lower) {
-    return lower_dim_set(lower, &lower->group->reduced);
-}
 
 // Dims along which a member's elements depend on others.
 static DimSet mixed_dims(const Lowering *lower, const Value *value) {
