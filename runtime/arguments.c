@@ -49,8 +49,8 @@ static const char *read_dim(AttDimArgument *item) {
     bool fits = length < sizeof digits;
     memcpy(digits, equals + 1, fits ? length : 0);
     digits[fits ? length : 0] = 0;
-    if (!att_argument_count(digits, 1, ATT_EXTENT_MOST, &item->extent))
-        return "the extent must be a whole number from 1 to 1099511627776";
+    if (!att_argument_count(digits, 0, ATT_EXTENT_MOST, &item->extent))
+        return "the extent must be a whole number from 0 to 1099511627776";
     return NULL;
 }
 

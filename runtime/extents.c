@@ -39,9 +39,6 @@ static AttStatus set_extent(AttContext *ctx, const AttModule *module, const AttT
                             int64_t dim, int64_t extent, Origin *origins, int64_t *extents) {
     int64_t root = module->dims[dim].like;
     const char *name = module->dims[dim].name;
-    if (extent < 1)
-        return att_fail(ctx, ATT_ARGUMENT, "%s is %lld in %s and must be at least 1", name,
-                        (long long)extent, tensor->name);
     if (extents[root] == ATT_EXTENT_UNKNOWN) {
         extents[root] = extent;
         origins[root].by = tensor;

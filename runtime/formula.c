@@ -104,6 +104,9 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
     const char *name = module->dims[rule->dim].name;
     long long found = (long long)value, known = (long long)extent;
     bool number = rule->words[0] == ATT_FORMULA_NUMBER && rule->n_words == 2;
+    if (rule->kind == ATT_RULE_CHOOSES && value > extent)
+        return att_fail(ctx, ATT_ARGUMENT, "argmax over %s has nothing to choose from: %s is %lld",
+                        name, name, known);
     if (rule->kind == ATT_RULE_BEGINS && value < 0)
         return att_fail(ctx, ATT_ARGUMENT, "a slice of %s begins at %s, which is %lld", name,
                         rule->text, found);
@@ -121,8 +124,8 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
         return att_fail(ctx, ATT_ARGUMENT,
                         "a slice of %s ends at %s, which is %lld, but %s is %lld", name, rule->text,
                         found, name, known);
-    if (computes && (value < 1 || value > ATT_EXTENT_MOST))
-        return att_fail(ctx, ATT_ARGUMENT, "%s = %s is %lld; extents are from 1 to %lld", name,
+    if (computes && (value < 0 || value > ATT_EXTENT_MOST))
+        return att_fail(ctx, ATT_ARGUMENT, "%s = %s is %lld; extents are from 0 to %lld", name,
                         rule->text, found, (long long)ATT_EXTENT_MOST);
     if (wrong)
         return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but %s is %lld", name, known, rule->text,

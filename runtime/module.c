@@ -84,13 +84,23 @@ static void place_slots(const AttModule *module, const int64_t *extents, char *w
     }
 }
 
+// A tensor without elements lies where one may be read: kernels read the first in place of one that
+// is outside, and throw it away.
+static void place_empty(const AttModule *module, const int64_t *extents, void **tensors) {
+    static const int64_t nothing;
+    int64_t bytes;
+    for (int64_t i = 0; i < module->n_tensors; i++)
+        if (tensor_bytes(module, &module->tensors[i], extents, &bytes) && !bytes)
+            tensors[i] = (void *)&nothing;
+}
+
 // ---- checks ------------------------------------------------------------------------------------
 static AttStatus check_extents(AttContext *ctx, const AttModule *module, const int64_t *extents) {
     for (int64_t d = 0; d < module->n_dims; d++) {
         const AttDim *dim = &module->dims[d], *like = &module->dims[dim->like];
         long long extent = extents[d];
-        if (extent < 1)
-            return att_fail(ctx, ATT_ARGUMENT, "%s must be at least 1, not %lld", dim->name,
+        if (extent < 0)
+            return att_fail(ctx, ATT_ARGUMENT, "%s must be at least 0, not %lld", dim->name,
                             extent);
         if (dim->extent >= 0 && extent != dim->extent)
             return att_fail(ctx, ATT_ARGUMENT, "%s must be %lld, not %lld", dim->name,
@@ -114,7 +124,8 @@ static AttStatus check_overlap(AttContext *ctx, const AttModule *module, const i
         for (int64_t j = 0; j < n; j++) {
             uintptr_t at = (uintptr_t)tensors[j];
             tensor_bytes(module, &module->tensors[j], extents, &other);
-            if (i != j && begin < at + (uintptr_t)other && at < begin + (uintptr_t)bytes)
+            if (i != j && bytes && other && begin < at + (uintptr_t)other &&
+                at < begin + (uintptr_t)bytes)
                 return att_fail(ctx, ATT_ARGUMENT, "%s overlaps %s", module->tensors[i].name,
                                 module->tensors[j].name);
         }
@@ -133,7 +144,7 @@ static AttStatus check_tensors(AttContext *ctx, const AttModule *module, const i
                             tensor->name);
         if (i >= n)
             continue;
-        if (!tensors[i])
+        if (!tensors[i] && bytes)
             return att_fail(ctx, ATT_ARGUMENT, "%s is NULL", tensor->name);
         if ((uintptr_t)tensors[i] % align)
             return att_fail(ctx, ATT_ARGUMENT, "%s is not aligned to its elements of %zu bytes",
@@ -312,6 +323,7 @@ static AttStatus run_with(AttContext *ctx, const AttModule *module, const int64_
         return status;
     memcpy(tables.tensors, tensors, (size_t)n * sizeof *tensors);
     place_slots(module, extents, workspace, tables.tensors);
+    place_empty(module, extents, tables.tensors);
     double before = seconds ? att_seconds() : 0;
     for (int64_t i = 0; i < module->n_launches[level] && !status; i++) {
         status = run_launch(ctx, module, level, &module->launches[level][i], extents, &tables);
@@ -349,8 +361,8 @@ static bool is_told(const AttDim *dim) {
 // What others are computed from.
 static AttStatus check_told(AttContext *ctx, const AttModule *module, const int64_t *extents) {
     for (int64_t d = 0; d < module->n_dims; d++)
-        if (is_told(&module->dims[d]) && extents[d] < 1)
-            return att_fail(ctx, ATT_ARGUMENT, "%s must be at least 1, not %lld",
+        if (is_told(&module->dims[d]) && extents[d] < 0)
+            return att_fail(ctx, ATT_ARGUMENT, "%s must be at least 0, not %lld",
                             module->dims[d].name, (long long)extents[d]);
     return ATT_OK;
 }

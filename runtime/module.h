@@ -71,6 +71,7 @@ enum {
     ATT_RULE_BEGINS,    // the formula, where a slice of the dim begins, must be at least 0
     ATT_RULE_EVALUATES, // the formula must have a value
     ATT_RULE_HOLDS,     // the dim must have as many positions as are kept of its order
+    ATT_RULE_CHOOSES    // the dim must be at least as large: an argmax is over it
 };
 typedef struct {
     int64_t kind, dim;

@@ -125,14 +125,6 @@ static bool settle(Settling *s, DimId dim, int64_t extent, const char *by) {
     return false;
 }
 
-static bool settle_file(Settling *s, DimId dim, int64_t extent, const char *path) {
-    if (extent >= 1)
-        return settle(s, dim, extent, path);
-    problem(s->options, "%s is %lld in %s; extents are from 1", s->graph->dims.at[dim].name,
-            (long long)extent, path);
-    return false;
-}
-
 static bool settle_constants(Settling *s) {
     bool fine = true;
     for (uint32_t d = 0; d < s->graph->dims.count; d++)
@@ -163,7 +155,7 @@ static bool read_tensor(Settling *s, const NamedPath *given, const Value *input,
     }
     bool fine = true;
     for (int k = 0; k < tensor->rank; k++)
-        fine &= settle_file(s, input->dims.at[k], tensor->shape[k], given->path);
+        fine &= settle(s, input->dims.at[k], tensor->shape[k], given->path);
     return fine;
 }
 
@@ -192,8 +184,15 @@ static bool is_open(const Settling *s, uint32_t dim) {
            !graph_is_computed(s->graph, (DimId)dim);
 }
 
+static bool is_empty(const Settling *s, const int64_t *extents) {
+    for (uint32_t i = 0; i < s->graph->rules.count; i++)
+        if (extents[s->graph->rules.at[i].dim] == 0)
+            return true;
+    return false;
+}
+
 // Extents for what is open, of the smallest size for which nothing is wrong with those that follow
-// from them (`n // 4`, `n - 16`).
+// from them (`n // 4`, `n - 16`), and none is 0.
 static void invent(Settling *s) {
     enum { SIZES = 8 };
     Arena *arena = s->graph->arena;
@@ -208,7 +207,7 @@ static void invent(Settling *s) {
     for (int size = 0; size < SIZES; size++) {
         for (uint32_t d = 0; d < n; d++)
             tried[d] = open[d] ? extents[d] << size : extents[d];
-        if (graph_apply_rules(s->graph, tried, arena))
+        if (graph_apply_rules(s->graph, tried, arena) || is_empty(s, tried))
             continue;
         for (uint32_t d = 0; d < n; d++)
             extents[d] = open[d] ? tried[d] : extents[d];

@@ -188,6 +188,9 @@ static const char *check_rule(const Graph *graph, const ExtentRule *rule, int64_
     bool number = rule->formula->op == FORMULA_NUMBER, computes = rule->kind == RULE_COMPUTES;
     bool equal = (computes && known != EXTENT_DYNAMIC) || rule->kind == RULE_IS;
     long long found = (long long)value, extent = (long long)known;
+    if (rule->kind == RULE_CHOOSES && value > extent)
+        return arena_printf(arena, "argmax over %s has nothing to choose from: %s is %lld", name,
+                            name, extent);
     if (rule->kind == RULE_BEGINS && value < 0)
         return arena_printf(arena, "a slice of %s begins at %s, which is %lld", name, text, found);
     if (rule->kind == RULE_HOLDS && value > extent)
@@ -199,8 +202,8 @@ static const char *check_rule(const Graph *graph, const ExtentRule *rule, int64_
                                   name, extent)
                    : arena_printf(arena, "a slice of %s ends at %s, which is %lld, but %s is %lld",
                                   name, text, found, name, extent);
-    if (computes && (value < 1 || value > EXTENT_MAX))
-        return arena_printf(arena, "%s = %s is %lld; extents are from 1 to %lld", name, text, found,
+    if (computes && (value < 0 || value > EXTENT_MAX))
+        return arena_printf(arena, "%s = %s is %lld; extents are from 0 to %lld", name, text, found,
                             (long long)EXTENT_MAX);
     if (equal && value != extent)
         return number
@@ -246,7 +249,7 @@ int64_t *graph_typical_extents(const Graph *graph, Arena *arena) {
         extents[i] = extent != EXTENT_DYNAMIC || computed ? extent : TYPICAL_DYNAMIC;
     }
     graph_apply_rules(graph, extents, arena);
-    for (uint32_t i = 0; i < graph->dims.count; i++) // where a rule fails for that
-        extents[i] = extents[i] == EXTENT_DYNAMIC ? TYPICAL_DYNAMIC : extents[i];
+    for (uint32_t i = 0; i < graph->dims.count; i++) // where a rule fails for that, or gives 0
+        extents[i] = extents[i] < 1 ? TYPICAL_DYNAMIC : extents[i];
     return extents;
 }

@@ -104,6 +104,7 @@ typedef enum {
     RULE_BEGINS,    // the formula, where a slice of the dim begins, is at least 0
     RULE_EVALUATES, // the formula, a distance along the dim, has a value
     RULE_HOLDS,     // the dim has as many positions as are kept of its order, or more
+    RULE_CHOOSES,   // an argmax over the dim has so many positions to choose from, at least
 } RuleKind;
 // dim, and the dims of the formula: the first of their classes.
 typedef struct {

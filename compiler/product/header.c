@@ -129,7 +129,7 @@ static void write_constants(Header *header) {
 static void write_extents(Header *header) {
     const AttModule *module = header->module;
     if (has_dynamic(module))
-        text_add(&header->text, "\n    // Extents, from 1 up.\n");
+        text_add(&header->text, "\n    // Extents, from 0 up.\n");
     for (int64_t i = 0; i < module->n_dims; i++) {
         if (!is_dynamic(&module->dims[i]))
             continue;
@@ -223,7 +223,7 @@ static void write_functions(Header *header) {
         "calls with different contexts\n// may run side by side. Only the context's own "
         "workspace is kept. Errors:\n"
         "//   ATT_ARGUMENT     a NULL context, tensor or args, a wrong struct_size, an extent "
-        "below 1,\n//                    a workspace that is too small or badly aligned\n"
+        "below 0,\n//                    a workspace that is too small or badly aligned\n"
         "//   ATT_MEMORY       no memory for the workspace\n"
         "//   ATT_UNSUPPORTED  the machine lacks the instructions of every level compiled\n"
         "//   ATT_BUSY         a call of another thread runs on the context; nothing was done\n"
@@ -231,7 +231,7 @@ static void write_functions(Header *header) {
         "AttStatus %s(AttContext *ctx, const %s_args *args);\n\n",
         symbol, symbol);
     text_printf(text,
-                "// Bytes of workspace for these extents (from 1 up); -1 when that overflows.\n"
+                "// Bytes of workspace for these extents (from 0 up); -1 when that overflows.\n"
                 "int64_t %s_workspace(",
                 symbol);
     if (has_dynamic(header->module))

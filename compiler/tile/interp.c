@@ -310,23 +310,30 @@ static void run_stage(Interpreter *m, const Stage *stage) {
     }
 }
 
-// Sets the elements of a buffer in the box of the current ranges to its initial value.
-static void fill_box(const Interpreter *m, uint16_t at, int depth, int64_t *index) {
+// Sets the elements of a buffer in the box of the current ranges.
+static void fill_box(const Interpreter *m, uint16_t at, double with, int depth, int64_t *index) {
     const TileBuffer *buffer = &m->kernel->buffers.at[at];
     if (depth == buffer->rank) {
         int64_t element = buffer_offset(buffer, &m->buffers[at], index);
-        element_store(m, at, element, scalar_of(buffer->initial, buffer->elem));
+        element_store(m, at, element, scalar_of(with, buffer->elem));
         return;
     }
     Range range = m->ranges[buffer->dims[depth]];
     for (index[depth] = range.lo; index[depth] < range.hi; index[depth]++)
-        fill_box(m, at, depth + 1, index);
+        fill_box(m, at, with, depth + 1, index);
 }
 
 static void begin(const Interpreter *m, uint16_t at) {
+    const TileBuffer *buffer = &m->kernel->buffers.at[at];
     int64_t index[TILE_RANK_MAX];
-    if (m->kernel->buffers.at[at].has_initial)
-        fill_box(m, at, 0, index);
+    TileDimList over;
+    double nothing;
+    if (buffer->has_initial)
+        fill_box(m, at, buffer->initial, 0, index);
+    else if (kernel_combines(m->kernel, at, &over, &nothing))
+        for (int i = 0; i < over.count; i++)
+            if (m->extents[over.at[i]] == 0)
+                fill_box(m, at, nothing, 0, index);
 }
 
 static bool is_taken(const Kernel *kernel, uint16_t at) {

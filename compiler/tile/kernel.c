@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Building kernels node by node, and what every user of a kernel asks for: how many tasks it has,
 // what it multiplies, and the scratch of a task.
+#include <math.h>
 #include <string.h>
 
 #include "tile/tile.h"
@@ -299,6 +300,55 @@ int32_t stage_op(Kernel *kernel, Stage *stage, Op op, Elem elem, int32_t a, int3
 void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t term) {
     Sink sink = {.mode = mode, .to = to, .term = term};
     vec_push(kernel->arena, &stage->sinks, sink);
+}
+
+// ---- what combining nothing gives --------------------------------------------------------------
+
+// Infinities of whole numbers are the largest and the smallest, of truth values true and false.
+static double combined_nothing(SinkMode mode) {
+    if (mode == SINK_SUM || mode == SINK_PROD)
+        return mode == SINK_PROD;
+    return mode == SINK_MIN ? INFINITY : -INFINITY;
+}
+
+// Adds the dims of unknown extent that the stage has and `to` lacks.
+static void add_combined(const Kernel *kernel, const Stage *stage, const Access *to,
+                         TileDimList *over) {
+    for (int i = 0; i < stage->n_dims; i++)
+        if (kernel->dims.at[stage->dims[i]].extent == EXTENT_DYNAMIC &&
+            !access_has_dim(to, stage->dims[i]) && over->count < TILE_RANK_MAX)
+            over->at[over->count++] = stage->dims[i];
+}
+
+static void find_combined(const Kernel *kernel, const NodeList *body, uint16_t buffer,
+                          TileDimList *over, SinkMode *mode) {
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Stage *stage = body->at[i]->stage;
+        if (body->at[i]->kind != NODE_STAGE) {
+            find_combined(kernel, &body->at[i]->body, buffer, over, mode);
+            continue;
+        }
+        if (stage->kind == STAGE_CONTRACT && stage->c.buffer == buffer)
+            add_combined(kernel, stage, &stage->c, over);
+        for (uint32_t s = 0; s < stage->sinks.count; s++) {
+            const Sink *sink = &stage->sinks.at[s];
+            if (sink->mode == SINK_SET || sink->to.buffer != buffer)
+                continue;
+            add_combined(kernel, stage, &sink->to, over);
+            *mode = sink->mode;
+        }
+    }
+}
+
+bool kernel_combines(const Kernel *kernel, uint16_t buffer, TileDimList *over, double *nothing) {
+    const TileBuffer *at = &kernel->buffers.at[buffer];
+    SinkMode mode = SINK_SUM;
+    *over = (TileDimList){0};
+    if (at->has_initial || at->place == PLACE_IN || at->place == PLACE_BOTH)
+        return false;
+    find_combined(kernel, &kernel->body, buffer, over, &mode);
+    *nothing = combined_nothing(mode);
+    return over->count > 0;
 }
 
 bool stage_has_dim(const Stage *stage, TileDimId dim) {

@@ -75,7 +75,8 @@ typedef struct {
     int32_t panel_width;
     // OUT and SCRATCH. Every element that the current ranges reach begins with this number where
     // the buffer is made, and whatever combines, combines with it. Without one the first combining
-    // store to an element since the buffer was made sets it.
+    // store to an element since the buffer was made sets it; where a dim that stores combine over
+    // has no positions, it begins with what a sum of nothing is (kernel_combines).
     bool has_initial;
     double initial;
     // SCRATCH. Elements left free behind each run of the last dim, when it is plain.
@@ -273,6 +274,9 @@ int32_t stage_extent(Kernel *kernel, Stage *stage, TileDimId dim);
 // Unused arguments are -1. Equal terms of one stage are one term.
 int32_t stage_op(Kernel *kernel, Stage *stage, Op op, Elem elem, int32_t a, int32_t b, int32_t c);
 void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t term);
+// The dims of unknown extent that some stage combines over into a buffer without initial value, and
+// what combining nothing gives. false: there are none.
+bool kernel_combines(const Kernel *kernel, uint16_t buffer, TileDimList *over, double *nothing);
 bool stage_has_dim(const Stage *stage, TileDimId dim);
 bool stage_sums_lanes(const Stage *stage); // a contraction's
 bool access_has_dim(const Access *access, TileDimId dim);

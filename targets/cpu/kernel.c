@@ -209,29 +209,55 @@ static void emit_stage(CpuKernel *k, const Stage *stage) {
     cpu_box_close(k, after);
 }
 
-// The buffer is made here: notes the ranges, and stores what it begins with in their box.
-static void begin_buffer(CpuKernel *k, uint16_t number) {
+// Stores a number in the box of the current ranges.
+static void fill_buffer(CpuKernel *k, uint16_t number, double with) {
     EmitModule *m = k->module;
     const TileBuffer *buffer = &k->kernel->buffers.at[number];
-    CpuBuffer *memory = &k->buffer[number];
-    memory->begin = arena_array(m->arena, LLVMValueRef, k->kernel->dims.count);
-    for (uint32_t d = 0; d < k->kernel->dims.count; d++)
-        memory->begin[d] = k->range[d].lo;
-    if (!buffer->has_initial)
-        return;
     Stage *fill = arena_new_of(m->arena, Stage);
     bool panels = buffer->panel_dim != TILE_DIM_NONE;
-    *fill = (Stage){.kind = STAGE_COMPUTE, .n_dims = buffer->rank, .rows = TILE_DIM_NONE};
+    *fill = (Stage){
+        .kind = STAGE_COMPUTE, .n_dims = buffer->rank, .rows = TILE_DIM_NONE, .pad = panels};
     fill->lanes = panels         ? buffer->panel_dim
                   : buffer->rank ? buffer->dims[buffer->rank - 1]
                                  : TILE_DIM_NONE;
     memcpy(fill->dims, buffer->dims, sizeof fill->dims);
-    Term term = {
-        .kind = TERM_CONST, .elem = buffer->elem, .args = {-1, -1, -1}, .number = buffer->initial};
+    Term term = {.kind = TERM_CONST, .elem = buffer->elem, .args = {-1, -1, -1}, .number = with};
     Sink sink = {.mode = SINK_SET, .to = access_plain(k->kernel, number)};
     vec_push(m->arena, &fill->terms, term);
     vec_push(m->arena, &fill->sinks, sink);
     emit_stage(k, fill);
+}
+
+// The same, where one of the dims has no positions.
+static void fill_if_empty(CpuKernel *k, uint16_t number, const TileDimList *over, double with) {
+    EmitModule *m = k->module;
+    LLVMValueRef none = NULL, zero = index_const(m, 0);
+    for (int i = 0; i < over->count; i++) {
+        LLVMValueRef empty = LLVMBuildICmp(m->builder, LLVMIntEQ, k->extent[over->at[i]], zero, "");
+        none = none ? LLVMBuildOr(m->builder, none, empty, "") : empty;
+    }
+    LLVMBasicBlockRef fill = emit_block(m, "nothing"), after = emit_block(m, "begun");
+    LLVMBuildCondBr(m->builder, none, fill, after);
+    LLVMPositionBuilderAtEnd(m->builder, fill);
+    fill_buffer(k, number, with);
+    LLVMBuildBr(m->builder, after);
+    LLVMMoveBasicBlockAfter(after, LLVMGetInsertBlock(m->builder));
+    LLVMPositionBuilderAtEnd(m->builder, after);
+}
+
+// The buffer is made here: notes the ranges, and stores what it begins with in their box.
+static void begin_buffer(CpuKernel *k, uint16_t number) {
+    const TileBuffer *buffer = &k->kernel->buffers.at[number];
+    CpuBuffer *memory = &k->buffer[number];
+    TileDimList over;
+    double nothing;
+    memory->begin = arena_array(k->module->arena, LLVMValueRef, k->kernel->dims.count);
+    for (uint32_t d = 0; d < k->kernel->dims.count; d++)
+        memory->begin[d] = k->range[d].lo;
+    if (buffer->has_initial)
+        fill_buffer(k, number, buffer->initial);
+    else if (kernel_combines(k->kernel, number, &over, &nothing))
+        fill_if_empty(k, number, &over, nothing);
 }
 
 static void open_scratch(CpuKernel *k, uint16_t number) {
@@ -317,7 +343,9 @@ void cpu_emit_kernel(EmitModule *m, const Kernel *kernel, const Target *target,
     load_arguments(k, LLVMGetParam(function, 0));
     lay_out_scratch(k);
     for (uint32_t d = 0; d < kernel->dims.count; d++)
-        k->range[d] = (CpuRange){.lo = index_const(m, 0), .len = k->extent[d], .nonempty = true};
+        k->range[d] = (CpuRange){.lo = index_const(m, 0),
+                                 .len = k->extent[d],
+                                 .nonempty = kernel->dims.at[d].extent != EXTENT_DYNAMIC};
     emit_task(k, kernel->body.at, kernel->body.count, LLVMGetParam(function, 3));
     LLVMBuildRetVoid(m->builder);
 }

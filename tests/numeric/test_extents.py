@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extents computed from those of the inputs, against NumPy: run, verify, the oracle, libraries."""
+"""Extents computed from those of the inputs, and extents of zero, against NumPy: run, verify, the
+oracle, programs."""
 
 import json
+import math
 import subprocess
 
 import numpy as np
@@ -45,7 +47,7 @@ def transformer_xl(X, M, R, u, v, P_q, P_k, P_v, P_o):
     B = np.einsum("nkh,skh->nhs", Q + v, R)
     L = L + np.moveaxis(B[np.arange(n)[:, None], :, distance], 2, 1)
     seen = np.arange(p + n)[None] <= np.arange(n)[:, None] + p
-    W = softmax(np.where(seen[:, None], L / 2.0, -np.inf))
+    W = softmax(np.where(seen[:, None], L / 2.0, -np.inf)) if n else L
     return X + np.einsum("nht,tkh,ekh->ne", W, V, P_o), C[n:]
 
 
@@ -76,7 +78,7 @@ def check(folder, results, run):
 
 WAYS = [["--threads", "1"], ["--threads", "2"], ["--oracle"], ["--interpret"],
         *(["--plan", plan] for plan in ("unfused", "resident:3", "stream:4:16"))]
-LENGTHS = [(1, 1), (5, 3), (33, 70)]
+LENGTHS = [(1, 1), (5, 3), (33, 70), (6, 0), (0, 4)]
 
 
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
@@ -191,7 +193,10 @@ def test_cost_and_bench_know_them():
 # name: declarations and statements, options, and what run says.
 WRONG = {
     "too_small": ("dim r = n - 30", "R[r] = f32(index(r))", [],
-                  "r = n - 30 is -9; extents are from"),
+                  "r = n - 30 is -9; extents are from 0"),
+    "argmax_of_nothing": ("dim r = n - 21",
+                          "R[d] = argmax(slice(X, n, 21, n -> [r, d]), reduced_dim=r)", [],
+                          "argmax over r has nothing to choose from: r is 0"),
     "remainder": ("dim r = n / 4", "R[r] = f32(index(r))", [],
                   "r = n / 4: 21 is not divisible by 4"),
     "division_by_zero": ("dim r = n // (n - 21)", "R[r] = f32(index(r))", [],
@@ -229,3 +234,115 @@ def test_a_computed_extent_that_is_wrong(tmp_path, case, built):
         attc("build", source, "-w", "--exe", *options, "-o", program)
         run = subprocess.run([program, *words], capture_output=True, text=True)
         assert run.returncode == 1 and message in run.stderr, run.stderr
+
+
+# ---- extents of zero -----------------------------------------------------------------------------
+
+def log_sum(x, axis):
+    with np.errstate(divide="ignore"):
+        return np.log(np.exp(x).sum(axis))
+
+
+def mean(x, axis):
+    return x.sum(axis) / np.float64(x.shape[axis]) if x.shape[axis] else x.sum(axis) * np.nan
+
+
+# Each is R of X[n, d] and W[d, e].
+OVER_NOTHING = {
+    "sum(X, reduced_dim=n)": lambda X, W: X.sum(0),
+    "sum(X, reduced_dim=d)": lambda X, W: X.sum(1),
+    "1 + sum(X * X, reduced_dim=(n, d))": lambda X, W: 1 + (X * X).sum(),
+    "prod(X, reduced_dim=d)": lambda X, W: X.prod(1),
+    "max(X, reduced_dim=n)": lambda X, W: X.max(0, initial=-np.inf),
+    "max_number(X, reduced_dim=d)": lambda X, W: X.max(1, initial=-np.inf),
+    "min(X, reduced_dim=n)": lambda X, W: X.min(0, initial=np.inf),
+    "min(X, reduced_dim=(d, n))": lambda X, W: X.min(initial=np.inf),
+    "mean(X, reduced_dim=n)": lambda X, W: mean(X, 0),
+    "mean(X, reduced_dim=d)": lambda X, W: mean(X, 1),
+    "logsumexp(X, reduced_dim=d)": lambda X, W: log_sum(X, 1),
+    "softmax(X, reduced_dim=n)": lambda X, W: softmax(X.T).T if X.size else X,
+    "cumsum(X, dim=n)": lambda X, W: X.cumsum(0),
+    "einsum(X[n, d], W[d, e] -> [n, e])": lambda X, W: X @ W,
+    "gelu(einsum(X[n, d], W[d, e] -> [n, e])) + 1": lambda X, W: (
+        1 + np.vectorize(gelu, otypes="d")(X @ W)),
+    "einsum(X[n, d], W[d, e], X[n', d'] -> [e, n', d'])": lambda X, W: np.einsum(
+        "nd,de,mf->emf", X, W, X),
+    "shift(X, n, 1)": lambda X, W: shifted(X, 1),
+    "slice(X, n, 0, n // 2 -> [h, d])": lambda X, W: X[: len(X) // 2],
+    "sum(i32(X), reduced_dim=n)": lambda X, W: X.astype(int).sum(0),
+    "max(i32(X), reduced_dim=d)": lambda X, W: X.astype(int).max(1, initial=-(2**31)),
+    "min(i64(X), reduced_dim=d)": lambda X, W: X.astype(int).min(1, initial=2**63 - 1),
+    "gather(X, i32(index(e)), dim=n)": lambda X, W: gathered(X, W.shape[1]),
+}
+SIZES = [(0, 7, 3), (5, 0, 3), (0, 0, 2), (5, 7, 0), (40, 0, 20), (0, 70, 33), (3, 2, 4)]
+
+
+def gelu(x):
+    return x * (1 + math.erf(x / math.sqrt(2))) / 2
+
+
+def gathered(X, count):
+    rows = np.full((count, X.shape[1]), np.nan)
+    rows[: len(X)] = X[:count]
+    return rows
+
+
+@pytest.mark.parametrize("way", [[], ["--oracle"], ["--interpret"]], ids=" ".join)
+@pytest.mark.parametrize("expression", OVER_NOTHING)
+def test_over_nothing(tmp_path, expression, way):
+    source = f"def F(X[n, d], W[d, e]):\n    R = {expression}\n    return R\n"
+    for n, d, e in SIZES:
+        arrays, words = draw(tmp_path, {"X": (n, d), "W": (d, e)})
+        check(tmp_path, {"R": OVER_NOTHING[expression](**arrays)},
+              lambda out: attc("run", "-", "-w", *words, *out, *way, stdin=source))
+
+
+# A layer with heads that are mixed, which every plan can do, and a residual.
+HEADS = """
+dim k = 4, h = 3, e = 3, g = 2
+
+def Layer(X[n, d], M[m, d], P_q[d, k, h], P_k[d, k, h], P_v[d, k, g], A[h, e], B[e, g]):
+    L[n, m, e] = einsum(X[n, d], P_q[d, k, h], M[m, d'], P_k[d', k, h], A[h, e])
+    W[n, m, e] = softmax(L, reduced_dim=m)
+    Y[n, k, g] = einsum(W[n, m, e], B[e, g], M[m, d], P_v[d, k, g])
+    return Y + 1
+"""
+
+
+def heads(X, M, P_q, P_k, P_v, A, B):
+    logits = np.einsum("nd,dkh,mf,fkh,he->nem", X, P_q, M, P_k, A, optimize=True)
+    weights = softmax(logits) if len(M) else logits
+    return 1 + np.einsum("nem,eg,md,dkg->nkg", weights, B, M, P_v, optimize=True)
+
+
+@pytest.mark.parametrize("plan", [
+    [], *(["--plan", plan] for plan in ("unfused", "resident", "two-pass", "spill:5:16"))],
+    ids=" ".join)
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_attention_over_nothing(tmp_path, plan, threads):
+    for n, m, d in ((6, 0, 5), (0, 9, 5), (40, 0, 33), (0, 0, 3), (7, 5, 0), (9, 70, 4)):
+        shapes = {"X": (n, d), "M": (m, d), "P_q": (d, 4, 3), "P_k": (d, 4, 3), "P_v": (d, 4, 2),
+                  "A": (3, 3), "B": (3, 2)}
+        arrays, words = draw(tmp_path, shapes)
+        check(tmp_path, {"result": heads(**arrays)},
+              lambda out: attc("run", "-", "-w", *words, *out, *plan, "--threads", threads,
+                               stdin=HEADS))
+
+
+def test_zero_on_the_command_line():
+    """It is the extent of one run, not one that is compiled in."""
+    assert "shape (0, 3)" in attc("run", "-", "-D", "n=0,d=3", "-w",
+                                  stdin="def F(X[n, d]):\n    return X + 1\n")[0]
+    attc("verify", "-", "-D", "m=0,p=0", "-w", stdin=HEADS)
+    assert "needs the extent of m" in attc("cost", "-", "-D", "m=0,n=4,d=8", "-w",
+                                           stdin=HEADS, status=1)[1]
+
+
+@pytest.mark.skipif(SANITIZED, reason="programs are linked without sanitizers")
+def test_a_program_over_nothing(tmp_path):
+    (tmp_path / "heads.attn").write_text(HEADS)
+    attc("build", tmp_path / "heads.attn", "-w", "--exe", "-o", tmp_path / "program")
+    out = tmp_path / "Y.npy"
+    subprocess.run([tmp_path / "program", "--seed", "1", "-D", "n=3,m=0,d=4", "-o",
+                    out], check=True)
+    np.testing.assert_array_equal(np.load(out), np.ones((3, 4, 2)))

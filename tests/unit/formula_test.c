@@ -109,9 +109,9 @@ static void test_what_is_wrong(void **state) {
     expect(&w, of(&w, FORMULA_POW, n, number(&w, 99)), "n ** 99", 0,
            "t = n ** 99: a number that does not fit in 63 bits");
     expect(&w, of(&w, FORMULA_SUB, p, n), "p - n", 0,
-           "t = p - n is -10; extents are from 1 to 1099511627776");
+           "t = p - n is -10; extents are from 0 to 1099511627776");
     expect(&w, of(&w, FORMULA_POW, two, of(&w, FORMULA_MUL, n, n)), "2 ** (n * n)", 0,
-           "t = 2 ** (n * n) is 562949953421312; extents are from 1 to 1099511627776");
+           "t = 2 ** (n * n) is 562949953421312; extents are from 0 to 1099511627776");
     session_free(w.session);
 }
 

@@ -295,11 +295,11 @@ static void bad_arguments(void **state) {
     refuse(*state, NULL, "the arguments of Scores are NULL");
     assert_int_equal(att_module_call(NULL, &module, &good), ATT_ARGUMENT);
     args = good;
-    args.n = 0;
-    refuse(*state, &args, "n must be at least 1, not 0");
+    args.n = -1;
+    refuse(*state, &args, "n must be at least 0, not -1");
     args = good;
     args.h = -5;
-    refuse(*state, &args, "h must be at least 1, not -5");
+    refuse(*state, &args, "h must be at least 0, not -5");
     args = good;
     args.m = 8;
     refuse(*state, &args, "m must equal n: they are 8 and 7");
@@ -399,7 +399,7 @@ static void extents_from_shapes(void **state) {
     assert_string_equal(att_message(*state), "n is 6 in mask but 5 in X");
     mask.shape[0] = 0;
     assert_int_equal(att_module_extents(*state, &module, inputs, NULL, extents), ATT_ARGUMENT);
-    assert_string_equal(att_message(*state), "n is 0 in mask and must be at least 1");
+    assert_string_equal(att_message(*state), "n is 0 in mask but 5 in X");
     mask.shape[0] = 5;
     p.shape[0] = 4;
     assert_int_equal(att_module_extents(*state, &module, inputs, NULL, extents), ATT_ARGUMENT);
@@ -552,9 +552,9 @@ static void wrong_command_lines(void **state) {
         {"--seed x", "--seed x: expected a whole number", 2},
         {"--threads -1", "--threads -1: expected a whole number from 0 to 4096", 2},
         {"--threads 2x", "--threads 2x: expected a whole number", 2},
-        {"-D n=0", "-D n=0: the extent must be a whole number from 1", 2},
+        {"-D n=-1", "-D n=-1: the extent must be a whole number from 0", 2},
         {"-D q=5", "-D q=5 changes nothing: no dim is named 'q'", 2},
-        {"-D n=99999999999999999999", "the extent must be a whole number from 1", 2},
+        {"-D n=99999999999999999999", "the extent must be a whole number from 0", 2},
         {"-o y.npy", "Scores has 2 results; say which, as in -o Y=y.npy", 2},
         {"-o Y=y.npy -o T=./y.npy", "Y and T are both written to ./y.npy", 2},
         {"X=none.npy P=p.npy mask=mask.npy -o Y=y.npy",

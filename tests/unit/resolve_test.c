@@ -111,11 +111,18 @@ static void classes_are_transitive(void **state) {
                                     names_find(session->names, "r")));
 }
 
-static void extents_must_be_positive(void **state) {
+static void extents_must_not_be_negative(void **state) {
+    (void)state;
+    set_extent("n", -1);
+    assert_false(resolve_text("def F(X[n]):\n    return X\n"));
+    assert_int_equal(diags_errors(session->diags), 1);
+}
+
+static void an_extent_of_zero_is_of_run_time(void **state) {
     (void)state;
     set_extent("n", 0);
-    assert_false(resolve_text("dim m = n / 2\ndef F(X[n, m]):\n    return X\n"));
-    assert_int_equal(diags_errors(session->diags), 1);
+    assert_true(resolve_text("dim m = n / 2\ndef F(X[n, m]):\n    return X\n"));
+    assert_int_equal(program_find_dim(program, names_find(session->names, "m"))->value, -1);
 }
 
 static void chains_are_as_long_as_a_file(void **state) {
@@ -379,7 +386,8 @@ int main(void) {
         TEST(extents_follow_declarations),
         TEST(overrides_replace_and_spread),
         TEST(classes_are_transitive),
-        TEST(extents_must_be_positive),
+        TEST(extents_must_not_be_negative),
+        TEST(an_extent_of_zero_is_of_run_time),
         TEST(chains_are_as_long_as_a_file),
         TEST(numbers_are_evaluated),
         TEST(functions_of_numbers),

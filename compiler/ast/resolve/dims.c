@@ -74,7 +74,7 @@ int64_t program_extent(const Session *session, const Program *program, Name dim)
         return -1;
     const DimOverride *override = find_override(session, program, dim);
     if (override)
-        return override->extent;
+        return override->extent > 0 ? override->extent : -1;
     const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
     return decl ? decl->value : -1;
 }
@@ -168,8 +168,8 @@ static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     const DimOverride *override = find_override(r->session, r->program, dim);
     if (is_made_dynamic(r->session, r->program, dim))
         return (DimValue){VALUE_DYNAMIC, -1};
-    if (override)
-        return override->extent > 0 ? value_known(override->extent) : value_wrong();
+    if (override) // 0 is an extent of run time
+        return override->extent > 0 ? value_known(override->extent) : (DimValue){VALUE_DYNAMIC, -1};
     const DimDecl *decl = deciding_decl(r, dim);
     if (decl && decl->visit == VISIT_OPEN)
         return report_cycle(extents, decl, expr->span);
@@ -460,8 +460,8 @@ static void check_overrides(Resolver *r) {
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
         const DimOverride *override = &r->session->overrides.at[i];
         const char *given = override_text(r, override);
-        if (override->extent < 1 || override->extent > EXTENT_MAX)
-            diag_error(r->diags, (Span){0}, "%s: extents are from 1 to %lld", given,
+        if (override->extent < 0 || override->extent > EXTENT_MAX)
+            diag_error(r->diags, (Span){0}, "%s: extents are from 0 to %lld", given,
                        (long long)EXTENT_MAX);
         check_dim_exists(r, override->dim, given);
         const DimOverride *other =

@@ -85,18 +85,13 @@ static void eval_map(Job *job) {
 
 // ---- reduce -------------------------------------------------------------------------------------
 
-static double reduce_start(Op op) {
-    switch (op) {
-    case OP_PROD:
-        return 1;
-    case OP_REDUCE_MAX:
-    case OP_REDUCE_TOP:
-        return -INFINITY;
-    case OP_REDUCE_MIN:
-        return INFINITY;
-    default:
-        return 0;
-    }
+// What the function of no elements is; whole numbers have no infinity.
+static double reduce_start(Op op, Elem elem) {
+    double start = op == OP_PROD                                ? 1
+                   : op == OP_REDUCE_MAX || op == OP_REDUCE_TOP ? -INFINITY
+                   : op == OP_REDUCE_MIN                        ? INFINITY
+                                                                : 0;
+    return elem_is_float(elem) ? start : (double)elem_whole(elem, start);
 }
 
 static double reduce_step(Op op, Elem elem, double a, double b) {
@@ -123,7 +118,7 @@ static void eval_reduce(Job *job) {
             over.at[over.count++] = in.at[i];
     int64_t volume = dims_volume(&value->dims, job->eval->extents);
     for (int64_t i = 0; i < volume; i++)
-        job->out[i] = reduce_start(value->op);
+        job->out[i] = reduce_start(value->op, value->elem);
     Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, job->eval->extents);
     walk_run(&walk, reduce_inner, job);
 }
