@@ -8,8 +8,8 @@
 //
 // All of it is for the architecture's baseline: it runs before the runtime has looked at the
 // machine. Fields of the tables are 8 bytes wide, so a table is a list of words, each an integer or
-// an address.
-#include "product/product.h"
+// an address, and all of them are one image.
+#include "product/image.h"
 
 #include <string.h>
 
@@ -21,54 +21,33 @@ _Static_assert(sizeof(AttLaunch) == 6 * WORD, "AttLaunch");
 _Static_assert(sizeof(AttRule) == 5 * WORD, "AttRule");
 _Static_assert(sizeof(AttModule) == (12 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
 
-typedef VEC(LLVMValueRef) Words;
+typedef ImageWords Words;
 typedef struct {
     Arena *arena;
     EmitModule *emit;
     const ModuleTables *tables;
     LLVMTypeRef word, pointer;
+    Image image;
 } Writer;
 
-// ---- words and tables ----
-
 static void add_number(Writer *writer, Words *words, int64_t number) {
-    vec_push(writer->arena, words, LLVMConstInt(writer->word, (uint64_t)number, true));
+    image_number(&writer->image, words, number);
 }
 
-static void add_address(Writer *writer, Words *words, LLVMValueRef address) {
-    vec_push(writer->arena, words, address ? address : LLVMConstNull(writer->pointer));
-}
-
-static LLVMValueRef make_global(Writer *writer, LLVMValueRef content) {
-    LLVMValueRef global = LLVMAddGlobal(writer->emit->module, LLVMTypeOf(content), "");
-    LLVMSetInitializer(global, content);
-    LLVMSetGlobalConstant(global, true);
-    LLVMSetLinkage(global, LLVMPrivateLinkage);
-    LLVMSetUnnamedAddress(global, LLVMGlobalUnnamedAddr);
-    return global;
-}
-
-static LLVMValueRef make_table(Writer *writer, const Words *words) {
-    if (!words->count)
-        return NULL;
-    LLVMValueRef global = make_global(
-        writer, LLVMConstStructInContext(writer->emit->context, words->at, words->count, false));
-    LLVMSetAlignment(global, WORD);
-    return global;
-}
-
-static LLVMValueRef make_numbers(Writer *writer, const int64_t *numbers, int64_t count) {
-    Words words = {0};
-    for (int64_t i = 0; i < count; i++)
-        add_number(writer, &words, numbers[i]);
-    return make_table(writer, &words);
+static void add_place(Writer *writer, Words *words, ImagePlace place) {
+    image_place(&writer->image, words, place);
 }
 
 static void add_text(Writer *writer, Words *words, const char *text) {
-    add_address(writer, words,
-                text ? make_global(writer, LLVMConstStringInContext2(writer->emit->context, text,
-                                                                     strlen(text), false))
-                     : NULL);
+    image_text(&writer->image, words, text);
+}
+
+static ImagePlace make_numbers(Writer *writer, const int64_t *numbers, int64_t count) {
+    return image_numbers(&writer->image, numbers, count);
+}
+
+static ImagePlace make_table(Writer *writer, const Words *words) {
+    return image_table(&writer->image, words);
 }
 
 static LLVMValueRef declare(Writer *writer, const char *name, LLVMTypeRef type) {
@@ -78,7 +57,7 @@ static LLVMValueRef declare(Writer *writer, const char *name, LLVMTypeRef type) 
 
 // ---- the parts of an AttModule ----
 
-static LLVMValueRef write_dims(Writer *writer, const AttModule *module) {
+static ImagePlace write_dims(Writer *writer, const AttModule *module) {
     Words words = {0};
     for (int64_t i = 0; i < module->n_dims; i++) {
         add_text(writer, &words, module->dims[i].name);
@@ -89,7 +68,7 @@ static LLVMValueRef write_dims(Writer *writer, const AttModule *module) {
     return make_table(writer, &words);
 }
 
-static LLVMValueRef write_rules(Writer *writer, const AttModule *module) {
+static ImagePlace write_rules(Writer *writer, const AttModule *module) {
     Words words = {0};
     for (int64_t i = 0; i < module->n_rules; i++) {
         const AttRule *rule = &module->rules[i];
@@ -97,12 +76,12 @@ static LLVMValueRef write_rules(Writer *writer, const AttModule *module) {
         add_number(writer, &words, rule->dim);
         add_text(writer, &words, rule->text);
         add_number(writer, &words, rule->n_words);
-        add_address(writer, &words, make_numbers(writer, rule->words, rule->n_words));
+        add_place(writer, &words, make_numbers(writer, rule->words, rule->n_words));
     }
     return make_table(writer, &words);
 }
 
-static LLVMValueRef write_tensors(Writer *writer, const AttModule *module) {
+static ImagePlace write_tensors(Writer *writer, const AttModule *module) {
     Words words = {0};
     for (int64_t i = 0; i < module->n_tensors; i++) {
         const AttTensor *tensor = &module->tensors[i];
@@ -111,7 +90,7 @@ static LLVMValueRef write_tensors(Writer *writer, const AttModule *module) {
         add_number(writer, &words, tensor->role);
         add_number(writer, &words, tensor->slot);
         add_number(writer, &words, tensor->rank);
-        add_address(writer, &words, make_numbers(writer, tensor->dims, tensor->rank));
+        add_place(writer, &words, make_numbers(writer, tensor->dims, tensor->rank));
         add_number(writer, &words, tensor->is_param);
         add_number(writer, &words, tensor->panel);
         add_number(writer, &words, tensor->panel_width);
@@ -125,16 +104,16 @@ static void add_functions(Writer *writer, Words *words, int64_t kernel, const ch
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(writer->emit->context), NULL, 0, 0);
     for (int64_t level = 0; level < ATT_N_LEVELS; level++) {
         if (level != writer->tables->levels[kernel]) {
-            add_address(writer, words, NULL);
+            add_number(writer, words, 0);
             continue;
         }
         LLVMValueRef function = declare(writer, name, type);
         LLVMSetVisibility(function, LLVMHiddenVisibility);
-        add_address(writer, words, function);
+        image_function(&writer->image, words, function);
     }
 }
 
-static LLVMValueRef write_kernels(Writer *writer, const AttModule *module) {
+static ImagePlace write_kernels(Writer *writer, const AttModule *module) {
     Words words = {0};
     for (int64_t i = 0; i < module->n_kernels; i++) {
         const AttKernel *kernel = &module->kernels[i];
@@ -142,14 +121,12 @@ static LLVMValueRef write_kernels(Writer *writer, const AttModule *module) {
         add_functions(writer, &words, i, "");
         add_functions(writer, &words, i, "_scratch");
         add_number(writer, &words, kernel->n_parallel);
-        add_address(writer, &words,
-                    make_numbers(writer, kernel->parallel_dims, kernel->n_parallel));
+        add_place(writer, &words, make_numbers(writer, kernel->parallel_dims, kernel->n_parallel));
         for (int64_t level = 0; level < ATT_N_LEVELS; level++)
-            add_address(
-                writer, &words,
-                kernel->parallel_steps[level]
-                    ? make_numbers(writer, kernel->parallel_steps[level], kernel->n_parallel)
-                    : NULL);
+            add_place(writer, &words,
+                      kernel->parallel_steps[level]
+                          ? make_numbers(writer, kernel->parallel_steps[level], kernel->n_parallel)
+                          : 0);
         add_number(writer, &words, kernel->n_args);
         add_number(writer, &words, kernel->n_dims);
     }
@@ -163,15 +140,15 @@ static int64_t count_factors(const AttLaunch *launch, const AttKernel *kernel) {
     return at;
 }
 
-static LLVMValueRef write_launches(Writer *writer, const AttModule *module, int64_t level) {
+static ImagePlace write_launches(Writer *writer, const AttModule *module, int64_t level) {
     Words words = {0};
     for (int64_t i = 0; i < module->n_launches[level]; i++) {
         const AttLaunch *launch = &module->launches[level][i];
         const AttKernel *kernel = &module->kernels[launch->kernel];
         add_number(writer, &words, launch->kernel);
-        add_address(writer, &words, make_numbers(writer, launch->tensors, kernel->n_args));
-        add_address(writer, &words,
-                    make_numbers(writer, launch->dim_factors, count_factors(launch, kernel)));
+        add_place(writer, &words, make_numbers(writer, launch->tensors, kernel->n_args));
+        add_place(writer, &words,
+                  make_numbers(writer, launch->dim_factors, count_factors(launch, kernel)));
         add_number(writer, &words, launch->guard);
         add_number(writer, &words, launch->least);
         add_number(writer, &words, launch->most);
@@ -179,25 +156,25 @@ static LLVMValueRef write_launches(Writer *writer, const AttModule *module, int6
     return make_table(writer, &words);
 }
 
-static LLVMValueRef write_module(Writer *writer) {
+static ImagePlace write_module(Writer *writer) {
     const AttModule *module = &writer->tables->module;
     Words words = {0};
     add_number(writer, &words, module->abi);
     add_text(writer, &words, module->entry);
     add_text(writer, &words, module->manifest);
     add_number(writer, &words, module->n_dims);
-    add_address(writer, &words, write_dims(writer, module));
+    add_place(writer, &words, write_dims(writer, module));
     add_number(writer, &words, module->n_tensors);
-    add_address(writer, &words, write_tensors(writer, module));
+    add_place(writer, &words, write_tensors(writer, module));
     add_number(writer, &words, module->n_slots);
     add_number(writer, &words, module->n_kernels);
-    add_address(writer, &words, write_kernels(writer, module));
+    add_place(writer, &words, write_kernels(writer, module));
     for (int64_t level = 0; level < ATT_N_LEVELS; level++)
         add_number(writer, &words, module->n_launches[level]);
     for (int64_t level = 0; level < ATT_N_LEVELS; level++)
-        add_address(writer, &words, write_launches(writer, module, level));
+        add_place(writer, &words, write_launches(writer, module, level));
     add_number(writer, &words, module->n_rules);
-    add_address(writer, &words, write_rules(writer, module));
+    add_place(writer, &words, write_rules(writer, module));
     return make_table(writer, &words);
 }
 
@@ -287,11 +264,17 @@ static Target baseline_of(const Target *target) {
 bool product_descriptor(Arena *arena, const ModuleTables *tables, const Target *target,
                         bool with_main, Blob *out, const char **why) {
     Target baseline = baseline_of(target);
-    const char *symbol = product_entry_symbol(arena, tables->module.entry);
+    Arena *scratch = arena_new();
+    const char *symbol = product_entry_symbol(scratch, tables->module.entry);
     EmitModule *emit = emit_module_new(arena, symbol, &baseline);
-    Writer writer = {arena, emit, tables, LLVMInt64TypeInContext(emit->context),
-                     LLVMPointerTypeInContext(emit->context, 0)};
-    LLVMValueRef table = write_module(&writer);
+    Writer writer = {scratch,
+                     emit,
+                     tables,
+                     LLVMInt64TypeInContext(emit->context),
+                     LLVMPointerTypeInContext(emit->context, 0),
+                     image_new(scratch, emit)};
+    ImagePlace module = write_module(&writer);
+    LLVMValueRef table = image_finish(&writer.image, module);
     if (with_main) {
         write_main(&writer, table);
     } else {
@@ -299,6 +282,7 @@ bool product_descriptor(Arena *arena, const ModuleTables *tables, const Target *
         write_workspace(&writer, table, symbol);
         write_manifest(&writer, table, symbol);
     }
+    arena_free(scratch);
     bool ok = emit_compile(emit, EMIT_OBJECT, out, why);
     emit_module_free(emit);
     return ok;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Constant tables of 8-byte words as one block of data, see image.c. Private to this folder.
+#ifndef ATTC_IMAGE_H
+#define ATTC_IMAGE_H
+
+#include "product/product.h"
+
+// Where something is in the image: an offset in bytes. 0 is nowhere, a NULL in the tables.
+typedef uint64_t ImagePlace;
+
+typedef enum { IMAGE_NUMBER, IMAGE_PLACE, IMAGE_TEXT, IMAGE_FUNCTION } ImageKind;
+// A word that is an address.
+typedef struct {
+    uint32_t at; // which word
+    ImageKind kind;
+    LLVMValueRef function; // FUNCTION
+} ImageAddress;
+
+// numbers: of an address, PLACE: the place; TEXT: offset in the texts; FUNCTION: 0.
+typedef struct {
+    VEC(uint64_t) numbers;
+    VEC(ImageAddress) addresses;
+} ImageWords;
+
+typedef struct {
+    Arena *arena;
+    EmitModule *emit;
+    ImageWords words; // the first stands for nowhere
+    Text texts;
+    Map *known; // hash of a table or text -> where it was written, plus one
+} Image;
+
+Image image_new(Arena *arena, EmitModule *emit);
+
+// ---- words of a table that is being made
+void image_number(Image *image, ImageWords *words, int64_t number);
+void image_place(Image *image, ImageWords *words, ImagePlace place);
+void image_text(Image *image, ImageWords *words, const char *text); // NULL: none
+void image_function(Image *image, ImageWords *words, LLVMValueRef function);
+
+// Adds a table; nowhere if it has no words. Equal tables of numbers are written once.
+ImagePlace image_table(Image *image, const ImageWords *words);
+ImagePlace image_numbers(Image *image, const int64_t *numbers, int64_t count);
+
+// Makes the image a constant of the module; the address of a place in it.
+LLVMValueRef image_finish(const Image *image, ImagePlace place);
+
+#endif
