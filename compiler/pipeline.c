@@ -50,22 +50,63 @@ Program *pipeline_front(Session *session, const char *path) {
     return resolved && !diags_errors(session->diags) ? program : NULL;
 }
 
+// A session like this one, whose graphs are freed together before the others.
+static Session *early_session(Session *session, const PipelineOptions *options) {
+    if (!options->only_tile || options->stop != AFTER_TILE)
+        return session;
+    Session *early = arena_copy(session->arena, session, sizeof *session);
+    early->arena = arena_new();
+    return early;
+}
+
+// The fused graph, and what it is made of, belongs to the session again.
+static void leave_early(Session *session, Graph *last) {
+    if (last->session == session)
+        return;
+    last->session = session;
+    last->arena = session->arena;
+    for (uint32_t i = 0; i < last->rules.count; i++)
+        last->rules.at[i].formula = formula_copy(session->arena, last->rules.at[i].formula);
+}
+
+static void free_early(Session *session, Session *early, Compilation *out) {
+    if (early == session)
+        return;
+    arena_free(early->arena);
+    out->built = out->simplified = out->contracted = out->expanded = NULL;
+}
+
+static bool fuse(Session *session, PassClock *clock, Compilation *out) {
+    const PipelineOptions *options = clock->options;
+    leave_early(session, out->expanded);
+    out->fusion = graph_fuse(out->expanded, out->typical, options->plan != PLAN_UNFUSED);
+    if (options->verify)
+        fusion_verify(out->fusion, "fuse");
+    pass_done(clock, "fuse", true);
+    return !options->no_materialize || fusion_check_quadratic(out->fusion, out->contracted);
+}
+
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
                   Compilation *out) {
     PassClock clock = {options, pipeline_seconds()};
     Arena *arena = session->arena;
+    Session *early = early_session(session, options);
     const Machine *machine = options->machine;
     *out = (Compilation){.program = program};
 
-    out->built = graph_build(session, program, &options->entry);
-    if (!out->built || diags_errors(session->diags))
+    out->built = graph_build(early, program, &options->entry);
+    if (!out->built || diags_errors(session->diags)) {
+        free_early(session, early, out);
         return false;
+    }
     graph_done(&clock, "build", out->built, NULL);
     if (options->gradient) {
         Graph *before = out->built;
         out->built = graph_gradient(before, options->gradient);
-        if (!out->built)
+        if (!out->built) {
+            free_early(session, early, out);
             return false;
+        }
         graph_done(&clock, "gradient", out->built, before);
     }
     out->typical = options->typical ? options->typical : graph_typical_extents(out->built, arena);
@@ -87,14 +128,10 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
 
     out->expanded = graph_expand(out->contracted, out->typical);
     graph_done(&clock, "expand", out->expanded, out->contracted);
-    out->fusion = graph_fuse(out->expanded, out->typical, options->plan != PLAN_UNFUSED);
-    if (options->verify)
-        fusion_verify(out->fusion, "fuse");
-    pass_done(&clock, "fuse", true);
-    if (options->no_materialize && !fusion_check_quadratic(out->fusion, out->contracted))
-        return false;
-    if (options->stop == AFTER_FUSED)
-        return true;
+    bool fused = fuse(session, &clock, out);
+    free_early(session, early, out);
+    if (!fused || options->stop == AFTER_FUSED)
+        return fused;
 
     MemoryOrder *orders = graph_layout(out->fusion, out->typical, machine);
     pass_done(&clock, "layout", true);

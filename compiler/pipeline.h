@@ -27,6 +27,7 @@ typedef struct {
     bool no_materialize;
     bool verify;      // run every level's verifier between passes
     bool time_passes; // a line per pass on stderr
+    bool only_tile;   // the graphs before the fused one are freed: the compilation lacks them
 } PipelineOptions;
 
 // Everything that one entry went through; fields after the stop are NULL.

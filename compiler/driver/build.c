@@ -37,6 +37,7 @@ int command_build(Options *options) {
         return EXIT_PROBLEM;
     for (uint32_t i = 0; i < n; i++) {
         PipelineOptions passes = driver_passes(options, targets[i], AFTER_TILE);
+        passes.only_tile = true;
         Compilation compiled;
         if (!pipeline_run(options->session, program, &passes, &compiled))
             return EXIT_PROBLEM;

@@ -18,6 +18,15 @@ const Formula *formula_number(Arena *arena, int64_t number) {
     return made;
 }
 
+const Formula *formula_copy(Arena *arena, const Formula *formula) {
+    Formula *copy = formula ? arena_copy(arena, formula, sizeof *formula) : NULL;
+    if (!copy)
+        return NULL;
+    copy->a = formula_copy(arena, formula->a);
+    copy->b = formula_copy(arena, formula->b);
+    return copy;
+}
+
 const Formula *formula_dim(const Graph *graph, DimId dim) {
     const Dim *root = &graph->dims.at[graph->dims.at[dim].like];
     if (root->extent != EXTENT_DYNAMIC)

@@ -236,6 +236,7 @@ bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachabl
 
 // ---- formula.c: construction (numbers are folded), text, meaning -------------------------------
 const Formula *formula_number(Arena *arena, int64_t number);
+const Formula *formula_copy(Arena *arena, const Formula *formula);
 const Formula *formula_dim(const Graph *graph, DimId dim); // its extent, if it has a constant one
 // op: of two arguments.
 const Formula *formula_of(Arena *arena, FormulaOp op, const Formula *a, const Formula *b);

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from attc import attc
+from attc import SANITIZED, attc
 
 STACK = 256 << 10
 SECONDS = 60  # of a processor; each program takes less than a second
@@ -172,3 +172,48 @@ def test_time_grows_with_the_number_of_layers():
     few = min(milliseconds(100) for _ in range(3))
     many = min(milliseconds(800) for _ in range(3))
     assert many < 4 * 8 * few + 100  # its square would be 64 times as long
+
+
+# A block as in Gemma: grouped heads, rotary positions, capped logits, a gate, a norm on each side.
+BLOCKS = """
+dim d = 256, h = 4, g = 2, k = 64, f = 1024
+dim m like n
+def Attention(X[n, d]):
+    param P_q[d, g, h, k] ~ glorot, P_k[d, g, k] ~ glorot, P_v[d, g, k] ~ glorot
+    param P_o[g, h, k, d] ~ glorot
+    Q[n, g, h, k] = rotary(einsum(X[n, d], P_q[d, g, h, k] -> [n, g, h, k]), d=k)
+    K[n, g, k] = rotary(einsum(X[n, d], P_k[d, g, k] -> [n, g, k]), d=k)
+    V[n, g, k] = einsum(X[n, d], P_v[d, g, k])
+    L[n, m, g, h] = einsum(Q[n, g, h, k], K[m, g, k]) / sqrt(k)
+    W[n, m, g, h] = softmax(where(index(m) <= index(n), softcap(L, 50), -inf), reduced_dim=m)
+    return einsum(W[n, m, g, h], V[m, g, k], P_o[g, h, k, d] -> [n, d])
+def FeedForward(X[n, d]):
+    param W_g[d, f] ~ glorot, W_u[d, f] ~ glorot, W_o[f, d] ~ glorot
+    H[n, f] = gelu_tanh(einsum(X[n, d], W_g[d, f] -> [n, f])) * einsum(X[n, d], W_u[d, f] -> [n, f])
+    return einsum(H[n, f], W_o[f, d] -> [n, d])
+def Main(X[n, d]):
+    for layer in layers:
+        X = X + rms_norm(Attention(rms_norm(X) as before)) as after_attention
+        X = X + rms_norm(FeedForward(rms_norm(X) as before_ffn)) as after_ffn
+    return X[n, d]
+"""
+
+
+def build_cost(source, out, layers):
+    """Bytes and seconds of a processor that building a library for all levels takes."""
+    command = ["build", source, "--object", "-o", out, "--no-cache", "-w", "-D", f"layers={layers}"]
+    child = subprocess.Popen([os.environ["ATTC"], *command])
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = status
+    assert status == 0
+    return usage.ru_maxrss << 10, usage.ru_utime
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is not the compiler's")
+def test_layers_that_repeat_cost_little_to_build(tmp_path):
+    source = tmp_path / "blocks.attn"
+    source.write_text(BLOCKS)
+    first, first_time = build_cost(source, tmp_path / "1.o", 1)
+    all_bytes, all_time = build_cost(source, tmp_path / "200.o", 200)
+    assert all_bytes < 160 << 20 and all_bytes - first < 90 << 20
+    assert all_time < 4 * first_time + 1
