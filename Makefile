@@ -8,6 +8,7 @@
 #   make bench    attc against PyTorch, JAX and NumPy; CASES=th-*,... THREADS=1 PEERS=sdpa,jax QUICK=1
 #   make ranking  how well predicted times rank schedules; CASES=, THREADS=, COUNT=
 #   make random-long   110,000 random programs, oracle against compiled code
+#   make mutations     10,000 examples and variants with tokens changed: what attc says of them
 #   make fuzz     an hour of fuzzing the parser and the .npy reader (FUZZ_SECONDS=3600)
 #   make unit golden numeric variants commands products random accuracy lint   one suite of the tests
 #
@@ -62,7 +63,7 @@ RUNTIME := $(BUILD)/lib/libattc_runtime.a
 reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
 LINK    := $(call reverse,$(ARCHIVES)) $(RUNTIME)
 
-.PHONY: all demo test unit units golden numeric variants commands products random random-long accuracy lint deps \
+.PHONY: all demo test unit units golden numeric variants commands products random random-long mutations accuracy lint deps \
         bench ranking fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME)
 
@@ -229,6 +230,11 @@ fuzz: deps
 # 100,000 random programs of all kinds, 10,000 attention programs.
 random-long: all $(VENV)/ready
 	ATTC_RANDOM=0:100000 ATTC_RANDOM_ATTENTION=0:10000 $(VENV)/bin/python tests/run_tests.py $(BUILD) random
+
+# Numbers FIRST up to FIRST + COUNT; `tests/mutations/mutate.py --show N` prints one.
+mutations: all
+	ATTC=$(BUILD)/attc $(PYTHON) tests/mutations/mutate.py --first $(or $(FIRST),0) \
+		--count $(or $(COUNT),10000)
 
 # ---- benchmarks: an environment of their own, and the peak's loop as a library -----------------------
 BENCH_VENV := $(BUILD)/bench-venv
