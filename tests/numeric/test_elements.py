@@ -184,3 +184,12 @@ def F(Q[n, k], K[m, k], bias[n, m]):
     bias[38] = -np.inf
     have = run(tmp_path, source, way, Q=Q, K=K, bias=bias)
     np.testing.assert_allclose(have, logsumexp((Q @ K.T + bias).astype("f8")), rtol=1e-5)
+
+
+def test_numbers_too_large_for_a_cast(tmp_path):
+    path = tmp_path / "large.attn"
+    path.write_text("def F(x[n]):\n    return i32(1e20), i32(-1e20), i64(1e30), i32(2.9)\n")
+    values = {"result": 2**31 - 1, "result_1": -(2**31), "result_2": 2**63 - 1, "result_3": 2}
+    for name, value in values.items():
+        attc("run", path, "-w", "-D", "n=1", "-o", f"{name}={tmp_path / name}.npy")
+        assert np.load(tmp_path / f"{name}.npy") == value

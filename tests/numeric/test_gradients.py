@@ -217,3 +217,14 @@ def test_compiled_equals_oracle(example, shape):
     attc(*options)
     if shape == "primes":
         attc(*options, "--dynamic", ",".join(dynamic))
+
+
+@pytest.mark.parametrize("read, status", [("stop_gradient(X[t, d])", 0), ("X[t, d]", 1)])
+def test_scan_that_is_left_out(read, status, tmp_path):
+    path = tmp_path / "scan.attn"
+    path.write_text(
+        f"def F(X[n, d], W[d]):\n    s = zeros[d]\n    scan t in n:\n        s = s + {read}\n"
+        "    return s * W + X[0, d]\n"
+    )
+    _, err = attc("verify", path, "--grad", "-D", "n=3,d=2", status=status)
+    assert ("does not lead through a scan" in err) == bool(status)

@@ -70,7 +70,7 @@ static Value *build_cast(Frame *frame, const Expr *call) {
     if (call->elem == ELEM_BOOL)
         number = number != 0;
     else if (elem_is_int(call->elem))
-        number = trunc(number);
+        number = isnan(number) ? 0 : (double)elem_whole(call->elem, number);
     return graph_const(frame->build->graph, number, call->elem);
 }
 

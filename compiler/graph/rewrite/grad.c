@@ -88,7 +88,7 @@ static bool request_makes_sense(const Graph *graph, const GradientOptions *optio
         if (has_cotangent(&graph->outputs.at[i]))
             fine &= name_is_free(graph, graph->outputs.at[i].name);
     }
-    if (!floats || !asked)
+    if (fine && (!floats || !asked))
         diag_error(graph->session->diags, (Span){0}, "%s has no %s of floats: no gradient",
                    graph->entry, floats ? "argument" : "result");
     return fine && floats && asked;
@@ -100,7 +100,8 @@ static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Are
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
         wanted[i] = value->op == OP_INPUT && is_asked_for(options, value);
-        for (uint32_t k = 0; k < value->n_args && elem_is_float(value->elem); k++)
+        bool passes = gradient_rule(value->op) != no_gradient || op_kind(value->op) == KIND_SCAN;
+        for (uint32_t k = 0; passes && k < value->n_args && elem_is_float(value->elem); k++)
             wanted[i] |= wanted[value->args[k]->id];
     }
     return wanted;
