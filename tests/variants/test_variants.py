@@ -9,6 +9,7 @@ import twins_heads  # noqa: F401
 import twins_kernels  # noqa: F401
 import twins_layers  # noqa: F401
 import twins_states  # noqa: F401
+import twins_orders  # noqa: F401
 import twins_positions  # noqa: F401
 import twins_masks  # noqa: F401
 from attc import attc, attc_json, extents_options

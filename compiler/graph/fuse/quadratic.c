@@ -6,9 +6,9 @@
 //     O[n, e] = einsum(W, V[m, e])                         # reduces over m
 //
 // Positions are the dims that are not learned (fuse_learned_dims). A contraction that has one
-// position from each operand makes a pair, and so does a pointwise value of data or a gather for
-// each of both, unless an input has both. A value is quadratic when it has a pair, depends on what
-// made it, and is later reduced over one of the two.
+// position from each operand makes a pair, and so does a pointwise value of data or a gather at
+// distances of both, unless an input has both. A value is quadratic when it has a pair, depends on
+// what made it, and is later reduced over one of the two, or some positions of one are taken.
 #include "graph/fuse/fuse.h"
 
 #include <string.h>
@@ -62,9 +62,9 @@ static bool none_has_both(const Value *value, DimId x, DimId y) {
 static bool makes_pair(const Check *c, const Value *value, DimId x, DimId y) {
     if (value->op == OP_CONTRACT)
         return fuse_makes_pair(value, x, y);
-    if (value->op == OP_GATHER) // what it takes is for each of the pair
+    if (value->op == OP_GATHER) // at distances and the like; what data says are some of a few
         return dims_has(&value->args[1]->dims, x) && dims_has(&value->args[1]->dims, y) &&
-               !input_has(c, x, y);
+               !c->data[value->args[1]->id] && !input_has(c, x, y);
     return op_kind(value->op) == KIND_MAP && none_has_both(value, x, y) &&
            gives_one(c, value, x, y) && gives_one(c, value, y, x) && !input_has(c, x, y);
 }
@@ -119,7 +119,8 @@ static void keep_reduced(const Check *c, const Pair *has, Pair *of) {
     for (uint32_t i = graph->values.count; i-- > 0;) {
         const Value *value = graph->values.at[i];
         OpKind kind = op_kind(value->op);
-        bool reduces = kind == KIND_REDUCE || kind == KIND_CONTRACT;
+        bool reduces = kind == KIND_REDUCE || kind == KIND_CONTRACT || value->op == OP_GATHER ||
+                       value->op == OP_ORDER;
         for (uint32_t k = 0; c->live[i] && k < value->n_args; k++) {
             uint32_t arg = value->args[k]->id;
             bool goes_on = pair_kept(value, k, has[arg]).x != DIM_NONE;
