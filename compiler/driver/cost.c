@@ -64,7 +64,8 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
     const Graph *graph = compiled->built;
     printf("entry       %s\ndims       ", graph->entry);
     for (uint32_t d = 0; d < graph->dims.count; d++)
-        printf(" %s=%lld", graph->dims.at[d].name, (long long)extents[d]);
+        if (!graph->dims.at[d].scan)
+            printf(" %s=%lld", graph->dims.at[d].name, (long long)extents[d]);
     printf("\nparameters  %s\nmultiplies  %s in einsums (pointwise products count as flops alone)\n"
            "flops       %s\nworkspace   %s\n",
            count_text(f->parameters, arena), count_text(f->multiplies, arena),

@@ -18,7 +18,8 @@ json_t *report_dim_names(const Graph *graph, const DimList *dims) {
 json_t *report_extents(const Graph *graph, const int64_t *extents) {
     json_t *dims = json_object();
     for (uint32_t d = 0; d < graph->dims.count; d++)
-        json_object_set_new(dims, graph->dims.at[d].name, json_integer(extents[d]));
+        if (!graph->dims.at[d].scan)
+            json_object_set_new(dims, graph->dims.at[d].name, json_integer(extents[d]));
     return dims;
 }
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attc import attc, extents_options
+from attc import attc, attc_json, extents_options
 
 B, H, N, D, E, M = 2, 3, 7, 5, 6, 4
 rng = np.random.default_rng(11)
@@ -310,3 +310,67 @@ def test_parameters_are_one_set(tmp_path):
         assert name in text
     assert text.count("param ") == 4
     attc("verify", source, "-D", "n=9")
+
+
+# Scans inside of others: carries of which some need those outside, results read in the same step,
+# two one after the other; what is carried is read at other positions.
+TANGLED = """
+def F(X[n, d], Z[m, d], A[d], w[m]):
+    a[d] = A
+    scan t in n:
+        s[d] = X[t, d]
+        r[d] = zeros[d]
+        scan u in m:
+            r = r * 0.5 + Z[u, d]
+            s = s * 0.3 + r * a
+            P[u, d] = r * w[u]
+            G[t, u, d] = r + s
+        a = tanh(s)
+        Y[t, d] = a + sum(P[m, d], reduced_dim=m) * X[t, d]
+        Q[t, d] = r + X[t, d]
+        R[t] = t * w[0]
+    return Y[n, d], Q[n, d], G[n, m, d], R[n], a[d]
+def H(X[n, d], Z[m, d], A[d]):
+    a[d] = A
+    scan t in n:
+        a = a * 0.5 + X[t, d]
+        b[d] = a * a
+        s[d] = b
+        scan u in m:
+            s = s * Z[u, d] + b
+        c[d] = exp(-b) + s
+        r[d] = c
+        scan u in m:
+            r = r * 0.5 + c * Z[u, d]
+            V[t, u] = sum(r, reduced_dim=d)
+        a = tanh(r)
+    return a[d], V[n, m]
+def K(X[n, d], A[n, d]):
+    S[n, d] = A
+    scan t in n:
+        L[n'] = einsum(S[n', d], X[t, d])
+        W[n'] = softmax(L, reduced_dim=n')
+        S[n, d] = S[n, d] + W[n] * X[t, d]
+        Y[t] = max(W, reduced_dim=n')
+    scan t in n:
+        S[n, d] = S[n, d] * Y[t] + S[t, d]
+    return S[n, d], Y[n]
+"""
+
+
+@pytest.mark.parametrize("entry", "FHK")
+@pytest.mark.parametrize("how", [["--threads", 2], ["--interpret"], ["--dynamic", "n,m,d"]])
+def test_tangled_scans(entry, how, tmp_path):
+    source = tmp_path / "tangled.attn"
+    source.write_text(TANGLED)
+    attc("verify", source, "-w", "--entry", entry, *how, "-D", "n=9,m=5,d=17")
+    attc("verify", source, "-w", "--entry", entry, *how, "-D", "n=1,m=1,d=1")
+
+
+def test_cost_counts_steps(tmp_path):
+    """A scan's positions are those of its dim, and no dim of the user's."""
+    source = tmp_path / "scan.attn"
+    source.write_text(TANGLED)
+    cost = [attc_json("cost", source, "--entry", "H", "-D", f"n={n},m=3,d=4") for n in (10, 20)]
+    assert list(cost[0]["dims"]) == ["n", "d", "m"]
+    assert 1.9 < cost[1]["flops"] / cost[0]["flops"] <= 2

@@ -68,7 +68,9 @@ static void build_loop(Frame *frame, const Stmt *loop) {
                                 "a loop runs over a dim of known extent, '%s' has none",
                                 loop->loop_dim.name);
         Name plain = name_unprimed(build->session->names, loop->loop_dim.name);
-        diag_hint(diag, "write 'dim %s = ...' or give -D %s=...", plain, plain);
+        diag_hint(diag,
+                  "write 'dim %s = ...' or give -D %s=...; 'scan %s in %s:' runs over any extent",
+                  plain, plain, loop->loop_var.name, loop->loop_dim.name);
         frame_note_calls(frame, diag);
         return;
     }
