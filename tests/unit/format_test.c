@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ast/ast.h"
 
@@ -328,6 +329,29 @@ static void test_large_lines(void **state) {
     session_free(session);
 }
 
+// A row ends behind a bracket for each of them: once the whole line was placed again for every try.
+static void test_many_wide_arguments(void **state) {
+    (void)state;
+    Session *session = session_new();
+    Text before = {.arena = session->arena}, after = {.arena = session->arena};
+    text_add(&before, "def F(X[n]):\n    return F(");
+    text_add(&after, "def F(X[n]):\n    return F(\n");
+    const char *outer = "the_first_of_two_functions_with_long_names";
+    const char *inner = "the_second_of_two_functions_with_long_names";
+    for (int i = 0; i < 2000; i++) {
+        text_printf(&before, "%s%s(%s(an_argument_of_it, another_one))", i ? ", " : "", outer,
+                    inner);
+        text_printf(&after, "%s        %s(\n            %s(an_argument_of_it, another_one))",
+                    i ? ",\n" : "", outer, inner);
+    }
+    text_add(&before, ")\n");
+    text_add(&after, ")\n");
+    clock_t start = clock();
+    expect(before.at, after.at);
+    assert_true(clock() - start < 20 * CLOCKS_PER_SEC);
+    session_free(session);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_blanks),
@@ -347,6 +371,7 @@ int main(void) {
         cmocka_unit_test(test_comments_may_hold_anything),
         cmocka_unit_test(test_imports_are_not_read),
         cmocka_unit_test(test_large_lines),
+        cmocka_unit_test(test_many_wide_arguments),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,7 @@ typedef struct {
     uint32_t column;     // where it begins
     uint32_t width;      // of its text
     uint32_t inside;     // the column for comments above it
+    uint32_t seen; // its end depends on the pieces before this one, and where rows begin there
 } Row;
 typedef VEC(Row) RowList;
 uint32_t layout_width(const char *at, uint32_t length); // columns of a text

@@ -12,15 +12,17 @@
 #include "ast/format/format.h"
 #include "parse.h"
 
+#include <string.h>
+
 typedef struct {
     Arena *arena;
     const Line *line;
     uint32_t n;      // pieces
     uint32_t column; // of the line
-    bool *breaks;    // by piece: a row begins with it
+    bool *kept;      // by piece: a row begins with it wherever the others do
+    bool *breaks;    // by piece that is placed: a row begins with it
     // By piece, of opening brackets that are placed:
     uint32_t *bracket_column, *row_column;
-    RowList rows;
 } Layout;
 
 uint32_t layout_width(const char *at, uint32_t length) {
@@ -59,14 +61,14 @@ static void keep_breaks(Layout *layout) {
         const Piece *piece = piece_at(layout, k);
         uint32_t kept = piece->newline ? kept_break(layout, k) : 0;
         if (kept)
-            layout->breaks[kept] = true;
+            layout->kept[kept] = true;
         if (must_break(layout, k))
-            layout->breaks[k] = true;
+            layout->kept[k] = true;
     }
     for (uint32_t k = 1; k < layout->n; k++) {
         const Piece *piece = piece_at(layout, k);
         if (spacing_closes(piece) && piece->newline && piece->open + 1 < (int)k)
-            layout->breaks[k] |= layout->breaks[piece->open + 1];
+            layout->kept[k] |= layout->kept[piece->open + 1];
     }
 }
 
@@ -102,21 +104,30 @@ static uint32_t row_width(const Layout *layout, uint32_t first, uint32_t end) {
     return width;
 }
 
-static bool fits(const Layout *layout, uint32_t first, uint32_t end, uint32_t column) {
-    for (uint32_t k = first; k < end && column <= FORMAT_WIDTH; k++)
-        column += piece_width(layout, first, k);
-    return column <= FORMAT_WIDTH;
+// Whether a row that begins with piece `first` may go on with piece k.
+static bool goes_on(const Layout *layout, uint32_t first, uint32_t k) {
+    return k < layout->n && (k == first || !layout->kept[k]);
+}
+
+// The piece before which a row is as wide as may be, or wider, or its last possible end.
+static uint32_t look_ahead(const Layout *layout, uint32_t first, uint32_t column, bool *fits) {
+    uint32_t k = first;
+    while (goes_on(layout, first, k) && column <= FORMAT_WIDTH)
+        column += piece_width(layout, first, k++);
+    *fits = column <= FORMAT_WIDTH;
+    return k;
 }
 
 // ---- rows that are too wide
 
-// The place in a row, before piece `end`, where it ends best: as far outside as possible, then as
-// loosely bound, then as far right. What comes before it should fit; where nothing does, the first
-// place is the best. 0: none.
-static uint32_t best_cut(const Layout *layout, uint32_t first, uint32_t end, uint32_t column) {
+// The place in a row where it ends best: as far outside as possible, then as loosely bound, then as
+// far right. What comes before it should fit; where nothing does, the first place is the best. 0:
+// none.
+static uint32_t best_cut(const Layout *layout, uint32_t first, uint32_t column) {
     uint32_t best = 0, best_depth = 0;
     int best_rank = 0;
-    for (uint32_t k = first; k < end; column += piece_width(layout, first, k), k++) {
+    for (uint32_t k = first; goes_on(layout, first, k);
+         column += piece_width(layout, first, k), k++) {
         int rank = k > first ? spacing_break(layout->line, k) : -1;
         if (rank < 0)
             continue;
@@ -133,15 +144,13 @@ static uint32_t best_cut(const Layout *layout, uint32_t first, uint32_t end, uin
 }
 
 // The bracket in a row behind which it may end: the outermost of those that the width ends in,
-// where that moves what follows to the left. Gives the place behind it, 0: none.
-static uint32_t bracket_cut(const Layout *layout, uint32_t first, uint32_t end, uint32_t row) {
-    uint32_t column = row, last = first;
-    while (last < end && column <= FORMAT_WIDTH)
-        column += piece_width(layout, first, last++);
+// before piece `last`, where that moves what follows to the left. Gives the place behind it, 0:
+// none.
+static uint32_t bracket_cut(const Layout *layout, uint32_t first, uint32_t last) {
     while (last > first + 1 && piece_at(layout, last - 1)->open < 0)
         last--; // what stands behind brackets
     uint32_t cut = 0;
-    for (int k = piece_at(layout, last - 1)->open; k >= (int)first;
+    for (int k = last > first ? piece_at(layout, last - 1)->open : -1; k >= (int)first;
          k = piece_at(layout, (uint32_t)k)->open) {
         const Piece *bracket = piece_at(layout, (uint32_t)k);
         bool is_empty = spacing_closes(bracket + 1);
@@ -153,11 +162,11 @@ static uint32_t bracket_cut(const Layout *layout, uint32_t first, uint32_t end, 
 }
 
 // Parameters begin on a row of their own where they do not fit behind the name of their def.
-static uint32_t choose_cut(const Layout *layout, uint32_t first, uint32_t end, uint32_t column) {
-    uint32_t bracket = bracket_cut(layout, first, end, column);
+static uint32_t choose_cut(const Layout *layout, uint32_t first, uint32_t last, uint32_t column) {
+    uint32_t bracket = bracket_cut(layout, first, last);
     if (layout->line->head && bracket && piece_at(layout, bracket - 1)->depth == 0)
         return bracket;
-    uint32_t best = best_cut(layout, first, end, column);
+    uint32_t best = best_cut(layout, first, column);
     return best ? best : bracket;
 }
 
@@ -174,74 +183,177 @@ static void place_brackets(Layout *layout, const Row *row) {
     }
 }
 
-// Fills rows up to the ends that are set, and sets more where they are too wide. How many columns
-// are still too much, of all rows.
-static uint32_t place_rows(Layout *layout) {
-    uint32_t excess = 0;
-    layout->rows.count = 0;
-    for (uint32_t first = 0, end; first < layout->n; first = end) {
-        for (end = first + 1; end < layout->n && !layout->breaks[end];)
+// Requires: what is before the piece is placed.
+static Row place_row(Layout *layout, uint32_t first) {
+    bool fits;
+    uint32_t column = row_column(layout, first);
+    uint32_t last = look_ahead(layout, first, column, &fits);
+    uint32_t end = fits ? last : choose_cut(layout, first, last, column);
+    if (!end)
+        for (end = last; goes_on(layout, first, end);)
             end++;
-        uint32_t column = row_column(layout, first);
-        if (!fits(layout, first, end, column)) {
-            uint32_t cut = choose_cut(layout, first, end, column);
-            end = cut ? cut : end;
-            layout->breaks[end] = true;
-        }
-        Row row = {first, end, column, row_width(layout, first, end),
-                   inside_column(layout, piece_at(layout, first)->open)};
-        excess += column + row.width > FORMAT_WIDTH ? column + row.width - FORMAT_WIDTH : 0;
-        place_brackets(layout, &row);
-        vec_push(layout->arena, &layout->rows, row);
-    }
-    return excess;
+    for (uint32_t k = first; k <= end; k++)
+        layout->breaks[k] = k == first || k == end;
+    Row row = {first,
+               end,
+               column,
+               row_width(layout, first, end),
+               inside_column(layout, piece_at(layout, first)->open),
+               last > end ? last : end};
+    place_brackets(layout, &row);
+    return row;
+}
+
+static uint32_t row_excess(const Row *row) {
+    uint32_t width = row->column + row->width;
+    return width > FORMAT_WIDTH ? width - FORMAT_WIDTH : 0;
 }
 
 // ---- brackets too far to the right
 
-static const Row *first_wide_row(const Layout *layout) {
-    for (uint32_t i = 0; i < layout->rows.count; i++)
-        if (layout->rows.at[i].column + layout->rows.at[i].width > FORMAT_WIDTH)
-            return &layout->rows.at[i];
-    return NULL;
-}
+// A layout, and one that is tried: both are the same but while it is.
+typedef struct {
+    Layout now, tried;
+    RowList rows, tried_rows;
+    bool *cause; // by piece: a bracket that a row may be too wide for
+} Placing;
 
-// A copy of the layout in which a row ends behind a bracket.
-static Layout with_end_behind(const Layout *layout, const bool *kept, uint32_t open) {
-    Layout other = *layout;
-    other.rows = (RowList){0};
-    other.breaks = arena_copy(layout->arena, kept, (layout->n + 1) * sizeof *kept);
-    other.breaks[open + 1] = true;
-    return other;
-}
-
-// Where rows are too wide because their bracket stands far to the right, a row ends behind that
-// bracket or one around it. kept: the ends of rows before any were added.
-static bool pull_left(Layout *layout, bool *kept, uint32_t *excess) {
-    const Row *wide = first_wide_row(layout);
-    for (uint32_t k = 0; wide && k + 1 < wide->end; k++) {
-        const Piece *piece = piece_at(layout, k);
-        if (!spacing_opens(piece) || piece->dims || kept[k + 1] || spacing_closes(piece + 1))
-            continue;
-        Layout other = with_end_behind(layout, kept, k);
-        uint32_t left = place_rows(&other);
-        if (left >= *excess)
-            continue;
-        kept[k + 1] = true;
-        *excess = left;
-        *layout = other;
-        return true;
+static uint32_t row_of(const RowList *rows, uint32_t piece) {
+    uint32_t low = 0, high = rows->count;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (rows->at[middle].first <= piece)
+            low = middle;
+        else
+            high = middle;
     }
-    return false;
+    return low;
 }
 
-static void place_line(Layout *layout) {
-    layout->breaks = arena_array(layout->arena, bool, layout->n + 1);
+// The brackets that stand in a row, in those where the brackets around it stand, and in those where
+// brackets begin that end in one of these. Gives the first of these rows.
+static uint32_t mark_causes(Placing *p, uint32_t wide, bool *linked) {
+    uint32_t top = wide;
+    linked[wide] = true;
+    for (uint32_t r = wide + 1; r-- > 0;) {
+        if (!linked[r])
+            continue;
+        top = r;
+        linked[r] = false;
+        const Row *row = &p->rows.at[r];
+        for (uint32_t k = row->first; k < row->end; k++) {
+            const Piece *piece = piece_at(&p->now, k);
+            p->cause[k] = spacing_opens(piece);
+            if (piece->open >= 0 && (uint32_t)piece->open < row->first)
+                linked[row_of(&p->rows, (uint32_t)piece->open)] = true;
+        }
+    }
+    return top;
+}
+
+static void copy_placed(Layout *to, const Layout *from, uint32_t first, uint32_t end) {
+    uint32_t n = end - first;
+    memcpy(to->breaks + first, from->breaks + first, (n + 1) * sizeof *to->breaks);
+    memcpy(to->bracket_column + first, from->bracket_column + first, n * sizeof(uint32_t));
+    memcpy(to->row_column + first, from->row_column + first, n * sizeof(uint32_t));
+}
+
+// Whether rows from a piece on are placed alike: the brackets around it are.
+static bool are_alike_from(const Placing *p, uint32_t piece, uint32_t first) {
+    const Layout *a = &p->now, *b = &p->tried;
+    if (piece == a->n)
+        return true;
+    for (int k = piece_at(a, piece)->open; k >= (int)first; k = piece_at(a, (uint32_t)k)->open)
+        if (a->bracket_column[k] != b->bracket_column[k] || a->row_column[k] != b->row_column[k] ||
+            a->breaks[k + 1] != b->breaks[k + 1])
+            return false;
+    return true;
+}
+
+static void replace_rows(Placing *p, uint32_t from, uint32_t to) {
+    uint32_t n_new = p->tried_rows.count, n_after = p->rows.count - to;
+    while (p->rows.count < from + n_new + n_after)
+        vec_push(p->now.arena, &p->rows, (Row){0});
+    memmove(p->rows.at + from + n_new, p->rows.at + to, n_after * sizeof(Row));
+    if (n_new)
+        memcpy(p->rows.at + from, p->tried_rows.at, n_new * sizeof(Row));
+    p->rows.count = from + n_new + n_after;
+}
+
+// Ends a row behind a bracket and places the rows that this changes, if these are better so. Gives
+// the first of them in *changed.
+static bool try_end_behind(Placing *p, uint32_t open, uint32_t *changed) {
+    uint32_t from = row_of(&p->rows, open), before = 0, after = 0;
+    while (from > 0 && p->rows.at[from - 1].seen > open)
+        from--;
+    uint32_t first = p->rows.at[from].first, next = first, to = from;
+    p->now.kept[open + 1] = true; // of both
+    p->tried_rows.count = 0;
+    for (bool alike = false; !alike;) {
+        Row row = place_row(&p->tried, next);
+        vec_push(p->now.arena, &p->tried_rows, row);
+        after += row_excess(&row);
+        next = row.end;
+        while (to < p->rows.count && p->rows.at[to].first < next)
+            before += row_excess(&p->rows.at[to++]);
+        bool begins = to == p->rows.count ? next == p->now.n : p->rows.at[to].first == next;
+        alike = begins && next > open && are_alike_from(p, next, first);
+    }
+    bool better = after < before;
+    copy_placed(better ? &p->now : &p->tried, better ? &p->tried : &p->now, first, next);
+    p->now.kept[open + 1] = better;
+    if (better)
+        replace_rows(p, from, to);
+    *changed = from;
+    return better;
+}
+
+// Where a row is too wide because a bracket stands far to the right, a row ends behind that one.
+// Only the rows that this changes are placed again, so that a line of thousands of them takes a
+// time that grows with its length. Gives the first of these rows in *changed.
+static bool pull_left(Placing *p, uint32_t wide, bool *linked, uint32_t *changed) {
+    uint32_t end = p->rows.at[wide].end;
+    uint32_t top = mark_causes(p, wide, linked);
+    bool better = false;
+    for (uint32_t k = p->rows.at[top].first; k < end; k++) {
+        const Piece *piece = piece_at(&p->now, k);
+        bool tried = p->cause[k] && !better && k + 1 < end && !piece->dims && !p->now.kept[k + 1] &&
+                     !spacing_closes(piece + 1);
+        p->cause[k] = false;
+        better = better || (tried && try_end_behind(p, k, changed));
+    }
+    return better;
+}
+
+static Layout layout_new(Arena *arena, const Line *line, uint32_t column) {
+    uint32_t n = line->pieces.count;
+    return (Layout){
+        .arena = arena,
+        .line = line,
+        .n = n,
+        .column = column,
+        .breaks = arena_array(arena, bool, n + 1),
+        .bracket_column = arena_array(arena, uint32_t, n + 1),
+        .row_column = arena_array(arena, uint32_t, n + 1),
+    };
+}
+
+static void place_line(Placing *p, bool *linked) {
+    Layout *layout = &p->now;
+    memset(layout->kept, 0, (layout->n + 1) * sizeof *layout->kept);
     keep_breaks(layout);
-    bool *kept = arena_copy(layout->arena, layout->breaks, (layout->n + 1) * sizeof *kept);
-    uint32_t excess = place_rows(layout);
-    while (excess && pull_left(layout, kept, &excess))
-        continue;
+    p->rows.count = 0;
+    for (uint32_t first = 0; first < layout->n;) {
+        Row row = place_row(layout, first);
+        vec_push(layout->arena, &p->rows, row);
+        first = row.end;
+    }
+    copy_placed(&p->tried, layout, 0, layout->n);
+    for (uint32_t r = 0, next; r < p->rows.count; r = next) {
+        next = r + 1;
+        if (row_excess(&p->rows.at[r]) && !pull_left(p, r, linked, &next))
+            return; // nor do rows after it move
+    }
 }
 
 // As if the rows had been read. false: they were so.
@@ -260,18 +372,17 @@ static bool take_rows(Line *line, const RowList *rows) {
 // Where rows end that are too wide depends on where others do, so that what was changed once might
 // be changed again. It is, until nothing changes: then the layout of a layout is the same.
 RowList layout_rows(Arena *arena, Line *line, uint32_t column) {
-    enum { ROUNDS = 20 };
+    enum { ROUNDS = 20 }; // two or three are enough for all that was met
     uint32_t n = line->pieces.count;
-    Layout layout = {
-        .arena = arena,
-        .line = line,
-        .n = n,
-        .column = column,
-        .bracket_column = arena_array(arena, uint32_t, n + 1),
-        .row_column = arena_array(arena, uint32_t, n + 1),
+    Placing placing = {
+        .now = layout_new(arena, line, column),
+        .tried = layout_new(arena, line, column),
+        .cause = arena_array(arena, bool, n + 1),
     };
-    place_line(&layout);
-    for (int i = 0; i < ROUNDS && take_rows(line, &layout.rows); i++)
-        place_line(&layout);
-    return layout.rows;
+    bool *linked = arena_array(arena, bool, n + 1); // by row
+    placing.now.kept = placing.tried.kept = arena_array(arena, bool, n + 1);
+    place_line(&placing, linked);
+    for (int i = 0; i < ROUNDS && take_rows(line, &placing.rows); i++)
+        place_line(&placing, linked);
+    return placing.rows;
 }
