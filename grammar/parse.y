@@ -49,6 +49,8 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 
 %token <token> NUMBER "number" STRING "a string"
 %token <ident> NAME "name" PRIMED "primed name"
+%token <ident> FROM "the dim of a split"
+%token INTO "'->' of dims"
 %token <ident> IN "'in'" SHARED "'shared'" LIKE "'like'" AS "'as'" DIM "'dim'"
 %token PARAM "'param'" DEF "'def'" IMPORT "'import'" FOR "'for'" SCAN "'scan'" RETURN "'return'"
 %token AND "'and'" OR "'or'" NOT "'not'"
@@ -80,7 +82,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %precedence ARROW
 
 %type <ident> name range dim_name plain_name plain_dim key_name
-%type <idents> dims dim_list
+%type <idents> dims dim_list from into
 %type <expr> expr primary call member choice place slice array
 %type <exprs> exprs places place_list
 %type <args> args arg_list
@@ -278,7 +280,18 @@ member: primary DOT name            { $$ = foreign_member(parser, @$, $1, @2, $3
 call:
   name LPAREN args RPAREN           { $$ = syntax_call(parser, @$, $1, $3); }
 | name LPAREN arg_list ARROW LBRACKET dims RBRACKET RPAREN
-                                    { $$ = syntax_call_to(parser, @$, $1, $3, $6); };
+                                    { $$ = syntax_call_to(parser, @$, $1, $3, $6); }
+
+| name LPAREN arg_list COMMA from INTO into RPAREN
+                                    { $$ = syntax_regroup(parser, @$, $1, $3, $5, $7); };
+
+from:
+  FROM                              { $$ = (IdentList){0}; PUSH($$, $1); }
+| from FROM                         { $$ = $1; PUSH($$, $2); };
+
+into:
+  dim_name                          { $$ = (IdentList){0}; PUSH($$, $1); }
+| into dim_name                     { $$ = $1; PUSH($$, $2); };
 
 array:
   LBRACKET places RBRACKET %prec ARRAY { $$ = syntax_list(parser, @$, @1, $2); }
@@ -406,7 +419,8 @@ static const char *expected_text(Arena *arena, Expected e) {
     if (e.has[YYSYMBOL_RETURN]) return "a statement";
     if (e.has[YYSYMBOL_NUMBER]) {
         group = "an expression";
-        DROP(&e, YYSYMBOL_NUMBER, YYSYMBOL_LPAREN, YYSYMBOL_LBRACKET, YYSYMBOL_MINUS, YYSYMBOL_NOT);
+        DROP(&e, YYSYMBOL_NUMBER, YYSYMBOL_LPAREN, YYSYMBOL_LBRACKET, YYSYMBOL_MINUS, YYSYMBOL_NOT,
+             YYSYMBOL_FROM);
     } else if (e.has[YYSYMBOL_PLUS]) {
         bool ends_line = e.has[YYSYMBOL_NEWLINE] && !e.has[YYSYMBOL_COMMA];
         group = ends_line ? "an operator" : NULL;

@@ -123,6 +123,7 @@ struct Expr {
     Foreign foreign;
     ExprList args;
     KeyList keys;
+    IdentList from, into; // CALL of split or merge: the dims around its arrow
     IdentList dims;       // REF: the names in the brackets; CALL, ARRAY: after ->
     VEC(uint32_t) places; // REF: where each of args stands in the brackets, counted from 0
     StepList steps;       // REF: resolved: which of dims are variables of scans
@@ -138,7 +139,7 @@ struct Expr {
     // Made of numbers, extents and loop variables only: its elem adapts. With dims: zeros, ones, or
     // a full or an array of such numbers.
     bool is_literal;
-    bool is_whole; // literal of an f32: whole numbers all the same (zeros, ones)
+    bool is_whole;   // literal of an f32: whole numbers all the same (zeros, ones)
     NameList result; // dims of the value; order as written or as first met
     NameKind name_kind;
     Builtin builtin; // CALL of a built-in
@@ -152,9 +153,9 @@ struct Expr {
     NameList mapped;       // CALL of a def: dims of the caller that the callee is run for each of
     Name path;             // CALL of a def with trained tensors: its part of their names, "ffn_1"
     // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
-    // one_hot, gather, shift: [dim]; swap: both; slice: [dim, new dim]; concat: [dim, own dim of
-    // args[0], ...]; topk, sort, argsort: [dim, the dim in its place]; REF: the tensor's dims of
-    // which args say a position, in their order
+    // one_hot, gather, shift: [dim]; swap: both; split, merge: [the whole, its parts ...]; slice:
+    // [dim, new dim]; concat: [dim, own dim of args[0], ...]; topk, sort, argsort: [dim, the dim in
+    // its place]; REF: the tensor's dims of which args say a position, in their order
     NameList reduced;
     bool descending; // topk, sort, argsort: the largest first
 };

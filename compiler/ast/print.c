@@ -82,6 +82,13 @@ static void print_arrow(const Expr *expr, Text *out) {
     print_dims(&expr->dims, NULL, out);
 }
 
+static void print_regroup(const Expr *call, Text *out) {
+    for (uint32_t i = 0; i < call->from.count; i++)
+        text_printf(out, "%s%s", i ? " " : ", ", call->from.at[i].name);
+    for (uint32_t i = 0; i < call->into.count; i++)
+        text_printf(out, " %s%s", i ? "" : "-> ", call->into.at[i].name);
+}
+
 static void print_call(const Expr *call, Text *out) {
     text_printf(out, "%s(", call->name.name);
     print_exprs(&call->args, out);
@@ -90,6 +97,7 @@ static void print_call(const Expr *call, Text *out) {
         text_printf(out, "%s%s=", i || call->args.count ? ", " : "", arg->key.name);
         print_expr(arg->value, ANY, out);
     }
+    print_regroup(call, out);
     print_arrow(call, out);
     text_add(out, ")");
     if (call->label.name)

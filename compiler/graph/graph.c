@@ -76,6 +76,8 @@ uint64_t graph_value_hash(const Graph *graph, const Value *value) {
     hash = hash_u64(hash, dim_hash(graph, value->dim));
     hash = hash_u64(hash, dim_hash(graph, value->dim2));
     hash = hash_u64(hash, renames_hash(graph, value));
+    if (value->digits)
+        hash = hash_u64(hash, dims_hash(graph, value->digits, true));
     hash = hash_u64(hash, value->op == OP_CARRY ? 0 : (uint64_t)value->offset);
     if (value->op == OP_INPUT) {
         hash = hash_text(hash, value->written);
@@ -123,11 +125,18 @@ static bool renames_same(const DimMap *a, const DimMap *b) {
     return same;
 }
 
+static bool digits_same(const DimList *a, const DimList *b) {
+    if (!a || !b)
+        return a == b;
+    return a->count == b->count && dims_same_order(a, b);
+}
+
 static bool value_same(const Value *a, const Value *b) {
     if (a->op != b->op || a->elem != b->elem || !dims_equal(&a->dims, &b->dims))
         return false;
     if (double_bits(a->number) != double_bits(b->number) || a->dim != b->dim ||
-        a->dim2 != b->dim2 || a->offset != b->offset || !renames_same(a->renames, b->renames))
+        a->dim2 != b->dim2 || a->offset != b->offset || !renames_same(a->renames, b->renames) ||
+        !digits_same(a->digits, b->digits))
         return false;
     if (a->op == OP_INPUT)
         return a->name == b->name && a->role == b->role && dims_same_order(&a->dims, &b->dims);
@@ -153,6 +162,8 @@ static Value *graph_add(Graph *graph, const Value *draft) {
     value->args = arena_copy(graph->arena, draft->args, draft->n_args * sizeof *draft->args);
     if (draft->cats)
         value->cats = arena_copy(graph->arena, draft->cats, draft->n_args * sizeof *draft->cats);
+    if (draft->digits)
+        value->digits = arena_copy(graph->arena, draft->digits, sizeof *draft->digits);
     if (draft->renames)
         value->renames = arena_copy(graph->arena, draft->renames, sizeof *draft->renames);
     if (draft->n_parts)
@@ -472,6 +483,37 @@ Value *graph_order(Graph *graph, Value *a, DimId dim, DimId kept, bool descendin
     draft.dim2 = kept;
     draft.offset = descending;
     draft.dims = dims_renamed(&a->dims, &(DimMap){1, {dim}, {kept}});
+    return graph_add(graph, &draft);
+}
+
+Value *graph_split(Graph *graph, Value *a, DimId dim, const DimList *parts) {
+    if (a->op == OP_MERGE && a->dim == dim && digits_same(parts, a->digits))
+        return a->args[0];
+    Value draft = value_draft(OP_SPLIT, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = dim;
+    draft.digits = parts;
+    for (uint32_t i = 0; i < a->dims.count; i++) {
+        DimList here = {1, {a->dims.at[i]}};
+        draft.dims = dims_union(&draft.dims, a->dims.at[i] == dim ? parts : &here);
+    }
+    return graph_add(graph, &draft);
+}
+
+Value *graph_merge(Graph *graph, Value *a, const DimList *parts, DimId dim) {
+    if (a->op == OP_SPLIT && a->dim == dim && digits_same(parts, a->digits))
+        return a->args[0];
+    Value draft = value_draft(OP_MERGE, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = dim;
+    draft.digits = parts;
+    for (uint32_t i = 0; i < a->dims.count; i++)
+        if (a->dims.at[i] == parts->at[0])
+            dims_add(&draft.dims, dim);
+        else if (!dims_has(parts, a->dims.at[i]))
+            dims_add(&draft.dims, a->dims.at[i]);
     return graph_add(graph, &draft);
 }
 

@@ -135,9 +135,10 @@ struct Value {
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
     // attributes, by op; graph.c hashes and compares them, tile/lower/repeat.c as well:
     double number; // CONST: the number; CONTRACT: factor (1 when none)
-    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT ORDER and of
-    // scans
+    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT ORDER SPLIT
+    // MERGE and of scans
     DimId dim, dim2;
+    const DimList *digits; // SPLIT MERGE: the parts of dim, the first the slowest
     const DimMap *renames; // RENAME: dims of its argument, in their order
     // TAKE SLICE SHIFT; ORDER: 1 when the largest is first; CARRY: its number among those of the
     // scan
@@ -219,6 +220,9 @@ Value *graph_stack(Graph *graph, Value *value, DimId dim, DimId to, const ScanCa
 Value *graph_last(Graph *graph, uint32_t which, DimId dim, const ScanCarries *carries);
 // The positions along `dim` of the smallest or largest, as many as `kept` has; dim itself: all.
 Value *graph_order(Graph *graph, Value *a, DimId dim, DimId kept, bool descending);
+// dim as parts, the last the fastest, and the other way round.
+Value *graph_split(Graph *graph, Value *a, DimId dim, const DimList *parts);
+Value *graph_merge(Graph *graph, Value *a, const DimList *parts, DimId dim);
 void graph_output(Graph *graph, Name name, Value *value, DimList order);
 // The same value in another graph with the same dims: op and attributes of `like`, other arguments.
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);

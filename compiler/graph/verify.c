@@ -311,6 +311,31 @@ static void verify_order(const GraphCheck *check) {
     must(check, all < 0 || kept <= all, "more positions are kept than there are");
 }
 
+static void verify_regroup(const GraphCheck *check) {
+    const Value *value = check->value;
+    const DimList *digits = value->digits;
+    bool splits = value->op == OP_SPLIT;
+    must(check, digits && digits->count && dims_valid(check->graph, digits), "it has no parts");
+    must(check, !dims_has(digits, value->dim), "a dim is a part of itself");
+    const DimList *whole = splits ? &value->args[0]->dims : &value->dims;
+    const DimList *apart = splits ? &value->dims : &value->args[0]->dims;
+    DimList rest = dims_minus(whole, &(DimList){1, {value->dim}});
+    must(check,
+         dims_has(whole, value->dim) && dims_subset(digits, apart) && !dims_has(apart, value->dim),
+         "one side has the dim, the other its parts");
+    DimList others = dims_minus(apart, digits);
+    must(check, dims_equal(&rest, &others) && rest.count + digits->count == apart->count,
+         "dims are not the argument's, regrouped");
+    int64_t product = 1;
+    for (uint32_t i = 0; i < digits->count && product >= 0; i++) {
+        int64_t extent = extent_of(check, digits->at[i]);
+        if (extent < 0 || !mul_i64(product, extent, &product))
+            product = -1;
+    }
+    if (product >= 0 && extent_of(check, value->dim) >= 0)
+        must(check, product == extent_of(check, value->dim), "the parts do not make the dim");
+}
+
 static void verify_move(const GraphCheck *check) {
     const Value *value = check->value;
     if (value->op == OP_ORDER) {
@@ -320,6 +345,10 @@ static void verify_move(const GraphCheck *check) {
     must(check, value->elem == value->args[0]->elem, "elem is not that of the argument");
     if (value->op == OP_CONCAT || value->op == OP_RENAME) {
         (value->op == OP_CONCAT ? verify_concat : verify_rename)(check);
+        return;
+    }
+    if (value->op == OP_SPLIT || value->op == OP_MERGE) {
+        verify_regroup(check);
         return;
     }
     must(check, arg_has(value, 0, value->dim), "the argument lacks the dim");

@@ -80,6 +80,12 @@ ADJUST = {
         "vectors": dict(d=48),
         "long": dict(d=66),
     },
+    "fused_qkv": {
+        "ones": dict(d=1),
+        "primes": dict(d=21),
+        "vectors": dict(d=48),
+        "long": dict(d=66),
+    },
     "rotary": {"ones": dict(d_k=2), "primes": dict(d_k=14)},
     "relative_bias": {"ones": dict(buckets=4)},
     "topk_attention": {"ones": dict(m=8), "primes": dict(m=13)},
@@ -87,7 +93,11 @@ ADJUST = {
     "expert_choice": {"ones": dict(n=4)},
 }
 # Extents that the source derives from others.
-DERIVED = {"multi_head_scaled": ["d_k"], "rotary": ["d_half"]}
+DERIVED = {
+    "multi_head_scaled": ["d_k"],
+    "rotary": ["d_half"],
+    "fused_qkv": ["d_k", "d_qkv", "three", "d'", "n'"],
+}
 # Dims whose extents the source computes with at compile time: they cannot be read at run time.
 STATIC = {"rotary": ["d_k", "d_half"], "multi_head_scaled": ["d", "h", "d_k"]}
 
@@ -96,3 +106,14 @@ def extents(example, shape, dims):
     """Extents of the dims of an example for a shape, without the derived ones."""
     table = dict(SHAPES[shape], **ADJUST.get(example, {}).get(shape, {}))
     return {dim: table[dim] for dim in dims if dim not in DERIVED.get(example, [])}
+
+
+def with_derived(sizes):
+    """Also those that sources derive from others, which arguments may have."""
+    sizes = dict(sizes)
+    if "h" in sizes and "d" in sizes:
+        sizes.setdefault("d_k", sizes["d"] // sizes["h"])
+    sizes.setdefault("d_k", 1)
+    if "d" in sizes:
+        sizes.update({"three": 3, "d_qkv": 3 * sizes["d"], "d'": sizes["d"]})
+    return sizes

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from attc import EXAMPLES, MACHINES, Entry, attc, attc_json, extents_options
-from shapes import SHAPES, STATIC, extents
+from shapes import SHAPES, STATIC, extents, with_derived
 from twins import TWINS
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.attn"))
@@ -47,9 +47,7 @@ def widened(arrays):
 def test_oracle_equals_numpy(example, shape, tmp_path):
     path = EXAMPLES / f"{example}.attn"
     entry = Entry(path)
-    sizes = extents(example, shape, entry.dims + ["d_k"])
-    for dim, value in (("d_k", sizes["d"] // sizes["h"] if "h" in sizes and "d" in sizes else 1),):
-        sizes.setdefault(dim, value)
+    sizes = with_derived(extents(example, shape, entry.dims + ["d_k"]))
     arrays = draw(entry, sizes, seed=len(example))
     expected = TWINS[example](**widened(arrays))
     given = extents(example, shape, entry.dims)

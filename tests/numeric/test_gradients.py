@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from attc import EXAMPLES, Entry, attc, attc_json, extents_options
-from shapes import SHAPES, STATIC, extents
+from shapes import SHAPES, STATIC, extents, with_derived
 
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.attn"))
 STEP = 2.0**-10
@@ -64,6 +64,8 @@ BODIES = {
     "slice-of-sum": "return slice(sum(X, reduced_dim=d), n, 1, 3 -> [two])",
     "concat": "A[n, both] = concat(X, Y * X, dim=both)\n    return A * A",
     "shift": "return shift(X, n, 1) * shift(Y, d, -2)",
+    "split": "A = split(X * Y, d -> a one)\n    return sum(A, reduced_dim=a) * A",
+    "merge": "return merge(X, d n -> t) * merge(Y, n d -> t)",
     "dims-of-a-mask": "return where(index(n) <= index(d), X, 0 * Y)",
     "two-results": "return X * Y, sum(X, reduced_dim=d)",
     "unused-argument": "return X * X",
@@ -157,13 +159,13 @@ def grid(shape, seed):
 def test_rule(name, tmp_path):
     path = tmp_path / "rule.attn"
     body = f"def F(X[n, d], Y[n, d], p[d]):\n    {BODIES[name]}\n"
-    path.write_text(f"dim n = 5, d = 3, two = 2, both = 2 * d\n{body}")
+    path.write_text(f"dim n = 5, d = 3, two = 2, one = 1, both = 2 * d\n{body}")
     arrays = {"X": grid((5, 3), 1), "Y": grid((5, 3), 2), "p": grid((3,), 3)}
     check_directional(path, arrays, tmp_path)
     attc("verify", path, "-w", "--grad")
     if name not in ("slice", "slice-of-sum", "concat"):
         dynamic = tmp_path / "dynamic.attn"
-        dynamic.write_text(f"dim two = 2\n{body}")
+        dynamic.write_text(f"dim two = 2, one = 1\n{body}")
         attc("verify", dynamic, "-w", "--grad", "-D", "n=5,d=3")
 
 
@@ -200,8 +202,7 @@ def draw(entry, sizes, seed):
 def test_example(example, tmp_path):
     path = EXAMPLES / f"{example}.attn"
     entry = Entry(path)
-    sizes = extents(example, "primes", entry.dims + ["d_k"])
-    sizes.setdefault("d_k", sizes["d"] // sizes["h"] if "h" in sizes and "d" in sizes else 1)
+    sizes = with_derived(extents(example, "primes", entry.dims + ["d_k"]))
     given = extents_options(extents(example, "primes", entry.dims))
     check_directional(path, draw(entry, sizes, len(example)), tmp_path, *given)
 

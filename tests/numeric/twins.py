@@ -189,6 +189,17 @@ def grouped_key_value(X, M, P_q, P_k, P_v, P_o):
     return multi_head_scaled(X, M, flat(P_q), repeat(P_k), repeat(P_v), flat(P_o))
 
 
+@twin("fused_qkv")
+def fused_qkv(X, W_qkv, b_qkv, W_o, b_o):
+    n, d = X.shape
+    T = (X @ W_qkv).reshape(n, *b_qkv.shape) + b_qkv
+    Q, K, V = np.moveaxis(T, 1, 0)
+    logits = np.einsum("nhk,mhk->nmh", Q, K) / math.sqrt(K.shape[-1])
+    mask = np.tri(n, dtype=bool)[:, :, None]
+    W = softmax(np.where(mask, logits, -np.inf), 1)
+    return {"Y": np.einsum("nmh,mhk->nhk", W, V).reshape(n, d) @ W_o + b_o}
+
+
 @twin("multi_query")
 def multi_query(X, M, P_q, P_k, P_v, P_o):
     h = P_q.shape[2]

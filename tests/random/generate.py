@@ -37,6 +37,7 @@ class Program:
         self.elems = {}  # of the values that are not f32
         self.parameters, self.lines, self.values = [], [], []
         self.used = set()
+        self.made = set()  # dims that split and merge make: of no parameter
         self.fixed = set()  # dims whose extents the text depends on
         self.fresh = 0
         self.helpers = []
@@ -361,6 +362,40 @@ class Program:
         self.assign(rest, f"{value[0]}[{', '.join(items)}]")
         return True
 
+    def regroup(self):
+        """One dim as two, and back, or several as one."""
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        if self.random.random() < 0.5 and len(value[1]) >= 2:
+            parts = self.random.sample(value[1], 2)
+            whole = f"w{self.fresh}"
+            self.extent[whole] = self.volume(parts)
+            text = f"merge({self.ref(value)}, {' '.join(parts)} -> {whole})"
+            self.made.add(whole)
+            self.assign([whole] + [d for d in value[1] if d not in parts], text)
+            return True
+        dim = self.random.choice(value[1])
+        divisors = [i for i in range(1, self.extent[dim] + 1) if self.extent[dim] % i == 0]
+        parts = [f"g{self.fresh}", f"r{self.fresh}"]
+        self.extent[parts[0]] = self.random.choice(divisors)
+        self.extent[parts[1]] = self.extent[dim] // self.extent[parts[0]]
+        self.fixed.add(parts[0])
+        self.made.update(parts)
+        text = f"split({self.ref(value)}, {dim} -> {' '.join(parts)})"
+        rest = [d for d in value[1] if d != dim]
+        if self.random.random() < 0.4:  # back, through something in between
+            index = f"0.1 * index({self.random.choice(parts)})"
+            form = self.random.choice(["{}", "tanh({})", f"{{}} + {index}"])
+            order = self.random.choice([parts, parts[::-1]])
+            back = f"b{self.fresh}"
+            self.extent[back] = self.extent[dim]
+            self.made.add(back)
+            self.assign([back, *rest], f"merge({form.format(text)}, {' '.join(order)} -> {back})")
+        else:
+            self.assign([*parts, *rest], text)
+        return True
+
     def constant(self):
         """zeros, ones, full or an array in the text, alone or beside a value."""
         value = self.pick()
@@ -541,6 +576,8 @@ class Program:
                 self.take,
                 self.constant,
                 self.constant,
+                self.regroup,
+                self.regroup,
                 self.helper,
                 self.scan,
                 self.scan,
@@ -559,12 +596,19 @@ class Program:
         dynamic = [
             dim
             for dim in self.extent
-            if self.random.random() < 0.5 and dim not in self.like and dim not in self.fixed
+            if self.random.random() < 0.5
+            and dim not in self.like
+            and dim not in self.fixed
+            and dim not in self.made
         ]
         options = [
             "-w",
             "-D",
-            ",".join(f"{d}={e}" for d, e in self.extent.items() if d not in self.like),
+            ",".join(
+                f"{d}={e}"
+                for d, e in self.extent.items()
+                if d not in self.like and d not in self.made
+            ),
         ]
         if dynamic:
             options += ["--dynamic", ",".join(dynamic)]

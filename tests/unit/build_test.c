@@ -425,6 +425,12 @@ static const char *const programs[] = {
     "    V[n, t], I[n, t] = topk(X, t, dim=m)\n"
     "    J[n, t] = argsort(X, t, dim=m)\n"
     "    return V, I, J, argsort(X, dim=m, order=descending), sort(X, dim=n)\n",
+    // one dim as several, several as one
+    "dim h = 2, j = 3\n"
+    "def Regrouped(X[n, d]):\n"
+    "    S[n, h, j, k] = split(X, d -> h j k)\n"
+    "    T[all, h] = merge(S, j n k -> all)\n"
+    "    return split(T * 2, all -> j rest), S\n",
     // layers, names, a result named like an input
     "dim layers = 2, d = 3\n"
     "def Unit(X[n, d]):\n"

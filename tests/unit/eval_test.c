@@ -460,6 +460,20 @@ static void test_rename_of_two_dims_into_each_other(void **state) {
     world_free(world);
 }
 
+static void test_regroup(void **state) {
+    World *world = world_new(state);
+    Graph *graph = world->graph;
+    DimId d = dim(world, "d", 6), h = dim(world, "h", 2), k = dim(world, "k", 3);
+    Value *x = input(world, "X", ELEM_F32, DIMS(d), NUMBERS(0, 1, 2, 3, 4, 5));
+    Value *digits = graph_split(graph, x, d, &DIMS(h, k));
+    assert_ptr_equal(graph_merge(graph, digits, &DIMS(h, k), d), x);
+    expect(world, graph_take(graph, digits, h, 1), 3, 4, 5);
+    expect(world, graph_take(graph, digits, k, 1), 1, 4);
+    expect(world, graph_merge(graph, digits, &DIMS(k, h), d), 0, 3, 1, 4, 2, 5);
+    expect(world, graph_split(graph, graph_index(graph, d), d, &DIMS(h, k)), 0, 1, 2, 3, 4, 5);
+    world_free(world);
+}
+
 static void test_gather(void **state) {
     World *world = world_new(state);
     DimId v = dim(world, "v", 3), d = dim(world, "d", 2), n = dim(world, "n", 4);
@@ -592,6 +606,7 @@ int main(void) {
         cmocka_unit_test(test_order_is_stable_and_nan_is_largest),
         cmocka_unit_test(test_rename),
         cmocka_unit_test(test_rename_of_two_dims_into_each_other),
+        cmocka_unit_test(test_regroup),
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_slice_concat_shift),

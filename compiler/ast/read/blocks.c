@@ -346,6 +346,7 @@ static void blocks_end(Blocks *b) {
 
 void blocks_tokens(Parser *parser) {
     foreign_tokens(parser);
+    regroup_tokens(parser);
     Blocks b = {.parser = parser, .raw = parser->tokens.at, .n = parser->tokens.count};
     vec_push(parser->scratch, &b.levels, (Indent){0});
     for (uint32_t i = 0; i < b.n; i++) {

@@ -109,6 +109,14 @@ Expr *syntax_array_to(Expr *array, IdentList dims) {
     return array;
 }
 
+Expr *syntax_regroup(Parser *parser, Span span, Ident name, ArgList args, IdentList from,
+                     IdentList into) {
+    Expr *call = syntax_call(parser, span, name, args);
+    call->from = from;
+    call->into = into;
+    return call;
+}
+
 Expr *syntax_label(Expr *call, Span span, Ident label) {
     call->label = label;
     call->span = span;

@@ -74,6 +74,9 @@ Span span_after(Span span); // the empty place where it ends
 bool token_is_name(int kind);
 bool token_is_loop(int kind); // the keyword of one: for, scan
 
+// ---- regroup.c
+void regroup_tokens(Parser *parser); // the dims of `d -> h k`
+
 // ---- blocks.c
 void blocks_tokens(Parser *parser);
 
@@ -140,6 +143,8 @@ Expr *syntax_operation(Parser *parser, Span span, Oper oper, Expr *a, Expr *b); 
 Expr *syntax_ref(Parser *parser, Span span, Ident name, ExprList items);
 Expr *syntax_call(Parser *parser, Span span, Ident name, ArgList args);
 Expr *syntax_call_to(Parser *parser, Span span, Ident name, ArgList args, IdentList dims);
+Expr *syntax_regroup(Parser *parser, Span span, Ident name, ArgList args, IdentList from,
+                     IdentList into); // name(args, from -> into)
 Expr *syntax_parens(Parser *parser, Span span, ExprList items, bool comma);
 Expr *syntax_array(Parser *parser, Span span, ExprList items);
 // Without an arrow: a row, an array with the dims of its place, or a list of other languages.

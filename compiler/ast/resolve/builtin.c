@@ -121,9 +121,9 @@ static bool check_count(Scope *scope, const Expr *call, const BuiltinInfo *info)
 }
 
 static bool check_extras(Scope *scope, const Expr *call, const BuiltinInfo *info) {
-    bool fine = true;
+    bool fine = true, regroups = call->builtin == BUILTIN_SPLIT || call->builtin == BUILTIN_MERGE;
     bool arrow = call->builtin == BUILTIN_EINSUM || call->builtin == BUILTIN_SLICE ||
-                 call->builtin == BUILTIN_CONCAT || call->builtin == BUILTIN_FULL ||
+                 call->builtin == BUILTIN_CONCAT || call->builtin == BUILTIN_FULL || regroups ||
                  info->shape == SHAPE_ORDER;
     if (call->has_arrow && !arrow) {
         Diag *diag =
@@ -132,6 +132,8 @@ static bool check_extras(Scope *scope, const Expr *call, const BuiltinInfo *info
                   "its dims follow from its arguments; '->' is for einsum, slice, concat and full");
         fine = false;
     }
+    if (!regroups)
+        fine = check_no_regroup(scope, call) && fine;
     if (call->label.name) {
         Diag *diag = diag_error(scope->resolver->diags, call->label.span,
                                 "'as' names the parameters of a def, '%s' has none", info->name);
@@ -384,6 +386,10 @@ static void resolve_move(Scope *scope, Expr *call, const Wanted *wanted) {
         break;
     case BUILTIN_SLICE:
         resolve_slice(scope, call, wanted);
+        break;
+    case BUILTIN_SPLIT:
+    case BUILTIN_MERGE:
+        resolve_regroup(scope, call);
         break;
     case BUILTIN_FULL:
         resolve_full(scope, call, wanted);

@@ -144,7 +144,7 @@ static void resolve_call_for(Scope *scope, Expr *call, uint32_t n_wanted) {
     if (!known)
         return;
     call->callee = callee;
-    if (callee->incomplete)
+    if (callee->incomplete || !check_no_regroup(scope, call))
         return;
     if (scope->def && callee->owns_params)
         scope->def->owns_params = true;

@@ -11,6 +11,7 @@ static void collect_idents(Arena *arena, const IdentList *idents, NameList *out)
 static void collect_expr(Arena *arena, const Expr *expr, bool references, NameList *out) {
     if (expr->kind == EXPR_CALL || references)
         collect_idents(arena, &expr->dims, out);
+    collect_idents(arena, &expr->into, out);
     for (uint32_t i = 0; i < expr->args.count; i++)
         collect_expr(arena, expr->args.at[i], references, out);
 }

@@ -189,6 +189,11 @@ void resolve_same(Scope *scope, Expr *ref);
 void resolve_full(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_array(Scope *scope, Expr *array, const Wanted *wanted);
 
+// ---- regroup.c: split and merge ---------------------------------------------------------------
+void resolve_regroup(Scope *scope, Expr *call);
+// `d -> h k` in a call of something else; false after a diagnostic.
+bool check_no_regroup(Scope *scope, const Expr *call);
+
 // ---- elem.c: element types ---------------------------------------------------------------------
 // Of a name whose value was lost to a mistake: it goes everywhere without another message.
 static const Elem ELEM_LOST = N_ELEM;

@@ -116,6 +116,7 @@ Value *build_builtin(Frame *frame, const Expr *call);
 // gather one_hot concat slice shift swap sort argsort
 Value *build_move(Frame *frame, const Expr *call);
 ValueList build_results(Frame *frame, const Expr *call); // topk; nothing after a diagnostic
+Value *build_regroup(Frame *frame, const Expr *call); // regroup.c: split merge
 // The tensor of a reference X[0, d] at its positions.
 Value *build_positions(Frame *frame, const Expr *ref, Value *tensor);
 

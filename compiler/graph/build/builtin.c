@@ -197,6 +197,9 @@ Value *build_builtin(Frame *frame, const Expr *call) {
     case BUILTIN_SORT:
     case BUILTIN_ARGSORT:
         return build_move(frame, call);
+    case BUILTIN_SPLIT:
+    case BUILTIN_MERGE:
+        return build_regroup(frame, call);
     case BUILTIN_DROPOUT: // until there is training, the identity
         return argument(frame, call, 0);
     case BUILTIN_STOP_GRADIENT:

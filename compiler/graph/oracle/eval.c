@@ -293,6 +293,24 @@ static void eval_take(Job *job) {
     walk_run(&walk, copy_inner, &taken);
 }
 
+// The axis of a digit steps over all positions of those behind it.
+static void eval_regroup(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    bool splits = value->op == OP_SPLIT;
+    Axes out = axes_of(&value->dims), in = arg_axes(value, 0);
+    const Axes *apart = splits ? &out : &in, *whole = splits ? &in : &out;
+    Walk walk = walk_over(apart, (const Axes *[]){&out, &in}, 2, extents);
+    int64_t stride = axes_stride(whole, extents, value->dim);
+    for (uint32_t k = value->digits->count; k-- > 0;) {
+        for (uint32_t i = 0; i < walk.rank; i++)
+            if (apart->at[i] == value->digits->at[k])
+                walk.strides[i][splits ? 1 : 0] = stride;
+        stride *= extents[value->digits->at[k]];
+    }
+    walk_run(&walk, copy_inner, job);
+}
+
 static void eval_move(Job *job) {
     const Value *value = job->value;
     const int64_t *extents = job->eval->extents;
@@ -401,6 +419,8 @@ static void eval_value(Job *job, const double *input) {
             eval_take(job);
         else if (value->op == OP_ORDER)
             eval_order(job);
+        else if (value->op == OP_SPLIT || value->op == OP_MERGE)
+            eval_regroup(job);
         else
             eval_move(job);
         break;

@@ -32,6 +32,8 @@ static void mark_dims(GraphPrinter *print, const Value *value) {
     mark_dim(print, value->dim2);
     for (uint32_t i = 0; value->cats && i < value->n_args; i++)
         mark_dim(print, value->cats[i]);
+    for (uint32_t i = 0; value->digits && i < value->digits->count; i++)
+        mark_dim(print, value->digits->at[i]);
 }
 
 // The formula that computes a dim; NULL: none does.
@@ -341,6 +343,20 @@ static void print_take(GraphPrinter *print, const Value *value) {
     text_add(print->out, "]");
 }
 
+// split(X[n, d], d -> h k)
+static void print_regroup(GraphPrinter *print, const Value *value) {
+    text_printf(print->out, "%s(", op_name(value->op));
+    print_operand(print, value->args[0], NUMBER_TYPED);
+    text_add(print->out, ",");
+    if (value->op == OP_SPLIT)
+        text_printf(print->out, " %s ->", dim_name(print, value->dim));
+    for (uint32_t i = 0; i < value->digits->count; i++)
+        text_printf(print->out, " %s", dim_name(print, value->digits->at[i]));
+    if (value->op == OP_MERGE)
+        text_printf(print->out, " -> %s", dim_name(print, value->dim));
+    text_add(print->out, ")");
+}
+
 static void print_move(GraphPrinter *print, const Value *value) {
     if (value->op == OP_TAKE) {
         print_take(print, value);
@@ -348,6 +364,10 @@ static void print_move(GraphPrinter *print, const Value *value) {
     }
     if (value->op == OP_RENAME) {
         print_rename(print, value);
+        return;
+    }
+    if (value->op == OP_SPLIT || value->op == OP_MERGE) {
+        print_regroup(print, value);
         return;
     }
     text_printf(print->out, "%s(", op_name(value->op));

@@ -7,6 +7,7 @@
 //     slice from 3           dy from position 3 on, 0 before and behind
 //     concat                 a slice of dy for each part
 //     shift by 3             shift by -3
+//     split d -> h k         merge h k -> d, and the other way round
 #include "graph/rewrite/grad.h"
 
 static Value *map2(Gradient *gradient, Op op, Value *a, Value *b) {
@@ -129,4 +130,12 @@ void gradient_of_shift(Gradient *gradient, const Value *value, Value *dy) {
     dy = graph_over(graph, dy, &(DimList){1, {value->dim}});
     Value *part = graph_shift(graph, dy, value->dim, -value->offset);
     gradient_add(gradient, value, 0, part, &value->dims);
+}
+
+void gradient_of_regroup(Gradient *gradient, const Value *value, Value *dy) {
+    Graph *graph = gradient->rewrite.to;
+    dy = graph_over(graph, dy, &value->dims);
+    Value *part = value->op == OP_SPLIT ? graph_merge(graph, dy, value->digits, value->dim)
+                                        : graph_split(graph, dy, value->dim, value->digits);
+    gradient_add(gradient, value, 0, part, &value->args[0]->dims);
 }

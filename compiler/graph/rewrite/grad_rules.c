@@ -186,6 +186,8 @@ static GradientRule *const rules[N_OP] = {
     [OP_SHIFT] = gradient_of_shift,
     [OP_STACK] = no_gradient,
     [OP_LAST] = no_gradient,
+    [OP_SPLIT] = gradient_of_regroup,
+    [OP_MERGE] = gradient_of_regroup,
 };
 
 GradientRule *gradient_rule(Op op) {

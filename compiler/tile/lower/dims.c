@@ -124,6 +124,10 @@ static void survey_member(Survey *s, const Value *member) {
         dims_add(&s->pinned, member->dim);
     if (member->dim2 != DIM_NONE && op_kind(member->op) >= KIND_MOVE)
         dims_add(&s->pinned, member->dim2);
+    for (uint32_t i = 0; member->digits && i < member->digits->count; i++) {
+        dims_add(&s->pinned, member->digits->at[i]);
+        dims_add(&s->needed, member->digits->at[i]);
+    }
     for (uint32_t i = 0; i < member->n_args; i++) {
         if (member->op == OP_CONCAT) {
             dims_add(&s->pinned, member->cats[i]);

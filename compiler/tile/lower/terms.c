@@ -153,6 +153,50 @@ static int32_t concat_term(TermBuilder *t, const Value *value) {
     return result;
 }
 
+static int32_t integer_op(TermBuilder *t, Op op, int32_t a, int32_t b) {
+    return term_op(t, op, ELEM_I64, a, b, -1);
+}
+
+static int32_t extent_or_number(TermBuilder *t, DimId dim) {
+    int64_t extent = t->lower->graph->dims.at[dim].extent;
+    if (extent == EXTENT_DYNAMIC)
+        return extent_term(t, dim);
+    return stage_const(t->lower->kernel, t->stage, (double)extent, ELEM_I64);
+}
+
+// dim at (h * K + k) * L + l for the digits h k l.
+static int32_t split_term(TermBuilder *t, const Value *value) {
+    const Lowering *lower = t->lower;
+    Access access = argument_access(lower, value->args[0]);
+    int32_t position = -1;
+    for (uint32_t i = 0; i < value->digits->count; i++) {
+        DimId digit = value->digits->at[i];
+        int32_t index = stage_index(lower->kernel, t->stage, lower->dim_of[digit]);
+        if (i)
+            position = integer_op(t, OP_MUL, position, extent_or_number(t, digit));
+        position = i ? integer_op(t, OP_ADD, position, index) : index;
+    }
+    *index_along(lower, &access, value->dim) = (Index){.dim = TILE_DIM_NONE, .term = position};
+    access.checked = true;
+    return term_load(t, access);
+}
+
+// The digits of the position along dim, the last one first.
+static int32_t merge_term(TermBuilder *t, const Value *value) {
+    const Lowering *lower = t->lower;
+    Access access = argument_access(lower, value->args[0]), own = access;
+    int32_t left = stage_index(lower->kernel, t->stage, lower->dim_of[value->dim]);
+    for (uint32_t i = value->digits->count; i-- > 0;) {
+        DimId digit = value->digits->at[i];
+        int32_t extent = extent_or_number(t, digit);
+        int32_t position = i ? integer_op(t, OP_MOD, left, extent) : left;
+        access.index[axis_of(lower, &own, digit)] = (Index){.dim = TILE_DIM_NONE, .term = position};
+        left = i ? integer_op(t, OP_FLOORDIV, left, extent) : left;
+    }
+    access.checked = true;
+    return term_load(t, access);
+}
+
 static int32_t move_term(TermBuilder *t, const Value *value) {
     switch (value->op) {
     case OP_RENAME:
@@ -166,6 +210,10 @@ static int32_t move_term(TermBuilder *t, const Value *value) {
         return gather_term(t, value);
     case OP_CONCAT:
         return concat_term(t, value);
+    case OP_SPLIT:
+        return split_term(t, value);
+    case OP_MERGE:
+        return merge_term(t, value);
     default:
         ice("tile lower: %s is no move", op_name(value->op));
     }

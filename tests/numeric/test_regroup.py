@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""split and merge against NumPy: fused projections, patches, blocks, and what surrounds them."""
+
+import numpy as np
+import pytest
+
+from attc import attc
+
+WAYS = [
+    ["-D", "n=24,m=33"],
+    ["--dynamic", "n,d"],
+    ["--threads", "2"],
+    ["--interpret"],
+    ["--oracle"],
+    ["--plan=unfused"],
+]
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def heads(x, *shape):
+    return x.reshape(*x.shape[:-1], *shape)
+
+
+def fused(X, M, W, P):
+    q, k, v = np.moveaxis(heads(X @ W, 3, 2, 3), 1, 0)
+    A = softmax(np.einsum("nhk,mhk->hnm", q, k) / 3**0.5)
+    return np.einsum("hnm,mhk->nhk", A, v).reshape(len(X), -1) @ P
+
+
+def blocks(X, M, W, P):
+    B = X.reshape(4, 6, -1)
+    A = softmax(np.einsum("btd,bsd->bts", B, B))
+    return np.einsum("bts,bsd->btd", A, B).reshape(X.shape)
+
+
+def folded(X, M, W, P):
+    return (X.reshape(4, 6, -1) + M[:6]).reshape(X.shape).cumsum(0)
+
+
+QKV = "T[n, three, h, k] = split(einsum(X, W -> [n, f]), f -> three h k)\n    "
+# name: body of a def of X[n, d], M[m, d], W[d, f], P[e, d] that gives R, and its twin.
+CASES = {
+    "split": ("R[n, a, r] = split(X, d -> a r)", lambda X, M, W, P: heads(X, 2, 5)),
+    "split_other_order": (
+        "R[r, n, a] = split(X, d -> a r)",
+        lambda X, M, W, P: np.moveaxis(heads(X, 2, 5), 2, 0),
+    ),
+    "split_rows": ("R[b, t, d] = split(X, n -> b t)", lambda X, M, W, P: X.reshape(4, 6, -1)),
+    "merge": ("R[all] = merge(X, n d -> all)", lambda X, M, W, P: X.ravel()),
+    "merge_other_order": ("R[all] = merge(X, d n -> all)", lambda X, M, W, P: X.T.ravel()),
+    "merge_of_product": (
+        "R[n, q] = merge(relu(X) * W[d, 0], d -> q) + 1",
+        lambda X, M, W, P: np.maximum(X, 0) * W[:, 0] + 1,
+    ),
+    "there_and_back": (
+        "R[n, d] = merge(split(X, d -> a r), a r -> d) + X",
+        lambda X, M, W, P: 2 * X,
+    ),
+    "regrouped": (
+        "R[n, r', w] = split(merge(split(X, d -> a r), r a -> q), q -> r' w)",
+        lambda X, M, W, P: heads(np.moveaxis(heads(X, 2, 5), 2, 1).reshape(len(X), -1), 5, 2),
+    ),
+    "columns": (
+        "Q = split(W, f -> three h k)\n    R[d, h, k] = Q[d, 1, h, k]",
+        lambda X, M, W, P: heads(W, 3, 2, 3)[:, 1],
+    ),
+    "both_ways": (
+        "S = split(X, d -> a r)\n    T = split(X, d -> r' a')\n"
+        "    R[n] = einsum(S, T, X[n, 0] -> [n])",
+        lambda X, M, W, P: heads(X, 2, 5).sum((1, 2)) * heads(X, 5, 2).sum((1, 2)) * X[:, 0],
+    ),
+    "beside_itself": (
+        "R[n, d] = X * merge(split(X, d -> a r) * split(M[0, d], d -> a r), a r -> d)",
+        lambda X, M, W, P: X * X * M[0],
+    ),
+    "bias": (
+        "R[n, h, k] = split(einsum(X, P -> [n, e]), e -> h k) + index(h)",
+        lambda X, M, W, P: heads(X @ P.T, 2, 3) + np.arange(2)[:, None],
+    ),
+    "norm_of_heads": (
+        "H = split(einsum(X, P -> [n, e]), e -> h k)\n    R[n, h, k] = softmax(H, reduced_dim=k)",
+        lambda X, M, W, P: softmax(heads(X @ P.T, 2, 3)),
+    ),
+    "softmax_over_both": (
+        "A = softmax(einsum(X, P -> [n, e]), reduced_dim=e)\n    R[n, h, k] = split(A, e -> h k)",
+        lambda X, M, W, P: heads(softmax(X @ P.T), 2, 3),
+    ),
+    "maximum_of_both": (
+        "R[n] = max(merge(split(X, d -> a r), r a -> q), reduced_dim=q)",
+        lambda X, M, W, P: X.max(1),
+    ),
+    "contracted": (
+        "O = split(X, d -> a r)\n    R[n, e] = einsum(merge(O, a r -> d), P)",
+        lambda X, M, W, P: X @ P.T,
+    ),
+    "fused": (
+        QKV + "L[n, n', h] = einsum(T[n, 0, h, k], T[n', 1, h, k]) / sqrt(k)\n"
+        "    A[n, n', h] = softmax(L, reduced_dim=n')\n"
+        "    O[n, h, k] = einsum(A, T[n', 2, h, k])\n"
+        "    R[n, d] = einsum(merge(O, h k -> e), P)",
+        fused,
+    ),
+    "blocks": (
+        "B = split(X, n -> b t)\n"
+        "    A = softmax(einsum(B, B[b, t', d] -> [b, t, t']), reduced_dim=t')\n"
+        "    R[n, d] = merge(einsum(A, B[b, t', d] -> [b, t, d]), b t -> n)",
+        blocks,
+    ),
+    "folded": (
+        "S = slice(M, m, 0, 6 -> [t, d])\n"
+        "    R[n, d] = cumsum(merge(split(X, n -> b t) + S, b t -> n), dim=n)",
+        folded,
+    ),
+    "of_numbers": (
+        "R[n, e] = merge([[1, 2, 3], [4, 5, 6]] -> [h, k], h k -> e) * X[n, 0]",
+        lambda X, M, W, P: X[:, :1] * np.arange(1, 7),
+    ),
+    "whole_numbers": (
+        "R[n, a, r]: i64 = split(index(n) * 7 + index(d), d -> a r)",
+        lambda X, M, W, P: heads(np.arange(len(X))[:, None] * 7 + np.arange(10), 2, 5),
+    ),
+}
+HEAD = "dim three = 3, h = 2, k = 3, e = 6, a = 2, b = 4\n"
+
+
+def given(tmp_path, arrays):
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    return [f"{name}={tmp_path / name}.npy" for name in arrays]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=" ".join)
+@pytest.mark.parametrize("case", CASES)
+def test_equals_numpy(tmp_path, case, way):
+    body, twin = CASES[case]
+    source = f"{HEAD}def F(X[n, d], M[m, d], W[d, f], P[e, d]):\n    {body}\n    return R\n"
+    random = np.random.default_rng(7)
+    shapes = {"X": (24, 10), "M": (33, 10), "W": (10, 18), "P": (6, 10)}
+    arrays = {name: (random.standard_normal(s) / 2).astype("f4") for name, s in shapes.items()}
+    result = tmp_path / "R.npy"
+    attc("run", "-", "-w", *given(tmp_path, arrays), "-o", f"R={result}", *way, stdin=source)
+    want = twin(**{name: array.astype(float) for name, array in arrays.items()})
+    np.testing.assert_allclose(np.load(result), want, atol=2e-5, rtol=2e-5)
+
+
+PATCHES = """dim p = 4, q = 4, channels = 3
+def Patches(image[row, column, channels], param W[p, q, channels, d]):
+    S = split(split(image, row -> i p), column -> j q)
+    E[i, j, d] = einsum(S, W)
+    return merge(E, i j -> n)
+"""
+
+
+def test_patches_of_an_image_of_any_size(tmp_path):
+    random = np.random.default_rng(3)
+    image = random.standard_normal((12, 20, 3)).astype("f4")
+    W = random.standard_normal((4, 4, 3, 5)).astype("f4")
+    result = tmp_path / "R.npy"
+    files = given(tmp_path, {"image": image, "W": W})
+    attc("run", "-", *files, "-o", f"result={result}", stdin=PATCHES)
+    cut = image.reshape(3, 4, 5, 4, 3).transpose(0, 2, 1, 3, 4).reshape(15, -1)
+    np.testing.assert_allclose(np.load(result), cut @ W.reshape(-1, 5), atol=2e-5, rtol=2e-5)
+    files = given(tmp_path, {"image": image[:10], "W": W})
+    _, err = attc("run", "-", *files, status=1, stdin=PATCHES)
+    assert "i = row / 4: 10 is not divisible by 4" in err
+
+
+def test_extents_of_a_call_that_do_not_fit():
+    source = """def Heads(x[n, d]):
+    return split(x, d -> h k)
+
+def F(X[n, e]):
+    return Heads(X, d=e)
+"""
+    attc("check", "-", stdin=source)
+    _, err = attc("cost", "-", "-D", "n=2,e=10,h=4", status=1, stdin=source)
+    assert "<stdin>:2:12: error: 'd' has 10 positions, no multiple of 4" in err
+    assert "note: in this call of 'Heads'" in err
+    _, err = attc("cost", "-", "-D", "n=2,e=10,h=4,k=2", status=1, stdin=source)
+    assert "<stdin>:2:12: error: 'd' has 10 positions, the parts 8" in err
+    attc("verify", "-", "-D", "n=2,e=12,h=4", stdin=source)
