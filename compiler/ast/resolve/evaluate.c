@@ -135,6 +135,16 @@ static bool value_of_function(Builtin builtin, double a, double *value) {
     }
 }
 
+// Of whole numbers, a // 0 is 0 and leaves a.
+static bool value_of_two(const Expr *expr, double a, double b, double *value) {
+    bool divides = expr->oper == OPER_FLOORDIV || expr->oper == OPER_MOD;
+    if (divides && b == 0 && elem_is_int(expr->elem)) {
+        *value = expr->oper == OPER_MOD ? a : 0;
+        return true;
+    }
+    return value_of_operator(expr->oper, a, b, value);
+}
+
 static bool value_of(const Evaluation *e, const Expr *expr, double *value);
 
 static bool value_of_call(const Evaluation *e, const Expr *expr, double *value) {
@@ -170,7 +180,7 @@ static bool value_of(const Evaluation *e, const Expr *expr, double *value) {
         return value_of(e, expr->args.at[0], &a) && value_of_operator(expr->oper, a, b, value);
     case EXPR_BINARY:
         return value_of(e, expr->args.at[0], &a) && value_of(e, expr->args.at[1], &b) &&
-               value_of_operator(expr->oper, a, b, value);
+               value_of_two(expr, a, b, value);
     case EXPR_CALL:
         return value_of_call(e, expr, value);
     default:

@@ -163,18 +163,18 @@ static void check_loop_dim(Scope *scope, const Stmt *stmt) {
                   name_unprimed(r->session->names, dim));
 }
 
-static bool check_variable(Scope *scope, Ident variable) {
+static bool check_variable(Scope *scope, Ident variable, const char *what) {
     if (!dimlist_has(&scope->def->dims, variable.name))
         return check_new_name(scope, variable, true);
     Diag *diag =
         diag_error(scope->resolver->diags, variable.span, "'%s' is a dim here", variable.name);
-    diag_hint(diag, "give the position another name");
+    diag_hint(diag, "give the %s another name", what);
     return false;
 }
 
 static void resolve_scan(Scope *scope, Stmt *stmt) {
     check_loop_dim(scope, stmt);
-    if (!check_variable(scope, stmt->loop_var))
+    if (!check_variable(scope, stmt->loop_var, "position"))
         return; // what it means in brackets is not known
     scope->depth++;
     Symbol *var = scope_add(scope, SYMBOL_STEP, stmt->loop_var);
@@ -188,11 +188,11 @@ static void resolve_scan(Scope *scope, Stmt *stmt) {
 
 static void resolve_for(Scope *scope, Stmt *stmt) {
     check_loop_dim(scope, stmt);
+    if (!check_variable(scope, stmt->loop_var, "number"))
+        return; // what it means in brackets is not known
     scope->depth++;
-    if (check_new_name(scope, stmt->loop_var, true)) {
-        Symbol *var = scope_add(scope, SYMBOL_LOOP, stmt->loop_var);
-        var->ok = var->used = true;
-    }
+    Symbol *var = scope_add(scope, SYMBOL_LOOP, stmt->loop_var);
+    var->ok = var->used = true;
     resolve_body(scope, &stmt->body);
     scope_end_loop(scope);
 }

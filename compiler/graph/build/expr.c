@@ -4,6 +4,8 @@
 // Numbers made of literals, extents and loop variables are folded here when all extents are known:
 // `/ sqrt(d_k)` is a division by a constant. `number * einsum(...)` is one contraction with a
 // factor.
+#include <math.h>
+
 #include "graph/build/build.h"
 
 // ---- numbers -----------------------------------------------------------------------------------
@@ -163,6 +165,21 @@ Value *build_einsum(Frame *frame, const Expr *call, double factor) {
 
 // ---- dispatch ----------------------------------------------------------------------------------
 
+// Floats that are too large are infinite, as numbers of the source are; whole numbers wrap nowhere.
+static Value *number_as(Frame *frame, const Expr *expr, double number, Elem elem) {
+    bool fits = !elem_is_int(elem) || !isfinite(number) ||
+                fabs(number) <= fabs((double)elem_whole(elem, number));
+    if (!fits) {
+        const char *text = arena_printf(frame->build->arena, "%.17g", number);
+        Diag *diag = diag_error(frame->build->session->diags, expr->span, "%s does not fit in %s",
+                                text, elem_name(elem));
+        if (elem == ELEM_I32)
+            diag_hint(diag, "write 'i64(...)' around what it meets");
+        frame_note_calls(frame, diag);
+    }
+    return graph_const(frame->build->graph, fits ? number : 0, elem);
+}
+
 static Value *build_callee(Frame *frame, const Expr *call) {
     if (call->callee)
         return build_call(frame, call);
@@ -174,7 +191,7 @@ static Value *build_callee(Frame *frame, const Expr *call) {
 static Value *build_node(Frame *frame, const Expr *expr) {
     double number;
     if (build_number(frame, expr, &number))
-        return graph_const(frame->build->graph, number, expr->elem);
+        return number_as(frame, expr, number, expr->elem);
     switch (expr->kind) {
     case EXPR_NAME:
     case EXPR_REF:
@@ -226,7 +243,7 @@ Value *build_expr(Frame *frame, const Expr *expr) {
 Value *build_expr_as(Frame *frame, const Expr *expr, Elem elem) {
     double number;
     if (build_number(frame, expr, &number))
-        return graph_const(frame->build->graph, number, elem);
+        return number_as(frame, expr, number, elem);
     if (expr_is_constant(expr) && expr->is_literal)
         return build_typed(frame, expr, elem);
     return graph_cast(frame->build->graph, build_expr(frame, expr), elem);
