@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from attc import ATTC, attc
 
-HEADER = "dim n = 5, d = 4, k = 3, e = 4\ndim m like n\n"
-PARAMETERS = "X[n, d], W[d, k], V[m, k], S[n, m], Z[n, d], A[k, e], c[]: f32"
-SHAPES = {"X": (5, 4), "W": (4, 3), "V": (5, 3), "S": (5, 5), "Z": (5, 4), "A": (3, 4), "c": ()}
+HEADER = "dim n = 5, d = 4, k = 3, e = 4, a = 2, b = 2\ndim m like n\n"
+PARAMETERS = "X[n, d], W[d, k], V[m, k], S[n, m], Z[n, d], A[k, e], T[n, a, k], c[]: f32"
+SHAPES = {
+    "X": (5, 4), "W": (4, 3), "V": (5, 3), "S": (5, 5), "Z": (5, 4), "A": (3, 4),
+    "T": (5, 2, 3), "c": (),
+}
 # What stands in `Y = ...`, and what it is for NumPy; the same text where there is no second.
 FORMS = {
     "X @ W": None,
@@ -72,6 +75,14 @@ FORMS = {
     "X.unsqueeze(0) + Z": "X + Z",
     "X / X.size(-1)": "X / 4",
     "len(X)": None,
+    "X.view(n, a, b)": "X.reshape(5, 2, 2)",
+    "reshape(X, n, a, -1)": "X.reshape(5, 2, 2)",
+    "T.reshape(n, -1)": "T.reshape(5, 6)",
+    "rearrange(X, 'n (a b) -> n a b')": "X.reshape(5, 2, 2)",
+    "rearrange(T, 'n a k -> n (a k)')": "T.reshape(5, 6)",
+    "torch.zeros(n, d) + X": "X",
+    "ones((n, d))": "np.ones((5, 4))",
+    "zeros_like(X)": "X * 0",
     "(X + Z).relu()": "np.maximum(X + Z, 0)",
     "-X.T": None,
 }

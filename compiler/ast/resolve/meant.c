@@ -392,6 +392,8 @@ Meant meant(Meaning *m, const Expr *expr) {
         break;
     }
     case EXPR_CALL:
+        if (expr->into.count)
+            break;
         if (expr->has_arrow)
             found = meant_arrow(m, expr);
         else if (!expr->label.name)

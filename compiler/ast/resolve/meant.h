@@ -6,6 +6,7 @@
 //     meant.c            forms and operators      X[:, 0:3], X.T, c ? a : b
 //     meant_einsum.c     products of matrices     X @ W, einsum("nd,dk->nk", X, W)
 //     meant_function.c   functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
+//     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
 //     foreign.c          the hints; the messages are told where the text is read or resolved
 #ifndef ATTC_MEANT_H
 #define ATTC_MEANT_H
@@ -67,6 +68,12 @@ Meant meant_letters(Meaning *m, const ExprList *args); // einsum with a string a
 // where there is something to say in any case.
 Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList *keys,
                      const char **hint);
+
+// ---- meant_shape.c; args: those behind the tensor
+Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);
+Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern);
+Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n);
+Meant meant_constant_like(Meaning *m, const char *name, const Expr *x);
 
 // ---- foreign.c
 // The hint of a statement with a form of another language in it.

@@ -31,6 +31,10 @@ typedef enum {
     IS_RANGE, // index(n)
     IS_MASK,  // of the last two dims, `name`: the comparison
     IS_SIZE,
+    IS_VIEW,
+    IS_PATTERN, // of einops
+    IS_CONSTANT,
+    IS_LIKE, // a constant over the dims of the argument
 } Kind;
 
 typedef struct {
@@ -40,19 +44,24 @@ typedef struct {
     Oper oper;
 } Function;
 
-static const char regrouped[] = "dims have names, and are not regrouped by numbers";
+static const char regrouped[] =
+    "split(x, d -> h k) takes one dim as several, merge(x, h k -> d) several as one";
 static const char stacked[] = "tensors of one form are one tensor with a dim more: declare it so";
 
 static const Function functions[] = {
-    {"reshape", IS_HINT, regrouped, 0},
+    {"reshape", IS_VIEW, regrouped, 0},
     {"shape", IS_HINT, "the name of a dim, as a number, is its extent", 0},
     {"dtype", IS_HINT, "an element type stands behind a ':' where a tensor is declared", 0},
-    {"view", IS_HINT, regrouped, 0},
-    {"rearrange", IS_HINT, regrouped, 0},
+    {"view", IS_VIEW, regrouped, 0},
+    {"rearrange", IS_PATTERN, regrouped, 0},
     {"flatten", IS_HINT, regrouped, 0},
     {"unflatten", IS_HINT, regrouped, 0},
     {"ravel", IS_HINT, regrouped, 0},
     {"chunk", IS_HINT, "slice(x, d, from, to) takes the positions of a part", 0},
+    {"zeros", IS_CONSTANT, NULL, 0},
+    {"ones", IS_CONSTANT, NULL, 0},
+    {"zeros_like", IS_LIKE, "zeros", 0},
+    {"ones_like", IS_LIKE, "ones", 0},
     {"stack", IS_HINT, stacked, 0},
     {"Linear", IS_HINT, "declare the matrix by 'param W[d, k]' and write einsum", 0},
     {"contiguous", IS_ARGUMENT, NULL, 0},
@@ -436,6 +445,19 @@ static Meant meant_range(Meaning *m, const Given *given) {
     return meant_with_dims(arena_printf(m->arena, "index(%s)", dim->name.name), HOLDS_ALL, dims);
 }
 
+static Meant meant_shape(Meaning *m, const Function *function, const Given *given) {
+    const Expr *const *args = (const Expr *const *)given->args->at;
+    uint32_t n = given->args->count;
+    if (given->keys->count)
+        return (Meant){0};
+    if (function->kind == IS_CONSTANT)
+        return meant_constant(m, function->function, args, n);
+    bool string = n == 2 && args[1]->kind == EXPR_FOREIGN && args[1]->foreign == FOREIGN_STRING;
+    if (function->kind == IS_PATTERN)
+        return string ? meant_rearrange(m, args[0], args[1]->name.name) : (Meant){0};
+    return n > 1 ? meant_view(m, args[0], args + 1, n - 1) : (Meant){0};
+}
+
 static Meant meant_known(Meaning *m, const Function *function, const Given *given) {
     Meant a = {0}, b = {0};
     if (function->kind == IS_OPERATOR || function->kind == IS_PRODUCT) {
@@ -477,6 +499,12 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
         return meant_mask(m, given, function->name);
     case IS_SIZE:
         return meant_size(m, given);
+    case IS_VIEW:
+    case IS_PATTERN:
+    case IS_CONSTANT:
+        return meant_shape(m, function, given);
+    case IS_LIKE:
+        return meant_constant_like(m, function->name, given->args->at[0]);
     case IS_HINT:
         break;
     }
@@ -499,7 +527,10 @@ Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList 
         call.has_dims = false;
         return call;
     }
-    if (function->kind == IS_HINT)
+    Meant known = args->count ? meant_known(m, function, &given) : (Meant){0};
+    bool says =
+        function->kind == IS_HINT || function->kind == IS_VIEW || function->kind == IS_PATTERN;
+    if (says && !known.text)
         *hint = function->name;
-    return args->count ? meant_known(m, function, &given) : (Meant){0};
+    return known;
 }

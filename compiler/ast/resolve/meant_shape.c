@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meaning of functions that regroup positions, and of those that make constants; see meant.h.
+//
+//     X.view(n, h, k)                      split(X, d -> h k)
+//     X.reshape(n, -1)                     merge(X, h k -> h_all)
+//     rearrange(X, "n (h k) -> n h k")     split(X, d -> h k)
+//     torch.zeros(n, d)                    zeros[n, d]
+#include "ast/resolve/meant.h"
+
+#include <string.h>
+
+static const char *dims_words(const Meaning *m, const NameList *dims) {
+    Text text = {.arena = m->arena};
+    for (uint32_t i = 0; i < dims->count; i++)
+        text_printf(&text, "%s%s", i ? " " : "", dims->at[i]);
+    return text.at;
+}
+
+// One dim as several, or several as one.
+static Meant regrouped(Meaning *m, const Meant *of, const NameList *from, const NameList *into,
+                       NameList dims) {
+    const char *function = from->count == 1 ? "split" : "merge";
+    const char *text = arena_printf(m->arena, "%s(%s, %s -> %s)", function, of->text,
+                                    dims_words(m, from), dims_words(m, into));
+    return meant_with_dims(text, HOLDS_ALL, dims);
+}
+
+// ---- view(x, n, h, k)
+
+// The dims that are asked for; NULL stands for -1.
+static bool view_dims(Meaning *m, const Expr *const *args, uint32_t n, NameList *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        const Expr *arg = args[i];
+        bool open = arg->kind == EXPR_UNARY && arg->oper == OPER_NEG;
+        bool named = arg->kind == EXPR_NAME && scope_knows_dim(m->scope, arg->name.name);
+        if (!open && !named)
+            return false;
+        vec_push(m->arena, out, open ? NULL : arg->name.name);
+    }
+    return n > 0;
+}
+
+static NameList part_of(Meaning *m, const NameList *list, uint32_t from, uint32_t to) {
+    NameList part = {0};
+    for (uint32_t i = from; i < to; i++)
+        vec_push(m->arena, &part, list->at[i]);
+    return part;
+}
+
+Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n) {
+    Meant of = meant(m, x);
+    NameList wanted = {0};
+    if (!of.text || !of.has_dims || of.moved || !view_dims(m, args, n, &wanted))
+        return (Meant){0};
+    const NameList *have = &of.dims;
+    uint32_t first = 0, last = 0; // dims that stay, at both ends
+    while (first < have->count && first < n && have->at[first] == wanted.at[first])
+        first++;
+    while (first + last < have->count && first + last < n &&
+           have->at[have->count - 1 - last] == wanted.at[n - 1 - last])
+        last++;
+    NameList from = part_of(m, have, first, have->count - last);
+    NameList into = part_of(m, &wanted, first, n - last);
+    bool splits = from.count == 1 && into.count > 1, merges = from.count > 1 && into.count == 1;
+    if (!splits && !merges)
+        return (Meant){0};
+    for (uint32_t i = 0; i < into.count; i++)
+        if (!into.at[i])
+            wanted.at[first + i] = into.at[i] = meant_fresh(m, from.at[0], splits ? "part" : "all");
+    return regrouped(m, &of, &from, &into, wanted);
+}
+
+// ---- rearrange(x, "n (h k) -> n h k")
+
+enum { MOST_TERMS = 16 };
+typedef struct {
+    NameList terms; // a group is NULL here
+    NameList group; // what is in the only one
+    uint32_t n_groups;
+} Side;
+
+static const char *read_side(Meaning *m, const char *at, Side *side) {
+    bool inside = false;
+    while (*at && strncmp(at, "->", 2) != 0) {
+        size_t length =
+            strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+        if (length) {
+            Name name = names_intern(m->scope->resolver->session->names, at, length);
+            vec_push(m->arena, inside ? &side->group : &side->terms, name);
+        } else if (*at == '(') {
+            side->n_groups += !inside;
+            inside = true;
+            vec_push(m->arena, &side->terms, NULL);
+        } else if (*at == ')') {
+            inside = false;
+        } else if (*at != ' ') {
+            return NULL;
+        }
+        at += length ? length : 1;
+    }
+    return at;
+}
+
+static Name term_dim(const Side *left, const Meant *of, Name term) {
+    for (uint32_t i = 0; i < left->terms.count; i++)
+        if (left->terms.at[i] == term)
+            return of->dims.at[i];
+    return term;
+}
+
+Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern) {
+    Side left = {0}, right = {0};
+    const char *arrow = read_side(m, pattern, &left);
+    Meant of = meant(m, x);
+    bool fine = arrow && *arrow && read_side(m, arrow + 2, &right);
+    if (!fine || !of.text || !of.has_dims || of.moved || of.dims.count != left.terms.count ||
+        left.n_groups + right.n_groups != 1)
+        return (Meant){0};
+    NameList from = {0}, into = {0}, dims = {0};
+    Name all = NULL;
+    if (left.n_groups) {
+        into = left.group;
+        vec_push(m->arena, &from, term_dim(&left, &of, NULL));
+    } else {
+        for (uint32_t i = 0; i < right.group.count; i++)
+            vec_push(m->arena, &from, term_dim(&left, &of, right.group.at[i]));
+        all = from.count ? meant_fresh(m, from.at[0], "all") : NULL;
+        vec_push(m->arena, &into, all);
+    }
+    if (from.count + into.count < 3)
+        return (Meant){0};
+    for (uint32_t i = 0; i < right.terms.count; i++)
+        vec_push(m->arena, &dims,
+                 right.terms.at[i] ? term_dim(&left, &of, right.terms.at[i]) : all);
+    return regrouped(m, &of, &from, &into, dims);
+}
+
+// ---- zeros(n, d), full((n, d), x)
+
+// Names of dims, or nothing.
+static bool constant_dims(Meaning *m, const Expr *const *args, uint32_t n, NameList *out) {
+    for (uint32_t i = 0; i < n; i++) {
+        if (args[i]->kind != EXPR_NAME || !scope_knows_dim(m->scope, args[i]->name.name))
+            return false;
+        dimlist_add(m->arena, out, args[i]->name.name);
+    }
+    return n > 0;
+}
+
+Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n) {
+    NameList dims = {0};
+    bool list = n == 1 && (args[0]->kind == EXPR_TUPLE || args[0]->kind == EXPR_FOREIGN);
+    const Expr *const *names = list ? (const Expr *const *)args[0]->args.at : args;
+    if (!constant_dims(m, names, list ? args[0]->args.count : n, &dims))
+        return (Meant){0};
+    const char *text = arena_printf(m->arena, "%s%s", name, dimlist_text(m->arena, &dims));
+    return meant_with_dims(text, HOLDS_ALL, dims);
+}
+
+// zeros_like(x)
+Meant meant_constant_like(Meaning *m, const char *name, const Expr *x) {
+    Meant of = meant(m, x);
+    if (!of.text || !of.has_dims || !of.dims.count)
+        return (Meant){0};
+    const char *text = arena_printf(m->arena, "%s%s", name, dimlist_text(m->arena, &of.dims));
+    return meant_with_dims(text, HOLDS_ALL, of.dims);
+}
