@@ -52,7 +52,7 @@ class Variant:
         """What -D says."""
         at = SHAPES[shape]
         given = {dim: SIZES[dim][at] for dim in self.read}
-        # A dim may have extents of its own: of two shapes, or of all three.
+        # A dim may have extents of its own, read or not: of two shapes, or of all three.
         return given | {dim: tried[min(at, len(tried) - 1)] for dim, tried in self.extents.items()}
 
     def options(self, shape):

@@ -8,10 +8,11 @@ import twins_blocks  # noqa: F401  twins register themselves
 import twins_heads  # noqa: F401
 import twins_kernels  # noqa: F401
 import twins_layers  # noqa: F401
-import twins_states  # noqa: F401
+import twins_masks  # noqa: F401
 import twins_orders  # noqa: F401
 import twins_positions  # noqa: F401
-import twins_masks  # noqa: F401
+import twins_splits  # noqa: F401
+import twins_states  # noqa: F401
 from attc import attc, attc_json, extents_options
 from registry import HERE, TOLERANCE, VARIANTS, draw, expected, run
 
