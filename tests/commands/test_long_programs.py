@@ -150,6 +150,14 @@ def test_an_entry_has_a_limit():
     assert "10:12: error: expressions and calls nest deeper than 2000 levels\n" in done.stderr
 
 
+def test_top_level_params_are_not_copied():
+    """Each def knows of all of them, and uses one."""
+    count = 20000
+    params = "".join(f"param p{i}[n] = 0\n" for i in range(count))
+    defs = "".join(f"def F{i}(X[n]):\n    return X + p{i}\n" for i in range(count))
+    assert limited("check", "-", source=params + defs).stderr == ""
+
+
 @pytest.mark.parametrize("name", PATHS)
 def test_paths_are_not_counted(name):
     assert "kernel" in limited("emit", "-", "-w", "--stage=tile", source=PATHS[name]).stdout

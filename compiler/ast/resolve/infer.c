@@ -102,7 +102,7 @@ static const IdentList *stated_dims(const StmtList *body, Name name) {
 }
 
 // Dims that an argument is known to have before its def is checked.
-static bool known_dims(const Scope *scope, const Expr *arg, NameList *out) {
+static bool known_dims(Scope *scope, const Expr *arg, NameList *out) {
     const Symbol *symbol = arg->kind == EXPR_NAME ? scope_find(scope, arg->name.name) : NULL;
     const IdentList *stated = arg->kind == EXPR_REF ? &arg->dims : NULL;
     if (arg->kind == EXPR_NAME && !symbol)
@@ -126,7 +126,7 @@ static HandDims hands_of(Arena *arena, const Expr *call) {
 }
 
 // What a dim of the callee is called here, by hand or by the call's arguments with known dims.
-static Name name_here(const Scope *scope, const Def *callee, const Expr *call, Name formal) {
+static Name name_here(Scope *scope, const Def *callee, const Expr *call, Name formal) {
     Arena *arena = scope->resolver->arena;
     HandDims hands = hands_of(arena, call);
     for (uint32_t i = 0; i < hands.count; i++)

@@ -11,7 +11,7 @@
 
 // The call that a value is the result of: through names that state no dims, and products with
 // numbers.
-static const Expr *called(const Scope *scope, const Expr *expr) {
+static const Expr *called(Scope *scope, const Expr *expr) {
     for (uint32_t steps = 0; steps < 16; steps++) {
         if (expr->kind == EXPR_CALL)
             return expr->callee ? expr : NULL;

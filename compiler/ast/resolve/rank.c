@@ -19,7 +19,7 @@ typedef struct {
 } RankBound;
 
 // The einsum behind the argument of a softmax: through names, and products with scalars.
-static const Expr *logits_einsum(const Scope *scope, const Expr *expr) {
+static const Expr *logits_einsum(Scope *scope, const Expr *expr) {
     for (uint32_t steps = 0; steps < 16; steps++) {
         if (expr->kind == EXPR_CALL)
             return expr->builtin == BUILTIN_EINSUM && expr->callee == NULL ? expr : NULL;

@@ -109,18 +109,6 @@ static void declare_tensor(Scope *scope, SymbolKind kind, Tensor *tensor) {
     tensor->result = symbol->dims;
 }
 
-static void declare_globals(Scope *scope) {
-    const Program *program = scope->resolver->program;
-    for (uint32_t i = 0; i < program->params.count; i++) {
-        Tensor *tensor = program->params.at[i];
-        Symbol *symbol = scope_add(scope, SYMBOL_GLOBAL, tensor->name);
-        symbol->brackets = &tensor->dims;
-        symbol->dims = tensor->result;
-        symbol->elem = tensor->elem;
-        symbol->ok = tensor->ok;
-    }
-}
-
 static void declare_arguments(Scope *scope) {
     TensorList *params = &scope->def->params;
     uint32_t first = scope->symbols.count;
@@ -129,6 +117,8 @@ static void declare_arguments(Scope *scope) {
     scope_infer_arguments(scope);
     for (uint32_t i = first; i < scope->symbols.count; i++) {
         const Symbol *symbol = scope->symbols.at[i];
+        if (symbol->kind != SYMBOL_ARGUMENT)
+            continue;
         for (uint32_t k = 0; k < params->count; k++) {
             Tensor *tensor = &params->at[k];
             if (tensor->name.span.begin != symbol->name.span.begin ||
@@ -305,7 +295,6 @@ static void check_def_name(Resolver *r, const Def *def) {
 void resolve_def(Resolver *r, Def *def) {
     uint32_t errors_before = diags_errors(r->diags);
     Scope scope = {.resolver = r, .def = def};
-    declare_globals(&scope);
     declare_arguments(&scope);
     collect_def_dims(r->arena, def, &def->dims);
     resolve_body(&scope, &def->body);
@@ -320,9 +309,11 @@ void resolve_def(Resolver *r, Def *def) {
 
 static void resolve_globals(Resolver *r) {
     Scope scope = {.resolver = r};
+    r->globals = map_new(r->arena);
     for (uint32_t i = 0; i < r->program->params.count; i++) {
         Tensor *tensor = r->program->params.at[i];
         declare_tensor(&scope, SYMBOL_GLOBAL, tensor);
+        map_put(r->globals, (uintptr_t)tensor->name.name, tensor);
         resolve_initialiser(&scope, tensor);
     }
 }

@@ -43,6 +43,7 @@ typedef struct {
     Program *program;
     NameList named;       // every dim that the user's defs, params and declarations name
     NameList used_params; // top-level params that some def reads
+    Map *globals;         // top-level params: Name -> Tensor, the last of a name
     VEC(OpenDef) open;    // order.c: each calls the next
     bool garbled;         // syntax errors lost parts of the text: what they used is unknown
 } Resolver;
@@ -132,7 +133,7 @@ void scan_close(Scope *scope);
 void resolve_paths(Resolver *resolver, const Def *def); // after its statements
 
 // ---- scope.c: symbols of a def -----------------------------------------------------------------
-Symbol *scope_find(const Scope *scope, Name name);      // visible here, else NULL
+Symbol *scope_find(Scope *scope, Name name);            // visible here, else NULL
 Symbol *scope_find_past(const Scope *scope, Name name); // of a loop that has ended
 Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name);
 // NULL after reporting an unknown name, once in a def; a bare one may also be meant to be a dim.

@@ -13,8 +13,20 @@ static Symbol *find_with(const Scope *scope, Name name, bool past) {
     return NULL;
 }
 
-Symbol *scope_find(const Scope *scope, Name name) {
-    return find_with(scope, name, false);
+// Top-level params are symbols of a def from where it first looks for them: it has its own, since
+// what is wrong with its uses is its own too.
+Symbol *scope_find(Scope *scope, Name name) {
+    Symbol *symbol = find_with(scope, name, false);
+    const Tensor *global = scope->def ? map_get(scope->resolver->globals, (uintptr_t)name) : NULL;
+    if (symbol || !global)
+        return symbol;
+    symbol = scope_add(scope, SYMBOL_GLOBAL, global->name);
+    symbol->depth = 0;
+    symbol->brackets = &global->dims;
+    symbol->dims = global->result;
+    symbol->elem = global->elem;
+    symbol->ok = global->ok;
+    return symbol;
 }
 
 Symbol *scope_find_past(const Scope *scope, Name name) {
@@ -42,6 +54,9 @@ bool scope_incomplete(const Scope *scope) {
 // ---- names --------------------------------------------------------------------------------------
 
 void scope_offer_symbols(const Scope *scope, Near *near) {
+    const Program *program = scope->resolver->program;
+    for (uint32_t i = 0; scope->def && i < program->params.count; i++)
+        near_offer(near, program->params.at[i]->name.name);
     for (uint32_t i = 0; i < scope->symbols.count; i++)
         if (scope->symbols.at[i]->depth != DEPTH_PAST)
             near_offer(near, scope->symbols.at[i]->name.name);
