@@ -7,7 +7,8 @@ A program is a def of a few assignments over named dims. Values are kept of orde
 scaled by the root of what they sum, exponentials get bounded arguments, quotients positive
 divisors), so that the oracle's NaN or infinity never hides an error, and nothing compares computed
 floats, so that rounding cannot flip a branch. Every fourth program has element types: halves and
-f64 that are cast on use, and whole numbers with arithmetic of their own.
+f64 that are cast on use, and whole numbers with arithmetic of their own. Every eighth has dims that
+are computed from others, and every other one of these a dim without positions.
 """
 
 import random
@@ -34,6 +35,10 @@ class Program:
                 self.like[other] = name
                 self.extent[other] = self.extent[name]
         self.typed = seed % 4 == 2
+        self.computes = seed % 8 == 5
+        self.empties = seed % 16 == 5
+        self.computed = {}  # dims that follow from others -> what `dim` says of them, or None
+        self.counted = set()  # dims that must have as many positions as they have
         self.elems = {}  # of the values that are not f32
         self.parameters, self.lines, self.values = [], [], []
         self.used = set()
@@ -328,6 +333,7 @@ class Program:
         to = self.random.choice([dim] + [d for d in shorter if d not in value[1]])
         dims = [to if d == dim else d for d in value[1]]
         kept = "" if to == dim else f", {to}"
+        self.counted.update([dim, to] if kept else [])
         way = self.random.choice(["", ", order=ascending", ", order=descending"])
         if kept and self.random.random() < 0.3:
             self.assign(dims, f"topk({self.ref(value)}{kept}, dim={dim})")
@@ -346,6 +352,47 @@ class Program:
             return False
         dim = self.random.choice(value[1])
         self.assign(value[1], f"shift({self.ref(value)}, {dim}, {self.random.choice([1, 2, -1])})")
+        return True
+
+    def new_dim(self, extent, formula):
+        name = f"j{len(self.computed)}"
+        self.computed[name] = formula if self.random.random() < 0.5 else None
+        self.extent[name] = extent
+        return name
+
+    def joined(self):
+        """A value and what is as it along all dims but one, along a dim as long as both."""
+        value = self.pick(lambda dims: dims and not self.made & {*dims}, [None])
+        if not value:
+            return False
+        dim = self.random.choice(value[1])
+        rest = [d for d in value[1] if d != dim]
+        others = [d for d in self.extent if d not in {*value[1], *self.made}] + [dim]
+        other = self.random.choice(others)
+        length = self.extent[dim] + self.extent[other]
+        if self.volume(rest) * length > VOLUME_MAX:
+            return False
+        parts = [self.ref(value), self.ref(self.parameter([*rest, other]))]
+        whole = self.new_dim(length, f"{dim} + {other}")
+        self.assign([*rest, whole], f"concat({', '.join(parts)}, dim={whole})")
+        return True
+
+    def part(self):
+        """Some positions of a dim, counted from where it begins or ends."""
+        value = self.pick(lambda dims: len(dims) >= 1, [None])
+        if not value:
+            return False
+        dim = self.random.choice(value[1])
+        count = self.extent[dim]
+        begin = self.random.randrange(count)
+        end = self.random.randint(begin + 1, count)
+        ends = [self.random.choice([str(at), f"{dim} - {count - at}"]) for at in (begin, end)]
+        made = self.new_dim(end - begin, f"{dim} - {count - (end - begin)}")
+        if len({dim in text for text in ends}) == 1:  # else the length varies, or is told
+            self.computed[made] = None
+        self.counted.add(dim)
+        dims = [made if d == dim else d for d in value[1]]
+        self.assign(dims, f"slice({self.ref(value)}, {dim}, {', '.join(ends)})")
         return True
 
     def take(self):
@@ -585,6 +632,8 @@ class Program:
         )
         if self.typed:
             kinds += [self.store] * 3 + [self.of_one_type] * 4 + [self.whole_numbers] * 4
+        if self.computes:
+            kinds += [self.joined, self.part] * 4
         wanted = self.random.randint(2, 9)
         while self.fresh < wanted:
             self.random.choice(kinds)()
@@ -593,22 +642,21 @@ class Program:
         return self.text(results)
 
     def text(self, results):
+        follow = {*self.like, *self.made, *self.computed}
         dynamic = [
             dim
             for dim in self.extent
-            if self.random.random() < 0.5
-            and dim not in self.like
-            and dim not in self.fixed
-            and dim not in self.made
+            if self.random.random() < 0.5 and dim not in {*follow, *self.fixed}
         ]
+        told = {d: e for d, e in self.extent.items() if d not in follow}
+        counted = {self.root(d) for d in self.counted} | self.fixed
+        empty = [d for d in told if d not in counted]
+        if self.empties and empty and not self.made and not counted & {*self.computed}:
+            told[self.random.choice(empty)] = 0
         options = [
             "-w",
             "-D",
-            ",".join(
-                f"{d}={e}"
-                for d, e in self.extent.items()
-                if d not in self.like and d not in self.made
-            ),
+            ",".join(f"{d}={e}" for d, e in told.items()),
         ]
         if dynamic:
             options += ["--dynamic", ",".join(dynamic)]
@@ -621,6 +669,9 @@ class Program:
         lines = [f"# {' '.join(options)}"]
         lines += [f"dim {dim} like {root}" for dim, root in self.like.items() if "'" not in dim]
         lines += [f"dim {dim} = {self.extent[dim]}" for dim in sorted(self.fixed)]
+        lines += [
+            f"dim {d} = {text}" for d, text in self.computed.items() if text and d not in self.fixed
+        ]
         lines += self.helpers
         if self.typed:
             # A number that one unit in the last place of G moves, too, in about every third draw.

@@ -275,7 +275,10 @@ static void print_contract(GraphPrinter *print, const Value *value) {
 }
 
 static void print_slice_end(GraphPrinter *print, const Value *value) {
+    const Formula *formula = formula_of_dim(print->graph, value->dim2);
     int64_t extent = print->graph->dims.at[value->dim2].extent;
+    if (formula && formula->op == FORMULA_NUMBER) // what this slice says of an argument's dim
+        extent = formula->number;
     if (extent != EXTENT_DYNAMIC)
         text_printf(print->out, "%lld)", (long long)(value->offset + extent));
     else if (value->offset)
@@ -465,7 +468,7 @@ static void print_declarations(GraphPrinter *print) {
             text_printf(print->out, "dim %s like %s\n", name, root);
         else if (extent != EXTENT_DYNAMIC)
             text_printf(print->out, "dim %s = %lld\n", name, (long long)extent);
-        else if (formula)
+        else if (formula && formula->op != FORMULA_NUMBER)
             text_printf(print->out, "dim %s = %s\n", name,
                         formula_text(print->graph, formula_here(print, formula), print->arena));
     }
