@@ -374,3 +374,31 @@ def test_cost_counts_steps(tmp_path):
     cost = [attc_json("cost", source, "--entry", "H", "-D", f"n={n},m=3,d=4") for n in (10, 20)]
     assert list(cost[0]["dims"]) == ["n", "d", "m"]
     assert 1.9 < cost[1]["flops"] / cost[0]["flops"] <= 2
+
+
+# Halves, f64, whole numbers and bool are carried; tokens are taken one after the other.
+TYPED = """
+def G(X[n, d]: bf16, A[d]: f16, ids[n]: i32, B[d]: f64, E[v, d]):
+    a[d]: f16 = A
+    seen[v] = index(v) < 0
+    count[v]: i32 = 0 * i32(index(v))
+    z[d]: f64 = B
+    token = 0 * v
+    scan t in n:
+        a = f16(tanh(f32(a) * 0.5 + f32(X[t, d])))
+        seen = seen or index(v) == ids[t]
+        count = count + i32(where(index(v) == ids[t], 1, 0))
+        z = z * 0.25 + f64(a)
+        logits[v] = where(seen, -inf, einsum(E[v, d], f32(a[d])))
+        token = i64(argmax(logits, reduced_dim=v))
+        Y[t, d]: bf16 = bf16(f32(a))
+        T[t] = token
+    return a[d], z[d], count[v], Y[n, d], T[n], where(seen[v], 1, 0)
+"""
+
+
+@pytest.mark.parametrize("how", [["--threads", 2], ["--interpret"], ["--dynamic", "n,v,d"]])
+def test_element_types_that_are_carried(how, tmp_path):
+    source = tmp_path / "typed.attn"
+    source.write_text(TYPED)
+    attc("verify", source, "-w", *how, "-D", "n=17,v=11,d=9")
