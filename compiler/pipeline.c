@@ -128,6 +128,11 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
 
     out->expanded = graph_expand(out->contracted, out->typical);
     graph_done(&clock, "expand", out->expanded, out->contracted);
+    Graph *whole = out->expanded;
+    out->expanded = graph_cut(whole, out->typical);
+    graph_done(&clock, "cut", out->expanded, whole);
+    if (!options->typical)
+        out->typical = graph_typical_extents(out->expanded, arena);
     bool fused = fuse(session, &clock, out);
     free_early(session, early, out);
     if (!fused || options->stop == AFTER_FUSED)

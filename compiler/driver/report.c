@@ -84,7 +84,7 @@ static KernelFigure group_figure(const Group *group, const char *const *names,
     DimList dims = dims_union(&group->rows, &group->reduced);
     for (uint32_t i = 0; i < group->members.count; i++) {
         const Value *value = group->members.at[i];
-        DimList all = value->dims;
+        DimList all = value_in_parts(value) ? value->args[0]->dims : value->dims;
         for (uint32_t k = 0; k < value->n_args; k++)
             if (op_kind(value->op) == KIND_CONTRACT || op_kind(value->op) == KIND_REDUCE)
                 all = dims_union(&all, &value->args[k]->dims);

@@ -247,6 +247,10 @@ int64_t *tensors_extents(const Tensors *tensors, const Graph *graph, Arena *aren
     int64_t *extents = arena_array(arena, int64_t, graph->dims.count + 1);
     for (uint32_t d = 0; d < graph->dims.count; d++) {
         DimId root = (DimId)d;
+        if (graph->dims.at[d].extent != EXTENT_DYNAMIC) { // perhaps made by a pass
+            extents[d] = graph->dims.at[d].extent;
+            continue;
+        }
         while (root >= tensors->graph->dims.count || graph->dims.at[root].like != root)
             root = graph->dims.at[root].like;
         extents[d] = tensors->extents[root];

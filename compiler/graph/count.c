@@ -21,6 +21,8 @@ static DimList count_space(const Value *value) {
     DimList space = value->dims;
     for (uint32_t i = 0; i < value->n_args; i++)
         space = dims_union(&space, &value->args[i]->dims);
+    if (value_in_parts(value)) // each position is of one part
+        space = value->args[0]->dims;
     return space;
 }
 

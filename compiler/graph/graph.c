@@ -338,6 +338,22 @@ Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept) {
     return graph_add(graph, &draft);
 }
 
+Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts) {
+    Value draft = value_draft(op, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = dim;
+    draft.dim2 = parts;
+    draft.dims = (DimList){1, {parts}};
+    kept = dims_intersect(&a->dims, &kept);
+    draft.dims = dims_union(&draft.dims, &kept);
+    return graph_add(graph, &draft);
+}
+
+bool value_in_parts(const Value *value) {
+    return op_kind(value->op) == KIND_REDUCE && value->dim2 != DIM_NONE;
+}
+
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result) {
     if (n_args == 1 && factor == 1 && dims_equal(&args[0]->dims, &result))
         return args[0];

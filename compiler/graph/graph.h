@@ -137,6 +137,8 @@ struct Value {
     double number; // CONST: the number; CONTRACT: factor (1 when none)
     // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT ORDER SPLIT
     // MERGE and of scans
+    // REDUCE in parts: `dim` is cut into as many parts as dim2 has positions, and the value's
+    // position along dim2 is its part: that of position i of dim is i * parts // extent.
     DimId dim, dim2;
     const DimList *digits; // SPLIT MERGE: the parts of dim, the first the slowest
     const DimMap *renames; // RENAME: dims of its argument, in their order
@@ -197,6 +199,9 @@ Value *graph_over(Graph *graph, Value *a,
                   const DimList *dims);      // repeated along those that it lacks
 Value *graph_finite(Graph *graph, Value *a); // of floats: the largest number in place of infinity
 Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
+// `dim` in parts along `parts`.
+Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts);
+bool value_in_parts(const Value *value);
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result);
 Value *graph_row(Graph *graph, Op op, Value *a, DimId dim); // SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX
 // A rename of a rename is one of its argument, so that there are no chains of them.
@@ -332,6 +337,11 @@ int64_t graph_parameters(const Graph *graph, const int64_t *extents); // element
 // operand at its result or its other operand. Requires: graph_contract.
 Graph *graph_expand(const Graph *graph, const int64_t *extents);
 
+// ---- rewrite/parts.c ---------------------------------------------------------------------------
+// Reductions of much to little in parts: so many tasks. Requires: graph_expand.
+enum { REDUCTION_PARTS = 32 };
+Graph *graph_cut(const Graph *graph, const int64_t *extents);
+
 // ---- fuse/: values -> groups, one kernel each --------------------------------------------------
 // How a streamed group is worked off; UNFUSED: not as one.
 typedef enum {
@@ -374,6 +384,7 @@ typedef struct {
     // ROWS, ORDER: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed
     // dim; SCAN: reduced: dims of the scans, that around the others first
     DimList rows, reduced;
+    DimId parts; // ROWS: reductions are in parts along this dim, or DIM_NONE
 } Group;
 // Why a set of values over the pair x, y (see fuse/stream.c) became no streamed group.
 typedef struct Refusal Refusal;

@@ -212,6 +212,17 @@ static void verify_reduce(const GraphCheck *check) {
         must(check, value->elem == ELEM_I32, "a position is i32");
         return;
     }
+    if (value->dim2 != DIM_NONE) {
+        DimList others = dims_minus(&value->dims, &(DimList){1, {value->dim2}});
+        must(check, arg_has(value, 0, value->dim) && !arg_has(value, 0, value->dim2),
+             "a reduction in parts is over another dim");
+        must(check,
+             dims_subset(&others, &arg->dims) && !dims_has(&others, value->dim) &&
+                 has_dim(check, value->dim2),
+             "a reduction in parts has other dims");
+        must(check, value->elem == arg->elem, "elem is not that of the argument");
+        return;
+    }
     must(check, dims_subset(&value->dims, &arg->dims),
          "a reduction has dims that its argument lacks");
     must(check, value->dims.count < arg->dims.count, "a reduction reduces nothing");

@@ -273,6 +273,10 @@ int64_t *product_extents(Arena *arena, const AttModule *module, const Graph *gra
         uint32_t d = 0;
         while (d < graph->dims.count && strcmp(graph->dims.at[d].name, module->dims[i].name) != 0)
             d++;
+        if (d == graph->dims.count && module->dims[i].extent >= 0) { // made by a pass
+            found[i] = module->dims[i].extent;
+            continue;
+        }
         if (d == graph->dims.count)
             ice("product_extents: the graph has no dim %s", module->dims[i].name);
         found[i] = extents[d];

@@ -115,6 +115,7 @@ static void put_bound(Writer *w, const Bound *bound) {
     case BOUND_LO:
     case BOUND_HI:
     case BOUND_EXTENT:
+    case BOUND_PART:
         put(w, bound->dim);
         put(w, (uint64_t)bound->number);
         break;

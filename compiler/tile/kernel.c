@@ -194,6 +194,7 @@ static bool bound_equal(const Bound *a, const Bound *b) {
     case BOUND_LO:
     case BOUND_HI:
     case BOUND_EXTENT:
+    case BOUND_PART:
         return a->dim == b->dim && a->number == b->number;
     case BOUND_LOAD:
         return access_equal(&a->load, &b->load) && a->number == b->number;

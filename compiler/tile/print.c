@@ -283,6 +283,9 @@ static void print_bound(const Printer *p, const Node *range, int32_t at) {
     case BOUND_EXTENT:
         text_printf(p->out, "%s(%s)", calls[bound->kind], dim_name(p, bound->dim));
         break;
+    case BOUND_PART:
+        text_printf(p->out, "part(%s%s)", dim_name(p, bound->dim), bound->number ? "+1" : "");
+        return;
     case BOUND_LOAD:
         print_access(p, &bound->load);
         break;

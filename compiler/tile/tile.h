@@ -178,6 +178,8 @@ typedef enum {
     BOUND_LO, // the first position of dim's current range outside of this node
     BOUND_HI, // one past its last
     BOUND_EXTENT,
+    BOUND_PART, // where a part of the range's dim begins, which is cut into as many as `dim` has
+                // positions: that with the number where dim's current range begins
     BOUND_LOAD, // an element of integers, IN or SCRATCH, where the access's dims begin
     BOUND_MIN,  // of two earlier bounds, as MAX and ADD
     BOUND_MAX,
@@ -186,8 +188,8 @@ typedef enum {
 } BoundKind;
 typedef struct {
     BoundKind kind;
-    int64_t number;  // NUMBER; added in LO, HI, EXTENT, LOAD
-    TileDimId dim;   // LO, HI, EXTENT
+    int64_t number;  // NUMBER; added in LO, HI, EXTENT, LOAD, to the part in PART
+    TileDimId dim;   // LO, HI, EXTENT, PART
     Access load;     // LOAD: no terms, not checked; its dims are not empty here
     int32_t args[2]; // MIN, MAX, ADD, ROUND
 } Bound;

@@ -126,7 +126,12 @@ static bool check_bound(Checker *c, const Node *range, uint32_t at) {
     case BOUND_LO:
     case BOUND_HI:
     case BOUND_EXTENT:
-        return bound->dim < c->kernel->dims.count || verify_broken(c, "a bound of no dim");
+    case BOUND_PART:
+        if (bound->dim >= c->kernel->dims.count)
+            return verify_broken(c, "a bound of no dim");
+        return bound->kind != BOUND_PART || c->kernel->dims.at[bound->dim].extent >= 1 ||
+               verify_broken(c, "parts of %s, whose number is not known",
+                             verify_dim_name(c, bound->dim));
     case BOUND_LOAD:
         return check_bound_load(c, &bound->load);
     case BOUND_MIN:

@@ -27,7 +27,16 @@ static LLVMValueRef round_down(EmitModule *m, LLVMValueRef a, LLVMValueRef to) {
     return LLVMBuildSub(m->builder, LLVMBuildSub(m->builder, a, rest, ""), more, "");
 }
 
-static LLVMValueRef bound_value(CpuKernel *k, const Bound *bound, LLVMValueRef *values) {
+static LLVMValueRef part_begin(CpuKernel *k, const Bound *bound, TileDimId dim) {
+    EmitModule *m = k->module;
+    LLVMValueRef part = index_add(m, k->range[bound->dim].lo, index_const(m, bound->number));
+    int64_t parts = k->kernel->dims.at[bound->dim].extent;
+    LLVMValueRef product = index_mul(m, part, k->extent[dim]);
+    return index_div(m, index_add(m, product, index_const(m, parts - 1)), parts);
+}
+
+static LLVMValueRef bound_value(CpuKernel *k, const Node *range, const Bound *bound,
+                                LLVMValueRef *values) {
     EmitModule *m = k->module;
     LLVMValueRef number = index_const(m, bound->number), a, b;
     switch (bound->kind) {
@@ -40,6 +49,8 @@ static LLVMValueRef bound_value(CpuKernel *k, const Bound *bound, LLVMValueRef *
         return wrapping_add(m, a, number);
     case BOUND_EXTENT:
         return wrapping_add(m, k->extent[bound->dim], number);
+    case BOUND_PART:
+        return part_begin(k, bound, range->dim);
     case BOUND_LOAD:
         return wrapping_add(m, load_bound(k, &bound->load), number);
     case BOUND_MIN:
@@ -60,7 +71,7 @@ CpuRange cpu_range_narrowed(CpuKernel *k, const Node *node) {
     EmitModule *m = k->module;
     LLVMValueRef *values = arena_array(m->arena, LLVMValueRef, node->bounds.count);
     for (uint32_t i = 0; i < node->bounds.count; i++)
-        values[i] = bound_value(k, &node->bounds.at[i], values);
+        values[i] = bound_value(k, node, &node->bounds.at[i], values);
     LLVMValueRef lo = node->lo < 0 ? NULL : values[node->lo];
     LLVMValueRef hi = node->hi < 0 ? NULL : values[node->hi];
     return cpu_range_between(m, &k->range[node->dim], lo, hi, node->align);

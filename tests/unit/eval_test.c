@@ -436,6 +436,20 @@ static void test_order_is_stable_and_nan_is_largest(void **state) {
     world_free(world);
 }
 
+static void test_reductions_in_parts(void **state) {
+    World *world = world_new(state);
+    Graph *graph = world->graph;
+    DimId n = dim(world, "n", 5), m = dim(world, "m", 2), p = dim(world, "p", 3);
+    DimId q = dim(world, "q", 8);
+    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+    expect(world, graph_reduce_parts(graph, OP_SUM, x, DIMS(m), n, p), 4, 6, 12, 14, 9, 10);
+    expect(world, graph_reduce_parts(graph, OP_SUM, x, (DimList){0}, n, p), 10, 26, 19);
+    double inf = INFINITY; // more parts than positions
+    Value *most = graph_reduce_parts(graph, OP_REDUCE_MAX, x, (DimList){0}, n, q);
+    expect(world, most, 2, 4, -inf, 6, 8, -inf, 10, -inf);
+    world_free(world);
+}
+
 // ---- moves -------------------------------------------------------------------------------------
 
 static void test_rename(void **state) {
@@ -604,6 +618,7 @@ int main(void) {
         cmocka_unit_test(test_einsum_four_operands),
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_order_is_stable_and_nan_is_largest),
+        cmocka_unit_test(test_reductions_in_parts),
         cmocka_unit_test(test_rename),
         cmocka_unit_test(test_rename_of_two_dims_into_each_other),
         cmocka_unit_test(test_regroup),

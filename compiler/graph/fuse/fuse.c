@@ -121,7 +121,7 @@ static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value 
 }
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
-    if (cluster->kind == GROUP_SCAN || cluster->kind == GROUP_ORDER)
+    if (cluster->kind == GROUP_SCAN || cluster->kind == GROUP_ORDER || cluster->parts != DIM_NONE)
         return false;
     if (cluster->kind == GROUP_STREAM)
         return stream_fits(fuser, cluster, value);
@@ -181,13 +181,15 @@ static void row_dims(const Value *value, DimList *rows, DimList *reduced) {
 static void place_row(Fuser *fuser, Value *value) {
     DimList rows, reduced;
     row_dims(value, &rows, &reduced);
+    DimId parts = value_in_parts(value) ? value->dim2 : DIM_NONE;
     uint32_t home = fuser->owner[value->args[0]->id];
     if (home < CLUSTER_INLINE) {
         Cluster *cluster = &fuser->clusters.at[home];
         DimList space = cluster_space(cluster);
         bool same = cluster->kind == GROUP_ROWS && dims_equal(&cluster->rows, &rows) &&
-                    dims_equal(&cluster->reduced, &reduced);
-        bool takes_over = cluster->kind == GROUP_MAP && dims_equal(&space, &value->args[0]->dims);
+                    dims_equal(&cluster->reduced, &reduced) && cluster->parts == parts;
+        bool takes_over = cluster->kind == GROUP_MAP && dims_equal(&space, &value->args[0]->dims) &&
+                          parts == DIM_NONE;
         if (!same && !takes_over)
             home = CLUSTER_NONE;
     }
@@ -197,6 +199,7 @@ static void place_row(Fuser *fuser, Value *value) {
     cluster->kind = GROUP_ROWS;
     cluster->rows = rows;
     cluster->reduced = reduced;
+    cluster->parts = parts;
     cluster_add(fuser, home, value);
 }
 
@@ -392,6 +395,7 @@ static Group *group_of(const Fuser *fuser, uint32_t number, uint32_t *taken) {
     group->contraction = cluster->contraction;
     group->rows = cluster->rows;
     group->reduced = cluster->reduced;
+    group->parts = cluster->parts;
     group->members = collect_members(fuser, number, taken);
     for (uint32_t i = 0; i < group->members.count; i++) {
         Value *value = group->members.at[i];

@@ -15,6 +15,7 @@ typedef struct {
     GroupKind kind;
     Value *contraction;
     DimList rows, reduced; // as in Group
+    DimId parts;           // likewise
     ValueList owned;
     ClusterNumbers needs, users; // directly; those of clusters merged into this one not among them
     uint32_t depth;              // larger than that of what it needs

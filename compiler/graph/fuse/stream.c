@@ -158,7 +158,8 @@ static bool reads_part(const Search *s, const Value *value, Part part) {
 
 static bool can_be_streamed(const Value *value) {
     OpKind kind = op_kind(value->op);
-    return kind == KIND_MAP || kind == KIND_CONTRACT || kind == KIND_REDUCE;
+    return kind == KIND_MAP || kind == KIND_CONTRACT ||
+           (kind == KIND_REDUCE && !value_in_parts(value));
 }
 
 static void find_wide_and_reduced(Search *s) {

@@ -142,6 +142,12 @@ static void verify_member(const FusionCheck *check, const Group *group, const Va
          member->id);
     if (is_row_op(member))
         verify_row_dims(check, group, member);
+    if (value_in_parts(member)) {
+        must(check, member->dim2 == group->parts, "value %u is in other parts", member->id);
+        return;
+    }
+    must(check, group->parts == DIM_NONE || !group_stores(group, member),
+         "value %u is stored by every part", member->id);
     bool inside = dims_subset(&member->dims, &space);
     must(check, inside || check->feeds[member->id] == check->number + 1,
          "value %u has dims that the group does not run over", member->id);

@@ -110,8 +110,42 @@ static void reduce_inner(void *context, int64_t n, const int64_t *at, const int6
     }
 }
 
+// Part after part, each over its positions of the dim.
+static void eval_reduce_parts(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    Axes out = axes_of(&value->dims), in = arg_axes(value, 0),
+         over = axes_without(out, value->dim2);
+    int64_t count = extents[value->dim2], length = extents[value->dim];
+    for (uint32_t i = 0; i < in.count; i++)
+        if (!axes_has(&out, in.at[i]) && in.at[i] != value->dim)
+            over.at[over.count++] = in.at[i];
+    for (int64_t i = 0; i < dims_volume(&value->dims, extents); i++)
+        job->out[i] = reduce_start(value->op, value->elem);
+    for (int64_t part = 0, from = 0; part < count; part++) {
+        Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, extents);
+        int64_t to = from;
+        while (to < length && to * count / length == part)
+            to++;
+        Job own = *job;
+        uint32_t last = walk.rank++;
+        walk.extents[last] = to - from;
+        walk.strides[last][0] = 0;
+        walk.strides[last][1] = axes_stride(&in, extents, value->dim);
+        own.out += part * axes_stride(&out, extents, value->dim2);
+        own.args[0] += from * walk.strides[last][1];
+        if (to > from)
+            walk_run(&walk, reduce_inner, &own);
+        from = to;
+    }
+}
+
 static void eval_reduce(Job *job) {
     const Value *value = job->value;
+    if (value_in_parts(value)) {
+        eval_reduce_parts(job);
+        return;
+    }
     Axes out = axes_of(&value->dims), in = arg_axes(value, 0), over = out;
     for (uint32_t i = 0; i < in.count; i++)
         if (!axes_has(&out, in.at[i]))

@@ -249,13 +249,34 @@ static void print_map(GraphPrinter *print, const Value *value) {
     text_add(print->out, prefix || value->op == OP_NOT ? "" : ")");
 }
 
+// What a reduction of nothing is.
+static const char *neutral_text(Op op, Elem elem) {
+    if (!elem_is_float(elem) && op == OP_REDUCE_MAX)
+        return elem == ELEM_I32 ? "-2147483648" : "-9223372036854775807";
+    if (!elem_is_float(elem) && op == OP_REDUCE_MIN)
+        return elem == ELEM_I32 ? "2147483647" : "9223372036854775807";
+    return op == OP_SUM ? "0" : op == OP_PROD ? "1" : op == OP_REDUCE_MIN ? "inf" : "-inf";
+}
+
+// In parts: what is of another part plays no role.
+static void print_reduced(GraphPrinter *print, const Value *value) {
+    if (!value_in_parts(value)) {
+        print_operands(print, value, ", ");
+        return;
+    }
+    const char *dim = dim_name(print, value->dim), *parts = dim_name(print, value->dim2);
+    text_printf(print->out, "where(index(%s) * %s // %s == index(%s), ", dim, parts, dim, parts);
+    print_operands(print, value, ", ");
+    text_printf(print->out, ", %s)", neutral_text(value->op, value->elem));
+}
+
 static void print_reduce(GraphPrinter *print, const Value *value) {
     DimList over = dims_minus(&value->args[0]->dims, &value->dims);
     const char *name = value->op == OP_REDUCE_MAX   ? "max"
                        : value->op == OP_REDUCE_MIN ? "min"
                                                     : op_name(value->op);
     text_printf(print->out, "%s(", name);
-    print_operands(print, value, ", ");
+    print_reduced(print, value);
     text_add(print->out, ", reduced_dim=");
     print_dims(print, &over, over.count > 1 ? "(" : "", over.count > 1 ? "))" : ")");
 }

@@ -96,6 +96,9 @@ static double bound_position(const Walk *w, const Node *range, int32_t at) {
         return w->low[bound->dim] + w->length[bound->dim] + number;
     case BOUND_EXTENT:
         return (double)w->extents[bound->dim] + number;
+    case BOUND_PART:
+        a = (w->low[bound->dim] + number) * (double)w->extents[range->dim];
+        return a / (double)w->extents[bound->dim];
     case BOUND_LOAD:
         return w->low[range->dim] + w->length[range->dim] / 2 + number;
     case BOUND_MIN:

@@ -122,7 +122,7 @@ static void survey_member(Survey *s, const Value *member) {
         dims_add(&s->pinned, s->lower->group->reduced.at[0]);
     if (member->dim != DIM_NONE && op_kind(member->op) >= KIND_REDUCE)
         dims_add(&s->pinned, member->dim);
-    if (member->dim2 != DIM_NONE && op_kind(member->op) >= KIND_MOVE)
+    if (member->dim2 != DIM_NONE)
         dims_add(&s->pinned, member->dim2);
     for (uint32_t i = 0; member->digits && i < member->digits->count; i++) {
         dims_add(&s->pinned, member->digits->at[i]);

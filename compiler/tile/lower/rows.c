@@ -15,6 +15,12 @@
 // One nest (nest.h) without contraction stages: a contraction that comes here has no reuse that
 // blocking could use and is a sum of products.
 //
+// In parts, a task is one part, whose sums begin with nothing:
+//
+//     parallel part:1
+//       range n from part(part) up to part(part+1)
+//         compute p += x               over part n  lanes=n
+//
 // Requires: row dims (those that every output has) are never reduced. Ensures: tasks are pieces of
 // the row dims; without such dims there is one task.
 #include "tile/lower/nest.h"
@@ -147,6 +153,23 @@ static DimSet common_rows(const Lowering *lower) {
     return rows & ~reduced;
 }
 
+// Few rows: a task has all of them, of one part.
+static NodeList *open_part(Nest *nest, const TileDimList *rows) {
+    const Lowering *lower = nest->lower;
+    const Value *member = lower->group->outputs.at[0];
+    TileDimId part = lower->dim_of[member->dim2], cut = lower->dim_of[member->dim];
+    for (int i = 0; i < rows->count; i++)
+        nest->steps[rows->at[i]] = lower->typical.at[rows->at[i]];
+    nest->steps[part] = 1;
+    Node *task = node_loop(lower->kernel, &lower->kernel->body, LOOP_PARALLEL, part, 1);
+    Node *range = node_range(lower->kernel, &task->body, cut);
+    Bound bound = {.kind = BOUND_PART, .dim = part};
+    range->lo = range_bound(lower->kernel, range, bound);
+    bound.number = 1;
+    range->hi = range_bound(lower->kernel, range, bound);
+    return &range->body;
+}
+
 void lower_rows(Lowering *lower) {
     Nest nest = {.lower = lower, .plain = true, .block_dim = TILE_DIM_NONE};
     nest.rows = common_rows(lower);
@@ -161,7 +184,14 @@ void lower_rows(Lowering *lower) {
     for (uint32_t i = 0; i < lower->group->outputs.count; i++)
         vec_push(lower->arena, &nest.wanted, lower->group->outputs.at[i]);
     lower_designate_outputs(lower);
+    bool parts = lower->group->parts != DIM_NONE;
+    if (parts)
+        nest.narrowed = set_of(lower->dim_of[lower->group->outputs.at[0]->dim]);
     nest_analyse(&nest);
+    if (parts) {
+        nest_emit(&nest, open_part(&nest, &rows));
+        return;
+    }
     choose_pieces(&nest, &rows);
     NodeList *into = &lower->kernel->body;
     for (int i = 0; i < rows.count; i++)

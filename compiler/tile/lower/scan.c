@@ -242,8 +242,8 @@ static void emit_order(const ScanLowering *s, const Value *value, NodeList *into
                               access_plain(lower->kernel, row), along, places);
     stage->descending = value->offset != 0;
     lower_set_home(lower, value, out);
-    if (output_of(s, value) != NO_BUFFER)
-        emit_store(s, (uint16_t)output_of(s, value), value, into);
+    if (lower_designated(lower, value) != NO_BUFFER)
+        emit_store(s, (uint16_t)lower_designated(lower, value), value, into);
 }
 
 // What the body of a scan inside reads of the bodies around it.
