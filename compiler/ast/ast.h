@@ -3,7 +3,7 @@
 //
 // The parser (grammar/) builds nodes through the constructors below and gives them no meaning.
 // ast_resolve then checks every def on its own and fills the fields marked "resolved:". Inside one
-// def a dimension *is* its name: two uses of `n` are one dim with one extent (LANGUAGE 2.2). A
+// def a dimension *is* its name: two uses of `n` are one dim with one extent (language.md 2.1). A
 // primed name, n', is a dim like n without a declaration.
 // A node that could not be resolved is poisoned (ok == false) and never causes a second message.
 #ifndef ATTC_AST_H
@@ -283,7 +283,7 @@ bool ast_format(Session *session, uint32_t file, Text *out);
 void ast_add_prelude(Session *session, Program *program);
 
 // ---- resolve/: names, dims, element types ----------------------------------------------------
-// Checks the whole program (LANGUAGE sections 1-4) and fills the resolved fields, with the
+// Checks the whole program (grammar/language.md) and fills the resolved fields, with the
 // session's -D overrides applied to dims. Returns false if any error was reported.
 bool ast_resolve(Session *session, Program *program);
 Def *program_find_def(const Program *program, Name name);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// LANGUAGE section 2 says what each finds; -Wname and -Wno-name change whether it is on.
+// grammar/language.md 10 says what each finds; -Wname and -Wno-name change whether it is on.
 static const WarningGroup warning_groups[N_WARNING_GROUPS] = {
     {"summed-dim", true}, // einsum sums over a dim of one operand only
     {"lost-head", true},  // a mixing matrix that is contracted away

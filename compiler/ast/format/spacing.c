@@ -2,8 +2,8 @@
 // Which pieces of a line touch, and between which a row may end.
 //
 // Pieces are told apart by what they are made of: words, brackets, and signs, which stand between
-// blanks unless something here says otherwise. So a word or a sign that is new to the language
-// needs nothing here.
+// blanks unless something here says otherwise. So a word that is new to the language needs
+// nothing here, and a sign only where a row may end at it: how tightly it binds.
 #include <ctype.h>
 
 #include "ast/format/format.h"

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which dims of an argument stand for the dims of a parameter (LANGUAGE 4).
+// Which dims of an argument stand for the dims of a parameter (grammar/language.md 7).
 //
 //     def Rotate(x[n, d])
-//     Rotate(Q[n, k, h], d=k)      d = k by hand, n = n by name; h is left over: mapped
-//     Rotate(Q[b, t, k])           nothing by name: d = k, n = t by place from the right; b is
-//     mapped Rotate(Q[n, k, h])           n = n and d = h, or n = k and d = h? Two readings
-//     Rotate(Q)                    Q over [b, t, k]: three dims for two, and no brackets that say
-//     which
+//
+//     Rotate(Q[n, k, h], d=k)   d = k by hand, n = n by name; h is left over: mapped
+//
+//     Rotate(Q[b, t, k])        nothing by name: d = k, n = t by place from the right; b: mapped
+//
+//     Rotate(Q[n, k, h])        n = n and d = h, or n = k and d = h? Two readings
+//
+//     Rotate(Q)                 Q over [b, t, k]: three dims for two, no brackets that say which
 #include "ast/resolve/resolve.h"
 
 bool expr_has_brackets(const Expr *arg) {

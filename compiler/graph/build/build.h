@@ -108,7 +108,7 @@ bool build_number(Frame *frame, const Expr *expr, double *number);
 bool expr_is_constant(const Expr *expr); // zeros, ones, full or an array
 Value *build_constant(Frame *frame, const Expr *expr, Elem elem);
 
-// ---- call.c, builtin.c, move.c -----------------------------------------------------------------
+// ---- call.c, builtin.c, move.c; expr.c: einsum --------------------------------------------------
 Value *build_call(Frame *frame, const Expr *call);
 Value *build_result(Frame *frame, const Expr *result); // one of several of a call
 Value *build_einsum(Frame *frame, const Expr *call, double factor);
@@ -116,7 +116,7 @@ Value *build_builtin(Frame *frame, const Expr *call);
 // gather one_hot concat slice shift swap sort argsort
 Value *build_move(Frame *frame, const Expr *call);
 ValueList build_results(Frame *frame, const Expr *call); // topk; nothing after a diagnostic
-Value *build_regroup(Frame *frame, const Expr *call); // regroup.c: split merge
+Value *build_regroup(Frame *frame, const Expr *call);    // regroup.c: split merge
 // The tensor of a reference X[0, d] at its positions.
 Value *build_positions(Frame *frame, const Expr *ref, Value *tensor);
 
