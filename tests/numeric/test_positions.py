@@ -82,3 +82,18 @@ def test_equals_numpy(tmp_path, case, way):
     attc("run", "-", "-w", *given, "-o", f"R={result}", *way, stdin=source)
     want = twin(**{name: array.astype("f4").astype(float) for name, array in arrays.items()})
     np.testing.assert_allclose(np.load(result), want, atol=2e-5, rtol=2e-5)
+
+
+def test_memory_before_a_known_length(tmp_path):
+    """Pieces of t = p + n begin at whole blocks of the panels that the keys are stored in."""
+    path = tmp_path / "memory.attn"
+    path.write_text(
+        "dim t = p + n\n"
+        "def F(X[n, d], M[p, d], P_q[d, k, h], P_k[d, k, h], P_v[d, k, h]):\n"
+        "    C[t, d] = concat(M, X, dim=t)\n"
+        "    K[t, k, h] = einsum(C, P_k)\n"
+        "    W[n, t, h] = softmax(einsum(einsum(X, P_q -> [n, k, h]), K), reduced_dim=t)\n"
+        "    return einsum(W, einsum(C, P_v -> [t, k, h]) -> [n, k, h])\n"
+    )
+    for n in (7, 9, 20, 33, 48, 100):
+        attc("verify", path, "-D", f"n={n},p=3,d=12,k=4,h=3", "--dynamic", "p")

@@ -286,7 +286,8 @@ static void choose_schedule(Contract *x) {
 }
 
 // Steps of one class of dims, for pieces of about `piece` points: the crossing dim is filled first,
-// as long as `unit` positions of the main dim are left, then the main dim, then the others.
+// as long as `unit` positions of the main dim are left, then the main dim, then the others. Pieces
+// of a main dim that is stored in panels begin at whole units, whatever its typical extent is.
 static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, TileDimId crossing,
                          int64_t unit, int64_t piece) {
     const Lowering *lower = x->lower;
@@ -297,6 +298,8 @@ static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, TileDimId
         piece = round_up(ceil_div(piece, x->steps[crossing]), unit);
         dims &= ~set_of(crossing);
     }
+    TileDimId panel =
+        x->result == NO_BUFFER ? TILE_DIM_NONE : lower->kernel->buffers.at[x->result].panel_dim;
     TileDimList order = lower_order(dims, &x->result_order);
     if (main_dim != TILE_DIM_NONE) {
         order = lower_order(dims & ~set_of(main_dim), &x->result_order);
@@ -304,7 +307,10 @@ static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, TileDimId
     }
     for (int i = order.count; i-- > 0;) {
         int64_t extent = lower->typical.at[order.at[i]];
-        x->steps[order.at[i]] = piece < extent ? piece : extent;
+        int64_t *step = &x->steps[order.at[i]];
+        *step = piece < extent ? piece : extent;
+        if (order.at[i] == main_dim && panel == main_dim)
+            *step = round_up(*step, unit);
         piece = piece > extent ? piece / extent : 1;
     }
 }
