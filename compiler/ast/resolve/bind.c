@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which dims of an argument stand for the dims of a parameter (grammar/language.md 7).
+// Which dims of an argument stand for the dims of a parameter (grammar/language.md 7.1).
 //
 //     def Rotate(x[n, d])
 //

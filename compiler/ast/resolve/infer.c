@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Parameters without brackets: their dims come from the first bracketed use in the body, or from
-// the parameter of the def that they are handed on to (grammar/language.md 6).
+// the parameter of the def that they are handed on to (grammar/language.md 3.3).
 //
 //     def Concise(X, M, P):                          X[n, d]: from einsum(X[n, d], ...)
 //         Y[n, d] = einsum(X[n, d], P[d, e], ...)
