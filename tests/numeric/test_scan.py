@@ -92,6 +92,28 @@ def table(C, a):
     return row, P, a[np.arange(N) // 2]
 
 
+def three_deep(X):
+    """One carry that three scans pass on, with a row of each."""
+    s, Y, Z = np.zeros(D), np.empty((N, H, D)), np.empty((N, H, M, D))
+    for t, u in np.ndindex(N, H):
+        for v in range(M):
+            s = s * 0.5 + X[t, u, v]
+            Z[t, u, v] = s
+        Y[t, u] = s
+    return s, Y, Z
+
+
+def sorted_inside(X):
+    """Inner scans that sort and roll what they carry."""
+    c, a = np.zeros(D), np.zeros(D)
+    for t in range(N):
+        for u in range(M):
+            c = np.sort(c) + X[t, u]
+        for u in range(M):
+            a = np.roll(a, -2) * 0.5 + np.sort(c * X[t, u])
+    return c, a
+
+
 STEP = """
 def Step(S[d, e], k[d], v[e], q[d], beta[]):
     old[e] = einsum(k[d], S[d, e])
@@ -227,6 +249,39 @@ def Main(X[n, d], A[d], T[v, d]):
         "ids[n], Y[n, d], a[d]",
         (case := {"X": draw(N, D), "A": draw(D), "T": draw(M, D)}),
         moves(*case.values()),
+    ),
+    "three deep": (
+        """
+def Main(X[n, h, m, d]):
+    s = zeros[d]
+    scan t in n:
+        scan u in h:
+            scan v in m:
+                s = s * 0.5 + X[t, u, v, d]
+                Z[t, u, v, d] = s
+            Y[t, u, d] = s
+""",
+        "s[d], Y[n, h, d], Z[n, h, m, d]",
+        (case := {"X": draw(N, H, M, D)}),
+        three_deep(*case.values()),
+    ),
+    "sorted inside": (
+        """
+dim d = 5, front = 2, back = 3
+def Main(X[n, m, d]):
+    c = zeros[d]
+    a = zeros[d]
+    scan t in n:
+        scan u in m:
+            c = sort(c, dim=d) + X[t, u, d]
+        scan u in m:
+            f[front] = slice(a, d, 0, front)
+            g[back] = slice(a, d, front, d)
+            a = concat(g, f, dim=d) * 0.5 + sort(c * X[t, u, d], dim=d)
+""",
+        "c[d], a[d]",
+        (case := {"X": draw(N, M, D)}),
+        sorted_inside(*case.values()),
     ),
     "rows of what is carried": (
         """

@@ -201,7 +201,13 @@ static void emit_nest(const ScanLowering *s, const ValueList *wanted, const Carr
 
 static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into);
 
-// What the wanted values are made of and is not there, by value id.
+// Is it computed in the loop that the end closes? Then emit_step asks for it, when its carries are
+// there.
+static bool is_of_loop(const Value *end, const Value *value) {
+    return op_kind(end->op) == KIND_SCAN && dims_has(&value->dims, end->dim);
+}
+
+// What the wanted values are made of and is not there, by value id; not the bodies of scans inside.
 static bool *find_needed(const ScanLowering *s, const ValueList *wanted) {
     bool *needed = arena_array(s->lower->arena, bool, s->lower->graph->values.count + 1);
     for (uint32_t i = 0; i < wanted->count; i++)
@@ -210,7 +216,7 @@ static bool *find_needed(const ScanLowering *s, const ValueList *wanted) {
         const Value *value = members_of(s)->at[i];
         needed[value->id] = needed[value->id] && !is_there(s, value);
         for (uint32_t k = 0; needed[value->id] && k < value->n_args; k++)
-            needed[value->args[k]->id] = true;
+            needed[value->args[k]->id] |= !is_of_loop(value, value->args[k]);
     }
     return needed;
 }
