@@ -228,6 +228,7 @@ def test_time_passes_names_every_pass():
         "simplify",
         "contract",
         "expand",
+        "cut",
         "fuse",
         "layout",
         "plan",

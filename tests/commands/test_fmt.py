@@ -233,7 +233,8 @@ def test_layouts_of_mangled_sources(tmp_path, seed):
     programs = sum(status == 0 for status, _ in lay_out(tmp_path, texts)[1])
     if seed % 2:
         texts = [lengthen(text, choose) for text in texts]
-    assert check_layouts(tmp_path, [mangle(text, choose) for text in texts]) >= programs - 2 > 30
+    mangled = [mangle(text, choose) for text in texts]
+    assert check_layouts(tmp_path, mangled) >= 3 * programs // 4 > 20
 
 
 def test_graphs_stay_the_same(tmp_path):
