@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { ATT_MODULE_ABI = 3 };
+enum { ATT_MODULE_ABI = 4 };
 
 // Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
 enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
@@ -46,6 +46,7 @@ typedef struct {
     int64_t extent;   // -1: known when the entry is called
     int64_t like;     // index of the dim it must be equal to (itself when alone)
     int64_t computed; // 1: a rule computes it; callers do not tell it
+    int64_t hidden;   // 1: of intermediates alone, made by the compiler
 } AttDim;
 
 // A formula is a list of words: NUMBER and DIM (an index into AttModule.dims) are followed by their

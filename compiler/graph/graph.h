@@ -53,6 +53,7 @@ typedef struct {
     int64_t extent; // EXTENT_DYNAMIC: a run-time symbol
     DimId like;     // dims of one class share this (itself when alone); they have one extent
     bool scan;      // the steps of a scan; values after it are over another dim that is alike
+    bool made;      // by a pass: nothing that callers see is over it
 } Dim;
 typedef struct {
     uint8_t count;

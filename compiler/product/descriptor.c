@@ -14,7 +14,7 @@
 #include <string.h>
 
 enum { WORD = 8 };
-_Static_assert(sizeof(AttDim) == 4 * WORD, "AttDim");
+_Static_assert(sizeof(AttDim) == 5 * WORD, "AttDim");
 _Static_assert(sizeof(AttTensor) == 9 * WORD, "AttTensor");
 _Static_assert(sizeof(AttKernel) == (5 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
 _Static_assert(sizeof(AttLaunch) == 6 * WORD, "AttLaunch");
@@ -64,6 +64,7 @@ static ImagePlace write_dims(Writer *writer, const AttModule *module) {
         add_number(writer, &words, module->dims[i].extent);
         add_number(writer, &words, module->dims[i].like);
         add_number(writer, &words, module->dims[i].computed);
+        add_number(writer, &words, module->dims[i].hidden);
     }
     return make_table(writer, &words);
 }

@@ -112,7 +112,7 @@ static void write_constants(Header *header) {
     bool any = false;
     for (int64_t i = 0; i < module->n_dims; i++) {
         const AttDim *dim = &module->dims[i];
-        if (dim->extent < 0 || dim->extent > INT32_MAX)
+        if (dim->extent < 0 || dim->extent > INT32_MAX || dim->hidden)
             continue;
         if (!any)
             text_add(&header->text, "// Extents that are fixed in the compiled code.\nenum {\n");

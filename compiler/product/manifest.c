@@ -51,6 +51,8 @@ static json_t *list_dims(const AttModule *module) {
     json_t *list = json_array();
     for (int64_t i = 0; i < module->n_dims; i++) {
         const AttDim *dim = &module->dims[i];
+        if (dim->hidden)
+            continue;
         json_t *extent = dim->extent < 0 ? json_null() : json_integer(dim->extent);
         json_t *item = json_object();
         json_object_set_new(item, "name", json_text(dim->name));

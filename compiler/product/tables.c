@@ -54,7 +54,8 @@ static int64_t add_dim(TableBuilder *build, TableLevel *level, DimId id) {
         AttDim new = {.name = copy_text(build, dim->name),
                       .extent = dim->extent,
                       .like = at,
-                      .computed = graph_is_computed(level->graph, id)};
+                      .computed = graph_is_computed(level->graph, id),
+                      .hidden = dim->made};
         vec_push(build->arena, &build->dims, new);
         vec_push(build->arena, &build->classes, copy_text(build, class));
         for (int64_t first = at; first-- > 0;)

@@ -59,7 +59,7 @@ static void expect(const World *w, const Formula *formula, const char *text, int
                    const char *why) {
     Graph *graph = w->graph;
     int64_t extents[] = {7, -3, ATT_EXTENT_UNKNOWN}, dims[] = {0, 1, 2};
-    const AttDim table[] = {{"n", -1, 0, 0}, {"p", -1, 1, 0}, {"t", -1, 2, 1}};
+    const AttDim table[] = {{"n", -1, 0, 0, 0}, {"p", -1, 1, 0, 0}, {"t", -1, 2, 1, 0}};
     graph->rules.count = 0;
     vec_push(graph->arena, &graph->rules, (ExtentRule){RULE_COMPUTES, w->t, formula});
     AttModule module = {.n_dims = 3, .dims = table, .n_rules = 1};

@@ -62,7 +62,7 @@ static void spread(void *const *buffers, const int64_t *extents, void *scratch, 
 }
 
 static const AttDim dims[N_DIMS] = {
-    {"n", -1, DIM_N, 0}, {"d", D, DIM_D, 0}, {"h", -1, DIM_H, 0}, {"m", -1, DIM_N, 0}};
+    {"n", -1, DIM_N, 0, 0}, {"d", D, DIM_D, 0, 0}, {"h", -1, DIM_H, 0, 0}, {"m", -1, DIM_N, 0, 0}};
 static const int64_t dims_x[] = {DIM_N, DIM_D}, dims_p[] = {DIM_D, DIM_H},
                      dims_w[] = {DIM_N, DIM_H}, dims_t[] = {DIM_M, DIM_N, DIM_H};
 static const AttTensor tensors[] = {

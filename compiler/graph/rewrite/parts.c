@@ -36,6 +36,7 @@ static DimId parts_dim(Rewrite *rewrite) {
         if (!taken)
             cut->parts = graph_dim(graph, name, REDUCTION_PARTS);
     }
+    graph->dims.at[cut->parts].made = true;
     return cut->parts;
 }
 
