@@ -114,6 +114,20 @@ def sorted_inside(X):
     return c, a
 
 
+def shared_inside(X, V):
+    """An innermost carry that the scan around it does not reach, beside one that it does."""
+    s = np.zeros(D)
+    for t in range(N):
+        a = np.tanh(s)
+        for u in range(H):
+            c, e = a, s
+            for v in range(M):
+                c = c * 0.5 + V[t, v] + np.cumsum(a) * 0.1
+                e = e * 0.5 + c * X[t, u]
+            s = np.tanh(s + e)
+    return (s,)
+
+
 STEP = """
 def Step(S[d, e], k[d], v[e], q[d], beta[]):
     old[e] = einsum(k[d], S[d, e])
@@ -282,6 +296,24 @@ def Main(X[n, m, d]):
         "c[d], a[d]",
         (case := {"X": draw(N, M, D)}),
         sorted_inside(*case.values()),
+    ),
+    "shared inside": (
+        """
+def Main(X[n, h, d], V[n, m, d]):
+    s = zeros[d]
+    scan t in n:
+        a = tanh(s)
+        scan u in h:
+            c = a
+            e = s
+            scan v in m:
+                c = c * 0.5 + V[t, v, d] + cumsum(a, dim=d) * 0.1
+                e = e * 0.5 + c * X[t, u, d]
+            s = tanh(s + e)
+""",
+        "s[d]",
+        (case := {"X": draw(N, H, D), "V": draw(N, M, D)}),
+        shared_inside(*case.values()),
     ),
     "rows of what is carried": (
         """

@@ -201,12 +201,6 @@ static void emit_nest(const ScanLowering *s, const ValueList *wanted, const Carr
 
 static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into);
 
-// Is it computed in the loop that the end closes? Then emit_step asks for it, when its carries are
-// there.
-static bool is_of_loop(const Value *end, const Value *value) {
-    return op_kind(end->op) == KIND_SCAN && dims_has(&value->dims, end->dim);
-}
-
 // What the wanted values are made of and is not there, by value id; not the bodies of scans inside.
 static bool *find_needed(const ScanLowering *s, const ValueList *wanted) {
     bool *needed = arena_array(s->lower->arena, bool, s->lower->graph->values.count + 1);
@@ -215,8 +209,9 @@ static bool *find_needed(const ScanLowering *s, const ValueList *wanted) {
     for (uint32_t i = members_of(s)->count; i-- > 0;) {
         const Value *value = members_of(s)->at[i];
         needed[value->id] = needed[value->id] && !is_there(s, value);
+        bool ends = op_kind(value->op) == KIND_SCAN; // emit_step asks for what its loop computes
         for (uint32_t k = 0; needed[value->id] && k < value->n_args; k++)
-            needed[value->args[k]->id] |= !is_of_loop(value, value->args[k]);
+            needed[value->args[k]->id] |= !ends || !dims_has(&value->args[k]->dims, value->dim);
     }
     return needed;
 }
@@ -252,16 +247,35 @@ static void emit_order(const ScanLowering *s, const Value *value, NodeList *into
         emit_store(s, (uint16_t)lower_designated(lower, value), value, into);
 }
 
+// By value id: a scan's ends and what its loop computes, in loops inside also what lacks its dim.
+static bool *find_body(const ScanLowering *s, DimId dim) {
+    bool *body = arena_array(s->lower->arena, bool, s->lower->graph->values.count + 1);
+    DimSet loops = set_of(s->lower->dim_of[dim]);
+    for (uint32_t i = members_of(s)->count; i-- > 0;) { // inner ends come before outer ones
+        const Value *end = members_of(s)->at[i];
+        if (op_kind(end->op) == KIND_SCAN && (dim_set(s, &end->dims) & loops))
+            loops |= set_of(s->lower->dim_of[end->dim]);
+    }
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        const Value *value = members_of(s)->at[i];
+        bool scans = value->op == OP_CARRY || op_kind(value->op) == KIND_SCAN;
+        body[value->id] =
+            dims_has(&value->dims, dim) || (scans && set_has(loops, s->lower->dim_of[value->dim]));
+        for (uint32_t k = 0; k < value->n_args; k++)
+            body[value->id] |= body[value->args[k]->id] && !is_end_of(value->args[k], dim);
+    }
+    return body;
+}
+
 // What the body of a scan inside reads of the bodies around it.
 static ValueList read_by_scan(const ScanLowering *s, DimId dim) {
     ValueList read = {0};
+    const bool *body = find_body(s, dim);
     for (uint32_t i = 0; i < members_of(s)->count; i++) {
         const Value *value = members_of(s)->at[i];
-        if (!dims_has(&value->dims, dim) && !is_end_of(value, dim))
-            continue;
-        for (uint32_t k = 0; k < value->n_args; k++) {
+        for (uint32_t k = 0; body[value->id] && k < value->n_args; k++) {
             Value *arg = value->args[k];
-            if (!dims_has(&arg->dims, dim) && !op_is_immediate(arg->op) && !reads_outside(s, arg))
+            if (!body[arg->id] && !op_is_immediate(arg->op) && !reads_outside(s, arg))
                 vec_push(s->lower->arena, &read, arg);
         }
     }
