@@ -26,12 +26,13 @@ size_t elem_bytes(Elem elem) {
     return elems[elem].bytes;
 }
 
+// What is lost after a mistake, N_ELEM, is of no kind.
 bool elem_is_float(Elem elem) {
-    return elems[elem].kind == FLOAT;
+    return elem < N_ELEM && elems[elem].kind == FLOAT;
 }
 
 bool elem_is_int(Elem elem) {
-    return elems[elem].kind == INT;
+    return elem < N_ELEM && elems[elem].kind == INT;
 }
 
 int64_t elem_whole(Elem elem, double number) {
