@@ -196,6 +196,21 @@ static inline int64_t mul_capped(int64_t a, int64_t b) {
 static inline bool add_i64(int64_t a, int64_t b, int64_t *out) {
     return !__builtin_add_overflow(a, b, out);
 }
+// Requires: b is not 0, and not -1 where a is the smallest number.
+static inline int64_t floor_div_i64(int64_t a, int64_t b) {
+    int64_t quotient = a / b;
+    return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+// exponent: from 0. Checked: false on overflow.
+static inline bool power_i64(int64_t base, int64_t exponent, int64_t *out) {
+    if (base >= -1 && base <= 1 && exponent > 2) // their powers come again
+        exponent = 2 - exponent % 2;
+    *out = 1;
+    for (int64_t i = 0; i < exponent; i++)
+        if (!mul_i64(*out, base, out))
+            return false;
+    return true;
+}
 
 // ---- session.c: one compile -----------------------------------------------------------------
 typedef struct {

@@ -127,22 +127,6 @@ const char *formula_text(const Graph *graph, const Formula *formula, Arena *aren
 
 // ---- meaning ------------------------------------------------------------------------------------
 
-static int64_t floor_divide(int64_t a, int64_t b) {
-    int64_t quotient = a / b;
-    return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
-static bool power(int64_t base, int64_t exponent, int64_t *out) {
-    bool small = base >= -1 && base <= 1;
-    *out = 1;
-    if (small && exponent > 2) // the powers of -1, 0 and 1 come again
-        exponent = 2 - exponent % 2;
-    for (int64_t i = 0; i < exponent; i++)
-        if (!mul_i64(*out, base, out))
-            return false;
-    return true;
-}
-
 // NULL, or what is wrong.
 static const char *apply(FormulaOp op, int64_t a, int64_t b, Arena *arena, int64_t *out) {
     bool divides = op == FORMULA_DIV || op == FORMULA_FLOORDIV || op == FORMULA_MOD;
@@ -160,13 +144,13 @@ static const char *apply(FormulaOp op, int64_t a, int64_t b, Arena *arena, int64
     else if (op == FORMULA_MUL)
         fits = mul_i64(a, b, out);
     else if (op == FORMULA_POW)
-        fits = power(a, b, out);
+        fits = power_i64(a, b, out);
     else if (op == FORMULA_MIN)
         *out = a < b ? a : b;
     else if (op == FORMULA_MAX)
         *out = a > b ? a : b;
     else if (fits)
-        *out = op == FORMULA_MOD ? a - b * floor_divide(a, b) : floor_divide(a, b);
+        *out = op == FORMULA_MOD ? a - b * floor_div_i64(a, b) : floor_div_i64(a, b);
     return fits ? NULL : "a number that does not fit in 63 bits";
 }
 

@@ -201,14 +201,19 @@ Graph *graph_new_like(const Graph *graph, Arena *arena) {
     return out;
 }
 
+DimId graph_find_dim(const Graph *graph, Name name) {
+    for (uint32_t i = 0; i < graph->dims.count; i++)
+        if (graph->dims.at[i].name == name)
+            return (DimId)i;
+    return DIM_NONE;
+}
+
 DimId graph_dim(Graph *graph, Name name, int64_t extent) {
-    for (uint32_t i = 0; i < graph->dims.count; i++) {
-        if (graph->dims.at[i].name != name)
-            continue;
-        if (graph->dims.at[i].extent != extent)
-            ice("graph_dim: %s has two extents", name);
-        return (DimId)i;
-    }
+    DimId known = graph_find_dim(graph, name);
+    if (known != DIM_NONE && graph->dims.at[known].extent != extent)
+        ice("graph_dim: %s has two extents", name);
+    if (known != DIM_NONE)
+        return known;
     if (graph->dims.count >= DIM_NONE)
         ice("graph_dim: more than %d dims", DIM_NONE);
     DimId id = (DimId)graph->dims.count;
@@ -216,20 +221,25 @@ DimId graph_dim(Graph *graph, Name name, int64_t extent) {
     return id;
 }
 
-DimId graph_scan_dim(Graph *graph, Name variable, DimId over) {
-    for (uint32_t number = 0;; number++) {
-        Name name = names_find(graph->session->names,
-                               arena_printf(graph->arena, "%s.%u", variable, number));
-        bool taken = false;
-        for (uint32_t i = 0; i < graph->dims.count; i++)
-            taken = taken || graph->dims.at[i].name == name;
-        if (taken)
-            continue;
-        DimId dim = graph_dim(graph, name, graph->dims.at[over].extent);
-        graph->dims.at[dim].like = graph->dims.at[over].like;
-        graph->dims.at[dim].scan = true;
-        return dim;
+DimId graph_new_dim(Graph *graph, const char *base, uint32_t number, int64_t extent) {
+    for (;; number++) {
+        const char *text = arena_printf(graph->arena, "%s%u", base, number);
+        Name name = names_find(graph->session->names, text);
+        if (graph_find_dim(graph, name) == DIM_NONE)
+            return graph_dim(graph, name, extent);
     }
+}
+
+DimId graph_new_dim_like(Graph *graph, const char *base, uint32_t number, DimId like) {
+    DimId dim = graph_new_dim(graph, base, number, graph->dims.at[like].extent);
+    graph->dims.at[dim].like = graph->dims.at[like].like;
+    return dim;
+}
+
+DimId graph_scan_dim(Graph *graph, Name variable, DimId over) {
+    DimId dim = graph_new_dim_like(graph, arena_printf(graph->arena, "%s.", variable), 0, over);
+    graph->dims.at[dim].scan = true;
+    return dim;
 }
 
 bool graph_dims_alike(const Graph *graph, DimId a, DimId b) {
@@ -278,6 +288,16 @@ Value *graph_extent(Graph *graph, DimId dim) {
     Value draft = value_draft(OP_EXTENT, ELEM_I64);
     draft.dim = dim;
     return graph_add(graph, &draft);
+}
+
+Value *graph_times_extents(Graph *graph, Value *a, const DimList *dims) {
+    for (uint32_t i = 0; i < dims->count; i++) {
+        Value *extent = graph_extent(graph, dims->at[i]);
+        extent = extent->op == OP_CONST ? graph_const(graph, extent->number, a->elem)
+                                        : graph_cast(graph, extent, a->elem);
+        a = graph_map2(graph, OP_MUL, a, extent);
+    }
+    return a;
 }
 
 // ---- map, reduce, contract ----------------------------------------------------------------------

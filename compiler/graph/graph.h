@@ -182,6 +182,7 @@ typedef struct {
 Graph *graph_new(Session *session, Name entry);
 // Empty, with the same dims (same DimIds) and entry, and room for as many values.
 Graph *graph_new_like(const Graph *graph, Arena *arena);
+DimId graph_find_dim(const Graph *graph, Name name);         // DIM_NONE: there is none
 DimId graph_dim(Graph *graph, Name name, int64_t extent);    // finds or adds
 bool graph_dims_alike(const Graph *graph, DimId a, DimId b); // of one `like` class
 // A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`.
@@ -192,6 +193,7 @@ Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole 
 Value *graph_const(Graph *graph, double number, Elem elem);
 Value *graph_index(Graph *graph, DimId dim);
 Value *graph_extent(Graph *graph, DimId dim);
+Value *graph_times_extents(Graph *graph, Value *a, const DimList *dims); // a sum over dims it lacks
 Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args); // dims: the union
 Value *graph_map1(Graph *graph, Op op, Value *a);           // elem of a (bool for NOT)
 Value *graph_map2(Graph *graph, Op op, Value *a, Value *b); // elem of a (bool for comparisons)
@@ -219,6 +221,9 @@ typedef struct {
     Value *carry, *first, *update;
 } ScanCarry;
 typedef VEC(ScanCarry) ScanCarries;
+// One whose name is new: base with this number or a later one behind it.
+DimId graph_new_dim(Graph *graph, const char *base, uint32_t number, int64_t extent);
+DimId graph_new_dim_like(Graph *graph, const char *base, uint32_t number, DimId like);
 DimId graph_scan_dim(Graph *graph, Name variable, DimId over); // a new one, like `over`
 Value *graph_carry(Graph *graph, uint32_t number, Elem elem, DimList dims, DimId dim);
 // A value over dim at all of its positions, with `to` in its place.

@@ -209,14 +209,16 @@ static void emit_stage(CpuKernel *k, const Stage *stage) {
     cpu_box_close(k, after);
 }
 
-// Stores a number in the box of the current ranges.
-static void fill_buffer(CpuKernel *k, uint16_t number, double with) {
+// Stores a number in the box of the current ranges. pads: and zeros behind it in the last panel.
+static void fill_buffer(CpuKernel *k, uint16_t number, double with, bool pads) {
     EmitModule *m = k->module;
     const TileBuffer *buffer = &k->kernel->buffers.at[number];
     Stage *fill = arena_new_of(m->arena, Stage);
     bool panels = buffer->panel_dim != TILE_DIM_NONE;
-    *fill = (Stage){
-        .kind = STAGE_COMPUTE, .n_dims = buffer->rank, .rows = TILE_DIM_NONE, .pad = panels};
+    *fill = (Stage){.kind = STAGE_COMPUTE,
+                    .n_dims = buffer->rank,
+                    .rows = TILE_DIM_NONE,
+                    .pad = pads && panels};
     fill->lanes = panels         ? buffer->panel_dim
                   : buffer->rank ? buffer->dims[buffer->rank - 1]
                                  : TILE_DIM_NONE;
@@ -239,7 +241,7 @@ static void fill_if_empty(CpuKernel *k, uint16_t number, const TileDimList *over
     LLVMBasicBlockRef fill = emit_block(m, "nothing"), after = emit_block(m, "begun");
     LLVMBuildCondBr(m->builder, none, fill, after);
     LLVMPositionBuilderAtEnd(m->builder, fill);
-    fill_buffer(k, number, with);
+    fill_buffer(k, number, with, true);
     LLVMBuildBr(m->builder, after);
     LLVMMoveBasicBlockAfter(after, LLVMGetInsertBlock(m->builder));
     LLVMPositionBuilderAtEnd(m->builder, after);
@@ -255,7 +257,7 @@ static void begin_buffer(CpuKernel *k, uint16_t number) {
     for (uint32_t d = 0; d < k->kernel->dims.count; d++)
         memory->begin[d] = k->range[d].lo;
     if (buffer->has_initial)
-        fill_buffer(k, number, buffer->initial);
+        fill_buffer(k, number, buffer->initial, false);
     else if (kernel_combines(k->kernel, number, &over, &nothing))
         fill_if_empty(k, number, &over, nothing);
 }

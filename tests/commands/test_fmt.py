@@ -178,7 +178,7 @@ def lengthen(text, choose):
     """The same with names so long that rows do not fit."""
     length = choose.randrange(6, 36)
     words = set(re.findall(r"\b[A-Za-z_]\w*\b(?![(=])", re.sub(r"#.*", "", text)))
-    words -= set("dim param def import for return and or not inf pi in shared like as".split())
+    words -= set("dim param def import for scan return and or not inf pi in shared like as".split())
     words -= set("f32 f64 f16 bf16 i32 i64 bool glorot".split())
     longer = {word: (word + "_" + "abcdefghij" * 4)[: max(len(word), length)] for word in words}
     return re.sub(r"\b[A-Za-z_]\w*\b(?![(=])", lambda m: longer.get(m[0], m[0]), text)
@@ -229,12 +229,12 @@ def test_layouts_of_mangled_sources(tmp_path, seed):
     texts = list(repository_sources())
     for number in range(seed, 80, 8):
         texts += [generate.generate(number)[0], attention.generate(number)[0]]
-    texts = choose.sample(texts, 40)
+    texts = choose.sample(texts, 48)
     programs = sum(status == 0 for status, _ in lay_out(tmp_path, texts)[1])
     if seed % 2:
         texts = [lengthen(text, choose) for text in texts]
     mangled = [mangle(text, choose) for text in texts]
-    assert check_layouts(tmp_path, mangled) >= 3 * programs // 4 > 20
+    assert check_layouts(tmp_path, mangled) >= programs - 2 > 30
 
 
 def test_graphs_stay_the_same(tmp_path):

@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
+
 ATTC = os.environ.get("ATTC", "build/attc")
 ROOT = Path(__file__).resolve().parent.parent.parent
 EXAMPLES = ROOT / "examples"
@@ -46,3 +48,31 @@ class Entry:
                 elem or "f32",
             )
         self.dims = list(dict.fromkeys(d for dims, _ in self.parameters.values() for d in dims))
+
+
+def draw(entry, sizes, seed):
+    """Inputs of an entry as arrays; weights are scaled so that logits stay of order one."""
+    random = np.random.default_rng(seed)
+    arrays = {}
+    for name, (dims, elem) in entry.parameters.items():
+        shape = tuple(sizes[d] for d in dims)
+        if elem.startswith("i"):
+            arrays[name] = random.integers(0, min(4, sizes.get("v", 4)), shape).astype(np.int32)
+        else:
+            scale = sizes[dims[0]] ** -0.5 if len(dims) > 2 else 1.0
+            arrays[name] = (scale * random.standard_normal(shape)).astype(np.float32)
+    return arrays
+
+
+def write(arrays, folder):
+    """The arrays as files; what to write on the command line to give them."""
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    return [f"{name}={folder / f'{name}.npy'}" for name in arrays]
+
+
+def widened(arrays):
+    """The same numbers for a twin in double precision."""
+    return {
+        name: a.astype(np.float64) if a.dtype == np.float32 else a for name, a in arrays.items()
+    }

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from attc import attc, attc_json
+from attc import attc, attc_json, write
 
 WAYS = [
     ["-D", "n=33"],
@@ -98,12 +98,6 @@ CASES = {
 HEAD = "dim one = 1, t = 3, q = 4, r = 11\ndim m like n\n"
 
 
-def given(tmp_path, arrays):
-    for name, array in arrays.items():
-        np.save(tmp_path / f"{name}.npy", array)
-    return [f"{name}={tmp_path / name}.npy" for name in arrays]
-
-
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
 @pytest.mark.parametrize("case", CASES)
 def test_equals_numpy(tmp_path, case, way):
@@ -114,7 +108,7 @@ def test_equals_numpy(tmp_path, case, way):
     ids = random.integers(0, 100, 33).astype("i4")
     arrays = {"X": X.astype("f4"), "S": S.astype("f4"), "ids": ids}
     result = tmp_path / "R.npy"
-    given_files = given(tmp_path, arrays)
+    given_files = write(arrays, tmp_path)
     attc("run", "-", "-w", *given_files, "-o", f"R={result}", *way, stdin=source)
     want = np.asarray(twin(arrays["X"].astype(float), arrays["S"].astype(float), ids))
     got = np.load(result)

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from attc import EXAMPLES, MACHINES, Entry, attc, attc_json, extents_options
+from attc import EXAMPLES, MACHINES, Entry, attc, attc_json, draw, extents_options, widened, write
 from shapes import SHAPES, STATIC, extents, with_derived
 from twins import TWINS
 
@@ -14,32 +14,6 @@ WITH_TWIN = sorted(TWINS)
 
 def test_every_example_has_a_twin():
     assert set(TWINS) == set(NAMES)
-
-
-def draw(entry, sizes, seed):
-    """Inputs of an entry as arrays; weights are scaled so that logits stay of order one."""
-    random = np.random.default_rng(seed)
-    arrays = {}
-    for name, (dims, elem) in entry.parameters.items():
-        shape = tuple(sizes[d] for d in dims)
-        if elem.startswith("i"):
-            arrays[name] = random.integers(0, min(4, sizes.get("v", 4)), shape).astype(np.int32)
-        else:
-            scale = sizes[dims[0]] ** -0.5 if len(dims) > 2 else 1.0
-            arrays[name] = (scale * random.standard_normal(shape)).astype(np.float32)
-    return arrays
-
-
-def write(arrays, folder):
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
-    return [f"{name}={folder / f'{name}.npy'}" for name in arrays]
-
-
-def widened(arrays):
-    return {
-        name: a.astype(np.float64) if a.dtype == np.float32 else a for name, a in arrays.items()
-    }
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -8,7 +8,7 @@ direction, so that one number tests every gradient of a program.
 import numpy as np
 import pytest
 
-from attc import EXAMPLES, Entry, attc, attc_json, extents_options
+from attc import EXAMPLES, Entry, attc, attc_json, draw, extents_options, write
 from shapes import SHAPES, STATIC, extents, with_derived
 
 SCANS = {"deltanet", "gated_linear"}  # there is no gradient through a scan yet
@@ -73,7 +73,8 @@ BODIES = {
 }
 
 
-# At points where a derivative does not exist, or is told not to: PyTorch's conventions.
+# At points where a derivative does not exist, or is told not to: what PyTorch 2.13 gave for the
+# functions that the reference names (12.2).
 # Expression of x, the numbers x has, their gradients under cotangents of 1.
 CONVENTIONS = {
     "abs(x)": ([-1, 0, 2], [-1, 0, 1]),
@@ -96,12 +97,6 @@ CONVENTIONS = {
     "floor(x) + x": ([1.5, 2, -3.5], [1, 1, 1]),
     "f32(i32(x)) + x": ([1.5, 2, -3.5], [1, 1, 1]),
 }
-
-
-def write(arrays, folder):
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
-    return [f"{name}={folder / f'{name}.npy'}" for name in arrays]
 
 
 def oracle(path, arrays, names, folder, *options):
@@ -184,19 +179,6 @@ def test_convention(expression, way, tmp_path):
     attc("run", path, "--grad", *way, *write(arrays, tmp_path), "-o", f"dx={tmp_path / 'out.npy'}")
     assert result["name"] == "y"
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-6)
-
-
-def draw(entry, sizes, seed):
-    random = np.random.default_rng(seed)
-    arrays = {}
-    for name, (dims, elem) in entry.parameters.items():
-        shape = tuple(sizes[d] for d in dims)
-        if elem.startswith("i"):
-            arrays[name] = random.integers(0, min(4, sizes.get("v", 4)), shape).astype(np.int32)
-        else:
-            scale = sizes[dims[0]] ** -0.5 if len(dims) > 2 else 1.0
-            arrays[name] = (scale * random.standard_normal(shape)).astype(np.float32)
-    return arrays
 
 
 @pytest.mark.parametrize("example", NAMES)

@@ -4,7 +4,7 @@
 import numpy as np
 import pytest
 
-from attc import attc
+from attc import attc, write
 
 WAYS = [
     ["-D", "n=24,m=33"],
@@ -127,12 +127,6 @@ CASES = {
 HEAD = "dim three = 3, h = 2, k = 3, e = 6, a = 2, b = 4\n"
 
 
-def given(tmp_path, arrays):
-    for name, array in arrays.items():
-        np.save(tmp_path / f"{name}.npy", array)
-    return [f"{name}={tmp_path / name}.npy" for name in arrays]
-
-
 @pytest.mark.parametrize("way", WAYS, ids=" ".join)
 @pytest.mark.parametrize("case", CASES)
 def test_equals_numpy(tmp_path, case, way):
@@ -142,7 +136,7 @@ def test_equals_numpy(tmp_path, case, way):
     shapes = {"X": (24, 10), "M": (33, 10), "W": (10, 18), "P": (6, 10)}
     arrays = {name: (random.standard_normal(s) / 2).astype("f4") for name, s in shapes.items()}
     result = tmp_path / "R.npy"
-    attc("run", "-", "-w", *given(tmp_path, arrays), "-o", f"R={result}", *way, stdin=source)
+    attc("run", "-", "-w", *write(arrays, tmp_path), "-o", f"R={result}", *way, stdin=source)
     want = twin(**{name: array.astype(float) for name, array in arrays.items()})
     np.testing.assert_allclose(np.load(result), want, atol=2e-5, rtol=2e-5)
 
@@ -160,11 +154,11 @@ def test_patches_of_an_image_of_any_size(tmp_path):
     image = random.standard_normal((12, 20, 3)).astype("f4")
     W = random.standard_normal((4, 4, 3, 5)).astype("f4")
     result = tmp_path / "R.npy"
-    files = given(tmp_path, {"image": image, "W": W})
+    files = write({"image": image, "W": W}, tmp_path)
     attc("run", "-", *files, "-o", f"result={result}", stdin=PATCHES)
     cut = image.reshape(3, 4, 5, 4, 3).transpose(0, 2, 1, 3, 4).reshape(15, -1)
     np.testing.assert_allclose(np.load(result), cut @ W.reshape(-1, 5), atol=2e-5, rtol=2e-5)
-    files = given(tmp_path, {"image": image[:10], "W": W})
+    files = write({"image": image[:10], "W": W}, tmp_path)
     _, err = attc("run", "-", *files, status=1, stdin=PATCHES)
     assert "i = row / 4: 10 is not divisible by 4" in err
 

@@ -14,16 +14,17 @@ are computed from others, and every other one of these a dim without positions.
 import random
 import sys
 
+from moves import VOLUME_MAX, Moves
+
 EXTENTS = [1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33]
 NAMES = "n a b c e g h k p q".split()
-VOLUME_MAX = 20_000
 WORK_MAX = 1_000_000
 WHOLE = ["i32", "i64"]
 HALVES = ["f16", "bf16"]
 FLOATS = [*HALVES, "f64"]
 
 
-class Program:
+class Program(Moves):
     def __init__(self, seed):
         self.random = random.Random(seed)
         count = self.random.randint(2, 5)
@@ -279,171 +280,6 @@ class Program:
         centred = self.values[-1]
         self.assign(rest, f"mean({self.ref(centred)} ** 2, reduced_dim={dim})")
         self.assign(value[1], f"{self.ref(centred)} * rsqrt({self.ref(self.values[-1])} + 0.1)")
-        return True
-
-    def rename(self):
-        value = self.pick(lambda dims: any(self.other(dim, dims) for dim in dims), [None])
-        if not value:
-            return False
-        dim = self.random.choice([d for d in value[1] if self.other(d, value[1])])
-        dims = [self.other(d, value[1]) if d == dim else d for d in value[1]]
-        self.used.add(value[0])
-        self.assign(dims, f"{value[0]}[{', '.join(dims)}]")
-        return True
-
-    def swap(self):
-        value = self.pick(lambda dims: any(self.like.get(dim) in dims for dim in dims))
-        if not value:
-            return False
-        dim = self.random.choice([dim for dim in value[1] if self.like.get(dim) in value[1]])
-        pair = [dim, self.like[dim]]
-        self.random.shuffle(pair)
-        text = f"swap({self.ref(value)}, {', '.join(pair)})"
-        if self.random.random() < 0.5:
-            text = f"0.5 * ({self.ref(value)} - {text})"
-        self.assign(value[1], text)
-        return True
-
-    def other(self, dim, taken):
-        """A dim alike that a tensor with the dims `taken` lacks, or None."""
-        root = self.root(dim)
-        alike = [root] + [d for d, r in self.like.items() if r == root]
-        return next((d for d in alike if d != dim and d not in taken), None)
-
-    def gather(self):
-        value = self.pick(lambda dims: len(dims) >= 1)
-        if not value:
-            return False
-        dim = self.random.choice(value[1])
-        rest = [d for d in value[1] if d != dim]
-        free = [d for d in self.extent if d not in rest]
-        ids_dims = self.random.sample(free, min(len(free), self.random.randint(1, 2)))
-        if self.volume(ids_dims + rest) > VOLUME_MAX:
-            return False
-        ids = self.parameter(ids_dims, "i32")
-        self.assign(ids_dims + rest, f"gather({self.ref(value)}, {self.plain_ref(ids)}, dim={dim})")
-        return True
-
-    def order(self):
-        """Values in order, or positions of what is given: those of computed floats depend on their
-        last bits."""
-        value = self.pick(lambda dims: len(dims) >= 1, [None])
-        if not value:
-            return False
-        dim = self.random.choice(value[1])
-        told = {d for name, dims in self.values if name[0] == "X" for d in dims}  # at run time, too
-        shorter = [d for d in sorted(told) if self.extent[d] <= self.extent[dim]]
-        to = self.random.choice([dim] + [d for d in shorter if d not in value[1]])
-        dims = [to if d == dim else d for d in value[1]]
-        kept = "" if to == dim else f", {to}"
-        self.counted.update([dim, to] if kept else [])
-        way = self.random.choice(["", ", order=ascending", ", order=descending"])
-        if kept and self.random.random() < 0.3:
-            self.assign(dims, f"topk({self.ref(value)}{kept}, dim={dim})")
-            self.lines[-1] = self.lines[-1].replace(" = ", ", _ = ", 1)
-        elif value[0][0] == "X" and self.random.random() < 0.5:
-            order = f"argsort({self.plain_ref(value)}{kept}, dim={dim}{way})"
-            moved = " * near_one" if self.typed else ""
-            self.assign(dims, f"f32({order}) / {self.extent[dim]}{moved}")
-        else:
-            self.assign(dims, f"sort({self.ref(value)}{kept}, dim={dim}{way})")
-        return True
-
-    def shift(self):
-        value = self.pick(lambda dims: len(dims) >= 1)
-        if not value:
-            return False
-        dim = self.random.choice(value[1])
-        self.assign(value[1], f"shift({self.ref(value)}, {dim}, {self.random.choice([1, 2, -1])})")
-        return True
-
-    def new_dim(self, extent, formula):
-        name = f"j{len(self.computed)}"
-        self.computed[name] = formula if self.random.random() < 0.5 else None
-        self.extent[name] = extent
-        return name
-
-    def joined(self):
-        """A value and what is as it along all dims but one, along a dim as long as both."""
-        value = self.pick(lambda dims: dims and not self.made & {*dims}, [None])
-        if not value:
-            return False
-        dim = self.random.choice(value[1])
-        rest = [d for d in value[1] if d != dim]
-        others = [d for d in self.extent if d not in {*value[1], *self.made}] + [dim]
-        other = self.random.choice(others)
-        length = self.extent[dim] + self.extent[other]
-        if self.volume(rest) * length > VOLUME_MAX:
-            return False
-        parts = [self.ref(value), self.ref(self.parameter([*rest, other]))]
-        whole = self.new_dim(length, f"{dim} + {other}")
-        self.assign([*rest, whole], f"concat({', '.join(parts)}, dim={whole})")
-        return True
-
-    def part(self):
-        """Some positions of a dim, counted from where it begins or ends."""
-        value = self.pick(lambda dims: len(dims) >= 1, [None])
-        if not value:
-            return False
-        dim = self.random.choice(value[1])
-        count = self.extent[dim]
-        begin = self.random.randrange(count)
-        end = self.random.randint(begin + 1, count)
-        ends = [self.random.choice([str(at), f"{dim} - {count - at}"]) for at in (begin, end)]
-        made = self.new_dim(end - begin, f"{dim} - {count - (end - begin)}")
-        if len({dim in text for text in ends}) == 1:  # else the length varies, or is told
-            self.computed[made] = None
-        self.counted.add(dim)
-        dims = [made if d == dim else d for d in value[1]]
-        self.assign(dims, f"slice({self.ref(value)}, {dim}, {', '.join(ends)})")
-        return True
-
-    def take(self):
-        """One position of a dim or two."""
-        value = self.pick(lambda dims: len(dims) >= 1, [None])
-        if not value:
-            return False
-        taken = self.random.sample(value[1], self.random.randint(1, min(2, len(value[1]))))
-        items = [str(self.random.randrange(self.extent[d])) if d in taken else d for d in value[1]]
-        if self.random.random() < 0.3:
-            items = [f"{d} - {self.extent[d]}" if d in taken else d for d in value[1]]
-        self.used.add(value[0])
-        rest = [d for d in value[1] if d not in taken]
-        self.assign(rest, f"{value[0]}[{', '.join(items)}]")
-        return True
-
-    def regroup(self):
-        """One dim as two, and back, or several as one."""
-        value = self.pick(lambda dims: len(dims) >= 1)
-        if not value:
-            return False
-        if self.random.random() < 0.5 and len(value[1]) >= 2:
-            parts = self.random.sample(value[1], 2)
-            whole = f"w{self.fresh}"
-            self.extent[whole] = self.volume(parts)
-            text = f"merge({self.ref(value)}, {' '.join(parts)} -> {whole})"
-            self.made.add(whole)
-            self.assign([whole] + [d for d in value[1] if d not in parts], text)
-            return True
-        dim = self.random.choice(value[1])
-        divisors = [i for i in range(1, self.extent[dim] + 1) if self.extent[dim] % i == 0]
-        parts = [f"g{self.fresh}", f"r{self.fresh}"]
-        self.extent[parts[0]] = self.random.choice(divisors)
-        self.extent[parts[1]] = self.extent[dim] // self.extent[parts[0]]
-        self.fixed.add(parts[0])
-        self.made.update(parts)
-        text = f"split({self.ref(value)}, {dim} -> {' '.join(parts)})"
-        rest = [d for d in value[1] if d != dim]
-        if self.random.random() < 0.4:  # back, through something in between
-            index = f"0.1 * index({self.random.choice(parts)})"
-            form = self.random.choice(["{}", "tanh({})", f"{{}} + {index}"])
-            order = self.random.choice([parts, parts[::-1]])
-            back = f"b{self.fresh}"
-            self.extent[back] = self.extent[dim]
-            self.made.add(back)
-            self.assign([back, *rest], f"merge({form.format(text)}, {' '.join(order)} -> {back})")
-        else:
-            self.assign([*parts, *rest], text)
         return True
 
     def constant(self):

@@ -185,24 +185,6 @@ static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     return value_wrong();
 }
 
-static int64_t floor_divide(int64_t a, int64_t b) {
-    int64_t quotient = a / b;
-    return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;
-}
-
-// exponent: from 0
-static bool power_i64(int64_t base, int64_t exponent, int64_t *out) {
-    *out = 1;
-    if (base == 0 || base == 1 || base == -1) {
-        *out = exponent == 0 ? 1 : base == -1 && exponent % 2 == 0 ? 1 : base;
-        return true;
-    }
-    for (int64_t i = 0; i < exponent; i++)
-        if (!mul_i64(*out, base, out))
-            return false;
-    return true;
-}
-
 static DimValue value_remainder(Extents *extents, const Expr *expr, int64_t a, int64_t b) {
     Resolver *r = extents->resolver;
     Diag *diag = diag_error(r->diags, expr->span, "%lld is not divisible by %lld", (long long)a,
@@ -245,10 +227,10 @@ static DimValue apply_binary(Extents *extents, const Expr *expr, int64_t a, int6
         fits = power_i64(a, b, &out);
         break;
     case OPER_FLOORDIV:
-        out = floor_divide(a, b);
+        out = floor_div_i64(a, b);
         break;
     case OPER_MOD:
-        out = a - b * floor_divide(a, b);
+        out = a - b * floor_div_i64(a, b);
         break;
     case OPER_DIV:
         if (a % b)

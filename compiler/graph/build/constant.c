@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Constants over dims. None of them is a tensor in memory.
 //
-//     zeros[n, h]                 0, repeated over n and h: graph_simplify drops the repeats
-//     wherever
-//                                 what it meets has the dims, and counts them in sums
-//     [1, 4, 4, 2] -> [t]         where(index(t) < 1, 1, where(index(t) < 3, 4, 2))
+//     zeros[n, h]            0, repeated over n and h: graph_simplify drops the repeats where
+//                            what it meets has the dims, and counts them in sums
+//     [1, 4, 4, 2] -> [t]    where(index(t) < 1, 1, where(index(t) < 3, 4, 2))
 //
 // A choice among k numbers takes log2 k steps, and none where the position is known: w[i] of a
 // loop's number i is that number.

@@ -6,13 +6,6 @@
 
 #include <string.h>
 
-static DimId dim_named(const Graph *graph, Name name) {
-    for (uint32_t i = 0; i < graph->dims.count; i++)
-        if (graph->dims.at[i].name == name)
-            return (DimId)i;
-    return DIM_NONE;
-}
-
 // Aliases of d are called d_2, d_3, ...; an alias of d_2 or d' is again one of d.
 static Name alias_base(const Graph *graph, Name name) {
     if (name_primes(name))
@@ -21,7 +14,7 @@ static Name alias_base(const Graph *graph, Name name) {
     if (!cut || cut == name || !cut[1] || strspn(cut + 1, "0123456789") != strlen(cut + 1))
         return name;
     Name base = names_intern(graph->session->names, name, (size_t)(cut - name));
-    DimId dim = dim_named(graph, base), self = dim_named(graph, name);
+    DimId dim = graph_find_dim(graph, base), self = graph_find_dim(graph, name);
     return dim != DIM_NONE && graph->dims.at[dim].like == graph->dims.at[self].like ? base : name;
 }
 
@@ -33,7 +26,7 @@ DimId simplify_alias(Rewrite *rewrite, DimId dim, const DimIds *taken) {
     for (uint32_t number = 2;; number++) {
         Name name =
             names_find(graph->session->names, arena_printf(rewrite->arena, "%s_%u", base, number));
-        DimId alias = dim_named(graph, name);
+        DimId alias = graph_find_dim(graph, name);
         if (alias == DIM_NONE) {
             alias = graph_dim(graph, name, original.extent);
             graph->dims.at[alias].like = original.like;

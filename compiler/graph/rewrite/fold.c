@@ -137,7 +137,9 @@ static Value *fold_power(Rewrite *rewrite, const Value *value, Value **args) {
 
 // x * sigmoid(y), made of 1 / z by now, as x / z.
 static Value *fold_gate(Rewrite *rewrite, const Value *value, Value **args) {
-    for (uint32_t k = 0; k < 2 && value->op == OP_MUL; k++)
+    if (value->op != OP_MUL)
+        return NULL;
+    for (uint32_t k = 0; k < 2; k++)
         if (value->args[k]->op == OP_SIGMOID && args[k]->op == OP_DIV &&
             dims_subset(&args[1 - k]->dims, &args[k]->dims))
             return graph_map2(rewrite->to, OP_DIV, args[1 - k], args[k]->args[1]);
@@ -147,8 +149,6 @@ static Value *fold_gate(Rewrite *rewrite, const Value *value, Value **args) {
 // What only gradients need whole.
 static Value *fold_sigmoid(Rewrite *rewrite, const Value *value, Value **args) {
     Graph *graph = rewrite->to;
-    if (value->op == OP_MUL)
-        return fold_gate(rewrite, value, args);
     if (value->op != OP_SIGMOID)
         return NULL;
     Value *one = graph_const(graph, 1, value->elem);
@@ -230,6 +230,8 @@ Value *simplify_fold(Rewrite *rewrite, const Value *value, Value **args) {
             out = fold_power(rewrite, value, args);
         if (!out)
             out = fold_sigmoid(rewrite, value, args);
+        if (!out)
+            out = fold_gate(rewrite, value, args);
     }
     if (!out)
         out = simplify_repeats(rewrite, value, args);

@@ -6,7 +6,7 @@
 //
 // Where a derivative does not exist: |a| at 0 gives 0; max and min of two equal values give half to
 // each, but where one of them is a number, max gives the other nothing (as relu at 0) and min all;
-// a ** b with b = 0 gives a nothing, with a = 0 <= b gives b nothing. As PyTorch has it.
+// a ** b with b = 0 gives a nothing, with a = 0 <= b gives b nothing.
 #include "graph/rewrite/grad.h"
 
 #include <math.h>

@@ -35,26 +35,6 @@ void gradient_of_rename(Gradient *gradient, const Value *value, Value *dy) {
     gradient_add(gradient, value, 0, part, &value->args[0]->dims);
 }
 
-// A dim like `dim` that no value is over yet.
-static DimId new_dim_like(Gradient *gradient, DimId dim) {
-    Graph *graph = gradient->rewrite.to;
-    Dim original = graph->dims.at[dim];
-    for (uint32_t number = 2;; number++) {
-        const char *text =
-            arena_printf(gradient->rewrite.arena, "%s_%u",
-                         name_unprimed(graph->session->names, original.name), number);
-        Name name = names_find(graph->session->names, text);
-        bool taken = false;
-        for (uint32_t i = 0; i < graph->dims.count; i++)
-            taken |= graph->dims.at[i].name == name;
-        if (taken)
-            continue;
-        DimId made = graph_dim(graph, name, original.extent);
-        graph->dims.at[made].like = original.like;
-        return made;
-    }
-}
-
 // The table is read under a name of its own where the positions are over its dim as well.
 void gradient_of_gather(Gradient *gradient, const Value *value, Value *dy) {
     if (!gradient_wants(gradient, value, 0))
@@ -63,7 +43,11 @@ void gradient_of_gather(Gradient *gradient, const Value *value, Value *dy) {
     const Value *table = value->args[0];
     Value *ids = gradient->rewrite.now[value->args[1]->id];
     bool apart = !dims_has(&value->dims, value->dim);
-    DimId dim = apart ? value->dim : new_dim_like(gradient, value->dim);
+    Name base = name_unprimed(graph->session->names, graph->dims.at[value->dim].name);
+    DimId dim = apart
+                    ? value->dim
+                    : graph_new_dim_like(graph, arena_printf(gradient->rewrite.arena, "%s_", base),
+                                         2, value->dim);
     Value *hit = map2(gradient, OP_EQ, graph_cast(graph, ids, ELEM_I64), graph_index(graph, dim));
     Value *one_hot = graph_cast(graph, hit, dy->elem);
     DimList kept = dims_renamed(&table->dims, &(DimMap){1, {value->dim}, {dim}});

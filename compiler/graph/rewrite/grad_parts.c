@@ -28,15 +28,9 @@ static Value *summed(Gradient *gradient, Value *part, const DimList *kept) {
     return graph_reduce(graph, OP_SUM, part, left);
 }
 
-static Value *times_extent(Gradient *gradient, Value *part, DimId dim) {
-    Graph *graph = gradient->rewrite.to;
-    Value *extent = graph_cast(graph, graph_extent(graph, dim), part->elem);
-    return graph_map2(graph, OP_MUL, part, extent);
-}
-
 Value *gradient_total(Gradient *gradient, Value *part, DimId dim) {
     if (!dims_has(&part->dims, dim))
-        return times_extent(gradient, part, dim);
+        return graph_times_extents(gradient->rewrite.to, part, &(DimList){1, {dim}});
     DimList kept = dims_minus(&part->dims, &(DimList){1, {dim}});
     return summed(gradient, part, &kept);
 }
@@ -48,9 +42,7 @@ void gradient_add(Gradient *gradient, const Value *value, uint32_t arg, Value *p
     Value **adjoint = &gradient->adjoint[to->id];
     DimList missing = dims_minus(over, &part->dims);
     missing = dims_minus(&missing, &to->dims);
-    part = summed(gradient, part, &to->dims);
-    for (uint32_t i = 0; i < missing.count; i++)
-        part = times_extent(gradient, part, missing.at[i]);
+    part = graph_times_extents(graph, summed(gradient, part, &to->dims), &missing);
     part = graph_cast(graph, part, elem_work(to->elem));
     *adjoint = *adjoint ? graph_map2(graph, OP_ADD, *adjoint, part) : part;
 }

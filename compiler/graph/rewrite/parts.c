@@ -27,15 +27,12 @@ typedef struct {
 static DimId parts_dim(Rewrite *rewrite) {
     Cut *cut = rewrite->data;
     Graph *graph = rewrite->to;
-    for (uint32_t number = 1; cut->parts == DIM_NONE; number++) {
-        const char *text = number == 1 ? "part" : arena_printf(rewrite->arena, "part_%u", number);
-        Name name = names_find(graph->session->names, text);
-        bool taken = false;
-        for (uint32_t i = 0; i < graph->dims.count; i++)
-            taken |= graph->dims.at[i].name == name;
-        if (!taken)
-            cut->parts = graph_dim(graph, name, REDUCTION_PARTS);
-    }
+    if (cut->parts != DIM_NONE)
+        return cut->parts;
+    Name name = names_find(graph->session->names, "part");
+    bool taken = graph_find_dim(graph, name) != DIM_NONE;
+    cut->parts = taken ? graph_new_dim(graph, "part_", 2, REDUCTION_PARTS)
+                       : graph_dim(graph, name, REDUCTION_PARTS);
     graph->dims.at[cut->parts].made = true;
     return cut->parts;
 }

@@ -90,17 +90,6 @@ static bool counts(const Rewrite *rewrite, const Value *once, const DimList *dim
     return dims->count == 0 || (exact ? known < 0x1p53 : once->elem == ELEM_I32 && known < 0x1p31);
 }
 
-static Value *times_extents(Rewrite *rewrite, Value *value, const DimList *dims) {
-    Graph *graph = rewrite->to;
-    for (uint32_t i = 0; i < dims->count; i++) {
-        Value *extent = graph_extent(graph, dims->at[i]);
-        extent = extent->op == OP_CONST ? graph_const(graph, extent->number, value->elem)
-                                        : graph_cast(graph, extent, value->elem);
-        value = graph_map2(graph, OP_MUL, value, extent);
-    }
-    return value;
-}
-
 static bool any_dynamic(const Rewrite *rewrite, const DimList *dims) {
     for (uint32_t i = 0; i < dims->count; i++)
         if (is_dynamic(rewrite, dims->at[i]))
@@ -121,7 +110,7 @@ static Value *reduce_of_repeat(Rewrite *rewrite, const Value *value, Value *arg)
         return NULL;
     Value *once = graph_reduce(rewrite->to, value->op, repeat.once, value->dims);
     if (!extremum)
-        once = times_extents(rewrite, once, &gone);
+        once = graph_times_extents(rewrite->to, once, &gone);
     return graph_over(rewrite->to, once, &value->dims);
 }
 
@@ -139,7 +128,7 @@ static Value *einsum_of_repeat(Rewrite *rewrite, const Value *value, Value **arg
         DimList summed = dims_minus(&alone, &value->dims);
         if (!repeat.over.count || !counts(rewrite, repeat.once, &summed))
             continue;
-        now[i] = times_extents(rewrite, repeat.once, &summed);
+        now[i] = graph_times_extents(rewrite->to, repeat.once, &summed);
         any = true;
     }
     if (!any)
