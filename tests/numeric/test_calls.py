@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls against NumPy: dims bound by hand, by name and by place, several results."""
+"""Calls against NumPy: dims bound by hand, by name, by kind and by place, several results."""
 import numpy as np
 import pytest
 
@@ -11,14 +11,17 @@ Q = rng.standard_normal((N, K, H)).astype(np.float32)
 X = rng.standard_normal((B, N, D)).astype(np.float32)
 s = rng.standard_normal(D).astype(np.float32)
 W = rng.standard_normal((D, D)).astype(np.float32)
+S = rng.standard_normal((N, N, H)).astype(np.float32)
 
 # Weights that tell every position from every other.
 DEFS = """
 def Weigh(x[n, d]):
     return x * (1 + index(n)) + index(d)
 
-def Along(x[d]):
-    return x * (1 + index(d))
+dim m like n
+
+def Pairs(x[n, m]):
+    return x * (1 + index(n)) + index(m)
 
 def Mix(x[n, d], P[d, e]):
     return einsum(x[n, d], P[d, e] -> [n, e])
@@ -46,8 +49,15 @@ CASES = {
     "hand": ("Q[n, k, h]", ["R0[n, k, h] = Weigh(Q, d=k)"], {"Q": Q}, [Q * (1 + n) + k]),
     "hand-all": ("Q[n, k, h]", ["R0[n, k, h] = Weigh(Q, n=h, d=k)"], {"Q": Q}, [Q * (1 + h) + k]),
     "name": ("Q[d, k, n]", ["R0[d, k, n] = Weigh(Q)"], {"Q": Q}, [Q * (1 + h) + n]),
-    "brackets": ("Q[n, k, h]", ["R0[n, k, h] = Along(Q[h, n, k])"], {"Q": Q}, [Q * (1 + k)]),
-    "place": ("Q[u, v, w]", ["R0[u, v, w] = Weigh(Q[v, w, u])"], {"Q": Q}, [Q * (1 + h) + n]),
+    "brackets": ("Q[n, k, h]", ["R0[n, k, h] = Weigh(Q[h, n, k])"], {"Q": Q}, [Q * (1 + n) + k]),
+    "kind": ("Q[m, k, h]", ["R0[m, k, h] = Weigh(Q, d=k)"], {"Q": Q}, [Q * (1 + n) + k]),
+    "kind-of-primes": (
+        "S[n, n', h]",
+        ["R0[n, n', h] = Pairs(S)"],
+        {"S": S},
+        [S * (1 + n) + k[:, :N]],
+    ),
+    "place": ("A[t, f]", ["R0[t, f] = Weigh(A[f, t])"], {"A": Q[0]}, [Q[0] * (1 + h[0]) + k[0]]),
     "two": ("A[t, d], P[d, f]", ["R0[t, f] = Mix(A, P, n=t)"], {"A": X[0], "P": W}, [X[0] @ W]),
     "transposed": ("A[n, d], P[e, d]", ["R0 = Mix(A, P)"], {"A": X[0], "P": W}, [X[0] @ W.T]),
     "results": (

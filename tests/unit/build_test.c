@@ -93,14 +93,14 @@ static void test_call_binds_dims_by_place(void **state) {
     expect_text("def Inner(A[n, d], W[d]):\n"
                 "    S[n] = einsum(A[n, d], W[d])\n"
                 "    return S[n]\n"
-                "def Main(X[b, t, e], V[e]):\n"
-                "    Y[b, t] = Inner(X[b, t, e], V)\n"
+                "def Main(X[b, t, d], V[d]):\n"
+                "    Y[b, t] = Inner(X[b, t, d], V)\n"
                 "    return Y[b, t]\n",
                 (BuildCase){0},
                 "def Main(\n"
-                "        X[b, t, e],\n"
-                "        V[e]):\n"
-                "    Y[b, t] = einsum(X[b, t, e], V[e])\n"
+                "        X[b, t, d],\n"
+                "        V[d]):\n"
+                "    Y[b, t] = einsum(X[b, t, d], V[d])\n"
                 "    return Y[b, t]\n");
 }
 

@@ -5,11 +5,15 @@
 //
 //     Rotate(Q[n, k, h], d=k)   d = k by hand, n = n by name; h is left over: mapped
 //
-//     Rotate(Q[b, t, k])        nothing by name: d = k, n = t by place from the right; b: mapped
+//     Rotate(K[m, k, h], d=k)   with `dim m like n`, n = m by kind; h: mapped
+//
+//     Rotate(Q[h, n, k])        n = n by name, d = k by place from the right, which has n = n too
+//
+//     Rotate(Q[t, k])           d = k, n = t by place; as many dims as the parameter has
 //
 //     Rotate(Q[n, k, h])        n = n and d = h, or n = k and d = h? Two readings
 //
-//     Rotate(Q)                 Q over [b, t, k]: three dims for two, no brackets that say which
+//     Rotate(Q[t, k, h])        three dims for two, and no name says where they are
 #include "ast/resolve/resolve.h"
 
 bool expr_has_brackets(const Expr *arg) {
@@ -46,6 +50,66 @@ static bool bind_named(ArgumentDims *dims, const NameList *formals, const NameLi
     return true;
 }
 
+// ---- by kind ------------------------------------------------------------------------------------
+
+static uint32_t place_of(const NameList *dims, Name dim) {
+    uint32_t place = 0;
+    while (dims->at[place] != dim)
+        place++;
+    return place;
+}
+
+// The one dim of `dims` that is alike and not in `taken`; NULL: there is none, or more than one.
+static Name only_alike(const Program *program, const NameList *dims, Name dim,
+                       const NameList *taken) {
+    Name found = NULL;
+    for (uint32_t i = 0; i < dims->count; i++) {
+        if (dimlist_has(taken, dims->at[i]) || !program_dims_alike(program, dims->at[i], dim))
+            continue;
+        if (found)
+            return NULL;
+        found = dims->at[i];
+    }
+    return found;
+}
+
+// Dims of one kind stand in one order in the parameter and in the argument.
+static bool keeps_order(const Program *program, const ArgumentDims *dims, const NameList *formals,
+                        const NameList *actuals, const HandDims *hands, uint32_t which,
+                        Name actual) {
+    uint32_t here = place_of(actuals, actual);
+    for (uint32_t i = 0; i < formals->count; i++) {
+        Name other = dims->actuals.at[i];
+        if (!other || hand_of(hands, formals->at[i]) ||
+            !program_dims_alike(program, formals->at[i], formals->at[which]))
+            continue;
+        if ((i < which) != (place_of(actuals, other) < here))
+            return false;
+    }
+    return true;
+}
+
+// A dim of the parameter that is alone of its kind among those that are left is the argument's one.
+static void bind_kinds(ArgumentDims *dims, const Program *program, const NameList *formals,
+                       const NameList *actuals, const HandDims *hands, Arena *arena) {
+    NameList bound = {0};
+    for (uint32_t i = 0; i < formals->count; i++)
+        if (dims->actuals.at[i])
+            vec_push(arena, &bound, formals->at[i]);
+    for (uint32_t i = 0; i < formals->count; i++) {
+        Name formal = formals->at[i];
+        if (dims->actuals.at[i] || only_alike(program, formals, formal, &bound) != formal)
+            continue;
+        Name actual = only_alike(program, actuals, formal, &dims->actuals);
+        if (!actual || !keeps_order(program, dims, formals, actuals, hands, i, actual))
+            continue;
+        dims->actuals.at[i] = actual;
+        dims->n_named++;
+    }
+}
+
+// ---- by place -----------------------------------------------------------------------------------
+
 // The dims that are bound by neither hand nor name, by place from the right.
 static void bind_placed(ArgumentDims *dims, const NameList *left) {
     uint32_t next = left->count;
@@ -70,11 +134,25 @@ static NameList bind_by_place(const NameList *formals, const NameList *actuals,
     return bound;
 }
 
-ArgumentDims bind_argument(Arena *arena, const NameList *formals, const NameList *actuals,
-                           bool brackets, const HandDims *hands) {
+// ---- the whole ----------------------------------------------------------------------------------
+
+// Requires: open dims of the parameter are bound by place. Does something say that this is so?
+static BindProblem judge_places(const ArgumentDims *dims, bool brackets) {
+    bool to_choose = dims->left.count > dims->open.count;
+    if (to_choose && (!brackets || !dims->n_named))
+        return BIND_SEVERAL;
+    for (uint32_t i = 0; dims->n_named && i < dims->actuals.count; i++)
+        if (dims->placed.at[i] != dims->actuals.at[i])
+            return BIND_TWO_READINGS;
+    return BIND_FINE;
+}
+
+ArgumentDims bind_argument(Arena *arena, const Program *program, const NameList *formals,
+                           const NameList *actuals, bool brackets, const HandDims *hands) {
     ArgumentDims dims = {.problem = BIND_FINE};
     if (!bind_named(&dims, formals, actuals, hands, arena))
         return dims;
+    bind_kinds(&dims, program, formals, actuals, hands, arena);
     for (uint32_t i = 0; i < formals->count; i++)
         if (!dims.actuals.at[i])
             vec_push(arena, &dims.open, formals->at[i]);
@@ -87,11 +165,7 @@ ArgumentDims bind_argument(Arena *arena, const NameList *formals, const NameList
     bind_placed(&dims, &left);
     dims.extra = dimlist_minus(arena, actuals, &dims.actuals);
     dims.placed = bind_by_place(formals, actuals, hands, arena);
-    if (dims.open.count && !brackets && left.count > dims.open.count)
-        dims.problem = BIND_SEVERAL;
-    else if (dims.open.count && dims.n_named)
-        for (uint32_t i = 0; i < formals->count; i++)
-            if (dims.placed.at[i] != dims.actuals.at[i])
-                dims.problem = BIND_TWO_READINGS;
+    if (dims.open.count)
+        dims.problem = judge_places(&dims, brackets);
     return dims;
 }

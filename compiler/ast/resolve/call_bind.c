@@ -3,6 +3,7 @@
 #include "ast/resolve/call.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 Diag *binder_error(Binder *b, Span at, const char *message) {
     b->fine = false;
@@ -104,6 +105,13 @@ void bind_hands(Binder *b) {
         bind_hand(b, &b->call->keys.at[i]);
 }
 
+static ArgumentDims bind_call_argument(const Binder *b, uint32_t param, const HandDims *hands) {
+    const Expr *arg = b->call->args.at[param];
+    return bind_argument(b->resolver->arena, b->resolver->program,
+                         &b->callee->params.at[param].result, &arg->result, expr_has_brackets(arg),
+                         hands);
+}
+
 // ---- one argument alone -------------------------------------------------------------------------
 
 static const char *arg_text(const Binder *b, const Expr *arg) {
@@ -120,14 +128,22 @@ static const char *hands_text(const Binder *b, const NameList *formals, const Na
     return text.at;
 }
 
-// The same for the formals of a parameter that are bound by place.
-static const char *open_hands(const Binder *b, uint32_t param, const ArgumentDims *dims) {
-    const NameList *formals = &b->callee->params.at[param].result;
-    NameList actuals = {0};
-    for (uint32_t i = 0; i < formals->count; i++)
-        if (dimlist_has(&dims->open, formals->at[i]))
-            vec_push(b->resolver->arena, &actuals, dims->actuals.at[i]);
-    return hands_text(b, &dims->open, &actuals);
+// The call as it is written, up to its last parenthesis; `F(...` if that is on several lines.
+static const char *call_text(const Binder *b) {
+    const Expr *call = b->call;
+    const Source *source = sources_get(b->resolver->session->sources, call->span.file);
+    uint32_t begin = call->name.span.begin, end = call->span.end;
+    if (call->label.name)
+        end = call->label.span.begin;
+    while (end > begin && source->text[end - 1] != ')')
+        end--;
+    const char *text = arena_strndup(b->resolver->arena, source->text + begin, end - begin - 1);
+    return strchr(text, '\n') ? say(b, "%s(...", callee_name(b)) : text;
+}
+
+// `'Rotate(Q, d=k)'`: the call with these dims by hand.
+static const char *call_with(const Binder *b, const NameList *formals, const NameList *actuals) {
+    return say(b, "'%s, %s)'", call_text(b), hands_text(b, formals, actuals));
 }
 
 static void report_few(Binder *b, uint32_t param) {
@@ -153,15 +169,49 @@ static void report_hand_absent(Binder *b, uint32_t param, Name formal) {
     note_param(b, diag, param);
 }
 
-// `'Rotate(..., d=k)' or 'Rotate(..., d=h)'`: what may be written where one dim is open; one
-// example where several are.
+// Adds what is open in a parameter, as the first of the dims that are left or as the last ones.
+static void choose(const Binder *b, const ArgumentDims *dims, bool first, HandDims *hands,
+                   NameList *formals, NameList *actuals) {
+    Arena *arena = b->resolver->arena;
+    uint32_t from = first ? 0 : dims->left.count - dims->open.count;
+    for (uint32_t i = 0; i < dims->open.count; i++) {
+        Name formal = dims->open.at[i], actual = dims->left.at[from + i];
+        vec_push(arena, hands, (HandDim){formal, {.name = actual}});
+        vec_push(arena, formals, formal);
+        vec_push(arena, actuals, actual);
+    }
+}
+
+// The call with all that is open in this parameter and in those after it.
+static const char *choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims,
+                               bool first) {
+    Arena *arena = b->resolver->arena;
+    HandDims hands = {0};
+    NameList formals = {0}, actuals = {0};
+    for (uint32_t i = 0; i < b->bound.count; i++)
+        vec_push(arena, &hands, (HandDim){b->bound.at[i].formal, {.name = b->bound.at[i].actual}});
+    choose(b, dims, first, &hands, &formals, &actuals);
+    for (uint32_t i = param + 1; i < b->callee->params.count; i++) {
+        ArgumentDims more = bind_call_argument(b, i, &hands);
+        if (more.problem == BIND_SEVERAL)
+            choose(b, &more, first, &hands, &formals, &actuals);
+    }
+    return call_with(b, &formals, &actuals);
+}
+
+// What may be written: each dim where one is open, else the first of the dims or the last ones.
 static const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims) {
-    Text text = {.arena = b->resolver->arena};
+    Arena *arena = b->resolver->arena;
     if (dims->open.count > 1)
-        return say(b, "'%s(..., %s)'", callee_name(b), open_hands(b, param, dims));
-    for (uint32_t i = 0; i < dims->left.count; i++)
-        text_printf(&text, "%s'%s(..., %s=%s)'", i ? " or " : "", callee_name(b), dims->open.at[0],
-                    dims->left.at[i]);
+        return say(b, "%s or %s", choice_text(b, param, dims, true),
+                   choice_text(b, param, dims, false));
+    Text text = {.arena = arena};
+    for (uint32_t i = 0; i < dims->left.count; i++) {
+        ArgumentDims one = *dims;
+        one.left = (NameList){0};
+        vec_push(arena, &one.left, dims->left.at[i]);
+        text_printf(&text, "%s%s", i ? " or " : "", choice_text(b, param, &one, true));
+    }
     return text.at;
 }
 
@@ -174,12 +224,7 @@ static void report_several(Binder *b, uint32_t param, const ArgumentDims *dims) 
                                   quoted_text(arena, &dims->left), arg_text(b, arg), are,
                                   quoted_text(arena, &dims->open), callee_name(b)));
     note_param(b, diag, param);
-    const char *choices = choices_text(b, param, dims);
-    if (arg->kind == EXPR_NAME && !dims->n_named)
-        diag_hint(diag, "say it by hand, %s, or write the dims, the last ones count: '%s%s'",
-                  choices, arg->name.name, dimlist_text(arena, &arg->result));
-    else
-        diag_hint(diag, "say it by hand: %s", choices);
+    diag_hint(diag, "say it by hand: %s", choices_text(b, param, dims));
 }
 
 static void report_two_readings(Binder *b, uint32_t param, const ArgumentDims *dims) {
@@ -192,8 +237,8 @@ static void report_two_readings(Binder *b, uint32_t param, const ArgumentDims *d
                      say(b, "'%s' of '%s' can be read in two ways: by name %s, by place %s",
                          param_name(b, param), callee_name(b), by_name, by_place));
     note_param(b, diag, param);
-    diag_hint(diag, "say which: %s or '%s(..., %s)'", choices_text(b, param, dims), callee_name(b),
-              by_place);
+    diag_hint(diag, "say which: %s or %s", choices_text(b, param, dims),
+              call_with(b, formals, &dims->placed));
 }
 
 static void report_problem(Binder *b, uint32_t param, const ArgumentDims *dims) {
@@ -336,10 +381,8 @@ static void check_elem(Binder *b, uint32_t param) {
 
 void bind_param(Binder *b, uint32_t param) {
     Arena *arena = b->resolver->arena;
-    const Expr *arg = b->call->args.at[param];
     check_elem(b, param);
-    ArgumentDims dims = bind_argument(arena, &b->callee->params.at[param].result, &arg->result,
-                                      expr_has_brackets(arg), &b->hands);
+    ArgumentDims dims = bind_call_argument(b, param, &b->hands);
     report_problem(b, param, &dims);
     vec_push(arena, &b->extras, dims.extra);
     if (dims.problem != BIND_FINE)

@@ -138,7 +138,8 @@ static Name name_here(Scope *scope, const Def *callee, const Expr *call, Name fo
         NameList actuals;
         if (!dimlist_has(formals, formal) || !known_dims(scope, arg, &actuals))
             continue;
-        ArgumentDims dims = bind_argument(arena, formals, &actuals, expr_has_brackets(arg), &hands);
+        ArgumentDims dims = bind_argument(arena, scope->resolver->program, formals, &actuals,
+                                          expr_has_brackets(arg), &hands);
         for (uint32_t k = 0; dims.problem == BIND_FINE && k < formals->count; k++)
             if (formals->at[k] == formal)
                 return dims.actuals.at[k];

@@ -249,23 +249,23 @@ typedef enum {
     BIND_FINE,
     BIND_FEW,          // the argument has fewer dims than the parameter
     BIND_HAND_ABSENT,  // it lacks the dim that `formal` is by hand
-    BIND_SEVERAL,      // more dims are left than the parameter has, and no brackets say which count
+    BIND_SEVERAL,      // more dims are left than the parameter has, and nothing says which count
     BIND_TWO_READINGS, // names and places disagree
 } BindProblem;
 typedef struct {
     BindProblem problem;
     uint32_t formal;  // of HAND_ABSENT
-    uint32_t n_named; // bound by name
+    uint32_t n_named; // bound by name or kind
     NameList actuals; // by formal: the dim that it is
     NameList placed;  // by formal: the dim that it were if names said nothing
     NameList open;    // formals that are bound by place
-    NameList left;    // dims that neither hand nor name took
+    NameList left;    // dims that neither hand, name nor kind took
     NameList extra;   // dims that no formal took, in order: the call is mapped over them
 } ArgumentDims;
 // `brackets`: the order of the argument's dims is written at the call. Requires: hands that name
 // different dims.
-ArgumentDims bind_argument(Arena *arena, const NameList *formals, const NameList *actuals,
-                           bool brackets, const HandDims *hands);
+ArgumentDims bind_argument(Arena *arena, const Program *program, const NameList *formals,
+                           const NameList *actuals, bool brackets, const HandDims *hands);
 // Are the argument's dims written at the call, in an order of the caller's choice?
 bool expr_has_brackets(const Expr *arg);
 
