@@ -12,67 +12,46 @@
 #include <dlfcn.h>
 #include <string.h>
 
-// Keywords of C23 and C++23, and macros that compilers or the included headers define.
-static const char *const reserved[] = {
-    "EOF",          "I",
-    "NULL",         "alignas",
-    "alignof",      "and",
-    "and_eq",       "asm",
-    "auto",         "bitand",
-    "bitor",        "bool",
-    "break",        "case",
-    "catch",        "char",
-    "char16_t",     "char32_t",
-    "char8_t",      "class",
-    "co_await",     "co_return",
-    "co_yield",     "compl",
-    "concept",      "const",
-    "const_cast",   "consteval",
-    "constexpr",    "constinit",
-    "continue",     "decltype",
-    "default",      "delete",
-    "do",           "double",
-    "dynamic_cast", "else",
-    "enum",         "errno",
-    "explicit",     "export",
-    "extern",       "false",
-    "float",        "for",
-    "friend",       "goto",
-    "i386",         "if",
-    "inline",       "int",
-    "linux",        "long",
-    "mutable",      "namespace",
-    "new",          "noexcept",
-    "not",          "not_eq",
-    "nullptr",      "offsetof",
-    "operator",     "or",
-    "or_eq",        "private",
-    "protected",    "public",
-    "register",     "reinterpret_cast",
-    "requires",     "restrict",
-    "return",       "short",
-    "signed",       "sizeof",
-    "static",       "static_assert",
-    "static_cast",  "struct",
-    "switch",       "template",
-    "this",         "thread_local",
-    "throw",        "true",
-    "try",          "typedef",
-    "typeid",       "typename",
-    "typeof",       "typeof_unqual",
-    "union",        "unix",
-    "unsigned",     "using",
-    "virtual",      "void",
-    "volatile",     "wchar_t",
-    "while",        "xor",
-    "xor_eq",
-};
+// Keywords of C23 and C++23, types of the header, and macros that compilers or headers of C define:
+// words with a blank on either side.
+static const char reserved[] =
+    " "
+    "AttContext AttElem AttStatus AttTaskFn AttTensorData EOF HUGE_VAL I INFINITY NAN NULL "
+    "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
+    "char32_t char8_t class co_await co_return co_yield compl complex concept const "
+    "const_cast consteval constexpr constinit continue decltype default delete do double "
+    "dynamic_cast else enum errno explicit export extern false float for friend goto i386 if "
+    "inline int linux long max_align_t mutable namespace new noexcept not not_eq nullptr "
+    "nullptr_t offsetof operator or or_eq private protected ptrdiff_t public register "
+    "reinterpret_cast requires restrict return short signed size_t sizeof static "
+    "static_assert static_cast struct switch template this thread_local throw true try "
+    "typedef typeid typename typeof typeof_unqual union unix unsigned using virtual void "
+    "volatile wchar_t while xor xor_eq ";
+
+static bool has_start(const char *name, const char *start) {
+    return strncmp(name, start, strlen(start)) == 0;
+}
+
+static bool has_end(const char *name, const char *end) {
+    size_t length = strlen(name), n = strlen(end);
+    return length > n && strcmp(name + length - n, end) == 0;
+}
+
+// Families of names: int64_t and uint_fast8_t, INT64_MAX and WCHAR_WIDTH, ATT_API and include
+// guards.
+static bool is_of_family(const char *name) {
+    return ((has_start(name, "int") || has_start(name, "uint")) && has_end(name, "_t")) ||
+           has_end(name, "_MAX") || has_end(name, "_MIN") || has_end(name, "_WIDTH") ||
+           has_start(name, "ATT_") || has_start(name, "ATTC_");
+}
 
 static bool is_reserved(const char *name) {
-    for (size_t i = 0; i < sizeof reserved / sizeof *reserved; i++)
-        if (strcmp(reserved[i], name) == 0)
+    size_t length = strlen(name);
+    for (const char *at = strstr(reserved, name); at; at = strstr(at + 1, name))
+        if (at[-1] == ' ' && at[length] == ' ')
             return true;
-    return name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1]));
+    return is_of_family(name) ||
+           (name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1])));
 }
 
 char *product_c_name(Arena *arena, const char *name) {

@@ -33,6 +33,8 @@ static bool is_taken(const Header *header, const char *name) {
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (strcmp(own[i], name) == 0)
             return true;
+    if (strcmp(arena_printf(header->arena, "%s_args", header->symbol), name) == 0)
+        return true; // C++ has no field called like its struct
     for (int64_t i = 0; i < header->module->n_dims && header->dims[i]; i++)
         if (strcmp(header->dims[i], name) == 0)
             return true;

@@ -78,6 +78,54 @@ def test_headers_of_all_examples_go_together(tmp_path):
         run(compiler, standard, *WARNINGS, "-Wpedantic", "-c", name, "-o", "a.out", cwd=tmp_path)
 
 
+# Words of C23 and C++23 that the language has no use for, types and fields of the header, and what
+# a user of it may have defined or included.
+WORDS = """
+alignas alignof and_eq asm auto bitand bitor break case catch char char16_t char32_t char8_t class
+co_await co_return co_yield compl concept const const_cast consteval constexpr constinit continue
+decltype default delete do double dynamic_cast else enum explicit export extern false float friend
+goto inline int long mutable namespace new noexcept not_eq nullptr operator or_eq private protected
+public register reinterpret_cast requires restrict short signed sizeof static static_assert
+static_cast struct switch template this thread_local throw true try typedef typeid typename typeof
+typeof_unqual union unsigned using virtual void volatile wchar_t while xor xor_eq
+int8_t uint8_t int16_t uint16_t int32_t uint32_t int64_t uint64_t size_t ptrdiff_t intptr_t
+uintptr_t intmax_t uintmax_t int_fast32_t uint_least8_t max_align_t nullptr_t
+struct_size workspace workspace_bytes ctx args F F_args F_workspace F_manifest F_dim_n
+AttContext AttStatus AttElem AttTensorData AttTaskFn ATT_OK ATT_F32 att_message EOF I errno NAN
+INFINITY HUGE_VAL stdin complex
+""".split()
+
+
+def words_of_the_header(path):
+    """WORDS, and the macros without a `_` in front that the header and what it includes define."""
+    words = dict.fromkeys(WORDS)
+    for compiler in (["cc", "-x", "c"], ["c++", "-x", "c++"]):
+        for line in run(*compiler, "-dM", "-E", path).splitlines():
+            words[re.match(r"#define (\w+)", line).group(1)] = None
+    return [word for word in words if word[0] != "_"] + ["__cplusplus", "_Bool", "_Alignas"]
+
+
+def test_any_name_is_safe_in_a_header(tmp_path):
+    """Dims that are parameters and fields, and tensors, with every name that C may know."""
+    source, header = tmp_path / "f.attn", tmp_path / "f.h"
+    object_file = [ATTC, "build", source, "--object", "-o", tmp_path / "f.o"]
+    source.write_text("def F(X[n]):\n    return X + 1\n")
+    run(*object_file)
+    words = words_of_the_header(header)
+    assert len(words) > 200
+    for group in (words[i::4] for i in range(4)):
+        tensors = ["X[n]: f32"] + [f"{word}[]: i64" for word in group]
+        tensors += [f"Y{i}[{', '.join(group[i:i + 12])}]" for i in range(0, len(group), 12)]
+        source.write_text(f"def F({', '.join(tensors)}):\n    return X + 1\n")
+        run(*object_file)
+        lines = "#include <errno.h>\n#include <math.h>\n#include <stdio.h>\n#include <complex.h>\n"
+        for name, compiler, standard in (
+                ("a.c", "cc", "-std=gnu99"), ("a.c", "cc", "-std=gnu2x"),
+                ("a.cc", "c++", "-std=gnu++11"), ("a.cc", "c++", "-std=gnu++20")):
+            (tmp_path / name).write_text(f'{lines}#include "f.h"\n')
+            run(compiler, standard, *WARNINGS, "-c", name, "-o", "a.out", cwd=tmp_path)
+
+
 def test_a_library_shows_its_entry_and_the_runtime_only(tmp_path):
     library = build("multi_head", "shared", tmp_path / "libmulti_head.so")
     entry = entry_of(tmp_path / "libmulti_head.h")

@@ -194,6 +194,14 @@ static void names_of_c_are_left_alone(void **state) {
         {"_Bool", "x_Bool", "x_Bool"},
         {"__x", "x__x", "x__x"},
         {"_x", "_x", "_x"},
+        {"int64_t", "int64_t_", "int64_t_"},
+        {"uint_fast8_t", "uint_fast8_t_", "uint_fast8_t_"},
+        {"print_t", "print_t", "print_t"},
+        {"AttStatus", "AttStatus_", "AttStatus_"},
+        {"AttWeights", "AttWeights", "AttWeights"},
+        {"ATT_API", "ATT_API_", "ATT_API_"},
+        {"SIZE_MAX", "SIZE_MAX_", "SIZE_MAX_"},
+        {"clas", "clas", "clas"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_string_equal(product_entry_symbol(session->arena, cases[i].name), cases[i].entry);
