@@ -194,7 +194,11 @@ typedef struct {
     double row_error, row_limit; // its largest or its mean error
     bool row_fine, fine;         // the row, and all of it
 } OutputError;
-OutputError tolerance_judge(Elem elem, const NaiveErrors *naive, const double *actual);
+typedef struct {
+    Elem elem; // what is computed with
+    bool cut;  // to whole numbers
+} ErrorUnit;
+OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const double *actual);
 
 // ---- table.c ----
 // columns: one letter each, 'l' for cells at the left, 'r' at the right. Cells come row by row.

@@ -40,9 +40,14 @@ static json_t *error_json(const Graph *graph, uint32_t i, const OutputError *e) 
                      "not_judged", (json_int_t)e->n_skipped, "ok", e->fine);
 }
 
-// The element type that an output's error is in the units of: its own, or f32 for an f64 that
-// narrower floats were computed for.
-static Elem error_elem(const Graph *graph, const Value *output, Arena *arena) {
+static bool is_cut(const Value *value) {
+    bool whole = value->elem == ELEM_I32 || value->elem == ELEM_I64;
+    return value->op == OP_CAST && whole && elem_is_float(value->args[0]->elem);
+}
+
+// What an output's error is measured in: its own element type, f32 for an f64 that narrower floats
+// were computed for, or the floats that its whole numbers were cut from.
+static ErrorUnit error_unit(const Graph *graph, const Value *output, Arena *arena) {
     bool *needed = arena_array(arena, bool, graph->values.count);
     needed[output->id] = true;
     for (uint32_t i = output->id + 1; i-- > 0;) {
@@ -51,11 +56,13 @@ static Elem error_elem(const Graph *graph, const Value *output, Arena *arena) {
             continue;
         if (output->elem == ELEM_F64 && op_kind(value->op) != KIND_LEAF &&
             elem_is_float(value->elem) && value->elem != ELEM_F64)
-            return ELEM_F32;
+            return (ErrorUnit){ELEM_F32, false};
+        if (!elem_is_float(output->elem) && output->elem != ELEM_BOOL && is_cut(value))
+            return (ErrorUnit){value->args[0]->elem, true};
         for (uint32_t k = 0; k < value->n_args; k++)
             needed[value->args[k]->id] = true;
     }
-    return output->elem;
+    return (ErrorUnit){output->elem, false};
 }
 
 typedef struct {
@@ -71,8 +78,8 @@ static void judge(Comparison *c, Arena *arena) {
     const Graph *graph = c->tensors->graph;
     c->fine = true;
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
-        Elem elem = error_elem(graph, graph->outputs.at[i].value, arena);
-        c->errors[i] = tolerance_judge(elem, &c->naive[i], c->actual[i]);
+        ErrorUnit unit = error_unit(graph, graph->outputs.at[i].value, arena);
+        c->errors[i] = tolerance_judge(unit, &c->naive[i], c->actual[i]);
         c->fine &= c->errors[i].fine;
     }
 }

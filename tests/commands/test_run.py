@@ -267,6 +267,16 @@ def test_verify_of_overflows_alone_fails():
     assert "16 of 16 elements" in out
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_verify_of_whole_numbers_that_floats_are_cut_to(seed):
+    values = "i64(exp(X) * 1e6), i32(3 * X), sum(i32(exp(X) * 100), reduced_dim=n), i64(f64(X) / 7)"
+    source = f"def F(X[n]):\n    return {values}, argmax(X, reduced_dim=n)\n"
+    out, _ = attc("verify", "-", "-D", "n=4096", "--seed", seed, stdin=source)
+    lines = out.splitlines()
+    assert all(line.endswith("ok") for line in lines) and len(lines) == 5
+    assert "limit 0 " in lines[4] and "limit 0 " not in lines[0]
+
+
 OUTER = "def F(X[n], Y[m]):\n    return X + Y\n"
 
 

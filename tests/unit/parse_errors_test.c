@@ -117,7 +117,8 @@ static void odd_characters_and_numbers(void **state) {
     check_statement("Y = 1e+", "2:9 '1e+' is not a number | a name begins with a letter, a number "
                                "is written in decimal\n");
     check_statement("Y = 1e999", "2:9 number is too large (at most 1.7976931348623157e+308)\n");
-    check_statement("Y = 9007199254740993", "");
+    check_statement("Y = 9007199254740992", "");
+    check_statement("Y = 9007199254740993", "2:9 number is too large (at most 9007199254740992)\n");
     check_statement("Y = 9007199254740994", "2:9 number is too large (at most 9007199254740992)\n");
     check_statement("Y = 1e-999", "2:9 number is too small (at least 5e-324)\n");
     check_statement("Y = \"a", "2:9 string is not closed on its line\n");

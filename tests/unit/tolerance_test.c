@@ -42,7 +42,7 @@ static int free_case(void **state) {
 static OutputError judge(const Case *c) {
     NaiveErrors naive = tolerance_open(&c->output, c->reference, c->arena);
     tolerance_add_naive(&naive, c->plain);
-    return tolerance_judge((Elem)c->output.elem, &naive, c->actual);
+    return tolerance_judge((ErrorUnit){(Elem)c->output.elem, false}, &naive, c->actual);
 }
 
 static void plain_errors_pass(void **state) {
@@ -107,16 +107,47 @@ static void luck_of_a_naive_row_is_no_limit(void **state) {
     assert_true(judge(c).fine);
 }
 
+// Thousands and more, cut to whole numbers; one float in `often` is next to a whole number.
+static OutputError judge_cut(Case *c, int often) {
+    for (int i = 0; i < COUNT; i++) {
+        c->reference[i] = floor(1e4 * (i + 1.5));
+        c->plain[i] = c->reference[i];
+        c->actual[i] = c->reference[i] - (i % often == 0);
+    }
+    NaiveErrors naive = tolerance_open(&c->output, c->reference, c->arena);
+    tolerance_add_naive(&naive, c->plain);
+    return tolerance_judge((ErrorUnit){ELEM_F64, true}, &naive, c->actual);
+}
+
+static void floats_that_are_cut_may_be_one_off_now_and_then(void **state) {
+    OutputError e = judge_cut(*state, 20);
+    assert_true(e.fine && e.error == 1);
+    e = judge_cut(*state, 2);
+    assert_true(e.error <= e.limit && !e.row_fine && !e.fine);
+}
+
+static void whole_numbers_are_exact_as_far_as_doubles_are(void **state) {
+    Case *c = *state;
+    c->output.elem = ATT_I64;
+    for (int i = 0; i < COUNT; i++)
+        c->plain[i] = c->actual[i] = c->reference[i] = 0x1p51 + i;
+    assert_true(judge(c).fine);
+    c->actual[5] += 1;
+    assert_false(judge(c).fine);
+    c->reference[9] = c->plain[9] = c->actual[9] = 0x1p60;
+    assert_true(judge(c).fine);
+}
+
 static void every_naive_evaluation_counts(void **state) {
     Case *c = *state;
     for (int i = 4 * ROW; i < 5 * ROW; i++)
         c->actual[i] = c->reference[i] * (1 + 1e-5);
     NaiveErrors naive = tolerance_open(&c->output, c->reference, c->arena);
     tolerance_add_naive(&naive, c->plain);
-    assert_false(tolerance_judge(ELEM_F32, &naive, c->actual).fine);
+    assert_false(tolerance_judge((ErrorUnit){ELEM_F32, false}, &naive, c->actual).fine);
     tolerance_add_naive(&naive, c->actual);
     tolerance_add_naive(&naive, c->plain);
-    assert_true(tolerance_judge(ELEM_F32, &naive, c->actual).fine);
+    assert_true(tolerance_judge((ErrorUnit){ELEM_F32, false}, &naive, c->actual).fine);
 }
 
 static void rows_of_zeros_are_judged_with_the_output(void **state) {
@@ -190,7 +221,7 @@ static void rows_have_enough_elements(void **state) {
         assert_int_equal(naive.row, cases[i].row);
         assert_int_equal(naive.rows, cases[i].rows);
         tolerance_add_naive(&naive, c->plain);
-        OutputError e = tolerance_judge(ELEM_F32, &naive, c->actual);
+        OutputError e = tolerance_judge((ErrorUnit){ELEM_F32, false}, &naive, c->actual);
         assert_true(e.fine && (e.row >= 0) == (cases[i].rows > 1));
     }
 }
@@ -206,6 +237,8 @@ int main(void) {
         TEST(wrong_rows_of_small_values_are_seen),
         TEST(errors_all_over_a_row_are_seen_by_their_mean),
         TEST(luck_of_a_naive_row_is_no_limit),
+        TEST(floats_that_are_cut_may_be_one_off_now_and_then),
+        TEST(whole_numbers_are_exact_as_far_as_doubles_are),
         TEST(every_naive_evaluation_counts),
         TEST(rows_of_zeros_are_judged_with_the_output),
         TEST(subnormal_numbers_may_be_zero),
