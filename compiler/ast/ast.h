@@ -153,9 +153,10 @@ struct Expr {
     NameList mapped;       // CALL of a def: dims of the caller that the callee is run for each of
     Name path;             // CALL of a def with trained tensors: its part of their names, "ffn_1"
     // reduced: the dims an operation is about. sum, mean, softmax, ...: reduced_dim; index,
-    // one_hot, gather, shift: [dim]; swap: both; split, merge: [the whole, its parts ...]; slice:
-    // [dim, new dim]; concat: [dim, own dim of args[0], ...]; topk, sort, argsort: [dim, the dim in
-    // its place]; REF: the tensor's dims of which args say a position, in their order
+    // one_hot, gather, shift: [dim]; scatter_add: [reduced_dim ..., dim]; swap: both; split, merge:
+    // [the whole, its parts ...]; slice: [dim, new dim]; concat: [dim, own dim of args[0], ...];
+    // topk, sort, argsort: [dim, the dim in its place]; REF: the tensor's dims of which args say a
+    // position, in their order
     NameList reduced;
     bool descending; // topk, sort, argsort: the largest first
 };

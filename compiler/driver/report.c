@@ -76,7 +76,8 @@ static KernelFigure group_figure(const Group *group, const char *const *names,
                                  const int64_t *extents, Arena *arena) {
     static const char *const kinds[] = {
         [GROUP_CONTRACT] = "contract", [GROUP_ROWS] = "rows", [GROUP_MAP] = "map",
-        [GROUP_STREAM] = "stream",     [GROUP_SCAN] = "scan", [GROUP_ORDER] = "order"};
+        [GROUP_STREAM] = "stream",     [GROUP_SCAN] = "scan", [GROUP_ORDER] = "order",
+        [GROUP_SCATTER] = "scatter"};
     KernelFigure figure = {
         .name = report_group_name(group, names, arena),
         .kind = kinds[group->kind],

@@ -266,7 +266,7 @@ static int64_t integer_bound(const Graph *graph, const int64_t *extents, const V
     bool found = false;
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        if (value->op != OP_GATHER)
+        if (value->op != OP_GATHER && value->op != OP_SCATTER_ADD)
             continue;
         const Value *ids = value->args[1];
         while (ids->op == OP_CAST || op_is_reading(ids->op))

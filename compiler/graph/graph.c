@@ -430,6 +430,23 @@ Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim) {
     return graph_add(graph, &draft);
 }
 
+Value *graph_scatter_add(Graph *graph, Value *a, Value *ids, DimId dim, DimList kept) {
+    DimList all = dims_union(&ids->dims, &a->dims);
+    if (dims_subset(&all, &kept)) { // it sums nothing
+        Value *here =
+            graph_map2(graph, OP_EQ, graph_cast(graph, ids, ELEM_I64), graph_index(graph, dim));
+        Value *args[] = {here, a, graph_const(graph, 0, a->elem)};
+        return graph_map(graph, OP_SELECT, a->elem, args, 3);
+    }
+    Value draft = value_draft(OP_SCATTER_ADD, a->elem);
+    draft.args = (Value *[]){a, ids};
+    draft.n_args = 2;
+    draft.dim = dim;
+    DimList others = dims_intersect(&all, &kept);
+    draft.dims = dims_union(&(DimList){1, {dim}}, &others);
+    return graph_add(graph, &draft);
+}
+
 // The position of a position is a number.
 Value *graph_take(Graph *graph, Value *a, DimId dim, int64_t position) {
     if (a->op == OP_INDEX)

@@ -136,8 +136,8 @@ struct Value {
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
     // attributes, by op; graph.c hashes and compares them, tile/lower/repeat.c as well:
     double number; // CONST: the number; CONTRACT: factor (1 when none)
-    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER TAKE SLICE CONCAT SHIFT ORDER SPLIT
-    // MERGE and of scans
+    // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER SCATTER_ADD TAKE SLICE CONCAT SHIFT
+    // ORDER SPLIT MERGE and of scans
     // REDUCE in parts: `dim` is cut into as many parts as dim2 has positions, and the value's
     // position along dim2 is its part: that of position i of dim is i * parts // extent.
     DimId dim, dim2;
@@ -211,6 +211,8 @@ Value *graph_row(Graph *graph, Op op, Value *a, DimId dim); // SOFTMAX LOG_SOFTM
 Value *graph_rename(Graph *graph, Value *a, DimId from, DimId to);
 Value *graph_rename_all(Graph *graph, Value *a, const DimMap *map); // dims that it lacks: nothing
 Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim);
+// Over dim and those of `kept` that an argument has; summed over the others, in a fixed order.
+Value *graph_scatter_add(Graph *graph, Value *a, Value *ids, DimId dim, DimList kept);
 Value *graph_take(Graph *graph, Value *a, DimId dim, int64_t position); // a number for a position
 Value *graph_slice(Graph *graph, Value *a, DimId from, DimId to, int64_t offset);
 Value *graph_concat(Graph *graph, Value **args, const DimId *cats, uint32_t n_args, DimId dim);
@@ -374,21 +376,23 @@ PlanKind plan_find(const char *name); // N_PLANS: there is none
 // SCAN: a recurrence along a dim, or several inside each other: any values; outputs are what is
 //       left after the scan.
 // ORDER: one ORDER value, each row worked off by one task.
+// SCATTER: one SCATTER_ADD value, each element summed by one task.
 typedef enum {
     GROUP_CONTRACT,
     GROUP_ROWS,
     GROUP_MAP,
     GROUP_STREAM,
     GROUP_SCAN,
-    GROUP_ORDER
+    GROUP_ORDER,
+    GROUP_SCATTER
 } GroupKind;
 typedef struct {
     GroupKind kind;
     ValueList members;  // in order of id. A member that is not an output is never stored
     ValueList outputs;  // members that are stored: read by other groups, or results of the entry
     Value *contraction; // CONTRACT
-    // ROWS, ORDER: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks, streamed
-    // dim; SCAN: reduced: dims of the scans, that around the others first
+    // ROWS, ORDER, SCATTER: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks,
+    // streamed dim; SCAN: reduced: dims of the scans, that around the others first
     DimList rows, reduced;
     DimId parts; // ROWS: reductions are in parts along this dim, or DIM_NONE
 } Group;
@@ -405,11 +409,11 @@ typedef struct {
     VEC(Group *) groups; // in an order in which they can run
     const Refusal **refused; // by value id: a list, NULL when it is in a group or is not wide
 } Fusion;
-// Requires: graph_expand done. Ensures: the argument of a RENAME GATHER TAKE SLICE CONCAT SHIFT
-// ORDER is an INPUT or an output of an earlier group, and so is every argument that is not a member
-// or a CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member; in a SCAN whatever a
-// move reads. Between a RENAME or TAKE and what lies in memory there may be others, which are no
-// members. streams: false makes no STREAM groups.
+// Requires: graph_expand done. Ensures: the argument of a RENAME GATHER SCATTER_ADD TAKE SLICE
+// CONCAT SHIFT ORDER is an INPUT or an output of an earlier group, and so is every argument that is
+// not a member or a CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member; in a SCAN
+// whatever a move reads. Between a RENAME or TAKE and what lies in memory there may be others,
+// which are no members. streams: false makes no STREAM groups.
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group

@@ -347,6 +347,18 @@ static void verify_regroup(const GraphCheck *check) {
         must(check, product == extent_of(check, value->dim), "the parts do not make the dim");
 }
 
+static void verify_scatter(const GraphCheck *check) {
+    const Value *value = check->value;
+    DimList rest = dims_minus(&value->dims, &(DimList){1, {value->dim}});
+    DimList all = dims_union(&value->args[0]->dims, &value->args[1]->dims);
+    must(check, elem_is_int(value->args[1]->elem), "the positions are no integers");
+    must(check, value->elem != ELEM_BOOL, "arguments of this elem are not allowed");
+    must(check, has_dim(check, value->dim) && !dims_has(&all, value->dim),
+         "the dim of the sums is missing, or one of an argument");
+    must(check, dims_subset(&rest, &all), "a dim of the sums is in no argument");
+    must(check, rest.count < all.count, "it sums nothing");
+}
+
 static void verify_move(const GraphCheck *check) {
     const Value *value = check->value;
     if (value->op == OP_ORDER) {
@@ -360,6 +372,10 @@ static void verify_move(const GraphCheck *check) {
     }
     if (value->op == OP_SPLIT || value->op == OP_MERGE) {
         verify_regroup(check);
+        return;
+    }
+    if (value->op == OP_SCATTER_ADD) {
+        verify_scatter(check);
         return;
     }
     must(check, arg_has(value, 0, value->dim), "the argument lacks the dim");

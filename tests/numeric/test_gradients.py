@@ -60,6 +60,13 @@ BODIES = {
     "swap": "S[n, n'] = einsum(X[n, d], Y[n', d])\n    return S - swap(S, n, n') * S",
     "gather": "return gather(X, (index(n) * 2) % n, dim=n) * Y",
     "gather-rows": "return gather(X[n, d], index(d) % n, dim=n) * p",
+    "gather-of-many": "return gather(X * p, (index(n) * index(two)) % n, dim=n)",
+    "gather-in-a-row": "return gather(X, (index(n') * 2 + index(d)) % n, dim=n) * Y[n', d]",
+    "scatter": "return scatter_add(X * Y, index(n) % 2, dim=two, reduced_dim=n) * p",
+    "scatter-rows": "return scatter_add(X * Y, index(d) - 1, dim=two, reduced_dim=d)",
+    "scatter-all": "return scatter_add(X, index(n) % 2, dim=two, reduced_dim=(n, d)) * p",
+    "topk": "V, I = topk(X * p, two, dim=n)\n    return V * V",
+    "sort": "return sort(X * Y, dim=n) * p",
     "take": "return X[0, d] * X[n - 1, d] * p",
     "slice": "return slice(X * Y, n, 1, 3 -> [two, d])",
     "slice-of-sum": "return slice(sum(X, reduced_dim=d), n, 1, 3 -> [two])",
@@ -93,6 +100,7 @@ CONVENTIONS = {
         [-1, -1, -1],
         [0, 0, 0],
     ),
+    "gather(x, index(n) - 1, dim=n)": ([1, 2, 3], [1, 1, 0]),
     "x * stop_gradient(x)": ([1, 2, 3], [1, 2, 3]),
     "floor(x) + x": ([1.5, 2, -3.5], [1, 1, 1]),
     "f32(i32(x)) + x": ([1.5, 2, -3.5], [1, 1, 1]),
@@ -179,6 +187,26 @@ def test_convention(expression, way, tmp_path):
     attc("run", path, "--grad", *way, *write(arrays, tmp_path), "-o", f"dx={tmp_path / 'out.npy'}")
     assert result["name"] == "y"
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-6)
+
+
+def test_table_is_summed_in_one_order(tmp_path):
+    """Tasks own rows of the table: of many equal positions the sum is that of the sources in order,
+    whoever adds them."""
+    path = tmp_path / "table.attn"
+    path.write_text("def F(E[v, d], ids[n]: i32):\n    return gather(E, ids, dim=v)\n")
+    random = np.random.default_rng(0)
+    arrays = {
+        "E": np.zeros((700, 64), np.float32),
+        "ids": random.integers(0, 9, 5000).astype(np.int32),
+        "dresult": random.standard_normal((5000, 64)).astype(np.float32),
+    }
+    wanted = np.zeros((700, 64), np.float32)
+    np.add.at(wanted, arrays["ids"], arrays["dresult"])
+    out = tmp_path / "out.npy"
+    for threads in (1, 2, 3):
+        options = ["--threads", threads, *write(arrays, tmp_path), "-o", f"dE={out}"]
+        attc("run", path, "--grad", *options)
+        np.testing.assert_array_equal(np.load(out), wanted)
 
 
 @pytest.mark.parametrize("example", NAMES)

@@ -103,6 +103,23 @@ def three_deep(X):
     return s, Y, Z
 
 
+def positions(*sizes):
+    """Some positions of a dim as large as the last size, and one behind them."""
+    count = int(np.prod(sizes[:-1]))
+    return (np.arange(count) * 7 % sizes[-1]).astype(np.int32).reshape(sizes[:-1])
+
+
+def sums_at_positions(X, ids, A):
+    s, rows = A.copy(), []
+    for t in range(X.shape[1]):
+        at = ids[t] + np.arange(X.shape[2]) % 2
+        x = np.tanh(X[:, t] + s.sum(1, keepdims=True))
+        hits = at[:, None] == np.arange(s.shape[1])
+        s = 0.5 * s + x @ hits
+        rows.append(s)
+    return np.array(rows), s
+
+
 def sorted_inside(X):
     """Inner scans that sort and roll what they carry."""
     c, a = np.zeros(D), np.zeros(D)
@@ -296,6 +313,21 @@ def Main(X[n, m, d]):
         "c[d], a[d]",
         (case := {"X": draw(N, M, D)}),
         sorted_inside(*case.values()),
+    ),
+    "sums at positions": (
+        """
+dim w = 4
+def Main(X[h, n, d], ids[n, d]: i32, A[h, w]):
+    S = A
+    scan t in n:
+        at = ids[t, d] + i32(index(d)) % 2
+        P[h, w] = scatter_add(tanh(X[h, t, d] + sum(S, reduced_dim=w)), at, dim=w, reduced_dim=d)
+        S = 0.5 * S + P
+        Y[t, h, w] = S
+""",
+        "Y[n, h, w], S[h, w]",
+        (case := {"X": draw(H, N, D), "ids": positions(N, D, 4), "A": draw(H, 4)}),
+        sums_at_positions(*case.values()),
     ),
     "shared inside": (
         """

@@ -457,6 +457,7 @@ class Program(Moves):
                 self.swap,
                 self.swap,
                 self.gather,
+                self.scatter,
                 self.order,
                 self.shift,
                 self.take,

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Assignments of a random program that move positions: renames, gathers, orders, slices, splits.
+"""Assignments of a random program that move positions: renames, gathers, sums at positions, orders,
+slices, splits.
 
 A class on its own for its size: Program (generate.py) adds choices, values and all other forms.
 """
@@ -49,6 +50,29 @@ class Moves:
             return False
         ids = self.parameter(ids_dims, "i32")
         self.assign(ids_dims + rest, f"gather({self.ref(value)}, {self.plain_ref(ids)}, dim={dim})")
+        return True
+
+    def scatter(self):
+        value = self.pick(lambda dims: len(dims) >= 1)
+        if not value:
+            return False
+        summed = self.random.sample(value[1], self.random.randint(1, min(len(value[1]), 2)))
+        known = {d for _, dims in self.values for d in dims}
+        free = [d for d in self.extent if d in known and d not in value[1]]
+        if not free:
+            return False
+        dim = self.random.choice(free)
+        kept = [dim] + [d for d in value[1] if d not in summed]
+        ids_dims = self.random.sample(value[1], self.random.randint(1, len(value[1])))
+        if self.volume(kept) > VOLUME_MAX:
+            return False
+        ids = self.parameter(ids_dims, "i32")
+        over = ", ".join(summed)
+        self.assign(
+            kept,
+            f"scatter_add({self.ref(value)}, {self.plain_ref(ids)}, dim={dim},"
+            f" reduced_dim=({over}))",
+        )
         return True
 
     def order(self):

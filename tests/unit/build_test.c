@@ -418,7 +418,9 @@ static const char *const programs[] = {
     "    H[n, p] = einsum(Z[n, q], Z[q, p]) + f32(n) * swap(Z, n, p)\n"
     "    I[n, e]: f16 = f16(A) * 0.1 + f16(bool(X))\n"
     "    J[q] = f32(index(q)) / n + Z[2, q] * Z[n - 1, 0]\n"
-    "    return D[n, s], G[n], H[n, p], I[n, e], J[q], X[n, e]\n",
+    "    K[v, e] = scatter_add(A, ids, dim=v, reduced_dim=n)\n"
+    "    L[v, p] = scatter_add(A * Z, ids, dim=v, reduced_dim=(n, e))\n"
+    "    return D[n, s], G[n], H[n, p], I[n, e], J[q], X[n, e], K, L\n",
     // orders
     "dim t = 3\n"
     "def Orders(X[n, m]):\n"

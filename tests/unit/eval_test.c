@@ -502,6 +502,21 @@ static void test_gather(void **state) {
     world_free(world);
 }
 
+static void test_scatter_add(void **state) {
+    World *world = world_new(state);
+    Graph *graph = world->graph;
+    DimId v = dim(world, "v", 3), d = dim(world, "d", 2), n = dim(world, "n", 4);
+    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6, 7, 8));
+    Value *ids = input(world, "ids", ELEM_I32, DIMS(n), NUMBERS(2, 0, 3, 2));
+    expect(world, graph_scatter_add(graph, x, ids, v, DIMS(d)), 3, 4, 0, 0, 8, 10);
+    expect(world, graph_scatter_add(graph, x, ids, v, (DimList){0}), 7, 0, 18);
+    Value *each = input(world, "each", ELEM_I64, DIMS(n, d), NUMBERS(0, 1, 1, -1, 2, 2, 0, 0));
+    expect(world, graph_scatter_add(graph, x, each, v, DIMS(d)), 8, 8, 3, 2, 5, 6);
+    Value *one = graph_const(graph, 1, ELEM_I32); // counts
+    expect(world, graph_scatter_add(graph, one, ids, v, (DimList){0}), 1, 0, 2);
+    world_free(world);
+}
+
 static void test_take(void **state) {
     World *world = world_new(state);
     Graph *graph = world->graph;
@@ -623,6 +638,7 @@ int main(void) {
         cmocka_unit_test(test_rename_of_two_dims_into_each_other),
         cmocka_unit_test(test_regroup),
         cmocka_unit_test(test_gather),
+        cmocka_unit_test(test_scatter_add),
         cmocka_unit_test(test_take),
         cmocka_unit_test(test_slice_concat_shift),
         cmocka_unit_test(test_scan),

@@ -21,8 +21,8 @@ static const Value *output(const Fusion *fusion, uint32_t number) {
 static void assert_groups(const Fusion *fusion, const char *kinds) {
     Text text = {.arena = fusion->graph->arena};
     static const char letters[] = {
-        [GROUP_CONTRACT] = 'C', [GROUP_ROWS] = 'R', [GROUP_MAP] = 'M', [GROUP_STREAM] = 'S',
-        [GROUP_ORDER] = 'O'};
+        [GROUP_CONTRACT] = 'C', [GROUP_ROWS] = 'R',  [GROUP_MAP] = 'M',
+        [GROUP_STREAM] = 'S',   [GROUP_ORDER] = 'O', [GROUP_SCATTER] = '+'};
     text_add(&text, "");
     for (uint32_t i = 0; i < fusion->groups.count; i++)
         text_addn(&text, &letters[fusion->groups.at[i]->kind], 1);

@@ -145,6 +145,11 @@ static Value *step_move(World *world) {
                             world->d);
     if (dims_has(&value->dims, world->h) && !dims_has(&value->dims, world->n))
         return graph_gather(graph, value, world->ids, world->h);
+    if (dims_has(&value->dims, world->n) && !dims_has(&value->dims, world->h)) {
+        DimList kept = some_dims(world, &value->dims);
+        kept = dims_minus(&kept, &(DimList){1, {world->n}});
+        return graph_scatter_add(graph, value, world->ids, world->h, kept);
+    }
     if (dims_has(&value->dims, world->t))
         return graph_shift(graph, value, world->t, (int64_t)roll(world, 3) - 1);
     return value;

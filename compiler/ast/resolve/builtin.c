@@ -161,17 +161,25 @@ static bool add_reduced(Scope *scope, Expr *call, Expr *value, const char *what)
     const Ident *dim = expr_as_dim(scope, value, what);
     if (!dim)
         return false;
-    const Expr *arg = call->args.at[0];
     if (dimlist_has(&call->reduced, dim->name)) {
         diag_error(r->diags, dim->span, "dim '%s' stands here twice", dim->name);
         return false;
     }
-    if (arg->ok && !dimlist_has(&arg->result, dim->name)) {
+    bool known = true;
+    NameList over = {0};
+    Span span = call->args.at[0]->span;
+    for (uint32_t i = 0; i < call->args.count; i++) {
+        const Expr *arg = call->args.at[i];
+        known = known && arg->ok;
+        over = dimlist_union(r->arena, &over, &arg->result);
+        span = span_join(span, arg->span);
+    }
+    if (known && !dimlist_has(&over, dim->name)) {
         Diag *diag = diag_error(r->diags, dim->span, "the argument of '%s' has no dim '%s'",
                                 builtins[call->builtin].name, dim->name);
-        diag_note(diag, arg->span, "it is over %s", dimlist_text(r->arena, &arg->result));
+        diag_note(diag, span, "it is over %s", dimlist_text(r->arena, &over));
         Near near = near_to(dim->name);
-        near_offer_list(&near, &arg->result);
+        near_offer_list(&near, &over);
         if (near.best)
             diag_hint(diag, "did you mean '%s'?", near.best);
         return false;
@@ -207,8 +215,7 @@ static void hint_several(Arena *arena, Diag *diag, const Expr *call, const Expr 
               names, log ? "" : ")");
 }
 
-// Fills call->reduced from reduced_dim=; `one`: a single dim only.
-static bool resolve_reduced(Scope *scope, Expr *call, const char *key, bool one) {
+bool call_reduced_key(Scope *scope, Expr *call, const char *key, bool one) {
     KeyArg *arg = call_key(call, key);
     if (!arg) {
         ask_for_reduced(scope, call, key);
@@ -241,7 +248,7 @@ static void resolve_reduction(Scope *scope, Expr *call) {
     }
     resolve_expr(scope, arg, NULL);
     bool fine = resolve_expect_number(scope, arg, where);
-    if (!resolve_reduced(scope, call, "reduced_dim", call->builtin == BUILTIN_ARGMAX) || !fine)
+    if (!call_reduced_key(scope, call, "reduced_dim", call->builtin == BUILTIN_ARGMAX) || !fine)
         return;
     Elem elem = arg->elem;
     if (call->builtin == BUILTIN_ARGMAX)
@@ -259,7 +266,7 @@ static void resolve_row(Scope *scope, Expr *call, const Wanted *wanted) {
     bool fine = resolve_expect_number(scope, arg, where);
     bool cumsum = call->builtin == BUILTIN_CUMSUM;
     const char *key = cumsum && !call_key(call, "reduced_dim") ? "dim" : "reduced_dim";
-    if (!resolve_reduced(scope, call, key, true) || !fine)
+    if (!call_reduced_key(scope, call, key, true) || !fine)
         return;
     expr_set(call, arg->result, cumsum ? arg->elem : elem_of_float_function(arg));
     if (!cumsum)
@@ -377,6 +384,9 @@ static void resolve_move(Scope *scope, Expr *call, const Wanted *wanted) {
         break;
     case BUILTIN_GATHER:
         resolve_gather(scope, call);
+        break;
+    case BUILTIN_SCATTER_ADD:
+        resolve_scatter(scope, call);
         break;
     case BUILTIN_SHIFT:
         resolve_shift(scope, call);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that name positions or move them: index, one_hot, gather, shift, swap, slice, concat.
+// Functions that name positions or move them: index, one_hot, gather, scatter_add, shift, swap,
+// slice, concat.
 //
 // slice and concat make a dim with an extent of its own. Its name comes from the assigned tensor or
 // from `->`, like the dims of an einsum:
@@ -101,7 +102,7 @@ static NameList one_dim(Arena *arena, Name dim) {
     return dims;
 }
 
-// ---- index, one_hot, gather, shift, swap --------------------------------------------------------
+// ---- index, one_hot, gather, scatter_add, shift, swap -------------------------------------------
 
 void resolve_index(Scope *scope, Expr *call) {
     Arena *arena = scope->resolver->arena;
@@ -111,6 +112,17 @@ void resolve_index(Scope *scope, Expr *call) {
     call->reduced = one_dim(arena, dim->name);
     scope_add_dims(scope, &call->reduced);
     expr_set(call, call->reduced, ELEM_I64);
+}
+
+// The dim that a function gives its result is none of an argument.
+static bool adds_dim(Scope *scope, const Expr *call, const Expr *arg, const Ident *dim) {
+    if (!dimlist_has(&arg->result, dim->name))
+        return true;
+    Diag *diag = diag_error(scope->resolver->diags, dim->span,
+                            "'%s' adds dim '%s', but an argument has it already", call->name.name,
+                            dim->name);
+    diag_note(diag, expr_dim_place(arg, dim->name), "'%s' is here", dim->name);
+    return false;
 }
 
 void resolve_one_hot(Scope *scope, Expr *call) {
@@ -123,12 +135,8 @@ void resolve_one_hot(Scope *scope, Expr *call) {
         return;
     call->reduced = one_dim(arena, dim->name);
     scope_add_dims(scope, &call->reduced);
-    if (dimlist_has(&ids->result, dim->name)) {
-        Diag *diag = diag_error(scope->resolver->diags, dim->span,
-                                "'one_hot' adds dim '%s', but the ids have it already", dim->name);
-        diag_note(diag, expr_dim_place(ids, dim->name), "'%s' is here", dim->name);
+    if (!adds_dim(scope, call, ids, dim))
         return;
-    }
     NameList dims = {0};
     for (uint32_t i = 0; i < ids->result.count; i++)
         vec_push(arena, &dims, ids->result.at[i]);
@@ -152,6 +160,27 @@ void resolve_gather(Scope *scope, Expr *call) {
     for (uint32_t i = 0; i < kept.count; i++)
         dimlist_add(arena, &dims, kept.at[i]);
     expr_set(call, dims, table->elem);
+}
+
+void resolve_scatter(Scope *scope, Expr *call) {
+    Arena *arena = scope->resolver->arena;
+    Expr *x = call->args.at[0], *ids = call->args.at[1];
+    resolve_expr(scope, x, NULL);
+    resolve_expr(scope, ids, NULL);
+    bool fine = resolve_expect_number(scope, x, "'scatter_add'");
+    fine = resolve_expect_int(scope, ids, "the second argument of 'scatter_add'") && fine;
+    const Ident *dim = call_dim_key(scope, call, NULL);
+    if (!call_reduced_key(scope, call, "reduced_dim", false) || !dim || !fine ||
+        !scope_check_dim(scope, *dim) || !adds_dim(scope, call, x, dim) ||
+        !adds_dim(scope, call, ids, dim))
+        return;
+    NameList all = dimlist_union(arena, &ids->result, &x->result), dims = one_dim(arena, dim->name);
+    scope_add_dims(scope, &dims);
+    NameList kept = dimlist_minus(arena, &all, &call->reduced);
+    for (uint32_t i = 0; i < kept.count; i++)
+        vec_push(arena, &dims, kept.at[i]);
+    vec_push(arena, &call->reduced, dim->name);
+    expr_set(call, dims, x->elem);
 }
 
 void resolve_shift(Scope *scope, Expr *call) {

@@ -217,6 +217,7 @@ void resolve_builtin_for(Scope *scope, Expr *call, uint32_t n_wanted);
 void resolve_index(Scope *scope, Expr *call);
 void resolve_one_hot(Scope *scope, Expr *call);
 void resolve_gather(Scope *scope, Expr *call);
+void resolve_scatter(Scope *scope, Expr *call);
 void resolve_shift(Scope *scope, Expr *call);
 void resolve_swap(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted);
@@ -233,6 +234,9 @@ KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);
 // The dim that `dim=` gives, one of the tensor's (NULL: any); NULL after a diagnostic.
 const Ident *call_dim_key(Scope *scope, const Expr *call, const Expr *tensor);
+// Fills call->reduced from `reduced_dim=` or another key, with dims of the arguments; `one`: a
+// single dim only. false after a diagnostic.
+bool call_reduced_key(Scope *scope, Expr *call, const char *key, bool one);
 // The dims that the `-> [..]` of a call or an array, or the target, gives; NULL after asking.
 const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, Wanted *arrow,
                           const char *example);

@@ -189,6 +189,7 @@ Value *build_builtin(Frame *frame, const Expr *call) {
     case BUILTIN_INDEX:
         return graph_index(graph, frame_dim(frame, call->reduced.at[0]));
     case BUILTIN_GATHER:
+    case BUILTIN_SCATTER_ADD:
     case BUILTIN_ONE_HOT:
     case BUILTIN_CONCAT:
     case BUILTIN_SLICE:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Functions that move positions: gather, one_hot, slice, concat, shift, swap, topk, sort, argsort.
+// Functions that move positions: gather, scatter_add, one_hot, slice, concat, shift, swap, topk,
+// sort, argsort.
 #include <math.h>
 
 #include "graph/build/build.h"
@@ -172,6 +173,18 @@ static Value *build_gather(Frame *frame, const Expr *call) {
     return graph_gather(frame->build->graph, table, ids, frame_dim(frame, call->reduced.at[0]));
 }
 
+static Value *build_scatter(Frame *frame, const Expr *call) {
+    Value *x = build_expr_as(frame, call->args.at[0], call->elem);
+    Value *ids = build_expr(frame, call->args.at[1]);
+    DimList kept = dims_union(&ids->dims, &x->dims), summed = {0};
+    uint32_t n_summed = call->reduced.count - 1;
+    for (uint32_t i = 0; i < n_summed; i++)
+        dims_add(&summed, frame_dim(frame, call->reduced.at[i]));
+    kept = dims_minus(&kept, &summed);
+    DimId dim = frame_dim(frame, call->reduced.at[n_summed]);
+    return graph_scatter_add(frame->build->graph, x, ids, dim, kept);
+}
+
 static Value *build_one_hot(Frame *frame, const Expr *call) {
     Graph *graph = frame->build->graph;
     Value *ids = build_expr(frame, call->args.at[0]);
@@ -261,6 +274,8 @@ Value *build_move(Frame *frame, const Expr *call) {
     switch (call->builtin) {
     case BUILTIN_GATHER:
         return build_gather(frame, call);
+    case BUILTIN_SCATTER_ADD:
+        return build_scatter(frame, call);
     case BUILTIN_ONE_HOT:
         return build_one_hot(frame, call);
     case BUILTIN_SLICE:

@@ -121,7 +121,8 @@ static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value 
 }
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
-    if (cluster->kind == GROUP_SCAN || cluster->kind == GROUP_ORDER || cluster->parts != DIM_NONE)
+    if (cluster->kind == GROUP_SCAN || cluster->kind == GROUP_ORDER ||
+        cluster->kind == GROUP_SCATTER || cluster->parts != DIM_NONE)
         return false;
     if (cluster->kind == GROUP_STREAM)
         return stream_fits(fuser, cluster, value);
@@ -211,6 +212,24 @@ static void place_order(Fuser *fuser, Value *value) {
     cluster_add(fuser, home, value);
 }
 
+static void place_scatter(Fuser *fuser, Value *value) {
+    uint32_t home = fuse_new_cluster(fuser, GROUP_SCATTER);
+    Cluster *cluster = &fuser->clusters.at[home];
+    DimList all = dims_union(&value->args[0]->dims, &value->args[1]->dims);
+    cluster->rows = value->dims;
+    cluster->reduced = dims_minus(&all, &value->dims);
+    cluster_add(fuser, home, value);
+}
+
+static void place_move(Fuser *fuser, Value *value) {
+    if (value->op == OP_ORDER)
+        place_order(fuser, value);
+    else if (value->op == OP_SCATTER_ADD)
+        place_scatter(fuser, value);
+    else
+        place_pointwise(fuser, value);
+}
+
 static void place_value(Fuser *fuser, Value *value) {
     if (fuser->owner[value->id] < CLUSTER_INLINE) {
         cluster_add(fuser, fuser->owner[value->id], value);
@@ -221,8 +240,10 @@ static void place_value(Fuser *fuser, Value *value) {
     case KIND_SCAN: // in a cluster from the beginning
         break;
     case KIND_MAP:
+        place_pointwise(fuser, value);
+        break;
     case KIND_MOVE:
-        (value->op == OP_ORDER ? place_order : place_pointwise)(fuser, value);
+        place_move(fuser, value);
         break;
     case KIND_REDUCE:
     case KIND_ROW:

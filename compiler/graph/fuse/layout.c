@@ -312,6 +312,8 @@ static double use_cost(const Layout *layout, const Use *use, const Value *value,
         return dims_has(&group->reduced, read) ? STRIDED : COPY;
     if (group->kind == GROUP_ORDER)
         return dims_has(&group->reduced, read) ? COPY : STRIDED;
+    if (group->kind == GROUP_SCATTER) // what positions are the same for is added in one piece
+        return dims_has(&group->members.at[0]->args[1]->dims, read) ? STRIDED : COPY;
     DimList order = group_order(layout, group, &use->as);
     if (order.count)
         return dims_last(&order) == read ? COPY : STRIDED;
@@ -328,6 +330,10 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
         cost = STRIDED * volume(layout, &value->dims);
     if (group->kind == GROUP_ORDER)
         return volume(layout, &value->dims) * (last == value->dim2 ? COPY : ROWS_LAST);
+    if (group->kind == GROUP_SCATTER) {
+        bool apart = last == value->dim || dims_has(&value->args[1]->dims, last);
+        return volume(layout, &value->dims) * (apart ? STRIDED : COPY);
+    }
     if (group->kind == GROUP_ROWS)
         cost = volume(layout, &value->dims) * (dims_has(&group->reduced, last) ? COPY : ROWS_LAST);
     for (uint32_t i = 0; i < group->members.count; i++)

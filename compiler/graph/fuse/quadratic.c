@@ -120,7 +120,7 @@ static void keep_reduced(const Check *c, const Pair *has, Pair *of) {
         const Value *value = graph->values.at[i];
         OpKind kind = op_kind(value->op);
         bool reduces = kind == KIND_REDUCE || kind == KIND_CONTRACT || value->op == OP_GATHER ||
-                       value->op == OP_ORDER;
+                       value->op == OP_SCATTER_ADD || value->op == OP_ORDER;
         for (uint32_t k = 0; c->live[i] && k < value->n_args; k++) {
             uint32_t arg = value->args[k]->id;
             bool goes_on = pair_kept(value, k, has[arg]).x != DIM_NONE;

@@ -53,7 +53,8 @@ static void verify_args(const FusionCheck *check, const Group *group, const Valu
         bool in_memory = op_is_reading(member->op)
                              ? is_in_memory(check, arg)
                              : arg->op == OP_INPUT || check->stored_by[arg->id];
-        bool anywhere = group->kind == GROUP_SCAN || (member->op == OP_GATHER && i == 1);
+        bool anywhere = group->kind == GROUP_SCAN || (member->op == OP_GATHER && i == 1) ||
+                        (group->kind == GROUP_SCATTER && op_is_immediate(arg->op));
         if (moves && !anywhere)
             must(check, in_memory, "%s %u reads value %u, which is not in memory",
                  op_name(member->op), member->id, arg->id);
@@ -128,9 +129,11 @@ static void verify_member(const FusionCheck *check, const Group *group, const Va
         return;
     }
     must(check, kind != KIND_LEAF && kind != KIND_SCAN, "value %u is for a scan", member->id);
-    must(check, (member->op == OP_ORDER) == (group->kind == GROUP_ORDER),
+    must(check,
+         (member->op == OP_ORDER) == (group->kind == GROUP_ORDER) &&
+             (member->op == OP_SCATTER_ADD) == (group->kind == GROUP_SCATTER),
          "value %u is for a group of its own", member->id);
-    if (group->kind == GROUP_ORDER)
+    if (group->kind == GROUP_ORDER || group->kind == GROUP_SCATTER)
         return;
     if (group->kind == GROUP_STREAM) {
         verify_streamed(check, group, member);
@@ -176,8 +179,8 @@ static void verify_group(FusionCheck *check, const Group *group) {
              "its contraction is no member or has not two arguments");
     if (group->kind == GROUP_STREAM)
         verify_stream(check, group);
-    if (group->kind == GROUP_ORDER)
-        must(check, group->members.count == 1, "an order is not alone");
+    if (group->kind == GROUP_ORDER || group->kind == GROUP_SCATTER)
+        must(check, group->members.count == 1, "its member is not alone");
     find_feeds(check, group);
     for (uint32_t i = 0; i < group->members.count; i++) {
         must(check, i == 0 || group->members.at[i - 1]->id < group->members.at[i]->id,

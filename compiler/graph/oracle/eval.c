@@ -15,7 +15,7 @@ typedef struct {
     const Value *value;
     double *out;
     const double *args[3];
-    int64_t length;                // ROW, ARGMAX, GATHER, ORDER: extent of the dim
+    int64_t length;                // ROW, ARGMAX, GATHER, SCATTER_ADD, ORDER: extent of the dim
     int64_t out_stride, in_stride; // likewise: strides along the dim
 } Job;
 
@@ -284,6 +284,30 @@ static void eval_gather(Job *job) {
     walk_run(&walk, gather_inner, job);
 }
 
+// One element after the other, in the order of the positions.
+static void scatter_inner(void *context, int64_t n, const int64_t *at, const int64_t *step) {
+    const Job *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        double id = job->args[1][at[2] + i * step[2]];
+        if (!(id >= 0 && id < (double)job->length))
+            continue;
+        double *out = &job->out[at[0] + i * step[0] + (int64_t)id * job->out_stride];
+        *out = job_round(job, *out + job->args[0][at[1] + i * step[1]]);
+    }
+}
+
+static void eval_scatter(Job *job) {
+    const Value *value = job->value;
+    const int64_t *extents = job->eval->extents;
+    DimList all = dims_union(&value->args[0]->dims, &value->args[1]->dims);
+    Axes out = axes_of(&value->dims), a = arg_axes(value, 0), ids = arg_axes(value, 1),
+         over = axes_of(&all);
+    job->length = extents[value->dim];
+    job->out_stride = axes_stride(&out, extents, value->dim);
+    Walk walk = walk_over(&over, (const Axes *[]){&out, &a, &ids}, 3, extents);
+    walk_run(&walk, scatter_inner, job);
+}
+
 // Copies in[begin + i] to out[i + at] along one dim of each for count positions, for all other
 // dims.
 typedef struct {
@@ -447,6 +471,8 @@ static void eval_value(Job *job, const double *input) {
     case KIND_MOVE:
         if (value->op == OP_GATHER)
             eval_gather(job);
+        else if (value->op == OP_SCATTER_ADD)
+            eval_scatter(job);
         else if (value->op == OP_CONCAT)
             eval_concat(job);
         else if (value->op == OP_TAKE)

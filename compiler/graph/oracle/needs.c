@@ -96,6 +96,10 @@ static void count_value(Count *count, const Graph *graph, const Value *value) {
         points *= (double)count->extents[value->dim];
     if (op_kind(value->op) == KIND_REDUCE)
         points = volume_of_dims(&value->args[0]->dims, count->extents);
+    if (value->op == OP_SCATTER_ADD) {
+        DimList all = dims_union(&value->args[0]->dims, &value->args[1]->dims);
+        points = volume_of_dims(&all, count->extents);
+    }
     count->nanoseconds += points * step_of(value);
 }
 

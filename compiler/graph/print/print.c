@@ -381,6 +381,14 @@ static void print_regroup(GraphPrinter *print, const Value *value) {
     text_add(print->out, ")");
 }
 
+// scatter_add(X[n, d], ids[n], dim=v, reduced_dim=n)
+static void print_scatter_dims(GraphPrinter *print, const Value *value) {
+    DimList all = dims_union(&value->args[1]->dims, &value->args[0]->dims);
+    DimList summed = dims_minus(&all, &value->dims);
+    text_printf(print->out, ", dim=%s, reduced_dim=", dim_name(print, value->dim));
+    print_dims(print, &summed, summed.count > 1 ? "(" : "", summed.count > 1 ? "))" : ")");
+}
+
 static void print_move(GraphPrinter *print, const Value *value) {
     if (value->op == OP_TAKE) {
         print_take(print, value);
@@ -403,6 +411,8 @@ static void print_move(GraphPrinter *print, const Value *value) {
         text_printf(print->out, ", %s, %lld, ", dim_name(print, value->dim),
                     (long long)value->offset);
         print_slice_end(print, value);
+    } else if (value->op == OP_SCATTER_ADD) {
+        print_scatter_dims(print, value);
     } else if (value->op == OP_SHIFT) {
         text_printf(print->out, ", %s, %lld)", dim_name(print, value->dim),
                     (long long)value->offset);

@@ -132,6 +132,13 @@ static Value *expand_cumsum(Rewrite *rewrite, const Value *value, Value *x) {
     return graph_cast(graph, sums, value->elem);
 }
 
+// Sums of halves are f32 until the end.
+static Value *expand_scatter(Rewrite *rewrite, const Value *value, Value **args) {
+    Value *a = widened(rewrite, args[0]);
+    Value *sums = graph_scatter_add(rewrite->to, a, args[1], value->dim, value->dims);
+    return graph_cast(rewrite->to, sums, value->elem);
+}
+
 static Value *expand_argmax(Rewrite *rewrite, const Value *value, Value *x) {
     Graph *graph = rewrite->to;
     Value *top = graph_reduce(graph, OP_REDUCE_MAX, x, without(&x->dims, value->dim));
@@ -213,6 +220,8 @@ static Value *expand_value(Rewrite *rewrite, const Value *value, Value **args) {
         return expand_argmax(rewrite, value, args[0]);
     case OP_CONTRACT:
         return expand_contract(rewrite, value, args);
+    case OP_SCATTER_ADD:
+        return expand_scatter(rewrite, value, args);
     default:
         return rewrite_keep(rewrite, value, args);
     }

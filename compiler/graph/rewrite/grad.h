@@ -38,7 +38,8 @@ Value *gradient_number(Gradient *gradient, double number, const Value *like);
 typedef void GradientRule(Gradient *gradient, const Value *value, Value *dy);
 // NULL: the op has no rule; no_gradient: its derivative is zero or does not exist.
 GradientRule *gradient_rule(Op op);
-GradientRule no_gradient, gradient_of_map, gradient_of_rename, gradient_of_gather, gradient_of_take,
-    gradient_of_slice, gradient_of_concat, gradient_of_shift, gradient_of_regroup;
+GradientRule no_gradient, gradient_of_map, gradient_of_rename, gradient_of_gather,
+    gradient_of_scatter, gradient_of_take, gradient_of_slice, gradient_of_concat, gradient_of_shift,
+    gradient_of_regroup;
 
 #endif

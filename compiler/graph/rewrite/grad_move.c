@@ -2,7 +2,8 @@
 // Gradients of ops that move positions: each position hands its adjoint back to where it came from.
 //
 //     rename d -> e          rename e -> d
-//     gather(E, ids, v)      sum over the positions of ids of one_hot(ids, v) * dy
+//     gather(E, ids, v)      scatter_add(dy, ids, v): sums over the positions of ids
+//     scatter_add(x, ids, v) gather(dy, ids, v), 0 outside
 //     x[3]                   where(index == 3, dy, 0)
 //     slice from 3           dy from position 3 on, 0 before and behind
 //     concat                 a slice of dy for each part
@@ -48,15 +49,23 @@ void gradient_of_gather(Gradient *gradient, const Value *value, Value *dy) {
                     ? value->dim
                     : graph_new_dim_like(graph, arena_printf(gradient->rewrite.arena, "%s_", base),
                                          2, value->dim);
-    Value *hit = map2(gradient, OP_EQ, graph_cast(graph, ids, ELEM_I64), graph_index(graph, dim));
-    Value *one_hot = graph_cast(graph, hit, dy->elem);
-    DimList kept = dims_renamed(&table->dims, &(DimMap){1, {value->dim}, {dim}});
-    DimList all = dims_union(&dy->dims, &one_hot->dims);
-    kept = dims_intersect(&kept, &all);
-    Value *part = graph_einsum(graph, 1, (Value *[]){dy, one_hot}, 2, kept);
+    DimList kept = dims_minus(&table->dims, &(DimList){1, {value->dim}});
+    Value *part = graph_scatter_add(graph, dy, ids, dim, kept);
     if (!apart)
         part = graph_rename(graph, part, dim, value->dim);
     gradient_add(gradient, value, 0, part, &table->dims);
+}
+
+void gradient_of_scatter(Gradient *gradient, const Value *value, Value *dy) {
+    Graph *graph = gradient->rewrite.to;
+    Value *ids = graph_cast(graph, gradient->rewrite.now[value->args[1]->id], ELEM_I64);
+    Value *inside =
+        map2(gradient, OP_AND, map2(gradient, OP_LE, graph_const(graph, 0, ELEM_I64), ids),
+             map2(gradient, OP_LT, ids, graph_extent(graph, value->dim)));
+    if (dims_has(&dy->dims, value->dim))
+        dy = graph_gather(graph, dy, ids, value->dim);
+    DimList all = dims_union(&value->args[0]->dims, &value->args[1]->dims);
+    gradient_add(gradient, value, 0, or_zero(gradient, inside, dy), &all);
 }
 
 void gradient_of_take(Gradient *gradient, const Value *value, Value *dy) {

@@ -179,6 +179,7 @@ static GradientRule *const rules[N_OP] = {
     [OP_CUMSUM] = gradient_of_cumsum,
     [OP_RENAME] = gradient_of_rename,
     [OP_GATHER] = gradient_of_gather,
+    [OP_SCATTER_ADD] = gradient_of_scatter,
     [OP_TAKE] = gradient_of_take,
     [OP_SLICE] = gradient_of_slice,
     [OP_CONCAT] = gradient_of_concat,

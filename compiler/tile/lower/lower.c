@@ -226,6 +226,8 @@ static void lower_part(Lowerer *p, const Group *group, Group *part) {
         lower_scan(&lower);
     } else if (part->kind == GROUP_ORDER) {
         lower_argsort(&lower);
+    } else if (part->kind == GROUP_SCATTER) {
+        lower_scatter(&lower);
     } else {
         lower_map(&lower);
     }

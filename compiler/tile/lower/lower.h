@@ -94,10 +94,14 @@ bool terms_plain_access(const Lowering *lower, const Value *value, Access *acces
 double terms_cost(const Lowering *lower, const Value *value);
 
 // ---- the kinds of kernels ----
-void lower_rows(Lowering *lower);     // reductions and pointwise values along rows
-void lower_map(Lowering *lower);      // pointwise values of one shape
-void lower_scan(Lowering *lower);     // a recurrence
-void lower_argsort(Lowering *lower);  // an ORDER value
+void lower_rows(Lowering *lower);    // reductions and pointwise values along rows
+void lower_map(Lowering *lower);     // pointwise values of one shape
+void lower_scan(Lowering *lower);    // a recurrence
+void lower_argsort(Lowering *lower); // an ORDER value
+void lower_scatter(Lowering *lower); // a SCATTER_ADD value
+// scatter.c: adds what a SCATTER_ADD value sums to the buffer, which begins with zeros.
+// Requires: its arguments have homes, or are immediate.
+void lower_sums_at(Lowering *lower, const Value *value, uint16_t sums, NodeList *into);
 bool lower_contract(Lowering *lower); // false: better lowered as rows
 // A streamed group. false: the plan cannot do it.
 bool lower_stream(Lowering *lower, const StreamSchedule *schedule);

@@ -247,6 +247,16 @@ static void emit_order(const ScanLowering *s, const Value *value, NodeList *into
         emit_store(s, (uint16_t)lower_designated(lower, value), value, into);
 }
 
+static void emit_scatter(const ScanLowering *s, const Value *value, NodeList *into) {
+    Lowering *lower = s->lower;
+    uint16_t sums = make_scratch(s, value, dim_set(s, &value->dims), into);
+    buffer_begin_with(lower->kernel, sums, 0);
+    lower_sums_at(lower, value, sums, into);
+    lower_set_home(lower, value, sums);
+    if (lower_designated(lower, value) != NO_BUFFER)
+        emit_store(s, (uint16_t)lower_designated(lower, value), value, into);
+}
+
 // By value id: a scan's ends and what its loop computes, in loops inside also what lacks its dim.
 static bool *find_body(const ScanLowering *s, DimId dim) {
     bool *body = arena_array(s->lower->arena, bool, s->lower->graph->values.count + 1);
@@ -302,6 +312,8 @@ static void emit_values(const ScanLowering *s, const ValueList *wanted, const Ca
             emit_moved(s, value, into);
         if (value->op == OP_ORDER)
             emit_order(s, value, into);
+        else if (value->op == OP_SCATTER_ADD)
+            emit_scatter(s, value, into);
     }
     emit_nest(s, wanted, carried, into);
 }
@@ -463,7 +475,8 @@ static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into) {
 // Dims along which a member's elements depend on others.
 static DimSet mixed_dims(const Lowering *lower, const Value *value) {
     DimSet own = lower_dim_set(lower, &value->dims), mixed = 0;
-    for (uint32_t k = 0; value_reduces(value) && k < value->n_args; k++)
+    bool sums = value_reduces(value) || value->op == OP_SCATTER_ADD;
+    for (uint32_t k = 0; sums && k < value->n_args; k++)
         mixed |= lower_dim_set(lower, &value->args[k]->dims) & ~own;
     if (op_kind(value->op) == KIND_ROW || op_kind(value->op) == KIND_MOVE) {
         if (value->dim != DIM_NONE && lower->dim_of[value->dim] != TILE_DIM_NONE)
