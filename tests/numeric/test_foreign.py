@@ -3,6 +3,7 @@
 computes for them."""
 
 import json
+import math
 import re
 import subprocess
 
@@ -63,6 +64,61 @@ FORMS = {
     "torch.exp(X) - X.exp()": "X * 0",
     "square(X + 1)": "(X + 1) ** 2",
     "pow(X, 2)": "X ** 2",
+    "log2(abs(X) + 1)": "np.log2(np.abs(X) + 1)",
+    "np.log10(abs(X))": "np.log10(np.abs(X))",
+    "abs(X).log1p()": "np.log1p(np.abs(X))",
+    "torch.expm1(X)": "np.expm1(X)",
+    "exp10(X)": "10 ** X",
+    "logit(sigmoid(X))": "X",
+    "sinh(X - Z)": "np.sinh(X - Z)",
+    "np.cosh(-X) * 2": "2 * np.cosh(X)",
+    "np.arcsinh(X)": "np.arcsinh(X)",
+    "acosh(abs(X) + 1)": "np.arccosh(np.abs(X) + 1)",
+    "atanh(tanh(X) / 2)": "np.arctanh(np.tanh(X) / 2)",
+    "tan(X)": "np.tan(X)",
+    "np.radians(X) + np.degrees(X)": "np.radians(X) + np.degrees(X)",
+    "np.sign(X) * Z": "np.sign(X) * Z",
+    "np.sign(X * 0)": "X * 0",
+    "ceil(X * 3)": "np.ceil(X * 3)",
+    "np.round(3 * X) / 3": "np.round(3 * X) / 3",
+    "trunc(X * 3)": "np.trunc(X * 3)",
+    "torch.frac(3 * X)": "3 * X - np.trunc(3 * X)",
+    "np.absolute(X)": "np.abs(X)",
+    "Z - np.negative(X)": "Z + X",
+    "np.cbrt(X)": "np.cbrt(X)",
+    "reciprocal(1 + sigmoid(X))": "1 / (1 + 1 / (1 + np.exp(-X)))",
+    "1 - torch.erfc(c * X)": "np.vectorize(math.erf)(c * X)",
+    "F.logsigmoid(X)": "-np.log1p(np.exp(-X))",
+    "mish(X)": "X * np.tanh(np.log1p(np.exp(X)))",
+    "softsign(X)": "X / (1 + np.abs(X))",
+    "tanhshrink(X)": "X - np.tanh(X)",
+    "relu6(X * 5)": "np.clip(X * 5, 0, 6)",
+    "F.hardtanh(X * 2)": "np.clip(X * 2, -1, 1)",
+    "hardsigmoid(X * 3)": "np.clip(X / 2 + 0.5, 0, 1)",
+    "hardswish(X)": "X * np.clip(X / 6 + 0.5, 0, 1)",
+    "np.logical_not(X > 0)": "~(X > 0)",
+    "isnan(X / 0 * 0)": "np.ones((5, 4))",
+    "isinf(X / 0)": "np.ones((5, 4))",
+    "where(np.isfinite(log(X)), X, 0)": "np.where(X > 0, X, 0)",
+    "mod(X, 0.3)": "X % 0.3",
+    "np.fmod(X, Z)": "np.fmod(X, Z)",
+    "floor_divide(X, 0.3)": "X // 0.3",
+    "np.greater(X, Z)": "X > Z",
+    "where(np.less_equal(X, Z), X, Z)": "np.minimum(X, Z)",
+    "hypot(X, Z)": "np.hypot(X, Z)",
+    "np.logaddexp(X, Z)": "np.logaddexp(X, Z)",
+    "xlogy(abs(X), abs(Z))": "np.abs(X) * np.log(np.abs(Z))",
+    "np.heaviside(X, 1)": "np.heaviside(X, 1)",
+    "lerp(X, Z, c)": "X + c * (Z - X)",
+    "X.amax(dim=1)": "X.max(1)",
+    "np.min(X, axis=0) + np.amin(X, 0)": "2 * X.min(0)",
+    "X.argmin(dim=-1)": "X.argmin(1)",
+    "np.average(X)": "X.mean()",
+    "np.var(X, axis=-1)": "X.var(1)",
+    "(X + Z).std(dim=0)": "(X + Z).std(0)",
+    "torch.any(X > 0.5, dim=1)": "(X > 0.5).any(1)",
+    "all(X > -1, 0)": "(X > -1).all(0)",
+    "np.count_nonzero(X > 0)": "(X > 0).sum()",
     "multiply(X, Z)": "X * Z",
     "torch.tril(S)": "np.tril(S)",
     "triu(S)": "np.triu(S)",
@@ -140,7 +196,7 @@ def test_what_hints_say_is_accepted_and_means_the_same(hints, tmp_path):
     attc("run", source, "--oracle", *inputs, *outputs)
     for i, (form, twin) in enumerate(FORMS.items()):
         got = np.load(tmp_path / f"Y{i}.npy")
-        want = np.asarray(eval(twin, {"np": np, "len": len, **values}))
+        want = np.asarray(eval(twin, {"np": np, "len": len, "math": math, **values}))
         if got.shape != want.shape:  # names, not places, say which dim is which
             got = got.T
         assert got.shape == want.shape, (form, hints[i])

@@ -6,6 +6,7 @@
 //     meant.c            forms and operators      X[:, 0:3], X.T, c ? a : b
 //     meant_einsum.c     products of matrices     X @ W, einsum("nd,dk->nk", X, W)
 //     meant_function.c   functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
+//     meant_formula.c    formulas             log2(X), X.var(dim=0)
 //     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
 //     foreign.c          the hints; the messages are told where the text is read or resolved
 #ifndef ATTC_MEANT_H
@@ -63,11 +64,23 @@ const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
 Meant meant_product(Meaning *m, const Meant *a, const Meant *b);
 Meant meant_letters(Meaning *m, const ExprList *args); // einsum with a string among them
 
+typedef struct {
+    const ExprList *args;
+    const KeyList *keys;
+} Given; // in a call
+
 // ---- meant_function.c
 // of: the tensor whose method it is, or NULL. Unknown functions give nothing, and a hint in *hint
 // where there is something to say in any case.
 Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList *keys,
                      const char **hint);
+
+// What a call reduces, as a text: `d`, `(n, d)`; the result loses these dims. Arguments behind the
+// first and keywords are those of a reduction. false: it cannot be told.
+bool meant_reduced(Meaning *m, const Given *given, Meant *result, const char **dims);
+
+// ---- meant_formula.c; *hint: what there is to say of the function if nothing comes back
+Meant meant_formula(Meaning *m, Name name, const Given *given, const char **hint);
 
 // ---- meant_shape.c; args: those behind the tensor
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);

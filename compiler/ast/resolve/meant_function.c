@@ -8,11 +8,6 @@
 
 #include <string.h>
 
-typedef struct {
-    const ExprList *args;
-    const KeyList *keys;
-} Given;
-
 typedef enum {
     IS_HINT,      // nothing to write, only something to say
     IS_ARGUMENT,  // the first argument as it is
@@ -22,10 +17,8 @@ typedef enum {
     IS_PRODUCT,   // of matrices
     IS_LINEAR,    // of an input with a matrix [out, in], and a bias
     IS_CONCAT,
-    IS_CAST,   // to `name`
-    IS_TO,     // to the type that is the argument
-    IS_BEFORE, // `name` and the argument
-    IS_AFTER,  // the argument and `name`
+    IS_CAST, // to `name`
+    IS_TO,   // to the type that is the argument
     IS_CLIP,
     IS_FILL,
     IS_RANGE, // index(n)
@@ -46,6 +39,7 @@ typedef struct {
 
 static const char regrouped[] =
     "split(x, d -> h k) takes one dim as several, merge(x, h k -> d) several as one";
+static const char inverse[] = "there are no inverses of sin, cos and tan";
 static const char stacked[] = "tensors of one form are one tensor with a dim more: declare it so";
 
 static const Function functions[] = {
@@ -64,6 +58,14 @@ static const Function functions[] = {
     {"ones_like", IS_LIKE, "ones", 0},
     {"stack", IS_HINT, stacked, 0},
     {"Linear", IS_HINT, "declare the matrix by 'param W[d, k]' and write einsum", 0},
+    {"asin", IS_HINT, inverse, 0},
+    {"acos", IS_HINT, inverse, 0},
+    {"atan", IS_HINT, inverse, 0},
+    {"atan2", IS_HINT, inverse, 0},
+    {"arcsin", IS_HINT, inverse, 0},
+    {"arccos", IS_HINT, inverse, 0},
+    {"arctan", IS_HINT, inverse, 0},
+    {"arctan2", IS_HINT, inverse, 0},
     {"contiguous", IS_ARGUMENT, NULL, 0},
     {"clone", IS_ARGUMENT, NULL, 0},
     {"copy", IS_ARGUMENT, NULL, 0},
@@ -86,6 +88,8 @@ static const Function functions[] = {
     {"detach", IS_CALL, "stop_gradient", 0},
     {"maximum", IS_CALL, "max", 0},
     {"minimum", IS_CALL, "min", 0},
+    {"fmax", IS_CALL, "max", 0},
+    {"fmin", IS_CALL, "min", 0},
     {"swish", IS_CALL, "silu", 0},
     {"add", IS_OPERATOR, NULL, OPER_ADD},
     {"sub", IS_OPERATOR, NULL, OPER_SUB},
@@ -99,9 +103,22 @@ static const Function functions[] = {
     {"power", IS_OPERATOR, NULL, OPER_POW},
     {"logical_and", IS_OPERATOR, NULL, OPER_AND},
     {"logical_or", IS_OPERATOR, NULL, OPER_OR},
-    {"square", IS_AFTER, " ** 2", 0},
-    {"reciprocal", IS_BEFORE, "1 / ", 0},
-    {"logical_not", IS_BEFORE, "not ", 0},
+    {"mod", IS_OPERATOR, NULL, OPER_MOD},
+    {"remainder", IS_OPERATOR, NULL, OPER_MOD},
+    {"floor_divide", IS_OPERATOR, NULL, OPER_FLOORDIV},
+    {"true_divide", IS_OPERATOR, NULL, OPER_DIV},
+    {"eq", IS_OPERATOR, NULL, OPER_EQ},
+    {"equal", IS_OPERATOR, NULL, OPER_EQ},
+    {"ne", IS_OPERATOR, NULL, OPER_NE},
+    {"not_equal", IS_OPERATOR, NULL, OPER_NE},
+    {"lt", IS_OPERATOR, NULL, OPER_LT},
+    {"less", IS_OPERATOR, NULL, OPER_LT},
+    {"le", IS_OPERATOR, NULL, OPER_LE},
+    {"less_equal", IS_OPERATOR, NULL, OPER_LE},
+    {"gt", IS_OPERATOR, NULL, OPER_GT},
+    {"greater", IS_OPERATOR, NULL, OPER_GT},
+    {"ge", IS_OPERATOR, NULL, OPER_GE},
+    {"greater_equal", IS_OPERATOR, NULL, OPER_GE},
     {"matmul", IS_PRODUCT, NULL, 0},
     {"mm", IS_PRODUCT, NULL, 0},
     {"bmm", IS_PRODUCT, NULL, 0},
@@ -203,23 +220,36 @@ static bool reduced_dims(Meaning *m, const Given *given, const Meant *of, bool r
     return !row && of->dims.count > 0;
 }
 
+// result: what is reduced; of a row the dims stay.
+static const char *reduce(Meaning *m, const Given *given, bool row, Meant *result) {
+    NameList dims = {0};
+    bool fine = result->has_dims && given->args->count <= 2 && keys_are_known(given);
+    if (!fine || !reduced_dims(m, given, result, row, &dims))
+        return NULL;
+    if (!row)
+        result->dims = dimlist_minus(m->arena, &result->dims, &dims);
+    bool kept = given_key(given, "keepdim") || given_key(given, "keepdims");
+    result->moved = result->moved || (!row && kept);
+    const char *all = dimlist_text(m->arena, &dims);
+    return dims.count > 1 ? arena_printf(m->arena, "(%.*s)", (int)strlen(all) - 2, all + 1)
+                          : dims.at[0];
+}
+
+bool meant_reduced(Meaning *m, const Given *given, Meant *result, const char **dims) {
+    *dims = reduce(m, given, false, result);
+    return *dims != NULL;
+}
+
 static Meant meant_reduction(Meaning *m, Builtin builtin, const Given *given, bool row) {
     Meant of = meant(m, given->args->at[0]);
-    NameList dims = {0};
-    bool fine = of.text && of.has_dims && given->args->count <= 2 && keys_are_known(given);
-    if (!fine || !reduced_dims(m, given, &of, row, &dims))
+    const char *dims = of.text ? reduce(m, given, row, &of) : NULL;
+    if (!dims)
         return (Meant){0};
-    const char *all = dimlist_text(m->arena, &dims);
-    const char *list = dims.count > 1
-                           ? arena_printf(m->arena, "(%.*s)", (int)strlen(all) - 2, all + 1)
-                           : dims.at[0];
-    bool sums = builtin == BUILTIN_CUMSUM;
-    const char *text = arena_printf(m->arena, "%s(%s, %s=%s)", builtin_name(builtin), of.text,
-                                    sums ? "dim" : "reduced_dim", list);
-    Meant result =
-        meant_with_dims(text, HOLDS_ALL, row ? of.dims : dimlist_minus(m->arena, &of.dims, &dims));
-    result.moved =
-        of.moved || (!row && (given_key(given, "keepdim") || given_key(given, "keepdims")));
+    const char *key = builtin == BUILTIN_CUMSUM ? "dim" : "reduced_dim";
+    Meant result = meant_with_dims(
+        arena_printf(m->arena, "%s(%s, %s=%s)", builtin_name(builtin), of.text, key, dims),
+        HOLDS_ALL, of.dims);
+    result.moved = of.moved;
     return result;
 }
 
@@ -407,18 +437,6 @@ static Meant meant_linear(Meaning *m, const Given *given) {
     return meant_binary(m, OPER_ADD, &product, &bias);
 }
 
-static Meant meant_of_one(Meaning *m, const Given *given, const char *before, const char *after,
-                          Holds holds) {
-    Meant of = meant(m, given->args->at[0]);
-    const char *text = meant_within(m, &of, HOLDS_ALL);
-    if (!text || given->args->count != 1)
-        return (Meant){0};
-    Meant result =
-        meant_with_dims(arena_printf(m->arena, "%s%s%s", before, text, after), holds, of.dims);
-    result.has_dims = of.has_dims;
-    return result;
-}
-
 static Meant meant_size(Meaning *m, const Given *given) {
     Meant of = meant(m, given->args->at[0]);
     bool has_place = given->args->count == 2;
@@ -485,10 +503,6 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
         return meant_cast(m, given, function->name);
     case IS_TO:
         return meant_to(m, given);
-    case IS_BEFORE:
-        return meant_of_one(m, given, function->name, "", HOLDS_NOT);
-    case IS_AFTER:
-        return meant_of_one(m, given, "", function->name, HOLDS_POWER);
     case IS_CLIP:
         return meant_clip(m, given);
     case IS_FILL:
@@ -521,6 +535,11 @@ Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList 
     *hint = NULL;
     if (builtin != BUILTIN_NONE && builtin != BUILTIN_CONCAT)
         return meant_builtin(m, builtin, &given);
+    Meant formula = function ? (Meant){0} : meant_formula(m, name, &given, hint);
+    if (formula.text)
+        *hint = NULL;
+    if (*hint || formula.text)
+        return formula;
     if (!function) {
         bool known = program_find_def(m->program, name) != NULL;
         Meant call = known ? meant_call(m, name, &given) : (Meant){0};
