@@ -91,10 +91,11 @@ typedef enum {
 
 enum { AST_MAX_DEPTH = 500 };
 
-// A variable of a scan that stands in the place of the dim that is scanned: x[t, d] for x[n, d].
+// A variable of a scan that stands in the place of a dim: x[t, d] for x[n, d].
 typedef struct {
-    Name dim, variable;
-    bool now; // resolved: what is written at this position; otherwise one of many is read
+    Name dim, variable; // the dim that the scan runs over
+    Name own;           // resolved: of a REF: the tensor's dim, dim or one that is like it
+    bool now;           // resolved: what is written at this position; otherwise one of many is read
 } Step;
 typedef VEC(Step) StepList;
 
@@ -126,7 +127,7 @@ struct Expr {
     IdentList from, into; // CALL of split or merge: the dims around its arrow
     IdentList dims;       // REF: the names in the brackets; CALL, ARRAY: after ->
     VEC(uint32_t) places; // REF: where each of args stands in the brackets, counted from 0
-    StepList steps;       // REF: resolved: which of dims are variables of scans
+    StepList steps;       // REF: resolved: one for each of dims that is a variable of a scan
     bool has_arrow;
     uint16_t depth;            // levels of nodes below it, at most AST_MAX_DEPTH: recursion is safe
     Ident label;               // `as label`, name NULL if none
@@ -178,7 +179,7 @@ typedef struct {
     Ident name;
     bool has_dims;  // brackets were written
     IdentList dims; // in memory order
-    StepList steps; // resolved: of an assignment: which of dims are variables of scans
+    StepList steps; // resolved: of an assignment: one for each of dims that is a scan's variable
     bool has_elem;
     Elem elem;
     bool is_param; // marked `param`

@@ -23,18 +23,10 @@ static const Binding oper_binding[N_OPER] = {
 
 static void print_expr(const Expr *expr, Binding outer, Text *out);
 
-// A name in brackets as it was written.
-static Name written_name(Name dim, const StepList *steps) {
-    for (uint32_t i = 0; steps && i < steps->count; i++)
-        if (steps->at[i].dim == dim)
-            return steps->at[i].variable;
-    return dim;
-}
-
-static void print_dims(const IdentList *dims, const StepList *steps, Text *out) {
+static void print_dims(const IdentList *dims, Text *out) {
     text_add(out, "[");
     for (uint32_t i = 0; i < dims->count; i++)
-        text_printf(out, "%s%s", i ? ", " : "", written_name(dims->at[i].name, steps));
+        text_printf(out, "%s%s", i ? ", " : "", dims->at[i].name);
     text_add(out, "]");
 }
 
@@ -48,7 +40,7 @@ static void print_places(const Expr *ref, Text *out) {
         if (position < ref->args.count && ref->places.at[position] == place)
             print_expr(ref->args.at[position++], ANY, out);
         else
-            text_add(out, written_name(ref->dims.at[name++].name, &ref->steps));
+            text_add(out, ref->dims.at[name++].name);
     }
     text_add(out, "]");
 }
@@ -79,7 +71,7 @@ static void print_arrow(const Expr *expr, Text *out) {
     if (!expr->has_arrow)
         return;
     text_add(out, " -> ");
-    print_dims(&expr->dims, NULL, out);
+    print_dims(&expr->dims, out);
 }
 
 static void print_regroup(const Expr *call, Text *out) {
@@ -179,7 +171,7 @@ static void print_expr(const Expr *expr, Binding outer, Text *out) {
 static void print_tensor(const Tensor *tensor, Text *out) {
     text_add(out, tensor->name.name);
     if (tensor->has_dims)
-        print_dims(&tensor->dims, &tensor->steps, out);
+        print_dims(&tensor->dims, out);
     if (tensor->has_elem)
         text_printf(out, ": %s", elem_name(tensor->elem));
 }

@@ -145,6 +145,34 @@ def shared_inside(X, V):
     return (s,)
 
 
+def columns(M, X, a, h):
+    """Positions at any place: columns, diagonals, a row of what the step itself makes."""
+    s, c = a, np.zeros(N)
+    Y, Z, R, T = np.empty((D, N)), np.empty((N, N)), np.empty((D, N, H)), np.empty((N, N))
+    for t in range(N):
+        s = s * 0.5 + M[:, t] * M[t, t]
+        c = c + M[t]
+        P = np.outer(s, c)
+        Y[:, t] = X[:, t] * s[t]
+        Z[:, t] = P[t] - P[:, t] + P[t, t]
+        R[:, t] = X[:, t, None] * h + c[t]
+        T[t] = M[t] - M[:, t]
+    return Y, Z, R, T, s
+
+
+def pairs(M, X):
+    """Two scans over one class of positions: elements of a matrix, and of what they write."""
+    s, F, G = 0.0, np.empty((N, N)), np.empty((N, N))
+    for t in range(N):
+        a = M[t, t]
+        for u in range(N):
+            a = a * 0.5 + M[t, u] - M[u, t] * X[u]
+            F[t, u] = a
+            G[u, t] = a * X[t]
+        s = s + F[t, t] * G[:, t].sum()
+    return F, G, s
+
+
 STEP = """
 def Step(S[d, e], k[d], v[e], q[d], beta[]):
     old[e] = einsum(k[d], S[d, e])
@@ -346,6 +374,41 @@ def Main(X[n, h, d], V[n, m, d]):
         "s[d]",
         (case := {"X": draw(N, H, D), "V": draw(N, M, D)}),
         shared_inside(*case.values()),
+    ),
+    "columns": (
+        """
+def Main(M[n, n'], X[d, n], A[n], H[h]):
+    s[n] = A
+    c[n] = zeros[n]
+    scan t in n':
+        s[n] = s[n] * 0.5 + M[n, t] * M[t, t]
+        c[n] = c + M[t, n]
+        P[n, n'] = s[n] * c[n']
+        Y[d, t] = X[d, t] * s[t]
+        Z[n, t] = P[t, n] - P[n, t] + P[t, t]
+        R[d, t, h] = X[t, d] * H[h] + c[t]
+        T[t, n] = M[t, n] - M[n, t]
+        W[n, t] = zeros[t, n] + Z[n, t]
+""",
+        "Y[d, n'], W[n, n'], R[d, n', h], T[n', n], s[n]",
+        (case := {"M": draw(N, N), "X": draw(D, N), "A": draw(N), "H": draw(H)}),
+        columns(*case.values()),
+    ),
+    "pairs": (
+        """
+def Main(M[n, n'], X[n]):
+    s[] = 0.0
+    scan t in n:
+        a = M[t, t]
+        scan u in n':
+            a = a * 0.5 + M[t, u] - M[u, t] * X[u]
+            F[t, u] = a
+            G[u, t] = a * X[t]
+        s = s + F[t, t] * sum(G[n', t], reduced_dim=n')
+""",
+        "F[n, n'], G[n', n], s[]",
+        (case := {"M": draw(N, N), "X": draw(N)}),
+        pairs(*case.values()),
     ),
     "rows of what is carried": (
         """

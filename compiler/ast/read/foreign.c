@@ -63,10 +63,12 @@ void foreign_tell_list(Parser *parser, Span at) {
 }
 
 void foreign_tell_range(Parser *parser, Ident function) {
-    foreign_tell(
-        parser, function.span,
-        arena_printf(parser->arena, "a loop runs over a dim, there is no '%s'", function.name),
-        "'dim steps = 3' at the top of the file, then 'for i in steps:'");
+    bool scans = foreign_line_begin(parser)->kind == TOK_SCAN;
+    foreign_tell(parser, function.span,
+                 arena_printf(parser->arena, "a %s runs over a dim, there is no '%s'",
+                              scans ? "scan" : "loop", function.name),
+                 scans ? "'dim steps = 3' at the top of the file, then 'scan i in steps:'"
+                       : "'dim steps = 3' at the top of the file, then 'for i in steps:'");
 }
 
 void foreign_tell_update(Parser *parser, const Token *token) {

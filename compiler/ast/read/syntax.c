@@ -347,15 +347,34 @@ StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *to
     return syntax_assign(parser, span, target, value);
 }
 
-// `for i in range(layers)`, or of whatever runs over a dim, is the loop that it says.
+// The dim that `in range(layers)`, or whatever runs over a dim, says. NULL: it says none.
+static const Ident *range_dim(Parser *parser, Span span, const char *word, Ident var,
+                              const ArgList *args) {
+    const Expr *last = args->args.count ? args->args.at[args->args.count - 1] : NULL;
+    if (!last || last->kind != EXPR_NAME)
+        return NULL;
+    if (parser->foreign && mistakes_in(parser, mistakes_line(parser, span)))
+        diag_hint(parser->foreign, "write '%s %s in %s:'", word, var.name, last->name.name);
+    return &last->name;
+}
+
 StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
                          StmtList body) {
-    Expr *last = args.args.count ? args.args.at[args.args.count - 1] : NULL;
-    bool is_dim = last && last->kind == EXPR_NAME;
-    if (is_dim && parser->foreign && mistakes_in(parser, function.span))
-        diag_hint(parser->foreign, "write 'for %s in %s:'", var.name, last->name.name);
+    const Ident *dim = range_dim(parser, span, "for", var, &args);
     parser->garbled = true;
-    StmtList list = syntax_for(parser, span, var, is_dim ? last->name : function, false, body);
+    StmtList list = syntax_for(parser, span, var, dim ? *dim : function, false, body);
+    list.at[0]->garbled = true;
+    return list;
+}
+
+// What a body says of positions of nothing that is known is lost.
+StmtList syntax_scan_over(Parser *parser, Span span, Ident var, ArgList args, StmtList body) {
+    const Ident *dim = range_dim(parser, span, "scan", var, &args);
+    parser->garbled = true;
+    parser->lost |= !dim;
+    if (!dim)
+        return (StmtList){0};
+    StmtList list = syntax_scan(parser, span, var, *dim, body);
     list.at[0]->garbled = true;
     return list;
 }

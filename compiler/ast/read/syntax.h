@@ -172,6 +172,7 @@ StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *to
 // for var in function(args):
 StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
                          StmtList body);
+StmtList syntax_scan_over(Parser *parser, Span span, Ident var, ArgList args, StmtList body);
 StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);
 StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, StmtList body);
 

@@ -13,8 +13,8 @@ static void report_fixed(Scope *scope, const Tensor *target, const Symbol *first
     Name name = target->name.name;
     Diag *diag;
     if (first->kind == SYMBOL_LOOP || first->kind == SYMBOL_STEP)
-        diag = diag_error(diags, target->name.span,
-                          "'%s' is the loop's number and cannot be assigned", name);
+        diag = diag_error(diags, target->name.span, "'%s' is the %s and cannot be assigned", name,
+                          first->kind == SYMBOL_STEP ? "scan's position" : "loop's number");
     else if (first->kind == SYMBOL_TRAINED || first->kind == SYMBOL_GLOBAL)
         diag = diag_error(diags, target->name.span,
                           "'%s' is a trained tensor and cannot be assigned", name);
@@ -101,20 +101,32 @@ static bool check_carried(Scope *scope, const Tensor *target, Symbol *symbol,
     Resolver *r = scope->resolver;
     if (!symbol->ok || symbol->doubtful || dimlist_equal(&symbol->dims, dims))
         return true;
+    bool scans = scope_in_scan(scope);
+    const char *step = scans ? "step of the scan" : "round of the loop";
+    const char *had = dimlist_text(r->arena, &symbol->dims);
     Diag *diag = diag_error(r->diags, target->name.span,
-                            "'%s' is over %s in this round of the loop and over %s in the next",
-                            target->name.name, dimlist_text(r->arena, &symbol->dims),
-                            dimlist_text(r->arena, dims));
-    diag_note(diag, symbol->name.span, "it is over %s from here",
-              dimlist_text(r->arena, &symbol->dims));
-    diag_hint(
-        diag,
-        "a loop keeps the dims of what it carries (language 6.4); give this one another name");
+                            "'%s' is over %s in this %s and over %s in the next", target->name.name,
+                            had, step, dimlist_text(r->arena, dims));
+    diag_note(diag, symbol->name.span, "it is over %s from here", had);
+    diag_hint(diag,
+              "a %s keeps the dims of what it carries (language %s); give this one another name",
+              scans ? "scan" : "loop", scans ? "6.5" : "6.4");
     symbol->doubtful = true;
     return false;
 }
 
 // ---- element types ------------------------------------------------------------------------------
+
+// A first value that is a number of the text can be one of the type that the loop makes of it.
+static void hint_first_value(Scope *scope, Diag *diag, const Symbol *first, Elem elem) {
+    const Expr *value = first->value;
+    const char *dims = first->brackets ? dimlist_text(scope->resolver->arena, &first->dims) : "";
+    if (value->kind == EXPR_NUMBER && elem == ELEM_F32)
+        diag_hint(diag, "'%s = %.0f.0' begins with a float", first->name.name, value->number);
+    else
+        diag_hint(diag, "'%s%s: %s = ' gives the first value this type", first->name.name, dims,
+                  elem_name(elem));
+}
 
 static bool check_elem(Scope *scope, const Tensor *target, const Symbol *symbol,
                        const Expr *value) {
@@ -127,7 +139,10 @@ static bool check_elem(Scope *scope, const Tensor *target, const Symbol *symbol,
                             elem_name(elem), elem_name(value->elem));
     if (carried)
         diag_note(diag, symbol->name.span, "it is %s from here", elem_name(elem));
-    diag_hint(diag, "write '%s(...)' around the value", elem_name(elem));
+    if (carried && symbol->value && symbol->value->is_literal && elem_is_float(value->elem))
+        hint_first_value(scope, diag, symbol, value->elem);
+    else
+        diag_hint(diag, "write '%s(...)' around the value", elem_name(elem));
     return false;
 }
 
@@ -138,9 +153,8 @@ static const Wanted *target_wanted(Scope *scope, const Tensor *target, const Sym
     *wanted = (Wanted){.span = target->name.span};
     if (target->has_dims && !target->garbled) {
         wanted->brackets = &target->dims;
-        NameList all = dimlist_of(scope->resolver->arena, &target->dims);
-        wanted->dims = steps_left(scope->resolver->arena, &all, &target->steps);
-        wanted->silent = !scope_check_brackets(scope, &target->dims);
+        wanted->dims = steps_left(scope->resolver->arena, &target->dims, &target->steps);
+        wanted->silent = !scope_check_brackets(scope, &target->dims, &target->steps);
         return wanted;
     }
     if (!symbol)
@@ -161,9 +175,12 @@ static void define_symbol(Scope *scope, Tensor *target, const Wanted *wanted, co
     symbol->value = value;
     if (!target->steps.count)
         return;
-    symbol->dims = dimlist_of(scope->resolver->arena, &target->dims);
-    if (!scan_write(scope, symbol, target))
-        symbol->ok = false;
+    IdentList whole = steps_whole(scope->resolver->arena, &target->dims, &target->steps);
+    symbol->dims = dimlist_of(scope->resolver->arena, &whole);
+    if (scan_write(scope, symbol, target))
+        return;
+    symbol->ok = false;
+    symbol->depth = 0; // what it would be after the scan is told of
 }
 
 // `Y, _ = F(X)`: a result that nobody wants has no name.

@@ -8,9 +8,16 @@ static void collect_idents(Arena *arena, const IdentList *idents, NameList *out)
         dimlist_add(arena, out, idents->at[i].name);
 }
 
+// The dims in whose places variables of scans stand are named by the scans.
+static void collect_brackets(Arena *arena, const IdentList *idents, const StepList *steps,
+                             NameList *out) {
+    IdentList whole = steps_whole(arena, idents, steps);
+    collect_idents(arena, &whole, out);
+}
+
 static void collect_expr(Arena *arena, const Expr *expr, bool references, NameList *out) {
     if (expr->kind == EXPR_CALL || references)
-        collect_idents(arena, &expr->dims, out);
+        collect_brackets(arena, &expr->dims, &expr->steps, out);
     collect_idents(arena, &expr->into, out);
     for (uint32_t i = 0; i < expr->args.count; i++)
         collect_expr(arena, expr->args.at[i], references, out);
@@ -19,7 +26,7 @@ static void collect_expr(Arena *arena, const Expr *expr, bool references, NameLi
 static void collect_body(Arena *arena, const StmtList *body, bool references, NameList *out) {
     for (uint32_t i = 0; i < body->count; i++) {
         const Stmt *stmt = body->at[i];
-        collect_idents(arena, &stmt->target.dims, out);
+        collect_brackets(arena, &stmt->target.dims, &stmt->target.steps, out);
         if (stmt->value)
             collect_expr(arena, stmt->value, references, out);
         for (uint32_t k = 0; k < stmt->results.count; k++)

@@ -29,8 +29,9 @@ static bool check_same_dims(Scope *scope, const Expr *ref) {
         fine = false;
     }
     for (uint32_t i = 0; i < ref->dims.count; i++)
-        fine = scope_check_dim(scope, ref->dims.at[i]) && fine;
-    return scope_check_brackets(scope, &ref->dims) && fine;
+        if (!steps_find(&ref->steps, ref->dims.at[i].name))
+            fine = scope_check_dim(scope, ref->dims.at[i]) && fine;
+    return scope_check_brackets(scope, &ref->dims, &ref->steps) && fine;
 }
 
 void resolve_same(Scope *scope, Expr *ref) {
@@ -40,7 +41,7 @@ void resolve_same(Scope *scope, Expr *ref) {
     ref->name_kind = NAME_SAME;
     ref->number = !strcmp(ref->name.name, "ones");
     ref->is_literal = ref->is_whole = true;
-    expr_set(ref, dimlist_of(scope->resolver->arena, &ref->dims), ELEM_F32);
+    expr_set(ref, steps_left(scope->resolver->arena, &ref->dims, &ref->steps), ELEM_F32);
     scope_add_dims(scope, &ref->result);
 }
 

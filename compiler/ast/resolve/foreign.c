@@ -35,7 +35,7 @@ static const char *value_for(Scope *scope, const Tensor *target, const Meant *va
     if (!target->has_dims || !value->has_dims)
         return value->text;
     Arena *arena = scope->resolver->arena;
-    NameList stated = dimlist_of(arena, &target->dims);
+    NameList stated = steps_left(arena, &target->dims, &target->steps);
     NameList lacking = dimlist_minus(arena, &stated, &value->dims);
     NameList extra = dimlist_minus(arena, &value->dims, &stated);
     if (!lacking.count && !extra.count)

@@ -9,7 +9,7 @@
 
 // ---- a bracketed use ----------------------------------------------------------------------------
 
-// The variables of the loops around a place.
+// The numbers of the loops around a place.
 typedef struct Loop Loop;
 struct Loop {
     Name variable;
@@ -24,32 +24,52 @@ static bool names_all_dims(const Expr *ref, const Loop *loops) {
     return !ref->args.count;
 }
 
-static const IdentList *brackets_in_expr(const Expr *expr, Name name, const Loop *loops) {
+// The dims in brackets, those that scans run over in the places of their variables. NULL when one
+// would stand there twice: M[n, t] in `scan t in n:` does not say which dims M has.
+static const IdentList *whole_brackets(Arena *arena, const IdentList *dims, const StepList *steps) {
+    if (!steps->count)
+        return dims;
+    IdentList *whole = arena_new_of(arena, IdentList);
+    *whole = steps_whole(arena, dims, steps);
+    for (uint32_t i = 1; i < whole->count; i++)
+        if (idents_find(whole, whole->at[i].name) != &whole->at[i])
+            return NULL;
+    return whole;
+}
+
+static const IdentList *brackets_in_expr(Arena *arena, const Expr *expr, Name name,
+                                         const Loop *loops) {
+    const IdentList *own = NULL;
     if (expr->kind == EXPR_REF && expr->name.name == name && names_all_dims(expr, loops))
-        return &expr->dims;
+        own = whole_brackets(arena, &expr->dims, &expr->steps);
+    if (own)
+        return own;
     for (uint32_t i = 0; i < expr->args.count; i++) {
-        const IdentList *found = brackets_in_expr(expr->args.at[i], name, loops);
+        const IdentList *found = brackets_in_expr(arena, expr->args.at[i], name, loops);
         if (found)
             return found;
     }
     return NULL;
 }
 
-static const IdentList *brackets_in_body(const StmtList *body, Name name, const Loop *loops) {
+static const IdentList *brackets_in_body(Arena *arena, const StmtList *body, Name name,
+                                         const Loop *loops) {
     const IdentList *found = NULL;
     for (uint32_t i = 0; i < body->count && !found; i++) {
         const Stmt *stmt = body->at[i];
         if (stmt->garbled)
             continue;
         if (stmt->kind == STMT_ASSIGN && stmt->target.name.name == name && stmt->target.has_dims)
-            found = &stmt->target.dims;
+            found = whole_brackets(arena, &stmt->target.dims, &stmt->target.steps);
         else if (stmt->kind == STMT_ASSIGN && stmt->value)
-            found = brackets_in_expr(stmt->value, name, loops);
-        else if (stmt->kind == STMT_FOR || stmt->kind == STMT_SCAN)
-            found = brackets_in_body(&stmt->body, name, &(Loop){stmt->loop_var.name, loops});
+            found = brackets_in_expr(arena, stmt->value, name, loops);
+        else if (stmt->kind == STMT_FOR)
+            found = brackets_in_body(arena, &stmt->body, name, &(Loop){stmt->loop_var.name, loops});
+        else if (stmt->kind == STMT_SCAN)
+            found = brackets_in_body(arena, &stmt->body, name, loops);
         else if (stmt->kind == STMT_RETURN)
             for (uint32_t k = 0; k < stmt->results.count && !found; k++)
-                found = brackets_in_expr(stmt->results.at[k], name, loops);
+                found = brackets_in_expr(arena, stmt->results.at[k], name, loops);
     }
     return found;
 }
@@ -87,30 +107,33 @@ static const Expr *call_in_body(const StmtList *body, Name name) {
 }
 
 // The dims that an assignment states for a name.
-static const IdentList *stated_dims(const StmtList *body, Name name) {
+static const IdentList *stated_dims(Arena *arena, const StmtList *body, Name name) {
     const IdentList *found = NULL;
     for (uint32_t i = 0; i < body->count && !found; i++) {
         const Stmt *stmt = body->at[i];
         bool declares = stmt->kind == STMT_ASSIGN || stmt->kind == STMT_PARAM;
         if (declares && stmt->target.name.name == name && stmt->target.has_dims &&
             !stmt->target.garbled)
-            found = &stmt->target.dims;
+            found = whole_brackets(arena, &stmt->target.dims, &stmt->target.steps);
         else if (stmt->kind == STMT_FOR || stmt->kind == STMT_SCAN)
-            found = stated_dims(&stmt->body, name);
+            found = stated_dims(arena, &stmt->body, name);
     }
     return found;
 }
 
 // Dims that an argument is known to have before its def is checked.
 static bool known_dims(Scope *scope, const Expr *arg, NameList *out) {
+    Arena *arena = scope->resolver->arena;
     const Symbol *symbol = arg->kind == EXPR_NAME ? scope_find(scope, arg->name.name) : NULL;
-    const IdentList *stated = arg->kind == EXPR_REF ? &arg->dims : NULL;
+    const IdentList *stated = NULL;
     if (arg->kind == EXPR_NAME && !symbol)
-        stated = stated_dims(&scope->def->body, arg->name.name);
+        stated = stated_dims(arena, &scope->def->body, arg->name.name);
     if (symbol && symbol->ok)
         *out = symbol->dims;
+    else if (arg->kind == EXPR_REF)
+        *out = steps_left(arena, &arg->dims, &arg->steps);
     else if (stated)
-        *out = dimlist_of(scope->resolver->arena, stated);
+        *out = dimlist_of(arena, stated);
     else
         return false;
     return true;
@@ -188,7 +211,8 @@ void scope_infer_arguments(Scope *scope) {
         Symbol *symbol = scope->symbols.at[i];
         if (symbol->kind != SYMBOL_ARGUMENT || symbol->ok || symbol->doubtful)
             continue;
-        symbol->brackets = brackets_in_body(&scope->def->body, symbol->name.name, NULL);
+        symbol->brackets =
+            brackets_in_body(scope->resolver->arena, &scope->def->body, symbol->name.name, NULL);
         if (symbol->brackets) {
             symbol->dims = dimlist_of(scope->resolver->arena, symbol->brackets);
             symbol->ok = true;

@@ -225,7 +225,7 @@ static Meant meant_reference(Meaning *m, const Expr *ref) {
         NameList dims = dimlist_of(m->arena, &ref->dims);
         tensor.text = arena_printf(m->arena, "%s%s", ref->name.name, dimlist_text(m->arena, &dims));
         tensor.has_dims = tensor.has_dims && dims.count == tensor.dims.count;
-        tensor.dims = dims;
+        tensor.dims = steps_left(m->arena, &ref->dims, &ref->steps);
         tensor.tensor = tensor.has_dims ? ref->name.name : NULL;
         return tensor;
     }

@@ -53,7 +53,7 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
                 span_join(call->dims.at[0].span, call->dims.at[call->dims.count - 1].span);
         arrow->dims = dimlist_of(r->arena, &call->dims);
         scope_add_dims(scope, &arrow->dims);
-        arrow->silent = !scope_check_brackets(scope, &call->dims);
+        arrow->silent = !scope_check_brackets(scope, &call->dims, NULL);
         return arrow;
     }
     if (wanted && (wanted->silent || !wanted->factor))

@@ -8,6 +8,10 @@
 //                   over k
 //     S[m, n]       of S[n, m]: n and m in another order: an error, that asks for swap(S, n, m)
 //
+// A variable of a scan takes part like a dim that is like the scanned one, and then takes the
+// position of what it is paired with: M[n, t] in `scan t in n:` is M[n, m] at t of m, M[t, n] at t
+// of n.
+//
 // In `return` the order of the brackets is the order in memory, and names alone say what is what.
 #include "ast/resolve/resolve.h"
 
@@ -15,28 +19,51 @@
 
 // ---- pairing ------------------------------------------------------------------------------------
 
+// May the tensor's dim be read as the written one?
+static bool reads_as(Scope *scope, const Expr *ref, Name own, Name written) {
+    const Step *step = steps_find(&ref->steps, written);
+    return program_dims_alike(scope->resolver->program, own, step ? step->dim : written);
+}
+
+static bool has_own(const Expr *ref, const Symbol *symbol, Name written) {
+    return dimlist_has(&symbol->dims, written) && !steps_find(&ref->steps, written);
+}
+
+static NameList without(Arena *arena, const NameList *list, Name dim) {
+    NameList one = {0};
+    vec_push(arena, &one, dim);
+    return dimlist_minus(arena, list, &one);
+}
+
+// n_steps counts those that were paired.
+static void pair(Resolver *r, Expr *ref, Name own, Name written, uint32_t *n_steps) {
+    if (steps_find(&ref->steps, written))
+        ref->steps.at[(*n_steps)++].own = own;
+    else if (own != written)
+        vec_push(r->arena, &ref->binding, (DimBinding){own, written});
+}
+
 // Pairs the written dims that the tensor lacks with tensor dims that are not written, class by
 // class and in order. What is left over goes to `lacking` (not of the tensor) and `unwritten`.
 static void pair_by_name(Scope *scope, Expr *ref, const Symbol *symbol, NameList *lacking,
                          NameList *unwritten) {
     Resolver *r = scope->resolver;
-    NameList written = dimlist_of(r->arena, &ref->dims);
+    uint32_t n_steps = 0;
+    NameList written = steps_left(r->arena, &ref->dims, &ref->steps);
     *unwritten = dimlist_minus(r->arena, &symbol->dims, &written);
-    for (uint32_t i = 0; i < written.count; i++) {
-        Name dim = written.at[i], own = NULL;
-        if (dimlist_has(&symbol->dims, dim))
+    for (uint32_t i = 0; i < ref->dims.count; i++) {
+        Name dim = ref->dims.at[i].name, own = NULL;
+        if (has_own(ref, symbol, dim))
             continue;
         for (uint32_t k = 0; k < unwritten->count && !own; k++)
-            if (program_dims_alike(r->program, unwritten->at[k], dim))
+            if (reads_as(scope, ref, unwritten->at[k], dim))
                 own = unwritten->at[k];
         if (!own) {
-            vec_push(r->arena, lacking, dim);
+            dimlist_add(r->arena, lacking, dim);
             continue;
         }
-        NameList taken = {0};
-        vec_push(r->arena, &taken, own);
-        *unwritten = dimlist_minus(r->arena, unwritten, &taken);
-        vec_push(r->arena, &ref->binding, (DimBinding){own, dim});
+        *unwritten = without(r->arena, unwritten, own);
+        pair(r, ref, own, dim, &n_steps);
     }
 }
 
@@ -47,7 +74,7 @@ static NameList own_order(Scope *scope, const Expr *ref, const Symbol *symbol) {
     NameList written = dimlist_of(r->arena, &ref->dims), taken = {0};
     NameList ordered = dimlist_of(r->arena, &ref->dims);
     for (uint32_t i = 0; i < ordered.count; i++) {
-        if (!dimlist_has(&symbol->dims, ordered.at[i]))
+        if (!has_own(ref, symbol, ordered.at[i]))
             continue;
         Name next = NULL;
         for (uint32_t k = 0; k < symbol->dims.count && !next; k++) {
@@ -64,19 +91,17 @@ static NameList own_order(Scope *scope, const Expr *ref, const Symbol *symbol) {
 
 // Pairs the dims of each class in order. Requires: as many are written as the tensor has.
 static void pair_in_order(Scope *scope, Expr *ref, const Symbol *symbol) {
-    Resolver *r = scope->resolver;
+    Arena *arena = scope->resolver->arena;
     NameList left = symbol->dims;
+    uint32_t n_steps = 0;
     ref->binding.count = 0;
     for (uint32_t i = 0; i < ref->dims.count; i++) {
         Name dim = ref->dims.at[i].name, own = NULL;
         for (uint32_t k = 0; k < left.count && !own; k++)
-            if (program_dims_alike(r->program, left.at[k], dim))
+            if (reads_as(scope, ref, left.at[k], dim))
                 own = left.at[k];
-        NameList taken = {0};
-        vec_push(r->arena, &taken, own);
-        left = dimlist_minus(r->arena, &left, &taken);
-        if (own != dim)
-            vec_push(r->arena, &ref->binding, (DimBinding){own, dim});
+        left = without(arena, &left, own);
+        pair(scope->resolver, ref, own, dim, &n_steps);
     }
 }
 
@@ -110,10 +135,15 @@ static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symb
             whole = dimlist_replaced(arena, &whole, ref->binding.at[i].formal,
                                      ref->binding.at[i].actual);
         for (uint32_t i = 0; i < ref->steps.count; i++)
-            whole = dimlist_replaced(arena, &whole, ref->steps.at[i].dim,
-                                     ref->steps.at[i].variable);
-        diag_hint(diag, "write '%s%s', in any order", symbol->name.name,
-                  dimlist_text(arena, &whole));
+            whole =
+                dimlist_replaced(arena, &whole, ref->steps.at[i].own, ref->steps.at[i].variable);
+        const char *all = dimlist_text(arena, &whole);
+        NameList one = scan_positions(scope, &whole, unwritten);
+        if (dimlist_same(&one, &whole))
+            diag_hint(diag, "write '%s%s', in any order", symbol->name.name, all);
+        else
+            diag_hint(diag, "write '%s%s' for one position, '%s%s' for all", symbol->name.name,
+                      dimlist_text(arena, &one), symbol->name.name, all);
         return;
     }
     if (!unwritten->count) {
@@ -189,18 +219,19 @@ void resolve_reference(Scope *scope, Expr *ref, bool returned) {
     Symbol *symbol = scope_use(scope, ref->name, false);
     if (symbol && symbol->ok)
         take_loop_numbers(scope, ref, symbol);
-    bool fine = (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims);
+    bool fine =
+        (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims, &ref->steps);
     if (!symbol)
         return;
     if (symbol->kind == SYMBOL_LOOP || symbol->kind == SYMBOL_STEP) {
-        Diag *diag = diag_error(r->diags, ref->span, "'%s' is a loop's number, it has no dims",
-                                ref->name.name);
+        Diag *diag = diag_error(r->diags, ref->span, "'%s' is a %s, it has no dims", ref->name.name,
+                                symbol->kind == SYMBOL_STEP ? "scan's position" : "loop's number");
         diag_note(diag, symbol->name.span, "declared here");
         return;
     }
     if (!symbol->ok || !fine)
         return;
-    if (!symbol->doubtful && !scan_check_steps(scope, ref, symbol))
+    if (!symbol->doubtful && !scan_check_over(scope, ref, symbol))
         return;
     NameList lacking = {0}, unwritten = {0};
     pair_by_name(scope, ref, symbol, &lacking, &unwritten);
@@ -222,7 +253,9 @@ void resolve_reference(Scope *scope, Expr *ref, bool returned) {
             report_exchanged(scope, ref, &left);
         return;
     }
+    if (!scan_check_steps(scope, ref, symbol) && !symbol->doubtful)
+        return;
     ref->name_kind = NAME_TENSOR;
-    expr_set(ref, steps_left(r->arena, &written, &ref->steps), symbol->elem);
+    expr_set(ref, steps_left(r->arena, &ref->dims, &ref->steps), symbol->elem);
     scope_add_dims(scope, &ref->result);
 }

@@ -130,8 +130,8 @@ void resolve_regroup(Scope *scope, Expr *call) {
     Arena *arena = scope->resolver->arena;
     Expr *arg = call->args.at[0];
     resolve_expr(scope, arg, NULL);
-    if (!check_form(scope, call) || !scope_check_brackets(scope, &call->from) ||
-        !scope_check_brackets(scope, &call->into) || !arg->ok)
+    if (!check_form(scope, call) || !scope_check_brackets(scope, &call->from, NULL) ||
+        !scope_check_brackets(scope, &call->into, NULL) || !arg->ok)
         return;
     NameList from = dimlist_of(arena, &call->from), into = dimlist_of(arena, &call->into);
     NameList kept = dimlist_minus(arena, &arg->result, &from);

@@ -92,7 +92,7 @@ static void declare_tensor(Scope *scope, SymbolKind kind, Tensor *tensor) {
     if (!tensor->has_elem)
         tensor->elem = ELEM_F32;
     bool fresh = check_new_name(scope, tensor->name, kind != SYMBOL_GLOBAL);
-    bool fine = !tensor->garbled && scope_check_brackets(scope, &tensor->dims);
+    bool fine = !tensor->garbled && scope_check_brackets(scope, &tensor->dims, NULL);
     if (kind != SYMBOL_ARGUMENT && !tensor->garbled)
         fine = check_trained(scope, tensor) && fine;
     if (!fresh)
@@ -148,6 +148,9 @@ static void check_loop_dim(Scope *scope, const Stmt *stmt) {
         scope_offer_dims(scope, &near);
     if (near.best)
         diag_hint(diag, "did you mean '%s'?", near.best);
+    else if (stmt->kind == STMT_SCAN)
+        diag_hint(diag, "the dims of '%s' are %s", scope->def->name.name,
+                  dimlist_text(r->arena, &scope->def->dims));
     else
         diag_hint(diag, "'dim %s = 6' at the top of the file says how often to repeat",
                   name_unprimed(r->session->names, dim));
@@ -200,8 +203,9 @@ static void resolve_return(Scope *scope, Stmt *stmt) {
     Resolver *r = scope->resolver;
     Def *def = scope->def;
     if (scope->depth) {
-        Diag *diag = diag_error(r->diags, stmt->span, "'return' inside a loop");
-        diag_hint(diag, "put it after the loop, which carries its tensors out");
+        const char *loop = scope_in_scan(scope) ? "scan" : "loop";
+        Diag *diag = diag_error(r->diags, stmt->span, "'return' inside a %s", loop);
+        diag_hint(diag, "put it after the %s, which carries its tensors out", loop);
     }
     if (stmt->foreign)
         foreign_hint_statement(scope, stmt);
@@ -338,7 +342,7 @@ bool ast_resolve(Session *session, Program *program) {
         .program = program,
         .garbled = errors_before > 0,
     };
-    scan_mark_steps(r.arena, program);
+    scan_mark_steps(&r);
     collect_program_dims(r.arena, program, &r.named);
     resolve_dims(&r);
     resolve_globals(&r);

@@ -68,7 +68,7 @@ typedef struct {
     bool used;
     uint32_t depth;    // of loops around the first assignment; UINT32_MAX after that loop's end
     const Expr *value; // LOCAL: what was assigned last
-    const Stmt *scan;  // the innermost around the first assignment, or NULL
+    const Stmt *scan;  // whose body has the first assignment, or NULL
     StepList writing;  // LOCAL: the open scans at whose positions it is written, outermost first
 } Symbol;
 
@@ -116,13 +116,21 @@ void collect_program_dims(Arena *arena, const Program *program,
 void resolve_assign(Scope *scope, Stmt *stmt);
 
 // ---- scan.c ------------------------------------------------------------------------------------
-// Puts scanned dims in the place of scans' variables in all brackets.
-void scan_mark_steps(Arena *arena, const Program *program);
-NameList steps_left(Arena *arena, const NameList *dims, const StepList *steps); // those not stepped
+// Finds the scans' variables in all brackets. A `for` that is meant to be a scan is told of and
+// becomes one.
+void scan_mark_steps(Resolver *r);
+Step *steps_find(const StepList *steps, Name variable); // the first; NULL if it is none
+NameList steps_left(Arena *arena, const IdentList *idents, const StepList *steps); // without them
+// The scanned dims in their places.
+IdentList steps_whole(Arena *arena, const IdentList *idents, const StepList *steps);
+// With the variables of open scans in the places of those of the dims that they run over.
+NameList scan_positions(const Scope *scope, const NameList *dims, const NameList *which);
+// Reports steps of what is over no dim like theirs; false then.
+bool scan_check_over(Scope *scope, const Expr *ref, const Symbol *symbol);
 // Reports reading of what an open scan writes, but at the present position; false then.
 // steps: of the reference, or NULL.
-bool scan_check_whole(Scope *scope, const Expr *expr, const Symbol *symbol, StepList *steps);
-bool scan_check_steps(Scope *scope, Expr *ref, const Symbol *symbol); // and what it is not over
+bool scan_check_whole(Scope *scope, const Expr *expr, const Symbol *symbol, const StepList *steps);
+bool scan_check_steps(Scope *scope, Expr *ref, const Symbol *symbol); // requires: own of the steps
 // A new symbol that the target, which has steps, declares. false after a diagnostic.
 bool scan_write(Scope *scope, Symbol *symbol, const Tensor *target);
 void scan_carry(Scope *scope, const Symbol *symbol); // assigned here: scans that it is outside of
@@ -135,6 +143,7 @@ void resolve_paths(Resolver *resolver, const Def *def); // after its statements
 // ---- scope.c: symbols of a def -----------------------------------------------------------------
 Symbol *scope_find(Scope *scope, Name name);            // visible here, else NULL
 Symbol *scope_find_past(const Scope *scope, Name name); // of a loop that has ended
+bool scope_in_scan(const Scope *scope); // the innermost loop here is one
 Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name);
 // NULL after reporting an unknown name, once in a def; a bare one may also be meant to be a dim.
 Symbol *scope_use(Scope *scope, Ident name, bool bare);
@@ -145,7 +154,8 @@ void scope_warn_unused(Scope *scope);
 bool scope_knows_dim(const Scope *scope, Name dim);
 void scope_offer_symbols(const Scope *scope, Near *near); // those visible here
 void scope_offer_dims(const Scope *scope, Near *near);
-bool scope_check_brackets(Scope *scope, const IdentList *dims); // repeats; false if any
+// Repeats, but of the steps (or NULL) among them; false if any.
+bool scope_check_brackets(Scope *scope, const IdentList *dims, const StepList *steps);
 void scope_add_dims(Scope *scope, const NameList *dims);
 void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol); // a note: which it has
 // A dim that is named for its extent alone: like another, it follows that one in a call.

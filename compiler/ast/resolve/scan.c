@@ -6,8 +6,9 @@
 //         S[d, e] = S + einsum(K[t, d], V[t, e])     K[n, d] at position t of n
 //         Y[t, e] = einsum(Q[t, d], S[d, e])         stacked: outside Y is over [n, e]
 //
-// Before anything else is resolved the variable gives way to its dim in all brackets, so that
-// everything below reads `K[n, d]`, and a Step beside it says that this is one position of n.
+// Before anything else is resolved every variable in brackets is marked by a Step beside them,
+// which says that it stands in the place of a dim like n; which dim of the tensor that is tells the
+// pairing of references (reference.c).
 #include "ast/resolve/resolve.h"
 
 // ---- the variable in brackets -------------------------------------------------------------------
@@ -18,16 +19,21 @@ struct OpenVariable {
     const OpenVariable *outer;
 };
 
-static void mark_idents(Arena *arena, IdentList *idents, StepList *steps,
+static const OpenVariable *find_open(const OpenVariable *open, Name name) {
+    while (open && open->scan->loop_var.name != name)
+        open = open->outer;
+    bool means_dim = open && name == open->scan->loop_dim.name; // `scan n in n:` is told of
+    return means_dim ? NULL : open;
+}
+
+static void mark_idents(Arena *arena, const IdentList *idents, StepList *steps,
                         const OpenVariable *open) {
-    for (; open; open = open->outer)
-        for (uint32_t i = 0; i < idents->count; i++) {
-            Name variable = open->scan->loop_var.name, dim = open->scan->loop_dim.name;
-            if (idents->at[i].name != variable || variable == dim)
-                continue;
-            idents->at[i].name = dim;
-            vec_push(arena, steps, (Step){.dim = dim, .variable = variable});
-        }
+    for (uint32_t i = 0; i < idents->count; i++) {
+        const OpenVariable *own = find_open(open, idents->at[i].name);
+        if (own)
+            vec_push(arena, steps,
+                     (Step){.dim = own->scan->loop_dim.name, .variable = idents->at[i].name});
+    }
 }
 
 static void mark_expr(Arena *arena, Expr *expr, const OpenVariable *open) {
@@ -49,44 +55,110 @@ static void mark_body(Arena *arena, const StmtList *body, const OpenVariable *op
     }
 }
 
-void scan_mark_steps(Arena *arena, const Program *program) {
-    for (uint32_t i = 0; i < program->defs.count; i++)
-        mark_body(arena, &program->defs.at[i]->body, NULL);
+// ---- a `for` that is meant to be a scan ---------------------------------------------------------
+
+// The assignment that writes at the positions that the variable counts, `Y[t, d] = ...`, or NULL.
+static const Tensor *written_at(const StmtList *body, Name variable) {
+    const Tensor *found = NULL;
+    for (uint32_t i = 0; i < body->count && !found; i++) {
+        const Stmt *stmt = body->at[i];
+        bool assigns = stmt->kind == STMT_ASSIGN && idents_find(&stmt->target.dims, variable);
+        found = assigns ? &stmt->target : written_at(&stmt->body, variable);
+    }
+    return found;
 }
 
-static const Step *find_step(const StepList *steps, Name variable) {
+static bool is_dim_of_parameter(const Def *def, Name name) {
+    bool is_dim = false;
+    for (uint32_t i = 0; i < def->params.count; i++)
+        is_dim = is_dim || idents_find(&def->params.at[i].dims, name);
+    return is_dim;
+}
+
+static void report_meant_scan(Resolver *r, const Stmt *loop, const Tensor *target) {
+    Name variable = loop->loop_var.name;
+    Diag *diag = diag_error(r->diags, idents_find(&target->dims, variable)->span,
+                            "a 'for' writes out its rounds, '%s' is no dim of '%s'", variable,
+                            target->name.name);
+    diag_note(diag, loop->span, "it counts them here");
+    diag_hint(diag, "'scan %s in %s:' writes '%s' position by position", variable,
+              loop->loop_dim.name, target->name.name);
+}
+
+// told: the mistake is one with that of a loop around.
+static void find_meant_scans(Resolver *r, const Def *def, const StmtList *body, bool told) {
+    for (uint32_t i = 0; i < body->count; i++) {
+        Stmt *stmt = body->at[i];
+        bool plain = stmt->kind == STMT_FOR && !stmt->garbled &&
+                     !is_dim_of_parameter(def, stmt->loop_var.name);
+        const Tensor *target = plain ? written_at(&stmt->body, stmt->loop_var.name) : NULL;
+        if (target && !told)
+            report_meant_scan(r, stmt, target);
+        stmt->kind = target ? STMT_SCAN : stmt->kind;
+        stmt->shared = stmt->shared || target;
+        find_meant_scans(r, def, &stmt->body, told || target);
+    }
+}
+
+void scan_mark_steps(Resolver *r) {
+    for (uint32_t i = 0; i < r->program->defs.count; i++) {
+        const Def *def = r->program->defs.at[i];
+        find_meant_scans(r, def, &def->body, false);
+        mark_body(r->arena, &def->body, NULL);
+    }
+}
+
+// ---- steps in brackets --------------------------------------------------------------------------
+
+Step *steps_find(const StepList *steps, Name variable) {
     for (uint32_t i = 0; i < steps->count; i++)
         if (steps->at[i].variable == variable)
             return &steps->at[i];
     return NULL;
 }
 
-NameList steps_left(Arena *arena, const NameList *dims, const StepList *steps) {
-    NameList left = *dims;
-    for (uint32_t i = 0; i < steps->count; i++) {
-        NameList one = {0};
-        vec_push(arena, &one, steps->at[i].dim);
-        left = dimlist_minus(arena, &left, &one);
-    }
+NameList steps_left(Arena *arena, const IdentList *idents, const StepList *steps) {
+    NameList left = {0};
+    for (uint32_t i = 0; i < idents->count; i++)
+        if (!steps_find(steps, idents->at[i].name))
+            dimlist_add(arena, &left, idents->at[i].name);
     return left;
+}
+
+IdentList steps_whole(Arena *arena, const IdentList *idents, const StepList *steps) {
+    IdentList whole = {0};
+    for (uint32_t i = 0; i < idents->count; i++) {
+        const Step *step = steps_find(steps, idents->at[i].name);
+        vec_push(arena, &whole, (Ident){step ? step->dim : idents->at[i].name, idents->at[i].span});
+    }
+    return whole;
 }
 
 // ---- reading ------------------------------------------------------------------------------------
 
-// What a scan writes is there for the present position alone.
-static bool reads_now(const Symbol *symbol, StepList *steps) {
-    for (uint32_t i = 0; i < symbol->writing.count; i++)
-        if (!steps || !find_step(steps, symbol->writing.at[i].variable))
-            return false;
-    for (uint32_t i = 0; steps && i < steps->count; i++)
-        steps->at[i].now = find_step(&symbol->writing, steps->at[i].variable) != NULL;
-    return true;
+NameList scan_positions(const Scope *scope, const NameList *dims, const NameList *which) {
+    NameList positions = *dims;
+    for (uint32_t i = 0; i < scope->scans.count; i++) {
+        const Stmt *scan = scope->scans.at[i].stmt;
+        if (dimlist_has(which, scan->loop_dim.name))
+            positions = dimlist_replaced(scope->resolver->arena, &positions, scan->loop_dim.name,
+                                         scan->loop_var.name);
+    }
+    return positions;
 }
 
-bool scan_check_whole(Scope *scope, const Expr *expr, const Symbol *symbol, StepList *steps) {
-    if (reads_now(symbol, steps))
-        return true;
+static bool reads_now(const Step *step, const Symbol *symbol) {
+    const Step *writing = steps_find(&symbol->writing, step->variable);
+    return writing && writing->own == step->own;
+}
+
+bool scan_check_whole(Scope *scope, const Expr *expr, const Symbol *symbol, const StepList *steps) {
     const StepList *writing = &symbol->writing;
+    uint32_t n_now = 0;
+    for (uint32_t i = 0; steps && i < steps->count; i++)
+        n_now += reads_now(&steps->at[i], symbol);
+    if (n_now == writing->count)
+        return true;
     Name variable = writing->at[writing->count - 1].variable;
     Diag *diag = diag_error(scope->resolver->diags, expr->span,
                             "'%s' is written position by position in this scan", expr->name.name);
@@ -103,21 +175,26 @@ static bool has_alike(const Scope *scope, const Symbol *symbol, Name dim) {
     return false;
 }
 
-bool scan_check_steps(Scope *scope, Expr *ref, const Symbol *symbol) {
-    if (!scan_check_whole(scope, ref, symbol, &ref->steps))
-        return false;
+bool scan_check_over(Scope *scope, const Expr *ref, const Symbol *symbol) {
     for (uint32_t i = 0; i < ref->steps.count; i++) {
         const Step *step = &ref->steps.at[i];
         if (has_alike(scope, symbol, step->dim))
             continue;
-        Diag *diag = diag_error(scope->resolver->diags, idents_find(&ref->dims, step->dim)->span,
-                                "'%s' is not over '%s' and has no position '%s'", ref->name.name,
-                                step->dim, step->variable);
+        Diag *diag =
+            diag_error(scope->resolver->diags, idents_find(&ref->dims, step->variable)->span,
+                       "'%s' is not over '%s' and has no position '%s'", ref->name.name, step->dim,
+                       step->variable);
         scope_note_dims(scope, diag, symbol);
         diag_hint(diag, "leave out '%s'", step->variable);
         return false;
     }
     return true;
+}
+
+bool scan_check_steps(Scope *scope, Expr *ref, const Symbol *symbol) {
+    for (uint32_t i = 0; i < ref->steps.count; i++)
+        ref->steps.at[i].now = reads_now(&ref->steps.at[i], symbol);
+    return scan_check_whole(scope, ref, symbol, &ref->steps);
 }
 
 // ---- writing ------------------------------------------------------------------------------------
@@ -128,7 +205,7 @@ static const OpenScan *written_from(Scope *scope, const Tensor *target) {
     bool inside = false, gap = false;
     for (uint32_t i = scope->scans.count; i-- > 0;) {
         const OpenScan *open = &scope->scans.at[i];
-        bool at = find_step(&target->steps, open->stmt->loop_var.name) != NULL;
+        bool at = steps_find(&target->steps, open->stmt->loop_var.name) != NULL;
         gap = gap || (at && !inside && i + 1 < scope->scans.count);
         inside = at;
         first = at ? open : first;
@@ -145,15 +222,44 @@ static const OpenScan *written_from(Scope *scope, const Tensor *target) {
     return NULL;
 }
 
+// Y[n, t] in `scan t in n:` would be over n twice.
+static bool check_written_dims(Scope *scope, const Tensor *target) {
+    Resolver *r = scope->resolver;
+    IdentList whole = steps_whole(r->arena, &target->dims, &target->steps);
+    for (uint32_t i = 1; i < whole.count; i++) {
+        const Ident *first = idents_find(&whole, whole.at[i].name);
+        if (first == &whole.at[i])
+            continue;
+        const Ident *second = &target->dims.at[i];
+        const Step *step = steps_find(&target->steps, second->name);
+        step = step ? step : steps_find(&target->steps, target->dims.at[first - whole.at].name);
+        Diag *diag =
+            diag_error(r->diags, second->span, "'%s' would be over '%s' twice after the scan",
+                       target->name.name, first->name);
+        diag_note(diag, first->span, "first here");
+        Name other = first->name;
+        while (idents_find(&whole, other))
+            other = name_primed(r->session->names, other, 1);
+        if (idents_find(&target->dims, second->name) == second)
+            diag_hint(diag, "'scan %s in %s:' runs over the same positions and writes '%s'",
+                      step->variable, other, other);
+        else
+            diag_hint(diag, "write '%s' once", step->variable);
+        return false;
+    }
+    return true;
+}
+
 bool scan_write(Scope *scope, Symbol *symbol, const Tensor *target) {
     Resolver *r = scope->resolver;
     const OpenScan *first = written_from(scope, target);
-    if (!first)
+    if (!first || !check_written_dims(scope, target))
         return false;
     symbol->depth = first->depth - 1;
     for (const OpenScan *open = first; open < scope->scans.at + scope->scans.count; open++) {
+        Name dim = open->stmt->loop_dim.name;
         vec_push(r->arena, &symbol->writing,
-                 (Step){.dim = open->stmt->loop_dim.name, .variable = open->stmt->loop_var.name});
+                 (Step){.dim = dim, .variable = open->stmt->loop_var.name, .own = dim});
         dimlist_add(r->arena, &open->stmt->stacked, symbol->name.name);
     }
     return true;

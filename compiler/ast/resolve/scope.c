@@ -33,12 +33,16 @@ Symbol *scope_find_past(const Scope *scope, Name name) {
     return find_with(scope, name, true);
 }
 
+bool scope_in_scan(const Scope *scope) {
+    return scope->scans.count && scope->scans.at[scope->scans.count - 1].depth == scope->depth;
+}
+
 Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name) {
     Symbol *symbol = arena_new_of(scope->resolver->arena, Symbol);
     symbol->kind = kind;
     symbol->name = name;
     symbol->depth = scope->depth;
-    symbol->scan = scope->scans.count ? scope->scans.at[scope->scans.count - 1].stmt : NULL;
+    symbol->scan = scope_in_scan(scope) ? scope->scans.at[scope->scans.count - 1].stmt : NULL;
     vec_push(scope->resolver->arena, &scope->symbols, symbol);
     return symbol;
 }
@@ -134,11 +138,11 @@ bool scope_knows_dim(const Scope *scope, Name dim) {
            program_extent(r->session, r->program, plain) > 0;
 }
 
-bool scope_check_brackets(Scope *scope, const IdentList *dims) {
+bool scope_check_brackets(Scope *scope, const IdentList *dims, const StepList *steps) {
     bool fine = true;
     for (uint32_t i = 1; i < dims->count; i++) {
         const Ident *first = idents_find(dims, dims->at[i].name);
-        if (first == &dims->at[i])
+        if (first == &dims->at[i] || (steps && steps_find(steps, first->name)))
             continue;
         Diag *diag = diag_error(scope->resolver->diags, dims->at[i].span,
                                 "dim '%s' stands here twice", dims->at[i].name);

@@ -85,6 +85,8 @@ static bool check_count(Scope *scope, const Expr *ref, const Symbol *tensor) {
 static bool in_places(const Scope *scope, const Expr *ref, const Symbol *tensor) {
     for (uint32_t i = 0; i < ref->dims.count; i++) {
         Name there = tensor->dims.at[place_of_name(ref, i)], name = ref->dims.at[i].name;
+        const Step *step = steps_find(&ref->steps, name);
+        name = step ? step->dim : name;
         if (name != there && !program_dims_alike(scope->resolver->program, name, there))
             return false;
     }
@@ -93,7 +95,8 @@ static bool in_places(const Scope *scope, const Expr *ref, const Symbol *tensor)
 
 static bool find_taken(Scope *scope, Expr *ref, const Symbol *tensor) {
     Arena *arena = scope->resolver->arena;
-    NameList written = dimlist_of(arena, &ref->dims);
+    IdentList whole = steps_whole(arena, &ref->dims, &ref->steps);
+    NameList written = dimlist_of(arena, &whole);
     ref->reduced = dimlist_minus(arena, &tensor->dims, &written);
     if (in_places(scope, ref, tensor)) {
         ref->reduced = (NameList){0};

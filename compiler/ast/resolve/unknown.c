@@ -64,15 +64,19 @@ static void hint_near(Diag *diag, Name name, const Near *near) {
 // ---- tensors and numbers ------------------------------------------------------------------------
 
 static void report_past(Scope *scope, Ident name, const Symbol *past) {
-    Diag *diag =
-        diag_error(scope->resolver->diags, name.span, "'%s' lives only inside the loop", name.name);
+    bool scans = past->scan || past->kind == SYMBOL_STEP;
+    Diag *diag = diag_error(scope->resolver->diags, name.span, "'%s' lives only inside the %s",
+                            name.name, scans ? "scan" : "loop");
     diag_note(diag, past->name.span, "declared here");
-    if (past->kind == SYMBOL_LOCAL && past->scan)
+    if (past->kind == SYMBOL_LOCAL && past->scan) {
+        NameList kept = {0};
+        vec_push(scope->resolver->arena, &kept, past->scan->loop_var.name);
+        kept = dimlist_union(scope->resolver->arena, &kept, &past->dims);
         diag_hint(diag,
-                  "'%s[%s, ...] = ' keeps what it is at each position; with a first value before "
-                  "the scan it is carried",
-                  name.name, past->scan->loop_var.name);
-    else if (past->kind == SYMBOL_LOCAL)
+                  "'%s%s = ' keeps what it is at each position; with a first value before the scan "
+                  "it is carried",
+                  name.name, dimlist_text(scope->resolver->arena, &kept));
+    } else if (past->kind == SYMBOL_LOCAL)
         diag_hint(diag, "give it a first value before the loop, which then carries it");
 }
 

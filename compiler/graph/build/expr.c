@@ -38,35 +38,20 @@ bool build_number(Frame *frame, const Expr *expr, double *number) {
 
 // ---- names -------------------------------------------------------------------------------------
 
-// The dim of the tensor that is read at the step.
-static Name stepped_dim(const Expr *ref, const Step *step) {
-    for (uint32_t i = 0; i < ref->binding.count; i++)
-        if (ref->binding.at[i].actual == step->dim)
-            return ref->binding.at[i].formal;
-    return step->dim;
-}
-
-static bool is_stepped(const Expr *ref, Name dim) {
-    for (uint32_t i = 0; i < ref->steps.count; i++)
-        if (ref->steps.at[i].dim == dim)
-            return true;
-    return false;
-}
-
-// A tensor at the positions of scans around. One that depends on the position itself is gathered
-// from.
-static Value *build_steps(Frame *frame, const Expr *ref, Value *value, DimMap *names) {
+// A tensor at the positions of scans around. One that depends on the position itself, or is read at
+// it twice, is gathered from.
+static Value *build_steps(Frame *frame, const Expr *ref, Value *value) {
     Graph *graph = frame->build->graph;
     for (uint32_t i = 0; i < ref->steps.count; i++) {
         const Step *step = &ref->steps.at[i];
         if (step->now)
             continue;
-        DimId dim = frame_step(frame, step->variable);
-        DimId from = frame_dim(frame, stepped_dim(ref, step));
-        if (dims_has(&value->dims, dim))
-            value = graph_gather(graph, value, graph_index(graph, dim), from);
-        else
-            dimmap_add(names, from, dim);
+        DimId dim = frame_step(frame, step->variable), from = frame_dim(frame, step->own);
+        DimMap names = {0};
+        dimmap_add(&names, from, dim);
+        value = dims_has(&value->dims, dim)
+                    ? graph_gather(graph, value, graph_index(graph, dim), from)
+                    : frame_rename(frame, value, &names, ref->span);
     }
     return value;
 }
@@ -79,14 +64,11 @@ static Value *build_name(Frame *frame, const Expr *expr) {
     Value *value = frame_find(frame, expr->name);
     if (expr->kind == EXPR_REF)
         value = build_positions(frame, expr, value);
+    value = build_steps(frame, expr, value);
     DimMap names = {0};
-    value = build_steps(frame, expr, value, &names);
-    for (uint32_t i = 0; i < expr->binding.count; i++) {
-        if (is_stepped(expr, expr->binding.at[i].actual))
-            continue;
+    for (uint32_t i = 0; i < expr->binding.count; i++)
         dimmap_add(&names, frame_dim(frame, expr->binding.at[i].formal),
                    frame_dim(frame, expr->binding.at[i].actual));
-    }
     return frame_rename(frame, value, &names, expr->span);
 }
 
