@@ -55,6 +55,9 @@ static void add_plan_buffers(CostFigures *out, const Plan *plan, const char *con
             figure.placement = buffer->value->role == ROLE_PARAM ? "parameter" : "input";
         else if (buffer->role == BUFFER_OUTPUT)
             figure.placement = "output";
+        else if (buffer->role == BUFFER_VIEW)
+            figure.placement =
+                arena_printf(arena, "view of %s", names[plan->buffers.at[buffer->of].value->id]);
         else if (figure.bytes < 0 ||
                  (slots[buffer->slot] >= 0 && slots[buffer->slot] < figure.bytes))
             slots[buffer->slot] = figure.bytes;

@@ -37,6 +37,7 @@ int op_arity(Op op);
 bool op_commutes(Op op);
 bool op_is_immediate(Op op); // CONST INDEX EXTENT: no memory behind it
 bool op_is_reading(Op op);   // RENAME TAKE: only another way to read what is in memory
+bool op_regroups(Op op);     // SPLIT MERGE: a view where memory allows, see fuse/view.c
 // What an op costs: cycles of a core with two vector units for one vector of f32 when its arguments
 // are in registers. Of an INPUT it is a load; of what reduces, for a vector of its argument.
 double op_weight(Op op);
@@ -408,18 +409,27 @@ typedef struct {
     const Graph *graph;  // may hold COPY values added for results that are inputs or returned twice
     VEC(Group *) groups; // in an order in which they can run
     const Refusal **refused; // by value id: a list, NULL when it is in a group or is not wide
+    const Value **lies_in; // by value id: the result, a SPLIT or MERGE of it, in whose memory it is
 } Fusion;
 // Requires: graph_expand done. Ensures: the argument of a RENAME GATHER SCATTER_ADD TAKE SLICE
 // CONCAT SHIFT ORDER is an INPUT or an output of an earlier group, and so is every argument that is
 // not a member or a CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member; in a SCAN
 // whatever a move reads. Between a RENAME or TAKE and what lies in memory there may be others,
-// which are no members. streams: false makes no STREAM groups.
+// which are no members, and a SPLIT or MERGE that is a view. streams: false makes no STREAM groups.
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group
 // quadratic.c: does no group store a quadratic value that is no result of the entry? false after
 // an error for each, with the reason. contracted: the graph that was fused, before graph_expand.
 bool fusion_check_quadratic(const Fusion *fusion, const Graph *contracted);
+
+// ---- fuse/view.c: SPLIT and MERGE in memory ----------------------------------------------------
+DimId regroup_last(const Value *regroup); // the fastest of the parts
+// The order of the value's dims in the memory of its argument, and the other way round; false:
+// there is none.
+bool regroup_order(const Value *regroup, const DimList *of_argument, DimList *out);
+bool regroup_argument_order(const Value *regroup, const DimList *own, DimList *out);
+DimList regroup_glued(const Value *merge, const DimList *order); // the parts where the last one is
 
 // ---- fuse/layout.c, fuse/plan.c: memory --------------------------------------------------------
 // How a stored value lies in memory. With a panel, that dim is cut into groups of panel_width: the
@@ -429,12 +439,13 @@ typedef struct {
     DimId panel;   // DIM_NONE: plain
     int32_t panel_width;
 } MemoryOrder;
-typedef enum { BUFFER_INPUT, BUFFER_OUTPUT, BUFFER_WORK } BufferRole;
+typedef enum { BUFFER_INPUT, BUFFER_OUTPUT, BUFFER_WORK, BUFFER_VIEW } BufferRole;
 typedef struct {
     const Value *value;
     MemoryOrder memory;
     BufferRole role;
     uint32_t slot; // WORK: buffers of one slot share memory, a slot is as large as its largest
+    uint32_t of;   // VIEW: the buffer, none itself, whose elements these are under other dims
     uint32_t first_group, last_group; // live from writing to last reading
 } Buffer;
 typedef struct {

@@ -49,6 +49,10 @@ bool op_is_reading(Op op) {
     return op == OP_RENAME || op == OP_TAKE;
 }
 
+bool op_regroups(Op op) {
+    return op == OP_SPLIT || op == OP_MERGE;
+}
+
 double op_apply1(Op op, double a) {
     switch (op) {
     case OP_COPY:

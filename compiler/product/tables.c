@@ -89,7 +89,8 @@ static void add_interface_dims(TableBuilder *build, TableLevel *level) {
     const Plan *plan = level->program->plan;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
-        for (uint8_t d = 0; buffer->role != BUFFER_WORK && d < buffer->memory.order.count; d++)
+        bool seen = buffer->role == BUFFER_INPUT || buffer->role == BUFFER_OUTPUT;
+        for (uint8_t d = 0; seen && d < buffer->memory.order.count; d++)
             if (level->dims[buffer->memory.order.at[d]] == UNMAPPED)
                 add_dim(build, level, buffer->memory.order.at[d]);
     }
@@ -153,7 +154,7 @@ static void add_tensors(TableBuilder *build, TableLevel *level, bool work) {
     const Plan *plan = level->program->plan;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
-        if ((buffer->role == BUFFER_WORK) != work)
+        if (buffer->role == BUFFER_VIEW || (buffer->role == BUFFER_WORK) != work)
             continue;
         if (work || level->first_kernel == 0) {
             add_tensor(build, level, i);
@@ -198,8 +199,10 @@ static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *ker
 static AttLaunch make_launch(TableBuilder *build, TableLevel *level, const Launch *launch) {
     const Kernel *kernel = level->program->kernels.at[launch->kernel];
     int64_t *tensors = arena_array(build->arena, int64_t, kernel->n_args);
-    for (uint32_t i = 0; i < kernel->n_args; i++)
-        tensors[i] = level->tensors[launch->buffers[i]];
+    for (uint32_t i = 0; i < kernel->n_args; i++) {
+        const Buffer *buffer = &level->program->plan->buffers.at[launch->buffers[i]];
+        tensors[i] = level->tensors[buffer->role == BUFFER_VIEW ? buffer->of : launch->buffers[i]];
+    }
     VEC(int64_t) factors = {0};
     for (uint32_t d = 0; d < kernel->dims.count; d++) {
         const DimProduct *product = &launch->dims[d];

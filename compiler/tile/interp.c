@@ -555,12 +555,15 @@ static char **bind_buffers(const TileProgram *program, const int64_t *extents, v
         for (uint32_t i = 0; i < graph->outputs.count && buffer->role == BUFFER_OUTPUT; i++)
             if (graph->outputs.at[i].value == buffer->value)
                 data[b] = outputs[i];
-        if (data[b])
+        if (data[b] || buffer->role == BUFFER_VIEW)
             continue;
         int64_t count = buffer_elements(buffer, extents);
         data[b] = arena_alloc(arena, (size_t)count * elem_bytes(buffer->value->elem) + 1);
         scalar_poison(buffer->value->elem, data[b], count);
     }
+    for (uint32_t b = 0; b < plan->buffers.count; b++)
+        if (plan->buffers.at[b].role == BUFFER_VIEW)
+            data[b] = data[plan->buffers.at[b].of];
     return data;
 }
 

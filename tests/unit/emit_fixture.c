@@ -124,10 +124,19 @@ static Plan *make_plan(Session *session, Graph *graph, Value *middle) {
     DimList rows = graph->outputs.at[0].order, orders[] = {rows, {1, {3}}, {1, {2}}};
     for (uint32_t i = 0; i < 3; i++)
         vec_push(arena, &plan->buffers,
-                 (Buffer){graph->inputs.at[i], plain(orders[i]), BUFFER_INPUT, 0, 0, 1});
+                 (Buffer){.value = graph->inputs.at[i],
+                          .memory = plain(orders[i]),
+                          .role = BUFFER_INPUT,
+                          .last_group = 1});
     vec_push(arena, &plan->buffers,
-             (Buffer){graph->outputs.at[0].value, plain(rows), BUFFER_OUTPUT, 0, 1, 1});
-    vec_push(arena, &plan->buffers, (Buffer){middle, plain(rows), BUFFER_WORK, 0, 0, 1});
+             (Buffer){.value = graph->outputs.at[0].value,
+                      .memory = plain(rows),
+                      .role = BUFFER_OUTPUT,
+                      .first_group = 1,
+                      .last_group = 1});
+    vec_push(
+        arena, &plan->buffers,
+        (Buffer){.value = middle, .memory = plain(rows), .role = BUFFER_WORK, .last_group = 1});
     plan->buffers.at[4].memory.order.at[0] = 1; // over the alias of n
     plan->n_slots = 1;
     return plan;

@@ -391,7 +391,8 @@ static ValueList collect_members(const Fuser *fuser, uint32_t cluster, uint32_t 
     for (uint32_t i = 0; i < members.count; i++)
         for (uint32_t k = 0; k < members.at[i]->n_args; k++) {
             Value *arg = members.at[i]->args[k];
-            bool reading = op_is_reading(members.at[i]->op) && op_is_reading(arg->op);
+            bool reading = op_is_reading(members.at[i]->op) &&
+                           (op_is_reading(arg->op) || op_regroups(arg->op));
             if (fuser->owner[arg->id] != CLUSTER_INLINE || taken[arg->id] == cluster || reading)
                 continue;
             taken[arg->id] = cluster;
@@ -461,6 +462,7 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     fuser->seen = arena_array(fuser->arena, uint32_t, count);
     fuser->owner = arena_array(fuser->arena, uint32_t, count);
     fuser->result = arena_array(fuser->arena, bool, count);
+    fuser->views = arena_array(fuser->arena, bool, count);
     fuser->clusters.count = 0;
     for (uint32_t i = 0; i < count; i++)
         fuser->owner[i] = CLUSTER_NONE;
@@ -485,6 +487,9 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
     if (packed)
         open_fuser(&fuser, packed, streams);
     find_stream_sources(&fuser);
+    uint32_t count = fuser.graph->values.count;
+    const Value **lies_in = arena_array(fuser.graph->arena, const Value *, count + 1);
+    fuse_find_result_views(&fuser, lies_in);
     ValueList order = order_values(&fuser);
     for (uint32_t i = 0; i < order.count; i++) {
         Value *value = order.at[i];
@@ -500,6 +505,7 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
     Fusion *fusion = arena_new_of(fuser.graph->arena, Fusion);
     fusion->graph = fuser.graph;
     fusion->refused = fuser.refused;
+    fusion->lies_in = lies_in;
     make_groups(&fuser, fusion);
     arena_free(arena);
     return fusion;

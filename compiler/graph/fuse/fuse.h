@@ -46,6 +46,7 @@ typedef struct {
     uint32_t *seen;       // by value id, for fuse_note_inline: the last that met it
     const Value ***users; // by value id: live users, NULL-terminated; the same user may come twice
     bool *result;         // by value id: an output of the entry
+    bool *views;          // by value id: a result that lies where its argument was written
     const Refusal **refused; // see Fusion
 } Fuser;
 
@@ -59,6 +60,11 @@ bool fuse_makes_pair(const Value *value, DimId x, DimId y);
 // pack.c: the graph with the operands of streamed contractions as their microkernels want them.
 // NULL: they are so already.
 Graph *fuse_pack_operands(const Fuser *fuser);
+
+// view.c: splits and merges of what lies in memory.
+bool fuse_is_view(const Fuser *fuser, const Value *value);
+// Results that are views of what is computed. lies_in: by id of that, the result.
+void fuse_find_result_views(Fuser *fuser, const Value **lies_in);
 
 // rules.c: which values are worth what.
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group

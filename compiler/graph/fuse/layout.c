@@ -108,7 +108,8 @@ static DimList dims_ordered(const DimList *part, const DimList *like) {
 static void add_read(Arena *arena, ReadList *reads, Read read) {
     const Value *arg = read.user->args[read.arg];
     vec_push(arena, &reads[arg->id], read);
-    if (op_is_reading(read.user->op) && op_is_reading(arg->op)) // one access, see graph_fuse
+    bool leads = op_is_reading(arg->op) || op_regroups(arg->op);
+    if (op_is_reading(read.user->op) && leads) // one access, see graph_fuse
         add_read(arena, reads, (Read){read.group, arg, 0});
 }
 
@@ -147,6 +148,23 @@ static Map *find_feeds(const Fusion *fusion, Arena *arena) {
 
 static void find_uses_in(Layout *layout, uint32_t group, const Value *x, DimList as, UseList *uses);
 
+static bool is_output(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        if (group->outputs.at[i] == value)
+            return true;
+    return false;
+}
+
+// The dims of what a split or merge reads, as it names them: the fastest part goes with the whole,
+// and of the others none is ever contiguous.
+static void regroup_as(const Value *user, DimList *as) {
+    for (uint32_t i = 0; i < as->count; i++)
+        if (user->op == OP_SPLIT && as->at[i] == user->dim)
+            as->at[i] = regroup_last(user);
+        else if (user->op == OP_MERGE && dims_has(user->digits, as->at[i]))
+            as->at[i] = as->at[i] == regroup_last(user) ? user->dim : DIM_NONE;
+}
+
 // Follows a value, read under the dims `as` (DIM_NONE: at one position), through other ways to read
 // it and operand prologues of the group.
 static void follow_read(Layout *layout, const Read *read, DimList as, UseList *uses) {
@@ -162,6 +180,12 @@ static void follow_read(Layout *layout, const Read *read, DimList as, UseList *u
         const DimMap *names = user->op == OP_RENAME ? user->renames : &taken;
         find_uses_in(layout, read->group, user, dims_renamed(&as, names), uses);
         return;
+    } else if (op_regroups(user->op)) {
+        regroup_as(user, &use.as);
+        if (!is_output(group, user)) {
+            find_uses_in(layout, read->group, user, use.as, uses);
+            return;
+        }
     } else if (user->op == OP_SLICE || user->op == OP_CONCAT) {
         DimId from = user->op == OP_SLICE ? user->dim : user->cats[read->arg];
         use.as = dims_renamed(&as, &(DimMap){1, {from}, {user->dim2}});
@@ -455,6 +479,10 @@ static void choose_panel(const Layout *layout, const Value *value, const UseList
         if (use_dim(use, value, last) != lane || !fills_panels(layout, use, lane, width))
             return;
     }
+    const ReadList *reads = &layout->reads[value->id];
+    for (uint32_t i = 0; i < reads->count; i++)
+        if (op_regroups(reads->at[i].user->op))
+            return;
     if (!uses->count || value->dims.count < 2)
         return;
     memory->panel = last;
@@ -475,6 +503,17 @@ static DimId stream_wish(const Layout *layout, const Value *value, const UseList
     return DIM_NONE;
 }
 
+// The merge that wants to be a view of the value; NULL: there is none.
+static const Value *merged_by(const Layout *layout, const Value *value) {
+    const ReadList *reads = &layout->reads[value->id];
+    for (uint32_t i = 0; i < reads->count; i++) {
+        const Value *user = reads->at[i].user;
+        if (user->op == OP_MERGE && !is_output(layout->fusion->groups.at[reads->at[i].group], user))
+            return user;
+    }
+    return NULL;
+}
+
 static DimList order_of_value(Layout *layout, uint32_t group_number, const Value *value) {
     const Group *group = layout->fusion->groups.at[group_number];
     DimList same = group_order(layout, group, &value->dims);
@@ -487,8 +526,11 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
             follow_read(layout, &reads->at[i], value->dims, &uses);
     DimId best = stream_wish(layout, value, &uses), settled = best;
     double best_cost = INFINITY;
+    const Value *merge = merged_by(layout, value);
     for (uint32_t i = value->dims.count; i-- > 0 && settled == DIM_NONE;) {
         DimId last = value->dims.at[i];
+        if (merge && dims_has(merge->digits, last) && last != regroup_last(merge))
+            continue;
         double cost = producer_cost(layout, group, value, last);
         for (uint32_t u = 0; u < uses.count; u++)
             cost += volume(layout, &value->dims) * use_cost(layout, &uses.at[u], value, last);
@@ -499,7 +541,8 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     }
     DimList one = {1, {best}}, wish = wish_of_value(layout, group, value, &uses, best);
     wish = dims_join(wish, value->dims); // in case that a wish names only some
-    layout->memory[value->id].order = dims_join(dims_minus(&wish, &one), one);
+    wish = dims_join(dims_minus(&wish, &one), one);
+    layout->memory[value->id].order = merge ? regroup_glued(merge, &wish) : wish;
     if (group->kind != GROUP_SCAN)
         choose_panel(layout, value, &uses);
     return layout->memory[value->id].order;
@@ -525,6 +568,9 @@ MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Ma
         orders[graph->inputs.at[i]->id] = graph->inputs.at[i]->dims;
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         orders[graph->outputs.at[i].value->id] = graph->outputs.at[i].order;
+    for (uint32_t i = 0; i < count; i++)
+        if (fusion->lies_in[i])
+            regroup_argument_order(fusion->lies_in[i], &orders[fusion->lies_in[i]->id], &orders[i]);
     for (uint32_t i = fusion->groups.count; i-- > 0;)
         for (uint32_t k = 0; k < fusion->groups.at[i]->outputs.count; k++) {
             const Value *value = fusion->groups.at[i]->outputs.at[k];

@@ -103,10 +103,14 @@ typedef struct {
     uint32_t *written, *read; // by value id: the group that stores it and the last that reads it
 } Lives;
 
+static bool reads_memory(const Value *value) {
+    return op_is_reading(value->op) || op_regroups(value->op);
+}
+
 // Marks a value that a group reads, and what it is only another way to read of.
 static void mark_read(const Lives *lives, const Value *value, uint32_t group) {
     lives->read[value->id] = group;
-    while (op_is_reading(value->op)) {
+    while (reads_memory(value) && lives->written[value->id] == NO_GROUP) {
         value = value->args[0];
         lives->read[value->id] = group;
     }
@@ -122,7 +126,10 @@ static Lives find_lives(const Fusion *fusion, Arena *arena) {
         const Group *group = fusion->groups.at[i];
         for (uint32_t k = 0; k < group->outputs.count; k++) {
             uint32_t id = group->outputs.at[k]->id;
+            const Value *around = fusion->lies_in[id];
             lives.written[id] = lives.written[id] == NO_GROUP ? i : lives.written[id];
+            if (around)
+                lives.written[around->id] = lives.written[id];
         }
         for (uint32_t m = 0; m < group->members.count; m++)
             for (uint32_t k = 0; k < group->members.at[m]->n_args; k++)
@@ -169,15 +176,52 @@ static void plan_work_buffers(Plan *plan, const MemoryOrder *orders, const Lives
         for (uint32_t k = 0; k < group->outputs.count; k++) {
             const Value *value = group->outputs.at[k];
             if (plan_buffer(plan, value))
-                continue; // a result of the entry
+                continue; // a result of the entry, or in its memory
             Size size = size_of(fusion->graph, value, &orders[value->id]);
             uint32_t slot = slot_find(arena, &slots, &size, i);
             uint32_t read = lives->read[value->id], last = read > i ? read : i;
             slots.at[slot].last_group = last;
-            plan_add(plan, (Buffer){value, orders[value->id], BUFFER_WORK, slot, i, last});
+            plan_add(plan, (Buffer){.value = value,
+                                    .memory = orders[value->id],
+                                    .role = BUFFER_WORK,
+                                    .slot = slot,
+                                    .first_group = i,
+                                    .last_group = last});
         }
     }
     plan->n_slots = slots.count;
+}
+
+static void plan_view(Plan *plan, const Value *value, MemoryOrder memory, const Buffer *of) {
+    uint32_t index = (uint32_t)(of - plan->buffers.at);
+    plan_add(plan, (Buffer){.value = value,
+                            .memory = memory,
+                            .role = BUFFER_VIEW,
+                            .of = of->role == BUFFER_VIEW ? of->of : index,
+                            .first_group = of->first_group,
+                            .last_group = of->last_group});
+}
+
+// What is written in the memory of a result.
+static void plan_views_of_results(Plan *plan, const MemoryOrder *orders) {
+    const Fusion *fusion = plan->fusion;
+    for (uint32_t i = 0; i < fusion->graph->values.count; i++)
+        if (fusion->lies_in[i])
+            plan_view(plan, fusion->graph->values.at[i], orders[i],
+                      plan_buffer(plan, fusion->lies_in[i]));
+}
+
+// Splits and merges that no group stores, where memory allows.
+static void plan_views(Plan *plan, const Lives *lives) {
+    const Graph *graph = plan->fusion->graph;
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        const Buffer *of = op_regroups(value->op) ? plan_buffer(plan, value->args[0]) : NULL;
+        MemoryOrder memory = {.panel = DIM_NONE};
+        if (of && lives->written[i] == NO_GROUP && of->memory.panel == DIM_NONE &&
+            regroup_order(value, &of->memory.order, &memory.order))
+            plan_view(plan, value, memory, of);
+    }
 }
 
 // Sizes are compared as products, so they hold for every extent.
@@ -191,15 +235,23 @@ Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders) {
     uint32_t last = fusion->groups.count ? fusion->groups.count - 1 : 0;
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *value = graph->inputs.at[i];
-        plan_add(plan,
-                 (Buffer){value, orders[value->id], BUFFER_INPUT, 0, 0, lives.read[value->id]});
+        plan_add(plan, (Buffer){.value = value,
+                                .memory = orders[value->id],
+                                .role = BUFFER_INPUT,
+                                .last_group = lives.read[value->id]});
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Value *value = graph->outputs.at[i].value;
         uint32_t written = writing_group(&lives, value);
-        plan_add(plan, (Buffer){value, orders[value->id], BUFFER_OUTPUT, 0, written, last});
+        plan_add(plan, (Buffer){.value = value,
+                                .memory = orders[value->id],
+                                .role = BUFFER_OUTPUT,
+                                .first_group = written,
+                                .last_group = last});
     }
+    plan_views_of_results(plan, orders);
     plan_work_buffers(plan, orders, &lives);
+    plan_views(plan, &lives);
     arena_free(arena);
     return plan;
 }
@@ -212,7 +264,9 @@ static void verify_buffer(const Plan *plan, const Buffer *buffer, const Lives *l
         ice("plan: the order of value %u is no permutation of its dims", value->id);
     if (plan_buffer(plan, value) != buffer)
         ice("plan: value %u has two buffers", value->id);
-    if (buffer->role == BUFFER_INPUT)
+    if (buffer->role == BUFFER_VIEW && plan->buffers.at[buffer->of].role == BUFFER_VIEW)
+        ice("plan: value %u is a view of a view", value->id);
+    if (buffer->role == BUFFER_INPUT || buffer->role == BUFFER_VIEW)
         return;
     if (buffer->first_group != writing_group(lives, value))
         ice("plan: value %u does not live from where it is written", value->id);
@@ -225,9 +279,11 @@ static void verify_reads(const Plan *plan, uint32_t number) {
     for (uint32_t i = 0; i < group->members.count; i++)
         for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
             const Value *value = group->members.at[i]->args[k];
-            while (op_is_reading(value->op) && !plan_buffer(plan, value))
+            while (reads_memory(value) && !plan_buffer(plan, value))
                 value = value->args[0];
             const Buffer *buffer = plan_buffer(plan, value);
+            if (buffer && buffer->role == BUFFER_VIEW)
+                buffer = &plan->buffers.at[buffer->of];
             if (buffer && buffer->role != BUFFER_INPUT &&
                 (number < buffer->first_group || number > buffer->last_group))
                 ice("plan: value %u is read outside its life", buffer->value->id);

@@ -92,8 +92,9 @@ static void write_value(Writing *to, const Value *value, const char **note) {
     if (to->written[value->id])
         return;
     to->written[value->id] = true;
-    if (op_is_reading(value->op) && op_is_reading(value->args[0]->op))
-        write_value(to, value->args[0], note);
+    const Value *arg = op_kind(value->op) == KIND_MOVE ? value->args[0] : NULL;
+    if (arg && op_is_reading(value->op) && (op_is_reading(arg->op) || op_regroups(arg->op)))
+        write_value(to, arg, note);
     to->notes[to->count] = *note;
     to->values[to->count++] = value;
     *note = NULL;

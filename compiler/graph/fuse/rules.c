@@ -2,11 +2,10 @@
 // Which values are computed again where they are needed, and which pointwise groups join their
 // reader.
 //
-// Inline values cost less than a load and a store: a rename or one position of a dim (other ways to
-// read a stored value),
-// arithmetic on positions, extents, constants and at most two inputs (a causal or document mask,
-// ALiBi, a scale 1/sqrt(d)). They are members of every group that needs them. So a mask never
-// becomes a tensor.
+// Inline values cost less than a load and a store: a rename, one position of a dim, views (other
+// ways to read a stored value), arithmetic on positions, extents, constants and at most two inputs
+// (a causal or document mask, ALiBi, a scale 1/sqrt(d)). They are members of every group that needs
+// them. So a mask never becomes a tensor.
 #include "graph/fuse/fuse.h"
 
 enum { INLINE_LOADS = 2 };
@@ -61,7 +60,8 @@ static Inlined cost_as_argument(const Fuser *fuser, const Value *value) {
     if (op_is_immediate(value->op))
         return (Inlined){.legal = true};
     bool is_inline = fuser->owner[value->id] == CLUSTER_INLINE;
-    if (value->op == OP_INPUT || (op_is_reading(value->op) && is_inline))
+    bool reads = op_is_reading(value->op) || op_regroups(value->op);
+    if (value->op == OP_INPUT || (reads && is_inline))
         return (Inlined){.loads = 1, .legal = true};
     return is_inline ? fuser->inlined[value->id] : (Inlined){.legal = false};
 }
@@ -95,19 +95,20 @@ void fuse_note_inline(Fuser *fuser, const Value *value) {
 // A value that must lie in memory: a result of the entry, or what a move reads at computed places.
 // Ways to read that follow each other are one access.
 static bool must_be_stored(const Fuser *fuser, const Value *value) {
-    if (fuser->result[value->id])
+    if (fuser->result[value->id] && !fuser->views[value->id])
         return true;
+    bool reads = op_is_reading(value->op) || fuse_is_view(fuser, value);
     for (const Value **user = fuser->users[value->id]; *user; user++)
-        if (op_kind((*user)->op) == KIND_MOVE &&
-            !(op_is_reading((*user)->op) && op_is_reading(value->op)))
+        if (op_kind((*user)->op) == KIND_MOVE && !(op_is_reading((*user)->op) && reads))
             return true;
     return false;
 }
 
-static bool takes_position(const Value *value) {
+// One position, or dims that are parts of others.
+static bool reads_between(const Value *value) {
     while (value->op == OP_RENAME)
         value = value->args[0];
-    return value->op == OP_TAKE;
+    return value->op == OP_TAKE || op_regroups(value->op);
 }
 
 // Operands of streamed contractions are copied once, as their microkernels want them.
@@ -132,8 +133,9 @@ static bool is_operand(const Fuser *fuser, const Value *value) {
 bool fuse_is_inline(const Fuser *fuser, const Value *value) {
     if (value->op == OP_COPY || must_be_stored(fuser, value))
         return false; // a copy is there to be stored
-    if (op_is_reading(value->op))
-        return !takes_position(value) || !is_streamed_operand(fuser, value);
+    if (op_is_reading(value->op) || fuse_is_view(fuser, value))
+        return fuser->views[value->id] || !reads_between(value) ||
+               !is_streamed_operand(fuser, value);
     if (op_kind(value->op) != KIND_MAP)
         return false;
     Inlined cost = inline_cost(fuser, value);

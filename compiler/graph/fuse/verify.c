@@ -41,7 +41,7 @@ static bool group_stores(const Group *group, const Value *value) {
 
 // Is it there for a member that is another way to read it?
 static bool is_in_memory(const FusionCheck *check, const Value *value) {
-    while (op_is_reading(value->op) && !check->stored_by[value->id])
+    while ((op_is_reading(value->op) || op_regroups(value->op)) && !check->stored_by[value->id])
         value = value->args[0];
     return value->op == OP_INPUT || check->stored_by[value->id];
 }
@@ -112,7 +112,8 @@ static void verify_stream(const FusionCheck *check, const Group *group) {
 static void verify_streamed(const FusionCheck *check, const Group *group, const Value *member) {
     must(check, op_kind(member->op) != KIND_ROW, "value %u is for a rows group", member->id);
     must(check,
-         op_kind(member->op) != KIND_MOVE || op_is_reading(member->op) || member->op == OP_GATHER,
+         op_kind(member->op) != KIND_MOVE || op_is_reading(member->op) || op_regroups(member->op) ||
+             member->op == OP_GATHER,
          "value %u moves elements between pieces", member->id);
     bool all_rows = dims_subset(&group->rows, &member->dims);
     must(check, !reduces(member) || all_rows, "value %u reduces a dim of the tasks", member->id);
@@ -193,8 +194,12 @@ static void verify_group(FusionCheck *check, const Group *group) {
         must(check, group_has(group, output), "it stores value %u, which is no member", output->id);
         must(check, !check->stored_by[output->id], "value %u is stored twice", output->id);
     }
-    for (uint32_t i = 0; i < group->outputs.count; i++)
-        check->stored_by[group->outputs.at[i]->id] = check->number + 1;
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        const Value *output = group->outputs.at[i], *around = check->fusion->lies_in[output->id];
+        check->stored_by[output->id] = check->number + 1;
+        if (around)
+            check->stored_by[around->id] = check->number + 1;
+    }
     for (uint32_t i = 0; i < group->members.count; i++)
         verify_once(check, group->members.at[i]);
 }

@@ -48,6 +48,14 @@ static bool *find_needed(Lowerer *p, const Group *group, Value *const *outputs, 
     return needed;
 }
 
+// A split or merge that the group reads from memory under its own dims.
+static bool is_view(const Plan *plan, const Group *group, const Value *member) {
+    bool stored = op_regroups(member->op) && plan_buffer(plan, member);
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        stored = stored && group->outputs.at[i] != member;
+    return stored;
+}
+
 // The group with some of its outputs and what they need.
 static Group *group_part(Lowerer *p, const Group *group, Value *const *outputs, uint32_t n) {
     Group *part = arena_new_of(p->arena, Group);
@@ -59,7 +67,7 @@ static Group *group_part(Lowerer *p, const Group *group, Value *const *outputs, 
     for (uint32_t i = 0; i < n; i++)
         vec_push(p->arena, &part->outputs, outputs[i]);
     for (uint32_t i = 0; i < group->members.count; i++)
-        if (needed[i])
+        if (needed[i] && !is_view(p->request->plan, group, group->members.at[i]))
             vec_push(p->arena, &part->members, group->members.at[i]);
     if (group->contraction && needed[place_of(p, group, group->contraction)])
         part->contraction = group->contraction;
