@@ -253,6 +253,88 @@ static void test_plans_of_all_programs_hold(void **state) {
     }
 }
 
+// ---- views -------------------------------------------------------------------------------------
+
+static const Buffer *find_view(const Plan *plan, Op op) {
+    const Buffer *view = find_buffer(plan, find_live(plan->fusion->graph, op));
+    assert_int_equal(view->role, BUFFER_VIEW);
+    return view;
+}
+
+static void test_a_split_is_a_view(void **state) {
+    Plan *plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
+                                     "def F(X[n, e]):\n"
+                                     "    A[n, e] = softmax(X[n, e], reduced_dim=e)\n"
+                                     "    B[n, h, k] = split(A, e -> h k)\n"
+                                     "    return softmax(B[n, h, k], reduced_dim=h)\n");
+    const Buffer *view = find_view(plan, OP_SPLIT);
+    assert_string_equal(order_text(plan, view->value), "n h k");
+    assert_ptr_equal(plan->buffers.at[view->of].value, view->value->args[0]);
+    assert_int_equal(plan->fusion->groups.count, 2);
+}
+
+// Left to itself the writer would have h, over which it sums, contiguous.
+static void test_a_merge_of_what_is_computed_is_a_view(void **state) {
+    Plan *plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
+                                     "def F(X[n, h, k]):\n"
+                                     "    A[n, h, k] = softmax(X[n, h, k], reduced_dim=h)\n"
+                                     "    B[n, e] = merge(A, h k -> e)\n"
+                                     "    return softmax(B[n, e], reduced_dim=e)\n");
+    const Buffer *view = find_view(plan, OP_MERGE);
+    assert_string_equal(order_text(plan, view->value), "n e");
+    assert_string_equal(order_text(plan, view->value->args[0]), "n h k");
+    assert_int_equal(plan->fusion->groups.count, 2);
+}
+
+static void test_a_merge_of_an_input_is_a_view_where_its_parts_follow_each_other(void **state) {
+    Plan *plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
+                                     "def F(X[n, h, k]):\n"
+                                     "    B[n, e] = merge(X, h k -> e)\n"
+                                     "    return softmax(B[n, e], reduced_dim=e)\n");
+    assert_string_equal(order_text(plan, find_view(plan, OP_MERGE)->value), "n e");
+    assert_int_equal(plan->fusion->groups.count, 1);
+    plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
+                               "def F(X[h, n, k]):\n"
+                               "    B[n, e] = merge(X, h k -> e)\n"
+                               "    return softmax(B[n, e], reduced_dim=e)\n");
+    for (uint32_t i = 0; i < plan->buffers.count; i++)
+        assert_int_not_equal(plan->buffers.at[i].role, BUFFER_VIEW);
+}
+
+static void test_a_result_that_is_a_view_is_written_at_once(void **state) {
+    Plan *plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
+                                     "def F(X[n, h, k]):\n"
+                                     "    A[n, h, k] = softmax(X[n, h, k], reduced_dim=k)\n"
+                                     "    B[n, e] = merge(A, h k -> e)\n"
+                                     "    return B[e, n]\n");
+    const Value *merge = find_live(plan->fusion->graph, OP_MERGE);
+    const Buffer *view = find_buffer(plan, merge->args[0]);
+    assert_int_equal(view->role, BUFFER_VIEW);
+    assert_ptr_equal(plan->buffers.at[view->of].value, merge);
+    assert_string_equal(order_text(plan, view->value), "h k n");
+    assert_int_equal(plan->fusion->groups.count, 1);
+    plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
+                               "def F(X[n, e]):\n"
+                               "    A[n, e] = softmax(X[n, e], reduced_dim=e)\n"
+                               "    B[n, h, k] = split(A, e -> h k)\n"
+                               "    return B[h, n, k]\n"); // parts that n lies between
+    assert_int_equal(plan->fusion->groups.count, 2);
+}
+
+static void test_a_matrix_for_several_projections_is_read_where_it_is(void **state) {
+    Plan *plan = passes_plan(*state, "dim n = 64, d = 96, c = 3, h = 4, k = 8, e = 96\n"
+                                     "def F(X[n, d], W[d, e]):\n"
+                                     "    T[n, e] = einsum(X[n, d], W[d, e])\n"
+                                     "    S[n, c, h, k] = split(T, e -> c h k)\n"
+                                     "    A[n, h] = einsum(S[n, 0, h, k], S[n, 1, h, k])\n"
+                                     "    return einsum(A[n, h], S[n, 2, h, k] -> [n, k])\n");
+    const Buffer *view = find_view(plan, OP_SPLIT);
+    assert_ptr_equal(plan->buffers.at[view->of].value, plan->fusion->graph->inputs.at[1]);
+    for (uint32_t i = 0; i < plan->buffers.count; i++) // three projections, each as it is wanted
+        assert_true(plan->buffers.at[i].role != BUFFER_WORK ||
+                    plan->buffers.at[i].value->dims.count < 4);
+}
+
 // ---- the verifier ------------------------------------------------------------------------------
 
 static const char chain[] = "def F(X[n, d]):\n"
@@ -292,6 +374,16 @@ static void test_verifier_sees_missing_buffer(void **state) {
     expect_ice("has no buffer", plan_verify(plan));
 }
 
+static void test_verifier_sees_views_of_views(void **state) {
+    Plan *plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
+                                     "def F(X[n, e]):\n"
+                                     "    B[n, h, k] = split(X, e -> h k)\n"
+                                     "    return softmax(B[n, h, k], reduced_dim=h)\n");
+    Buffer *view = &plan->buffers.at[find_view(plan, OP_SPLIT) - plan->buffers.at];
+    view->of = (uint32_t)(view - plan->buffers.at);
+    expect_ice("a view of a view", plan_verify(plan));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
 
 int main(void) {
@@ -309,10 +401,16 @@ int main(void) {
         TEST(the_last_panel_is_whole),
         TEST(panels_share_with_panels_alone),
         TEST(plans_of_all_programs_hold),
+        TEST(a_split_is_a_view),
+        TEST(a_merge_of_what_is_computed_is_a_view),
+        TEST(a_merge_of_an_input_is_a_view_where_its_parts_follow_each_other),
+        TEST(a_result_that_is_a_view_is_written_at_once),
+        TEST(a_matrix_for_several_projections_is_read_where_it_is),
         TEST(verifier_sees_shared_memory),
         TEST(verifier_sees_short_life),
         TEST(verifier_sees_wrong_order),
         TEST(verifier_sees_missing_buffer),
+        TEST(verifier_sees_views_of_views),
     };
     return cmocka_run_group_tests_name("plan", tests, NULL, NULL);
 }

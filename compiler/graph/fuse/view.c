@@ -65,7 +65,8 @@ DimList regroup_glued(const Value *merge, const DimList *order) {
 // ---- which of them are views -------------------------------------------------------------------
 
 static bool is_computed(const Value *value) {
-    return !fuse_is_free(value) && !op_is_reading(value->op) && !op_regroups(value->op);
+    return value->op != OP_INPUT && !op_is_immediate(value->op) && !op_is_reading(value->op) &&
+           !op_regroups(value->op);
 }
 
 // The ways to read a value lead to memory; a merge whose parts lie elsewhere in it is computed, by

@@ -15,8 +15,12 @@ static void count_uses(Rewrite *rewrite, const bool *live) {
     for (uint32_t i = 0; i < from->values.count; i++) {
         const Value *value = from->values.at[i];
         for (uint32_t k = 0; live[i] && k < value->n_args; k++) {
-            rewrite->uses[value->args[k]->id]++;
-            rewrite->user[value->args[k]->id] = value;
+            uint32_t arg = value->args[k]->id;
+            const Value *other = rewrite->user[arg];
+            bool takes = value->op == OP_TAKE && (!other || other->dim == value->dim);
+            rewrite->uses[arg]++;
+            rewrite->taken[arg] += takes;
+            rewrite->user[arg] = value;
         }
     }
     for (uint32_t i = 0; i < from->outputs.count; i++)
@@ -33,6 +37,7 @@ Rewrite rewrite_begin(const char *pass, const Graph *from, Arena *to_arena, Aren
         .now = arena_array(arena, Value *, count),
         .uses = arena_array(arena, uint32_t, count),
         .user = arena_array(arena, const Value *, count),
+        .taken = arena_array(arena, uint32_t, count),
     };
     for (uint32_t i = 0; i < from->inputs.count; i++)
         rewrite.now[from->inputs.at[i]->id] = graph_rebuild(rewrite.to, from->inputs.at[i], NULL);

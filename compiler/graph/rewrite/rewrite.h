@@ -2,8 +2,8 @@
 // Passes that make a new graph out of an old one, and the engine that they share.
 //
 //     rewrite.c    the engine: copies the live part of a graph by a rule
-//     simplify.c   graph_simplify, with its rules in fold.c, repeats.c, flatten.c and factor.c
-//                  (simplify.h)
+//     simplify.c   graph_simplify, with its rules in fold.c, repeats.c, moves.c, flatten.c and
+//                  factor.c (simplify.h)
 //     contract.c   graph_contract, with the order of one einsum in order.c (order.h)
 //     expand.c     graph_expand
 //     grad.c       graph_gradient, with a rule for each op in grad_*.c (grad.h)
@@ -24,6 +24,7 @@ typedef struct {
     Value **now;    // by id in from: its value in to, for every live value before the current one
     uint32_t *uses; // by id in from: by live users, outputs count too
     const Value **user; // by id in from: one of its live users, NULL when only outputs use it
+    uint32_t *taken;    // by id in from: by how many users that take a position where `user` does
     void *data;         // the rule's own
 } Rewrite;
 typedef Value *RewriteRule(Rewrite *rewrite, const Value *value, Value **args);

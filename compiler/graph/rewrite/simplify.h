@@ -7,7 +7,7 @@
 
 typedef VEC(DimId) DimIds;
 typedef struct {
-    Arena *arena; // of graph_simplify alone
+    Arena *arena;         // of graph_simplify alone
     VEC(int64_t) extents; // by DimId; grows with the aliases that rules add
     const Machine *machine;
 } SimplifyFacts;
@@ -20,6 +20,8 @@ RewriteRule simplify_fold;
 // repeats.c: what is the same over a dim. drop: arguments of a map, where others have the dims.
 void simplify_drop_repeats(Rewrite *rewrite, const Value *value, Value **args);
 Value *simplify_repeats(Rewrite *rewrite, const Value *value, Value **args); // or NULL
+// moves.c: splits and positions taken from results of einsums go to their operands.
+RewriteRule simplify_moves;
 // flatten.c: nested einsums, products, scales and renames become one n-ary einsum.
 RewriteRule simplify_flatten;
 // factor.c: common operands in sums of einsums.
