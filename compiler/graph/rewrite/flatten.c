@@ -376,7 +376,9 @@ static Value *flatten_rename(Rewrite *rewrite, const Value *value) {
 }
 
 Value *simplify_flatten(Rewrite *rewrite, const Value *value, Value **args) {
-    Value *out = NULL;
+    Value *out = simplify_move(rewrite, value);
+    if (out)
+        return out;
     switch (value->op) {
     case OP_CONTRACT:
         out = flatten_einsum(rewrite, value);

@@ -254,13 +254,10 @@ static Value *move_summed(Rewrite *rewrite, const Value *einsum) {
     return NULL;
 }
 
-Value *simplify_moves(Rewrite *rewrite, const Value *value, Value **args) {
-    Value *out = NULL;
+Value *simplify_move(Rewrite *rewrite, const Value *value) {
     if (value->op == OP_SPLIT)
-        out = move_split(rewrite, value);
-    else if (value->op == OP_TAKE)
-        out = move_take(rewrite, value);
-    else if (value->op == OP_CONTRACT)
-        out = move_summed(rewrite, value);
-    return out ? out : rewrite_rebuild(rewrite, value, args);
+        return move_split(rewrite, value);
+    if (value->op == OP_TAKE)
+        return move_take(rewrite, value);
+    return value->op == OP_CONTRACT ? move_summed(rewrite, value) : NULL;
 }

@@ -36,8 +36,7 @@ static Graph *next_graph(const Graph *from, RewriteRule *rule, SimplifyFacts *fa
 }
 
 Graph *graph_simplify(const Graph *graph, const int64_t *extents, const Machine *machine) {
-    static RewriteRule *const rules[] = {simplify_fold, simplify_moves, simplify_flatten,
-                                         simplify_factor};
+    static RewriteRule *const rules[] = {simplify_fold, simplify_flatten, simplify_factor};
     SimplifyFacts facts = {.arena = arena_new(), .machine = machine};
     for (uint32_t i = 0; i < graph->dims.count; i++)
         vec_push(facts.arena, &facts.extents, extents[i]);

@@ -20,9 +20,9 @@ RewriteRule simplify_fold;
 // repeats.c: what is the same over a dim. drop: arguments of a map, where others have the dims.
 void simplify_drop_repeats(Rewrite *rewrite, const Value *value, Value **args);
 Value *simplify_repeats(Rewrite *rewrite, const Value *value, Value **args); // or NULL
-// moves.c: splits and positions taken from results of einsums go to their operands.
-RewriteRule simplify_moves;
-// flatten.c: nested einsums, products, scales and renames become one n-ary einsum.
+// moves.c: splits and positions taken from results of einsums go to their operands; or NULL.
+Value *simplify_move(Rewrite *rewrite, const Value *value);
+// flatten.c: nested einsums, products, scales and renames become one n-ary einsum; moves.c.
 RewriteRule simplify_flatten;
 // factor.c: common operands in sums of einsums.
 RewriteRule simplify_factor;
