@@ -51,7 +51,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %token <ident> NAME "name" PRIMED "primed name"
 %token <ident> FROM "the dim of a split"
 %token INTO "'->' of dims"
-%token <ident> IN "'in'" SHARED "'shared'" LIKE "'like'" AS "'as'" DIM "'dim'"
+%token <ident> IN "'in'" SHARED "'shared'" REVERSED "'reversed'" LIKE "'like'" AS "'as'" DIM "'dim'"
 %token PARAM "'param'" DEF "'def'" IMPORT "'import'" FOR "'for'" SCAN "'scan'" RETURN "'return'"
 %token AND "'and'" OR "'or'" NOT "'not'"
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'"
@@ -66,7 +66,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %token YYEOF 0 "the end of the file"
 
 %precedence OPEN // a slice without an end, before a name
-%precedence NAME PRIMED IN SHARED LIKE
+%precedence NAME PRIMED IN SHARED REVERSED LIKE
 %precedence CHOICE
 %precedence IF QUESTION
 %left OR
@@ -162,7 +162,7 @@ comma:
   %empty                            { $$ = false; }
 | COMMA                             { $$ = true; };
 
-plain_name: NAME | IN | SHARED | LIKE;
+plain_name: NAME | IN | SHARED | REVERSED | LIKE;
 name: plain_name | AS;
 dim_name: name | PRIMED;
 plain_dim: plain_name | PRIMED;
@@ -188,7 +188,8 @@ line:
     { $$ = syntax_for_over(parser, @1, $2, $4, $5, $8); }
 | FOR name COMMA name IN range args RPAREN COLON block
     { $$ = syntax_for_over(parser, @1, $2, $6, $7, $10); }
-| SCAN name IN dim_name COLON block { $$ = syntax_scan(parser, @1, $2, $4, $6); }
+| SCAN name IN dim_name COLON block { $$ = syntax_scan(parser, @1, $2, $4, false, $6); }
+| SCAN name IN dim_name REVERSED COLON block { $$ = syntax_scan(parser, @1, $2, $4, true, $7); }
 | SCAN name IN range args RPAREN COLON block
     { $$ = syntax_scan_over(parser, @1, $2, $5, $8); }
 | SCAN name COMMA name IN range args RPAREN COLON block
@@ -205,7 +206,9 @@ line:
 | FOR name IN dim_name SHARED error block
     { yyerrok; $$ = syntax_for(parser, @1, $2, $4, true, $7); }
 | FOR error block                   { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
-| SCAN name IN dim_name error block { yyerrok; $$ = syntax_scan(parser, @1, $2, $4, $6); }
+| SCAN name IN dim_name error block { yyerrok; $$ = syntax_scan(parser, @1, $2, $4, false, $6); }
+| SCAN name IN dim_name REVERSED error block
+    { yyerrok; $$ = syntax_scan(parser, @1, $2, $4, true, $7); }
 | SCAN error block                  { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
 | error line_end                    { yyerrok; $$ = (StmtList){0}; parser->lost = true; };
 
@@ -386,6 +389,10 @@ static bool after_target(const Expected *e) {
     return e->has[YYSYMBOL_ASSIGN] && !e->has[YYSYMBOL_RPAREN] && !e->has[YYSYMBOL_TILDE];
 }
 
+static bool after_loop_dim(const Expected *e) {
+    return e->has[YYSYMBOL_SHARED] || e->has[YYSYMBOL_REVERSED];
+}
+
 // What the rules for forms of other languages would take is not expected.
 static void drop_foreign(Expected *e) {
     DROP(e, YYSYMBOL_AT, YYSYMBOL_DOT, YYSYMBOL_UPDATE, YYSYMBOL_IF, YYSYMBOL_ELSE,
@@ -393,7 +400,7 @@ static void drop_foreign(Expected *e) {
     if (e->has[YYSYMBOL_RBRACKET]) DROP(e, YYSYMBOL_COLON);
     if (e->has[YYSYMBOL_NUMBER]) DROP(e, YYSYMBOL_STRING, YYSYMBOL_LBRACKET);
     if (after_target(e)) DROP(e, YYSYMBOL_EQ);
-    if (e->has[YYSYMBOL_SHARED] && e->has[YYSYMBOL_COLON]) DROP(e, YYSYMBOL_LPAREN);
+    if (after_loop_dim(e) && e->has[YYSYMBOL_COLON]) DROP(e, YYSYMBOL_LPAREN);
     if (e->has[YYSYMBOL_IN] && !e->has[YYSYMBOL_NAME]) DROP(e, YYSYMBOL_COMMA);
 }
 
@@ -436,8 +443,8 @@ static const char *expected_text(Arena *arena, Expected e) {
         group = "a name";
     }
     if (e.has[YYSYMBOL_NAME])
-        DROP(&e, YYSYMBOL_NAME, YYSYMBOL_PRIMED, YYSYMBOL_IN, YYSYMBOL_SHARED, YYSYMBOL_LIKE,
-             YYSYMBOL_AS, YYSYMBOL_DIM);
+        DROP(&e, YYSYMBOL_NAME, YYSYMBOL_PRIMED, YYSYMBOL_IN, YYSYMBOL_SHARED,
+             YYSYMBOL_REVERSED, YYSYMBOL_LIKE, YYSYMBOL_AS, YYSYMBOL_DIM);
     if (e.has[YYSYMBOL_ASSIGN]) DROP(&e, YYSYMBOL_LBRACKET, YYSYMBOL_COLON, YYSYMBOL_TILDE);
     int left = group != NULL;
     for (int i = 0; i < YYNTOKENS; i++) left += e.has[i];
@@ -515,7 +522,7 @@ static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol
     if (is_comparison(found) && e->has[YYSYMBOL_AND]) return "comparisons are joined by 'and'";
     if (found == YYSYMBOL_LPAREN && e->has[YYSYMBOL_ASSIGN])
         return "give the result a name: Y = ...";
-    if (found == YYSYMBOL_LPAREN && e->has[YYSYMBOL_SHARED])
+    if (found == YYSYMBOL_LPAREN && after_loop_dim(e))
         return "a loop runs over a dim: for layer in layers";
     if (operand && e->has[YYSYMBOL_COMMA] && !after_target(e)) return "add ','";
     if (e->has[YYSYMBOL_STRING]) return "a path is written in double quotes";

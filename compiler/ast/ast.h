@@ -204,8 +204,10 @@ struct Stmt {
     Diag *foreign;            // that error, if it is of a form of another language
     Tensor target;            // ASSIGN: name, optional dims and elem; PARAM: the declaration
     Expr *value;              // ASSIGN
-    Ident loop_var, loop_dim; // FOR loop_var in loop_dim [shared]:, SCAN loop_var in loop_dim:
+    Ident loop_var, loop_dim; // FOR loop_var in loop_dim [shared]:, SCAN loop_var in loop_dim
+                              // [reversed]:
     bool shared;              // always of a SCAN
+    bool reversed;            // of a SCAN: from the last position to the first
     StmtList body;            // FOR, SCAN
     ExprList results;         // RETURN: one or more
     // resolved:

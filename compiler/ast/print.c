@@ -229,7 +229,9 @@ static void print_stmt(const Stmt *stmt, int indent, Text *out) {
     case STMT_SCAN:
         text_printf(out, "%s %s in %s%s:\n", stmt->kind == STMT_FOR ? "for" : "scan",
                     stmt->loop_var.name, stmt->loop_dim.name,
-                    stmt->kind == STMT_FOR && stmt->shared ? " shared" : "");
+                    stmt->reversed                           ? " reversed"
+                    : stmt->kind == STMT_FOR && stmt->shared ? " shared"
+                                                             : "");
         print_stmts(&stmt->body, indent + INDENT, out);
         break;
     case STMT_RETURN:

@@ -24,7 +24,7 @@ static uint64_t dim_hash(const Graph *graph, DimId dim) {
         return 0;
     const Dim *d = &graph->dims.at[dim];
     if (d->scan) // what it is called depends on the order of creation
-        return hash_text(2, graph->dims.at[d->like].name);
+        return hash_text(d->reversed ? 5 : 2, graph->dims.at[d->like].name);
     return hash_u64(hash_text(1, d->name), (uint64_t)d->extent);
 }
 
@@ -236,9 +236,10 @@ DimId graph_new_dim_like(Graph *graph, const char *base, uint32_t number, DimId 
     return dim;
 }
 
-DimId graph_scan_dim(Graph *graph, Name variable, DimId over) {
+DimId graph_scan_dim(Graph *graph, Name variable, DimId over, bool reversed) {
     DimId dim = graph_new_dim_like(graph, arena_printf(graph->arena, "%s.", variable), 0, over);
     graph->dims.at[dim].scan = true;
+    graph->dims.at[dim].reversed = reversed;
     return dim;
 }
 

@@ -54,6 +54,7 @@ typedef struct {
     int64_t extent; // EXTENT_DYNAMIC: a run-time symbol
     DimId like;     // dims of one class share this (itself when alone); they have one extent
     bool scan;      // the steps of a scan; values after it are over another dim that is alike
+    bool reversed;  // of a scan: from the last position to the first
     bool made;      // by a pass: nothing that callers see is over it
 } Dim;
 typedef struct {
@@ -227,7 +228,8 @@ typedef VEC(ScanCarry) ScanCarries;
 // One whose name is new: base with this number or a later one behind it.
 DimId graph_new_dim(Graph *graph, const char *base, uint32_t number, int64_t extent);
 DimId graph_new_dim_like(Graph *graph, const char *base, uint32_t number, DimId like);
-DimId graph_scan_dim(Graph *graph, Name variable, DimId over); // a new one, like `over`
+// A new one, like `over`.
+DimId graph_scan_dim(Graph *graph, Name variable, DimId over, bool reversed);
 Value *graph_carry(Graph *graph, uint32_t number, Elem elem, DimList dims, DimId dim);
 // A value over dim at all of its positions, with `to` in its place.
 Value *graph_stack(Graph *graph, Value *value, DimId dim, DimId to, const ScanCarries *carries);

@@ -9,7 +9,8 @@
 // A body is no graph of its own: its values are over a dim t of the scan, which is like n, and
 // everything that works position by position works along t as along any other dim. Only a CARRY
 // makes its dependents wait for the step before: at the first step it is `first`, then the update
-// of the step before. What depends on no carry of t is no part of the loop.
+// of the step before. What depends on no carry of t is no part of the loop. Where t is reversed,
+// the first step is at the last position.
 #include "graph/graph.h"
 
 // ---- which carries are needed -------------------------------------------------------------------

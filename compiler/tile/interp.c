@@ -446,7 +446,10 @@ static void run_nodes(Interpreter *m, const NodeList *body) {
             m->ranges[node->dim] = whole;
             continue;
         }
-        for (int64_t at = whole.lo; at < whole.hi; at += node->step) {
+        int64_t last = ceil_div(whole.hi - whole.lo, node->step) - 1;
+        for (int64_t turn = 0; turn <= last; turn++) {
+            int64_t piece = node->loop == LOOP_BACKWARD ? last - turn : turn;
+            int64_t at = whole.lo + piece * node->step;
             int64_t end = at + node->step < whole.hi ? at + node->step : whole.hi;
             m->ranges[node->dim] = (Range){at, end};
             run_nodes(m, &node->body);

@@ -326,7 +326,8 @@ static void print_range(const Kernel *kernel, const Node *range, Text *out) {
 }
 
 static void print_nodes(const Kernel *kernel, const NodeList *body, int indent, Text *out) {
-    static const char *const loops[] = {[LOOP_PARALLEL] = "parallel", [LOOP_SEQUENTIAL] = "loop"};
+    static const char *const loops[] = {
+        [LOOP_PARALLEL] = "parallel", [LOOP_SEQUENTIAL] = "loop", [LOOP_BACKWARD] = "backward"};
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
         print_spaces(out, indent);

@@ -195,13 +195,14 @@ typedef struct {
 } Bound;
 
 // ---- the tree ----
-typedef enum { LOOP_PARALLEL, LOOP_SEQUENTIAL } LoopKind;
+typedef enum { LOOP_PARALLEL, LOOP_SEQUENTIAL, LOOP_BACKWARD } LoopKind;
 typedef enum { NODE_LOOP, NODE_RANGE, NODE_SCRATCH, NODE_STAGE } NodeKind;
 typedef struct Node Node;
 typedef VEC(Node *) NodeList;
 struct Node {
     NodeKind kind;
-    LoopKind loop; // LOOP. PARALLEL loops are the outermost ones and hold all else
+    // LOOP. PARALLEL loops are the outermost ones and hold all else; BACKWARD: the last piece first
+    LoopKind loop;
     TileDimId dim; // LOOP, RANGE
     int64_t step;  // LOOP, >= 1
     NodeList body; // LOOP, RANGE

@@ -111,6 +111,10 @@ static bool check_combining(Checker *c, const Stage *stage, const Access *to) {
     uint32_t made = verify_made(c, to->buffer);
     for (uint32_t l = made; l < c->n_around; l++) {
         TileDimId dim = c->around[l]->dim;
+        if (c->around[l]->kind == NODE_LOOP && c->around[l]->loop == LOOP_BACKWARD &&
+            !access_has_dim(to, dim))
+            return verify_broken(c, "%s is combined backwards over %s and has no initial value",
+                                 buffer->name, verify_dim_name(c, dim));
         if (c->around[l]->kind == NODE_RANGE && (!access_has_dim(to, dim) || moves(c, to, made)))
             return verify_broken(c, "%s is combined in a range of %s and has no initial value",
                                  buffer->name, verify_dim_name(c, dim));

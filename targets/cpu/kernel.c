@@ -189,8 +189,17 @@ static void emit_loop(CpuKernel *k, const Node *node) {
     }
     EmitLoop loop;
     LLVMValueRef high = index_add(m, outer.lo, outer.len), step = index_const(m, node->step);
+    LLVMValueRef ends = NULL; // where the first piece begins and where the last does, added up
+    if (node->loop == LOOP_BACKWARD) {
+        LLVMValueRef before = index_sub(m, outer.len, index_const(m, 1));
+        LLVMValueRef pieces = index_div(m, before, node->step);
+        ends = index_add(m, index_add(m, outer.lo, outer.lo), index_mul(m, pieces, step));
+    }
     emit_loop_open(m, &loop, outer.lo, high, step, outer.nonempty, NULL, 0);
-    emit_inside(k, node, cpu_range_piece(m, &outer, loop.at, node->step));
+    LLVMValueRef lo = loop.at;
+    if (node->loop == LOOP_BACKWARD)
+        lo = LLVMBuildSub(m->builder, ends, loop.at, "");
+    emit_inside(k, node, cpu_range_piece(m, &outer, lo, node->step));
     emit_loop_close(m, &loop, NULL, NULL);
 }
 

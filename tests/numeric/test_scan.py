@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scans against NumPy loops: compiled with constant and run-time extents, and by the oracle."""
+import re
+
 import numpy as np
 import pytest
 
@@ -118,6 +120,19 @@ def sums_at_positions(X, ids, A):
         s = 0.5 * s + x @ hits
         rows.append(s)
     return np.array(rows), s
+
+
+def reversed_scans(X, Z, a):
+    """The outer one and what it holds from the last position to the first."""
+    Y, P = np.empty_like(X), np.empty((*Z.shape[:2], D), np.float32)
+    for t in reversed(range(X.shape[0])):
+        r = np.tanh(a)
+        for u in reversed(range(Z.shape[1])):
+            r = r * 0.5 + Z[t, u] * u
+            P[t, u] = r
+        a = a * 0.5 + X[t] * t + r
+        Y[t] = a
+    return Y, P, a
 
 
 def sorted_inside(X):
@@ -357,6 +372,22 @@ def Main(X[h, n, d], ids[n, d]: i32, A[h, w]):
         (case := {"X": draw(H, N, D), "ids": positions(N, D, 4), "A": draw(H, 4)}),
         sums_at_positions(*case.values()),
     ),
+    "reversed": (
+        """
+def Main(X[n, d], Z[n, m, d], A[d]):
+    a = A
+    scan t in n reversed:
+        r = tanh(a)
+        scan u in m reversed:
+            r = r * 0.5 + Z[t, u, d] * u
+            P[t, u, d] = r
+        a = a * 0.5 + X[t, d] * t + r
+        Y[t, d] = a
+""",
+        "Y[n, d], P[n, m, d], a[d]",
+        (case := {"X": draw(N, D), "Z": draw(N, M, D), "A": draw(D)}),
+        reversed_scans(*case.values()),
+    ),
     "shared inside": (
         """
 def Main(X[n, h, d], V[n, m, d]):
@@ -540,11 +571,12 @@ def K(X[n, d], A[n, d]):
 """
 
 
+@pytest.mark.parametrize("order", ["", " reversed"])
 @pytest.mark.parametrize("entry", "FHK")
 @pytest.mark.parametrize("how", [["--threads", 2], ["--interpret"], ["--dynamic", "n,m,d"]])
-def test_tangled_scans(entry, how, tmp_path):
+def test_tangled_scans(entry, how, order, tmp_path):
     source = tmp_path / "tangled.attn"
-    source.write_text(TANGLED)
+    source.write_text(re.sub("(scan t in n|scan u in m)", rf"\1{order}", TANGLED))
     attc("verify", source, "-w", "--entry", entry, *how, "-D", "n=9,m=5,d=17")
     attc("verify", source, "-w", "--entry", entry, *how, "-D", "n=1,m=1,d=1")
 

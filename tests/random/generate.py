@@ -374,7 +374,7 @@ class Program(Moves):
             self.fresh += 1
             lines.append(f"{name}[{', '.join(['at', *kept])}] = {row}")
             self.values.append((name, (along, *kept)))
-        self.lines.append(f"scan at in {along}:")
+        self.lines.append(f"scan at in {along}{self.random.choice(['', ' reversed'])}:")
         self.lines += [f"    {line}" for line in lines]
         if not written or self.random.random() < 0.5:
             self.assign(kept, f"{state} * 1")

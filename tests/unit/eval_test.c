@@ -559,7 +559,7 @@ static void test_scan(void **state) {
     DimId n = dim(world, "n", 3), d = dim(world, "d", 2);
     Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
     Value *first = input(world, "A", ELEM_F32, DIMS(d), NUMBERS(10, 20));
-    DimId t = graph_scan_dim(graph, name_of(world, "t"), n);
+    DimId t = graph_scan_dim(graph, name_of(world, "t"), n, false);
     Value *a = graph_carry(graph, 0, ELEM_F32, DIMS(t, d), t);
     Value *b = graph_carry(graph, 1, ELEM_F32, DIMS(t, d), t);
     Value *sum = graph_map2(graph, OP_ADD, a, graph_rename(graph, x, n, t));

@@ -74,6 +74,13 @@ static void swap(NodeList *body, uint32_t a, uint32_t b) {
     body->at[b] = node;
 }
 
+static void spoil_backwards(Fused *f) {
+    f->loop->loop = LOOP_BACKWARD;
+    buffer(f, f->o)->has_initial = false;
+    f->range->kind = NODE_LOOP;
+    f->range->loop = LOOP_SEQUENTIAL;
+    f->range->step = 64;
+}
 static void spoil_range_dim(Fused *f) {
     f->range->dim = 9;
 }
@@ -248,6 +255,7 @@ static void test_verifier_refuses(void **state) {
         {spoil_bound_empty, "loads ends where dim m may be empty"},
         {spoil_parallel_in_range, "inside another loop or a range"},
         {spoil_no_initial, "o is combined in a range of m"},
+        {spoil_backwards, "o is combined backwards over m"},
         {spoil_moving_range, "t is combined in a range of v"},
         {spoil_may_be_empty, "t is combined over m, which may be empty"},
         {spoil_two_places, "t is combined in two places"},

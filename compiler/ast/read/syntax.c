@@ -325,11 +325,13 @@ StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared
     return stmt_list(parser, stmt);
 }
 
-StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, StmtList body) {
+StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, bool reversed,
+                     StmtList body) {
     Stmt *stmt = stmt_new(parser, STMT_SCAN, span);
     stmt->loop_var = var;
     stmt->loop_dim = dim;
     stmt->shared = true;
+    stmt->reversed = reversed;
     stmt->body = body;
     return stmt_list(parser, stmt);
 }
@@ -374,7 +376,7 @@ StmtList syntax_scan_over(Parser *parser, Span span, Ident var, ArgList args, St
     parser->lost |= !dim;
     if (!dim)
         return (StmtList){0};
-    StmtList list = syntax_scan(parser, span, var, *dim, body);
+    StmtList list = syntax_scan(parser, span, var, *dim, false, body);
     list.at[0]->garbled = true;
     return list;
 }

@@ -174,7 +174,7 @@ StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, A
                          StmtList body);
 StmtList syntax_scan_over(Parser *parser, Span span, Ident var, ArgList args, StmtList body);
 StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);
-StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, StmtList body);
+StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, bool reversed, StmtList body);
 
 void syntax_add_import(Parser *parser, Span span, const char *path);
 void syntax_add_globals(Parser *parser, Span span, TensorList params);

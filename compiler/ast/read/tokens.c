@@ -22,7 +22,7 @@ void blocks_push_made(Blocks *b, int kind) {
 
 bool token_is_name(int kind) {
     return kind == TOK_NAME || kind == TOK_PRIMED || kind == TOK_IN || kind == TOK_SHARED ||
-           kind == TOK_LIKE || kind == TOK_AS;
+           kind == TOK_REVERSED || kind == TOK_LIKE || kind == TOK_AS;
 }
 
 bool token_is_loop(int kind) {

@@ -83,7 +83,7 @@ void build_scan(Frame *frame, const Stmt *stmt) {
     DimId over = frame_dim(frame, stmt->loop_dim.name);
     if (!frame_has_room(frame, 1, stmt->span))
         return;
-    DimId dim = graph_scan_dim(build->graph, stmt->loop_var.name, over);
+    DimId dim = graph_scan_dim(build->graph, stmt->loop_var.name, over, stmt->reversed);
     while (build->first_frames.count <= dim)
         vec_push(build->arena, &build->first_frames, frame);
     frame->place =

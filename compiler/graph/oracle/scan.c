@@ -216,8 +216,9 @@ static void open_run(Run *run) {
 void eval_scan(Eval *eval, const Value *end, double *out) {
     Run run = {.outer = eval, .end = end, .arena = arena_new()};
     open_run(&run);
-    for (int64_t step = 0; step < eval->extents[end->dim]; step++)
-        run_step(&run, out, step);
+    bool reversed = eval->graph->dims.at[end->dim].reversed;
+    for (int64_t i = 0, count = eval->extents[end->dim]; i < count; i++)
+        run_step(&run, out, reversed ? count - 1 - i : i);
     if (end->op == OP_LAST)
         copy_over(out, &end->dims, run.state[0], &graph_scan_carry(end, 0).carry->dims,
                   run.inner.extents);

@@ -186,8 +186,9 @@ void print_scan(GraphPrinter *print, const Value *end) {
         print_carry(print, carries.at[i].carry, carries.at[i].first);
     }
     print_line_begin(print);
-    text_printf(print->out, "scan %s in %s:\n", print->variable[dim],
-                print->graph->dims.at[scanned_dim(print, dim)].name);
+    text_printf(print->out, "scan %s in %s%s:\n", print->variable[dim],
+                print->graph->dims.at[scanned_dim(print, dim)].name,
+                print->graph->dims.at[dim].reversed ? " reversed" : "");
     DimList around = print->open;
     print->indent += 4;
     dims_add(&print->open, dim);

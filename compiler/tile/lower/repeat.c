@@ -86,6 +86,8 @@ static void add_attributes(Numbering *n, const Value *value) {
     add_word(n, (uint64_t)value->offset);
     add_dim(n, value->dim);
     add_dim(n, value->dim2);
+    const Graph *graph = n->request->plan->fusion->graph;
+    add_word(n, value->dim != DIM_NONE && graph->dims.at[value->dim].reversed);
     for (uint32_t i = 0; value->digits && i < value->digits->count; i++)
         add_dim(n, value->digits->at[i]);
     for (uint32_t i = 0; value->renames && i < value->renames->count; i++) {

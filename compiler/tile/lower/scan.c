@@ -463,7 +463,8 @@ static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into) {
     for (uint32_t i = 0; i < members->count; i++)
         if (is_end_of(members->at[i], dim) && members->at[i]->op == OP_STACK)
             rows[i] = make_rows(s, members->at[i], into);
-    Node *loop = node_loop(lower->kernel, into, LOOP_SEQUENTIAL, t, 1);
+    LoopKind kind = lower->graph->dims.at[dim].reversed ? LOOP_BACKWARD : LOOP_SEQUENTIAL;
+    Node *loop = node_loop(lower->kernel, into, kind, t, 1);
     emit_step(s, dim, &carried, rows, &loop->body);
     for (uint32_t i = 0; i < members->count; i++)
         if (is_end_of(members->at[i], dim))

@@ -7,7 +7,7 @@ endif
 syn case match
 
 syn keyword attnItem dim param def import
-syn keyword attnStatement for scan in shared like as return
+syn keyword attnStatement for scan in shared reversed like as return
 syn keyword attnOperator and or not
 syn keyword attnConstant inf pi
 syn keyword attnType f32 f64 f16 bf16 i32 i64 bool
