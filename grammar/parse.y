@@ -191,9 +191,9 @@ line:
 | SCAN name IN dim_name COLON block { $$ = syntax_scan(parser, @1, $2, $4, false, $6); }
 | SCAN name IN dim_name REVERSED COLON block { $$ = syntax_scan(parser, @1, $2, $4, true, $7); }
 | SCAN name IN range args RPAREN COLON block
-    { $$ = syntax_scan_over(parser, @1, $2, $5, $8); }
+    { $$ = syntax_scan_over(parser, @1, $2, $4, $5, $8); }
 | SCAN name COMMA name IN range args RPAREN COLON block
-    { $$ = syntax_scan_over(parser, @1, $2, $7, $10); }
+    { $$ = syntax_scan_over(parser, @1, $2, $6, $7, $10); }
 | tensor ASSIGN error line_end
     { yyerrok; $$ = syntax_assign(parser, @$, $1, syntax_lost_expr(parser, @3)); }
 | targets ASSIGN error line_end

@@ -62,13 +62,25 @@ void foreign_tell_list(Parser *parser, Span at) {
                  "lists are for dims, as in reduced_dim=(n, m)");
 }
 
+const char *foreign_steps_hint(const Parser *parser, const char *word, const char *variable,
+                               const char *extent, const char *from) {
+    if (!from)
+        return arena_printf(parser->arena,
+                            "'dim steps = %s' at the top of the file, then '%s %s in steps:'",
+                            extent, word, variable);
+    return arena_printf(parser->arena,
+                        "'dim steps = %s' at the top of the file, then '%s %s in steps:', with "
+                        "'%s + %s' for '%s'",
+                        extent, word, variable, variable, from, variable);
+}
+
 void foreign_tell_range(Parser *parser, Ident function) {
     bool scans = foreign_line_begin(parser)->kind == TOK_SCAN;
     foreign_tell(parser, function.span,
                  arena_printf(parser->arena, "a %s runs over a dim, there is no '%s'",
                               scans ? "scan" : "loop", function.name),
-                 scans ? "'dim steps = 3' at the top of the file, then 'scan i in steps:'"
-                       : "'dim steps = 3' at the top of the file, then 'for i in steps:'");
+                 scans ? "'scan i in n:' has every position of a dim 'n'"
+                       : "'for i in n:' has every position of a dim 'n'");
 }
 
 void foreign_tell_update(Parser *parser, const Token *token) {

@@ -153,6 +153,19 @@ static const char *operator_hint(const Parser *parser) {
     return NULL;
 }
 
+// `for i in 2 * layers:`
+static const char *loop_hint(const Parser *parser, const Token *first) {
+    const Token *at = parser->current, *colon = at;
+    if (first->kind != TOK_FOR || at != first + 3)
+        return NULL;
+    for (; colon->kind != TOK_COLON; colon++)
+        if (colon->kind != TOK_NUMBER && colon->kind != TOK_NAME && colon->kind != TOK_PLUS &&
+            colon->kind != TOK_MINUS && colon->kind != TOK_STAR && colon->kind != TOK_FLOORDIV)
+            return "a loop runs over a dim, from 0: for layer in layers";
+    const char *extent = text_of(parser, at, colon);
+    return extent ? foreign_steps_hint(parser, "for", first[1].text, extent, NULL) : NULL;
+}
+
 static const char *word_hint(const Token *first) {
     static const struct {
         const char *words[8], *hint;
@@ -196,6 +209,8 @@ const char *foreign_line_hint(const Parser *parser) {
         return "leave it out: exp, softmax and the like are built in";
     if (!hint)
         hint = return_hint(parser, first);
+    if (!hint)
+        hint = loop_hint(parser, first);
     for (int back = 0; back < 2 && at >= first && !hint; back++, at--) {
         if (foreign_is_word(at, "if") || foreign_is_word(at, "else") || at->kind == TOK_IF)
             return if_hint(parser, first);

@@ -349,20 +349,60 @@ StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *to
     return syntax_assign(parser, span, target, value);
 }
 
-// The dim that `in range(layers)`, or whatever runs over a dim, says. NULL: it says none.
-static const Ident *range_dim(Parser *parser, Span span, const char *word, Ident var,
-                              const ArgList *args) {
-    const Expr *last = args->args.count ? args->args.at[args->args.count - 1] : NULL;
-    if (!last || last->kind != EXPR_NAME)
-        return NULL;
-    if (parser->foreign && mistakes_in(parser, mistakes_line(parser, span)))
-        diag_hint(parser->foreign, "write '%s %s in %s:'", word, var.name, last->name.name);
-    return &last->name;
+// Numbers, names and what is computed from them: the extent of a dim.
+static bool is_extent(const Expr *expr) {
+    bool fine = expr->kind == EXPR_NUMBER || expr->kind == EXPR_NAME || expr->kind == EXPR_BINARY;
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        fine = fine && is_extent(expr->args.at[i]);
+    return fine;
 }
 
+static const char *extent_text(const Parser *parser, const Expr *expr, bool alone) {
+    Span at = expr->span;
+    const char *format = alone || expr->kind != EXPR_BINARY ? "%.*s" : "(%.*s)";
+    return arena_printf(parser->arena, format, (int)(at.end - at.begin),
+                        parser->source->text + at.begin);
+}
+
+static bool is_number(const Expr *expr, double number) {
+    return expr->kind == EXPR_NUMBER && expr->number == number;
+}
+
+// What to write for `range(layers)`, `range(4)`, `range(2, 2 * layers)`.
+static const char *range_hint(const Parser *parser, const char *word, Ident var, Ident function,
+                              const ExprList *args) {
+    uint32_t n = args->count;
+    if (n < 1 || (n > 1 && strcmp(function.name, "range") != 0) || n > 2)
+        return NULL;
+    const Expr *from = n == 2 && !is_number(args->at[0], 0) ? args->at[0] : NULL;
+    const Expr *to = args->at[n - 1];
+    if (!from && to->kind == EXPR_NAME)
+        return arena_printf(parser->arena, "write '%s %s in %s:'", word, var.name, to->name.name);
+    if (!is_extent(to) || (from && !is_extent(from)))
+        return NULL;
+    const char *count = extent_text(parser, to, true);
+    const char *start = from ? extent_text(parser, from, false) : NULL;
+    if (from && from->kind == EXPR_NUMBER && to->kind == EXPR_NUMBER)
+        count = arena_printf(parser->arena, "%.0f", to->number - from->number);
+    else if (from)
+        count = arena_printf(parser->arena, "%s - %s", count, start);
+    return foreign_steps_hint(parser, word, var.name, count, start);
+}
+
+// The dim that `in range(layers)`, or whatever runs over a dim, says. NULL: it says none.
+static const Ident *range_dim(Parser *parser, Span span, const char *word, Ident var,
+                              Ident function, const ArgList *args) {
+    const Expr *last = args->args.count ? args->args.at[args->args.count - 1] : NULL;
+    const char *hint = range_hint(parser, word, var, function, &args->args);
+    if (hint && parser->foreign && mistakes_in(parser, mistakes_line(parser, span)))
+        diag_hint(parser->foreign, "%s", hint);
+    return last && last->kind == EXPR_NAME ? &last->name : NULL;
+}
+
+// `for i in range(layers)`, or of whatever runs over a dim, is the loop that it says.
 StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
                          StmtList body) {
-    const Ident *dim = range_dim(parser, span, "for", var, &args);
+    const Ident *dim = range_dim(parser, span, "for", var, function, &args);
     parser->garbled = true;
     StmtList list = syntax_for(parser, span, var, dim ? *dim : function, false, body);
     list.at[0]->garbled = true;
@@ -370,8 +410,9 @@ StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, A
 }
 
 // What a body says of positions of nothing that is known is lost.
-StmtList syntax_scan_over(Parser *parser, Span span, Ident var, ArgList args, StmtList body) {
-    const Ident *dim = range_dim(parser, span, "scan", var, &args);
+StmtList syntax_scan_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
+                          StmtList body) {
+    const Ident *dim = range_dim(parser, span, "scan", var, function, &args);
     parser->garbled = true;
     parser->lost |= !dim;
     if (!dim)

@@ -89,6 +89,9 @@ void foreign_tell_compare(Parser *parser, Span at); // Y == value
 void foreign_tell_matmul(Parser *parser, Span at);
 void foreign_tell_choice(Parser *parser, Span at);
 void foreign_tell_list(Parser *parser, Span at);
+// How to repeat as often as this: a dim of that extent.
+const char *foreign_steps_hint(const Parser *parser, const char *word, const char *variable,
+                               const char *extent, const char *from);
 void foreign_tell_range(Parser *parser, Ident function);
 void foreign_tell_update(Parser *parser, const Token *token);
 bool foreign_told(const Parser *parser); // of the statement being read
@@ -172,7 +175,8 @@ StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *to
 // for var in function(args):
 StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
                          StmtList body);
-StmtList syntax_scan_over(Parser *parser, Span span, Ident var, ArgList args, StmtList body);
+StmtList syntax_scan_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
+                          StmtList body);
 StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);
 StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, bool reversed, StmtList body);
 
