@@ -301,20 +301,13 @@ static bool is_cast(Builtin builtin) {
 
 static bool check_map_args(Scope *scope, Expr *call) {
     const char *where = arena_printf(scope->resolver->arena, "'%s'", builtins[call->builtin].name);
-    bool fine = true;
-    for (uint32_t i = 0; i < call->args.count; i++) {
-        const Expr *arg = call->args.at[i];
-        if (call->builtin == BUILTIN_WHERE && i == 0)
-            fine = resolve_expect_bool(scope, arg, "the condition of 'where'") && fine;
-        else if (is_cast(call->builtin))
-            fine = arg->ok && fine;
-        else if (call->builtin != BUILTIN_WHERE)
-            fine = resolve_expect_number(scope, arg, where) && fine;
-        else
-            fine = arg->ok && fine;
-    }
-    if (!fine || call->builtin != BUILTIN_WHERE)
-        return fine;
+    if (is_cast(call->builtin))
+        return call->args.at[0]->ok;
+    if (call->builtin != BUILTIN_WHERE)
+        return resolve_expect_numbers(scope, &call->args, where);
+    bool fine = resolve_expect_bool(scope, call->args.at[0], "the condition of 'where'");
+    if (!fine || !call->args.at[1]->ok || !call->args.at[2]->ok)
+        return false;
     const Expr *a = call->args.at[1], *b = call->args.at[2];
     if (!elem_is_mixed(a, b))
         return true;

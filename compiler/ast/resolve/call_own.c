@@ -12,12 +12,15 @@
 // Every argument's extra dims are among those of the argument with the most, and none is bound.
 void bind_mapped(Binder *b) {
     Arena *arena = b->resolver->arena;
-    NameList mapped = b->extras.at[b->mapped_by];
+    NameList mapped = b->extras.at[b->mapped_by], told = {0};
     for (uint32_t param = 0; param < b->callee->params.count; param++) {
         NameList extra = b->extras.at[param];
         if (dimlist_within(&extra, &mapped))
             continue;
         NameList foreign = dimlist_minus(arena, &extra, &mapped);
+        if (dimlist_within(&foreign, &told))
+            continue;
+        told = dimlist_union(arena, &told, &foreign);
         const Expr *arg = b->call->args.at[param];
         Diag *diag =
             binder_error(b, actual_place(arg, foreign.at[0]),
@@ -30,7 +33,7 @@ void bind_mapped(Binder *b) {
             diag,
             "the dims that a parameter does not have are mapped and must agree (language 7.2)");
     }
-    for (uint32_t i = 0; i < mapped.count; i++) {
+    for (uint32_t i = 0; b->fine && i < mapped.count; i++) {
         const Bound *bound = find_actual(b, mapped.at[i]);
         if (!bound)
             continue;
@@ -70,6 +73,7 @@ void check_alike(Binder *b) {
             Names *names = b->resolver->session->names;
             diag_hint(diag, "declare 'dim %s like %s'", name_unprimed(names, second->actual),
                       name_unprimed(names, first->actual));
+            break; // the same for others of the kind
         }
 }
 

@@ -180,14 +180,13 @@ static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted 
 
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted) {
     Wanted arrow;
-    bool fine = true;
     for (uint32_t i = 0; i < call->args.count; i++) {
         Expr *operand = call->args.at[i];
         resolve_expr(scope, operand, NULL);
-        fine = resolve_expect_number(scope, operand, "'einsum'") && fine;
         if (operand->ok)
             elem_meet(call, operand, i == 0);
     }
+    bool fine = resolve_expect_numbers(scope, &call->args, "'einsum'");
     call->is_literal = false;
     const char *example = fine ? likely_result(scope, call, wanted) : "[...]";
     wanted = call_wanted(scope, call, wanted, &arrow, example);

@@ -64,22 +64,44 @@ bool elem_accepts(Elem to, const Expr *from) {
     return elem_is_float(to) == elem_is_float(from->elem) && elem_rank(to) > elem_rank(from->elem);
 }
 
-bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where) {
-    if (!expr->ok || expr->elem == ELEM_BOOL || expr->elem == ELEM_LOST)
+// told: what was told of another operand already, or NULL.
+static bool expect(Scope *scope, const Expr *expr, bool is_bool, const char *where, Diag **told) {
+    bool wrong = expr->ok && expr->elem != ELEM_LOST && (expr->elem == ELEM_BOOL) != is_bool;
+    if (!wrong)
         return expr->ok;
-    Diag *diag = diag_error(scope->resolver->diags, expr->span, "%s takes bool, this is %s", where,
-                            elem_name(expr->elem));
-    diag_hint(diag, "compare it with something, or write bool(...) for 'not zero'");
+    if (*told) {
+        diag_note(*told, expr->span, "and this is %s", elem_name(expr->elem));
+        return false;
+    }
+    *told = diag_error(scope->resolver->diags, expr->span, "%s takes %s, this is %s", where,
+                       is_bool ? "bool" : "numbers", elem_name(expr->elem));
+    diag_hint(*told, is_bool ? "compare it with something, or write bool(...) for 'not zero'"
+                             : "f32(...) makes true 1 and false 0; where(condition, a, b) chooses");
     return false;
 }
 
+bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where) {
+    return expect(scope, expr, true, where, &(Diag *){NULL});
+}
+
 bool resolve_expect_number(Scope *scope, const Expr *expr, const char *where) {
-    if (!expr->ok || expr->elem != ELEM_BOOL)
-        return expr->ok;
-    Diag *diag =
-        diag_error(scope->resolver->diags, expr->span, "%s takes numbers, this is bool", where);
-    diag_hint(diag, "f32(...) makes true 1 and false 0; where(condition, a, b) chooses");
-    return false;
+    return expect(scope, expr, false, where, &(Diag *){NULL});
+}
+
+static bool expect_all(Scope *scope, const ExprList *list, bool is_bool, const char *where) {
+    Diag *told = NULL;
+    bool fine = true;
+    for (uint32_t i = 0; i < list->count; i++)
+        fine = expect(scope, list->at[i], is_bool, where, &told) && fine;
+    return fine;
+}
+
+bool resolve_expect_bools(Scope *scope, const ExprList *list, const char *where) {
+    return expect_all(scope, list, true, where);
+}
+
+bool resolve_expect_numbers(Scope *scope, const ExprList *list, const char *where) {
+    return expect_all(scope, list, false, where);
 }
 
 bool resolve_expect_int(Scope *scope, const Expr *expr, const char *where) {

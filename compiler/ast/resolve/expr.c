@@ -139,16 +139,12 @@ static Elem binary_elem(const Expr *expr, const Expr *a, const Expr *b) {
 
 static bool check_operands(Scope *scope, const Expr *expr, const Expr *a, const Expr *b) {
     const char *where = arena_printf(scope->resolver->arena, "'%s'", oper_text(expr->oper));
-    bool fine;
-    if (expr->oper == OPER_AND || expr->oper == OPER_OR) {
-        fine = resolve_expect_bool(scope, a, where);
-        return resolve_expect_bool(scope, b, where) && fine;
-    }
+    if (expr->oper == OPER_AND || expr->oper == OPER_OR)
+        return resolve_expect_bools(scope, &expr->args, where);
     bool equality = expr->oper == OPER_EQ || expr->oper == OPER_NE;
     if (equality && a->ok && b->ok && a->elem == ELEM_BOOL && b->elem == ELEM_BOOL)
         return true;
-    fine = resolve_expect_number(scope, a, where);
-    return resolve_expect_number(scope, b, where) && fine;
+    return resolve_expect_numbers(scope, &expr->args, where);
 }
 
 static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {

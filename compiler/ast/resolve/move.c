@@ -7,7 +7,7 @@
 //
 //     A[n, d_rot] = slice(X, d, 0, d_rot)            X[n, d]; keeps [n], d becomes d_rot
 //     Y[n, d] = concat(A, B, dim=d)                  A[n, d_a], B[n, d_b]: one own dim each
-#include "ast/resolve/resolve.h"
+#include "ast/resolve/meant.h"
 
 #include <math.h>
 
@@ -341,6 +341,11 @@ static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, con
     Diag *diag = diag_error(r->diags, call->span, "'concat' does not know which dim '%s' replaces",
                             dim->name);
     diag_note(diag, call->args.at[0]->span, "the parts are over %s", dimlist_text(r->arena, kept));
+    const char *with_dims = dimlist_has(kept, dim->name) ? foreign_call_hint(scope, call) : NULL;
+    if (with_dims) {
+        diag_hint(diag, "the whole is over a dim of another name: %s", with_dims);
+        return true;
+    }
     NameList result = {0};
     if (kept->count)
         result = dimlist_replaced(r->arena, kept, kept->at[kept->count - 1], dim->name);
@@ -352,8 +357,9 @@ static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, con
 }
 
 // The dim of a part that the joined dim replaces; NULL after a diagnostic.
+// told: of another part that lacks the same dims, which is one mistake, or NULL.
 static Name concat_own_dim(Scope *scope, const Expr *call, const Expr *part, const NameList *kept,
-                           const Ident *dim) {
+                           const Ident *dim, Diag **told) {
     Resolver *r = scope->resolver;
     NameList own = dimlist_minus(r->arena, &part->result, kept);
     if (dimlist_has(&part->result, dim->name)) {
@@ -365,10 +371,17 @@ static Name concat_own_dim(Scope *scope, const Expr *call, const Expr *part, con
     }
     if (own.count == 1 && dimlist_within(kept, &part->result))
         return own.at[0];
+    const char *over = dimlist_text(r->arena, &part->result);
+    if (*told) {
+        diag_note(*told, part->span, "and this is over %s", over);
+        return NULL;
+    }
     Diag *diag = diag_error(r->diags, part->span,
                             "this part is over %s; it should be over %s and one dim of its own",
-                            dimlist_text(r->arena, &part->result), dimlist_text(r->arena, kept));
+                            over, dimlist_text(r->arena, kept));
     diag_note(diag, dim->span, "the parts are joined along '%s'", dim->name);
+    if (!dimlist_within(kept, &part->result))
+        *told = diag;
     return NULL;
 }
 
@@ -422,8 +435,9 @@ void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted) {
     if (call->args.count > 1 && ask_for_concat(scope, call, dim, &kept))
         return;
     vec_push(arena, &call->reduced, dim->name);
+    Diag *told = NULL;
     for (uint32_t i = 0; i < call->args.count; i++) {
-        Name own = concat_own_dim(scope, call, call->args.at[i], &kept, dim);
+        Name own = concat_own_dim(scope, call, call->args.at[i], &kept, dim, &told);
         vec_push(arena, &call->reduced, own);
         fine = own && fine;
     }

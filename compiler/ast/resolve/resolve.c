@@ -138,7 +138,7 @@ static void resolve_body(Scope *scope, const StmtList *body);
 static void check_loop_dim(Scope *scope, const Stmt *stmt) {
     Resolver *r = scope->resolver;
     Name dim = stmt->loop_dim.name;
-    if (stmt->garbled || scope_knows_dim(scope, dim))
+    if (stmt->garbled || scope_knows_dim(scope, dim) || !scope_is_news(scope, dim))
         return;
     Diag *diag = diag_error(r->diags, stmt->loop_dim.span, "no dim is named '%s' here", dim);
     Near near = near_to(dim);

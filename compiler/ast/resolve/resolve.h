@@ -162,6 +162,8 @@ void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol); // a note:
 void scope_add_alike(Scope *scope, Name dim);
 
 // ---- unknown.c: names without a meaning --------------------------------------------------------
+// False if it was told of in this def, or may be what a syntax error has lost.
+bool scope_is_news(Scope *scope, Name name);
 void report_unknown(Scope *scope, Ident name, bool bare);
 void report_unknown_def(Scope *scope, const Expr *call);
 // Reports a dim that no tensor of the def names and no `dim` declares; false then.
@@ -213,6 +215,9 @@ Elem elem_made_float(Elem elem);
 bool elem_accepts(Elem to, const Expr *from); // without a cast: equal, literal, or wider
 bool resolve_expect_bool(Scope *scope, const Expr *expr, const char *where);
 bool resolve_expect_number(Scope *scope, const Expr *expr, const char *where); // not bool
+// Of all of them; one message.
+bool resolve_expect_bools(Scope *scope, const ExprList *list, const char *where);
+bool resolve_expect_numbers(Scope *scope, const ExprList *list, const char *where);
 bool resolve_expect_int(Scope *scope, const Expr *expr, const char *where);
 Elem elem_of_float_function(const Expr *arg);
 // Type and literalness of several operands that meet; bool only with bool.

@@ -4,8 +4,7 @@
 
 #include <string.h>
 
-// False if it was told of before, or may be what a syntax error has lost.
-static bool is_news(Scope *scope, Name name) {
+bool scope_is_news(Scope *scope, Name name) {
     if (dimlist_has(&scope->unknown, name) || dimlist_has(&scope->resolver->program->lost, name))
         return false;
     vec_push(scope->resolver->arena, &scope->unknown, name);
@@ -90,7 +89,7 @@ static void report_function(Scope *scope, Ident name, const Def *def) {
 
 void report_unknown(Scope *scope, Ident name, bool bare) {
     Resolver *r = scope->resolver;
-    if (scope_incomplete(scope) || !is_news(scope, name.name))
+    if (scope_incomplete(scope) || !scope_is_news(scope, name.name))
         return;
     const Symbol *past = scope_find_past(scope, name.name);
     const Def *def = program_find_def(r->program, name.name);
@@ -125,7 +124,7 @@ void report_unknown(Scope *scope, Ident name, bool bare) {
 void report_unknown_def(Scope *scope, const Expr *call) {
     Resolver *r = scope->resolver;
     Ident name = call->name;
-    if (r->program->incomplete || !is_news(scope, name.name))
+    if (r->program->incomplete || !scope_is_news(scope, name.name))
         return;
     const Symbol *symbol = scope_find(scope, name.name);
     if (symbol) {
@@ -156,7 +155,7 @@ bool scope_check_dim(Scope *scope, Ident dim) {
     if (scope_knows_dim(scope, dim.name))
         return true;
     bool garbled = scope->def && scope->def->garbled; // what was lost may name it
-    if (garbled || scope_incomplete(scope) || !is_news(scope, dim.name))
+    if (garbled || scope_incomplete(scope) || !scope_is_news(scope, dim.name))
         return false;
     Diag *diag = diag_error(r->diags, dim.span, "no dim is named '%s' here", dim.name);
     Near near = near_to(dim.name);
