@@ -168,6 +168,8 @@ static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     const DimOverride *override = find_override(r->session, r->program, dim);
     if (is_made_dynamic(r->session, r->program, dim))
         return (DimValue){VALUE_DYNAMIC, -1};
+    if (override)
+        dimlist_add(r->arena, &r->counted, dim);
     if (override) // 0 is an extent of run time
         return override->extent > 0 ? value_known(override->extent) : (DimValue){VALUE_DYNAMIC, -1};
     const DimDecl *decl = deciding_decl(r, dim);
@@ -424,7 +426,8 @@ static bool is_map_dim(const Session *session, Name dim) {
 }
 
 static void check_dim_exists(Resolver *r, Name dim, const char *given) {
-    if (dimlist_has(&r->named, dim) || is_map_dim(r->session, dim) || r->garbled)
+    if (dimlist_has(&r->named, dim) || dimlist_has(&r->counted, dim) ||
+        is_map_dim(r->session, dim) || r->garbled)
         return;
     Diag *diag = diag_warning(r->diags, "unused", (Span){0},
                               "%s changes nothing: no dim is named '%s'", given, dim);
@@ -434,18 +437,24 @@ static void check_dim_exists(Resolver *r, Name dim, const char *given) {
         diag_hint(diag, "did you mean '%s'?", near.best);
 }
 
-static void check_overrides(Resolver *r) {
+void resolve_warn_given(Resolver *r) {
     for (uint32_t i = 0; i < r->session->dynamic.count; i++) {
         Name dim = r->session->dynamic.at[i];
         check_dim_exists(r, dim, arena_printf(r->arena, "--dynamic=%s", dim));
     }
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
         const DimOverride *override = &r->session->overrides.at[i];
+        check_dim_exists(r, override->dim, override_text(r, override));
+    }
+}
+
+static void check_overrides(Resolver *r) {
+    for (uint32_t i = 0; i < r->session->overrides.count; i++) {
+        const DimOverride *override = &r->session->overrides.at[i];
         const char *given = override_text(r, override);
         if (override->extent < 0 || override->extent > EXTENT_MAX)
             diag_error(r->diags, (Span){0}, "%s: extents are from 0 to %lld", given,
                        (long long)EXTENT_MAX);
-        check_dim_exists(r, override->dim, given);
         const DimOverride *other =
             find_override(r->session, r->program, program_like_root(r->program, override->dim));
         if (other->extent == override->extent)

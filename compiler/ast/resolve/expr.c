@@ -47,6 +47,7 @@ static void resolve_name(Scope *scope, Expr *expr) {
     if (!symbol && !scope_find_past(scope, name) && scope_knows_dim(scope, name)) {
         set_literal(expr, NAME_EXTENT, ELEM_I64);
         scope_add_alike(scope, name);
+        scope_add_counted(scope, name);
         return;
     }
     symbol = scope_use(scope, expr->name, true);

@@ -349,6 +349,7 @@ bool ast_resolve(Session *session, Program *program) {
     for (uint32_t i = 0; i < program->defs.count; i++)
         check_def_name(&r, program->defs.at[i]);
     resolve_defs(&r);
+    resolve_warn_given(&r);
     bool fine = diags_errors(session->diags) == errors_before;
     if (fine && !r.garbled)
         warn_unused_globals(&r);

@@ -42,6 +42,7 @@ typedef struct {
     Diags *diags;
     Program *program;
     NameList named;       // every dim that the user's defs, params and declarations name
+    NameList counted;     // names that stand for the extents that -D gives
     NameList used_params; // top-level params that some def reads
     Map *globals;         // top-level params: Name -> Tensor, the last of a name
     VEC(OpenDef) open;    // order.c: each calls the next
@@ -160,6 +161,7 @@ void scope_add_dims(Scope *scope, const NameList *dims);
 void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol); // a note: which it has
 // A dim that is named for its extent alone: like another, it follows that one in a call.
 void scope_add_alike(Scope *scope, Name dim);
+void scope_add_counted(Scope *scope, Name dim); // one that stands for its extent, in the program
 
 // ---- unknown.c: names without a meaning --------------------------------------------------------
 // False if it was told of in this def, or may be what a syntax error has lost.
@@ -290,6 +292,7 @@ bool expr_has_brackets(const Expr *arg);
 
 // ---- dims.c: extents ---------------------------------------------------------------------------
 void resolve_dims(Resolver *resolver);
+void resolve_warn_given(Resolver *resolver); // -D and --dynamic of what the program has not
 void program_add_dim(Resolver *resolver, DimDecl *decl);
 Name program_like_root(const Program *program, Name dim);
 

@@ -129,6 +129,12 @@ void scope_add_alike(Scope *scope, Name dim) {
         scope_add_dims(scope, &one);
 }
 
+void scope_add_counted(Scope *scope, Name dim) {
+    Resolver *r = scope->resolver;
+    if (!scope_in_prelude(scope))
+        dimlist_add(r->arena, &r->counted, name_unprimed(r->session->names, dim));
+}
+
 bool scope_knows_dim(const Scope *scope, Name dim) {
     const Resolver *r = scope->resolver;
     Name plain = name_unprimed(r->session->names, dim);

@@ -152,8 +152,10 @@ void report_unknown_def(Scope *scope, const Expr *call) {
 
 bool scope_check_dim(Scope *scope, Ident dim) {
     Resolver *r = scope->resolver;
-    if (scope_knows_dim(scope, dim.name))
+    if (scope_knows_dim(scope, dim.name)) {
+        scope_add_counted(scope, dim.name);
         return true;
+    }
     bool garbled = scope->def && scope->def->garbled; // what was lost may name it
     if (garbled || scope_incomplete(scope) || !scope_is_news(scope, dim.name))
         return false;
