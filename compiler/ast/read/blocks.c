@@ -126,6 +126,19 @@ static bool starts_line(const Blocks *b, uint32_t i) {
     return token_is_name(kind) ? starts_statement(b, i) : can_start_line(kind);
 }
 
+// `(A, B) = ...`, of another language.
+static bool starts_unpacking(const Blocks *b, uint32_t i) {
+    int depth = 0;
+    bool several = false;
+    do {
+        int kind = b->raw[i++].kind;
+        several |= depth == 1 && kind == TOK_COMMA;
+        depth += kind == TOK_LPAREN || kind == TOK_LBRACKET;
+        depth -= kind == TOK_RPAREN || kind == TOK_RBRACKET;
+    } while (depth > 0 && i < b->n && !b->raw[i].first);
+    return several && i < b->n && b->raw[i].kind == TOK_ASSIGN;
+}
+
 // A line that can only be the rest of the one before it: reported, and joined to it.
 static bool line_joins(Blocks *b, uint32_t i, uint32_t column) {
     bool is_colon = b->raw[i].kind == TOK_COLON && last(b)->kind != TOK_COLON;
@@ -135,7 +148,7 @@ static bool line_joins(Blocks *b, uint32_t i, uint32_t column) {
     bool lost = last(b)->kind == TOK_YYerror && column > top(b)->column;
     bool goes_on = is_operator(last(b)->kind) && (column > top(b)->column || !starts_line(b, i));
     bool carries_on = !can_start_line(kind) && kind != TOK_YYerror && kind != TOK_RPAREN &&
-                      kind != TOK_RBRACKET && kind != TOK_AT;
+                      kind != TOK_RBRACKET && kind != TOK_AT && !starts_unpacking(b, i);
     if (!lost && !goes_on && !carries_on)
         return false;
     bool unmatched_ahead = brackets_slip_ahead(b, i); // which says more

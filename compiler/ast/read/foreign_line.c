@@ -153,6 +153,100 @@ static const char *operator_hint(const Parser *parser) {
     return NULL;
 }
 
+// ---- several at once
+
+enum { SEVERAL_MAX = 6 };
+
+typedef struct {
+    const Token *from, *to;
+} Part;
+
+// The parts between commas outside of brackets; 0: there are too many.
+static uint32_t parts_of(const Token *from, const Token *to, Part *parts) {
+    uint32_t n = 0;
+    int depth = 0;
+    parts[0].from = from;
+    for (const Token *at = from; at <= to; at++) {
+        depth += at->kind == TOK_LPAREN || at->kind == TOK_LBRACKET;
+        depth -= at->kind == TOK_RPAREN || at->kind == TOK_RBRACKET;
+        if (at != to && (depth || at->kind != TOK_COMMA))
+            continue;
+        parts[n++].to = at;
+        if (n == SEVERAL_MAX)
+            return 0;
+        parts[n].from = at + 1;
+    }
+    return n;
+}
+
+static const Token *assign_of(const Token *first) {
+    const Token *at = first;
+    while (!foreign_ends_line(at->kind) && at->kind != TOK_ASSIGN)
+        at++;
+    return at->kind == TOK_ASSIGN ? at : NULL;
+}
+
+// `(A, B) = G(X)`
+static const char *unpack_hint(const Parser *parser, const Token *first) {
+    const Token *assign = assign_of(first);
+    bool brackets = assign && assign > first + 2 &&
+                    ((first->kind == TOK_LPAREN && assign[-1].kind == TOK_RPAREN) ||
+                     (first->kind == TOK_LBRACKET && assign[-1].kind == TOK_RBRACKET));
+    if (!brackets || parser->current != first)
+        return NULL;
+    const char *names = text_of(parser, first + 1, assign - 1),
+               *value = text_of(parser, assign + 1, line_end(assign));
+    return names && value ? arena_printf(parser->arena, "write '%s = %s'", names, value) : NULL;
+}
+
+// `A = B = X`
+static const char *chain_hint(const Parser *parser, const Token *first) {
+    const Token *assign = assign_of(first), *at = parser->current;
+    if (!assign || assign >= at || at->kind != TOK_ASSIGN || at[-1].kind == TOK_EQ)
+        return NULL;
+    const char *target = text_of(parser, first, assign), *other = text_of(parser, assign + 1, at),
+               *value = text_of(parser, at + 1, line_end(at));
+    return target && other && value && assign[1].kind == TOK_NAME
+               ? arena_printf(parser->arena, "on lines of their own: '%s = %s', '%s = %s'", other,
+                              value, target, assign[1].text)
+               : NULL;
+}
+
+static bool is_read(const Token *name, const Token *from, const Token *to) {
+    while (from < to && !foreign_is_word(from, name->text))
+        from++;
+    return from < to;
+}
+
+// `s, r = r, s + X`: one line for each, by way of other names where one of them is read.
+static const char *exchange_hint(const Parser *parser, const Token *first) {
+    const Token *assign = assign_of(first), *end = assign ? line_end(assign) : NULL;
+    Part names[SEVERAL_MAX + 1], values[SEVERAL_MAX + 1];
+    uint32_t n = assign ? parts_of(first, assign, names) : 0;
+    if (n < 2 || parser->current->kind != TOK_COMMA || parts_of(assign + 1, end, values) != n)
+        return NULL;
+    Text text = {.arena = parser->arena}, after = {.arena = parser->arena};
+    bool is_exchange = false;
+    for (uint32_t i = 0; i < n; i++)
+        is_exchange |= is_read(names[i].from, assign + 1, end);
+    for (uint32_t i = 0; i < n; i++) {
+        const char *whole = text_of(parser, names[i].from, names[i].to);
+        const char *value = text_of(parser, values[i].from, values[i].to);
+        if (!whole || !value)
+            return NULL;
+        const char *name = names[i].from->text, *dims = whole + strlen(name);
+        text_printf(&text, "%s'%s%s%s = %s'", i ? ", " : "", name, is_exchange ? "_1" : "", dims,
+                    value);
+        text_printf(&after, "%s'%s = %s_1'", i ? ", " : "", name, name);
+    }
+    if (!is_exchange)
+        return arena_printf(parser->arena, "on lines of their own: %s", text.at);
+    return arena_printf(parser->arena, "on lines of their own: %s; in a loop then %s", text.at,
+                        after.at);
+}
+
+// ---- words
+
 // `for i in 2 * layers:`
 static const char *loop_hint(const Parser *parser, const Token *first) {
     const Token *at = parser->current, *colon = at;
@@ -211,6 +305,12 @@ const char *foreign_line_hint(const Parser *parser) {
         hint = return_hint(parser, first);
     if (!hint)
         hint = loop_hint(parser, first);
+    if (!hint)
+        hint = unpack_hint(parser, first);
+    if (!hint)
+        hint = chain_hint(parser, first);
+    if (!hint)
+        hint = exchange_hint(parser, first);
     for (int back = 0; back < 2 && at >= first && !hint; back++, at--) {
         if (foreign_is_word(at, "if") || foreign_is_word(at, "else") || at->kind == TOK_IF)
             return if_hint(parser, first);

@@ -30,14 +30,16 @@ static void report_fixed(Scope *scope, const Tensor *target, const Symbol *first
 }
 
 // The symbol that the assignment changes, or NULL for a new one. *fine: false after a diagnostic.
-static Symbol *assigned_symbol(Scope *scope, const Tensor *target, bool *fine) {
+static Symbol *assigned_symbol(Scope *scope, const Stmt *stmt, bool *fine) {
+    const Tensor *target = &stmt->target;
     Symbol *symbol = scope_find(scope, target->name.name);
     if (!symbol)
         return NULL;
     bool variable = symbol->kind == SYMBOL_ARGUMENT || symbol->kind == SYMBOL_LOCAL;
     if (variable && scope->depth && !target->steps.count && !symbol->writing.count)
         return symbol;
-    report_fixed(scope, target, symbol);
+    if (!stmt->garbled) // what it says waits until it can be read
+        report_fixed(scope, target, symbol);
     symbol->doubtful = true;
     *fine = false;
     return symbol;
@@ -206,7 +208,7 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
         return;
     Wanted space;
     bool fine = true;
-    Symbol *symbol = assigned_symbol(scope, target, &fine);
+    Symbol *symbol = assigned_symbol(scope, stmt, &fine);
     const Wanted *wanted = target_wanted(scope, target, fine ? symbol : NULL, &space);
     scope->doubt = false;
     scope->stated = wanted ? &wanted->dims : NULL;
