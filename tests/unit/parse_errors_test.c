@@ -55,9 +55,10 @@ static void statements_fail_alone(void **state) {
     check_statement("Y[n] 1 + 2", "2:10 expected '=', found '1'\n");
     check_statement("retrun X", "2:12 expected '=', found 'X' | did you mean 'return'?\n");
     check_statement("foo(X)", "2:8 expected '=', found '(' | give the result a name: Y = ...\n");
-    check_statement(
-        "Y = a = b",
-        "2:11 expected an operator or the end of the line, found '=' | '==' compares\n");
+    check_statement("Y = a = b", "2:11 expected an operator or the end of the line, found '=' | on "
+                                 "lines of their own: 'a = b', 'Y = a'\n");
+    check_statement("Y = a + b = c", "2:15 expected an operator or the end of the line, found '=' "
+                                     "| '==' compares\n");
     check_statement("Y = a < b < c", "2:15 expected an operator or the end of the line, found '<'"
                                      " | comparisons are joined by 'and'\n");
     check_statement("Y[n, 3] = X", "2:10 expected a name or ']', found '3' | dims are named; give "

@@ -202,11 +202,14 @@ static const char *unpack_hint(const Parser *parser, const Token *first) {
 // `A = B = X`
 static const char *chain_hint(const Parser *parser, const Token *first) {
     const Token *assign = assign_of(first), *at = parser->current;
-    if (!assign || assign >= at || at->kind != TOK_ASSIGN || at[-1].kind == TOK_EQ)
+    if (!assign || assign >= at || at->kind != TOK_ASSIGN || assign[1].kind != TOK_NAME)
+        return NULL;
+    bool brackets = assign[2].kind == TOK_LBRACKET && at[-1].kind == TOK_RBRACKET;
+    if (assign + 2 != at && !brackets)
         return NULL;
     const char *target = text_of(parser, first, assign), *other = text_of(parser, assign + 1, at),
                *value = text_of(parser, at + 1, line_end(at));
-    return target && other && value && assign[1].kind == TOK_NAME
+    return target && other && value
                ? arena_printf(parser->arena, "on lines of their own: '%s = %s', '%s = %s'", other,
                               value, target, assign[1].text)
                : NULL;

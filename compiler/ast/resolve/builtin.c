@@ -70,18 +70,18 @@ static bool keys_have(const char *keys, Name key) {
 // Other languages say the dims of these by place, or in other words.
 static bool over_dims(const Expr *call) {
     Shape shape = builtins[call->builtin].shape;
-    return shape == SHAPE_REDUCE || shape == SHAPE_KEEP || call->builtin == BUILTIN_MIN ||
-           call->builtin == BUILTIN_MAX;
+    return shape == SHAPE_REDUCE || shape == SHAPE_KEEP || shape == SHAPE_ORDER ||
+           call->builtin == BUILTIN_MIN || call->builtin == BUILTIN_MAX;
 }
 
 // `where(n = 3, a, b)`: a comparison of what is no keyword.
 static void hint_key(Scope *scope, Diag *diag, const Expr *call, const BuiltinInfo *info,
                      const Ident *key) {
     const char *meant = over_dims(call) ? foreign_call_hint(scope, call) : NULL;
-    if (scope_find(scope, key->name) || scope_knows_dim(scope, key->name))
-        diag_hint(diag, "'==' compares: '%s == ...'", key->name);
-    else if (meant)
+    if (meant)
         diag_hint(diag, "%s", meant);
+    else if (scope_find(scope, key->name) || scope_knows_dim(scope, key->name))
+        diag_hint(diag, "'==' compares: '%s == ...'", key->name);
     else if (info->keys[0])
         diag_hint(diag, "did you mean '%s='?",
                   arena_strndup(scope->resolver->arena, info->keys, strcspn(info->keys, " ")));
@@ -156,9 +156,19 @@ const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what) {
     return NULL;
 }
 
+const Ident *call_as_dim(Scope *scope, const Expr *call, Expr *value, const char *what) {
+    if (value->kind == EXPR_NAME)
+        return expr_as_dim(scope, value, what);
+    Diag *diag = diag_error(scope->resolver->diags, value->span, "%s is the name of a dim", what);
+    const char *meant = over_dims(call) ? foreign_call_hint(scope, call) : NULL;
+    if (meant)
+        diag_hint(diag, "%s", meant);
+    return NULL;
+}
+
 static bool add_reduced(Scope *scope, Expr *call, Expr *value, const char *what) {
     Resolver *r = scope->resolver;
-    const Ident *dim = expr_as_dim(scope, value, what);
+    const Ident *dim = call_as_dim(scope, call, value, what);
     if (!dim)
         return false;
     if (dimlist_has(&call->reduced, dim->name)) {
@@ -231,8 +241,12 @@ bool call_reduced_key(Scope *scope, Expr *call, const char *key, bool one) {
         return false;
     }
     bool fine = true;
-    for (uint32_t i = 0; i < arg->value->args.count; i++)
-        fine = add_reduced(scope, call, arg->value->args.at[i], what) && fine;
+    for (uint32_t i = 0; i < arg->value->args.count; i++) {
+        Expr *dim = arg->value->args.at[i];
+        fine = add_reduced(scope, call, dim, what) && fine;
+        if (dim->kind != EXPR_NAME) // which the hint has told for all
+            return false;
+    }
     return fine;
 }
 

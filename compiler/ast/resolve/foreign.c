@@ -80,12 +80,16 @@ static bool hint_part(Meaning *m, Diag *diag, const Expr *expr) {
 
 static void hint_assign(Scope *scope, const Stmt *stmt) {
     Meaning m = meaning_in(scope);
-    Meant value = meant(&m, stmt->value);
-    const char *text = value.text ? value_for(scope, &stmt->target, &value) : NULL;
+    bool several = stmt->value->kind == EXPR_RESULT;
+    Meant value = meant(&m, several ? stmt->value->call : stmt->value);
+    const char *text = value.text && !several ? value_for(scope, &stmt->target, &value) : NULL;
     bool turned = stmt->value->kind == EXPR_FOREIGN && stmt->value->args.count &&
                   stmt->value->args.at[0]->name.name == value.text;
     const char *names = turned && value.text ? ": dims are read by name" : "";
-    if (fits(text))
+    if (fits(value.text) && value.beside)
+        diag_hint(stmt->foreign, "write '%s', with '%s' at the top of the file", value.text,
+                  value.beside);
+    else if (fits(text))
         diag_hint(stmt->foreign, "write '%s = %s'%s", target_text(scope, &stmt->target), text,
                   names);
     else if (fits(value.text))
@@ -130,5 +134,10 @@ const char *foreign_call_hint(Scope *scope, const Expr *call) {
     if (call->label.name || call->has_arrow)
         return NULL;
     Meant value = meant_function(&m, call->name.name, &call->args, &call->keys, &hint);
-    return fits(value.text) ? arena_printf(m.arena, "write '%s'", value.text) : hint;
+    if (!fits(value.text))
+        return hint;
+    if (value.beside)
+        return arena_printf(m.arena, "write '%s', with '%s' at the top of the file", value.text,
+                            value.beside);
+    return arena_printf(m.arena, "write '%s'", value.text);
 }

@@ -7,6 +7,7 @@
 //     meant_einsum.c     products of matrices     X @ W, einsum("nd,dk->nk", X, W)
 //     meant_function.c   functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
 //     meant_formula.c    formulas             log2(X), X.var(dim=0)
+//     meant_order.c      orders               topk(X, k=3, dim=-1)
 //     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
 //     foreign.c          the hints; the messages are told where the text is read or resolved
 #ifndef ATTC_MEANT_H
@@ -40,6 +41,7 @@ typedef struct {
     Name tensor;          // the text is this tensor, with or without brackets
     const char *operands; // of an einsum, as text, and what it sums over
     NameList summed;
+    const char *beside; // `dim m_top = 3`: what the file is to have for it, or NULL
 } Meant;
 
 typedef struct {
@@ -75,12 +77,18 @@ typedef struct {
 Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList *keys,
                      const char **hint);
 
+Expr *given_key(const Given *given, const char *key); // or NULL
+// A dim of the tensor: by name, or by place, from the end if it is negative; or NULL.
+Name dim_given(const Meant *of, const Expr *expr);
 // What a call reduces, as a text: `d`, `(n, d)`; the result loses these dims. Arguments behind the
 // first and keywords are those of a reduction. false: it cannot be told.
 bool meant_reduced(Meaning *m, const Given *given, Meant *result, const char **dims);
 
 // ---- meant_formula.c; *hint: what there is to say of the function if nothing comes back
 Meant meant_formula(Meaning *m, Name name, const Given *given, const char **hint);
+
+// ---- meant_order.c
+Meant meant_order(Meaning *m, Builtin builtin, const Given *given);
 
 // ---- meant_shape.c; args: those behind the tensor
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);

@@ -157,7 +157,7 @@ static const Function *find_function(Name name) {
 
 // ---- arguments
 
-static Expr *given_key(const Given *given, const char *key) {
+Expr *given_key(const Given *given, const char *key) {
     for (uint32_t i = 0; i < given->keys->count; i++)
         if (!strcmp(given->keys->at[i].key.name, key))
             return given->keys->at[i].value;
@@ -169,8 +169,7 @@ static bool is_list(const Expr *expr) {
            (expr->kind == EXPR_FOREIGN && expr->foreign == FOREIGN_LIST);
 }
 
-// A dim of the tensor: by name, or by place, from the end if it is negative.
-static Name dim_given(const Meant *of, const Expr *expr) {
+Name dim_given(const Meant *of, const Expr *expr) {
     if (expr->kind == EXPR_NAME)
         return dimlist_has(&of->dims, expr->name.name) ? expr->name.name : NULL;
     bool negative = expr->kind == EXPR_UNARY && expr->oper == OPER_NEG;
@@ -292,6 +291,8 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given) {
     bool pointwise = extremum && given->args->count > 1 && given->args->at[1]->kind != EXPR_NUMBER;
     if (given->args->count && (row || (reduces[builtin] && !pointwise)))
         return meant_reduction(m, builtin, given, row);
+    if (builtin == BUILTIN_TOPK || builtin == BUILTIN_SORT || builtin == BUILTIN_ARGSORT)
+        return meant_order(m, builtin, given);
     if (builtin == BUILTIN_EINSUM)
         return meant_letters(m, given->args);
     Meant result = meant_call(m, builtin_name(builtin), given);

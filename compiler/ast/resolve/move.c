@@ -17,7 +17,7 @@
 static const Ident *dim_of(Scope *scope, const Expr *call, Expr *value, const Expr *tensor,
                            const char *what) {
     Resolver *r = scope->resolver;
-    const Ident *dim = expr_as_dim(scope, value, what);
+    const Ident *dim = call_as_dim(scope, call, value, what);
     if (!dim || !tensor->ok || dimlist_has(&tensor->result, dim->name))
         return dim;
     Diag *diag = diag_error(r->diags, dim->span, "the argument of '%s' has no dim '%s'",
@@ -35,7 +35,7 @@ const Ident *call_dim_key(Scope *scope, const Expr *call, const Expr *tensor) {
     if (key && tensor)
         return dim_of(scope, call, key->value, tensor, "'dim='");
     if (key)
-        return expr_as_dim(scope, key->value, "'dim='");
+        return call_as_dim(scope, call, key->value, "'dim='");
     Diag *diag =
         diag_error(scope->resolver->diags, call->span, "'%s' needs 'dim='", call->name.name);
     if (tensor && tensor->ok && tensor->result.count)

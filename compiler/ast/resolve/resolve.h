@@ -249,6 +249,8 @@ void resolve_result(Scope *scope, Expr *result);     // one of several of a call
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 // A dim given as an argument; NULL after a diagnostic. `what` names it in the message.
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);
+// The same of an argument of a built-in, which other languages count by places.
+const Ident *call_as_dim(Scope *scope, const Expr *call, Expr *value, const char *what);
 // The dim that `dim=` gives, one of the tensor's (NULL: any); NULL after a diagnostic.
 const Ident *call_dim_key(Scope *scope, const Expr *call, const Expr *tensor);
 // Fills call->reduced from `reduced_dim=` or another key, with dims of the arguments; `one`: a

@@ -7,7 +7,7 @@
 //
 // The second argument is the dim that stands in the place of the one that is put in order, and its
 // extent is how many of the first there are.
-#include "ast/resolve/resolve.h"
+#include "ast/resolve/meant.h"
 
 #include <string.h>
 
@@ -18,7 +18,12 @@ static const Ident *kept_dim(Scope *scope, const Expr *call, Expr *value) {
     if (value->kind == EXPR_NUMBER) {
         Diag *diag = diag_error(r->diags, value->span,
                                 "the second argument of '%s' is the name of a dim", function);
-        diag_hint(diag, "'dim t = %g' declares one: %s(..., t, dim=...)", value->number, function);
+        const char *meant = foreign_call_hint(scope, call);
+        if (meant)
+            diag_hint(diag, "%s", meant);
+        else
+            diag_hint(diag, "'dim t = %g' declares one: %s(..., t, dim=...)", value->number,
+                      function);
         return NULL;
     }
     const char *what = arena_printf(r->arena, "the second argument of '%s'", function);
@@ -99,6 +104,8 @@ void resolve_order(Scope *scope, Expr *call, uint32_t n_wanted) {
     resolve_expr(scope, arg, NULL);
     bool fine = resolve_expect_number(scope, arg, where);
     const Ident *kept = several ? kept_dim(scope, call, call->args.at[1]) : NULL;
+    if (several && !kept && call->args.at[1]->kind == EXPR_NUMBER)
+        return; // the hint has the whole call
     const Ident *dim = call_dim_key(scope, call, arg);
     fine = resolve_direction(scope, call) && fine && dim && (kept || !several);
     fine = check_n_wanted(scope, call, n_wanted) && fine;

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meaning of topk, sort and argsort with the arguments of other languages; see meant.h.
+//
+//     topk(X, k=3, dim=-1)             topk(X, m_top, dim=m)     with 'dim m_top = 3'
+//     X.argsort(descending=True)       argsort(X, dim=m, order=descending)
+#include "ast/resolve/meant.h"
+
+#include <string.h>
+
+static bool is_word(const Expr *expr, const char *const *words) {
+    for (; expr->kind == EXPR_NAME && *words; words++)
+        if (!strcmp(expr->name.name, *words))
+            return true;
+    return false;
+}
+
+// `, order=descending`, if a keyword says so; NULL: there are others, which have no meaning here.
+static const char *order_of(const Given *given) {
+    static const char *const passive[] = {"dim", "axis", "k", "stable", "sorted", NULL};
+    static const char *const yes[] = {"True", "true", "descending", NULL};
+    const char *order = "";
+    for (uint32_t i = 0; i < given->keys->count; i++) {
+        const KeyArg *key = &given->keys->at[i];
+        const Expr name = {.kind = EXPR_NAME, .name = key->key};
+        bool says = !strcmp(key->key.name, "descending") || !strcmp(key->key.name, "order");
+        if (says && is_word(key->value, yes))
+            order = ", order=descending";
+        else if (!says && !is_word(&name, passive))
+            return NULL;
+    }
+    return order;
+}
+
+Meant meant_order(Meaning *m, Builtin builtin, const Given *given) {
+    bool top = builtin == BUILTIN_TOPK;
+    uint32_t n = given->args->count;
+    Meant of = n ? meant(m, given->args->at[0]) : (Meant){0}, result = {.holds = HOLDS_ALL};
+    const char *order = order_of(given), *kept = "";
+    if (!of.text || !of.has_dims || of.moved || !of.dims.count || !order)
+        return result;
+    const Expr *second = n > 1 ? given->args->at[1] : given_key(given, "k");
+    const Expr *where =
+        given_key(given, "dim") ? given_key(given, "dim") : given_key(given, "axis");
+    if (!where && n > (top ? 2 : 1))
+        where = top ? given->args->at[2] : second;
+    Name dim = where ? dim_given(&of, where) : of.dims.at[of.dims.count - 1];
+    if (!dim || (top && !second))
+        return result;
+    if (second && second != where && second->kind == EXPR_NAME) {
+        kept = arena_printf(m->arena, ", %s", second->name.name);
+    } else if (second && second != where) {
+        Meant count = meant(m, second);
+        Name fresh = meant_fresh(m, dim, "top");
+        if (!count.text)
+            return result;
+        kept = arena_printf(m->arena, ", %s", fresh);
+        result.beside = arena_printf(m->arena, "dim %s = %s", fresh, count.text);
+    }
+    result.text = arena_printf(m->arena, "%s(%s%s, dim=%s%s)", builtin_name(builtin), of.text, kept,
+                               dim, top ? "" : order); // of topk always so
+    result.has_dims = !*kept;
+    result.dims = of.dims;
+    return result;
+}
