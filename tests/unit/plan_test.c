@@ -273,6 +273,16 @@ static void test_a_split_is_a_view(void **state) {
     assert_int_equal(plan->fusion->groups.count, 2);
 }
 
+static void test_moves_read_through_views(void **state) {
+    Plan *plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
+                                     "def F(X[n, e]):\n"
+                                     "    A[n, e] = softmax(X[n, e], reduced_dim=e)\n"
+                                     "    B[n, h, k] = split(A, e -> h k)\n"
+                                     "    return shift(B, k, 1)\n");
+    assert_string_equal(order_text(plan, find_view(plan, OP_SPLIT)->value), "n h k");
+    assert_int_equal(plan->fusion->groups.count, 2);
+}
+
 // Left to itself the writer would have h, over which it sums, contiguous.
 static void test_a_merge_of_what_is_computed_is_a_view(void **state) {
     Plan *plan = passes_plan(*state, "dim e = 12, h = 3, k = 4\n"
@@ -402,6 +412,7 @@ int main(void) {
         TEST(panels_share_with_panels_alone),
         TEST(plans_of_all_programs_hold),
         TEST(a_split_is_a_view),
+        TEST(moves_read_through_views),
         TEST(a_merge_of_what_is_computed_is_a_view),
         TEST(a_merge_of_an_input_is_a_view_where_its_parts_follow_each_other),
         TEST(a_result_that_is_a_view_is_written_at_once),

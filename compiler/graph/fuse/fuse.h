@@ -63,6 +63,7 @@ Graph *fuse_pack_operands(const Fuser *fuser);
 
 // view.c: splits and merges of what lies in memory.
 bool fuse_is_view(const Fuser *fuser, const Value *value);
+bool fuse_view_is_certain(const Value *view); // whatever orders graph_layout chooses
 // Results that are views of what is computed. lies_in: by id of that, the result.
 void fuse_find_result_views(Fuser *fuser, const Value **lies_in);
 

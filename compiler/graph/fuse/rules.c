@@ -97,7 +97,9 @@ void fuse_note_inline(Fuser *fuser, const Value *value) {
 static bool must_be_stored(const Fuser *fuser, const Value *value) {
     if (fuser->result[value->id] && !fuser->views[value->id])
         return true;
-    bool reads = op_is_reading(value->op) || fuse_is_view(fuser, value);
+    bool view = fuse_is_view(fuser, value), reads = view || op_is_reading(value->op);
+    if (view && fuse_view_is_certain(value))
+        return false;
     for (const Value **user = fuser->users[value->id]; *user; user++)
         if (op_kind((*user)->op) == KIND_MOVE && !(op_is_reading((*user)->op) && reads))
             return true;

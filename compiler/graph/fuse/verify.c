@@ -50,7 +50,7 @@ static void verify_args(const FusionCheck *check, const Group *group, const Valu
     bool moves = op_kind(member->op) == KIND_MOVE;
     for (uint32_t i = 0; i < member->n_args; i++) {
         const Value *arg = member->args[i];
-        bool in_memory = op_is_reading(member->op)
+        bool in_memory = op_is_reading(member->op) || op_regroups(arg->op)
                              ? is_in_memory(check, arg)
                              : arg->op == OP_INPUT || check->stored_by[arg->id];
         bool anywhere = group->kind == GROUP_SCAN || (member->op == OP_GATHER && i == 1) ||

@@ -83,6 +83,10 @@ static bool merge_is_view(const Fuser *fuser, const Value *merge) {
     return is_computed(arg);
 }
 
+bool fuse_view_is_certain(const Value *view) {
+    return view->op == OP_SPLIT || view->args[0]->op == OP_INPUT;
+}
+
 bool fuse_is_view(const Fuser *fuser, const Value *value) {
     if (fuser->views[value->id])
         return true;
