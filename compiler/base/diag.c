@@ -9,6 +9,7 @@
 static const WarningGroup warning_groups[N_WARNING_GROUPS] = {
     {"summed-dim", true}, // einsum sums over a dim of one operand only
     {"lost-head", true},  // a mixing matrix that is contracted away
+    {"by-place", true},   // dims of a call that no name confirms
     {"joint-sum", true},  // one index in an einsum where two are meant
     {"outer", true},      // every position with every other where a sum of vectors is meant
     {"unused", true},     // a tensor that never takes part

@@ -26,7 +26,7 @@ typedef struct {
     bool on;
 } WarningGroup;
 
-enum { N_WARNING_GROUPS = 6 };
+enum { N_WARNING_GROUPS = 7 };
 
 struct Diags {
     Arena *arena;

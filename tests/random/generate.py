@@ -315,8 +315,8 @@ class Program(Moves):
         return f"[{', '.join(rows)}]"
 
     def helper(self):
-        """A call of a def over z: z is bound by hand, or by place where it is the only dim; all
-        others are mapped. Some have two results."""
+        """A call of a def over z: z is bound by hand, or by place as the last dim; all others are
+        mapped. Some have two results."""
         value = self.pick(lambda dims: len(dims) >= 1, [None])
         if not value:
             return False
@@ -329,7 +329,7 @@ class Program(Moves):
         self.helpers.append(f"def {name}(x[z]):\n    return {body}{more}\n")
         self.used.add(value[0])
         dims = self.shuffled(value[1])
-        bound = self.random.choice(dims) if len(dims) > 1 or self.random.random() < 0.5 else None
+        bound = self.random.choice(dims) if self.random.random() < 0.5 else None
         argument = f"{value[0]}[{', '.join(dims)}]"
         call = f"{name}({argument}, z={bound})" if bound else f"{name}({argument})"
         self.assign(value[1], call)

@@ -261,15 +261,15 @@ static void calls_bind_by_place(void **state) {
     assert_true(resolve_text("def G(A[t, e], B[s, e]):\n"
                              "    param W[e, f] ~ glorot\n"
                              "    return einsum(A[t, e], B[s, e], W[e, f] -> [s, f, t])\n"
-                             "def F(X[b, g, n, e], M[b, m, e]):\n"
-                             "    return G(X[b, g, n, e], M[b, m, e])\n"));
+                             "def F(X[b, g, n, d], M[b, m, d]):\n"
+                             "    return G(X[b, g, n, d], M[b, m, d])\n"));
     const Expr *call = stmt_of("F", 0)->results.at[0];
     assert_ptr_equal(call->callee, def_of("G"));
-    assert_binding(call, "t=n e=e s=m");
+    assert_binding(call, "t=n e=d s=m");
     assert_dims(&call->mapped, "b g");
     assert_dims(&call->result, "b g m f n");
     assert_dims(&def_of("F")->result_dims.at[0], "b g m f n");
-    assert_dims(&def_of("F")->dims, "b g n e m f");
+    assert_dims(&def_of("F")->dims, "b g n d m f");
     assert_true(def_of("F")->owns_params && def_of("G")->owns_params);
     assert_string_equal(def_of("F")->result_names.at[0], "result");
 }

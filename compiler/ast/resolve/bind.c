@@ -13,7 +13,9 @@
 //
 //     Rotate(Q[n, k, h])        n = n and d = h, or n = k and d = h? Two readings
 //
-//     Rotate(Q[t, k, h])        three dims for two, and no name says where they are
+//     Rotate(Q[b, t, k])        d = k, n = t by place; b: mapped. No name says so: a warning
+//
+//     Rotate(Q)                 Q over [b, t, k]: three dims for two, no brackets that say which
 #include "ast/resolve/resolve.h"
 
 bool expr_has_brackets(const Expr *arg) {
@@ -138,8 +140,7 @@ static NameList bind_by_place(const NameList *formals, const NameList *actuals,
 
 // Requires: open dims of the parameter are bound by place. Does something say that this is so?
 static BindProblem judge_places(const ArgumentDims *dims, bool brackets) {
-    bool to_choose = dims->left.count > dims->open.count;
-    if (to_choose && (!brackets || !dims->n_named))
+    if (dims->left.count > dims->open.count && !brackets)
         return BIND_SEVERAL;
     for (uint32_t i = 0; dims->n_named && i < dims->actuals.count; i++)
         if (dims->placed.at[i] != dims->actuals.at[i])
@@ -167,5 +168,7 @@ ArgumentDims bind_argument(Arena *arena, const Program *program, const NameList 
     dims.placed = bind_by_place(formals, actuals, hands, arena);
     if (dims.open.count)
         dims.problem = judge_places(&dims, brackets);
+    dims.last_of_more = dims.problem == BIND_FINE && dims.open.count == formals->count &&
+                        dims.open.count > 1 && left.count > dims.open.count;
     return dims;
 }

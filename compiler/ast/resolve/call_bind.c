@@ -241,9 +241,22 @@ static void report_two_readings(Binder *b, uint32_t param, const ArgumentDims *d
               call_with(b, formals, &dims->placed));
 }
 
+// Fine, but causal(L[q, k, h]) may mean its first two dims.
+static void warn_last_of_more(const Binder *b, uint32_t param, const ArgumentDims *dims) {
+    const Expr *arg = b->call->args.at[param];
+    Diag *diag = diag_warning(b->resolver->diags, "by-place", arg->span,
+                              "'%s' of '%s' takes the last dims: %s", param_name(b, param),
+                              callee_name(b), hands_text(b, &dims->open, &dims->actuals));
+    note_param(b, diag, param);
+    diag_hint(diag, "say so: %s, or otherwise: %s", choice_text(b, param, dims, false),
+              choice_text(b, param, dims, true));
+}
+
 static void report_problem(Binder *b, uint32_t param, const ArgumentDims *dims) {
     switch (dims->problem) {
     case BIND_FINE:
+        if (dims->last_of_more)
+            warn_last_of_more(b, param, dims);
         return;
     case BIND_FEW:
         report_few(b, param);

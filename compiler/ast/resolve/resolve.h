@@ -144,7 +144,7 @@ void resolve_paths(Resolver *resolver, const Def *def); // after its statements
 // ---- scope.c: symbols of a def -----------------------------------------------------------------
 Symbol *scope_find(Scope *scope, Name name);            // visible here, else NULL
 Symbol *scope_find_past(const Scope *scope, Name name); // of a loop that has ended
-bool scope_in_scan(const Scope *scope); // the innermost loop here is one
+bool scope_in_scan(const Scope *scope);                 // the innermost loop here is one
 Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name);
 // NULL after reporting an unknown name, once in a def; a bare one may also be meant to be a dim.
 Symbol *scope_use(Scope *scope, Ident name, bool bare);
@@ -272,18 +272,19 @@ typedef enum {
     BIND_FINE,
     BIND_FEW,          // the argument has fewer dims than the parameter
     BIND_HAND_ABSENT,  // it lacks the dim that `formal` is by hand
-    BIND_SEVERAL,      // more dims are left than the parameter has, and nothing says which count
+    BIND_SEVERAL,      // more dims are left than the parameter has, and no brackets say which count
     BIND_TWO_READINGS, // names and places disagree
 } BindProblem;
 typedef struct {
     BindProblem problem;
-    uint32_t formal;  // of HAND_ABSENT
-    uint32_t n_named; // bound by name or kind
-    NameList actuals; // by formal: the dim that it is
-    NameList placed;  // by formal: the dim that it were if names said nothing
-    NameList open;    // formals that are bound by place
-    NameList left;    // dims that neither hand, name nor kind took
-    NameList extra;   // dims that no formal took, in order: the call is mapped over them
+    uint32_t formal;   // of HAND_ABSENT
+    uint32_t n_named;  // bound by name or kind
+    NameList actuals;  // by formal: the dim that it is
+    NameList placed;   // by formal: the dim that it were if names said nothing
+    NameList open;     // formals that are bound by place
+    NameList left;     // dims that neither hand, name nor kind took
+    bool last_of_more; // several formals, all by place: the last of more dims than they are
+    NameList extra;    // dims that no formal took, in order: the call is mapped over them
 } ArgumentDims;
 // `brackets`: the order of the argument's dims is written at the call. Requires: hands that name
 // different dims.
