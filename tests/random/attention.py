@@ -67,7 +67,8 @@ class Attention(Logits):
         if self.calls and self.chance(0.4):
             dims = [d for d in value.dims if d not in (position, width)] + [position, width]
             call = self.random.choice(["rotary", "rotary_pairs"])
-            hands = f", n={position}, d={width}" if value.elem in HALVES else ""
+            by_hand = value.elem in HALVES or position != "n"  # else by name, and by place
+            hands = f", n={position}, d={width}" if by_hand else ""
             text = f"{call}({self.widened(value, dims)}{hands})"
             return self.let(value.dims, text, value.std)
         period = self.random.choice([10, 100, 10000])
