@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from attc import EXAMPLES, attc
+from attc import EXAMPLES, ROOT, attc
 
 CAUSAL = EXAMPLES / "causal.attn"
 SMALL = ["-D", "n=5,d=8,h=2,d_k=4"]
@@ -201,6 +201,14 @@ def test_empty_source():
 def test_every_stage_prints(stage):
     extents = [] if stage == "ast" else SMALL
     assert len(attc("emit", CAUSAL, f"--stage={stage}", *extents)[0]) > 100
+
+
+@pytest.mark.parametrize("folder", ["examples", "tests/variants"])
+def test_graphs_of_what_is_printed(folder):
+    """The graph of a program's printed graph is the same graph."""
+    for path in sorted((ROOT / folder).glob("*.attn")):
+        once = attc("emit", path, "--stage=graph", "-w")[0]
+        assert attc("emit", "-", "--stage=graph", "-w", stdin=once)[0] == once, path
 
 
 @pytest.mark.parametrize("stage", ["graph", "simplified", "contracted"])

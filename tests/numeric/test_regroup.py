@@ -177,3 +177,21 @@ def F(X[n, e]):
     _, err = attc("cost", "-", "-D", "n=2,e=10,h=4,k=2", status=1, stdin=source)
     assert "<stdin>:2:12: error: 'd' has 10 positions, the parts 8" in err
     attc("verify", "-", "-D", "n=2,e=12,h=4", stdin=source)
+
+
+NOTHING = """
+def Rows(X[n, d]):
+    Y[b, d', d] = split(X[n, d], n -> b d')
+    return Y[b, d', d], sum(Y, reduced_dim=d')
+"""
+
+
+@pytest.mark.parametrize("n, d, b", [(0, 3, 0), (6, 3, 2)])
+def test_the_rest_of_nothing(n, d, b, tmp_path):
+    """A dim without positions is no groups of three; the rest of nothing by nothing is unknown, as
+    it is for reshape(-1)."""
+    given = write({"X": np.ones((n, d), np.float32)}, tmp_path)
+    attc("run", "-", "-o", f"Y={tmp_path / 'Y.npy'}", *given, stdin=NOTHING)
+    assert np.load(tmp_path / "Y.npy").shape == (b, d, d)
+    _, err = attc("run", "-", "-D", f"n={n},d=0", status=1, stdin=NOTHING)
+    assert f"b = {n or 'n'} / d: a division by zero" in err

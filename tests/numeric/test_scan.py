@@ -571,6 +571,73 @@ def K(X[n, d], A[n, d]):
 """
 
 
+# What needs no carry: alone in its scan, in a scan inside, read at other positions and summed.
+FREE = """
+def Alone(X[n, d]):
+    scan t in n:
+        Y[t, d] = X[t, d] * t
+    return sum(Y, reduced_dim=n), Y[n, d]
+def Beside(X[n, d], A[n, n', d]):
+    S[d] = zeros[d]
+    scan t in n:
+        Y[t, d] = X[t, d] * 2
+        Z[n', t, d] = A[t, n', d] * 3
+        S = S + Y[t, d]
+    q = einsum(Y[n, d], Y[n, d'] -> [d, d'])
+    return S[d], Z[n', n, d], q[d, d']
+def Inside(X[n, d], Z[m, d]):
+    scan t in n:
+        s[d] = X[t, d]
+        scan u in m:
+            P[t, u, d] = X[t, d] - Z[u, d]
+            s = s * 0.5 + P[t, u, d]
+        R[t, d] = s + max(P[t, m, d], reduced_dim=m)
+    scan t in n:
+        Q[d, t] = R[t, d] * sum(P[t, m, d], reduced_dim=m)
+    return P[n, m, d], R[n, d], Q[d, n]
+def Positions(X[n], Y[m]):
+    scan t in n:
+        i[t] = t
+        scan u in m:
+            j[t, u] = X[t] * u - t
+    return i[n], j[n, m]
+"""
+
+
+def printed_again(source, *options):
+    """The text of the graph, and of the graph of that text."""
+    once, _ = attc("emit", source, "--stage=graph", "-w", *options)
+    return once, attc("emit", "-", "--stage=graph", "-w", stdin=once)[0]
+
+
+@pytest.mark.parametrize("entry", ["Alone", "Beside", "Inside", "Positions"])
+def test_what_needs_no_carry(entry, tmp_path):
+    source = tmp_path / "free.attn"
+    source.write_text(FREE)
+    once, again = printed_again(source, "--entry", entry)
+    assert once == again
+    printed = tmp_path / "printed.attn"
+    printed.write_text(once)
+    for path in (source, printed):
+        attc("verify", path, "-w", "--entry", entry, "-D", "n=5,m=4,d=6")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_printed_scans_are_source(name, tmp_path):
+    source = tmp_path / "scan.attn"
+    source.write_text(f"{CASES[name][0]}    return {CASES[name][1]}\n")
+    once, again = printed_again(source, "--entry", "Main")
+    assert once == again
+
+
+@pytest.mark.parametrize("entry", "FHK")
+def test_printed_tangles_are_source(entry, tmp_path):
+    source = tmp_path / "tangled.attn"
+    source.write_text(TANGLED)
+    once, again = printed_again(source, "--entry", entry)
+    assert once == again
+
+
 @pytest.mark.parametrize("order", ["", " reversed"])
 @pytest.mark.parametrize("entry", "FHK")
 @pytest.mark.parametrize("how", [["--threads", 2], ["--interpret"], ["--dynamic", "n,m,d"]])

@@ -380,6 +380,59 @@ class Program(Moves):
             self.assign(kept, f"{state} * 1")
         return True
 
+    def nested_scan(self):
+        """A scan inside of a scan, of as many positions or others, whose carry lacks the outer dim
+        or is the outer carry itself; the inner body reads what the outer one has made."""
+        value = self.pick(lambda dims: len(dims) >= 1, [None])
+        if not value:
+            return False
+        along = self.random.choice(value[1])
+        rest = [dim for dim in value[1] if dim != along]
+        inner = [dim for dim in self.extent if dim not in value[1]]
+        same = [dim for dim in inner if self.root(dim) == self.root(along)]
+        if not inner:
+            return False
+        within = self.random.choice(same if same and self.random.random() < 0.5 else inner)
+        steps = self.extent[along] * self.extent[within]
+        if self.volume(rest) * steps > VOLUME_MAX:
+            return False
+        number, kept = self.fresh, ", ".join(rest)
+        state, part, made = f"s{number}", f"p{number}", f"m{number}"
+        self.used.add(value[0])
+        read = f"{value[0]}[{', '.join('at' if dim == along else dim for dim in value[1])}]"
+        other = self.pick(lambda dims: within in dims and {*dims} <= {within, *rest}, [None])
+        if not other:
+            other = self.parameter([within, *self.random.sample(rest, min(len(rest), 1))])
+        self.used.add(other[0])
+        there = f"{other[0]}[{', '.join('to' if dim == within else dim for dim in other[1])}]"
+        first = self.random.choice([f"zeros[{kept}]", f"{made}[{kept}] * 1", f"{state} * 0.5"])
+        fade = self.random.choice(["0.5 * {}", "tanh({})", "where((at + to) % 2 == 0, {}, -{})"])
+        fed = self.random.choice([there, f"{there} * {made}", f"{there} + {state} / 4"])
+        lines = [
+            f"{made}[{kept}] = tanh({self.random.choice([read, f'{read} + {state}'])})",
+            f"{part}[{kept}] = {first}",
+            f"scan to in {within}:",
+        ]
+        carried = self.random.choice([part, part, state])
+        lines.append(f"    {carried} = tanh({fade.format(carried, carried)} + {fed})")
+        if carried == state or self.random.random() < 0.3:
+            lines.append(f"    {part} = {part} * 0.5 + {made}")
+        written = self.random.random() < 0.6
+        if written:
+            row = self.random.choice([carried, f"{part} - {there}", f"{there} * {made} + to % 2"])
+            dims = self.random.sample(["at", "to", *rest], 2 + len(rest))
+            name = f"t{self.fresh}"
+            self.fresh += 1
+            lines.append(f"    {name}[{', '.join(dims)}] = {row}")
+            self.values.append((name, tuple({"at": along, "to": within}.get(d, d) for d in dims)))
+        lines.append(f"{state} = tanh({state} * 0.5 + {part})")
+        self.lines.append(f"{state}[{kept}] = zeros[{kept}]")
+        self.lines.append(f"scan at in {along}:")
+        self.lines += [f"    {line}" for line in lines]
+        if not written or self.random.random() < 0.5:
+            self.assign(rest, f"{state} * 1")
+        return True
+
     # ---- element types ----
     def store(self):
         elem = self.random.choice(FLOATS)
@@ -468,6 +521,7 @@ class Program(Moves):
                 self.helper,
                 self.scan,
                 self.scan,
+                self.nested_scan,
             ]
         )
         if self.typed:

@@ -17,6 +17,7 @@ typedef struct Frame Frame;
 typedef struct {
     ExtentRule rule;
     Span origin;
+    bool checked; // by another claim: this one says how to compute the dim
 } Claim;
 typedef struct {
     Session *session;
@@ -77,6 +78,9 @@ const Formula *build_formula(Frame *frame, const Expr *expr);
 // degree.
 Value *build_formula_value(Graph *graph, const Formula *formula);
 void build_claim(Build *build, RuleKind kind, DimId dim, const Formula *formula, Span origin);
+// One way to compute an extent, of which another claim says whether it holds: k = d / h of d = h *
+// k.
+void build_claim_way(Build *build, DimId dim, const Formula *formula, Span origin);
 // The graph's rules, and an error for every dim whose extent nothing tells. Requires: outputs.
 void build_rules(Build *build, Span entry);
 

@@ -139,7 +139,7 @@ Value *build_einsum(Frame *frame, const Expr *call, double factor) {
     DimList dims = {0}, result = frame_dims(frame, &call->result, call->span);
     for (uint32_t i = 0; i < n; i++) {
         args[i] = build_expr_as(frame, call->args.at[i], call->elem);
-        DimList mapped = dims_intersect(&args[i]->dims, &frame->hidden);
+        DimList mapped = dims_intersect(&frame->hidden, &args[i]->dims);
         dims = dims_union(&dims, &mapped);
     }
     return graph_einsum(frame->build->graph, factor, args, n, dims_union(&dims, &result));

@@ -100,7 +100,14 @@ void build_claim(Build *build, RuleKind kind, DimId dim, const Formula *formula,
         if (known->kind == kind && known->dim == root && formula_same(known->formula, formula))
             return;
     }
-    vec_push(build->arena, &build->claims, (Claim){{kind, root, formula}, origin});
+    vec_push(build->arena, &build->claims, (Claim){{kind, root, formula}, origin, false});
+}
+
+void build_claim_way(Build *build, DimId dim, const Formula *formula, Span origin) {
+    uint32_t before = build->claims.count;
+    build_claim(build, RULE_IS, dim, formula, origin);
+    if (build->claims.count > before)
+        build->claims.at[before].checked = true;
 }
 
 // What an extent declared by an expression needs: dims that the graph has, or that can be computed.
@@ -146,7 +153,8 @@ static void claim_declared(Build *build, DimId dim) {
     const Formula *formula =
         is_available(&search, decl->extent) ? build_formula(frame, decl->extent) : NULL;
     if (formula)
-        vec_push(build->arena, &build->declared, (Claim){{RULE_IS, dim, formula}, decl->name.span});
+        vec_push(build->arena, &build->declared,
+                 (Claim){{RULE_IS, dim, formula}, decl->name.span, false});
 }
 
 // ---- what is known ------------------------------------------------------------------------------
@@ -226,7 +234,8 @@ static bool holds(const Solver *s, const ExtentRule *rule) {
 static void check_rest(Solver *s) {
     for (uint32_t i = 0; i < s->claims.count; i++) {
         const ExtentRule *rule = &s->claims.at[i].rule;
-        if (!s->used[i] && s->known[rule->dim] && is_known(s, rule->formula) && !holds(s, rule))
+        if (!s->used[i] && !s->claims.at[i].checked && s->known[rule->dim] &&
+            is_known(s, rule->formula) && !holds(s, rule))
             add_rule(s, i, rule->kind);
     }
 }

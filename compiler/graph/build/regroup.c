@@ -7,11 +7,13 @@
 
 // The product of all parts but `without`.
 static const Formula *product_of(Graph *graph, Arena *arena, const DimList *parts, int without) {
-    const Formula *product = formula_number(arena, 1);
-    for (int i = 0; i < parts->count; i++)
+    const Formula *product = NULL;
+    for (int i = 0; i < parts->count; i++) {
+        const Formula *part = formula_dim(graph, parts->at[i]);
         if (i != without)
-            product = formula_of(arena, FORMULA_MUL, product, formula_dim(graph, parts->at[i]));
-    return product;
+            product = product ? formula_of(arena, FORMULA_MUL, product, part) : part;
+    }
+    return product ? product : formula_number(arena, 1);
 }
 
 static bool is_number(const Formula *formula) {
@@ -65,8 +67,8 @@ static void claim_extents(Build *build, const Expr *call, DimId dim, const DimLi
         if (graph->dims.at[parts->at[i]].extent != EXTENT_DYNAMIC)
             continue;
         const Formula *others = product_of(graph, arena, parts, i);
-        build_claim(build, RULE_IS, parts->at[i], formula_of(arena, FORMULA_DIV, whole, others),
-                    call->span);
+        build_claim_way(build, parts->at[i], formula_of(arena, FORMULA_DIV, whole, others),
+                        call->span);
     }
 }
 

@@ -42,10 +42,13 @@ static bool widen_carries(Frame *frame, ScanCarries *carries, DimId dim) {
     bool widened = false;
     for (uint32_t i = 0; i < carries->count; i++) {
         ScanCarry *c = &carries->at[i];
-        DimList dims = dims_union(&c->carry->dims, &c->update->dims);
+        DimList steps = {1, {dim}}, dims = dims_union(&c->carry->dims, &c->update->dims);
         if (dims.count == c->carry->dims.count)
             continue;
         widened = true;
+        DimList rest = dims_minus(&dims, &steps);
+        c->first = graph_over(frame->build->graph, c->first, &rest);
+        dims = dims_union(&steps, &c->first->dims); // the order that the text of the graph says
         c->carry = graph_carry(frame->build->graph, i, c->carry->elem, dims, dim);
     }
     return widened;
@@ -90,7 +93,7 @@ void build_scan(Frame *frame, const Stmt *stmt) {
         arena_printf(build->arena, "%s%s.", place, stmt->path ? stmt->path : stmt->loop_var.name);
     if (stmt->path)
         frame->path = arena_printf(build->arena, "%s%s.", outside, stmt->path);
-    dims_add(&frame->hidden, dim);
+    frame->hidden = dims_union(&(DimList){1, {dim}}, &hidden); // first, as in a def without hidden
     vec_push(build->arena, &frame->steps, (DimSlot){stmt->loop_var.name, dim});
     ScanCarries carries = open_carries(frame, stmt, dim);
     do

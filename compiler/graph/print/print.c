@@ -85,15 +85,16 @@ static void mark_values(GraphPrinter *print) {
         if (value->op == OP_RENAME)
             print->is_inline[value->args[0]->id] = false;
     }
+    print_find_leaving(print);
 }
 
-static Name dim_name(const GraphPrinter *print, DimId dim) {
-    return print->graph->dims.at[dim].name;
+Name print_dim_name(const GraphPrinter *print, DimId dim) {
+    return print->graph->dims.at[print_dim_here(print, dim)].name;
 }
 
 // What a dim is declared by: n for n', also where n is no dim itself.
 static Name declared_name(const GraphPrinter *print, DimId dim) {
-    return name_unprimed(print->graph->session->names, dim_name(print, dim));
+    return name_unprimed(print->graph->session->names, print_dim_name(print, dim));
 }
 
 // ---- names -------------------------------------------------------------------------------------
@@ -155,6 +156,7 @@ static void choose_names(GraphPrinter *print) {
             print->name[v] =
                 print_unique_name(print, hint ? graph_source_name(graph, hint) : NULL, &unnamed);
     }
+    print_choose_leaving_names(print, &unnamed);
 }
 
 // ---- operands ----------------------------------------------------------------------------------
@@ -163,7 +165,7 @@ static void print_dims(GraphPrinter *print, const DimList *dims, const char *ope
                        const char *close) {
     text_add(print->out, open);
     for (uint32_t i = 0; i < dims->count; i++)
-        text_printf(print->out, "%s%s", i ? ", " : "", dim_name(print, dims->at[i]));
+        text_printf(print->out, "%s%s", i ? ", " : "", print_dim_name(print, dims->at[i]));
     text_add(print->out, close);
 }
 
@@ -191,20 +193,25 @@ static bool is_literal(const Value *value) {
     return value->op == OP_CONST || value->op == OP_EXTENT;
 }
 
+static void print_position(GraphPrinter *print, DimId dim) {
+    if (print->variable[dim])
+        text_add(print->out, print->variable[dim]);
+    else
+        text_printf(print->out, "index(%s)", print_dim_name(print, dim));
+}
+
 void print_operand(GraphPrinter *print, const Value *value, NumberForm form) {
     if (!print->is_inline[value->id]) {
-        print_reference(print, print->name[value->id], &value->dims);
-    } else if (value->op == OP_INDEX && print->variable[value->dim]) {
-        text_add(print->out, print->variable[value->dim]);
+        print_reference(print, print_name_here(print, value), &value->dims);
     } else if (value->op == OP_INDEX) {
-        text_printf(print->out, "index(%s)", dim_name(print, value->dim));
+        print_position(print, value->dim);
     } else {
         if (form == NUMBER_TYPED)
             text_printf(print->out, "%s(", elem_name(value->elem));
         if (value->op == OP_CONST)
             print_number(print, value->number, value->elem, form == NUMBER_BESIDE);
         else
-            text_add(print->out, dim_name(print, value->dim));
+            text_add(print->out, print_dim_name(print, value->dim));
         text_add(print->out, form == NUMBER_TYPED ? ")" : "");
     }
 }
@@ -264,7 +271,8 @@ static void print_reduced(GraphPrinter *print, const Value *value) {
         print_operands(print, value, ", ");
         return;
     }
-    const char *dim = dim_name(print, value->dim), *parts = dim_name(print, value->dim2);
+    const char *dim = print_dim_name(print, value->dim),
+               *parts = print_dim_name(print, value->dim2);
     text_printf(print->out, "where(index(%s) * %s // %s == index(%s), ", dim, parts, dim, parts);
     print_operands(print, value, ", ");
     text_printf(print->out, ", %s)", neutral_text(value->op, value->elem));
@@ -304,65 +312,20 @@ static void print_slice_end(GraphPrinter *print, const Value *value) {
         text_printf(print->out, "%lld)", (long long)(value->offset + extent));
     else if (value->offset)
         text_printf(print->out, "%lld + %s)", (long long)value->offset,
-                    dim_name(print, value->dim2));
+                    print_dim_name(print, value->dim2));
     else
-        text_printf(print->out, "%s)", dim_name(print, value->dim2));
-}
-
-static const char *name_or_variable(const GraphPrinter *print, DimId dim) {
-    return print->variable[dim] ? print->variable[dim] : dim_name(print, dim);
-}
-
-// New names in the places of the argument's dims, but those that are its own and alike in the order
-// in which it has them: what `T[..]` can say.
-static DimList names_in_order(const Graph *graph, const DimList *own, const DimMap *renames) {
-    DimList names = dims_renamed(own, renames), kept = dims_intersect(own, &names);
-    for (uint32_t i = 0; i < names.count; i++) {
-        uint32_t next = 0;
-        if (!dims_has(own, names.at[i]))
-            continue;
-        while (!graph_dims_alike(graph, kept.at[next], names.at[i]))
-            next++;
-        names.at[i] = kept.at[next];
-        kept = dims_minus(&kept, &(DimList){1, {names.at[i]}});
-    }
-    return names;
-}
-
-// swap(swap(S[n, m, k], n, m), m, k): the rest of a rename, one exchange after the other.
-static void print_rename(GraphPrinter *print, const Value *value) {
-    DimList own = print_visible(print, &value->args[0]->dims);
-    DimList to = dims_renamed(&own, value->renames);
-    DimList now = names_in_order(print->graph, &own, value->renames);
-    DimMap swaps = {0};
-    for (uint32_t i = 0; i < now.count; i++) {
-        DimId a = now.at[i], b = to.at[i];
-        if (a == b)
-            continue;
-        dimmap_add(&swaps, a, b);
-        now = dims_renamed(&now, &(DimMap){2, {a, b}, {b, a}});
-    }
-    for (uint32_t i = 0; i < swaps.count; i++)
-        text_add(print->out, "swap(");
-    now = names_in_order(print->graph, &own, value->renames);
-    text_add(print->out, print->name[value->args[0]->id]);
-    for (uint32_t i = 0; i < now.count; i++)
-        text_printf(print->out, "%s%s", i ? ", " : "[", name_or_variable(print, now.at[i]));
-    text_add(print->out, now.count ? "]" : "");
-    for (uint32_t i = 0; i < swaps.count; i++)
-        text_printf(print->out, ", %s, %s)", dim_name(print, swaps.from[i]),
-                    dim_name(print, swaps.to[i]));
+        text_printf(print->out, "%s)", print_dim_name(print, value->dim2));
 }
 
 static void print_take(GraphPrinter *print, const Value *value) {
     DimList visible = print_visible(print, &value->args[0]->dims), *dims = &visible;
-    text_printf(print->out, "%s[", print->name[value->args[0]->id]);
+    text_printf(print->out, "%s[", print_name_here(print, value->args[0]));
     for (uint32_t i = 0; i < dims->count; i++) {
         text_add(print->out, i ? ", " : "");
         if (dims->at[i] == value->dim)
             text_printf(print->out, "%lld", (long long)value->offset);
         else
-            text_add(print->out, dim_name(print, dims->at[i]));
+            text_add(print->out, print_dim_name(print, dims->at[i]));
     }
     text_add(print->out, "]");
 }
@@ -373,11 +336,11 @@ static void print_regroup(GraphPrinter *print, const Value *value) {
     print_operand(print, value->args[0], NUMBER_TYPED);
     text_add(print->out, ",");
     if (value->op == OP_SPLIT)
-        text_printf(print->out, " %s ->", dim_name(print, value->dim));
+        text_printf(print->out, " %s ->", print_dim_name(print, value->dim));
     for (uint32_t i = 0; i < value->digits->count; i++)
-        text_printf(print->out, " %s", dim_name(print, value->digits->at[i]));
+        text_printf(print->out, " %s", print_dim_name(print, value->digits->at[i]));
     if (value->op == OP_MERGE)
-        text_printf(print->out, " -> %s", dim_name(print, value->dim));
+        text_printf(print->out, " -> %s", print_dim_name(print, value->dim));
     text_add(print->out, ")");
 }
 
@@ -385,7 +348,7 @@ static void print_regroup(GraphPrinter *print, const Value *value) {
 static void print_scatter_dims(GraphPrinter *print, const Value *value) {
     DimList all = dims_union(&value->args[1]->dims, &value->args[0]->dims);
     DimList summed = dims_minus(&all, &value->dims);
-    text_printf(print->out, ", dim=%s, reduced_dim=", dim_name(print, value->dim));
+    text_printf(print->out, ", dim=%s, reduced_dim=", print_dim_name(print, value->dim));
     print_dims(print, &summed, summed.count > 1 ? "(" : "", summed.count > 1 ? "))" : ")");
 }
 
@@ -408,22 +371,22 @@ static void print_move(GraphPrinter *print, const Value *value) {
         print_operand(print, value->args[i], NUMBER_TYPED);
     }
     if (value->op == OP_SLICE) {
-        text_printf(print->out, ", %s, %lld, ", dim_name(print, value->dim),
+        text_printf(print->out, ", %s, %lld, ", print_dim_name(print, value->dim),
                     (long long)value->offset);
         print_slice_end(print, value);
     } else if (value->op == OP_SCATTER_ADD) {
         print_scatter_dims(print, value);
     } else if (value->op == OP_SHIFT) {
-        text_printf(print->out, ", %s, %lld)", dim_name(print, value->dim),
+        text_printf(print->out, ", %s, %lld)", print_dim_name(print, value->dim),
                     (long long)value->offset);
     } else if (value->op == OP_ORDER) {
         if (value->dim2 != value->dim)
-            text_printf(print->out, ", %s", dim_name(print, value->dim2));
-        text_printf(print->out, ", dim=%s%s)", dim_name(print, value->dim),
+            text_printf(print->out, ", %s", print_dim_name(print, value->dim2));
+        text_printf(print->out, ", dim=%s%s)", print_dim_name(print, value->dim),
                     value->offset ? ", order=descending" : "");
     } else {
         DimId dim = value->op == OP_CONCAT ? value->dim2 : value->dim;
-        text_printf(print->out, ", dim=%s)", dim_name(print, dim));
+        text_printf(print->out, ", dim=%s)", print_dim_name(print, dim));
     }
 }
 
@@ -431,13 +394,13 @@ static void print_row(GraphPrinter *print, const Value *value) {
     text_printf(print->out, "%s(", op_name(value->op));
     print_operand(print, value->args[0], NUMBER_TYPED);
     text_printf(print->out, ", %s=%s)", value->op == OP_CUMSUM ? "dim" : "reduced_dim",
-                dim_name(print, value->dim));
+                print_dim_name(print, value->dim));
 }
 
 static void print_expression(GraphPrinter *print, const Value *value) {
     switch (op_kind(value->op)) {
     case KIND_LEAF: // a position that is renamed
-        text_printf(print->out, "index(%s)", dim_name(print, value->dim));
+        print_position(print, value->dim);
         break;
     case KIND_MAP:
         print_map(print, value);
@@ -524,13 +487,15 @@ void print_statement(GraphPrinter *print, const Value *value) {
         return;
     print->written[value->id] = true;
     if (op_kind(value->op) == KIND_SCAN) {
-        print_scan(print, value);
+        print_scan(print, value->dim);
         return;
     }
     if (value->op == OP_INPUT || value->op == OP_CARRY || print->is_inline[value->id])
         return;
     for (uint32_t i = 0; i < value->n_args; i++)
-        print_statement(print, value->args[i]);
+        print_argument(print, value->args[i]);
+    if (print_is_stack(print, value))
+        return;
     if (print->note[value->id])
         text_printf(print->out, "%*s# %s\n", print->indent, "", print->note[value->id]);
     text_printf(print->out, "%*s", print->indent, "");
@@ -574,6 +539,9 @@ void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *
                           .name = arena_array(arena, const char *, n),
                           .note = arena_array(arena, const char *, n),
                           .variable = arena_array(arena, Name, graph->dims.count + 1),
+                          .scanned = arena_array(arena, DimId, graph->dims.count + 1),
+                          .opened = arena_array(arena, bool, graph->dims.count + 1),
+                          .around = arena_array(arena, DimList, n),
                           .indent = 4,
                           .taken = map_new(arena)};
     mark_values(&print);

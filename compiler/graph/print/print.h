@@ -5,6 +5,15 @@
 
 #include "graph/graph.h"
 
+// A value of a scan's body that is read outside of the scan and depends on nothing that the scan
+// carries: the body writes it at each position.
+typedef struct {
+    const Value *value;
+    DimList scans;      // of its dims, those that are left
+    const Value *stack; // renames these to what their scans run over and nothing else; or NULL
+    const char *name;   // of what is written
+} Leaving;
+
 typedef struct {
     const Graph *graph;
     Arena *arena;
@@ -16,7 +25,11 @@ typedef struct {
     const char **name; // by value id
     const char **note; // by value id: a comment line before it, or NULL
     Name *variable;    // by DimId, of scans
-    Map *taken;        // names in use, by their interned pointer: the last number added to them
+    DimId *scanned;    // by DimId, of scans: what they run over
+    bool *opened;      // by DimId, of scans: written, or begun
+    DimList *around;   // by value id: the scans in whose bodies it is written
+    VEC(Leaving) leaving;
+    Map *taken; // names in use, by their interned pointer: the last number added to them
     int indent;
     DimList open; // of the scans around
 } GraphPrinter;
@@ -31,11 +44,28 @@ void print_operand(GraphPrinter *print, const Value *value, NumberForm form);
 void print_reference(GraphPrinter *print, const char *name, const DimList *dims);
 void print_statement(GraphPrinter *print, const Value *value); // once, and what it needs before
 
+Name print_dim_name(const GraphPrinter *print, DimId dim); // in the text
+
+// ---- rename.c ----
+void print_rename(GraphPrinter *print, const Value *value);
+
 // ---- scan.c ----
 // Dims as the text knows them: those of the scans around are left out.
 DimList print_visible(const GraphPrinter *print, const DimList *dims);
+bool print_is_scan(const GraphPrinter *print, DimId dim);
 bool print_is_in_scan(const GraphPrinter *print, const Value *value); // one that is not open
 void print_choose_scan_names(GraphPrinter *print, uint32_t *unnamed);
-void print_scan(GraphPrinter *print, const Value *end); // the block that a STACK or LAST ends
+void print_scan(GraphPrinter *print, DimId dim);              // its block, once
+void print_argument(GraphPrinter *print, const Value *value); // what a statement needs first
+void print_note(GraphPrinter *print, const Value *value);
+
+// ---- leaving.c ----
+void print_find_leaving(GraphPrinter *print);
+void print_choose_leaving_names(GraphPrinter *print, uint32_t *unnamed); // requires: all others
+bool print_is_stack(const GraphPrinter *print, const Value *value);      // written in a body
+void print_leavings(GraphPrinter *print, DimId dim);                     // in the body of that scan
+const char *print_name_here(const GraphPrinter *print, const Value *value);
+DimId print_dim_here(const GraphPrinter *print,
+                     DimId dim); // of a scan that ended: what it ran over
 
 #endif

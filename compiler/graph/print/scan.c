@@ -6,27 +6,27 @@
 //         U[d] = S[d] * G[t, d]               what is over t, without it
 //         Y[t] = sum(U[d], ...)               ends: stacks; a LAST is the carry's name after it
 //         S[d] = U[d]                         updates, when all that reads S is written
+//
+// What no carry is needed for is over t as well, and leaves the body by a rename of t: in the text
+// it is written at each position like a stack.
 #include <string.h>
 
 #include "graph/print/print.h"
 
-static bool is_scan(const GraphPrinter *print, DimId dim) {
+bool print_is_scan(const GraphPrinter *print, DimId dim) {
     return print->graph->dims.at[dim].scan;
 }
 
 DimList print_visible(const GraphPrinter *print, const DimList *dims) {
     DimList visible = {0};
     for (uint32_t i = 0; i < dims->count; i++)
-        if (!is_scan(print, dims->at[i]))
+        if (!dims_has(&print->open, dims->at[i]))
             dims_add(&visible, dims->at[i]);
     return visible;
 }
 
 bool print_is_in_scan(const GraphPrinter *print, const Value *value) {
-    for (uint32_t i = 0; i < value->dims.count; i++)
-        if (is_scan(print, value->dims.at[i]) && !dims_has(&print->open, value->dims.at[i]))
-            return true;
-    return false;
+    return !dims_subset(&print->around[value->id], &print->open);
 }
 
 static bool is_end(const GraphPrinter *print, uint32_t v, DimId dim) {
@@ -38,7 +38,7 @@ static bool is_end(const GraphPrinter *print, uint32_t v, DimId dim) {
 void print_choose_scan_names(GraphPrinter *print, uint32_t *unnamed) {
     const Graph *graph = print->graph;
     for (uint32_t d = 0; d < graph->dims.count; d++) {
-        if (!is_scan(print, (DimId)d))
+        if (!print_is_scan(print, (DimId)d))
             continue;
         Name name = graph->dims.at[d].name;
         name = names_intern(graph->session->names, name, strcspn(name, "."));
@@ -55,6 +55,8 @@ void print_choose_scan_names(GraphPrinter *print, uint32_t *unnamed) {
             print->name[v] = print->name[graph_scan_carry(end, 0).carry->id];
     }
 }
+
+// ---- the block ----------------------------------------------------------------------------------
 
 static ScanCarries find_carries(const GraphPrinter *print, DimId dim) {
     ScanCarries carries = {0};
@@ -76,20 +78,12 @@ static ScanCarries find_carries(const GraphPrinter *print, DimId dim) {
     return carries;
 }
 
-// The dim that stacks have in the place of the scan's.
-static DimId scanned_dim(const GraphPrinter *print, DimId dim) {
-    for (uint32_t v = 0; v < print->graph->values.count; v++)
-        if (is_end(print, v, dim) && print->graph->values.at[v]->op == OP_STACK)
-            return print->graph->values.at[v]->dim2;
-    return print->graph->dims.at[dim].like;
-}
-
 static void print_line_begin(GraphPrinter *print) {
     text_printf(print->out, "%*s", print->indent, "");
 }
 
 static void print_carry(GraphPrinter *print, const Value *carry, const Value *value) {
-    DimList dims = print_visible(print, &carry->dims);
+    DimList dims = dims_minus(&carry->dims, &(DimList){1, {carry->dim}});
     print_line_begin(print);
     print_reference(print, print->name[carry->id], &dims);
     text_add(print->out, " = ");
@@ -97,14 +91,14 @@ static void print_carry(GraphPrinter *print, const Value *carry, const Value *va
     text_add(print->out, "\n");
 }
 
-static void print_note(GraphPrinter *print, const Value *value) {
+void print_note(GraphPrinter *print, const Value *value) {
     if (print->note[value->id])
         text_printf(print->out, "%*s# %s\n", print->indent, "", print->note[value->id]);
     print->note[value->id] = NULL;
 }
 
 static bool is_inside(const GraphPrinter *print, uint32_t v, DimId dim) {
-    return print->live[v] && dims_has(&print->graph->values.at[v]->dims, dim);
+    return print->live[v] && dims_has(&print->around[v], dim);
 }
 
 // What the block reads from outside comes before it.
@@ -115,8 +109,8 @@ static void print_outside(GraphPrinter *print, DimId dim) {
         if (!is_inside(print, v, dim) && !is_end(print, v, dim))
             continue;
         for (uint32_t i = 0; i < value->n_args; i++)
-            if (!dims_has(&value->args[i]->dims, dim))
-                print_statement(print, value->args[i]);
+            if (!dims_has(&print->around[value->args[i]->id], dim))
+                print_argument(print, value->args[i]);
     }
 }
 
@@ -175,10 +169,27 @@ static void print_body(GraphPrinter *print, DimId dim) {
         if (graph->values.at[v]->op == OP_STACK)
             print_stack(print, graph->values.at[v]);
     }
+    for (uint32_t v = 0; v < graph->values.count; v++)
+        if (is_inside(print, v, dim)) // of scans inside that nothing of this one reads
+            print_argument(print, graph->values.at[v]);
+    print_leavings(print, dim);
 }
 
-void print_scan(GraphPrinter *print, const Value *end) {
-    DimId dim = end->dim;
+void print_argument(GraphPrinter *print, const Value *value) {
+    DimList closed = dims_minus(&print->around[value->id], &print->open);
+    DimId outer = DIM_NONE;
+    for (uint32_t i = 0; i < closed.count; i++)
+        outer = outer == DIM_NONE || closed.at[i] < outer ? closed.at[i] : outer;
+    if (outer == DIM_NONE)
+        print_statement(print, value);
+    else
+        print_scan(print, outer);
+}
+
+void print_scan(GraphPrinter *print, DimId dim) {
+    if (print->opened[dim])
+        return;
+    print->opened[dim] = true;
     ScanCarries carries = find_carries(print, dim);
     print_outside(print, dim);
     for (uint32_t i = 0; i < carries.count; i++) {
@@ -187,7 +198,7 @@ void print_scan(GraphPrinter *print, const Value *end) {
     }
     print_line_begin(print);
     text_printf(print->out, "scan %s in %s%s:\n", print->variable[dim],
-                print->graph->dims.at[scanned_dim(print, dim)].name,
+                print->graph->dims.at[print->scanned[dim]].name,
                 print->graph->dims.at[dim].reversed ? " reversed" : "");
     DimList around = print->open;
     print->indent += 4;
