@@ -187,6 +187,16 @@ static Value *step_into(Rewrite *rewrite, const Move *move, const Value *value, 
     return op_kind(value->op) == KIND_MAP ? into_map(rewrite, move, value, depth) : NULL;
 }
 
+// A part of what had a name has it too.
+static Value *named_like(Value *part, const Value *whole) {
+    if (part && !part->hint && part->op != OP_INPUT) {
+        part->hint = whole->hint;
+        part->path = whole->path;
+        part->origin = whole->origin;
+    }
+    return part;
+}
+
 static Value *move_into(Rewrite *rewrite, const Move *move, const Value *value, uint32_t depth) {
     Value *now = rewrite->now[value->id];
     if (!dims_has(&value->dims, move->dim))
@@ -196,7 +206,7 @@ static Value *move_into(Rewrite *rewrite, const Move *move, const Value *value, 
     bool reads = op_is_reading(value->op) || op_regroups(value->op); // as often as one likes
     if (!reads && rewrite->uses[value->id] != 1)
         return NULL;
-    return step_into(rewrite, move, value, depth);
+    return named_like(step_into(rewrite, move, value, depth), value);
 }
 
 // ---- rules -------------------------------------------------------------------------------------
@@ -219,7 +229,7 @@ static Value *move_take(Rewrite *rewrite, const Value *value) {
     if (arg->op == OP_INPUT || op_is_reading(arg->op) || op_regroups(arg->op) ||
         !is_taken_apart(rewrite, arg, value->dim))
         return NULL;
-    return step_into(rewrite, &move, arg, 0);
+    return named_like(step_into(rewrite, &move, arg, 0), arg);
 }
 
 // A merge over the dim that the value leads to, through pointwise values that it alone needs.
