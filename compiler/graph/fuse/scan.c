@@ -78,6 +78,16 @@ static bool claim_between(Claim *claim) {
     return changed;
 }
 
+// The outer scans first: an inner one may have been met before that around it.
+static void order_scans(DimList *dims) {
+    for (uint8_t i = 1; i < dims->count; i++)
+        for (uint8_t k = i; k > 0 && dims->at[k] < dims->at[k - 1]; k--) {
+            DimId outer = dims->at[k];
+            dims->at[k] = dims->at[k - 1];
+            dims->at[k - 1] = outer;
+        }
+}
+
 static void take_claim(const Claim *claim, uint32_t cluster) {
     Fuser *fuser = claim->fuser;
     for (uint32_t i = 0; i < fuser->graph->values.count; i++)
@@ -149,6 +159,7 @@ void fuse_find_scans(Fuser *fuser) {
                        .follows = arena_array(fuser->arena, bool, graph->values.count + 1)};
         while (claim_dependents(&claim) || claim_between(&claim))
             continue;
+        order_scans(&claim.dims);
         uint32_t cluster = fuse_new_cluster(fuser, GROUP_SCAN);
         fuser->clusters.at[cluster].reduced = claim.dims;
         take_claim(&claim, cluster);

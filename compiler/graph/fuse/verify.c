@@ -192,6 +192,9 @@ static void verify_group(FusionCheck *check, const Group *group) {
         alone += !is_only_read(group, group->members.at[i]);
     if (group->kind == GROUP_ORDER || group->kind == GROUP_SCATTER)
         must(check, alone == 1, "its member is not alone");
+    for (int i = 1; group->kind == GROUP_SCAN && i < group->reduced.count; i++)
+        must(check, group->reduced.at[i - 1] < group->reduced.at[i],
+             "an inner scan stands before that around it");
     find_feeds(check, group);
     for (uint32_t i = 0; i < group->members.count; i++) {
         must(check, i == 0 || group->members.at[i - 1]->id < group->members.at[i]->id,
