@@ -166,6 +166,10 @@ $(BUILD)/bench/gemm_bench: $(BUILD)/obj/tests/bench/gemm_bench.o \
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
+EVAL_TESTS := eval eval_moves
+$(EVAL_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/eval_fixture.o
+MODULE_TESTS := module program
+$(MODULE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/module_fixture.o
 PASSES_TESTS := rewrite grad simplify contract expand fuse stream stages plan passes lower lower_attention
 $(PASSES_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/passes_fixture.o
 $(BUILD)/unit/passes_test $(BUILD)/unit/lower_test: $(BUILD)/obj/tests/unit/random_graph.o

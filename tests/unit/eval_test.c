@@ -1,93 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The oracle: every op against numbers worked out by hand.
+// The oracle: every op against numbers worked out by hand; moves are in eval_moves_test.c.
 #include "support.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-#include "graph/graph.h"
-
-// One session, graph and set of input arrays per test.
-typedef struct {
-    Session *session;
-    Graph *graph;
-    double *inputs[8];
-    bool *seen; // by Op: evaluated by some test
-} World;
-
-// The state of the group of tests is the list of ops seen.
-static World *world_new(void **state) {
-    World *world = test_calloc(1, sizeof *world);
-    world->session = session_new();
-    world->seen = *state;
-    world->graph = graph_new(world->session, names_find(world->session->names, "Test"));
-    return world;
-}
-
-static void world_free(World *world) {
-    session_free(world->session);
-    test_free(world);
-}
-
-static Name name_of(World *world, const char *text) {
-    return names_find(world->session->names, text);
-}
-
-static DimId dim(World *world, const char *name, int64_t extent) {
-    return graph_dim(world->graph, name_of(world, name), extent);
-}
-
-static Value *input(World *world, const char *name, Elem elem, DimList dims, double *numbers) {
-    Value *value = graph_input(world->graph, name_of(world, name), elem, dims, ROLE_DATA);
-    world->inputs[world->graph->inputs.count - 1] = numbers;
-    return value;
-}
-
-#define DIMS(...) ((DimList){sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId), {__VA_ARGS__}})
-#define NUMBERS(...) ((double[]){__VA_ARGS__})
-
-static const double *evaluate(World *world, Value *value, EvalMode mode) {
-    Graph *graph = world->graph;
-    graph->outputs.count = 0;
-    graph_output(graph, name_of(world, "out"), value, value->dims);
-    graph_verify(graph, "test");
-    int64_t extents[16];
-    for (uint32_t i = 0; i < graph->dims.count; i++)
-        extents[i] = graph->dims.at[i].extent < 0 ? 3 : graph->dims.at[i].extent;
-    for (uint32_t i = 0; i < graph->values.count; i++)
-        world->seen[graph->values.at[i]->op] = true;
-    EvalRun run = {.extents = extents, .inputs = world->inputs};
-    graph_eval(graph, mode, &run, world->session->arena);
-    return run.outputs[0];
-}
-
-static void assert_number(double have, double want) {
-    if (isnan(want) ? isnan(have) : have == want)
-        return;
-    if (isinf(want) || fabs(have - want) > 1e-14 * fabs(want))
-        fail_msg("evaluated to %.17g, expected %.17g", have, want);
-}
-
-static void expect_mode(World *world, Value *value, EvalMode mode, const double *want, size_t n) {
-    const double *have = evaluate(world, value, mode);
-    for (size_t i = 0; i < n; i++)
-        assert_number(have[i], want[i]);
-}
-
-#define expect(world, value, ...)                                                                  \
-    expect_mode(world, value, EVAL_F64, NUMBERS(__VA_ARGS__),                                      \
-                sizeof NUMBERS(__VA_ARGS__) / sizeof(double))
-#define expect_f32(world, value, ...)                                                              \
-    expect_mode(world, value, EVAL_F32, NUMBERS(__VA_ARGS__),                                      \
-                sizeof NUMBERS(__VA_ARGS__) / sizeof(double))
+#include "eval_fixture.h"
 
 // ---- leaves ------------------------------------------------------------------------------------
 
 static void test_leaves(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 3), dynamic = dim(world, "m", EXTENT_DYNAMIC);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n), NUMBERS(1.5, -2, 4));
+    DimId n = world_dim(world, "n", 3), dynamic = world_dim(world, "m", EXTENT_DYNAMIC);
+    Value *x = world_input(world, "X", ELEM_F32, DIMS(n), NUMBERS(1.5, -2, 4));
     expect(world, x, 1.5, -2, 4);
     expect(world, graph_const(world->graph, 0.1, ELEM_F32), 0.1);
     expect(world, graph_index(world->graph, n), 0, 1, 2);
@@ -98,17 +24,17 @@ static void test_leaves(void **state) {
 
 static void test_output_order(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 2), d = dim(world, "d", 3);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
+    DimId n = world_dim(world, "n", 2), d = world_dim(world, "d", 3);
+    Value *x = world_input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
     Value *y = graph_map1(world->graph, OP_NEG, x);
-    graph_output(world->graph, name_of(world, "Y"), y, DIMS(d, n));
-    graph_output(world->graph, name_of(world, "X"), x, DIMS(n, d));
+    graph_output(world->graph, world_name(world, "Y"), y, DIMS(d, n));
+    graph_output(world->graph, world_name(world, "X"), x, DIMS(n, d));
     EvalRun run = {.extents = (int64_t[]){2, 3}, .inputs = world->inputs};
     graph_eval(world->graph, EVAL_F64, &run, world->session->arena);
     const double transposed[] = {-1, -4, -2, -5, -3, -6};
     for (int i = 0; i < 6; i++) {
-        assert_number(run.outputs[0][i], transposed[i]);
-        assert_number(run.outputs[1][i], i + 1);
+        world_expect_number(run.outputs[0][i], transposed[i]);
+        world_expect_number(run.outputs[1][i], i + 1);
     }
     world_free(world);
 }
@@ -195,11 +121,11 @@ static void check_map(void **state, const MapCase *map, Elem elem) {
     int n = op_arity(map->op);
     for (int i = 0; i < n; i++) {
         numbers[i] = map->args[i];
-        args[i] = input(world, names[i], elem, (DimList){0}, &numbers[i]);
+        args[i] = world_input(world, names[i], elem, (DimList){0}, &numbers[i]);
     }
     Value *value = n == 1 ? graph_map1(world->graph, map->op, args[0])
                           : graph_map2(world->graph, map->op, args[0], args[1]);
-    const double *have = evaluate(world, value, EVAL_F64);
+    const double *have = world_evaluate(world, value, EVAL_F64);
     double bound = isinf(map->want) ? 0 : 1e-15 * fabs(map->want);
     bool alike = have[0] == map->want || (isnan(have[0]) && isnan(map->want)) ||
                  fabs(have[0] - map->want) <= bound;
@@ -221,9 +147,9 @@ static void test_maps(void **state) {
 
 static void test_map_broadcasts_by_name(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 2), m = dim(world, "m", 3);
-    Value *a = input(world, "A", ELEM_F32, DIMS(n), NUMBERS(10, 20));
-    Value *b = input(world, "B", ELEM_F32, DIMS(m, n), NUMBERS(1, 2, 3, 4, 5, 6));
+    DimId n = world_dim(world, "n", 2), m = world_dim(world, "m", 3);
+    Value *a = world_input(world, "A", ELEM_F32, DIMS(n), NUMBERS(10, 20));
+    Value *b = world_input(world, "B", ELEM_F32, DIMS(m, n), NUMBERS(1, 2, 3, 4, 5, 6));
     Value *sum = graph_map2(world->graph, OP_ADD, a, b); // over [n, m]
     expect(world, sum, 11, 13, 15, 22, 24, 26);
     Value *mask = graph_map2(world->graph, OP_LT, graph_index(world->graph, m),
@@ -258,7 +184,7 @@ static const CastCase casts[] = {
 static void test_casts(void **state) {
     for (size_t i = 0; i < sizeof casts / sizeof *casts; i++) {
         World *world = world_new(state);
-        Value *x = input(world, "X", casts[i].from, (DimList){0}, NUMBERS(casts[i].number));
+        Value *x = world_input(world, "X", casts[i].from, (DimList){0}, NUMBERS(casts[i].number));
         expect(world, graph_cast(world->graph, x, casts[i].to), casts[i].want);
         world_free(world);
     }
@@ -289,14 +215,14 @@ static const CastCase roundings[] = {
 static void test_f32_mode_rounds_each_op(void **state) {
     for (size_t i = 0; i < sizeof roundings / sizeof *roundings; i++) {
         World *world = world_new(state);
-        Value *x = input(world, "X", ELEM_F64, (DimList){0}, NUMBERS(roundings[i].number));
+        Value *x = world_input(world, "X", ELEM_F64, (DimList){0}, NUMBERS(roundings[i].number));
         expect_f32(world, graph_cast(world->graph, x, roundings[i].to), roundings[i].want);
         world_free(world);
     }
     World *world = world_new(state);
-    DimId n = dim(world, "n", 3);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n), NUMBERS(16777216, 1, 1));
-    Value *one = input(world, "W", ELEM_F32, DIMS(n), NUMBERS(1, 1, 1));
+    DimId n = world_dim(world, "n", 3);
+    Value *x = world_input(world, "X", ELEM_F32, DIMS(n), NUMBERS(16777216, 1, 1));
+    Value *one = world_input(world, "W", ELEM_F32, DIMS(n), NUMBERS(1, 1, 1));
     Value *sum = graph_reduce(world->graph, OP_SUM, x, (DimList){0});
     Value *dot = graph_einsum(world->graph, 1, (Value *[]){x, one}, 2, (DimList){0});
     expect(world, sum, 16777218);
@@ -310,8 +236,8 @@ static void test_f32_mode_rounds_each_op(void **state) {
 
 static void test_reductions(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 2), m = dim(world, "m", 3);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, -3, 4, 0.5, 6));
+    DimId n = world_dim(world, "n", 2), m = world_dim(world, "m", 3);
+    Value *x = world_input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, -3, 4, 0.5, 6));
     Graph *graph = world->graph;
     expect(world, graph_reduce(graph, OP_SUM, x, DIMS(n)), 0, 10.5);
     expect(world, graph_reduce(graph, OP_SUM, x, DIMS(m)), 5, 2.5, 3);
@@ -326,8 +252,8 @@ static void test_reductions(void **state) {
 
 static void test_top_leaves_nan_out(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 2), m = dim(world, "m", 3);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(NAN, 2, -3, NAN, NAN, NAN));
+    DimId n = world_dim(world, "n", 2), m = world_dim(world, "m", 3);
+    Value *x = world_input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(NAN, 2, -3, NAN, NAN, NAN));
     expect(world, graph_reduce(world->graph, OP_REDUCE_TOP, x, DIMS(n)), 2, -INFINITY);
     expect(world, graph_reduce(world->graph, OP_REDUCE_MAX, x, DIMS(n)), NAN, NAN);
     world_free(world);
@@ -335,10 +261,10 @@ static void test_top_leaves_nan_out(void **state) {
 
 static void test_argmax_takes_the_first(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 4);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n), NUMBERS(1, 7, 7, 2));
+    DimId n = world_dim(world, "n", 4);
+    Value *x = world_input(world, "X", ELEM_F32, DIMS(n), NUMBERS(1, 7, 7, 2));
     expect(world, graph_row(world->graph, OP_ARGMAX, x, n), 1);
-    Value *y = input(world, "Y", ELEM_F32, DIMS(n), NUMBERS(1, INFINITY, NAN, NAN));
+    Value *y = world_input(world, "Y", ELEM_F32, DIMS(n), NUMBERS(1, INFINITY, NAN, NAN));
     expect(world, graph_row(world->graph, OP_ARGMAX, y, n), 2);
     world_free(world);
 }
@@ -347,8 +273,8 @@ static void test_argmax_takes_the_first(void **state) {
 
 static void test_products_of_integers_wrap(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 2);
-    Value *x = input(world, "X", ELEM_I32, DIMS(n), NUMBERS(2147483647, 3));
+    DimId n = world_dim(world, "n", 2);
+    Value *x = world_input(world, "X", ELEM_I32, DIMS(n), NUMBERS(2147483647, 3));
     expect(world, graph_map2(world->graph, OP_MUL, x, x), 1, 9);
     expect(world, graph_einsum(world->graph, 1, (Value *[]){x, x}, 2, (DimList){0}), 10);
     world_free(world);
@@ -357,11 +283,11 @@ static void test_products_of_integers_wrap(void **state) {
 static void test_einsum(void **state) {
     World *world = world_new(state);
     Graph *graph = world->graph;
-    DimId n = dim(world, "n", 2), d = dim(world, "d", 3), e = dim(world, "e", 2);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
-    Value *w = input(world, "W", ELEM_F32, DIMS(e, d), NUMBERS(1, 0, -1, 2, 1, 0));
-    Value *s = input(world, "s", ELEM_F32, (DimList){0}, NUMBERS(10));
-    Value *v = input(world, "v", ELEM_F32, DIMS(e), NUMBERS(1, 2));
+    DimId n = world_dim(world, "n", 2), d = world_dim(world, "d", 3), e = world_dim(world, "e", 2);
+    Value *x = world_input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
+    Value *w = world_input(world, "W", ELEM_F32, DIMS(e, d), NUMBERS(1, 0, -1, 2, 1, 0));
+    Value *s = world_input(world, "s", ELEM_F32, (DimList){0}, NUMBERS(10));
+    Value *v = world_input(world, "v", ELEM_F32, DIMS(e), NUMBERS(1, 2));
     expect(world, graph_einsum(graph, 1, (Value *[]){x, w}, 2, DIMS(n, e)), -2, 4, -2, 13);
     expect(world, graph_einsum(graph, 0.5, (Value *[]){x, w}, 2, DIMS(n, e)), -1, 2, -1, 6.5);
     expect(world, graph_einsum(graph, 1, (Value *[]){x, w, v}, 3, DIMS(n)), 6, 24);
@@ -378,8 +304,8 @@ static void test_einsum(void **state) {
 static void test_einsum_four_operands(void **state) {
     World *world = world_new(state);
     enum { N = 3, M = 4, D = 5, H = 2, K = 1 };
-    DimId n = dim(world, "n", N), m = dim(world, "m", M), d = dim(world, "d", D);
-    DimId h = dim(world, "h", H), k = dim(world, "k", K);
+    DimId n = world_dim(world, "n", N), m = world_dim(world, "m", M), d = world_dim(world, "d", D);
+    DimId h = world_dim(world, "h", H), k = world_dim(world, "k", K);
     double x[N * D], y[M * D], p[D * K * H], q[H * K];
     for (int i = 0; i < N * D; i++)
         x[i] = i % 7 - 3;
@@ -389,19 +315,20 @@ static void test_einsum_four_operands(void **state) {
         p[i] = i % 3 - 1;
     q[0] = 2;
     q[1] = -3;
-    Value *args[] = {
-        input(world, "X", ELEM_F32, DIMS(n, d), x), input(world, "P", ELEM_F32, DIMS(d, k, h), p),
-        input(world, "Q", ELEM_F32, DIMS(h, k), q), input(world, "Y", ELEM_F32, DIMS(m, d), y)};
+    Value *args[] = {world_input(world, "X", ELEM_F32, DIMS(n, d), x),
+                     world_input(world, "P", ELEM_F32, DIMS(d, k, h), p),
+                     world_input(world, "Q", ELEM_F32, DIMS(h, k), q),
+                     world_input(world, "Y", ELEM_F32, DIMS(m, d), y)};
     Value *value = graph_einsum(world->graph, 1, args, 4, DIMS(n, h, m));
     for (EvalMode mode = EVAL_F64; mode <= EVAL_F32; mode++) {
-        const double *have = evaluate(world, value, mode);
+        const double *have = world_evaluate(world, value, mode);
         for (int in = 0; in < N; in++)
             for (int ih = 0; ih < H; ih++)
                 for (int im = 0; im < M; im++) {
                     double want = 0;
                     for (int id = 0; id < D; id++)
                         want += x[in * D + id] * p[id * H + ih] * q[ih] * y[im * D + id];
-                    assert_number(have[(in * H + ih) * M + im], want);
+                    world_expect_number(have[(in * H + ih) * M + im], want);
                 }
     }
     world_free(world);
@@ -411,37 +338,28 @@ static void test_einsum_four_operands(void **state) {
 
 static void test_softmax(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 3), m = dim(world, "m", 2);
+    DimId n = world_dim(world, "n", 3), m = world_dim(world, "m", 2);
     double inf = INFINITY, log3 = 1.0986122886681098;
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(0, log3, -inf, 1005, -inf, -inf));
+    Value *x =
+        world_input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(0, log3, -inf, 1005, -inf, -inf));
     expect(world, graph_row(world->graph, OP_SOFTMAX, x, m), 0.25, 0.75, 0, 1, 0, 0);
-    const double *y = evaluate(world, graph_row(world->graph, OP_LOG_SOFTMAX, x, m), EVAL_F64);
+    const double *y =
+        world_evaluate(world, graph_row(world->graph, OP_LOG_SOFTMAX, x, m), EVAL_F64);
     assert_true(fabs(y[0] - log(0.25)) < 1e-12 && fabs(y[1] - log(0.75)) < 1e-12);
     assert_true(y[2] == -inf && y[3] == 0 && y[4] == -inf && y[5] == -inf);
-    Value *z = input(world, "Z", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, 3, 4, 5, 6));
+    Value *z = world_input(world, "Z", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, 3, 4, 5, 6));
     expect(world, graph_row(world->graph, OP_CUMSUM, z, m), 1, 3, 3, 7, 5, 11);
     expect(world, graph_row(world->graph, OP_CUMSUM, z, n), 1, 2, 4, 6, 9, 12);
-    world_free(world);
-}
-
-static void test_order_is_stable_and_nan_is_largest(void **state) {
-    World *world = world_new(state);
-    Graph *graph = world->graph;
-    DimId n = dim(world, "n", 2), m = dim(world, "m", 4), t = dim(world, "t", 2);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 3, 1, 3, NAN, 0, -0.0, NAN));
-    expect(world, graph_order(graph, x, m, m, false), 0, 2, 1, 3, 1, 2, 0, 3);
-    expect(world, graph_order(graph, x, m, m, true), 1, 3, 0, 2, 0, 3, 1, 2);
-    expect(world, graph_order(graph, x, m, t, true), 1, 3, 0, 3);
-    expect(world, graph_order(graph, x, n, n, false), 0, 1, 1, 0, 1, 0, 0, 1);
     world_free(world);
 }
 
 static void test_reductions_in_parts(void **state) {
     World *world = world_new(state);
     Graph *graph = world->graph;
-    DimId n = dim(world, "n", 5), m = dim(world, "m", 2), p = dim(world, "p", 3);
-    DimId q = dim(world, "q", 8);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
+    DimId n = world_dim(world, "n", 5), m = world_dim(world, "m", 2), p = world_dim(world, "p", 3);
+    DimId q = world_dim(world, "q", 8);
+    Value *x =
+        world_input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, 3, 4, 5, 6, 7, 8, 9, 10));
     expect(world, graph_reduce_parts(graph, OP_SUM, x, DIMS(m), n, p), 4, 6, 12, 14, 9, 10);
     expect(world, graph_reduce_parts(graph, OP_SUM, x, (DimList){0}, n, p), 10, 26, 19);
     double inf = INFINITY; // more parts than positions
@@ -450,143 +368,18 @@ static void test_reductions_in_parts(void **state) {
     world_free(world);
 }
 
-// ---- moves -------------------------------------------------------------------------------------
-
-static void test_rename(void **state) {
-    World *world = world_new(state);
-    DimId n = dim(world, "n", 2), m = dim(world, "m", 2), d = dim(world, "d", 2);
-    world->graph->dims.at[m].like = n;
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4));
-    Value *y = graph_rename(world->graph, x, n, m);
-    expect(world, y, 1, 2, 3, 4);
-    Value *products = graph_einsum(world->graph, 1, (Value *[]){x, y}, 2, DIMS(n, m));
-    expect(world, products, 5, 11, 11, 25);
-    world_free(world);
-}
-
-static void test_rename_of_two_dims_into_each_other(void **state) {
-    World *world = world_new(state);
-    DimId n = dim(world, "n", 2), m = dim(world, "m", 2);
-    world->graph->dims.at[m].like = n;
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, m), NUMBERS(1, 2, 3, 4));
-    Value *y = graph_rename_all(world->graph, x, &(DimMap){2, {n, m}, {m, n}});
-    expect(world, graph_map2(world->graph, OP_SUB, x, y), 0, -1, 1, 0);
-    world_free(world);
-}
-
-static void test_regroup(void **state) {
-    World *world = world_new(state);
-    Graph *graph = world->graph;
-    DimId d = dim(world, "d", 6), h = dim(world, "h", 2), k = dim(world, "k", 3);
-    Value *x = input(world, "X", ELEM_F32, DIMS(d), NUMBERS(0, 1, 2, 3, 4, 5));
-    Value *digits = graph_split(graph, x, d, &DIMS(h, k));
-    assert_ptr_equal(graph_merge(graph, digits, &DIMS(h, k), d), x);
-    expect(world, graph_take(graph, digits, h, 1), 3, 4, 5);
-    expect(world, graph_take(graph, digits, k, 1), 1, 4);
-    expect(world, graph_merge(graph, digits, &DIMS(k, h), d), 0, 3, 1, 4, 2, 5);
-    expect(world, graph_split(graph, graph_index(graph, d), d, &DIMS(h, k)), 0, 1, 2, 3, 4, 5);
-    world_free(world);
-}
-
-static void test_gather(void **state) {
-    World *world = world_new(state);
-    DimId v = dim(world, "v", 3), d = dim(world, "d", 2), n = dim(world, "n", 4);
-    Value *table = input(world, "E", ELEM_F32, DIMS(v, d), NUMBERS(1, 2, 3, 4, 5, 6));
-    Value *ids = input(world, "ids", ELEM_I32, DIMS(n), NUMBERS(2, 0, 3, -1));
-    expect(world, graph_gather(world->graph, table, ids, v), 5, 6, 1, 2, NAN, NAN, NAN, NAN);
-    Value *whole = graph_cast(world->graph, table, ELEM_I32);
-    expect(world, graph_gather(world->graph, whole, ids, v), 5, 6, 1, 2, 0, 0, 0, 0);
-    // table and ids meet in d, and the ids are over the dim that they index
-    Value *picks = input(world, "picks", ELEM_I64, DIMS(v, d), NUMBERS(0, 1, 1, 2, 2, 0));
-    expect(world, graph_gather(world->graph, table, picks, v), 1, 4, 3, 6, 5, 2);
-    world_free(world);
-}
-
-static void test_scatter_add(void **state) {
-    World *world = world_new(state);
-    Graph *graph = world->graph;
-    DimId v = dim(world, "v", 3), d = dim(world, "d", 2), n = dim(world, "n", 4);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6, 7, 8));
-    Value *ids = input(world, "ids", ELEM_I32, DIMS(n), NUMBERS(2, 0, 3, 2));
-    expect(world, graph_scatter_add(graph, x, ids, v, DIMS(d)), 3, 4, 0, 0, 8, 10);
-    expect(world, graph_scatter_add(graph, x, ids, v, (DimList){0}), 7, 0, 18);
-    Value *each = input(world, "each", ELEM_I64, DIMS(n, d), NUMBERS(0, 1, 1, -1, 2, 2, 0, 0));
-    expect(world, graph_scatter_add(graph, x, each, v, DIMS(d)), 8, 8, 3, 2, 5, 6);
-    Value *one = graph_const(graph, 1, ELEM_I32); // counts
-    expect(world, graph_scatter_add(graph, one, ids, v, (DimList){0}), 1, 0, 2);
-    world_free(world);
-}
-
-static void test_take(void **state) {
-    World *world = world_new(state);
-    Graph *graph = world->graph;
-    DimId n = dim(world, "n", 2), d = dim(world, "d", 3);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
-    expect(world, graph_take(graph, x, d, 1), 2, 5);
-    expect(world, graph_take(graph, x, n, 1), 4, 5, 6);
-    expect(world, graph_take(graph, graph_take(graph, x, n, 1), d, 2), 6);
-    assert_ptr_equal(graph_take(graph, graph_index(graph, d), d, 2),
-                     graph_const(graph, 2, ELEM_I64));
-    DimId open = dim(world, "open", EXTENT_DYNAMIC); // 3 positions
-    Value *y = input(world, "Y", ELEM_F32, DIMS(open, n), NUMBERS(1, 2, 3, 4, 5, 6));
-    expect(world, graph_take(graph, y, open, 2), 5, 6);
-    expect(world, graph_take(graph, y, open, 3), NAN, NAN);
-    expect(world, graph_take(graph, graph_cast(graph, y, ELEM_I32), open, 3), 0, 0);
-    world_free(world);
-}
-
-static void test_slice_concat_shift(void **state) {
-    World *world = world_new(state);
-    Graph *graph = world->graph;
-    DimId n = dim(world, "n", 2), d = dim(world, "d", 3), e = dim(world, "e", 2);
-    DimId f = dim(world, "f", 5);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
-    Value *part = graph_slice(graph, x, d, e, 1);
-    expect(world, part, 2, 3, 5, 6);
-    Value *joined = graph_concat(graph, (Value *[]){part, x}, (DimId[]){e, d}, 2, f);
-    expect(world, joined, 2, 3, 1, 2, 3, 5, 6, 4, 5, 6);
-    expect(world, graph_shift(graph, x, d, 1), 0, 1, 2, 0, 4, 5);
-    expect(world, graph_shift(graph, x, d, -2), 3, 0, 0, 6, 0, 0);
-    expect(world, graph_shift(graph, x, d, 7), 0, 0, 0, 0, 0, 0);
-    expect(world, graph_shift(graph, x, n, -1), 4, 5, 6, 0, 0, 0);
-    world_free(world);
-}
-
-// Two carries, one of which the other needs; rows and last values.
-static void test_scan(void **state) {
-    World *world = world_new(state);
-    Graph *graph = world->graph;
-    DimId n = dim(world, "n", 3), d = dim(world, "d", 2);
-    Value *x = input(world, "X", ELEM_F32, DIMS(n, d), NUMBERS(1, 2, 3, 4, 5, 6));
-    Value *first = input(world, "A", ELEM_F32, DIMS(d), NUMBERS(10, 20));
-    DimId t = graph_scan_dim(graph, name_of(world, "t"), n, false);
-    Value *a = graph_carry(graph, 0, ELEM_F32, DIMS(t, d), t);
-    Value *b = graph_carry(graph, 1, ELEM_F32, DIMS(t, d), t);
-    Value *sum = graph_map2(graph, OP_ADD, a, graph_rename(graph, x, n, t));
-    Value *step = graph_cast(graph, graph_index(graph, t), ELEM_F32);
-    ScanCarry carries[] = {{a, first, sum}, {b, first, graph_map2(graph, OP_MUL, a, step)}};
-    ScanCarries all = {.at = carries, .count = 2, .room = 2};
-    expect(world, graph_stack(graph, sum, t, n, &all), 11, 22, 14, 26, 19, 32);
-    expect(world, graph_stack(graph, b, t, n, &all), 10, 20, 0, 0, 11, 22);
-    expect(world, graph_last(graph, 0, t, &all), 19, 32);
-    expect(world, graph_last(graph, 1, t, &all), 28, 52);
-    world_free(world);
-}
-
-// ---- all of them -------------------------------------------------------------------------------
-
 // ---- what it takes -----------------------------------------------------------------------------
 // An einsum of three operands: the first two make J[n, m], and the graph's only other values are
 // the operands and the result.
 static void test_needs(void **state) {
     World *world = world_new(state);
-    DimId n = dim(world, "n", 100), d = dim(world, "d", 10);
-    DimId m = dim(world, "m", 1000), e = dim(world, "e", 20);
-    Value *args[] = {input(world, "X", ELEM_F32, DIMS(n, d), NULL),
-                     input(world, "Y", ELEM_F32, DIMS(d, m), NULL),
-                     input(world, "Z", ELEM_F32, DIMS(m, e), NULL)};
+    DimId n = world_dim(world, "n", 100), d = world_dim(world, "d", 10);
+    DimId m = world_dim(world, "m", 1000), e = world_dim(world, "e", 20);
+    Value *args[] = {world_input(world, "X", ELEM_F32, DIMS(n, d), NULL),
+                     world_input(world, "Y", ELEM_F32, DIMS(d, m), NULL),
+                     world_input(world, "Z", ELEM_F32, DIMS(m, e), NULL)};
     Value *value = graph_einsum(world->graph, 1, args, 3, DIMS(n, e));
-    graph_output(world->graph, name_of(world, "out"), value, value->dims);
+    graph_output(world->graph, world_name(world, "out"), value, value->dims);
     int64_t extents[] = {100, 10, 1000, 20};
     EvalNeeds exact = graph_eval_needs(world->graph, EVAL_F64, extents);
     EvalNeeds rounded = graph_eval_needs(world->graph, EVAL_F32, extents);
@@ -601,20 +394,7 @@ static void test_needs(void **state) {
 }
 
 static void test_every_op_was_evaluated(void **state) {
-    const bool *seen = *state;
-    for (int op = 0; op < N_OP; op++)
-        if (!seen[op])
-            fail_msg("no test evaluates '%s'", op_name((Op)op));
-}
-
-static int prepare(void **state) {
-    *state = test_calloc(N_OP, sizeof(bool));
-    return 0;
-}
-
-static int clean_up(void **state) {
-    test_free(*state);
-    return 0;
+    world_expect_seen(state, false);
 }
 
 int main(void) {
@@ -632,18 +412,9 @@ int main(void) {
         cmocka_unit_test(test_einsum),
         cmocka_unit_test(test_einsum_four_operands),
         cmocka_unit_test(test_softmax),
-        cmocka_unit_test(test_order_is_stable_and_nan_is_largest),
         cmocka_unit_test(test_reductions_in_parts),
-        cmocka_unit_test(test_rename),
-        cmocka_unit_test(test_rename_of_two_dims_into_each_other),
-        cmocka_unit_test(test_regroup),
-        cmocka_unit_test(test_gather),
-        cmocka_unit_test(test_scatter_add),
-        cmocka_unit_test(test_take),
-        cmocka_unit_test(test_slice_concat_shift),
-        cmocka_unit_test(test_scan),
         cmocka_unit_test(test_needs),
         cmocka_unit_test(test_every_op_was_evaluated),
     };
-    return cmocka_run_group_tests(tests, prepare, clean_up);
+    return cmocka_run_group_tests(tests, world_prepare, world_clean_up);
 }
