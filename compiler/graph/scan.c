@@ -38,11 +38,15 @@ static Value *search_pop(Search *search) {
 }
 
 // Those that the values which the search begins with depend on, through updates as well, in their
-// order.
+// order. What a scan inside leaves behind is of the step that its loop is in: it needs all of them.
 static ScanCarries needed_carries(Search *search, const ScanCarries *all) {
     bool *needed = arena_array(search->arena, bool, all->count + 1);
     while (search->open.count) {
         const Value *value = search_pop(search);
+        for (uint32_t i = 0; op_kind(value->op) == KIND_SCAN && i < all->count; i++) {
+            needed[i] = true;
+            search_push(search, all->at[i].update);
+        }
         for (uint32_t i = 0; i < all->count; i++)
             if (all->at[i].carry == value) {
                 needed[i] = true;

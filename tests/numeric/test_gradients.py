@@ -11,8 +11,7 @@ import pytest
 from attc import EXAMPLES, Entry, attc, attc_json, draw, extents_options, write
 from shapes import SHAPES, STATIC, extents, with_derived
 
-SCANS = {"deltanet", "gated_linear"}  # there is no gradient through a scan yet
-NAMES = sorted({path.stem for path in EXAMPLES.glob("*.attn")} - SCANS)
+NAMES = sorted(path.stem for path in EXAMPLES.glob("*.attn"))
 STEP = 2.0**-13
 
 # One program for each op and each rule that has cases: the body of F(X[n, d], Y[n, d], p[d]).
@@ -229,20 +228,3 @@ def test_compiled_equals_oracle(example, shape):
     attc(*options)
     if shape == "primes":
         attc(*options, "--dynamic", ",".join(dynamic))
-
-
-@pytest.mark.parametrize("example", sorted(SCANS))
-def test_scans_are_refused(example):
-    _, err = attc("verify", EXAMPLES / f"{example}.attn", "--grad", "-w", status=1)
-    assert "the gradient does not lead through a scan" in err
-
-
-@pytest.mark.parametrize("read, status", [("stop_gradient(X[t, d])", 0), ("X[t, d]", 1)])
-def test_scan_that_is_left_out(read, status, tmp_path):
-    path = tmp_path / "scan.attn"
-    path.write_text(
-        f"def F(X[n, d], W[d]):\n    s = zeros[d]\n    scan t in n:\n        s = s + {read}\n"
-        "    return s * W + X[0, d]\n"
-    )
-    _, err = attc("verify", path, "--grad", "-D", "n=3,d=2", status=status)
-    assert ("does not lead through a scan" in err) == bool(status)

@@ -89,12 +89,20 @@ static void test_names_that_are_taken(void **state) {
     refuse(*state, "def F(X[n], dX[n]):\n    return X * dX\n", NULL);
 }
 
-static void test_scans_lead_nowhere(void **state) {
+// One scan from the other end: what is carried is a stack of the first, X and s have gradients.
+static void test_scans_are_reversed(void **state) {
     const char *text = "def F(X[n], s[], Z[n]):\n"
                        "    scan t in n:\n"
                        "        s = s * X[t]\n"
                        "    return s * Z\n";
-    refuse(*state, text, "X");
+    Graph *graph = differentiate(*state, text, "X");
+    assert_int_equal(count_live(graph, OP_LAST), 1);
+    assert_int_equal(count_live(graph, OP_STACK), 2);
+    assert_int_equal(count_live(graph, OP_CARRY), 2);
+    int reversed = 0;
+    for (uint32_t i = 0; i < graph->dims.count; i++)
+        reversed += graph->dims.at[i].reversed;
+    assert_int_equal(reversed, 1);
 }
 
 static void test_scans_that_are_not_asked_for(void **state) {
@@ -117,7 +125,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_whole_numbers_have_no_gradient, setup, teardown),
         cmocka_unit_test_setup_teardown(test_result_without_gradient, setup, teardown),
         cmocka_unit_test_setup_teardown(test_names_that_are_taken, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_scans_lead_nowhere, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_scans_are_reversed, setup, teardown),
         cmocka_unit_test_setup_teardown(test_scans_that_are_not_asked_for, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,9 +14,12 @@ import twins_positions  # noqa: F401
 import twins_splits  # noqa: F401
 import twins_states  # noqa: F401
 from attc import attc, attc_json, extents_options
+from test_gradients import check_directional
 from registry import HERE, TOLERANCE, VARIANTS, draw, expected, run
 
 NAMES = sorted(VARIANTS)
+# Greedy search leaves whole numbers behind.
+SCANS = [n for n in NAMES if "scan " in VARIANTS[n].path.read_text() and n != "greedy"]
 
 
 def test_every_variant_has_a_twin():
@@ -56,6 +59,16 @@ def test_against_oracle_and_numpy(name, tmp_path):
     compare(one, expected(case, arrays, extents))
     for left, right in zip(one, two):
         assert left.tobytes() == right.tobytes()
+
+
+@pytest.mark.parametrize("name", SCANS)
+def test_gradient_through_scans(name, tmp_path):
+    """By central differences of the oracle; compiled code against the oracle."""
+    case = VARIANTS[name]
+    arrays, _ = draw(case, "few", seed=len(name))
+    check_directional(case.path, arrays, tmp_path, *case.options("few"))
+    for shape in ("few", "many"):
+        attc("verify", case.path, "-w", "--grad", *case.options(shape))
 
 
 @pytest.mark.parametrize("name", NAMES)

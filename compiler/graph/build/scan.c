@@ -37,12 +37,32 @@ static void build_carried(Frame *frame, const Stmt *stmt, ScanCarries *carries) 
         carries->at[i].update = frame_find(frame, ident_of(stmt->carried.at[i], stmt));
 }
 
-// Gives carries the dims that their updates have. false: they had them.
-static bool widen_carries(Frame *frame, ScanCarries *carries, DimId dim) {
+static void add_scans(const Graph *graph, DimList *scans, const DimList *dims) {
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (graph->dims.at[dims->at[i]].scan)
+            dims_add(scans, dims->at[i]);
+}
+
+// The scans around this one that what it leaves behind is in the body of.
+static DimList scans_around(Frame *frame, const Stmt *stmt, const ScanCarries *carries) {
+    DimList scans = {0};
+    for (uint32_t i = 0; i < carries->count; i++)
+        add_scans(frame->build->graph, &scans, &carries->at[i].update->dims);
+    for (uint32_t i = 0; i < stmt->stacked.count; i++)
+        add_scans(frame->build->graph, &scans,
+                  &frame_find(frame, ident_of(stmt->stacked.at[i], stmt))->dims);
+    return scans;
+}
+
+// Gives carries the dims that their updates have, and all of them the same scans around. false:
+// they had them.
+static bool widen_carries(Frame *frame, const Stmt *stmt, ScanCarries *carries, DimId dim) {
     bool widened = false;
+    DimList around = scans_around(frame, stmt, carries);
     for (uint32_t i = 0; i < carries->count; i++) {
         ScanCarry *c = &carries->at[i];
         DimList steps = {1, {dim}}, dims = dims_union(&c->carry->dims, &c->update->dims);
+        dims = dims_union(&dims, &around);
         if (dims.count == c->carry->dims.count)
             continue;
         widened = true;
@@ -99,7 +119,7 @@ void build_scan(Frame *frame, const Stmt *stmt) {
     do
         build_carried(frame, stmt, &carries);
     while (diags_errors(build->session->diags) == errors && !build->stopped &&
-           widen_carries(frame, &carries, dim));
+           widen_carries(frame, stmt, &carries, dim));
     frame->steps.count--;
     frame->hidden = hidden;
     frame->path = outside;

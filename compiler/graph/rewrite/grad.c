@@ -13,7 +13,7 @@
 // asked for a result `dX` over its dims. New inputs `dY`: of each result of floats with dims.
 #include "graph/rewrite/grad.h"
 
-// ---- what is asked for --------------------------------------------------------------------------
+// ---- what is asked for -------------------------------------------------------------------------
 
 static Name name_of_gradient(const Graph *graph, Name name) {
     return names_find(graph->session->names, arena_printf(graph->arena, "d%s", name));
@@ -94,35 +94,29 @@ static bool request_makes_sense(const Graph *graph, const GradientOptions *optio
     return fine && floats && asked;
 }
 
+static bool depends(const Value *value, const bool *wanted) {
+    bool ends = op_kind(value->op) == KIND_SCAN; // of a row, or of what it carries itself
+    for (uint32_t k = 0; k < (ends ? 1 : value->n_args); k++)
+        if (wanted[value->args[k]->id])
+            return gradient_rule(value->op) != no_gradient && elem_is_float(value->elem);
+    return false;
+}
+
 // By id: does it depend on an input that is asked for? Only floats carry gradients.
 static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Arena *arena) {
     bool *wanted = arena_array(arena, bool, graph->values.count);
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        wanted[i] = value->op == OP_INPUT && is_asked_for(options, value);
-        bool passes = gradient_rule(value->op) != no_gradient || op_kind(value->op) == KIND_SCAN;
-        for (uint32_t k = 0; passes && k < value->n_args && elem_is_float(value->elem); k++)
-            wanted[i] |= wanted[value->args[k]->id];
+    for (bool more = true; more;) {
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            const Value *value = graph->values.at[i];
+            wanted[i] |= value->op == OP_INPUT && is_asked_for(options, value);
+            wanted[i] |= depends(value, wanted);
+        }
+        more = gradient_want_carries(graph, wanted);
     }
     return wanted;
 }
 
-// A gradient would run through the steps of a scan from the last to the first.
-static bool lacks_scans(const Graph *graph, const bool *wanted, Arena *arena) {
-    const bool *live = graph_live(graph, arena);
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        if (!live[i] || !wanted[i] || op_kind(value->op) != KIND_SCAN)
-            continue;
-        Diag *diag = diag_error(graph->session->diags, value->origin,
-                                "the gradient does not lead through a scan");
-        diag_hint(diag, "stop_gradient(...) around what the scan reads leaves it out");
-        return false;
-    }
-    return true;
-}
-
-// ---- the sweep ----------------------------------------------------------------------------------
+// ---- cotangents and results --------------------------------------------------------------------
 
 // A scalar's cotangent is 1 unless one is given.
 static Value *cotangent(Graph *graph, const Output *output, const GradientOptions *options) {
@@ -147,15 +141,6 @@ static void seed_adjoints(Gradient *gradient, const GradientOptions *options) {
     }
 }
 
-static void hand_on(Gradient *gradient, const Value *value) {
-    Graph *graph = gradient->rewrite.to;
-    uint32_t before = graph->values.count;
-    gradient_rule(value->op)(gradient, value, gradient->adjoint[value->id]);
-    for (uint32_t i = before; i < graph->values.count; i++)
-        if (!graph->values.at[i]->origin.file)
-            graph->values.at[i]->origin = value->origin;
-}
-
 static void return_gradients(Gradient *gradient, const GradientOptions *options) {
     Graph *graph = gradient->rewrite.to;
     const Graph *from = gradient->rewrite.from;
@@ -176,20 +161,17 @@ Graph *graph_gradient(const Graph *graph, const GradientOptions *options) {
     if (!request_makes_sense(graph, options))
         return NULL;
     Arena *arena = arena_new();
-    bool *wanted = mark_wanted(graph, options, arena);
-    if (!lacks_scans(graph, wanted, arena)) {
-        arena_free(arena);
-        return NULL;
-    }
+    uint32_t count = graph->values.count;
     Gradient gradient = {.rewrite = rewrite_begin("gradient", graph, graph->arena, arena),
-                         .adjoint = arena_array(arena, Value *, graph->values.count),
-                         .wanted = wanted};
+                         .adjoint = arena_array(arena, Value *, count),
+                         .last = arena_array(arena, Value *, count),
+                         .copy = arena_array(arena, Value *, count),
+                         .wanted = mark_wanted(graph, options, arena)};
     rewrite_values(&gradient.rewrite, rewrite_keep);
     rewrite_outputs(&gradient.rewrite);
+    gradient_copy_bodies(&gradient);
     seed_adjoints(&gradient, options);
-    for (uint32_t i = graph->values.count; i-- > 0;)
-        if (gradient.adjoint[i] && gradient.wanted[i])
-            hand_on(&gradient, graph->values.at[i]);
+    gradient_sweep(&gradient, &(DimList){0});
     return_gradients(&gradient, options);
     arena_free(arena);
     return gradient.rewrite.to;

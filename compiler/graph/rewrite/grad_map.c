@@ -46,7 +46,7 @@ static Value *equal(const MapRule *m, Value *a, Value *b) {
     return graph_map2(m->graph, OP_EQ, a, b);
 }
 
-// ---- of one argument ----------------------------------------------------------------------------
+// ---- of one argument ---------------------------------------------------------------------------
 
 static Value *of_abs(const MapRule *m) {
     Value *zero = num(m, 0);
@@ -106,7 +106,7 @@ static Value *of_first(const MapRule *m) {
     }
 }
 
-// ---- of two -------------------------------------------------------------------------------------
+// ---- of two ------------------------------------------------------------------------------------
 
 // Where both are equal: to the tensor beside a number all of min and nothing of max.
 static Value *of_extremum(const MapRule *m, uint32_t arg) {
@@ -167,7 +167,7 @@ static Value *of_first_of_two(const MapRule *m) {
 }
 
 static Value *of_select(const MapRule *m, uint32_t arg) {
-    Value *condition = m->gradient->rewrite.now[m->value->args[0]->id], *zero = num(m, 0);
+    Value *condition = gradient_copy(m->gradient, m->value->args[0]), *zero = num(m, 0);
     return arg == 1 ? select3(m, condition, m->dy, zero) : select3(m, condition, zero, m->dy);
 }
 
@@ -180,7 +180,10 @@ void gradient_of_map(Gradient *gradient, const Value *value, Value *dy) {
                  .a = gradient_now(gradient, value->args[0])};
     if (value->n_args > 1)
         m.b = gradient_now(gradient, value->args[1]);
-    for (uint32_t k = 0; k < value->n_args; k++) {
+    bool repeats = value->op == OP_SELECT && value->args[1] == value->args[2]; // see graph_over
+    if (repeats && gradient_wants(gradient, value, 1))
+        gradient_add(gradient, value, 1, dy, &value->dims);
+    for (uint32_t k = 0; k < value->n_args && !repeats; k++) {
         if (!gradient_wants(gradient, value, k) || !elem_is_float(value->args[k]->elem))
             continue;
         Value *part = value->op == OP_SELECT ? of_select(&m, k)

@@ -9,6 +9,7 @@
 //     concat                 a slice of dy for each part
 //     shift by 3             shift by -3
 //     split d -> h k         merge h k -> d, and the other way round
+//     stack of the rows t    row t
 #include "graph/rewrite/grad.h"
 
 static Value *map2(Gradient *gradient, Op op, Value *a, Value *b) {
@@ -28,37 +29,45 @@ static Value *position(Gradient *gradient, DimId dim, int64_t offset) {
                   : index;
 }
 
+// X[t, d], what a scan reads, gets its positions back one by one.
 void gradient_of_rename(Gradient *gradient, const Value *value, Value *dy) {
+    const Value *arg = value->args[0];
+    Leaving leaving = gradient_leaving(gradient, value, arg, NULL);
     DimMap back = {0};
-    for (uint32_t i = 0; i < value->renames->count; i++)
-        dimmap_add(&back, value->renames->to[i], value->renames->from[i]);
-    Value *part = graph_rename_all(gradient->rewrite.to, dy, &back);
-    gradient_add(gradient, value, 0, part, &value->args[0]->dims);
+    for (uint32_t i = 0; i < value->renames->count; i++) {
+        DimId to = gradient_dim(gradient, &value->dims, value->renames->to[i]);
+        DimId from = gradient_dim(gradient, &arg->dims, value->renames->from[i]);
+        dimmap_add(dims_has(&leaving.exits, to) ? &leaving.kept : &back, to, from);
+    }
+    leaving.part = graph_rename_all(gradient->rewrite.to, dy, &back);
+    gradient_leave(gradient, leaving);
 }
 
-// The table is read under a name of its own where the positions are over its dim as well.
+// The table is read under a name of its own where the positions are over its dim as well. What all
+// steps of a scan read is summed after them.
 void gradient_of_gather(Gradient *gradient, const Value *value, Value *dy) {
     if (!gradient_wants(gradient, value, 0))
         return;
     Graph *graph = gradient->rewrite.to;
-    const Value *table = value->args[0];
-    Value *ids = gradient->rewrite.now[value->args[1]->id];
-    bool apart = !dims_has(&value->dims, value->dim);
-    Name base = name_unprimed(graph->session->names, graph->dims.at[value->dim].name);
-    DimId dim = apart
-                    ? value->dim
-                    : graph_new_dim_like(graph, arena_printf(gradient->rewrite.arena, "%s_", base),
-                                         2, value->dim);
-    DimList kept = dims_minus(&table->dims, &(DimList){1, {value->dim}});
-    Value *part = graph_scatter_add(graph, dy, ids, dim, kept);
-    if (!apart)
-        part = graph_rename(graph, part, dim, value->dim);
-    gradient_add(gradient, value, 0, part, &table->dims);
+    Leaving leaving = gradient_leaving(gradient, value, value->args[0], dy);
+    leaving.dim = value->dim;
+    if (dims_has(&value->dims, value->dim)) {
+        Name base = name_unprimed(graph->session->names, graph->dims.at[value->dim].name);
+        const char *text = arena_printf(gradient->rewrite.arena, "%s_", base);
+        leaving.dim = graph_new_dim_like(graph, text, 2, value->dim);
+        dimmap_add(&leaving.after, leaving.dim, value->dim);
+    }
+    DimMap rows = gradient_rows(gradient, &leaving.exits);
+    for (uint32_t i = 0; i < rows.count; i++)
+        if (dimmap_get(&leaving.kept, rows.from[i]) == rows.from[i])
+            dimmap_add(&leaving.kept, rows.from[i], rows.to[i]);
+    leaving.ids = graph_rename_all(graph, gradient_copy(gradient, value->args[1]), &rows);
+    gradient_leave(gradient, leaving);
 }
 
 void gradient_of_scatter(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
-    Value *ids = graph_cast(graph, gradient->rewrite.now[value->args[1]->id], ELEM_I64);
+    Value *ids = graph_cast(graph, gradient_copy(gradient, value->args[1]), ELEM_I64);
     Value *inside =
         map2(gradient, OP_AND, map2(gradient, OP_LE, graph_const(graph, 0, ELEM_I64), ids),
              map2(gradient, OP_LT, ids, graph_extent(graph, value->dim)));
@@ -127,8 +136,20 @@ void gradient_of_shift(Gradient *gradient, const Value *value, Value *dy) {
 
 void gradient_of_regroup(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
-    dy = graph_over(graph, dy, &value->dims);
+    DimList dims = gradient_dims(gradient, &value->dims);
+    dy = graph_over(graph, dy, &dims);
     Value *part = value->op == OP_SPLIT ? graph_merge(graph, dy, value->digits, value->dim)
                                         : graph_split(graph, dy, value->dim, value->digits);
     gradient_add(gradient, value, 0, part, &value->args[0]->dims);
+}
+
+void gradient_of_stack(Gradient *gradient, const Value *value, Value *dy) {
+    const Value *row = value->args[0];
+    DimId step = gradient_dim(gradient, &row->dims, value->dim);
+    Value *part = graph_rename(gradient->rewrite.to, dy, value->dim2, step);
+    gradient_leave(gradient, (Leaving){.to = row, .part = part, .dim = DIM_NONE});
+}
+
+void gradient_of_last(Gradient *gradient, const Value *value, Value *dy) {
+    gradient->last[graph_scan_carry(value, 0).carry->id] = dy;
 }

@@ -28,7 +28,7 @@ void no_gradient(Gradient *gradient, const Value *value, Value *dy) {
     (void)gradient, (void)value, (void)dy;
 }
 
-// ---- einsum -------------------------------------------------------------------------------------
+// ---- einsum ------------------------------------------------------------------------------------
 
 static void gradient_of_contract(Gradient *gradient, const Value *value, Value *dy) {
     Value **operands = arena_array(gradient->rewrite.arena, Value *, value->n_args);
@@ -44,13 +44,14 @@ static void gradient_of_contract(Gradient *gradient, const Value *value, Value *
             operands[count] = gradient_now(gradient, value->args[i]);
             all = dims_union(&all, &operands[count++]->dims);
         }
-        DimList result = dims_intersect(&all, &value->args[k]->dims);
+        DimList result = gradient_wanted_dims(gradient, value, k);
+        result = dims_intersect(&all, &result);
         Value *part = graph_einsum(gradient->rewrite.to, value->number, operands, count, result);
         gradient_add(gradient, value, k, part, &result);
     }
 }
 
-// ---- reductions ---------------------------------------------------------------------------------
+// ---- reductions --------------------------------------------------------------------------------
 
 static void gradient_of_sum(Gradient *gradient, const Value *value, Value *dy) {
     gradient_add(gradient, value, 0, dy, &value->args[0]->dims);
@@ -61,9 +62,10 @@ static void gradient_of_prod(Gradient *gradient, const Value *value, Value *dy) 
     Graph *graph = gradient->rewrite.to;
     Value *x = gradient_now(gradient, value->args[0]), *y = gradient_now(gradient, value);
     Value *zero = number(gradient, 0, x), *one = number(gradient, 1, x);
+    DimList rows = gradient_dims(gradient, &value->dims);
     Value *is_zero = map2(gradient, OP_EQ, x, zero);
-    Value *zeros = graph_reduce(graph, OP_SUM, graph_cast(graph, is_zero, x->elem), value->dims);
-    Value *others = graph_reduce(graph, OP_PROD, select3(gradient, is_zero, one, x), value->dims);
+    Value *zeros = graph_reduce(graph, OP_SUM, graph_cast(graph, is_zero, x->elem), rows);
+    Value *others = graph_reduce(graph, OP_PROD, select3(gradient, is_zero, one, x), rows);
     Value *alone = map2(gradient, OP_AND, is_zero, map2(gradient, OP_EQ, zeros, one));
     Value *part = select3(gradient, map2(gradient, OP_EQ, zeros, zero),
                           map2(gradient, OP_DIV, y, x), select3(gradient, alone, others, zero));
@@ -82,7 +84,7 @@ static Value *sought(Gradient *gradient, Op op, Value *x) {
 // One dim after the other: along each the first position that has the extremum of what is left.
 static void gradient_of_extremum(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
-    Value *rest = gradient->rewrite.now[value->args[0]->id], *chosen = NULL;
+    Value *rest = gradient_copy(gradient, value->args[0]), *chosen = NULL;
     DimList over = dims_minus(&value->args[0]->dims, &value->dims);
     for (uint32_t i = 0; i < over.count; i++) {
         DimId dim = over.at[i];
@@ -97,7 +99,7 @@ static void gradient_of_extremum(Gradient *gradient, const Value *value, Value *
     gradient_add(gradient, value, 0, part, &value->args[0]->dims);
 }
 
-// ---- rows ---------------------------------------------------------------------------------------
+// ---- rows --------------------------------------------------------------------------------------
 
 static void gradient_of_softmax(Gradient *gradient, const Value *value, Value *dy) {
     Value *y = gradient_now(gradient, value);
@@ -126,14 +128,14 @@ static void gradient_of_cumsum(Gradient *gradient, const Value *value, Value *dy
     gradient_add(gradient, value, 0, reversed(gradient, from_end, value->dim), &value->dims);
 }
 
-// ---- the table ----------------------------------------------------------------------------------
+// ---- the table ---------------------------------------------------------------------------------
 
 static GradientRule *const rules[N_OP] = {
     [OP_INPUT] = no_gradient,
     [OP_CONST] = no_gradient,
     [OP_INDEX] = no_gradient,
     [OP_EXTENT] = no_gradient,
-    [OP_CARRY] = no_gradient, // graph_gradient refuses scans
+    [OP_CARRY] = no_gradient, // carried on by the reversed scan
     [OP_COPY] = gradient_of_map,
     [OP_STOP_GRADIENT] = no_gradient,
     [OP_CAST] = gradient_of_map,
@@ -185,8 +187,8 @@ static GradientRule *const rules[N_OP] = {
     [OP_CONCAT] = gradient_of_concat,
     [OP_ORDER] = no_gradient,
     [OP_SHIFT] = gradient_of_shift,
-    [OP_STACK] = no_gradient,
-    [OP_LAST] = no_gradient,
+    [OP_STACK] = gradient_of_stack,
+    [OP_LAST] = gradient_of_last,
     [OP_SPLIT] = gradient_of_regroup,
     [OP_MERGE] = gradient_of_regroup,
 };

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradients through scans: central differences of the oracle, compiled code against the oracle."""
+
+import re
+
+import numpy as np
+import pytest
+
+from attc import Entry, attc, draw
+from test_gradients import check_directional
+from test_scan import CASES, EXTENTS, TANGLED
+
+
+def check(path, arrays, folder, *options):
+    check_directional(path, arrays, folder, *options)
+    for how in ([], ["--interpret"], ["--threads", 1]):
+        attc("verify", path, "-w", "--grad", *options, *how)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(case, tmp_path):
+    body, results, arrays, _ = CASES[case]
+    path = tmp_path / "case.attn"
+    path.write_text(f"{body}    return {results}\n")
+    open_dims = [d for d in EXTENTS if re.search(rf"\b{d}\b", body) and f"dim {d} =" not in body]
+    given = ",".join(f"{dim}={EXTENTS[dim]}" for dim in open_dims)
+    halved = {name: x / 2 if x.dtype == np.float32 else x for name, x in arrays.items()}
+    check(path, halved, tmp_path, "-D", given)
+
+
+@pytest.mark.parametrize("order", ["", " reversed"])
+@pytest.mark.parametrize("entry", "FHK")
+def test_tangled(entry, order, tmp_path):
+    path = tmp_path / "tangled.attn"
+    text = re.sub("(scan t in n|scan u in m)", rf"\1{order}", TANGLED)
+    path.write_text(text[text.index(f"def {entry}") :].split("\ndef ")[0])
+    sizes = {"n": 4, "m": 3, "d": 5}
+    known = {dim: sizes[dim] for dim in Entry(path).dims}
+    given = ",".join(f"{dim}={size}" for dim, size in known.items())
+    check(path, draw(Entry(path), sizes, 1), tmp_path, "-D", given)
+    attc("verify", path, "-w", "--grad", "--dynamic", "n,d", "-D", given)
+    attc("verify", path, "-w", "--grad", "-D", ",".join(f"{dim}=1" for dim in known))
+
+
+# What all steps share: a weight, a decay, a table, a number, what is read by an inner scan alone.
+SHARED = {
+    "weight": "s[d] = einsum(tanh(s), W[d', d] -> [d]) + X[t, d]",
+    "decay": "s = s * tanh(w) + X[t, d]",
+    "table": "s = s * 0.5 + gather(X, (index(d) + t) % n, dim=n) + gather(w, t // 2, dim=d)",
+    "number": "s = tanh(s * a + X[t, d])",
+    "inner": "scan u in m:\n            s = tanh(s * Z[u, d]) + X[t, d] * a",
+    "position": "s = s * 0.5 + X[t, d] * t / n",
+    "extremum": "s = s * max(X[t, d], reduced_dim=d) + prod(tanh(s), reduced_dim=d) * w",
+    "rows": "s = softmax(s * 2, reduced_dim=d) + log_softmax(X[t, d], reduced_dim=d)",
+    "moves": "s = shift(s, d, 1) * w + X[t, 0] * X[t, d]",
+    "halves": "s = f32(bf16(s * 0.5)) + X[t, d]",
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_shared(name, tmp_path):
+    path = tmp_path / "shared.attn"
+    path.write_text(
+        "def F(X[n, d], Z[m, d], W[d', d], w[d], a[], s0[d]):\n    s = s0\n"
+        f"    scan t in n:\n        {SHARED[name]}\n        Y[t, d] = s * w\n    return Y, s\n"
+    )
+    arrays = draw(Entry(path), {"n": 5, "m": 3, "d": 4, "d'": 4}, 2)
+    check(path, arrays, tmp_path, "-D", "n=5,m=3,d=4")
+
+
+def test_what_is_not_asked_for(tmp_path):
+    """Nothing is computed backwards for what is stopped or not asked for."""
+    path = tmp_path / "scan.attn"
+    path.write_text(
+        "def F(X[n, d], W[d]):\n    s = zeros[d]\n    scan t in n:\n"
+        "        s = s + stop_gradient(X[t, d])\n    return s * W + X[0, d]\n"
+    )
+    assert "reversed" not in attc("emit", path, "--grad", "--stage=graph")[0]
+    attc("verify", path, "--grad", "-D", "n=3,d=2")
