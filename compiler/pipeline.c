@@ -73,7 +73,7 @@ static void free_early(Session *session, Session *early, Compilation *out) {
     if (early == session)
         return;
     arena_free(early->arena);
-    out->built = out->simplified = out->contracted = out->expanded = NULL;
+    out->plain = out->built = out->simplified = out->contracted = out->expanded = NULL;
 }
 
 static bool fuse(Session *session, PassClock *clock, Compilation *out) {
@@ -101,7 +101,7 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     }
     graph_done(&clock, "build", out->built, NULL);
     if (options->gradient) {
-        Graph *before = out->built;
+        Graph *before = out->plain = out->built;
         out->built = graph_gradient(before, options->gradient);
         if (!out->built) {
             free_early(session, early, out);

@@ -33,6 +33,7 @@ typedef struct {
 // Everything that one entry went through; fields after the stop are NULL.
 typedef struct {
     const Program *program;
+    Graph *plain; // before its gradient; NULL: there is none
     Graph *built, *simplified, *contracted, *expanded;
     const int64_t *typical; // by DimId
     Fusion *fusion;

@@ -168,6 +168,28 @@ bool execute_compiled(Options *options, const Compilation *compiled, const Tenso
 // Runs a loaded entry once. seconds: NULL or one accumulator per launch.
 bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds);
 
+// ---- directional.c ------------------------------------------------------------------------------
+enum { N_DIRECTIONS = 3 };
+typedef struct {
+    double value, size; // size: of the absolute terms
+} DirectionalSum;
+typedef struct {
+    const Graph *plain;        // before its gradient
+    const Tensors *tensors;    // of the gradient
+    double **at[N_DIRECTIONS]; // by input: NULL where it is not differentiated by
+    DirectionalSum forward[N_DIRECTIONS];
+} Directions;
+// Random directions of all inputs that are differentiated by, and the oracle's derivatives along
+// them. Requires: inputs are filled.
+Directions directions_open(const Options *options, const Graph *plain, const Tensors *tensors);
+typedef struct {
+    double error, limit;
+} DirectionalError;
+// The worst of the directions. gradients: by output. limits: likewise, of single elements; NULL:
+// the oracle's own.
+DirectionalError directions_judge(const Directions *directions, const double *const *gradients,
+                                  const double *limits, Arena *arena);
+
 // ---- tolerance.c: the one table ----
 typedef struct {
     double largest, rms; // rms: root of the mean of the squares

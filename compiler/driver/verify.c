@@ -134,7 +134,43 @@ static Comparison compare(Options *options, const Tensors *tensors) {
     return c;
 }
 
-static void report(const Options *options, const Comparison *c) {
+// Of gradients: the oracle's and the compiled ones against derivatives along random directions.
+typedef struct {
+    Directions directions;
+    DirectionalError oracle, compiled;
+    bool asked, fine;
+} Witness;
+
+static void judge_witness(Witness *w, const Comparison *c, Arena *arena) {
+    uint32_t n = c->tensors->graph->outputs.count;
+    const double **reference = arena_array(arena, const double *, n + 1);
+    double *limits = arena_array(arena, double, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        reference[i] = c->naive[i].reference;
+        limits[i] = c->errors[i].limit;
+    }
+    w->oracle = directions_judge(&w->directions, reference, NULL, arena);
+    w->compiled = directions_judge(&w->directions, c->actual, limits, arena);
+    w->fine = w->oracle.error <= w->oracle.limit && w->compiled.error <= w->compiled.limit;
+}
+
+static void print_witness(const Witness *w) {
+    printf("along random directions  error %.3g of the oracle's gradients, limit %.3g, %.3g of the "
+           "compiled ones, limit %.3g  %s\n",
+           w->oracle.error, w->oracle.limit, w->compiled.error, w->compiled.limit,
+           w->fine ? "ok" : "TOO LARGE");
+}
+
+static json_t *witness_json(const Witness *w) {
+    if (!w->asked)
+        return json_null();
+    return json_pack("{s:o, s:o, s:o, s:o, s:b}", "oracle", report_number(w->oracle.error),
+                     "oracle_limit", report_number(w->oracle.limit), "compiled",
+                     report_number(w->compiled.error), "compiled_limit",
+                     report_number(w->compiled.limit), "ok", w->fine);
+}
+
+static void report(const Options *options, const Comparison *c, const Witness *w) {
     const Graph *graph = c->tensors->graph;
     json_t *list = json_array();
     for (uint32_t i = 0; i < graph->outputs.count; i++)
@@ -143,9 +179,9 @@ static void report(const Options *options, const Comparison *c) {
         else
             print_error(c->tensors, i, &c->errors[i], options->session->arena);
     if (options->json)
-        report_print_json(json_pack("{s:s, s:o, s:i, s:O}", "entry", graph->entry, "dims",
+        report_print_json(json_pack("{s:s, s:o, s:i, s:O, s:o}", "entry", graph->entry, "dims",
                                     report_extents(graph, c->tensors->extents), "draws", c->draws,
-                                    "outputs", list));
+                                    "outputs", list, "directions", witness_json(w)));
     else if (c->draws)
         printf("inputs drawn again %d times: naive errors were too small to judge by\n", c->draws);
     json_decref(list);
@@ -161,9 +197,16 @@ int command_verify(Options *options) {
     int status = EXIT_PROBLEM;
     if (tensors_open(options, &compiled, false, &tensors) && oracle_fits(options, &tensors, true) &&
         tensors_fill(options, &tensors) && execute_compiled(options, &compiled, &tensors)) {
+        Witness witness = {.asked = compiled.plain != NULL, .fine = true};
+        if (witness.asked) // before inputs are moved
+            witness.directions = directions_open(options, compiled.plain, &tensors);
         Comparison c = compare(options, &tensors);
-        report(options, &c);
-        status = c.fine ? EXIT_FINE : EXIT_PROBLEM;
+        if (witness.asked)
+            judge_witness(&witness, &c, options->session->arena);
+        report(options, &c, &witness);
+        if (witness.asked && !options->json)
+            print_witness(&witness);
+        status = c.fine && witness.fine ? EXIT_FINE : EXIT_PROBLEM;
     }
     tensors_close(&tensors);
     return status;

@@ -317,6 +317,9 @@ typedef struct {
     const int64_t *extents; // by DimId, all known
     double **inputs;        // by index in graph->inputs, in declared order (row-major)
     double **outputs; // filled: by index in graph->outputs, arena memory, in the output's order
+    // Derivatives along a direction, by forward mode, where `direction` is not NULL: likewise of
+    // the inputs, NULL for what stays as it is, and filled for the outputs. Requires EVAL_F64.
+    double **direction, **slopes;
 } EvalRun;
 void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena);
 // What that takes: memory beside the inputs, and about how long.

@@ -183,7 +183,9 @@ def test_convention(expression, way, tmp_path):
     shape = () if "reduced_dim" in expression else (3,)
     if shape:
         arrays["dy"] = np.ones(shape, np.float32)
-    attc("run", path, "--grad", *way, *write(arrays, tmp_path), "-o", f"dx={tmp_path / 'out.npy'}")
+    given = write(arrays, tmp_path)
+    attc("run", path, "--grad", *way, *given, "-o", f"dx={tmp_path / 'out.npy'}")
+    attc("verify", path, "--grad", *given)  # forward mode knows the same conventions
     assert result["name"] == "y"
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-6)
 

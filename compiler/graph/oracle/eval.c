@@ -487,9 +487,7 @@ static void eval_value(Job *job, const double *input) {
     }
 }
 
-void eval_one(Eval *eval, const Value *value, const double *input) {
-    Axes axes = axes_of(&value->dims);
-    double *out = eval_buffer(&axes, eval->extents);
+void eval_into(Eval *eval, const Value *value, const double *input, double *out) {
     double **args = calloc(value->n_args + 3, sizeof *args);
     if (!args)
         no_memory("the oracle", (value->n_args + 3) * sizeof *args);
@@ -503,22 +501,43 @@ void eval_one(Eval *eval, const Value *value, const double *input) {
     else
         eval_value(&job, input);
     free(args);
-    eval->arrays[value->id] = out;
 }
 
-static const double *input_of(const Graph *graph, const EvalRun *run, const Value *value) {
+void eval_one(Eval *eval, const Value *value, const double *input) {
+    Axes axes = axes_of(&value->dims);
+    double *out = eval_buffer(&axes, eval->extents);
+    eval_into(eval, value, input, out);
+    eval->arrays[value->id] = out;
+    if (eval->slopes && op_kind(value->op) != KIND_LEAF && op_kind(value->op) != KIND_SCAN)
+        eval->slopes[value->id] = eval_slope(eval, value);
+}
+
+static double *input_of(const Graph *graph, double *const *inputs, const Value *value) {
     for (uint32_t i = 0; value->op == OP_INPUT && i < graph->inputs.count; i++)
         if (graph->inputs.at[i] == value)
-            return run->inputs[i];
+            return inputs[i];
     return NULL;
 }
 
-static double *output_in_order(const Eval *eval, const Output *output, Arena *arena) {
+// A direction is given as inputs are.
+static void take_direction(Eval *eval, const EvalRun *run, const Value *value) {
+    const double *slope = input_of(eval->graph, run->direction, value);
+    if (!slope)
+        return;
+    Axes axes = axes_of(&value->dims);
+    eval->slopes[value->id] = eval_buffer(&axes, eval->extents);
+    memcpy(eval->slopes[value->id], slope,
+           (size_t)dims_volume(&value->dims, eval->extents) * sizeof *slope);
+}
+
+static double *output_in_order(const Eval *eval, const Output *output, const double *array,
+                               Arena *arena) {
     int64_t volume = dims_volume(&output->order, eval->extents);
     double *out = arena_array(arena, double, volume);
     Axes to = axes_of(&output->order), from = axes_of(&output->value->dims);
     Walk walk = walk_over(&to, (const Axes *[]){&to, &from}, 2, eval->extents);
-    eval_copy(&walk, out, eval->arrays[output->value->id]);
+    if (array)
+        eval_copy(&walk, out, array);
     return out;
 }
 
@@ -534,35 +553,60 @@ static void hold_for_bodies(const Graph *graph, const bool *live, uint32_t *uses
     }
 }
 
+static double **by_value(uint32_t n) {
+    double **arrays = calloc(n ? n : 1, sizeof *arrays);
+    if (!arrays)
+        no_memory("the oracle", n * sizeof *arrays);
+    return arrays;
+}
+
+static void release(Eval *eval, uint32_t id) {
+    free(eval->arrays[id]);
+    eval->arrays[id] = NULL;
+    if (!eval->slopes)
+        return;
+    free(eval->slopes[id]);
+    eval->slopes[id] = NULL;
+}
+
+static void take_outputs(const Eval *eval, EvalRun *run, Arena *arena) {
+    const Graph *graph = eval->graph;
+    run->outputs = arena_array(arena, double *, graph->outputs.count);
+    run->slopes = arena_array(arena, double *, graph->outputs.count);
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        const Output *output = &graph->outputs.at[i];
+        uint32_t id = output->value->id;
+        run->outputs[i] = output_in_order(eval, output, eval->arrays[id], arena);
+        if (eval->slopes)
+            run->slopes[i] = output_in_order(eval, output, eval->slopes[id], arena);
+    }
+}
+
 void graph_eval(const Graph *graph, EvalMode mode, EvalRun *run, Arena *arena) {
     uint32_t n = graph->values.count;
-    Eval eval = {graph, mode, run->extents, calloc(n ? n : 1, sizeof(double *)), {0}, NULL, NULL};
+    Eval eval = {.graph = graph, .mode = mode, .extents = run->extents, .arrays = by_value(n)};
+    eval.slopes = run->direction ? by_value(n) : NULL;
     Arena *scratch = arena_new();
     bool *live = graph_live(graph, scratch);
     bool *needed = eval_needed(graph, DIM_NONE, NULL, scratch);
     uint32_t *uses = graph_count_uses(graph, scratch);
     hold_for_bodies(graph, live, uses, scratch);
-    if (!eval.arrays)
-        no_memory("the oracle", n * sizeof(double *));
     for (uint32_t v = 0; v < n; v++) {
         const Value *value = graph->values.at[v];
         if (needed[v])
-            eval_one(&eval, value, input_of(graph, run, value));
+            eval_one(&eval, value, input_of(graph, run->inputs, value));
         else if (live[v])
             continue; // of a scan, which reads its arguments in each step
-        for (uint32_t k = 0; k < value->n_args; k++) {
-            uint32_t arg = value->args[k]->id;
-            if (--uses[arg] == 0) {
-                free(eval.arrays[arg]);
-                eval.arrays[arg] = NULL;
-            }
-        }
+        if (needed[v] && eval.slopes && value->op == OP_INPUT)
+            take_direction(&eval, run, value);
+        for (uint32_t k = 0; k < value->n_args; k++)
+            if (--uses[value->args[k]->id] == 0)
+                release(&eval, value->args[k]->id);
     }
-    run->outputs = arena_array(arena, double *, graph->outputs.count);
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
-        run->outputs[i] = output_in_order(&eval, &graph->outputs.at[i], arena);
+    take_outputs(&eval, run, arena);
     for (uint32_t v = 0; v < n; v++)
-        free(eval.arrays[v]);
+        release(&eval, v);
     free(eval.arrays);
+    free(eval.slopes);
     arena_free(scratch);
 }

@@ -45,12 +45,15 @@ typedef struct {
     EvalMode mode;
     const int64_t *extents;
     double **arrays; // by value id
+    double **slopes; // by value id: derivatives along a direction, NULL where they are zero;
+                     // NULL: they are not asked for
     // In the body of scans:
     DimList open;   // theirs, which have one position
     int64_t *own;   // the extents
     int64_t *steps; // by DimId: which position that is
 } Eval;
 void eval_one(Eval *eval, const Value *value, const double *input); // into a new array
+void eval_into(Eval *eval, const Value *value, const double *input, double *out);
 void eval_copy(const Walk *walk, double *out, const double *in);
 // By id: what the body of a scan reads that is not over its dim.
 bool *eval_read_by(const Graph *graph, const Value *end, Arena *arena);
@@ -59,6 +62,11 @@ bool *eval_read_by(const Graph *graph, const Value *end, Arena *arena);
 // scans further in are not among it, what they read is.
 bool *eval_needed(const Graph *graph, DimId dim, const Value *root, Arena *arena);
 void eval_scan(Eval *eval, const Value *end, double *out); // of a STACK or LAST
+
+// ---- slope.c ------------------------------------------------------------------------------------
+// The derivative of a value that has been evaluated, unless it is a leaf or of a scan, into a new
+// array; NULL when it is zero.
+double *eval_slope(Eval *eval, const Value *value);
 
 // ---- contract.c --------------------------------------------------------------------------------
 // One product of an einsum: the running one, which is the first argument at first, and another.

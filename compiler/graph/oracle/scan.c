@@ -15,8 +15,8 @@ typedef struct {
     Eval *outer;
     Eval inner;
     const Value *end;
-    Body body;      // in order of id
-    double **state; // by carry
+    Body body;               // in order of id
+    double **state, **slope; // by carry
     Arena *arena;
 } Run;
 
@@ -92,16 +92,18 @@ static void copy_over(double *out, const DimList *to, const double *in, const Di
     eval_copy(&walk, out, in);
 }
 
+// Zeros without an array.
 static double *state_from(const Run *run, const Value *carry, const Value *value,
                           const double *array) {
     Axes axes = axes_of(&carry->dims);
     double *state = eval_buffer(&axes, run->inner.extents);
-    copy_over(state, &carry->dims, array, &value->dims, run->inner.extents);
+    if (array)
+        copy_over(state, &carry->dims, array, &value->dims, run->inner.extents);
     return state;
 }
 
 // What the scans read: along dims that the value has and its argument lacks, the positions of now.
-static double *read_step(const Run *run, const Value *value) {
+static double *read_step(const Run *run, const Value *value, const double *of) {
     const Value *arg = value->args[0];
     Axes out = axes_of(&value->dims), in = axes_of(&arg->dims), still = {0};
     double *array = eval_buffer(&out, run->inner.extents);
@@ -117,7 +119,7 @@ static double *read_step(const Run *run, const Value *value) {
                 if (out.at[k] == now)
                     walk.strides[k][1] = stride;
     }
-    eval_copy(&walk, array, run->inner.arrays[arg->id] + begin);
+    eval_copy(&walk, array, of + begin);
     return array;
 }
 
@@ -137,28 +139,34 @@ static uint32_t number_of_carry(const Run *run, const Value *carry) {
 static void eval_body_value(Run *run, const Value *value) {
     DimId dim = run->end->dim;
     double **array = &run->inner.arrays[value->id];
+    const Value *arg = value->n_args ? value->args[0] : NULL;
+    double **slopes = run->inner.slopes;
     if (value->op == OP_CARRY && value->dim == dim)
         *array = state_from(run, value, value, run->state[number_of_carry(run, value)]);
     else if (value->op == OP_INDEX)
         *array = one_number((double)run->inner.steps[dim]);
     else if (value->op == OP_RENAME)
-        *array = read_step(run, value);
+        *array = read_step(run, value, run->inner.arrays[arg->id]);
     else
         eval_one(&run->inner, value, NULL);
+    if (slopes && value->op == OP_CARRY && value->dim == dim)
+        slopes[value->id] = state_from(run, value, value, run->slope[number_of_carry(run, value)]);
+    else if (slopes && value->op == OP_RENAME && slopes[arg->id])
+        slopes[value->id] = read_step(run, value, slopes[arg->id]);
 }
 
-static void carry_on(Run *run) {
+static void carry_on(Run *run, double **state, double *const *arrays) {
     uint32_t n = graph_scan_carries(run->end);
     for (uint32_t i = 0; i < n; i++)
-        free(run->state[i]);
+        free(state[i]);
     for (uint32_t i = 0; i < n; i++) {
         ScanCarry c = graph_scan_carry(run->end, i);
-        run->state[i] = state_from(run, c.carry, c.update, run->inner.arrays[c.update->id]);
+        state[i] = state_from(run, c.carry, c.update, arrays[c.update->id]);
     }
 }
 
 // Writes position `step` of the result.
-static void stack_step(const Run *run, double *out, int64_t step) {
+static void stack_step(const Run *run, double *out, const double *row, int64_t step) {
     const Value *end = run->end, *value = end->args[0];
     Axes to = axes_of(&end->dims), from = axes_of(&value->dims);
     for (uint32_t i = 0; i < from.count; i++)
@@ -175,19 +183,30 @@ static void stack_step(const Run *run, double *out, int64_t step) {
         walk.strides[i][1] = axes_stride(&from, extents, over.at[i]);
     extents[end->dim2] = whole;
     int64_t begin = step * axes_stride(&to, run->outer->extents, end->dim2);
-    eval_copy(&walk, out + begin, run->inner.arrays[value->id]);
+    eval_copy(&walk, out + begin, row);
 }
 
-static void run_step(Run *run, double *out, int64_t step) {
+static void run_step(Run *run, double *out, double *slope, int64_t step) {
+    double **arrays = run->inner.arrays, **slopes = run->inner.slopes;
+    uint32_t row = run->end->args[0]->id;
     run->inner.steps[run->end->dim] = step;
     for (uint32_t i = 0; i < run->body.count; i++)
         eval_body_value(run, run->body.at[i]);
     if (run->end->op == OP_STACK)
-        stack_step(run, out, step);
-    carry_on(run);
+        stack_step(run, out, arrays[row], step);
+    if (run->end->op == OP_STACK && slopes && slopes[row])
+        stack_step(run, slope, slopes[row], step);
+    carry_on(run, run->state, arrays);
+    if (slopes)
+        carry_on(run, run->slope, slopes);
     for (uint32_t i = 0; i < run->body.count; i++) {
-        free(run->inner.arrays[run->body.at[i]->id]);
-        run->inner.arrays[run->body.at[i]->id] = NULL;
+        uint32_t id = run->body.at[i]->id;
+        free(arrays[id]);
+        arrays[id] = NULL;
+        if (slopes) {
+            free(slopes[id]);
+            slopes[id] = NULL;
+        }
     }
 }
 
@@ -205,24 +224,38 @@ static void open_run(Run *run) {
         run->inner.steps[run->outer->open.at[i]] = run->outer->steps[run->outer->open.at[i]];
     run->inner.arrays =
         arena_copy(run->arena, run->outer->arrays, graph->values.count * sizeof(double *));
+    if (run->outer->slopes)
+        run->inner.slopes =
+            arena_copy(run->arena, run->outer->slopes, graph->values.count * sizeof(double *));
     dims_add(&run->inner.open, run->end->dim);
+    run->slope = arena_array(run->arena, double *, n_carries);
     run->state = arena_array(run->arena, double *, n_carries);
     for (uint32_t i = 0; i < n_carries; i++) {
         ScanCarry c = graph_scan_carry(run->end, i);
         run->state[i] = state_from(run, c.carry, c.first, run->outer->arrays[c.first->id]);
+        if (run->outer->slopes)
+            run->slope[i] = state_from(run, c.carry, c.first, run->outer->slopes[c.first->id]);
     }
 }
 
 void eval_scan(Eval *eval, const Value *end, double *out) {
     Run run = {.outer = eval, .end = end, .arena = arena_new()};
+    Axes axes = axes_of(&end->dims);
+    double *slope = eval->slopes ? eval_buffer(&axes, eval->extents) : NULL;
     open_run(&run);
     bool reversed = eval->graph->dims.at[end->dim].reversed;
     for (int64_t i = 0, count = eval->extents[end->dim]; i < count; i++)
-        run_step(&run, out, reversed ? count - 1 - i : i);
+        run_step(&run, out, slope, reversed ? count - 1 - i : i);
+    const DimList *carried = &graph_scan_carry(end, 0).carry->dims;
     if (end->op == OP_LAST)
-        copy_over(out, &end->dims, run.state[0], &graph_scan_carry(end, 0).carry->dims,
-                  run.inner.extents);
-    for (uint32_t i = 0; i < graph_scan_carries(end); i++)
+        copy_over(out, &end->dims, run.state[0], carried, run.inner.extents);
+    if (end->op == OP_LAST && slope)
+        copy_over(slope, &end->dims, run.slope[0], carried, run.inner.extents);
+    if (slope)
+        eval->slopes[end->id] = slope;
+    for (uint32_t i = 0; i < graph_scan_carries(end); i++) {
         free(run.state[i]);
+        free(run.slope[i]);
+    }
     arena_free(run.arena);
 }
