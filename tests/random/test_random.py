@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random programs: compiled code and tile interpreter against the oracle, prints against source.
+"""Random programs: compiled code and tile interpreter against the oracle, prints against source,
+gradients of some arguments.
 
 ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:1000). FAILED are seeds of the past.
 """
 
 import os
+import random
+import re
 import sys
 from pathlib import Path
 
@@ -17,10 +20,19 @@ from generate import generate  # noqa: E402
 FAILED = [33, 297, 899, 932]
 _first, _, _count = os.environ.get("ATTC_RANDOM", "0:1000").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
-# Every program goes through the compiled path; this share through the slow interpreter as well.
-INTERPRETED = 5
+# Every program goes through the compiled path; shares of them through the slow interpreter and with
+# gradients.
+INTERPRETED, DIFFERENTIATED = 5, 2
 # Of so many programs the inputs of so many may be drawn again: 2 were when this was written.
 SAMPLE, DRAWN_AGAIN = 200, 6
+
+
+def some_floats(text, seed):
+    """Some of the arguments that have gradients."""
+    signature = text[text.index("def Program(") :].split("):")[0] + ","
+    names = re.findall(r"(\w+)\[[^\]]*\](?:: (?:bf16|f16|f32|f64))?,", signature)
+    choose = random.Random(seed)
+    return choose.sample(names, choose.randint(1, len(names)))
 
 
 @pytest.mark.parametrize("seed", [*FAILED, *SEEDS])
@@ -29,6 +41,9 @@ def test_program(seed, tmp_path):
     path = tmp_path / "program.attn"
     path.write_text(text)
     attc("verify", path, *options, "--verify-passes", "--no-cache")
+    if seed % DIFFERENTIATED == 0:
+        by = ",".join(some_floats(text, seed))
+        attc("verify", path, *options, "--grad", "--wrt", by, "--verify-passes", "--no-cache")
     if seed % INTERPRETED == 0:
         threads = options.index("--threads")
         attc("verify", path, *options[:threads], *options[threads + 2 :], "--interpret")

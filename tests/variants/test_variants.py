@@ -14,7 +14,6 @@ import twins_positions  # noqa: F401
 import twins_splits  # noqa: F401
 import twins_states  # noqa: F401
 from attc import attc, attc_json, extents_options
-from test_gradients import check_directional
 from registry import HERE, TOLERANCE, VARIANTS, draw, expected, run
 
 NAMES = sorted(VARIANTS)
@@ -62,11 +61,8 @@ def test_against_oracle_and_numpy(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", SCANS)
-def test_gradient_through_scans(name, tmp_path):
-    """By central differences of the oracle; compiled code against the oracle."""
+def test_gradient_through_scans(name):
     case = VARIANTS[name]
-    arrays, _ = draw(case, "few", seed=len(name))
-    check_directional(case.path, arrays, tmp_path, *case.options("few"))
     for shape in ("few", "many"):
         attc("verify", case.path, "-w", "--grad", *case.options(shape))
 
