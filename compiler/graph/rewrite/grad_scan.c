@@ -181,17 +181,29 @@ static Value *read_again(Gradient *gradient, const Value *value) {
     return graph_rename_all(graph, gradient_copy(gradient, arg), &names);
 }
 
+// A product that sums nothing may be larger than what it is made of.
+static bool is_outer(const Value *value) {
+    DimList all = {0};
+    for (uint32_t k = 0; k < value->n_args; k++)
+        all = dims_union(&all, &value->args[k]->dims);
+    return value->op == OP_CONTRACT && dims_equal(&all, &value->dims);
+}
+
 static Value *copy_of(Gradient *gradient, const Value *value, const DimList *home, bool waits) {
     Graph *graph = gradient->rewrite.to;
     if (value->op == OP_INDEX)
         return graph_index(graph, gradient_scan(gradient, home)->back);
-    if (!waits || (op_kind(value->op) != KIND_MAP && !op_is_reading(value->op)))
+    bool again = op_kind(value->op) == KIND_MAP || op_is_reading(value->op) || is_outer(value);
+    if (!waits || !again)
         return kept_value(gradient, value, *home);
     if (op_is_reading(value->op))
         return read_again(gradient, value);
     Value **args = arena_array(gradient->rewrite.arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++)
         args[k] = gradient_copy(gradient, value->args[k]);
+    if (value->op == OP_CONTRACT)
+        return graph_einsum(graph, value->number, args, value->n_args,
+                            gradient_dims(gradient, &value->dims));
     return graph_map(graph, value->op, value->elem, args, value->n_args);
 }
 
