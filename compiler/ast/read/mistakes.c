@@ -20,7 +20,7 @@ Parser parser_new(Session *session, Program *program, uint32_t file, Arena *scra
         .session = session,
         .arena = session->arena,
         .scratch = scratch,
-        .untold = diags_new(scratch, session->sources),
+        .untold = diags_new(session->arena, session->sources), // statements keep them
         .program = program,
         .file = file,
         .source = source,
