@@ -67,11 +67,18 @@ static bool keys_have(const char *keys, Name key) {
     return false;
 }
 
+bool builtin_takes(Builtin builtin, uint32_t n_args, const KeyList *keys) {
+    const BuiltinInfo *info = &builtins[builtin];
+    bool fine = n_args >= info->min_args && n_args <= info->max_args;
+    for (uint32_t i = 0; i < keys->count; i++)
+        fine = fine && keys_have(info->keys, keys->at[i].key.name);
+    return fine;
+}
+
 // Other languages say the dims of these by place, or in other words.
 static bool over_dims(const Expr *call) {
     Shape shape = builtins[call->builtin].shape;
-    return shape == SHAPE_REDUCE || shape == SHAPE_KEEP || shape == SHAPE_ORDER ||
-           call->builtin == BUILTIN_MIN || call->builtin == BUILTIN_MAX;
+    return shape != SHAPE_MAP || call->builtin == BUILTIN_MIN || call->builtin == BUILTIN_MAX;
 }
 
 // `where(n = 3, a, b)`: a comparison of what is no keyword.

@@ -69,7 +69,7 @@ static bool hint_part(Meaning *m, Diag *diag, const Expr *expr) {
                   (expr->foreign == FOREIGN_METHOD || expr->foreign == FOREIGN_MEMBER);
     const char *hint = NULL;
     if (member || expr->kind == EXPR_CALL)
-        meant_function(m, expr->name.name, &expr->args, &expr->keys, &hint);
+        meant_function(m, expr, &expr->args, &hint);
     if (hint)
         diag_hint(diag, "%s", hint);
     for (uint32_t i = 0; i < expr->args.count && !hint; i++)
@@ -133,7 +133,7 @@ const char *foreign_call_hint(Scope *scope, const Expr *call) {
     const char *hint;
     if (call->label.name || call->has_arrow)
         return NULL;
-    Meant value = meant_function(&m, call->name.name, &call->args, &call->keys, &hint);
+    Meant value = meant_function(&m, call, &call->args, &hint);
     if (!fits(value.text))
         return hint;
     if (value.beside)

@@ -335,7 +335,7 @@ static Meant meant_member(Meaning *m, const Expr *expr) {
         return meant_name(m, &name);
     }
     const char *hint;
-    return meant_function(m, expr->name.name, &expr->args, &expr->keys, &hint);
+    return meant_function(m, expr, &expr->args, &hint);
 }
 
 static Meant meant_method(Meaning *m, const Expr *expr) {
@@ -345,7 +345,7 @@ static Meant meant_method(Meaning *m, const Expr *expr) {
         args.at++;
         args.count--;
     }
-    return meant_function(m, expr->name.name, &args, &expr->keys, &hint);
+    return meant_function(m, expr, &args, &hint);
 }
 
 static Meant meant_foreign(Meaning *m, const Expr *expr) {
@@ -397,7 +397,7 @@ Meant meant(Meaning *m, const Expr *expr) {
         if (expr->has_arrow)
             found = meant_arrow(m, expr);
         else if (!expr->label.name)
-            found = meant_function(m, expr->name.name, &expr->args, &expr->keys, &hint);
+            found = meant_function(m, expr, &expr->args, &hint);
         break;
     case EXPR_FOREIGN:
         found = meant_foreign(m, expr);

@@ -9,6 +9,7 @@
 //     meant_formula.c    formulas             log2(X), X.var(dim=0)
 //     meant_order.c      orders               topk(X, k=3, dim=-1)
 //     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
+//     meant_positions.c  positions taken      X.index_select(0, ids), flip(X, 0), trace(S)
 //     foreign.c          the hints; the messages are told where the text is read or resolved
 #ifndef ATTC_MEANT_H
 #define ATTC_MEANT_H
@@ -64,7 +65,10 @@ const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
 
 // ---- meant_einsum.c
 Meant meant_product(Meaning *m, const Meant *a, const Meant *b);
+Meant meant_outer(Meaning *m, const Meant *a, const Meant *b);
 Meant meant_letters(Meaning *m, const ExprList *args); // einsum with a string among them
+// The dim, or a prime of it that is in neither list.
+Name meant_primed(const Meaning *m, Name dim, const NameList *a, const NameList *b);
 
 typedef struct {
     const ExprList *args;
@@ -72,12 +76,13 @@ typedef struct {
 } Given; // in a call
 
 // ---- meant_function.c
-// of: the tensor whose method it is, or NULL. Unknown functions give nothing, and a hint in *hint
-// where there is something to say in any case.
-Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList *keys,
-                     const char **hint);
+// expr: a call, a method or an attribute; args: its own, and before them the tensor whose method it
+// is. Unknown functions give nothing, and a hint in *hint where there is something to say in any
+// case.
+Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const char **hint);
 
 Expr *given_key(const Given *given, const char *key); // or NULL
+bool given_list(const Expr *expr);                    // (a, b) or [a, b]
 // A dim of the tensor: by name, or by place, from the end if it is negative; or NULL.
 Name dim_given(const Meant *of, const Expr *expr);
 // What a call reduces, as a text: `d`, `(n, d)`; the result loses these dims. Arguments behind the
@@ -93,8 +98,17 @@ Meant meant_order(Meaning *m, Builtin builtin, const Given *given);
 // ---- meant_shape.c; args: those behind the tensor
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);
 Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern);
+Meant meant_concat(Meaning *m, const Given *given);
 Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n);
 Meant meant_constant_like(Meaning *m, const char *name, const Expr *x);
+
+// ---- meant_positions.c; name: as the other language has it
+Meant meant_gather(Meaning *m, const char *name, const Given *given);
+Meant meant_diagonal(Meaning *m, const char *name, const Given *given);
+Meant meant_eye(Meaning *m, const Given *given);
+Meant meant_moved(Meaning *m, const char *name, const Given *given);
+Meant meant_mask(Meaning *m, const Given *given, const char *comparison);
+Meant meant_range(Meaning *m, const Given *given);
 
 // ---- foreign.c
 // The hint of a statement with a form of another language in it.

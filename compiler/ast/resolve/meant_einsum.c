@@ -30,7 +30,7 @@ typedef struct {
     Name summed;
 } Product;
 
-static Name primed_apart(const Meaning *m, Name dim, const NameList *a, const NameList *b) {
+Name meant_primed(const Meaning *m, Name dim, const NameList *a, const NameList *b) {
     while (dimlist_has(a, dim) || dimlist_has(b, dim))
         dim = name_primed(m->scope->resolver->session->names, dim, 1);
     return dim;
@@ -47,7 +47,7 @@ static bool find_summed(Meaning *m, Product *p) {
         return true;
     if (program_dims_alike(m->program, last, other)) {
         if (last_of(&p->b_dims) == last && p->b_dims.count > 1) // S @ S, over [n, m]
-            p->b_dims.at[p->b_dims.count - 1] = primed_apart(m, last, &p->a_dims, &p->b_dims);
+            p->b_dims.at[p->b_dims.count - 1] = meant_primed(m, last, &p->a_dims, &p->b_dims);
         p->b_dims.at[place] = last;
         return true;
     }
@@ -68,7 +68,7 @@ static void set_apart(Meaning *m, Product *p) {
     for (uint32_t i = p->b_dims.count - 2; i < p->b_dims.count; i++) {
         Name dim = p->b_dims.at[i];
         if (dim != p->summed && dimlist_has(&p->a_dims, dim))
-            p->b_dims.at[i] = primed_apart(m, dim, &p->a_dims, &p->b_dims);
+            p->b_dims.at[i] = meant_primed(m, dim, &p->a_dims, &p->b_dims);
     }
 }
 
@@ -108,6 +108,19 @@ Meant meant_product(Meaning *m, const Meant *a, const Meant *b) {
     found.summed = joins ? a->summed : (NameList){0};
     vec_push(m->arena, &found.summed, p.summed);
     return found;
+}
+
+// outer(a, b)
+Meant meant_outer(Meaning *m, const Meant *a, const Meant *b) {
+    bool vectors = a->has_dims && b->has_dims && a->dims.count == 1 && b->dims.count == 1;
+    if (!vectors || !a->text || !b->text)
+        return (Meant){0};
+    NameList none = {0}, dims = {0};
+    vec_push(m->arena, &dims, meant_primed(m, b->dims.at[0], &a->dims, &none));
+    Meant second = *b;
+    if (dims.at[0] != b->dims.at[0])
+        second = meant_with_dims(meant_over(m, b, &dims), HOLDS_ALL, dims);
+    return meant_binary(m, OPER_MUL, a, &second);
 }
 
 // ---- einsum("nd,dk->nk", X, W)
@@ -209,7 +222,7 @@ static bool give_dims(Meaning *m, Letters *letters, LetterList *term, const Mean
 static NameList term_dims(Meaning *m, const LetterList *term) {
     NameList dims = {0};
     for (uint32_t i = 0; i < term->count; i++)
-        vec_push(m->arena, &dims, term->at[i].dim);
+        dimlist_add(m->arena, &dims, term->at[i].dim);
     return dims;
 }
 
@@ -234,7 +247,8 @@ static Meant letters_of(Meaning *m, Letters *letters, const Meant *operands) {
         if (!operands[i].text || !give_dims(m, letters, &letters->terms[i], &operands[i]))
             return (Meant){0};
         NameList dims = term_dims(m, &letters->terms[i]);
-        const char *operand = meant_over(m, &operands[i], &dims);
+        bool diagonal = dims.count < letters->terms[i].count; // a letter stands twice
+        const char *operand = diagonal ? NULL : meant_over(m, &operands[i], &dims);
         if (!operand)
             return (Meant){0};
         text_printf(&text, "%s%s", i ? ", " : "", operand);

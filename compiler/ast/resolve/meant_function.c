@@ -15,6 +15,7 @@ typedef enum {
     IS_CALL,      // a built-in of another name
     IS_OPERATOR,  // of two
     IS_PRODUCT,   // of matrices
+    IS_OUTER,     // of vectors
     IS_LINEAR,    // of an input with a matrix [out, in], and a bias
     IS_CONCAT,
     IS_CAST, // to `name`
@@ -28,6 +29,10 @@ typedef enum {
     IS_PATTERN, // of einops
     IS_CONSTANT,
     IS_LIKE, // a constant over the dims of the argument
+    IS_GATHER,
+    IS_DIAGONAL, // of a matrix, or its sum
+    IS_EYE,
+    IS_MOVED, // along a dim, and what leaves it at one end comes in at the other
 } Kind;
 
 typedef struct {
@@ -39,6 +44,14 @@ typedef struct {
 
 static const char regrouped[] =
     "split(x, d -> h k) takes one dim as several, merge(x, h k -> d) several as one";
+static const char repeated[] =
+    "full(x -> [n, d, r]) repeats it over a dim 'r', concat(x, x, dim=m) one behind the other";
+static const char gathered[] = "gather(x, ids, dim=n) takes the positions of 'n' that 'ids' says";
+static const char diagonal[] =
+    "sum(where(index(n) == index(m), x, 0), reduced_dim=m) is the diagonal of x[n, m]";
+static const char moved[] =
+    "gather(x, n - 1 - index(n), dim=n) is 'x' from its end, gather(x, (index(n) - by) % n, dim=n) "
+    "goes round";
 static const char inverse[] = "there are no inverses of sin, cos and tan";
 static const char stacked[] = "tensors of one form are one tensor with a dim more: declare it so";
 
@@ -77,8 +90,23 @@ static const Function functions[] = {
     {"expand", IS_ARGUMENT, NULL, 0},
     {"expand_as", IS_ARGUMENT, NULL, 0},
     {"broadcast_to", IS_ARGUMENT, NULL, 0},
-    {"repeat", IS_ARGUMENT, NULL, 0},
-    {"tile", IS_ARGUMENT, NULL, 0},
+    {"repeat", IS_HINT, repeated, 0},
+    {"tile", IS_HINT, repeated, 0},
+    {"repeat_interleave", IS_HINT, repeated, 0},
+    {"index_select", IS_GATHER, gathered, 0},
+    {"take", IS_GATHER, gathered, 0},
+    {"take_along_dim", IS_GATHER, gathered, 0},
+    {"take_along_axis", IS_GATHER, gathered, 0},
+    {"diag", IS_DIAGONAL, diagonal, 0},
+    {"diagonal", IS_DIAGONAL, diagonal, 0},
+    {"trace", IS_DIAGONAL, diagonal, 0},
+    {"eye", IS_EYE, "where(index(n) == index(m), 1.0, 0.0) is one where 'n' and 'm' meet", 0},
+    {"roll", IS_MOVED, moved, 0},
+    {"flip", IS_MOVED, moved, 0},
+    {"scaled_dot_product_attention", IS_HINT,
+     "softmax(einsum(Q[n, k], K[m, k] -> [n, m]) / sqrt(k), reduced_dim=m) has the weights, an "
+     "einsum of them with V[m, k] the result",
+     0},
     {"transpose", IS_TRANSPOSE, NULL, 0},
     {"permute", IS_TRANSPOSE, NULL, 0},
     {"swapaxes", IS_TRANSPOSE, NULL, 0},
@@ -98,7 +126,7 @@ static const Function functions[] = {
     {"multiply", IS_OPERATOR, NULL, OPER_MUL},
     {"div", IS_OPERATOR, NULL, OPER_DIV},
     {"divide", IS_OPERATOR, NULL, OPER_DIV},
-    {"outer", IS_OPERATOR, NULL, OPER_MUL},
+    {"outer", IS_OUTER, "'x[n] * y[m]' has every pair of positions", 0},
     {"pow", IS_OPERATOR, NULL, OPER_POW},
     {"power", IS_OPERATOR, NULL, OPER_POW},
     {"logical_and", IS_OPERATOR, NULL, OPER_AND},
@@ -164,7 +192,7 @@ Expr *given_key(const Given *given, const char *key) {
     return NULL;
 }
 
-static bool is_list(const Expr *expr) {
+bool given_list(const Expr *expr) {
     return expr->kind == EXPR_TUPLE ||
            (expr->kind == EXPR_FOREIGN && expr->foreign == FOREIGN_LIST);
 }
@@ -181,9 +209,9 @@ Name dim_given(const Meant *of, const Expr *expr) {
 }
 
 static bool dims_given(Meaning *m, const Meant *of, const Expr *expr, NameList *out) {
-    uint32_t n = is_list(expr) ? expr->args.count : 1;
+    uint32_t n = given_list(expr) ? expr->args.count : 1;
     for (uint32_t i = 0; i < n; i++) {
-        Name dim = dim_given(of, is_list(expr) ? expr->args.at[i] : expr);
+        Name dim = dim_given(of, given_list(expr) ? expr->args.at[i] : expr);
         if (!dim || dimlist_has(out, dim))
             return false;
         vec_push(m->arena, out, dim);
@@ -279,6 +307,37 @@ static Meant meant_call(Meaning *m, const char *name, const Given *given) {
     return result;
 }
 
+// What there is to say of a built-in that is called in the manner of other languages.
+static const char *builtin_form(Builtin builtin) {
+    static const char *const forms[N_BUILTIN] = {
+        [BUILTIN_SPLIT] = "split(x, d -> h k) takes one dim as several, slice(x, d, from, to) "
+                          "the positions of a part",
+        [BUILTIN_MERGE] = "merge(x, h k -> d) takes several dims as one",
+        [BUILTIN_GATHER] = gathered,
+        [BUILTIN_SHIFT] = "shift(x, n, 1) moves it along 'n' by one position",
+        [BUILTIN_SLICE] = "slice(x, d, from, to) takes the positions of a part",
+        [BUILTIN_SWAP] = "swap(x, n, m) exchanges dims that are alike",
+        [BUILTIN_ONE_HOT] = "one_hot(ids, v) is over a dim 'v' more than 'ids'",
+        [BUILTIN_DROPOUT] = "write 'dropout(x, rate=0.1)'",
+    };
+    return forms[builtin];
+}
+
+// Whether the arguments that are dims here are the names of some.
+static bool dims_are_named(const Meaning *m, Builtin builtin, const Given *given) {
+    static const uint8_t places[N_BUILTIN] = {
+        [BUILTIN_INDEX] = 1, [BUILTIN_ONE_HOT] = 2,  [BUILTIN_SHIFT] = 2,
+        [BUILTIN_SLICE] = 2, [BUILTIN_SWAP] = 2 | 4,
+    };
+    for (uint32_t i = 0; i < given->args->count && i < 3; i++) {
+        const Expr *arg = given->args->at[i];
+        bool named = arg->kind == EXPR_NAME && scope_knows_dim(m->scope, arg->name.name);
+        if (places[builtin] >> i & 1 && !named)
+            return false;
+    }
+    return true;
+}
+
 static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given) {
     static const bool reduces[N_BUILTIN] = {
         [BUILTIN_SUM] = true,    [BUILTIN_MEAN] = true,      [BUILTIN_PROD] = true,
@@ -295,6 +354,12 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given) {
         return meant_order(m, builtin, given);
     if (builtin == BUILTIN_EINSUM)
         return meant_letters(m, given->args);
+    if (builtin == BUILTIN_GATHER)
+        return meant_gather(m, builtin_name(builtin), given);
+    bool regroups = builtin == BUILTIN_SPLIT || builtin == BUILTIN_MERGE;
+    if (regroups || !builtin_takes(builtin, given->args->count, given->keys) ||
+        !dims_are_named(m, builtin, given))
+        return (Meant){0};
     Meant result = meant_call(m, builtin_name(builtin), given);
     Expr call = {.kind = EXPR_CALL, .name.name = builtin_name(builtin), .keys = *given->keys};
     result.has_dims = result.has_dims && call_is_pointwise(&call);
@@ -327,46 +392,6 @@ static Meant meant_transpose(Meaning *m, const Given *given) {
         vec_push(m->arena, &dims, of.dims.at[i] == a ? b : of.dims.at[i] == b ? a : of.dims.at[i]);
     of.dims = dims;
     return of;
-}
-
-static Meant meant_concat(Meaning *m, const Given *given) {
-    ExprList parts = *given->args;
-    if (parts.count && is_list(parts.at[0]))
-        parts = parts.at[0]->args;
-    const Expr *where =
-        given_key(given, "dim") ? given_key(given, "dim") : given_key(given, "axis");
-    if (!where && given->args->count == 2 && is_list(given->args->at[0]))
-        where = given->args->at[1];
-    Text text = {.arena = m->arena};
-    Meant first = {0};
-    for (uint32_t i = 0; i < parts.count; i++) {
-        Meant part = meant(m, parts.at[i]);
-        if (!part.text || !part.has_dims || part.moved)
-            return (Meant){0};
-        text_printf(&text, "%s%s", i ? ", " : "", part.text);
-        first = i ? first : part;
-    }
-    Name own = !first.text || !first.dims.count ? NULL
-               : where                          ? dim_given(&first, where)
-                                                : first.dims.at[0];
-    if (!own)
-        return (Meant){0};
-    Name all = meant_fresh(m, own, "all");
-    NameList dims = dimlist_replaced(m->arena, &first.dims, own, all);
-    const char *list = dimlist_text(m->arena, &dims);
-    Meant result = meant_with_dims(
-        arena_printf(m->arena, "concat(%s, dim=%s -> %s)", text.at, all, list), HOLDS_ALL, dims);
-    return result;
-}
-
-static Meant meant_mask(Meaning *m, const Given *given, const char *comparison) {
-    Meant of = meant(m, given->args->at[0]);
-    uint32_t n = of.dims.count;
-    if (!of.text || !of.has_dims || of.moved || n < 2 || given->args->count != 1)
-        return (Meant){0};
-    const char *text = arena_printf(m->arena, "where(index(%s) %s index(%s), %s, 0)",
-                                    of.dims.at[n - 1], comparison, of.dims.at[n - 2], of.text);
-    return meant_with_dims(text, HOLDS_ALL, of.dims);
 }
 
 static Meant meant_cast(Meaning *m, const Given *given, const char *elem) {
@@ -453,17 +478,6 @@ static Meant meant_argument(Meaning *m, const Given *given) {
     return of;
 }
 
-static Meant meant_range(Meaning *m, const Given *given) {
-    const Expr *dim = given->args->at[0];
-    bool known = given->args->count == 1 && dim->kind == EXPR_NAME &&
-                 scope_knows_dim(m->scope, dim->name.name);
-    NameList dims = {0};
-    if (!known)
-        return (Meant){0};
-    vec_push(m->arena, &dims, dim->name.name);
-    return meant_with_dims(arena_printf(m->arena, "index(%s)", dim->name.name), HOLDS_ALL, dims);
-}
-
 static Meant meant_shape(Meaning *m, const Function *function, const Given *given) {
     const Expr *const *args = (const Expr *const *)given->args->at;
     uint32_t n = given->args->count;
@@ -479,7 +493,8 @@ static Meant meant_shape(Meaning *m, const Function *function, const Given *give
 
 static Meant meant_known(Meaning *m, const Function *function, const Given *given) {
     Meant a = {0}, b = {0};
-    if (function->kind == IS_OPERATOR || function->kind == IS_PRODUCT) {
+    if (function->kind == IS_OPERATOR || function->kind == IS_PRODUCT ||
+        function->kind == IS_OUTER) {
         if (given->args->count != 2 || given->keys->count)
             return a;
         a = meant(m, given->args->at[0]);
@@ -496,6 +511,8 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
         return meant_binary(m, function->oper, &a, &b);
     case IS_PRODUCT:
         return meant_product(m, &a, &b);
+    case IS_OUTER:
+        return meant_outer(m, &a, &b);
     case IS_LINEAR:
         return meant_linear(m, given);
     case IS_CONCAT:
@@ -520,6 +537,14 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
         return meant_shape(m, function, given);
     case IS_LIKE:
         return meant_constant_like(m, function->name, given->args->at[0]);
+    case IS_GATHER:
+        return meant_gather(m, function->function, given);
+    case IS_DIAGONAL:
+        return meant_diagonal(m, function->function, given);
+    case IS_EYE:
+        return meant_eye(m, given);
+    case IS_MOVED:
+        return meant_moved(m, function->function, given);
     case IS_HINT:
         break;
     }
@@ -528,28 +553,32 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
 
 // ---- the whole
 
-Meant meant_function(Meaning *m, Name name, const ExprList *args, const KeyList *keys,
-                     const char **hint) {
-    Given given = {args, keys};
+Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const char **hint) {
+    Given given = {args, &expr->keys};
+    Name name = expr->name.name;
     const Function *function = find_function(name);
     Builtin builtin = builtin_find(name);
+    bool is_def = program_find_def(m->program, name) != NULL;
     *hint = NULL;
-    if (builtin != BUILTIN_NONE && builtin != BUILTIN_CONCAT)
-        return meant_builtin(m, builtin, &given);
-    Meant formula = function ? (Meant){0} : meant_formula(m, name, &given, hint);
+    if (builtin != BUILTIN_NONE && builtin != BUILTIN_CONCAT) {
+        Meant found = meant_builtin(m, builtin, &given);
+        *hint = found.text ? NULL : builtin_form(builtin);
+        return found;
+    }
+    bool own = is_def && expr->kind == EXPR_CALL; // not a method of another language
+    Meant formula = function || own ? (Meant){0} : meant_formula(m, name, &given, hint);
     if (formula.text)
         *hint = NULL;
     if (*hint || formula.text)
         return formula;
-    if (!function) {
-        bool known = program_find_def(m->program, name) != NULL;
-        Meant call = known ? meant_call(m, name, &given) : (Meant){0};
+    if (!function || own) {
+        Meant call = is_def ? meant_call(m, name, &given) : (Meant){0};
         call.has_dims = false;
         return call;
     }
     Meant known = args->count ? meant_known(m, function, &given) : (Meant){0};
-    bool says =
-        function->kind == IS_HINT || function->kind == IS_VIEW || function->kind == IS_PATTERN;
+    bool says = function->kind != IS_CAST && function->kind != IS_CALL &&
+                function->kind != IS_LIKE && function->kind != IS_MASK;
     if (says && !known.text)
         *hint = function->name;
     return known;

@@ -4,6 +4,7 @@
 //     X.view(n, h, k)                      split(X, d -> h k)
 //     X.reshape(n, -1)                     merge(X, h k -> h_all)
 //     rearrange(X, "n (h k) -> n h k")     split(X, d -> h k)
+//     cat([X, Y], dim=1)                   concat(X, Y, dim=d_all -> [n, d_all])
 //     torch.zeros(n, d)                    zeros[n, d]
 #include "ast/resolve/meant.h"
 
@@ -133,6 +134,38 @@ Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern) {
         vec_push(m->arena, &dims,
                  right.terms.at[i] ? term_dim(&left, &of, right.terms.at[i]) : all);
     return regrouped(m, &of, &from, &into, dims);
+}
+
+// ---- cat([x, y], dim=1)
+
+Meant meant_concat(Meaning *m, const Given *given) {
+    ExprList parts = *given->args;
+    if (parts.count && given_list(parts.at[0]))
+        parts = parts.at[0]->args;
+    const Expr *where =
+        given_key(given, "dim") ? given_key(given, "dim") : given_key(given, "axis");
+    if (!where && given->args->count == 2 && given_list(given->args->at[0]))
+        where = given->args->at[1];
+    Text text = {.arena = m->arena};
+    Meant first = {0};
+    for (uint32_t i = 0; i < parts.count; i++) {
+        Meant part = meant(m, parts.at[i]);
+        if (!part.text || !part.has_dims || part.moved)
+            return (Meant){0};
+        text_printf(&text, "%s%s", i ? ", " : "", part.text);
+        first = i ? first : part;
+    }
+    Name own = !first.text || !first.dims.count ? NULL
+               : where                          ? dim_given(&first, where)
+                                                : first.dims.at[0];
+    if (!own)
+        return (Meant){0};
+    Name all = meant_fresh(m, own, "all");
+    NameList dims = dimlist_replaced(m->arena, &first.dims, own, all);
+    const char *list = dimlist_text(m->arena, &dims);
+    Meant result = meant_with_dims(
+        arena_printf(m->arena, "concat(%s, dim=%s -> %s)", text.at, all, list), HOLDS_ALL, dims);
+    return result;
 }
 
 // ---- zeros(n, d), full((n, d), x)

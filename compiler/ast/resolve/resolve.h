@@ -229,6 +229,8 @@ void elem_meet(Expr *result, const Expr *operand, bool first);
 void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
 bool builtin_gives_several(Builtin builtin);
+// Whether it may be called with so many arguments and these keywords.
+bool builtin_takes(Builtin builtin, uint32_t n_args, const KeyList *keys);
 // A call on the right of n names: of a built-in that gives several values.
 void resolve_builtin_for(Scope *scope, Expr *call, uint32_t n_wanted);
 void resolve_index(Scope *scope, Expr *call);

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// The meaning of functions that take positions, or compare them; see meant.h.
+//
+//     X.index_select(0, ids)     gather(X, ids, dim=n)
+//     flip(X, 0)                 gather(X, n - 1 - index(n), dim=n)
+//     trace(S)                   sum(where(index(n) == index(m), S, 0), reduced_dim=(n, m))
+#include "ast/resolve/meant.h"
+
+#include <string.h>
+
+static bool starts_with(const char *text, const char *start) {
+    return !strncmp(text, start, strlen(start));
+}
+
+// ---- gather(x, dim, ids), take(x, ids, axis)
+
+typedef struct {
+    const Expr *where, *ids; // NULL: not given
+    bool by_name;            // the dim, as here
+} Places;
+
+static bool find_places(Meaning *m, const char *name, const Given *given, Places *out) {
+    const ExprList *args = given->args;
+    bool dim_first = !starts_with(name, "take");
+    for (uint32_t i = 0; i < given->keys->count; i++) {
+        const char *key = given->keys->at[i].key.name;
+        Expr *value = given->keys->at[i].value;
+        if (!strcmp(key, "dim") || !strcmp(key, "axis"))
+            out->where = value;
+        else if (!strcmp(key, "index") || !strcmp(key, "indices"))
+            out->ids = value;
+        else
+            return false;
+    }
+    uint32_t n_given = (out->where != NULL) + (out->ids != NULL);
+    if (args->count + n_given != 3)
+        return false;
+    const Expr *first = args->count > 1 ? args->at[1] : NULL;
+    const Expr *second = args->count > 2 ? args->at[2] : NULL;
+    if (second) {
+        out->where = dim_first ? first : second;
+        out->ids = dim_first ? second : first;
+    } else if (first) {
+        *(out->where ? &out->ids : &out->where) = first;
+    }
+    out->by_name =
+        out->where->kind == EXPR_NAME && scope_knows_dim(m->scope, out->where->name.name);
+    return true;
+}
+
+// A dim that both have is one index here. In other languages it is so where positions stand beside
+// each element of x; else every position meets every element.
+static bool same_indices(const Meant *of, const Meant *ids, Name dim, bool beside) {
+    for (uint32_t i = 0; i < ids->dims.count; i++) {
+        Name own = ids->dims.at[i];
+        if (beside ? of->dims.at[i] != dim && of->dims.at[i] != own
+                   : own != dim && dimlist_has(&of->dims, own))
+            return false;
+    }
+    return true;
+}
+
+Meant meant_gather(Meaning *m, const char *name, const Given *given) {
+    Places places = {0};
+    if (given->args->count < 1 || !find_places(m, name, given, &places))
+        return (Meant){0};
+    Meant of = meant(m, given->args->at[0]), ids = meant(m, places.ids);
+    if (!of.text || !ids.text || !of.has_dims || !ids.has_dims || of.moved || ids.moved ||
+        !ids.dims.count)
+        return (Meant){0};
+    Name dim = dim_given(&of, places.where);
+    bool beside = ids.dims.count == of.dims.count && ids.dims.count > 1 &&
+                  (!strcmp(name, "gather") || starts_with(name, "take_"));
+    if (!dim || (!places.by_name && !same_indices(&of, &ids, dim, beside)))
+        return (Meant){0};
+    NameList dims = {0};
+    for (uint32_t i = 0; i < of.dims.count; i++) {
+        bool taken = of.dims.at[i] == dim;
+        if (!taken)
+            dimlist_add(m->arena, &dims, of.dims.at[i]);
+        for (uint32_t k = 0; taken && k < ids.dims.count; k++)
+            if (!beside || k == i)
+                dimlist_add(m->arena, &dims, ids.dims.at[k]);
+    }
+    return meant_with_dims(arena_printf(m->arena, "gather(%s, %s, dim=%s)", of.text, ids.text, dim),
+                           HOLDS_ALL, dims);
+}
+
+// ---- trace(x), diagonal(x), eye(n)
+
+Meant meant_diagonal(Meaning *m, const char *name, const Given *given) {
+    Meant of = meant(m, given->args->at[0]);
+    bool matrix = of.text && of.has_dims && !of.moved && of.dims.count == 2;
+    if (!matrix || given->args->count > 1 || given->keys->count)
+        return (Meant){0};
+    Name n = of.dims.at[0], other = of.dims.at[1];
+    bool all = !strcmp(name, "trace");
+    NameList kept = {0};
+    if (!all)
+        vec_push(m->arena, &kept, n);
+    const char *reduced = all ? arena_printf(m->arena, "(%s, %s)", n, other) : other;
+    const char *text = arena_printf(m->arena,
+                                    "sum(where(index(%s) == index(%s), %s, 0), "
+                                    "reduced_dim=%s)",
+                                    n, other, of.text, reduced);
+    return meant_with_dims(text, HOLDS_ALL, kept);
+}
+
+Meant meant_eye(Meaning *m, const Given *given) {
+    const Expr *dim = given->args->at[0];
+    bool known = given->args->count == 1 && !given->keys->count && dim->kind == EXPR_NAME &&
+                 scope_knows_dim(m->scope, dim->name.name);
+    if (!known)
+        return (Meant){0};
+    NameList dims = {0}, none = {0};
+    vec_push(m->arena, &dims, dim->name.name);
+    Name other = meant_primed(m, dim->name.name, &dims, &none);
+    vec_push(m->arena, &dims, other);
+    return meant_with_dims(
+        arena_printf(m->arena, "where(index(%s) == index(%s), 1.0, 0.0)", dim->name.name, other),
+        HOLDS_ALL, dims);
+}
+
+// ---- flip(x, dim), roll(x, by, dim)
+
+Meant meant_moved(Meaning *m, const char *name, const Given *given) {
+    bool rolls = !strcmp(name, "roll");
+    static const char *const keys[] = {"dim", "dims", "axis"};
+    const Expr *where = NULL;
+    uint32_t n = given->args->count, place = rolls ? 2 : 1;
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !where; i++)
+        where = given_key(given, keys[i]);
+    Meant of = meant(m, given->args->at[0]);
+    if (given->keys->count != (where != NULL) || n != place + !where || !of.text || !of.has_dims)
+        return (Meant){0};
+    Name dim = dim_given(&of, where ? where : given->args->at[place]);
+    Meant by = rolls ? meant(m, given->args->at[1]) : (Meant){.text = ""};
+    if (!dim || !by.text || by.dims.count)
+        return (Meant){0};
+    const char *ids = rolls ? arena_printf(m->arena, "(index(%s) - %s) %% %s", dim,
+                                           meant_within(m, &by, HOLDS_PRODUCT), dim)
+                            : arena_printf(m->arena, "%s - 1 - index(%s)", dim, dim);
+    return meant_with_dims(arena_printf(m->arena, "gather(%s, %s, dim=%s)", of.text, ids, dim),
+                           HOLDS_ALL, of.dims);
+}
+
+// ---- tril(x), arange(n)
+
+Meant meant_mask(Meaning *m, const Given *given, const char *comparison) {
+    Meant of = meant(m, given->args->at[0]);
+    uint32_t n = of.dims.count;
+    if (!of.text || !of.has_dims || of.moved || n < 2 || given->args->count != 1)
+        return (Meant){0};
+    const char *text = arena_printf(m->arena, "where(index(%s) %s index(%s), %s, 0)",
+                                    of.dims.at[n - 1], comparison, of.dims.at[n - 2], of.text);
+    return meant_with_dims(text, HOLDS_ALL, of.dims);
+}
+
+Meant meant_range(Meaning *m, const Given *given) {
+    const Expr *dim = given->args->at[0];
+    bool known = given->args->count == 1 && dim->kind == EXPR_NAME &&
+                 scope_knows_dim(m->scope, dim->name.name);
+    NameList dims = {0};
+    if (!known)
+        return (Meant){0};
+    vec_push(m->arena, &dims, dim->name.name);
+    return meant_with_dims(arena_printf(m->arena, "index(%s)", dim->name.name), HOLDS_ALL, dims);
+}
