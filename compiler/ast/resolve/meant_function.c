@@ -103,6 +103,9 @@ static const Function functions[] = {
     {"eye", IS_EYE, "where(index(n) == index(m), 1.0, 0.0) is one where 'n' and 'm' meet", 0},
     {"roll", IS_MOVED, moved, 0},
     {"flip", IS_MOVED, moved, 0},
+    {"cross_entropy", IS_HINT,
+     "mean(cross_entropy(logits, label), reduced_dim=n) is the mean of what each position loses",
+     0},
     {"scaled_dot_product_attention", IS_HINT,
      "softmax(einsum(Q[n, k], K[m, k] -> [n, m]) / sqrt(k), reduced_dim=m) has the weights, an "
      "einsum of them with V[m, k] the result",
@@ -558,21 +561,22 @@ Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const c
     Name name = expr->name.name;
     const Function *function = find_function(name);
     Builtin builtin = builtin_find(name);
-    bool is_def = program_find_def(m->program, name) != NULL;
+    const Def *def = program_find_def(m->program, name);
     *hint = NULL;
     if (builtin != BUILTIN_NONE && builtin != BUILTIN_CONCAT) {
         Meant found = meant_builtin(m, builtin, &given);
         *hint = found.text ? NULL : builtin_form(builtin);
         return found;
     }
-    bool own = is_def && expr->kind == EXPR_CALL; // not a method of another language
+    bool own = def && expr->kind == EXPR_CALL; // not a method of another language
     Meant formula = function || own ? (Meant){0} : meant_formula(m, name, &given, hint);
     if (formula.text)
         *hint = NULL;
     if (*hint || formula.text)
         return formula;
     if (!function || own) {
-        Meant call = is_def ? meant_call(m, name, &given) : (Meant){0};
+        bool fits = own || (def && def->params.count == args->count);
+        Meant call = fits ? meant_call(m, name, &given) : (Meant){0};
         call.has_dims = false;
         return call;
     }
