@@ -29,6 +29,7 @@ typedef struct {
     int64_t value;
     const char *why; // NULL: nothing is wrong with it
     bool remainder;  // a divided by b leaves one
+    bool any;        // 0 / 0: whatever times nothing is nothing, so any extent will do
     int64_t a, b;
 } Result;
 
@@ -74,6 +75,7 @@ static Result evaluate(const AttRule *rule, const int64_t *extents, int64_t *sta
             continue;
         }
         result = apply(op, stack[depth - 2], stack[depth - 1]);
+        result.any = op == ATT_FORMULA_DIV && !result.a && !result.b && i == rule->n_words - 1;
         stack[--depth - 1] = result.value;
     }
     result.value = stack[0];
@@ -116,8 +118,9 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
     if (rule->kind == ATT_RULE_REACHES && value > extent && number)
         return att_fail(ctx, ATT_ARGUMENT, "a slice of %s ends at %lld, but %s is %lld", name,
                         found, name, known);
-    bool computes = rule->kind == ATT_RULE_COMPUTES;
-    bool wrong = (computes || rule->kind == ATT_RULE_IS) && value != extent;
+    bool equal = rule->kind == ATT_RULE_COMPUTES || rule->kind == ATT_RULE_IS;
+    bool wrong = equal && value != extent;
+    bool computes = rule->kind == ATT_RULE_COMPUTES || (equal && !wrong);
     if (wrong && number)
         return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but must be %lld", name, known, found);
     if (rule->kind == ATT_RULE_REACHES && value > extent)
@@ -136,18 +139,21 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
 // computed: NULL, or extents again, for what they lack.
 static AttStatus apply_rule(AttContext *ctx, const AttModule *module, const AttRule *rule,
                             int64_t *stack, const int64_t *extents, int64_t *computed) {
+    bool equal = rule->kind == ATT_RULE_COMPUTES || rule->kind == ATT_RULE_IS;
     if (is_open(rule, extents))
         return ATT_OK;
     Result result = evaluate(rule, extents, stack);
     int64_t extent = extents[rule->dim], like = module->dims[rule->dim].like;
+    if (result.any && extent != ATT_EXTENT_UNKNOWN)
+        return ATT_OK;
     if (result.why)
         return fail_value(ctx, module, rule, &result);
-    if (extent == ATT_EXTENT_UNKNOWN && rule->kind != ATT_RULE_COMPUTES)
+    if (extent == ATT_EXTENT_UNKNOWN && !equal)
         return ATT_OK;
     extent = extent == ATT_EXTENT_UNKNOWN ? result.value : extent;
     AttStatus status = check_rule(ctx, module, rule, result.value, extent);
     for (int64_t d = 0; computed && !status && d < module->n_dims; d++)
-        if (rule->kind == ATT_RULE_COMPUTES && module->dims[d].like == like)
+        if (equal && module->dims[d].like == like)
             computed[d] = result.value;
     return status;
 }
@@ -167,8 +173,23 @@ static AttStatus apply_rules(AttContext *ctx, const AttModule *module, const int
     return status;
 }
 
+static int64_t count_unknown(const AttModule *module, const int64_t *extents) {
+    int64_t count = 0;
+    for (int64_t d = 0; d < module->n_dims; d++)
+        count += extents[d] == ATT_EXTENT_UNKNOWN;
+    return count;
+}
+
+// Once is enough where all is known that callers tell; a program may know the parts of a whole.
 AttStatus att_module_compute(AttContext *ctx, const AttModule *module, int64_t *extents) {
-    return apply_rules(ctx, module, extents, extents);
+    int64_t before, left = count_unknown(module, extents);
+    AttStatus status;
+    do {
+        before = left;
+        status = apply_rules(ctx, module, extents, extents);
+        left = count_unknown(module, extents);
+    } while (!status && left && left < before);
+    return status;
 }
 
 AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents) {

@@ -143,25 +143,46 @@ static void print_json(const Compilation *compiled, const CostFigures *f, int th
                   buffers_json(f, &f->buffers), "kernels", kernels));
 }
 
-// Every dim that counts must have an extent.
-static bool extents_known(Options *options, const Graph *graph) {
+static bool is_given(const Options *options, const Compilation *compiled, Name dim) {
+    const Session *session = options->session;
+    for (uint32_t i = 0; i < session->overrides.count; i++)
+        if (program_dims_alike(compiled->program, session->overrides.at[i].dim, dim))
+            return true;
+    return false;
+}
+
+// Every dim that counts must have an extent that is compiled in.
+static bool extents_known(Options *options, const Compilation *compiled) {
+    const Graph *graph = compiled->built;
     bool fine = true;
     for (uint32_t d = 0; d < graph->dims.count; d++) {
         const Dim *dim = &graph->dims.at[d];
         if (dim->extent != EXTENT_DYNAMIC || dim->like != d || graph_is_computed(graph, (DimId)d))
             continue;
         Name plain = name_unprimed(options->session->names, dim->name);
-        problem(options, "the cost needs the extent of %s: give -D %s=N", plain, plain);
+        problem(options, "the cost needs the extent of %s: give -D %s=N%s", plain, plain,
+                is_given(options, compiled, plain) ? ", from 1 and without --dynamic" : "");
         fine = false;
     }
     return fine;
+}
+
+// What run time would check must hold of the extents that are compiled in.
+static bool extents_fit(Options *options, const Graph *graph, const int64_t *extents) {
+    Arena *arena = options->session->arena;
+    int64_t *checked = arena_copy(arena, extents, graph->dims.count * sizeof *extents);
+    const char *why = graph_apply_rules(graph, checked, arena);
+    if (why)
+        problem(options, "%s", why);
+    return !why;
 }
 
 int command_cost(Options *options) {
     Compilation compiled;
     const Target *target = driver_target(options);
     if (!target || !driver_compile(options, target, AFTER_TILE, &compiled) ||
-        !extents_known(options, compiled.built))
+        !extents_known(options, &compiled) ||
+        !extents_fit(options, compiled.built, compiled.typical))
         return EXIT_PROBLEM;
     Arena *arena = options->session->arena;
     int threads = options->threads ? options->threads : 1;

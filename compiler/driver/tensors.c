@@ -228,8 +228,11 @@ static bool settle_computed(Settling *s) {
 }
 
 static bool settle_rest(Settling *s, bool need_all) {
-    bool fine = true;
-    for (uint32_t d = 0; d < s->graph->dims.count && need_all; d++) {
+    const char *why = graph_deduce_extents(s->graph, s->tensors->extents, s->graph->arena);
+    bool fine = !why;
+    if (why)
+        problem(s->options, "%s", why);
+    for (uint32_t d = 0; d < s->graph->dims.count && need_all && !why; d++) {
         Name name = name_unprimed(s->graph->session->names, s->graph->dims.at[d].name);
         if (!is_open(s, d))
             continue;

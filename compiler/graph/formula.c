@@ -51,12 +51,17 @@ bool formula_same(const Formula *a, const Formula *b) {
     return formula_same(a->a, b->a) && formula_same(a->b, b->b);
 }
 
-// What is left of a simple sum: x + 0, x - x, (x + y) - x. NULL: all of it.
+// What is left of a simple sum or product: x + 0, x - x, (x + y) - x, 1 * x, x / 1. NULL: all of
+// it.
 static const Formula *simpler(Arena *arena, FormulaOp op, const Formula *a, const Formula *b) {
     if ((op == FORMULA_ADD || op == FORMULA_SUB) && is_number(b, 0))
         return a;
     if (op == FORMULA_ADD && is_number(a, 0))
         return b;
+    if (op == FORMULA_MUL && is_number(a, 1))
+        return b;
+    if ((op == FORMULA_MUL || op == FORMULA_DIV || op == FORMULA_FLOORDIV) && is_number(b, 1))
+        return a;
     if (op == FORMULA_SUB && formula_same(a, b))
         return formula_number(arena, 0);
     if (op == FORMULA_SUB && a->op == FORMULA_ADD && formula_same(a->a, b))
@@ -205,9 +210,18 @@ static const char *check_rule(const Graph *graph, const ExtentRule *rule, int64_
     return NULL;
 }
 
+// d / h of 0 and 0: whatever times nothing is nothing, so any extent will do.
+static bool is_any(const Formula *formula, const int64_t *extents, Arena *arena) {
+    int64_t a, b;
+    return formula->op == FORMULA_DIV && !value_of(formula->a, extents, arena, &a) &&
+           !value_of(formula->b, extents, arena, &b) && !a && !b;
+}
+
 static const char *apply_rule(const Graph *graph, const ExtentRule *rule, int64_t *extents,
                               Arena *arena) {
     int64_t value;
+    if (extents[rule->dim] != EXTENT_DYNAMIC && is_any(rule->formula, extents, arena))
+        return NULL;
     const char *why = value_of(rule->formula, extents, arena, &value);
     if (why)
         return arena_printf(arena, "%s = %s: %s", graph->dims.at[rule->dim].name,
@@ -222,6 +236,32 @@ const char *graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena
     const char *why = NULL;
     for (uint32_t i = 0; i < graph->rules.count && !why; i++)
         why = apply_rule(graph, &graph->rules.at[i], extents, arena);
+    return why;
+}
+
+static bool is_known(const Formula *formula, const int64_t *extents) {
+    if (formula->op == FORMULA_NUMBER || formula->op == FORMULA_DIM)
+        return formula->op == FORMULA_NUMBER || extents[formula->dim] != EXTENT_DYNAMIC;
+    return is_known(formula->a, extents) && is_known(formula->b, extents);
+}
+
+// The first rule that tells an extent that is not known yet.
+static const ExtentRule *next_told(const Graph *graph, const int64_t *extents) {
+    for (uint32_t i = 0; i < graph->rules.count; i++) {
+        const ExtentRule *rule = &graph->rules.at[i];
+        bool equal = rule->kind == RULE_COMPUTES || rule->kind == RULE_IS;
+        if (equal && extents[rule->dim] == EXTENT_DYNAMIC && is_known(rule->formula, extents))
+            return rule;
+    }
+    return NULL;
+}
+
+const char *graph_deduce_extents(const Graph *graph, int64_t *extents, Arena *arena) {
+    const char *why = NULL;
+    const ExtentRule *told;
+    while (!why && (told = next_told(graph, extents)))
+        why = apply_rule(graph, &(ExtentRule){RULE_COMPUTES, told->dim, told->formula}, extents,
+                         arena);
     return why;
 }
 

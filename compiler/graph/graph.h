@@ -265,6 +265,9 @@ const char *formula_text(const Graph *graph, const Formula *formula, Arena *aren
 // Computes the extents that follow from others, of whole classes, and checks the rest. NULL, or
 // what is wrong.
 const char *graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena);
+// Computes those that are EXTENT_DYNAMIC as far as the others tell them: also d of d = h * k where
+// h and k are known, whichever of them rules compute in general. NULL, or what is wrong.
+const char *graph_deduce_extents(const Graph *graph, int64_t *extents, Arena *arena);
 bool graph_is_computed(const Graph *graph, DimId dim); // of one class with a dim that is
 
 // ---- build/: resolved ast -> graph -------------------------------------------------------------

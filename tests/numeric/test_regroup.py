@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """split and merge against NumPy: fused projections, patches, blocks, and what surrounds them."""
 
+import ctypes
+import subprocess
+
 import numpy as np
 import pytest
 
-from attc import attc, write
+from attc import SANITIZED, attc, write
 
 WAYS = [
     ["-D", "n=24,m=33"],
@@ -195,3 +198,139 @@ def test_the_rest_of_nothing(n, d, b, tmp_path):
     assert np.load(tmp_path / "Y.npy").shape == (b, d, d)
     _, err = attc("run", "-", "-D", f"n={n},d=0", status=1, stdin=NOTHING)
     assert f"b = {n or 'n'} / d: a division by zero" in err
+
+
+# A split whose parts are told by other tensors, both or one, and one of a merge. Where both are,
+# one of them may have no positions.
+TOLD = {
+    "both": ("X[row], E[p], F[r]", "einsum(split(X, row -> r p), E[p] -> [r]) + F",
+             lambda X, E, F: X.reshape(len(F), len(E)) @ E + F,
+             [{"X": 0, "E": 0, "F": 3}, {"X": 0, "E": 2, "F": 0}, {"X": 12, "E": 4, "F": 3}]),
+    "one": ("X[row], E[p]", "einsum(split(X, row -> r p), E[p] -> [r])",
+            lambda X, E: X.reshape(len(X) // len(E), len(E)) @ E,
+            [{"X": 0, "E": 2}, {"X": 12, "E": 4}]),
+    "of_a_merge": ("X[b, f]", "split(merge(X, b f -> bf), bf -> c f)", lambda X: X,
+                   [{"X": (0, 6)}, {"X": (4, 6)}]),
+}
+
+
+@pytest.mark.parametrize("way", ["run", "oracle", "interpret", "program"])
+@pytest.mark.parametrize("case", TOLD)
+def test_parts_that_tensors_tell(tmp_path, case, way):
+    parameters, body, twin, sizes = TOLD[case]
+    source, result = tmp_path / "f.attn", tmp_path / "R.npy"
+    source.write_text(f"def T({parameters}):\n    R = {body}\n    return R\n")
+    program = tmp_path / "program"
+    if way == "program" and SANITIZED:
+        pytest.skip("programs are linked without sanitizers")
+    if way == "program":
+        attc("build", source, "--exe", "-o", program)
+    for shapes in sizes:
+        random = np.random.default_rng(2)
+        arrays = {name: random.standard_normal(shape).astype("f4")
+                  for name, shape in shapes.items()}
+        words = [*write(arrays, tmp_path), "-o", f"R={result}"]
+        if way == "program":
+            subprocess.run([program, *words], check=True)
+        else:
+            attc("run", source, *words, *([] if way == "run" else [f"--{way}"]))
+        np.testing.assert_allclose(np.load(result), twin(**arrays), atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.skipif(SANITIZED, reason="libraries are linked without sanitizers")
+def test_a_library_computes_the_rest_of_nothing(tmp_path):
+    parameters, body, _, _ = TOLD["one"]
+    source = f"def T({parameters}):\n    R = {body}\n    return R\n"
+    attc("build", "-", "--shared", "-o", tmp_path / "libt.so", stdin=source)
+    header = (tmp_path / "libt.h").read_text()
+    assert "    int64_t row;\n    int64_t p;\n    // r = row / p\n" in header
+    assert "not divisible" in header.split("ATT_ARGUMENT     ")[1].split("ATT_MEMORY")[0]
+    library = ctypes.CDLL(str(tmp_path / "libt.so"))
+    library.att_context_new.restype = ctypes.c_void_p
+    library.att_message.restype = ctypes.c_char_p
+    context = ctypes.c_void_p(library.att_context_new(1))
+    E, R = np.ones(2, "f4"), np.full(3, 9, "f4")
+
+    def call(row, p):
+        words = (ctypes.c_int64 * 8)(64, row, p, *(a.ctypes.data for a in (E, E, R)), 0, 0)
+        return library.T(context, words), library.att_message(context).decode()
+
+    assert call(0, 2)[0] == 0
+    np.testing.assert_array_equal(R, 9)
+    for row, p, message in ((0, 0, "r = row / p: a division by zero"),
+                            (1, 2, "r = row / p: 1 is not divisible by 2")):
+        assert call(row, p) == (1, message)
+
+
+PARTS = """
+def T(X[n, d]):
+    B[c, i, d] = split(X, n -> c i)
+    return sum(B, reduced_dim=i)
+"""
+
+
+@pytest.mark.parametrize("options, shape", [
+    ("-D n=10,c=2,i=5,d=3 --dynamic n,c,i", (2, 3)),
+    ("-D n=10,i=5,d=3 --dynamic n,i", (2, 3)),
+    ("-D c=7,i=5,d=3 --dynamic c", (7, 3)),
+    ("-D c=7,i=5,d=3 --dynamic c,i", (7, 3)),
+    ("-D c=0,i=5,d=3", (0, 3)),
+    ("-D c=0,i=0,d=3", (0, 3)),
+])
+def test_parts_that_the_command_line_tells_a_run(options, shape):
+    words = ["-", *options.split()]
+    assert f"shape ({shape[0]}, {shape[1]})" in attc("run", *words, stdin=PARTS)[0]
+    attc("verify", *words, stdin=PARTS)
+    attc("bench", *words, stdin=PARTS)
+
+
+def test_what_is_drawn_fits_what_is_told():
+    parameters, body, _, _ = TOLD["both"]
+    source = f"def T({parameters}):\n    R = {body}\n    return R\n"
+    for options in ("row=12,p=4", "r=3,p=4", "r=3,p=4,row=12"):
+        words = ["-", "-D", options, "--dynamic", "row,r,p"]
+        assert "shape (3)" in attc("run", *words, stdin=source)[0]
+
+
+def test_parts_of_a_run_must_fit_the_whole(tmp_path):
+    X = np.arange(24, dtype="f4").reshape(8, 3)
+    files = write({"X": X}, tmp_path)
+    result = tmp_path / "R.npy"
+    attc("run", "-", *files, "-D", "c=2,i=4", "--dynamic", "c,i", "-o", f"result={result}",
+         stdin=PARTS)
+    np.testing.assert_array_equal(np.load(result), X.reshape(2, 4, 3).sum(1))
+    for parts, message in (("c=3,i=4", "i = n / c: 8 is not divisible by 3"),
+                           ("c=4,i=4", "i is 4, but n / c is 2")):
+        _, err = attc("run", "-", *files, "-D", parts, "--dynamic", "c,i", status=1, stdin=PARTS)
+        assert message in err
+    _, err = attc("verify", "-", "-D", f"c={2**40},i=2", "--dynamic", "c,i", status=1, stdin=PARTS)
+    assert f"n = c * i is {2**41}; extents are from 0 to {2**40}" in err
+
+
+@pytest.mark.skipif(SANITIZED, reason="programs are linked without sanitizers")
+def test_a_program_makes_the_whole_of_the_parts(tmp_path):
+    result = tmp_path / "R.npy"
+    for name, options, told in (("fixed", ["-D", "i=4"], "c=2"),
+                                ("open", ["-D", "c=7,i=4", "--dynamic", "c,i"], "c=2,i=4"),
+                                ("none", ["-D", "i=4"], "c=0")):
+        program = tmp_path / name
+        attc("build", "-", "--exe", *options, "-o", program, stdin=PARTS)
+        subprocess.run([program, "--seed", "1", "-D", f"{told},d=3", "-o", f"result={result}"],
+                       check=True)
+        assert np.load(result).shape == (int(told[2]), 3)
+    wrong = subprocess.run([tmp_path / "open", "--seed", "1", "-D", f"c=2,i={2**40},d=3", "-o",
+                            f"result={result}"], capture_output=True, text=True)
+    assert wrong.returncode == 1
+    assert f"n = c * i is {2**41}; extents are from 0 to {2**40}" in wrong.stderr
+
+
+def test_cost_is_of_extents_that_fit():
+    source = """
+def F(W[n, e], A[p], B[q]):
+    return split(W, e -> h k), concat(A, B, dim=e)
+"""
+    attc("cost", "-", "-D", "n=2,h=2,k=3,p=1,q=5", stdin=source)
+    _, err = attc("cost", "-", "-D", "n=2,h=2,k=3,p=1,q=7", status=1, stdin=source)
+    assert "e is 6, but must be 8" in err
+    _, err = attc("cost", "-", "-D", "c=7,n=35,d=3", "--dynamic", "c,n", status=1, stdin=PARTS)
+    assert "the cost needs the extent of n: give -D n=N, from 1 and without --dynamic" in err

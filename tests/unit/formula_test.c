@@ -94,6 +94,9 @@ static void test_values_and_texts(void **state) {
            "(p % 2) ** 9223372036854775807", 1, NULL);
     expect(&w, of(&w, FORMULA_MIN, n, of(&w, FORMULA_MAX, p, two)), "min(n, max(p, 2))", 2, NULL);
     expect(&w, of(&w, FORMULA_DIV, of(&w, FORMULA_ADD, n, p), two), "(n + p) / 2", 2, NULL);
+    const Formula *one = number(&w, 1);
+    expect(&w, of(&w, FORMULA_MUL, of(&w, FORMULA_MUL, one, n), one), "n", 7, NULL);
+    expect(&w, of(&w, FORMULA_FLOORDIV, of(&w, FORMULA_DIV, n, one), one), "n", 7, NULL);
     session_free(w.session);
 }
 

@@ -8,6 +8,7 @@
 // What the moves say is collected while they are built, what `dim` says when all dims are there.
 // Then a dim is computed by the first rule whose dims are all known; an argument's dim is known by
 // itself unless a rule computes it, so that a library needs no extent that follows from others.
+// Last comes what -D alone tells a run.
 #include "graph/build/build.h"
 
 // ---- formulas of expressions --------------------------------------------------------------------
@@ -91,6 +92,22 @@ Value *build_formula_value(Graph *graph, const Formula *formula) {
 
 // ---- claims: rules before it is known what computes what ----------------------------------------
 
+static bool is_constant(const Formula *formula) {
+    return formula->op == FORMULA_NUMBER ||
+           (formula->op != FORMULA_DIM && is_constant(formula->a) && is_constant(formula->b));
+}
+
+// Numbers that do not fold overflow.
+static void check_constant(Build *build, DimId dim, const Formula *formula, Span origin) {
+    bool folded = formula->op == FORMULA_NUMBER;
+    if (!is_constant(formula) || (folded && formula->number <= EXTENT_MAX))
+        return;
+    diag_error(build->session->diags, origin,
+               "the extent of '%s' is %s; extents are from 1 to %lld",
+               build->graph->dims.at[dim].name, formula_text(build->graph, formula, build->arena),
+               (long long)EXTENT_MAX);
+}
+
 void build_claim(Build *build, RuleKind kind, DimId dim, const Formula *formula, Span origin) {
     DimId root = build->graph->dims.at[dim].like;
     if (kind == RULE_IS && formula->op == FORMULA_DIM && formula->dim == root)
@@ -101,6 +118,8 @@ void build_claim(Build *build, RuleKind kind, DimId dim, const Formula *formula,
             return;
     }
     vec_push(build->arena, &build->claims, (Claim){{kind, root, formula}, origin, false});
+    if (kind == RULE_IS)
+        check_constant(build, dim, formula, origin);
 }
 
 void build_claim_way(Build *build, DimId dim, const Formula *formula, Span origin) {
@@ -166,6 +185,7 @@ typedef struct {
     bool *used;     // by claim
     bool *known;    // by DimId of a class
     bool *of_input; // likewise: some argument is over it
+    bool *given;    // likewise: -D of what is dynamic tells it
 } Solver;
 
 static bool is_known(const Solver *s, const Formula *formula) {
@@ -203,10 +223,10 @@ static bool is_claimed(const Solver *s, DimId dim) {
     return false;
 }
 
-// An argument's dim that no rule came to compute.
-static bool take_input(Solver *s) {
+// The first dim of `which` that no rule came to compute.
+static bool take_first(Solver *s, const bool *which) {
     for (uint32_t d = 0; d < s->graph->dims.count; d++)
-        if (s->of_input[d] && !s->known[d])
+        if (which[d] && !s->known[d])
             return s->known[d] = true;
     return false;
 }
@@ -219,7 +239,7 @@ static void solve(Solver *s) {
     do
         while (compute_more(s))
             ;
-    while (take_input(s));
+    while (take_first(s, s->of_input) || take_first(s, s->given));
 }
 
 static bool holds(const Solver *s, const ExtentRule *rule) {
@@ -246,6 +266,14 @@ static void find_inputs(Solver *s) {
         for (uint32_t k = 0; k < dims->count; k++)
             s->of_input[s->graph->dims.at[dims->at[k]].like] = true;
     }
+}
+
+static void find_given(Solver *s) {
+    const Session *session = s->build->session;
+    for (uint32_t d = 0; d < s->graph->dims.count; d++)
+        for (uint32_t i = 0; i < session->overrides.count; i++)
+            s->given[s->graph->dims.at[d].like] |= program_dims_alike(
+                s->build->program, session->overrides.at[i].dim, s->graph->dims.at[d].name);
 }
 
 // ---- what nothing tells -------------------------------------------------------------------------
@@ -318,7 +346,9 @@ void build_rules(Build *build, Span entry) {
     s.used = arena_array(build->arena, bool, s.claims.count + 1);
     s.known = arena_array(build->arena, bool, graph->dims.count + 1);
     s.of_input = arena_array(build->arena, bool, graph->dims.count + 1);
+    s.given = arena_array(build->arena, bool, graph->dims.count + 1);
     find_inputs(&s);
+    find_given(&s);
     solve(&s);
     check_rest(&s);
     tell_unknowns(build, &s, entry);
