@@ -128,6 +128,13 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
 
     out->expanded = graph_expand(out->contracted, out->typical);
     graph_done(&clock, "expand", out->expanded, out->contracted);
+    if (options->plan != PLAN_UNFUSED) {
+        Graph *once = out->expanded;
+        out->expanded = graph_recompute(once, out->typical);
+        graph_done(&clock, "recompute", out->expanded, once);
+        if (!options->typical)
+            out->typical = graph_typical_extents(out->expanded, arena);
+    }
     Graph *whole = out->expanded;
     out->expanded = graph_cut(whole, out->typical);
     graph_done(&clock, "cut", out->expanded, whole);

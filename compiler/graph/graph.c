@@ -322,6 +322,15 @@ Value *graph_map1(Graph *graph, Op op, Value *a) {
     return graph_map(graph, op, op == OP_NOT ? ELEM_BOOL : a->elem, &a, 1);
 }
 
+Value *graph_copy(Graph *graph, Value *a, uint32_t which) {
+    Value draft = value_draft(OP_COPY, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dims = a->dims;
+    draft.offset = which;
+    return graph_add(graph, &draft);
+}
+
 Value *graph_map2(Graph *graph, Op op, Value *a, Value *b) {
     bool compares = op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE;
     return graph_map(graph, op, compares ? ELEM_BOOL : a->elem, (Value *[]){a, b}, 2);

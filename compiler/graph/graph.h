@@ -146,7 +146,7 @@ struct Value {
     const DimList *digits; // SPLIT MERGE: the parts of dim, the first the slowest
     const DimMap *renames; // RENAME: dims of its argument, in their order
     // TAKE SLICE SHIFT; ORDER: 1 when the largest is first; CARRY: its number among those of the
-    // scan
+    // scan; COPY: which one
     int64_t offset;
     DimId *cats;               // CONCAT: per argument
     Name name;                 // INPUT: its name (the checkpoint name of a trained tensor)
@@ -199,6 +199,7 @@ Value *graph_times_extents(Graph *graph, Value *a, const DimList *dims); // a su
 Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args); // dims: the union
 Value *graph_map1(Graph *graph, Op op, Value *a);           // elem of a (bool for NOT)
 Value *graph_map2(Graph *graph, Op op, Value *a, Value *b); // elem of a (bool for comparisons)
+Value *graph_copy(Graph *graph, Value *a, uint32_t which); // another one for each number
 Value *graph_cast(Graph *graph, Value *a, Elem elem);       // a itself when it has that elem
 Value *graph_over(Graph *graph, Value *a,
                   const DimList *dims);      // repeated along those that it lacks
@@ -353,6 +354,11 @@ int64_t graph_parameters(const Graph *graph, const int64_t *extents); // element
 // SOFTMAX, LOG_SOFTMAX and ARGMAX as pointwise values and reductions; row factors of an einsum's
 // operand at its result or its other operand. Requires: graph_contract.
 Graph *graph_expand(const Graph *graph, const int64_t *extents);
+
+// ---- fuse/recompute.c --------------------------------------------------------------------------
+// What is summed over both dims of a pair (weights, in the backward pass of attention) once for
+// each of them, so that it is never stored. Requires: graph_expand.
+Graph *graph_recompute(const Graph *graph, const int64_t *extents);
 
 // ---- rewrite/parts.c ---------------------------------------------------------------------------
 // Reductions of much to little in parts: so many tasks. Requires: graph_expand.

@@ -236,6 +236,7 @@ def test_time_passes_names_every_pass():
         "simplify",
         "contract",
         "expand",
+        "recompute",
         "cut",
         "fuse",
         "layout",

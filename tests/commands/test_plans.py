@@ -30,6 +30,9 @@ def Cumulative(X[n, d], M[m, d], param P_q[d, k, h], param P_k[d, k, h], param P
     return einsum(C[n, m, h], M[m, d], P_o[d, h] -> [n, d])
 """
 
+# What the backward pass stores all the same.
+STORED_BACKWARD = {"topk_attention", "expert_choice", "document", "encoder_block", "relative_bias"}
+
 # Two softmaxes: plain weights, and weights whose heads are mixed.
 BOTH = """
 dim d = 256, h = 4, k = 16
@@ -240,6 +243,12 @@ def test_an_object_has_the_plan(tmp_path, plan):
 
 
 # ---- --no-materialize ----
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_attention_is_not_stored_for_its_gradient(name):
+    command = ["emit", EXAMPLES / f"{name}.attn", "--stage=fused", "-w", "--no-materialize"]
+    attc(*command, "--grad", status=int(name in STORED_BACKWARD))
 
 
 @pytest.mark.parametrize("extents", ["n=256,m=256,b=2", ""], ids=["constant", "run-time"])

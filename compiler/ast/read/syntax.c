@@ -368,17 +368,6 @@ static bool is_number(const Expr *expr, double number) {
     return expr->kind == EXPR_NUMBER && expr->number == number;
 }
 
-// The first dim of a tensor whose brackets were read before in this def; NULL: it has none.
-static const char *first_dim(const Parser *parser, Name tensor) {
-    const Token *at = foreign_line_begin(parser);
-    while (at > parser->tokens.at && at->kind != TOK_DEF)
-        at--;
-    for (; at < foreign_line_begin(parser); at++)
-        if (foreign_is_word(at, tensor) && at[1].kind == TOK_LBRACKET && token_is_name(at[2].kind))
-            return at[2].text;
-    return NULL;
-}
-
 // What to write for `range(layers)`, `range(4)`, `range(2, 2 * layers)`.
 static const char *range_hint(const Parser *parser, const char *word, Ident var, Ident function,
                               const ExprList *args) {
@@ -387,11 +376,8 @@ static const char *range_hint(const Parser *parser, const char *word, Ident var,
         return NULL;
     const Expr *from = n == 2 && !is_number(args->at[0], 0) ? args->at[0] : NULL;
     const Expr *to = args->at[n - 1];
-    if (!from && to->kind == EXPR_NAME) {
-        const char *dim = first_dim(parser, to->name.name);
-        return arena_printf(parser->arena, "write '%s %s in %s:'", word, var.name,
-                            dim ? dim : to->name.name);
-    }
+    if (!from && to->kind == EXPR_NAME)
+        return arena_printf(parser->arena, "write '%s %s in %s:'", word, var.name, to->name.name);
     if (!is_extent(to) || (from && !is_extent(from)))
         return NULL;
     const char *count = extent_text(parser, to, true);

@@ -141,15 +141,6 @@ static void check_loop_dim(Scope *scope, const Stmt *stmt) {
     if (stmt->garbled || scope_knows_dim(scope, dim) || !scope_is_news(scope, dim))
         return;
     Diag *diag = diag_error(r->diags, stmt->loop_dim.span, "no dim is named '%s' here", dim);
-    const Symbol *tensor = scope_find(scope, dim);
-    if (tensor && tensor->ok && tensor->dims.count) {
-        Name first = tensor->dims.at[0], variable = stmt->loop_var.name;
-        NameList one = dimlist_replaced(r->arena, &tensor->dims, first, variable);
-        diag_hint(diag, "'%s %s in %s:' runs over positions, '%s%s' is what '%s' has there",
-                  stmt->kind == STMT_SCAN ? "scan" : "for", variable, first, dim,
-                  dimlist_text(r->arena, &one), dim);
-        return;
-    }
     Near near = near_to(dim);
     for (uint32_t i = 0; i < r->program->dims.count; i++)
         near_offer(&near, r->program->dims.at[i]->name.name);
@@ -174,22 +165,10 @@ static bool check_variable(Scope *scope, Ident variable, const char *what) {
     return false;
 }
 
-// What is assigned in a body that is not looked at is not unknown after it.
-static void lose_body(Scope *scope, const StmtList *body) {
-    for (uint32_t i = 0; i < body->count; i++) {
-        const Stmt *stmt = body->at[i];
-        if (stmt->kind == STMT_ASSIGN && !scope_find(scope, stmt->target.name.name))
-            scope_is_news(scope, stmt->target.name.name);
-        lose_body(scope, &stmt->body);
-    }
-}
-
 static void resolve_scan(Scope *scope, Stmt *stmt) {
     check_loop_dim(scope, stmt);
-    if (!check_variable(scope, stmt->loop_var, "position")) {
-        lose_body(scope, &stmt->body); // what the variable means in brackets is not known
-        return;
-    }
+    if (!check_variable(scope, stmt->loop_var, "position"))
+        return; // what it means in brackets is not known
     scope->depth++;
     Symbol *var = scope_add(scope, SYMBOL_STEP, stmt->loop_var);
     var->ok = var->used = true;
@@ -202,10 +181,8 @@ static void resolve_scan(Scope *scope, Stmt *stmt) {
 
 static void resolve_for(Scope *scope, Stmt *stmt) {
     check_loop_dim(scope, stmt);
-    if (!check_variable(scope, stmt->loop_var, "number")) {
-        lose_body(scope, &stmt->body); // what the variable means in brackets is not known
-        return;
-    }
+    if (!check_variable(scope, stmt->loop_var, "number"))
+        return; // what it means in brackets is not known
     scope->depth++;
     Symbol *var = scope_add(scope, SYMBOL_LOOP, stmt->loop_var);
     var->ok = var->used = true;

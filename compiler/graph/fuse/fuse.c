@@ -157,8 +157,16 @@ static uint32_t next_home(const Fuser *fuser, const Value *value, uint32_t than)
     return home;
 }
 
+// What a copy for streamed contractions copies is stored, too, and in another order: all that a
+// cluster stores has one.
+static bool is_in_another_order(const Fuser *fuser, const Value *value) {
+    const Value **users = value->op == OP_COPY ? fuser->users[value->args[0]->id] : NULL;
+    return users && users[0] && users[1] && fuse_is_streamed_operand(fuser, value);
+}
+
 static void place_pointwise(Fuser *fuser, Value *value) {
-    uint32_t home = next_home(fuser, value, CLUSTER_NONE);
+    bool alone = is_in_another_order(fuser, value);
+    uint32_t home = alone ? CLUSTER_NONE : next_home(fuser, value, CLUSTER_NONE);
     while (home != CLUSTER_NONE && !join_is_legal(fuser, value, home))
         home = next_home(fuser, value, home);
     if (home == CLUSTER_NONE) {

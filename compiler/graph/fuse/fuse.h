@@ -55,6 +55,15 @@ void fuse_find_scans(Fuser *fuser);
 
 // stream.c: claims the values of streamed groups, before anything else is placed.
 void fuse_find_streams(Fuser *fuser);
+// Dims that are rows (x) and streamed (y) of wide values, the best pair first.
+typedef struct {
+    DimId x, y;
+    bool positions; // both
+    double made;    // the largest volume that a contraction makes it with
+    double volume;  // of all values with both dims
+} FusePair;
+typedef VEC(FusePair) FusePairs;
+FusePairs fuse_find_pairs(const Fuser *fuser); // needs graph, extents, live, learned and data
 // Is it a contraction that has x from one operand alone and y from the other?
 bool fuse_makes_pair(const Value *value, DimId x, DimId y);
 // pack.c: the graph with the operands of streamed contractions as their microkernels want them.
@@ -76,6 +85,7 @@ bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
 // embedding of positions, a bias) says nothing.
 bool *fuse_learned_dims(const Graph *graph, Arena *arena);
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
+bool fuse_is_streamed_operand(const Fuser *fuser, const Value *value);
 // Keeps what an inline value is made of. Requires: done for those of its arguments that are inline.
 void fuse_note_inline(Fuser *fuser, const Value *value);
 // Adds a copy of the refusal to those that the value has.

@@ -337,7 +337,7 @@ static double use_cost(const Layout *layout, const Use *use, const Value *value,
     if (group->kind == GROUP_ORDER)
         return dims_has(&group->reduced, read) ? COPY : STRIDED;
     if (group->kind == GROUP_SCATTER) // what positions are the same for is added in one piece
-        return dims_has(&group->members.at[0]->args[1]->dims, read) ? STRIDED : COPY;
+        return dims_has(&group->outputs.at[0]->args[1]->dims, read) ? STRIDED : COPY;
     DimList order = group_order(layout, group, &use->as);
     if (order.count)
         return dims_last(&order) == read ? COPY : STRIDED;
@@ -466,7 +466,8 @@ static bool fills_panels(const Layout *layout, const Use *use, DimId dim, int wi
 }
 
 // Two vectors along the lanes of streamed contractions, when these are all that read the value.
-static void choose_panel(const Layout *layout, const Value *value, const UseList *uses) {
+static void choose_panel(const Layout *layout, uint32_t group_number, const Value *value,
+                         const UseList *uses) {
     MemoryOrder *memory = &layout->memory[value->id];
     DimId last = dims_last(&memory->order);
     int width = machine_panel_lanes(layout->machine, elem_bytes(value->elem));
@@ -481,7 +482,8 @@ static void choose_panel(const Layout *layout, const Value *value, const UseList
     }
     const ReadList *reads = &layout->reads[value->id];
     for (uint32_t i = 0; i < reads->count; i++)
-        if (op_regroups(reads->at[i].user->op))
+        if (op_regroups(reads->at[i].user->op) ||
+            (reads->at[i].group == group_number && reads->at[i].user->op == OP_CONTRACT))
             return;
     if (!uses->count || value->dims.count < 2)
         return;
@@ -544,7 +546,7 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     wish = dims_join(dims_minus(&wish, &one), one);
     layout->memory[value->id].order = merge ? regroup_glued(merge, &wish) : wish;
     if (group->kind != GROUP_SCAN)
-        choose_panel(layout, value, &uses);
+        choose_panel(layout, group_number, value, &uses);
     return layout->memory[value->id].order;
 }
 

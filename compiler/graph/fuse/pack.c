@@ -76,9 +76,12 @@ static bool can_be_made_packed(const Fuser *fuser, const Value *value, DimId str
     return computed && !fuser->result[value->id] && !stream_of(fuser, value);
 }
 
-static Value *copied(Packer *p, Value *value) {
+// How an operand is wanted: one that is read in several ways has a copy for each.
+typedef enum { FOR_PANELS, FOR_SUMS, FOR_ROWS, FOR_PRODUCTS } Purpose;
+
+static Value *copied(Packer *p, Value *value, Purpose purpose) {
     p->changed = true;
-    return graph_map1(p->rewrite->to, OP_COPY, value);
+    return graph_copy(p->rewrite->to, value, purpose);
 }
 
 static Value *scaled(Packer *p, Value *value, double factor) {
@@ -119,13 +122,16 @@ static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, 
     Value *now = unrounded(p, operand);
     if (stream_of(p->fuser, operand) == cluster)
         return now;
+    bool wide = dims_has(&value->dims, streamed_dim(cluster));
     if (is_half(operand))
-        return copied(p, now);
+        return copied(p, now, wide ? FOR_PANELS : FOR_SUMS);
     if (operand->op == OP_COPY)
         return now;
-    if (dims_has(&value->dims, streamed_dim(cluster)))
-        return can_be_made_packed(p->fuser, operand, streamed_dim(cluster)) ? now : copied(p, now);
-    return has_own_order(operand) && !runs_past(value, k) ? copied(p, now) : now;
+    if (wide)
+        return can_be_made_packed(p->fuser, operand, streamed_dim(cluster))
+                   ? now
+                   : copied(p, now, FOR_PANELS);
+    return has_own_order(operand) && !runs_past(value, k) ? copied(p, now, FOR_SUMS) : now;
 }
 
 // What is scaled or widened is written by the task anyway, in the order that it wants.
@@ -136,7 +142,7 @@ static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, i
     bool rows = dims_subset(&cluster->rows, &operand->dims);
     bool copies = rows && has_own_order(operand) && !summed_last && !scales && !is_half(operand);
     Value *now = unrounded(p, operand);
-    return copies ? copied(p, now) : now;
+    return copies ? copied(p, now, FOR_ROWS) : now;
 }
 
 // Products of two operands that both have the streamed dim (a matrix for each position) run along
@@ -147,7 +153,9 @@ static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value
     bool along = dims_has(&value->dims, streamed) && dims_has(&operand->dims, streamed) &&
                  dims_has(&value->args[1 - k]->dims, streamed);
     Value *now = unrounded(p, operand);
-    return along && has_own_order(operand) && last_dim(operand) != streamed ? copied(p, now) : now;
+    return along && has_own_order(operand) && last_dim(operand) != streamed
+               ? copied(p, now, FOR_PRODUCTS)
+               : now;
 }
 
 static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *value) {
@@ -155,12 +163,17 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
     int lanes = lane_operand(cluster, value);
     bool wide = dims_has(&value->dims, streamed_dim(cluster));
     bool factor_leaves = lanes != NEITHER && value->number != 1;
+    // What is computed again has the bits that it had: the factor is on the same operand.
+    bool again = wide && factor_leaves && to->dims.at[streamed_dim(cluster)].made;
     Value *pair[2];
     for (int k = 0; k < 2; k++)
         pair[k] = lanes == NEITHER ? pack_product(p, cluster, value, k)
                   : k == lanes     ? pack_lanes(p, cluster, value, k)
                                    : pack_rows(p, cluster, value, k);
-    if (factor_leaves && wide)
+    if (again)
+        pair[lanes] =
+            copied(p, scaled(p, unrounded(p, value->args[lanes]), value->number), FOR_PANELS);
+    else if (factor_leaves && wide)
         pair[1 - lanes] = scaled(p, pair[1 - lanes], value->number);
     Value *sum = graph_einsum(to, factor_leaves ? 1 : value->number, pair, 2, value->dims);
     if (factor_leaves && !wide)

@@ -114,7 +114,7 @@ static bool reads_between(const Value *value) {
 }
 
 // Operands of streamed contractions are copied once, as their microkernels want them.
-static bool is_streamed_operand(const Fuser *fuser, const Value *value) {
+bool fuse_is_streamed_operand(const Fuser *fuser, const Value *value) {
     for (const Value **user = fuser->users[value->id]; *user; user++) {
         uint32_t owner = fuser->owner[(*user)->id];
         if ((*user)->op == OP_CONTRACT && owner < CLUSTER_INLINE &&
@@ -137,7 +137,7 @@ bool fuse_is_inline(const Fuser *fuser, const Value *value) {
         return false; // a copy is there to be stored
     if (op_is_reading(value->op) || fuse_is_view(fuser, value))
         return fuser->views[value->id] || !reads_between(value) ||
-               !is_streamed_operand(fuser, value);
+               !fuse_is_streamed_operand(fuser, value);
     if (op_kind(value->op) != KIND_MAP)
         return false;
     Inlined cost = inline_cost(fuser, value);

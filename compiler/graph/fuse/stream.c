@@ -30,19 +30,11 @@ enum { FEW_ROWS = 8 };
 // stored.
 static const double WIDE_SHARE = 2, ROWS_SHARE = 1, SOFTMAX_SHARE = 0.1;
 
-typedef struct {
-    DimId x, y;
-    bool positions; // both
-    double made;    // the largest volume that a contraction makes it with
-    double volume;  // of all values with both dims
-} Pair;
-typedef VEC(Pair) PairList;
-
 typedef enum { OUTSIDE, WIDE, REDUCED, BETWEEN } Part;
 
 typedef struct {
     Fuser *fuser;
-    Pair pair;
+    FusePair pair;
     uint8_t *part;         // Part, by value id
     uint32_t *parent;      // by value id: union-find over the values that are not OUTSIDE
     const Value **barrier; // by root: a value of the set that cannot be streamed, or NULL
@@ -65,13 +57,13 @@ static double volume_of_pair(const Fuser *fuser, DimId x, DimId y) {
     return volume;
 }
 
-static void add_pair(const Fuser *fuser, PairList *pairs, DimId x, DimId y, double made) {
+static void add_pair(const Fuser *fuser, FusePairs *pairs, DimId x, DimId y, double made) {
     for (uint32_t i = 0; i < pairs->count; i++)
         if (pairs->at[i].x == x && pairs->at[i].y == y) {
             pairs->at[i].made = made > pairs->at[i].made ? made : pairs->at[i].made;
             return;
         }
-    Pair pair = {.x = x, .y = y, .made = made, .volume = volume_of_pair(fuser, x, y)};
+    FusePair pair = {.x = x, .y = y, .made = made, .volume = volume_of_pair(fuser, x, y)};
     pair.positions = !fuser->learned[x] && !fuser->learned[y];
     vec_push(fuser->arena, pairs, pair);
 }
@@ -98,7 +90,7 @@ static bool is_streamable(const Fuser *fuser, const Value *value, DimId y) {
     return given && fuser->data[value->args[0]->id] && fuser->data[value->args[1]->id];
 }
 
-static void collect_pairs(const Fuser *fuser, const Value *value, PairList *pairs) {
+static void collect_pairs(const Fuser *fuser, const Value *value, FusePairs *pairs) {
     double volume = (double)dims_volume(&value->dims, fuser->extents);
     for (uint32_t i = 0; i < value->dims.count; i++)
         for (uint32_t k = 0; k < value->dims.count; k++)
@@ -110,7 +102,7 @@ static void collect_pairs(const Fuser *fuser, const Value *value, PairList *pair
 
 // First positions against positions (queries against memory, and not heads against memory).
 static int better_first(const void *a, const void *b) {
-    const Pair *p = a, *q = b;
+    const FusePair *p = a, *q = b;
     if (p->positions != q->positions)
         return p->positions ? -1 : 1;
     if (p->made != q->made)
@@ -118,6 +110,17 @@ static int better_first(const void *a, const void *b) {
     if (p->volume != q->volume)
         return p->volume < q->volume ? 1 : -1;
     return p->x != q->x ? p->x - q->x : p->y - q->y;
+}
+
+FusePairs fuse_find_pairs(const Fuser *fuser) {
+    const Graph *graph = fuser->graph;
+    FusePairs pairs = {0};
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT)
+            collect_pairs(fuser, graph->values.at[i], &pairs);
+    if (pairs.count)
+        qsort(pairs.at, pairs.count, sizeof *pairs.at, better_first);
+    return pairs;
 }
 
 // ---- parts of a pair's groups ------------------------------------------------------------------
@@ -309,9 +312,10 @@ static bool is_worth_streaming(Search *s, const Component *c) {
             others += (double)dims_volume(&arg->dims, fuser->extents);
         }
     }
-    double share = c->reduces && c->contracts ? SOFTMAX_SHARE
-                   : c->reduces               ? ROWS_SHARE
-                                              : WIDE_SHARE;
+    bool again = fuser->graph->dims.at[s->pair.y].made; // computed twice so as not to be stored
+    double share = again || (c->reduces && c->contracts) ? SOFTMAX_SHARE
+                   : c->reduces                          ? ROWS_SHARE
+                                                         : WIDE_SHARE;
     if (wide >= share * others)
         return true;
     refuse(s, c, NULL,
@@ -388,14 +392,10 @@ static void refuse_few_rows(Fuser *fuser, const Value *value) {
 
 void fuse_find_streams(Fuser *fuser) {
     const Graph *graph = fuser->graph;
-    PairList pairs = {0};
+    FusePairs pairs = fuse_find_pairs(fuser);
     for (uint32_t i = 0; i < graph->values.count; i++)
-        if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT) {
-            collect_pairs(fuser, graph->values.at[i], &pairs);
+        if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT)
             refuse_few_rows(fuser, graph->values.at[i]);
-        }
-    if (pairs.count)
-        qsort(pairs.at, pairs.count, sizeof *pairs.at, better_first);
     Search s = {.fuser = fuser};
     s.part = arena_array(fuser->arena, uint8_t, graph->values.count);
     s.parent = arena_array(fuser->arena, uint32_t, graph->values.count);

@@ -22,6 +22,9 @@
 //     einsum(e[n, m, h] * s[n, h], V[m, h, d])    ->  einsum(e, V) * s
 //     einsum(e[n, m, h] * s[n, h], P_w[h, h_v])   ->  einsum(e, P_w * s)
 //
+// An einsum of operands with the same dims (D[n, h] = einsum(W[n, m, h], dW[n, m, h]) of a
+// softmax's gradient) is a sum of products.
+//
 // Requires: graph_contract. Ensures: no SOFTMAX, LOG_SOFTMAX, ARGMAX; CUMSUM of f64 and whole
 // numbers only; einsums as graph_contract
 // leaves them.
@@ -196,7 +199,20 @@ static Value *move_row_factor(Rewrite *rewrite, const Value *value, Value **args
     return graph_einsum(graph, value->number, pair, 2, value->dims);
 }
 
+// Operands with the same dims: products along rows, in which there is nothing to keep in registers.
+static Value *sum_of_products(Rewrite *rewrite, const Value *value, Value **args) {
+    Graph *graph = rewrite->to;
+    Value *sum =
+        graph_reduce(graph, OP_SUM, graph_map2(graph, OP_MUL, args[0], args[1]), value->dims);
+    if (value->number == 1)
+        return sum;
+    return graph_map2(graph, OP_MUL, sum, number_like(rewrite, value->number, value));
+}
+
 static Value *expand_contract(Rewrite *rewrite, const Value *value, Value **args) {
+    if (value->n_args == 2 && value->elem == elem_work(value->elem) &&
+        dims_equal(&args[0]->dims, &args[1]->dims))
+        return sum_of_products(rewrite, value, args);
     for (uint32_t k = 0; k < 2 && value->n_args == 2; k++) {
         if (rewrite->uses[value->args[k]->id] != 1 || value->args[k]->op != OP_SOFTMAX ||
             !has_row_factor(args[k]))
