@@ -100,7 +100,7 @@ def sparsemax(Q, K, V):
     return np.einsum("nmh,mhk->nhk", np.maximum(L - low, 0), V)
 
 
-@variant("n m", kept=(4, 9), last=(2, 3), stored=ORDERED)
+@variant("n m", kept=(4, 9), last=(2, 3))
 def heavy_hitters(Q, K, V, kept, last):
     got = softmax(logits_of(Q, K), 1).sum(0)
     got[len(K) - last :] = np.inf
