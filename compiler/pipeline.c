@@ -129,10 +129,10 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
     out->expanded = graph_expand(out->contracted, out->typical);
     graph_done(&clock, "expand", out->expanded, out->contracted);
     if (options->plan != PLAN_UNFUSED) {
-        Graph *once = out->expanded;
-        out->expanded = graph_recompute(once, out->typical);
+        Graph *once = out->expanded, *twice = graph_recompute(once, out->typical);
+        out->expanded = twice ? twice : once;
         graph_done(&clock, "recompute", out->expanded, once);
-        if (!options->typical)
+        if (twice && !options->typical)
             out->typical = graph_typical_extents(out->expanded, arena);
     }
     Graph *whole = out->expanded;

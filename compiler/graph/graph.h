@@ -357,7 +357,8 @@ Graph *graph_expand(const Graph *graph, const int64_t *extents);
 
 // ---- fuse/recompute.c --------------------------------------------------------------------------
 // What is summed over both dims of a pair (weights, in the backward pass of attention) once for
-// each of them, so that it is never stored. Requires: graph_expand.
+// each of them, so that it is never stored. NULL: there is nothing of the kind. Requires:
+// graph_expand.
 Graph *graph_recompute(const Graph *graph, const int64_t *extents);
 
 // ---- rewrite/parts.c ---------------------------------------------------------------------------

@@ -183,6 +183,7 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
     bool *after = arena_array(arena, bool, graph->values.count + 1);
     for (uint32_t p = 0; p < pairs.count; p++) {
         RecomputePair pair = {.x = pairs.at[p].x, .y = pairs.at[p].y};
+        bool any = false;
         pair.wide = find_wide(graph, &pair, fuser.live, arena);
         if (takes_claimed(graph, &pair, by))
             continue;
@@ -192,9 +193,12 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
         pair.set = find_sets(graph, &pair, arena);
         pair.twice = arena_array(arena, bool, graph->values.count + 1);
         for (uint32_t i = 0; pairs.at[p].positions && i < graph->values.count; i++)
-            if (pair.wide[i] && pair.set[i] == i)
+            if (pair.wide[i] && pair.set[i] == i) {
                 pair.twice[i] = is_worth_it(graph, &pair, i, fuser.live, after);
-        vec_push(arena, &r->pairs, pair);
+                any = any || pair.twice[i];
+            }
+        if (any)
+            vec_push(arena, &r->pairs, pair);
     }
 }
 
@@ -337,12 +341,16 @@ static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args
 
 Graph *graph_recompute(const Graph *graph, const int64_t *extents) {
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("recompute", graph, graph->arena, arena);
     Recompute r = {.simple = find_simple(graph, arena),
                    .result = arena_array(arena, bool, graph->values.count + 1)};
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         r.result[graph->outputs.at[i].value->id] = true;
     find_pairs(&r, graph, extents, arena);
+    if (!r.pairs.count) {
+        arena_free(arena);
+        return NULL;
+    }
+    Rewrite rewrite = rewrite_begin("recompute", graph, graph->arena, arena);
     rewrite.data = &r;
     rewrite_values(&rewrite, recompute_value);
     rewrite_outputs(&rewrite);
