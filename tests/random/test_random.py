@@ -22,7 +22,7 @@ _first, _, _count = os.environ.get("ATTC_RANDOM", "0:600").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 # Every program goes through the compiled path; shares of them through the slow interpreter and with
 # gradients.
-INTERPRETED, DIFFERENTIATED = 5, 3
+INTERPRETED, DIFFERENTIATED = 5, 2
 # Of so many programs the inputs of so many may be drawn again: 2 were when this was written.
 SAMPLE, DRAWN_AGAIN = 200, 6
 
