@@ -56,6 +56,7 @@ typedef struct {
     bool scan;      // the steps of a scan; values after it are over another dim that is alike
     bool reversed;  // of a scan: from the last position to the first
     bool made;      // by a pass: nothing that callers see is over it
+    bool again;     // made by graph_recompute: over it, values over the dim it is like once more
 } Dim;
 typedef struct {
     uint8_t count;
@@ -199,7 +200,7 @@ Value *graph_times_extents(Graph *graph, Value *a, const DimList *dims); // a su
 Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args); // dims: the union
 Value *graph_map1(Graph *graph, Op op, Value *a);           // elem of a (bool for NOT)
 Value *graph_map2(Graph *graph, Op op, Value *a, Value *b); // elem of a (bool for comparisons)
-Value *graph_copy(Graph *graph, Value *a, uint32_t which); // another one for each number
+Value *graph_copy(Graph *graph, Value *a, uint32_t which);  // another one for each number
 Value *graph_cast(Graph *graph, Value *a, Elem elem);       // a itself when it has that elem
 Value *graph_over(Graph *graph, Value *a,
                   const DimList *dims);      // repeated along those that it lacks

@@ -164,7 +164,7 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
     bool wide = dims_has(&value->dims, streamed_dim(cluster));
     bool factor_leaves = lanes != NEITHER && value->number != 1;
     // What is computed again has the bits that it had: the factor is on the same operand.
-    bool again = wide && factor_leaves && to->dims.at[streamed_dim(cluster)].made;
+    bool again = wide && factor_leaves && to->dims.at[streamed_dim(cluster)].again;
     Value *pair[2];
     for (int k = 0; k < 2; k++)
         pair[k] = lanes == NEITHER ? pack_product(p, cluster, value, k)

@@ -217,7 +217,7 @@ static bool *find_simple(const Graph *graph, Arena *arena) {
 
 static DimId new_dim(Graph *graph, DimId like) {
     DimId dim = graph_new_dim_like(graph, graph->dims.at[like].name, 2, like);
-    graph->dims.at[dim].made = true;
+    graph->dims.at[dim].made = graph->dims.at[dim].again = true;
     return dim;
 }
 
