@@ -85,6 +85,12 @@ Map *map_new_for(Arena *arena, uint32_t count); // with room for so many entries
 void *map_get(const Map *map, uint64_t key);    // NULL when absent
 void map_put(Map *map, uint64_t key, void *value);
 
+// ---- sets.c: the numbers below a count in sets that share none ---------------------------------
+// By number, one of the same set; a set is called by its least number.
+uint32_t *sets_new(Arena *arena, uint32_t count); // each number alone
+uint32_t sets_find(uint32_t *sets, uint32_t number);
+uint32_t sets_join(uint32_t *sets, uint32_t a, uint32_t b); // the sets that they are in; that set
+
 // ---- text.c: building strings ---------------------------------------------------------------
 typedef struct {
     Arena *arena;

@@ -73,6 +73,23 @@ static void map_keeps_any_key(void **state) {
     arena_free(arena);
 }
 
+static void sets_are_called_by_their_least_number(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    uint32_t *sets = sets_new(arena, 100);
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(sets_find(sets, i), i);
+    for (uint32_t i = 99; i >= 2; i--)
+        assert_int_equal(sets_join(sets, i, i - 2), i - 2);
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(sets_find(sets, i), i % 2);
+    assert_int_equal(sets_join(sets, 40, 60), 0);
+    assert_int_equal(sets_join(sets, 61, 98), 0);
+    for (uint32_t i = 0; i < 100; i++)
+        assert_int_equal(sets_find(sets, i), 0);
+    arena_free(arena);
+}
+
 // ---- names and hashes
 
 static void names_are_pointers(void **state) {
@@ -416,6 +433,7 @@ int main(void) {
         cmocka_unit_test(arena_refuses_impossible_sizes),
         cmocka_unit_test(vec_grows),
         cmocka_unit_test(map_keeps_any_key),
+        cmocka_unit_test(sets_are_called_by_their_least_number),
         cmocka_unit_test(names_are_pointers),
         cmocka_unit_test(names_may_have_primes),
         cmocka_unit_test(near_names_without_their_primes),

@@ -11,8 +11,8 @@
 //     dV[m, h, v] = einsum(W', dO'[n', h, v])              over n', tasks along m
 //
 // where n' is a new dim like n, and what has n and not m (Q, the row statistics) is read under its
-// new name. That is the second sweep of Dao et al. 2022, without atomic sums. A
-// sum over both dims is one over m for each n, and one over n afterwards:
+// new name. That is the second sweep of Dao et al. 2022, without atomic sums. A sum over both dims
+// is one over m for each n, and one over n afterwards:
 //
 //     dP[h, g] = einsum(W[n, m, h], dU[n, m, g])   ->   sum over n of einsum(W, dU -> [n, h, g])
 //
@@ -100,27 +100,17 @@ static bool is_sum(const Value *value) {
 }
 
 // Wide values that lead to each other are worked off together: their sets, by the least id.
-static uint32_t find_set(uint32_t *set, uint32_t id) {
-    while (set[id] != id)
-        id = set[id] = set[set[id]];
-    return id;
-}
-
 static uint32_t *find_sets(const Graph *graph, const RecomputePair *pair, Arena *arena) {
-    uint32_t *set = arena_array(arena, uint32_t, graph->values.count + 1);
+    uint32_t *sets = sets_new(arena, graph->values.count);
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        set[i] = i;
-        for (uint32_t k = 0; pair->wide[i] && k < value->n_args; k++) {
-            if (!pair->wide[value->args[k]->id])
-                continue;
-            uint32_t a = find_set(set, i), b = find_set(set, value->args[k]->id);
-            set[a > b ? a : b] = a > b ? b : a;
-        }
+        for (uint32_t k = 0; pair->wide[i] && k < value->n_args; k++)
+            if (pair->wide[value->args[k]->id])
+                sets_join(sets, i, value->args[k]->id);
     }
     for (uint32_t i = 0; i < graph->values.count; i++)
-        set[i] = find_set(set, i);
-    return set;
+        sets[i] = sets_find(sets, i);
+    return sets;
 }
 
 static WideRead reads_set(const RecomputePair *pair, const Value *value, uint32_t set) {

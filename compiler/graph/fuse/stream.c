@@ -36,7 +36,7 @@ typedef struct {
     Fuser *fuser;
     FusePair pair;
     uint8_t *part;         // Part, by value id
-    uint32_t *parent;      // by value id: union-find over the values that are not OUTSIDE
+    uint32_t *sets;        // of value ids: those that are not OUTSIDE and lead to each other
     const Value **barrier; // by root: a value of the set that cannot be streamed, or NULL
     uint32_t *component;   // by root: its number
     bool *after;           // by value id, see is_convex
@@ -125,19 +125,12 @@ FusePairs fuse_find_pairs(const Fuser *fuser) {
 
 // ---- parts of a pair's groups ------------------------------------------------------------------
 
-static uint32_t find_root(Search *s, uint32_t id) {
-    while (s->parent[id] != id)
-        id = s->parent[id] = s->parent[s->parent[id]];
-    return id;
-}
-
 static void join(Search *s, uint32_t a, uint32_t b) {
-    a = find_root(s, a);
-    b = find_root(s, b);
-    uint32_t low = a < b ? a : b, high = a < b ? b : a;
-    s->parent[high] = low;
-    if (!s->barrier[low])
-        s->barrier[low] = s->barrier[high];
+    a = sets_find(s->sets, a);
+    b = sets_find(s->sets, b);
+    uint32_t root = sets_join(s->sets, a, b);
+    if (!s->barrier[root])
+        s->barrier[root] = s->barrier[root == a ? b : a];
 }
 
 static bool is_wide(const Search *s, const Value *value) {
@@ -170,7 +163,6 @@ static void find_wide_and_reduced(Search *s) {
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
         s->part[i] = OUTSIDE;
-        s->parent[i] = i;
         s->barrier[i] = NULL;
         if (!s->fuser->live[i])
             continue;
@@ -246,7 +238,7 @@ static ComponentList find_components(Search *s) {
     for (uint32_t i = 0; i < graph->values.count; i++) {
         if (s->part[i] == OUTSIDE)
             continue;
-        uint32_t root = find_root(s, i);
+        uint32_t root = sets_find(s->sets, i);
         if (root == i) {
             s->component[i] = components.count;
             vec_push(s->fuser->arena, &components, (Component){.root = i});
@@ -257,7 +249,7 @@ static ComponentList find_components(Search *s) {
 }
 
 static bool is_in(Search *s, const Component *c, const Value *value) {
-    return s->part[value->id] != OUTSIDE && find_root(s, value->id) == c->root;
+    return s->part[value->id] != OUTSIDE && sets_find(s->sets, value->id) == c->root;
 }
 
 // Keeps for the component's wide values why they are stored after all.
@@ -398,13 +390,13 @@ void fuse_find_streams(Fuser *fuser) {
             refuse_few_rows(fuser, graph->values.at[i]);
     Search s = {.fuser = fuser};
     s.part = arena_array(fuser->arena, uint8_t, graph->values.count);
-    s.parent = arena_array(fuser->arena, uint32_t, graph->values.count);
     s.barrier = arena_array(fuser->arena, const Value *, graph->values.count);
     s.component = arena_array(fuser->arena, uint32_t, graph->values.count);
     s.after = arena_array(fuser->arena, bool, graph->values.count);
     s.seen = arena_array(fuser->arena, uint32_t, graph->values.count);
     for (uint32_t i = 0; i < 2 * pairs.count; i++) {
         s.pair = pairs.at[i % pairs.count];
+        s.sets = sets_new(fuser->arena, graph->values.count);
         find_wide_and_reduced(&s);
         find_between(&s, fuser->arena);
         join_parts(&s);
