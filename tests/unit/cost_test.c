@@ -245,6 +245,27 @@ static void test_more_work_is_never_cheaper(void **state) {
     }
 }
 
+// What a search leaves out by its floor would not have been the fastest.
+static void test_floors_are_not_exceeded(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 300; seed++) {
+        Arena *arena = arena_new();
+        int64_t extents[3];
+        for (int i = 0; i < 3; i++)
+            extents[i] = 1 + (int64_t)(hash_u64(seed, 10 + (uint64_t)i) % 1500);
+        GemmPlan plan = random_plan(seed);
+        Kernel *kernel = cpu_gemm(arena, &plan);
+        Machine machine = plain;
+        machine.threads = 1 + (int)(seed % 7);
+        TileCost cost = tile_cost(NULL, kernel, extents, &machine);
+        TileCost floor = tile_cost_floor(kernel, extents, &machine);
+        assert_true(floor.seconds > cost.flops / machine.flops_per_second * 0.99);
+        assert_true(floor.seconds <= cost.seconds);
+        assert_true(floor.parallel_seconds <= cost.parallel_seconds);
+        arena_free(arena);
+    }
+}
+
 // ---- orders that were measured -----------------------------------------------------------------
 
 // A core with AVX-512 and 2 units of it: what the figures below were measured on.
@@ -499,6 +520,7 @@ int main(void) {
         cmocka_unit_test(test_threads_share_the_tasks),
         cmocka_unit_test(test_ranges_count_by_their_length),
         cmocka_unit_test(test_more_work_is_never_cheaper),
+        cmocka_unit_test(test_floors_are_not_exceeded),
         cmocka_unit_test(test_order_of_blocks),
         cmocka_unit_test(test_stages_of_fused_heads),
         cmocka_unit_test(test_order_of_rows_per_task),

@@ -17,6 +17,8 @@
 static const double EXPOSED[N_FLOWS][2] = {
     [FLOW_ASKED] = {0.05, 0.15}, [FLOW_STEADY] = {0.1, 0.35}, [FLOW_BURSTS] = {0.4, 0.4}};
 
+static const double ROUNDING = 1e-9; // far more than what sums in other orders differ by
+
 static double stage_flops(const Walk *w, const Stage *stage) {
     if (stage->kind == STAGE_CONTRACT)
         return 2 * cost_box_points(w, stage);
@@ -62,7 +64,8 @@ static void add_stage_cost(Walk *w, const Stage *stage) {
                     : stage->kind == STAGE_ORDER  ? cost_order_cycles(w, stage)
                                                   : cost_compute_cycles(w, stage);
     cost.cycles = w->times * cycles;
-    cost.cycles += cost_add_traffic(w, stage, bytes);
+    if (!w->in_l1)
+        cost.cycles += cost_add_traffic(w, stage, bytes);
     cost.seconds = overlapped(w->machine, cost.cycles * machine_cycle(w->machine), bytes);
     for (int flow = 0; flow < N_FLOWS; flow++)
         for (int level = 0; level < N_FROM; level++)
@@ -146,7 +149,8 @@ static void walk_pieces(Walk *w, const Node *node, double count, double turns, d
     w->length[node->dim] = length;
     w->times *= count;
     cost_open_frame(w, node->dim, turns)->parallel = node->loop == LOOP_PARALLEL;
-    cost_measure_turn(w, &node->body);
+    if (!w->in_l1)
+        cost_measure_turn(w, &node->body);
     walk_nodes(w, &node->body);
     cost_close_frame(w);
     if (node->loop == LOOP_PARALLEL && !holds_loop_of_tasks(node))
@@ -177,7 +181,7 @@ static void walk_stage(Walk *w, const Stage *stage) {
 static void walk_nodes(Walk *w, const NodeList *body) {
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
-        if (body->count > 1 && node->kind != NODE_SCRATCH)
+        if (!w->in_l1 && body->count > 1 && node->kind != NODE_SCRATCH)
             cost_look_back(w, body, i);
         switch (node->kind) {
         case NODE_LOOP:
@@ -211,28 +215,47 @@ static void walk_kernel(Walk *w) {
         make_buffer(w, (uint16_t)i);
         w->arguments += w->room[i];
     }
+    cost_open_footprints(w);
     cost_open_frame(w, TILE_DIM_NONE, 1);
     walk_nodes(w, &kernel->body);
+}
+
+static void walk_whole(Walk *w) {
+    w->arena = arena_new();
+    walk_kernel(w);
+    arena_free(w->arena);
+    w->out->flops = w->flops;
+    w->longest_task = w->longest_task > 0 ? w->longest_task : w->seconds;
+}
+
+// What is not the work of a task: handing tasks out.
+static double handing_out(const Walk *w, double tasks) {
+    const Machine *machine = w->machine;
+    return ceil(tasks / machine->threads) * machine->task_seconds +
+           (tasks > 1 ? machine->launch_seconds : 0);
 }
 
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
                    const Machine *machine) {
     TileCost out = {0};
-    Walk w = {.kernel = kernel,
-              .extents = extents,
-              .machine = machine,
-              .arena = arena_new(),
-              .keep = keep,
-              .out = &out};
-    walk_kernel(&w);
-    arena_free(w.arena);
+    Walk w = {.kernel = kernel, .extents = extents, .machine = machine, .keep = keep, .out = &out};
+    walk_whole(&w);
     double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
-    double longest = w.longest_task > 0 ? w.longest_task : w.seconds;
-    double rounds = w.seconds > 0 ? ceil(w.seconds / longest / threads - 1e-9) : 0;
-    out.flops = w.flops;
+    double rounds = w.seconds > 0 ? ceil(w.seconds / w.longest_task / threads - 1e-9) : 0;
     out.seconds = w.seconds + tasks * machine->task_seconds;
-    out.parallel_seconds = fmax(rounds * longest, w.seconds / threads) +
-                           ceil(tasks / threads) * machine->task_seconds +
-                           (tasks > 1 ? machine->launch_seconds : 0);
+    out.parallel_seconds =
+        fmax(rounds * w.longest_task, w.seconds / threads) + handing_out(&w, tasks);
+    return out;
+}
+
+TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Machine *machine) {
+    TileCost out = {0};
+    Walk w = {.kernel = kernel, .extents = extents, .machine = machine, .in_l1 = true, .out = &out};
+    walk_whole(&w);
+    double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
+    out.seconds = w.seconds + tasks * machine->task_seconds;
+    out.parallel_seconds = fmax(w.longest_task, w.seconds / threads) + handing_out(&w, tasks);
+    out.seconds *= 1 - ROUNDING;
+    out.parallel_seconds *= 1 - ROUNDING;
     return out;
 }

@@ -16,7 +16,7 @@ typedef struct {
 } Touch;
 enum { TOUCHES_MAX = 64 };
 typedef struct {
-    Touch at[TOUCHES_MAX];
+    Touch *at; // room for Walk.most_touches
     uint32_t count;
     double more; // bytes of what found no room above
 } Footprint;
@@ -35,10 +35,11 @@ typedef struct {
     double piece;   // positions of dim in one of them
     Footprint turn; // what one turn touches
     bool parallel;  // turns are tasks
-    // Of the node that the walk is in, by place in near_of: how far back an earlier sibling touched
-    // the same, or a later one in the turn before. near_of NULL: no siblings.
-    const Footprint *near_of;
-    Distance near[TOUCHES_MAX], near_before[TOUCHES_MAX];
+    // Where the node that the walk is in has siblings: what it touches, and by place in that how
+    // far back an earlier sibling touched the same, or a later one in the turn before.
+    bool has_siblings;
+    Footprint node;
+    Distance *near, *near_before;
 } Frame;
 
 typedef struct {
@@ -53,10 +54,13 @@ typedef struct {
     uint32_t *made; // per buffer: frames around the place where it is made
     VEC(Frame *) frames; // outermost first; `depth` of them are in use
     uint32_t depth;
-    double arguments; // bytes of all of them
-    double times;     // how often the current place is reached
+    uint32_t most_touches;    // of a footprint: accesses of the kernel, TOUCHES_MAX at most
+    Footprint between, other; // of a look back
+    double arguments;         // bytes of all of them
+    double times;             // how often the current place is reached
     double seconds, flops;
     double longest_task; // seconds
+    bool in_l1;          // all data is taken to lie in L1
     Arena *keep;         // for the list of stages; NULL: none
     TileCost *out;
 } Walk;
@@ -72,6 +76,7 @@ uint64_t cost_flat_dims(const Walk *w, const Stage *stage);
 double cost_steps(const Walk *w, const Stage *stage); // of a microkernel
 
 // ---- traffic.c: bytes that come from beyond L1 ----
+void cost_open_footprints(Walk *w); // before the first frame
 Frame *cost_open_frame(Walk *w, TileDimId dim, double turns);
 void cost_close_frame(Walk *w);
 // What one turn of the innermost frame touches. Requires: the current ranges are those inside.

@@ -120,9 +120,10 @@ static double touched_bytes(const Walk *w, const Stage *stage, const Access *acc
     double bytes = (double)elem_bytes(buffer->elem);
     for (int i = 0; i < access->rank; i++)
         bytes *= positions(w, stage, access, i, length);
-    double run = run_bytes(w, stage, access, length), room = w->room[access->buffer];
+    double room = w->room[access->buffer];
     if (!has_lines(buffer))
         return room > 0 ? fmin(bytes, room) : bytes;
+    double run = run_bytes(w, stage, access, length);
     if (run <= 0)
         return bytes;
     bool aligned = fmod(run_stride(w, stage, access, run, length), LINE) == 0;
@@ -159,7 +160,38 @@ double cost_made_bytes(const TileBuffer *buffer, const double *length) {
 
 // ---- footprints ----
 
-static void add_touch(Footprint *to, Touch touch) {
+static uint32_t accesses_in(const NodeList *body) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
+        count += node->kind == NODE_STAGE ? n_uses(node->stage) : accesses_in(&node->body);
+    }
+    return count;
+}
+
+static Footprint footprint_new(const Walk *w) {
+    return (Footprint){.at = arena_array(w->arena, Touch, w->most_touches)};
+}
+
+static void footprint_clear(Footprint *footprint) {
+    footprint->count = 0;
+    footprint->more = 0;
+}
+
+static void footprint_copy(Footprint *to, const Footprint *from) {
+    memcpy(to->at, from->at, from->count * sizeof *from->at);
+    to->count = from->count;
+    to->more = from->more;
+}
+
+void cost_open_footprints(Walk *w) {
+    uint32_t accesses = accesses_in(&w->kernel->body);
+    w->most_touches = accesses < TOUCHES_MAX ? accesses : TOUCHES_MAX;
+    w->between = footprint_new(w);
+    w->other = footprint_new(w);
+}
+
+static void add_touch(const Walk *w, Footprint *to, Touch touch) {
     for (uint32_t i = 0; i < to->count; i++) {
         Touch *at = &to->at[i];
         if (at->memory != touch.memory || at->dims != touch.dims)
@@ -169,7 +201,7 @@ static void add_touch(Footprint *to, Touch touch) {
         at->visits += touch.visits;
         return;
     }
-    if (to->count < TOUCHES_MAX)
+    if (to->count < w->most_touches)
         to->at[to->count++] = touch;
     else
         to->more += touch.bytes;
@@ -206,7 +238,7 @@ static void add_stage(const Walk *w, const Stage *stage, TileDimId dim, Footprin
             .visits = 1,
             .passes = !scratch && dim != TILE_DIM_NONE && depends_on(stage, access, dim),
         };
-        add_touch(to, touch);
+        add_touch(w, to, touch);
     }
 }
 
@@ -265,16 +297,24 @@ static uint32_t find_touch(const Footprint *in, uint16_t memory, uint64_t dims) 
 
 // ---- frames ----
 
+static Frame *frame_new(const Walk *w) {
+    Frame *frame = arena_new_of(w->arena, Frame);
+    frame->turn = footprint_new(w);
+    frame->node = footprint_new(w);
+    frame->near = arena_array(w->arena, Distance, w->most_touches);
+    frame->near_before = arena_array(w->arena, Distance, w->most_touches);
+    return frame;
+}
+
 Frame *cost_open_frame(Walk *w, TileDimId dim, double turns) {
     if (w->depth == w->frames.count)
-        vec_push(w->arena, &w->frames, arena_new_of(w->arena, Frame));
+        vec_push(w->arena, &w->frames, frame_new(w));
     Frame *frame = w->frames.at[w->depth++];
     frame->dim = dim;
     frame->turns = turns;
     frame->piece = dim == TILE_DIM_NONE ? 0 : w->length[dim];
-    frame->turn.count = 0;
-    frame->turn.more = 0;
-    frame->near_of = NULL;
+    footprint_clear(&frame->turn);
+    frame->has_siblings = false;
     frame->parallel = false;
     return frame;
 }
@@ -294,51 +334,49 @@ static void count_visits(Footprint *of_one_node) {
         of_one_node->at[i].visits = 1;
 }
 
-// Where the walk looks back from a node: what it touches, and what lies between.
-typedef struct {
-    const Footprint *mine;
-    Footprint between;
-    uint32_t missing; // touches without a distance yet
-} Window;
-
-// Goes one node further back. Arguments that only one node in the window touches pass through.
-static void widen(Walk *w, Window *window, const Node *node, Distance *near) {
-    Footprint other = {.count = 0};
-    add_node(w, node, TILE_DIM_NONE, &other);
-    count_visits(&other);
-    for (uint32_t i = 0; i < other.count; i++)
-        add_touch(&window->between, other.at[i]);
-    for (uint32_t i = 0; i < window->between.count; i++) {
-        Touch *touch = &window->between.at[i];
+// Goes one node further back from the frame's node: `between` is what lies between, `near` the
+// distances found, *missing how many are not. Arguments that only one node between touches pass
+// through.
+static void widen(Walk *w, const Footprint *own, const Node *node, Distance *near,
+                  uint32_t *missing) {
+    Footprint *between = &w->between, *other = &w->other;
+    footprint_clear(other);
+    add_node(w, node, TILE_DIM_NONE, other);
+    count_visits(other);
+    for (uint32_t i = 0; i < other->count; i++)
+        add_touch(w, between, other->at[i]);
+    for (uint32_t i = 0; i < between->count; i++) {
+        Touch *touch = &between->at[i];
         touch->passes = touch->dims && touch->visits == 1;
     }
-    for (uint32_t i = 0; i < window->mine->count; i++) {
-        const Touch *own = &window->mine->at[i];
-        if (near[i].bytes >= 0 || find_touch(&other, own->memory, own->dims) == other.count)
+    for (uint32_t i = 0; i < own->count; i++) {
+        const Touch *touch = &own->at[i];
+        if (near[i].bytes >= 0 || find_touch(other, touch->memory, touch->dims) == other->count)
             continue;
-        uint32_t at = find_touch(&window->between, own->memory, own->dims);
-        near[i] = distance_in(&window->between, at);
-        window->missing--;
+        near[i] = distance_in(between, find_touch(between, touch->memory, touch->dims));
+        --*missing;
     }
 }
 
 void cost_look_back(Walk *w, const NodeList *body, uint32_t index) {
     Frame *frame = w->frames.at[w->depth - 1];
-    Footprint *mine = arena_new_of(w->arena, Footprint);
+    Footprint *own = &frame->node;
+    footprint_clear(own);
     start_inside(w);
-    add_node(w, body->at[index], TILE_DIM_NONE, mine);
-    count_visits(mine);
-    Window window = {mine, *mine, mine->count};
-    for (uint32_t i = 0; i < mine->count; i++)
-        frame->near[i] = frame->near_before[i] = (Distance){-1, -1};
-    for (uint32_t at = index; at-- > 0 && window.missing;)
+    add_node(w, body->at[index], TILE_DIM_NONE, own);
+    count_visits(own);
+    footprint_copy(&w->between, own);
+    uint32_t missing = own->count;
+    for (uint32_t i = 0; i < own->count; i++)
+        frame->near[i] = (Distance){-1, -1};
+    for (uint32_t at = index; at-- > 0 && missing;)
         if (body->at[at]->kind != NODE_SCRATCH)
-            widen(w, &window, body->at[at], frame->near);
-    memcpy(frame->near_before, frame->near, sizeof frame->near);
-    for (uint32_t at = body->count; frame->turns > 1 && --at > index && window.missing;)
+            widen(w, own, body->at[at], frame->near, &missing);
+    memcpy(frame->near_before, frame->near, own->count * sizeof *frame->near);
+    for (uint32_t at = body->count; frame->turns > 1 && --at > index && missing;)
         if (body->at[at]->kind != NODE_SCRATCH)
-            widen(w, &window, body->at[at], frame->near_before);
-    frame->near_of = mine;
+            widen(w, own, body->at[at], frame->near_before, &missing);
+    frame->has_siblings = true;
 }
 
 // ---- traffic ----
@@ -409,10 +447,10 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     flow.usable[1] = usable_part(w, stage, access, sets_of(machine->l2_bytes, 16, 2048));
     for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
         const Frame *frame = w->frames.at[at];
-        uint32_t own = frame->near_of ? find_touch(frame->near_of, memory, dims) : 0;
-        bool known = frame->near_of && own < frame->near_of->count;
+        uint32_t own = frame->has_siblings ? find_touch(&frame->node, memory, dims) : 0;
+        bool known = frame->has_siblings && own < frame->node.count;
         if (known && frame->near[own].bytes >= 0) {
-            add_from(&flow, frame->near[own], frame->near_of->at[own].bytes, left);
+            add_from(&flow, frame->near[own], frame->node.at[own].bytes, left);
             return;
         }
         if (frame->dim == TILE_DIM_NONE || frame->turns <= 1)

@@ -35,11 +35,14 @@ static bool is_better(const Chooser *c, const StreamSchedule *schedule, int64_t 
 static void try_schedule(Chooser *c, StreamSchedule schedule, StreamSchedule *best) {
     Arena *arena = arena_new();
     Lowering lower;
+    const Machine *machine = c->request->machine;
     Kernel *kernel = lower_candidate(c, &schedule, &lower, arena);
     if (kernel) {
-        TileCost cost = tile_cost(NULL, kernel, lower.typical.at, c->request->machine);
-        int64_t scratch = kernel_scratch_bytes(kernel, lower.typical.at, NULL);
-        schedule.seconds = cost.parallel_seconds;
+        const int64_t *extents = lower.typical.at;
+        int64_t scratch = kernel_scratch_bytes(kernel, extents, NULL);
+        schedule.seconds = tile_cost_floor(kernel, extents, machine).parallel_seconds;
+        if (is_better(c, &schedule, scratch, best))
+            schedule.seconds = tile_cost(NULL, kernel, extents, machine).parallel_seconds;
         if (is_better(c, &schedule, scratch, best)) {
             *best = schedule;
             c->scratch = scratch;

@@ -139,7 +139,7 @@ static void set_tasks(ContractModel *x, int outer, int main_dim, int64_t piece, 
     x->tasks[main_dim]->step = clamp(ceil_div(piece, cover), 1, x->extents[main_dim]);
 }
 
-double contract_model_seconds(ContractModel *x, const ContractSchedule *s) {
+static void set_schedule(ContractModel *x, const ContractSchedule *s) {
     bool packs_a = x->packed_a >= 0, packs_b = x->packed_b >= 0;
     bool early =
         (packs_a && x->shape->a_last == LAST_BATCH) || (packs_b && x->shape->b_last == LAST_BATCH);
@@ -159,6 +159,18 @@ double contract_model_seconds(ContractModel *x, const ContractSchedule *s) {
         x->kernel->buffers.at[x->packed_b].panel_width = s->lane_block;
     if (packs_a && x->kernel->buffers.at[x->packed_a].panel_dim != TILE_DIM_NONE)
         x->kernel->buffers.at[x->packed_a].panel_width = s->row_block;
-    TileCost cost = tile_cost(NULL, x->kernel, x->extents, x->machine);
+}
+
+static double mean_seconds(const ContractModel *x, TileCost cost) {
     return (cost.parallel_seconds + cost.seconds / x->machine->threads) / 2;
+}
+
+double contract_model_seconds(ContractModel *x, const ContractSchedule *s) {
+    set_schedule(x, s);
+    return mean_seconds(x, tile_cost(NULL, x->kernel, x->extents, x->machine));
+}
+
+double contract_model_floor(ContractModel *x, const ContractSchedule *s) {
+    set_schedule(x, s);
+    return mean_seconds(x, tile_cost_floor(x->kernel, x->extents, x->machine));
 }

@@ -4,11 +4,13 @@
 // A contraction is blocked as in Goto and van de Geijn, "Anatomy of high-performance matrix
 // multiplication" (2008): a microkernel of rows x lanes accumulators, a panel of b of block_k x
 // lanes in L1, a block of packed b in L2. The numbers come from a search over a few hundred
-// candidates with the cost model of this level (contract_model.c); sizes never depend on the number
-// of threads, so results do not either.
+// candidates with the cost model of this level (contract_model.c), which counts the arithmetic of
+// each and the traffic of those alone that may be the fastest; sizes never depend on the number of
+// threads, so results do not either.
 #include "tile/schedule/schedule.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static const double task_seconds = 40e-6; // worth handing to a thread
 
@@ -43,12 +45,18 @@ void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t ch
 // ---- contraction ----
 
 typedef struct {
+    ContractSchedule schedule;
+    ContractModel *model; // of its packing
+    double floor;         // seconds it takes at least
+    uint32_t place;       // among the candidates: of equally fast ones the first wins
+} Candidate;
+typedef struct {
     const ContractShape *shape;
     const Machine *machine;
     int width; // lanes of a vector
     Arena *arena;
     ContractModel *model; // of the packing being tried
-    ContractSchedule best;
+    VEC(Candidate) candidates;
 } Search;
 
 // Most rows of a microkernel with this many vectors: accumulators, one vector of b each and a splat
@@ -91,11 +99,10 @@ static bool block_fits(const Search *m, const ContractSchedule *s) {
            s->block_k * lanes * (int64_t)m->shape->elem_bytes <= block_room(m);
 }
 
-static void try_schedule(Search *m, ContractSchedule s) {
+static void add_candidate(Search *m, ContractSchedule s) {
     s.block_rows = choose_block_rows(m, &s);
-    s.seconds = contract_model_seconds(m->model, &s);
-    if (m->best.seconds == 0 || s.seconds < m->best.seconds)
-        m->best = s;
+    double floor = contract_model_floor(m->model, &s);
+    vec_push(m->arena, &m->candidates, (Candidate){s, m->model, floor, m->candidates.count});
 }
 
 // What is worked off whole may be done for several batches in one task.
@@ -104,12 +111,12 @@ static void try_tasks(Search *m, ContractSchedule s) {
     if (!block_fits(m, &s))
         return;
     s.task_batch = 1;
-    try_schedule(m, s);
+    add_candidate(m, s);
     bool whole = s.task_rows >= shape->rows && s.task_lanes >= shape->lanes;
     for (int64_t parts = TASKS_MAX; whole && parts >= 1; parts /= 2) {
         s.task_batch = equal_piece(shape->batch, ceil_div(shape->batch, parts), 1);
         if (s.task_batch > 1)
-            try_schedule(m, s);
+            add_candidate(m, s);
     }
 }
 
@@ -157,6 +164,30 @@ static void search_microkernels(Search *m, bool pack_a, bool pack_b) {
     }
 }
 
+static int compare_floors(const void *a, const void *b) {
+    const Candidate *x = a, *y = b;
+    if (x->floor != y->floor)
+        return x->floor < y->floor ? -1 : 1;
+    return x->place < y->place ? -1 : 1;
+}
+
+// Those that may take least come first, and once the rest cannot be faster than the best, it is
+// found. Requires: a candidate.
+static ContractSchedule fastest(Search *m) {
+    qsort(m->candidates.at, m->candidates.count, sizeof(Candidate), compare_floors);
+    Candidate best = {.schedule.seconds = INFINITY};
+    for (uint32_t i = 0; i < m->candidates.count; i++) {
+        Candidate c = m->candidates.at[i];
+        if (c.floor > best.schedule.seconds)
+            break;
+        double seconds = c.schedule.seconds = contract_model_seconds(c.model, &c.schedule);
+        if (seconds < best.schedule.seconds ||
+            (seconds == best.schedule.seconds && c.place < best.place))
+            best = c;
+    }
+    return best.schedule;
+}
+
 ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine) {
     Search m = {.shape = shape,
                 .machine = machine,
@@ -167,9 +198,10 @@ ContractSchedule schedule_contract(const ContractShape *shape, const Machine *ma
         if ((pack_a || shape->a_in_place) && (pack_b || shape->b_in_place))
             search_microkernels(&m, pack_a, pack_b);
     }
-    arena_free(m.arena);
-    if (m.best.seconds == 0)
+    if (!m.candidates.count)
         ice("schedule: no blocks for %ld x %ld x %ld", (long)shape->rows, (long)shape->lanes,
             (long)shape->k);
-    return m.best;
+    ContractSchedule best = fastest(&m);
+    arena_free(m.arena);
+    return best;
 }

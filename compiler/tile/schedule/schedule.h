@@ -14,6 +14,8 @@ ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, cons
 // By the machine's cost model: the mean of its time with all threads and a thread's share of the
 // work, since a kernel may be given fewer threads than it was planned for.
 double contract_model_seconds(ContractModel *model, const ContractSchedule *schedule);
+// Seconds that it does not fall below, found much faster.
+double contract_model_floor(ContractModel *model, const ContractSchedule *schedule);
 
 // ---- schedule.c: how a nest is cut into tasks ----
 // Pieces of a loop nest that is worked off in tasks: steps per dim of `dims` (outermost first) so
