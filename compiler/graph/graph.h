@@ -38,6 +38,7 @@ bool op_commutes(Op op);
 bool op_is_immediate(Op op); // CONST INDEX EXTENT: no memory behind it
 bool op_is_reading(Op op);   // RENAME TAKE: only another way to read what is in memory
 bool op_regroups(Op op);     // SPLIT MERGE: a view where memory allows, see fuse/view.c
+bool op_may_be_view(Op op);  // is reading or regroups
 // What an op costs: cycles of a core with two vector units for one vector of f32 when its arguments
 // are in registers. Of an INPUT it is a load; of what reduces, for a vector of its argument.
 double op_weight(Op op);

@@ -53,6 +53,10 @@ bool op_regroups(Op op) {
     return op == OP_SPLIT || op == OP_MERGE;
 }
 
+bool op_may_be_view(Op op) {
+    return op_is_reading(op) || op_regroups(op);
+}
+
 double op_apply1(Op op, double a) {
     switch (op) {
     case OP_COPY:

@@ -399,8 +399,7 @@ static ValueList collect_members(const Fuser *fuser, uint32_t cluster, uint32_t 
     for (uint32_t i = 0; i < members.count; i++)
         for (uint32_t k = 0; k < members.at[i]->n_args; k++) {
             Value *arg = members.at[i]->args[k];
-            bool reading = op_is_reading(members.at[i]->op) &&
-                           (op_is_reading(arg->op) || op_regroups(arg->op));
+            bool reading = op_is_reading(members.at[i]->op) && op_may_be_view(arg->op);
             if (fuser->owner[arg->id] != CLUSTER_INLINE || taken[arg->id] == cluster || reading)
                 continue;
             taken[arg->id] = cluster;

@@ -108,8 +108,7 @@ static DimList dims_ordered(const DimList *part, const DimList *like) {
 static void add_read(Arena *arena, ReadList *reads, Read read) {
     const Value *arg = read.user->args[read.arg];
     vec_push(arena, &reads[arg->id], read);
-    bool leads = op_is_reading(arg->op) || op_regroups(arg->op);
-    if (op_is_reading(read.user->op) && leads) // one access, see graph_fuse
+    if (op_is_reading(read.user->op) && op_may_be_view(arg->op)) // one access, see graph_fuse
         add_read(arena, reads, (Read){read.group, arg, 0});
 }
 

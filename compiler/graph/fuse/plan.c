@@ -103,14 +103,10 @@ typedef struct {
     uint32_t *written, *read; // by value id: the group that stores it and the last that reads it
 } Lives;
 
-static bool reads_memory(const Value *value) {
-    return op_is_reading(value->op) || op_regroups(value->op);
-}
-
 // Marks a value that a group reads, and what it is only another way to read of.
 static void mark_read(const Lives *lives, const Value *value, uint32_t group) {
     lives->read[value->id] = group;
-    while (reads_memory(value) && lives->written[value->id] == NO_GROUP) {
+    while (op_may_be_view(value->op) && lives->written[value->id] == NO_GROUP) {
         value = value->args[0];
         lives->read[value->id] = group;
     }
@@ -279,7 +275,7 @@ static void verify_reads(const Plan *plan, uint32_t number) {
     for (uint32_t i = 0; i < group->members.count; i++)
         for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
             const Value *value = group->members.at[i]->args[k];
-            while (reads_memory(value) && !plan_buffer(plan, value))
+            while (op_may_be_view(value->op) && !plan_buffer(plan, value))
                 value = value->args[0];
             const Buffer *buffer = plan_buffer(plan, value);
             if (buffer && buffer->role == BUFFER_VIEW)

@@ -93,7 +93,7 @@ static void write_value(Writing *to, const Value *value, const char **note) {
         return;
     to->written[value->id] = true;
     const Value *arg = op_kind(value->op) == KIND_MOVE ? value->args[0] : NULL;
-    if (arg && op_is_reading(value->op) && (op_is_reading(arg->op) || op_regroups(arg->op)))
+    if (arg && op_is_reading(value->op) && op_may_be_view(arg->op))
         write_value(to, arg, note);
     to->notes[to->count] = *note;
     to->values[to->count++] = value;

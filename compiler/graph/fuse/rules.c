@@ -60,8 +60,7 @@ static Inlined cost_as_argument(const Fuser *fuser, const Value *value) {
     if (op_is_immediate(value->op))
         return (Inlined){.legal = true};
     bool is_inline = fuser->owner[value->id] == CLUSTER_INLINE;
-    bool reads = op_is_reading(value->op) || op_regroups(value->op);
-    if (value->op == OP_INPUT || (reads && is_inline))
+    if (value->op == OP_INPUT || (op_may_be_view(value->op) && is_inline))
         return (Inlined){.loads = 1, .legal = true};
     return is_inline ? fuser->inlined[value->id] : (Inlined){.legal = false};
 }

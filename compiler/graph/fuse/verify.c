@@ -46,7 +46,7 @@ static bool is_only_read(const Group *group, const Value *member) {
 
 // Is it there for a member that is another way to read it?
 static bool is_in_memory(const FusionCheck *check, const Value *value) {
-    while ((op_is_reading(value->op) || op_regroups(value->op)) && !check->stored_by[value->id])
+    while (op_may_be_view(value->op) && !check->stored_by[value->id])
         value = value->args[0];
     return value->op == OP_INPUT || check->stored_by[value->id];
 }
@@ -117,8 +117,7 @@ static void verify_stream(const FusionCheck *check, const Group *group) {
 static void verify_streamed(const FusionCheck *check, const Group *group, const Value *member) {
     must(check, op_kind(member->op) != KIND_ROW, "value %u is for a rows group", member->id);
     must(check,
-         op_kind(member->op) != KIND_MOVE || op_is_reading(member->op) || op_regroups(member->op) ||
-             member->op == OP_GATHER,
+         op_kind(member->op) != KIND_MOVE || op_may_be_view(member->op) || member->op == OP_GATHER,
          "value %u moves elements between pieces", member->id);
     bool all_rows = dims_subset(&group->rows, &member->dims);
     must(check, !reduces(member) || all_rows, "value %u reduces a dim of the tasks", member->id);

@@ -65,8 +65,7 @@ DimList regroup_glued(const Value *merge, const DimList *order) {
 // ---- which of them are views -------------------------------------------------------------------
 
 static bool is_computed(const Value *value) {
-    return value->op != OP_INPUT && !op_is_immediate(value->op) && !op_is_reading(value->op) &&
-           !op_regroups(value->op);
+    return value->op != OP_INPUT && !op_is_immediate(value->op) && !op_may_be_view(value->op);
 }
 
 // The ways to read a value lead to memory; a merge whose parts lie elsewhere in it is computed, by
@@ -77,8 +76,7 @@ static bool merge_is_view(const Fuser *fuser, const Value *merge) {
     if (arg->op == OP_INPUT)
         return regroup_order(merge, &arg->dims, &order);
     for (const Value **user = fuser->users[merge->id]; *user; user++)
-        if (op_is_reading((*user)->op) || op_regroups((*user)->op) ||
-            fuser->owner[(*user)->id] < CLUSTER_INLINE)
+        if (op_may_be_view((*user)->op) || fuser->owner[(*user)->id] < CLUSTER_INLINE)
             return false;
     return is_computed(arg);
 }

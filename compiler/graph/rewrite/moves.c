@@ -203,7 +203,7 @@ static Value *move_into(Rewrite *rewrite, const Move *move, const Value *value, 
         return now;
     if (value->op == OP_INPUT)
         return digits_fit(move, &value->dims) ? moved(rewrite, move, now) : NULL;
-    bool reads = op_is_reading(value->op) || op_regroups(value->op); // as often as one likes
+    bool reads = op_may_be_view(value->op); // as often as one likes
     if (!reads && rewrite->uses[value->id] != 1)
         return NULL;
     return named_like(step_into(rewrite, move, value, depth), value);
@@ -226,8 +226,7 @@ static bool is_taken_apart(const Rewrite *rewrite, const Value *value, DimId dim
 static Value *move_take(Rewrite *rewrite, const Value *value) {
     const Value *arg = value->args[0];
     Move move = {OP_TAKE, value->dim, NULL, value->offset};
-    if (arg->op == OP_INPUT || op_is_reading(arg->op) || op_regroups(arg->op) ||
-        !is_taken_apart(rewrite, arg, value->dim))
+    if (arg->op == OP_INPUT || op_may_be_view(arg->op) || !is_taken_apart(rewrite, arg, value->dim))
         return NULL;
     return named_like(step_into(rewrite, &move, arg, 0), arg);
 }
