@@ -414,6 +414,7 @@ typedef struct {
     DimList rows, reduced;
     DimId parts; // ROWS: reductions are in parts along this dim, or DIM_NONE
 } Group;
+bool group_stores(const Group *group, const Value *value); // is it one of the outputs?
 // Why a set of values over the pair x, y (see fuse/stream.c) became no streamed group.
 typedef struct Refusal Refusal;
 struct Refusal {

@@ -240,13 +240,6 @@ const Group *find_group(const Fusion *fusion, const Value *member) {
     return NULL;
 }
 
-bool group_stores(const Group *group, const Value *value) {
-    for (uint32_t i = 0; i < group->outputs.count; i++)
-        if (group->outputs.at[i] == value)
-            return true;
-    return false;
-}
-
 DimId find_dim(const Graph *graph, const char *name) {
     for (uint32_t i = 0; i < graph->dims.count; i++)
         if (strcmp(graph->dims.at[i].name, name) == 0)

@@ -35,7 +35,6 @@ const Value *find_live(const Graph *graph, Op op); // the first of them; the tes
 // By the name in the source or of a result; the test fails when there is none.
 const Value *find_named(const Graph *graph, const char *name);
 const Group *find_group(const Fusion *fusion, const Value *member); // the first that has it
-bool group_stores(const Group *group, const Value *value);
 DimId find_dim(const Graph *graph, const char *name);
 const char *dims_text(const Graph *graph, const DimList *dims); // "n m h"
 int64_t multiplies(const Graph *graph);

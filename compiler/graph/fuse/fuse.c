@@ -486,6 +486,13 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
                               .why = "plan unfused stores what one kernel hands to another"});
 }
 
+bool group_stores(const Group *group, const Value *value) {
+    for (uint32_t i = 0; i < group->outputs.count; i++)
+        if (group->outputs.at[i] == value)
+            return true;
+    return false;
+}
+
 Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
     Arena *arena = arena_new();
     Fuser fuser = {.arena = arena, .extents = extents};

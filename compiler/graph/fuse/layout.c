@@ -147,13 +147,6 @@ static Map *find_feeds(const Fusion *fusion, Arena *arena) {
 
 static void find_uses_in(Layout *layout, uint32_t group, const Value *x, DimList as, UseList *uses);
 
-static bool is_output(const Group *group, const Value *value) {
-    for (uint32_t i = 0; i < group->outputs.count; i++)
-        if (group->outputs.at[i] == value)
-            return true;
-    return false;
-}
-
 // The dims of what a split or merge reads, as it names them: the fastest part goes with the whole,
 // and of the others none is ever contiguous.
 static void regroup_as(const Value *user, DimList *as) {
@@ -181,7 +174,7 @@ static void follow_read(Layout *layout, const Read *read, DimList as, UseList *u
         return;
     } else if (op_regroups(user->op)) {
         regroup_as(user, &use.as);
-        if (!is_output(group, user)) {
+        if (!group_stores(group, user)) {
             find_uses_in(layout, read->group, user, use.as, uses);
             return;
         }
@@ -509,7 +502,8 @@ static const Value *merged_by(const Layout *layout, const Value *value) {
     const ReadList *reads = &layout->reads[value->id];
     for (uint32_t i = 0; i < reads->count; i++) {
         const Value *user = reads->at[i].user;
-        if (user->op == OP_MERGE && !is_output(layout->fusion->groups.at[reads->at[i].group], user))
+        if (user->op == OP_MERGE &&
+            !group_stores(layout->fusion->groups.at[reads->at[i].group], user))
             return user;
     }
     return NULL;

@@ -32,13 +32,6 @@ static bool group_has(const Group *group, const Value *value) {
     return false;
 }
 
-static bool group_stores(const Group *group, const Value *value) {
-    for (uint32_t i = 0; i < group->outputs.count; i++)
-        if (group->outputs.at[i] == value)
-            return true;
-    return false;
-}
-
 // A split or merge that the group does not store is a way to read what is in memory.
 static bool is_only_read(const Group *group, const Value *member) {
     return op_regroups(member->op) && !group_stores(group, member);

@@ -50,10 +50,7 @@ static bool *find_needed(Lowerer *p, const Group *group, Value *const *outputs, 
 
 // A split or merge that the group reads from memory under its own dims.
 static bool is_view(const Plan *plan, const Group *group, const Value *member) {
-    bool stored = op_regroups(member->op) && plan_buffer(plan, member);
-    for (uint32_t i = 0; i < group->outputs.count; i++)
-        stored = stored && group->outputs.at[i] != member;
-    return stored;
+    return op_regroups(member->op) && plan_buffer(plan, member) && !group_stores(group, member);
 }
 
 // The group with some of its outputs and what they need.
