@@ -469,7 +469,6 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     fuser->seen = arena_array(fuser->arena, uint32_t, count);
     fuser->owner = arena_array(fuser->arena, uint32_t, count);
     fuser->result = arena_array(fuser->arena, bool, count);
-    fuser->views = arena_array(fuser->arena, bool, count);
     fuser->clusters.count = 0;
     for (uint32_t i = 0; i < count; i++)
         fuser->owner[i] = CLUSTER_NONE;
@@ -477,6 +476,7 @@ static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
         fuser->result[graph->outputs.at[i].value->id] = true;
     fuser_find_users(fuser);
     fuser->refused = arena_array(graph->arena, const Refusal *, count + 1);
+    fuser->lies_in = arena_array(graph->arena, const Value *, count + 1);
     fuse_find_scans(fuser);
     if (streams)
         fuse_find_streams(fuser);
@@ -501,9 +501,7 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
     if (packed)
         open_fuser(&fuser, packed, streams);
     find_stream_sources(&fuser);
-    uint32_t count = fuser.graph->values.count;
-    const Value **lies_in = arena_array(fuser.graph->arena, const Value *, count + 1);
-    fuse_find_result_views(&fuser, lies_in);
+    fuse_find_result_views(&fuser);
     ValueList order = order_values(&fuser);
     for (uint32_t i = 0; i < order.count; i++) {
         Value *value = order.at[i];
@@ -519,7 +517,7 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
     Fusion *fusion = arena_new_of(fuser.graph->arena, Fusion);
     fusion->graph = fuser.graph;
     fusion->refused = fuser.refused;
-    fusion->lies_in = lies_in;
+    fusion->lies_in = fuser.lies_in;
     make_groups(&fuser, fusion);
     arena_free(arena);
     return fusion;

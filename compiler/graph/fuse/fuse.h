@@ -46,8 +46,8 @@ typedef struct {
     uint32_t *seen;       // by value id, for fuse_note_inline: the last that met it
     const Value ***users; // by value id: live users, NULL-terminated; the same user may come twice
     bool *result;         // by value id: an output of the entry
-    bool *views;          // by value id: a result that lies where its argument was written
     const Refusal **refused; // see Fusion
+    const Value **lies_in;   // see Fusion
 } Fuser;
 
 // scan.c: claims the values of scans, before streams.
@@ -73,8 +73,9 @@ Graph *fuse_pack_operands(const Fuser *fuser);
 // view.c: splits and merges of what lies in memory.
 bool fuse_is_view(const Fuser *fuser, const Value *value);
 bool fuse_view_is_certain(const Value *view); // whatever orders graph_layout chooses
-// Results that are views of what is computed. lies_in: by id of that, the result.
-void fuse_find_result_views(Fuser *fuser, const Value **lies_in);
+void fuse_find_result_views(Fuser *fuser);    // sets lies_in
+// Is it a result that is a view of what is computed?
+bool fuse_is_result_view(const Fuser *fuser, const Value *value);
 
 // rules.c: which values are worth what.
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group

@@ -94,7 +94,7 @@ void fuse_note_inline(Fuser *fuser, const Value *value) {
 // A value that must lie in memory: a result of the entry, or what a move reads at computed places.
 // Ways to read that follow each other are one access.
 static bool must_be_stored(const Fuser *fuser, const Value *value) {
-    if (fuser->result[value->id] && !fuser->views[value->id])
+    if (fuser->result[value->id] && !fuse_is_result_view(fuser, value))
         return true;
     bool view = fuse_is_view(fuser, value), reads = view || op_is_reading(value->op);
     if (view && fuse_view_is_certain(value))
@@ -135,7 +135,7 @@ bool fuse_is_inline(const Fuser *fuser, const Value *value) {
     if (value->op == OP_COPY || must_be_stored(fuser, value))
         return false; // a copy is there to be stored
     if (op_is_reading(value->op) || fuse_is_view(fuser, value))
-        return fuser->views[value->id] || !reads_between(value) ||
+        return fuse_is_result_view(fuser, value) || !reads_between(value) ||
                !fuse_is_streamed_operand(fuser, value);
     if (op_kind(value->op) != KIND_MAP)
         return false;

@@ -85,25 +85,28 @@ bool fuse_view_is_certain(const Value *view) {
     return view->op == OP_SPLIT || view->args[0]->op == OP_INPUT;
 }
 
+bool fuse_is_result_view(const Fuser *fuser, const Value *value) {
+    return op_regroups(value->op) && fuser->lies_in[value->args[0]->id] == value;
+}
+
 bool fuse_is_view(const Fuser *fuser, const Value *value) {
-    if (fuser->views[value->id])
+    if (fuse_is_result_view(fuser, value))
         return true;
     if (!op_regroups(value->op) || fuser->result[value->id])
         return false;
     return value->op == OP_SPLIT || merge_is_view(fuser, value);
 }
 
-void fuse_find_result_views(Fuser *fuser, const Value **lies_in) {
+void fuse_find_result_views(Fuser *fuser) {
     const Graph *graph = fuser->graph;
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *output = &graph->outputs.at[i];
         const Value *value = output->value, *arg = op_regroups(value->op) ? value->args[0] : NULL;
         DimList order;
-        if (!arg || !is_computed(arg) || fuser->result[arg->id] || lies_in[arg->id] ||
+        if (!arg || !is_computed(arg) || fuser->result[arg->id] || fuser->lies_in[arg->id] ||
             fuser->owner[value->id] != CLUSTER_NONE ||
             !regroup_argument_order(value, &output->order, &order))
             continue;
-        lies_in[arg->id] = value;
-        fuser->views[value->id] = true;
+        fuser->lies_in[arg->id] = value;
     }
 }
