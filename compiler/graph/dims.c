@@ -21,6 +21,13 @@ bool dims_equal(const DimList *a, const DimList *b) {
     return a->count == b->count && dims_subset(a, b);
 }
 
+bool dims_same_order(const DimList *a, const DimList *b) {
+    bool same = a->count == b->count;
+    for (uint32_t i = 0; i < a->count && same; i++)
+        same = a->at[i] == b->at[i];
+    return same;
+}
+
 void dims_add(DimList *dims, DimId dim) {
     if (dims_has(dims, dim))
         return;

@@ -109,13 +109,6 @@ static bool args_same(const Value *a, const Value *b) {
     return true;
 }
 
-static bool dims_same_order(const DimList *a, const DimList *b) {
-    for (uint32_t i = 0; i < a->count; i++)
-        if (a->at[i] != b->at[i])
-            return false;
-    return true;
-}
-
 static bool renames_same(const DimMap *a, const DimMap *b) {
     if (!a || !b)
         return a == b;
@@ -128,7 +121,7 @@ static bool renames_same(const DimMap *a, const DimMap *b) {
 static bool digits_same(const DimList *a, const DimList *b) {
     if (!a || !b)
         return a == b;
-    return a->count == b->count && dims_same_order(a, b);
+    return dims_same_order(a, b);
 }
 
 static bool value_same(const Value *a, const Value *b) {
@@ -550,7 +543,7 @@ Value *graph_order(Graph *graph, Value *a, DimId dim, DimId kept, bool descendin
 }
 
 Value *graph_split(Graph *graph, Value *a, DimId dim, const DimList *parts) {
-    if (a->op == OP_MERGE && a->dim == dim && digits_same(parts, a->digits))
+    if (a->op == OP_MERGE && a->dim == dim && dims_same_order(parts, a->digits))
         return a->args[0];
     Value draft = value_draft(OP_SPLIT, a->elem);
     draft.args = &a;
@@ -565,7 +558,7 @@ Value *graph_split(Graph *graph, Value *a, DimId dim, const DimList *parts) {
 }
 
 Value *graph_merge(Graph *graph, Value *a, const DimList *parts, DimId dim) {
-    if (a->op == OP_SPLIT && a->dim == dim && digits_same(parts, a->digits))
+    if (a->op == OP_SPLIT && a->dim == dim && dims_same_order(parts, a->digits))
         return a->args[0];
     Value draft = value_draft(OP_MERGE, a->elem);
     draft.args = &a;

@@ -66,6 +66,7 @@ typedef struct {
 bool dims_has(const DimList *dims, DimId dim);
 bool dims_equal(const DimList *a, const DimList *b);         // as sets
 bool dims_subset(const DimList *part, const DimList *whole); // as sets
+bool dims_same_order(const DimList *a, const DimList *b);    // as lists
 void dims_add(DimList *dims, DimId dim);                     // at the end, unless there
 DimList dims_union(const DimList *a, const DimList *b);
 DimList dims_minus(const DimList *a, const DimList *b);

@@ -94,9 +94,7 @@ static Value *into_take(Rewrite *rewrite, const Move *move, const Value *value, 
 static Value *into_regroup(Rewrite *rewrite, const Move *move, const Value *value, uint32_t depth) {
     const Value *arg = value->args[0];
     if (value->op == OP_MERGE && value->dim == move->dim) {
-        bool undone = move->op == OP_SPLIT && value->digits->count == move->digits->count;
-        for (uint32_t i = 0; undone && i < value->digits->count; i++)
-            undone = value->digits->at[i] == move->digits->at[i];
+        bool undone = move->op == OP_SPLIT && dims_same_order(value->digits, move->digits);
         return undone ? rewrite->now[arg->id] : NULL;
     }
     if (value->op == OP_SPLIT && dims_has(value->digits, move->dim))

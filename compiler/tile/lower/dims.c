@@ -137,10 +137,6 @@ static void survey_member(Survey *s, const Value *member) {
     }
 }
 
-static bool orders_equal(const DimList *a, const DimList *b) {
-    return a->count == b->count && !memcmp(a->at, b->at, a->count * sizeof a->at[0]);
-}
-
 // The values that are read under several lists of dims, by id + 1.
 static Map *find_disagreeing(const Survey *s) {
     Arena *arena = s->lower->arena;
@@ -151,7 +147,7 @@ static Map *find_disagreeing(const Survey *s) {
         const MemoryUse *other = map_get(first, key);
         if (!other)
             map_put(first, key, use);
-        else if (!orders_equal(&use->order, &other->order))
+        else if (!dims_same_order(&use->order, &other->order))
             map_put(disagreeing, key, use);
     }
     return disagreeing;
@@ -175,7 +171,7 @@ static void survey_renames(Survey *s) {
         bool agree =
             !map_get(disagreeing, (uint64_t)use->value->id + 1) && !has_dim_twice(&use->order);
         const DimList *own = stored_order(lower, use->value);
-        lower->is_renamed[use->value->id] = agree && !orders_equal(own, &use->order);
+        lower->is_renamed[use->value->id] = agree && !dims_same_order(own, &use->order);
         if (agree)
             continue;
         for (int d = 0; d < own->count; d++) {
