@@ -296,18 +296,24 @@ Value *graph_times_extents(Graph *graph, Value *a, const DimList *dims) {
 
 // ---- map, reduce, contract ----------------------------------------------------------------------
 
-static DimList args_dims(Value **args, uint32_t n_args) {
-    DimList dims = {0};
-    for (uint32_t i = 0; i < n_args; i++)
-        dims = dims_union(&dims, &args[i]->dims);
-    return dims;
+bool value_args_dims(const Value *value, DimList *dims) {
+    *dims = (DimList){0};
+    for (uint32_t i = 0; i < value->n_args; i++)
+        for (uint32_t k = 0; k < value->args[i]->dims.count; k++) {
+            DimId dim = value->args[i]->dims.at[k];
+            if (dims->count == DIMS_MAX && !dims_has(dims, dim))
+                return false;
+            dims_add(dims, dim);
+        }
+    return true;
 }
 
 Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args) {
     Value draft = value_draft(op, elem);
     draft.args = args;
     draft.n_args = n_args;
-    draft.dims = args_dims(args, n_args);
+    if (!value_args_dims(&draft, &draft.dims))
+        ice("%s of more than %d dims", op_name(op), DIMS_MAX);
     return graph_add(graph, &draft);
 }
 

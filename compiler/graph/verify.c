@@ -93,10 +93,8 @@ static bool arg_has(const Value *value, uint32_t i, DimId dim) {
 }
 
 static bool dims_are_union_of_args(const Value *value) {
-    DimList all = {0};
-    for (uint32_t i = 0; i < value->n_args; i++)
-        all = dims_union(&all, &value->args[i]->dims);
-    return dims_equal(&all, &value->dims);
+    DimList all;
+    return value_args_dims(value, &all) && dims_equal(&all, &value->dims);
 }
 
 // The value's dims are the argument's with `dim` replaced by `as` (DIM_NONE: taken away).

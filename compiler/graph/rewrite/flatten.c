@@ -47,15 +47,6 @@ static bool is_scalar(const Value *value) {
     return value->dims.count == 0;
 }
 
-static DimList args_dims(const Value *value) {
-    DimList dims = {0};
-    for (uint32_t i = 0; i < value->n_args; i++)
-        for (uint32_t k = 0; k < value->args[i]->dims.count; k++)
-            if (!dims_has(&dims, value->args[i]->dims.at[k]) && dims.count < DIMS_MAX)
-                dims.at[dims.count++] = value->args[i]->dims.at[k];
-    return dims;
-}
-
 // A sum of a product in which one factor has all the dims is a row-wise reduction (a norm, a dot
 // product): faster as that than as a contraction.
 static bool sum_is_reduction(const Value *sum) {
@@ -186,7 +177,8 @@ static void product_enter(Product *product, const Value *value) {
 
 // An inner product: its summed dims that are taken are named anew, in its own operands only.
 static void product_enter_inner(Product *product, const Value *value) {
-    DimList space = args_dims(value);
+    DimList space;
+    value_args_dims(value, &space);
     DimList summed = dims_minus(&space, &value->dims);
     if (value->op == OP_RENAME)
         summed.count = 0;
@@ -348,7 +340,8 @@ static bool rename_passes(const Value *inner, const DimMap *names) {
     OpKind kind = op_kind(inner->op);
     if (kind != KIND_MAP && kind != KIND_REDUCE && kind != KIND_ROW)
         return false;
-    DimList space = args_dims(inner);
+    DimList space;
+    value_args_dims(inner, &space);
     for (uint32_t i = 0; i < names->count; i++)
         if (dims_has(&space, names->to[i]) && dimmap_get(names, names->to[i]) == names->to[i])
             return false;

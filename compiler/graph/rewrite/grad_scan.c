@@ -183,10 +183,9 @@ static Value *read_again(Gradient *gradient, const Value *value) {
 
 // A product that sums nothing may be larger than what it is made of.
 static bool is_outer(const Value *value) {
-    DimList all = {0};
-    for (uint32_t k = 0; k < value->n_args; k++)
-        all = dims_union(&all, &value->args[k]->dims);
-    return value->op == OP_CONTRACT && dims_equal(&all, &value->dims);
+    DimList all;
+    return value->op == OP_CONTRACT && value_args_dims(value, &all) &&
+           dims_equal(&all, &value->dims);
 }
 
 static Value *copy_of(Gradient *gradient, const Value *value, const DimList *home, bool waits) {

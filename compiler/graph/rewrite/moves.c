@@ -108,31 +108,12 @@ static Value *into_regroup(Rewrite *rewrite, const Move *move, const Value *valu
                                  : graph_merge(rewrite->to, below, value->digits, value->dim);
 }
 
-// Requires: no more dims than a list holds.
-static DimList einsum_space(const Value *einsum) {
-    DimList all = {0};
-    for (uint32_t k = 0; k < einsum->n_args; k++)
-        all = dims_union(&all, &einsum->args[k]->dims);
-    return all;
-}
-
-static uint32_t einsum_rank(const Value *einsum) {
-    DimList all = einsum->dims;
-    for (uint32_t k = 0; k < einsum->n_args; k++) {
-        DimList more = dims_minus(&einsum->args[k]->dims, &all);
-        if (all.count + more.count > DIMS_MAX)
-            return DIMS_MAX + 1;
-        all = dims_union(&all, &more);
-    }
-    return all.count;
-}
-
-static double part_multiplies(const Rewrite *rewrite, const Move *move, const Value *einsum) {
+// space: of an einsum.
+static double part_multiplies(const Rewrite *rewrite, const Move *move, const DimList *space) {
     double product = 1;
-    DimList all = einsum_rank(einsum) <= DIMS_MAX ? einsum_space(einsum) : (DimList){0};
-    for (uint32_t i = 0; i < all.count; i++)
-        if (all.at[i] != move->dim)
-            product *= (double)simplify_facts(rewrite)->extents.at[all.at[i]];
+    for (uint32_t i = 0; i < space->count; i++)
+        if (space->at[i] != move->dim)
+            product *= (double)simplify_facts(rewrite)->extents.at[space->at[i]];
     return product;
 }
 
@@ -150,8 +131,9 @@ static Value *into_operand(Rewrite *rewrite, const Move *move, const Value *oper
 static Value *into_operands(Rewrite *rewrite, const Move *move, const Value *einsum, DimList dims,
                             uint32_t depth) {
     uint32_t more = move->op == OP_SPLIT ? move->digits->count - 1 : 0;
-    DimList space = einsum_rank(einsum) + more <= DIMS_MAX ? einsum_space(einsum) : (DimList){0};
-    if (!dims_has(&space, move->dim) || has_digit(move, &space)) // a summed dim that is a part, too
+    DimList space;
+    if (!value_args_dims(einsum, &space) || space.count + more > DIMS_MAX ||
+        !dims_has(&space, move->dim) || has_digit(move, &space)) // a summed dim that is a part, too
         return NULL;
     Value **args = arena_array(rewrite->arena, Value *, einsum->n_args);
     for (uint32_t i = 0; i < einsum->n_args; i++) {
@@ -163,8 +145,9 @@ static Value *into_operands(Rewrite *rewrite, const Move *move, const Value *ein
 }
 
 static Value *into_einsum(Rewrite *rewrite, const Move *move, const Value *einsum, uint32_t depth) {
-    bool fits = einsum_rank(einsum) <= DIMS_MAX;
-    if (!fits || (move->op == OP_TAKE && part_multiplies(rewrite, move, einsum) < PART_MULTIPLIES))
+    DimList space;
+    if (!value_args_dims(einsum, &space) ||
+        (move->op == OP_TAKE && part_multiplies(rewrite, move, &space) < PART_MULTIPLIES))
         return NULL;
     return into_operands(rewrite, move, einsum, dims_moved(move, &einsum->dims), depth);
 }
