@@ -77,3 +77,21 @@ def test_what_is_not_asked_for(tmp_path):
     )
     assert "reversed" not in attc("emit", path, "--grad", "--stage=graph")[0]
     attc("verify", path, "--grad", "-D", "n=3,d=2")
+
+
+# More of them than one value may have: 19 with that of the scan.
+def test_einsum_of_many_dims(tmp_path):
+    letters = "abcdefghijklmopqrs"
+    sizes = {dim: 2 if dim in "afkq" else 1 for dim in letters} | {"n": 3}
+    groups = [", ".join(letters[i : i + 5]) for i in (0, 5, 10)]
+    path = tmp_path / "many.attn"
+    path.write_text(f"""
+def F(X[n, {groups[0]}], Y[n, {groups[1]}], Z[n, {groups[2]}], W[q, r, s]):
+    S = ones[q, r, s]
+    scan t in n:
+        S = 0.5 + einsum(X[t, {groups[0]}], Y[t, {groups[1]}], Z[t, {groups[2]}],
+                         W[q, r, s], S[q, r, s] -> [q, r, s])
+    return S[q, r, s]
+""")
+    given = ",".join(f"{dim}={size}" for dim, size in sizes.items())
+    check(path, draw(Entry(path), sizes, 1), tmp_path, "-D", given)

@@ -35,17 +35,17 @@ static void gradient_of_contract(Gradient *gradient, const Value *value, Value *
     for (uint32_t k = 0; k < value->n_args; k++) {
         if (!gradient_wants(gradient, value, k))
             continue;
-        DimList all = dy->dims;
+        DimList wanted = gradient_wanted_dims(gradient, value, k);
+        DimList result = dims_intersect(&dy->dims, &wanted);
         uint32_t count = 0;
         operands[count++] = dy;
         for (uint32_t i = 0; i < value->n_args; i++) {
             if (i == k)
                 continue;
             operands[count] = gradient_now(gradient, value->args[i]);
-            all = dims_union(&all, &operands[count++]->dims);
+            DimList own = dims_intersect(&operands[count++]->dims, &wanted);
+            result = dims_union(&result, &own);
         }
-        DimList result = gradient_wanted_dims(gradient, value, k);
-        result = dims_intersect(&all, &result);
         Value *part = graph_einsum(gradient->rewrite.to, value->number, operands, count, result);
         gradient_add(gradient, value, k, part, &result);
     }
