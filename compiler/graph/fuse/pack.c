@@ -134,6 +134,10 @@ static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, 
     return has_own_order(operand) && !runs_past(value, k) ? copied(p, now, FOR_SUMS) : now;
 }
 
+static Value *pack_scaled_lanes(Packer *p, const Value *value, int k) {
+    return copied(p, scaled(p, unrounded(p, value->args[k]), value->number), FOR_PANELS);
+}
+
 // What is scaled or widened is written by the task anyway, in the order that it wants.
 static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, int k) {
     const Value *operand = value->args[k];
@@ -168,12 +172,10 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
     Value *pair[2];
     for (int k = 0; k < 2; k++)
         pair[k] = lanes == NEITHER ? pack_product(p, cluster, value, k)
-                  : k == lanes     ? pack_lanes(p, cluster, value, k)
-                                   : pack_rows(p, cluster, value, k);
-    if (again)
-        pair[lanes] =
-            copied(p, scaled(p, unrounded(p, value->args[lanes]), value->number), FOR_PANELS);
-    else if (factor_leaves && wide)
+                  : k != lanes     ? pack_rows(p, cluster, value, k)
+                  : again          ? pack_scaled_lanes(p, value, k)
+                                   : pack_lanes(p, cluster, value, k);
+    if (factor_leaves && wide && !again)
         pair[1 - lanes] = scaled(p, pair[1 - lanes], value->number);
     Value *sum = graph_einsum(to, factor_leaves ? 1 : value->number, pair, 2, value->dims);
     if (factor_leaves && !wide)
