@@ -30,9 +30,9 @@ def Cumulative(X[n, d], M[m, d], param P_q[d, k, h], param P_k[d, k, h], param P
     return einsum(C[n, m, h], M[m, d], P_o[d, h] -> [n, d])
 """
 
-# What the backward pass stores all the same. In the encoder block cotangents depend on the results
-# of the attention whose weights they need: its kernel would have to wait for itself.
-STORED_BACKWARD = {"topk_attention", "expert_choice", "document", "encoder_block", "relative_bias"}
+# What the backward pass stores all the same: the encoder block returns its weights, a cotangent
+# comes in for each of them; gradients of a table that weights are biased from are scattered.
+STORED_BACKWARD = {"topk_attention", "expert_choice", "encoder_block", "relative_bias"}
 
 # Two softmaxes: plain weights, and weights whose heads are mixed.
 BOTH = """

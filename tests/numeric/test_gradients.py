@@ -222,3 +222,47 @@ def test_compiled_equals_oracle(example, shape):
     attc(*options)
     if shape == "primes":
         attc(*options, "--dynamic", ",".join(dynamic))
+
+
+# Two layers of attention with a norm before each: logits of queries and memory, from the weights of
+# the layer. The cotangents of the first are made of its results.
+LOGITS = {
+    "plain": "causal(einsum(N[n, d], P_q[d, h, k], N[n', d'], P_k[d', h, k] -> [n, n', h]), m=n')",
+    "own-values": "causal(einsum(Q[n, h, k], K[n', h, k] -> [n, n', h]), m=n')",
+    "mixed": "einsum(Q[n, h, k], K[n', h, k], P_l[h, g] -> [n, n', g])",
+    "capped": "4 * tanh(einsum(Q[n, h, k], K[n', h, k] -> [n, n', h]) / 4)",
+}
+
+
+def stack(logits):
+    g = "g" if "g" in logits.split("->")[1] else "h"
+    return f"""
+dim h = 3, g = 3, d = 24, k = 8
+def Layer(X[n, d], doc[n]: i32):
+    param P_q[d, h, k]
+    param P_k[d, h, k]
+    param P_v[d, {g}, k]
+    param P_o[{g}, k, d]
+    param P_l[h, g]
+    N[n, d] = rms_norm(X)
+    Q[n, h, k] = einsum(N, P_q)
+    K[n', h, k] = einsum(N[n', d], P_k)
+    L[n, n', {g}] = {logits}
+    W[n, n', {g}] = softmax(where(doc[n] == doc[n'], L, -inf), reduced_dim=n')
+    O[n, {g}, k] = einsum(W, N[n', d], P_v)
+    Y[n, d] = X + einsum(O, P_o)
+    return Y
+def Main(X[b, n, d], doc[n]: i32):
+    return Layer(Layer(X, doc), doc)
+"""
+
+
+@pytest.mark.parametrize("plan", [[], ["--plan", "unfused"]], ids=["fused", "unfused"])
+@pytest.mark.parametrize("logits", LOGITS)
+def test_layers_on_layers(logits, plan, tmp_path):
+    path = tmp_path / "stack.attn"
+    path.write_text(stack(LOGITS[logits]))
+    if not plan:
+        attc("emit", path, "--stage=fused", "--grad", "--no-materialize", "-w")
+    for extents in (["-D", "b=2,n=37"], ["-D", "b=1,n=70", "--dynamic", "b,n"]):
+        attc("verify", path, "--grad", "-w", *extents, *plan)

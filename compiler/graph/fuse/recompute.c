@@ -18,13 +18,25 @@
 //
 // The rows of a pair are the dim over which nothing is summed that the other values need.
 //
+// What needs the end of a sweep for more than its own row is of a later phase, which is a sweep of
+// its own. Below another layer dO is made of O:
+//
+//     D[n, h] = sum over m of W * dW[n, m, h]        dW = einsum(dO, V)      phase 1
+// ->
+//     D[n, h] = D'[n as n'', h], D'[n'', h] = sum over m of W' * dW'         both over n'', m
+//
 // Requires: graph_expand. Ensures: the same values, in sums of another order; dims are added at the
 // end, each `like` one that was there.
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
+// What is made of wide values over other dims: sums over x, or what keeps the rows.
+typedef enum { SUMS, ROWS } Sweep;
+
 // The wide values over other dims: as_x is new, as_y is y or what a sum calls it.
 typedef struct {
+    Sweep sweep;
+    uint32_t phase;
     DimId as_x, as_y;
     Map *again; // value id + 1 -> the value over these dims, in the new graph
 } RecomputeNames;
@@ -32,9 +44,10 @@ typedef struct {
 // x: rows; y: streamed.
 typedef struct {
     DimId x, y;
-    bool *wide;    // by value id: over both, and made of a contraction that is
-    uint32_t *set; // by value id: the first of the wide values that it leads to or comes from
-    bool *twice;   // by set: its sums over x are made of values that are computed again
+    bool *wide;      // by value id: over both, and made of a contraction that is
+    uint32_t *set;   // by value id: the first of the wide values that it leads to or comes from
+    bool *twice;     // by set: its values are computed more than once
+    uint32_t *phase; // by value id, of what is computed in a sweep: how many come before it
     VEC(RecomputeNames *) names;
 } RecomputePair;
 
@@ -99,6 +112,10 @@ static bool is_sum(const Value *value) {
     return value->op == OP_CONTRACT || (value->op == OP_SUM && !value_in_parts(value));
 }
 
+static bool is_reduction(const Value *value) {
+    return is_sum(value) || (op_kind(value->op) == KIND_REDUCE && !value_in_parts(value));
+}
+
 // Wide values that lead to each other are worked off together: their sets, by the least id.
 static uint32_t *find_sets(const Graph *graph, const RecomputePair *pair, Arena *arena) {
     uint32_t *sets = sets_new(arena, graph->values.count);
@@ -122,10 +139,30 @@ static WideRead reads_set(const RecomputePair *pair, const Value *value, uint32_
     return (WideRead){NULL, DIM_NONE, DIM_NONE};
 }
 
-// Are the wide values of the set reduced over y and needed again over both, and is there something
-// summed over x, which none of them needs?
+// Is the value one of the set's wide values, or reduced from them?
+static bool is_of_set(const RecomputePair *pair, const Value *value, uint32_t set) {
+    bool member = pair->wide[value->id] && pair->set[value->id] == set;
+    return member || (is_reduction(value) && reads_set(pair, value, set).value);
+}
+
+// How far the set's wide values have to be before a value can be computed: twice the phases that
+// are over, and 1 more inside of a phase; 0 is before all. What is pointwise of a row's results is
+// computed inside, everything else after the phase.
+static uint32_t level_of(const RecomputePair *pair, const Value *value, uint32_t set,
+                         const uint32_t *level) {
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < value->n_args; k++)
+        if (value->args[k]->id >= set && level[value->args[k]->id] > most)
+            most = level[value->args[k]->id];
+    if (is_of_set(pair, value, set))
+        return most | 1;
+    return op_kind(value->op) == KIND_MAP ? most : (most + 1) & ~1u;
+}
+
+// Are the wide values of the set reduced over y and needed again over both: is something summed
+// over x, which none of them needs, or has it several phases?
 static bool is_worth_it(const Graph *graph, const RecomputePair *pair, uint32_t set,
-                        const bool *live, bool *after) {
+                        const bool *live, const uint32_t *level, bool *after) {
     bool rows = false, others = false;
     for (uint32_t i = set; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
@@ -137,6 +174,7 @@ static bool is_worth_it(const Graph *graph, const RecomputePair *pair, uint32_t 
         if (pair->wide[i] && pair->set[i] == set) {
             if (after[i])
                 return false;
+            others = others || level[i] > 1;
             continue;
         }
         WideRead read = reads_set(pair, value, set);
@@ -151,6 +189,17 @@ static bool is_worth_it(const Graph *graph, const RecomputePair *pair, uint32_t 
         after[i] = others = true;
     }
     return rows && others;
+}
+
+// Finds the set's phases; pair->twice: whether they are computed more than once.
+static void weigh_set(const Graph *graph, RecomputePair *pair, uint32_t set, const bool *live,
+                      uint32_t *level, bool *after) {
+    for (uint32_t i = set; i < graph->values.count; i++)
+        level[i] = live[i] ? level_of(pair, graph->values.at[i], set, level) : 0;
+    pair->twice[set] = is_worth_it(graph, pair, set, live, level, after);
+    for (uint32_t i = set; pair->twice[set] && i < graph->values.count; i++)
+        if (level[i] % 2)
+            pair->phase[i] = level[i] / 2;
 }
 
 // Values of a better pair are not those of another: heads that are mixed are no rows.
@@ -171,6 +220,7 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
     FusePairs pairs = fuse_find_pairs(&fuser);
     const FusePair **by = arena_array(arena, const FusePair *, graph->values.count + 1);
     bool *after = arena_array(arena, bool, graph->values.count + 1);
+    uint32_t *level = arena_array(arena, uint32_t, graph->values.count + 1);
     for (uint32_t p = 0; p < pairs.count; p++) {
         RecomputePair pair = {.x = pairs.at[p].x, .y = pairs.at[p].y};
         bool any = false;
@@ -182,9 +232,10 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
                 by[i] = &pairs.at[p];
         pair.set = find_sets(graph, &pair, arena);
         pair.twice = arena_array(arena, bool, graph->values.count + 1);
+        pair.phase = arena_array(arena, uint32_t, graph->values.count + 1);
         for (uint32_t i = 0; pairs.at[p].positions && i < graph->values.count; i++)
             if (pair.wide[i] && pair.set[i] == i) {
-                pair.twice[i] = is_worth_it(graph, &pair, i, fuser.live, after);
+                weigh_set(graph, &pair, i, fuser.live, level, after);
                 any = any || pair.twice[i];
             }
         if (any)
@@ -192,11 +243,16 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
     }
 }
 
+// An input, perhaps under other names.
+static bool is_of_input(const Value *value) {
+    return (value->op == OP_RENAME ? value->args[0] : value)->op == OP_INPUT;
+}
+
 static bool *find_simple(const Graph *graph, Arena *arena) {
     bool *simple = arena_array(arena, bool, graph->values.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        simple[i] = fuse_is_free(value) || op_kind(value->op) == KIND_MAP;
+        simple[i] = fuse_is_free(value) || is_of_input(value) || op_kind(value->op) == KIND_MAP;
         for (uint32_t k = 0; k < value->n_args; k++)
             simple[i] = simple[i] && simple[value->args[k]->id];
     }
@@ -212,7 +268,7 @@ static DimId new_dim(Graph *graph, DimId like) {
 }
 
 static bool can_be_again(const Value *value) {
-    return op_kind(value->op) == KIND_MAP || is_sum(value);
+    return op_kind(value->op) == KIND_MAP || is_reduction(value);
 }
 
 typedef struct {
@@ -223,11 +279,11 @@ typedef struct {
 
 static Value *again(Rewrite *rewrite, const Again *a, const Value *value);
 
-// map: of the dims of a value that reads wide ones, perhaps under other names.
-static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value,
+// The value over other dims. map: of the dims of a value that reads wide ones, perhaps under other
+// names. NULL: it cannot be.
+static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value, DimList dims,
                             const DimMap *map) {
     Graph *graph = rewrite->to;
-    DimList dims = dims_renamed(&value->dims, map);
     Value **args = arena_array(rewrite->arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++) {
         WideRead read = wide_read(a->pair, value->args[k]);
@@ -239,9 +295,14 @@ static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value
     }
     if (value->op == OP_CONTRACT)
         return graph_einsum(graph, value->number, args, value->n_args, dims);
-    if (value->op == OP_SUM)
-        return graph_reduce(graph, OP_SUM, args[0], dims);
+    if (op_kind(value->op) == KIND_REDUCE)
+        return graph_reduce(graph, value->op, args[0], dims);
     return graph_map(graph, value->op, value->elem, args, value->n_args);
+}
+
+// Does the value belong to the phase that a sweep over rows computes?
+static bool is_of_sweep(const Again *a, const Value *value) {
+    return a->names->sweep == ROWS && a->pair->phase[value->id] == a->names->phase;
 }
 
 static Value *make_again(Rewrite *rewrite, const Again *a, const Value *value) {
@@ -252,12 +313,15 @@ static Value *make_again(Rewrite *rewrite, const Again *a, const Value *value) {
         return now;
     if (value->op == OP_INDEX)
         return graph_index(rewrite->to, dimmap_get(&a->map, value->dim));
-    bool computes = pair->wide[value->id] || (r->simple[value->id] && value->op != OP_INPUT);
-    if (!computes && over_both(&value->dims, pair) && value->op != OP_INPUT)
+    bool input = is_of_input(value);
+    bool computes =
+        pair->wide[value->id] || (r->simple[value->id] && !input) || is_of_sweep(a, value);
+    if (!computes && over_both(&value->dims, pair) && !input)
         return NULL;
     if (!computes)
         return graph_rename_all(rewrite->to, now, &a->map);
-    return can_be_again(value) ? again_of_args(rewrite, a, value, &a->map) : NULL;
+    DimList dims = dims_renamed(&value->dims, &a->map);
+    return can_be_again(value) ? again_of_args(rewrite, a, value, dims, &a->map) : NULL;
 }
 
 // The value, wide or not, over the other dims; NULL: it cannot be.
@@ -272,14 +336,22 @@ static Value *again(Rewrite *rewrite, const Again *a, const Value *value) {
     return known;
 }
 
-static const RecomputeNames *names_for(Rewrite *rewrite, RecomputePair *pair, DimId as_y) {
-    for (uint32_t i = 0; i < pair->names.count; i++)
-        if (pair->names.at[i]->as_y == as_y)
-            return pair->names.at[i];
-    RecomputeNames names = {new_dim(rewrite->to, pair->x), as_y, map_new(rewrite->arena)};
-    RecomputeNames *kept = arena_copy(rewrite->arena, &names, sizeof names);
-    vec_push(rewrite->arena, &pair->names, kept);
-    return kept;
+static Again again_for(Rewrite *rewrite, RecomputePair *pair, Sweep sweep, DimId as_y,
+                       uint32_t phase) {
+    const RecomputeNames *found = NULL;
+    for (uint32_t i = 0; i < pair->names.count && !found; i++) {
+        const RecomputeNames *names = pair->names.at[i];
+        if (names->sweep == sweep && names->as_y == as_y && names->phase == phase)
+            found = names;
+    }
+    if (!found) {
+        RecomputeNames names = {sweep, phase, new_dim(rewrite->to, pair->x), as_y,
+                                map_new(rewrite->arena)};
+        RecomputeNames *kept = arena_copy(rewrite->arena, &names, sizeof names);
+        vec_push(rewrite->arena, &pair->names, kept);
+        found = kept;
+    }
+    return (Again){pair, found, {2, {pair->x, pair->y}, {found->as_x, found->as_y}}};
 }
 
 static bool reads_result(const Recompute *r, const RecomputePair *pair, const Value *value) {
@@ -291,38 +363,79 @@ static bool reads_result(const Recompute *r, const RecomputePair *pair, const Va
     return false;
 }
 
+// ---- what is made of wide values ---------------------------------------------------------------
+
 // A sum over what is called read.x in it, of wide values and of what has that dim besides.
 static Value *sum_again(Rewrite *rewrite, RecomputePair *pair, const Value *value, WideRead read) {
-    const RecomputeNames *names = names_for(rewrite, pair, read.y);
-    Again a = {pair, names, {2, {pair->x, pair->y}, {names->as_x, names->as_y}}};
-    DimMap own = {1, {read.x}, {names->as_x}};
-    return again_of_args(rewrite, &a, value, &own);
+    Again a = again_for(rewrite, pair, SUMS, read.y, pair->phase[value->id]);
+    DimMap own = {1, {read.x}, {a.names->as_x}};
+    return again_of_args(rewrite, &a, value, value->dims, &own);
 }
 
-static Value *sum_for_each_row(Rewrite *rewrite, const RecomputePair *pair, const Value *value,
+// The dims of what a sum over both dims is made of for each row: x and what all of the wide values
+// that it reads have besides y, as tasks do.
+static DimList dims_of_rows(const RecomputePair *pair, const Value *value) {
+    DimList rows = {0}, y = {1, {pair->y}};
+    bool first = true;
+    for (uint32_t k = 0; k < value->n_args; k++)
+        if (wide_read(pair, value->args[k]).value) {
+            const DimList *dims = &value->args[k]->dims;
+            rows = first ? *dims : dims_intersect(&rows, dims);
+            first = false;
+        }
+    rows = dims_minus(&rows, &y);
+    rows = dims_minus(&rows, &value->dims);
+    return rows;
+}
+
+// A sum over both dims, row by row first.
+static Value *sum_for_each_row(Rewrite *rewrite, RecomputePair *pair, const Value *value,
                                Value **args) {
     Graph *graph = rewrite->to;
-    DimList one = {1, {pair->x}}, kept = dims_union(&value->dims, &one);
-    if (value->dims.count == DIMS_MAX)
+    uint32_t phase = pair->phase[value->id];
+    Again a = phase ? again_for(rewrite, pair, ROWS, pair->y, phase) : (Again){0};
+    DimList rows = dims_of_rows(pair, value);
+    if (value->dims.count + rows.count > DIMS_MAX)
         return NULL;
-    Value *rows = value->op == OP_CONTRACT
+    rows = dims_renamed(&rows, &a.map);
+    DimList kept = dims_union(&value->dims, &rows);
+    Value *sums = phase ? again_of_args(rewrite, &a, value, kept, &a.map)
+                  : value->op == OP_CONTRACT
                       ? graph_einsum(graph, value->number, args, value->n_args, kept)
                       : graph_reduce(graph, OP_SUM, args[0], kept);
-    return graph_reduce(graph, OP_SUM, rows, value->dims);
+    return sums ? graph_reduce(graph, OP_SUM, sums, value->dims) : NULL;
+}
+
+// What a later phase has of each row: computed over the dim of its sweep, and called x again.
+static Value *row_again(Rewrite *rewrite, RecomputePair *pair, const Value *value) {
+    if (!pair->phase[value->id])
+        return NULL;
+    Again a = again_for(rewrite, pair, ROWS, pair->y, pair->phase[value->id]);
+    DimMap back = {1, {a.names->as_x}, {pair->x}};
+    Value *rows = again(rewrite, &a, value);
+    return rows ? graph_rename_all(rewrite->to, rows, &back) : NULL;
+}
+
+// NULL: as it is.
+static Value *value_again(Rewrite *rewrite, RecomputePair *pair, const Value *value, Value **args) {
+    WideRead read = reads_twice(pair, value);
+    if (!read.value || !is_reduction(value) || reads_result(rewrite->data, pair, value))
+        return NULL;
+    bool own_names = read.x == pair->x && read.y == pair->y;
+    if (dims_has(&value->dims, read.x))
+        return own_names && !dims_has(&value->dims, read.y) ? row_again(rewrite, pair, value)
+                                                            : NULL;
+    if (!is_sum(value))
+        return NULL;
+    if (dims_has(&value->dims, read.y))
+        return sum_again(rewrite, pair, value, read);
+    return own_names ? sum_for_each_row(rewrite, pair, value, args) : NULL;
 }
 
 static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args) {
     Recompute *r = rewrite->data;
-    for (uint32_t i = 0; i < r->pairs.count && is_sum(value); i++) {
-        RecomputePair *pair = &r->pairs.at[i];
-        WideRead read = reads_twice(pair, value);
-        Value *out = NULL;
-        if (!read.value || dims_has(&value->dims, read.x) || reads_result(r, pair, value))
-            continue;
-        if (dims_has(&value->dims, read.y))
-            out = sum_again(rewrite, pair, value, read);
-        else if (read.x == pair->x && read.y == pair->y)
-            out = sum_for_each_row(rewrite, pair, value, args);
+    for (uint32_t i = 0; i < r->pairs.count; i++) {
+        Value *out = value_again(rewrite, &r->pairs.at[i], value, args);
         if (out)
             return out;
     }

@@ -78,15 +78,16 @@ bool fuse_makes_pair(const Value *value, DimId x, DimId y) {
     return one_way || other_way;
 }
 
-// Parameters are packed better by kernels of their own. A dim of parameters may still be one that
-// an argument made of data has (the memory of keys that a parameter shortens, too).
-static bool is_streamable(const Fuser *fuser, const Value *value, DimId y) {
-    if (!fuser->learned[y])
+// What is multiplied by parameters, and the gradients of these, are done better by kernels of their
+// own. A dim of parameters may still be one that an argument made of data has (the memory of keys
+// that a parameter shortens, too).
+static bool is_streamable(const Fuser *fuser, const Value *value, DimId dim) {
+    if (!fuser->learned[dim])
         return true;
     const Graph *graph = fuser->graph;
     bool given = false;
     for (uint32_t i = 0; i < graph->inputs.count && !given; i++)
-        given = graph->inputs.at[i]->role == ROLE_DATA && dims_has(&graph->inputs.at[i]->dims, y);
+        given = graph->inputs.at[i]->role == ROLE_DATA && dims_has(&graph->inputs.at[i]->dims, dim);
     return given && fuser->data[value->args[0]->id] && fuser->data[value->args[1]->id];
 }
 
@@ -96,6 +97,7 @@ static void collect_pairs(const Fuser *fuser, const Value *value, FusePairs *pai
         for (uint32_t k = 0; k < value->dims.count; k++)
             if (fuser->extents[value->dims.at[i]] >= FEW_ROWS &&
                 fuse_makes_pair(value, value->dims.at[i], value->dims.at[k]) &&
+                is_streamable(fuser, value, value->dims.at[i]) &&
                 is_streamable(fuser, value, value->dims.at[k]))
                 add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k], volume);
 }
