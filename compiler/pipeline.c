@@ -123,6 +123,9 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
 
     out->contracted = graph_contract(out->simplified, out->typical, machine);
     graph_done(&clock, "contract", out->contracted, out->simplified);
+    Graph *contracted = out->contracted;
+    out->contracted = graph_unify(contracted);
+    graph_done(&clock, "unify", out->contracted, contracted);
     if (options->stop == AFTER_CONTRACTED)
         return true;
 

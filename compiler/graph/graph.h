@@ -349,6 +349,10 @@ Graph *graph_simplify(const Graph *graph, const int64_t *extents, const Machine 
 // Ensures: every CONTRACT has two arguments and sums at least one dim, which both have. What sums
 // nothing became MUL, what has one argument SUM (and a factor).
 Graph *graph_contract(const Graph *graph, const int64_t *extents, const Machine *machine);
+
+// ---- rewrite/unify.c ---------------------------------------------------------------------------
+// What is equal but for the names of dims is computed once. Requires: graph_contract.
+Graph *graph_unify(const Graph *graph);
 // Exact counts, -1 on overflow. Scalar multiplies: the product of all dims of each CONTRACT.
 int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 // 2 per multiply, 1 per element of a map or of a reduction's argument.

@@ -5,6 +5,7 @@
 //     simplify.c   graph_simplify, with its rules in fold.c, repeats.c, moves.c, flatten.c and
 //                  factor.c (simplify.h)
 //     contract.c   graph_contract, with the order of one einsum in order.c (order.h)
+//     unify.c      graph_unify
 //     expand.c     graph_expand
 //     grad.c       graph_gradient, with a rule for each op in grad_*.c (grad.h)
 #ifndef ATTC_GRAPH_REWRITE_H
