@@ -235,6 +235,7 @@ def test_time_passes_names_every_pass():
         "build",
         "simplify",
         "contract",
+    "unify",
         "expand",
         "recompute",
         "cut",
