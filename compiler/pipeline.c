@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The passes in their order. A pass is one line of pipeline_run; what stands between two passes
-// (verifier, clock) is in pass_done.
+// The passes in their order. A pass is one line of pipeline_build or pipeline_lower; what stands
+// between two passes (verifier, clock, whose memory it is) is in graph_done.
 #include "pipeline.h"
 
 #include <time.h>
 
 typedef struct {
+    Session *session;
     const PipelineOptions *options;
-    double begun;
-} PassClock;
+    double begun;          // the pass that is running
+    Arena *behind, *ahead; // of the last graph and the next, where each has an arena of its own
+} Passes;
 
 double pipeline_seconds(void) {
     struct timespec now;
@@ -21,19 +23,42 @@ void pipeline_print_time(const char *pass, double begun, bool changed) {
             changed ? "" : "  (unchanged)");
 }
 
-static void pass_done(PassClock *clock, const char *pass, bool changed) {
-    if (clock->options->time_passes)
-        pipeline_print_time(pass, clock->begun, changed);
-    clock->begun = pipeline_seconds();
+static void pass_done(Passes *p, const char *pass, bool changed) {
+    if (p->options->time_passes)
+        pipeline_print_time(pass, p->begun, changed);
+    p->begun = pipeline_seconds();
 }
 
-static void graph_done(PassClock *clock, const char *pass, const Graph *graph,
-                       const Graph *before) {
-    if (clock->options->verify)
-        graph_verify(graph, pass);
-    bool changed =
-        !clock->options->time_passes || !before || graph_hash(graph) != graph_hash(before);
-    pass_done(clock, pass, changed);
+// ---- memory of graphs ----
+
+// Where tile programs alone are wanted, each graph lives in an arena of its own, until the next is
+// there.
+static bool frees_graphs(const Passes *p) {
+    return p->options->only_tile && !p->options->no_materialize;
+}
+
+// The graph as a pass reads it: what is made of it belongs to this session, and lies in the arena.
+static Graph *read_into(const Passes *p, const Graph *graph, Arena *arena) {
+    Graph *read = arena_copy(p->session->arena, graph, sizeof *graph);
+    read->session = p->session;
+    read->arena = arena;
+    return read;
+}
+
+static Graph *read_graph(Passes *p, const Graph *graph) {
+    p->ahead = frees_graphs(p) ? arena_new() : NULL;
+    return read_into(p, graph, p->ahead ? p->ahead : p->session->arena);
+}
+
+// After a pass that made `next` of a graph: next, or the graph where there was nothing to do.
+static Graph *graph_done(Passes *p, const char *pass, Graph *next, Graph *graph) {
+    if (p->options->verify && next)
+        graph_verify(next, pass);
+    bool timed = p->options->time_passes;
+    pass_done(p, pass, next && (!timed || !graph || graph_hash(next) != graph_hash(graph)));
+    arena_free(next ? p->behind : p->ahead);
+    p->behind = next ? p->ahead : p->behind;
+    return next ? next : graph;
 }
 
 Program *pipeline_front(Session *session, const char *path) {
@@ -50,119 +75,108 @@ Program *pipeline_front(Session *session, const char *path) {
     return resolved && !diags_errors(session->diags) ? program : NULL;
 }
 
-// A session like this one, whose graphs are freed together before the others.
-static Session *early_session(Session *session, const PipelineOptions *options) {
-    if (!options->only_tile || options->stop != AFTER_TILE)
-        return session;
-    Session *early = arena_copy(session->arena, session, sizeof *session);
-    early->arena = arena_new();
-    return early;
+// ---- the passes ----
+
+bool pipeline_build(Session *session, const Program *program, const PipelineOptions *options,
+                    Compilation *out) {
+    Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
+    *out = (Compilation){.program = program};
+    out->built = graph_build(session, program, &options->entry);
+    if (!out->built || diags_errors(session->diags))
+        return false;
+    graph_done(&p, "build", out->built, NULL);
+    if (!options->gradient)
+        return true;
+    out->plain = out->built;
+    out->built = graph_gradient(out->plain, options->gradient);
+    if (!out->built)
+        return false;
+    graph_done(&p, "gradient", out->built, out->plain);
+    return true;
 }
 
-// The fused graph, and what it is made of, belongs to the session again.
-static void leave_early(Session *session, Graph *last) {
-    if (last->session == session)
-        return;
-    last->session = session;
-    last->arena = session->arena;
-    for (uint32_t i = 0; i < last->rules.count; i++)
-        last->rules.at[i].formula = formula_copy(session->arena, last->rules.at[i].formula);
+// Passes may add dims that stand in for others (aliases of summed dims).
+static void note_extents(const Passes *p, const Graph *graph, Compilation *out) {
+    out->typical =
+        p->options->typical ? p->options->typical : graph_typical_extents(graph, p->session->arena);
 }
 
-static void free_early(Session *session, Session *early, Compilation *out) {
-    if (early == session)
-        return;
-    arena_free(early->arena);
-    out->plain = out->built = out->simplified = out->contracted = out->expanded = NULL;
+// What the fused graph is made of belongs to the session.
+static Graph *read_last(const Passes *p, const Graph *graph) {
+    Graph *last = read_into(p, graph, p->session->arena);
+    for (uint32_t i = 0; i < last->rules.count && frees_graphs(p); i++)
+        last->rules.at[i].formula = formula_copy(last->arena, last->rules.at[i].formula);
+    return last;
 }
 
-static bool fuse(Session *session, PassClock *clock, Compilation *out) {
-    const PipelineOptions *options = clock->options;
-    leave_early(session, out->expanded);
-    out->fusion = graph_fuse(out->expanded, out->typical, options->plan != PLAN_UNFUSED);
+static bool run_graph_passes(Passes *p, Compilation *out) {
+    const PipelineOptions *options = p->options;
+    const Machine *machine = options->machine;
+    note_extents(p, out->built, out);
+    if (options->stop == AFTER_GRAPH)
+        return true;
+
+    Graph *graph = out->built;
+    graph = graph_done(p, "simplify", graph_simplify(read_graph(p, graph), out->typical, machine),
+                       graph);
+    out->simplified = graph;
+    note_extents(p, graph, out);
+    if (options->stop == AFTER_SIMPLIFIED)
+        return true;
+
+    graph = graph_done(p, "contract", graph_contract(read_graph(p, graph), out->typical, machine),
+                       graph);
+    graph = graph_done(p, "unify", graph_unify(read_graph(p, graph)), graph);
+    out->contracted = graph;
+    if (options->stop == AFTER_CONTRACTED)
+        return true;
+
+    graph = graph_done(p, "expand", graph_expand(read_graph(p, graph), out->typical), graph);
+    if (options->plan != PLAN_UNFUSED) {
+        graph =
+            graph_done(p, "recompute", graph_recompute(read_graph(p, graph), out->typical), graph);
+        note_extents(p, graph, out);
+    }
+    graph = graph_done(p, "cut", graph_cut(read_graph(p, graph), out->typical), graph);
+    out->expanded = graph;
+    note_extents(p, graph, out);
+    out->fusion = graph_fuse(read_last(p, graph), out->typical, options->plan != PLAN_UNFUSED);
     if (options->verify)
         fusion_verify(out->fusion, "fuse");
-    pass_done(clock, "fuse", true);
+    pass_done(p, "fuse", true);
     return !options->no_materialize || fusion_check_quadratic(out->fusion, out->contracted);
+}
+
+static bool run_tile_passes(Passes *p, Compilation *out) {
+    const PipelineOptions *options = p->options;
+    MemoryOrder *orders = graph_layout(out->fusion, out->typical, options->machine);
+    pass_done(p, "layout", true);
+    out->plan = graph_plan(out->fusion, orders);
+    if (options->verify)
+        plan_verify(out->plan);
+    pass_done(p, "plan", true);
+    out->tile = tile_lower(
+        out->plan, options->machine, out->typical,
+        (StreamSchedule){.plan = options->plan, .rows = options->rows, .piece = options->piece});
+    if (!out->tile)
+        return false;
+    for (uint32_t i = 0; options->verify && i < out->tile->kernels.count; i++)
+        kernel_verify(out->tile->kernels.at[i], "lower");
+    pass_done(p, "lower", true);
+    return true;
+}
+
+bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out) {
+    Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
+    bool ok = run_graph_passes(&p, out);
+    if (frees_graphs(&p)) {
+        arena_free(p.behind);
+        out->simplified = out->contracted = out->expanded = NULL;
+    }
+    return ok && (options->stop < AFTER_TILE || run_tile_passes(&p, out));
 }
 
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
                   Compilation *out) {
-    PassClock clock = {options, pipeline_seconds()};
-    Arena *arena = session->arena;
-    Session *early = early_session(session, options);
-    const Machine *machine = options->machine;
-    *out = (Compilation){.program = program};
-
-    out->built = graph_build(early, program, &options->entry);
-    if (!out->built || diags_errors(session->diags)) {
-        free_early(session, early, out);
-        return false;
-    }
-    graph_done(&clock, "build", out->built, NULL);
-    if (options->gradient) {
-        Graph *before = out->plain = out->built;
-        out->built = graph_gradient(before, options->gradient);
-        if (!out->built) {
-            free_early(session, early, out);
-            return false;
-        }
-        graph_done(&clock, "gradient", out->built, before);
-    }
-    out->typical = options->typical ? options->typical : graph_typical_extents(out->built, arena);
-    if (options->stop == AFTER_GRAPH)
-        return true;
-
-    out->simplified = graph_simplify(out->built, out->typical, machine);
-    graph_done(&clock, "simplify", out->simplified, out->built);
-    // Passes may add dims that stand in for others (aliases of summed dims).
-    out->typical =
-        options->typical ? options->typical : graph_typical_extents(out->simplified, arena);
-    if (options->stop == AFTER_SIMPLIFIED)
-        return true;
-
-    out->contracted = graph_contract(out->simplified, out->typical, machine);
-    graph_done(&clock, "contract", out->contracted, out->simplified);
-    Graph *contracted = out->contracted;
-    out->contracted = graph_unify(contracted);
-    graph_done(&clock, "unify", out->contracted, contracted);
-    if (options->stop == AFTER_CONTRACTED)
-        return true;
-
-    out->expanded = graph_expand(out->contracted, out->typical);
-    graph_done(&clock, "expand", out->expanded, out->contracted);
-    if (options->plan != PLAN_UNFUSED) {
-        Graph *once = out->expanded, *twice = graph_recompute(once, out->typical);
-        out->expanded = twice ? twice : once;
-        graph_done(&clock, "recompute", out->expanded, once);
-        if (twice && !options->typical)
-            out->typical = graph_typical_extents(out->expanded, arena);
-    }
-    Graph *whole = out->expanded;
-    out->expanded = graph_cut(whole, out->typical);
-    graph_done(&clock, "cut", out->expanded, whole);
-    if (!options->typical)
-        out->typical = graph_typical_extents(out->expanded, arena);
-    bool fused = fuse(session, &clock, out);
-    free_early(session, early, out);
-    if (!fused || options->stop == AFTER_FUSED)
-        return fused;
-
-    MemoryOrder *orders = graph_layout(out->fusion, out->typical, machine);
-    pass_done(&clock, "layout", true);
-    out->plan = graph_plan(out->fusion, orders);
-    if (options->verify)
-        plan_verify(out->plan);
-    pass_done(&clock, "plan", true);
-
-    out->tile = tile_lower(
-        out->plan, machine, out->typical,
-        (StreamSchedule){.plan = options->plan, .rows = options->rows, .piece = options->piece});
-    if (!out->tile)
-        return false;
-    if (options->verify)
-        for (uint32_t i = 0; i < out->tile->kernels.count; i++)
-            kernel_verify(out->tile->kernels.at[i], "lower");
-    pass_done(&clock, "lower", true);
-    return true;
+    return pipeline_build(session, program, options, out) && pipeline_lower(session, options, out);
 }

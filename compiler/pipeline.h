@@ -27,7 +27,7 @@ typedef struct {
     bool no_materialize;
     bool verify;      // run every level's verifier between passes
     bool time_passes; // a line per pass on stderr
-    bool only_tile;   // the graphs before the fused one are freed: the compilation lacks them
+    bool only_tile;   // graphs between the built and the fused one are freed, and not in the result
 } PipelineOptions;
 
 // Everything that one entry went through; fields after the stop are NULL.
@@ -48,6 +48,13 @@ double pipeline_seconds(void); // of a clock that only goes forward
 // Reads, parses and resolves a file with the prelude. NULL after diagnostics.
 Program *pipeline_front(Session *session, const char *path);
 // false after diagnostics.
+// The entry as a graph with its gradient, which is the same for every machine.
+bool pipeline_build(Session *session, const Program *program, const PipelineOptions *options,
+                    Compilation *out);
+// From there to the stop, in the session that built it or a fork of that; graphs that are there are
+// only read.
+bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out);
+// Both.
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
                   Compilation *out);
 

@@ -55,6 +55,7 @@ typedef const char *Name;
 typedef VEC(Name) NameList;
 typedef struct Names Names;
 Names *names_new(Arena *arena);
+Names *names_copy(const Names *names, Arena *arena); // the same names, and new ones of its own
 Name names_intern(Names *names, const char *text, size_t length);
 Name names_find(Names *names, const char *text); // interns a NUL-terminated text
 // Primes at the end: n'' has two and is n without them.
@@ -90,6 +91,12 @@ void map_put(Map *map, uint64_t key, void *value);
 uint32_t *sets_new(Arena *arena, uint32_t count); // each number alone
 uint32_t sets_find(uint32_t *sets, uint32_t number);
 uint32_t sets_join(uint32_t *sets, uint32_t a, uint32_t b); // the sets that they are in; that set
+
+// ---- jobs.c: work on all cores ---------------------------------------------------------------
+// Runs run(shared, i) for each i below count, several at a time, in whatever order; returns when
+// all are done.
+typedef void JobRun(void *shared, uint32_t i);
+void jobs_run(uint32_t count, JobRun *run, void *shared);
 
 // ---- text.c: building strings ---------------------------------------------------------------
 typedef struct {
@@ -145,6 +152,8 @@ typedef struct Diag Diag;
 typedef struct Diags Diags;
 typedef enum { DIAGS_TEXT, DIAGS_JSON } DiagFormat;
 Diags *diags_new(Arena *arena, Sources *sources);
+Diags *diags_fork(const Diags *diags, Arena *arena); // the same options, and nothing told yet
+void diags_join(Diags *diags, const Diags *fork);    // tells here what was told there
 Diag *diag_error(Diags *diags, Span at, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // group is the name after -W that silences it (-Wno-NAME) or turns it on, such as "summed-dim".
@@ -239,5 +248,9 @@ typedef struct {
 } Session;
 Session *session_new(void);
 void session_free(Session *session);
+// A session for work that is done beside this one's, perhaps in another thread: it knows what this
+// one does, and has an arena, new names and diagnostics of its own.
+Session *session_fork(const Session *session);
+void session_join(Session *session, const Session *fork); // tells here what was told there
 
 #endif

@@ -24,6 +24,14 @@ Diags *diags_new(Arena *arena, Sources *sources) {
     return diags;
 }
 
+Diags *diags_fork(const Diags *diags, Arena *arena) {
+    Diags *fork = arena_copy(arena, diags, sizeof *diags);
+    fork->arena = arena;
+    memset(&fork->list, 0, sizeof fork->list);
+    fork->n_errors = 0;
+    return fork;
+}
+
 static const char *format_text(Arena *arena, const char *format, va_list args) {
     Text text = {.arena = arena};
     text_vprintf(&text, format, args);
@@ -43,6 +51,22 @@ static void diags_keep(Diags *diags, Diag *diag) {
     diag->number = diags->list.count;
     diags->n_errors += diag->severity == DIAG_ERROR;
     vec_push(diags->arena, &diags->list, diag);
+}
+
+static const char *copy_text(Diags *diags, const char *text) {
+    return text ? arena_strndup(diags->arena, text, strlen(text)) : NULL;
+}
+
+void diags_join(Diags *diags, const Diags *fork) {
+    for (uint32_t i = 0; i < fork->list.count; i++) {
+        const Diag *from = fork->list.at[i];
+        Diag *diag = diag_new(diags, from->severity, from->at, copy_text(diags, from->message));
+        diag->group = from->group;
+        diag->hint = copy_text(diags, from->hint);
+        for (uint32_t k = 0; k < from->notes.count; k++)
+            diag_note(diag, from->notes.at[k].at, "%s", from->notes.at[k].message);
+        diags_keep(diags, diag);
+    }
 }
 
 Diag *diag_error(Diags *diags, Span at, const char *format, ...) {

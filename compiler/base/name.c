@@ -24,6 +24,13 @@ Names *names_new(Arena *arena) {
     return names;
 }
 
+Names *names_copy(const Names *names, Arena *arena) {
+    Names *copy = arena_copy(arena, names, sizeof *names);
+    copy->arena = arena;
+    copy->slots = arena_copy(arena, names->slots, names->room * sizeof *names->slots);
+    return copy;
+}
+
 static NameSlot *names_slot(const Names *names, uint64_t hash, const char *text, size_t length) {
     uint32_t i = (uint32_t)hash & (names->room - 1);
     for (;; i = (i + 1) & (names->room - 1)) {

@@ -12,6 +12,19 @@ Session *session_new(void) {
     return session;
 }
 
+Session *session_fork(const Session *session) {
+    Arena *arena = arena_new();
+    Session *fork = arena_copy(arena, session, sizeof *session);
+    fork->arena = arena;
+    fork->names = names_copy(session->names, arena);
+    fork->diags = diags_fork(session->diags, arena);
+    return fork;
+}
+
+void session_join(Session *session, const Session *fork) {
+    diags_join(session->diags, fork->diags);
+}
+
 void session_free(Session *session) {
     if (session)
         arena_free(session->arena);

@@ -159,9 +159,10 @@ typedef struct {
 char *emit_kernel_symbol(Arena *arena, const Kernel *kernel, const Target *target);
 // The kernel's LLVM module before any pass; emit_module_free it.
 EmitModule *emit_kernel_module(Arena *arena, const Kernel *kernel, const Target *target);
-// Objects of program->kernels for one target, in order. cache may be NULL.
-bool emit_kernels(Session *session, const TileProgram *program, const Target *target,
-                  const CacheOptions *cache, KernelObject *out, const char **why);
+// Objects of the kernels of n programs, each for the target at its place, in order. cache may be
+// NULL.
+bool emit_kernels(Session *session, TileProgram *const *programs, const Target *const *targets,
+                  uint32_t n, const CacheOptions *cache, KernelObject *out, const char **why);
 
 // ---- jit.c: objects in this process, through ORC ------------------------------------------------
 typedef struct Jit Jit;

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// All kernels of a program as objects: from the cache, or compiled on all cores.
+// All kernels of some programs as objects: from the cache, or compiled on all cores.
 //
 // LLVM code generation is most of a cold compile, and kernels know nothing of each other: each is
-// made in an LLVM context of its own, so the ones the cache lacks are shared out to threads by a
-// counter.
+// made in an LLVM context of its own, so the ones the cache lacks are jobs for all cores.
 #include "emit/emit.h"
 
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { WORKERS_MAX = 16 };
 
 char *emit_kernel_symbol(Arena *arena, const Kernel *kernel, const Target *target) {
     const char *dash = strrchr(target->name, '-');
@@ -42,50 +37,26 @@ EmitModule *emit_kernel_module(Arena *arena, const Kernel *kernel, const Target 
 typedef struct {
     Arena *arena; // of this job alone, since arenas are not shared between threads
     KernelObject *object;
+    const Target *target;
     const char *key, *why;
+    uint32_t size; // of the kernel's form
     bool ok;
 } KernelJob;
-typedef struct {
-    KernelJob *jobs;
-    uint32_t n_jobs;
-    atomic_uint next;
-    const Target *target;
-} Jobs;
 
-static void run_job(const Jobs *jobs, KernelJob *job) {
+static void run_job(void *jobs, uint32_t i) {
+    KernelJob *job = (KernelJob *)jobs + i;
     job->arena = arena_new();
-    EmitModule *module = emit_kernel_module(job->arena, job->object->kernel, jobs->target);
+    EmitModule *module = emit_kernel_module(job->arena, job->object->kernel, job->target);
     job->ok = emit_compile(module, EMIT_OBJECT, &job->object->object, &job->why);
     emit_module_free(module);
 }
 
-static void *work_off(void *shared) {
-    Jobs *jobs = shared;
-    for (uint32_t i; (i = atomic_fetch_add(&jobs->next, 1)) < jobs->n_jobs;)
-        run_job(jobs, &jobs->jobs[i]);
-    return NULL;
-}
-
-static uint32_t count_cores(void) {
-    cpu_set_t usable;
-    if (sched_getaffinity(0, sizeof usable, &usable))
-        return 1;
-    int cores = CPU_COUNT(&usable);
-    return cores < 1 ? 1 : (uint32_t)cores;
-}
-
-static void run_jobs(Jobs *jobs) {
-    uint32_t wanted = count_cores(), started = 0;
-    if (wanted > jobs->n_jobs)
-        wanted = jobs->n_jobs;
-    if (wanted > WORKERS_MAX)
-        wanted = WORKERS_MAX;
-    pthread_t threads[WORKERS_MAX];
-    while (started + 1 < wanted && !pthread_create(&threads[started], NULL, work_off, jobs))
-        started++;
-    work_off(jobs);
-    for (uint32_t i = 0; i < started; i++)
-        pthread_join(threads[i], NULL);
+// The largest first, so that none is left for one thread alone at the end.
+static int compare_jobs(const void *a, const void *b) {
+    const KernelJob *x = a, *y = b;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
+    return x->object < y->object ? -1 : 1;
 }
 
 // Moves what a job made into the session's arena, and into the cache: not from a thread of its own,
@@ -102,25 +73,50 @@ static bool collect_job(Arena *arena, const CacheOptions *cache, KernelJob *job,
     return job->ok;
 }
 
-bool emit_kernels(Session *session, const TileProgram *program, const Target *target,
-                  const CacheOptions *cache, KernelObject *out, const char **why) {
-    Arena *arena = session->arena;
+static uint32_t form_size(const Kernel *kernel) {
+    Arena *arena = arena_new();
+    uint32_t size = kernel_form(arena, kernel).count;
+    arena_free(arena);
+    return size;
+}
+
+typedef struct {
+    Arena *arena;
+    const CacheOptions *cache;
+    VEC(KernelJob) jobs;
+} Missing;
+
+// Of one program: out gets what the cache has, missing the rest.
+static void load_kernels(Missing *missing, const TileProgram *program, const Target *target,
+                         KernelObject *out) {
+    Arena *arena = missing->arena;
     const char *flags = emit_flags_text(arena, target);
-    Jobs jobs = {.target = target};
-    jobs.jobs = arena_array(arena, KernelJob, program->kernels.count);
     for (uint32_t i = 0; i < program->kernels.count; i++) {
         const Kernel *kernel = program->kernels.at[i];
         out[i] = (KernelObject){kernel, emit_kernel_symbol(arena, kernel, target), {0}, false};
         const char *key = arena_printf(arena, "symbol=%s %s", out[i].symbol, flags);
-        out[i].from_cache = cache_load(cache, arena, key, &out[i].object);
+        out[i].from_cache = cache_load(missing->cache, arena, key, &out[i].object);
         if (!out[i].from_cache)
-            jobs.jobs[jobs.n_jobs++] = (KernelJob){.object = &out[i], .key = key};
+            vec_push(
+                arena, &missing->jobs,
+                (KernelJob){
+                    .object = &out[i], .target = target, .key = key, .size = form_size(kernel)});
     }
-    if (jobs.n_jobs)
-        run_jobs(&jobs);
+}
+
+bool emit_kernels(Session *session, TileProgram *const *programs, const Target *const *targets,
+                  uint32_t n, const CacheOptions *cache, KernelObject *out, const char **why) {
+    Missing missing = {.arena = session->arena, .cache = cache};
+    for (uint32_t i = 0; i < n; out += programs[i++]->kernels.count)
+        load_kernels(&missing, programs[i], targets[i], out);
+    KernelJob *jobs = missing.jobs.at;
+    uint32_t n_jobs = missing.jobs.count;
+    if (n_jobs)
+        qsort(jobs, n_jobs, sizeof *jobs, compare_jobs);
+    jobs_run(n_jobs, run_job, jobs);
     bool ok = true;
     *why = NULL;
-    for (uint32_t i = 0; i < jobs.n_jobs; i++)
-        ok &= collect_job(arena, cache, &jobs.jobs[i], why);
+    for (uint32_t i = 0; i < n_jobs; i++)
+        ok &= collect_job(session->arena, cache, &jobs[i], why);
     return ok;
 }

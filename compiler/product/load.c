@@ -20,12 +20,12 @@ static bool find_kernel(Jit *jit, const char *symbol, AttKernelFn *fn, AttScratc
     return true;
 }
 
-static bool load_kernels(LoadedProduct *loaded, Session *session, const TileProgram *program,
+static bool load_kernels(LoadedProduct *loaded, Session *session, TileProgram *program,
                          const Target *target, const CacheOptions *cache, const char **why) {
     ModuleTables *tables = loaded->tables;
     uint32_t count = program->kernels.count;
     KernelObject *objects = arena_array(session->arena, KernelObject, count);
-    if (!emit_kernels(session, program, target, cache, objects, why))
+    if (!emit_kernels(session, &program, &target, 1, cache, objects, why))
         return false;
     for (uint32_t i = 0; i < count; i++)
         if (!jit_add(loaded->jit, &objects[i], why))
@@ -39,13 +39,12 @@ static bool load_kernels(LoadedProduct *loaded, Session *session, const TileProg
     return true;
 }
 
-LoadedProduct *product_load(Session *session, const TileProgram *program, const Target *target,
+LoadedProduct *product_load(Session *session, TileProgram *program, const Target *target,
                             const CacheOptions *cache, const char **why) {
     Arena *arena = arena_new();
     LoadedProduct *loaded = arena_new_of(arena, LoadedProduct);
-    TileProgram *programs[] = {(TileProgram *)program};
     loaded->arena = arena;
-    loaded->tables = product_tables(arena, programs, &target, 1);
+    loaded->tables = product_tables(arena, &program, &target, 1);
     loaded->tables->module.manifest = product_manifest(arena, loaded->tables, NULL);
     loaded->jit = jit_new(arena, target, why);
     if (loaded->jit && load_kernels(loaded, session, program, target, cache, why))

@@ -23,8 +23,11 @@
 #include <unistd.h>
 
 typedef VEC(const char *) Arguments;
-typedef struct {
+struct Product {
     Arena *arena;
+    ModuleTables *tables;
+    const Target *target;  // the first
+    KernelObject *kernels; // tables->module.n_kernels
     const ProductOptions *options;
     const char *directory; // temporary
     const char *result;    // what the tool writes; absolute
@@ -33,16 +36,16 @@ typedef struct {
     Arguments parts;       // object files in the directory
     AttHeldSignals held;
     const char **why;
-} ProductFiles;
+};
 
-static bool fail(ProductFiles *product, const char *doing, const char *path) {
+static bool fail(Product *product, const char *doing, const char *path) {
     *product->why = arena_printf(product->arena, "cannot %s %s: %s", doing, path, strerror(errno));
     return false;
 }
 
 // ---- files ----
 
-static bool write_file(ProductFiles *product, const char *path, const char *bytes, size_t length) {
+static bool write_file(Product *product, const char *path, const char *bytes, size_t length) {
     FILE *file = fopen(path, "we");
     if (!file)
         return fail(product, "create", path);
@@ -51,7 +54,7 @@ static bool write_file(ProductFiles *product, const char *path, const char *byte
     return ok || fail(product, "write", path);
 }
 
-static char *read_file(ProductFiles *product, const char *path, size_t *length) {
+static char *read_file(Product *product, const char *path, size_t *length) {
     FILE *file = fopen(path, "re");
     if (!file) {
         fail(product, "read", path);
@@ -69,7 +72,7 @@ static char *read_file(ProductFiles *product, const char *path, size_t *length) 
     return !ok ? NULL : text.at ? text.at : arena_printf(product->arena, "%s", "");
 }
 
-static bool add_part(ProductFiles *product, const char *name, const Blob *object) {
+static bool add_part(Product *product, const char *name, const Blob *object) {
     const char *path = arena_printf(product->arena, "%s/%s", product->directory, name);
     vec_push(product->arena, &product->parts, name);
     return write_file(product, path, object->bytes, object->length);
@@ -91,7 +94,7 @@ static void remove_tree(Arena *arena, const char *path) {
 
 // ---- places ----
 
-static bool make_directory(ProductFiles *product) {
+static bool make_directory(Product *product) {
     const char *where = getenv("TMPDIR");
     char *path =
         arena_printf(product->arena, "%s/attc-XXXXXX", where && *where == '/' ? where : "/tmp");
@@ -103,7 +106,7 @@ static bool make_directory(ProductFiles *product) {
     return true;
 }
 
-static const char *absolute_path(ProductFiles *product, const char *path) {
+static const char *absolute_path(Product *product, const char *path) {
     char *found = realpath(path, NULL);
     if (!found) {
         fail(product, "find", path);
@@ -114,12 +117,12 @@ static const char *absolute_path(ProductFiles *product, const char *path) {
     return copy;
 }
 
-static bool is_standard_output(const ProductFiles *product) {
+static bool is_standard_output(const Product *product) {
     return strcmp(product->options->output, "-") == 0;
 }
 
 // What the output replaces: what a link points to, else a name in a folder that is there.
-static const char *replaced_path(ProductFiles *product, bool exists) {
+static const char *replaced_path(Product *product, bool exists) {
     const char *output = product->options->output;
     const char *slash = strrchr(output, '/'), *base = slash ? slash + 1 : output;
     char *parent = arena_strndup(product->arena, output, (size_t)(base - output));
@@ -137,7 +140,7 @@ static const char *replaced_path(ProductFiles *product, bool exists) {
 }
 
 // That a file can be made beside the output shows before any work is done.
-static bool try_result(ProductFiles *product) {
+static bool try_result(Product *product) {
     att_signals_hold(&product->held);
     int file = open(product->result, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     bool ok = file >= 0 || fail(product, "write", product->options->output);
@@ -151,7 +154,7 @@ static bool try_result(ProductFiles *product) {
 
 // The result is made in the output's directory, where rename can replace the output at one stroke;
 // what is written in place is made among the parts.
-static bool place_result(ProductFiles *product) {
+static bool place_result(Product *product) {
     const char *output = product->options->output;
     struct stat old;
     bool exists = !is_standard_output(product) && stat(output, &old) == 0;
@@ -175,29 +178,29 @@ static bool place_result(ProductFiles *product) {
 
 // ---- putting parts together ----
 
-static void add_arguments(ProductFiles *product, Arguments *arguments, const char *const *more) {
+static void add_arguments(Product *product, Arguments *arguments, const char *const *more) {
     for (; *more; more++)
         vec_push(product->arena, arguments, *more);
 }
 
-static void add_parts(ProductFiles *product, Arguments *arguments) {
+static void add_parts(Product *product, Arguments *arguments) {
     for (uint32_t i = 0; i < product->parts.count; i++)
         vec_push(product->arena, arguments, product->parts.at[i]);
 }
 
-static bool run(ProductFiles *product, Arguments *arguments, const char *directory) {
+static bool run(Product *product, Arguments *arguments, const char *directory) {
     vec_push(product->arena, arguments, NULL);
     return tool_run(product->arena, arguments->at, directory, &product->held, product->why);
 }
 
-static bool make_object(ProductFiles *product) {
+static bool make_object(Product *product) {
     Arguments link = {0};
     add_arguments(product, &link, (const char *[]){"ld", "-r", "-o", product->result, NULL});
     add_parts(product, &link);
     return run(product, &link, product->directory);
 }
 
-static bool make_program(ProductFiles *product) {
+static bool make_program(Product *product) {
     Arguments link = {0};
     add_arguments(product, &link, (const char *[]){"cc", "-o", product->result, NULL});
     add_parts(product, &link);
@@ -207,7 +210,7 @@ static bool make_program(ProductFiles *product) {
     return run(product, &link, product->directory);
 }
 
-static bool make_shared(ProductFiles *product) {
+static bool make_shared(Product *product) {
     Arguments link = {0};
     add_arguments(product, &link, (const char *[]){"cc", "-shared", "-o", product->result, NULL});
     if (product->output)
@@ -227,7 +230,7 @@ static int compare_names(const void *a, const void *b) {
 }
 
 // The runtime's members, unpacked into a directory of their own, in the order of their names.
-static bool unpack_runtime(ProductFiles *product, Arguments *members) {
+static bool unpack_runtime(Product *product, Arguments *members) {
     const char *inner = arena_printf(product->arena, "%s/runtime", product->directory);
     if (mkdir(inner, 0700))
         return fail(product, "create", inner);
@@ -249,7 +252,7 @@ static bool unpack_runtime(ProductFiles *product, Arguments *members) {
     return true;
 }
 
-static bool make_archive(ProductFiles *product) {
+static bool make_archive(Product *product) {
     Arguments members = {0}, pack = {0};
     if (!unpack_runtime(product, &members))
         return false;
@@ -260,7 +263,7 @@ static bool make_archive(ProductFiles *product) {
     return run(product, &pack, product->directory);
 }
 
-static bool make_result(ProductFiles *product) {
+static bool make_result(Product *product) {
     switch (product->options->kind) {
     case PRODUCT_OBJECT:
         return make_object(product);
@@ -276,7 +279,7 @@ static bool make_result(ProductFiles *product) {
 
 // ---- publishing ----
 
-static bool replace(ProductFiles *product, const char *from, const char *to) {
+static bool replace(Product *product, const char *from, const char *to) {
     if (rename(from, to) == 0)
         return true;
     fail(product, "write", to);
@@ -284,7 +287,7 @@ static bool replace(ProductFiles *product, const char *from, const char *to) {
     return false;
 }
 
-static bool write_in_place(ProductFiles *product, const char *bytes, size_t length) {
+static bool write_in_place(Product *product, const char *bytes, size_t length) {
     if (!is_standard_output(product))
         return write_file(product, product->options->output, bytes, length);
     bool ok = fwrite(bytes, 1, length, stdout) == length && fflush(stdout) == 0;
@@ -292,17 +295,17 @@ static bool write_in_place(ProductFiles *product, const char *bytes, size_t leng
 }
 
 // OUT.so -> OUT.h, and OUT.h -> OUT.h.h
-static const char *header_path(ProductFiles *product) {
+static const char *header_path(Product *product) {
     const char *base = strrchr(product->output, '/') + 1, *dot = strrchr(base, '.');
     bool cut = dot && dot > base && strcmp(dot, ".h") != 0;
     size_t stem = cut ? (size_t)(dot - product->output) : strlen(product->output);
     return arena_printf(product->arena, "%.*s.h", (int)stem, product->output);
 }
 
-static bool publish_header(ProductFiles *product, const ModuleTables *tables) {
+static bool publish_header(Product *product) {
     if (product->options->kind == PRODUCT_EXE)
         return true;
-    const char *text = product_header(product->arena, tables, product->options);
+    const char *text = product_header(product->arena, product->tables, product->options);
     const char *temporary = arena_printf(product->arena, "%s.h", product->result);
     if (write_file(product, temporary, text, strlen(text)))
         return replace(product, temporary, header_path(product));
@@ -312,73 +315,66 @@ static bool publish_header(ProductFiles *product, const ModuleTables *tables) {
 
 // ---- the whole ----
 
-typedef VEC(KernelObject) KernelObjects;
-
-static bool compile_kernels(ProductFiles *product, Session *session, TileProgram *const *programs,
-                            const Target *const *targets, uint32_t n, const CacheOptions *cache,
-                            KernelObjects *out) {
-    for (uint32_t i = 0; i < n; i++) {
-        uint32_t count = programs[i]->kernels.count;
-        KernelObject *objects = arena_array(product->arena, KernelObject, count);
-        if (!emit_kernels(session, programs[i], targets[i], cache, objects, product->why))
-            return false;
-        for (uint32_t k = 0; k < count; k++)
-            vec_push(product->arena, out, objects[k]);
+Product *product_compile(Session *session, TileProgram *const *programs,
+                         const Target *const *targets, uint32_t n, const CacheOptions *cache,
+                         const ProductOptions *options, const char **why) {
+    Arena *arena = session->arena;
+    Product *product = arena_new_of(arena, Product);
+    *product = (Product){.arena = arena, .options = options, .target = targets[0], .why = why};
+    ModuleTables *tables = product->tables = product_tables(arena, programs, targets, n);
+    product_name_dims(arena, &tables->module);
+    tables->module.manifest = product_manifest(arena, tables, options->source);
+    if (!place_result(product))
+        return NULL;
+    if (options->kind != PRODUCT_OBJECT) {
+        product->runtime = absolute_path(product, options->runtime_archive);
+        if (!product->runtime)
+            return NULL;
     }
-    return true;
+    product->kernels = arena_array(arena, KernelObject, tables->module.n_kernels + 1);
+    return emit_kernels(session, programs, targets, n, cache, product->kernels, why) ? product
+                                                                                     : NULL;
 }
 
-static bool write_parts(ProductFiles *product, const KernelObjects *objects, const char *entry,
-                        const Blob *descriptor) {
+static bool write_parts(Product *product) {
     Arena *arena = product->arena;
-    for (uint32_t i = 0; i < objects->count; i++)
-        if (!add_part(product, arena_printf(arena, "%s.o", objects->at[i].symbol),
-                      &objects->at[i].object))
+    const AttModule *module = &product->tables->module;
+    Blob descriptor;
+    for (int64_t i = 0; i < module->n_kernels; i++) {
+        const KernelObject *kernel = &product->kernels[i];
+        if (!add_part(product, arena_printf(arena, "%s.o", kernel->symbol), &kernel->object))
             return false;
-    return add_part(product, arena_printf(arena, "entry_%s.o", product_entry_symbol(arena, entry)),
-                    descriptor);
+    }
+    const char *symbol = product_entry_symbol(arena, module->entry);
+    return product_descriptor(arena, product->tables, product->target,
+                              product->options->kind == PRODUCT_EXE, &descriptor, product->why) &&
+           add_part(product, arena_printf(arena, "entry_%s.o", symbol), &descriptor);
 }
 
 // Puts the parts together and the result in its place. *bytes: what is to be written in place.
-static bool assemble(ProductFiles *product, const ModuleTables *tables,
-                     const KernelObjects *objects, const Blob *descriptor, Blob *bytes) {
-    if (!write_parts(product, objects, tables->module.entry, descriptor))
+static bool assemble(Product *product, Blob *bytes) {
+    if (!write_parts(product))
         return false;
     if (!make_result(product)) {
         unlink(product->result);
         return false;
     }
     if (product->output)
-        return replace(product, product->result, product->output) &&
-               publish_header(product, tables);
+        return replace(product, product->result, product->output) && publish_header(product);
     bytes->bytes = read_file(product, product->result, &bytes->length);
     return bytes->bytes != NULL;
 }
 
-bool product_write(Session *session, TileProgram *const *programs, const Target *const *targets,
-                   uint32_t n, const CacheOptions *cache, const ProductOptions *options,
-                   const char **why) {
-    ProductFiles product = {.arena = session->arena, .options = options, .why = why};
-    ModuleTables *tables = product_tables(session->arena, programs, targets, n);
-    product_name_dims(session->arena, &tables->module);
-    tables->module.manifest = product_manifest(session->arena, tables, options->source);
-    KernelObjects objects = {0};
-    Blob descriptor, bytes = {0};
-    bool ok = place_result(&product);
-    if (ok && options->kind != PRODUCT_OBJECT)
-        ok = (product.runtime = absolute_path(&product, options->runtime_archive)) != NULL;
-    ok = ok && compile_kernels(&product, session, programs, targets, n, cache, &objects) &&
-         product_descriptor(session->arena, tables, targets[0], options->kind == PRODUCT_EXE,
-                            &descriptor, why);
-    if (!ok)
-        return false;
-    att_signals_hold(&product.held);
-    ok = make_directory(&product);
+bool product_write(Product *product, const char **why) {
+    Blob bytes = {0};
+    product->why = why;
+    att_signals_hold(&product->held);
+    bool ok = make_directory(product);
     if (ok) {
-        ok = assemble(&product, tables, &objects, &descriptor, &bytes);
-        remove_tree(session->arena, product.directory);
+        ok = assemble(product, &bytes);
+        remove_tree(product->arena, product->directory);
     }
-    att_signals_release(&product.held);
+    att_signals_release(&product->held);
     // Once nothing is left to remove: a pipe's reader may be gone, and that ends the process.
-    return ok && (product.output || write_in_place(&product, bytes.bytes, bytes.length));
+    return ok && (product->output || write_in_place(product, bytes.bytes, bytes.length));
 }

@@ -31,7 +31,7 @@ void product_formula_dims(const Formula *formula, bool *needed); // marks them, 
 // ---- load.c: an entry in this process -----------------------------------------------------------
 typedef struct LoadedProduct LoadedProduct;
 // Loads the kernels of a program compiled for the host; the session may be gone before the result.
-LoadedProduct *product_load(Session *session, const TileProgram *program, const Target *target,
+LoadedProduct *product_load(Session *session, TileProgram *program, const Target *target,
                             const CacheOptions *cache, const char **why);
 const AttModule *product_module(const LoadedProduct *loaded); // lives as long as `loaded`
 void product_unload(LoadedProduct *loaded);                   // may be NULL
@@ -44,10 +44,13 @@ typedef struct {
     const char *runtime_archive; // libattc_runtime.a; unused by PRODUCT_OBJECT
     const char *source;          // for the header's comment and the manifest
 } ProductOptions;
-// programs: one per level of the architecture (same entry), parallel to targets.
-bool product_write(Session *session, TileProgram *const *programs, const Target *const *targets,
-                   uint32_t n, const CacheOptions *cache, const ProductOptions *options,
-                   const char **why);
+// An entry on its way into a file: tables and compiled kernels. NULL on failure. programs: one per
+// level of the architecture (same entry), parallel to targets; they may be freed afterwards.
+typedef struct Product Product;
+Product *product_compile(Session *session, TileProgram *const *programs,
+                         const Target *const *targets, uint32_t n, const CacheOptions *cache,
+                         const ProductOptions *options, const char **why);
+bool product_write(Product *product, const char **why); // once
 // JSON text about an entry: tensors, dims, kernels, levels, versions.
 char *product_manifest(Arena *arena, const ModuleTables *tables, const char *source);
 // The constant AttModule with the entry's functions, and main() for a program.

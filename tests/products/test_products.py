@@ -134,6 +134,20 @@ def test_a_library_shows_its_entry_and_the_runtime_only(tmp_path):
         sorted([entry, f"{entry}_manifest", f"{entry}_workspace"])
 
 
+def test_cores_make_no_difference(tmp_path):
+    """Levels and kernels are compiled side by side: the library is the same as from one core."""
+    def alone():
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+
+    made = []
+    for name, before in (("all", None), ("one", alone)):
+        library = tmp_path / f"{name}.o"
+        subprocess.run([ATTC, "build", EXAMPLES / "encoder_block.attn", "--object", "--no-cache",
+                        "-o", library], check=True, preexec_fn=before)
+        made.append(library.read_bytes())
+    assert made[0] == made[1]
+
+
 # ---- programs --------------------------------------------------------------------------------
 
 @pytest.mark.parametrize("example", VARIED)

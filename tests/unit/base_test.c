@@ -427,6 +427,48 @@ static void warnings_have_groups(void **state) {
     fixture_end(&f);
 }
 
+// ---- forks and jobs ---------------------------------------------------------------------------
+
+static void a_fork_knows_what_its_session_knew(void **state) {
+    (void)state;
+    Fixture f = fixture_over("abc");
+    Name old = names_find(f.session->names, "old");
+    Session *forks[] = {session_fork(f.session), session_fork(f.session)};
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(names_find(forks[i]->names, "old"), old);
+        Name own = names_find(forks[i]->names, "own");
+        assert_ptr_equal(names_find(forks[i]->names, "own"), own);
+        assert_ptr_not_equal(names_find(f.session->names, "own"), own);
+        Diag *diag = diag_warning(forks[i]->diags, "unused", at(0, 1), "of %s", own);
+        diag_note(diag, at(1, 2), "100%% noted");
+        diag_hint(diag, "mend it");
+        diag_error(forks[i]->diags, at(2, 3), "fork %d", i);
+        assert_int_equal(diags_errors(f.session->diags), i);
+        session_join(f.session, forks[i]);
+        session_free(forks[i]);
+    }
+    fixture_check(&f, DIAGS_TEXT, false,
+                  "x.attn:1:1: warning: of own [-Wunused]\n    abc\n    ^\n"
+                  "x.attn:1:2: note: 100% noted\n    abc\n     ^\n  hint: mend it\n"
+                  "x.attn:1:3: error: fork 0\n    abc\n      ^\n"
+                  "x.attn:1:3: error: fork 1\n    abc\n      ^\n");
+    fixture_end(&f);
+}
+
+static void count_run(void *runs, uint32_t i) {
+    ((uint32_t *)runs)[i]++;
+}
+
+static void each_job_runs_once(void **state) {
+    (void)state;
+    for (uint32_t count = 0; count < 100; count += 11) {
+        uint32_t runs[100] = {0};
+        jobs_run(count, count_run, runs);
+        for (uint32_t i = 0; i < 100; i++)
+            assert_int_equal(runs[i], i < count);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arena_gives_zeroed_aligned_memory),
@@ -451,6 +493,8 @@ int main(void) {
         cmocka_unit_test(long_lines_are_cut_to_a_window),
         cmocka_unit_test(colour_only_when_asked_for),
         cmocka_unit_test(warnings_have_groups),
+        cmocka_unit_test(a_fork_knows_what_its_session_knew),
+        cmocka_unit_test(each_job_runs_once),
     };
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);
 }

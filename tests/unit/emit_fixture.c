@@ -164,3 +164,8 @@ TileProgram *fixture_program(Session *session, const Target *target, const char 
     vec_push(session->arena, &program->launches, make_launch(session, 1, 4, 3));
     return program;
 }
+
+bool fixture_emit(Session *session, TileProgram *program, const Target *target,
+                  const CacheOptions *cache, KernelObject *out, const char **why) {
+    return emit_kernels(session, &program, &target, 1, cache, out, why);
+}

@@ -16,5 +16,8 @@ extern const Target fixture_v3, fixture_v4;
 Kernel *fixture_kernel(Session *session, const char *name, double factor, int64_t step);
 // The entry's program; the v4 one has other kernels and an intermediate of its own.
 TileProgram *fixture_program(Session *session, const Target *target, const char *entry);
+// Objects of one program's kernels.
+bool fixture_emit(Session *session, TileProgram *program, const Target *target,
+                  const CacheOptions *cache, KernelObject *out, const char **why);
 
 #endif

@@ -88,9 +88,9 @@ static void kernels_come_from_the_cache_the_second_time(void **state) {
     CacheOptions cache = {.directory = directory, .enabled = true};
     KernelObject cold[2], warm[2], other[2];
     const char *why = NULL;
-    assert_true(emit_kernels(session, program, &fixture_v3, &cache, cold, &why));
-    assert_true(emit_kernels(session, program, &fixture_v3, &cache, warm, &why));
-    assert_true(emit_kernels(session, program, &fixture_v4, &cache, other, &why));
+    assert_true(fixture_emit(session, program, &fixture_v3, &cache, cold, &why));
+    assert_true(fixture_emit(session, program, &fixture_v3, &cache, warm, &why));
+    assert_true(fixture_emit(session, program, &fixture_v4, &cache, other, &why));
     for (int i = 0; i < 2; i++) {
         assert_false(cold[i].from_cache);
         assert_true(warm[i].from_cache);
@@ -110,11 +110,11 @@ static void objects_are_reproducible(void **state) {
         vec_push(session->arena, &many.kernels, fixture_kernel(session, "k", i + 1, 8));
     KernelObject first[24], second[24], alone;
     const char *why = NULL;
-    assert_true(emit_kernels(session, &many, &fixture_v3, NULL, first, &why));
-    assert_true(emit_kernels(session, &many, &fixture_v3, NULL, second, &why));
+    assert_true(fixture_emit(session, &many, &fixture_v3, NULL, first, &why));
+    assert_true(fixture_emit(session, &many, &fixture_v3, NULL, second, &why));
     TileProgram one = {0};
     vec_push(session->arena, &one.kernels, many.kernels.at[17]);
-    assert_true(emit_kernels(session, &one, &fixture_v3, NULL, &alone, &why));
+    assert_true(fixture_emit(session, &one, &fixture_v3, NULL, &alone, &why));
     for (int i = 0; i < 24; i++) {
         assert_int_equal(first[i].object.length, second[i].object.length);
         assert_memory_equal(first[i].object.bytes, second[i].object.bytes, first[i].object.length);

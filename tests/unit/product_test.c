@@ -79,7 +79,8 @@ static bool build(Fixture *fixture, ProductKind kind, const char *output, const 
                               .runtime_archive = fixture->archive,
 
                               .source = "scale.attn"};
-    return product_write(session, programs, targets, 2, NULL, &options, why);
+    Product *product = product_compile(session, programs, targets, 2, NULL, &options, why);
+    return product && product_write(product, why);
 }
 
 static void must_build(Fixture *fixture, ProductKind kind, const char *name) {

@@ -166,7 +166,7 @@ static void a_missing_symbol_is_an_error(void **state) {
     assert_non_null(mkdtemp(directory));
     CacheOptions cache = {.directory = directory, .enabled = true};
     KernelObject objects[2];
-    assert_true(emit_kernels(session, program, &target, NULL, objects, &why));
+    assert_true(fixture_emit(session, program, &target, NULL, objects, &why));
     const char *key = arena_printf(session->arena, "symbol=%s %s", objects[0].symbol,
                                    emit_flags_text(session->arena, &target));
     assert_true(cache_store(&cache, key, &objects[1].object));
