@@ -25,7 +25,7 @@ static uint64_t dim_hash(const Graph *graph, DimId dim) {
     const Dim *d = &graph->dims.at[dim];
     if (d->scan) // what it is called depends on the order of creation
         return hash_text(d->reversed ? 5 : 2, graph->dims.at[d->like].name);
-    return hash_u64(hash_text(1, d->name), (uint64_t)d->extent);
+    return d->hash;
 }
 
 static uint64_t dims_hash(const Graph *graph, const DimList *dims, bool ordered) {
@@ -68,17 +68,19 @@ Name graph_source_name(const Graph *graph, Name name) {
 uint64_t graph_value_hash(const Graph *graph, const Value *value) {
     if (value->op == OP_COPY)
         return value->args[0]->hash;
-    uint64_t hash = hash_text(3, op_name(value->op));
-    hash = hash_text(hash, elem_name(value->elem));
-    hash = hash_u64(hash, dims_hash(graph, &value->dims, value->op == OP_INPUT));
-    hash = hash_u64(hash, args_hash(graph, value));
-    hash = hash_u64(hash, double_bits(value->number));
-    hash = hash_u64(hash, dim_hash(graph, value->dim));
-    hash = hash_u64(hash, dim_hash(graph, value->dim2));
-    hash = hash_u64(hash, renames_hash(graph, value));
-    if (value->digits)
-        hash = hash_u64(hash, dims_hash(graph, value->digits, true));
-    hash = hash_u64(hash, value->op == OP_CARRY ? 0 : (uint64_t)value->offset);
+    uint64_t words[] = {
+        value->op,
+        value->elem,
+        dims_hash(graph, &value->dims, value->op == OP_INPUT),
+        args_hash(graph, value),
+        double_bits(value->number),
+        dim_hash(graph, value->dim),
+        dim_hash(graph, value->dim2),
+        renames_hash(graph, value),
+        value->digits ? dims_hash(graph, value->digits, true) : 0,
+        value->op == OP_CARRY ? 0 : (uint64_t)value->offset,
+    };
+    uint64_t hash = hash_bytes(3, words, sizeof words);
     if (value->op == OP_INPUT) {
         hash = hash_text(hash, value->written);
         hash = hash_u64(hash, value->role);
@@ -210,7 +212,9 @@ DimId graph_dim(Graph *graph, Name name, int64_t extent) {
     if (graph->dims.count >= DIM_NONE)
         ice("graph_dim: more than %d dims", DIM_NONE);
     DimId id = (DimId)graph->dims.count;
-    vec_push(graph->arena, &graph->dims, (Dim){.name = name, .extent = extent, .like = id});
+    uint64_t hash = hash_u64(hash_text(1, name), (uint64_t)extent);
+    vec_push(graph->arena, &graph->dims,
+             (Dim){.name = name, .extent = extent, .hash = hash, .like = id});
     return id;
 }
 

@@ -53,6 +53,7 @@ typedef uint16_t DimId; // index into graph->dims
 typedef struct {
     Name name;
     int64_t extent; // EXTENT_DYNAMIC: a run-time symbol
+    uint64_t hash;  // of name and extent
     DimId like;     // dims of one class share this (itself when alone); they have one extent
     bool scan;      // the steps of a scan; values after it are over another dim that is alike
     bool reversed;  // of a scan: from the last position to the first

@@ -46,6 +46,7 @@ typedef struct {
     DimId x, y;
     bool *wide;      // by value id: over both, and made of a contraction that is
     uint32_t *set;   // by value id: the first of the wide values that it leads to or comes from
+    uint32_t *end;   // by set: behind its members and the last value that reads one
     bool *twice;     // by set: its values are computed more than once
     uint32_t *phase; // by value id, of what is computed in a sweep: how many come before it
     VEC(RecomputeNames *) names;
@@ -130,6 +131,21 @@ static uint32_t *find_sets(const Graph *graph, const RecomputePair *pair, Arena 
     return sets;
 }
 
+static uint32_t *find_ends(const Graph *graph, const RecomputePair *pair, Arena *arena) {
+    uint32_t *end = arena_array(arena, uint32_t, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (pair->wide[i])
+            end[pair->set[i]] = i + 1;
+        for (uint32_t k = 0; k < value->n_args; k++) {
+            WideRead read = wide_read(pair, value->args[k]);
+            if (read.value)
+                end[pair->set[read.value->id]] = i + 1;
+        }
+    }
+    return end;
+}
+
 static WideRead reads_set(const RecomputePair *pair, const Value *value, uint32_t set) {
     for (uint32_t k = 0; k < value->n_args; k++) {
         WideRead read = wide_read(pair, value->args[k]);
@@ -164,7 +180,7 @@ static uint32_t level_of(const RecomputePair *pair, const Value *value, uint32_t
 static bool is_worth_it(const Graph *graph, const RecomputePair *pair, uint32_t set,
                         const bool *live, const uint32_t *level, bool *after) {
     bool rows = false, others = false;
-    for (uint32_t i = set; i < graph->values.count; i++) {
+    for (uint32_t i = set; i < pair->end[set]; i++) {
         const Value *value = graph->values.at[i];
         after[i] = false;
         if (!live[i])
@@ -194,10 +210,10 @@ static bool is_worth_it(const Graph *graph, const RecomputePair *pair, uint32_t 
 // Finds the set's phases; pair->twice: whether they are computed more than once.
 static void weigh_set(const Graph *graph, RecomputePair *pair, uint32_t set, const bool *live,
                       uint32_t *level, bool *after) {
-    for (uint32_t i = set; i < graph->values.count; i++)
+    for (uint32_t i = set; i < pair->end[set]; i++)
         level[i] = live[i] ? level_of(pair, graph->values.at[i], set, level) : 0;
     pair->twice[set] = is_worth_it(graph, pair, set, live, level, after);
-    for (uint32_t i = set; pair->twice[set] && i < graph->values.count; i++)
+    for (uint32_t i = set; pair->twice[set] && i < pair->end[set]; i++)
         if (level[i] % 2)
             pair->phase[i] = level[i] / 2;
 }
@@ -231,6 +247,7 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
             if (pair.wide[i])
                 by[i] = &pairs.at[p];
         pair.set = find_sets(graph, &pair, arena);
+        pair.end = find_ends(graph, &pair, arena);
         pair.twice = arena_array(arena, bool, graph->values.count + 1);
         pair.phase = arena_array(arena, uint32_t, graph->values.count + 1);
         for (uint32_t i = 0; pairs.at[p].positions && i < graph->values.count; i++)

@@ -80,25 +80,33 @@ bool fuse_makes_pair(const Value *value, DimId x, DimId y) {
 
 // What is multiplied by parameters, and the gradients of these, are done better by kernels of their
 // own. A dim of parameters may still be one that an argument made of data has (the memory of keys
-// that a parameter shortens, too).
-static bool is_streamable(const Fuser *fuser, const Value *value, DimId dim) {
-    if (!fuser->learned[dim])
-        return true;
-    const Graph *graph = fuser->graph;
-    bool given = false;
-    for (uint32_t i = 0; i < graph->inputs.count && !given; i++)
-        given = graph->inputs.at[i]->role == ROLE_DATA && dims_has(&graph->inputs.at[i]->dims, dim);
-    return given && fuser->data[value->args[0]->id] && fuser->data[value->args[1]->id];
+// that a parameter shortens, too). given: see given_dims.
+static bool is_streamable(const Fuser *fuser, const bool *given, const Value *value, DimId dim) {
+    return !fuser->learned[dim] ||
+           (given[dim] && fuser->data[value->args[0]->id] && fuser->data[value->args[1]->id]);
 }
 
-static void collect_pairs(const Fuser *fuser, const Value *value, FusePairs *pairs) {
+// By DimId: does an argument of data have the dim?
+static bool *given_dims(const Fuser *fuser) {
+    const Graph *graph = fuser->graph;
+    bool *given = arena_array(fuser->arena, bool, graph->dims.count + 1);
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        for (uint32_t d = 0; d < input->dims.count && input->role == ROLE_DATA; d++)
+            given[input->dims.at[d]] = true;
+    }
+    return given;
+}
+
+static void collect_pairs(const Fuser *fuser, const bool *given, const Value *value,
+                          FusePairs *pairs) {
     double volume = (double)dims_volume(&value->dims, fuser->extents);
     for (uint32_t i = 0; i < value->dims.count; i++)
         for (uint32_t k = 0; k < value->dims.count; k++)
             if (fuser->extents[value->dims.at[i]] >= FEW_ROWS &&
                 fuse_makes_pair(value, value->dims.at[i], value->dims.at[k]) &&
-                is_streamable(fuser, value, value->dims.at[i]) &&
-                is_streamable(fuser, value, value->dims.at[k]))
+                is_streamable(fuser, given, value, value->dims.at[i]) &&
+                is_streamable(fuser, given, value, value->dims.at[k]))
                 add_pair(fuser, pairs, value->dims.at[i], value->dims.at[k], volume);
 }
 
@@ -117,9 +125,10 @@ static int better_first(const void *a, const void *b) {
 FusePairs fuse_find_pairs(const Fuser *fuser) {
     const Graph *graph = fuser->graph;
     FusePairs pairs = {0};
+    const bool *given = given_dims(fuser);
     for (uint32_t i = 0; i < graph->values.count; i++)
         if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT)
-            collect_pairs(fuser, graph->values.at[i], &pairs);
+            collect_pairs(fuser, given, graph->values.at[i], &pairs);
     if (pairs.count)
         qsort(pairs.at, pairs.count, sizeof *pairs.at, better_first);
     return pairs;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// graph_simplify: sweeps of rewriting until nothing changes.
+// graph_simplify: sweeps of rewriting, one rule after the other, until none changes anything.
 //
 //     before  K[m, d_k, h] = einsum(X[m, d], P_k[d, d_k, h]) * 2
 //             J[n, m, h] = einsum(Q[n, d_k, h], K[m, d_k, h]) / sqrt(d_k)
@@ -14,7 +14,8 @@
 // at the end of the list, each `like` one that was there.
 #include "graph/rewrite/simplify.h"
 
-enum { ROUNDS_MAX = 64 };
+static RewriteRule *const rules[] = {simplify_fold, simplify_flatten, simplify_factor};
+enum { N_RULES = sizeof rules / sizeof *rules, SWEEPS_MAX = 64 * N_RULES };
 
 static Graph *run_rule(const Graph *from, RewriteRule *rule, SimplifyFacts *facts, Arena *to) {
     Arena *arena = arena_new();
@@ -36,18 +37,16 @@ static Graph *next_graph(const Graph *from, RewriteRule *rule, SimplifyFacts *fa
 }
 
 Graph *graph_simplify(const Graph *graph, const int64_t *extents, const Machine *machine) {
-    static RewriteRule *const rules[] = {simplify_fold, simplify_flatten, simplify_factor};
     SimplifyFacts facts = {.arena = arena_new(), .machine = machine};
     for (uint32_t i = 0; i < graph->dims.count; i++)
         vec_push(facts.arena, &facts.extents, extents[i]);
     Arena *in = NULL;
-    const Graph *now = next_graph(graph, simplify_fold, &facts, &in);
-    for (uint32_t round = 0; round < ROUNDS_MAX; round++) {
+    const Graph *now = graph;
+    uint32_t in_vain = 0; // rules in turn that changed nothing
+    for (uint32_t sweep = 0; sweep < SWEEPS_MAX && in_vain < N_RULES; sweep++) {
         uint64_t before = graph_hash(now);
-        for (uint32_t i = 0; i < sizeof rules / sizeof *rules; i++)
-            now = next_graph(now, rules[i], &facts, &in);
-        if (graph_hash(now) == before)
-            break;
+        now = next_graph(now, rules[sweep % N_RULES], &facts, &in);
+        in_vain = graph_hash(now) == before ? in_vain + 1 : 0;
     }
     // Without what the last rules built in vain.
     Graph *kept = run_rule(now, rewrite_keep, &facts, graph->arena);
