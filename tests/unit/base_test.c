@@ -92,6 +92,49 @@ static void sets_are_called_by_their_least_number(void **state) {
 
 // ---- names and hashes
 
+// s -> a -> c -> t and s -> b -> c: in the order of the nodes s a b c t.
+static const bool *cut_of(Arena *arena, double a, double b, double c) {
+    Network *network = network_new(arena, 5);
+    network_edge(network, 0, 1, a);
+    network_edge(network, 0, 2, b);
+    network_edge(network, 1, 3, INFINITY);
+    network_edge(network, 2, 3, INFINITY);
+    network_edge(network, 3, 4, c);
+    return network_cut(network, 0, 4);
+}
+
+static void cuts_are_the_smallest_and_near_the_sink(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    const bool *two = cut_of(arena, 2, 3, 6), *one = cut_of(arena, 2, 3, 4),
+               *same = cut_of(arena, 2, 3, 5), *none = cut_of(arena, 2, 0, INFINITY);
+    const bool after[] = {false, true, true, true, true},
+               last[] = {false, false, false, false, true};
+    assert_memory_equal(two, after, sizeof after);
+    assert_memory_equal(one, last, sizeof last);
+    assert_memory_equal(same, last, sizeof last);
+    assert_memory_equal(none, after, sizeof after);
+    assert_null(cut_of(arena, INFINITY, 1, INFINITY));
+    arena_free(arena);
+}
+
+// The shortest way fills edges that the largest flow has to give back: 0 -> 1 -> 4 -> 5 here.
+static void a_flow_is_led_another_way(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Network *network = network_new(arena, 8);
+    static const uint32_t edges[][2] = {{0, 1}, {1, 4}, {4, 5}, {0, 2}, {2, 3},
+                                        {3, 4}, {1, 6}, {6, 7}, {7, 5}};
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        network_edge(network, edges[i][0], edges[i][1], 1);
+    const bool *side = network_cut(network, 0, 5);
+    double cut = 0;
+    for (size_t i = 0; i < sizeof edges / sizeof *edges; i++)
+        cut += !side[edges[i][0]] && side[edges[i][1]];
+    assert_true(cut == 2);
+    arena_free(arena);
+}
+
 static void names_are_pointers(void **state) {
     (void)state;
     Arena *arena = arena_new();
@@ -476,6 +519,8 @@ int main(void) {
         cmocka_unit_test(vec_grows),
         cmocka_unit_test(map_keeps_any_key),
         cmocka_unit_test(sets_are_called_by_their_least_number),
+        cmocka_unit_test(cuts_are_the_smallest_and_near_the_sink),
+        cmocka_unit_test(a_flow_is_led_another_way),
         cmocka_unit_test(names_are_pointers),
         cmocka_unit_test(names_may_have_primes),
         cmocka_unit_test(near_names_without_their_primes),
