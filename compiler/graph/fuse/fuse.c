@@ -58,7 +58,7 @@ static Graph *fuse_copy_graph(const Graph *graph, Arena *arena) {
         Value *value = rewrite.now[output->value->id];
         while (fuse_is_free(value) || is_returned(out, value))
             value = graph_map1(out, OP_COPY, value);
-        graph_output(out, output->name, value, output->order);
+        graph_output_like(out, output, value);
     }
     return out;
 }
@@ -160,8 +160,10 @@ static uint32_t next_home(const Fuser *fuser, const Value *value, uint32_t than)
 // What a copy for streamed contractions copies is stored, too, and in another order: all that a
 // cluster stores has one.
 static bool is_in_another_order(const Fuser *fuser, const Value *value) {
-    const Value **users = value->op == OP_COPY ? fuser->users[value->args[0]->id] : NULL;
-    return users && users[0] && users[1] && fuse_is_streamed_operand(fuser, value);
+    const Value *copied = value->op == OP_COPY ? value->args[0] : NULL;
+    const Value **users = copied ? fuser->users[copied->id] : NULL;
+    return copied && users[0] && (users[1] || fuser->result[copied->id]) &&
+           fuse_is_streamed_operand(fuser, value);
 }
 
 static void place_pointwise(Fuser *fuser, Value *value) {

@@ -5,11 +5,11 @@
 //     K[m, d_k, h] = einsum(X[m, d], P_k[d, d_k, h])     # K in memory: h d_k m
 //     L[n, m, h] = einsum(Q[n, d_k, h], K[m, d_k, h])    # L in memory: h n m   (softmax over m)
 //
-// Inputs and results have the order that was declared. The others are chosen last group first, so
-// that the orders of what a group writes are known when those of what it reads are chosen. Every
-// access votes on the dim that is contiguous, by what an element costs it in cycles: a copy into a
-// panel, a transposing copy, or a gather. The group that writes the value votes too, and pays for
-// lanes that do not fill vectors. The other dims follow the most important access:
+// Inputs and results have the order that was declared, if they have one. The others are chosen last
+// group first, so that the orders of what a group writes are known when those of what it reads are
+// chosen. Every access votes on the dim that is contiguous, by what an element costs it in cycles:
+// a copy into a panel, a transposing copy, or a gather. The group that writes the value votes too,
+// and pays for lanes that do not fill vectors. The other dims follow the most important access:
 //
 //     lane operand of a contraction    batch, other dims, k, lanes     (panels are plain copies)
 //     row operand                      batch, rows, k                  (rows of k)
@@ -336,12 +336,36 @@ static double use_cost(const Layout *layout, const Use *use, const Value *value,
     return dims_has(&group->reduced, read) ? COPY : ROWS_LAST;
 }
 
+// The contraction that a value of the same dims is made of, pointwise; NULL: there is none.
+static const Value *made_of(const Value *value) {
+    if (value->op == OP_CONTRACT)
+        return value->n_args == 2 ? value : NULL;
+    for (uint32_t k = 0; k < value->n_args && op_kind(value->op) == KIND_MAP; k++) {
+        const Value *arg = value->args[k];
+        if (arg->op == OP_CONTRACT && arg->n_args == 2 && dims_equal(&arg->dims, &value->dims))
+            return arg;
+    }
+    return NULL;
+}
+
+// What a task sums up is stored along its lanes, or put in another order.
+static double stream_cost(const Layout *layout, const Group *group, const Value *value,
+                          DimId last) {
+    const Value *contraction = made_of(value);
+    if (!contraction || dims_has(&value->dims, group->reduced.at[0]))
+        return 0;
+    bool along = stream_lane(layout, group, contraction) == last;
+    return volume(layout, &value->dims) * (along ? COPY : STRIDED);
+}
+
 static double producer_cost(const Layout *layout, const Group *group, const Value *value,
                             DimId last) {
     DimId lane;
     if (group->kind == GROUP_CONTRACT)
         return contraction_cost(layout, group->contraction, last, &lane);
     double cost = 0;
+    if (group->kind == GROUP_STREAM)
+        cost = stream_cost(layout, group, value, last);
     if (group->kind == GROUP_SCAN && value->op == OP_STACK && value->dim2 == last)
         cost = STRIDED * volume(layout, &value->dims);
     if (group->kind == GROUP_ORDER)
@@ -457,6 +481,13 @@ static bool fills_panels(const Layout *layout, const Use *use, DimId dim, int wi
     return dim == use->group->reduced.at[0] || (extent > width && extent % width == 0);
 }
 
+static bool is_returned(const Graph *graph, const Value *value) {
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        if (graph->outputs.at[i].value == value)
+            return true;
+    return false;
+}
+
 // Two vectors along the lanes of streamed contractions, when these are all that read the value.
 static void choose_panel(const Layout *layout, uint32_t group_number, const Value *value,
                          const UseList *uses) {
@@ -477,7 +508,7 @@ static void choose_panel(const Layout *layout, uint32_t group_number, const Valu
         if (op_regroups(reads->at[i].user->op) ||
             (reads->at[i].group == group_number && reads->at[i].user->op == OP_CONTRACT))
             return;
-    if (!uses->count || value->dims.count < 2)
+    if (!uses->count || value->dims.count < 2 || is_returned(layout->fusion->graph, value))
         return;
     memory->panel = last;
     memory->panel_width = width;
