@@ -109,12 +109,13 @@ static Graph *read_last(const Passes *p, const Graph *graph) {
     return last;
 }
 
-static bool run_graph_passes(Passes *p, Compilation *out) {
+// To pairwise einsums and reductions. NULL: it stops before that.
+static Graph *run_einsum_passes(Passes *p, Compilation *out) {
     const PipelineOptions *options = p->options;
     const Machine *machine = options->machine;
     note_extents(p, out->built, out);
     if (options->stop == AFTER_GRAPH)
-        return true;
+        return NULL;
 
     Graph *graph = out->built;
     graph = graph_done(p, "simplify", graph_simplify(read_graph(p, graph), out->typical, machine),
@@ -122,16 +123,21 @@ static bool run_graph_passes(Passes *p, Compilation *out) {
     out->simplified = graph;
     note_extents(p, graph, out);
     if (options->stop == AFTER_SIMPLIFIED)
-        return true;
+        return NULL;
 
     graph = graph_done(p, "contract", graph_contract(read_graph(p, graph), out->typical, machine),
                        graph);
     graph = graph_done(p, "unify", graph_unify(read_graph(p, graph)), graph);
     out->contracted = graph;
     if (options->stop == AFTER_CONTRACTED)
-        return true;
+        return NULL;
 
-    graph = graph_done(p, "expand", graph_expand(read_graph(p, graph), out->typical), graph);
+    return graph_done(p, "expand", graph_expand(read_graph(p, graph), out->typical), graph);
+}
+
+// From those to groups.
+static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
+    const PipelineOptions *options = p->options;
     if (options->plan != PLAN_UNFUSED) {
         graph =
             graph_done(p, "recompute", graph_recompute(read_graph(p, graph), out->typical), graph);
@@ -166,17 +172,64 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
     return true;
 }
 
+// Graphs that belong to nobody else, and what leads on from them.
+static void close_graphs(Passes *p, Compilation *out) {
+    if (!frees_graphs(p))
+        return;
+    arena_free(p->behind);
+    out->simplified = out->contracted = out->expanded = NULL;
+}
+
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
-    bool ok = run_graph_passes(&p, out);
-    if (frees_graphs(&p)) {
-        arena_free(p.behind);
-        out->simplified = out->contracted = out->expanded = NULL;
-    }
+    Graph *graph = run_einsum_passes(&p, out);
+    bool ok = !graph || run_group_passes(&p, graph, out);
+    close_graphs(&p, out);
     return ok && (options->stop < AFTER_TILE || run_tile_passes(&p, out));
 }
 
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
                   Compilation *out) {
     return pipeline_build(session, program, options, out) && pipeline_lower(session, options, out);
+}
+
+// ---- the gradient in two parts ----
+
+// The saved tensors lie as the forward part on its own would have them.
+static bool order_saved(Passes *p, const Compilation *whole, Graph *forward) {
+    Compilation alone = *whole;
+    note_extents(p, forward, &alone);
+    if (!run_group_passes(p, forward, &alone))
+        return false;
+    MemoryOrder *orders = graph_layout(alone.fusion, alone.typical, p->options->machine);
+    pass_done(p, "layout", true);
+    for (uint32_t i = 0; i < forward->outputs.count; i++)
+        forward->outputs.at[i].order = orders[alone.fusion->graph->outputs.at[i].value->id].order;
+    return true;
+}
+
+bool pipeline_partition(Session *session, const Program *program, const PipelineOptions *options,
+                        GradientGraphs *out) {
+    Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
+    if (!pipeline_build(session, program, options, &out->whole))
+        return false;
+    Graph *whole = run_einsum_passes(&p, &out->whole);
+    const Partition *partition = graph_partition(whole, out->whole.typical);
+    Graph *forward = graph_done(&p, "forward", partition_forward(partition), whole);
+    if (!order_saved(&p, &out->whole, forward))
+        return false;
+    Graph *backward = graph_done(&p, "backward", partition_backward(partition, forward), whole);
+    out->forward = forward;
+    out->backward = graph_done(&p, "accumulate", graph_accumulate(backward), backward);
+    return true;
+}
+
+bool pipeline_lower_part(Session *session, const GradientGraphs *graphs, const Graph *part,
+                         const PipelineOptions *options, Compilation *out) {
+    Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
+    *out = graphs->whole;
+    note_extents(&p, part, out);
+    bool ok = run_group_passes(&p, (Graph *)part, out);
+    close_graphs(&p, out);
+    return ok && run_tile_passes(&p, out);
 }

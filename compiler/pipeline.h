@@ -58,4 +58,18 @@ bool pipeline_lower(Session *session, const PipelineOptions *options, Compilatio
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
                   Compilation *out);
 
+// ---- an entry with its gradient in two parts ---------------------------------------------------
+// The graphs are made once, for options->machine: what is saved is the same for every target.
+typedef struct {
+    Compilation whole; // up to the expanded graph
+    const Graph *forward, *backward;
+} GradientGraphs;
+// options->gradient must be there, and graphs be kept. false after diagnostics.
+bool pipeline_partition(Session *session, const Program *program, const PipelineOptions *options,
+                        GradientGraphs *out);
+// One of the parts, down to its tile program, in the session that made it or a fork of that. false
+// after diagnostics.
+bool pipeline_lower_part(Session *session, const GradientGraphs *graphs, const Graph *part,
+                         const PipelineOptions *options, Compilation *out);
+
 #endif

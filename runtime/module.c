@@ -94,6 +94,22 @@ static void place_empty(const AttModule *module, const int64_t *extents, void **
             tensors[i] = (void *)&nothing;
 }
 
+// Cotangents that were not given: a scalar's is 1.
+static bool is_one(const AttTensor *tensor) {
+    return tensor->use == ATT_USE_COTANGENT && tensor->rank == 0;
+}
+
+static void place_ones(const AttModule *module, void **tensors) {
+    static const float f32 = 1;
+    static const double f64 = 1;
+    static const uint16_t f16 = 0x3C00, bf16 = 0x3F80;
+    static const void *const ones[ATT_N_ELEM] = {
+        [ATT_F32] = &f32, [ATT_F64] = &f64, [ATT_F16] = &f16, [ATT_BF16] = &bf16};
+    for (int64_t i = 0; i < module->n_tensors; i++)
+        if (is_one(&module->tensors[i]) && !tensors[i])
+            tensors[i] = (void *)ones[module->tensors[i].elem];
+}
+
 // ---- checks ------------------------------------------------------------------------------------
 static AttStatus check_extents(AttContext *ctx, const AttModule *module, const int64_t *extents) {
     for (int64_t d = 0; d < module->n_dims; d++) {
@@ -144,7 +160,7 @@ static AttStatus check_tensors(AttContext *ctx, const AttModule *module, const i
                             tensor->name);
         if (i >= n)
             continue;
-        if (!tensors[i] && bytes)
+        if (!tensors[i] && bytes && !is_one(tensor))
             return att_fail(ctx, ATT_ARGUMENT, "%s is NULL", tensor->name);
         if ((uintptr_t)tensors[i] % align)
             return att_fail(ctx, ATT_ARGUMENT, "%s is not aligned to its elements of %zu bytes",
@@ -324,6 +340,7 @@ static AttStatus run_with(AttContext *ctx, const AttModule *module, const int64_
     memcpy(tables.tensors, tensors, (size_t)n * sizeof *tensors);
     place_slots(module, extents, workspace, tables.tensors);
     place_empty(module, extents, tables.tensors);
+    place_ones(module, tables.tensors);
     double before = seconds ? att_seconds() : 0;
     for (int64_t i = 0; i < module->n_launches[level] && !status; i++) {
         status = run_launch(ctx, module, level, &module->launches[level][i], extents, &tables);
@@ -367,9 +384,9 @@ static AttStatus check_told(AttContext *ctx, const AttModule *module, const int6
     return ATT_OK;
 }
 
-// The arguments as words, with `extents` taken out of them.
+// The arguments as words, with `extents` and `tensors` taken out of them.
 static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64_t *word,
-                           int64_t *extents) {
+                           int64_t *extents, void **tensors) {
     int64_t n = n_arguments(module), words = 3 + n;
     for (int64_t d = 0; d < module->n_dims; d++)
         words += is_told(&module->dims[d]);
@@ -381,8 +398,10 @@ static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64
     word++;
     for (int64_t d = 0; d < module->n_dims; d++)
         extents[d] = is_told(&module->dims[d]) ? *word++ : module->dims[d].extent;
-    void *const *tensors = (void *const *)word;
-    void *workspace = tensors[n];
+    for (int64_t i = 0; i < n; i++)
+        tensors[i] =
+            module->tensors[i].use == ATT_USE_FLAG ? (void *)&word[i] : (void *)(uintptr_t)word[i];
+    void *workspace = (void *)(uintptr_t)word[n];
     int64_t given = word[n + 1];
     AttStatus status = check_told(ctx, module, extents);
     if (!status)
@@ -399,18 +418,22 @@ static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64
 }
 
 AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args) {
-    enum { DIMS_AT_HAND = 32 };
-    int64_t at_hand[DIMS_AT_HAND], *extents = at_hand;
+    enum { DIMS_AT_HAND = 32, TENSORS_AT_HAND = 64 };
+    int64_t some_extents[DIMS_AT_HAND], *extents = some_extents;
+    void *some_tensors[TENSORS_AT_HAND], **tensors = some_tensors;
     if (!ctx)
         return ATT_ARGUMENT;
     if (!args)
         return att_fail(ctx, ATT_ARGUMENT, "the arguments of %s are NULL", module->entry);
     if (module->n_dims > DIMS_AT_HAND)
         extents = calloc((size_t)module->n_dims, sizeof *extents);
-    if (!extents)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
-    AttStatus status = call_with(ctx, module, args, extents);
-    if (extents != at_hand)
+    if (n_arguments(module) > TENSORS_AT_HAND)
+        tensors = calloc((size_t)n_arguments(module), sizeof *tensors);
+    AttStatus status = extents && tensors ? call_with(ctx, module, args, extents, tensors)
+                                          : att_fail(ctx, ATT_MEMORY, "out of memory");
+    if (extents != some_extents)
         free(extents);
+    if (tensors != some_tensors)
+        free(tensors);
     return status;
 }

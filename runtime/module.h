@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { ATT_MODULE_ABI = 4 };
+enum { ATT_MODULE_ABI = 5 };
 
 // Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
 enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
@@ -82,6 +82,15 @@ typedef struct {
 } AttRule;
 
 enum { ATT_INPUT, ATT_OUTPUT, ATT_WORK };
+// What an input or output is to callers.
+enum {
+    ATT_USE_PLAIN,     // an argument or a result of the entry
+    ATT_USE_COTANGENT, // input: of a result; without dims, NULL stands for 1
+    ATT_USE_GRADIENT,  // output: by an argument
+    ATT_USE_SAVED,     // output of F_forward, input of F_backward
+    ATT_USE_RESULT,    // input of F_backward: a result of F_forward
+    ATT_USE_FLAG,      // input: is a gradient added to what is there? An i64
+};
 typedef struct {
     const char *name;
     int64_t elem; // AttElem
@@ -92,6 +101,7 @@ typedef struct {
     int64_t is_param;    // ATT_INPUT: a trained tensor
     int64_t panel;       // ATT_WORK: the place in dims of an extent that is rounded up to
     int64_t panel_width; // multiples of panel_width; 0: there is none
+    int64_t use;         // ATT_USE_*
 } AttTensor;
 
 typedef struct {
@@ -157,8 +167,8 @@ ATT_API int64_t att_module_workspace(const AttModule *module, const int64_t *ext
 ATT_API int64_t att_module_workspace_for(const AttModule *module, int64_t *extents);
 // The generated entry points call this: args is the generated struct, made of 8-byte words:
 // struct_size, one word per dim whose extent is -1 and that is not computed (also those that are
-// like another), one pointer per input and output, workspace, workspace_bytes. A NULL workspace:
-// memory that the context keeps.
+// like another), one pointer per input and output (of an ATT_USE_FLAG the number itself),
+// workspace, workspace_bytes. A NULL workspace: memory that the context keeps.
 ATT_API AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args);
 // Best level of this machine that the module has code for; -1 when none, with the reason in the
 // context.

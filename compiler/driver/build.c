@@ -25,76 +25,138 @@ static uint32_t product_targets(Options *options, const Target **out, uint32_t r
     return n;
 }
 
-// ---- one level ----
+// ---- one program ----
 
+// One part of a function for one level.
 typedef struct {
     Session *session; // a fork
     PipelineOptions passes;
+    const GradientGraphs *graphs; // NULL: of the entry
+    const Graph *part;
     Compilation compiled;
     bool ok;
-} Level;
+} Lowering;
 
-static void lower_level(void *levels, uint32_t i) {
-    Level *level = (Level *)levels + i;
-    level->ok = pipeline_lower(level->session, &level->passes, &level->compiled);
+static void lower_one(void *lowerings, uint32_t i) {
+    Lowering *l = (Lowering *)lowerings + i;
+    l->ok = l->graphs
+                ? pipeline_lower_part(l->session, l->graphs, l->part, &l->passes, &l->compiled)
+                : pipeline_lower(l->session, &l->passes, &l->compiled);
 }
 
-// ---- all levels ----
+// ---- all of them ----
+
+enum { ENTRY, FORWARD, BACKWARD, N_PROGRAMS, BOTH = 2, FUNCTIONS_MAX = 4 };
 
 typedef struct {
-    uint32_t n;
+    Options *options;
+    const Program *program;
+    uint32_t n_targets;
     const Target *targets[LEVELS_MAX];
-    Level levels[LEVELS_MAX];
-    TileProgram *programs[LEVELS_MAX];
-} Levels;
+    uint32_t n_programs;                         // for each level: the entry, or all
+    Lowering lowerings[LEVELS_MAX * N_PROGRAMS]; // the entry's for all levels, then forward's, ...
+    TileProgram *programs[N_PROGRAMS][LEVELS_MAX];
+    TileProgram *both[LEVELS_MAX * BOTH]; // forward and backward for each level
+    ProductFunction functions[FUNCTIONS_MAX];
+    uint32_t n_functions;
+} Build;
 
-// From the built graph on levels have nothing in common. With --time-passes they do not run beside
-// each other.
-static bool lower_built(Options *options, const Compilation *built, Levels *all) {
-    for (uint32_t i = 0; i < all->n; i++) {
-        PipelineOptions passes = driver_passes(options, all->targets[i], AFTER_TILE);
-        passes.only_tile = true;
-        all->levels[i] = (Level){session_fork(options->session), passes, *built, false};
+// From the built graphs on programs have nothing in common. With --time-passes they do not run
+// beside each other.
+static bool lower_built(Build *build, const Compilation *built, const GradientGraphs *graphs) {
+    Options *options = build->options;
+    uint32_t count = build->n_programs * build->n_targets;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t program = i / build->n_targets;
+        Lowering *lowering = &build->lowerings[i];
+        lowering->session = session_fork(options->session);
+        lowering->passes = driver_passes(options, build->targets[i % build->n_targets], AFTER_TILE);
+        lowering->passes.only_tile = true;
+        lowering->compiled = *built;
+        lowering->graphs = program == ENTRY ? NULL : graphs;
+        lowering->part = program == FORWARD ? graphs->forward : graphs->backward;
     }
     if (options->time_passes)
-        for (uint32_t i = 0; i < all->n; i++)
-            lower_level(all->levels, i);
+        for (uint32_t i = 0; i < count; i++)
+            lower_one(build->lowerings, i);
     else
-        jobs_run(all->n, lower_level, all->levels);
+        jobs_run(count, lower_one, build->lowerings);
     bool ok = true;
-    for (uint32_t i = 0; i < all->n; i++) {
-        session_join(options->session, all->levels[i].session);
-        all->programs[i] = all->levels[i].compiled.tile;
-        ok = ok && all->levels[i].ok;
+    for (uint32_t i = 0; i < count; i++) {
+        session_join(options->session, build->lowerings[i].session);
+        ok = ok && build->lowerings[i].ok;
+        build->programs[i / build->n_targets][i % build->n_targets] =
+            build->lowerings[i].compiled.tile;
     }
     return ok;
 }
 
-// A program for each target. The graph that they are made from is freed.
-static bool lower_levels(Options *options, const Program *program, Levels *all) {
+// Results that take a cotangent have no dims.
+static bool is_scalar(const Graph *plain) {
+    for (uint32_t i = 0; i < plain->outputs.count; i++)
+        if (elem_is_float(plain->outputs.at[i].value->elem) && plain->outputs.at[i].order.count)
+            return false;
+    return true;
+}
+
+static void add_function(Build *build, const char *suffix, TileProgram **programs, uint32_t parts) {
+    build->functions[build->n_functions++] = (ProductFunction){suffix, programs, parts};
+}
+
+static void add_functions(Build *build, const GradientGraphs *graphs) {
+    add_function(build, "", build->programs[ENTRY], 1);
+    if (build->n_programs == 1)
+        return;
+    add_function(build, "_forward", build->programs[FORWARD], 1);
+    add_function(build, "_backward", build->programs[BACKWARD], 1);
+    if (!is_scalar(graphs->whole.plain))
+        return;
+    for (uint32_t i = 0; i < build->n_targets; i++)
+        for (uint32_t part = 0; part < BOTH; part++)
+            build->both[i * BOTH + part] = build->programs[FORWARD + part][i];
+    add_function(build, "_gradient", build->both, BOTH);
+}
+
+// Programs of all functions for each target. The graphs that they are made from are freed. What
+// --exe makes of a gradient computes all in one call.
+static bool lower_all(Build *build) {
+    Options *options = build->options;
     Session early = *options->session;
     early.arena = arena_new();
-    PipelineOptions passes = driver_passes(options, all->targets[0], AFTER_TILE);
+    bool parts = options->grad && options->product != PRODUCT_EXE;
+    GradientOptions gradient = options->gradient;
+    gradient.all_given = true;
+    PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE), plain = passes;
+    GradientGraphs graphs = {0};
     Compilation built;
-    bool ok = pipeline_build(&early, program, &passes, &built) && lower_built(options, &built, all);
+    passes.gradient = &gradient;
+    if (parts)
+        plain.gradient = NULL;
+    build->n_programs = parts ? N_PROGRAMS : 1;
+    bool ok = pipeline_build(&early, build->program, &plain, &built) &&
+              (!parts || pipeline_partition(&early, build->program, &passes, &graphs)) &&
+              lower_built(build, &built, &graphs);
+    if (ok)
+        add_functions(build, &graphs);
     arena_free(early.arena);
     return ok;
 }
 
-static void free_levels(Levels *all) {
-    for (uint32_t i = 0; i < all->n; i++)
-        session_free(all->levels[i].session);
+static void free_lowerings(Build *build) {
+    for (uint32_t i = 0; i < build->n_programs * build->n_targets; i++)
+        session_free(build->lowerings[i].session);
 }
 
 int command_build(Options *options) {
     if (options->outputs.count != 1)
         return usage_error("%s: give one -o OUT", options->command);
-    Levels all = {.n = 0};
-    all.n = product_targets(options, all.targets, LEVELS_MAX);
-    if (!all.n)
+    Build *build = arena_new_of(options->session->arena, Build);
+    build->options = options;
+    build->n_targets = product_targets(options, build->targets, LEVELS_MAX);
+    if (!build->n_targets)
         return EXIT_PROBLEM;
-    Program *program = pipeline_front(options->session, options->file);
-    if (!program || !driver_may_write(options, options->outputs.at[0]))
+    build->program = pipeline_front(options->session, options->file);
+    if (!build->program || !driver_may_write(options, options->outputs.at[0]))
         return EXIT_PROBLEM;
     ProductOptions about = {
         .kind = options->product,
@@ -104,11 +166,11 @@ int command_build(Options *options) {
     };
     const char *why = NULL;
     Product *product = NULL;
-    bool lowered = lower_levels(options, program, &all);
+    bool lowered = lower_all(build);
+    ProductEntry entry = {build->functions, build->n_functions, build->targets, build->n_targets};
     if (lowered)
-        product = product_compile(options->session, all.programs, all.targets, all.n,
-                                  &options->cache, &about, &why);
-    free_levels(&all); // they take more memory than what is left to do
+        product = product_compile(options->session, &entry, &options->cache, &about, &why);
+    free_lowerings(build); // they take more memory than what is left to do
     if (!lowered)
         return EXIT_PROBLEM;
     if (!product || !product_write(product, &why))

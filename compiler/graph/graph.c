@@ -594,7 +594,13 @@ Value *graph_rebuild(Graph *graph, const Value *like, Value **args) {
 // ---- whole graphs -------------------------------------------------------------------------------
 
 void graph_output(Graph *graph, Name name, Value *value, DimList order) {
-    vec_push(graph->arena, &graph->outputs, (Output){name, value, order});
+    vec_push(graph->arena, &graph->outputs, (Output){name, value, order, USE_PLAIN});
+}
+
+void graph_output_like(Graph *graph, const Output *like, Value *value) {
+    Output output = *like;
+    output.value = value;
+    vec_push(graph->arena, &graph->outputs, output);
 }
 
 static bool name_of_other_input(const Graph *graph, Name name, const Value *value) {

@@ -122,6 +122,16 @@ typedef struct {
 
 // ---- values ------------------------------------------------------------------------------------
 typedef enum { ROLE_DATA, ROLE_PARAM } InputRole;
+// What an input or output is to callers; that of an input is no part of its meaning.
+typedef enum {
+    USE_PLAIN,     // an argument or a result of the entry
+    USE_COTANGENT, // input: of a result
+    USE_GRADIENT,  // output: by an argument
+    USE_SAVED,     // output of the forward part, input of the backward part
+    USE_RESULT,    // input of the backward part: a result of the forward part
+    USE_BEFORE,    // input: what the gradient with its name is added to, in the gradient's memory
+    USE_FLAG,      // input: whether it is added
+} TensorUse;
 // Some arguments of an einsum whose product had a name before it was flattened.
 typedef struct {
     Name hint;
@@ -156,6 +166,7 @@ struct Value {
     Name name;                 // INPUT: its name (the checkpoint name of a trained tensor)
     Name written;              // INPUT: its name in source text, that of no other input
     InputRole role;            // INPUT
+    TensorUse use;             // INPUT: not part of the meaning
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
     // not part of the meaning:
     Name hint;              // the name the user gave this value, or NULL
@@ -168,7 +179,8 @@ struct Value {
 typedef struct {
     Name name;
     Value *value;
-    DimList order; // memory order, as declared in the return
+    DimList order; // memory order, as declared in the return; none: graph_layout chooses
+    TensorUse use;
 } Output;
 
 typedef struct {
@@ -247,6 +259,7 @@ Value *graph_order(Graph *graph, Value *a, DimId dim, DimId kept, bool descendin
 Value *graph_split(Graph *graph, Value *a, DimId dim, const DimList *parts);
 Value *graph_merge(Graph *graph, Value *a, const DimList *parts, DimId dim);
 void graph_output(Graph *graph, Name name, Value *value, DimList order);
+void graph_output_like(Graph *graph, const Output *like, Value *value); // all but the value
 // The same value in another graph with the same dims: op and attributes of `like`, other arguments.
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);
 // scan.c: arguments of a STACK or LAST: with those carries alone that it depends on.
@@ -297,6 +310,7 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
 typedef struct {
     NameList wrt;   // inputs to differentiate by; none: all of floats
     NameList given; // cotangents `dY` of results without dims that are arguments and not 1
+    bool all_given; // all of them are
 } GradientOptions;
 // The same results, then `dX` for each input X asked for: the gradient of the sum of results times
 // cotangents. `dY` are new inputs, one for each result Y of floats with dims. Requires: what
@@ -370,6 +384,21 @@ Graph *graph_expand(const Graph *graph, const int64_t *extents);
 // each of them, so that it is never stored. NULL: there is nothing of the kind. Requires:
 // graph_expand.
 Graph *graph_recompute(const Graph *graph, const int64_t *extents);
+
+// ---- fuse/partition.c --------------------------------------------------------------------------
+// A graph with its gradient as two. forward: the entry's arguments -> its results and what backward
+// reads besides (USE_SAVED), of which the memory order is open. backward: those of the arguments,
+// results and saved tensors that it reads, and the cotangents -> the gradients. Requires:
+// graph_expand; for backward, that forward has its memory orders.
+typedef struct Partition Partition;
+const Partition *graph_partition(const Graph *graph, const int64_t *extents);
+Graph *partition_forward(const Partition *partition);
+Graph *partition_backward(const Partition *partition, const Graph *forward);
+
+// ---- rewrite/accumulate.c ----------------------------------------------------------------------
+// The same graph whose gradients dX are added to what is in their memory where the new argument
+// accumulate_dX is not 0.
+Graph *graph_accumulate(const Graph *graph);
 
 // ---- rewrite/parts.c ---------------------------------------------------------------------------
 // Reductions of much to little in parts: so many tasks. Requires: graph_expand.

@@ -2,20 +2,21 @@
 // The entry's object: its AttModule as constant data, and the functions that callers see.
 //
 //     AttStatus F(AttContext *ctx, const F_args *args)     att_module_call(ctx, &module, args)
-//     int64_t F_workspace(int64_t n, ...)                  att_module_workspace_for(&module,
-//     extents) const char *F_manifest(void)                         module.manifest int main(int
-//     argc, char **argv)                      att_program_main(&module, argc, argv)
+//     int64_t F_workspace(int64_t n, ...)                  att_module_workspace_for(&module, ...)
+//     const char *F_manifest(void)                         module.manifest
+//     int main(int argc, char **argv)                      att_program_main(&module, argc, argv)
 //
-// All of it is for the architecture's baseline: it runs before the runtime has looked at the
-// machine. Fields of the tables are 8 bytes wide, so a table is a list of words, each an integer or
-// an address, and all of them are one image.
+// The first two also of F_forward, F_backward and F_gradient. All of it is for the architecture's
+// baseline: it runs before the runtime has looked at the machine. Fields of the tables are 8 bytes
+// wide, so a table is a list of words, each an integer or an address, and all of them are one
+// image.
 #include "product/image.h"
 
 #include <string.h>
 
 enum { WORD = 8 };
 _Static_assert(sizeof(AttDim) == 5 * WORD, "AttDim");
-_Static_assert(sizeof(AttTensor) == 9 * WORD, "AttTensor");
+_Static_assert(sizeof(AttTensor) == 10 * WORD, "AttTensor");
 _Static_assert(sizeof(AttKernel) == (5 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
 _Static_assert(sizeof(AttLaunch) == 6 * WORD, "AttLaunch");
 _Static_assert(sizeof(AttRule) == 5 * WORD, "AttRule");
@@ -95,6 +96,7 @@ static ImagePlace write_tensors(Writer *writer, const AttModule *module) {
         add_number(writer, &words, tensor->is_param);
         add_number(writer, &words, tensor->panel);
         add_number(writer, &words, tensor->panel_width);
+        add_number(writer, &words, tensor->use);
     }
     return make_table(writer, &words);
 }
@@ -262,27 +264,38 @@ static Target baseline_of(const Target *target) {
     return baseline;
 }
 
-bool product_descriptor(Arena *arena, const ModuleTables *tables, const Target *target,
-                        bool with_main, Blob *out, const char **why) {
+// The functions of one module.
+static void write_functions(Writer *writer, LLVMValueRef table, const char *symbol) {
+    write_call(writer, table, symbol);
+    write_workspace(writer, table, symbol);
+}
+
+bool product_descriptor(Arena *arena, const TablesList *list, const Target *target, bool with_main,
+                        Blob *out, const char **why) {
     Target baseline = baseline_of(target);
     Arena *scratch = arena_new();
-    const char *symbol = product_entry_symbol(scratch, tables->module.entry);
+    const char *symbol = list->at[0]->symbol;
     EmitModule *emit = emit_module_new(arena, symbol, &baseline);
-    Writer writer = {scratch,
-                     emit,
-                     tables,
-                     LLVMInt64TypeInContext(emit->context),
-                     LLVMPointerTypeInContext(emit->context, 0),
-                     image_new(scratch, emit)};
-    ImagePlace module = write_module(&writer);
-    LLVMValueRef table = image_finish(&writer.image, module);
-    if (with_main) {
-        write_main(&writer, table);
-    } else {
-        write_call(&writer, table, symbol);
-        write_workspace(&writer, table, symbol);
-        write_manifest(&writer, table, symbol);
+    Writer writer = {.arena = scratch,
+                     .emit = emit,
+                     .word = LLVMInt64TypeInContext(emit->context),
+                     .pointer = LLVMPointerTypeInContext(emit->context, 0),
+                     .image = image_new(scratch, emit)};
+    ImagePlace *modules = arena_array(scratch, ImagePlace, list->count);
+    for (uint32_t i = 0; i < list->count; i++) {
+        writer.tables = list->at[i];
+        modules[i] = write_module(&writer);
     }
+    image_finish(&writer.image);
+    for (uint32_t i = 0; i < list->count && !with_main; i++) {
+        writer.tables = list->at[i];
+        write_functions(&writer, image_address(&writer.image, modules[i]), list->at[i]->symbol);
+    }
+    LLVMValueRef table = image_address(&writer.image, modules[0]);
+    if (with_main)
+        write_main(&writer, table);
+    else
+        write_manifest(&writer, table, symbol);
     arena_free(scratch);
     bool ok = emit_compile(emit, EMIT_OBJECT, out, why);
     emit_module_free(emit);

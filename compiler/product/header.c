@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The C header of an entry: a struct with its extents and tensors, the functions, and in comments
-// what their caller must know. It stands alone, in C99 or C++11: the runtime's own header is copied
-// into it under the include guard it has, so any number of generated headers go together.
+// The C header of an entry: for each function a struct with its extents and tensors, and in
+// comments what their caller must know. It stands alone, in C99 or C++11: the runtime's own header
+// is copied into it under the include guard it has, so any number of generated headers go together.
 #include "product/product.h"
 
 #include <ctype.h>
@@ -19,8 +19,10 @@ extern const char runtime_header[] __asm__("attc_runtime_header")
 
 typedef struct {
     Arena *arena;
-    const AttModule *module;
+    const char *entry; // symbol of the entry
     Text text;
+    // of the function at hand
+    const AttModule *module;
     const char *symbol;
     const char **dims;    // field or constant of each module dim
     const char **tensors; // field of each input and output
@@ -91,7 +93,7 @@ static bool has_dynamic(const AttModule *module) {
 
 static void write_preamble(Header *header, const ProductOptions *options) {
     Text *text = &header->text;
-    text_printf(text, "// %s, compiled by attc " ATTC_VERSION, header->symbol);
+    text_printf(text, "// %s, compiled by attc " ATTC_VERSION, header->entry);
     if (options->source) {
         text_add(text, " from ");
         add_plain(header, options->source);
@@ -105,23 +107,42 @@ static void write_preamble(Header *header, const ProductOptions *options) {
     else
         text_add(text, "// Link with the object beside this file and with libattc_runtime.a -lm "
                        "-lpthread.\n");
-    text_printf(text, "#ifndef ATTC_ENTRY_%s_H\n#define ATTC_ENTRY_%s_H\n\n", header->symbol,
-                header->symbol);
+    text_printf(text, "#ifndef ATTC_ENTRY_%s_H\n#define ATTC_ENTRY_%s_H\n\n", header->entry,
+                header->entry);
 }
 
-static void write_constants(Header *header) {
+static bool has_dim(const AttModule *module, const char *name) {
+    for (int64_t i = 0; i < module->n_dims; i++)
+        if (!module->dims[i].hidden && strcmp(module->dims[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static bool has_constant(const TablesList *list, uint32_t count, const char *name) {
+    for (uint32_t i = 0; i < count; i++)
+        if (has_dim(&list->at[i]->module, name))
+            return true;
+    return false;
+}
+
+// Those that no function before this one has.
+static bool write_constants(Header *header, const TablesList *list, uint32_t function, bool any) {
     const AttModule *module = header->module;
-    bool any = false;
     for (int64_t i = 0; i < module->n_dims; i++) {
         const AttDim *dim = &module->dims[i];
-        if (dim->extent < 0 || dim->extent > INT32_MAX || dim->hidden)
+        if (dim->extent < 0 || dim->extent > INT32_MAX || dim->hidden ||
+            has_constant(list, function, dim->name))
             continue;
         if (!any)
             text_add(&header->text, "// Extents that are fixed in the compiled code.\nenum {\n");
         any = true;
-        text_printf(&header->text, "    %s_dim_%s = %lld,\n", header->symbol, header->dims[i],
+        text_printf(&header->text, "    %s_dim_%s = %lld,\n", header->entry, header->dims[i],
                     (long long)dim->extent);
     }
+    return any;
+}
+
+static void end_constants(Header *header, bool any) {
     if (any) {
         header->text.length -= 2; // C++98 knows no comma at the end
         text_add(&header->text, "\n};\n\n");
@@ -148,6 +169,8 @@ static void write_extents(Header *header) {
 
 static char *field_text(Header *header, int64_t index) {
     const AttTensor *tensor = &header->module->tensors[index];
+    if (tensor->use == ATT_USE_FLAG)
+        return arena_printf(header->arena, "int64_t %s;", header->tensors[index]);
     return arena_printf(header->arena, "%s%s *%s;", tensor->role == ATT_INPUT ? "const " : "",
                         elem_type(tensor->elem), header->tensors[index]);
 }
@@ -155,6 +178,10 @@ static char *field_text(Header *header, int64_t index) {
 static void write_field(Header *header, int64_t index, int width) {
     const AttModule *module = header->module;
     const AttTensor *tensor = &module->tensors[index];
+    if (tensor->use == ATT_USE_FLAG) {
+        text_printf(&header->text, "    %s\n", field_text(header, index));
+        return;
+    }
     text_printf(&header->text, "    %-*s // ", width, field_text(header, index));
     if (strcmp(header->tensors[index], tensor->name) != 0) {
         add_plain(header, tensor->name);
@@ -168,20 +195,49 @@ static void write_field(Header *header, int64_t index, int width) {
         text_printf(&header->text, ", %s as bits", elem_name((Elem)tensor->elem));
     if (tensor->elem == ATT_BOOL)
         text_add(&header->text, ", 0 or 1");
+    if (tensor->use == ATT_USE_COTANGENT && tensor->rank == 0)
+        text_add(&header->text, ", or NULL: 1");
+    if (tensor->use == ATT_USE_SAVED)
+        text_printf(&header->text, ", %s bytes", product_bytes(header->arena, module, tensor));
     text_add(&header->text, tensor->is_param ? ", trained\n" : "\n");
 }
 
-static void write_fields(Header *header, int64_t role, const char *title) {
-    const AttModule *module = header->module;
+static const char *title_of(const Header *header, const AttTensor *tensor) {
+    bool input = tensor->role == ATT_INPUT;
+    switch (tensor->use) {
+    case ATT_USE_COTANGENT:
+        return "Cotangents: the gradients are those of the sum of results times cotangents.";
+    case ATT_USE_GRADIENT:
+        return "Gradients.";
+    case ATT_USE_SAVED:
+        return input ? arena_printf(header->arena, "What %s_forward saved.", header->entry)
+                     : arena_printf(header->arena,
+                                    "Saved for %s_backward; the caller keeps them until then.",
+                                    header->entry);
+    case ATT_USE_RESULT:
+        return arena_printf(header->arena, "Results of %s_forward.", header->entry);
+    case ATT_USE_FLAG:
+        return "0: the gradient is written. Otherwise it is added to what is there, in the kernel\n"
+               "    // that makes it: batches are summed without a second tensor.";
+    default:
+        return input ? "Inputs." : "Results.";
+    }
+}
+
+// From `index` on those of its kind; where the next kind begins.
+static int64_t write_fields(Header *header, int64_t index) {
+    const AttTensor *tensors = header->module->tensors, *first = &tensors[index];
     size_t width = 0;
-    for (int64_t i = 0; i < module->n_tensors; i++)
-        if (module->tensors[i].role == role && strlen(field_text(header, i)) > width)
-            width = strlen(field_text(header, i));
-    if (width)
-        text_printf(&header->text, "\n    // %s\n", title);
-    for (int64_t i = 0; i < module->n_tensors; i++)
-        if (module->tensors[i].role == role)
-            write_field(header, i, (int)width);
+    int64_t end = index;
+    for (; end < header->module->n_tensors && tensors[end].role == first->role &&
+           tensors[end].use == first->use;
+         end++)
+        if (strlen(field_text(header, end)) > width)
+            width = strlen(field_text(header, end));
+    text_printf(&header->text, "\n    // %s\n", title_of(header, first));
+    for (; index < end; index++)
+        write_field(header, index, (int)width);
+    return end;
 }
 
 static void add_extents(Header *header, const char *before) {
@@ -196,16 +252,12 @@ static void add_extents(Header *header, const char *before) {
 
 static void write_struct(Header *header) {
     Text *text = &header->text;
-    text_printf(text,
-                "// Tensors are dense arrays in the order of their dims, the last one contiguous, "
-                "aligned like\n// their elements (64 bytes is fastest). The caller owns all of "
-                "them; results overlap neither\n// inputs nor each other.\n"
-                "typedef struct %s_args {\n"
-                "    uint64_t struct_size; // sizeof(%s_args)\n",
+    const AttModule *module = header->module;
+    text_printf(text, "typedef struct %s_args {\n    uint64_t struct_size; // sizeof(%s_args)\n",
                 header->symbol, header->symbol);
     write_extents(header);
-    write_fields(header, ATT_INPUT, "Inputs.");
-    write_fields(header, ATT_OUTPUT, "Results.");
+    for (int64_t i = 0; i < module->n_tensors && module->tensors[i].role != ATT_WORK;)
+        i = write_fields(header, i);
     text_printf(text, "\n    // Intermediates: %s_workspace(", header->symbol);
     add_extents(header, "");
     text_printf(text,
@@ -215,9 +267,23 @@ static void write_struct(Header *header) {
                 header->symbol);
 }
 
-static void write_functions(Header *header) {
+static void write_workspace(Header *header) {
+    text_printf(&header->text, "int64_t %s_workspace(", header->symbol);
+    if (has_dynamic(header->module))
+        add_extents(header, "int64_t ");
+    else
+        text_add(&header->text, "void");
+    text_add(&header->text, ");\n\n");
+}
+
+static void write_entry(Header *header) {
     Text *text = &header->text;
     const char *symbol = header->symbol;
+    text_add(text,
+             "// Tensors are dense arrays in the order of their dims, the last one contiguous, "
+             "aligned like\n// their elements (64 bytes is fastest). The caller owns all of "
+             "them; results overlap neither\n// inputs nor each other.\n");
+    write_struct(header);
     text_printf(
         text,
         "// Runs the entry once, on the threads of the context. The same input gives the "
@@ -234,30 +300,70 @@ static void write_functions(Header *header) {
         "// att_message(ctx) then says what was wrong; results are undefined.\n"
         "AttStatus %s(AttContext *ctx, const %s_args *args);\n\n",
         symbol, symbol);
+    text_add(text,
+             "// Bytes of workspace for these extents (from 0 up); -1 when that overflows.\n");
+    write_workspace(header);
     text_printf(text,
-                "// Bytes of workspace for these extents (from 0 up); -1 when that overflows.\n"
-                "int64_t %s_workspace(",
-                symbol);
-    if (has_dynamic(header->module))
-        add_extents(header, "int64_t ");
-    else
-        text_add(text, "void");
-    text_printf(text,
-                ");\n\n// JSON: dims, tensors, kernels, versions. Constant memory.\n"
+                "// JSON: dims, tensors, kernels, versions. Constant memory.\n"
                 "const char *%s_manifest(void);\n\n",
                 symbol);
 }
 
-char *product_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options) {
-    Header header = {.arena = arena, .module = &tables->module, .text = {.arena = arena}};
-    header.symbol = product_entry_symbol(arena, tables->module.entry);
-    claim_names(&header);
+// What a function of the gradient is for, by the end of its name.
+static const char *purpose_of(const Header *header) {
+    const char *suffix = header->symbol + strlen(header->entry), *entry = header->entry;
+    if (strcmp(suffix, "_forward") == 0)
+        return arena_printf(header->arena,
+                            "// The results, as %s computes them, and what %s_backward needs "
+                            "besides them and the inputs.\n",
+                            entry, entry);
+    if (strcmp(suffix, "_backward") == 0)
+        return arena_printf(header->arena,
+                            "// The gradients, after %s_forward: with the same inputs, the results "
+                            "and saved tensors that\n// it wrote, and a cotangent for each result "
+                            "of floats. The rest is computed again.\n",
+                            entry);
+    return arena_printf(header->arena,
+                        "// Both in one call: what %s_forward saves is in the workspace and gone "
+                        "afterwards.\n",
+                        entry);
+}
+
+static void write_gradient(Header *header) {
+    Text *text = &header->text;
+    const char *symbol = header->symbol;
+    text_add(text, purpose_of(header));
+    write_struct(header);
+    text_printf(text,
+                "// As %s, errors too.\nAttStatus %s(AttContext *ctx, const %s_args *args);\n",
+                header->entry, symbol, symbol);
+    write_workspace(header);
+}
+
+static void take_function(Header *header, const ModuleTables *tables) {
+    header->module = &tables->module;
+    header->symbol = tables->symbol;
+    claim_names(header);
+}
+
+char *product_header(Arena *arena, const TablesList *list, const ProductOptions *options) {
+    Header header = {.arena = arena, .entry = list->at[0]->symbol, .text = {.arena = arena}};
     write_preamble(&header, options);
     text_add(&header.text, runtime_header);
     text_add(&header.text, "\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n\n");
-    write_constants(&header);
-    write_struct(&header);
-    write_functions(&header);
+    bool any = false;
+    for (uint32_t i = 0; i < list->count; i++) {
+        take_function(&header, list->at[i]);
+        any = write_constants(&header, list, i, any);
+    }
+    end_constants(&header, any);
+    for (uint32_t i = 0; i < list->count; i++) {
+        take_function(&header, list->at[i]);
+        if (i == 0)
+            write_entry(&header);
+        else
+            write_gradient(&header);
+    }
     text_add(&header.text, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
     return header.text.at;
 }

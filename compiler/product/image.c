@@ -148,7 +148,7 @@ static Parts make_parts(const Image *image, LLVMValueRef global) {
     return parts;
 }
 
-LLVMValueRef image_finish(const Image *image, ImagePlace place) {
+void image_finish(Image *image) {
     LLVMContextRef context = image->emit->context;
     Parts parts = make_parts(image, NULL);
     LLVMTypeRef *types = arena_array(image->arena, LLVMTypeRef, parts.count);
@@ -162,5 +162,9 @@ LLVMValueRef image_finish(const Image *image, ImagePlace place) {
     LLVMSetLinkage(global, LLVMPrivateLinkage);
     LLVMSetUnnamedAddress(global, LLVMGlobalUnnamedAddr);
     LLVMSetAlignment(global, WORD);
-    return address_of(image, global, place);
+    image->constant = global;
+}
+
+LLVMValueRef image_address(const Image *image, ImagePlace place) {
+    return address_of(image, image->constant, place);
 }

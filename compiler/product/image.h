@@ -27,7 +27,8 @@ typedef struct {
     EmitModule *emit;
     ImageWords words; // the first stands for nowhere
     Text texts;
-    Map *known; // hash of a table or text -> where it was written, plus one
+    Map *known;            // hash of a table or text -> where it was written, plus one
+    LLVMValueRef constant; // once it is finished
 } Image;
 
 Image image_new(Arena *arena, EmitModule *emit);
@@ -42,7 +43,8 @@ void image_function(Image *image, ImageWords *words, LLVMValueRef function);
 ImagePlace image_table(Image *image, const ImageWords *words);
 ImagePlace image_numbers(Image *image, const int64_t *numbers, int64_t count);
 
-// Makes the image a constant of the module; the address of a place in it.
-LLVMValueRef image_finish(const Image *image, ImagePlace place);
+// Makes the image a constant of the module: nothing is added from then on.
+void image_finish(Image *image);
+LLVMValueRef image_address(const Image *image, ImagePlace place); // requires: it is finished
 
 #endif

@@ -44,8 +44,10 @@ LoadedProduct *product_load(Session *session, TileProgram *program, const Target
     Arena *arena = arena_new();
     LoadedProduct *loaded = arena_new_of(arena, LoadedProduct);
     loaded->arena = arena;
-    loaded->tables = product_tables(arena, &program, &target, 1);
-    loaded->tables->module.manifest = product_manifest(arena, loaded->tables, NULL);
+    ProductFunction function = {"", &program, 1};
+    loaded->tables = product_tables(arena, &function, &target, 1);
+    TablesList list = {&loaded->tables, 1};
+    loaded->tables->module.manifest = product_manifest(arena, &list, NULL);
     loaded->jit = jit_new(arena, target, why);
     if (loaded->jit && load_kernels(loaded, session, program, target, cache, why))
         return loaded;

@@ -6,10 +6,13 @@
 //       "tensors": [{ "name": "X", "role": "input", "elem": "f32", "dims": ["n", "d"],
 //                     "is_param": false }, ...],
 //       "kernels": [{ "name": "...", "symbol": "attc_..._v4", "level": "x86-64-v4" }, ...],
-//       "levels": [{ "name": "x86-64-v4", "launches": 8 }, ...] }
+//       "levels": [{ "name": "x86-64-v4", "launches": 8 }, ...],
+//       "functions": [{ "name": "MultiHead_forward", "dims": .., "tensors": [.., { "name":
+//                       "saved_Q", "role": "output", "use": "saved", "bytes": "3072 * n", .. }],
+//                       "kernels": .., "levels": .. }, ...] }
 //
 // An extent of null is one of run time, with "computed": "p + n" where it follows from others;
-// tensors are inputs and outputs, in calling order.
+// tensors are inputs and outputs, in calling order. "functions" are there with the gradient.
 #include "product/product.h"
 
 #include <jansson.h>
@@ -65,7 +68,24 @@ static json_t *list_dims(const AttModule *module) {
     return list;
 }
 
-static json_t *list_tensors(const AttModule *module) {
+static const char *use_name(int64_t use) {
+    static const char *const names[] = {
+        [ATT_USE_PLAIN] = "plain",       [ATT_USE_COTANGENT] = "cotangent",
+        [ATT_USE_GRADIENT] = "gradient", [ATT_USE_SAVED] = "saved",
+        [ATT_USE_RESULT] = "result",     [ATT_USE_FLAG] = "flag",
+    };
+    return names[use];
+}
+
+static json_t *bytes_of(Arena *arena, const AttModule *module, const AttTensor *tensor) {
+    const char *text = product_bytes(arena, module, tensor);
+    char *end;
+    long long bytes = strtoll(text, &end, 10);
+    return *end ? json_text(text) : json_integer(bytes);
+}
+
+// The entry's own are inputs and outputs and nothing else.
+static json_t *list_tensors(Arena *arena, const AttModule *module, bool entry) {
     json_t *list = json_array();
     for (int64_t i = 0; i < module->n_tensors; i++) {
         const AttTensor *tensor = &module->tensors[i];
@@ -80,6 +100,10 @@ static json_t *list_tensors(const AttModule *module) {
         json_object_set_new(item, "elem", json_string(elem_name((Elem)tensor->elem)));
         json_object_set_new(item, "dims", dims);
         json_object_set_new(item, "is_param", json_boolean(tensor->is_param));
+        if (!entry) {
+            json_object_set_new(item, "use", json_string(use_name(tensor->use)));
+            json_object_set_new(item, "bytes", bytes_of(arena, module, tensor));
+        }
         json_array_append_new(list, item);
     }
     return list;
@@ -110,8 +134,26 @@ static json_t *list_levels(const AttModule *module) {
     return list;
 }
 
-char *product_manifest(Arena *arena, const ModuleTables *tables, const char *source) {
-    const AttModule *module = &tables->module;
+static void add_function(Arena *arena, json_t *object, const ModuleTables *tables, bool entry) {
+    json_object_set_new(object, "dims", list_dims(&tables->module));
+    json_object_set_new(object, "tensors", list_tensors(arena, &tables->module, entry));
+    json_object_set_new(object, "kernels", list_kernels(tables));
+    json_object_set_new(object, "levels", list_levels(&tables->module));
+}
+
+static json_t *list_functions(Arena *arena, const TablesList *list) {
+    json_t *functions = json_array();
+    for (uint32_t i = 1; i < list->count; i++) {
+        json_t *function = json_object();
+        json_object_set_new(function, "name", json_text(list->at[i]->symbol));
+        add_function(arena, function, list->at[i], false);
+        json_array_append_new(functions, function);
+    }
+    return functions;
+}
+
+char *product_manifest(Arena *arena, const TablesList *list, const char *source) {
+    const AttModule *module = &list->at[0]->module;
     unsigned major, minor, patch;
     LLVMGetVersion(&major, &minor, &patch);
     json_t *all = json_object();
@@ -120,10 +162,9 @@ char *product_manifest(Arena *arena, const ModuleTables *tables, const char *sou
     json_object_set_new(all, "llvm", json_sprintf("%u.%u.%u", major, minor, patch));
     json_object_set_new(all, "entry", json_text(module->entry));
     json_object_set_new(all, "source", source ? json_text(source) : json_null());
-    json_object_set_new(all, "dims", list_dims(module));
-    json_object_set_new(all, "tensors", list_tensors(module));
-    json_object_set_new(all, "kernels", list_kernels(tables));
-    json_object_set_new(all, "levels", list_levels(module));
+    add_function(arena, all, list->at[0], true);
+    if (list->count > 1)
+        json_object_set_new(all, "functions", list_functions(arena, list));
     char *text = json_dumps(all, JSON_INDENT(1));
     json_decref(all);
     if (!text)

@@ -25,9 +25,9 @@
 typedef VEC(const char *) Arguments;
 struct Product {
     Arena *arena;
-    ModuleTables *tables;
-    const Target *target;  // the first
-    KernelObject *kernels; // tables->module.n_kernels
+    TablesList list;      // of the functions
+    const Target *target; // the first
+    VEC(KernelObject) kernels;
     const ProductOptions *options;
     const char *directory; // temporary
     const char *result;    // what the tool writes; absolute
@@ -305,7 +305,7 @@ static const char *header_path(Product *product) {
 static bool publish_header(Product *product) {
     if (product->options->kind == PRODUCT_EXE)
         return true;
-    const char *text = product_header(product->arena, product->tables, product->options);
+    const char *text = product_header(product->arena, &product->list, product->options);
     const char *temporary = arena_printf(product->arena, "%s.h", product->result);
     if (write_file(product, temporary, text, strlen(text)))
         return replace(product, temporary, header_path(product));
@@ -315,15 +315,67 @@ static bool publish_header(Product *product) {
 
 // ---- the whole ----
 
-Product *product_compile(Session *session, TileProgram *const *programs,
-                         const Target *const *targets, uint32_t n, const CacheOptions *cache,
+static void make_tables(Product *product, const ProductEntry *entry) {
+    Arena *arena = product->arena;
+    product->list.at = arena_array(arena, ModuleTables *, entry->n_functions);
+    for (uint32_t f = 0; f < entry->n_functions; f++) {
+        ModuleTables *tables =
+            product_tables(arena, &entry->functions[f], entry->targets, entry->n_targets);
+        product_name_dims(arena, &tables->module);
+        product->list.at[product->list.count++] = tables;
+    }
+    char *manifest = product_manifest(arena, &product->list, product->options->source);
+    for (uint32_t f = 0; f < product->list.count; f++)
+        product->list.at[f]->module.manifest = manifest;
+}
+
+// Programs with the target of each. Functions share parts.
+typedef struct {
+    VEC(TileProgram *) programs;
+    VEC(const Target *) targets;
+    uint32_t n_kernels;
+} ProgramList;
+
+static void add_program(Arena *arena, ProgramList *list, TileProgram *program,
+                        const Target *target) {
+    for (uint32_t i = 0; i < list->programs.count; i++)
+        if (list->programs.at[i] == program)
+            return;
+    vec_push(arena, &list->programs, program);
+    vec_push(arena, &list->targets, target);
+    list->n_kernels += program->kernels.count;
+}
+
+static bool compile_kernels(Product *product, Session *session, const ProductEntry *entry,
+                            const CacheOptions *cache) {
+    ProgramList list = {0};
+    for (uint32_t f = 0; f < entry->n_functions; f++) {
+        const ProductFunction *function = &entry->functions[f];
+        for (uint32_t i = 0; i < entry->n_targets * function->n_parts; i++)
+            add_program(product->arena, &list, function->programs[i],
+                        entry->targets[i / function->n_parts]);
+    }
+    KernelObject *kernels = arena_array(product->arena, KernelObject, list.n_kernels + 1);
+    if (!emit_kernels(session, list.programs.at, list.targets.at, list.programs.count, cache,
+                      kernels, product->why))
+        return false;
+    Map *known = map_new(product->arena); // what equal kernels of several programs are called
+    for (uint32_t i = 0; i < list.n_kernels; i++) {
+        uint64_t key = hash_text(0, kernels[i].symbol);
+        if (!map_get(known, key))
+            vec_push(product->arena, &product->kernels, kernels[i]);
+        map_put(known, key, &kernels[i]);
+    }
+    return true;
+}
+
+Product *product_compile(Session *session, const ProductEntry *entry, const CacheOptions *cache,
                          const ProductOptions *options, const char **why) {
     Arena *arena = session->arena;
     Product *product = arena_new_of(arena, Product);
-    *product = (Product){.arena = arena, .options = options, .target = targets[0], .why = why};
-    ModuleTables *tables = product->tables = product_tables(arena, programs, targets, n);
-    product_name_dims(arena, &tables->module);
-    tables->module.manifest = product_manifest(arena, tables, options->source);
+    *product =
+        (Product){.arena = arena, .options = options, .target = entry->targets[0], .why = why};
+    make_tables(product, entry);
     if (!place_result(product))
         return NULL;
     if (options->kind != PRODUCT_OBJECT) {
@@ -331,24 +383,21 @@ Product *product_compile(Session *session, TileProgram *const *programs,
         if (!product->runtime)
             return NULL;
     }
-    product->kernels = arena_array(arena, KernelObject, tables->module.n_kernels + 1);
-    return emit_kernels(session, programs, targets, n, cache, product->kernels, why) ? product
-                                                                                     : NULL;
+    return compile_kernels(product, session, entry, cache) ? product : NULL;
 }
 
 static bool write_parts(Product *product) {
     Arena *arena = product->arena;
-    const AttModule *module = &product->tables->module;
     Blob descriptor;
-    for (int64_t i = 0; i < module->n_kernels; i++) {
-        const KernelObject *kernel = &product->kernels[i];
+    for (uint32_t i = 0; i < product->kernels.count; i++) {
+        const KernelObject *kernel = &product->kernels.at[i];
         if (!add_part(product, arena_printf(arena, "%s.o", kernel->symbol), &kernel->object))
             return false;
     }
-    const char *symbol = product_entry_symbol(arena, module->entry);
-    return product_descriptor(arena, product->tables, product->target,
+    return product_descriptor(arena, &product->list, product->target,
                               product->options->kind == PRODUCT_EXE, &descriptor, product->why) &&
-           add_part(product, arena_printf(arena, "entry_%s.o", symbol), &descriptor);
+           add_part(product, arena_printf(arena, "entry_%s.o", product->list.at[0]->symbol),
+                    &descriptor);
 }
 
 // Puts the parts together and the result in its place. *bytes: what is to be written in place.

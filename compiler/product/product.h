@@ -9,15 +9,22 @@
 #include "signals.h"
 
 // ---- tables.c: tile programs -> the tables of runtime/module.h ----------------------------------
+// A function of a product: the entry, or its gradient.
+typedef struct {
+    const char *suffix;           // of its name, after the entry's: "", "_forward"
+    TileProgram *const *programs; // its parts for the first level, for the second, ...
+    uint32_t n_parts;             // run one after the other
+} ProductFunction;
 // The kernels of all levels one after the other; each has code for its own level only. Dims of
 // inputs and outputs come first, then those that only intermediates have: not a graph's order.
 typedef struct {
     AttModule module;
+    const char *symbol;   // the function's name in C
     AttKernel *kernels;   // module.kernels; the functions are left NULL
     const char **symbols; // by kernel
     int64_t *levels;      // by kernel: ATT_LEVEL_*
 } ModuleTables;
-ModuleTables *product_tables(Arena *arena, TileProgram *const *programs,
+ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
                              const Target *const *targets, uint32_t n);
 // Extents by module dim, from extents by DimId of a graph that has them.
 int64_t *product_extents(Arena *arena, const AttModule *module, const Graph *graph,
@@ -44,20 +51,33 @@ typedef struct {
     const char *runtime_archive; // libattc_runtime.a; unused by PRODUCT_OBJECT
     const char *source;          // for the header's comment and the manifest
 } ProductOptions;
-// An entry on its way into a file: tables and compiled kernels. NULL on failure. programs: one per
-// level of the architecture (same entry), parallel to targets; they may be freed afterwards.
+// The entry, and perhaps more functions of it, for all levels of the architecture.
+typedef struct {
+    const ProductFunction *functions;
+    uint32_t n_functions;
+    const Target *const *targets; // one per level
+    uint32_t n_targets;
+} ProductEntry;
+// An entry on its way into a file: tables and compiled kernels. NULL on failure. The programs may
+// be freed afterwards.
 typedef struct Product Product;
-Product *product_compile(Session *session, TileProgram *const *programs,
-                         const Target *const *targets, uint32_t n, const CacheOptions *cache,
+Product *product_compile(Session *session, const ProductEntry *entry, const CacheOptions *cache,
                          const ProductOptions *options, const char **why);
 bool product_write(Product *product, const char **why); // once
+// The functions of a product, the entry first.
+typedef struct {
+    ModuleTables **at;
+    uint32_t count;
+} TablesList;
+// What an input or output takes, of the extents that are known when it is called: "4096", "48 * n".
+const char *product_bytes(Arena *arena, const AttModule *module, const AttTensor *tensor);
 // JSON text about an entry: tensors, dims, kernels, levels, versions.
-char *product_manifest(Arena *arena, const ModuleTables *tables, const char *source);
-// The constant AttModule with the entry's functions, and main() for a program.
-bool product_descriptor(Arena *arena, const ModuleTables *tables, const Target *target,
-                        bool with_main, Blob *out, const char **why);
+char *product_manifest(Arena *arena, const TablesList *list, const char *source);
+// The constant AttModules with their functions, and main() of the entry for a program.
+bool product_descriptor(Arena *arena, const TablesList *list, const Target *target, bool with_main,
+                        Blob *out, const char **why);
 // The C header of an entry, with the runtime's own in it.
-char *product_header(Arena *arena, const ModuleTables *tables, const ProductOptions *options);
+char *product_header(Arena *arena, const TablesList *list, const ProductOptions *options);
 
 // ---- cnames.c: names of C -----------------------------------------------------------------------
 // An identifier of C and C++ that is no keyword.

@@ -5,6 +5,9 @@
 // There is one program per feature level. They agree on inputs, outputs and dims, which are matched
 // by name; kernels, launches and intermediates are each level's own. Intermediates of different
 // levels share slots (only one level runs), so the workspace is that of the hungriest level.
+//
+// A function may have several programs for each level, its parts, which run one after the other and
+// share slots likewise. What one saves for the next is an intermediate with a slot of its own.
 #include "product/product.h"
 
 #include <string.h>
@@ -16,13 +19,20 @@
 #undef ELEM
 _Static_assert((int)N_ELEM == (int)ATT_N_ELEM, "elements of base and runtime");
 
+static const int64_t uses[] = {
+    [USE_PLAIN] = ATT_USE_PLAIN, [USE_COTANGENT] = ATT_USE_COTANGENT,
+    [USE_SAVED] = ATT_USE_SAVED, [USE_GRADIENT] = ATT_USE_GRADIENT,
+    [USE_FLAG] = ATT_USE_FLAG,   [USE_RESULT] = ATT_USE_RESULT,
+};
+
 enum { UNMAPPED = -1 };
 
-// One level's numbers -> the module's.
+// One level's part: its numbers -> the module's.
 typedef struct {
     const TileProgram *program;
     const Graph *graph;
     int level;
+    bool first, last; // of the parts
     int64_t *dims;    // by DimId
     int64_t *tensors; // by index into plan->buffers
     int64_t first_kernel;
@@ -85,11 +95,22 @@ static void map_rule_dim(TableBuilder *build, TableLevel *level, DimId id) {
     map_dim(build, level, id);
 }
 
+static TensorUse use_of(const TableLevel *level, const Buffer *buffer) {
+    if (buffer->role == BUFFER_INPUT)
+        return buffer->value->use;
+    for (uint32_t i = 0; buffer->role == BUFFER_OUTPUT && i < level->graph->outputs.count; i++)
+        if (level->graph->outputs.at[i].value == buffer->value)
+            return level->graph->outputs.at[i].use;
+    return USE_PLAIN;
+}
+
+// Saved tensors are over the dims that callers see anyway, as far as these are alike.
 static void add_interface_dims(TableBuilder *build, TableLevel *level) {
     const Plan *plan = level->program->plan;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
-        bool seen = buffer->role == BUFFER_INPUT || buffer->role == BUFFER_OUTPUT;
+        bool seen = (buffer->role == BUFFER_INPUT || buffer->role == BUFFER_OUTPUT) &&
+                    use_of(level, buffer) != USE_SAVED;
         for (uint8_t d = 0; seen && d < buffer->memory.order.count; d++)
             if (level->dims[buffer->memory.order.at[d]] == UNMAPPED)
                 add_dim(build, level, buffer->memory.order.at[d]);
@@ -124,8 +145,8 @@ static const char *tensor_name(TableBuilder *build, const TableLevel *level, con
                        : arena_printf(build->arena, "v%u", value->id);
 }
 
-static void add_tensor(TableBuilder *build, TableLevel *level, uint32_t index) {
-    static const int64_t roles[] = {ATT_INPUT, ATT_OUTPUT, ATT_WORK}; // by BufferRole
+static void add_tensor(TableBuilder *build, TableLevel *level, uint32_t index, int64_t role,
+                       int64_t slot) {
     const Buffer *buffer = &level->program->plan->buffers.at[index];
     int64_t *dims = arena_array(build->arena, int64_t, buffer->memory.order.count + 1);
     for (uint8_t d = 0; d < buffer->memory.order.count; d++)
@@ -137,39 +158,92 @@ static void add_tensor(TableBuilder *build, TableLevel *level, uint32_t index) {
     AttTensor tensor = {
         .name = tensor_name(build, level, buffer),
         .elem = buffer->value->elem,
-        .role = roles[buffer->role],
-        .slot = buffer->role == BUFFER_WORK ? buffer->slot : 0,
+        .role = role,
+        .slot = slot,
         .rank = buffer->memory.order.count,
         .dims = dims,
         .is_param = buffer->role == BUFFER_INPUT && buffer->value->role == ROLE_PARAM,
         .panel = panel,
         .panel_width = buffer->memory.panel == DIM_NONE ? 0 : buffer->memory.panel_width,
+        .use = uses[use_of(level, buffer)],
     };
     level->tensors[index] = build->tensors.count;
     vec_push(build->arena, &build->tensors, tensor);
 }
 
+static int64_t find_tensor(const TableBuilder *build, const char *name, int64_t role) {
+    for (int64_t i = 0; i < build->tensors.count; i++)
+        if (build->tensors.at[i].role == role && strcmp(build->tensors.at[i].name, name) == 0)
+            return i;
+    return UNMAPPED;
+}
+
+// Where a tensor is that an earlier part wrote, or that a gradient is added to.
+static int64_t find_written(TableBuilder *build, const Buffer *buffer) {
+    const char *name = buffer->value->name;
+    int64_t found =
+        find_tensor(build, name, buffer->value->use == USE_SAVED ? ATT_WORK : ATT_OUTPUT);
+    size_t length = strlen(name),
+           behind = strlen("_out"); // graph_partition's, where a name is taken
+    if (found == UNMAPPED && length > behind)
+        found = find_tensor(build, arena_strndup(build->arena, name, length - behind), ATT_OUTPUT);
+    if (found == UNMAPPED)
+        ice("product_tables: nothing writes %s", name);
+    return found;
+}
+
+static bool is_written_inside(const TableLevel *level, const Buffer *buffer) {
+    TensorUse use = use_of(level, buffer);
+    bool earlier = !level->first && (use == USE_SAVED || use == USE_RESULT);
+    return buffer->role == BUFFER_INPUT && (earlier || use == USE_BEFORE);
+}
+
 // Inputs and outputs are the same in every level: the first adds them, the others find them.
-static void add_tensors(TableBuilder *build, TableLevel *level, bool work) {
+static void add_interface(TableBuilder *build, TableLevel *level, BufferRole role) {
     const Plan *plan = level->program->plan;
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
-        if (buffer->role == BUFFER_VIEW || (buffer->role == BUFFER_WORK) != work)
+        bool inside = is_written_inside(level, buffer) ||
+                      (role == BUFFER_OUTPUT && !level->last && use_of(level, buffer) == USE_SAVED);
+        if (buffer->role != role || inside)
             continue;
-        if (work || level->first_kernel == 0) {
-            add_tensor(build, level, i);
-            continue;
-        }
-        const char *name = tensor_name(build, level, buffer);
-        if (i >= build->tensors.count || strcmp(build->tensors.at[i].name, name) != 0)
-            ice("product_tables: levels disagree on tensor %s", name);
-        level->tensors[i] = i;
+        int64_t as = role == BUFFER_INPUT ? ATT_INPUT : ATT_OUTPUT;
+        level->tensors[i] = find_tensor(build, tensor_name(build, level, buffer), as);
+        if (level->tensors[i] == UNMAPPED && level->first_kernel != 0 && level->first)
+            ice("product_tables: levels disagree on tensor %s", tensor_name(build, level, buffer));
+        if (level->tensors[i] == UNMAPPED)
+            add_tensor(build, level, i, as, 0);
     }
-    if (work && plan->n_slots > build->tables->module.n_slots)
-        build->tables->module.n_slots = plan->n_slots;
+}
+
+// What an earlier part saves for a later one.
+static void add_saved(TableBuilder *build, TableLevel *level) {
+    const Plan *plan = level->program->plan;
+    AttModule *module = &build->tables->module;
+    for (uint32_t i = 0; i < plan->buffers.count && !level->last; i++) {
+        const Buffer *buffer = &plan->buffers.at[i];
+        if (buffer->role != BUFFER_OUTPUT || use_of(level, buffer) != USE_SAVED)
+            continue;
+        level->tensors[i] = find_tensor(build, tensor_name(build, level, buffer), ATT_WORK);
+        if (level->tensors[i] == UNMAPPED)
+            add_tensor(build, level, i, ATT_WORK, module->n_slots++);
+    }
+}
+
+static void add_work(TableBuilder *build, TableLevel *level) {
+    const Plan *plan = level->program->plan;
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        const Buffer *buffer = &plan->buffers.at[i];
+        if (buffer->role == BUFFER_WORK)
+            add_tensor(build, level, i, ATT_WORK, buffer->slot);
+        else if (is_written_inside(level, buffer))
+            level->tensors[i] = find_written(build, buffer);
+    }
 }
 
 // ---- kernels and launches ----
+
+typedef VEC(AttLaunch) AttLaunches;
 
 static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *kernel,
                        const Target *target) {
@@ -218,13 +292,13 @@ static AttLaunch make_launch(TableBuilder *build, TableLevel *level, const Launc
                        launch->most};
 }
 
-static void add_launches(TableBuilder *build, TableLevel *level) {
-    uint32_t n = level->program->launches.count;
-    AttLaunch *launches = arena_array(build->arena, AttLaunch, n);
-    for (uint32_t i = 0; i < n; i++)
-        launches[i] = make_launch(build, level, &level->program->launches.at[i]);
-    build->tables->module.n_launches[level->level] = n;
-    build->tables->module.launches[level->level] = launches;
+// After those of the parts before it.
+static void add_launches(TableBuilder *build, TableLevel *level, AttLaunches *launches) {
+    for (uint32_t i = 0; i < level->program->launches.count; i++)
+        vec_push(build->arena, launches,
+                 make_launch(build, level, &level->program->launches.at[i]));
+    build->tables->module.n_launches[level->level] = launches->count;
+    build->tables->module.launches[level->level] = launches->at;
 }
 
 static TableLevel open_level(TableBuilder *build, const TileProgram *program,
@@ -238,29 +312,50 @@ static TableLevel open_level(TableBuilder *build, const TileProgram *program,
     return level;
 }
 
-ModuleTables *product_tables(Arena *arena, TileProgram *const *programs,
+static void add_program(TableBuilder *build, TableLevel *level, const Target *target) {
+    const TileProgram *program = level->program;
+    add_interface_dims(build, level);
+    for (uint32_t k = 0; k < program->kernels.count; k++)
+        add_kernel(build, level, program->kernels.at[k], target);
+    if (program->plan->n_slots > build->tables->module.n_slots)
+        build->tables->module.n_slots = program->plan->n_slots;
+}
+
+ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
                              const Target *const *targets, uint32_t n) {
     ModuleTables *tables = arena_new_of(arena, ModuleTables);
     TableBuilder build = {.arena = arena, .tables = tables};
-    TableLevel *levels = arena_array(arena, TableLevel, n);
-    for (uint32_t i = 0; i < n; i++) {
-        levels[i] = open_level(&build, programs[i], targets[i]);
-        add_interface_dims(&build, &levels[i]);
-        add_tensors(&build, &levels[i], false);
-        for (uint32_t k = 0; k < programs[i]->kernels.count; k++)
-            add_kernel(&build, &levels[i], programs[i]->kernels.at[k], targets[i]);
+    uint32_t parts = function->n_parts, count = n * parts;
+    TableLevel *levels = arena_array(arena, TableLevel, count);
+    for (uint32_t i = 0; i < count; i++) {
+        levels[i] = open_level(&build, function->programs[i], targets[i / parts]);
+        levels[i].first = i % parts == 0;
+        levels[i].last = i % parts == parts - 1;
+        add_program(&build, &levels[i], targets[i / parts]);
     }
+    for (uint32_t i = 0; i < count; i++)
+        add_interface(&build, &levels[i], BUFFER_INPUT);
+    for (uint32_t i = 0; i < count; i++)
+        add_interface(&build, &levels[i], BUFFER_OUTPUT);
     add_rules(&build, &levels[0]);
-    for (uint32_t i = 0; i < n; i++) {
-        add_tensors(&build, &levels[i], true);
-        add_launches(&build, &levels[i]);
+    for (uint32_t i = 0; i < count; i++)
+        add_saved(&build, &levels[i]);
+    AttLaunches launches = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (levels[i].first)
+            launches = (AttLaunches){0};
+        add_work(&build, &levels[i]);
+        add_launches(&build, &levels[i], &launches);
     }
+    const char *entry = levels[0].graph->entry;
+    tables->symbol =
+        arena_printf(arena, "%s%s", product_entry_symbol(arena, entry), function->suffix);
     tables->kernels = build.kernels.at;
     tables->symbols = build.symbols.at;
     tables->levels = build.levels.at;
     AttModule *module = &tables->module;
     module->abi = ATT_MODULE_ABI;
-    module->entry = copy_text(&build, levels[0].graph->entry);
+    module->entry = arena_printf(arena, "%s%s", entry, function->suffix);
     module->n_dims = build.dims.count;
     module->dims = build.dims.at;
     module->n_tensors = build.tensors.count;
@@ -268,6 +363,19 @@ ModuleTables *product_tables(Arena *arena, TileProgram *const *programs,
     module->n_kernels = build.kernels.count;
     module->kernels = build.kernels.at;
     return tables;
+}
+
+const char *product_bytes(Arena *arena, const AttModule *module, const AttTensor *tensor) {
+    Text text = {.arena = arena};
+    int64_t bytes = (int64_t)elem_bytes((Elem)tensor->elem);
+    for (int64_t d = 0; d < tensor->rank; d++)
+        if (module->dims[tensor->dims[d]].extent >= 0)
+            bytes = mul_capped(bytes, module->dims[tensor->dims[d]].extent);
+    text_printf(&text, "%lld", (long long)bytes);
+    for (int64_t d = 0; d < tensor->rank; d++)
+        if (module->dims[tensor->dims[d]].extent < 0)
+            text_printf(&text, " * %s", module->dims[tensor->dims[d]].name);
+    return text.at;
 }
 
 int64_t *product_extents(Arena *arena, const AttModule *module, const Graph *graph,

@@ -51,12 +51,12 @@ static const AttDim dims[N_DIMS] = {
 static const int64_t dims_x[] = {DIM_N, DIM_D}, dims_p[] = {DIM_D, DIM_H},
                      dims_w[] = {DIM_N, DIM_H}, dims_t[] = {DIM_M, DIM_N, DIM_H};
 static const AttTensor tensors[] = {
-    {"X", ATT_F32, ATT_INPUT, 0, 2, dims_x, 0, 0, 0},
-    {"P", ATT_F32, ATT_INPUT, 0, 2, dims_p, 1, 0, 0},
-    {"mask", ATT_BOOL, ATT_INPUT, 0, 1, dims_x, 0, 0, 0},
-    {"Y", ATT_F32, ATT_OUTPUT, 0, 1, dims_x, 0, 0, 0},
-    {"T", ATT_F32, ATT_OUTPUT, 0, 3, dims_t, 0, 0, 0},
-    {"W", ATT_F32, ATT_WORK, 0, 2, dims_w, 0, 0, 0},
+    {"X", ATT_F32, ATT_INPUT, 0, 2, dims_x, 0, 0, 0, ATT_USE_PLAIN},
+    {"P", ATT_F32, ATT_INPUT, 0, 2, dims_p, 1, 0, 0, ATT_USE_PLAIN},
+    {"mask", ATT_BOOL, ATT_INPUT, 0, 1, dims_x, 0, 0, 0, ATT_USE_PLAIN},
+    {"Y", ATT_F32, ATT_OUTPUT, 0, 1, dims_x, 0, 0, 0, ATT_USE_PLAIN},
+    {"T", ATT_F32, ATT_OUTPUT, 0, 3, dims_t, 0, 0, 0, ATT_USE_PLAIN},
+    {"W", ATT_F32, ATT_WORK, 0, 2, dims_w, 0, 0, 0, ATT_USE_PLAIN},
 };
 static const int64_t parallel_product[] = {0, 1}, steps_product[] = {2, 1}, parallel_row[] = {0},
                      steps_row[] = {1};

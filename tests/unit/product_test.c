@@ -77,9 +77,10 @@ static bool build(Fixture *fixture, ProductKind kind, const char *output, const 
     ProductOptions options = {.kind = kind,
                               .output = output,
                               .runtime_archive = fixture->archive,
-
                               .source = "scale.attn"};
-    Product *product = product_compile(session, programs, targets, 2, NULL, &options, why);
+    ProductFunction function = {"", programs, 1};
+    ProductEntry made = {&function, 1, targets, 2};
+    Product *product = product_compile(session, &made, NULL, &options, why);
     return product && product_write(product, why);
 }
 

@@ -48,7 +48,8 @@ static void tables_say_what_the_entry_is(void **state) {
     TileProgram *programs[] = {fixture_program(session, &fixture_v3, "Scale"),
                                fixture_program(session, &fixture_v4, "Scale")};
     const Target *targets[] = {&fixture_v3, &fixture_v4};
-    ModuleTables *tables = product_tables(session->arena, programs, targets, 2);
+    ProductFunction function = {"", programs, 1};
+    ModuleTables *tables = product_tables(session->arena, &function, targets, 2);
     const AttModule *module = &tables->module;
     // n, d, m: the alias of n that only intermediates have stands for n itself.
     assert_int_equal(module->n_dims, 3);
@@ -213,9 +214,11 @@ static void the_header_shows_extents_shapes_and_elements(void **state) {
     Session *session = *state;
     TileProgram *programs[] = {fixture_program(session, &fixture_v3, "Scale")};
     const Target *targets[] = {&fixture_v3};
-    ModuleTables *tables = product_tables(session->arena, programs, targets, 1);
+    ProductFunction function = {"", programs, 1};
+    ModuleTables *tables = product_tables(session->arena, &function, targets, 1);
     ProductOptions options = {.kind = PRODUCT_SHARED, .source = "a*/\\\nb.attn"};
-    const char *text = product_header(session->arena, tables, &options);
+    TablesList list = {&tables, 1};
+    const char *text = product_header(session->arena, &list, &options);
     static const char *const parts[] = {
         "from a*/??b.attn",
         "#ifndef ATT_ATTC_H",

@@ -66,6 +66,11 @@ typedef VEC(FusePair) FusePairs;
 FusePairs fuse_find_pairs(const Fuser *fuser); // needs graph, extents, live, learned and data
 // Is it a contraction that has x from one operand alone and y from the other?
 bool fuse_makes_pair(const Value *value, DimId x, DimId y);
+// recompute.c: by value id, the wide values of a pair: over both dims, and made of a contraction
+// that makes it. by: the pair of each wide value so far, to which these are added. NULL: a better
+// pair, tried before, has some of them: heads that are mixed are no rows.
+bool *fuse_claim_wide(const Graph *graph, const FusePair *pair, const bool *live,
+                      const FusePair **by, Arena *arena);
 // pack.c: the graph with the operands of streamed contractions as their microkernels want them.
 // NULL: they are so already.
 Graph *fuse_pack_operands(const Fuser *fuser);

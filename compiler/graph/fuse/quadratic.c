@@ -283,9 +283,10 @@ static void tell(const Check *c, const Group *group, const Value *value) {
                         "the data with --data");
 }
 
+// Is it one that was asked for?
 static bool is_result(const Graph *graph, const Value *value) {
     for (uint32_t i = 0; i < graph->outputs.count; i++)
-        if (graph->outputs.at[i].value == value)
+        if (graph->outputs.at[i].value == value && graph->outputs.at[i].use != USE_SAVED)
             return true;
     return false;
 }

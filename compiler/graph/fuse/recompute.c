@@ -64,17 +64,32 @@ static bool over_both(const DimList *dims, const RecomputePair *pair) {
 
 // ---- which pairs -------------------------------------------------------------------------------
 
-static bool *find_wide(const Graph *graph, const RecomputePair *pair, const bool *live,
-                       Arena *arena) {
+static bool *find_wide(const Graph *graph, const FusePair *pair, const bool *live, Arena *arena) {
     bool *wide = arena_array(arena, bool, graph->values.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        if (!live[i] || !over_both(&value->dims, pair))
+        if (!live[i] || !dims_has(&value->dims, pair->x) || !dims_has(&value->dims, pair->y))
             continue;
         wide[i] = fuse_makes_pair(value, pair->x, pair->y);
         for (uint32_t k = 0; k < value->n_args; k++)
             wide[i] = wide[i] || wide[value->args[k]->id];
     }
+    return wide;
+}
+
+static bool same_dims(const FusePair *a, const FusePair *b) {
+    return (a->x == b->x && a->y == b->y) || (a->x == b->y && a->y == b->x);
+}
+
+bool *fuse_claim_wide(const Graph *graph, const FusePair *pair, const bool *live,
+                      const FusePair **by, Arena *arena) {
+    bool *wide = find_wide(graph, pair, live, arena);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (wide[i] && by[i] && !same_dims(by[i], pair))
+            return NULL;
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (wide[i])
+            by[i] = pair;
     return wide;
 }
 
@@ -218,16 +233,6 @@ static void weigh_set(const Graph *graph, RecomputePair *pair, uint32_t set, con
             pair->phase[i] = level[i] / 2;
 }
 
-// Values of a better pair are not those of another: heads that are mixed are no rows.
-static bool takes_claimed(const Graph *graph, const RecomputePair *pair,
-                          const FusePair *const *by) {
-    for (uint32_t i = 0; i < graph->values.count; i++)
-        if (pair->wide[i] && by[i] && (by[i]->x != pair->x || by[i]->y != pair->y) &&
-            (by[i]->x != pair->y || by[i]->y != pair->x))
-            return true;
-    return false;
-}
-
 static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents, Arena *arena) {
     Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
     fuser.live = graph_live(graph, arena);
@@ -240,12 +245,9 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
     for (uint32_t p = 0; p < pairs.count; p++) {
         RecomputePair pair = {.x = pairs.at[p].x, .y = pairs.at[p].y};
         bool any = false;
-        pair.wide = find_wide(graph, &pair, fuser.live, arena);
-        if (takes_claimed(graph, &pair, by))
+        pair.wide = fuse_claim_wide(graph, &pairs.at[p], fuser.live, by, arena);
+        if (!pair.wide)
             continue;
-        for (uint32_t i = 0; i < graph->values.count; i++)
-            if (pair.wide[i])
-                by[i] = &pairs.at[p];
         pair.set = find_sets(graph, &pair, arena);
         pair.end = find_ends(graph, &pair, arena);
         pair.twice = arena_array(arena, bool, graph->values.count + 1);

@@ -26,13 +26,6 @@ static bool names_has(const NameList *names, Name name) {
     return false;
 }
 
-static bool input_exists(const Graph *graph, Name name) {
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i]->name == name)
-            return true;
-    return false;
-}
-
 static bool is_asked_for(const GradientOptions *options, const Value *input) {
     return elem_is_float(input->elem) &&
            (!options->wrt.count || names_has(&options->wrt, input->name));
@@ -45,8 +38,9 @@ static bool wrt_makes_sense(const Graph *graph, Name name) {
         const Value *input = graph->inputs.at[i];
         near_offer(&near, input->name);
         if (input->name == name && !elem_is_float(input->elem))
-            diag_error(diags, (Span){0}, "%s is of %s: only floats have gradients", name,
-                       elem_name(input->elem));
+            diag_hint(diag_error(diags, input->origin, "%s is of %s: only floats have gradients",
+                                 name, elem_name(input->elem)),
+                      "leave it out of --wrt");
         if (input->name == name)
             return elem_is_float(input->elem);
     }
@@ -61,17 +55,39 @@ static bool has_cotangent(const Output *output) {
     return elem_is_float(output->value->elem);
 }
 
+// The argument or result of this name; NULL: there is none.
+static const Value *find_tensor(const Graph *graph, Name name) {
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->name == name)
+            return graph->inputs.at[i];
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        if (graph->outputs.at[i].name == name)
+            return graph->outputs.at[i].value;
+    return NULL;
+}
+
 // Names of cotangents and gradients are those of no argument or result.
 static bool name_is_free(const Graph *graph, Name of) {
     Name name = name_of_gradient(graph, of);
-    bool taken = input_exists(graph, name);
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
-        taken |= graph->outputs.at[i].name == name;
+    const Value *taken = find_tensor(graph, name);
     if (taken)
-        diag_error(graph->session->diags, (Span){0},
+        diag_error(graph->session->diags, taken->origin,
                    "%s has a tensor %s, which is what the gradient by %s is called; rename it",
                    graph->entry, name, of);
     return !taken;
+}
+
+// results: or arguments; none of them is of floats.
+static void tell_no_floats(const Graph *graph, bool results) {
+    const Value *first = results               ? graph->outputs.at[0].value
+                         : graph->inputs.count ? graph->inputs.at[0]
+                                               : NULL;
+    Diag *diag = diag_error(graph->session->diags, first ? first->origin : (Span){0},
+                            "%s has no %s of floats: no gradient", graph->entry,
+                            results ? "result" : "argument");
+    if (first)
+        diag_hint(diag, "%s is of %s; whole numbers and bool have no gradient",
+                  results ? graph->outputs.at[0].name : first->name, elem_name(first->elem));
 }
 
 static bool request_makes_sense(const Graph *graph, const GradientOptions *options) {
@@ -89,8 +105,7 @@ static bool request_makes_sense(const Graph *graph, const GradientOptions *optio
             fine &= name_is_free(graph, graph->outputs.at[i].name);
     }
     if (fine && (!floats || !asked))
-        diag_error(graph->session->diags, (Span){0}, "%s has no %s of floats: no gradient",
-                   graph->entry, floats ? "argument" : "result");
+        tell_no_floats(graph, !floats);
     return fine && floats && asked;
 }
 
@@ -122,9 +137,12 @@ static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Are
 static Value *cotangent(Graph *graph, const Output *output, const GradientOptions *options) {
     Elem elem = output->value->elem;
     Name name = name_of_gradient(graph, output->name);
-    if (!output->order.count && !names_has(&options->given, name))
+    bool given = options->all_given || names_has(&options->given, name);
+    if (!output->order.count && !given)
         return graph_const(graph, 1, elem);
-    return graph_input(graph, name, elem, output->order, ROLE_DATA);
+    Value *input = graph_input(graph, name, elem, output->order, ROLE_DATA);
+    input->use = USE_COTANGENT;
+    return input;
 }
 
 static void seed_adjoints(Gradient *gradient, const GradientOptions *options) {
@@ -152,8 +170,10 @@ static void return_gradients(Gradient *gradient, const GradientOptions *options)
         if (!adjoint)
             adjoint = graph_const(graph, 0, elem_work(input->elem));
         adjoint = graph_over(graph, adjoint, &input->dims);
-        graph_output(graph, name_of_gradient(graph, input->name),
-                     graph_cast(graph, adjoint, input->elem), input->dims);
+        Output output = {.name = name_of_gradient(graph, input->name),
+                         .order = input->dims,
+                         .use = USE_GRADIENT};
+        graph_output_like(graph, &output, graph_cast(graph, adjoint, input->elem));
     }
 }
 

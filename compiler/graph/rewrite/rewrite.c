@@ -76,7 +76,7 @@ void rewrite_values(Rewrite *rewrite, RewriteRule *rule) {
 void rewrite_outputs(Rewrite *rewrite) {
     for (uint32_t i = 0; i < rewrite->from->outputs.count; i++) {
         const Output *output = &rewrite->from->outputs.at[i];
-        graph_output(rewrite->to, output->name, rewrite->now[output->value->id], output->order);
+        graph_output_like(rewrite->to, output, rewrite->now[output->value->id]);
     }
 }
 

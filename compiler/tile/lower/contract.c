@@ -114,18 +114,29 @@ static void swap_operands(Contract *x) {
     x->lanes_all = set;
 }
 
+// Does the epilogue read what is in the memory of a result?
+static bool reads_before(const Group *group) {
+    for (uint32_t i = 0; i < group->members.count; i++)
+        for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
+            const Value *arg = group->members.at[i]->args[k];
+            if (arg->op == OP_INPUT && arg->use == USE_BEFORE)
+                return true;
+        }
+    return false;
+}
+
 // The argument that can hold the sums: the contraction itself, or the only result when it has the
-// same dims.
+// same dims and nothing is read from there.
 static void find_result(Contract *x) {
     const Lowering *lower = x->lower;
     const Group *group = lower->group;
+    bool alone = group->outputs.count == 1 && !reads_before(group);
     x->result = NO_BUFFER;
     x->result_order = (TileDimList){0};
     uint32_t first = lower->kernel->n_args - group->outputs.count;
     for (uint32_t i = 0; i < group->outputs.count; i++) {
         const Value *output = group->outputs.at[i];
-        bool fits =
-            output == x->c || (group->outputs.count == 1 && dims_equal(&output->dims, &x->c->dims));
+        bool fits = output == x->c || (alone && dims_equal(&output->dims, &x->c->dims));
         if (fits && output->elem == x->elem)
             x->result = (int)(first + i);
         if (i == 0 || fits)

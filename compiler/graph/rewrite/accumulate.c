@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_accumulate: gradients that can be added to what is there.
+//
+//     before  dP[d, k] = einsum(X[n, d], dY[n, k])                               returned: dP
+//     after   g[d, k] = einsum(X[n, d], dY[n, k])
+//             dP[d, k] = where(accumulate_dP != 0, before[d, k] + g[d, k], g[d, k])
+//
+// `before` is the memory that dP is written to (USE_BEFORE): each element is read where it is
+// written, by what writes it, so that a sum over batches needs no second tensor. With the flag at 0
+// what is read counts for nothing.
+//
+// Requires: nothing. Ensures: the same gradients where the flags are 0.
+#include "graph/rewrite/rewrite.h"
+
+static Name new_name(const Graph *graph, Name of) {
+    Names *names = graph->session->names;
+    Name name = names_find(names, arena_printf(graph->arena, "accumulate_%s", of));
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->name == name)
+            return new_name(graph, names_find(names, arena_printf(graph->arena, "%s_", of)));
+    return name;
+}
+
+static Value *added(Graph *graph, const Output *output, Value *gradient) {
+    Value *before = graph_input(graph, output->name, gradient->elem, output->order, ROLE_DATA);
+    before->use = USE_BEFORE;
+    Value *flag =
+        graph_input(graph, new_name(graph, output->name), ELEM_I64, (DimList){0}, ROLE_DATA);
+    flag->use = USE_FLAG;
+    Value *args[] = {graph_map2(graph, OP_NE, flag, graph_const(graph, 0, ELEM_I64)),
+                     graph_map2(graph, OP_ADD, before, gradient), gradient};
+    return graph_map(graph, OP_SELECT, gradient->elem, args, 3);
+}
+
+Graph *graph_accumulate(const Graph *graph) {
+    Arena *arena = arena_new();
+    Rewrite rewrite = rewrite_begin("accumulate", graph, graph->arena, arena);
+    rewrite_values(&rewrite, rewrite_keep);
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        const Output *output = &graph->outputs.at[i];
+        Value *value = rewrite.now[output->value->id];
+        if (output->use == USE_GRADIENT)
+            value = added(rewrite.to, output, value);
+        graph_output_like(rewrite.to, output, value);
+    }
+    arena_free(arena);
+    return rewrite.to;
+}
