@@ -136,16 +136,20 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
     return ATT_OK;
 }
 
-// computed: NULL, or extents again, for what they lack.
+// computed: NULL, or extents again, for what they lack. settles: what any extent will do for has no
+// positions; otherwise it waits for another rule.
 static AttStatus apply_rule(AttContext *ctx, const AttModule *module, const AttRule *rule,
-                            int64_t *stack, const int64_t *extents, int64_t *computed) {
+                            int64_t *stack, const int64_t *extents, int64_t *computed,
+                            bool settles) {
     bool equal = rule->kind == ATT_RULE_COMPUTES || rule->kind == ATT_RULE_IS;
     if (is_open(rule, extents))
         return ATT_OK;
     Result result = evaluate(rule, extents, stack);
     int64_t extent = extents[rule->dim], like = module->dims[rule->dim].like;
-    if (result.any && extent != ATT_EXTENT_UNKNOWN)
+    if (result.any && (extent != ATT_EXTENT_UNKNOWN || !settles))
         return ATT_OK;
+    if (result.any)
+        result = (Result){0};
     if (result.why)
         return fail_value(ctx, module, rule, &result);
     if (extent == ATT_EXTENT_UNKNOWN && !equal)
@@ -159,7 +163,7 @@ static AttStatus apply_rule(AttContext *ctx, const AttModule *module, const AttR
 }
 
 static AttStatus apply_rules(AttContext *ctx, const AttModule *module, const int64_t *extents,
-                             int64_t *computed) {
+                             int64_t *computed, bool settles) {
     AttStatus status = ATT_OK;
     int64_t most = 0;
     for (int64_t i = 0; i < module->n_rules; i++)
@@ -168,7 +172,7 @@ static AttStatus apply_rules(AttContext *ctx, const AttModule *module, const int
     if (most && !stack)
         return att_fail(ctx, ATT_MEMORY, "out of memory");
     for (int64_t i = 0; i < module->n_rules && !status; i++)
-        status = apply_rule(ctx, module, &module->rules[i], stack, extents, computed);
+        status = apply_rule(ctx, module, &module->rules[i], stack, extents, computed, settles);
     free(stack);
     return status;
 }
@@ -184,14 +188,16 @@ static int64_t count_unknown(const AttModule *module, const int64_t *extents) {
 AttStatus att_module_compute(AttContext *ctx, const AttModule *module, int64_t *extents) {
     int64_t before, left = count_unknown(module, extents);
     AttStatus status;
+    bool settles = false;
     do {
         before = left;
-        status = apply_rules(ctx, module, extents, extents);
+        status = apply_rules(ctx, module, extents, extents, settles);
         left = count_unknown(module, extents);
-    } while (!status && left && left < before);
+        settles = left == before && !settles;
+    } while (!status && left && (left < before || settles));
     return status;
 }
 
 AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents) {
-    return apply_rules(ctx, module, extents, NULL);
+    return apply_rules(ctx, module, extents, NULL, false);
 }

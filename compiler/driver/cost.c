@@ -143,54 +143,23 @@ static void print_json(const Compilation *compiled, const CostFigures *f, int th
                   buffers_json(f, &f->buffers), "kernels", kernels));
 }
 
-static bool is_given(const Options *options, const Compilation *compiled, Name dim) {
-    const Session *session = options->session;
-    for (uint32_t i = 0; i < session->overrides.count; i++)
-        if (program_dims_alike(compiled->program, session->overrides.at[i].dim, dim))
-            return true;
-    return false;
-}
-
-// Every dim that counts must have an extent that is compiled in.
-static bool extents_known(Options *options, const Compilation *compiled) {
-    const Graph *graph = compiled->built;
-    bool fine = true;
-    for (uint32_t d = 0; d < graph->dims.count; d++) {
-        const Dim *dim = &graph->dims.at[d];
-        if (dim->extent != EXTENT_DYNAMIC || dim->like != d || graph_is_computed(graph, (DimId)d))
-            continue;
-        Name plain = name_unprimed(options->session->names, dim->name);
-        problem(options, "the cost needs the extent of %s: give -D %s=N%s", plain, plain,
-                is_given(options, compiled, plain) ? ", from 1 and without --dynamic" : "");
-        fine = false;
-    }
-    return fine;
-}
-
-// What run time would check must hold of the extents that are compiled in.
-static bool extents_fit(Options *options, const Graph *graph, const int64_t *extents) {
-    Arena *arena = options->session->arena;
-    int64_t *checked = arena_copy(arena, extents, graph->dims.count * sizeof *extents);
-    const char *why = graph_apply_rules(graph, checked, arena);
-    if (why)
-        problem(options, "%s", why);
-    return !why;
-}
-
 int command_cost(Options *options) {
     Compilation compiled;
     const Target *target = driver_target(options);
-    if (!target || !driver_compile(options, target, AFTER_TILE, &compiled) ||
-        !extents_known(options, &compiled) ||
-        !extents_fit(options, compiled.built, compiled.typical))
+    if (!target || !driver_compile(options, target, AFTER_TILE, &compiled))
         return EXIT_PROBLEM;
     Arena *arena = options->session->arena;
-    int threads = options->threads ? options->threads : 1;
-    CostFigures figures =
-        report_figures(&compiled, &target->machine, threads, compiled.typical, arena);
-    if (options->json)
-        print_json(&compiled, &figures, threads, compiled.typical);
-    else
-        print_text(&compiled, &figures, compiled.typical, arena);
-    return EXIT_FINE;
+    Tensors tensors;
+    bool fine = tensors_open(options, &compiled, true, &tensors);
+    if (fine) {
+        int threads = options->threads ? options->threads : 1;
+        int64_t *extents = tensors_extents(&tensors, compiled.fusion->graph, arena);
+        CostFigures figures = report_figures(&compiled, &target->machine, threads, extents, arena);
+        if (options->json)
+            print_json(&compiled, &figures, threads, extents);
+        else
+            print_text(&compiled, &figures, extents, arena);
+    }
+    tensors_close(&tensors);
+    return fine ? EXIT_FINE : EXIT_PROBLEM;
 }

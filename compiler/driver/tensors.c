@@ -191,28 +191,60 @@ static bool is_empty(const Settling *s, const int64_t *extents) {
     return false;
 }
 
-// Extents for what is open, of the smallest size for which nothing is wrong with those that follow
-// from them (`n // 4`, `n - 16`), and none is 0.
+// What is open, as a multiple of a small extent.
+typedef struct {
+    bool open;
+    int64_t unit, times;
+} Invented;
+
+// Is nothing wrong with what follows from the extents, and none of it 0?
+static bool is_fine(const Settling *s, const Invented *invented, bool may_be_empty) {
+    Arena *arena = arena_new();
+    uint32_t n = s->graph->dims.count;
+    int64_t *extents = arena_copy(arena, s->tensors->extents, n * sizeof *extents);
+    for (uint32_t d = 0; d < n; d++)
+        extents[d] = invented[d].open ? invented[d].unit * invented[d].times : extents[d];
+    bool fine =
+        !graph_apply_rules(s->graph, extents, arena) && (may_be_empty || !is_empty(s, extents));
+    arena_free(arena);
+    return fine;
+}
+
+// Finds one multiple for all, then the least for each.
+static bool find_multiples(const Settling *s, Invented *invented, bool may_be_empty) {
+    enum { TIMES_MOST = 1024 };
+    uint32_t n = s->graph->dims.count;
+    int64_t all = 0;
+    bool fine = false;
+    while (!fine && all++ < TIMES_MOST) {
+        for (uint32_t d = 0; d < n; d++)
+            invented[d].times = all;
+        fine = is_fine(s, invented, may_be_empty);
+    }
+    for (uint32_t d = 0; d < n && fine; d++)
+        for (int64_t times = 1; times <= all && invented[d].open; times++) {
+            invented[d].times = times;
+            if (times == all || is_fine(s, invented, may_be_empty))
+                break;
+        }
+    return fine;
+}
+
+// Small extents for what is open, with which nothing is wrong with those that follow from them
+// (`n // 4`, `n - 16`, `n / 3`), and none of these is 0 if that can be.
 static void invent(Settling *s) {
-    enum { SIZES = 8 };
-    Arena *arena = s->graph->arena;
-    uint32_t n = s->graph->dims.count, invented = 0;
-    int64_t *extents = s->tensors->extents, *tried = arena_array(arena, int64_t, n + 1);
-    bool *open = arena_array(arena, bool, n + 1);
+    uint32_t n = s->graph->dims.count, count = 0;
+    Invented *invented = arena_array(s->graph->arena, Invented, n + 1);
     for (uint32_t d = 0; d < n; d++) {
-        open[d] = is_open(s, d);
-        if (open[d])
-            extents[d] = small_extent(invented++);
+        bool open = is_open(s, d);
+        invented[d] = (Invented){open, open ? small_extent(count++) : 1, 1};
     }
-    for (int size = 0; size < SIZES; size++) {
+    if (!count || (!find_multiples(s, invented, false) && !find_multiples(s, invented, true)))
         for (uint32_t d = 0; d < n; d++)
-            tried[d] = open[d] ? extents[d] << size : extents[d];
-        if (graph_apply_rules(s->graph, tried, arena) || is_empty(s, tried))
-            continue;
-        for (uint32_t d = 0; d < n; d++)
-            extents[d] = open[d] ? tried[d] : extents[d];
-        return;
-    }
+            invented[d].times = 1;
+    for (uint32_t d = 0; d < n; d++)
+        if (invented[d].open)
+            s->tensors->extents[d] = invented[d].unit * invented[d].times;
 }
 
 // The dims of each class, and what follows from them.
@@ -227,17 +259,38 @@ static bool settle_computed(Settling *s) {
     return !why;
 }
 
+// The one part of the whole that is not known, which would tell it.
+static Name part_to_give(const Settling *s, DimId whole) {
+    const Graph *graph = s->graph;
+    for (uint32_t i = 0; i < graph->rules.count; i++) {
+        const ExtentRule *rule = &graph->rules.at[i];
+        DimId open = DIM_NONE;
+        if (rule->dim == whole && (rule->kind == RULE_IS || rule->kind == RULE_COMPUTES) &&
+            formula_lacks(rule->formula, s->tensors->extents, &open) == 1)
+            return name_unprimed(graph->session->names, graph->dims.at[open].name);
+    }
+    return NULL;
+}
+
+static void tell_open(const Settling *s, DimId dim) {
+    const char *asks = s->options->kind == COMMAND_COST
+                           ? "the cost needs the extent of %s: give -D %s=N%s"
+                           : "the extent of %s is unknown: no file given has it; use -D %s=N%s";
+    Names *names = s->graph->session->names;
+    Name name = name_unprimed(names, s->graph->dims.at[dim].name), part = part_to_give(s, dim);
+    problem(s->options, asks, name, name,
+            part ? arena_printf(s->graph->arena, " or -D %s=N", part) : "");
+}
+
 static bool settle_rest(Settling *s, bool need_all) {
     const char *why = graph_deduce_extents(s->graph, s->tensors->extents, s->graph->arena);
     bool fine = !why;
     if (why)
         problem(s->options, "%s", why);
     for (uint32_t d = 0; d < s->graph->dims.count && need_all && !why; d++) {
-        Name name = name_unprimed(s->graph->session->names, s->graph->dims.at[d].name);
         if (!is_open(s, d))
             continue;
-        problem(s->options, "the extent of %s is unknown: no file given has it; use -D %s=N", name,
-                name);
+        tell_open(s, (DimId)d);
         fine = false;
     }
     if (!fine)

@@ -210,18 +210,53 @@ static const char *check_rule(const Graph *graph, const ExtentRule *rule, int64_
     return NULL;
 }
 
-// d / h of 0 and 0: whatever times nothing is nothing, so any extent will do.
+// d / h of 0 and 0: whatever times nothing is nothing, so any extent will do, and where no other
+// rule says one it is 0.
 static bool is_any(const Formula *formula, const int64_t *extents, Arena *arena) {
     int64_t a, b;
     return formula->op == FORMULA_DIV && !value_of(formula->a, extents, arena, &a) &&
            !value_of(formula->b, extents, arena, &b) && !a && !b;
 }
 
+uint32_t formula_lacks(const Formula *formula, const int64_t *extents, DimId *last) {
+    if (formula->op == FORMULA_NUMBER)
+        return 0;
+    if (formula->op != FORMULA_DIM)
+        return formula_lacks(formula->a, extents, last) + formula_lacks(formula->b, extents, last);
+    if (extents[formula->dim] != EXTENT_DYNAMIC)
+        return 0;
+    *last = formula->dim;
+    return 1;
+}
+
+static bool is_known(const Formula *formula, const int64_t *extents) {
+    DimId lacking;
+    return !formula_lacks(formula, extents, &lacking);
+}
+
+static bool is_equal(const ExtentRule *rule) {
+    return rule->kind == RULE_COMPUTES || rule->kind == RULE_IS;
+}
+
+static int64_t said_by_others(const Graph *graph, DimId dim, const int64_t *extents, Arena *arena) {
+    int64_t value;
+    for (uint32_t i = 0; i < graph->rules.count; i++) {
+        const ExtentRule *rule = &graph->rules.at[i];
+        if (rule->dim == dim && is_equal(rule) && is_known(rule->formula, extents) &&
+            !value_of(rule->formula, extents, arena, &value) && value >= 0)
+            return value;
+    }
+    return 0;
+}
+
 static const char *apply_rule(const Graph *graph, const ExtentRule *rule, int64_t *extents,
                               Arena *arena) {
     int64_t value;
-    if (extents[rule->dim] != EXTENT_DYNAMIC && is_any(rule->formula, extents, arena))
+    if (is_any(rule->formula, extents, arena)) {
+        if (extents[rule->dim] == EXTENT_DYNAMIC)
+            set_class(graph, rule->dim, said_by_others(graph, rule->dim, extents, arena), extents);
         return NULL;
+    }
     const char *why = value_of(rule->formula, extents, arena, &value);
     if (why)
         return arena_printf(arena, "%s = %s: %s", graph->dims.at[rule->dim].name,
@@ -239,27 +274,25 @@ const char *graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena
     return why;
 }
 
-static bool is_known(const Formula *formula, const int64_t *extents) {
-    if (formula->op == FORMULA_NUMBER || formula->op == FORMULA_DIM)
-        return formula->op == FORMULA_NUMBER || extents[formula->dim] != EXTENT_DYNAMIC;
-    return is_known(formula->a, extents) && is_known(formula->b, extents);
-}
-
-// The first rule that tells an extent that is not known yet.
-static const ExtentRule *next_told(const Graph *graph, const int64_t *extents) {
+// The first rule that tells an extent that is not known yet; last those for which any will do.
+static const ExtentRule *next_told(const Graph *graph, const int64_t *extents, Arena *arena) {
+    const ExtentRule *any = NULL;
     for (uint32_t i = 0; i < graph->rules.count; i++) {
         const ExtentRule *rule = &graph->rules.at[i];
-        bool equal = rule->kind == RULE_COMPUTES || rule->kind == RULE_IS;
-        if (equal && extents[rule->dim] == EXTENT_DYNAMIC && is_known(rule->formula, extents))
+        if (!is_equal(rule) || extents[rule->dim] != EXTENT_DYNAMIC ||
+            !is_known(rule->formula, extents))
+            continue;
+        if (!is_any(rule->formula, extents, arena))
             return rule;
+        any = any ? any : rule;
     }
-    return NULL;
+    return any;
 }
 
 const char *graph_deduce_extents(const Graph *graph, int64_t *extents, Arena *arena) {
     const char *why = NULL;
     const ExtentRule *told;
-    while (!why && (told = next_told(graph, extents)))
+    while (!why && (told = next_told(graph, extents, arena)))
         why = apply_rule(graph, &(ExtentRule){RULE_COMPUTES, told->dim, told->formula}, extents,
                          arena);
     return why;

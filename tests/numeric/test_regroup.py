@@ -2,6 +2,7 @@
 """split and merge against NumPy: fused projections, patches, blocks, and what surrounds them."""
 
 import ctypes
+import json
 import subprocess
 
 import numpy as np
@@ -191,13 +192,17 @@ def Rows(X[n, d]):
 
 @pytest.mark.parametrize("n, d, b", [(0, 3, 0), (6, 3, 2)])
 def test_the_rest_of_nothing(n, d, b, tmp_path):
-    """A dim without positions is no groups of three; the rest of nothing by nothing is unknown, as
-    it is for reshape(-1)."""
+    """A dim without positions is no groups of three, and no groups of none; six positions are not
+    any number of those."""
     given = write({"X": np.ones((n, d), np.float32)}, tmp_path)
     attc("run", "-", "-o", f"Y={tmp_path / 'Y.npy'}", *given, stdin=NOTHING)
     assert np.load(tmp_path / "Y.npy").shape == (b, d, d)
+    if not n:
+        attc("run", "-", "-D", "n=0,d=0", "-o", f"Y={tmp_path / 'Y.npy'}", stdin=NOTHING)
+        assert np.load(tmp_path / "Y.npy").shape == (0, 0, 0)
+        return
     _, err = attc("run", "-", "-D", f"n={n},d=0", status=1, stdin=NOTHING)
-    assert f"b = {n or 'n'} / d: a division by zero" in err
+    assert f"b = {n} / d: a division by zero" in err
 
 
 # A split whose parts are told by other tensors, both or one, and one of a merge. Where both are,
@@ -255,9 +260,10 @@ def test_a_library_computes_the_rest_of_nothing(tmp_path):
         words = (ctypes.c_int64 * 8)(64, row, p, *(a.ctypes.data for a in (E, E, R)), 0, 0)
         return library.T(context, words), library.att_message(context).decode()
 
-    assert call(0, 2)[0] == 0
-    np.testing.assert_array_equal(R, 9)
-    for row, p, message in ((0, 0, "r = row / p: a division by zero"),
+    for p in (0, 2):
+        assert call(0, p)[0] == 0
+        np.testing.assert_array_equal(R, 9)
+    for row, p, message in ((1, 0, "r = row / p: a division by zero"),
                             (1, 2, "r = row / p: 1 is not divisible by 2")):
         assert call(row, p) == (1, message)
 
@@ -332,5 +338,66 @@ def F(W[n, e], A[p], B[q]):
     attc("cost", "-", "-D", "n=2,h=2,k=3,p=1,q=5", stdin=source)
     _, err = attc("cost", "-", "-D", "n=2,h=2,k=3,p=1,q=7", status=1, stdin=source)
     assert "e is 6, but must be 8" in err
-    _, err = attc("cost", "-", "-D", "c=7,n=35,d=3", "--dynamic", "c,n", status=1, stdin=PARTS)
-    assert "the cost needs the extent of n: give -D n=N, from 1 and without --dynamic" in err
+
+
+def test_cost_takes_parts_that_are_given():
+    """Whatever tells all extents will do, compiled in or not; what is lacking is named."""
+    def figures(*given, source=PARTS, **options):
+        return json.loads(attc("cost", "-", "--json", "-D", *given, stdin=source, **options)[0])
+
+    compiled_in = figures("c=7,n=35,d=3")
+    told = figures("c=7,n=35,d=3", "--dynamic", "c,n")
+    assert told["dims"] == compiled_in["dims"] == {"n": 35, "d": 3, "c": 7, "i": 5}
+    assert figures("c=7,i=5,d=3", "--dynamic", "c,i")["dims"] == told["dims"]
+    assert sum(b["bytes"] for b in told["buffers"]) == sum(
+        b["bytes"] for b in compiled_in["buffers"])
+    for given in ("c=7,d=3", "i=7,d=3"):
+        other = "i" if given[0] == "c" else "c"
+        _, err = attc("cost", "-", "-D", given, "--dynamic", "c,i", status=1, stdin=PARTS)
+        assert err == ("attc: error: the cost needs the extent of n: give -D n=N or "
+                       f"-D {other}=N\n")
+    assert figures("n=0,c=7,d=3")["flops"] == 0
+
+
+# A part of nothing is whatever the other one says: b as before it was merged, or 0.
+BACK = """
+def F(X[n, b, f]):
+    Y[n, bf] = merge(X, b f -> bf)
+    return sum(split(Y, bf -> c f), reduced_dim=f)
+"""
+REST = """
+def F(X[n, row], Y[p]):
+    return split(X, row -> p r) * Y[p]
+"""
+
+
+def test_parts_of_nothing(tmp_path):
+    result = tmp_path / "result.npy"
+    attc("run", "-", "-D", "n=2,b=4,f=0", "-o", f"result={result}", stdin=BACK)
+    assert (np.load(result) == np.zeros((2, 4))).all()
+    attc("verify", "-", "-D", "n=2,b=4,f=0", stdin=BACK)
+    attc("run", "-", "-D", "n=2,row=0,p=0", "-o", f"result={result}", stdin=REST)
+    assert np.load(result).shape == (2, 0, 0)
+    _, err = attc("run", "-", "-D", "n=2,row=6,p=0", "-o", result, status=1, stdin=REST)
+    assert "r = 6 / p: a division by zero" in err
+
+
+@pytest.mark.parametrize("source, given, shape", [
+    (BACK, "n=2,b=4,f=0", (2, 4)), (BACK, "n=2,b=0,f=3", (2, 0)),
+    (REST, "n=2,row=0,p=0", (2, 0, 0)), (REST, "n=2,row=0,p=0,r=5", (2, 0, 5)),
+])
+def test_programs_compute_parts_of_nothing(tmp_path, source, given, shape):
+    program, result = tmp_path / "program", tmp_path / "result.npy"
+    attc("build", "-", "--exe", "-o", program, stdin=source)
+    subprocess.run([program, "--seed", "1", "-D", given, "-o", f"result={result}"], check=True)
+    assert np.load(result).shape == shape
+    wrong = subprocess.run([program, "--seed", "1", "-D", "n=2,row=6,p=0" if "row" in given else
+                            "n=2,b=4,f=2,c=3", "-o", f"result={result}"], capture_output=True)
+    assert wrong.returncode == 1
+
+
+def test_verify_invents_extents_that_divide():
+    """Several parts at once, none of them a power of two, and no extent larger than it has to be."""
+    source = "def F(X[n, d], Z[e]):\n    return split(X, d -> i j), split(Z, e -> k l)\n"
+    out, _ = attc("verify", "-", "--json", "-D", "i=3,k=7", stdin=source)
+    assert json.loads(out)["dims"] == {"n": 5, "d": 21, "e": 21, "i": 3, "j": 7, "k": 7, "l": 3}

@@ -376,8 +376,6 @@ static const char *range_hint(const Parser *parser, const char *word, Ident var,
         return NULL;
     const Expr *from = n == 2 && !is_number(args->at[0], 0) ? args->at[0] : NULL;
     const Expr *to = args->at[n - 1];
-    if (!from && to->kind == EXPR_NAME)
-        return arena_printf(parser->arena, "write '%s %s in %s:'", word, var.name, to->name.name);
     if (!is_extent(to) || (from && !is_extent(from)))
         return NULL;
     const char *count = extent_text(parser, to, true);
@@ -389,36 +387,52 @@ static const char *range_hint(const Parser *parser, const char *word, Ident var,
     return foreign_steps_hint(parser, word, var.name, count, start);
 }
 
-// The dim that `in range(layers)`, or whatever runs over a dim, says. NULL: it says none.
+// Is it a name alone that is run over, `range(layers)`, `enumerate(X)`?
+static bool is_over_name(Ident function, const ExprList *args) {
+    bool ranges = strcmp(function.name, "range") == 0 && args->count == 2;
+    return (args->count == 1 || (ranges && is_number(args->at[0], 0))) &&
+           args->at[args->count - 1]->kind == EXPR_NAME;
+}
+
+// The dim that `in range(layers)`, or whatever runs over a dim, says. NULL: it says none. *told:
+// the error that a hint is added to once it is known what the name stands for, or NULL.
 static const Ident *range_dim(Parser *parser, Span span, const char *word, Ident var,
-                              Ident function, const ArgList *args) {
+                              Ident function, const ArgList *args, Diag **told) {
     const Expr *last = args->args.count ? args->args.at[args->args.count - 1] : NULL;
-    const char *hint = range_hint(parser, word, var, function, &args->args);
-    if (hint && parser->foreign && mistakes_in(parser, mistakes_line(parser, span)))
+    bool tells = parser->foreign && mistakes_in(parser, mistakes_line(parser, span));
+    bool named = is_over_name(function, &args->args);
+    const char *hint =
+        tells && !named ? range_hint(parser, word, var, function, &args->args) : NULL;
+    if (hint)
         diag_hint(parser->foreign, "%s", hint);
+    *told = tells && named ? parser->foreign : NULL;
     return last && last->kind == EXPR_NAME ? &last->name : NULL;
 }
 
 // `for i in range(layers)`, or of whatever runs over a dim, is the loop that it says.
 StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
                          StmtList body) {
-    const Ident *dim = range_dim(parser, span, "for", var, function, &args);
+    Diag *told;
+    const Ident *dim = range_dim(parser, span, "for", var, function, &args, &told);
     parser->garbled = true;
     StmtList list = syntax_for(parser, span, var, dim ? *dim : function, false, body);
     list.at[0]->garbled = true;
+    list.at[0]->foreign = told;
     return list;
 }
 
 // What a body says of positions of nothing that is known is lost.
 StmtList syntax_scan_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
                           StmtList body) {
-    const Ident *dim = range_dim(parser, span, "scan", var, function, &args);
+    Diag *told;
+    const Ident *dim = range_dim(parser, span, "scan", var, function, &args, &told);
     parser->garbled = true;
     parser->lost |= !dim;
     if (!dim)
         return (StmtList){0};
     StmtList list = syntax_scan(parser, span, var, *dim, false, body);
     list.at[0]->garbled = true;
+    list.at[0]->foreign = told;
     return list;
 }
 

@@ -135,9 +135,31 @@ static void declare_arguments(Scope *scope) {
 
 static void resolve_body(Scope *scope, const StmtList *body);
 
+// The first dim of the tensor that a loop runs over, or its dim.
+static Name meant_dim(Scope *scope, const Stmt *stmt) {
+    const Symbol *symbol = scope_find(scope, stmt->loop_dim.name);
+    bool tensor = symbol && symbol->kind != SYMBOL_LOOP && symbol->kind != SYMBOL_STEP;
+    return tensor && symbol->dims.count ? symbol->dims.at[0] : stmt->loop_dim.name;
+}
+
+// Of `for i in range(n)`, `enumerate(X)`, `X`. A `for` needs a known extent.
+static void hint_loop(Scope *scope, const Stmt *stmt, Diag *diag) {
+    const Resolver *r = scope->resolver;
+    Name dim = meant_dim(scope, stmt);
+    bool known = program_extent(r->session, r->program, dim) >= 0;
+    const char *word = stmt->kind == STMT_SCAN || !known ? "scan" : "for";
+    if (scope_knows_dim(scope, dim))
+        diag_hint(diag, "write '%s %s in %s:'", word, stmt->loop_var.name, dim);
+    else
+        diag_hint(diag, "'dim %s = 6' at the top of the file, then 'for %s in %s:'", dim,
+                  stmt->loop_var.name, dim);
+}
+
 static void check_loop_dim(Scope *scope, const Stmt *stmt) {
     Resolver *r = scope->resolver;
     Name dim = stmt->loop_dim.name;
+    if (stmt->foreign)
+        hint_loop(scope, stmt, stmt->foreign);
     if (stmt->garbled || scope_knows_dim(scope, dim) || !scope_is_news(scope, dim))
         return;
     Diag *diag = diag_error(r->diags, stmt->loop_dim.span, "no dim is named '%s' here", dim);
@@ -148,6 +170,8 @@ static void check_loop_dim(Scope *scope, const Stmt *stmt) {
         scope_offer_dims(scope, &near);
     if (near.best)
         diag_hint(diag, "did you mean '%s'?", near.best);
+    else if (meant_dim(scope, stmt) != dim)
+        hint_loop(scope, stmt, diag);
     else if (stmt->kind == STMT_SCAN)
         diag_hint(diag, "the dims of '%s' are %s", scope->def->name.name,
                   dimlist_text(r->arena, &scope->def->dims));

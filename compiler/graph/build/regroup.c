@@ -3,6 +3,7 @@
 //
 //     split(x, d -> h k)      d = h * k is checked; where k is told by nothing else, k = d / h
 //     merge(x, h k -> d)      d = h * k
+//     split(merge(x, h k -> d), d -> g k)      g = h, also of no positions along k
 #include "graph/build/build.h"
 
 // The product of all parts but `without`.
@@ -58,17 +59,52 @@ static bool find_parts(Frame *frame, const Expr *call, DimList *parts) {
     return true;
 }
 
+// The product without one of its factors. NULL: it is none of them.
+static const Formula *without_factor(Arena *arena, const Formula *product, const Formula *factor) {
+    if (formula_same(product, factor))
+        return formula_number(arena, 1);
+    if (product->op != FORMULA_MUL)
+        return NULL;
+    const Formula *rest = without_factor(arena, product->b, factor);
+    if (rest)
+        return formula_of(arena, FORMULA_MUL, product->a, rest);
+    rest = without_factor(arena, product->a, factor);
+    return rest ? formula_of(arena, FORMULA_MUL, rest, product->b) : NULL;
+}
+
+// What `dim` was merged from, or its extent.
+static const Formula *whole_of(const Build *build, DimId dim) {
+    for (uint32_t i = 0; i < build->claims.count; i++) {
+        const ExtentRule *rule = &build->claims.at[i].rule;
+        if (rule->kind == RULE_IS && rule->dim == build->graph->dims.at[dim].like &&
+            rule->formula->op == FORMULA_MUL && !build->claims.at[i].checked)
+            return rule->formula;
+    }
+    return formula_dim(build->graph, dim);
+}
+
+// The part that makes `dim` of all others. Factors that it was merged from cancel out, so that they
+// may be 0.
+static const Formula *quotient_of(Build *build, DimId dim, const Formula *whole,
+                                  const DimList *parts, int part) {
+    Graph *graph = build->graph;
+    for (int i = 0; whole && i < parts->count; i++)
+        if (i != part)
+            whole = without_factor(build->arena, whole, formula_dim(graph, parts->at[i]));
+    return whole ? whole
+                 : formula_of(build->arena, FORMULA_DIV, formula_dim(graph, dim),
+                              product_of(graph, build->arena, parts, part));
+}
+
 static void claim_extents(Build *build, const Expr *call, DimId dim, const DimList *parts) {
     Graph *graph = build->graph;
     Arena *arena = build->arena;
-    const Formula *whole = formula_dim(graph, dim);
+    const Formula *whole = whole_of(build, dim);
     build_claim(build, RULE_IS, dim, product_of(graph, arena, parts, -1), call->span);
     for (int i = 0; call->builtin == BUILTIN_SPLIT && i < parts->count; i++) {
         if (graph->dims.at[parts->at[i]].extent != EXTENT_DYNAMIC)
             continue;
-        const Formula *others = product_of(graph, arena, parts, i);
-        build_claim_way(build, parts->at[i], formula_of(arena, FORMULA_DIV, whole, others),
-                        call->span);
+        build_claim_way(build, parts->at[i], quotient_of(build, dim, whole, parts, i), call->span);
     }
 }
 
