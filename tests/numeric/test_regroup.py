@@ -397,7 +397,7 @@ def test_programs_compute_parts_of_nothing(tmp_path, source, given, shape):
 
 
 def test_verify_invents_extents_that_divide():
-    """Several parts at once, none of them a power of two, and no extent larger than it has to be."""
+    """Several parts at once, no powers of two, and no extent larger than it has to be."""
     source = "def F(X[n, d], Z[e]):\n    return split(X, d -> i j), split(Z, e -> k l)\n"
     out, _ = attc("verify", "-", "--json", "-D", "i=3,k=7", stdin=source)
     assert json.loads(out)["dims"] == {"n": 5, "d": 21, "e": 21, "i": 3, "j": 7, "k": 7, "l": 3}
