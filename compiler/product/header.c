@@ -217,8 +217,10 @@ static const char *title_of(const Header *header, const AttTensor *tensor) {
     case ATT_USE_RESULT:
         return arena_printf(header->arena, "Results of %s_forward.", header->entry);
     case ATT_USE_FLAG:
-        return "0: the gradient is written. Otherwise it is added to what is there, in the kernel\n"
-               "    // that makes it: batches are summed without a second tensor.";
+        return "0: the gradient is written, whatever was there. Otherwise it is added to what is\n"
+               "    // there, by the kernel that makes it: batches are summed without a second "
+               "tensor.\n"
+               "    // One number each, as those of parameters add up while those of data do not.";
     default:
         return input ? "Inputs." : "Results.";
     }
@@ -314,14 +316,14 @@ static const char *purpose_of(const Header *header) {
     const char *suffix = header->symbol + strlen(header->entry), *entry = header->entry;
     if (strcmp(suffix, "_forward") == 0)
         return arena_printf(header->arena,
-                            "// The results, as %s computes them, and what %s_backward needs "
-                            "besides them and the inputs.\n",
+                            "// The results, as %s computes them, and what\n"
+                            "// %s_backward needs besides them and the inputs.\n",
                             entry, entry);
     if (strcmp(suffix, "_backward") == 0)
         return arena_printf(header->arena,
-                            "// The gradients, after %s_forward: with the same inputs, the results "
-                            "and saved tensors that\n// it wrote, and a cotangent for each result "
-                            "of floats. The rest is computed again.\n",
+                            "// The gradients, after %s_forward: with the same inputs,\n"
+                            "// the results and saved tensors that it wrote, and a cotangent for "
+                            "each result of floats.\n// The rest is computed again.\n",
                             entry);
     return arena_printf(header->arena,
                         "// Both in one call: what %s_forward saves is in the workspace and gone "

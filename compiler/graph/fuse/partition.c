@@ -74,18 +74,28 @@ static bool has_parameters(const Graph *graph) {
     return false;
 }
 
-// Is something made with the pair that is larger than what it is made of? Where nothing tells
-// parameters from data, any product of an argument with a matrix makes a pair.
-static bool expands(const Partition *p, const FusePair *pair) {
-    for (uint32_t i = 0; i < p->graph->values.count; i++) {
-        const Value *value = p->graph->values.at[i];
-        if (fuse_makes_pair(value, pair->x, pair->y) &&
-            dims_volume(&value->dims, p->extents) >
-                dims_volume(&value->args[0]->dims, p->extents) +
-                    dims_volume(&value->args[1]->dims, p->extents))
+// Is it larger than what it is made of, with the pair?
+static bool expands(const Partition *p, const FusePair *pair, const Value *value) {
+    return fuse_makes_pair(value, pair->x, pair->y) &&
+           dims_volume(&value->dims, p->extents) >
+               dims_volume(&value->args[0]->dims, p->extents) +
+                   dims_volume(&value->args[1]->dims, p->extents);
+}
+
+// Is it the sum of a softmax over one dim of the pair?
+static bool normalises(const FusePair *pair, const Value *value) {
+    const Value *power = value->op == OP_SUM ? value->args[0] : NULL;
+    return power && (power->op == OP_EXP || power->op == OP_EXP2) &&
+           dims_has(&power->dims, pair->x) && dims_has(&power->dims, pair->y) &&
+           dims_has(&value->dims, pair->x) != dims_has(&value->dims, pair->y);
+}
+
+// Where nothing tells parameters from data, any product of an argument with a matrix makes a pair.
+static bool is_of_positions(const Partition *p, const FusePair *pair) {
+    for (uint32_t i = 0; i < p->graph->values.count; i++)
+        if (expands(p, pair, p->graph->values.at[i]) || normalises(pair, p->graph->values.at[i]))
             return true;
-    }
-    return false;
+    return has_parameters(p->graph);
 }
 
 static bool keeps_all(const Value *value) {
@@ -100,9 +110,8 @@ static void mark_wide(Partition *p, const bool *live) {
     fuser.data = fuse_depends_on(graph, ROLE_DATA, p->arena);
     FusePairs pairs = fuse_find_pairs(&fuser);
     const FusePair **by = arena_array(p->arena, const FusePair *, graph->values.count + 1);
-    bool parameters = has_parameters(graph);
     for (uint32_t k = 0; k < pairs.count && pairs.at[k].positions; k++) {
-        if (!parameters && !expands(p, &pairs.at[k]))
+        if (!is_of_positions(p, &pairs.at[k]))
             continue;
         bool *wide = fuse_claim_wide(graph, &pairs.at[k], live, by, p->arena);
         for (uint32_t i = 0; wide && i < graph->values.count; i++)

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_partition: that both parts together are the whole, and what is saved between them.
+#include "passes_fixture.h"
+
+#include <string.h>
+
+static int setup(void **state) {
+    *state = session_new();
+    return 0;
+}
+
+static int teardown(void **state) {
+    session_free(*state);
+    return 0;
+}
+
+typedef struct {
+    Graph *whole, *forward, *backward;
+} Parts;
+
+// All zero where the program has no gradient.
+static Parts partition(Session *session, const Graph *plain) {
+    Graph *gradient = graph_gradient(plain, &(GradientOptions){.all_given = true});
+    if (!gradient)
+        return (Parts){0};
+    Graph *simple =
+        graph_simplify(gradient, graph_typical_extents(gradient, session->arena), &passes_machine);
+    Graph *pairs =
+        graph_contract(simple, graph_typical_extents(simple, session->arena), &passes_machine);
+    int64_t *typical = graph_typical_extents(pairs, session->arena);
+    Parts parts = {.whole = graph_expand(pairs, typical)};
+    const Partition *cut = graph_partition(parts.whole, typical);
+    parts.forward = partition_forward(cut);
+    graph_verify(parts.forward, "forward");
+    for (uint32_t i = 0; i < parts.forward->outputs.count; i++) {
+        Output *output = &parts.forward->outputs.at[i];
+        if (output->use == USE_SAVED)
+            output->order = output->value->dims; // as a layout would
+    }
+    parts.backward = partition_backward(cut, parts.forward);
+    graph_verify(parts.backward, "backward");
+    return parts;
+}
+
+static Parts partition_text(Session *session, const char *text) {
+    return partition(session, passes_build(session, text));
+}
+
+// ---- the whole ---------------------------------------------------------------------------------
+
+static Value *input_of(Graph *graph, Name name) {
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->name == name)
+            return graph->inputs.at[i];
+    return NULL;
+}
+
+// The values of a part in the whole; its inputs are there, or are outputs of the other part.
+static Value **copy_part(Graph *to, const Graph *part, const Graph *before, Value *const *made) {
+    Value **now = arena_array(to->arena, Value *, part->values.count);
+    for (uint32_t i = 0; i < part->values.count; i++) {
+        const Value *value = part->values.at[i];
+        if (value->op == OP_INPUT) {
+            now[i] = input_of(to, value->name);
+            for (uint32_t k = 0; before && k < before->outputs.count; k++)
+                if (before->outputs.at[k].name == value->name && value->use != USE_PLAIN)
+                    now[i] = made[before->outputs.at[k].value->id];
+            assert_non_null(now[i]);
+            continue;
+        }
+        Value **args = arena_array(to->arena, Value *, value->n_args + 1);
+        for (uint32_t k = 0; k < value->n_args; k++)
+            args[k] = now[value->args[k]->id];
+        now[i] = graph_rebuild(to, value, args);
+    }
+    return now;
+}
+
+static Graph *put_together(const Parts *parts) {
+    Graph *to = graph_new_like(parts->whole, parts->whole->arena);
+    for (uint32_t i = 0; i < parts->whole->inputs.count; i++)
+        graph_rebuild(to, parts->whole->inputs.at[i], NULL);
+    Value **first = copy_part(to, parts->forward, NULL, NULL);
+    Value **then = copy_part(to, parts->backward, parts->forward, first);
+    for (uint32_t i = 0; i < parts->forward->outputs.count; i++)
+        if (parts->forward->outputs.at[i].use == USE_PLAIN)
+            graph_output_like(to, &parts->forward->outputs.at[i],
+                              first[parts->forward->outputs.at[i].value->id]);
+    for (uint32_t i = 0; i < parts->backward->outputs.count; i++)
+        graph_output_like(to, &parts->backward->outputs.at[i],
+                          then[parts->backward->outputs.at[i].value->id]);
+    return to;
+}
+
+static void both_parts_are_the_whole(void **state) {
+    Session *session = *state;
+    uint32_t count = 0, saved = 0;
+    for (const char *const *text = passes_programs; *text; text++) {
+        Parts parts = partition_text(session, *text);
+        if (!parts.whole)
+            continue;
+        count++;
+        for (uint32_t i = 0; i < parts.forward->outputs.count; i++)
+            saved += parts.forward->outputs.at[i].use == USE_SAVED;
+        if (graph_hash(put_together(&parts)) != graph_hash(parts.whole))
+            fail_msg("both parts of this are not the whole:\n%s", *text);
+    }
+    assert_true(count > 5 && saved > count);
+}
+
+// ---- what is saved -----------------------------------------------------------------------------
+
+// "Q[n d] ..." of all outputs or inputs of a use.
+static const char *listed(const Graph *graph, TensorUse use) {
+    Text text = {.arena = graph->arena};
+    text_add(&text, "");
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        if (graph->outputs.at[i].use == use)
+            text_printf(&text, "%s[%s] ", graph->outputs.at[i].name,
+                        dims_text(graph, &graph->outputs.at[i].value->dims));
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->use == use)
+            text_printf(&text, "%s[%s] ", graph->inputs.at[i]->name,
+                        dims_text(graph, &graph->inputs.at[i]->dims));
+    return text.at;
+}
+
+static void of_attention_one_maximum_and_sum_of_each_row(void **state) {
+    Parts parts = partition_text(*state, "def F(Q[n, d], K[m, d], V[m, e]):\n"
+                                         "    S[n, m] = where(index(m) <= index(n), "
+                                         "einsum(Q[n, d], K[m, d] -> [n, m]), -inf)\n"
+                                         "    W[n, m] = softmax(S, reduced_dim=m)\n"
+                                         "    O[n, e] = einsum(W[n, m], V[m, e])\n"
+                                         "    return O\n");
+    assert_string_equal(listed(parts.forward, USE_SAVED), "saved_W_max[n] saved_W_sum[n] ");
+    assert_string_equal(listed(parts.backward, USE_SAVED), "saved_W_max[n] saved_W_sum[n] ");
+    assert_string_equal(listed(parts.backward, USE_PLAIN), "Q[n d] K[m d] V[m e] ");
+    assert_string_equal(listed(parts.backward, USE_COTANGENT), "dO[n e] ");
+    assert_string_equal(listed(parts.backward, USE_GRADIENT), "dQ[n d] dK[m d] dV[e m] ");
+}
+
+static void few_bytes_rather_than_many(void **state) {
+    Session *session = *state;
+    // What is pointwise is computed again: of the einsum, not of both that are made of it.
+    Parts parts = partition_text(session, "dim k = 8, d = 8\n"
+                                          "def F(X[n, d], param W[d, k], param U[k, d]):\n"
+                                          "    A[n, k] = einsum(X[n, d], W[d, k])\n"
+                                          "    return einsum(gelu(A) * tanh(A), U -> [n, d])\n");
+    assert_string_equal(listed(parts.forward, USE_SAVED), "saved_A[n k] ");
+    // The sum is smaller than what it is a sum of, and is needed alone.
+    parts = partition_text(session, "def F(X[n, d], Y[n]):\n"
+                                    "    s[n] = sum(exp(X), reduced_dim=d)\n"
+                                    "    return s * Y\n");
+    assert_string_equal(listed(parts.forward, USE_SAVED), "saved_s[n] ");
+}
+
+static void results_are_read_and_not_saved(void **state) {
+    Parts parts = partition_text(*state, "def F(X[n, d], W[d, k]):\n"
+                                         "    Y[n, k] = exp(einsum(X[n, d], W[d, k]))\n"
+                                         "    return Y\n");
+    assert_string_equal(listed(parts.forward, USE_SAVED), "");
+    assert_string_equal(listed(parts.backward, USE_RESULT), "Y[n k] ");
+}
+
+static void a_scan_leaves_what_it_carried(void **state) {
+    Parts parts = partition_text(*state, "def F(X[n, d], G[n, d]):\n"
+                                         "    s[d] = zeros[d]\n"
+                                         "    scan t in n:\n"
+                                         "        s[d] = s * G[t, d] + X[t, d]\n"
+                                         "        Y[t, d] = tanh(s)\n"
+                                         "    return Y[n, d]\n");
+    for (uint32_t i = 0; i < parts.forward->outputs.count; i++) {
+        const Value *value = parts.forward->outputs.at[i].value;
+        for (uint32_t d = 0; d < value->dims.count; d++)
+            assert_false(parts.forward->dims.at[value->dims.at[d]].scan);
+    }
+    assert_string_equal(listed(parts.backward, USE_GRADIENT), "dX[n d] dG[n d] ");
+}
+
+static void saved_tensors_have_names_of_their_own(void **state) {
+    Parts parts = partition_text(*state, "def F(X[n, d], saved_A[d, k], U[k, d]):\n"
+                                         "    A[n, k] = einsum(X[n, d], saved_A[d, k])\n"
+                                         "    return einsum(A * A, U -> [n, d])\n");
+    assert_string_equal(listed(parts.forward, USE_SAVED), "saved_A_2[n k] ");
+}
+
+// ---- gradients that are added ------------------------------------------------------------------
+
+static void a_gradient_is_added_or_written(void **state) {
+    Parts parts = partition_text(*state, "def F(X[n]):\n"
+                                         "    return X * X\n");
+    Graph *adds = graph_accumulate(parts.backward);
+    graph_verify(adds, "accumulate");
+    assert_string_equal(listed(adds, USE_BEFORE), "dX[n] ");
+    assert_string_equal(listed(adds, USE_FLAG), "accumulate_dX[] ");
+    const Value *chosen = adds->outputs.at[0].value;
+    assert_int_equal(chosen->op, OP_SELECT);
+    assert_int_equal(chosen->args[1]->op, OP_ADD);
+    assert_ptr_equal(chosen->args[1]->args[0], input_of(adds, adds->outputs.at[0].name));
+    assert_ptr_equal(chosen->args[1]->args[1], chosen->args[2]);
+}
+
+#define partition_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        partition_test(both_parts_are_the_whole),
+        partition_test(of_attention_one_maximum_and_sum_of_each_row),
+        partition_test(few_bytes_rather_than_many),
+        partition_test(results_are_read_and_not_saved),
+        partition_test(a_scan_leaves_what_it_carried),
+        partition_test(saved_tensors_have_names_of_their_own),
+        partition_test(a_gradient_is_added_or_written),
+    };
+    return cmocka_run_group_tests_name("partition", tests, NULL, NULL);
+}
