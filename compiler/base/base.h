@@ -113,6 +113,8 @@ char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(
 void text_double(Text *text, double value);
 // "96 B", "1.5 MiB"; "too many" of a negative number.
 const char *bytes_text(int64_t bytes, Arena *arena);
+// Is the word one of those in a text that have blanks between them?
+bool words_have(const char *words, const char *word);
 // Bytes of the UTF-8 character at `at`, which is before `end`, and its code point; 0 if there is
 // none.
 size_t utf8_decode(const char *at, const char *end, uint32_t *code);

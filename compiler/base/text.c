@@ -87,6 +87,14 @@ const char *bytes_text(int64_t bytes, Arena *arena) {
     return arena_printf(arena, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
 }
 
+bool words_have(const char *words, const char *word) {
+    size_t length = strlen(word);
+    for (const char *at = words; length && (at = strstr(at, word)); at += length)
+        if ((at == words || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
+            return true;
+    return false;
+}
+
 size_t utf8_decode(const char *at, const char *end, uint32_t *code) {
     const unsigned char *s = (const unsigned char *)at;
     size_t length = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;

@@ -12,10 +12,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-// Keywords of C23 and C++23, types of the header, and macros that compilers or headers of C define:
-// words with a blank on either side.
+// Keywords of C23 and C++23, types of the header, and macros that compilers or headers of C define.
 static const char reserved[] =
-    " "
     "AttContext AttElem AttStatus AttTaskFn AttTensorData EOF HUGE_VAL I INFINITY NAN NULL "
     "alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t "
     "char32_t char8_t class co_await co_return co_yield compl complex concept const "
@@ -26,7 +24,7 @@ static const char reserved[] =
     "reinterpret_cast requires restrict return short signed size_t sizeof static "
     "static_assert static_cast struct switch template this thread_local throw true try "
     "typedef typeid typename typeof typeof_unqual union unix unsigned using virtual void "
-    "volatile wchar_t while xor xor_eq ";
+    "volatile wchar_t while xor xor_eq";
 
 static bool has_start(const char *name, const char *start) {
     return strncmp(name, start, strlen(start)) == 0;
@@ -46,11 +44,7 @@ static bool is_of_family(const char *name) {
 }
 
 static bool is_reserved(const char *name) {
-    size_t length = strlen(name);
-    for (const char *at = strstr(reserved, name); at; at = strstr(at + 1, name))
-        if (at[-1] == ' ' && at[length] == ' ')
-            return true;
-    return is_of_family(name) ||
+    return words_have(reserved, name) || is_of_family(name) ||
            (name[0] == '_' && (name[1] == '_' || isupper((unsigned char)name[1])));
 }
 

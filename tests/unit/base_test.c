@@ -249,6 +249,15 @@ static void text_grows(void **state) {
     arena_free(arena);
 }
 
+static void words_are_whole(void **state) {
+    (void)state;
+    const char *words = "into in max_number max";
+    assert_true(words_have(words, "into") && words_have(words, "in") && words_have(words, "max"));
+    assert_true(words_have(words, "max_number"));
+    assert_false(words_have(words, "int") || words_have(words, "number"));
+    assert_false(words_have(words, "maximum") || words_have(words, "") || words_have("", "in"));
+}
+
 static void elements_have_names(void **state) {
     (void)state;
     for (Elem e = 0; e < N_ELEM; e++) {
@@ -528,6 +537,7 @@ int main(void) {
         cmocka_unit_test(hashes_depend_on_all_they_are_given),
         cmocka_unit_test(doubles_are_printed_shortest),
         cmocka_unit_test(text_grows),
+        cmocka_unit_test(words_are_whole),
         cmocka_unit_test(elements_have_names),
         cmocka_unit_test(places_are_lines_and_columns),
         cmocka_unit_test(files_that_cannot_be_read_say_why),

@@ -59,19 +59,11 @@ bool call_is_pointwise(const Expr *call) {
 
 // ---- the form of a call -------------------------------------------------------------------------
 
-static bool keys_have(const char *keys, Name key) {
-    size_t length = strlen(key);
-    for (const char *at = keys; (at = strstr(at, key)); at += length)
-        if ((at == keys || at[-1] == ' ') && (at[length] == ' ' || !at[length]))
-            return true;
-    return false;
-}
-
 bool builtin_takes(Builtin builtin, uint32_t n_args, const KeyList *keys) {
     const BuiltinInfo *info = &builtins[builtin];
     bool fine = n_args >= info->min_args && n_args <= info->max_args;
     for (uint32_t i = 0; i < keys->count; i++)
-        fine = fine && keys_have(info->keys, keys->at[i].key.name);
+        fine = fine && words_have(info->keys, keys->at[i].key.name);
     return fine;
 }
 
@@ -98,7 +90,7 @@ static bool check_keys(Scope *scope, const Expr *call, const BuiltinInfo *info) 
     bool fine = true;
     for (uint32_t i = 0; i < call->keys.count; i++) {
         const Ident *key = &call->keys.at[i].key;
-        if (!keys_have(info->keys, key->name)) {
+        if (!words_have(info->keys, key->name)) {
             Diag *diag = diag_error(scope->resolver->diags, key->span, "'%s' takes no '%s='",
                                     info->name, key->name);
             hint_key(scope, diag, call, info, key);
