@@ -78,6 +78,13 @@ static bool hint_part(Meaning *m, Diag *diag, const Expr *expr) {
     return hint != NULL;
 }
 
+static const char *writing_hint(Arena *arena, const Meant *value) {
+    if (!value->beside)
+        return arena_printf(arena, "write '%s'", value->text);
+    return arena_printf(arena, "write '%s', with '%s' at the top of the file", value->text,
+                        value->beside);
+}
+
 static void hint_assign(Scope *scope, const Stmt *stmt) {
     Meaning m = meaning_in(scope);
     bool several = stmt->value->kind == EXPR_RESULT;
@@ -87,8 +94,7 @@ static void hint_assign(Scope *scope, const Stmt *stmt) {
                   stmt->value->args.at[0]->name.name == value.text;
     const char *names = turned && value.text ? ": dims are read by name" : "";
     if (fits(value.text) && value.beside)
-        diag_hint(stmt->foreign, "write '%s', with '%s' at the top of the file", value.text,
-                  value.beside);
+        diag_hint(stmt->foreign, "%s", writing_hint(m.arena, &value));
     else if (fits(text))
         diag_hint(stmt->foreign, "write '%s = %s'%s", target_text(scope, &stmt->target), text,
                   names);
@@ -134,10 +140,5 @@ const char *foreign_call_hint(Scope *scope, const Expr *call) {
     if (call->label.name || call->has_arrow)
         return NULL;
     Meant value = meant_function(&m, call, &call->args, &hint);
-    if (!fits(value.text))
-        return hint;
-    if (value.beside)
-        return arena_printf(m.arena, "write '%s', with '%s' at the top of the file", value.text,
-                            value.beside);
-    return arena_printf(m.arena, "write '%s'", value.text);
+    return fits(value.text) ? writing_hint(m.arena, &value) : hint;
 }
