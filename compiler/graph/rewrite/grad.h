@@ -82,6 +82,7 @@ bool gradient_want_carries(const Graph *graph, bool *wanted);
 // ---- grad_leave.c ------------------------------------------------------------------------------
 // Sum of a part over the dims that are not kept.
 Value *gradient_summed(Gradient *gradient, Value *part, const DimList *kept);
+GradientScan *gradient_reversed(const Gradient *gradient, DimId back); // the one over that dim
 // The reversed scans that a contribution of a value to another leaves.
 Leaving gradient_leaving(Gradient *gradient, const Value *value, const Value *to, Value *part);
 // Requires: the part is over no dims but those of `to`, of the exits and those that are common.

@@ -13,7 +13,7 @@
 
 // ---- which scans are left ----------------------------------------------------------------------
 
-static GradientScan *scan_of(const Gradient *gradient, DimId back) {
+GradientScan *gradient_reversed(const Gradient *gradient, DimId back) {
     for (uint32_t i = 0; i < gradient->scans.count; i++)
         if (gradient->scans.at[i]->back == back)
             return gradient->scans.at[i];
@@ -23,7 +23,7 @@ static GradientScan *scan_of(const Gradient *gradient, DimId back) {
 DimMap gradient_rows(const Gradient *gradient, const DimList *exits) {
     DimMap rows = {0};
     for (uint32_t i = 0; i < exits->count; i++)
-        dimmap_add(&rows, exits->at[i], scan_of(gradient, exits->at[i])->rows);
+        dimmap_add(&rows, exits->at[i], gradient_reversed(gradient, exits->at[i])->rows);
     return rows;
 }
 
@@ -148,7 +148,8 @@ void gradient_leave(Gradient *gradient, Leaving leaving) {
     }
     DimId innermost = leaving.exits.at[leaving.exits.count - 1];
     if (dims_has(&leaving.part->dims, innermost)) {
-        vec_push(gradient->rewrite.arena, &scan_of(gradient, innermost)->leaving, leaving);
+        vec_push(gradient->rewrite.arena, &gradient_reversed(gradient, innermost)->leaving,
+                 leaving);
         return;
     }
     leaving.exits.count--; // the same at all positions

@@ -23,12 +23,10 @@ Value *gradient_total(Gradient *gradient, Value *part, DimId dim) {
 // it.
 static DimList common_dims(const Gradient *gradient, const DimList *exits) {
     DimList common = {0};
-    for (uint32_t i = 0; i < exits->count; i++)
-        for (uint32_t k = 0; k < gradient->scans.count; k++) {
-            const GradientScan *scan = gradient->scans.at[k];
-            if (scan->back == exits->at[i])
-                common = i ? dims_intersect(&common, &scan->common) : scan->common;
-        }
+    for (uint32_t i = 0; i < exits->count; i++) {
+        const GradientScan *scan = gradient_reversed(gradient, exits->at[i]);
+        common = i ? dims_intersect(&common, &scan->common) : scan->common;
+    }
     return common;
 }
 
