@@ -166,7 +166,7 @@ $(BUILD)/bench/gemm_bench: $(BUILD)/obj/tests/bench/gemm_bench.o \
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
-EVAL_TESTS := eval eval_moves
+EVAL_TESTS := eval eval_moves slope
 $(EVAL_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/eval_fixture.o
 MODULE_TESTS := module program
 $(MODULE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/module_fixture.o

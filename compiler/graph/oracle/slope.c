@@ -84,8 +84,11 @@ static double of_one(Op op, double a, double y) {
         return cos(a);
     case OP_COS:
         return -sin(a);
-    default: // COPY CAST
+    case OP_COPY:
+    case OP_CAST:
         return 1;
+    default:
+        ice("the oracle has no slope of '%s'", op_name(op));
     }
 }
 
@@ -115,8 +118,10 @@ static double of_two(const Value *value, uint32_t arg, const double *x) {
     case OP_MIN:
     case OP_MAX:
         return of_extremum(value, arg, own, other);
-    default: // ADD
+    case OP_ADD:
         return 1;
+    default:
+        ice("the oracle has no slope of '%s'", op_name(value->op));
     }
 }
 
