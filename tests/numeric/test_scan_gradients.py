@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from attc import Entry, attc, draw
+from scan_cases import CASES, EXTENTS
 from test_gradients import check_directional
-from test_scan import CASES, EXTENTS, TANGLED
+from test_scan import TANGLED
 
 
 def check(path, arrays, folder, *options):
