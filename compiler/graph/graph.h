@@ -150,7 +150,7 @@ struct Value {
     Value **args; // of a commuting op: in the order first built, which means nothing
     uint32_t n_args;
     uint64_t hash; // of meaning: op, elem, dim names, attributes, arguments
-    // attributes, by op; graph.c hashes and compares them, tile/lower/repeat.c as well:
+    // attributes, by op; cons.c hashes and compares them, tile/lower/repeat.c as well:
     double number; // CONST: the number; CONTRACT: factor (1 when none)
     // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER SCATTER_ADD TAKE SLICE CONCAT SHIFT
     // ORDER SPLIT MERGE and of scans
@@ -267,8 +267,11 @@ ValueList graph_stack_args(Graph *graph, Value *value, DimId dim, const ScanCarr
 ValueList graph_last_args(Graph *graph, uint32_t which, DimId dim, const ScanCarries *carries);
 ScanCarry graph_scan_carry(const Value *end, uint32_t i); // of a STACK or LAST
 uint32_t graph_scan_carries(const Value *end);
-uint64_t graph_value_hash(const Graph *graph, const Value *value); // what value->hash must be
 uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order of creation
+// cons.c: what values mean.
+uint64_t graph_dims_hash(const Graph *graph, const DimList *dims, bool ordered);
+uint64_t graph_value_hash(const Graph *graph, const Value *value); // what value->hash must be
+bool graph_value_same(const Value *a, const Value *b);             // of one graph
 // Constant, 512 when dynamic, or computed from those.
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena);
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
