@@ -31,6 +31,8 @@ typedef struct {
     DimId at[WALK_RANK];
 } Axes;
 Axes axes_of(const DimList *dims);
+Axes axes_of_arg(const Value *value, uint32_t arg);
+Axes axes_without(Axes axes, DimId dim);
 bool axes_has(const Axes *axes, DimId dim);
 int64_t axes_stride(const Axes *axes, const int64_t *extents, DimId dim); // 0: lacks it
 // Loops over `over` with one operand for each of `operands`.
@@ -54,7 +56,6 @@ typedef struct {
 } Eval;
 void eval_one(Eval *eval, const Value *value, const double *input); // into a new array
 void eval_into(Eval *eval, const Value *value, const double *input, double *out);
-void eval_copy(const Walk *walk, double *out, const double *in);
 // By id: what the body of a scan reads that is not over its dim.
 bool *eval_read_by(const Graph *graph, const Value *end, Arena *arena);
 // By id: what has to be evaluated with one position of `dim` for `root`, a value over it or what is
@@ -62,6 +63,21 @@ bool *eval_read_by(const Graph *graph, const Value *end, Arena *arena);
 // scans further in are not among it, what they read is.
 bool *eval_needed(const Graph *graph, DimId dim, const Value *root, Arena *arena);
 void eval_scan(Eval *eval, const Value *end, double *out); // of a STACK or LAST
+
+// One value under way, as the inner loops see it.
+typedef struct {
+    const Eval *eval;
+    const Value *value;
+    double *out;
+    const double *args[3];
+    int64_t length;                // ROW, ARGMAX, GATHER, SCATTER_ADD, ORDER: extent of the dim
+    int64_t out_stride, in_stride; // likewise: strides along the dim
+} EvalJob;
+double eval_job_round(const EvalJob *job, double x); // as the value's elem can hold it
+
+// ---- moves.c ------------------------------------------------------------------------------------
+void eval_move(EvalJob *job); // of a MOVE
+void eval_copy(const Walk *walk, double *out, const double *in);
 
 // ---- slope.c ------------------------------------------------------------------------------------
 // The derivative of a value that has been evaluated, unless it is a leaf or of a scan, into a new

@@ -227,7 +227,7 @@ static void row_inner(void *context, int64_t n, const int64_t *at, const int64_t
 }
 
 static double *row_slope(const Eval *eval, const Value *value) {
-    Axes own = axes_of(&value->dims), over = {0};
+    Axes own = axes_of(&value->dims), over = axes_without(own, value->dim);
     SlopeJob job = {.value = value,
                     .y = eval->arrays[value->id],
                     .out = new_array(eval, value),
@@ -235,9 +235,6 @@ static double *row_slope(const Eval *eval, const Value *value) {
                     .step = axes_stride(&own, eval->extents, value->dim)};
     double *dx = spread(eval, value, 0, eval->slopes[value->args[0]->id]);
     job.dx = dx;
-    for (uint32_t i = 0; i < own.count; i++)
-        if (own.at[i] != value->dim)
-            over.at[over.count++] = own.at[i];
     Walk walk = walk_over(&over, (const Axes *[]){&own}, 1, eval->extents);
     walk_run(&walk, row_inner, &job);
     free(dx);

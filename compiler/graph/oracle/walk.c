@@ -11,6 +11,18 @@ Axes axes_of(const DimList *dims) {
     return axes;
 }
 
+Axes axes_of_arg(const Value *value, uint32_t arg) {
+    return axes_of(&value->args[arg]->dims);
+}
+
+Axes axes_without(Axes axes, DimId dim) {
+    Axes out = {0};
+    for (uint32_t i = 0; i < axes.count; i++)
+        if (axes.at[i] != dim)
+            out.at[out.count++] = axes.at[i];
+    return out;
+}
+
 bool axes_has(const Axes *axes, DimId dim) {
     for (uint32_t i = 0; i < axes->count; i++)
         if (axes->at[i] == dim)
