@@ -68,6 +68,7 @@ static void put_contraction(Writer *w, const Stage *stage) {
     put(w, (uint64_t)stage->lane_block);
     put(w, stage->cols);
     put(w, (uint64_t)stage->col_block);
+    put(w, stage->in_order);
 }
 
 static void put_order(Writer *w, const Stage *stage) {

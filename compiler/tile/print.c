@@ -170,6 +170,8 @@ static void print_over(const Printer *p) {
         text_printf(p->out, " lanes=%s", dim_name(p, stage->lanes));
         if (!stage_sums_lanes(stage))
             text_printf(p->out, ":%d", stage->lane_block);
+        if (stage->in_order)
+            text_add(p->out, " in-order");
     } else if (stage->kind == STAGE_ORDER) {
         text_printf(p->out, "  along=%s%s", dim_name(p, stage->along),
                     stage->descending ? " descending" : "");

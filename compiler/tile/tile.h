@@ -144,6 +144,8 @@ typedef struct {
     // With summed lanes, which c lacks, a and b are contiguous along them and nothing has panels.
     // cols: a dim that b and c have and a lacks (or NONE).
     Access a, b, c;
+    // in_order: each sum is one chain over the summed positions, whatever the blocks are.
+    bool in_order;
     TileDimId rows, cols;
     int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length);
     int32_t col_block;             // with summed lanes rows x cols
@@ -168,7 +170,8 @@ typedef struct {
 enum { ASKED_STEPS_MIN = 32, ASKED_BYTES_MAX = 64 << 10 };
 
 // Few sums are split over several steps, so that enough of them are in flight to keep two units of
-// latency 4 busy; each into SPLITS_MAX at most, unless its lanes are summed.
+// latency 4 busy; each into SPLITS_MAX at most, unless its lanes are summed, and into none of the
+// sums that are in order.
 enum { SUMS_IN_FLIGHT = 8, SPLITS_MAX = 4 };
 
 // ---- ranges ----

@@ -181,6 +181,7 @@ void contract_choose_shape(Contract *c) {
     c->shape.elem = buffer_of(c, &stage->c)->elem;
     c->shape.a_elem = buffer_of(c, &stage->a)->elem;
     c->shape.b_elem = buffer_of(c, &stage->b)->elem;
+    c->shape.in_order = stage->in_order;
     c->shape.width = c->shape.elem == ELEM_F64 ? c->m->lanes / 2 : c->m->lanes;
     choose_block(c);
     choose_strides(c);

@@ -122,6 +122,7 @@ typedef struct {
     CpuMicroMode mode;
     Elem elem, a_elem, b_elem;      // elem: F32 or F64; the others are widened to it
     int64_t a_row, a_k, b_k, c_row; // strides in elements
+    bool in_order;                  // each sum is one chain of additions
     int ahead;                      // lines that each step of k asks for, of what is read after b
 } CpuMicroShape;
 typedef struct {

@@ -152,7 +152,7 @@ static void k_loop_if_any(Micro *u, LLVMValueRef count, int steps) {
 static int splits(EmitModule *m, const CpuMicroShape *shape) {
     bool masks = shape->b_masked && !m->target->machine.has_masks; // in vector registers
     int room = m->target->machine.vector_registers - 1 - shape->vectors * (masks ? 2 : 1), n = 1;
-    while (n < SPLITS_MAX &&
+    while (!shape->in_order && n < SPLITS_MAX &&
            block_sums(shape) * n * 2 <= (room < SUMS_IN_FLIGHT ? room : SUMS_IN_FLIGHT))
         n *= 2;
     return n;
@@ -338,7 +338,7 @@ static bool is_shape(const CpuMicroShape *a, const CpuMicroShape *b) {
            a->masked == b->masked && a->b_masked == b->b_masked && a->mode == b->mode &&
            a->elem == b->elem && a->a_elem == b->a_elem && a->b_elem == b->b_elem &&
            a->a_row == b->a_row && a->a_k == b->a_k && a->b_k == b->b_k && a->c_row == b->c_row &&
-           a->ahead == b->ahead;
+           a->in_order == b->in_order && a->ahead == b->ahead;
 }
 
 static CpuMicrokernel *find(CpuKernel *k, const CpuMicroShape *shape) {

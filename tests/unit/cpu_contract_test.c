@@ -4,6 +4,7 @@
 // lanes.
 #include "support.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "cpu_fixture.h"
@@ -258,11 +259,54 @@ static void test_summed_lanes_of_other_elems(void **state) {
     compare_dots(s, 2e-5);
 }
 
+// ---- the order of a sum ------------------------------------------------------------------------
+
+enum { ORDER_ROWS = 5, ORDER_LANES = 33, ORDER_K = 61 };
+
+static void check_chains(const Target *target, int row_block, int lane_block) {
+    Arena *arena = arena_new();
+    GemmPlan plan = {.rows = ORDER_ROWS,
+                     .lanes = ORDER_LANES,
+                     .k = ORDER_K,
+                     .task_rows = ORDER_ROWS,
+                     .task_lanes = ORDER_LANES,
+                     .row_block = row_block,
+                     .lane_block = lane_block};
+    Kernel *kernel = cpu_gemm(arena, &plan);
+    kernel->body.at[0]->body.at[0]->body.at[0]->stage->in_order = true;
+    static float a[ORDER_ROWS][ORDER_K], b[ORDER_K][ORDER_LANES], c[ORDER_ROWS][ORDER_LANES];
+    int64_t extents[] = {ORDER_ROWS, ORDER_LANES, ORDER_K};
+    cpu_fill(&kernel->buffers.at[0], extents, a, 1);
+    cpu_fill(&kernel->buffers.at[1], extents, b, 2);
+    CpuCode *code = cpu_code_new(arena, kernel, target);
+    cpu_code_run(code, extents, (void *[]){a, b, c});
+    for (int n = 0; n < ORDER_ROWS; n++)
+        for (int f = 0; f < ORDER_LANES; f++) {
+            float sum = 0;
+            for (int d = 0; d < ORDER_K; d++)
+                sum = fmaf(a[n][d], b[d][f], sum);
+            if (sum != c[n][f])
+                fail_msg("[%d, %d] is %a, not %a, in blocks of %d x %d on %s", n, f,
+                         (double)c[n][f], (double)sum, row_block, lane_block, target->name);
+        }
+    cpu_code_free(code);
+    arena_free(arena);
+}
+
+static void test_sums_in_order_are_one_chain(void **state) {
+    (void)state;
+    for (const Target *const *at = targets_all(); *at; at++)
+        for (int rows = 1; cpu_level_runs(*at) && rows <= 4; rows++)
+            for (int lanes = 16; lanes <= 32; lanes += 16)
+                check_chains(*at, rows, lanes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_asks_for_the_next_block),
         cmocka_unit_test(test_blocks_that_ask),
         cmocka_unit_test(test_halves),
+        cmocka_unit_test(test_sums_in_order_are_one_chain),
         cmocka_unit_test(test_print_of_summed_lanes),
         cmocka_unit_test(test_summed_lanes),
         cmocka_unit_test(test_summed_lanes_without_rows_or_columns),

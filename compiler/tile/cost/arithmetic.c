@@ -117,6 +117,7 @@ typedef struct {
     double registers;
     double k;                // steps of a call
     bool adds;               // to what c holds
+    double splits;           // of each sum, at most
     bool b_splits, c_splits; // vectors lie in two lines
     double a_widening;       // instructions per element of a and vector of b,
     double b_widening;       // both of halves
@@ -134,7 +135,7 @@ static double call_cycles(const Calls *calls, double rows, double vectors) {
     double sums = rows * vectors;
     double loads = rows + vectors * (calls->b_splits ? 2 : 1);
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
-    double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, SPLITS_MAX));
+    double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, calls->splits));
     step += calls->b_splits ? SPLIT_LOAD * vectors : 0;
     double per_sum = CALL_PER_SUM + (calls->adds ? ADD_PER_SUM : 0);
     return calls->k * step + CALL + per_sum * sums * (calls->c_splits ? 2 : 1);
@@ -196,6 +197,7 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
     Calls calls = {.stage = stage,
                    .registers = machine->vector_registers,
                    .k = 1,
+                   .splits = stage->in_order ? 1 : SPLITS_MAX,
                    .b_splits = crosses_lines(w, &stage->b),
                    .c_splits = crosses_lines(w, &stage->c),
                    .a_widening = widening(w, &stage->a, false),
