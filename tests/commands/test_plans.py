@@ -332,9 +332,8 @@ REASONS = {
         "'A' reads it in another kernel",
     ),
     "around": (
-        "W[n, m] = softmax(L, reduced_dim=m)\n    O[n, d] = einsum(W, M)\n"
-        "    G[n, e] = sigmoid(einsum(O, P))\n    g[n] = sum(G, reduced_dim=e)\n"
-        "    return einsum(exp(W * g[n]), M -> [n, d])",
+        "W[n, m] = softmax(L, reduced_dim=m)\n    g[m] = sum(W, reduced_dim=n)\n"
+        "    return einsum(exp(W * g[m]), M -> [n, d])",
         "its kernel would need that before it ends",
     ),
     "pointwise": (
@@ -358,6 +357,20 @@ def Reason(X[n, d], M[m, d], param P[d, e]):
     assert any(reason in error["message"] for error in errors)
     for error in errors:
         assert error["line"] > 2 and "quadratic in n and " in error["message"]
+
+
+def test_what_needs_the_end_of_a_sweep_is_a_second_one(tmp_path):
+    """Weights that are read again when all that a query attends to is known are computed again."""
+    source = """
+def Twice(X[n, d], M[m, d], param P[d, e]):
+    W[n, m] = softmax(einsum(einsum(X, P -> [n, e]), einsum(M, P -> [m, e])), reduced_dim=m)
+    O[n, d] = einsum(W, M)
+    g[n] = sum(sigmoid(einsum(O, P -> [n, e])), reduced_dim=e)
+    return einsum(exp(W * g[n]), M -> [n, d])
+"""
+    path = tmp_path / "twice.attn"
+    path.write_text(source)
+    attc("verify", path, "-D", "n=70,m=90,d=24,e=16", "--no-materialize")
 
 
 def test_only_an_einsum_over_both_is_streamed():
