@@ -315,7 +315,8 @@ static bool is_worth_streaming(Search *s, const Component *c) {
             others += (double)dims_volume(&arg->dims, fuser->extents);
         }
     }
-    bool again = fuser->graph->dims.at[s->pair.y].again; // computed twice so as not to be stored
+    // What is computed twice is so as not to be stored.
+    bool again = fuser->graph->dims.at[s->pair.x].again || fuser->graph->dims.at[s->pair.y].again;
     double share = again || (c->reduces && c->contracts) ? SOFTMAX_SHARE
                    : c->reduces                          ? ROWS_SHARE
                                                          : WIDE_SHARE;
