@@ -12,9 +12,7 @@ TYPES = {"f32": np.float32, "f64": np.float64, "f16": np.uint16, "bf16": np.uint
 
 def unwritten(shape, dtype):
     """Memory in which nothing may be read: bits that are NaN, or large numbers."""
-    array = np.empty(shape, dtype)
-    array.view(np.uint8).fill(0xFF) if array.ndim else array.fill(-1)
-    return array
+    return np.full(shape, np.frombuffer(b"\xFF" * np.dtype(dtype).itemsize, dtype)[0])
 
 
 class Library:
