@@ -6,12 +6,15 @@
 //
 // The oracle's own evaluation of the gradients has to agree to almost all digits of a double. Of
 // compiled code the errors of single elements, which have limits, have random signs in the sum.
+// Derivatives that are zero but for rounding (of what a softmax sums to) have no digits: where the
+// two disagree, inputs that are moved by one unit in the last place tell how many there are.
 #include "driver/driver.h"
 
 #include <math.h>
 
-// Of a sum's terms; and of the spread of a sum of errors at their limits.
-static const double ROUNDING = 1e-9, SPREAD = 6;
+// Of a sum's terms; of the spread of a sum of errors at their limits; and of what terms change by
+// with their last digit.
+static const double ROUNDING = 1e-9, SPREAD = 6, NOISE = 64;
 
 static double sign_at(const int64_t *bits, int64_t i) {
     return bits[i] ? 1 : -1;
@@ -54,8 +57,8 @@ static void add_term(DirectionalSum *sum, double a, double b) {
     sum->size += fabs(a * b);
 }
 
-// What the results change by, weighed with their cotangents.
-static DirectionalSum forward_sum(const Directions *d, EvalRun *run, Arena *arena) {
+// What the results change by, weighed with their cotangents. slopes: by result.
+static DirectionalSum forward_sum(const Directions *d, double *const *slopes, Arena *arena) {
     const Graph *graph = d->tensors->graph;
     DirectionalSum sum = {0};
     for (uint32_t i = 0; i < d->plain->outputs.count; i++) {
@@ -66,32 +69,68 @@ static DirectionalSum forward_sum(const Directions *d, EvalRun *run, Arena *aren
         const double *weight =
             given < 0 ? NULL : tensor_to_doubles(&d->tensors->inputs[given], arena);
         for (int64_t k = 0; k < tensor_count(&d->tensors->outputs[i]); k++)
-            add_term(&sum, weight ? weight[k] : 1, run->slopes[i][k]);
+            add_term(&sum, weight ? weight[k] : 1, slopes[i][k]);
     }
     return sum;
 }
 
+// Of the results along direction n.
+static double **forward_slopes(const Directions *d, int n, double **inputs, Arena *arena) {
+    EvalRun run = {.extents = d->tensors->extents, .inputs = inputs, .direction = d->at[n]};
+    graph_eval(d->plain, EVAL_F64, &run, arena);
+    return run.slopes;
+}
+
 Directions directions_open(const Options *options, const Graph *plain, const Tensors *tensors) {
     Arena *arena = options->session->arena;
-    Directions d = {.plain = plain, .tensors = tensors};
+    Directions d = {.plain = plain,
+                    .tensors = tensors,
+                    .inputs = arena_array(arena, double *, plain->inputs.count + 1)};
     Arena *scratch = arena_new();
-    EvalRun run = {.extents = tensors->extents,
-                   .inputs = arena_array(scratch, double *, plain->inputs.count + 1)};
     for (uint32_t i = 0; i < plain->inputs.count; i++)
-        run.inputs[i] = tensor_to_doubles(&tensors->inputs[i], scratch);
+        d.inputs[i] = tensor_to_doubles(&tensors->inputs[i], arena);
     for (int n = 0; n < N_DIRECTIONS; n++) {
-        run.direction = d.at[n] = arena_array(arena, double *, plain->inputs.count + 1);
+        d.at[n] = arena_array(arena, double *, plain->inputs.count + 1);
         for (uint32_t o = 0; o < tensors->graph->outputs.count; o++) {
             int by = gradient_by(&d, o, arena);
             if (by >= 0)
-                run.direction[by] = draw_direction(&tensors->inputs[by], plain->inputs.at[by]->name,
-                                                   options->seed + 1 + (uint64_t)n, arena);
+                d.at[n][by] = draw_direction(&tensors->inputs[by], plain->inputs.at[by]->name,
+                                             options->seed + 1 + (uint64_t)n, arena);
         }
-        graph_eval(plain, EVAL_F64, &run, scratch);
-        d.forward[n] = forward_sum(&d, &run, scratch);
+        d.forward[n] = forward_sum(&d, forward_slopes(&d, n, d.inputs, scratch), scratch);
     }
     arena_free(scratch);
     return d;
+}
+
+// ---- derivatives without digits ----------------------------------------------------------------
+
+static double **nudged_inputs(const Directions *d, uint64_t seed, Arena *arena) {
+    double **out = arena_array(arena, double *, d->plain->inputs.count + 1);
+    for (uint32_t i = 0; i < d->plain->inputs.count; i++) {
+        const AttTensorData *input = &d->tensors->inputs[i];
+        int64_t count = tensor_count(input);
+        out[i] = arena_copy(arena, d->inputs[i], (size_t)count * sizeof *out[i]);
+        double *signs = draw_direction(input, d->plain->inputs.at[i]->name, seed, arena);
+        for (int64_t k = 0; k < count && elem_is_float(d->plain->inputs.at[i]->elem); k++)
+            out[i][k] = nextafter(out[i][k], signs[k] * (double)INFINITY);
+    }
+    return out;
+}
+
+void directions_find_noise(Directions *d, uint64_t seed) {
+    for (int n = 0; n < N_DIRECTIONS; n++) {
+        Arena *scratch = arena_new();
+        double **slopes = forward_slopes(d, n, d->inputs, scratch);
+        double **others = forward_slopes(d, n, nudged_inputs(d, seed, scratch), scratch);
+        for (uint32_t i = 0; i < d->plain->outputs.count; i++) {
+            bool floats = elem_is_float(d->plain->outputs.at[i].value->elem);
+            for (int64_t k = 0; floats && k < tensor_count(&d->tensors->outputs[i]); k++)
+                others[i][k] -= slopes[i][k];
+        }
+        d->noise[n] = forward_sum(d, others, scratch).size;
+        arena_free(scratch);
+    }
 }
 
 // gradients: of all outputs, by index. limits: likewise what their errors may be.
@@ -107,7 +146,8 @@ static DirectionalError judge(const Directions *d, int n, const double *const *g
         spread += limits ? (double)count * limits[o] * limits[o] : 0;
     }
     const DirectionalSum *forward = &d->forward[n];
-    double limit = ROUNDING * (sum.size + forward->size) + SPREAD * sqrt(spread);
+    double limit =
+        ROUNDING * (sum.size + forward->size) + SPREAD * sqrt(spread) + NOISE * d->noise[n];
     return (DirectionalError){fabs(sum.value - forward->value), limit};
 }
 

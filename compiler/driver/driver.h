@@ -176,12 +176,15 @@ typedef struct {
 typedef struct {
     const Graph *plain;        // before its gradient
     const Tensors *tensors;    // of the gradient
+    double **inputs;           // as they were when the directions were drawn
     double **at[N_DIRECTIONS]; // by input: NULL where it is not differentiated by
     DirectionalSum forward[N_DIRECTIONS];
+    double noise[N_DIRECTIONS]; // what its terms change by with the last digit of inputs, if found
 } Directions;
 // Random directions of all inputs that are differentiated by, and the oracle's derivatives along
 // them. Requires: inputs are filled.
 Directions directions_open(const Options *options, const Graph *plain, const Tensors *tensors);
+void directions_find_noise(Directions *directions, uint64_t seed);
 typedef struct {
     double error, limit;
 } DirectionalError;
