@@ -22,6 +22,7 @@ from attention import generate  # noqa: E402
 _first, _, _count = os.environ.get("ATTC_RANDOM_ATTENTION", "0:500").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 FUSED = ["resident", "stream", "two-pass", "spill"]
+DIFFERENTIATED = 5  # one program of so many is run with its gradients
 # For one program: seconds, and bytes of address space.
 SECONDS, MEMORY = 60, 1 << 30
 # How many times the limit of `verify` an error may be: that is twice what plain code makes in the
@@ -85,7 +86,8 @@ def test_program(seed, tmp_path):
     path = tmp_path / "program.attn"
     path.write_text(text)
     plan, target = draw(seed)
-    options = ["verify", path, *options, *target, "--verify-passes", "--no-cache", "--json"]
+    grad = ["--grad"] if seed % DIFFERENTIATED == 0 else []
+    options = ["verify", path, *options, *target, *grad, "--verify-passes", "--no-cache", "--json"]
     run = attc(*options, *plan)
     if is_refused(run):
         run = attc(*options)
