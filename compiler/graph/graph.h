@@ -192,6 +192,8 @@ typedef struct {
     ValueList values;      // by id
     ValueList inputs;      // in the order of the entry's parameters, trained tensors last
     VEC(Output) outputs;
+    bool again;   // values over pairs of positions are computed more than once, here or in a graph
+                  // that goes on from this one
     Map *cons;    // hash -> value
     Map *written; // name -> the input that is written so
 } Graph;

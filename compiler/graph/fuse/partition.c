@@ -300,6 +300,7 @@ static void copy_inputs(const Partition *p, Graph *to, Value **now, TensorUse us
 Graph *partition_forward(const Partition *p) {
     const Graph *graph = p->graph;
     Graph *to = graph_new_like(graph, graph->arena);
+    to->again = true;
     Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
     bool *needed = mark_needed(p, USE_PLAIN);
     for (uint32_t i = 0; i < graph->values.count; i++)
@@ -348,6 +349,7 @@ static void copy_kept(const Partition *p, Graph *to, Value **now, const Graph *f
 Graph *partition_backward(const Partition *p, const Graph *forward) {
     const Graph *graph = p->graph;
     Graph *to = graph_new_like(graph, graph->arena);
+    to->again = true;
     Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
     bool *needed = mark_needed(p, USE_GRADIENT);
     mark_args(p, needed, true);

@@ -473,6 +473,7 @@ Graph *graph_recompute(const Graph *graph, const int64_t *extents) {
         return NULL;
     }
     Rewrite rewrite = rewrite_begin("recompute", graph, graph->arena, arena);
+    rewrite.to->again = true;
     rewrite.data = &r;
     rewrite_values(&rewrite, recompute_value);
     rewrite_outputs(&rewrite);

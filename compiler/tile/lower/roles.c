@@ -225,14 +225,9 @@ static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, N
 // Is the value over the streamed dim, in a graph in which such values are computed more than once?
 // Then they have the same bits each time: a softmax of large logits would not bear less.
 static bool is_computed_again(const Lowering *lower, const Value *value) {
-    const Graph *graph = lower->graph;
     const Group *group = lower->group;
-    if (group->kind != GROUP_STREAM || !dims_has(&value->dims, group->reduced.at[0]))
-        return false;
-    for (uint32_t d = 0; d < graph->dims.count; d++)
-        if (graph->dims.at[d].again)
-            return true;
-    return false;
+    return lower->graph->again && group->kind == GROUP_STREAM &&
+           dims_has(&value->dims, group->reduced.at[0]);
 }
 
 void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into) {
