@@ -32,6 +32,14 @@ def recurrent(X, s, W):
     return np.stack(Y, 1), s
 
 
+def swapped(X, A):
+    Y = []
+    for t in range(N):
+        A = A.T * X[t, :, None] + 0.5 * A
+        Y.append(A @ X[t])
+    return np.stack(Y), A
+
+
 def exchange(X, a, b):
     Y = []
     for t in range(N):
@@ -252,6 +260,29 @@ def Main(X[n, d], A[d], C[d]):
         "Y[n, d], a[d], b[d]",
         (case := {"X": draw(N, D), "A": draw(D), "C": draw(D)}),
         exchange(*case.values()),
+    ),
+    "swapped": (
+        """
+def Main(X[n, d], C[d, d']):
+    A[d, d'] = C
+    scan t in n:
+        A = swap(A, d, d') * X[t, d] + 0.5 * A
+        Y[t, d] = einsum(A[d, d'], X[t, d'] -> [d])
+""",
+        "Y[n, d], A[d, d']",
+        (case := {"X": draw(N, D), "C": draw(D, D)}),
+        swapped(*case.values()),
+    ),
+    "swapped-only": (
+        """
+def Main(X[n], C[d, d']):
+    A[d, d'] = C
+    scan t in n:
+        A = swap(A, d, d') * X[t]
+""",
+        "A[d, d']",
+        (case := {"X": draw(N), "C": draw(D, D)}),
+        ((case["C"].T if N % 2 else case["C"]) * np.prod(case["X"]),),
     ),
     "nested": (
         """

@@ -233,6 +233,8 @@ static bool check_written_dims(Scope *scope, const Tensor *target) {
         const Ident *second = &target->dims.at[i];
         const Step *step = steps_find(&target->steps, second->name);
         step = step ? step : steps_find(&target->steps, target->dims.at[first - whole.at].name);
+        if (!step)
+            return false; // one dim written twice, which was told
         Diag *diag =
             diag_error(r->diags, second->span, "'%s' would be over '%s' twice after the scan",
                        target->name.name, first->name);

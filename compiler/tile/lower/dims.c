@@ -114,6 +114,16 @@ static void survey_argument(Survey *s, const Value *arg, const DimMap *names) {
         survey_use(s, arg, names);
 }
 
+// Dims that change places in what is computed here, as those of a carried matrix that is swapped.
+static void survey_swaps(Survey *s, const DimMap *renames) {
+    for (uint32_t i = 0; i < renames->count; i++)
+        for (uint32_t k = 0; k < renames->count; k++)
+            if (renames->from[i] == renames->to[k]) {
+                dims_add(&s->pinned, renames->from[i]);
+                dims_add(&s->pinned, renames->to[i]);
+            }
+}
+
 static void survey_member(Survey *s, const Value *member) {
     vec_push(s->lower->arena, &s->values, member);
     if (op_is_immediate(member->op))
@@ -135,6 +145,8 @@ static void survey_member(Survey *s, const Value *member) {
         }
         survey_argument(s, member->args[i], member->renames);
     }
+    if (member->op == OP_RENAME && s->lower->is_member[member->args[0]->id])
+        survey_swaps(s, member->renames);
 }
 
 // The values that are read under several lists of dims, by id + 1.
