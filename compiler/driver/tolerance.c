@@ -61,8 +61,13 @@ static double difference(double a, double b) {
 
 NaiveErrors tolerance_open(const AttTensorData *output, const double *reference, Arena *arena) {
     NaiveErrors out = {.count = tensor_count(output), .row = 1, .reference = reference};
-    for (int k = output->rank; k-- > 0 && out.row < ROW_LEAST;)
-        out.row *= output->shape[k];
+    int64_t whole = 1; // of the dims from the right that make a row
+    for (int k = output->rank; k-- > 0 && whole < ROW_LEAST;) {
+        out.row = whole;
+        whole *= output->shape[k];
+    }
+    bool few = out.row > 1 && whole >= ROW_LEAST; // rows of few elements are taken together
+    out.row = few ? (ROW_LEAST + out.row - 1) / out.row * out.row : whole;
     out.rows = out.row ? out.count / out.row : 0;
     out.skipped = arena_array(arena, bool, out.count);
     out.of_row = arena_array(arena, RowError, out.rows);
@@ -80,7 +85,8 @@ static double error_at(const NaiveErrors *naive, const double *actual, int64_t i
 }
 
 static RowError row_error(const NaiveErrors *naive, const double *actual, int64_t row) {
-    int64_t begin = row * naive->row, end = begin + naive->row, judged = 0;
+    int64_t begin = row * naive->row, judged = 0;
+    int64_t end = row + 1 < naive->rows ? begin + naive->row : naive->count;
     double largest = 0, squares = 0;
     for (int64_t i = begin; i < end; i++)
         largest = fmax(largest, error_at(naive, actual, i));
