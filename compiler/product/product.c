@@ -252,15 +252,20 @@ static bool unpack_runtime(Product *product, Arguments *members) {
     return true;
 }
 
+// Made among the parts: ar leaves a file of its own beside what it makes when a signal ends it.
 static bool make_archive(Product *product) {
     Arguments members = {0}, pack = {0};
+    const char *made = arena_printf(product->arena, "%s/archive.a", product->directory);
     if (!unpack_runtime(product, &members))
         return false;
-    add_arguments(product, &pack, (const char *[]){"ar", "rcsD", product->result, NULL});
+    add_arguments(product, &pack, (const char *[]){"ar", "rcsD", made, NULL});
     add_parts(product, &pack);
     for (uint32_t i = 0; i < members.count; i++)
         vec_push(product->arena, &pack, members.at[i]);
-    return run(product, &pack, product->directory);
+    size_t length;
+    const char *bytes =
+        run(product, &pack, product->directory) ? read_file(product, made, &length) : NULL;
+    return bytes && write_file(product, product->result, bytes, length);
 }
 
 static bool make_result(Product *product) {
