@@ -96,6 +96,7 @@ ATT_API AttStatus att_npy_write(AttContext *ctx, const char *path, const AttTens
 // double, rounded once. Uniform: in [0, 1). Integers: 0 .. below-1; below < 1 counts as 1.
 ATT_API void att_random_normal(uint64_t seed, uint64_t stream, int64_t count, float *out);
 ATT_API void att_random_uniform(uint64_t seed, uint64_t stream, int64_t count, float *out);
+ATT_API float att_random_uniform_at(uint64_t seed, uint64_t stream, uint64_t i); // element i
 ATT_API void att_random_integers(uint64_t seed, uint64_t stream, int64_t count, int64_t below,
                                  int64_t *out);
 // Fills a tensor: floats normal, times the fourth root of 1/count when scaled (a square matrix then

@@ -48,12 +48,20 @@ void att_random_normal(uint64_t seed, uint64_t stream, int64_t count, float *out
     att_random_normal_from(seed, stream, 0, count, out);
 }
 
+static float uniform_of(uint32_t word) {
+    return (float)(word >> 8) * 0x1p-24f;
+}
+
+float att_random_uniform_at(uint64_t seed, uint64_t stream, uint64_t i) {
+    return uniform_of(att_philox(seed, stream, i / 4).word[i % 4]);
+}
+
 void att_random_uniform(uint64_t seed, uint64_t stream, int64_t count, float *out) {
     AttRandomBlock block = {{0}};
     for (int64_t i = 0; i < count; i++) {
         if (i % 4 == 0)
             block = att_philox(seed, stream, (uint64_t)i / 4);
-        out[i] = (float)(block.word[i % 4] >> 8) * 0x1p-24f;
+        out[i] = uniform_of(block.word[i % 4]);
     }
 }
 

@@ -273,6 +273,7 @@ Expr *expr_error(Arena *arena, Span span);
 Expr *expr_foreign(Arena *arena, Span span, Foreign foreign, ExprList args);
 ExprList expr_list(Arena *arena, Expr *only);
 const char *oper_text(Oper oper);
+KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 
 // ---- ../grammar/parse.y: text -> nodes ------------------------------------------------------
 // Adds a file's items to the program. Reports syntax errors and goes on; imports are read (once
@@ -313,6 +314,7 @@ bool expr_evaluate(const Session *session, const Program *program, const Expr *e
 // NULL when nothing is.
 const char *tensor_init_problem(Arena *arena, const Tensor *tensor, const double *numbers,
                                 Span *at);
+const char *dropout_rate_problem(double rate); // NULL: none
 
 // ---- print.c --------------------------------------------------------------------------------
 // Source text that parses back to the same program.

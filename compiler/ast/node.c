@@ -2,6 +2,8 @@
 // Constructors of the syntax tree.
 #include "ast/ast.h"
 
+#include <string.h>
+
 Program *program_new(Arena *arena) {
     return arena_new_of(arena, Program);
 }
@@ -136,4 +138,11 @@ const char *oper_text(Oper oper) {
         [OPER_OR] = "or",
     };
     return text[oper];
+}
+
+KeyArg *call_key(const Expr *call, const char *key) {
+    for (uint32_t i = 0; i < call->keys.count; i++)
+        if (!strcmp(call->keys.at[i].key.name, key))
+            return &call->keys.at[i];
+    return NULL;
 }

@@ -55,7 +55,7 @@ EmitValue emit_number(EmitModule *module, Elem elem, double number, int lanes);
 EmitValue emit_iota(EmitModule *module, Elem elem, int lanes);        // 0 1 2 ... (i32 or i64)
 EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes); // a vector stays as it is
 // A MAP op that is no call of the target's vector math: all but EXP EXP2 LOG SQRT RSQRT TANH ERF
-// SIN COS POW. The result has elem `elem`; arguments have been splat to equal lanes.
+// SIN COS POW RANDOM. The result has elem `elem`; arguments have been splat to equal lanes.
 EmitValue emit_map(EmitModule *module, Op op, Elem elem, EmitValue *args, uint32_t n_args);
 EmitValue emit_add(EmitModule *module, EmitValue a, EmitValue b);
 EmitValue emit_mul(EmitModule *module, EmitValue a, EmitValue b);

@@ -22,6 +22,7 @@ bool vmath_has(Op op) {
     case OP_SIN:
     case OP_COS:
     case OP_POW:
+    case OP_RANDOM:
         return true;
     default:
         return false;
@@ -84,6 +85,8 @@ static EmitValue call_f32(EmitModule *m, Op op, EmitValue *args) {
 EmitValue vmath_call(EmitModule *module, Op op, EmitValue *args, uint32_t n_args) {
     Elem elem = args[0].elem;
     EmitValue wide[2];
+    if (op == OP_RANDOM)
+        return vmath_random(module, args);
     for (uint32_t i = 0; i < n_args; i++) {
         wide[i] = args[i];
         if (elem != ELEM_F64) // f16 and bf16 are f32 in registers

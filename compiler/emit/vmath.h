@@ -17,6 +17,7 @@
 //     sin     2         0.501          7.2         12.1
 //     cos     2         0.501          7.8         12.1
 //     pow     2         0.504         25           45     (65 million pairs and all special values)
+//     random  exact
 //
 // f16 and bf16 are computed in f32 and rounded when stored. f64 calls the C library for every lane
 // (within 2 ulp with glibc); sqrt and rsqrt are vectors there too.
@@ -27,7 +28,7 @@
 
 // Is this MAP op computed here and not by emit_map()?
 bool vmath_has(Op op);
-// op of arguments with equal elems and lanes (a float elem; lanes 1 is a scalar).
+// op of arguments with equal elems and lanes (a float elem, i64 for RANDOM; lanes 1 is a scalar).
 EmitValue vmath_call(EmitModule *module, Op op, EmitValue *args, uint32_t n_args);
 
 #endif

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the vector math: each computes a function of f32 or f64 registers as its name says.
+// The parts of the vector math: each computes a function of f32 or f64 registers as its name says,
+// random numbers those of i64.
 #ifndef ATTC_VMATH_PARTS_H
 #define ATTC_VMATH_PARTS_H
 
@@ -14,6 +15,8 @@ EmitValue vmath_log_f32(EmitModule *m, EmitValue x);
 EmitValue vmath_sine_f32(EmitModule *m, EmitValue x, bool cosine);
 // vmath_pow.c
 EmitValue vmath_pow_f32(EmitModule *m, EmitValue a, EmitValue b);
+// vmath_random.c: number args[2] of stream args[1] of seed args[0], all i64, as f32 in [0, 1).
+EmitValue vmath_random(EmitModule *m, const EmitValue args[3]);
 // vmath_avx512.c, where vmath_has_avx512
 bool vmath_has_avx512(const EmitModule *m);
 // p * 2^floor(n), rounded once: infinite or 0 beyond all exponents, NaN when n is.

@@ -114,7 +114,7 @@ static bool args_share_elem(const Value *value, uint32_t from) {
     return true;
 }
 
-typedef enum { WANTS_ANY, WANTS_NUMBER, WANTS_FLOAT, WANTS_BOOL } Wants;
+typedef enum { WANTS_ANY, WANTS_NUMBER, WANTS_FLOAT, WANTS_BOOL, WANTS_I64 } Wants;
 
 static Wants map_wants(Op op) {
     switch (op) {
@@ -140,6 +140,8 @@ static Wants map_wants(Op op) {
     case OP_LT:
     case OP_LE:
         return WANTS_NUMBER;
+    case OP_RANDOM:
+        return WANTS_I64;
     default:
         return WANTS_FLOAT;
     }
@@ -148,7 +150,7 @@ static Wants map_wants(Op op) {
 static bool elem_fits(Elem elem, Wants wants) {
     return wants == WANTS_ANY || (wants == WANTS_NUMBER && elem != ELEM_BOOL) ||
            (wants == WANTS_FLOAT && elem_is_float(elem)) ||
-           (wants == WANTS_BOOL && elem == ELEM_BOOL);
+           (wants == WANTS_BOOL && elem == ELEM_BOOL) || (wants == WANTS_I64 && elem == ELEM_I64);
 }
 
 static bool map_gives_bool(Op op) {
@@ -195,6 +197,8 @@ static void verify_map(const GraphCheck *check) {
         must(check, value->args[0]->elem == ELEM_BOOL, "the condition is no bool");
     if (map_gives_bool(value->op))
         must(check, value->elem == ELEM_BOOL, "a comparison gives bool");
+    else if (value->op == OP_RANDOM)
+        must(check, value->elem == ELEM_F32, "a random number is f32");
     else if (value->op != OP_CAST)
         must(check, value->elem == value->args[first]->elem, "elem is not that of the arguments");
 }

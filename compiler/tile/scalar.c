@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "attc.h"
+
 static float f16_widen(uint16_t bits) {
     _Float16 half;
     memcpy(&half, &bits, sizeof half);
@@ -198,6 +200,9 @@ Scalar scalar_op(Op op, Elem elem, Elem from, const Scalar args[3]) {
         return scalar_cast(elem, from, args[0]);
     case OP_SELECT:
         return args[0].i ? args[1] : args[2];
+    case OP_RANDOM:
+        return (Scalar){.f = att_random_uniform_at((uint64_t)args[0].i, (uint64_t)args[1].i,
+                                                   (uint64_t)args[2].i)};
     case OP_NOT:
         return (Scalar){.i = !args[0].i};
     case OP_EQ:

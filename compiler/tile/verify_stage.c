@@ -185,6 +185,9 @@ static bool check_op(Checker *c, const Stage *stage, uint32_t at) {
     for (int i = first + 1; i < op_arity(term->op); i++)
         if (stage->terms.at[term->args[i]].elem != elem)
             return verify_broken(c, "the arguments of %s differ in elem", op_name(term->op));
+    if (term->op == OP_RANDOM)
+        return (elem == ELEM_I64 && term->elem == ELEM_F32) ||
+               verify_broken(c, "%s makes f32 of i64", op_name(term->op));
     bool compares =
         term->op == OP_EQ || term->op == OP_NE || term->op == OP_LT || term->op == OP_LE;
     if (term->elem != (compares ? ELEM_BOOL : elem))

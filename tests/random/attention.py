@@ -198,7 +198,7 @@ class Attention(Logits):
         for _ in range(self.random.choice([0, 0, 0, 1, 1, 2])):
             ref = self.ref(weights)
             form = self.choose(
-                {"mix": 6, "gate": 2, "mask": 1, "again": 1, "dropout": 1, "scale": 1, "uniform": 1}
+                {"mix": 6, "gate": 2, "mask": 1, "again": 1, "dropout": 2, "scale": 1, "uniform": 1}
             )
             if form == "mix":
                 weights = self.mixed_heads(weights, source, memory)
@@ -213,7 +213,8 @@ class Attention(Logits):
                 total = self.let(rest, f"sum(abs({ref}), reduced_dim=m)")
                 text = f"{self.ref(weights)} / ({self.ref(total)} + 0.01)"
             elif form == "dropout":
-                text = f"dropout({ref}, rate=0.1)"
+                seed = self.choose({"": 1, ", seed=-1": 1, f", seed={self.fresh}": 4})
+                text = f"dropout({ref}, rate=0.1{seed})"
             elif form == "scale":
                 text = f"{ref} * {self.number(0.5, 2)}"
             else:

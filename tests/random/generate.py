@@ -174,6 +174,7 @@ class Program(Moves):
                 "exp2({} / 4)",
                 "relu({})",
                 "gelu({})",
+                "dropout({}, rate=0.2, seed=3)",
                 "sigmoid({})",
                 "silu({})",
                 "sqrt(abs({}) + 1)",

@@ -397,7 +397,7 @@ static const char *const programs[] = {
     "    B[n, d] = tanh(exp2(X)) + erf(X) + sin(X) + cos(X) + floor(X) // 2 + X % 3\n"
     "    C[n, d] = sigmoid(A) + gelu(A) + silu(B) + softplus(B) + relu(-X)\n"
     "    D[n, d] = min(X, Y, C) + max(A, B) + where(b and not (X > 3) or X >= Y, X, -1.5)\n"
-    "    E[n, d] = where(X == Y or X != 2 or X < Y, A, inf)\n"
+    "    E[n, d] = where(X == Y or X != 2 or X < Y, A, inf) * random(n, index(n), index(d))\n"
     "    F[n] = sum(E, reduced_dim=d) + prod(E, reduced_dim=d) + mean(E, reduced_dim=d)\n"
     "    G[n] = max(E, reduced_dim=d) * min(E, reduced_dim=d) + logsumexp(E, reduced_dim=d)\n"
     "    H[n, d] = log_softmax(D, reduced_dim=d) + cumsum(D, dim=n)\n"

@@ -113,6 +113,14 @@ static const MapCase bool_cases[] = {
     {OP_OR, {0, 1}, 1}, {OP_OR, {0, 0}, 0}, {OP_EQ, {1, 0}, 0},  {OP_NE, {1, 0}, 1},
 };
 
+// The first block of key 0 (kat_vectors of Random123).
+static const MapCase random_cases[] = {
+    {OP_RANDOM, {0, 0, 0}, 0x6627E8p-24},
+    {OP_RANDOM, {0, 0, 1}, 0xE169C5p-24},
+    {OP_RANDOM, {0, 0, 2}, 0xBC57ACp-24},
+    {OP_RANDOM, {0, 0, 3}, 0x9B00DBp-24},
+};
+
 static void check_map(void **state, const MapCase *map, Elem elem) {
     World *world = world_new(state);
     static const char *const names[] = {"A", "B", "C"};
@@ -123,8 +131,9 @@ static void check_map(void **state, const MapCase *map, Elem elem) {
         numbers[i] = map->args[i];
         args[i] = world_input(world, names[i], elem, (DimList){0}, &numbers[i]);
     }
-    Value *value = n == 1 ? graph_map1(world->graph, map->op, args[0])
-                          : graph_map2(world->graph, map->op, args[0], args[1]);
+    Value *value = n == 1   ? graph_map1(world->graph, map->op, args[0])
+                   : n == 2 ? graph_map2(world->graph, map->op, args[0], args[1])
+                            : graph_map(world->graph, map->op, ELEM_F32, args, 3);
     const double *have = world_evaluate(world, value, EVAL_F64);
     double bound = isinf(map->want) ? 0 : 1e-15 * fabs(map->want);
     bool alike = have[0] == map->want || (isnan(have[0]) && isnan(map->want)) ||
@@ -143,6 +152,7 @@ static void test_maps(void **state) {
     check_maps(float_cases, ELEM_F32);
     check_maps(int_cases, ELEM_I32);
     check_maps(bool_cases, ELEM_BOOL);
+    check_maps(random_cases, ELEM_I64);
 }
 
 static void test_map_broadcasts_by_name(void **state) {

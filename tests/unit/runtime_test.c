@@ -190,6 +190,9 @@ static void prefixes(void **state) {
     float all[N], some[N];
     int64_t all_whole[N], some_whole[N];
     (void)state;
+    att_random_uniform(3, 4, N, all);
+    for (int n = 0; n < N; n++)
+        assert_true(att_random_uniform_at(3, 4, (uint64_t)n) == all[n]);
     for (int n = 0; n <= N; n++) {
         att_random_normal(3, 4, N, all);
         att_random_normal(3, 4, n, some);

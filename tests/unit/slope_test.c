@@ -9,7 +9,7 @@ static const double at[] = {0.7, 1.3, 0.4}; // no kink and no jump is near
 
 static Elem elem_of_arg(Op op, int arg) {
     bool logical = op == OP_NOT || op == OP_AND || op == OP_OR || (op == OP_SELECT && arg == 0);
-    return logical ? ELEM_BOOL : ELEM_F64;
+    return logical ? ELEM_BOOL : op == OP_RANDOM ? ELEM_I64 : ELEM_F64;
 }
 
 // `moved` is added to one argument. slope: along that argument.
@@ -38,7 +38,8 @@ static void check_op(void **state, Op op) {
     for (int i = 0; i < op_arity(op); i++)
         args[i] = world_input(world, names[i], elem_of_arg(op, i), (DimList){0}, NULL);
     bool compares = op == OP_EQ || op == OP_NE || op == OP_LT || op == OP_LE;
-    Elem elem = op == OP_CAST ? ELEM_F32 : compares ? ELEM_BOOL : args[op_arity(op) - 1]->elem;
+    bool narrows = op == OP_CAST || op == OP_RANDOM;
+    Elem elem = narrows ? ELEM_F32 : compares ? ELEM_BOOL : args[op_arity(op) - 1]->elem;
     Value *value = graph_map(graph, op, elem, args, (uint32_t)op_arity(op));
     graph_output(graph, world_name(world, "out"), value, value->dims);
     graph_verify(graph, "test");

@@ -94,8 +94,8 @@ static void halves(void **state) {
 }
 
 static void ops(void **state) {
-    static const Op mine[] = {OP_EXP,  OP_EXP2, OP_LOG, OP_SQRT, OP_RSQRT,
-                              OP_TANH, OP_ERF,  OP_SIN, OP_COS,  OP_POW};
+    static const Op mine[] = {OP_EXP, OP_EXP2, OP_LOG, OP_SQRT, OP_RSQRT, OP_TANH,
+                              OP_ERF, OP_SIN,  OP_COS, OP_POW,  OP_RANDOM};
     int count = 0;
     (void)state;
     for (int op = 0; op < N_OP; op++)

@@ -31,13 +31,6 @@ const char *builtin_name(Builtin builtin) {
     return builtins[builtin].name;
 }
 
-KeyArg *call_key(const Expr *call, const char *key) {
-    for (uint32_t i = 0; i < call->keys.count; i++)
-        if (!strcmp(call->keys.at[i].key.name, key))
-            return &call->keys.at[i];
-    return NULL;
-}
-
 static bool is_reduction(const Expr *call, Builtin builtin) {
     bool extremum = builtin == BUILTIN_MIN || builtin == BUILTIN_MAX;
     return builtins[builtin].shape == SHAPE_REDUCE || (extremum && call_key(call, "reduced_dim"));
@@ -304,6 +297,8 @@ static Elem map_elem(const Expr *call, Elem met) {
     Elem cast;
     if (elem_from_name(builtins[call->builtin].name, &cast))
         return cast;
+    if (call->builtin == BUILTIN_RANDOM)
+        return ELEM_F32;
     return elem_made_float(met);
 }
 
@@ -316,9 +311,14 @@ static bool check_map_args(Scope *scope, Expr *call) {
     const char *where = arena_printf(scope->resolver->arena, "'%s'", builtins[call->builtin].name);
     if (is_cast(call->builtin))
         return call->args.at[0]->ok;
+    bool fine = true;
+    for (uint32_t i = 0; call->builtin == BUILTIN_RANDOM && i < call->args.count; i++)
+        fine = resolve_expect_int(scope, call->args.at[i], where) && fine;
+    if (call->builtin == BUILTIN_RANDOM)
+        return fine;
     if (call->builtin != BUILTIN_WHERE)
         return resolve_expect_numbers(scope, &call->args, where);
-    bool fine = resolve_expect_bool(scope, call->args.at[0], "the condition of 'where'");
+    fine = resolve_expect_bool(scope, call->args.at[0], "the condition of 'where'");
     if (!fine || !call->args.at[1]->ok || !call->args.at[2]->ok)
         return false;
     const Expr *a = call->args.at[1], *b = call->args.at[2];
@@ -329,6 +329,10 @@ static bool check_map_args(Scope *scope, Expr *call) {
                    elem_name(a->elem), elem_name(b->elem));
     diag_note(diag, a->span, "this is %s", elem_name(a->elem));
     return false;
+}
+
+const char *dropout_rate_problem(double rate) {
+    return rate >= 0 && rate < 1 ? NULL : "a rate is from 0 up to, not including, 1";
 }
 
 static bool check_rate(Scope *scope, const Expr *call) {
@@ -343,11 +347,28 @@ static bool check_rate(Scope *scope, const Expr *call) {
     if (!rate->value->ok || !expr_evaluate(scope->resolver->session, scope->resolver->program,
                                            rate->value, NULL, 0, &value))
         return rate->value->ok;
-    if (value >= 0 && value < 1)
+    const char *problem = dropout_rate_problem(value);
+    if (problem)
+        diag_error(scope->resolver->diags, rate->value->span, "%s", problem);
+    return !problem;
+}
+
+// What is drawn for a position depends on the seed, so that this is one for all of them.
+static bool check_seed(Scope *scope, const Expr *call) {
+    const KeyArg *key = call_key(call, "seed");
+    if (!key)
         return true;
-    diag_error(scope->resolver->diags, rate->value->span,
-               "a rate is from 0 up to, not including, 1");
+    resolve_expr(scope, key->value, NULL);
+    if (!resolve_expect_int(scope, key->value, "'seed='") || !key->value->result.count)
+        return key->value->ok && elem_is_int(key->value->elem);
+    diag_error(scope->resolver->diags, key->value->span, "'seed=' is one number, this is over %s",
+               dimlist_text(scope->resolver->arena, &key->value->result));
     return false;
+}
+
+static bool check_dropout(Scope *scope, const Expr *call) {
+    bool rate = check_rate(scope, call), seed = check_seed(scope, call);
+    return rate && seed;
 }
 
 static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
@@ -361,7 +382,7 @@ static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
         ask_for_reduced(scope, call, "reduced_dim");
         return;
     }
-    bool fine = call->builtin != BUILTIN_DROPOUT || check_rate(scope, call);
+    bool fine = call->builtin != BUILTIN_DROPOUT || check_dropout(scope, call);
     if (!check_map_args(scope, call) || !fine)
         return;
     NameList dims = {0};
@@ -374,7 +395,7 @@ static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
         if (i + condition < call->args.count)
             elem_meet(call, arg, i == 0);
     }
-    call->is_literal = literal && !is_cast(call->builtin);
+    call->is_literal = literal && !is_cast(call->builtin) && call->builtin != BUILTIN_RANDOM;
     expr_set(call, dims, map_elem(call, call->elem));
 }
 

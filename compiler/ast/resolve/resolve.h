@@ -248,7 +248,6 @@ void resolve_warn_outer(Scope *scope, const Expr *binary);
 void resolve_warn_joint(Scope *scope, const Expr *einsum);
 void resolve_call(Scope *scope, Expr *call);
 void resolve_result(Scope *scope, Expr *result);     // one of several of a call
-KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 // A dim given as an argument; NULL after a diagnostic. `what` names it in the message.
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);
 // The same of an argument of a built-in, which other languages count by places.

@@ -29,7 +29,7 @@ typedef struct {
     Frame *top;                  // a frame without a def: the names of the file
     VEC(Frame *) first_frames;   // by DimId: where it was first needed
     VEC(Claim) declared, claims; // about extents: of declarations; of slices, concats, shifts
-    uint32_t depth, steps;
+    uint32_t depth, steps, n_dropouts;
     bool open_extents; // of EntryOptions
     bool stopped;      // a limit was hit and told of, or an extent is open: unwind
 } Build;

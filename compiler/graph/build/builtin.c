@@ -74,6 +74,77 @@ static Value *build_cast(Frame *frame, const Expr *call) {
     return graph_const(frame->build->graph, number, call->elem);
 }
 
+// ---- random numbers ----------------------------------------------------------------------------
+
+static Value *random_of(Graph *graph, Value *seed, Value *stream, Value *at) {
+    return graph_map(graph, OP_RANDOM, ELEM_F32, (Value *[]){seed, stream, at}, 3);
+}
+
+static Value *build_random(Frame *frame, const Expr *call) {
+    Value *args[3];
+    for (uint32_t i = 0; i < 3; i++)
+        args[i] = build_expr_as(frame, call->args.at[i], ELEM_I64);
+    return random_of(frame->build->graph, args[0], args[1], args[2]);
+}
+
+// The positions of dims numbered through, the last fastest.
+static Value *numbered(Graph *graph, const DimList *dims) {
+    Value *sum = graph_const(graph, 0, ELEM_I64), *step = graph_const(graph, 1, ELEM_I64);
+    for (uint32_t i = dims->count; i-- > 0;) {
+        Value *part = graph_map2(graph, OP_MUL, graph_index(graph, dims->at[i]), step);
+        sum = graph_map2(graph, OP_ADD, part, sum);
+        step = graph_map2(graph, OP_MUL, graph_extent(graph, dims->at[i]), step);
+    }
+    return sum;
+}
+
+// The dims of x, and first the scans around, whose steps draw anew.
+static DimList drawn_dims(const Frame *frame, const Value *x) {
+    DimList scans = {0};
+    for (uint32_t i = 0; i < frame->hidden.count; i++)
+        if (frame->build->graph->dims.at[frame->hidden.at[i]].scan)
+            dims_add(&scans, frame->hidden.at[i]);
+    return dims_union(&scans, &x->dims);
+}
+
+// As the float that it is compared as, so that the factor is one over the share that is kept.
+static Value *dropout_rate(Frame *frame, const Expr *expr) {
+    double rate;
+    if (!build_number(frame, expr, &rate))
+        return build_expr_as(frame, expr, ELEM_F32);
+    const char *problem = dropout_rate_problem(rate);
+    if (problem)
+        frame_note_calls(frame,
+                         diag_error(frame->build->session->diags, expr->span, "%s", problem));
+    return graph_const(frame->build->graph, (float)rate, ELEM_F32);
+}
+
+// where(rate <= random, x * 1 / (1 - rate), 0), each call with a stream of its own.
+static Value *dropped_out(Frame *frame, Value *x, Value *rate, Value *seed) {
+    Graph *graph = frame->build->graph;
+    DimList dims = drawn_dims(frame, x);
+    Value *stream = graph_const(graph, frame->build->n_dropouts++, ELEM_I64);
+    Value *drawn = random_of(graph, seed, stream, numbered(graph, &dims));
+    Value *one = graph_const(graph, 1, ELEM_F32), *none = graph_const(graph, 0, ELEM_F32);
+    Value *off = graph_map2(graph, OP_LT, seed, graph_const(graph, 0, ELEM_I64));
+    rate = graph_map(graph, OP_SELECT, ELEM_F32, (Value *[]){off, none, rate}, 3);
+    Value *kept = graph_map2(graph, OP_LE, rate, drawn), *zero = number_like(graph, 0, x);
+    Value *factor = graph_map2(graph, OP_DIV, one, graph_map2(graph, OP_SUB, one, rate));
+    Value *scaled = graph_map2(graph, OP_MUL, x, graph_cast(graph, factor, x->elem));
+    return graph_map(graph, OP_SELECT, x->elem, (Value *[]){kept, scaled, zero}, 3);
+}
+
+static Value *build_dropout(Frame *frame, const Expr *call) {
+    Value *x = argument(frame, call, 0);
+    const KeyArg *key = call_key(call, "seed");
+    if (!key)
+        return x;
+    Value *rate = dropout_rate(frame, call_key(call, "rate")->value);
+    Value *seed = build_expr_as(frame, key->value, ELEM_I64);
+    bool off = seed->op == OP_CONST && seed->number < 0;
+    return off ? x : dropped_out(frame, x, rate, seed);
+}
+
 // ---- reductions --------------------------------------------------------------------------------
 
 static Value *reduced(Graph *graph, Op op, Value *x, const DimList *over) {
@@ -201,8 +272,10 @@ Value *build_builtin(Frame *frame, const Expr *call) {
     case BUILTIN_SPLIT:
     case BUILTIN_MERGE:
         return build_regroup(frame, call);
-    case BUILTIN_DROPOUT: // until there is training, the identity
-        return argument(frame, call, 0);
+    case BUILTIN_RANDOM:
+        return build_random(frame, call);
+    case BUILTIN_DROPOUT:
+        return build_dropout(frame, call);
     case BUILTIN_STOP_GRADIENT:
         return graph_map1(graph, OP_STOP_GRADIENT, argument(frame, call, 0));
     case BUILTIN_F32:

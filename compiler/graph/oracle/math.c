@@ -2,6 +2,7 @@
 // The oracle's arithmetic on single numbers, all held in doubles.
 #include <math.h>
 
+#include "attc.h"
 #include "graph/oracle/eval.h"
 
 // Nearest float with `bits` bits of significand and exponents from `least` (of the smallest normal,
@@ -179,9 +180,15 @@ static double eval_scalar2(Op op, Elem from, double a, double b) {
     }
 }
 
+static uint64_t word_of(double whole) {
+    return (uint64_t)elem_whole(ELEM_I64, whole);
+}
+
 double eval_scalar(Op op, Elem from, Elem to, const double *args) {
     if (op == OP_SELECT)
         return args[0] != 0 ? args[1] : args[2];
+    if (op == OP_RANDOM)
+        return att_random_uniform_at(word_of(args[0]), word_of(args[1]), word_of(args[2]));
     if (op_arity(op) == 1)
         return eval_scalar1(op, from, to, args[0]);
     return eval_scalar2(op, from, args[0], args[1]);

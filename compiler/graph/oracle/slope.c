@@ -275,8 +275,8 @@ static double *moved_slope(Eval *eval, const Value *value) {
 }
 
 double *eval_slope(Eval *eval, const Value *value) {
-    bool moves = false,
-         whole = value->op == OP_STOP_GRADIENT || value->op == OP_FLOOR || value->op == OP_FLOORDIV;
+    bool moves = false, whole = value->op == OP_STOP_GRADIENT || value->op == OP_FLOOR ||
+                                value->op == OP_FLOORDIV || value->op == OP_RANDOM;
     for (uint32_t k = 0; k < value->n_args; k++)
         moves = moves || eval->slopes[value->args[k]->id];
     if (!moves || whole || !elem_is_float(value->elem))

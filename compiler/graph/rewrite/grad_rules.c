@@ -169,6 +169,7 @@ static GradientRule *const rules[N_OP] = {
     [OP_AND] = no_gradient,
     [OP_OR] = no_gradient,
     [OP_SELECT] = gradient_of_map,
+    [OP_RANDOM] = no_gradient,
     [OP_SUM] = gradient_of_sum,
     [OP_PROD] = gradient_of_prod,
     [OP_REDUCE_MAX] = gradient_of_extremum,
