@@ -17,7 +17,10 @@
 //                    or P and Q are trained
 //   d is kept        A, with a dim that P and Q lack; r is summed, P and Q have no dims but what
 //                    they share, and are trained, or A is mixed in the same einsum (its own dim
-//                    is summed, as the memory of an attention)
+//                    is summed, as the memory of an attention). Trained matrices in a row from d
+//                    to d, over summed dims of their own, are as two
+//
+// A position that a scan has come to, X[t, d], is a dim of its own beside X[n, d].
 //
 // Scales and masks (vectors over d), batch dims and products of vectors have no such r.
 #include "ast/resolve/resolve.h"
@@ -62,6 +65,13 @@ static Name own_dim(const Expr *operand, const Expr *x, const Expr *y, const Exp
     return NULL;
 }
 
+// Has it a dim that none of the others has, or is it the other one at a position of a scan?
+static bool stands_apart(const Expr *operand, const Expr *other, const Expr *p, const Expr *q) {
+    bool same =
+        expr_is_tensor(operand) && expr_is_tensor(other) && operand->name.name == other->name.name;
+    return own_dim(operand, other, p, q) || (same && operand->steps.count && !other->steps.count);
+}
+
 typedef struct {
     bool any;
     bool summed; // one of them, and no other operand has it
@@ -90,16 +100,44 @@ static Shared shared_dims(const Joint *j, const JointParts *parts) {
 
 static bool is_joint_sum(const Joint *j, const JointParts *parts) {
     const Expr *a = parts->a, *b = parts->b, *p = parts->p, *q = parts->q;
-    if (!own_dim(a, b, p, q) || !own_dim(b, a, p, q))
+    if (!stands_apart(a, b, p, q) || !stands_apart(b, a, p, q))
         return false;
     Shared shared = shared_dims(j, parts);
     bool same = expr_is_tensor(a) && expr_is_tensor(b) && a->name.name == b->name.name;
     return shared.summed || (shared.any && (same || (is_trained(j, p) && is_trained(j, q))));
 }
 
+// The other dim of a trained matrix that has the dim, if it is summed with one other operand alone;
+// NULL: it is none.
+static Name way_on(const Joint *j, const Expr *matrix, Name dim) {
+    if (matrix->result.count != 2 || !is_trained(j, matrix))
+        return NULL;
+    Name other = matrix->result.at[matrix->result.at[0] == dim];
+    return !has(j->einsum, other) && count_with(j->einsum, other) == 2 ? other : NULL;
+}
+
+// Do trained matrices lead from p to q in a row, over dims that are summed?
+static bool leads_to(const Joint *j, const Expr *p, const Expr *q) {
+    const ExprList *operands = &j->einsum->args;
+    const Expr *at = p;
+    Name dim = way_on(j, p, j->dim);
+    for (uint32_t steps = 0; dim && at != q && steps < operands->count; steps++) {
+        const Expr *next = NULL;
+        for (uint32_t i = 0; i < operands->count; i++)
+            if (operands->at[i] != at && has(operands->at[i], dim))
+                next = operands->at[i];
+        at = next;
+        if (at != q)
+            dim = way_on(j, at, dim);
+    }
+    return dim && at == q && way_on(j, q, j->dim);
+}
+
 static bool is_joint_result(const Joint *j, const JointParts *parts) {
     const Expr *a = parts->a, *p = parts->p, *q = parts->q;
     Name own = own_dim(a, p, q, NULL);
+    if (own && !is_trained(j, a) && leads_to(j, p, q))
+        return true;
     bool alone = dimlist_within(&p->result, &q->result) || dimlist_within(&q->result, &p->result);
     if (!own || !alone || !shared_dims(j, parts).summed || is_trained(j, a))
         return false;
@@ -152,7 +190,7 @@ static const char *operand_text(const Joint *j, const Expr *operand, const Expr 
     Arena *arena = j->scope->resolver->arena;
     if (!expr_is_tensor(operand))
         return "...";
-    NameList dims = operand->result;
+    NameList dims = operand->steps.count ? dimlist_of(arena, &operand->dims) : operand->result;
     if (operand == x || operand == y)
         dims = dimlist_replaced(arena, &dims, j->dim, second);
     return arena_printf(arena, "%s%s", operand->name.name, dimlist_text(arena, &dims));
