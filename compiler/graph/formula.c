@@ -51,6 +51,55 @@ bool formula_same(const Formula *a, const Formula *b) {
     return formula_same(a->a, b->a) && formula_same(a->b, b->b);
 }
 
+// Those who are added or multiplied, in any depth; in a sum some are taken off.
+typedef struct {
+    const Formula *formula;
+    bool off;
+} Part;
+typedef VEC(Part) Parts;
+
+static FormulaOp chain_of(const Formula *formula) {
+    return formula->op == FORMULA_SUB ? FORMULA_ADD : formula->op;
+}
+
+static void add_parts(Arena *arena, Parts *parts, FormulaOp chain, const Formula *formula,
+                      bool off) {
+    if (chain_of(formula) != chain || formula->op == FORMULA_NUMBER || formula->op == FORMULA_DIM) {
+        vec_push(arena, parts, (Part){formula, off});
+        return;
+    }
+    add_parts(arena, parts, chain, formula->a, off);
+    add_parts(arena, parts, chain, formula->b, off != (formula->op == FORMULA_SUB));
+}
+
+static bool take_part(Arena *arena, Parts *parts, const Part *part) {
+    for (uint32_t i = 0; i < parts->count; i++)
+        if (parts->at[i].off == part->off &&
+            formula_alike(arena, parts->at[i].formula, part->formula)) {
+            parts->at[i] = parts->at[--parts->count];
+            return true;
+        }
+    return false;
+}
+
+bool formula_alike(Arena *arena, const Formula *a, const Formula *b) {
+    FormulaOp chain = chain_of(a);
+    if (formula_same(a, b) || chain != chain_of(b))
+        return formula_same(a, b);
+    if (chain == FORMULA_NUMBER || chain == FORMULA_DIM)
+        return false;
+    if (chain != FORMULA_ADD && chain != FORMULA_MUL && chain != FORMULA_MIN &&
+        chain != FORMULA_MAX)
+        return formula_alike(arena, a->a, b->a) && formula_alike(arena, a->b, b->b);
+    Parts of_a = {0}, of_b = {0};
+    add_parts(arena, &of_a, chain, a, false);
+    add_parts(arena, &of_b, chain, b, false);
+    for (uint32_t i = 0; i < of_a.count; i++)
+        if (!take_part(arena, &of_b, &of_a.at[i]))
+            return false;
+    return of_b.count == 0;
+}
+
 // What is left of a simple sum or product: x + 0, x - x, (x + y) - x, 1 * x, x / 1. NULL: all of
 // it.
 static const Formula *simpler(Arena *arena, FormulaOp op, const Formula *a, const Formula *b) {

@@ -287,7 +287,9 @@ const Formula *formula_dim(const Graph *graph, DimId dim); // its extent, if it 
 const Formula *formula_of(Arena *arena, FormulaOp op, const Formula *a, const Formula *b);
 // How many dims of it have no extent yet, counted where they stand; *last: the last of them.
 uint32_t formula_lacks(const Formula *formula, const int64_t *extents, DimId *last);
-bool formula_same(const Formula *a, const Formula *b);                              // as written
+bool formula_same(const Formula *a, const Formula *b); // as written
+// The same, with sums, products, minima and maxima in any order.
+bool formula_alike(Arena *arena, const Formula *a, const Formula *b);
 const char *formula_text(const Graph *graph, const Formula *formula, Arena *arena); // "2 * n - 1"
 // Computes the extents that follow from others, of whole classes, and checks the rest. NULL, or
 // what is wrong.

@@ -29,6 +29,16 @@ def Mix(x[n, d], P[d, e]):
 def Step(X[n, d], S[d]):
     T[d] = S + sum(X, reduced_dim=n)
     return X * T, T
+
+dim w, half = n / 2, half_w = w / 2, tail_w = w - 1
+
+def Halves(x[n, d]):
+    A[half, d] = slice(x, n, 0, half)
+    return sum(A, reduced_dim=half)
+
+def Tail(x[n, d]):
+    A[tail, d] = slice(x, n, 1, n)
+    return sum(A, reduced_dim=tail)
 """
 n, k, h = np.ogrid[:N, :K, :H]
 
@@ -82,6 +92,31 @@ CASES = {
         ],
         {"X": X, "s": s},
         loop(X, s + np.zeros((B, D), np.float32)),
+    ),
+    "computed": ("G[w, d]", ["R0 = Halves(G)"], {"G": W}, [W[:2].sum(0)]),
+    "computed-for-each": (
+        "A[n, d], G[w, d]",
+        ["R0 = Halves(A)", "R1 = Halves(G, half=half_w)"],
+        {"A": Q[0], "G": W[:2, :3]},
+        [Q[0, :3].sum(0), W[:1, :3].sum(0)],
+    ),
+    "computed-for-all": (
+        "A[w, d], G[w, d]",
+        ["R0 = Halves(A)", "R1 = Halves(G)"],
+        {"A": W, "G": -W},
+        [W[:2].sum(0), -W[:2].sum(0)],
+    ),
+    "own-for-each": (
+        "A[n, d], G[w, d]",
+        ["R0 = Tail(A)", "R1 = Tail(G, tail=tail_w)"],
+        {"A": Q[0], "G": W[:, :3]},
+        [Q[0, 1:].sum(0), W[1:, :3].sum(0)],
+    ),
+    "own-for-all": (
+        "A[w, d], G[w, d]",
+        ["R0 = Tail(A)", "R1 = Tail(G)"],
+        {"A": W, "G": -W},
+        [W[1:].sum(0), -W[1:].sum(0)],
     ),
 }
 

@@ -209,6 +209,7 @@ static bool build_entry(Build *build, const Def *def, const EntryOptions *option
     if (diags_errors(diags) > errors)
         return false;
     build_body(frame, &def->body);
+    build_check_computed(build);
     if (diags_errors(diags) > errors || build->stopped)
         return false;
     build_outputs(frame);

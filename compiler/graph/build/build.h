@@ -18,7 +18,15 @@ typedef struct {
     ExtentRule rule;
     Span origin;
     bool checked; // by another claim: this one says how to compute the dim
+    Frame *frame; // where it was made
 } Claim;
+
+// A dim that a def names, that no call binds there, and that the file computes from others.
+typedef struct {
+    Name name;
+    DimId dim; // the first of its class
+    Frame *frame;
+} ComputedUse;
 typedef struct {
     Session *session;
     Arena *arena;
@@ -29,6 +37,8 @@ typedef struct {
     Frame *top;                  // a frame without a def: the names of the file
     VEC(Frame *) first_frames;   // by DimId: where it was first needed
     VEC(Claim) declared, claims; // about extents: of declarations; of slices, concats, shifts
+    VEC(Claim) said;             // extents of dims: the last by every place of the source
+    VEC(ComputedUse) computed;   // once for every frame
     uint32_t depth, steps, n_dropouts;
     bool open_extents; // of EntryOptions
     bool stopped;      // a limit was hit and told of, or an extent is open: unwind
@@ -49,6 +59,7 @@ struct Frame {
     Map *locals;          // name -> Value
     VEC(LoopValue) loops; // variables of the loops around
     VEC(DimSlot) steps;   // variables of the scans around
+    NameList computed;    // its ComputedUses
     const char *path;     // what names of trained tensors begin with here: `layer.0.`
     const char *place;    // all calls and loops that led here, for the names of values
     ValueList results;
@@ -64,6 +75,10 @@ DimId frame_dim(Frame *frame, Name dim);
 // As frame_dim, but a dim that nothing else says the extent of gets this one (slices, concats).
 DimId frame_dim_sized(Frame *frame, Name dim, int64_t extent);
 bool frame_has_dim(const Frame *frame, Name dim); // the graph has it already
+// The class of the graph's dim that a name stands for, or NULL while the graph has none.
+const Dim *frame_class(const Frame *frame, Name dim);
+// Does the call of this frame bind a dim to one of the class?
+bool frame_binds(const Frame *frame, DimId class);
 // Whether values of so many dims of the def fit beside the hidden ones; else a diagnostic.
 bool frame_has_room(const Frame *frame, uint32_t count, Span at);
 DimList frame_dims(Frame *frame, const NameList *names, Span at); // none without room
@@ -77,10 +92,12 @@ const Formula *build_formula(Frame *frame, const Expr *expr);
 // The same as a value, i64; a quotient is rounded down. NULL for powers of a high or unknown
 // degree.
 Value *build_formula_value(Graph *graph, const Formula *formula);
-void build_claim(Build *build, RuleKind kind, DimId dim, const Formula *formula, Span origin);
+void build_claim(Frame *frame, RuleKind kind, DimId dim, const Formula *formula, Span origin);
 // One way to compute an extent, of which another claim says whether it holds: k = d / h of d = h *
 // k.
-void build_claim_way(Build *build, DimId dim, const Formula *formula, Span origin);
+void build_claim_way(Frame *frame, DimId dim, const Formula *formula, Span origin);
+// An error where two calls compute one dim of their own from different ones.
+void build_check_computed(Build *build);
 // The graph's rules, and an error for every dim whose extent nothing tells. Requires: outputs.
 void build_rules(Build *build, Span entry);
 

@@ -181,7 +181,7 @@ static Value *build_reduction(Frame *frame, const Expr *call) {
     DimList over = frame_dims(frame, &call->reduced, call->span);
     if (call->builtin == BUILTIN_ARGMAX) {
         const Formula *one = formula_number(frame->build->arena, 1);
-        build_claim(frame->build, RULE_CHOOSES, over.at[0], one, call->span);
+        build_claim(frame, RULE_CHOOSES, over.at[0], one, call->span);
         return graph_row(graph, OP_ARGMAX, build_expr(frame, call->args.at[0]), over.at[0]);
     }
     Value *x = argument(frame, call, 0);

@@ -91,9 +91,38 @@ int64_t frame_extent(const Frame *frame, Name dim) {
     return slot ? frame->build->graph->dims.at[slot->id].extent : top_extent(frame->build, dim);
 }
 
+static void note_computed(Frame *frame, Name name, DimId dim) {
+    Build *build = frame->build;
+    if (!frame->def || frame_slot(frame, name) ||
+        !program_extent_origin(build->session, build->program, name))
+        return;
+    for (uint32_t i = 0; i < frame->computed.count; i++)
+        if (frame->computed.at[i] == name)
+            return;
+    vec_push(build->arena, &frame->computed, name);
+    vec_push(build->arena, &build->computed,
+             (ComputedUse){name, build->graph->dims.at[dim].like, frame});
+}
+
 DimId frame_dim_sized(Frame *frame, Name dim, int64_t extent) {
     const DimSlot *slot = bound_slot(frame, dim);
-    return slot ? slot->id : top_dim(frame, dim, extent);
+    DimId id = slot ? slot->id : top_dim(frame, dim, extent);
+    note_computed(frame, dim, id);
+    return id;
+}
+
+const Dim *frame_class(const Frame *frame, Name dim) {
+    const Graph *graph = frame->build->graph;
+    const DimSlot *slot = bound_slot(frame, dim);
+    const Dim *known = slot ? &graph->dims.at[slot->id] : top_find_alike(frame->build, dim);
+    return known ? &graph->dims.at[known->like] : NULL;
+}
+
+bool frame_binds(const Frame *frame, DimId class) {
+    for (uint32_t i = 0; i < frame->dims.count; i++)
+        if (frame->build->graph->dims.at[frame->dims.at[i].id].like == class)
+            return true;
+    return false;
 }
 
 bool frame_has_dim(const Frame *frame, Name dim) {

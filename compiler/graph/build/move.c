@@ -72,9 +72,9 @@ static Value *build_slice(Frame *frame, const Expr *call) {
     DimId dim = frame_dim(frame, call->reduced.at[0]);
     int64_t known = is_number(length) ? length->number : EXTENT_DYNAMIC;
     DimId made = frame_dim_sized(frame, call->reduced.at[1], known);
-    build_claim(build, RULE_IS, made, length, call->span);
-    build_claim(build, RULE_REACHES, dim, to, call->span);
-    build_claim(build, RULE_BEGINS, dim, from, call->span);
+    build_claim(frame, RULE_IS, made, length, call->span);
+    build_claim(frame, RULE_REACHES, dim, to, call->span);
+    build_claim(frame, RULE_BEGINS, dim, from, call->span);
     if (is_number(from))
         return graph_slice(build->graph, x, dim, made, from->number);
     Value *position = graph_map2(build->graph, OP_ADD, graph_index(build->graph, made),
@@ -115,7 +115,7 @@ static Value *build_concat(Frame *frame, const Expr *call) {
         return args[0];
     }
     DimId made = frame_dim_sized(frame, whole, known);
-    build_claim(build, RULE_IS, made, sum, call->span);
+    build_claim(frame, RULE_IS, made, sum, call->span);
     return graph_concat(build->graph, args, cats, n, made);
 }
 
@@ -212,7 +212,7 @@ static Value *build_shift(Frame *frame, const Expr *call) {
         return x;
     if (is_number(by))
         return graph_shift(frame->build->graph, x, dim, by->number);
-    build_claim(frame->build, RULE_EVALUATES, dim, by, call->span);
+    build_claim(frame, RULE_EVALUATES, dim, by, call->span);
     return shift_by(frame->build->graph, x, dim, by);
 }
 
@@ -252,7 +252,7 @@ static ValueList order_results(Frame *frame, const Expr *call) {
         return results;
     DimId dim = frame_dim(frame, call->reduced.at[0]), kept = frame_dim(frame, call->reduced.at[1]);
     if (dim != kept && graph->dims.at[dim].extent == EXTENT_DYNAMIC)
-        build_claim(frame->build, RULE_HOLDS, dim, extent_by_name(graph, kept), call->span);
+        build_claim(frame, RULE_HOLDS, dim, extent_by_name(graph, kept), call->span);
     Value *positions = graph_order(graph, x, dim, kept, call->descending);
     if (call->builtin != BUILTIN_ARGSORT)
         vec_push(frame->build->arena, &results, graph_gather(graph, x, positions, dim));

@@ -96,15 +96,16 @@ static const Formula *quotient_of(Build *build, DimId dim, const Formula *whole,
                               product_of(graph, build->arena, parts, part));
 }
 
-static void claim_extents(Build *build, const Expr *call, DimId dim, const DimList *parts) {
+static void claim_extents(Frame *frame, const Expr *call, DimId dim, const DimList *parts) {
+    Build *build = frame->build;
     Graph *graph = build->graph;
     Arena *arena = build->arena;
     const Formula *whole = whole_of(build, dim);
-    build_claim(build, RULE_IS, dim, product_of(graph, arena, parts, -1), call->span);
+    build_claim(frame, RULE_IS, dim, product_of(graph, arena, parts, -1), call->span);
     for (int i = 0; call->builtin == BUILTIN_SPLIT && i < parts->count; i++) {
         if (graph->dims.at[parts->at[i]].extent != EXTENT_DYNAMIC)
             continue;
-        build_claim_way(build, parts->at[i], quotient_of(build, dim, whole, parts, i), call->span);
+        build_claim_way(frame, parts->at[i], quotient_of(build, dim, whole, parts, i), call->span);
     }
 }
 
@@ -122,7 +123,7 @@ Value *build_regroup(Frame *frame, const Expr *call) {
         return x;
     }
     DimId dim = frame_dim_sized(frame, call->reduced.at[0], known);
-    claim_extents(build, call, dim, &parts);
+    claim_extents(frame, call, dim, &parts);
     x = graph_over(build->graph, x, call->builtin == BUILTIN_SPLIT ? &(DimList){1, {dim}} : &parts);
     return call->builtin == BUILTIN_SPLIT ? graph_split(build->graph, x, dim, &parts)
                                           : graph_merge(build->graph, x, &parts, dim);
