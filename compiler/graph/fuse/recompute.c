@@ -211,6 +211,8 @@ static bool is_worth_it(const Graph *graph, const RecomputePair *pair, uint32_t 
         WideRead read = reads_set(pair, value, set);
         if (!read.value || value->op == OP_RENAME)
             continue;
+        if (!is_reduction(value))
+            return false; // it reads them from memory
         if (dims_has(&value->dims, read.x)) {
             rows = rows || (op_kind(value->op) == KIND_REDUCE && !dims_has(&value->dims, read.y));
             continue;

@@ -36,8 +36,20 @@ struct Known {
 };
 
 typedef struct {
-    Map *known; // by hash of the key
+    Map *known;    // by hash of the key
+    bool *carried; // by value id: made of what a scan carries, and stays in its step
 } Unify;
+
+static bool *find_carried(const Graph *graph, Arena *arena) {
+    bool *carried = arena_array(arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        carried[i] = value->op == OP_CARRY;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            carried[i] = carried[i] || carried[value->args[k]->id];
+    }
+    return carried;
+}
 
 static bool has_key(const Graph *graph, const Value *value) {
     OpKind kind = op_kind(value->op);
@@ -156,7 +168,7 @@ static Value *compute(Rewrite *rewrite, const Value *value, Value **args, const 
 
 static Value *unify_value(Rewrite *rewrite, const Value *value, Value **args) {
     Unify *unify = rewrite->data;
-    if (!has_key(rewrite->from, value))
+    if (unify->carried[value->id] || !has_key(rewrite->from, value))
         return rewrite_keep(rewrite, value, args);
     Key key = key_of(value, args, rewrite->arena);
     uint64_t hash = hash_bytes(0, key.words, key.n_words * sizeof key.words[0]);
@@ -172,7 +184,7 @@ static Value *unify_value(Rewrite *rewrite, const Value *value, Value **args) {
 
 Graph *graph_unify(const Graph *graph) {
     Arena *arena = arena_new();
-    Unify unify = {map_new(arena)};
+    Unify unify = {map_new(arena), find_carried(graph, arena)};
     Rewrite rewrite = rewrite_begin("unify", graph, graph->arena, arena);
     rewrite.data = &unify;
     rewrite_values(&rewrite, unify_value);
