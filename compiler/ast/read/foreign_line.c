@@ -186,6 +186,29 @@ static const Token *assign_of(const Token *first) {
     return at->kind == TOK_ASSIGN ? at : NULL;
 }
 
+static bool gives_one(const char *function) {
+    static const char *const names[] = {
+#define BUILTIN(NAME, name, shape, min_args, max_args, keys) #name,
+#include "ast/builtins.def"
+#undef BUILTIN
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(names[i], function))
+            return i != BUILTIN_TOPK;
+    return false;
+}
+
+// Whether the tokens are a call of what may give several values, and nothing else.
+static bool is_call(const Token *from, const Token *to) {
+    if (to - from < 3 || from->kind != TOK_NAME || from[1].kind != TOK_LPAREN)
+        return false;
+    int depth = 1;
+    const Token *at = from + 2;
+    for (; at < to && depth; at++)
+        depth += (at->kind == TOK_LPAREN) - (at->kind == TOK_RPAREN);
+    return at == to && !depth && !gives_one(from->text);
+}
+
 // `(A, B) = G(X)`
 static const char *unpack_hint(const Parser *parser, const Token *first) {
     const Token *assign = assign_of(first);
@@ -196,7 +219,11 @@ static const char *unpack_hint(const Parser *parser, const Token *first) {
         return NULL;
     const char *names = text_of(parser, first + 1, assign - 1),
                *value = text_of(parser, assign + 1, line_end(assign));
-    return names && value ? arena_printf(parser->arena, "write '%s = %s'", names, value) : NULL;
+    if (!names || !value)
+        return NULL;
+    if (!is_call(assign + 1, line_end(assign)))
+        return "only 'topk' and a call of a def give several values: 'A, B = F(X)'";
+    return arena_printf(parser->arena, "write '%s = %s'", names, value);
 }
 
 // `A = B = X`
@@ -246,6 +273,36 @@ static const char *exchange_hint(const Parser *parser, const Token *first) {
         return arena_printf(parser->arena, "on lines of their own: %s", text.at);
     return arena_printf(parser->arena, "on lines of their own: %s; in a loop then %s", text.at,
                         after.at);
+}
+
+// ---- brackets
+
+// `split(x, d -> h, k)`, `merge(x, h k)`
+static const char *regroup_hint(const Parser *parser, const Token *first) {
+    const Token *at = parser->current;
+    int depth = 0;
+    while (at > first && depth >= 0) {
+        at--;
+        depth += (at->kind == TOK_RPAREN) - (at->kind == TOK_LPAREN);
+    }
+    if (depth >= 0 || at == first)
+        return NULL;
+    return foreign_is_word(at - 1, "split")   ? "it is written 'split(x, d -> h k)'"
+           : foreign_is_word(at - 1, "merge") ? "it is written 'merge(x, h k -> d)'"
+                                              : NULL;
+}
+
+// `def F(X[n, d], k=3):`
+static const char *default_hint(const Parser *parser, const Token *first) {
+    const Token *at = parser->current;
+    if (first->kind != TOK_DEF || at->kind != TOK_ASSIGN || at[-1].kind != TOK_NAME)
+        return NULL;
+    if (at[1].kind != TOK_NUMBER || !at[1].is_integer || at[1].number < 1)
+        return "parameters have no values of their own: write it in the body";
+    return arena_printf(parser->arena,
+                        "parameters have no values of their own: write it in the body, or 'dim %s "
+                        "= %.0f' at the top of the file",
+                        at[-1].text, at[1].number);
 }
 
 // ---- words
@@ -314,6 +371,10 @@ const char *foreign_line_hint(const Parser *parser) {
         hint = chain_hint(parser, first);
     if (!hint)
         hint = exchange_hint(parser, first);
+    if (!hint)
+        hint = regroup_hint(parser, first);
+    if (!hint)
+        hint = default_hint(parser, first);
     for (int back = 0; back < 2 && at >= first && !hint; back++, at--) {
         if (foreign_is_word(at, "if") || foreign_is_word(at, "else") || at->kind == TOK_IF)
             return if_hint(parser, first);

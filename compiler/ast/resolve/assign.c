@@ -71,6 +71,13 @@ static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const 
     } else if (lacking->count == 0) {
         diag_hint(diag, "add %s to '%s', or reduce it: sum(..., reduced_dim=%s)",
                   quoted_text(r->arena, extra), target->name.name, extra->at[0]);
+    } else if (extra->count == 0 && value->kind == EXPR_NUMBER && lacking->count) {
+        const char *dims = dimlist_text(r->arena, lacking);
+        if (value->number == 0)
+            diag_hint(diag, "write '%s%s = zeros%s'", target->name.name, dims, dims);
+        else
+            diag_hint(diag, "write '%s%s = full(%g -> %s)'", target->name.name, dims, value->number,
+                      dims);
     } else if (extra->count == 0) {
         diag_hint(diag, "leave %s out of '%s'", quoted_text(r->arena, lacking), target->name.name);
     }

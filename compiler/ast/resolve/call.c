@@ -104,8 +104,12 @@ static bool check_results(Binder *b, uint32_t n_wanted) {
         return false;
     }
     Text names = {.arena = b->resolver->arena};
-    for (uint32_t i = 0; i < n; i++)
-        text_printf(&names, "%s%s", i ? ", " : "", b->callee->result_names.at[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        Name name = b->callee->result_names.at[i];
+        while (scope_find(b->scope, name) || scope_knows_dim(b->scope, name))
+            name = names_find(b->resolver->session->names, say(b, "%s_1", name));
+        text_printf(&names, "%s%s", i ? ", " : "", name);
+    }
     diag_hint(diag, "give each a name, on a line of its own: '%s = %s(...)'", names.at,
               callee_name(b));
     return false;

@@ -241,6 +241,17 @@ static void report_two_readings(Binder *b, uint32_t param, const ArgumentDims *d
               call_with(b, formals, &dims->placed));
 }
 
+// Whether dims that the callee knows to be alike are bound to dims that are, as it has to be.
+static bool keeps_kinds(const Binder *b, const NameList *formals, const NameList *actuals) {
+    const Program *program = b->resolver->program;
+    for (uint32_t i = 0; i < formals->count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (program_dims_alike(program, formals->at[i], formals->at[k]) &&
+                !program_dims_alike(program, actuals->at[i], actuals->at[k]))
+                return false;
+    return true;
+}
+
 // Fine, but causal(L[q, k, h]) may mean its first two dims.
 static void warn_last_of_more(const Binder *b, uint32_t param, const ArgumentDims *dims) {
     const Expr *arg = b->call->args.at[param];
@@ -248,14 +259,17 @@ static void warn_last_of_more(const Binder *b, uint32_t param, const ArgumentDim
                               "'%s' of '%s' takes the last dims: %s", param_name(b, param),
                               callee_name(b), hands_text(b, &dims->open, &dims->actuals));
     note_param(b, diag, param);
-    diag_hint(diag, "say so: %s, or otherwise: %s", choice_text(b, param, dims, false),
-              choice_text(b, param, dims, true));
+    const char *last = choice_text(b, param, dims, false);
+    if (keeps_kinds(b, &dims->open, &dims->left)) // the first of them
+        diag_hint(diag, "say so: %s, or otherwise: %s", last, choice_text(b, param, dims, true));
+    else
+        diag_hint(diag, "say so: %s", last);
 }
 
 static void report_problem(Binder *b, uint32_t param, const ArgumentDims *dims) {
     switch (dims->problem) {
     case BIND_FINE:
-        if (dims->last_of_more)
+        if (dims->last_of_more && keeps_kinds(b, &dims->open, &dims->actuals))
             warn_last_of_more(b, param, dims);
         return;
     case BIND_FEW:

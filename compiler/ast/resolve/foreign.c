@@ -9,11 +9,6 @@
 
 enum { LONGEST_HINT = 240 };
 
-static Meaning meaning_in(Scope *scope) {
-    Resolver *r = scope->resolver;
-    return (Meaning){.scope = scope, .arena = r->arena, .program = r->program};
-}
-
 static bool fits(const char *text) {
     return text && strlen(text) <= LONGEST_HINT;
 }
@@ -54,8 +49,13 @@ static void hint_update(Scope *scope, const Stmt *stmt) {
     const char *right = meant_within(&m, &value, holds);
     const char *text =
         right ? arena_printf(arena, "%s %s %s", name, update->name.name, right) : NULL;
-    bool carried = scope->depth && scope_find(scope, name);
-    if (!fits(text) || strchr("@&|^", update->name.name[0]))
+    bool known = scope_find(scope, name) != NULL, carried = scope->depth && known;
+    if (!known && fits(value.text) && !strcmp(update->name.name, "+"))
+        diag_hint(stmt->foreign, "'%s' has no value before: write '%s = %s'", name, name,
+                  value.text);
+    else if (!known)
+        diag_hint(stmt->foreign, "'%s' has no value before", name);
+    if (!known || !fits(text) || strchr("@&|^", update->name.name[0]))
         return;
     if (carried)
         diag_hint(stmt->foreign, "write '%s = %s'", name, text);

@@ -10,6 +10,11 @@
 
 enum { DEEPEST = 60 };
 
+Meaning meaning_in(Scope *scope) {
+    Resolver *r = scope->resolver;
+    return (Meaning){.scope = scope, .arena = r->arena, .program = r->program};
+}
+
 // ---- texts
 
 Meant meant_of_text(const char *text, Holds holds) {

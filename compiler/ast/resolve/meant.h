@@ -53,6 +53,7 @@ typedef struct {
 } Meaning;
 
 // ---- meant.c
+Meaning meaning_in(Scope *scope);
 Meant meant(Meaning *m, const Expr *expr);
 Meant meant_of_text(const char *text, Holds holds);
 Meant meant_with_dims(const char *text, Holds holds, NameList dims);

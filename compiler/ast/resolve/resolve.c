@@ -142,12 +142,26 @@ static Name meant_dim(Scope *scope, const Stmt *stmt) {
     return tensor && symbol->dims.count ? symbol->dims.at[0] : stmt->loop_dim.name;
 }
 
-// Of `for i in range(n)`, `enumerate(X)`, `X`. A `for` needs a known extent.
-static void hint_loop(Scope *scope, const Stmt *stmt, Diag *diag) {
+// A `for` needs a known extent.
+static const char *loop_word(const Scope *scope, const Stmt *stmt, Name dim) {
     const Resolver *r = scope->resolver;
-    Name dim = meant_dim(scope, stmt);
     bool known = program_extent(r->session, r->program, dim) >= 0;
-    const char *word = stmt->kind == STMT_SCAN || !known ? "scan" : "for";
+    return stmt->kind == STMT_SCAN || !known ? "scan" : "for";
+}
+
+// Of `for x in X`.
+static void hint_positions(Scope *scope, const Stmt *stmt, Diag *diag) {
+    Arena *arena = scope->resolver->arena;
+    Name tensor = stmt->loop_dim.name, dim = meant_dim(scope, stmt), at = stmt->loop_var.name;
+    NameList one = dimlist_replaced(arena, &scope_find(scope, tensor)->dims, dim, at);
+    diag_hint(diag, "'%s %s in %s:' runs over positions, '%s%s' is what '%s' has there",
+              loop_word(scope, stmt, dim), at, dim, tensor, dimlist_text(arena, &one), tensor);
+}
+
+// Of `for i in range(n)`, `enumerate(X)`.
+static void hint_loop(Scope *scope, const Stmt *stmt, Diag *diag) {
+    Name dim = meant_dim(scope, stmt);
+    const char *word = loop_word(scope, stmt, dim);
     if (scope_knows_dim(scope, dim))
         diag_hint(diag, "write '%s %s in %s:'", word, stmt->loop_var.name, dim);
     else
@@ -171,7 +185,7 @@ static void check_loop_dim(Scope *scope, const Stmt *stmt) {
     if (near.best)
         diag_hint(diag, "did you mean '%s'?", near.best);
     else if (meant_dim(scope, stmt) != dim)
-        hint_loop(scope, stmt, diag);
+        hint_positions(scope, stmt, diag);
     else if (stmt->kind == STMT_SCAN)
         diag_hint(diag, "the dims of '%s' are %s", scope->def->name.name,
                   dimlist_text(r->arena, &scope->def->dims));
@@ -189,10 +203,22 @@ static bool check_variable(Scope *scope, Ident variable, const char *what) {
     return false;
 }
 
+// What is assigned in a body that is not looked at is not unknown after it.
+static void lose_body(Scope *scope, const StmtList *body) {
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Stmt *stmt = body->at[i];
+        if (stmt->kind == STMT_ASSIGN && !scope_find(scope, stmt->target.name.name))
+            scope_is_news(scope, stmt->target.name.name);
+        lose_body(scope, &stmt->body);
+    }
+}
+
 static void resolve_scan(Scope *scope, Stmt *stmt) {
     check_loop_dim(scope, stmt);
-    if (!check_variable(scope, stmt->loop_var, "position"))
-        return; // what it means in brackets is not known
+    if (!check_variable(scope, stmt->loop_var, "position")) {
+        lose_body(scope, &stmt->body); // what the variable means in brackets is not known
+        return;
+    }
     scope->depth++;
     Symbol *var = scope_add(scope, SYMBOL_STEP, stmt->loop_var);
     var->ok = var->used = true;
@@ -205,8 +231,10 @@ static void resolve_scan(Scope *scope, Stmt *stmt) {
 
 static void resolve_for(Scope *scope, Stmt *stmt) {
     check_loop_dim(scope, stmt);
-    if (!check_variable(scope, stmt->loop_var, "number"))
-        return; // what it means in brackets is not known
+    if (!check_variable(scope, stmt->loop_var, "number")) {
+        lose_body(scope, &stmt->body); // what the variable means in brackets is not known
+        return;
+    }
     scope->depth++;
     Symbol *var = scope_add(scope, SYMBOL_LOOP, stmt->loop_var);
     var->ok = var->used = true;

@@ -175,17 +175,33 @@ static bool has_alike(const Scope *scope, const Symbol *symbol, Name dim) {
     return false;
 }
 
+// X[t, d] where X is over [p, d]: the scan may be meant to run over p.
+static void hint_not_over(const Scope *scope, Diag *diag, const Expr *ref, const Symbol *symbol,
+                          const Step *step) {
+    NameList written = dimlist_of(scope->resolver->arena, &ref->dims);
+    NameList left = dimlist_minus(scope->resolver->arena, &symbol->dims, &written);
+    if (left.count == 1)
+        diag_hint(diag,
+                  "'scan %s in %s:' runs over its positions, and 'dim %s like %s' would let "
+                  "it be read at those of '%s'",
+                  step->variable, left.at[0], step->dim, left.at[0], step->dim);
+    else
+        diag_hint(diag, "leave out '%s'", step->variable);
+}
+
 bool scan_check_over(Scope *scope, const Expr *ref, const Symbol *symbol) {
     for (uint32_t i = 0; i < ref->steps.count; i++) {
         const Step *step = &ref->steps.at[i];
         if (has_alike(scope, symbol, step->dim))
             continue;
+        if (!scope_knows_dim(scope, step->dim)) // told of at the scan
+            return false;
         Diag *diag =
             diag_error(scope->resolver->diags, idents_find(&ref->dims, step->variable)->span,
                        "'%s' is not over '%s' and has no position '%s'", ref->name.name, step->dim,
                        step->variable);
         scope_note_dims(scope, diag, symbol);
-        diag_hint(diag, "leave out '%s'", step->variable);
+        hint_not_over(scope, diag, ref, symbol, step);
         return false;
     }
     return true;

@@ -6,7 +6,7 @@
 //
 // Everything stands in the place of its dim, or the names are the tensor's own, in any order, and
 // one number takes the dim that is left.
-#include "ast/resolve/resolve.h"
+#include "ast/resolve/meant.h"
 
 #include <math.h>
 
@@ -46,21 +46,16 @@ void take_loop_numbers(Scope *scope, Expr *ref, const Symbol *tensor) {
 
 // ---- which dim a number takes -------------------------------------------------------------------
 
-static const char *number_text(Arena *arena, const Expr *number) {
-    if (number->kind == EXPR_NAME)
-        return number->name.name;
-    return number->kind == EXPR_NUMBER ? arena_printf(arena, "%g", number->number) : "..";
-}
-
 // G[0, b, e] for G[0] of G[four, b, e]: the numbers take the first of the dims that are not named.
-static void hint_all_places(Arena *arena, Diag *diag, const Expr *ref, const Symbol *tensor) {
-    Text text = {.arena = arena};
+static void hint_all_places(Scope *scope, Diag *diag, const Expr *ref, const Symbol *tensor) {
+    Meaning m = meaning_in(scope);
+    Text text = {.arena = m.arena};
     uint32_t next = 0;
     for (uint32_t i = 0; i < tensor->dims.count; i++) {
         Name dim = tensor->dims.at[i];
         bool takes = next < ref->args.count && !idents_find(&ref->dims, dim);
-        text_printf(&text, "%s%s", i ? ", " : "",
-                    takes ? number_text(arena, ref->args.at[next++]) : dim);
+        const char *place = takes ? meant_number(&m, ref->args.at[next++], dim) : dim;
+        text_printf(&text, "%s%s", i ? ", " : "", place ? place : "..");
     }
     diag_hint(diag, "the other dims are written as well: '%s[%s]'", tensor->name.name, text.at);
 }
@@ -75,7 +70,7 @@ static bool check_count(Scope *scope, const Expr *ref, const Symbol *tensor) {
                             tensor->dims.count == 1 ? "" : "s", places, places == 1 ? "s" : "");
     scope_note_dims(scope, diag, tensor);
     if (places < tensor->dims.count)
-        hint_all_places(scope->resolver->arena, diag, ref, tensor);
+        hint_all_places(scope, diag, ref, tensor);
     else
         diag_hint(diag, "a number in the place of a dim takes one position of it");
     return false;

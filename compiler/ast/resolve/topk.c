@@ -11,17 +11,22 @@
 
 #include <string.h>
 
+static bool is_number(const Expr *expr) {
+    return expr->kind == EXPR_NUMBER ||
+           (expr->kind == EXPR_UNARY && expr->args.at[0]->kind == EXPR_NUMBER);
+}
+
 // The dim of the second argument; NULL after a diagnostic.
 static const Ident *kept_dim(Scope *scope, const Expr *call, Expr *value) {
     Resolver *r = scope->resolver;
     Name function = call->name.name;
-    if (value->kind == EXPR_NUMBER) {
+    if (is_number(value)) {
         Diag *diag = diag_error(r->diags, value->span,
                                 "the second argument of '%s' is the name of a dim", function);
         const char *meant = foreign_call_hint(scope, call);
         if (meant)
             diag_hint(diag, "%s", meant);
-        else
+        else if (value->kind == EXPR_NUMBER)
             diag_hint(diag, "'dim t = %g' declares one: %s(..., t, dim=...)", value->number,
                       function);
         return NULL;
@@ -104,7 +109,7 @@ void resolve_order(Scope *scope, Expr *call, uint32_t n_wanted) {
     resolve_expr(scope, arg, NULL);
     bool fine = resolve_expect_number(scope, arg, where);
     const Ident *kept = several ? kept_dim(scope, call, call->args.at[1]) : NULL;
-    if (several && !kept && call->args.at[1]->kind == EXPR_NUMBER)
+    if (several && !kept && is_number(call->args.at[1]))
         return; // the hint has the whole call
     const Ident *dim = call_dim_key(scope, call, arg);
     fine = resolve_direction(scope, call) && fine && dim && (kept || !several);

@@ -60,6 +60,25 @@ static void hint_near(Diag *diag, Name name, const Near *near) {
         diag_hint(diag, "did you mean '%s'?", near->best);
 }
 
+// `s = s * g[d]` in a scan, and Y[t - 1, d] where Y[t, d] is written: what is to be carried.
+static bool hint_carried(const Scope *scope, Diag *diag, Name name) {
+    for (uint32_t i = scope->scans.count; i-- > 0;) {
+        const Stmt *scan = scope->scans.at[i].stmt;
+        for (uint32_t k = 0; k < scan->body.count; k++) {
+            const Stmt *stmt = scan->body.at[k];
+            if (stmt->kind != STMT_ASSIGN || stmt->target.name.name != name)
+                continue;
+            if (stmt->target.steps.count)
+                diag_hint(diag, "what the step before left is carried under another name, which "
+                                "has a first value before the scan");
+            else
+                diag_hint(diag, "give it a first value before the scan, which then carries it");
+            return true;
+        }
+    }
+    return false;
+}
+
 // ---- tensors and numbers ------------------------------------------------------------------------
 
 static void report_past(Scope *scope, Ident name, const Symbol *past) {
@@ -115,7 +134,7 @@ void report_unknown(Scope *scope, Ident name, bool bare) {
     const char *constant = constant_hint(name.name);
     if (constant)
         diag_hint(diag, "%s", constant);
-    else if (!hint_transpose(scope, diag, name.name))
+    else if (!hint_carried(scope, diag, name.name) && !hint_transpose(scope, diag, name.name))
         hint_near(diag, name.name, &near);
 }
 
