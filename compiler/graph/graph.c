@@ -257,6 +257,15 @@ bool value_in_parts(const Value *value) {
     return op_kind(value->op) == KIND_REDUCE && value->dim2 != DIM_NONE;
 }
 
+bool value_is_reduction(const Value *value) {
+    return value->op == OP_CONTRACT ||
+           (op_kind(value->op) == KIND_REDUCE && !value_in_parts(value));
+}
+
+Value *value_unrenamed(const Value *value) {
+    return value->op == OP_RENAME ? value->args[0] : (Value *)value;
+}
+
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result) {
     if (n_args == 1 && factor == 1 && dims_equal(&args[0]->dims, &result))
         return args[0];
@@ -270,6 +279,11 @@ Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, 
 
 // ---- rows and moves -----------------------------------------------------------------------------
 
+Value *graph_reduce_like(Graph *graph, const Value *value, Value **args, DimList dims) {
+    return value->op == OP_CONTRACT ? graph_einsum(graph, value->number, args, value->n_args, dims)
+                                    : graph_reduce(graph, value->op, args[0], dims);
+}
+
 Value *graph_row(Graph *graph, Op op, Value *a, DimId dim) {
     Value draft = value_draft(op, op == OP_ARGMAX ? ELEM_I32 : a->elem);
     draft.args = &a;
@@ -282,7 +296,7 @@ Value *graph_row(Graph *graph, Op op, Value *a, DimId dim) {
 }
 
 Value *graph_rename_all(Graph *graph, Value *a, const DimMap *map) {
-    Value *source = a->op == OP_RENAME ? a->args[0] : a;
+    Value *source = value_unrenamed(a);
     DimMap all = {0};
     for (uint32_t i = 0; i < source->dims.count; i++) {
         DimId own = source->dims.at[i], now = source == a ? own : dimmap_get(a->renames, own);

@@ -86,6 +86,7 @@ bool fuse_is_result_view(const Fuser *fuser, const Value *value);
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group
 // By value id: does it depend on an input of this role?
 bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
+bool fuse_is_of_input(const Value *value); // one, perhaps under other names
 // By DimId: does a parameter, or what is made of parameters alone, multiply data along it? The
 // other dims count positions, whose number is the caller's affair. What is added to data (a learned
 // embedding of positions, a bias) says nothing.

@@ -29,36 +29,9 @@
 // the dim that its result has contiguous.
 //
 // Requires: graph_fuse. Ensures: a permutation of the dims for every input and every group output.
-#include "graph/graph.h"
+#include "graph/fuse/layout.h"
 
 #include <math.h>
-
-static const double COPY = 0.1;      // cycles per element: vector load and store
-static const double TRANSPOSE = 0.6; // within a panel
-static const double ROWS_LAST = 0.5; // row operand with contiguous rows
-static const double GATHER = 0.7;    // contiguous in a dim that is outside the panel
-static const double BATCH_LAST = 1.5;
-static const double STRIDED = 3; // a line of memory for each element
-
-// A member of a group that has the value as this argument.
-typedef struct {
-    uint32_t group;
-    const Value *user;
-    uint32_t arg;
-} Read;
-typedef VEC(Read) ReadList;
-
-typedef struct {
-    const Fusion *fusion;
-    const int64_t *extents;
-    ReadList *reads;     // by value id: in the order of groups and their members
-    Map *feeds;          // see find_feeds
-    DimList *orders;     // empty: not chosen yet
-    MemoryOrder *memory; // the result
-    Arena *arena;
-    const Machine *machine;
-    double lanes; // of a vector of f32, the usual element
-} Layout;
 
 // One way in which a group reads the value.
 typedef struct {
@@ -69,32 +42,8 @@ typedef struct {
 } Use;
 typedef VEC(Use) UseList;
 
-// The dims of a contraction by role, seen from one operand x: shared with the result, own, summed.
-typedef struct {
-    DimList batch, own, k;
-} Roles;
-
-static double volume(const Layout *layout, const DimList *dims) {
-    return (double)dims_volume(dims, layout->extents);
-}
-
 static DimList dims_join(DimList a, DimList b) {
     return dims_union(&a, &b);
-}
-
-static DimId dims_last(const DimList *dims) {
-    return dims->count ? dims->at[dims->count - 1] : DIM_NONE;
-}
-
-static Roles roles_of(const Value *contraction, int operand) {
-    const DimList *x = &contraction->args[operand]->dims;
-    const DimList *y = &contraction->args[1 - operand]->dims;
-    DimList both = dims_intersect(x, y);
-    return (Roles){
-        .batch = dims_intersect(&both, &contraction->dims),
-        .own = dims_minus(x, y),
-        .k = dims_minus(&both, &contraction->dims),
-    };
 }
 
 // `part` in the order that `like` has them, what `like` lacks first.
@@ -210,82 +159,11 @@ static DimList group_order(const Layout *layout, const Group *group, const DimLi
 
 // ---- costs of a contiguous dim -----------------------------------------------------------------
 
-static double lane_operand_cost(const Roles *roles, DimId last, DimId lane) {
-    if (last == lane || last == DIM_NONE)
-        return COPY;
-    return dims_has(&roles->k, last)     ? TRANSPOSE
-           : dims_has(&roles->own, last) ? GATHER
-                                         : BATCH_LAST;
-}
-
-static double row_operand_cost(const Roles *roles, DimId last) {
-    if (last == DIM_NONE || dims_has(&roles->k, last))
-        return COPY;
-    return dims_has(&roles->own, last) ? ROWS_LAST : BATCH_LAST;
-}
-
-static double operand_cost(const Value *contraction, int operand, DimId last, DimId lane) {
-    Roles roles = roles_of(contraction, operand);
-    if (dims_has(&roles.batch, lane))
-        return last == lane || last == DIM_NONE ? COPY : STRIDED;
-    return dims_has(&roles.own, lane) ? lane_operand_cost(&roles, last, lane)
-                                      : row_operand_cost(&roles, last);
-}
-
 static DimId use_dim(const Use *use, const Value *value, DimId dim) {
     for (uint32_t i = 0; i < value->dims.count; i++)
         if (value->dims.at[i] == dim)
             return use->as.at[i];
     return DIM_NONE;
-}
-
-// The dim that an argument which is an input, as it is or renamed, has contiguous.
-static DimId input_last(const Value *arg) {
-    const Value *source = arg->op == OP_RENAME ? arg->args[0] : arg;
-    return source->op == OP_INPUT ? dims_last(&arg->dims) : DIM_NONE;
-}
-
-// What the orders of a contraction's own operands cost when `lane` is contiguous in the result.
-// Operands without an order yet will get a good one.
-static double operands_cost(const Layout *layout, const Value *contraction, DimId lane) {
-    double cost = 0;
-    for (int i = 0; i < 2; i++)
-        cost += volume(layout, &contraction->args[i]->dims) *
-                operand_cost(contraction, i, input_last(contraction->args[i]), lane);
-    return cost;
-}
-
-// A contraction in registers, `lane` being a dim of one operand.
-static double lanes_cost(const Layout *layout, const Value *contraction, DimId lane) {
-    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
-    double extent = (double)layout->extents[lane];
-    double filled = extent / (ceil(extent / layout->lanes) * layout->lanes);
-    return operands_cost(layout, contraction, lane) +
-           volume(layout, &space) / (2 * layout->lanes) / filled;
-}
-
-// A result that is contiguous in a batch dim is a sum of elementwise products along it, with two
-// loads for each multiply-add, or it is computed along other lanes and copied.
-static double contraction_cost(const Layout *layout, const Value *contraction, DimId last,
-                               DimId *lane) {
-    Roles roles = roles_of(contraction, 0);
-    *lane = last;
-    if (last == DIM_NONE)
-        return 0;
-    if (!dims_has(&roles.batch, last))
-        return lanes_cost(layout, contraction, last);
-    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
-    DimList others = dims_minus(&contraction->dims, &roles.batch);
-    double copy = BATCH_LAST * volume(layout, &contraction->dims);
-    double best = operands_cost(layout, contraction, last) + volume(layout, &space) / layout->lanes;
-    for (uint32_t i = 0; i < others.count; i++) {
-        double cost = lanes_cost(layout, contraction, others.at[i]) + copy;
-        if (cost < best) {
-            best = cost;
-            *lane = others.at[i];
-        }
-    }
-    return best;
 }
 
 // The lanes of a contraction in a streamed group: the streamed dim as long as the result has it,
@@ -297,7 +175,7 @@ static DimId stream_lane(const Layout *layout, const Group *group, const Value *
     DimList order = group_order(layout, group, &contraction->dims);
     DimId last = dims_last(&order);
     for (int i = 0; i < 2; i++) {
-        DimList own = roles_of(contraction, i).own;
+        DimList own = layout_roles(contraction, i).own;
         if (dims_subset(&group->rows, &contraction->args[i]->dims))
             continue; // the operand of the rows
         DimId best = dims_has(&own, last) ? last : dims_last(&own);
@@ -315,7 +193,7 @@ static DimId use_lane(const Layout *layout, const Use *use) {
         return stream_lane(layout, use->group, use->contraction);
     DimList order = group_order(layout, use->group, &use->contraction->dims);
     DimId lane;
-    contraction_cost(layout, use->contraction, dims_last(&order), &lane);
+    layout_contraction_cost(layout, use->contraction, dims_last(&order), &lane);
     return lane;
 }
 
@@ -323,7 +201,7 @@ static double use_cost(const Layout *layout, const Use *use, const Value *value,
     const Group *group = use->group;
     DimId read = use_dim(use, value, last);
     if (use->contraction)
-        return operand_cost(use->contraction, use->operand, read, use_lane(layout, use));
+        return layout_operand_cost(use->contraction, use->operand, read, use_lane(layout, use));
     if (group->kind == GROUP_SCAN) // a position at a time
         return dims_has(&group->reduced, read) ? STRIDED : COPY;
     if (group->kind == GROUP_ORDER)
@@ -362,7 +240,7 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
                             DimId last) {
     DimId lane;
     if (group->kind == GROUP_CONTRACT)
-        return contraction_cost(layout, group->contraction, last, &lane);
+        return layout_contraction_cost(layout, group->contraction, last, &lane);
     double cost = 0;
     if (group->kind == GROUP_STREAM)
         cost = stream_cost(layout, group, value, last);
@@ -391,7 +269,7 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
 // Order of a contraction's operand that its kernel reads best, lanes or k last.
 static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_operand) {
     const Value *contraction = use->contraction;
-    Roles roles = roles_of(contraction, use->operand);
+    Roles roles = layout_roles(contraction, use->operand);
     DimList result = group_order(layout, use->group, &contraction->dims);
     const Value *other = contraction->args[1 - use->operand];
     const DimList *other_order = &layout->orders[other->id];
@@ -421,7 +299,8 @@ static DimList result_wish(const Layout *layout, const Value *contraction, DimId
                            bool *few_rows) {
     DimList one = {1, {lane}};
     int lanes_in = dims_has(&contraction->args[1]->dims, lane);
-    Roles roles = roles_of(contraction, lanes_in), others = roles_of(contraction, 1 - lanes_in);
+    Roles roles = layout_roles(contraction, lanes_in),
+          others = layout_roles(contraction, 1 - lanes_in);
     DimList outer = dims_minus(&roles.own, &one);
     *few_rows = outer.count > 0 && dims_has(&roles.own, lane) &&
                 volume(layout, &others.own) < volume(layout, &outer);

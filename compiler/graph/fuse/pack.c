@@ -39,11 +39,6 @@ static DimId streamed_dim(const Cluster *cluster) {
     return cluster->reduced.at[0];
 }
 
-// Of a value that lies in memory in the order of its dims.
-static bool has_own_order(const Value *value) {
-    return (value->op == OP_RENAME ? value->args[0] : value)->op == OP_INPUT;
-}
-
 static DimId last_dim(const Value *value) {
     return value->dims.count ? value->dims.at[value->dims.count - 1] : DIM_NONE;
 }
@@ -131,7 +126,7 @@ static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, 
         return can_be_made_packed(p->fuser, operand, streamed_dim(cluster))
                    ? now
                    : copied(p, now, FOR_PANELS);
-    return has_own_order(operand) && !runs_past(value, k) ? copied(p, now, FOR_SUMS) : now;
+    return fuse_is_of_input(operand) && !runs_past(value, k) ? copied(p, now, FOR_SUMS) : now;
 }
 
 static Value *pack_scaled_lanes(Packer *p, const Value *value, int k) {
@@ -144,7 +139,7 @@ static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, i
     bool scales = value->number != 1 && dims_has(&value->dims, streamed_dim(cluster));
     bool summed_last = !dims_has(&value->dims, last_dim(operand));
     bool rows = dims_subset(&cluster->rows, &operand->dims);
-    bool copies = rows && has_own_order(operand) && !summed_last && !scales && !is_half(operand);
+    bool copies = rows && fuse_is_of_input(operand) && !summed_last && !scales && !is_half(operand);
     Value *now = unrounded(p, operand);
     return copies ? copied(p, now, FOR_ROWS) : now;
 }
@@ -157,7 +152,7 @@ static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value
     bool along = dims_has(&value->dims, streamed) && dims_has(&operand->dims, streamed) &&
                  dims_has(&value->args[1 - k]->dims, streamed);
     Value *now = unrounded(p, operand);
-    return along && has_own_order(operand) && last_dim(operand) != streamed
+    return along && fuse_is_of_input(operand) && last_dim(operand) != streamed
                ? copied(p, now, FOR_PRODUCTS)
                : now;
 }

@@ -128,10 +128,6 @@ static bool is_sum(const Value *value) {
     return value->op == OP_CONTRACT || (value->op == OP_SUM && !value_in_parts(value));
 }
 
-static bool is_reduction(const Value *value) {
-    return is_sum(value) || (op_kind(value->op) == KIND_REDUCE && !value_in_parts(value));
-}
-
 // Wide values that lead to each other are worked off together: their sets, by the least id.
 static uint32_t *find_sets(const Graph *graph, const RecomputePair *pair, Arena *arena) {
     uint32_t *sets = sets_new(arena, graph->values.count);
@@ -173,7 +169,7 @@ static WideRead reads_set(const RecomputePair *pair, const Value *value, uint32_
 // Is the value one of the set's wide values, or reduced from them?
 static bool is_of_set(const RecomputePair *pair, const Value *value, uint32_t set) {
     bool member = pair->wide[value->id] && pair->set[value->id] == set;
-    return member || (is_reduction(value) && reads_set(pair, value, set).value);
+    return member || (value_is_reduction(value) && reads_set(pair, value, set).value);
 }
 
 // How far the set's wide values have to be before a value can be computed: twice the phases that
@@ -211,7 +207,7 @@ static bool is_worth_it(const Graph *graph, const RecomputePair *pair, uint32_t 
         WideRead read = reads_set(pair, value, set);
         if (!read.value || value->op == OP_RENAME)
             continue;
-        if (!is_reduction(value))
+        if (!value_is_reduction(value))
             return false; // it reads them from memory
         if (dims_has(&value->dims, read.x)) {
             rows = rows || (op_kind(value->op) == KIND_REDUCE && !dims_has(&value->dims, read.y));
@@ -264,16 +260,12 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
     }
 }
 
-// An input, perhaps under other names.
-static bool is_of_input(const Value *value) {
-    return (value->op == OP_RENAME ? value->args[0] : value)->op == OP_INPUT;
-}
-
 static bool *find_simple(const Graph *graph, Arena *arena) {
     bool *simple = arena_array(arena, bool, graph->values.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        simple[i] = fuse_is_free(value) || is_of_input(value) || op_kind(value->op) == KIND_MAP;
+        simple[i] =
+            fuse_is_free(value) || fuse_is_of_input(value) || op_kind(value->op) == KIND_MAP;
         for (uint32_t k = 0; k < value->n_args; k++)
             simple[i] = simple[i] && simple[value->args[k]->id];
     }
@@ -289,7 +281,7 @@ static DimId new_dim(Graph *graph, DimId like) {
 }
 
 static bool can_be_again(const Value *value) {
-    return op_kind(value->op) == KIND_MAP || is_reduction(value);
+    return op_kind(value->op) == KIND_MAP || value_is_reduction(value);
 }
 
 typedef struct {
@@ -314,10 +306,8 @@ static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value
         if (!args[k])
             return NULL;
     }
-    if (value->op == OP_CONTRACT)
-        return graph_einsum(graph, value->number, args, value->n_args, dims);
-    if (op_kind(value->op) == KIND_REDUCE)
-        return graph_reduce(graph, value->op, args[0], dims);
+    if (value_is_reduction(value))
+        return graph_reduce_like(graph, value, args, dims);
     return graph_map(graph, value->op, value->elem, args, value->n_args);
 }
 
@@ -334,7 +324,7 @@ static Value *make_again(Rewrite *rewrite, const Again *a, const Value *value) {
         return now;
     if (value->op == OP_INDEX)
         return graph_index(rewrite->to, dimmap_get(&a->map, value->dim));
-    bool input = is_of_input(value);
+    bool input = fuse_is_of_input(value);
     bool computes =
         pair->wide[value->id] || (r->simple[value->id] && !input) || is_of_sweep(a, value);
     if (!computes && over_both(&value->dims, pair) && !input)
@@ -421,9 +411,7 @@ static Value *sum_for_each_row(Rewrite *rewrite, RecomputePair *pair, const Valu
     rows = dims_renamed(&rows, &a.map);
     DimList kept = dims_union(&value->dims, &rows);
     Value *sums = phase ? again_of_args(rewrite, &a, value, kept, &a.map)
-                  : value->op == OP_CONTRACT
-                      ? graph_einsum(graph, value->number, args, value->n_args, kept)
-                      : graph_reduce(graph, OP_SUM, args[0], kept);
+                        : graph_reduce_like(graph, value, args, kept);
     return sums ? graph_reduce(graph, OP_SUM, sums, value->dims) : NULL;
 }
 
@@ -440,7 +428,7 @@ static Value *row_again(Rewrite *rewrite, RecomputePair *pair, const Value *valu
 // NULL: as it is.
 static Value *value_again(Rewrite *rewrite, RecomputePair *pair, const Value *value, Value **args) {
     WideRead read = reads_twice(pair, value);
-    if (!read.value || !is_reduction(value) || reads_result(rewrite->data, pair, value))
+    if (!read.value || !value_is_reduction(value) || reads_result(rewrite->data, pair, value))
         return NULL;
     bool own_names = read.x == pair->x && read.y == pair->y;
     if (dims_has(&value->dims, read.x))

@@ -18,6 +18,10 @@ bool fuse_is_free(const Value *value) {
     return value->op == OP_INPUT || op_is_immediate(value->op);
 }
 
+bool fuse_is_of_input(const Value *value) {
+    return value_unrenamed(value)->op == OP_INPUT;
+}
+
 bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena) {
     bool *depends = arena_array(arena, bool, graph->values.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++) {

@@ -164,9 +164,7 @@ static bool reads_part(const Search *s, const Value *value, Part part) {
 }
 
 static bool can_be_streamed(const Value *value) {
-    OpKind kind = op_kind(value->op);
-    return kind == KIND_MAP || kind == KIND_CONTRACT ||
-           (kind == KIND_REDUCE && !value_in_parts(value));
+    return op_kind(value->op) == KIND_MAP || value_is_reduction(value);
 }
 
 static void find_wide_and_reduced(Search *s) {

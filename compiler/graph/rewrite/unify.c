@@ -52,9 +52,7 @@ static bool *find_carried(const Graph *graph, Arena *arena) {
 }
 
 static bool has_key(const Graph *graph, const Value *value) {
-    OpKind kind = op_kind(value->op);
-    bool sums = value->op == OP_CONTRACT || (kind == KIND_REDUCE && !value_in_parts(value));
-    if (!sums || value->n_args > 2)
+    if (!value_is_reduction(value) || value->n_args > 2)
         return false;
     for (uint32_t k = 0; k < value->n_args; k++)
         for (uint32_t i = 0; i < value->args[k]->dims.count; i++)
@@ -71,12 +69,8 @@ static uint64_t place_of(Arena *arena, Key *key, DimId dim) {
     return key->dims.count - 1;
 }
 
-static const Value *source_of(const Value *arg) {
-    return arg->op == OP_RENAME ? arg->args[0] : arg;
-}
-
 static void add_arg(Arena *arena, Key *key, const Value *arg) {
-    const Value *source = source_of(arg);
+    const Value *source = value_unrenamed(arg);
     key->words[key->n_words++] = source->id;
     for (uint32_t i = 0; i < source->dims.count; i++) {
         DimId own = source->dims.at[i];
@@ -87,7 +81,7 @@ static void add_arg(Arena *arena, Key *key, const Value *arg) {
 
 static Key key_of(const Value *value, Value **args, Arena *arena) {
     Key key = {.n_words = 2};
-    bool swaps = value->n_args == 2 && source_of(args[0])->id > source_of(args[1])->id;
+    bool swaps = value->n_args == 2 && value_unrenamed(args[0])->id > value_unrenamed(args[1])->id;
     key.words[0] = (uint64_t)value->op << 32 | value->elem;
     memcpy(&key.words[1], &value->number, sizeof value->number);
     for (uint32_t k = 0; k < value->n_args; k++)
@@ -160,9 +154,7 @@ static Value *compute(Rewrite *rewrite, const Value *value, Value **args, const 
     for (uint32_t i = 0; i < value->dims.count; i++)
         if (dims.at[i] != value->dims.at[i])
             dimmap_add(&again, dims.at[i], value->dims.at[i]);
-    Value *sum = value->op == OP_CONTRACT
-                     ? graph_einsum(graph, value->number, under, value->n_args, dims)
-                     : graph_reduce(graph, value->op, under[0], dims);
+    Value *sum = graph_reduce_like(graph, value, under, dims);
     return again.count ? graph_rename_all(graph, sum, &again) : sum;
 }
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What graph_layout is made of: layout.c chooses orders, layout_lanes.c says what contractions
+// cost.
+#ifndef ATTC_GRAPH_LAYOUT_H
+#define ATTC_GRAPH_LAYOUT_H
+
+#include "graph/graph.h"
+
+// Cycles of an access to an element: vector load and store; contiguous in the rows of an operand; a
+// line of memory for each element.
+static const double COPY = 0.1, ROWS_LAST = 0.5, STRIDED = 3;
+
+// A member of a group that has the value as this argument.
+typedef struct {
+    uint32_t group;
+    const Value *user;
+    uint32_t arg;
+} Read;
+typedef VEC(Read) ReadList;
+
+typedef struct {
+    const Fusion *fusion;
+    const int64_t *extents;
+    ReadList *reads;     // by value id: in the order of groups and their members
+    Map *feeds;          // see find_feeds
+    DimList *orders;     // empty: not chosen yet
+    MemoryOrder *memory; // the result
+    Arena *arena;
+    const Machine *machine;
+    double lanes; // of a vector of f32, the usual element
+} Layout;
+
+// The dims of a contraction by role, seen from one operand x: shared with the result, own, summed.
+typedef struct {
+    DimList batch, own, k;
+} Roles;
+
+static inline DimId dims_last(const DimList *dims) {
+    return dims->count ? dims->at[dims->count - 1] : DIM_NONE;
+}
+
+static inline double volume(const Layout *layout, const DimList *dims) {
+    return (double)dims_volume(dims, layout->extents);
+}
+
+Roles layout_roles(const Value *contraction, int operand);
+// What reading an operand costs for an element when `last` is contiguous in it (DIM_NONE: nothing
+// yet) and `lane` in the result.
+double layout_operand_cost(const Value *contraction, int operand, DimId last, DimId lane);
+// Cycles of a contraction whose result has `last` contiguous; *lane: the dim that runs in vectors.
+double layout_contraction_cost(const Layout *layout, const Value *contraction, DimId last,
+                               DimId *lane);
+
+#endif
