@@ -142,8 +142,7 @@ def repository_sources():
     for name in listed:
         yield (ROOT / name).read_bytes().decode(errors="replace")
     reference = (ROOT / "grammar" / "language.md").read_text()
-    for block in re.findall(r"(?:^    .*\n|^\n)+", reference, re.M):
-        yield re.sub(r"^    ", "", block, flags=re.M)
+    yield from re.findall(r"^```attn.*\n((?:.*\n)*?)```$", reference, re.M)
 
 
 TOKEN = re.compile(

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The code in README.md and grammar/language.md: every block is compiled and run.
+
+What stands behind the three quotes says what a block is; a page does not show it:
+
+    attn                          a program, or declarations alone
+    attn in (X[n, d], ids[n]: i32) with dim m like n
+                                  lines of the body of a def with these parameters
+    console                       commands behind `$ ` and what they print
+    sh c json                     commands, C, the facts of a machine
+
+`# error: TEXT` and `# warning: TEXT` in a line are all that attc says of it. Everything else of a
+program is compiled and compared with the oracle. Behind a dim `# 64` is its extent, and behind
+other lines `# layer.0.W, layer.1.W` are names of trained tensors.
+"""
+
+import json
+import re
+import subprocess
+
+import pytest
+
+from attc import ATTC, MACHINES, ROOT, attc
+
+FENCE = "```"
+LINES = re.compile(r"attn in \((?P<parameters>.*)\)(?: with (?P<items>.*))?")
+SAID = re.compile(r"# (error|warning): (.*)")
+EXTENT = re.compile(r"^dim (\S+) = .* # (\d+)$")
+TRAINED = re.compile(r"# (\w+\.[\w.]+(?:, \w+\.[\w.]+)*)")
+ASSIGNED = re.compile(r"^(\w+(?:\[[^\]]*\])?(?:, \w+(?:\[[^\]]*\])?)*) = ", re.M)
+
+
+class Block:
+    """A block of code: its kind, its lines, and the line of the page that the first of them is."""
+
+    def __init__(self, page, line, kind):
+        self.page, self.line, self.kind, self.lines = page, line, kind, []
+
+    def __str__(self):
+        return f"{self.page}:{self.line}"
+
+    def program(self):
+        """Source text with every line where it is in the page, so that messages name those."""
+        lines = LINES.fullmatch(self.kind)
+        if lines:
+            names = ", ".join(ASSIGNED.findall("\n".join(without_wrong(self.lines))))
+            head = [lines["items"] or "", f"def Lines({lines['parameters']}):"]
+            body = [f"    {line}" for line in self.lines] + [f"    return {names}"]
+        else:
+            head, body = [], list(self.lines)
+        if not any(line.startswith("def ") for line in head + body):
+            dims = re.findall(r"(\w+) (?:=|like) ", "\n".join(body))
+            body += [f"def Declared(X[{', '.join(dims)}]):", "    return X"]
+        return [""] * (self.line - 1 - len(head)) + head + body
+
+
+def without_wrong(lines):
+    """Empty in place of those that get an error."""
+    return ["" if "# error: " in line else line for line in lines]
+
+
+def blocks(page):
+    """Every block of a page of Markdown."""
+    found, block = [], None
+    lines = (ROOT / page).read_text().splitlines()
+    for number, line in enumerate(lines, 1):
+        if block and line == FENCE:
+            found.append(block)
+            block = None
+        elif block:
+            block.lines.append(line)
+        elif line.startswith(FENCE):
+            block = Block(page, number + 1, line.removeprefix(FENCE))
+        else:
+            assert FENCE not in line, f"{page}:{number}: a fence stands at the edge of the page"
+            after_text = number > 1 and lines[number - 2]
+            assert after_text or not line.startswith("    "), f"{page}:{number}: code has no fence"
+    assert not block, f"{block}: the block has no end"
+    return found
+
+
+BLOCKS = [block for page in ("README.md", "grammar/language.md") for block in blocks(page)]
+
+
+def of_kind(kind):
+    chosen = [block for block in BLOCKS if block.kind.split(" ")[0] == kind]
+    assert chosen
+    return pytest.mark.parametrize("block", chosen, ids=str)
+
+
+def test_every_block_is_of_a_kind_that_is_known():
+    for block in BLOCKS:
+        if block.kind not in ("attn", "console", "sh", "c", "json"):
+            assert LINES.fullmatch(block.kind), f"{block}: what is '{block.kind}'?"
+
+
+@of_kind("attn")
+def test_programs(block, tmp_path):
+    source = tmp_path / "source.attn"
+    program = block.program()
+    write(source, program)
+    said = set()
+    for number, line in enumerate(block.lines, block.line):
+        said |= {(number, *match) for match in SAID.findall(line)}
+    told = messages(source)
+    assert told == said, f"{block}: attc tells {told - said}, and not {said - told}"
+
+    right = without_wrong(program)
+    write(source, right)
+    graphs = ""
+    for name in re.findall(r"^def (\w+)", "\n".join(right), re.M):
+        graphs += attc("emit", source, "--stage=graph", "--entry", name, "-w")[0]
+        if name != "Declared":  # whose extents may be large
+            attc("verify", source, "--entry", name, "-w")
+    for number, line in enumerate(block.lines, block.line):
+        wanted = [f"dim {dim} = {extent}\n" for dim, extent in EXTENT.findall(line)]
+        for names in TRAINED.findall(line):
+            wanted += [f"param {name.replace('.', '__')}[" for name in names.split(", ")]
+        for text in wanted:
+            assert text in graphs, f"{block.page}:{number}: it is not '{text.strip()}'"
+
+
+def write(source, lines):
+    source.write_text("\n".join(lines) + "\n")
+
+
+def messages(source):
+    """What attc says of a file: line, severity and text."""
+    run = subprocess.run(
+        [ATTC, "check", "--diagnostics=json", source], capture_output=True, text=True
+    )
+    told = [json.loads(line) for line in run.stderr.splitlines()]
+    return {(diag["line"], diag["severity"], diag["message"]) for diag in told}
+
+
+def test_what_attc_check_prints(tmp_path):
+    """`cat FILE` shows the file that `attc check FILE` is about; other commands tell times."""
+    checked = []
+    for block in BLOCKS:
+        text = "\n".join(block.lines) if block.kind == "console" else ""
+        for session in re.split(r"^\$ ", text, flags=re.M):
+            command, _, shown = session.partition("\n")
+            if command.startswith("cat "):
+                (tmp_path / command.removeprefix("cat ")).write_text(shown)
+            elif command.startswith("attc check "):
+                run = subprocess.run(
+                    [ATTC, *command.split()[1:]], cwd=tmp_path, capture_output=True, text=True
+                )
+                assert run.stderr.strip() == shown.strip(), f"{block}: {command}"
+                checked.append(command)
+    assert checked
+
+
+@of_kind("json")
+def test_facts_of_a_machine(block):
+    assert json.loads("\n".join(block.lines)) == json.loads((MACHINES / "avx512.json").read_text())
