@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of a command line: counts, extents of dims, outputs, and whether two paths are one file.
+// Words of a command line: names, counts, extents of dims, outputs, and whether two paths are one
+// file.
 
 #include "arguments.h"
 
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "internal.h"
 #include "module.h"
 
 static bool is_digit(char c) {
@@ -25,12 +27,8 @@ bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *
     return true;
 }
 
-// ---- -D ----------------------------------------------------------------------------------------
-// Letters, digits, `_`, points of a trained tensor's name, and at the end primes of a dim's.
-static bool is_name(const char *text, int length) {
-    while (length > 1 && text[length - 1] == '\'')
-        length--;
-    for (int i = 0; i < length; i++) {
+bool att_argument_is_name(const char *text, size_t length) {
+    for (size_t i = 0; i < length; i++) {
         char c = text[i];
         bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
         if (!letter && (i == 0 || (!is_digit(c) && c != '.')))
@@ -39,11 +37,21 @@ static bool is_name(const char *text, int length) {
     return length > 0;
 }
 
+size_t att_argument_input(const char *text) {
+    const char *equals = strchr(text, '=');
+    size_t length = equals ? (size_t)(equals - text) : 0;
+    return equals && equals[1] && att_argument_is_name(text, length) ? length : 0;
+}
+
+// ---- -D ----------------------------------------------------------------------------------------
 static const char *read_dim(AttDimArgument *item) {
     char digits[32];
     const char *equals = memchr(item->text, '=', (size_t)item->length);
     item->name_length = equals ? (int)(equals - item->text) : 0;
-    if (!is_name(item->text, item->name_length))
+    item->plain_length = item->name_length;
+    while (item->plain_length > 0 && item->text[item->plain_length - 1] == '\'')
+        item->plain_length--;
+    if (!att_argument_is_name(item->text, (size_t)item->plain_length))
         return "expected DIM=EXTENT, such as -D n=512";
     size_t length = (size_t)(item->length - item->name_length - 1);
     bool fits = length < sizeof digits;
@@ -81,23 +89,9 @@ const char *att_argument_output_path(const char *path) {
     return strcmp(path, "-") == 0 ? "/dev/stdout" : path;
 }
 
-// The folder that a file is in, and its name there.
-static bool resolve_folder(const char *path, char *folder, const char **base) {
-    char copy[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
-    if (length >= sizeof copy)
-        return false;
-    memcpy(copy, path, length);
-    copy[length] = 0;
-    *base = path + length;
-    return realpath(length ? copy : ".", folder) != NULL;
-}
-
 bool att_argument_same_file(const char *a, const char *b) {
     struct stat at, bt;
-    char folder_a[PATH_MAX], folder_b[PATH_MAX];
-    const char *base_a, *base_b;
+    char target_a[PATH_MAX], target_b[PATH_MAX];
     a = att_argument_output_path(a);
     b = att_argument_output_path(b);
     if (strcmp(a, b) == 0)
@@ -105,6 +99,6 @@ bool att_argument_same_file(const char *a, const char *b) {
     bool is_a = stat(a, &at) == 0, is_b = stat(b, &bt) == 0;
     if (is_a || is_b)
         return is_a && is_b && at.st_dev == bt.st_dev && at.st_ino == bt.st_ino;
-    return resolve_folder(a, folder_a, &base_a) && resolve_folder(b, folder_b, &base_b) &&
-           strcmp(base_a, base_b) == 0 && strcmp(folder_a, folder_b) == 0;
+    return att_npy_target(a, target_a) && att_npy_target(b, target_b) &&
+           strcmp(target_a, target_b) == 0;
 }

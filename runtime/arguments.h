@@ -13,10 +13,17 @@ enum { ATT_THREADS_MOST = 4096 }; // --threads; from 0, which is one per core
 // The whole text is a number of decimal digits in range.
 bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *out);
 
+// Letters, digits, `_` and the points of a trained tensor's name.
+bool att_argument_is_name(const char *text, size_t length);
+
+// NAME=FILE: the length of NAME; 0 where it is none, or nothing follows.
+size_t att_argument_input(const char *text);
+
 // An item of -D n=512,m=512.
 typedef struct {
     const char *text; // what was written, of this length
     int length, name_length;
+    int plain_length; // of the name without primes
     int64_t extent;
     const char *problem; // NULL: it is fine
 } AttDimArgument;

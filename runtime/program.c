@@ -86,7 +86,8 @@ static void print_help(const Program *p) {
            "  --time         print the seconds of the computation to standard error\n"
            "  --manifest     describe the entry as JSON and exit\n"
            "  -h, --help     this text\n\n"
-           "Exit status: 0 fine, 1 errors in the data, 2 wrong command line.\n");
+           "Exit status: 0 fine, 1 errors in the data or a name that is not above, 2 wrong\n"
+           "command line.\n");
 }
 
 // ---- command line ------------------------------------------------------------------------------
@@ -102,9 +103,9 @@ static int64_t find_tensor(const AttModule *module, const char *name, size_t len
 
 static int fail_unknown(const Program *p, const char *name, int length, int64_t role) {
     const char *what = role == ATT_INPUT ? "input" : "output";
-    fail(p, STATUS_USAGE, "there is no %s named %.*s; the %ss are:", what, length, name, what);
+    fail(p, STATUS_DATA, "there is no %s named %.*s; the %ss are:", what, length, name, what);
     print_tensors(p->module, role, stderr);
-    return STATUS_USAGE;
+    return STATUS_DATA;
 }
 
 // The tensor that a path is for, a second one of its role with this file, if any, and what is wrong
@@ -129,12 +130,12 @@ static int take_path(Program *p, int64_t i, const char *path) {
 }
 
 static int take_input(Program *p, const char *text) {
-    const char *equals = strchr(text, '=');
-    if (!equals || equals == text || !equals[1])
+    size_t length = att_argument_input(text);
+    if (!length)
         return fail(p, STATUS_USAGE, "'%s': expected NAME=FILE.npy", text);
-    int length = (int)(equals - text);
-    int64_t i = find_tensor(p->module, text, (size_t)length, ATT_INPUT);
-    return i < 0 ? fail_unknown(p, text, length, ATT_INPUT) : take_path(p, i, equals + 1);
+    int64_t i = find_tensor(p->module, text, length, ATT_INPUT);
+    return i < 0 ? fail_unknown(p, text, (int)length, ATT_INPUT)
+                 : take_path(p, i, text + length + 1);
 }
 
 // NAME=FILE, or FILE where there is one output.
@@ -147,7 +148,7 @@ static int take_output(Program *p, const char *text) {
     if (!*given.path)
         return fail(p, STATUS_USAGE, "-o%s%s: expected the name of a file", *text ? " " : "", text);
     if (!given.name && outputs != 1)
-        return fail(p, STATUS_USAGE, "-o %s: %s has %lld results; say which, as in -o %s=%s", text,
+        return fail(p, STATUS_DATA, "-o %s: %s has %lld results; say which, as in -o %s=%s", text,
                     p->module->entry, (long long)outputs, p->module->tensors[i].name, text);
     if (given.name)
         i = find_tensor(p->module, given.name, (size_t)given.name_length, ATT_OUTPUT);
@@ -158,6 +159,9 @@ static int take_output(Program *p, const char *text) {
 static int take_dim(Program *p, const AttDimArgument *item) {
     if (item->problem)
         return fail(p, STATUS_USAGE, "-D %.*s: %s", item->length, item->text, item->problem);
+    if (item->plain_length < item->name_length)
+        return fail(p, STATUS_USAGE, "-D %.*s: %.*s has the extent of %.*s", item->length,
+                    item->text, item->name_length, item->text, item->plain_length, item->text);
     for (int64_t d = 0; d < p->module->n_dims; d++) {
         const char *name = p->module->dims[d].name;
         if (strlen(name) != (size_t)item->name_length ||

@@ -20,26 +20,14 @@ int usage_error(const char *format, ...) {
     return EXIT_USAGE;
 }
 
-static bool is_name(const char *s, size_t length) {
-    if (!length || (s[0] >= '0' && s[0] <= '9'))
-        return false;
-    for (size_t i = 0; i < length; i++) {
-        char c = s[i];
-        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-        if (!letter && !(c >= '0' && c <= '9') && c != '.')
-            return false;
-    }
-    return true;
-}
-
 // ---- files ----
 
 int option_input(Options *options, const char *text) {
     Session *session = options->session;
-    const char *equals = strchr(text, '=');
-    if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
+    size_t length = att_argument_input(text);
+    if (!length)
         return usage_error("'%s': expected NAME=FILE.npy after the source file", text);
-    NamedPath input = {names_intern(session->names, text, (size_t)(equals - text)), equals + 1};
+    NamedPath input = {names_intern(session->names, text, length), text + length + 1};
     bool is_stdin = !strcmp(input.path, "-");
     if (is_stdin && !strcmp(options->file, "-"))
         return usage_error("%s and the source are both read from standard input", input.name);
@@ -82,7 +70,8 @@ static int refuse_primed(Options *options, const char *option, const char *text,
 
 static bool is_primed(const char *text, size_t length) {
     size_t plain = strcspn(text, "'");
-    return plain < length && plain + strspn(text + plain, "'") == length && is_name(text, plain);
+    return plain < length && plain + strspn(text + plain, "'") == length &&
+           att_argument_is_name(text, plain);
 }
 
 // "a,b,c" -> names
@@ -91,7 +80,7 @@ int option_names(Options *options, const char *option, const char *text, NameLis
         size_t length = strcspn(text, ",");
         if (is_primed(text, length) && !strcmp(option, "--dynamic"))
             return refuse_primed(options, option, text, (int)length);
-        if (!is_name(text, length))
+        if (!att_argument_is_name(text, length))
             return usage_error("%s: '%.*s' is not a name", option, (int)length, text);
         vec_push(options->session->arena, out, names_intern(options->session->names, text, length));
         text += length + (text[length] == ',');
@@ -117,7 +106,7 @@ static int add_extent(Options *options, const AttDimArgument *item) {
     Session *session = options->session;
     if (item->problem)
         return usage_error("-D %.*s: %s", item->length, item->text, item->problem);
-    if (is_primed(item->text, (size_t)item->name_length))
+    if (item->plain_length < item->name_length)
         return refuse_primed(options, "-D", item->text, item->length);
     DimOverride extent = {names_intern(session->names, item->text, (size_t)item->name_length),
                           item->extent};
@@ -138,7 +127,7 @@ int option_extents(Options *options, const char *text) {
 
 int option_map(Options *options, const char *text) {
     const char *equals = strchr(text, '=');
-    if (!equals || !is_name(text, (size_t)(equals - text)) || !equals[1])
+    if (!equals || !att_argument_is_name(text, (size_t)(equals - text)) || !equals[1])
         return usage_error("--map %s: expected DIM=ARG,ARG, such as --map b=X,M", text);
     Session *session = options->session;
     EntryMap map = {names_intern(session->names, text, (size_t)(equals - text)), {0}};

@@ -71,21 +71,22 @@ static bool widen_outputs(Options *options, Tensors *tensors) {
     return true;
 }
 
-// Told before anything is computed.
-static bool outputs_make_sense(Options *options, const Graph *graph) {
-    bool fine = true;
+// Told before anything is computed. Returns an exit status.
+static int check_outputs(Options *options, const Graph *graph) {
+    int status = EXIT_FINE;
     bool *given = arena_array(options->session->arena, bool, graph->outputs.count);
     for (uint32_t i = 0; i < options->outputs.count; i++) {
         int index = output_index(options, graph, options->outputs.at[i]);
         if (index >= 0 && given[index])
-            problem(options, "-o %s: %s is given twice", options->outputs.at[i],
-                    graph->outputs.at[index].name);
-        fine &= index >= 0 && !given[index] &&
-                driver_may_write(options, att_argument_output(options->outputs.at[i]).path);
-        if (index >= 0)
+            return usage_error("-o %s: %s is given twice", options->outputs.at[i],
+                               graph->outputs.at[index].name);
+        if (index < 0 ||
+            !driver_may_write(options, att_argument_output(options->outputs.at[i]).path))
+            status = EXIT_PROBLEM;
+        else
             given[index] = true;
     }
-    return fine;
+    return status;
 }
 
 static bool write_outputs(Options *options, const Graph *graph, Tensors *tensors) {
@@ -107,9 +108,11 @@ int command_run(Options *options) {
         return EXIT_PROBLEM;
     Compilation compiled;
     PipelineStop stop = options->oracle ? AFTER_GRAPH : AFTER_TILE;
-    if (!driver_compile(options, target, stop, &compiled) ||
-        !outputs_make_sense(options, compiled.built))
+    if (!driver_compile(options, target, stop, &compiled))
         return EXIT_PROBLEM;
+    int status = check_outputs(options, compiled.built);
+    if (status != EXIT_FINE)
+        return status;
     driver_tell_entry(options, &compiled);
     Tensors tensors;
     bool fine =

@@ -39,6 +39,13 @@ def made(tmp_path_factory):
     np.save(folder / "X.npy", np.arange(6, dtype=np.float32).reshape(2, 3))
     np.save(folder / "s.npy", np.array([1, 2, 3], np.float32))
     np.save(folder / "M.npy", np.arange(12, dtype=np.float32).reshape(4, 3))
+    (folder / "bad.npy").write_text("no array")
+    (folder / "folder").mkdir()
+    (folder / "link.npy").symlink_to("X.npy")
+    (folder / "hard.npy").hardlink_to(folder / "X.npy")
+    (folder / "ahead.npy").symlink_to("a.npy")  # which is not there
+    (folder / "folder/ahead.npy").symlink_to("../ahead.npy")
+    (folder / "loop.npy").symlink_to("loop.npy")
     return folder
 
 
@@ -130,15 +137,26 @@ WRONG = [
     ("two", ["-o", "Y=a.npy", "-o", "Z=a.npy"], "a.npy"),
     ("two", ["-o", "Y=a.npy", "-o", "Z=./a.npy"], "a.npy"),
     ("two", ["-o", "Y=X.npy", "-o", "Z=link.npy"], "link.npy"),
+    ("two", ["-o", "Y=hard.npy", "-o", "Z=X.npy"], "X.npy"),
+    ("two", ["-o", "Y=a.npy", "-o", "Z=folder/../a.npy"], "folder/../a.npy"),
+    ("two", ["-o", "Y=a.npy", "-o", "Z=ahead.npy"], "ahead.npy"),
+    ("two", ["-o", "Y=folder/ahead.npy", "-o", "Z=ahead.npy"], "ahead.npy"),
     ("two", ["-o", "Y=-", "-o", "Z=-"], "Z"),
     ("two", ["-o", "Y=-", "-o", "Z=/dev/stdout"], "/dev/stdout"),
+    ("two", ["-o", "Y=a.npy", "-o", "Y=b.npy"], "Y is given twice"),
+    ("one", ["-o", "a.npy", "-o", "Y=b.npy"], "Y is given twice"),
+    ("one", ["1x=X.npy"], "'1x=X.npy': expected NAME=FILE.npy"),
+    ("one", ["a b=X.npy"], "'a b=X.npy': expected NAME=FILE.npy"),
+    ("one", ["=X.npy"], "'=X.npy': expected NAME=FILE.npy"),
+    ("one", ["-D", "n'=3"], "-D n'=3: n' has the extent of n"),
+    ("one", ["-D", "'=3"], "-D '=3: expected DIM=EXTENT"),
+    ("one", ["-o"], "-o: expected a value"),
+    ("one", ["X=X.npy", "--seed"], "--seed: expected a value"),
 ]
 
 
 @pytest.mark.parametrize("name, arguments, message", WRONG)
 def test_they_refuse_the_same(made, name, arguments, message):
-    if not (made / "link.npy").exists():
-        (made / "link.npy").symlink_to("X.npy")
     before = (made / "X.npy").read_bytes()
     for run in both(made, name, arguments):
         assert run.returncode == 2 and run.stdout == b""
@@ -146,19 +164,53 @@ def test_they_refuse_the_same(made, name, arguments, message):
     assert before == (made / "X.npy").read_bytes() and not (made / "a.npy").exists()
 
 
-# What only the source tells: an error of the command line for a program, of data for `run`.
+@pytest.mark.parametrize("output", ["X.npy", "link.npy", "hard.npy"])
+def test_an_input_may_be_written_over(made, output):
+    """It is read whole, or from the file that was there."""
+    before = np.load(made / "X.npy")
+    for run in both(made, "two", ["X=X.npy", "s=s.npy", "-o", f"Y={output}"]):
+        assert run.returncode == 0, run.stderr
+        assert np.array_equal(np.load(made / output), before * [1, 2, 3] + 1)
+        np.save(made / "X.npy", before)
+        (made / "hard.npy").unlink()
+        (made / "hard.npy").hardlink_to(made / "X.npy")
+
+
+def test_a_link_stays_a_link(made):
+    for run in both(made, "one", ["X=X.npy", "M=M.npy", "-o", "folder/ahead.npy"]):
+        assert run.returncode == 0, run.stderr
+        assert (made / "ahead.npy").is_symlink() and (made / "folder/ahead.npy").is_symlink()
+        assert np.load(made / "a.npy").shape == (2, 4)
+        (made / "a.npy").unlink()
+
+
+# What does not fit the source or the data: status 1.
 UNFIT = [
     ("two", ["-o", "a.npy"], "-o a.npy: Scale has 2 results; say which, as in -o Y=a.npy"),
     ("two", ["-o", "Q=a.npy"], "Q"),
-    ("two", ["-o", "Y=a.npy", "-o", "Y=b.npy"], "Y is given twice"),
-    ("one", ["Q=X.npy"], "Q"),
+    ("one", ["-o", "X=a.npy"], "X"),
+    ("one", ["-o", "y=a.npy"], "y"),
+    ("one", ["-o", "Y=a.npy", "-o", "Q=b.npy"], "Q"),
+    ("one", ["Q=X.npy", "-o", "a.npy"], "Q"),
+    ("one", ["Y=X.npy", "-o", "a.npy"], "Y"),
+    ("one", ["X.0=X.npy", "-o", "a.npy"], "X.0"),
     ("one", ["-D", "n=5", "X=X.npy", "M=M.npy", "-o", "a.npy"], "n is 2 in X"),
+    ("one", ["X=X.npy", "M=M.npy", "-D", "n=0", "-o", "a.npy"], "n is 2 in X"),
+    ("one", ["X=X.npy", "M=s.npy", "-o", "a.npy"], "[m, d]"),
+    ("one", ["X=X.npy", "M=none.npy", "-o", "a.npy"], "none.npy: No such file or directory"),
+    ("one", ["X=X.npy", "M=folder", "-o", "a.npy"], "folder: Is a directory"),
+    ("one", ["X=X.npy", "M=bad.npy", "-o", "a.npy"], "bad.npy: not an .npy file"),
+    ("one", ["X=X.npy", "M=M.npy", "-o", "none/a.npy"], "none/a.npy: No such file or directory"),
+    ("one", ["X=X.npy", "M=M.npy", "-o", "folder"], "folder: Is a directory"),
+    ("one", ["X=X.npy", "M=M.npy", "-o", "loop.npy"], "loop.npy: Too many levels of symbolic"),
+    ("one", ["X=X.npy", "M=M.npy", "-o", "/dev/full"], "/dev/full: No space left on device"),
+    ("one", ["--seed=1", "-D", "n=2,d=3", "-o", "a.npy"], "m is "),
 ]
 
 
 @pytest.mark.parametrize("name, arguments, message", UNFIT)
 def test_they_refuse_what_does_not_fit_the_source(made, name, arguments, message):
     for run in both(made, name, arguments):
-        assert run.returncode in (1, 2) and run.stdout == b""
+        assert run.returncode == 1 and run.stdout == b""
         assert message in run.stderr.decode()
     assert not (made / "a.npy").exists()
