@@ -138,6 +138,7 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
 // From those to groups.
 static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
     const PipelineOptions *options = p->options;
+    out->once = graph;
     if (options->plan != PLAN_UNFUSED) {
         graph =
             graph_done(p, "recompute", graph_recompute(read_graph(p, graph), out->typical), graph);
@@ -177,7 +178,7 @@ static void close_graphs(Passes *p, Compilation *out) {
     if (!frees_graphs(p))
         return;
     arena_free(p->behind);
-    out->simplified = out->contracted = out->expanded = NULL;
+    out->simplified = out->contracted = out->once = out->expanded = NULL;
 }
 
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out) {

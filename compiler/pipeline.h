@@ -35,6 +35,7 @@ typedef struct {
     const Program *program;
     Graph *plain; // before its gradient; NULL: there is none
     Graph *built, *simplified, *contracted, *expanded;
+    Graph *once;            // as expanded, before anything is computed again
     const int64_t *typical; // by DimId
     Fusion *fusion;
     Plan *plan;

@@ -35,6 +35,16 @@ static void print_kernels(const CostFigures *f, Arena *arena) {
     table_print(&table);
 }
 
+static void print_gradient(const CostFigures *f, Arena *arena) {
+    const GradientFigures *g = f->gradient;
+    printf("peak        %s: arguments %s, results %s, workspace %s\n"
+           "saved       %s by the forward pass for the backward pass\n"
+           "recomputed  %s flops beyond those of each value once\n",
+           bytes_text(f->peak, arena), bytes_text(f->arguments, arena),
+           bytes_text(f->results, arena), bytes_text(f->workspace, arena),
+           bytes_text(g->saved_bytes, arena), count_text(g->recomputed_flops, arena));
+}
+
 static void add_buffer(const CostFigures *f, const BufferFigure *b, const char *of, Table *table) {
     table_cell(table, "%s", b->name);
     table_cell(table, "%s", dims_text(f->graph, &b->dims, table->arena));
@@ -42,14 +52,17 @@ static void add_buffer(const CostFigures *f, const BufferFigure *b, const char *
     table_cell(table, "%s%s", b->placement, of);
 }
 
-static void print_buffers(const CostFigures *f, Arena *arena) {
+static void print_buffers(const CostFigures *f, const char *head, const BufferFigureList *buffers,
+                          bool scratch, Arena *arena) {
+    if (!buffers->count)
+        return;
     Table table = table_open(arena, "llrl");
-    static const char *const heads[] = {"buffer", "dims", "size", "placement"};
+    const char *const heads[] = {head, "dims", "size", "placement"};
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, "%s", heads[i]);
-    for (uint32_t i = 0; i < f->buffers.count; i++)
-        add_buffer(f, &f->buffers.at[i], "", &table);
-    for (uint32_t i = 0; i < f->kernels.count; i++) {
+    for (uint32_t i = 0; i < buffers->count; i++)
+        add_buffer(f, &buffers->at[i], "", &table);
+    for (uint32_t i = 0; scratch && i < f->kernels.count; i++) {
         const KernelFigure *k = &f->kernels.at[i];
         for (uint32_t b = 0; b < k->in_scratch.count; b++)
             add_buffer(f, &k->in_scratch.at[b], arena_printf(arena, " of a task of %s", k->name),
@@ -70,8 +83,12 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
            "flops       %s\nworkspace   %s\n",
            count_text(f->parameters, arena), count_text(f->multiplies, arena),
            count_text(f->flops, arena), bytes_text(f->workspace, arena));
+    if (f->gradient)
+        print_gradient(f, arena);
     print_kernels(f, arena);
-    print_buffers(f, arena);
+    if (f->gradient)
+        print_buffers(f, "saved", &f->gradient->saved, false, arena);
+    print_buffers(f, "buffer", &f->buffers, true, arena);
     for (uint32_t i = 0; i < f->kernels.count; i++)
         if (f->kernels.at[i].misfit)
             printf("\nnote: %s is %s, %s\n", f->kernels.at[i].name, f->kernels.at[i].plan,
@@ -135,12 +152,21 @@ static void print_json(const Compilation *compiled, const CostFigures *f, int th
     json_t *kernels = json_array();
     for (uint32_t i = 0; i < f->kernels.count; i++)
         json_array_append_new(kernels, kernel_json(f, &f->kernels.at[i]));
-    report_print_json(
+    json_t *object =
         json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
                   "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies,
                   "flops", (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace,
                   "threads", threads, "dims", report_extents(compiled->built, extents), "buffers",
-                  buffers_json(f, &f->buffers), "kernels", kernels));
+                  buffers_json(f, &f->buffers), "kernels", kernels);
+    if (f->gradient)
+        json_object_update_new(
+            object, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "saved",
+                              buffers_json(f, &f->gradient->saved), "saved_bytes",
+                              (json_int_t)f->gradient->saved_bytes, "peak_bytes",
+                              (json_int_t)f->peak, "argument_bytes", (json_int_t)f->arguments,
+                              "result_bytes", (json_int_t)f->results, "recomputed_flops",
+                              (json_int_t)f->gradient->recomputed_flops));
+    report_print_json(object);
 }
 
 int command_cost(Options *options) {
@@ -155,6 +181,8 @@ int command_cost(Options *options) {
         int threads = options->threads ? options->threads : 1;
         int64_t *extents = tensors_extents(&tensors, compiled.fusion->graph, arena);
         CostFigures figures = report_figures(&compiled, &target->machine, threads, extents, arena);
+        if (compiled.plain)
+            figures.gradient = report_gradient(&compiled, &figures, extents, arena);
         if (options->json)
             print_json(&compiled, &figures, threads, extents);
         else

@@ -243,7 +243,7 @@ const char **report_value_names(const Plan *plan, Arena *arena);
 // A name for a kernel that a person recognises: the stored values of its group.
 const char *report_group_name(const Group *group, const char *const *names, Arena *arena);
 
-// ---- report.c: figures of a compilation ----
+// ---- report.c, saved.c: figures of a compilation ----
 // One buffer of the plan, or one scratch buffer of a kernel.
 typedef struct {
     const char *name;
@@ -266,16 +266,28 @@ typedef struct {
     double recompute;            // multiplies done over multiplies needed
     BufferFigureList in_scratch; // of a streamed group: what a task keeps there
 } KernelFigure;
+// What gradients keep in memory and compute again.
+typedef struct {
+    BufferFigureList saved; // of the forward pass, read by the backward pass
+    int64_t saved_bytes;
+    int64_t recomputed_flops; // beyond those with every value computed once
+} GradientFigures;
 typedef struct {
     const Graph *graph;                    // that has the dims of the figures
     int64_t parameters, multiplies, flops; // -1: more than 2^63
     int64_t workspace;                     // bytes, slots shared
+    int64_t arguments, results, peak;      // bytes; peak: of these and the workspace
     BufferFigureList buffers;
     VEC(KernelFigure) kernels;
+    const GradientFigures *gradient; // by report_gradient; NULL: there is none
 } CostFigures;
 // Predictions are for this many threads.
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena);
+// Requires: figures with all but this.
+const GradientFigures *report_gradient(const Compilation *compiled, const CostFigures *figures,
+                                       const int64_t *extents, Arena *arena);
+int64_t report_sum(int64_t a, int64_t b);                           // -1 when one is, or too large
 json_t *report_number(double value);                                // null when not finite
 json_t *report_dim_names(const Graph *graph, const DimList *dims);  // ["n", "d"]
 json_t *report_extents(const Graph *graph, const int64_t *extents); // {"n": 512, ...}

@@ -35,7 +35,7 @@ static int64_t bytes_of(const Buffer *buffer, const int64_t *extents) {
 }
 
 // Figures that do not fit are -1, and so are sums with them.
-static int64_t sum_of(int64_t a, int64_t b) {
+int64_t report_sum(int64_t a, int64_t b) {
     int64_t sum;
     return a < 0 || b < 0 || !add_i64(a, b, &sum) ? -1 : sum;
 }
@@ -61,10 +61,15 @@ static void add_plan_buffers(CostFigures *out, const Plan *plan, const char *con
         else if (figure.bytes < 0 ||
                  (slots[buffer->slot] >= 0 && slots[buffer->slot] < figure.bytes))
             slots[buffer->slot] = figure.bytes;
+        if (buffer->role == BUFFER_INPUT)
+            out->arguments = report_sum(out->arguments, figure.bytes);
+        if (buffer->role == BUFFER_OUTPUT)
+            out->results = report_sum(out->results, figure.bytes);
         vec_push(arena, &out->buffers, figure);
     }
     for (uint32_t i = 0; i < plan->n_slots; i++)
-        out->workspace = sum_of(out->workspace, slots[i]);
+        out->workspace = report_sum(out->workspace, slots[i]);
+    out->peak = report_sum(report_sum(out->arguments, out->results), out->workspace);
 }
 
 static int64_t volume_of(const DimList *dims, const int64_t *extents) {
@@ -95,11 +100,11 @@ static KernelFigure group_figure(const Group *group, const char *const *names,
         if (value == group->contraction)
             dims = all;
         int64_t volume = volume_of(&all, extents);
-        figure.flops = sum_of(figure.flops, volume);
+        figure.flops = report_sum(figure.flops, volume);
         if (value->op != OP_CONTRACT)
             continue;
-        figure.multiplies = sum_of(figure.multiplies, volume);
-        figure.flops = sum_of(figure.flops, volume);
+        figure.multiplies = report_sum(figure.multiplies, volume);
+        figure.flops = report_sum(figure.flops, volume);
     }
     figure.dims = dims;
     return figure;

@@ -70,6 +70,11 @@ static bool count_flops(const Value *value, const int64_t *extents, int64_t *out
     return weight == 0 || (count_product(&space, extents, out) && mul_i64(*out, weight, out));
 }
 
+int64_t value_flops(const Value *value, const int64_t *extents) {
+    int64_t flops;
+    return count_flops(value, extents, &flops) ? flops : -1;
+}
+
 static int64_t count_live(const Graph *graph, const int64_t *extents,
                           bool (*count)(const Value *, const int64_t *, int64_t *)) {
     Arena *arena = arena_new();

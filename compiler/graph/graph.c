@@ -23,6 +23,7 @@ static Value *graph_add(Graph *graph, const Value *draft) {
     Value *value = arena_copy(graph->arena, draft, sizeof *draft);
     value->id = graph->values.count;
     value->hash = hash;
+    value->made_for = graph->made_for;
     value->args = arena_copy(graph->arena, draft->args, draft->n_args * sizeof *draft->args);
     if (draft->cats)
         value->cats = arena_copy(graph->arena, draft->cats, draft->n_args * sizeof *draft->cats);

@@ -140,6 +140,12 @@ typedef struct {
     uint64_t args; // one bit each
 } NamedPart;
 
+// What a value was made for; no part of its meaning. What takes a value's place is made for the
+// same.
+typedef struct {
+    bool backward; // gradients alone
+} MadeFor;
+
 typedef struct Value Value;
 typedef VEC(Value *) ValueList;
 struct Value {
@@ -169,9 +175,10 @@ struct Value {
     TensorUse use;             // INPUT: not part of the meaning
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
     // not part of the meaning:
-    Name hint;              // the name the user gave this value, or NULL
-    const char *path;       // of hint: calls and loops on the way to it, `layer.0.attend.`; or NULL
-    Span origin;            // where it was written
+    Name hint;        // the name the user gave this value, or NULL
+    const char *path; // of hint: calls and loops on the way to it, `layer.0.attend.`; or NULL
+    Span origin;      // where it was written
+    MadeFor made_for;
     const NamedPart *parts; // CONTRACT, by graph_simplify for graph_contract
     uint32_t n_parts;
 };
@@ -192,10 +199,11 @@ typedef struct {
     ValueList values;      // by id
     ValueList inputs;      // in the order of the entry's parameters, trained tensors last
     VEC(Output) outputs;
-    bool again;   // values over pairs of positions are computed more than once, here or in a graph
-                  // that goes on from this one
-    Map *cons;    // hash -> value
-    Map *written; // name -> the input that is written so
+    bool again; // values over pairs of positions are computed more than once, here or in a graph
+                // that goes on from this one
+    MadeFor made_for; // of the values that are added
+    Map *cons;        // hash -> value
+    Map *written;     // name -> the input that is written so
 } Graph;
 
 // ---- graph.c: construction (hash-consing) ------------------------------------------------------
@@ -283,6 +291,7 @@ bool graph_value_same(const Value *a, const Value *b);             // of one gra
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena);
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
 bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs
+bool *graph_backward(const Graph *graph, Arena *arena);       // by id: see backward.c
 
 // ---- formula.c: construction (numbers are folded), text, meaning -------------------------------
 const Formula *formula_number(Arena *arena, int64_t number);
@@ -386,6 +395,7 @@ Graph *graph_unify(const Graph *graph);
 int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 // 2 per multiply, 1 per element of a map or of a reduction's argument.
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
+int64_t value_flops(const Value *value, const int64_t *extents);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
 // ---- rewrite/expand.c --------------------------------------------------------------------------

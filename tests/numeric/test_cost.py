@@ -3,7 +3,7 @@
 
 import pytest
 
-from attc import EXAMPLES, attc_json
+from attc import EXAMPLES, attc, attc_json
 
 T5_BASE = dict(d_X=768, d_M=768, d_Y=768, n=512, m=512)
 
@@ -81,3 +81,38 @@ def test_predictions_are_made_of_stages():
     for alone, shared in zip(one["kernels"], four["kernels"]):
         assert 0.2 * alone["predicted_seconds"] < shared["predicted_seconds"]
         assert shared["predicted_seconds"] < 0.6 * alone["predicted_seconds"]
+
+
+MLP = """dim n = 64, d = 32, f = 128
+def Mlp(X[n, d], param W[d, f], param V[f, d]):
+    H[n, f] = tanh(einsum(X[n, d], W[d, f]))
+    return einsum(H[n, f], V[f, d] -> [n, d])
+"""
+
+
+def test_what_gradients_keep(tmp_path):
+    (tmp_path / "mlp.attn").write_text(MLP)
+    figures = attc_json("cost", tmp_path / "mlp.attn", "--grad")
+    saved = {buffer["name"]: buffer for buffer in figures["saved"]}
+    assert saved["H"]["bytes"] == 4 * 64 * 128 and sorted(saved["H"]["dims"]) == ["f", "n"]
+    assert figures["saved_bytes"] == sum(buffer["bytes"] for buffer in figures["saved"])
+    placed = {"input": 0, "parameter": 0, "output": 0}
+    for buffer in figures["buffers"]:
+        if buffer["placement"] in placed:
+            placed[buffer["placement"]] += buffer["bytes"]
+    assert figures["argument_bytes"] == placed["input"] + placed["parameter"]
+    assert figures["result_bytes"] == placed["output"]
+    assert figures["peak_bytes"] == sum(placed.values()) + figures["workspace_bytes"]
+    assert "saved_bytes" not in attc_json("cost", tmp_path / "mlp.attn")
+    out, _ = attc("cost", tmp_path / "mlp.attn", "--grad")
+    heads = [line.split()[:2] for line in out.splitlines()]
+    assert ["peak", f"{figures['peak_bytes'] / 1024:.1f}"] in heads and ["saved", "dims"] in heads
+
+
+def test_what_gradients_compute_again():
+    """Weights of attention are never stored: at least the logits are multiplied out again."""
+    figures = attc_json("cost", EXAMPLES / "multi_head.attn", "--grad", "-D", "n=128,m=128")
+    kernels = [kernel["plan"] for kernel in figures["kernels"]]
+    assert any(plan not in (None, "unfused") for plan in kernels)
+    assert figures["recomputed_flops"] >= 2 * 128 * 128 * 12 * 64
+    assert not any({"n", "m"} <= set(buffer["dims"]) for buffer in figures["saved"])

@@ -26,44 +26,12 @@
 struct Partition {
     const Graph *graph;
     const int64_t *extents;
-    Arena *arena;     // of the graph
-    bool *after;      // by value id: depends on a cotangent
-    bool *again;      // by value id: computed again in any case
-    uint32_t *result; // by value id: 1 + the place among the outputs; 0: it is no result
-    bool *kept;       // by value id: what backward begins with, saved or a result
+    Arena *arena;      // of the graph
+    const bool *after; // by value id: of the backward part, see graph_backward
+    bool *again;       // by value id: computed again in any case
+    uint32_t *result;  // by value id: 1 + the place among the outputs; 0: it is no result
+    bool *kept;        // by value id: what backward begins with, saved or a result
 };
-
-// ---- which values come after the cotangents ----------------------------------------------------
-
-static bool note(bool *flag, bool now) {
-    bool changed = now && !*flag;
-    *flag = *flag || now;
-    return changed;
-}
-
-// What a scan carries depends on what its first value and its update do.
-static bool mark_carries(Partition *p, const Value *end) {
-    bool changed = false;
-    for (uint32_t i = 0; op_kind(end->op) == KIND_SCAN && i < graph_scan_carries(end); i++) {
-        ScanCarry carry = graph_scan_carry(end, i);
-        changed |= note(&p->after[carry.carry->id],
-                        p->after[carry.first->id] || p->after[carry.update->id]);
-    }
-    return changed;
-}
-
-static void mark_after(Partition *p) {
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t i = 0; i < p->graph->values.count; i++) {
-            const Value *value = p->graph->values.at[i];
-            more |= note(&p->after[i], value->op == OP_INPUT && value->use == USE_COTANGENT);
-            for (uint32_t k = 0; k < value->n_args; k++)
-                more |= note(&p->after[i], p->after[value->args[k]->id]);
-            more |= mark_carries(p, value);
-        }
-    }
-}
 
 // ---- which values are computed again in any case -----------------------------------------------
 
@@ -371,13 +339,12 @@ const Partition *graph_partition(const Graph *graph, const int64_t *extents) {
     p->graph = graph;
     p->extents = extents;
     p->arena = arena;
-    p->after = arena_array(arena, bool, count);
+    p->after = graph_backward(graph, arena);
     p->again = arena_array(arena, bool, count);
     p->result = arena_array(arena, uint32_t, count);
     for (uint32_t i = graph->outputs.count; i-- > 0;)
         if (graph->outputs.at[i].use == USE_PLAIN)
             p->result[graph->outputs.at[i].value->id] = i + 1;
-    mark_after(p);
     mark_again(p, graph_live(graph, arena));
     find_kept(p);
     return p;

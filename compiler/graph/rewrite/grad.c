@@ -189,10 +189,12 @@ Graph *graph_gradient(const Graph *graph, const GradientOptions *options) {
                          .wanted = mark_wanted(graph, options, arena)};
     rewrite_values(&gradient.rewrite, rewrite_keep);
     rewrite_outputs(&gradient.rewrite);
+    gradient.rewrite.to->made_for.backward = true;
     gradient_copy_bodies(&gradient);
     seed_adjoints(&gradient, options);
     gradient_sweep(&gradient, &(DimList){0});
     return_gradients(&gradient, options);
+    gradient.rewrite.to->made_for = (MadeFor){0};
     arena_free(arena);
     return gradient.rewrite.to;
 }

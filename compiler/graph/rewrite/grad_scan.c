@@ -156,16 +156,19 @@ static ScanCarries carries_now(const Gradient *gradient, DimId dim) {
 
 // Rows of the value, the innermost scan first, read over the dims of the reversed scans.
 static Value *kept_value(Gradient *gradient, const Value *value, DimList home) {
+    Graph *to = gradient->rewrite.to;
     Value *kept = gradient->rewrite.now[value->id];
     DimMap back = {0};
     for (; home.count; home.count--) {
         const GradientScan *scan = gradient_scan(gradient, &home);
         DimId dim = home.at[home.count - 1];
         ScanCarries carries = carries_now(gradient, dim);
-        kept = graph_stack(gradient->rewrite.to, kept, dim, scan->rows, &carries);
+        to->made_for.backward = false;
+        kept = graph_stack(to, kept, dim, scan->rows, &carries);
+        to->made_for.backward = true;
         dimmap_add(&back, scan->rows, scan->back);
     }
-    return graph_rename_all(gradient->rewrite.to, kept, &back);
+    return graph_rename_all(to, kept, &back);
 }
 
 // Another way to read what has a copy.

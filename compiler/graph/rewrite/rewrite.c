@@ -7,7 +7,7 @@
 //
 // Requires: a graph that passes graph_verify. Ensures: inputs, dims and outputs are the same, every
 // value has the elem and dims of the one that it replaces, and what is new has its place in the
-// source.
+// source and its purpose.
 #include "graph/rewrite/rewrite.h"
 
 static void count_uses(Rewrite *rewrite, const bool *live) {
@@ -49,7 +49,9 @@ static Value *replace(Rewrite *rewrite, RewriteRule *rule, const Value *value) {
     for (uint32_t k = 0; k < value->n_args; k++)
         args[k] = rewrite->now[value->args[k]->id];
     uint32_t before = rewrite->to->values.count;
+    rewrite->to->made_for = value->made_for;
     Value *now = rule(rewrite, value, args);
+    rewrite->to->made_for = (MadeFor){0};
     for (uint32_t i = before; i < rewrite->to->values.count; i++)
         if (!rewrite->to->values.at[i]->origin.file)
             rewrite->to->values.at[i]->origin = value->origin;

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which values of a graph with gradients belong to its backward pass.
+//
+//     Y = einsum(X, W)                     dW = einsum(X, dY)
+//     Z = tanh(Y)                          dY = dZ * (1 - Z * Z), and Z * Z alone as well
+//
+// What was made for gradients and whatever is made of it: also what would not have to wait for a
+// cotangent, since it is read in the backward pass alone. What equals a value of the forward pass
+// is that value.
+#include "graph/graph.h"
+
+static bool note(bool *flag, bool now) {
+    bool changed = now && !*flag;
+    *flag = *flag || now;
+    return changed;
+}
+
+// What a scan carries depends on what its first value and its update do.
+static bool mark_carries(bool *backward, const Value *end) {
+    bool changed = false;
+    for (uint32_t i = 0; op_kind(end->op) == KIND_SCAN && i < graph_scan_carries(end); i++) {
+        ScanCarry carry = graph_scan_carry(end, i);
+        changed |= note(&backward[carry.carry->id],
+                        backward[carry.first->id] || backward[carry.update->id]);
+    }
+    return changed;
+}
+
+static bool is_root(const Value *value) {
+    bool leaf = op_is_immediate(value->op);
+    return !leaf &&
+           (value->op == OP_INPUT ? value->use == USE_COTANGENT : value->made_for.backward);
+}
+
+bool *graph_backward(const Graph *graph, Arena *arena) {
+    bool *backward = arena_array(arena, bool, graph->values.count + 1);
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            const Value *value = graph->values.at[i];
+            note(&backward[i], is_root(value));
+            for (uint32_t k = 0; k < value->n_args; k++)
+                note(&backward[i], backward[value->args[k]->id]);
+            more |= mark_carries(backward, value);
+        }
+    }
+    return backward;
+}
