@@ -124,13 +124,16 @@ def write(source, lines):
     source.write_text("\n".join(lines) + "\n")
 
 
-def messages(source):
-    """What attc says of a file: line, severity and text."""
+def diagnostics(source):
     run = subprocess.run(
         [ATTC, "check", "--diagnostics=json", source], capture_output=True, text=True
     )
-    told = [json.loads(line) for line in run.stderr.splitlines()]
-    return {(diag["line"], diag["severity"], diag["message"]) for diag in told}
+    return [json.loads(line) for line in run.stderr.splitlines()]
+
+
+def messages(source):
+    """What attc says of a file: line, severity and text."""
+    return {(diag["line"], diag["severity"], diag["message"]) for diag in diagnostics(source)}
 
 
 def test_what_attc_check_prints(tmp_path):
@@ -149,6 +152,38 @@ def test_what_attc_check_prints(tmp_path):
                 assert run.stderr.strip() == shown.strip(), f"{block}: {command}"
                 checked.append(command)
     assert checked
+
+
+FORMS = re.compile(r"^\| tried \| the hint \|\n\|.*\n((?:\|.*\n)+)", re.M)
+BEFORE = """dim layers = 2
+dim m like n
+def F(X[n, d], Z[n, d], W[d, k], S[n, m], E[n, h, k], Y_0[n, d], flag[]: bool):
+"""
+
+
+def test_forms_of_other_languages(tmp_path):
+    """The table of what is tried, in backquotes, and what the hint of each has in it."""
+    table = FORMS.search((ROOT / "grammar/language.md").read_text())[1]
+    for row in table.splitlines():
+        tried, hints = (
+            [code for code in re.findall(r"`([^`]+)`", cell) if not re.fullmatch(r"\w+", code)]
+            for cell in row.strip("|").split(" | ")
+        )  # without names that the text mentions
+        said = set()
+        for form in tried:
+            line = form if re.search(r" \+?= |:$", form) else f"Y = {form}"
+            body = "X = X + Z" if line.endswith(":") else ""
+            texts = []
+            for loop, blank in ("", "    "), ("    for j in layers:\n", "        "):
+                source = tmp_path / "tried.attn"
+                source.write_text(
+                    f"{BEFORE}    Y = Z\n{loop}{blank}{line}\n{blank}    {body}\n    return X\n"
+                )
+                texts += [diag["hint"] or "" for diag in diagnostics(source)]
+            fits = {hint for hint in hints if any(hint.removeprefix("Y = ") in t for t in texts)}
+            assert fits, f"{row}\n{form}: {texts}"
+            said |= fits
+        assert said == set(hints), f"{row}\nno hint has {set(hints) - said}"
 
 
 @of_kind("json")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from attc import ATTC, attc
 
-HEADER = "dim n = 5, d = 4, k = 3, e = 4, a = 2, b = 2, q = 2\ndim m like n\n"
+HEADER = "dim n = 5, d = 4, k = 3, e = 4, a = 2, b = 2, q = 2, p = 6\ndim m like n\n"
 PARAMETERS = (
     "X[n, d], W[d, k], V[m, k], S[n, m], Z[n, d], A[k, e], T[n, a, k], c[]: f32, u[n], v[d], "
     "I[q]: i32, J[n, k]: i32"
@@ -49,6 +49,12 @@ FORMS = {
     "X[:2]": None,
     "X[..., 1]": None,
     "S[-1, :]": None,
+    "X[::2]": None,
+    "X[1::2, 1:]": None,
+    "X[:, ::3] * 2": None,
+    "X[1:4:2]": None,
+    "X[:-1:2]": None,
+    "S[:-2:3, ::-1]": None,
     "X[:, -2:] * 2": None,
     "X.T": None,
     "S.T": None,
@@ -136,12 +142,19 @@ FORMS = {
     "c > 100 ? X : X + Z": "X + Z",
     "torch.cat([X, Z], dim=1)": "np.concatenate([X, Z], 1)",
     "cat((X, Z))": "np.concatenate([X, Z])",
+    "concat(X, Z)": "np.concatenate([X, Z])",
+    "concat(X, Z, -1)": "np.concatenate([X, Z], 1)",
+    "concat(X, S)": "np.concatenate([X, S], 1)",
     "X.float() * np.pi": "X * np.pi",
     "X.unsqueeze(0) + Z": "X + Z",
     "X / X.size(-1)": "X / 4",
     "len(X)": None,
     "X.view(n, a, b)": "X.reshape(5, 2, 2)",
     "reshape(X, n, a, -1)": "X.reshape(5, 2, 2)",
+    "reshape(X, (n, a, b))": "X.reshape(5, 2, 2)",
+    "X.view(-1, a, b)": "X.reshape(5, 2, 2)",
+    "X.reshape((X.shape[0], a, -1))": "X.reshape(5, 2, 2)",
+    "T.view(-1, p)": "T.reshape(5, 6)",
     "T.reshape(n, -1)": "T.reshape(5, 6)",
     "rearrange(X, 'n (a b) -> n a b')": "X.reshape(5, 2, 2)",
     "rearrange(T, 'n a k -> n (a k)')": "T.reshape(5, 6)",
@@ -207,14 +220,18 @@ def hints():
     found = {}
     for number, diag in told_of([f"Y = {form}" for form in FORMS]):
         assert number not in found, f"two messages: {diag}"
-        match = re.fullmatch(r"write '(.*?)'(: dims are read by name)?", diag["hint"])
+        match = re.fullmatch(
+            r"write '(.*?)'(?:, with '(dim .*)' at the top of the file|: dims are read by name)?",
+            diag["hint"])
         assert match, f"no line to write: {diag}"
-        statement = match[1]
+        statement, beside = match.groups()
         # A call that is all of the value is told of by itself.
-        found[number] = statement if statement.startswith("Y = ") else "Y = " + statement
+        statement = statement if statement.startswith("Y = ") else "Y = " + statement
+        # Each is the only one of its program: dims that it makes a name for are its own.
+        found[number] = tuple(re.sub(r"\b(\w_(?:part|all|step))\b", rf"\g<1>{number}", text or "")
+                              for text in (statement, beside))
     assert len(found) == len(FORMS)
-    # Each is the only one of its program: dims that it makes a name for are its own.
-    return [re.sub(r"\b(\w_(?:part|all))\b", rf"\g<1>{i}", found[i]) for i in range(len(FORMS))]
+    return [found[i] for i in range(len(FORMS))]
 
 
 def test_what_hints_say_is_accepted_and_means_the_same(hints, tmp_path):
@@ -223,7 +240,8 @@ def test_what_hints_say_is_accepted_and_means_the_same(hints, tmp_path):
     for name, end in WHOLE.items():
         values[name] = rng.integers(end, size=SHAPES[name], dtype=np.int32)
     source = tmp_path / "all.attn"
-    source.write_text(program(hints))
+    besides = [beside for _, beside in hints if beside]
+    source.write_text("\n".join([program([line for line, _ in hints]), *besides, ""]))
     left = [d for d in diagnostics(source.read_text()) if d["severity"] == "error"]
     assert not left, [(d["message"], hints[(d["line"] - 3) // 3]) for d in left]
     for name, value in values.items():
@@ -247,3 +265,37 @@ def test_hints_end_with_the_mistakes_that_are_told():
     assert len(hinted) == 100
     assert [diag["message"] for diag in told if diag not in hinted] == [
         "too many errors; the rest of this file is not reported"]
+
+
+# Blocks in the place of one line, and what they leave in Y or return.
+BLOCKS = {
+    "Y = X\n    if c > 100:\n        Y = Z": "X",
+    "Y = X\n    if c < 100: Y = Y + Z": "X + Z",
+    "Y = X\n    for i in a:\n        if i > 0:\n            Y = Y + Z": "X + Z",
+    "if c > 100:\n        Y[n, d] = X": "X * 0",
+    "if c > 100: Y = X\n    elif c > 200:\n        Y = Z\n    else:\n        Y = X + Z": "X + Z",
+    "if c < 100:\n        return X\n    return Z": "X",
+    "if c > 100: return X\n    else: return Z + 1": "Z + 1",
+}
+
+
+@pytest.mark.parametrize("block, twin", BLOCKS.items())
+def test_a_choice_of_lines_is_one_line(block, twin, tmp_path):
+    """The line of the hint in place of the `if` and what belongs to it."""
+    own = "return" not in block
+    head = f"{HEADER}def F(X[n, d], Z[n, d], c[]):\n    "
+    found, = diagnostics(head + block + ("\n    return Y\n" if own else "\n"))
+    line, again = re.fullmatch(
+        r"write '(.*?)'(?: and go on with '(.*)'|, with what it is otherwise for 0)?", found["hint"]
+    ).groups()
+    before = block[:block.index("if ")]
+    source = tmp_path / "block.attn"
+    source.write_text(head + before + line + (f"\n    return {again or 'Y'}\n" if own else "\n"))
+    rng = np.random.default_rng(1)
+    X, Z = rng.normal(size=(2, 5, 4))
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    np.save(tmp_path / "Z.npy", Z.astype(np.float32))
+    np.save(tmp_path / "c.npy", np.float32(1))
+    inputs = [f"{name}={tmp_path}/{name}.npy" for name in "XZc"]
+    attc("run", source, "--oracle", "-w", *inputs, "-o", tmp_path / "Y.npy")
+    assert np.allclose(np.load(tmp_path / "Y.npy"), eval(twin), atol=1e-5)

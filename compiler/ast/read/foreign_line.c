@@ -37,43 +37,133 @@ static const char *text_of(const Parser *parser, const Token *from, const Token 
     return arena_strndup(parser->arena, text, end - begin);
 }
 
+enum { SEVERAL_MAX = 6 };
+
+typedef struct {
+    const Token *from, *to;
+} Part;
+
+// The parts between commas outside of brackets; 0: there are too many.
+static uint32_t parts_of(const Token *from, const Token *to, Part *parts) {
+    uint32_t n = 0;
+    int depth = 0;
+    parts[0].from = from;
+    for (const Token *at = from; at <= to; at++) {
+        depth += at->kind == TOK_LPAREN || at->kind == TOK_LBRACKET;
+        depth -= at->kind == TOK_RPAREN || at->kind == TOK_RBRACKET;
+        if (at != to && (depth || at->kind != TOK_COMMA))
+            continue;
+        parts[n++].to = at;
+        if (n == SEVERAL_MAX)
+            return 0;
+        parts[n].from = at + 1;
+    }
+    return n;
+}
+
 // ---- statements with blocks
 
-// `if c:` T = A `elif e:` T = B `else:` T = C, each on lines of its own, as the value of T. NULL if
-// they are anything else.
-static const char *choice_text(const Parser *parser, const Token *at, const Token **target,
-                               uint32_t depth) {
-    const Token *end = line_end(at), *body = end + 1, *stop = line_end(body), *equals = body;
-    bool is_else = foreign_is_word(at, "else");
-    if (end->kind != TOK_INDENT || end[-1].kind != TOK_COLON || stop->kind != TOK_NEWLINE ||
-        stop[1].kind != TOK_DEDENT || depth > 20)
+// What a block of `if` consists of, the line of its word first.
+typedef struct {
+    const Token *word, *colon, *body, *end; // body: the only line, which ends with `end`
+    const Token *next;                      // line behind the block
+    const Token *equals;                    // in the body; `return`, if it begins with that
+} Branch;
+
+// `if c: T = A`, on one line or two, `elif c:` and `else:` alike.
+static bool read_branch(const Token *word, Branch *out) {
+    const Token *end = line_end(word), *colon = word;
+    bool block = end->kind == TOK_INDENT && end[-1].kind == TOK_COLON;
+    while (!block && colon < end && colon->kind != TOK_COLON)
+        colon++;
+    *out = (Branch){.word = word, .colon = block ? end - 1 : colon};
+    out->body = out->equals = block ? end + 1 : colon + 1;
+    out->end = block ? line_end(out->body) : end;
+    out->next = out->end + (block ? 2 : 1);
+    if (out->body >= out->end || out->end->kind != TOK_NEWLINE ||
+        (block && out->end[1].kind != TOK_DEDENT))
+        return false;
+    while (out->equals < out->end && out->equals->kind != TOK_ASSIGN &&
+           out->equals->kind != TOK_RETURN)
+        out->equals++;
+    return out->equals < out->end;
+}
+
+// The text of one value.
+static const char *one_text(const Parser *parser, const Token *from, const Token *to) {
+    Part parts[SEVERAL_MAX + 1];
+    return parts_of(from, to, parts) == 1 ? text_of(parser, from, to) : NULL;
+}
+
+// Whether the def names it above the line.
+static bool is_known(const Parser *parser, const Token *line, const char *name) {
+    while (line > parser->tokens.at && line->kind != TOK_DEF && !foreign_is_word(line - 1, name))
+        line--;
+    return line > parser->tokens.at && line->kind != TOK_DEF;
+}
+
+// The value of T: `if c:` T = A `elif e:` T = B `else:` T = C, where T may be `return`. Without
+// `else:` it is what T was before, or 0, or the `return` that follows. NULL: they are anything
+// else.
+static const char *choice_text(const Parser *parser, const Token *word, const Token *target,
+                               bool *has_else, uint32_t depth) {
+    Branch branch;
+    if (depth > 20 || !read_branch(word, &branch) || branch.body->text != target->text ||
+        branch.body->kind != target->kind)
         return NULL;
-    while (equals < stop && equals->kind != TOK_ASSIGN)
-        equals++;
-    const char *value = text_of(parser, equals + 1, stop);
-    if (!value || (*target && (*target)->text != body->text))
-        return NULL;
-    *target = *target ? *target : body;
-    if (is_else)
-        return at + 1 == end - 1 ? value : NULL;
-    const char *condition = text_of(parser, at + 1, end - 1), *rest = NULL;
-    if (foreign_is_word(&stop[2], "elif") || foreign_is_word(&stop[2], "else"))
-        rest = choice_text(parser, stop + 2, target, depth + 1);
-    return rest && condition
+    const char *value = one_text(parser, branch.equals + 1, branch.end), *rest = NULL;
+    if (foreign_is_word(word, "else")) {
+        *has_else = true;
+        return word + 1 == branch.colon ? value : NULL;
+    }
+    const Token *next = branch.next;
+    if (foreign_is_word(next, "elif") || foreign_is_word(next, "else"))
+        rest = choice_text(parser, next, target, has_else, depth + 1);
+    else if (target->kind != TOK_RETURN)
+        rest = is_known(parser, target, target->text) ? target->text : "0";
+    else if (next->kind == TOK_RETURN)
+        rest = one_text(parser, next + 1, line_end(next));
+    const char *condition = text_of(parser, word + 1, branch.colon);
+    return rest && value && condition
                ? arena_printf(parser->arena, "where(%s, %s, %s)", condition, value, rest)
                : NULL;
 }
 
+// Whether the line is in a block of a loop.
+static bool is_in_loop(const Parser *parser, const Token *line) {
+    int depth = 0;
+    for (; line > parser->tokens.at && line->kind != TOK_DEF; line--) {
+        bool header = line->first && depth < 0;
+        if (header && (line->kind == TOK_FOR || line->kind == TOK_SCAN))
+            return true;
+        depth = header ? 0 : depth;
+        depth += (line[-1].kind == TOK_DEDENT) - (line[-1].kind == TOK_INDENT);
+    }
+    return false;
+}
+
 static const char *if_hint(const Parser *parser, const Token *first) {
-    const Token *target = NULL;
-    const char *value =
-        foreign_is_word(first, "if") ? choice_text(parser, first, &target, 0) : NULL;
-    const Token *equals = target;
-    while (equals && equals->kind != TOK_ASSIGN)
-        equals++;
-    const char *name = equals ? text_of(parser, target, equals) : NULL;
-    return value && name ? arena_printf(parser->arena, "write '%s = %s'", name, value)
-                         : "there is no 'if': where(condition, a, b) chooses";
+    static const char chooses[] = "there is no 'if': where(condition, a, b) chooses";
+    Branch branch;
+    bool has_else = false;
+    if (!foreign_is_word(first, "if") || !read_branch(first, &branch))
+        return chooses;
+    const char *value = choice_text(parser, first, branch.body, &has_else, 0);
+    if (!value)
+        return chooses;
+    if (branch.body->kind == TOK_RETURN)
+        return arena_printf(parser->arena, "write 'return %s'", value);
+    const char *name = branch.body->text, *whole = text_of(parser, branch.body, branch.equals);
+    if (!whole)
+        return chooses;
+    bool known = is_known(parser, first, name);
+    if (has_else || (known && is_in_loop(parser, first)))
+        return arena_printf(parser->arena, "write '%s = %s'", whole, value);
+    if (!known)
+        return arena_printf(parser->arena, "write '%s = %s', with what it is otherwise for 0",
+                            whole, value);
+    return arena_printf(parser->arena, "write '%s_1%s = %s' and go on with '%s_1'", name,
+                        whole + strlen(name), value, name);
 }
 
 // `Y = lambda x: x + 1`
@@ -154,30 +244,6 @@ static const char *operator_hint(const Parser *parser) {
 }
 
 // ---- several at once
-
-enum { SEVERAL_MAX = 6 };
-
-typedef struct {
-    const Token *from, *to;
-} Part;
-
-// The parts between commas outside of brackets; 0: there are too many.
-static uint32_t parts_of(const Token *from, const Token *to, Part *parts) {
-    uint32_t n = 0;
-    int depth = 0;
-    parts[0].from = from;
-    for (const Token *at = from; at <= to; at++) {
-        depth += at->kind == TOK_LPAREN || at->kind == TOK_LBRACKET;
-        depth -= at->kind == TOK_RPAREN || at->kind == TOK_RBRACKET;
-        if (at != to && (depth || at->kind != TOK_COMMA))
-            continue;
-        parts[n++].to = at;
-        if (n == SEVERAL_MAX)
-            return 0;
-        parts[n].from = at + 1;
-    }
-    return n;
-}
 
 static const Token *assign_of(const Token *first) {
     const Token *at = first;

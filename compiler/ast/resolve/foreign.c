@@ -13,6 +13,11 @@ static bool fits(const char *text) {
     return text && strlen(text) <= LONGEST_HINT;
 }
 
+// `, with 'dim d_top = 3' at the top of the file`
+static const char *beside_text(const Meaning *m) {
+    return m->beside ? arena_printf(m->arena, ", with '%s' at the top of the file", m->beside) : "";
+}
+
 // ---- assignments
 
 // As it was written.
@@ -58,7 +63,7 @@ static void hint_update(Scope *scope, const Stmt *stmt) {
     if (!known || !fits(text) || strchr("@&|^", update->name.name[0]))
         return;
     if (carried)
-        diag_hint(stmt->foreign, "write '%s = %s'", name, text);
+        diag_hint(stmt->foreign, "write '%s = %s'%s", name, text, beside_text(&m));
     else
         diag_hint(stmt->foreign, "write '%s_1 = %s' and go on with '%s_1'", name, text, name);
 }
@@ -78,13 +83,6 @@ static bool hint_part(Meaning *m, Diag *diag, const Expr *expr) {
     return hint != NULL;
 }
 
-static const char *writing_hint(Arena *arena, const Meant *value) {
-    if (!value->beside)
-        return arena_printf(arena, "write '%s'", value->text);
-    return arena_printf(arena, "write '%s', with '%s' at the top of the file", value->text,
-                        value->beside);
-}
-
 static void hint_assign(Scope *scope, const Stmt *stmt) {
     Meaning m = meaning_in(scope);
     bool several = stmt->value->kind == EXPR_RESULT;
@@ -93,13 +91,11 @@ static void hint_assign(Scope *scope, const Stmt *stmt) {
     bool turned = stmt->value->kind == EXPR_FOREIGN && stmt->value->args.count &&
                   stmt->value->args.at[0]->name.name == value.text;
     const char *names = turned && value.text ? ": dims are read by name" : "";
-    if (fits(value.text) && value.beside)
-        diag_hint(stmt->foreign, "%s", writing_hint(m.arena, &value));
-    else if (fits(text))
-        diag_hint(stmt->foreign, "write '%s = %s'%s", target_text(scope, &stmt->target), text,
-                  names);
+    if (fits(text))
+        diag_hint(stmt->foreign, "write '%s = %s'%s%s", target_text(scope, &stmt->target), text,
+                  beside_text(&m), names);
     else if (fits(value.text))
-        diag_hint(stmt->foreign, "write '%s'%s", value.text, names);
+        diag_hint(stmt->foreign, "write '%s'%s%s", value.text, beside_text(&m), names);
     else
         hint_part(&m, stmt->foreign, stmt->value);
 }
@@ -120,7 +116,7 @@ static void hint_return(Scope *scope, const Stmt *stmt) {
         text_printf(&text, "%s%s", i ? ", " : "", value.text);
     }
     if (fits(text.at))
-        diag_hint(stmt->foreign, "write 'return %s'", text.at);
+        diag_hint(stmt->foreign, "write 'return %s'%s", text.at, beside_text(&m));
 }
 
 void foreign_hint_statement(Scope *scope, const Stmt *stmt) {
@@ -140,5 +136,6 @@ const char *foreign_call_hint(Scope *scope, const Expr *call) {
     if (call->label.name || call->has_arrow)
         return NULL;
     Meant value = meant_function(&m, call, &call->args, &hint);
-    return fits(value.text) ? writing_hint(m.arena, &value) : hint;
+    return fits(value.text) ? arena_printf(m.arena, "write '%s'%s", value.text, beside_text(&m))
+                            : hint;
 }

@@ -40,6 +40,11 @@ Name meant_fresh(const Meaning *m, Name dim, const char *suffix) {
     return names_find(names, text);
 }
 
+void meant_declare(Meaning *m, Name dim, const char *extent) {
+    m->beside = m->beside ? arena_printf(m->arena, "%s, %s = %s", m->beside, dim, extent)
+                          : arena_printf(m->arena, "dim %s = %s", dim, extent);
+}
+
 const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims) {
     NameList own = {0};
     if (of->swapped) {
@@ -109,7 +114,10 @@ static bool is_none(const Expr *expr) {
 // A dim that is cut, and what is taken of it.
 typedef struct {
     Name dim;
-    const char *from, *to;
+    enum { CUT_PART, CUT_STEP, CUT_TURN } kind;
+    const char *from, *to; // of a part
+    int64_t first, step;
+    const char *count; // of the positions of a step
 } Cut;
 
 typedef struct {
@@ -134,9 +142,52 @@ static void take_slice(Taken *t, const Expr *slice, Name dim) {
     take_keep(t, dim);
     if (begins && ends)
         return;
-    Cut cut = {dim, begins ? "0" : meant_number(t->m, from, dim),
-               ends ? dim : meant_number(t->m, to, dim)};
+    Cut cut = {.dim = dim,
+               .from = begins ? "0" : meant_number(t->m, from, dim),
+               .to = ends ? dim : meant_number(t->m, to, dim)};
     t->fine = t->fine && cut.from && cut.to;
+    vec_push(t->m->arena, &t->cuts, cut);
+}
+
+// How many positions there are from `from` to `to`, by `step`; NULL: none, or it cannot be told.
+static const char *step_count(Taken *t, int64_t from, const Expr *to, Name dim, int64_t step) {
+    int64_t ahead = step - 1 - from;
+    if (to->kind == EXPR_NUMBER) {
+        int64_t count = ((int64_t)to->number + ahead) / step;
+        return count > 0 ? arena_printf(t->m->arena, "%lld", (long long)count) : NULL;
+    }
+    const char *end = is_form(to, FOREIGN_NOTHING) ? dim : meant_number(t->m, to, dim);
+    if (!end || !ahead)
+        return end ? arena_printf(t->m->arena, end == dim ? "%s // %lld" : "(%s) // %lld", end,
+                                  (long long)step)
+                   : NULL;
+    return arena_printf(t->m->arena, "(%s %c %lld) // %lld", end, ahead < 0 ? '-' : '+',
+                        (long long)(ahead < 0 ? -ahead : ahead), (long long)step);
+}
+
+// X[::2], X[1::2], X[::-1]
+static void take_step(Taken *t, const Expr *form, Name dim) {
+    const Expr *slice = form->args.at[0], *step = form->args.at[1];
+    const Expr *from = slice->args.at[0], *to = slice->args.at[1];
+    bool begins = is_form(from, FOREIGN_NOTHING), ends = is_form(to, FOREIGN_NOTHING);
+    bool back = is_negative(step);
+    const Expr *number = back ? step->args.at[0] : step;
+    bool fine = number->kind == EXPR_NUMBER && number->is_integer &&
+                (begins || (from->kind == EXPR_NUMBER && from->is_integer));
+    take_keep(t, dim);
+    if (back) {
+        t->fine = fine && number->number == 1 && begins && ends;
+        vec_push(t->m->arena, &t->cuts, ((Cut){.dim = dim, .kind = CUT_TURN}));
+        return;
+    }
+    fine = fine && number->number > 1;
+    Cut cut = {.dim = dim, .kind = CUT_STEP};
+    if (fine) {
+        cut.first = begins ? 0 : (int64_t)from->number;
+        cut.step = (int64_t)number->number;
+        cut.count = step_count(t, cut.first, to, dim, cut.step);
+    }
+    t->fine = cut.count != NULL;
     vec_push(t->m->arena, &t->cuts, cut);
 }
 
@@ -150,11 +201,13 @@ static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
         return;
     }
     Name dim = t->place < dims->count ? dims->at[t->place++] : NULL;
-    t->fine = t->fine && dim && !is_form(item, FOREIGN_STEP);
+    t->fine = t->fine && dim;
     if (!t->fine)
         return;
     if (is_form(item, FOREIGN_SLICE)) {
         take_slice(t, item, dim);
+    } else if (is_form(item, FOREIGN_STEP)) {
+        take_step(t, item, dim);
     } else if (item->kind == EXPR_NAME && item->name.name == dim) {
         take_keep(t, dim);
     } else {
@@ -166,6 +219,29 @@ static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
     }
 }
 
+static Meant part_text(Meaning *m, const Meant *of, const Cut *cut) {
+    const char *open =
+        arena_printf(m->arena, "slice(%s, %s, %s, %s", of->text, cut->dim, cut->from, cut->to);
+    Name part = meant_fresh(m, cut->dim, "part");
+    NameList dims = dimlist_replaced(m->arena, &of->dims, cut->dim, part);
+    Meant result = meant_with_dims(
+        arena_printf(m->arena, "%s -> %s)", open, dimlist_text(m->arena, &dims)), HOLDS_ALL, dims);
+    result.open = arena_printf(m->arena, "%s)", open);
+    result.fresh = part;
+    return result;
+}
+
+static Meant gather_text(Meaning *m, const Meant *of, const Cut *cut) {
+    if (cut->kind == CUT_TURN)
+        return meant_turned(m, of, cut->dim);
+    Name some = meant_fresh(m, cut->dim, "step");
+    meant_declare(m, some, cut->count);
+    const char *first = cut->first ? arena_printf(m->arena, "%lld + ", (long long)cut->first) : "";
+    return meant_with_dims(arena_printf(m->arena, "gather(%s, %s%lld * index(%s), dim=%s)",
+                                        of->text, first, (long long)cut->step, some, cut->dim),
+                           HOLDS_ALL, dimlist_replaced(m->arena, &of->dims, cut->dim, some));
+}
+
 static Meant cut_text(Meaning *m, Taken *t) {
     const char *base =
         t->takes ? arena_printf(m->arena, "%s[%s]", t->of->tensor, t->brackets.at) : t->of->text;
@@ -173,15 +249,7 @@ static Meant cut_text(Meaning *m, Taken *t) {
     result.tensor = t->takes ? NULL : t->of->tensor;
     for (uint32_t i = 0; i < t->cuts.count; i++) {
         const Cut *cut = &t->cuts.at[i];
-        const char *open = arena_printf(m->arena, "slice(%s, %s, %s, %s", result.text, cut->dim,
-                                        cut->from, cut->to);
-        Name part = meant_fresh(m, cut->dim, "part");
-        NameList dims = dimlist_replaced(m->arena, &result.dims, cut->dim, part);
-        result = meant_with_dims(
-            arena_printf(m->arena, "%s -> %s)", open, dimlist_text(m->arena, &dims)), HOLDS_ALL,
-            dims);
-        result.open = arena_printf(m->arena, "%s)", open);
-        result.fresh = part;
+        result = cut->kind == CUT_PART ? part_text(m, &result, cut) : gather_text(m, &result, cut);
     }
     return result;
 }

@@ -42,14 +42,14 @@ typedef struct {
     Name tensor;          // the text is this tensor, with or without brackets
     const char *operands; // of an einsum, as text, and what it sums over
     NameList summed;
-    const char *beside; // `dim m_top = 3`: what the file is to have for it, or NULL
 } Meant;
 
 typedef struct {
     Scope *scope;
     Arena *arena;
     Program *program;
-    uint32_t depth; // of the recursion
+    uint32_t depth;     // of the recursion
+    const char *beside; // `dim m_top = 3`: what the file is to have for the text, or NULL
 } Meaning;
 
 // ---- meant.c
@@ -60,6 +60,7 @@ Meant meant_with_dims(const char *text, Holds holds, NameList dims);
 const char *meant_within(const Meaning *m, const Meant *part, Holds outer); // with parentheses
 Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
 Name meant_fresh(const Meaning *m, Name dim, const char *suffix);     // a dim that is not there yet
+void meant_declare(Meaning *m, Name dim, const char *extent);         // the text wants `dim`
 const char *meant_number(Meaning *m, const Expr *position, Name dim); // counted from the end if < 0
 // The tensor over other dims, or the text as it is; NULL where only brackets could tell the dims.
 const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
@@ -108,6 +109,7 @@ Meant meant_gather(Meaning *m, const char *name, const Given *given);
 Meant meant_diagonal(Meaning *m, const char *name, const Given *given);
 Meant meant_eye(Meaning *m, const Given *given);
 Meant meant_moved(Meaning *m, const char *name, const Given *given);
+Meant meant_turned(Meaning *m, const Meant *of, Name dim); // from the last position to the first
 Meant meant_mask(Meaning *m, const Given *given, const char *comparison);
 Meant meant_range(Meaning *m, const Given *given);
 

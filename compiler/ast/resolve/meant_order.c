@@ -54,7 +54,7 @@ Meant meant_order(Meaning *m, Builtin builtin, const Given *given) {
         if (!count.text)
             return result;
         kept = arena_printf(m->arena, ", %s", fresh);
-        result.beside = arena_printf(m->arena, "dim %s = %s", fresh, count.text);
+        meant_declare(m, fresh, count.text);
     }
     result.text = arena_printf(m->arena, "%s(%s%s, dim=%s%s)", builtin_name(builtin), of.text, kept,
                                dim, top ? "" : order); // of topk always so

@@ -123,6 +123,12 @@ Meant meant_eye(Meaning *m, const Given *given) {
 
 // ---- flip(x, dim), roll(x, by, dim)
 
+Meant meant_turned(Meaning *m, const Meant *of, Name dim) {
+    return meant_with_dims(
+        arena_printf(m->arena, "gather(%s, %s - 1 - index(%s), dim=%s)", of->text, dim, dim, dim),
+        HOLDS_ALL, of->dims);
+}
+
 Meant meant_moved(Meaning *m, const char *name, const Given *given) {
     bool rolls = !strcmp(name, "roll");
     static const char *const keys[] = {"dim", "dims", "axis"};
@@ -137,10 +143,11 @@ Meant meant_moved(Meaning *m, const char *name, const Given *given) {
     Meant by = rolls ? meant(m, given->args->at[1]) : (Meant){.text = ""};
     if (!dim || !by.text || by.dims.count)
         return (Meant){0};
-    const char *ids = rolls ? arena_printf(m->arena, "(index(%s) - %s) %% %s", dim,
-                                           meant_within(m, &by, HOLDS_PRODUCT), dim)
-                            : arena_printf(m->arena, "%s - 1 - index(%s)", dim, dim);
-    return meant_with_dims(arena_printf(m->arena, "gather(%s, %s, dim=%s)", of.text, ids, dim),
+    if (!rolls)
+        return meant_turned(m, &of, dim);
+    const char *by_text = meant_within(m, &by, HOLDS_PRODUCT);
+    return meant_with_dims(arena_printf(m->arena, "gather(%s, (index(%s) - %s) %% %s, dim=%s)",
+                                        of.text, dim, by_text, dim, dim),
                            HOLDS_ALL, of.dims);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The meaning of functions that regroup positions, and of those that make constants; see meant.h.
 //
-//     X.view(n, h, k)                      split(X, d -> h k)
+//     X.view(n, h, k), X.view(-1, h, k)    split(X, d -> h k)
 //     X.reshape(n, -1)                     merge(X, h k -> h_all)
 //     rearrange(X, "n (h k) -> n h k")     split(X, d -> h k)
 //     cat([X, Y], dim=1)                   concat(X, Y, dim=d_all -> [n, d_all])
@@ -33,10 +33,12 @@ static bool view_dims(Meaning *m, const Expr *const *args, uint32_t n, NameList 
     for (uint32_t i = 0; i < n; i++) {
         const Expr *arg = args[i];
         bool open = arg->kind == EXPR_UNARY && arg->oper == OPER_NEG;
-        bool named = arg->kind == EXPR_NAME && scope_knows_dim(m->scope, arg->name.name);
-        if (!open && !named)
+        Meant extent = open ? (Meant){0} : meant(m, arg); // n, X.shape[0]
+        Name named =
+            extent.text ? names_find(m->scope->resolver->session->names, extent.text) : NULL;
+        if (!open && !(named && scope_knows_dim(m->scope, named)))
             return false;
-        vec_push(m->arena, out, open ? NULL : arg->name.name);
+        vec_push(m->arena, out, named);
     }
     return n > 0;
 }
@@ -48,26 +50,49 @@ static NameList part_of(Meaning *m, const NameList *list, uint32_t from, uint32_
     return part;
 }
 
+// A dim that is split, or several that are merged, between dims that stay.
+static bool find_regrouped(Meaning *m, const NameList *have, const NameList *wanted, NameList *from,
+                           NameList *into, uint32_t *first) {
+    uint32_t n = wanted->count, last = 0;
+    *first = 0;
+    while (*first < have->count && *first < n && have->at[*first] == wanted->at[*first])
+        ++*first;
+    while (*first + last < have->count && *first + last < n &&
+           have->at[have->count - 1 - last] == wanted->at[n - 1 - last])
+        last++;
+    *from = part_of(m, have, *first, have->count - last);
+    *into = part_of(m, wanted, *first, n - last);
+    return (from->count == 1 && into->count > 1) || (from->count > 1 && into->count == 1);
+}
+
+// -1 at either end as the dim that is there: view(-1, h, k) of [n, d] is view(n, h, k).
+static bool keep_open_end(const NameList *have, NameList *wanted) {
+    uint32_t last = wanted->count - 1;
+    bool at_first = !wanted->at[0];
+    if (!have->count || (!at_first && wanted->at[last]))
+        return false;
+    wanted->at[at_first ? 0 : last] = have->at[at_first ? 0 : have->count - 1];
+    return true;
+}
+
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n) {
     Meant of = meant(m, x);
-    NameList wanted = {0};
+    NameList wanted = {0}, from, into;
+    uint32_t first;
+    if (n == 1 && given_list(args[0])) {
+        n = args[0]->args.count;
+        args = (const Expr *const *)args[0]->args.at;
+    }
     if (!of.text || !of.has_dims || of.moved || !view_dims(m, args, n, &wanted))
         return (Meant){0};
-    const NameList *have = &of.dims;
-    uint32_t first = 0, last = 0; // dims that stay, at both ends
-    while (first < have->count && first < n && have->at[first] == wanted.at[first])
-        first++;
-    while (first + last < have->count && first + last < n &&
-           have->at[have->count - 1 - last] == wanted.at[n - 1 - last])
-        last++;
-    NameList from = part_of(m, have, first, have->count - last);
-    NameList into = part_of(m, &wanted, first, n - last);
-    bool splits = from.count == 1 && into.count > 1, merges = from.count > 1 && into.count == 1;
-    if (!splits && !merges)
+    if (!find_regrouped(m, &of.dims, &wanted, &from, &into, &first) &&
+        !(keep_open_end(&of.dims, &wanted) &&
+          find_regrouped(m, &of.dims, &wanted, &from, &into, &first)))
         return (Meant){0};
     for (uint32_t i = 0; i < into.count; i++)
         if (!into.at[i])
-            wanted.at[first + i] = into.at[i] = meant_fresh(m, from.at[0], splits ? "part" : "all");
+            wanted.at[first + i] = into.at[i] =
+                meant_fresh(m, from.at[0], from.count == 1 ? "part" : "all");
     return regrouped(m, &of, &from, &into, wanted);
 }
 
@@ -144,19 +169,27 @@ Meant meant_concat(Meaning *m, const Given *given) {
         parts = parts.at[0]->args;
     const Expr *where =
         given_key(given, "dim") ? given_key(given, "dim") : given_key(given, "axis");
-    if (!where && given->args->count == 2 && given_list(given->args->at[0]))
-        where = given->args->at[1];
+    const Expr *last = given->args->count > 1 ? given->args->at[given->args->count - 1] : NULL;
+    if (!where && last && (last->kind == EXPR_NUMBER || last->kind == EXPR_UNARY)) {
+        where = last;
+        parts.count -= parts.at == given->args->at;
+    }
     Text text = {.arena = m->arena};
     Meant first = {0};
+    NameList kept = {0};
     for (uint32_t i = 0; i < parts.count; i++) {
         Meant part = meant(m, parts.at[i]);
         if (!part.text || !part.has_dims || part.moved)
             return (Meant){0};
         text_printf(&text, "%s%s", i ? ", " : "", part.text);
         first = i ? first : part;
+        NameList gone = dimlist_minus(m->arena, &first.dims, &part.dims);
+        kept = dimlist_minus(m->arena, i ? &kept : &first.dims, &gone);
     }
+    NameList lost = dimlist_minus(m->arena, &first.dims, &kept); // what other parts lack
     Name own = !first.text || !first.dims.count ? NULL
                : where                          ? dim_given(&first, where)
+               : lost.count == 1                ? lost.at[0]
                                                 : first.dims.at[0];
     if (!own)
         return (Meant){0};

@@ -30,14 +30,17 @@ static const Ident *dim_of(Scope *scope, const Expr *call, Expr *value, const Ex
     return NULL;
 }
 
+static Diag *tell_no_dim(Scope *scope, const Expr *call) {
+    return diag_error(scope->resolver->diags, call->span, "'%s' needs 'dim='", call->name.name);
+}
+
 const Ident *call_dim_key(Scope *scope, const Expr *call, const Expr *tensor) {
     KeyArg *key = call_key(call, "dim");
     if (key && tensor)
         return dim_of(scope, call, key->value, tensor, "'dim='");
     if (key)
         return call_as_dim(scope, call, key->value, "'dim='");
-    Diag *diag =
-        diag_error(scope->resolver->diags, call->span, "'%s' needs 'dim='", call->name.name);
+    Diag *diag = tell_no_dim(scope, call);
     if (tensor && tensor->ok && tensor->result.count)
         diag_hint(diag, "such as dim=%s", tensor->result.at[0]);
     return NULL;
@@ -356,6 +359,20 @@ static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, con
     return true;
 }
 
+// The dim is the one that the result alone has, where that is known, or else what other languages
+// mean.
+static void tell_no_concat_dim(Scope *scope, const Expr *call, const Wanted *wanted) {
+    Diag *diag = tell_no_dim(scope, call);
+    NameList whole = {0};
+    if (wanted && !wanted->in_sum && !wanted->factor)
+        whole = dimlist_minus(scope->resolver->arena, &wanted->dims, &call->args.at[0]->result);
+    const char *meant = whole.count ? NULL : foreign_call_hint(scope, call);
+    if (whole.count == 1)
+        diag_hint(diag, "such as dim=%s", whole.at[0]);
+    else if (meant)
+        diag_hint(diag, "%s", meant);
+}
+
 // The dim of a part that the joined dim replaces; NULL after a diagnostic.
 // told: of another part that lacks the same dims, which is one mistake, or NULL.
 static Name concat_own_dim(Scope *scope, const Expr *call, const Expr *part, const NameList *kept,
@@ -426,9 +443,13 @@ void resolve_concat(Scope *scope, Expr *call, const Wanted *wanted) {
         resolve_expr(scope, call->args.at[i], NULL);
         fine = call->args.at[i]->ok && fine;
     }
-    const Ident *dim = call_dim_key(scope, call, NULL);
     if (call->has_arrow)
         wanted = call_wanted(scope, call, NULL, &arrow, "");
+    if (fine && !call_key(call, "dim")) {
+        tell_no_concat_dim(scope, call, wanted);
+        return;
+    }
+    const Ident *dim = call_dim_key(scope, call, NULL);
     if (!dim || !fine || !concat_elem(scope, call) || (wanted && wanted->silent))
         return;
     NameList kept = concat_kept(scope, call, dim->name, wanted);
