@@ -36,6 +36,9 @@ def Halves(x[n, d]):
     A[half, d] = slice(x, n, 0, half)
     return sum(A, reduced_dim=half)
 
+def BothHalves(x[n, d], y[w, d]):
+    return Halves(x) - 2 * Halves(y, half=half_w)
+
 def Tail(x[n, d]):
     A[tail, d] = slice(x, n, 1, n)
     return sum(A, reduced_dim=tail)
@@ -105,6 +108,12 @@ CASES = {
         ["R0 = Halves(A)", "R1 = Halves(G)"],
         {"A": W, "G": -W},
         [W[:2].sum(0), -W[:2].sum(0)],
+    ),
+    "computed-in-a-def": (
+        "A[n, d], G[w, d]",
+        ["R0 = BothHalves(A, G)", "R1 = BothHalves(G, A, half=half_w, half_w=half)"],
+        {"A": Q[0], "G": W[:2, :3]},
+        [Q[0, :3].sum(0) - 2 * W[0, :3], W[0, :3] - 2 * Q[0, :3].sum(0)],
     ),
     "own-for-each": (
         "A[n, d], G[w, d]",

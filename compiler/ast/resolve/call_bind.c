@@ -89,6 +89,9 @@ static void bind_hand(Binder *b, const KeyArg *key) {
         diag_note(diag, taken->place, "'%s' is '%s' from here", taken->formal, taken->actual);
         return;
     }
+    NameList named = {0}; // here, so that calls of this def can say what it is
+    vec_push(b->resolver->arena, &named, actual->name);
+    scope_add_dims(b->scope, &named);
     vec_push(b->resolver->arena, &b->hands, (HandDim){formal, *actual});
     vec_push(b->resolver->arena, &b->bound, (Bound){formal, actual->name, actual->span, BY_HAND});
 }

@@ -74,7 +74,8 @@ int64_t frame_extent(const Frame *frame, Name dim); // EXTENT_DYNAMIC when unkno
 DimId frame_dim(Frame *frame, Name dim);
 // As frame_dim, but a dim that nothing else says the extent of gets this one (slices, concats).
 DimId frame_dim_sized(Frame *frame, Name dim, int64_t extent);
-bool frame_has_dim(const Frame *frame, Name dim); // the graph has it already
+bool frame_is_given(const Frame *frame, Name dim); // a call that led here binds it
+bool frame_has_dim(const Frame *frame, Name dim);  // the graph has it already
 // The class of the graph's dim that a name stands for, or NULL while the graph has none.
 const Dim *frame_class(const Frame *frame, Name dim);
 // Does the call of this frame bind a dim to one of the class?
@@ -96,10 +97,16 @@ void build_claim(Frame *frame, RuleKind kind, DimId dim, const Formula *formula,
 // One way to compute an extent, of which another claim says whether it holds: k = d / h of d = h *
 // k.
 void build_claim_way(Frame *frame, DimId dim, const Formula *formula, Span origin);
-// An error where two calls compute one dim of their own from different ones.
-void build_check_computed(Build *build);
+// Has the graph all that an extent of the file is computed from, for the names of a frame?
+bool frame_can_compute(Frame *frame, const Expr *extent);
 // The graph's rules, and an error for every dim whose extent nothing tells. Requires: outputs.
 void build_rules(Build *build, Span entry);
+
+// ---- one_extent.c: a computed dim is one dim for all calls --------------------------------------
+// Errors where it is not.
+bool build_claim_repeats(Build *build, const Claim *claim); // what its place of the source said
+bool build_claim_agrees(Build *build, const Claim *claim);  // with the claims before
+void build_check_computed(Build *build);
 
 // ---- names.c: tensors by name ------------------------------------------------------------------
 Value *frame_find(Frame *frame, Ident name); // local, argument, trained or top-level tensor

@@ -86,6 +86,10 @@ static const DimSlot *bound_slot(const Frame *frame, Name dim) {
     return slot;
 }
 
+bool frame_is_given(const Frame *frame, Name dim) {
+    return bound_slot(frame, dim);
+}
+
 int64_t frame_extent(const Frame *frame, Name dim) {
     const DimSlot *slot = bound_slot(frame, dim);
     return slot ? frame->build->graph->dims.at[slot->id].extent : top_extent(frame->build, dim);

@@ -90,137 +90,13 @@ Value *build_formula_value(Graph *graph, const Formula *formula) {
     return a && b ? graph_map2(graph, ops[formula->op], a, b) : NULL;
 }
 
-// ---- one extent for all calls -------------------------------------------------------------------
-
-// The outermost frame of `frame`'s that is none of `other`'s: the call that led to it alone. NULL:
-// `other` is inside of `frame`.
-static Frame *parting(Frame *frame, const Frame *other) {
-    Frame *apart = NULL;
-    for (; frame; frame = frame->caller) {
-        const Frame *shared = other;
-        while (shared && shared != frame)
-            shared = shared->caller;
-        if (shared)
-            return apart;
-        apart = frame;
-    }
-    return apart;
-}
-
-// What the def of a frame calls the dims of a class, or NULL.
-static Name name_in(const Frame *frame, DimId class) {
-    for (uint32_t i = 0; i < frame->def->dims.count; i++) {
-        const Dim *dim = frame_class(frame, frame->def->dims.at[i]);
-        if (dim && dim == &frame->build->graph->dims.at[class])
-            return frame->def->dims.at[i];
-    }
-    return NULL;
-}
-
-// A formula with the names that the def of a frame has for its dims.
-static const char *text_in(const Frame *frame, const Formula *formula) {
-    Build *build = frame->build;
-    Graph named = *build->graph;
-    named.dims.at = arena_array(build->arena, Dim, named.dims.count);
-    for (uint32_t i = 0; i < named.dims.count; i++) {
-        Name name = name_in(frame, build->graph->dims.at[i].like);
-        named.dims.at[i] = build->graph->dims.at[i];
-        named.dims.at[i].name = name ? name : named.dims.at[i].name;
-    }
-    return formula_text(&named, formula, build->arena);
-}
-
-// A name like `dim` for another one, which neither the file nor the graph has.
-static Name free_name(const Frame *frame, Name dim) {
-    Build *build = frame->build;
-    Names *names = build->session->names;
-    for (unsigned number = 2;; number++) {
-        const char *text = arena_printf(build->arena, "%s_%u", name_unprimed(names, dim), number);
-        Name name = names_find(names, text);
-        if (!program_find_dim(build->program, name) && !frame_class(build->top, name))
-            return name;
-    }
-}
-
-// One of two ways to compute a dim, and the frame that has it.
-typedef struct {
-    Frame *frame;
-    const Formula *formula;
-    Span at; // in the frame's def
-} Computed;
-
-// Tells of a dim of the callee's own that is `second` in one call and `first` elsewhere. False
-// after the diagnostic; true where they agree, no call is to blame, or it binds the dim.
-static bool check_calls(Build *build, DimId class, Computed first, Computed second) {
-    if (formula_alike(build->arena, first.formula, second.formula))
-        return true;
-    if (!parting(second.frame, first.frame)) { // the caller itself came second
-        Computed caller = second;
-        second = first;
-        first = caller;
-    }
-    const Frame *apart = parting(second.frame, first.frame),
-                *before = parting(first.frame, second.frame);
-    if (!apart || !apart->call || frame_binds(apart, class))
-        return true;
-    Name callee = apart->def->name.name, dim = name_in(apart, class);
-    if (!dim)
-        return true;
-    const char *here = text_in(apart->caller, second.formula),
-               *there = text_in(apart->caller, first.formula), *other = free_name(apart, dim);
-    Diag *diag =
-        diag_error(build->session->diags, apart->call->span,
-                   "'%s' of '%s' is %s here, but %s elsewhere: it is one dim for all calls", dim,
-                   callee, here, there);
-    diag_note(diag, before ? before->call->span : first.at, "it is %s from here", there);
-    diag_hint(diag,
-              "give this call a dim of its own: 'dim %s = %s' and '%s(..., %s=%s)' (language 7.3)",
-              other, here, callee, dim, other);
-    frame_note_calls(apart->caller, diag);
-    return false;
-}
+// ---- claims: rules before it is known what computes what ----------------------------------------
 
 // By the file or -D: what else is said of it has to hold.
 static bool is_given(const Build *build, DimId dim) {
     Name name = build->graph->dims.at[dim].name;
     return program_extent(build->session, build->program, name) != EXTENT_DYNAMIC;
 }
-
-// Of two claims on one dim those of one call are left to run time.
-static bool check_claims(Build *build, const Claim *first, const Claim *claim) {
-    return check_calls(build, claim->rule.dim,
-                       (Computed){first->frame, first->rule.formula, first->origin},
-                       (Computed){claim->frame, claim->rule.formula, claim->origin});
-}
-
-static bool span_same(Span a, Span b) {
-    return a.file == b.file && a.begin == b.begin && a.end == b.end;
-}
-
-// Against what the same place of the source said last.
-static bool check_place(Build *build, const Claim *claim) {
-    for (uint32_t i = 0; i < build->said.count; i++) {
-        Claim last = build->said.at[i];
-        if (last.rule.dim != claim->rule.dim || !span_same(last.origin, claim->origin))
-            continue;
-        build->said.at[i] = *claim;
-        return check_claims(build, &last, claim);
-    }
-    vec_push(build->arena, &build->said, *claim);
-    return true;
-}
-
-static bool check_known(Build *build, const Claim *claim) {
-    for (uint32_t i = 0; i < build->claims.count; i++) {
-        const Claim *first = &build->claims.at[i];
-        if (first->rule.kind == RULE_IS && first->rule.dim == claim->rule.dim &&
-            !check_claims(build, first, claim))
-            return false;
-    }
-    return true;
-}
-
-// ---- claims: rules before it is known what computes what ----------------------------------------
 
 static bool is_constant(const Formula *formula) {
     return formula->op == FORMULA_NUMBER ||
@@ -245,14 +121,14 @@ void build_claim(Frame *frame, RuleKind kind, DimId dim, const Formula *formula,
         return;
     Claim claim = {{kind, root, formula}, origin, false, frame};
     bool told = kind == RULE_IS && !is_given(build, root);
-    if (told && !check_place(build, &claim))
+    if (told && !build_claim_repeats(build, &claim))
         return;
     for (uint32_t i = 0; i < build->claims.count; i++) {
         const ExtentRule *known = &build->claims.at[i].rule;
         if (known->kind == kind && known->dim == root && formula_same(known->formula, formula))
             return;
     }
-    if (told && !check_known(build, &claim))
+    if (told && !build_claim_agrees(build, &claim))
         return;
     vec_push(build->arena, &build->claims, claim);
     if (kind == RULE_IS)
@@ -297,111 +173,24 @@ static bool is_available(Search *search, const Expr *expr) {
     return *known;
 }
 
+bool frame_can_compute(Frame *frame, const Expr *extent) {
+    Search search = {frame, map_new(frame->build->arena)};
+    return is_available(&search, extent);
+}
+
 // The formula that the source gives a dim, over the dims that its names stand for where it was
 // first needed. Dims that it is computed from come to the end of the graph's.
 static void claim_declared(Build *build, DimId dim) {
     const Dim *root = &build->graph->dims.at[dim];
     const DimDecl *decl = program_extent_origin(build->session, build->program, root->name);
     Frame *frame = build->first_frames.at[dim];
-    Search search = {frame, NULL};
     if (root->like != dim || root->extent != EXTENT_DYNAMIC || !decl)
         return;
-    search.seen = map_new(build->arena);
     const Formula *formula =
-        is_available(&search, decl->extent) ? build_formula(frame, decl->extent) : NULL;
+        frame_can_compute(frame, decl->extent) ? build_formula(frame, decl->extent) : NULL;
     if (formula)
         vec_push(build->arena, &build->declared,
                  (Claim){{RULE_IS, dim, formula}, decl->name.span, false, frame});
-}
-
-// ---- one formula for all calls ------------------------------------------------------------------
-
-// Do the dims of an expression stand for the same ones in two frames? seen: declarations.
-static bool is_same_in(const Frame *a, const Frame *b, const Expr *expr, Map *seen);
-
-static bool is_same_dim(const Frame *a, const Frame *b, Name name, Map *seen) {
-    Build *build = a->build;
-    int64_t extent = frame_extent(a, name);
-    if (extent != EXTENT_DYNAMIC || frame_extent(b, name) != EXTENT_DYNAMIC)
-        return extent == frame_extent(b, name);
-    const Dim *class = frame_class(a, name);
-    if (class != frame_class(b, name))
-        return false;
-    const DimDecl *decl = program_extent_origin(build->session, build->program, name);
-    bool bound = class && !program_dims_alike(build->program, class->name, name);
-    if (!decl || bound)
-        return true;
-    bool *known = map_get(seen, (uint64_t)(uintptr_t)decl);
-    if (!known) {
-        known = arena_new_of(build->arena, bool);
-        *known = is_same_in(a, b, decl->extent, seen);
-        map_put(seen, (uint64_t)(uintptr_t)decl, known);
-    }
-    return *known;
-}
-
-static bool is_same_in(const Frame *a, const Frame *b, const Expr *expr, Map *seen) {
-    if (expr->kind == EXPR_NAME)
-        return is_same_dim(a, b, expr->name.name, seen);
-    for (uint32_t i = 0; i < expr->args.count; i++)
-        if (!is_same_in(a, b, expr->args.at[i], seen))
-            return false;
-    return true;
-}
-
-static const DimDecl *use_origin(const Build *build, const ComputedUse *use) {
-    return program_extent_origin(build->session, build->program, use->name);
-}
-
-// The last use before of the same dim by the same declaration. whole: by use, those that have all
-// that they are computed from.
-static const ComputedUse *use_before(const Build *build, uint32_t which, const bool *whole) {
-    const ComputedUse *uses = build->computed.at, *use = &uses[which];
-    for (uint32_t i = which; i-- > 0;)
-        if (whole[i] && uses[i].dim == use->dim &&
-            use_origin(build, &uses[i]) == use_origin(build, use))
-            return &uses[i];
-    return NULL;
-}
-
-// A formula with what the file says of its dims in their place: where these are no arguments of
-// calls, they are one dim for all calls as well, and hide what differs.
-static const Formula *spelled_out(Frame *frame, const Formula *formula) {
-    Build *build = frame->build;
-    if (formula->op == FORMULA_NUMBER)
-        return formula;
-    if (formula->op != FORMULA_DIM)
-        return formula_of(build->arena, formula->op, spelled_out(frame, formula->a),
-                          spelled_out(frame, formula->b));
-    const Dim *dim = &build->graph->dims.at[formula->dim];
-    Name name = dim->name;
-    const DimDecl *decl = program_extent_origin(build->session, build->program, name);
-    if (!decl || frame_class(frame, name) != dim)
-        return formula;
-    const Formula *extent = build_formula(frame, decl->extent);
-    return extent ? spelled_out(frame, extent) : formula;
-}
-
-// Requires: the frame has all that the extent needs. The formula is NULL where it is none.
-static Computed computed_in(Frame *frame, const Expr *extent) {
-    const Formula *formula = build_formula(frame, extent);
-    return (Computed){frame, formula ? spelled_out(frame, formula) : NULL, frame->def->name.span};
-}
-
-void build_check_computed(Build *build) {
-    bool *whole = arena_array(build->arena, bool, build->computed.count + 1);
-    for (uint32_t i = 0; i < build->computed.count; i++) {
-        const ComputedUse *use = &build->computed.at[i];
-        const Expr *extent = use_origin(build, use)->extent;
-        Search search = {use->frame, map_new(build->arena)};
-        whole[i] = is_available(&search, extent);
-        const ComputedUse *first = whole[i] ? use_before(build, i, whole) : NULL;
-        if (!first || is_same_in(first->frame, use->frame, extent, map_new(build->arena)))
-            continue;
-        Computed before = computed_in(first->frame, extent), here = computed_in(use->frame, extent);
-        if (before.formula && here.formula && !check_calls(build, use->dim, before, here))
-            return;
-    }
 }
 
 // ---- what is known ------------------------------------------------------------------------------
