@@ -13,7 +13,8 @@
 //
 //     Rotate(Q[n, k, h])        n = n and d = h, or n = k and d = h? Two readings
 //
-//     Rotate(Q[b, t, k])        d = k, n = t by place; b: mapped. No name says so: a warning
+//     Rotate(Q[b, t, k])        d = k, n = t by place; b: mapped. No name says so: a warning, also
+//                               for a parameter of one dim where Q is over [b, t, k] in this order
 //
 //     Rotate(Q)                 Q over [b, t, k]: three dims for two, no brackets that say which
 #include "ast/resolve/resolve.h"
@@ -169,6 +170,6 @@ ArgumentDims bind_argument(Arena *arena, const Program *program, const NameList 
     if (dims.open.count)
         dims.problem = judge_places(&dims, brackets);
     dims.last_of_more = dims.problem == BIND_FINE && dims.open.count == formals->count &&
-                        dims.open.count > 1 && left.count > dims.open.count;
+                        dims.open.count > 0 && left.count > dims.open.count;
     return dims;
 }

@@ -255,13 +255,31 @@ static bool keeps_kinds(const Binder *b, const NameList *formals, const NameList
     return true;
 }
 
-// Fine, but causal(L[q, k, h]) may mean its first two dims.
+// Does a reference bring the dims of a tensor into another order? Then the last one was chosen.
+static bool is_reordered(const Binder *b, const Expr *arg) {
+    const Symbol *tensor = arg->kind == EXPR_REF ? scope_find(b->scope, arg->name.name) : NULL;
+    const NameList *read = &arg->result;
+    uint32_t same = 0;
+    for (uint32_t i = 0; tensor && i < tensor->dims.count && same < read->count; i++)
+        same += program_dims_alike(b->resolver->program, read->at[same], tensor->dims.at[i]);
+    return tensor && same < read->count;
+}
+
+// Fine, but causal(L[q, k, h]) may mean its first two dims, and unit(Q[n, k, h]) the one before.
 static void warn_last_of_more(const Binder *b, uint32_t param, const ArgumentDims *dims) {
     const Expr *arg = b->call->args.at[param];
-    Diag *diag = diag_warning(b->resolver->diags, "by-place", arg->span,
-                              "'%s' of '%s' takes the last dims: %s", param_name(b, param),
-                              callee_name(b), hands_text(b, &dims->open, &dims->actuals));
+    bool one = dims->open.count == 1;
+    if (one && is_reordered(b, arg))
+        return;
+    Diag *diag =
+        diag_warning(b->resolver->diags, "by-place", arg->span,
+                     "'%s' of '%s' takes the last dim%s: %s", param_name(b, param), callee_name(b),
+                     one ? "" : "s", hands_text(b, &dims->open, &dims->actuals));
     note_param(b, diag, param);
+    if (one) {
+        diag_hint(diag, "say which is meant: %s", choices_text(b, param, dims));
+        return;
+    }
     const char *last = choice_text(b, param, dims, false);
     if (keeps_kinds(b, &dims->open, &dims->left)) // the first of them
         diag_hint(diag, "say so: %s, or otherwise: %s", last, choice_text(b, param, dims, true));
