@@ -22,7 +22,7 @@ static DimList count_space(const Value *value) {
     for (uint32_t i = 0; i < value->n_args; i++)
         space = dims_union(&space, &value->args[i]->dims);
     if (value_in_parts(value)) // each position is of one part
-        space = value->args[0]->dims;
+        space = dims_minus(&space, &(DimList){1, {value->dim2}});
     return space;
 }
 

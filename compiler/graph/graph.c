@@ -255,12 +255,13 @@ Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim
 }
 
 bool value_in_parts(const Value *value) {
-    return op_kind(value->op) == KIND_REDUCE && value->dim2 != DIM_NONE;
+    return (op_kind(value->op) == KIND_REDUCE || value->op == OP_CONTRACT) &&
+           value->dim2 != DIM_NONE;
 }
 
 bool value_is_reduction(const Value *value) {
-    return value->op == OP_CONTRACT ||
-           (op_kind(value->op) == KIND_REDUCE && !value_in_parts(value));
+    return (op_kind(value->op) == KIND_REDUCE || value->op == OP_CONTRACT) &&
+           !value_in_parts(value);
 }
 
 Value *value_unrenamed(const Value *value) {
@@ -275,6 +276,18 @@ Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, 
     draft.args = args;
     draft.n_args = n_args;
     draft.dims = result;
+    return graph_add(graph, &draft);
+}
+
+Value *graph_einsum_parts(Graph *graph, Value **args, DimList kept, DimId dim, DimId parts) {
+    Value draft = value_draft(OP_CONTRACT, args[0]->elem);
+    draft.number = 1;
+    draft.args = args;
+    draft.n_args = 2;
+    draft.dim = dim;
+    draft.dim2 = parts;
+    draft.dims = (DimList){1, {parts}};
+    draft.dims = dims_union(&draft.dims, &kept);
     return graph_add(graph, &draft);
 }
 

@@ -234,12 +234,14 @@ Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
 // `dim` in parts along `parts`.
 Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts);
 bool value_in_parts(const Value *value);
-bool value_is_reduction(const Value *value); // a contraction, or a reduction that is not in parts
+bool value_is_reduction(const Value *value); // a contraction or reduction that is not in parts
 // What a RENAME gives other names to; of any other value itself.
 Value *value_unrenamed(const Value *value);
 // The dims of its arguments, each once; false: more than a list holds, and these are the first.
 bool value_args_dims(const Value *value, DimList *dims);
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result);
+// Of two operands, which both have `dim`: summed in parts of it along `parts`.
+Value *graph_einsum_parts(Graph *graph, Value **args, DimList kept, DimId dim, DimId parts);
 // The reduction or contraction of other arguments, keeping `dims`. Requires: value_is_reduction.
 Value *graph_reduce_like(Graph *graph, const Value *value, Value **args, DimList dims);
 Value *graph_row(Graph *graph, Op op, Value *a, DimId dim); // SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX

@@ -238,8 +238,14 @@ static void verify_contract(const GraphCheck *check) {
     must(check, args_share_elem(value, 0), "operands differ in elem");
     must(check, value->elem == value->args[0]->elem, "elem is not that of the operands");
     must(check, value->elem != ELEM_BOOL, "operands of this elem are not allowed");
+    if (value_in_parts(value))
+        must(check,
+             value->n_args == 2 && value->number == 1 && arg_has(value, 0, value->dim) &&
+                 arg_has(value, 1, value->dim) && has_dim(check, value->dim2) &&
+                 !has_dim(check, value->dim),
+             "an einsum in parts is of two operands over another dim, without a factor");
     for (uint32_t i = 0; i < value->dims.count; i++) {
-        bool found = false;
+        bool found = value->dims.at[i] == value->dim2;
         for (uint32_t k = 0; k < value->n_args && !found; k++)
             found = arg_has(value, k, value->dims.at[i]);
         if (found)

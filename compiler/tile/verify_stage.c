@@ -69,6 +69,34 @@ bool verify_is_filled(Checker *c, const Access *access) {
     return verify_broken(c, "%s is read before anything is stored to it", buffer->name);
 }
 
+static bool indexes_by(const Access *access, const TileBuffer *buffer, TileDimId dim) {
+    for (int i = 0; i < access->rank; i++)
+        if (access->index[i].dim == dim && buffer->dims[i] == dim && !access->index[i].offset &&
+            access->index[i].term < 0)
+            return true;
+    return false;
+}
+
+// Is it the range of one part, of those that tasks along the dim have?
+static bool is_one_part(const Node *range, TileDimId parts) {
+    if (range->kind != NODE_RANGE || range->lo < 0 || range->hi < 0 || range->align != 1)
+        return false;
+    const Bound *lo = &range->bounds.at[range->lo], *hi = &range->bounds.at[range->hi];
+    return lo->kind == BOUND_PART && hi->kind == BOUND_PART && lo->dim == parts &&
+           hi->dim == parts && lo->number == 0 && hi->number == 1;
+}
+
+// Tasks that have one part each share nothing along the dim that is in parts. What begins with a
+// number begins with it for the whole dim.
+static bool is_apart(const Checker *c, const Access *access, const Node *task) {
+    const TileBuffer *buffer = buffer_of(c, access);
+    for (uint32_t l = c->n_parallel; l < c->n_around && task->step == 1; l++)
+        if (is_one_part(c->around[l], task->dim) && !buffer->has_initial &&
+            indexes_by(access, buffer, c->around[l]->dim))
+            return true;
+    return false;
+}
+
 // What is stored to an argument must not meet what another task stores or loads.
 static bool check_races(Checker *c, const Access *access) {
     const TileBuffer *buffer = buffer_of(c, access);
@@ -76,20 +104,17 @@ static bool check_races(Checker *c, const Access *access) {
         return true;
     for (uint32_t l = 0; l < c->n_parallel; l++) {
         TileDimId dim = c->around[l]->dim;
-        bool has = false;
-        for (int i = 0; i < access->rank; i++)
-            has = has || (access->index[i].dim == dim && buffer->dims[i] == dim &&
-                          !access->index[i].offset && access->index[i].term < 0);
-        if (!has)
+        if (!indexes_by(access, buffer, dim) && !is_apart(c, access, c->around[l]))
             return verify_broken(c, "tasks along %s would meet in %s", verify_dim_name(c, dim),
                                  buffer->name);
     }
     return true;
 }
 
-// Do the elements that a combining store reaches depend on the turn of a loop that it sums over?
-static bool moves(const Checker *c, const Access *to, uint32_t made) {
-    for (uint32_t l = made; l < c->n_around; l++)
+// Do the elements that a combining store reaches in a range depend on the turn of a loop around it
+// that it sums over?
+static bool moves(const Checker *c, const Access *to, uint32_t made, uint32_t range) {
+    for (uint32_t l = made; l < range; l++)
         if (c->around[l]->kind == NODE_LOOP && !access_has_dim(to, c->around[l]->dim))
             return true;
     return false;
@@ -115,7 +140,7 @@ static bool check_combining(Checker *c, const Stage *stage, const Access *to) {
             !access_has_dim(to, dim))
             return verify_broken(c, "%s is combined backwards over %s and has no initial value",
                                  buffer->name, verify_dim_name(c, dim));
-        if (c->around[l]->kind == NODE_RANGE && (!access_has_dim(to, dim) || moves(c, to, made)))
+        if (c->around[l]->kind == NODE_RANGE && (!access_has_dim(to, dim) || moves(c, to, made, l)))
             return verify_broken(c, "%s is combined in a range of %s and has no initial value",
                                  buffer->name, verify_dim_name(c, dim));
     }

@@ -375,6 +375,11 @@ static void test_reductions_in_parts(void **state) {
     double inf = INFINITY; // more parts than positions
     Value *most = graph_reduce_parts(graph, OP_REDUCE_MAX, x, (DimList){0}, n, q);
     expect(world, most, 2, 4, -inf, 6, 8, -inf, 10, -inf);
+    Value *y = world_input(world, "Y", ELEM_F32, DIMS(n), NUMBERS(1, 2, 3, 4, 5));
+    Value *pair[] = {x, y};
+    expect(world, graph_einsum_parts(graph, pair, DIMS(m), n, p), 7, 10, 43, 50, 45, 50);
+    expect(world, graph_einsum_parts(graph, pair, (DimList){0}, n, p), 17, 93, 95);
+    expect(world, graph_einsum_parts(graph, pair, (DimList){0}, n, q), 3, 14, 0, 33, 60, 0, 95, 0);
     world_free(world);
 }
 

@@ -293,9 +293,69 @@ static void test_verifier_refuses(void **state) {
     }
 }
 
+// ---- tasks of one part each
+// ---- tasks of one part each ---------------------------------------------------------------------
+
+typedef struct {
+    Kernel *k;
+    TileDimId n, part;
+    uint16_t y;
+    Node *task, *range;
+} Parts;
+
+// y = x, a task for the rows of each of four parts.
+static Parts parts_new(Arena *arena) {
+    Parts p = {.k = kernel_new(arena, "parts")};
+    p.n = kernel_add_dim(p.k, "n", EXTENT_DYNAMIC);
+    p.part = kernel_add_dim(p.k, "part", 4);
+    uint16_t x = kernel_add_argument(p.k, "x", ELEM_F32, PLACE_IN, TILE_DIMS(p.n));
+    p.y = kernel_add_argument(p.k, "y", ELEM_F32, PLACE_OUT, TILE_DIMS(p.n));
+    p.task = node_loop(p.k, &p.k->body, LOOP_PARALLEL, p.part, 1);
+    p.range = node_range(p.k, &p.task->body, p.n);
+    Bound bound = {.kind = BOUND_PART, .dim = p.part};
+    p.range->lo = range_bound(p.k, p.range, bound);
+    bound.number = 1;
+    p.range->hi = range_bound(p.k, p.range, bound);
+    store(p.k, &p.range->body, TILE_DIMS(p.n), SINK_SET, p.y, x);
+    return p;
+}
+
+static void spoil_task_of_two(Parts *p) {
+    p->task->step = 2;
+}
+static void spoil_two_parts(Parts *p) {
+    p->range->bounds.at[p->range->hi].number = 2;
+}
+static void spoil_all_after(Parts *p) {
+    p->range->hi = -1;
+}
+static void spoil_aligned(Parts *p) {
+    p->range->align = 16;
+}
+static void spoil_all_begins(Parts *p) {
+    buffer_begin_with(p->k, p->y, 0);
+}
+
+static void test_parts(void **state) {
+    (void)state;
+    void (*const spoils[])(Parts *) = {spoil_task_of_two, spoil_two_parts, spoil_all_after,
+                                       spoil_aligned, spoil_all_begins};
+    for (size_t i = 0; i < sizeof spoils / sizeof *spoils; i++) {
+        Arena *arena = arena_new();
+        Parts p = parts_new(arena);
+        Text why = {.arena = arena};
+        assert_true(kernel_check(p.k, &why));
+        spoils[i](&p);
+        assert_false(kernel_check(p.k, &why));
+        assert_non_null(strstr(why.at, "tasks along part would meet in y"));
+        arena_free(arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verifier_refuses),
+        cmocka_unit_test(test_parts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

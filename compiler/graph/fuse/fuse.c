@@ -181,12 +181,14 @@ static void place_pointwise(Fuser *fuser, Value *value) {
 // ---- whole rows and contractions ---------------------------------------------------------------
 
 static void row_dims(const Value *value, DimList *rows, DimList *reduced) {
-    const DimList *all = &value->args[0]->dims;
+    DimList all = value->args[0]->dims;
+    if (value->op == OP_CONTRACT)
+        all = dims_union(&all, &value->args[1]->dims);
     if (op_kind(value->op) == KIND_ROW)
         *reduced = (DimList){1, {value->dim}};
     else
-        *reduced = dims_minus(all, &value->dims);
-    *rows = dims_minus(all, reduced);
+        *reduced = dims_minus(&all, &value->dims);
+    *rows = dims_minus(&all, reduced);
 }
 
 static void place_row(Fuser *fuser, Value *value) {
@@ -260,6 +262,10 @@ static void place_value(Fuser *fuser, Value *value) {
         place_row(fuser, value);
         break;
     case KIND_CONTRACT: {
+        if (value_in_parts(value)) {
+            place_row(fuser, value); // the streamed group that it was for was dissolved
+            break;
+        }
         uint32_t cluster = fuse_new_cluster(fuser, GROUP_CONTRACT);
         fuser->clusters.at[cluster].contraction = value;
         cluster_add(fuser, cluster, value);

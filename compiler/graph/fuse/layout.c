@@ -167,17 +167,19 @@ static DimId use_dim(const Use *use, const Value *value, DimId dim) {
 }
 
 // The lanes of a contraction in a streamed group: the streamed dim as long as the result has it,
-// afterwards a dim of the operand that is streamed past.
+// afterwards a dim of the operand that is streamed past; in parts a dim of the rows' own operand.
 static DimId stream_lane(const Layout *layout, const Group *group, const Value *contraction) {
     DimId streamed = group->reduced.at[0];
-    if (dims_has(&contraction->dims, streamed))
+    bool parts = value_in_parts(contraction);
+    if (dims_has(&contraction->dims, streamed) && !parts)
         return streamed;
     DimList order = group_order(layout, group, &contraction->dims);
     DimId last = dims_last(&order);
     for (int i = 0; i < 2; i++) {
         DimList own = layout_roles(contraction, i).own;
-        if (dims_subset(&group->rows, &contraction->args[i]->dims))
-            continue; // the operand of the rows
+        const DimList *dims = &contraction->args[i]->dims;
+        if (parts ? dims_has(dims, streamed) : dims_subset(&group->rows, dims))
+            continue; // the operand of the other lanes, or of the rows
         DimId best = dims_has(&own, last) ? last : dims_last(&own);
         for (uint32_t k = 0; k < own.count && best != last; k++)
             if (layout->extents[own.at[k]] > layout->extents[best])
@@ -226,12 +228,20 @@ static const Value *made_of(const Value *value) {
     return NULL;
 }
 
+static bool in_parts(const Value *value) {
+    const Value *contraction = made_of(value);
+    return contraction && value_in_parts(contraction);
+}
+
 // What a task sums up is stored along its lanes, or put in another order.
 static double stream_cost(const Layout *layout, const Group *group, const Value *value,
                           DimId last) {
     const Value *contraction = made_of(value);
-    if (!contraction || dims_has(&value->dims, group->reduced.at[0]))
+    bool parts = in_parts(value);
+    if (!contraction || (dims_has(&value->dims, group->reduced.at[0]) && !parts))
         return 0;
+    if (parts && contraction->dim2 == last)
+        return 2 * STRIDED * volume(layout, &value->dims);
     bool along = stream_lane(layout, group, contraction) == last;
     return volume(layout, &value->dims) * (along ? COPY : STRIDED);
 }
@@ -244,6 +254,8 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
     double cost = 0;
     if (group->kind == GROUP_STREAM)
         cost = stream_cost(layout, group, value, last);
+    if (group->kind == GROUP_STREAM && in_parts(value))
+        return cost;
     if (group->kind == GROUP_SCAN && value->op == OP_STACK && value->dim2 == last)
         cost = STRIDED * volume(layout, &value->dims);
     if (group->kind == GROUP_ORDER)

@@ -172,11 +172,27 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
                                    : pack_lanes(p, cluster, value, k);
     if (factor_leaves && wide && !again)
         pair[1 - lanes] = scaled(p, pair[1 - lanes], value->number);
-    Value *sum = graph_einsum(to, factor_leaves ? 1 : value->number, pair, 2, value->dims);
+    double factor = factor_leaves ? 1 : value->number;
+    Value *sum = value_in_parts(value)
+                     ? graph_einsum_parts(to, pair, value->dims, value->dim, value->dim2)
+                     : graph_einsum(to, factor, pair, 2, value->dims);
     if (factor_leaves && !wide)
         sum = scaled(p, sum, value->number);
     p->changed = p->changed || is_half(value);
     return graph_cast(to, sum, value->elem);
+}
+
+// Sums in parts of wide values are for the tasks of a streamed group: outside of one they are
+// whole.
+static Value *whole_sum(Packer *p, const Value *value) {
+    const Value *parts = value->args[0];
+    Value **now = p->rewrite->now;
+    if (parts->op != OP_CONTRACT || !value_in_parts(parts) || stream_of(p->fuser, parts))
+        return NULL;
+    p->changed = true;
+    return graph_einsum(p->rewrite->to, 1,
+                        (Value *[]){now[parts->args[0]->id], now[parts->args[1]->id]}, 2,
+                        value->dims);
 }
 
 static Value *pack_value(Rewrite *rewrite, const Value *value, Value **args) {
@@ -185,6 +201,8 @@ static Value *pack_value(Rewrite *rewrite, const Value *value, Value **args) {
     Value *packed = NULL;
     if (cluster && value->op == OP_CONTRACT && value->n_args == 2)
         packed = pack_contraction(p, cluster, value);
+    if (value->op == OP_SUM)
+        packed = whole_sum(p, value);
     if (value->op == OP_CAST && value->elem == elem_work(value->args[0]->elem))
         packed = widened_sum(p, value->args[0]);
     return packed ? packed : rewrite_keep(rewrite, value, args);

@@ -47,15 +47,17 @@ typedef struct {
     bool *wide;      // by value id: over both, and made of a contraction that is
     uint32_t *set;   // by value id: the first of the wide values that it leads to or comes from
     uint32_t *end;   // by set: behind its members and the last value that reads one
-    bool *twice;     // by set: its values are computed more than once
+    bool *twice;     // by set: its values are needed for more than what is reduced over y
+    int64_t *parts;  // by set: sums over x are in so many parts of it, 0: in another sweep
     uint32_t *phase; // by value id, of what is computed in a sweep: how many come before it
     VEC(RecomputeNames *) names;
 } RecomputePair;
 
 typedef struct {
     VEC(RecomputePair) pairs;
-    bool *simple; // by value id: pointwise of inputs and positions
-    bool *result; // by value id: an output of the entry
+    VEC(DimId) parts; // dims of parts so far
+    bool *simple;     // by value id: pointwise of inputs and positions
+    bool *result;     // by value id: an output of the entry
 } Recompute;
 
 static bool over_both(const DimList *dims, const RecomputePair *pair) {
@@ -231,6 +233,51 @@ static void weigh_set(const Graph *graph, RecomputePair *pair, uint32_t set, con
             pair->phase[i] = level[i] / 2;
 }
 
+// ---- sums over the rows of a sweep in parts of them --------------------------------------------
+
+// Tasks that a sweep should have at least, rows that a part has at least, and the most that sums in
+// parts may take.
+enum { TASKS = 4, ROWS_OF_PART = 64 };
+static const double PARTS_BYTES = 256 << 20, FEW_PARTS_BYTES = 64 << 20;
+
+// Is it a sum over x of what has it on both sides, which a sweep over x can add to?
+static bool can_be_in_parts(const RecomputePair *pair, const Value *value, WideRead read) {
+    if (read.x != pair->x || read.y != pair->y || !is_sum(value) || !elem_is_float(value->elem) ||
+        value->dims.count == DIMS_MAX)
+        return false;
+    for (uint32_t k = 0; k < value->n_args; k++)
+        if (!dims_has(&value->args[k]->dims, read.x))
+            return false;
+    return value->op == OP_SUM || value->n_args == 2;
+}
+
+// In how many parts the sums over x are that keep y; 0: there are none, or they would take too much
+// memory. The number depends on extents alone, so results do not depend on the number of threads.
+static int64_t parts_of_set(const Graph *graph, const RecomputePair *pair, uint32_t set,
+                            const bool *live, const int64_t *extents) {
+    double bytes = 0;
+    DimList batch = graph->values.at[set]->dims, own = {2, {pair->x, pair->y}};
+    for (uint32_t i = set; i < pair->end[set]; i++) {
+        const Value *value = graph->values.at[i];
+        if (pair->wide[i] && pair->set[i] == set)
+            batch = dims_intersect(&batch, &value->dims);
+        WideRead read = live[i] && !pair->wide[i] ? reads_set(pair, value, set) : (WideRead){0};
+        if (!read.value || !value_is_reduction(value) || dims_has(&value->dims, read.x))
+            continue;
+        if (dims_has(&value->dims, read.y) && !can_be_in_parts(pair, value, read))
+            return 0;
+        bytes += (double)dims_volume(&value->dims, extents) * sizeof(float);
+    }
+    batch = dims_minus(&batch, &own);
+    int64_t tasks = dims_volume(&batch, extents);
+    int64_t parts = ceil_div(TASKS, tasks > 1 ? tasks : 1);
+    int64_t most = extents[pair->x] / ROWS_OF_PART;
+    parts = parts < most ? parts : most > 1 ? most : 1;
+    while (parts > 2 && (double)parts * bytes > FEW_PARTS_BYTES)
+        parts--;
+    return bytes > 0 && (double)parts * bytes <= PARTS_BYTES ? parts : 0;
+}
+
 static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents, Arena *arena) {
     Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
     fuser.live = graph_live(graph, arena);
@@ -250,10 +297,13 @@ static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents,
         pair.end = find_ends(graph, &pair, arena);
         pair.twice = arena_array(arena, bool, graph->values.count + 1);
         pair.phase = arena_array(arena, uint32_t, graph->values.count + 1);
+        pair.parts = arena_array(arena, int64_t, graph->values.count + 1);
         for (uint32_t i = 0; pairs.at[p].positions && i < graph->values.count; i++)
             if (pair.wide[i] && pair.set[i] == i) {
                 weigh_set(graph, &pair, i, fuser.live, level, after);
                 any = any || pair.twice[i];
+                if (pair.twice[i])
+                    pair.parts[i] = parts_of_set(graph, &pair, i, fuser.live, extents);
             }
         if (any)
             vec_push(arena, &r->pairs, pair);
@@ -292,20 +342,28 @@ typedef struct {
 
 static Value *again(Rewrite *rewrite, const Again *a, const Value *value);
 
-// The value over other dims. map: of the dims of a value that reads wide ones, perhaps under other
-// names. NULL: it cannot be.
-static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value, DimList dims,
-                            const DimMap *map) {
-    Graph *graph = rewrite->to;
+// The arguments of a value over other dims. map: of the dims of a value that reads wide ones,
+// perhaps under other names. NULL: they cannot be.
+static Value **args_again(Rewrite *rewrite, const Again *a, const Value *value, const DimMap *map) {
     Value **args = arena_array(rewrite->arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++) {
         WideRead read = wide_read(a->pair, value->args[k]);
         bool inside = read.value || map == &a->map;
         args[k] = inside ? again(rewrite, a, read.value ? read.value : value->args[k])
-                         : graph_rename_all(graph, rewrite->now[value->args[k]->id], map);
+                         : graph_rename_all(rewrite->to, rewrite->now[value->args[k]->id], map);
         if (!args[k])
             return NULL;
     }
+    return args;
+}
+
+// The value over other dims; see args_again.
+static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value, DimList dims,
+                            const DimMap *map) {
+    Graph *graph = rewrite->to;
+    Value **args = args_again(rewrite, a, value, map);
+    if (!args)
+        return NULL;
     if (value_is_reduction(value))
         return graph_reduce_like(graph, value, args, dims);
     return graph_map(graph, value->op, value->elem, args, value->n_args);
@@ -361,6 +419,7 @@ static Again again_for(Rewrite *rewrite, RecomputePair *pair, Sweep sweep, DimId
         RecomputeNames *kept = arena_copy(rewrite->arena, &names, sizeof names);
         vec_push(rewrite->arena, &pair->names, kept);
         found = kept;
+        rewrite->to->again = true;
     }
     return (Again){pair, found, {2, {pair->x, pair->y}, {found->as_x, found->as_y}}};
 }
@@ -381,6 +440,40 @@ static Value *sum_again(Rewrite *rewrite, RecomputePair *pair, const Value *valu
     Again a = again_for(rewrite, pair, SUMS, read.y, pair->phase[value->id]);
     DimMap own = {1, {read.x}, {a.names->as_x}};
     return again_of_args(rewrite, &a, value, value->dims, &own);
+}
+
+static DimId parts_dim(Rewrite *rewrite, int64_t count) {
+    Recompute *r = rewrite->data;
+    Graph *graph = rewrite->to;
+    for (uint32_t i = 0; i < r->parts.count; i++)
+        if (graph->dims.at[r->parts.at[i]].extent == count)
+            return r->parts.at[i];
+    DimId dim = graph_new_dim(graph, "part_", 2, count);
+    graph->dims.at[dim].made = true;
+    vec_push(rewrite->arena, &r->parts, dim);
+    return dim;
+}
+
+// A sum over x in the sweep that computes its rows, in parts of them. NULL: it cannot be.
+static Value *sum_in_parts(Rewrite *rewrite, RecomputePair *pair, const Value *value, Value **args,
+                           WideRead read) {
+    Graph *graph = rewrite->to;
+    uint32_t phase = pair->phase[value->id];
+    Again a = phase ? again_for(rewrite, pair, ROWS, pair->y, phase) : (Again){0};
+    Value **rows = phase ? args_again(rewrite, &a, value, &a.map) : args;
+    if (!rows)
+        return NULL;
+    for (uint32_t k = 0; k < value->n_args; k++)
+        rows[k] = graph_cast(graph, rows[k], elem_work(value->elem));
+    DimId x = phase ? a.names->as_x : pair->x;
+    DimId parts = parts_dim(rewrite, pair->parts[pair->set[read.value->id]]);
+    Value *sum = value->op == OP_CONTRACT
+                     ? graph_einsum_parts(graph, rows, value->dims, x, parts)
+                     : graph_reduce_parts(graph, OP_SUM, rows[0], value->dims, x, parts);
+    sum = graph_reduce(graph, OP_SUM, sum, value->dims);
+    if (value->op == OP_CONTRACT && value->number != 1)
+        sum = graph_map2(graph, OP_MUL, sum, graph_const(graph, value->number, sum->elem));
+    return graph_cast(graph, sum, value->elem);
 }
 
 // The dims of what a sum over both dims is made of for each row: x and what all of the wide values
@@ -436,6 +529,8 @@ static Value *value_again(Rewrite *rewrite, RecomputePair *pair, const Value *va
                                                             : NULL;
     if (!is_sum(value))
         return NULL;
+    if (pair->parts[pair->set[read.value->id]] && can_be_in_parts(pair, value, read))
+        return sum_in_parts(rewrite, pair, value, args, read);
     if (dims_has(&value->dims, read.y))
         return sum_again(rewrite, pair, value, read);
     return own_names ? sum_for_each_row(rewrite, pair, value, args) : NULL;
@@ -463,7 +558,6 @@ Graph *graph_recompute(const Graph *graph, const int64_t *extents) {
         return NULL;
     }
     Rewrite rewrite = rewrite_begin("recompute", graph, graph->arena, arena);
-    rewrite.to->again = true;
     rewrite.data = &r;
     rewrite_values(&rewrite, recompute_value);
     rewrite_outputs(&rewrite);

@@ -146,7 +146,8 @@ static void join(Search *s, uint32_t a, uint32_t b) {
 
 static bool is_wide(const Search *s, const Value *value) {
     if (s->fuser->owner[value->id] != CLUSTER_NONE || fuse_is_free(value) ||
-        !dims_has(&value->dims, s->pair.x) || !dims_has(&value->dims, s->pair.y))
+        value_in_parts(value) || !dims_has(&value->dims, s->pair.x) ||
+        !dims_has(&value->dims, s->pair.y))
         return false;
     if (fuse_makes_pair(value, s->pair.x, s->pair.y))
         return true;
@@ -164,7 +165,12 @@ static bool reads_part(const Search *s, const Value *value, Part part) {
 }
 
 static bool can_be_streamed(const Value *value) {
-    return op_kind(value->op) == KIND_MAP || value_is_reduction(value);
+    return op_kind(value->op) == KIND_MAP || value_is_reduction(value) || value_in_parts(value);
+}
+
+// Is it reduced from wide values by tasks that have rows x, or added up by them?
+static bool is_of_rows(const Search *s, const Value *value) {
+    return value_in_parts(value) ? value->dim == s->pair.x : dims_has(&value->dims, s->pair.x);
 }
 
 static void find_wide_and_reduced(Search *s) {
@@ -178,7 +184,7 @@ static void find_wide_and_reduced(Search *s) {
         if (is_wide(s, value))
             s->part[i] = WIDE;
         else if (reads_part(s, value, WIDE) && s->fuser->owner[i] == CLUSTER_NONE &&
-                 can_be_streamed(value) && dims_has(&value->dims, s->pair.x))
+                 can_be_streamed(value) && is_of_rows(s, value))
             s->part[i] = REDUCED;
         if (s->part[i] != OUTSIDE && !can_be_streamed(value))
             s->barrier[i] = value;
@@ -335,11 +341,15 @@ static bool has_reduction(const Search *s, const Component *c) {
     return false;
 }
 
-// Dims that every member has, the streamed one excepted: the tasks.
+// Dims that every member has, the streamed one excepted: the tasks. What is in parts counts as
+// having the dim that it is cut along.
 static DimList common_dims(const Search *s, const Component *c) {
-    DimList rows = c->members.at[0]->dims;
-    for (uint32_t i = 1; i < c->members.count; i++)
-        rows = dims_intersect(&rows, &c->members.at[i]->dims);
+    DimList rows = c->members.at[0]->dims, x = {1, {s->pair.x}};
+    for (uint32_t i = 1; i < c->members.count; i++) {
+        const Value *value = c->members.at[i];
+        DimList own = value_in_parts(value) ? dims_union(&x, &value->dims) : value->dims;
+        rows = dims_intersect(&rows, &own);
+    }
     return dims_minus(&rows, &(DimList){1, {s->pair.y}});
 }
 
@@ -349,8 +359,11 @@ static void take_component(Search *s, const Component *c) {
     Cluster *cluster = &fuser->clusters.at[number];
     cluster->rows = common_dims(s, c);
     cluster->reduced = (DimList){1, {s->pair.y}};
-    for (uint32_t i = 0; i < c->members.count; i++)
+    for (uint32_t i = 0; i < c->members.count; i++) {
         fuser->owner[c->members.at[i]->id] = number;
+        if (value_in_parts(c->members.at[i]))
+            cluster->parts = c->members.at[i]->dim2;
+    }
 }
 
 static const char *why_barred(const Search *s, const Value *by) {

@@ -112,7 +112,12 @@ static void verify_streamed(const FusionCheck *check, const Group *group, const 
     must(check,
          op_kind(member->op) != KIND_MOVE || op_may_be_view(member->op) || member->op == OP_GATHER,
          "value %u moves elements between pieces", member->id);
-    bool all_rows = dims_subset(&group->rows, &member->dims);
+    DimList own = member->dims, cut = {1, {member->dim}};
+    if (value_in_parts(member)) {
+        must(check, member->dim2 == group->parts, "value %u is in other parts", member->id);
+        own = dims_union(&own, &cut);
+    }
+    bool all_rows = dims_subset(&group->rows, &own);
     must(check, !reduces(member) || all_rows, "value %u reduces a dim of the tasks", member->id);
     must(check, !group_stores(group, member) || all_rows, "value %u is stored by every task",
          member->id);
@@ -139,7 +144,7 @@ static void verify_member(const FusionCheck *check, const Group *group, const Va
         verify_streamed(check, group, member);
         return;
     }
-    must(check, kind != KIND_CONTRACT || member == group->contraction,
+    must(check, kind != KIND_CONTRACT || member == group->contraction || value_in_parts(member),
          "value %u is a second contraction", member->id);
     must(check, !is_row_op(member) || group->kind == GROUP_ROWS, "value %u is for a rows group",
          member->id);

@@ -152,6 +152,32 @@ static void contract_pair(const Axes *out_axes, const Axes *a, const Axes *b,
     walk_run(&walk, inner_for(product), &copy);
 }
 
+// Part after part, each over its positions of the dim.
+static void contract_parts(const Value *value, const PairProduct *product, const int64_t *extents) {
+    DimId dim = value->dim;
+    Axes axes[] = {axes_of(&value->dims), axes_of_arg(value, 0), axes_of_arg(value, 1)};
+    Axes over = axes_without(axes[0], value->dim2);
+    axes_add_missing(&over, &axes[1]);
+    axes_add_missing(&over, &axes[2]);
+    over = axes_without(over, dim);
+    over.at[over.count++] = dim;
+    int64_t count = extents[value->dim2], length = extents[dim];
+    for (int64_t part = 0; part < count; part++) {
+        int64_t from = ceil_div(part * length, count), to = ceil_div((part + 1) * length, count);
+        Walk walk = walk_over(&over, (const Axes *[]){&axes[0], &axes[1], &axes[2]}, 3, extents);
+        walk.extents[walk.rank - 1] = to - from;
+        PairProduct own = *product;
+        own.out += part * axes_stride(&axes[0], extents, value->dim2);
+        own.a += from * axes_stride(&axes[1], extents, dim);
+        own.b += from * axes_stride(&axes[2], extents, dim);
+        bool any = true;
+        for (uint32_t i = 0; i < walk.rank; i++)
+            any = any && walk.extents[i] > 0;
+        if (any)
+            walk_run(&walk, inner_for(product), &own);
+    }
+}
+
 // ---- all operands -------------------------------------------------------------------------------
 
 // Dims of extent 1 carry nothing; without them even a long einsum stays within WALK_RANK dims.
@@ -231,8 +257,8 @@ Pair *eval_pairs(const Value *value, const int64_t *extents) {
     return pairs;
 }
 
-void eval_contract(const Value *value, double *const *arrays, double *out, const int64_t *extents,
-                   EvalMode mode) {
+static void contract_pairs(const Value *value, double *const *arrays, double *out,
+                           const int64_t *extents, EvalMode mode) {
     uint32_t n = eval_n_pairs(value);
     Pair *pairs = eval_pairs(value, extents);
     const double *array = arrays[0];
@@ -249,6 +275,16 @@ void eval_contract(const Value *value, double *const *arrays, double *out, const
         array = next;
     }
     free(pairs);
+}
+
+void eval_contract(const Value *value, double *const *arrays, double *out, const int64_t *extents,
+                   EvalMode mode) {
+    if (value_in_parts(value)) {
+        PairProduct product = {arrays[0], arrays[1], out, value->elem, mode};
+        contract_parts(value, &product, extents);
+    } else {
+        contract_pairs(value, arrays, out, extents, mode);
+    }
     int64_t volume = dims_volume(&value->dims, extents);
     double factor = eval_round(value->elem, mode, value->number);
     for (int64_t i = 0; i < volume && factor != 1; i++)

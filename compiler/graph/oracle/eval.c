@@ -93,11 +93,9 @@ static void eval_reduce_parts(EvalJob *job) {
             over.at[over.count++] = in.at[i];
     for (int64_t i = 0; i < dims_volume(&value->dims, extents); i++)
         job->out[i] = reduce_start(value->op, value->elem);
-    for (int64_t part = 0, from = 0; part < count; part++) {
+    for (int64_t part = 0; part < count; part++) {
         Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, extents);
-        int64_t to = from;
-        while (to < length && to * count / length == part)
-            to++;
+        int64_t from = ceil_div(part * length, count), to = ceil_div((part + 1) * length, count);
         EvalJob own = *job;
         uint32_t last = walk.rank++;
         walk.extents[last] = to - from;
@@ -107,7 +105,6 @@ static void eval_reduce_parts(EvalJob *job) {
         own.args[0] += from * walk.strides[last][1];
         if (to > from)
             walk_run(&walk, reduce_inner, &own);
-        from = to;
     }
 }
 

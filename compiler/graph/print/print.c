@@ -265,15 +265,22 @@ static const char *neutral_text(Op op, Elem elem) {
     return op == OP_SUM ? "0" : op == OP_PROD ? "1" : op == OP_REDUCE_MIN ? "inf" : "-inf";
 }
 
+// index(n) * part // n == index(part): is the position of the value's part?
+static void print_in_part(GraphPrinter *print, const Value *value) {
+    const char *dim = print_dim_name(print, value->dim),
+               *parts = print_dim_name(print, value->dim2);
+    text_printf(print->out, "index(%s) * %s // %s == index(%s)", dim, parts, dim, parts);
+}
+
 // In parts: what is of another part plays no role.
 static void print_reduced(GraphPrinter *print, const Value *value) {
     if (!value_in_parts(value)) {
         print_operands(print, value, ", ");
         return;
     }
-    const char *dim = print_dim_name(print, value->dim),
-               *parts = print_dim_name(print, value->dim2);
-    text_printf(print->out, "where(index(%s) * %s // %s == index(%s), ", dim, parts, dim, parts);
+    text_add(print->out, "where(");
+    print_in_part(print, value);
+    text_add(print->out, ", ");
     print_operands(print, value, ", ");
     text_printf(print->out, ", %s)", neutral_text(value->op, value->elem));
 }
@@ -298,6 +305,11 @@ static void print_contract(GraphPrinter *print, const Value *value) {
     for (uint32_t i = 0; i < value->n_args; i++) {
         text_add(print->out, i ? ", " : "");
         print_operand(print, value->args[i], NUMBER_TYPED);
+    }
+    if (value_in_parts(value)) {
+        text_printf(print->out, ", %s(", elem_name(value->elem));
+        print_in_part(print, value);
+        text_add(print->out, ")");
     }
     // A scalar is assigned without brackets, which tell nothing.
     text_add(print->out, print_visible(print, &value->dims).count ? ")" : " -> [])");

@@ -95,9 +95,9 @@ static Value *cut_contraction(Rewrite *rewrite, const Value *value, Value **args
 }
 
 static Value *cut_value(Rewrite *rewrite, const Value *value, Value **args) {
-    if (op_kind(value->op) == KIND_REDUCE)
+    if (op_kind(value->op) == KIND_REDUCE && !value_in_parts(value))
         return cut_reduction(rewrite, value, args);
-    if (value->op == OP_CONTRACT)
+    if (value->op == OP_CONTRACT && !value_in_parts(value))
         return cut_contraction(rewrite, value, args);
     return rewrite_keep(rewrite, value, args);
 }

@@ -424,3 +424,11 @@ TileDimList lower_order(DimSet dims, const TileDimList *first) {
     }
     return order;
 }
+
+TileDimId lower_cut_dim(const Lowering *lower) {
+    const ValueList *members = &lower->group->members;
+    for (uint32_t i = 0; i < members->count; i++)
+        if (value_in_parts(members->at[i]))
+            return lower->dim_of[members->at[i]->dim];
+    return TILE_DIM_NONE;
+}

@@ -64,6 +64,8 @@ int lower_designated(const Lowering *lower, const Value *value); // NO_BUFFER
 void lower_designate(Lowering *lower, const Value *value, int buffer);
 uint16_t lower_argument_of(const Lowering *lower, uint32_t output); // of the group
 void lower_designate_outputs(Lowering *lower);                      // each in its argument
+// The dim that the group's parts are parts of; TILE_DIM_NONE: there are none.
+TileDimId lower_cut_dim(const Lowering *lower);
 // The dims of the set, in the order of `first` and then by number.
 TileDimList lower_order(DimSet dims, const TileDimList *first);
 TileDimList lower_buffer_dims(const Lowering *lower, uint16_t buffer);

@@ -70,7 +70,7 @@ static void find_roles(Nest *nest) {
             !nest->plain && m->value->op == OP_CONTRACT && roles_find(nest, m->value, &m->roles);
         if (!m->contracts)
             continue;
-        m->last = m->roles.lanes;
+        m->last = m->roles.cols == TILE_DIM_NONE ? m->roles.lanes : TILE_DIM_NONE;
         for (int k = 0; k < 2; k++) {
             Member *operand = nest_member(nest, m->value->args[k]);
             if (operand)
@@ -220,7 +220,10 @@ static void order_stages(Nest *nest) {
 static bool works_by_rows(const Nest *nest, const NestStage *stage) {
     if (stage->kind != NEST_CONTRACT || nest->block_dim == TILE_DIM_NONE)
         return true;
-    return !set_has(stage->contraction->roles.own_a, nest->block_dim);
+    const ContractRoles *roles = &stage->contraction->roles;
+    if (roles->cols != TILE_DIM_NONE)
+        return true; // what is summed along the lanes reads what rows hand to each other
+    return !set_has(roles->own_a | roles->summed, nest->block_dim);
 }
 
 static void find_runs(Nest *nest) {

@@ -66,7 +66,8 @@ static bool lists_alike(const Nest *nest, const TileDimList *a, const TileDimLis
 }
 
 // A scratch in the same place whose value nobody reads any more when `m` is stored.
-static Home *find_dead(Emission *e, const Member *m, const TileDimList *dims, NodeList *in) {
+static Home *find_dead(Emission *e, const Member *m, const TileDimList *dims, int32_t gap,
+                       NodeList *in) {
     const Nest *nest = e->nest;
     for (uint32_t i = 0; i < e->homes.count; i++) {
         Home *home = &e->homes.at[i];
@@ -77,6 +78,7 @@ static Home *find_dead(Emission *e, const Member *m, const TileDimList *dims, No
         bool dead = last < e->position || (last == e->position && !m->reduces);
         TileDimList other = lower_buffer_dims(nest->lower, home->buffer);
         bool fits = m->contracts ? lists_alike(nest, dims, &other) : lists_equal(dims, &other);
+        fits = fits && nest->lower->kernel->buffers.at[home->buffer].gap == gap;
         if (dead && fits && (m->contracts || !m->reduces))
             return home;
     }
@@ -97,10 +99,25 @@ double nest_neutral(Op op) {
     }
 }
 
+bool nest_shares_rows(const Nest *nest, uint16_t buffer) {
+    TileDimId cut = lower_cut_dim(nest->lower);
+    return cut != TILE_DIM_NONE && buffer < nest->lower->kernel->n_args &&
+           set_has(lower_buffer_set(nest->lower, buffer), cut);
+}
+
 // A reduction over a range that may be empty.
 static bool needs_initial(const Nest *nest, const Member *m) {
     DimSet own = lower_dim_set(nest->lower, &m->value->dims);
     return m->reduces && m->value->op != OP_CUMSUM && (m->box & ~own & nest->narrowed);
+}
+
+// Rows that are read down are a line apart from a multiple of a page, whose lines share few sets of
+// a cache.
+static int32_t run_gap(const Nest *nest, const TileDimList *dims, Elem elem) {
+    enum { LINE = 64 };
+    bool wide = dims->count > 1 && dims_last_of(dims) == nest->lanes &&
+                nest->lower->group->kind == GROUP_STREAM;
+    return wide ? LINE / (int32_t)elem_bytes(elem) : 0;
 }
 
 static uint16_t make_scratch(Emission *e, Member *m, NodeList *in) {
@@ -109,7 +126,8 @@ static uint16_t make_scratch(Emission *e, Member *m, NodeList *in) {
     TileBuffer buffer =
         scratch_plain(lower_label(lower, m->value), elem_work(m->value->elem), dims);
     bool initial = needs_initial(e->nest, m);
-    Home *dead = initial ? NULL : find_dead(e, m, &dims, in);
+    buffer.gap = run_gap(e->nest, &dims, buffer.elem);
+    Home *dead = initial ? NULL : find_dead(e, m, &dims, buffer.gap, in);
     buffer.has_initial = initial;
     buffer.initial = initial ? nest_neutral(m->value->op) : 0;
     uint16_t made;
@@ -129,6 +147,8 @@ static uint16_t make_scratch(Emission *e, Member *m, NodeList *in) {
 static bool fits_designated(const Nest *nest, const Member *m, uint16_t designated) {
     const TileBuffer *buffer = &nest->lower->kernel->buffers.at[designated];
     bool exact = buffer->elem == elem_work(m->value->elem);
+    if (needs_initial(nest, m) && nest_shares_rows(nest, designated))
+        return false; // the argument would begin with it in every task
     if (!exact)
         return !m->reduces && m->needed_by == NO_STAGE;
     TileDimList scratch = scratch_dims(nest, m), dims = lower_buffer_dims(nest->lower, designated);
@@ -138,6 +158,8 @@ static bool fits_designated(const Nest *nest, const Member *m, uint16_t designat
         return true;
     if (buffer->panel_dim != TILE_DIM_NONE)
         return buffer->panel_dim == m->last && buffer->panel_width % m->roles.lane_block == 0;
+    if (m->roles.cols != TILE_DIM_NONE)
+        return true; // sums go to any place, one by one
     return buffer->rank && buffer->dims[buffer->rank - 1] == m->last;
 }
 
@@ -517,6 +539,19 @@ static void emit_run(Emission *e, uint32_t begin, uint32_t end) {
             into = first->by_rows ? open_rows(e, first->run, e->into) : e->into;
         emit_stage(e, nest->sequence[i], into);
     }
+}
+
+NodeList *nest_open_part(Nest *nest, NodeList *into) {
+    Lowering *lower = nest->lower;
+    TileDimId part = lower->dim_of[lower->group->parts];
+    nest->steps[part] = 1;
+    Node *task = node_loop(lower->kernel, into, LOOP_PARALLEL, part, 1);
+    Node *range = node_range(lower->kernel, &task->body, lower_cut_dim(lower));
+    Bound bound = {.kind = BOUND_PART, .dim = part};
+    range->lo = range_bound(lower->kernel, range, bound);
+    bound.number = 1;
+    range->hi = range_bound(lower->kernel, range, bound);
+    return &range->body;
 }
 
 void nest_emit(Nest *nest, NodeList *into) {

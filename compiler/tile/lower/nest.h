@@ -13,12 +13,13 @@
 
 enum { NO_STAGE = 0xFFFFFFFF, MANY_STAGES = 0xFFFFFFFE };
 
-// How a contraction stage works: c[rows, lanes] += a[rows, k] * b[k, lanes].
+// How a contraction stage works: c[rows, lanes] += a[rows, k] * b[k, lanes], or with summed lanes
+// c[rows, cols] += a[rows, lanes] * b[cols, lanes].
 typedef struct {
     const Value *a, *b;
     DimSet batch, own_a, own_b, summed;
-    TileDimId rows, lanes; // of own_a (or NONE) and own_b
-    int32_t row_block, lane_block;
+    TileDimId rows, cols, lanes; // of own_a (or NONE); of own_b, or NONE; of own_b, or summed
+    int32_t row_block, col_block, lane_block;
 } ContractRoles;
 
 typedef struct {
@@ -99,6 +100,10 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
 double nest_neutral(Op op);
 // Rows that a run works off at a time: as many as keep what they touch in half of L1.
 int64_t nest_block(const Nest *nest, uint32_t run);
+// A task for each of the group's parts, and the range of its rows.
+NodeList *nest_open_part(Nest *nest, NodeList *into);
+// Is it an argument with the dim that is in parts? Tasks share it.
+bool nest_shares_rows(const Nest *nest, uint16_t buffer);
 // Requires nest_analyse. Afterwards what is stored has a home (lower_buffer_of).
 void nest_emit(Nest *nest, NodeList *into);
 

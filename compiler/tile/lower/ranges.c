@@ -46,13 +46,24 @@ static When when_select(const MaskCheck *check, const Value *value) {
     return then == other ? then : WHEN_ANY;
 }
 
+static bool is_positive(const Value *value) {
+    return value->op == OP_CONST && value->number > 0 && isfinite(value->number);
+}
+
 static When when_computed(const MaskCheck *check, const Value *value) {
     When first = when_of(check, value->args[0]);
     When second = value->n_args > 1 ? when_of(check, value->args[1]) : WHEN_ANY;
     switch (value->op) {
     case OP_SELECT:
         return when_select(check, value);
+    case OP_NEG:
+        return first == WHEN_ZERO ? WHEN_ZERO : WHEN_ANY;
+    case OP_DIV:
+        return is_positive(value->args[1]) ? first : WHEN_ANY;
     case OP_MUL:
+        if (is_positive(value->args[1]))
+            return first;
+        return first == WHEN_ZERO || second == WHEN_ZERO ? WHEN_ZERO : WHEN_ANY;
     case OP_CONTRACT:
         return first == WHEN_ZERO || second == WHEN_ZERO ? WHEN_ZERO : WHEN_ANY;
     case OP_ADD:
@@ -108,14 +119,17 @@ static bool can_be_skipped(const Lowering *lower, const Value *condition) {
         const Value *value = lower->group->members.at[i];
         bool reduces = false;
         for (uint32_t k = 0; k < value->n_args && value_reduces(value); k++)
-            reduces = reduces || (dims_has(&value->args[k]->dims, check.streamed) &&
-                                  !dims_has(&value->dims, check.streamed));
+            reduces =
+                reduces || (dims_has(&value->args[k]->dims, check.streamed) &&
+                            (!dims_has(&value->dims, check.streamed) || value_in_parts(value)));
         if (reduces && !reduction_ignores(&check, value))
             return false;
     }
-    for (uint32_t i = 0; i < lower->group->outputs.count; i++)
-        if (dims_has(&lower->group->outputs.at[i]->dims, check.streamed))
+    for (uint32_t i = 0; i < lower->group->outputs.count; i++) {
+        const Value *output = lower->group->outputs.at[i];
+        if (dims_has(&output->dims, check.streamed) && !value_in_parts(output))
             return false; // every element is wanted
+    }
     return true;
 }
 

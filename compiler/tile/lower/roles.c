@@ -71,23 +71,37 @@ static void take_lanes(const Nest *nest, const Value *c, TileDimId lanes, Contra
     r->a = c->args[1 - at];
     DimSet in_a = lower_dim_set(lower, &r->a->dims), in_b = lower_dim_set(lower, &r->b->dims);
     DimSet in_c = lower_dim_set(lower, &c->dims);
-    r->batch = in_a & in_b & in_c;
+    r->batch = in_c & ~(in_a ^ in_b); // the number of a part is there, too
     r->own_a = in_a & ~in_b;
     r->own_b = in_b & ~in_a;
     r->summed = in_a & in_b & ~in_c;
+    r->cols = TILE_DIM_NONE;
     r->lanes = lanes;
+}
+
+static bool sums_lanes(const ContractRoles *r) {
+    return r->cols != TILE_DIM_NONE;
 }
 
 static double lanes_worth(const Nest *nest, const Value *c, TileDimId dim) {
     int designated = lower_designated(nest->lower, c);
     double length = (double)nest_length(nest, dim), worth = fmin(length, 64) / 64;
-    if (set_has(nest->streamed, dim) || dim == nest->lanes)
+    if ((set_has(nest->streamed, dim) || dim == nest->lanes) && !value_in_parts(c))
         worth += 4;
     if (designated != NO_BUFFER) {
         TileDimList order = lower_buffer_dims(nest->lower, (uint16_t)designated);
         worth += is_last(&order, dim) ? 2 : 0;
     }
     return worth;
+}
+
+// What tasks add to in parts goes where it is wanted, block of rows after block.
+static bool may_be_lanes(const Nest *nest, const Value *c, TileDimId dim) {
+    int designated = lower_designated(nest->lower, c);
+    if (!value_in_parts(c) || designated == NO_BUFFER)
+        return !value_in_parts(c);
+    TileDimList order = lower_buffer_dims(nest->lower, (uint16_t)designated);
+    return is_last(&order, dim);
 }
 
 static bool choose_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
@@ -97,7 +111,8 @@ static bool choose_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
     DimSet possible = (in[0] ^ in[1]) & lower_dim_set(lower, &c->dims);
     double most = 0;
     for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
-        if (!set_has(possible, d) || !operand_runs_along(nest, c->args[set_has(in[1], d)], d) ||
+        if (!set_has(possible, d) || !may_be_lanes(nest, c, d) ||
+            !operand_runs_along(nest, c->args[set_has(in[1], d)], d) ||
             has_panels(nest, c->args[!set_has(in[1], d)]))
             continue;
         double worth = lanes_worth(nest, c, d);
@@ -109,15 +124,41 @@ static bool choose_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
     return most > 0;
 }
 
-static TileDimId choose_rows(const Nest *nest, const ContractRoles *r) {
-    if (nest->block_dim != TILE_DIM_NONE && set_has(r->own_a, nest->block_dim))
-        return nest->block_dim;
+static TileDimId longest_of(const Nest *nest, DimSet dims) {
     TileDimId best = TILE_DIM_NONE;
     for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
-        if (set_has(r->own_a, d) &&
+        if (set_has(dims, d) &&
             (best == TILE_DIM_NONE || nest_length(nest, d) > nest_length(nest, best)))
             best = d;
     return best;
+}
+
+static TileDimId choose_rows(const Nest *nest, const ContractRoles *r) {
+    bool blocks = nest->block_dim != TILE_DIM_NONE && set_has(r->own_a, nest->block_dim);
+    return blocks ? nest->block_dim : longest_of(nest, r->own_a);
+}
+
+// The nest's lanes are summed, where both operands run along them and each has a dim of the result
+// of its own (gradients of what mixes heads).
+static bool choose_summed_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
+    const Lowering *lower = nest->lower;
+    TileDimId lanes = nest->lanes;
+    DimSet in_a = lower_dim_set(lower, &c->args[0]->dims);
+    DimSet in_b = lower_dim_set(lower, &c->args[1]->dims), in_c = lower_dim_set(lower, &c->dims);
+    if (lanes == TILE_DIM_NONE || !set_has(in_a & in_b & ~in_c, lanes) ||
+        !(in_a & ~in_b & ~nest->rows) || !(in_b & ~in_a & ~nest->rows))
+        return false;
+    for (int k = 0; k < 2; k++)
+        if (!operand_runs_along(nest, c->args[k], lanes) || has_panels(nest, c->args[k]))
+            return false;
+    *r = (ContractRoles){.a = c->args[0], .b = c->args[1], .lanes = lanes};
+    r->batch = in_c & ~(in_a ^ in_b);
+    r->own_a = in_a & ~in_b;
+    r->own_b = in_b & ~in_a;
+    r->summed = in_a & in_b & ~in_c;
+    r->rows = longest_of(nest, r->own_a);
+    r->cols = longest_of(nest, r->own_b);
+    return true;
 }
 
 // ---- blocks ------------------------------------------------------------------------------------
@@ -173,6 +214,23 @@ static void choose_blocks(const Nest *nest, ContractRoles *r, Elem elem) {
         ice("tile lower: panels of %d fit no block of the microkernel", panel);
 }
 
+// Blocks of rows x cols sums that stay in registers, with as few loads for each as may be.
+static void choose_summed_blocks(const Nest *nest, ContractRoles *r) {
+    int most = nest->lower->machine->vector_registers;
+    int64_t rows = nest_length(nest, r->rows), cols = nest_length(nest, r->cols);
+    double best = 0;
+    for (int64_t i = 1; i <= rows && i < most; i++)
+        for (int64_t k = 1; k <= cols && i * k + k + 1 < most; k++) {
+            double blocks = (double)(ceil_div(rows, i) * ceil_div(cols, k));
+            double cycles = blocks * (double)(i * k + i + k);
+            if (best > 0 && cycles >= best)
+                continue;
+            best = cycles;
+            r->row_block = (int32_t)i;
+            r->col_block = (int32_t)k;
+        }
+}
+
 bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
     const Lowering *lower = nest->lower;
     Elem elem = elem_work(c->elem);
@@ -181,9 +239,14 @@ bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
     DimSet in_a = lower_dim_set(lower, &c->args[0]->dims);
     DimSet in_b = lower_dim_set(lower, &c->args[1]->dims), in_c = lower_dim_set(lower, &c->dims);
     bool fits = (in_a & in_b & ~in_c) && !((in_a ^ in_b) & ~in_c);
-    if (!fits || !is_readable(nest, c->args[0], elem) || !is_readable(nest, c->args[1], elem) ||
-        !choose_lanes(nest, c, roles))
+    if (!fits || !is_readable(nest, c->args[0], elem) || !is_readable(nest, c->args[1], elem))
         return false;
+    if (!choose_lanes(nest, c, roles)) {
+        if (!choose_summed_lanes(nest, c, roles))
+            return false;
+        choose_summed_blocks(nest, roles);
+        return true;
+    }
     roles->rows = choose_rows(nest, roles);
     choose_blocks(nest, roles, elem);
     return true;
@@ -226,15 +289,15 @@ static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, N
 // Then they have the same bits each time: a softmax of large logits would not bear less.
 static bool is_computed_again(const Lowering *lower, const Value *value) {
     const Group *group = lower->group;
-    return lower->graph->again && group->kind == GROUP_STREAM &&
+    return lower->graph->again && group->kind == GROUP_STREAM && !value_in_parts(value) &&
            dims_has(&value->dims, group->reduced.at[0]);
 }
 
-void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into) {
-    const ContractRoles *r = &member->roles;
-    Kernel *kernel = nest->lower->kernel;
-    TileDimList dims = lower_order(r->batch | (r->own_b & ~set_of(r->lanes)), &nest->order);
-    dims_append(&dims, &TILE_DIMS(r->lanes));
+// The box, outermost first: rows innermost of what is kept, then what is summed.
+static TileDimList stage_dims(const Nest *nest, const ContractRoles *r) {
+    TileDimId inner = sums_lanes(r) ? r->cols : r->lanes;
+    TileDimList dims = lower_order(r->batch | (r->own_b & ~set_of(inner)), &nest->order);
+    dims_append(&dims, &TILE_DIMS(inner));
     DimSet rows = r->rows == TILE_DIM_NONE ? 0 : set_of(r->rows);
     TileDimList others = lower_order(r->own_a & ~rows, &nest->order);
     TileDimList k = lower_order(r->summed, &nest->order);
@@ -242,12 +305,22 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
     if (rows)
         dims_append(&dims, &TILE_DIMS(r->rows));
     dims_append(&dims, &k);
-    into = open_pieces(nest, r, kernel->buffers.at[buffer].elem, into);
+    return dims;
+}
+
+void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into) {
+    const ContractRoles *r = &member->roles;
+    Kernel *kernel = nest->lower->kernel;
+    TileDimList dims = stage_dims(nest, r);
+    if (!sums_lanes(r))
+        into = open_pieces(nest, r, kernel->buffers.at[buffer].elem, into);
     Stage *stage = node_contract(kernel, into, dims, access_plain(kernel, buffer),
                                  operand_access(nest, r->a), operand_access(nest, r->b));
     stage->lanes = r->lanes;
     stage->rows = r->rows;
+    stage->cols = r->cols;
     stage->row_block = r->row_block;
+    stage->col_block = r->col_block;
     stage->lane_block = r->lane_block;
     stage->in_order = is_computed_again(nest->lower, member->value);
 }

@@ -156,18 +156,9 @@ static DimSet common_rows(const Lowering *lower) {
 // Few rows: a task has all of them, of one part.
 static NodeList *open_part(Nest *nest, const TileDimList *rows) {
     const Lowering *lower = nest->lower;
-    const Value *member = lower->group->outputs.at[0];
-    TileDimId part = lower->dim_of[member->dim2], cut = lower->dim_of[member->dim];
     for (int i = 0; i < rows->count; i++)
         nest->steps[rows->at[i]] = lower->typical.at[rows->at[i]];
-    nest->steps[part] = 1;
-    Node *task = node_loop(lower->kernel, &lower->kernel->body, LOOP_PARALLEL, part, 1);
-    Node *range = node_range(lower->kernel, &task->body, cut);
-    Bound bound = {.kind = BOUND_PART, .dim = part};
-    range->lo = range_bound(lower->kernel, range, bound);
-    bound.number = 1;
-    range->hi = range_bound(lower->kernel, range, bound);
-    return &range->body;
+    return nest_open_part(nest, &lower->kernel->body);
 }
 
 void lower_rows(Lowering *lower) {
@@ -186,7 +177,7 @@ void lower_rows(Lowering *lower) {
     lower_designate_outputs(lower);
     bool parts = lower->group->parts != DIM_NONE;
     if (parts)
-        nest.narrowed = set_of(lower->dim_of[lower->group->outputs.at[0]->dim]);
+        nest.narrowed = set_of(lower_cut_dim(lower));
     nest_analyse(&nest);
     if (parts) {
         nest_emit(&nest, open_part(&nest, &rows));

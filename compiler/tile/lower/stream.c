@@ -70,6 +70,14 @@ static TileDimId choose_block_dim(const Lowering *lower, DimSet rows) {
     return best;
 }
 
+// Rows are worked off in blocks along this dim.
+static TileDimId block_dim_of(const Lowering *lower) {
+    TileDimId cut = lower_cut_dim(lower);
+    return cut != TILE_DIM_NONE
+               ? cut
+               : choose_block_dim(lower, lower_dim_set(lower, &lower->group->rows));
+}
+
 // Queries of one key head, not a batch.
 static bool is_few(const Lowering *lower, TileDimId dim) {
     enum { FEW = 16 };
@@ -98,7 +106,7 @@ static void open_nest(Stream *s) {
     nest->rows = lower_dim_set(lower, &lower->group->rows);
     nest->streamed = set_of(s->streamed);
     nest->lanes = s->streamed;
-    nest->block_dim = choose_block_dim(lower, nest->rows);
+    nest->block_dim = block_dim_of(lower);
     nest->piece = lower->typical.at[s->streamed];
     for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
         int64_t typical = lower->typical.at[d], rows = s->schedule->rows;
@@ -107,18 +115,31 @@ static void open_nest(Stream *s) {
         else
             nest->steps[d] = rows_worth(lower, d) > 0 && is_few(lower, d) ? typical : 1;
     }
+    if (lower_cut_dim(lower) != TILE_DIM_NONE) {
+        TileDimId part = lower->dim_of[lower->group->parts];
+        nest->rows |= set_of(part);
+        nest->steps[part] = 1;
+        nest->narrowed |= set_of(nest->block_dim);
+    }
     choose_order(s);
 }
 
+// With parts, a task has all rows of one, block after block.
 static NodeList *open_tasks(Stream *s) {
     NodeList *into = &s->lower->kernel->body;
+    TileDimId cut = lower_cut_dim(s->lower);
+    DimSet of_part =
+        cut == TILE_DIM_NONE ? 0 : set_of(cut) | set_of(s->lower->dim_of[s->lower->group->parts]);
     TileDimList rows = lower_order(s->nest.rows, &s->nest.order);
     for (int i = 0; i < rows.count; i++) {
         int64_t step = s->nest.steps[rows.at[i]];
-        if (step != s->lower->kernel->dims.at[rows.at[i]].extent)
+        if (!set_has(of_part, rows.at[i]) && step != s->lower->kernel->dims.at[rows.at[i]].extent)
             into = &node_loop(s->lower->kernel, into, LOOP_PARALLEL, rows.at[i], step)->body;
     }
-    return into;
+    if (cut == TILE_DIM_NONE)
+        return into;
+    into = nest_open_part(&s->nest, into);
+    return &node_loop(s->lower->kernel, into, LOOP_SEQUENTIAL, cut, s->nest.steps[cut])->body;
 }
 
 // ---- what a loop computes ----------------------------------------------------------------------
@@ -245,7 +266,8 @@ static uint16_t make_carry(Stream *s, const Nest *nest, const Value *value) {
     if (designated != NO_BUFFER) {
         const TileBuffer *buffer = &lower->kernel->buffers.at[designated];
         bool fits = buffer->elem == elem && buffer->panel_dim == TILE_DIM_NONE &&
-                    (!member->contracts ||
+                    !nest_shares_rows(nest, (uint16_t)designated) &&
+                    (!member->contracts || member->last == TILE_DIM_NONE ||
                      (buffer->rank && buffer->dims[buffer->rank - 1] == member->last));
         if (fits) {
             buffer_begin_with(lower->kernel, (uint16_t)designated, nest_neutral(value->op));
@@ -411,8 +433,9 @@ static bool fits_plan(const Stream *s) {
 }
 
 void stream_shape(const Lowering *lower, StreamShape *shape) {
-    DimSet rows = lower_dim_set(lower, &lower->group->rows);
-    shape->rows = lower->typical.at[choose_block_dim(lower, rows)];
+    shape->rows = lower->typical.at[block_dim_of(lower)];
+    if (lower_cut_dim(lower) != TILE_DIM_NONE)
+        shape->rows = ceil_div(shape->rows, lower->typical.at[lower->dim_of[lower->group->parts]]);
     shape->streamed = lower->typical.at[lower->dim_of[lower->group->reduced.at[0]]];
     shape->unit = machine_panel_lanes(lower->machine, sizeof(float));
 }
@@ -433,7 +456,7 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule) {
     s.task = open_tasks(&s);
     NodeList *outside = s.task;
     s.task = stream_open_range(lower, &s.nest, s.streamed, s.task);
-    s.nest.narrowed = s.task == outside ? 0 : set_of(s.streamed);
+    s.nest.narrowed |= s.task == outside ? 0 : set_of(s.streamed);
     if (schedule->plan != PLAN_RESIDENT) {
         for (uint32_t loop = 1; loop <= s.loops->n_loops; loop++)
             emit_loop(&s, loop);
