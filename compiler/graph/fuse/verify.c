@@ -102,7 +102,8 @@ static void verify_stream(const FusionCheck *check, const Group *group) {
     must(check, !dims_has(&group->rows, streamed), "its tasks are cut along the streamed dim");
     bool reduced = false;
     for (uint32_t i = 0; i < group->members.count; i++)
-        reduced = reduced || reduces_over(group->members.at[i], streamed);
+        reduced = reduced || reduces_over(group->members.at[i], streamed) ||
+                  value_in_parts(group->members.at[i]);
     must(check, reduced, "nothing is reduced over its streamed dim");
 }
 
