@@ -2,7 +2,8 @@
 """Random programs: compiled code and tile interpreter against the oracle, prints against source,
 gradients of some arguments.
 
-ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:600). FAILED are seeds of the past.
+ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:600), ATTC_RANDOM_GRADIENTS=1 has all
+of them differentiated. FAILED are seeds of the past.
 """
 
 import os
@@ -22,7 +23,7 @@ _first, _, _count = os.environ.get("ATTC_RANDOM", "0:600").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 # Every program goes through the compiled path; shares of them through the slow interpreter and with
 # gradients.
-INTERPRETED, DIFFERENTIATED = 5, 2
+INTERPRETED, DIFFERENTIATED = 5, 1 if os.environ.get("ATTC_RANDOM_GRADIENTS") else 2
 # Of so many programs the inputs of so many may be drawn again: 2 were when this was written.
 SAMPLE, DRAWN_AGAIN = 200, 6
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random attention programs under random plans: compiled code against the oracle.
 
-ATTC_RANDOM_ATTENTION=COUNT or FIRST:COUNT chooses the seeds (default 0:500).
+ATTC_RANDOM_ATTENTION=COUNT or FIRST:COUNT chooses the seeds (default 0:500), and
+ATTC_RANDOM_GRADIENTS=1 has all of them differentiated.
 """
 
 import json
@@ -22,7 +23,8 @@ from attention import generate  # noqa: E402
 _first, _, _count = os.environ.get("ATTC_RANDOM_ATTENTION", "0:500").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 FUSED = ["resident", "stream", "two-pass", "spill"]
-DIFFERENTIATED = 5  # one program of so many is run with its gradients
+# One program of so many is run with its gradients.
+DIFFERENTIATED = 1 if os.environ.get("ATTC_RANDOM_GRADIENTS") else 5
 # For one program: seconds, and bytes of address space.
 SECONDS, MEMORY = 60, 1 << 30
 # How many times the limit of `verify` an error may be: that is twice what plain code makes in the
