@@ -138,7 +138,6 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
 // From those to groups.
 static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
     const PipelineOptions *options = p->options;
-    out->once = graph;
     if (options->plan != PLAN_UNFUSED) {
         graph =
             graph_done(p, "recompute", graph_recompute(read_graph(p, graph), out->typical), graph);
@@ -184,6 +183,10 @@ static void close_graphs(Passes *p, Compilation *out) {
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
     Graph *graph = run_einsum_passes(&p, out);
+    out->once = graph;
+    if (graph && out->plain)
+        graph = graph_done(
+            &p, "again", graph_again(read_graph(&p, graph), out->typical, options->machine), graph);
     bool ok = !graph || run_group_passes(&p, graph, out);
     close_graphs(&p, out);
     return ok && (options->stop < AFTER_TILE || run_tile_passes(&p, out));
@@ -215,7 +218,7 @@ bool pipeline_partition(Session *session, const Program *program, const Pipeline
     if (!pipeline_build(session, program, options, &out->whole))
         return false;
     Graph *whole = run_einsum_passes(&p, &out->whole);
-    const Partition *partition = graph_partition(whole, out->whole.typical);
+    const Partition *partition = graph_partition(whole, out->whole.typical, options->machine);
     Graph *forward = graph_done(&p, "forward", partition_forward(partition), whole);
     if (!order_saved(&p, &out->whole, forward))
         return false;

@@ -81,6 +81,9 @@ static const Option table[] = {
      "gradients as well: the argument dY of each result Y, the result dX of each argument X"},
     {"wrt", KEY_WRT, "X,P", 1, PASSES, 0,
      "for --grad: the arguments to differentiate by (default: all of floats)"},
+    {"checkpoint", KEY_CHECKPOINT, "LAYERS,M", 1, KERNELS, KEY_CHECKPOINT,
+     "for --grad: of each round of the loops over these dims only what it reads is kept for the "
+     "backward pass, all else is computed again"},
     {"output", 'o', "OUT", 2, EMIT | RUN | BUILD, 0,
      "output file, - for standard output; for run also NAME=FILE.npy"},
     {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
@@ -228,6 +231,8 @@ int options_check(const Options *options, const OptionList *given) {
     }
     if (options->gradient.wrt.count && !options->grad)
         return usage_error("%s: --wrt says what --grad differentiates by; add --grad", name);
+    if (options->entry.checkpoints.count && !options->grad)
+        return usage_error("%s: --checkpoint says what --grad computes again; add --grad", name);
     if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH)))
         return usage_error("%s: takes no %s=%s", name, options->inputs.at[0].name,
                            options->inputs.at[0].path);

@@ -31,6 +31,7 @@ enum {
     KEY_PRINT_TARGETS,
     KEY_GRAD,
     KEY_WRT,
+    KEY_CHECKPOINT,
     KEY_COLOUR,
     KEY_INTERPRET,
     KEY_PLAN,

@@ -4,9 +4,9 @@
 //     Y = einsum(X, W)                     dW = einsum(X, dY)
 //     Z = tanh(Y)                          dY = dZ * (1 - Z * Z), and Z * Z alone as well
 //
-// What was made for gradients and whatever is made of it: also what would not have to wait for a
-// cotangent, since it is read in the backward pass alone. What equals a value of the forward pass
-// is that value.
+// What was made for gradients or again for them (fuse/again.c), and whatever is made of it: also
+// what would not have to wait for a cotangent, since it is read in the backward pass alone. What
+// equals a value of the forward pass is that value.
 #include "graph/graph.h"
 
 static bool note(bool *flag, bool now) {
@@ -27,9 +27,9 @@ static bool mark_carries(bool *backward, const Value *end) {
 }
 
 static bool is_root(const Value *value) {
-    bool leaf = op_is_immediate(value->op);
-    return !leaf &&
-           (value->op == OP_INPUT ? value->use == USE_COTANGENT : value->made_for.backward);
+    bool made = value->made_for.backward || value->made_for.turn;
+    return !op_is_immediate(value->op) &&
+           (value->op == OP_INPUT ? value->use == USE_COTANGENT : made);
 }
 
 bool *graph_backward(const Graph *graph, Arena *arena) {

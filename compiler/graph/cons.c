@@ -68,6 +68,7 @@ uint64_t graph_value_hash(const Graph *graph, const Value *value) {
         renames_hash(graph, value),
         value->digits ? graph_dims_hash(graph, value->digits, true) : 0,
         value->op == OP_CARRY ? 0 : (uint64_t)value->offset,
+        value->made_for.turn,
     };
     uint64_t hash = hash_bytes(3, words, sizeof words);
     if (value->op == OP_INPUT) {
@@ -119,8 +120,8 @@ bool graph_value_same(const Value *a, const Value *b) {
     if (a->op != b->op || a->elem != b->elem || !dims_equal(&a->dims, &b->dims))
         return false;
     if (double_bits(a->number) != double_bits(b->number) || a->dim != b->dim ||
-        a->dim2 != b->dim2 || a->offset != b->offset || !renames_same(a->renames, b->renames) ||
-        !digits_same(a->digits, b->digits))
+        a->dim2 != b->dim2 || a->offset != b->offset || a->made_for.turn != b->made_for.turn ||
+        !renames_same(a->renames, b->renames) || !digits_same(a->digits, b->digits))
         return false;
     if (a->op == OP_INPUT)
         return a->name == b->name && a->role == b->role && dims_same_order(&a->dims, &b->dims);

@@ -13,9 +13,19 @@ static Value value_draft(Op op, Elem elem) {
     return (Value){.op = op, .elem = elem, .dim = DIM_NONE, .dim2 = DIM_NONE};
 }
 
+static uint32_t turn_of(const Graph *graph, const Value *draft) {
+    uint32_t turn = op_kind(draft->op) == KIND_LEAF ? 0 : graph->made_for.turn;
+    for (uint32_t i = 0; i < draft->n_args; i++)
+        if (draft->args[i]->made_for.turn > turn)
+            turn = draft->args[i]->made_for.turn;
+    return turn;
+}
+
 // The value of the graph that is the same as the draft; made from it when there is none yet. Keys
 // taken by another value of the same hash are stepped over.
-static Value *graph_add(Graph *graph, const Value *draft) {
+static Value *graph_add(Graph *graph, Value *draft) {
+    draft->made_for = graph->made_for;
+    draft->made_for.turn = turn_of(graph, draft);
     uint64_t hash = graph_value_hash(graph, draft), key = hash;
     for (Value *old; (old = map_get(graph->cons, key)); key = hash_u64(key, 1))
         if (graph_value_same(old, draft))
@@ -23,7 +33,6 @@ static Value *graph_add(Graph *graph, const Value *draft) {
     Value *value = arena_copy(graph->arena, draft, sizeof *draft);
     value->id = graph->values.count;
     value->hash = hash;
-    value->made_for = graph->made_for;
     value->args = arena_copy(graph->arena, draft->args, draft->n_args * sizeof *draft->args);
     if (draft->cats)
         value->cats = arena_copy(graph->arena, draft->cats, draft->n_args * sizeof *draft->cats);

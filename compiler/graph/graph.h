@@ -140,10 +140,13 @@ typedef struct {
     uint64_t args; // one bit each
 } NamedPart;
 
-// What a value was made for; no part of its meaning. What takes a value's place is made for the
-// same.
+// What a value was made for. What takes a value's place is made for the same.
 typedef struct {
-    bool backward; // gradients alone
+    bool backward;  // gradients alone
+    bool twice;     // and computed again in another turn: with sums in order, for the same bits
+    uint32_t block; // that is checkpointed, from 1; 0: none
+    uint32_t turn;  // in which it is computed, see fuse/again.c; not before those of its arguments.
+                    // Alone part of the meaning: values of two turns are two values. 0: leaves
 } MadeFor;
 
 typedef struct Value Value;
@@ -322,8 +325,9 @@ typedef struct {
     NameList args;
 } EntryMap;
 typedef struct {
-    Name entry;         // NULL: the only def of the main file, or its last
-    VEC(EntryMap) maps; // outermost first; no two have one dim
+    Name entry;           // NULL: the only def of the main file, or its last
+    VEC(EntryMap) maps;   // outermost first; no two have one dim
+    NameList checkpoints; // dims: rounds of the loops over them are checkpointed
     // Extents may still be given: no message asks for one, and what needs it is passed over.
     bool open_extents;
 } EntryOptions;
@@ -405,6 +409,11 @@ int64_t graph_parameters(const Graph *graph, const int64_t *extents); // element
 // operand at its result or its other operand. Requires: graph_contract.
 Graph *graph_expand(const Graph *graph, const int64_t *extents);
 
+// ---- fuse/again.c ------------------------------------------------------------------------------
+// The same graph where the backward pass computes again what it does not pay to keep for it. NULL:
+// all is kept. Requires: graph_expand.
+Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *machine);
+
 // ---- fuse/recompute.c --------------------------------------------------------------------------
 // What is summed over both dims of a pair (weights, in the backward pass of attention) once for
 // each of them, so that it is never stored. NULL: there is nothing of the kind. Requires:
@@ -417,7 +426,8 @@ Graph *graph_recompute(const Graph *graph, const int64_t *extents);
 // results and saved tensors that it reads, and the cotangents -> the gradients. Requires:
 // graph_expand; for backward, that forward has its memory orders.
 typedef struct Partition Partition;
-const Partition *graph_partition(const Graph *graph, const int64_t *extents);
+const Partition *graph_partition(const Graph *graph, const int64_t *extents,
+                                 const Machine *machine);
 Graph *partition_forward(const Partition *partition);
 Graph *partition_backward(const Partition *partition, const Graph *forward);
 

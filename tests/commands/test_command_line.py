@@ -91,6 +91,11 @@ BAD = [
     (["cost", CAUSAL, "--entry=A", "--entry=B"], "--entry is given twice"),
     (["cost", CAUSAL, "-D", "n=1,n=2"], "-D n=2: n is given twice"),
     (["cost", CAUSAL, "-D", "n=1", "-D", "n=1"], "-D n=1: n is given twice"),
+    (
+        ["run", CAUSAL, "--checkpoint", "n"],
+        "run: --checkpoint says what --grad computes again; add --grad",
+    ),
+    (["cost", CAUSAL, "--grad", "--checkpoint", "3"], "--checkpoint: '3' is not a name"),
     (["run", CAUSAL, "--wrt", "X"], "run: --wrt says what --grad differentiates by; add --grad"),
     (["run", CAUSAL, "--grad", "--wrt", "X,"], "--wrt X,: expected names with commas between"),
     (["check", CAUSAL, "--grad"], "check: takes no --grad\n"),

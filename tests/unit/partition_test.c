@@ -29,7 +29,7 @@ static Parts partition(Session *session, const Graph *plain) {
         graph_contract(simple, graph_typical_extents(simple, session->arena), &passes_machine);
     int64_t *typical = graph_typical_extents(pairs, session->arena);
     Parts parts = {.whole = graph_expand(pairs, typical)};
-    const Partition *cut = graph_partition(parts.whole, typical);
+    const Partition *cut = graph_partition(parts.whole, typical, &passes_machine);
     parts.forward = partition_forward(cut);
     graph_verify(parts.forward, "forward");
     for (uint32_t i = 0; i < parts.forward->outputs.count; i++) {
@@ -106,6 +106,29 @@ static void both_parts_are_the_whole(void **state) {
             fail_msg("both parts of this are not the whole:\n%s", *text);
     }
     assert_true(count > 5 && saved > count);
+}
+
+static void what_is_computed_again_is_the_whole(void **state) {
+    Session *session = *state;
+    uint32_t count = 0;
+    for (const char *const *text = passes_programs; *text; text++) {
+        Parts parts = partition_text(session, *text);
+        if (!parts.whole)
+            continue;
+        int64_t *typical = graph_typical_extents(parts.whole, session->arena);
+        Graph *again = graph_again(parts.whole, typical, &passes_machine);
+        if (!again)
+            continue;
+        count++;
+        graph_verify(again, "again");
+        assert_true(graph_hash(again) != graph_hash(parts.whole));
+        // Values of two turns are one where there are no turns.
+        Parts once = {.whole = parts.whole, .forward = graph_new_like(again, again->arena)};
+        once.backward = again;
+        if (graph_hash(put_together(&once)) != graph_hash(parts.whole))
+            fail_msg("with what is computed again this is not the whole:\n%s", *text);
+    }
+    assert_true(count > 2);
 }
 
 // ---- what is saved -----------------------------------------------------------------------------
@@ -205,6 +228,7 @@ static void a_gradient_is_added_or_written(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         partition_test(both_parts_are_the_whole),
+        partition_test(what_is_computed_again_is_the_whole),
         partition_test(of_attention_one_maximum_and_sum_of_each_row),
         partition_test(few_bytes_rather_than_many),
         partition_test(results_are_read_and_not_saved),

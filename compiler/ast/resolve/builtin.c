@@ -290,6 +290,7 @@ static Elem map_elem(const Expr *call, Elem met) {
     case BUILTIN_FLOOR:
     case BUILTIN_WHERE:
     case BUILTIN_STOP_GRADIENT:
+    case BUILTIN_CHECKPOINT:
         return met;
     default:
         break;

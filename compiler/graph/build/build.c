@@ -42,8 +42,25 @@ static void build_assign(Frame *frame, const Stmt *stmt) {
     frame_assign(frame, target->name.name, value);
 }
 
+uint32_t build_open_block(Build *build) {
+    uint32_t around = build->graph->made_for.block;
+    if (!around)
+        build->graph->made_for.block = ++build->n_blocks;
+    return around;
+}
+
+// Does --checkpoint name the dim of the loop?
+static bool is_checkpointed(Build *build, const Stmt *loop) {
+    const NameList *names = &build->options->checkpoints;
+    for (uint32_t i = 0; i < names->count; i++)
+        if (names->at[i] == loop->loop_dim.name)
+            return build->checkpointed[i] = true;
+    return false;
+}
+
 static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
     Build *build = frame->build;
+    uint32_t around = build->graph->made_for.block;
     const char *outside = frame->path, *place = frame->place, *own = loop->path;
     frame->place = arena_printf(build->arena, "%s%s.%lld.", place, own ? own : loop->loop_var.name,
                                 (long long)number);
@@ -52,7 +69,10 @@ static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
                                    : arena_printf(build->arena, "%s%s.%lld.", outside, own,
                                                   (long long)number);
     vec_push(build->arena, &frame->loops, (LoopValue){loop->loop_var.name, number});
+    if (is_checkpointed(build, loop))
+        build_open_block(build);
     build_body(frame, &loop->body);
+    build->graph->made_for.block = around;
     frame->loops.count--;
     frame->path = outside;
     frame->place = place;
@@ -197,6 +217,22 @@ static bool map_entry(Frame *frame, const EntryMap *map) {
     return true;
 }
 
+// Names of --checkpoint over which no loop runs.
+static void check_checkpoints(Build *build, const Def *def) {
+    const NameList *names = &build->options->checkpoints;
+    for (uint32_t i = 0; i < names->count; i++) {
+        if (build->checkpointed[i])
+            continue;
+        Diag *diag = diag_error(build->session->diags, def->name.span,
+                                "--checkpoint names '%s', over which '%s' has no loop",
+                                names->at[i], def->name.name);
+        diag_hint(diag,
+                  "'for layer in %s:' is such a loop; of an expression, write "
+                  "'checkpoint(...)' around it",
+                  names->at[i]);
+    }
+}
+
 static bool build_entry(Build *build, const Def *def, const EntryOptions *options) {
     const Diags *diags = build->session->diags;
     uint32_t errors = diags_errors(diags);
@@ -210,6 +246,8 @@ static bool build_entry(Build *build, const Def *def, const EntryOptions *option
         return false;
     build_body(frame, &def->body);
     build_check_computed(build);
+    if (diags_errors(diags) == errors && !build->stopped && !build->open_extents)
+        check_checkpoints(build, def);
     if (diags_errors(diags) > errors || build->stopped)
         return false;
     build_outputs(frame);
@@ -271,7 +309,9 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
                    .program = program,
                    .graph = graph_new(session, def->name.name),
                    .inputs = map_new(session->arena),
+                   .options = options,
                    .open_extents = options->open_extents};
+    build.checkpointed = arena_array(session->arena, bool, options->checkpoints.count + 1);
     build.top = frame_new(&build, NULL, NULL);
     return build_entry(&build, def, options) ? build.graph : NULL;
 }

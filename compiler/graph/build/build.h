@@ -39,9 +39,11 @@ typedef struct {
     VEC(Claim) declared, claims; // about extents: of declarations; of slices, concats, shifts
     VEC(Claim) said;             // extents of dims: the last by every place of the source
     VEC(ComputedUse) computed;   // once for every frame
-    uint32_t depth, steps, n_dropouts;
-    bool open_extents; // of EntryOptions
-    bool stopped;      // a limit was hit and told of, or an extent is open: unwind
+    uint32_t depth, steps, n_dropouts, n_blocks;
+    const EntryOptions *options;
+    bool *checkpointed; // by place in options->checkpoints: a loop runs over it
+    bool open_extents;  // of EntryOptions
+    bool stopped;       // a limit was hit and told of, or an extent is open: unwind
 } Build;
 
 typedef struct {
@@ -119,6 +121,9 @@ Value *names_input(Build *build, const Tensor *declaration, Name name, DimList o
 // ---- build.c: statements -----------------------------------------------------------------------
 bool build_step(Build *build, Span at); // counts; false once a limit is hit
 void build_body(Frame *frame, const StmtList *body);
+// What is built next belongs to a block that is checkpointed: to that around, whose number is
+// returned, or a new one where that is 0.
+uint32_t build_open_block(Build *build);
 // The name in the source, where the value has none.
 void build_name_value(const Frame *frame, Value *value, Name name, Span origin);
 

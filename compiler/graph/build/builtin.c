@@ -226,6 +226,13 @@ static Value *build_row(Frame *frame, const Expr *call) {
 
 // ---- dispatch ----------------------------------------------------------------------------------
 
+static Value *build_checkpoint(Frame *frame, const Expr *call) {
+    uint32_t around = build_open_block(frame->build);
+    Value *value = argument(frame, call, 0);
+    frame->build->graph->made_for.block = around;
+    return value;
+}
+
 Value *build_builtin(Frame *frame, const Expr *call) {
     Graph *graph = frame->build->graph;
     switch (call->builtin) {
@@ -278,6 +285,8 @@ Value *build_builtin(Frame *frame, const Expr *call) {
         return build_dropout(frame, call);
     case BUILTIN_STOP_GRADIENT:
         return graph_map1(graph, OP_STOP_GRADIENT, argument(frame, call, 0));
+    case BUILTIN_CHECKPOINT:
+        return build_checkpoint(frame, call);
     case BUILTIN_F32:
     case BUILTIN_F64:
     case BUILTIN_F16:

@@ -95,7 +95,11 @@ static bool join_is_legal(Fuser *fuser, const Value *value, uint32_t cluster) {
 }
 
 static void cluster_add(Fuser *fuser, uint32_t cluster, Value *value) {
-    vec_push(fuser->arena, &fuser->clusters.at[cluster].owned, value);
+    const MadeFor *made_for = &value->made_for;
+    Cluster *to = &fuser->clusters.at[cluster];
+    to->turn = made_for->turn > to->turn ? made_for->turn : to->turn;
+    to->forward = to->forward || (!made_for->backward && !made_for->turn);
+    vec_push(fuser->arena, &to->owned, value);
     fuser->owner[value->id] = cluster;
     for (uint32_t i = 0; i < value->n_args; i++) {
         ValueList reads = fuse_stored(fuser, value->args[i]);
@@ -121,8 +125,9 @@ static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value 
 }
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
-    if (cluster->kind == GROUP_SCAN || cluster->kind == GROUP_ORDER ||
-        cluster->kind == GROUP_SCATTER || cluster->parts != DIM_NONE)
+    if (!fuse_turn_fits(cluster, value->made_for.turn) || cluster->kind == GROUP_SCAN ||
+        cluster->kind == GROUP_ORDER || cluster->kind == GROUP_SCATTER ||
+        cluster->parts != DIM_NONE)
         return false;
     if (cluster->kind == GROUP_STREAM)
         return stream_fits(fuser, cluster, value);
@@ -203,7 +208,7 @@ static void place_row(Fuser *fuser, Value *value) {
                     dims_equal(&cluster->reduced, &reduced) && cluster->parts == parts;
         bool takes_over = cluster->kind == GROUP_MAP && dims_equal(&space, &value->args[0]->dims) &&
                           parts == DIM_NONE;
-        if (!same && !takes_over)
+        if ((!same && !takes_over) || !fuse_turn_fits(cluster, value->made_for.turn))
             home = CLUSTER_NONE;
     }
     if (home >= CLUSTER_INLINE)

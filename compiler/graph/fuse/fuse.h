@@ -18,6 +18,8 @@ typedef struct {
     DimId parts;           // likewise
     ValueList owned;
     ClusterNumbers needs, users; // directly; those of clusters merged into this one not among them
+    uint32_t turn;               // the latest of its values, see again.c
+    bool forward;                // has values that are not made for gradients alone
     uint32_t depth;              // larger than that of what it needs
     uint32_t searched;           // number of the last search that met it
     bool dead;                   // merged into another
@@ -75,6 +77,26 @@ bool *fuse_claim_wide(const Graph *graph, const FusePair *pair, const bool *live
 // NULL: they are so already.
 Graph *fuse_pack_operands(const Fuser *fuser);
 
+// keep.c: what of the forward pass is in memory for the backward pass.
+typedef struct {
+    const Graph *graph;
+    const bool *after;      // by value id: of the backward pass
+    const bool *again;      // by value id: computed where it is read, whatever that costs
+    const bool *kept;       // by value id
+    const bool *needed;     // by value id: by the backward pass, down to what is kept
+    const uint32_t *result; // by value id: 1 + the place among the outputs; 0: it is no result
+} Kept;
+Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine);
+bool *fuse_find_outputs(const Graph *graph, TensorUse use, Arena *arena); // by value id
+// again.c: builds the backward pass of the old graph in the new one, with what is computed again.
+// now: by id in the old graph, what is there for it: arguments and kept values. Returns the number
+// of turns.
+uint32_t fuse_build_backward(const Kept *kept, Graph *to, Value **now, Arena *arena);
+// The value in the new graph; now: by id in the old one, its arguments.
+Value *fuse_copy_value(Graph *to, const Value *value, Value *const *now, MadeFor made_for,
+                       Arena *arena);
+MadeFor fuse_made_forward(const Kept *kept, const Value *value); // in the forward pass
+
 // view.c: splits and merges of what lies in memory.
 bool fuse_is_view(const Fuser *fuser, const Value *value);
 bool fuse_view_is_certain(const Value *view); // whatever orders graph_layout chooses
@@ -86,6 +108,8 @@ bool fuse_is_result_view(const Fuser *fuser, const Value *value);
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group
 // By value id: does it depend on an input of this role?
 bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
+// By value id: pointwise of inputs and positions, and cheaper than a load and a store?
+bool *fuse_find_light(const Graph *graph, Arena *arena);
 bool fuse_is_of_input(const Value *value); // one, perhaps under other names
 // By DimId: does a parameter, or what is made of parameters alone, multiply data along it? The
 // other dims count positions, whose number is the caller's affair. What is added to data (a learned
@@ -108,7 +132,13 @@ uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind);
 ValueList fuse_stored(const Fuser *fuser, const Value *arg);
 void fuse_add_need(Fuser *fuser, uint32_t cluster, uint32_t needed);
 bool fuse_needs(Fuser *fuser, uint32_t cluster, uint32_t needed); // directly or not
-// Live clusters, each after those that it needs: of those that can run next the one begun first.
+// May what is computed in this turn join the cluster? What the forward pass computes would have to
+// wait for it, or it be kept.
+bool fuse_turn_fits(const Cluster *cluster, uint32_t turn);
+// Is a value computed in a later turn than this value of the forward pass, which it is made of?
+bool fuse_waits(const Value *value, const Value *arg);
+// Live clusters, each after those that it needs: of those that can run next the one of the earliest
+// turn that was begun first.
 ClusterNumbers fuse_order_clusters(const Fuser *fuser);
 
 // merge.c: pointwise clusters that only one other cluster reads join it.

@@ -35,6 +35,8 @@ static void cluster_join(Fuser *fuser, uint32_t from, uint32_t to) {
         vec_push(fuser->arena, &b->owned, a->owned.at[i]);
         fuser->owner[a->owned.at[i]->id] = to;
     }
+    b->forward = b->forward || a->forward;
+    b->turn = a->turn > b->turn ? a->turn : b->turn;
     a->dead = true;
 }
 
@@ -47,7 +49,8 @@ void fuse_merge_producers(Fuser *fuser) {
             if (cluster->dead || cluster->kind != GROUP_MAP)
                 continue;
             uint32_t reader = cluster_only_reader(fuser, i);
-            if (reader == CLUSTER_NONE || !fuse_prologue_fits(fuser, i, reader))
+            if (reader == CLUSTER_NONE || !fuse_prologue_fits(fuser, i, reader) ||
+                !fuse_turn_fits(cluster, fuser->clusters.at[reader].turn))
                 continue;
             cluster_join(fuser, i, reader);
             changed = true;

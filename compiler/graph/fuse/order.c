@@ -66,10 +66,19 @@ void fuse_add_need(Fuser *fuser, uint32_t cluster, uint32_t needed) {
     deepen_users(fuser, needed);
 }
 
+bool fuse_turn_fits(const Cluster *cluster, uint32_t turn) {
+    return !cluster->forward || !turn;
+}
+
+bool fuse_waits(const Value *value, const Value *arg) {
+    return value->made_for.turn && !arg->made_for.turn && !arg->made_for.backward;
+}
+
 // ---- the order of groups -----------------------------------------------------------------------
 
-// A heap: no number is larger than those at twice its place, counted from 1.
-static void heap_push(Arena *arena, ClusterNumbers *heap, uint32_t number) {
+typedef VEC(uint64_t) Heap; // no number is larger than those at twice its place, counted from 1
+
+static void heap_push(Arena *arena, Heap *heap, uint64_t number) {
     vec_push(arena, heap, number);
     uint32_t at = heap->count;
     for (; at > 1 && heap->at[at / 2 - 1] > number; at /= 2)
@@ -77,8 +86,9 @@ static void heap_push(Arena *arena, ClusterNumbers *heap, uint32_t number) {
     heap->at[at - 1] = number;
 }
 
-static uint32_t heap_pop(ClusterNumbers *heap) {
-    uint32_t first = heap->at[0], last = heap->at[--heap->count], at = 1;
+static uint64_t heap_pop(Heap *heap) {
+    uint64_t first = heap->at[0], last = heap->at[--heap->count];
+    uint32_t at = 1;
     for (uint32_t below; (below = 2 * at) <= heap->count; at = below) {
         if (below < heap->count && heap->at[below] < heap->at[below - 1])
             below++;
@@ -110,10 +120,16 @@ static void wait_for_reads(const Fuser *fuser, uint32_t number, Waiting *waiting
         }
 }
 
+// Those of earlier turns come first.
+static uint64_t place_of(const Fuser *fuser, uint32_t cluster) {
+    return (uint64_t)fuser->clusters.at[cluster].turn << 32 | cluster;
+}
+
 ClusterNumbers fuse_order_clusters(const Fuser *fuser) {
     uint32_t left = 0, count = fuser->clusters.count;
     Waiting *waiting = arena_array(fuser->arena, Waiting, count + 1);
-    ClusterNumbers order = {0}, ready = {0};
+    ClusterNumbers order = {0};
+    Heap ready = {0};
     for (uint32_t i = 0; i < count; i++)
         if (!fuser->clusters.at[i].dead) {
             wait_for_reads(fuser, i, waiting);
@@ -121,14 +137,14 @@ ClusterNumbers fuse_order_clusters(const Fuser *fuser) {
         }
     for (uint32_t i = 0; i < count; i++)
         if (!fuser->clusters.at[i].dead && !waiting[i].missing)
-            heap_push(fuser->arena, &ready, i);
+            heap_push(fuser->arena, &ready, place_of(fuser, i));
     while (ready.count) {
-        uint32_t next = heap_pop(&ready);
+        uint32_t next = (uint32_t)heap_pop(&ready);
         vec_push(fuser->arena, &order, next);
         const ClusterNumbers *users = &waiting[next].users;
         for (uint32_t i = 0; i < users->count; i++)
             if (!--waiting[users->at[i]].missing)
-                heap_push(fuser->arena, &ready, users->at[i]);
+                heap_push(fuser->arena, &ready, place_of(fuser, users->at[i]));
     }
     if (order.count != left)
         ice("fuse: groups that need each other");

@@ -50,6 +50,24 @@ bool *fuse_learned_dims(const Graph *graph, Arena *arena) {
     return learned;
 }
 
+bool *fuse_find_light(const Graph *graph, Arena *arena) {
+    uint32_t count = graph->values.count;
+    bool *light = arena_array(arena, bool, count + 1);
+    double *weight = arena_array(arena, double, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        const Value *value = graph->values.at[i];
+        light[i] =
+            fuse_is_free(value) || op_is_reading(value->op) || op_kind(value->op) == KIND_MAP;
+        weight[i] = fuse_is_free(value) ? 0 : op_weight(value->op);
+        for (uint32_t k = 0; k < value->n_args; k++) {
+            light[i] = light[i] && light[value->args[k]->id];
+            weight[i] += weight[value->args[k]->id];
+        }
+        light[i] = light[i] && weight[i] <= INLINE_WEIGHT;
+    }
+    return light;
+}
+
 // ---- inline values -----------------------------------------------------------------------------
 
 static void add_cost(Inlined *sum, const Inlined *arg) {

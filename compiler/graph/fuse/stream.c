@@ -221,8 +221,10 @@ static void join_parts(Search *s) {
         const Value *value = graph->values.at[i];
         for (uint32_t k = 0; s->part[i] != OUTSIDE && k < value->n_args; k++) {
             Part other = (Part)s->part[value->args[k]->id];
-            // What follows a reduction is in its group only when it leads back.
-            if (other == WIDE || (other != OUTSIDE && s->part[i] != REDUCED))
+            // What follows a reduction is in its group only when it leads back, and at once.
+            bool leads =
+                other != OUTSIDE && s->part[i] != REDUCED && !fuse_waits(value, value->args[k]);
+            if (other == WIDE || leads)
                 join(s, i, value->args[k]->id);
         }
     }

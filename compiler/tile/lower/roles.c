@@ -285,12 +285,13 @@ static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, N
                 ->body;
 }
 
-// Is the value over the streamed dim, in a graph in which such values are computed more than once?
-// Then they have the same bits each time: a softmax of large logits would not bear less.
+// Is the value computed more than once, as those over the streamed dim may be in a graph that does
+// so? Then it has the same bits each time: a softmax of large logits would not bear less.
 static bool is_computed_again(const Lowering *lower, const Value *value) {
     const Group *group = lower->group;
-    return lower->graph->again && group->kind == GROUP_STREAM && !value_in_parts(value) &&
-           dims_has(&value->dims, group->reduced.at[0]);
+    bool streamed = lower->graph->again && group->kind == GROUP_STREAM &&
+                    dims_has(&value->dims, group->reduced.at[0]);
+    return (value->made_for.twice || streamed) && !value_in_parts(value);
 }
 
 // The box, outermost first: rows innermost of what is kept, then what is summed.

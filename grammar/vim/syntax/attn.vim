@@ -15,7 +15,7 @@ syn keyword attnInitialiser normal truncated_normal uniform glorot
 syn keyword attnFunction einsum sum mean prod argmax max_number logsumexp softmax log_softmax cumsum min max
 syn keyword attnFunction abs exp exp2 log sqrt rsqrt tanh sigmoid erf sin cos relu gelu silu softplus floor
 syn keyword attnFunction where index gather scatter_add one_hot concat slice shift swap split merge topk sort argsort full
-syn keyword attnFunction random dropout stop_gradient
+syn keyword attnFunction random dropout stop_gradient checkpoint
 syn keyword attnPrelude norm layer_norm standardize rms_norm unit gelu_tanh quick_gelu leaky_relu elu
 syn keyword attnPrelude squared_relu softcap glu reglu geglu swiglu causal causal_window window prefix
 syn keyword attnPrelude padding sinusoidal rotary rotary_pairs alibi relative_bucket causal_bucket

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_again: what the backward pass needs and fuse_keep does not keep is computed once more, when
+// it is needed.
+//
+//     before  H = gelu(A), A = einsum(X, W);  Y = einsum(H, V)
+//             dV = einsum(H, dY);  dA = einsum(V, dY) * gelu'(A)               returned: Y, dV, dA
+//     after   the same, with H' = gelu(A) for dV in turn 1: H lives until Y is there, A is kept
+//
+// The backward pass is built value by value in the order of the gradient's sweep, from the last
+// block to the first. Where one of its values reads something that is not there, a new turn begins
+// with the copies that this takes. A value's turn is part of what it is, so that no pass makes the
+// copy and the original one value again, and groups run turn by turn (order.c): what the earlier
+// blocks have to compute again waits until the later ones are done with theirs.
+//
+// Values over pairs of positions and what is cheaper than a load are no copies of their own: they
+// are what their arguments make of them.
+//
+// Requires: graph_expand. Ensures: the same values; results have the same bits.
+#include "graph/fuse/fuse.h"
+#include "graph/rewrite/rewrite.h"
+
+#include <stdlib.h>
+
+typedef struct {
+    const Kept *kept;
+    Graph *to;
+    Value **now; // by id in the old graph: as the backward pass reads it, NULL: not there
+    const bool *light;
+    uint32_t *met; // by id: the last search that met it, from 1
+    uint32_t searches, turn;
+    Arena *arena;
+} Again;
+
+Value *fuse_copy_value(Graph *to, const Value *value, Value *const *now, MadeFor made_for,
+                       Arena *arena) {
+    Value **args = arena_array(arena, Value *, value->n_args + 1);
+    for (uint32_t k = 0; k < value->n_args; k++)
+        args[k] = now[value->args[k]->id];
+    to->made_for = made_for;
+    Value *copy = graph_rebuild(to, value, args);
+    to->made_for = (MadeFor){0};
+    if (!copy->hint && value->hint) {
+        copy->hint = value->hint;
+        copy->path = value->path;
+    }
+    if (!copy->origin.file)
+        copy->origin = value->origin;
+    return copy;
+}
+
+MadeFor fuse_made_forward(const Kept *kept, const Value *value) {
+    MadeFor made_for = value->made_for;
+    made_for.twice = kept->needed[value->id] && !kept->kept[value->id];
+    return made_for;
+}
+
+static bool has_own_turn(const Again *a, const Value *value) {
+    return !a->kept->again[value->id] && !a->light[value->id] && !op_is_reading(value->op);
+}
+
+static int compare_ids(const void *a, const void *b) {
+    uint32_t x = (*(Value *const *)a)->id, y = (*(Value *const *)b)->id;
+    return (x > y) - (x < y);
+}
+
+// Adds what is not there of the forward pass, down to what is.
+static void find_missing(Again *a, Value *value, ValueList *missing) {
+    uint32_t first = missing->count;
+    if (a->now[value->id] || a->met[value->id] == a->searches)
+        return;
+    a->met[value->id] = a->searches;
+    vec_push(a->arena, missing, value);
+    for (uint32_t i = first; i < missing->count; i++)
+        for (uint32_t k = 0; k < missing->at[i]->n_args; k++) {
+            Value *arg = missing->at[i]->args[k];
+            if (a->now[arg->id] || a->met[arg->id] == a->searches)
+                continue;
+            a->met[arg->id] = a->searches;
+            vec_push(a->arena, missing, arg);
+        }
+}
+
+static void build_missing(Again *a, ValueList *missing) {
+    bool own = false;
+    qsort(missing->at, missing->count, sizeof *missing->at, compare_ids);
+    for (uint32_t i = 0; i < missing->count; i++)
+        own = own || has_own_turn(a, missing->at[i]);
+    a->turn += own;
+    for (uint32_t i = 0; i < missing->count; i++) {
+        Value *value = missing->at[i];
+        MadeFor made_for = value->made_for;
+        made_for.twice = true;
+        made_for.turn = has_own_turn(a, value) ? a->turn : 0;
+        a->now[value->id] = fuse_copy_value(a->to, value, a->now, made_for, a->arena);
+    }
+}
+
+uint32_t fuse_build_backward(const Kept *kept, Graph *to, Value **now, Arena *arena) {
+    const Graph *graph = kept->graph;
+    uint32_t count = graph->values.count;
+    Again a = {.kept = kept, .to = to, .now = now, .arena = arena};
+    a.light = fuse_find_light(graph, arena);
+    a.met = arena_array(arena, uint32_t, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        Value *value = graph->values.at[i];
+        ValueList missing = {0};
+        bool reads = kept->needed[i] && kept->after[i] && !now[i];
+        a.searches++;
+        for (uint32_t k = 0; reads && k < value->n_args; k++)
+            find_missing(&a, value->args[k], &missing);
+        build_missing(&a, &missing);
+        MadeFor made_for = value->made_for;
+        made_for.turn = a.turn;
+        if (reads)
+            now[i] = fuse_copy_value(to, value, now, made_for, arena);
+    }
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        ValueList missing = {0};
+        a.searches++;
+        if (graph->outputs.at[i].use == USE_GRADIENT)
+            find_missing(&a, graph->outputs.at[i].value, &missing);
+        build_missing(&a, &missing);
+    }
+    return a.turn;
+}
+
+// What results and kept values are made of.
+static bool *find_forward(const Kept *kept, Arena *arena) {
+    const Graph *graph = kept->graph;
+    bool *forward = fuse_find_outputs(graph, USE_PLAIN, arena);
+    for (uint32_t i = graph->values.count; i-- > 0;) {
+        forward[i] = forward[i] || kept->kept[i];
+        for (uint32_t k = 0; forward[i] && k < graph->values.at[i]->n_args; k++)
+            forward[graph->values.at[i]->args[k]->id] = true;
+    }
+    return forward;
+}
+
+Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *machine) {
+    Arena *arena = arena_new();
+    Kept kept = fuse_keep(graph, extents, machine);
+    Rewrite rewrite = rewrite_begin("again", graph, graph->arena, arena);
+    Value **now = arena_array(arena, Value *, graph->values.count + 1);
+    const bool *forward = find_forward(&kept, arena);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (forward[i] && !rewrite.now[i])
+            rewrite.now[i] = fuse_copy_value(rewrite.to, value, rewrite.now,
+                                             fuse_made_forward(&kept, value), arena);
+        if (kept.kept[i] || value->op == OP_INPUT)
+            now[i] = rewrite.now[i];
+    }
+    bool any = fuse_build_backward(&kept, rewrite.to, now, arena) > 0;
+    for (uint32_t i = 0; i < graph->outputs.count; i++) {
+        const Output *output = &graph->outputs.at[i];
+        Value **of = output->use == USE_GRADIENT ? now : rewrite.now;
+        graph_output_like(rewrite.to, output, of[output->value->id]);
+    }
+    arena_free(arena);
+    return any ? rewrite.to : NULL;
+}

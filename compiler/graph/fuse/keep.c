@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Recompute or store: what of the forward pass is in memory for the backward pass.
+//
+//     H = gelu(einsum(X, W));  Y = einsum(H, V)         for dV: H;  for dX: what gelu was made of
+//
+// Each value of the forward pass that the backward pass is made of is either kept or computed
+// again from what it is made of. Keeping it moves its bytes to memory and back at the machine's
+// bandwidth; computing it again takes its arithmetic at the machine's rates, and what it is made of
+// has to be there. The cheapest choice is a minimum cut. Results and arguments are there anyway.
+// What scans leave is always kept, and values over pairs of positions (the wide values of fuse.h)
+// never are, unless they are results.
+//
+// In a block that is checkpointed only the values that others than itself read are kept, whatever
+// they cost.
+//
+// Source: minimum-cut rematerialisation as in PyTorch's AOTAutograd; saved row statistics in place
+// of weights: Dao et al. 2022; checkpoints: Chen et al. 2016.
+#include "graph/fuse/fuse.h"
+
+#include <math.h>
+
+enum { TIMES_MOVED = 3 }; // lines are fetched to be written, written and read
+
+typedef struct {
+    const Graph *graph;
+    const int64_t *extents;
+    const Machine *machine;
+    Arena *arena;
+    const bool *live;
+    const bool *after; // by value id: of the backward pass
+    bool *again;       // by value id: computed again in any case
+    uint32_t *result;  // by value id: 1 + the place among the outputs; 0: it is no result
+    bool *crosses;     // by value id: read outside of its block
+} Keeper;
+
+// ---- which values are computed again in any case -----------------------------------------------
+
+static bool has_parameters(const Graph *graph) {
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->role == ROLE_PARAM)
+            return true;
+    return false;
+}
+
+// Is it larger than what it is made of, with the pair?
+static bool expands(const Keeper *p, const FusePair *pair, const Value *value) {
+    return fuse_makes_pair(value, pair->x, pair->y) &&
+           dims_volume(&value->dims, p->extents) >
+               dims_volume(&value->args[0]->dims, p->extents) +
+                   dims_volume(&value->args[1]->dims, p->extents);
+}
+
+// Is it the sum of a softmax over one dim of the pair?
+static bool normalises(const FusePair *pair, const Value *value) {
+    const Value *power = value->op == OP_SUM ? value->args[0] : NULL;
+    return power && (power->op == OP_EXP || power->op == OP_EXP2) &&
+           dims_has(&power->dims, pair->x) && dims_has(&power->dims, pair->y) &&
+           dims_has(&value->dims, pair->x) != dims_has(&value->dims, pair->y);
+}
+
+// Where nothing tells parameters from data, any product of an argument with a matrix makes a pair.
+static bool is_of_positions(const Keeper *p, const FusePair *pair) {
+    for (uint32_t i = 0; i < p->graph->values.count; i++)
+        if (expands(p, pair, p->graph->values.at[i]) || normalises(pair, p->graph->values.at[i]))
+            return true;
+    return has_parameters(p->graph);
+}
+
+static bool keeps_all(const Value *value) {
+    return op_kind(value->op) == KIND_MAP || value->op == OP_RENAME || op_regroups(value->op) ||
+           value->op == OP_SLICE || value->op == OP_CONCAT || value->op == OP_SHIFT;
+}
+
+static void mark_wide(Keeper *p) {
+    const Graph *graph = p->graph;
+    Fuser fuser = {
+        .arena = p->arena, .graph = (Graph *)graph, .extents = p->extents, .live = p->live};
+    fuser.learned = fuse_learned_dims(graph, p->arena);
+    fuser.data = fuse_depends_on(graph, ROLE_DATA, p->arena);
+    FusePairs pairs = fuse_find_pairs(&fuser);
+    const FusePair **by = arena_array(p->arena, const FusePair *, graph->values.count + 1);
+    for (uint32_t k = 0; k < pairs.count && pairs.at[k].positions; k++) {
+        if (!is_of_positions(p, &pairs.at[k]))
+            continue;
+        bool *wide = fuse_claim_wide(graph, &pairs.at[k], p->live, by, p->arena);
+        for (uint32_t i = 0; wide && i < graph->values.count; i++)
+            p->again[i] = p->again[i] || wide[i];
+    }
+}
+
+static bool is_of_step(const Graph *graph, const Value *value) {
+    for (uint32_t i = 0; i < value->dims.count; i++)
+        if (graph->dims.at[value->dims.at[i]].scan)
+            return true;
+    return false;
+}
+
+// Wide values under other names, and those of single steps of a scan.
+static void mark_again(Keeper *p) {
+    mark_wide(p);
+    for (uint32_t i = 0; i < p->graph->values.count; i++) {
+        const Value *value = p->graph->values.at[i];
+        for (uint32_t k = 0; keeps_all(value) && k < value->n_args; k++)
+            p->again[i] = p->again[i] || p->again[value->args[k]->id];
+        p->again[i] = p->again[i] || is_of_step(p->graph, value);
+    }
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+static void mark_crossing(Keeper *p) {
+    for (uint32_t i = 0; i < p->graph->values.count; i++) {
+        const Value *user = p->graph->values.at[i];
+        for (uint32_t k = 0; p->live[i] && !p->after[i] && k < user->n_args; k++)
+            if (user->args[k]->made_for.block != user->made_for.block)
+                p->crosses[user->args[k]->id] = true;
+    }
+}
+
+// ---- the cut -----------------------------------------------------------------------------------
+
+static double bytes_of(const Keeper *p, const Value *value) {
+    return (double)dims_volume(&value->dims, p->extents) * (double)elem_bytes(value->elem);
+}
+
+// What is pointwise or moves is computed where it is read; all else is stored for that, too.
+static double seconds_again(const Keeper *p, const Value *value) {
+    if (p->again[value->id])
+        return 0;
+    OpKind kind = op_kind(value->op);
+    DimList space = value->dims;
+    double bytes = TIMES_MOVED * bytes_of(p, value);
+    bool alone = kind == KIND_REDUCE || kind == KIND_ROW || kind == KIND_CONTRACT ||
+                 value->op == OP_ORDER || value->op == OP_SCATTER_ADD;
+    for (uint32_t k = 0; alone && k < value->n_args; k++) {
+        space = dims_union(&space, &value->args[k]->dims);
+        bytes += bytes_of(p, value->args[k]);
+    }
+    double elements = (double)dims_volume(&space, p->extents);
+    double vectors = elements / machine_lanes(p->machine, elem_bytes(value->elem));
+    double moved = alone ? bytes / p->machine->memory_bytes_per_second : 0;
+    if (kind == KIND_SCAN)
+        return INFINITY;
+    if (kind == KIND_CONTRACT)
+        return moved + 2 * elements / p->machine->flops_per_second;
+    return moved + vectors * op_weight(value->op) * machine_cycle(p->machine);
+}
+
+// A copy that only moves would have to be made before it could be kept: the least of differences.
+static double seconds_to_keep(const Keeper *p, const Value *value) {
+    bool inside = value->made_for.block && !p->crosses[value->id];
+    if (p->result[value->id])
+        return 0;
+    if (p->again[value->id] || (inside && op_kind(value->op) != KIND_SCAN))
+        return INFINITY;
+    double bytes = TIMES_MOVED * bytes_of(p, value) + (op_kind(value->op) == KIND_MOVE);
+    return bytes / p->machine->memory_bytes_per_second;
+}
+
+bool *fuse_find_outputs(const Graph *graph, TensorUse use, Arena *arena) {
+    bool *found = arena_array(arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        if (graph->outputs.at[i].use == use)
+            found[graph->outputs.at[i].value->id] = true;
+    return found;
+}
+
+// Two nodes for each value, that it is computed and that it is there: what keeping it costs is the
+// edge between them, what computing it again costs that from the source.
+static bool *find_kept(const Keeper *p) {
+    const Graph *graph = p->graph;
+    uint32_t count = graph->values.count, source = 2 * count, sink = source + 1;
+    Network *network = network_new(p->arena, 2 * count + 2);
+    bool *needed = fuse_find_outputs(graph, USE_GRADIENT, p->arena);
+    for (uint32_t i = count; i-- > 0;) {
+        const Value *value = graph->values.at[i];
+        bool before = !p->after[i] && !fuse_is_free(value);
+        if (before && needed[i])
+            network_edge(network, 2 * i + 1, sink, INFINITY);
+        if (before) {
+            network_edge(network, 2 * i, 2 * i + 1, seconds_to_keep(p, value));
+            network_edge(network, source, 2 * i, seconds_again(p, value));
+        }
+        for (uint32_t k = 0; k < value->n_args; k++) {
+            uint32_t arg = value->args[k]->id;
+            needed[arg] = needed[arg] || (p->after[i] && needed[i]);
+            if (before)
+                network_edge(network, 2 * arg + 1, 2 * i, INFINITY);
+        }
+    }
+    const bool *side = network_cut(network, source, sink);
+    if (!side)
+        ice("keep: the backward part needs a value that cannot be kept");
+    bool *kept = arena_array(p->arena, bool, count + 1);
+    for (uint32_t i = 0; i < count; i++)
+        kept[i] =
+            !p->after[i] && side[2 * i + 1] && !side[2 * i] && !fuse_is_free(graph->values.at[i]);
+    return kept;
+}
+
+static bool *find_needed(const Keeper *p, const bool *kept) {
+    bool *needed = fuse_find_outputs(p->graph, USE_GRADIENT, p->arena);
+    for (uint32_t i = p->graph->values.count; i-- > 0;) {
+        const Value *value = p->graph->values.at[i];
+        for (uint32_t k = 0; needed[i] && !kept[i] && k < value->n_args; k++)
+            needed[value->args[k]->id] = true;
+    }
+    return needed;
+}
+
+Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine) {
+    Arena *arena = graph->arena;
+    uint32_t count = graph->values.count + 1;
+    Keeper p = {.graph = graph, .extents = extents, .machine = machine, .arena = arena};
+    p.live = graph_live(graph, arena);
+    p.after = graph_backward(graph, arena);
+    p.again = arena_array(arena, bool, count);
+    p.result = arena_array(arena, uint32_t, count);
+    p.crosses = arena_array(arena, bool, count);
+    for (uint32_t i = graph->outputs.count; i-- > 0;)
+        if (graph->outputs.at[i].use == USE_PLAIN)
+            p.result[graph->outputs.at[i].value->id] = i + 1;
+    mark_again(&p);
+    mark_crossing(&p);
+    const bool *kept = find_kept(&p);
+    return (Kept){graph, p.after, p.again, kept, find_needed(&p, kept), p.result};
+}
