@@ -2,7 +2,6 @@
 // What several commands start with: a target, and the passes up to some stage.
 #include "driver/driver.h"
 
-
 const Target *driver_target(Options *options) {
     const char *why = NULL;
     const Target *target = options->target ? options->target : target_host(&why);
@@ -41,17 +40,20 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
     };
 }
 
-bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
+Program *driver_front(Options *options) {
     double begun = pipeline_seconds();
     Program *program = pipeline_front(options->session, options->file);
-    if (!program)
-        return false;
-    if (options->time_passes)
+    if (program && options->time_passes)
         pipeline_print_time("front", begun, true);
     for (uint32_t i = 0; i < options->inputs.count; i++)
         vec_push(options->session->arena, &options->gradient.given, options->inputs.at[i].name);
+    return program;
+}
+
+bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
+    Program *program = driver_front(options);
     PipelineOptions passes = driver_passes(options, target, stop);
-    return pipeline_run(options->session, program, &passes, out);
+    return program && pipeline_run(options->session, program, &passes, out);
 }
 
 void driver_tell_entry(Options *options, const Compilation *compiled) {

@@ -97,7 +97,9 @@ int command_fmt(Options *options);
 const Target *driver_target(Options *options);
 // How the command line wants the passes to run. target: NULL for what is not compiled.
 PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop);
-// Parses, resolves and runs the passes up to `stop`. false after diagnostics.
+// Parses and resolves the file. NULL after diagnostics.
+Program *driver_front(Options *options);
+// The same, and runs the passes up to `stop`. false after diagnostics.
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
 // Tells which def is the entry, when the command line does not and the file has several.
 void driver_tell_entry(Options *options, const Compilation *compiled);
@@ -153,20 +155,23 @@ double **oracle_run(const Tensors *tensors, EvalMode mode, Arena *arena);
 bool oracle_fits(Options *options, const Tensors *tensors, bool compares);
 
 // ---- execute.c ----
-// A compiled entry in this process.
+// A compiled entry in this process, in one part or in several that are run one after the other.
+enum { PARTS_MAX = 2 };
 typedef struct {
     LoadedProduct *product;
-    const AttModule *module;
-    int64_t *extents; // by module dim
-    void **pointers;  // inputs, then outputs
+    AttModule parts[PARTS_MAX]; // the module with the launches of one part
+    int64_t *extents;           // by module dim
+    void **pointers;            // by module tensor: inputs, then outputs
+    AttTensorData workspace;    // of several parts: with what one saves for the next
 } Loaded;
-bool execute_load(Options *options, const Compilation *compiled, const Target *target,
-                  const Tensors *tensors, Loaded *out);
+bool execute_load(Options *options, TileProgram *const *parts, uint32_t n_parts,
+                  const Target *target, const Tensors *tensors, Loaded *out);
 void execute_unload(Loaded *loaded);
 // The entry's results into the tensors' outputs: compiled, or with --interpret in plain loops.
 bool execute_compiled(Options *options, const Compilation *compiled, const Tensors *tensors);
-// Runs a loaded entry once. seconds: NULL or one accumulator per launch.
-bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds);
+// Runs a part of a loaded entry once. seconds: NULL or one accumulator per launch of it.
+bool execute_run(Options *options, const Loaded *loaded, uint32_t part, const Tensors *tensors,
+                 double *seconds);
 
 // ---- directional.c ------------------------------------------------------------------------------
 enum { N_DIRECTIONS = 3 };

@@ -2,38 +2,79 @@
 // Running a compiled entry in this process.
 #include "driver/driver.h"
 
-bool execute_load(Options *options, const Compilation *compiled, const Target *target,
-                  const Tensors *tensors, Loaded *out) {
+#include <string.h>
+
+static AttTensorData *input_named(const Tensors *tensors, const char *name) {
+    for (uint32_t i = 0; i < tensors->graph->inputs.count; i++)
+        if (strcmp(tensors->graph->inputs.at[i]->name, name) == 0)
+            return &tensors->inputs[i];
+    return NULL;
+}
+
+static AttTensorData *output_named(const Tensors *tensors, const char *name) {
+    for (uint32_t i = 0; i < tensors->graph->outputs.count; i++)
+        if (strcmp(tensors->graph->outputs.at[i].name, name) == 0)
+            return &tensors->outputs[i];
+    return NULL;
+}
+
+// No gradient is added to what is there, and the cotangent of a scalar is 1 where none is.
+static void *pointer_to(const Tensors *tensors, const AttTensor *tensor, Arena *arena) {
+    if (tensor->use == ATT_USE_FLAG)
+        return arena_new_of(arena, int64_t);
+    const AttTensorData *found = tensor->role == ATT_INPUT ? input_named(tensors, tensor->name)
+                                                           : output_named(tensors, tensor->name);
+    if (!found && tensor->use != ATT_USE_COTANGENT)
+        ice("execute_load: no tensor is called %s", tensor->name);
+    return found ? found->data : NULL;
+}
+
+static bool make_workspace(Options *options, const Tensors *tensors, Loaded *out) {
+    int64_t bytes = att_module_workspace(out->parts, out->extents);
+    if (!att_tensor_new(tensors->context, ATT_BOOL, 1, &bytes, &out->workspace))
+        return true;
+    problem(options, "%s", att_message(tensors->context));
+    return false;
+}
+
+bool execute_load(Options *options, TileProgram *const *parts, uint32_t n_parts,
+                  const Target *target, const Tensors *tensors, Loaded *out) {
     Session *session = options->session;
     const char *why = NULL;
     *out = (Loaded){0};
     double begun = pipeline_seconds();
-    out->product = product_load(session, compiled->tile, target, &options->cache, &why);
+    ProductFunction function = {"", parts, n_parts};
+    out->product = product_load(session, &function, target, &options->cache, &why);
     if (!out->product) {
         problem(options, "%s", why);
         return false;
     }
     if (options->time_passes)
         pipeline_print_time("load", begun, true);
-    const Graph *graph = compiled->fusion->graph;
-    out->module = product_module(out->product);
-    out->extents = product_extents(session->arena, out->module, tensors->graph, tensors->extents);
-    uint32_t n_inputs = graph->inputs.count, n_outputs = graph->outputs.count;
-    out->pointers = arena_array(session->arena, void *, n_inputs + n_outputs + 1);
-    for (uint32_t i = 0; i < n_inputs; i++)
-        out->pointers[i] = tensors->inputs[i].data;
-    for (uint32_t i = 0; i < n_outputs; i++)
-        out->pointers[n_inputs + i] = tensors->outputs[i].data;
-    return true;
+    const AttModule *module = product_module(out->product);
+    const AttLaunch *launches = module->launches[target->level];
+    for (uint32_t i = 0; i < n_parts; i++) {
+        out->parts[i] = *module;
+        out->parts[i].launches[target->level] = launches;
+        out->parts[i].n_launches[target->level] = parts[i]->launches.count;
+        launches += parts[i]->launches.count;
+    }
+    out->extents = product_extents(session->arena, module, tensors->graph, tensors->extents);
+    out->pointers = arena_array(session->arena, void *, module->n_tensors + 1);
+    for (int64_t i = 0; i < module->n_tensors && module->tensors[i].role != ATT_WORK; i++)
+        out->pointers[i] = pointer_to(tensors, &module->tensors[i], session->arena);
+    return n_parts == 1 || make_workspace(options, tensors, out);
 }
 
 void execute_unload(Loaded *loaded) {
     product_unload(loaded->product);
+    att_tensor_free(&loaded->workspace);
 }
 
-bool execute_run(Options *options, const Loaded *loaded, const Tensors *tensors, double *seconds) {
-    if (!att_module_run(tensors->context, loaded->module, loaded->extents, loaded->pointers, NULL,
-                        seconds))
+bool execute_run(Options *options, const Loaded *loaded, uint32_t part, const Tensors *tensors,
+                 double *seconds) {
+    if (!att_module_run(tensors->context, &loaded->parts[part], loaded->extents, loaded->pointers,
+                        loaded->workspace.data, seconds))
         return true;
     problem(options, "%s", att_message(tensors->context));
     return false;
@@ -56,8 +97,9 @@ bool execute_compiled(Options *options, const Compilation *compiled, const Tenso
         return true;
     }
     Loaded loaded;
-    bool fine = execute_load(options, compiled, driver_target(options), tensors, &loaded) &&
-                execute_run(options, &loaded, tensors, NULL);
+    bool fine =
+        execute_load(options, &compiled->tile, 1, driver_target(options), tensors, &loaded) &&
+        execute_run(options, &loaded, 0, tensors, NULL);
     execute_unload(&loaded);
     return fine;
 }

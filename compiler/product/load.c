@@ -20,16 +20,32 @@ static bool find_kernel(Jit *jit, const char *symbol, AttKernelFn *fn, AttScratc
     return true;
 }
 
-static bool load_kernels(LoadedProduct *loaded, Session *session, TileProgram *program,
+// Kernels of two parts may be one.
+static bool add_kernels(Jit *jit, const KernelObject *objects, uint32_t count, const char **why) {
+    Arena *arena = arena_new();
+    Map *known = map_new(arena);
+    bool ok = true;
+    for (uint32_t i = 0; i < count && ok; i++) {
+        uint64_t key = hash_text(0, objects[i].symbol);
+        ok = map_get(known, key) || jit_add(jit, &objects[i], why);
+        map_put(known, key, (void *)&objects[i]);
+    }
+    arena_free(arena);
+    return ok;
+}
+
+static bool load_kernels(LoadedProduct *loaded, Session *session, const ProductFunction *function,
                          const Target *target, const CacheOptions *cache, const char **why) {
     ModuleTables *tables = loaded->tables;
-    uint32_t count = program->kernels.count;
+    uint32_t count = (uint32_t)tables->module.n_kernels;
     KernelObject *objects = arena_array(session->arena, KernelObject, count);
-    if (!emit_kernels(session, &program, &target, 1, cache, objects, why))
+    const Target **targets = arena_array(session->arena, const Target *, function->n_parts);
+    for (uint32_t i = 0; i < function->n_parts; i++)
+        targets[i] = target;
+    if (!emit_kernels(session, function->programs, targets, function->n_parts, cache, objects,
+                      why) ||
+        !add_kernels(loaded->jit, objects, count, why))
         return false;
-    for (uint32_t i = 0; i < count; i++)
-        if (!jit_add(loaded->jit, &objects[i], why))
-            return false;
     for (uint32_t i = 0; i < count; i++) {
         AttKernel *kernel = &tables->kernels[i];
         if (!find_kernel(loaded->jit, tables->symbols[i], &kernel->fn[target->level],
@@ -39,17 +55,16 @@ static bool load_kernels(LoadedProduct *loaded, Session *session, TileProgram *p
     return true;
 }
 
-LoadedProduct *product_load(Session *session, TileProgram *program, const Target *target,
+LoadedProduct *product_load(Session *session, const ProductFunction *function, const Target *target,
                             const CacheOptions *cache, const char **why) {
     Arena *arena = arena_new();
     LoadedProduct *loaded = arena_new_of(arena, LoadedProduct);
     loaded->arena = arena;
-    ProductFunction function = {"", &program, 1};
-    loaded->tables = product_tables(arena, &function, &target, 1);
+    loaded->tables = product_tables(arena, function, &target, 1);
     TablesList list = {&loaded->tables, 1};
     loaded->tables->module.manifest = product_manifest(arena, &list, NULL);
     loaded->jit = jit_new(arena, target, why);
-    if (loaded->jit && load_kernels(loaded, session, program, target, cache, why))
+    if (loaded->jit && load_kernels(loaded, session, function, target, cache, why))
         return loaded;
     *why = arena_printf(session->arena, "%s", *why); // it outlives the arena of the tables
     product_unload(loaded);

@@ -37,9 +37,9 @@ void product_formula_dims(const Formula *formula, bool *needed); // marks them, 
 
 // ---- load.c: an entry in this process -----------------------------------------------------------
 typedef struct LoadedProduct LoadedProduct;
-// Loads the kernels of a program compiled for the host; the session may be gone before the result.
-LoadedProduct *product_load(Session *session, TileProgram *program, const Target *target,
-                            const CacheOptions *cache, const char **why);
+// Loads the kernels of programs compiled for the host; the session may be gone before the result.
+LoadedProduct *product_load(Session *session, const ProductFunction *function,
+                            const Target *target, const CacheOptions *cache, const char **why);
 const AttModule *product_module(const LoadedProduct *loaded); // lives as long as `loaded`
 void product_unload(LoadedProduct *loaded);                   // may be NULL
 

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from attc import EXAMPLES, attc, attc_json
+from attc import EXAMPLES, ROOT, attc, attc_json
 
 SOURCE = """
 def Scale(X[n, d], s[d]):
@@ -310,6 +310,44 @@ def test_bench_reports_what_the_contract_says():
         assert key in figures
     assert figures["threads"] == 1 and 0 < figures["share_of_peak"] < 1.1
     assert {"name", "seconds", "share"} <= set(figures["kernels"][0])
+
+
+CORE = ROOT / "tests/bench/cores/multi_head.attn"
+
+
+def test_bench_of_gradients_times_the_parts_and_both():
+    words = [CORE, "-D", "n=256,m=256,h=2", "--threads", 1]
+    figures = attc_json("bench", *words, "--grad")
+    parts = forward, backward, both = [figures[name] for name in ("forward", "backward", "both")]
+    for part in parts:
+        assert 0 < part["share_of_peak"] < 1.1 and part["workspace_bytes"] >= 0
+        assert part["gflops"] == pytest.approx(2e-9 * part["multiplies"] / part["seconds"])
+    assert forward["multiplies"] == attc_json("cost", *words)["multiplies"]
+    assert both["multiplies"] == attc_json("cost", *words, "--grad")["multiplies"]
+    assert forward["multiplies"] + backward["multiplies"] == both["multiplies"]
+    # Logits are not saved: the backward part computes them again, of 64 multiplies each.
+    assert forward["recomputed_multiplies"] == 0
+    assert backward["recomputed_multiplies"] >= 256 * 256 * 2 * 64
+
+
+def test_bench_of_gradients_prints_a_table_for_each_call():
+    out, _ = attc("bench", CORE, "-D", "n=64,m=64,h=2", "--threads", 1, "--grad", "--wrt", "Q")
+    head, calls, *tables = out.split("\n\n")
+    assert re.fullmatch(r"MultiHeadCore and its gradients with 1 thread: peak .*\)", head)
+    names = ["forward", "backward", "both"]
+    assert [line.split()[0] for line in calls.splitlines()] == ["call", *names]
+    assert [table.splitlines()[0] for table in tables] == names
+
+
+SCALAR = """
+def Loss(X[n, d], param W[d]):
+    return sum(X[n, d] * W[d], reduced_dim=(n, d))
+"""
+
+
+def test_bench_of_gradients_needs_no_cotangent_of_a_scalar():
+    words = ["bench", "-", "-D", "n=64,d=8", "--grad", "--json"]
+    assert json.loads(attc(*words, stdin=SCALAR)[0])["backward"]["seconds"] > 0
 
 
 def test_cost_reports_what_the_contract_says():

@@ -105,12 +105,18 @@ static void run_module(const AttModule *module) {
     att_context_free(ctx);
 }
 
+static LoadedProduct *load(Session *session, TileProgram *program, const Target *target,
+                           const CacheOptions *cache, const char **why) {
+    ProductFunction function = {"", &program, 1};
+    return product_load(session, &function, target, cache, why);
+}
+
 static void the_jit_runs_what_was_compiled(void **state) {
     Session *session = *state;
     const Target *target = usable_target();
     const char *why = NULL;
     TileProgram *program = fixture_program(session, target, "Scale");
-    LoadedProduct *loaded = product_load(session, program, target, NULL, &why);
+    LoadedProduct *loaded = load(session, program, target, NULL, &why);
     assert_non_null(loaded);
     const AttModule *module = product_module(loaded);
     assert_string_equal(module->entry, "Scale");
@@ -134,7 +140,7 @@ static void compile_and_run_once(const CacheOptions *cache) {
     const Target *target = usable_target();
     const char *why = NULL;
     TileProgram *program = fixture_program(session, target, "Scale");
-    LoadedProduct *loaded = product_load(session, program, target, cache, &why);
+    LoadedProduct *loaded = load(session, program, target, cache, &why);
     assert_non_null(loaded);
     run_module(product_module(loaded));
     product_unload(loaded);
@@ -171,7 +177,7 @@ static void a_missing_symbol_is_an_error(void **state) {
     const char *key = arena_printf(session->arena, "symbol=%s %s", objects[0].symbol,
                                    emit_flags_text(session->arena, &target));
     assert_true(cache_store(&cache, key, &objects[1].object));
-    assert_null(product_load(session, program, &target, &cache, &why));
+    assert_null(load(session, program, &target, &cache, &why));
     assert_non_null(strstr(why, "cannot load a kernel"));
     remove_directory(directory);
 }
