@@ -5,7 +5,7 @@
 #   make demo     install what is missing, build, compile and run an encoder block on the README
 #   make test     all tests; ends with "N passed, N failed"
 #   make lint     house rules (STYLE): includes, sizes, formatting
-#   make bench    attc against PyTorch, JAX and NumPy; CASES=th-*,... THREADS=1 PEERS=sdpa,jax QUICK=1
+#   make bench    attc against PyTorch, JAX, NumPy; CASES=th-*,.. THREADS=1 PEERS=sdpa QUICK=1 GRAD=1
 #   make ranking  how well predicted times rank schedules; CASES=, THREADS=, COUNT=
 #   make random-long   110,000 random programs, oracle against compiled code
 #   make mutations     10,000 examples and variants with tokens changed: what attc says of them
@@ -252,6 +252,7 @@ $(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(call objects,targets)) $(RUNTIME)
 	$(Q)$(CC) $(SANFLAGS) -shared -o $@ $^ -lm -lpthread
 BENCH_OPTIONS = $(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(THREADS)) \
                 $(if $(PEERS),--peers $(PEERS)) $(if $(QUICK),--quick) \
+                $(if $(GRAD),--grad) \
                 $(if $(CLOCK),--clock $(CLOCK))
 bench: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
 	$(BENCH_VENV)/bin/python tests/bench $(BUILD)/attc --peak $(BUILD)/bench/libpeak.so \

@@ -2,7 +2,7 @@
 """attc against its peers on the same inputs, alternating, in one run (`make bench`).
 
 usage: python tests/bench ATTC --peak LIBPEAK [--out DIR] [--cases NAME,th-*,...] [--threads 1,2]
-                          [--peers NAME,...] [--quick] [--clock cpu] [--list]
+                          [--peers NAME,...] [--grad] [--quick] [--clock cpu] [--list]
 
 Prints a table and writes DIR/bench.csv and DIR/bench.svg. Status 1 when a contender failed or
 computed something else than attc, 2 for a wrong command line.
@@ -53,6 +53,8 @@ def parse_options():
     parser.add_argument("--cases", type=words, default=[], help="names or patterns, or 'all'")
     parser.add_argument("--threads", type=counts, default="1,2")
     parser.add_argument("--peers", type=peer_names, default=",".join(NAMES))
+    grad_help = "forward, backward and both in place of results"
+    parser.add_argument("--grad", action="store_true", help=grad_help)
     parser.add_argument("--quick", action="store_true", help="small cases, few rounds")
     parser.add_argument("--rounds", type=int, help="at most so many per case")
     parser.add_argument("--limit", type=float, default=6, help="longest run of a peer in seconds")
@@ -65,7 +67,7 @@ def parse_options():
     if options.clock == "cpu" and options.threads != [1]:
         parser.error("--clock cpu is for --threads 1")
     try:
-        options.cases = choose(options.cases, options.quick)
+        options.cases = choose(options.cases, options.quick, options.grad)
     except ValueError as error:
         parser.error(str(error))
     return options
@@ -84,6 +86,7 @@ def settings_of(options, threads):
         budget=options.budget or (1.5 if options.quick else 4),
         dynamic=options.dynamic,
         clock=options.clock,
+        gradients=options.grad,
     )
 
 
@@ -121,7 +124,8 @@ def run(options, threads):
             note = f"failed: the process ended with status {child.returncode}"
             with open(path, "a") as file:
                 lost = dict(times={}, notes={"attc": note}, failed=["attc"], flops=0, peak_gflops=0)
-                file.write(json.dumps(dict(case=name, threads=threads, **lost)) + "\n")
+                lost |= dict(case=name, part="-", threads=threads)
+                file.write(json.dumps(lost) + "\n")
     return read_results(path)
 
 

@@ -4,6 +4,8 @@
 Cores take queries, keys and values; layers begin with X and M and hold the projections. `flops`
 counts useful work alone: two per multiply of the cheapest way to compute the result, of masked
 positions only what is seen, nothing for the softmax. Peers that do more are not credited for it.
+Gradients of a core count 2.5 times that, as is usual for attention whose weights are not stored
+(Dao et al. 2022): four products and the logits once more. Those of projections count twice.
 """
 
 import fnmatch
@@ -14,6 +16,8 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parent.parent / "examples"
+RESULTS = ("results",)  # what is timed of a case: its results, or
+GRADIENTS = ("forward", "backward", "both")  # these, see differentiable
 
 
 @dataclass(frozen=True)
@@ -29,7 +33,18 @@ class Case:
     deviations: dict = field(default_factory=dict)  # of inputs that are not standard normal
     pairs: int = 0  # elements of one value over queries, memory and heads
     fold_flops: float = 0  # work of the fold of talking heads into wide heads
+    projected: float = 0  # the part of flops that is not attention
     chosen: bool = False  # measured when no cases are named
+    trained: bool = False  # likewise, with gradients
+
+    @property
+    def differentiable(self):
+        """Do peers get every input as a tensor of its own?"""
+        return self.family != "bilinear"
+
+    def work(self, part):
+        backward = 2.5 * (self.flops - self.projected) + 2 * self.projected
+        return dict(backward=backward, both=self.flops + backward).get(part, self.flops)
 
     def inputs(self):
         """The same random inputs every time, aligned to 64 bytes."""
@@ -190,7 +205,8 @@ def layer(kind, h, k, n, d=768, **options):
     shapes = dict(X=(n, d), M=(n, d)) | dict.fromkeys(("P_q", "P_k", "P_v", "P_o"), (d, k, h))
     wide = (d * k**0.5) ** -0.5  # keeps logits of order one
     deviations = dict(P_q=wide, P_k=wide, P_v=d**-0.5, P_o=(k * h) ** -0.5)
-    flops, heads = 8.0 * n * d * k * h, dict(h=h)
+    flops = projected = 8.0 * n * d * k * h
+    heads = dict(h=h)
     if kind == "mh":
         flops += 4.0 * n * n * h * k
     else:
@@ -202,7 +218,8 @@ def layer(kind, h, k, n, d=768, **options):
     if kind == "dynamic":
         shapes |= dict.fromkeys(GENERATED, (d, h, h))
         deviations |= dict.fromkeys(GENERATED, (d * h) ** -0.5)
-        flops += 8.0 * n * d * h * h + dynamic_flops(h, k, n)
+        projected += 8.0 * n * d * h * h
+        flops = projected + dynamic_flops(h, k, n)
     return Case(
         name=f"layer-{kind}-{h}x{k}-{n}",
         family=f"{example}_layer",
@@ -214,6 +231,7 @@ def layer(kind, h, k, n, d=768, **options):
         deviations=deviations,
         pairs=n * n * h,
         fold_flops=8.0 * n * d * k * h + 4.0 * n * n * h * h * k,
+        projected=projected,
         **options,
     )
 
@@ -228,6 +246,7 @@ def projection(n, d, f, **options):
         shapes=dict(X=(n, d), P=(d, f)),
         deviations=dict(P=d**-0.5),
         flops=2.0 * n * d * f,
+        projected=2.0 * n * d * f,
         **options,
     )
 
@@ -239,15 +258,19 @@ def equal(h):
 def every_case():
     """In the order of the table; `chosen` are the ones of a plain run, in about a quarter hour."""
     for n in (128, 512, 2048, 8192):
-        yield multi_head(12, 64, n, chosen=n != 128)
+        yield multi_head(12, 64, n, chosen=n != 128, trained=n in (512, 2048))
     for heads, d in ((equal(12), 64), (equal(16), 64), (equal(24), 32), ((6, 24, 6), 128)):
         for n in (512, 2048, 8192):
-            yield talking_heads(heads, d, n, chosen=n < 2048 or heads == equal(12))
-    yield multi_head(12, 64, 2048, causal=True, chosen=True)
-    yield talking_heads(equal(12), 64, 512, causal=True)
-    yield talking_heads(equal(12), 64, 2048, causal=True, chosen=True)
+            square = heads == equal(12)
+            yield talking_heads(
+                heads, d, n, chosen=n < 2048 or square, trained=square and n < 8192
+            )
+    for n in (512, 2048):
+        yield multi_head(12, 64, n, causal=True, chosen=n == 2048, trained=True)
+        yield talking_heads(equal(12), 64, n, causal=True, chosen=n == 2048, trained=True)
     yield bilinear(12, 768, 512, chosen=True)
-    yield dynamic_projections(12, 64, 512)
+    for n in (512, 2048):
+        yield dynamic_projections(12, 64, n, trained=True)
     yield grouped(4, 3, 64, 512)
     yield grouped(4, 3, 64, 2048)
     yield decode(12, 64, 4096, chosen=True)
@@ -257,17 +280,19 @@ def every_case():
     yield multi_head(768, 1, 512, chosen=True)
     for kind in LAYERS:
         for n in (512, 2048):
-            yield layer(kind, 12, 64, n, chosen=n == 512 or kind == "th")
+            chosen, trained = n == 512 or kind == "th", kind != "dynamic"
+            yield layer(kind, 12, 64, n, chosen=chosen, trained=trained)
     yield layer("th", 24, 32, 512)
     for n, d, f in ((512, 768, 768), (512, 768, 3072), (4096, 768, 768)):
         yield projection(n, d, f, chosen=True)
 
 
-def choose(patterns, quick):
+def choose(patterns, quick, gradients=False):
     """Cases by name or pattern such as 'th-*'; ValueError names a pattern that fits none."""
-    cases = list(every_case())
+    cases = [case for case in every_case() if case.differentiable or not gradients]
     if not patterns:
-        return [case for case in cases if (small(case) if quick else case.chosen)]
+        usual = [case for case in cases if (case.trained if gradients else case.chosen)]
+        return [case for case in usual if small(case) or not quick]
     for pattern in patterns:
         if pattern != "all" and not fnmatch.filter([case.name for case in cases], pattern):
             names = " ".join(case.name for case in cases)
@@ -277,4 +302,4 @@ def choose(patterns, quick):
 
 
 def small(case):
-    return case.chosen and case.flops < 4e9 and case.pairs < 1e8
+    return case.flops < 4e9 and case.pairs < 1e8

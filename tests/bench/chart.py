@@ -4,9 +4,9 @@ peer. Colours follow the reader's choice of light or dark, marks differ in shape
 
 from xml.sax.saxutils import escape
 
-from report import milliseconds, share
+from report import label, milliseconds, share
 
-ROW, LABEL, WIDE, MARGIN, TITLE, AXIS = 20, 190, 620, 16, 26, 30
+ROW, LABEL, WIDE, MARGIN, TITLE, AXIS = 20, 210, 620, 16, 26, 30
 
 STYLE = """
 text { font: 12px system-ui, sans-serif; fill: #1f2328; }
@@ -55,7 +55,7 @@ def told(result, name):
 
 def draw_row(result, peers, y, even):
     middle = y + ROW / 2
-    parts = [text(LABEL - 8, middle + 4, result["case"], anchor="end")]
+    parts = [text(LABEL - 8, middle + 4, label(result), anchor="end")]
     if even:
         parts.insert(0, f'<rect x="{LABEL}" y="{y}" width="{WIDE}" height="{ROW}" class="band"/>')
     mine = share(result, "attc")

@@ -13,20 +13,54 @@ import numpy as np
 from cases import aligned
 
 
+class Function:
+    """A function of a library on arrays: called without arguments, it gives its outputs by name."""
+
+    def __init__(self, library, about, arrays):
+        self.library, self.name = library, about["name"]
+        self.call = getattr(library.lib, self.name)
+        extents = library.case.extents
+        pointers, self.outputs = [], {}
+        for tensor in about["tensors"]:
+            name = tensor["name"]
+            if tensor["role"] == "output":
+                shape = [extents[dim] for dim in tensor["dims"]]
+                self.outputs[name] = arrays[name] = aligned(np.zeros(shape))
+            flag = tensor.get("use") == "flag"  # 0: no gradient is added to what is there
+            pointers.append(0 if flag else arrays[name].ctypes.data)
+        # The function's struct (see the header beside a library): its size, the dynamic extents,
+        # the tensors, and no workspace, so that the context keeps one.
+        words = [0, *library.dynamic_extents(), *pointers, 0, 0]
+        words[0] = 8 * len(words)
+        self.block = (ctypes.c_int64 * len(words))(*words)
+
+    def __call__(self):
+        if self.call(self.library.context, self.block):
+            raise RuntimeError(self.library.lib.att_message(self.library.context).decode())
+        return self.outputs
+
+    def workspace_bytes(self):
+        size = getattr(self.library.lib, f"{self.name}_workspace")
+        size.restype = ctypes.c_int64
+        return size(*map(ctypes.c_int64, self.library.dynamic_extents()))
+
+
 class Library:
-    """A shared library of attc and its entry, called with NumPy arrays.
+    """A shared library of attc and its functions, called with NumPy arrays.
 
     Extents are compiled in, except those of the dims in `dynamic`. OSError, RuntimeError and
     CalledProcessError say what failed.
     """
 
-    def __init__(self, attc, case, threads, folder, dynamic=()):
+    def __init__(self, attc, case, threads, folder, dynamic=(), gradients=False):
         run_time = [dim for dim in dynamic if dim in case.extents]
         # A path of its own: what is loaded from a path once is not loaded again.
         path = folder / f"{'-'.join([case.name, *run_time])}.so"
         options = ["-D", ",".join(f"{dim}={extent}" for dim, extent in case.extents.items())]
         if run_time:
             options += ["--dynamic", ",".join(run_time)]
+        if gradients:
+            options += ["--grad"]
         subprocess.run(
             [attc, "build", case.source, "--entry", case.entry, "--shared", *options, "-o", path],
             check=True,
@@ -39,7 +73,9 @@ class Library:
         manifest = getattr(self.lib, f"{case.entry}_manifest")
         manifest.restype = ctypes.c_char_p
         self.manifest = json.loads(manifest())
-        self.call = getattr(self.lib, case.entry)
+        self.functions = {"results": self.manifest | dict(name=case.entry)}
+        for about in self.manifest.get("functions", []):
+            self.functions[about["name"].removeprefix(f"{case.entry}_")] = about
         self.context = ctypes.c_void_p(self.lib.att_context_new(threads))
         self.case = case
 
@@ -50,32 +86,14 @@ class Library:
         dims = [dim["name"] for dim in self.manifest["dims"] if dim["extent"] is None]
         return [self.case.extents[dim] for dim in dims]
 
-    def workspace_bytes(self):
-        size = getattr(self.lib, f"{self.case.entry}_workspace")
-        size.restype = ctypes.c_int64
-        return size(*map(ctypes.c_int64, self.dynamic_extents()))
+    def result(self):
+        """Name and shape of what the entry returns."""
+        (found,) = (t for t in self.manifest["tensors"] if t["role"] == "output")
+        return found["name"], tuple(self.case.extents[dim] for dim in found["dims"])
 
-    def prepare(self, inputs):
-        """The entry on these inputs: a function without arguments, and the array it writes to."""
-        pointers, result = [], None
-        for tensor in self.manifest["tensors"]:
-            if tensor["role"] == "input":
-                pointers.append(inputs[tensor["name"]].ctypes.data)
-            elif tensor["role"] == "output":
-                result = aligned(np.zeros([self.case.extents[dim] for dim in tensor["dims"]]))
-                pointers.append(result.ctypes.data)
-        # The entry's struct (see the header beside a library): its size, the dynamic extents, the
-        # tensors, and no workspace, so that the context keeps one.
-        words = [0, *self.dynamic_extents(), *pointers, 0, 0]
-        words[0] = 8 * len(words)
-        block = (ctypes.c_int64 * len(words))(*words)
-
-        def run():
-            if self.call(self.context, block):
-                raise RuntimeError(self.lib.att_message(self.context).decode())
-            return result
-
-        return run
+    def prepare(self, part, arrays):
+        """A function on these arrays by name, which get its outputs as well."""
+        return Function(self, self.functions[part], arrays)
 
 
 class Peak:

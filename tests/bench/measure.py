@@ -3,12 +3,14 @@
 
 usage: measure.py SETTINGS      a JSON object, the fields of Settings
 
-Writes one JSON object per case to `results`, so that what is measured stays if a contender brings
-the process down. Per case: everybody computes once and is compared with attc, then rounds of one
-timed run each alternate between all contenders and the machine's peak.
+Writes one JSON object per case and part (results; or forward, backward and both) to `results`, so
+that what is measured stays if a contender brings the process down. Per part: everybody computes
+once and is compared with attc, then rounds of one timed run each alternate between all contenders
+and the machine's peak.
 """
 
 import dataclasses
+import functools
 import gc
 import json
 import math
@@ -22,9 +24,9 @@ from pathlib import Path
 
 import numpy as np
 
-from cases import every_case
+from cases import GRADIENTS, RESULTS, aligned, every_case
 from library import Library, Peak
-from peers import PEERS, Task
+from peers import PEERS, Task, Timed, arrange
 
 TOLERANCE = 1e-3  # between two results, relative to the element and to the result's magnitude
 SETTLE = 0.03  # seconds before every turn, in which the threads of the one before fall asleep
@@ -46,6 +48,7 @@ class Settings:
     budget: float  # seconds of timed runs per case, shared by the contenders
     dynamic: list  # dims that attc does not compile in
     clock: str = "wall"  # or "cpu", see CLOCKS
+    gradients: bool = False  # forward, backward and both in place of results
 
 
 # The processor time of the whole process leaves out what other work on the machine took: for one
@@ -62,14 +65,17 @@ class Failed(Exception):
 
 
 class Contender:
-    def __init__(self, name, run, once):
-        self.name, self.run, self.once = name, run, once  # once: seconds of one run
+    def __init__(self, name, timed, once):
+        self.name, self.once = name, once  # once: seconds of one run
+        self.run, self.before = timed.run, timed.before
         self.seconds, self.waited, self.elapsed = [], 0.0, 0.0
 
     def turn(self, clock=time.perf_counter):
         time.sleep(SETTLE)
         if self.once < SHORT:
+            self.before()
             self.run()
+        self.before()
         waited, wall, begun = seconds_waited(), time.perf_counter(), clock()
         self.run()
         self.seconds.append(clock() - begun)
@@ -101,46 +107,84 @@ def check_memory(needed):
         raise Skipped(f"needs about {needed / 2**30:.1f} GiB, {available / 2**30:.1f} are free")
 
 
-def timed(run):
+def run_once(timed):
+    timed.before()
     begun = time.perf_counter()
-    result = run()
-    return time.perf_counter() - begun, result
+    outputs = timed.run()
+    return time.perf_counter() - begun, outputs
 
 
 def compare(mine, theirs):
-    theirs = np.asarray(theirs).reshape(mine.shape)
+    """Arrays by name; mine may have more."""
+    for name in theirs:
+        compare_arrays(name, mine[name], np.asarray(theirs[name]).reshape(mine[name].shape))
+
+
+def compare_arrays(name, mine, theirs):
     floor = np.sqrt(np.mean(np.square(mine, dtype=np.float64)))
     error = np.max(np.abs(theirs - mine) / (np.abs(mine) + floor))
     if not error < TOLERANCE:
-        raise Failed(f"computes something else than attc: relative error {error:.1e}")
+        raise Failed(f"computes another {name} than attc: relative error {error:.1e}")
 
 
-def enter(name, run, expected=None, limit=math.inf):
+def enter(name, timed, expected=None, limit=math.inf):
     """A contender that has computed the case twice: the first run may include compilation."""
-    once, result = timed(run)
+    once, outputs = run_once(timed)
     if expected is not None:
-        compare(expected, result)
-    del result  # before memory is needed again
+        compare(expected, outputs)
+    del outputs  # before memory is needed again
     if once < COMPILING * limit:
-        once = timed(run)[0]
+        once = run_once(timed)[0]
     if once > limit:
         raise Skipped(f"one run takes {once:.0f} s")
-    return Contender(name, run, once)
+    return Contender(name, timed, once)
 
 
-def enter_attc(case, inputs, library, settings):
-    check_memory(library.workspace_bytes())
-    return enter("attc", library.prepare(inputs))
-
-
-def enter_peer(peer, case, task, settings, peak, expected):
-    """None when the peer cannot express the case."""
-    seconds = peer.flops(case) / (1e9 * peak)
+def enter_peer(peer, case, part, make, settings, peak, expected):
+    """make: the peer's for a task. None when the peer cannot express the case."""
+    flops = peer.flops(case, part)
+    seconds = flops / (1e9 * peak)
     if seconds > settings.limit:
-        raise Skipped(f"{1e-12 * peer.flops(case):.1f} TFLOP, at the peak {seconds:.0f} s")
-    check_memory(peer.bytes(case))
-    run = peer.make(task)
-    return run and enter(peer.name, run, expected, settings.limit)
+        raise Skipped(f"{1e-12 * flops:.1f} TFLOP, at the peak {seconds:.0f} s")
+    check_memory(peer.bytes(case, part))
+    made = make()
+    return made and enter(peer.name, made[part], expected, settings.limit)
+
+
+class Attc:
+    """The functions of a case's library, as a contender of every part."""
+
+    def __init__(self, case, settings, folder):
+        parts = ("forward", "backward") if settings.gradients else RESULTS
+        self.case, self.arrays = case, case.inputs()
+        self.library = Library(
+            settings.attc, case, settings.threads, folder, settings.dynamic, settings.gradients
+        )
+        self.name, shape = self.library.result()
+        random = np.random.default_rng(1)
+        self.cotangent = aligned(random.standard_normal(shape)) if settings.gradients else None
+        self.arrays[f"d{self.name}"] = self.cotangent
+        self.functions = [self.library.prepare(part, self.arrays) for part in parts]
+
+    def enter(self, part):
+        """Both is what a caller of the library does: one call after the other."""
+        check_memory(max(function.workspace_bytes() for function in self.functions))
+        functions = self.functions[part == "backward" : 2 if part in ("backward", "both") else 1]
+
+        def run():
+            for function in functions:
+                function()
+
+        return enter("attc", Timed(run))
+
+    def expected(self):
+        """What peers must agree with, once it was computed."""
+        gradients = {name: self.arrays.get(f"d{name}") for name in self.case.shapes}
+        result = self.functions[0].outputs[self.name].copy()
+        if self.cotangent is None:
+            return dict(result=result)
+        arranged = arrange(self.case.family, gradients)
+        return dict(result=result) | {f"d{name}": array.copy() for name, array in arranged.items()}
 
 
 def line_of(error):
@@ -151,10 +195,10 @@ def line_of(error):
 
 # ---- one case ------------------------------------------------------------------------------------
 class Measurement:
-    """One case: its contenders, and notes on those who do not take part."""
+    """One part of a case: its contenders, and notes on those who do not take part."""
 
-    def __init__(self, case, settings, peak):
-        self.case, self.settings, self.peak = case, settings, peak
+    def __init__(self, case, settings, peak, part="results"):
+        self.case, self.settings, self.peak, self.part = case, settings, peak, part
         self.contenders, self.notes, self.failed = [], {}, []
         self.clock = CLOCKS[settings.clock]
         self.peaks = [peak.gflops(self.clock)]
@@ -197,8 +241,9 @@ class Measurement:
         }
         return dict(
             case=self.case.name,
+            part=self.part,
             threads=self.settings.threads,
-            flops=self.case.flops,
+            flops=self.case.work(self.part),
             peak_gflops=statistics.median(self.peaks),
             times=times,
             notes=self.notes,
@@ -206,27 +251,45 @@ class Measurement:
         )
 
 
-def measure(case, settings, peak, folder):
-    inputs = case.inputs()
-    found = Measurement(case, settings, peak)
-    library = None
+def open_attc(case, settings, folder):
+    """None and a note when it fails."""
     try:
-        library = Library(settings.attc, case, settings.threads, folder, settings.dynamic)
+        return Attc(case, settings, folder), None
     except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
-        found.notes["attc"], found.failed = f"failed: {line_of(error)}", ["attc"]
+        return None, f"failed: {line_of(error)}"
+
+
+def make_peers(case, settings, cotangent):
+    """By peer, what makes it; once for all parts."""
+    task = Task(case, case.inputs(), settings.threads, cotangent)
+    peers = [peer for peer in PEERS if peer.name in settings.peers]
+    return {peer: functools.cache(functools.partial(peer.make, task)) for peer in peers}
+
+
+def measure(case, settings, peak, folder):
+    """One result for each part."""
+    attc, note = open_attc(case, settings, folder)
+    makers = {}
+    if attc or not settings.gradients:
+        makers = make_peers(case, settings, attc and attc.cotangent)
+    for part in GRADIENTS if settings.gradients else RESULTS:
+        yield measure_part(case, part, settings, peak, attc, note, makers)
+    if attc:
+        attc.library.close()
+
+
+def measure_part(case, part, settings, peak, attc, note, makers):
+    found = Measurement(case, settings, peak, part)
     expected = None
-    if library:
-        found.attempt("attc", lambda: enter_attc(case, inputs, library, settings))
-        if found.contenders:
-            expected = found.contenders[0].run().copy()
-    task = Task(case, inputs, settings.threads)
-    for peer in PEERS:
-        if peer.name in settings.peers:
-            enter_it = lambda: enter_peer(peer, case, task, settings, found.peaks[0], expected)
-            found.attempt(peer.name, enter_it)
+    if attc:
+        found.attempt("attc", lambda: attc.enter(part))
+        expected = attc.expected() if found.contenders else None
+    else:
+        found.notes["attc"], found.failed = note, ["attc"]
+    for peer, make in makers.items():
+        enter_it = lambda: enter_peer(peer, case, part, make, settings, found.peaks[0], expected)
+        found.attempt(peer.name, enter_it)
     found.rounds()
-    if library:
-        library.close()
     return found.result()
 
 
@@ -237,8 +300,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder, open(settings.results, "a") as results:
         for name in settings.cases:
             begun = time.monotonic()
-            result = measure(known[name], settings, peak, Path(folder))
-            results.write(json.dumps(result) + "\n")
+            for result in list(measure(known[name], settings, peak, Path(folder))):
+                results.write(json.dumps(result) + "\n")
             results.flush()
             took = time.monotonic() - begun
             cores = f"{settings.threads} thread{'s' if settings.threads > 1 else ''}"

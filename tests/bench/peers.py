@@ -8,32 +8,46 @@ Every family of cases comes down to one of two cores, so that a peer writes each
 
 Layers first project X and M. Peers get the weights in the order that their products like best,
 before the clock runs: P_q, P_k, P_v as [d, h*k] and P_o as [h*k, d].
+
+A maker gives what there is to time, by part (see cases.py): of results a function that returns
+them as {"result": array}; of gradients also functions that return {"dQ": array, ...}.
 """
 
 import importlib
+from dataclasses import dataclass
+from typing import Callable
 
 import numpy as np
 
 QUADRATIC = 4  # values over queries, memory and heads that a peer which stores them has at a time
 
 
+@dataclass
+class Timed:
+    run: Callable
+    before: Callable = lambda: None  # of every run, outside of the clock
+
+
 class Peer:
     """A way to compute cases: its name and the function that makes it for a task."""
 
-    def __init__(self, name, maker, stores=False, folds=False):
+    def __init__(self, name, maker, stores=False, folds=False, differentiates=True):
         self.name, self.maker = name, maker
-        self.stores, self.folds = stores, folds
+        self.stores, self.folds, self.differentiates = stores, folds, differentiates
 
     def make(self, task):
-        """A function without arguments, or None when this way cannot express the task."""
+        """Timed by part, or None when this way cannot express the task."""
+        if task.cotangent is not None and not self.differentiates:
+            return None
         module, function = self.maker.split(".")
         return getattr(importlib.import_module(module), function)(task)
 
-    def flops(self, case):
-        return case.fold_flops if self.folds else case.flops
+    def flops(self, case, part="results"):
+        return case.work(part) * (case.fold_flops / case.flops if self.folds else 1)
 
-    def bytes(self, case):
-        return QUADRATIC * 4 * case.pairs if self.stores else 0
+    def bytes(self, case, part="results"):
+        values = QUADRATIC if part == "results" else 2 * QUADRATIC
+        return values * 4 * case.pairs if self.stores else 0
 
 
 # Modules are loaded when they are used: the process that only reports needs none of them.
@@ -41,23 +55,24 @@ PEERS = [
     Peer("eager", "peers_torch.eager", stores=True),
     Peer("compile", "peers_torch.compiled", stores=True),
     Peer("sdpa", "peers_torch.sdpa"),
-    Peer("flex", "peers_torch.flex"),
+    Peer("flex", "peers_torch.flex", differentiates=False),
     Peer("fold", "peers_torch.fold", folds=True),
     Peer("jax", "peers_jax.jit", stores=True),
-    Peer("numpy", "peers.numpy_product"),
+    Peer("numpy", "peers.numpy_product", differentiates=False),
 ]
 
 
 def numpy_product(task):
     if task.core != "projection":
         return None
-    return lambda: task.tensors["X"] @ task.tensors["P"]
+    return dict(results=Timed(lambda: dict(result=task.tensors["X"] @ task.tensors["P"])))
 
 
 class Task:
-    """A case as peers see it."""
+    """A case as peers see it. cotangent: of the result, None where no gradients are asked for."""
 
-    def __init__(self, case, inputs, threads):
+    def __init__(self, case, inputs, threads, cotangent=None):
+        self.cotangent = cotangent
         self.causal, self.threads = case.causal, threads
         family = case.family.removeprefix("decode_").removesuffix("_layer")
         self.is_layer = case.family.endswith("_layer")

@@ -4,11 +4,47 @@
 import jax
 import jax.numpy as jnp
 
+from peers import Timed
+
 
 def jit(task):
     tensors = {name: jnp.asarray(array) for name, array in task.tensors.items()}
-    compiled = jax.jit(lambda t: compute(task, t))
-    return lambda: compiled(tensors).block_until_ready()
+    function = lambda t: compute(task, t)
+    if task.cotangent is not None:
+        return differentiated(task, function, tensors)
+    return dict(results=Timed(ready(jax.jit(lambda t: dict(result=function(t))), tensors)))
+
+
+def ready(compiled, *arguments):
+    return lambda: jax.block_until_ready(compiled(*arguments))
+
+
+def differentiated(task, function, tensors):
+    """Forward and backward as two programs, with what one saves between them, and both as one."""
+    cotangent = jnp.asarray(task.cotangent)
+    forward = jax.jit(lambda t: jax.vjp(function, t))
+    backward = jax.jit(lambda pull, cotangent: gradients(pull, cotangent))
+
+    def both(t, cotangent):
+        result, pull = jax.vjp(function, t)
+        return dict(result=result) | gradients(pull, cotangent)
+
+    made = []
+
+    def run_forward():
+        made[:] = jax.block_until_ready(forward(tensors))
+        return dict(result=made[0])
+
+    return dict(
+        forward=Timed(run_forward, made.clear),
+        backward=Timed(lambda: ready(backward, made[1], cotangent)(), run_forward),
+        both=Timed(ready(jax.jit(both), tensors, cotangent), made.clear),
+    )
+
+
+def gradients(pull, cotangent):
+    (found,) = pull(cotangent)
+    return {f"d{name}": gradient for name, gradient in found.items()}
 
 
 def compute(task, t):

@@ -2,8 +2,8 @@
 """PyTorch: eager, torch.compile, scaled_dot_product_attention, FlexAttention, and talking heads
 folded into scaled_dot_product_attention with wide heads.
 
-Each function takes a task (see peers.py) and gives a function without arguments that computes it,
-or None when that way cannot express it.
+Each function takes a task and gives what there is to time (see peers.py), or None when that way
+cannot express it.
 """
 
 import functools
@@ -12,6 +12,8 @@ import warnings
 import torch
 from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.nn.functional import scaled_dot_product_attention
+
+from peers import Timed
 
 torch.set_grad_enabled(False)
 warnings.filterwarnings("ignore", module="torch")
@@ -26,7 +28,35 @@ def bound(task, compute, compile_it=False):
     if compile_it:
         torch._dynamo.reset()
         compute = torch.compile(compute, dynamic=False)
-    return lambda: compute(tensors)
+    if task.cotangent is not None:
+        return differentiated(task, compute, tensors)
+    return dict(results=Timed(lambda: dict(result=compute(tensors))))
+
+
+def differentiated(task, compute, tensors):
+    """Forward, backward and both by autograd, which drops what it has saved as it goes back."""
+    cotangent = torch.from_numpy(task.cotangent)
+    leaves = [tensor.requires_grad_() for tensor in tensors.values()]
+    made = []
+
+    def forward():
+        with torch.enable_grad():
+            made.append(compute(tensors))
+        return dict(result=made[-1].detach())
+
+    def backward():
+        gradients = torch.autograd.grad(made.pop(), leaves, cotangent)
+        return {f"d{name}": gradient for name, gradient in zip(tensors, gradients)}
+
+    def begin_backward():
+        made.clear()
+        forward()
+
+    return dict(
+        forward=Timed(forward, made.clear),
+        backward=Timed(backward, begin_backward),
+        both=Timed(lambda: forward() | backward(), made.clear),
+    )
 
 
 def layer(core, h, t):

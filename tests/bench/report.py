@@ -7,6 +7,7 @@ from importlib.metadata import version
 WAITED_NOTABLE = 0.05  # share of a contender's time that its thread waited for a core
 HEADER = (
     "case",
+    "part",
     "threads",
     "contender",
     "seconds",
@@ -26,6 +27,11 @@ def describe(clock):
         models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
     versions = ", ".join(f"{name} {version(name)}" for name in ("torch", "jax", "numpy"))
     return f"{models[0] if models else 'unknown processor'}; {versions}; {clock} time"
+
+
+def label(result):
+    """The case, and the part where there is more than one."""
+    return result["case"] + ("" if result["part"] == "results" else f" {result['part']}")
 
 
 def share(result, name):
@@ -68,7 +74,7 @@ def row(result, contenders, notes):
     mine = share(result, "attc")
     cells = [cell(result, name, notes) for name in contenders]
     cells.insert(1, "-" if mine is None else f"{mine:.0%}")
-    return [result["case"], str(result["threads"]), *cells]
+    return [label(result), str(result["threads"]), *cells]
 
 
 def table(results, contenders):
@@ -101,7 +107,7 @@ def disturbed(results):
 # ---- CSV -----------------------------------------------------------------------------------------
 def csv_rows(result):
     for name in [*result["times"], *result["notes"]]:
-        fields = dict(case=result["case"], threads=result["threads"], contender=name)
+        fields = {key: result[key] for key in ("case", "part", "threads")} | dict(contender=name)
         fields["note"] = result["notes"].get(name, "")
         if name in result["times"]:
             times = result["times"][name]

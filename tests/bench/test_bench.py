@@ -12,11 +12,11 @@ import xml.etree.ElementTree as xml
 import numpy as np
 import pytest
 
-from cases import HERE, aligned, choose, every_case
+from cases import GRADIENTS, HERE, aligned, choose, every_case
 from chart import chart
 from library import Library
-from measure import Contender, Failed, Measurement, Settings, compare
-from peers import PEERS, arrange
+from measure import Attc, Contender, Failed, Measurement, Settings, compare
+from peers import PEERS, Timed, arrange
 from ranking import space, spearman
 from report import HEADER, share, table, write_csv
 
@@ -87,17 +87,53 @@ def test_library_equals_numpy(tmp_path):
     for dynamic in ((), ("n", "m")):
         library = Library(ATTC, small, 2, tmp_path, dynamic)
         assert len(library.dynamic_extents()) == len(dynamic)
-        assert library.workspace_bytes() > 0
-        compare(library.prepare(inputs)(), expected)
+        function = library.prepare("results", dict(inputs))
+        assert function.workspace_bytes() > 0
+        compare(function(), dict(O=expected))
         library.close()
 
 
 def test_comparison_sees_an_error():
     mine = np.linspace(-1, 1, 24, dtype=np.float32).reshape(2, 3, 4)
-    compare(mine, mine.reshape(6, 4) + 1e-5)
+    compare(dict(Y=mine, Z=mine), dict(Y=mine.reshape(6, 4) + 1e-5))
     for wrong in (mine + 1e-2, mine * np.nan):
-        with pytest.raises(Failed):
-            compare(mine, wrong)
+        with pytest.raises(Failed, match="another Y than attc"):
+            compare(dict(Y=mine), dict(Y=wrong))
+
+
+def test_library_gives_gradients(tmp_path):
+    case = small_multi_head()
+    settings = Settings(ATTC, "", "", 1, [], [], 4, 9, 1e9, dynamic=[], gradients=True)
+    attc = Attc(case, settings, tmp_path)
+    for part in GRADIENTS:
+        assert attc.enter(part).name == "attc"
+    Q, K, V = (case.inputs()[name].astype(float) for name in "QKV")
+    W = np.exp(np.einsum("nhd,mhd->nhm", Q, K) / 2)
+    W /= W.sum(-1, keepdims=True)
+    dW = np.einsum("nhd,mhd->nhm", attc.cotangent, V)
+    dL = W * (dW - (dW * W).sum(-1, keepdims=True)) / 2
+    expected = dict(result=np.einsum("nhm,mhd->nhd", W, V))
+    expected["dQ"] = np.einsum("nhm,mhd->nhd", dL, K)
+    expected["dK"] = np.einsum("nhm,nhd->mhd", dL, Q)
+    expected["dV"] = np.einsum("nhm,nhd->mhd", W, attc.cotangent)
+    compare(attc.expected(), expected)
+    attc.library.close()
+
+
+def small_multi_head():
+    like = CASES["mh-12x64-512"]
+    return type(like)(
+        name="small", family="multi_head", source=like.source, entry=like.entry,
+        extents=dict(n=5, m=7, h=3, d=4, e=4),
+        shapes=dict(Q=(5, 3, 4), K=(7, 3, 4), V=(7, 3, 4)), flops=1.0,
+    )  # fmt: skip
+
+
+def test_work_of_gradients():
+    core, layer = CASES["th-12x64-512"], CASES["layer-th-12x64-512"]
+    assert core.work("forward") == core.flops and core.work("both") == 3.5 * core.flops
+    assert layer.flops - layer.projected == core.flops
+    assert layer.work("backward") == 2 * layer.projected + 2.5 * core.flops
 
 
 def test_inputs_are_aligned_and_the_same_every_time():
@@ -124,6 +160,8 @@ def test_unknown_cases_are_named():
         "th-12x64-512", "decode-mh-12x64-4096", "decode-th-12x64-4096",
     ]  # fmt: skip
     assert 0 < len(choose([], quick=True)) < len(choose([], quick=False)) < len(CASES)
+    trained = choose(["all"], quick=False, gradients=True)
+    assert 0 < len(choose([], quick=False, gradients=True)) < len(trained) < len(CASES)
 
 
 # ---- reports -------------------------------------------------------------------------------------
@@ -133,7 +171,7 @@ def results():
 
     return [
         dict(
-            case="th <&>", threads=2, flops=2e9, peak_gflops=400.0, failed=["fold"],
+            case="th <&>", part="both", threads=2, flops=2e9, peak_gflops=400.0, failed=["fold"],
             times=dict(attc=times(0.01), sdpa=times(0.025, 0.2)), notes=dict(fold="failed: <x>"),
         )
     ]  # fmt: skip
@@ -142,6 +180,7 @@ def results():
 def test_table():
     text = table(results(), ["attc", "sdpa", "fold", "jax"]).splitlines()
     assert text[0].split() == ["case", "threads", "attc", "ms", "of", "peak", "sdpa", "fold"]
+    assert text[1].startswith("th <&> both ")
     assert text[1].split()[-5:] == ["10.00", "50%", "25.00", "(2.50x)", "[1]"]
     assert text[2] == "[1] fold: failed: <x>"
     assert text[3].startswith("The machine was busy: in 1 of 2 ")
@@ -173,7 +212,7 @@ def test_rounds_alternate_and_failures_are_noted(tmp_path):
     turns = []
 
     def enter(name, once):
-        return lambda: Contender(name, lambda: turns.append(name), once)
+        return lambda: Contender(name, Timed(lambda: turns.append(name)), once)
 
     def broken():
         raise RuntimeError("no such thing\nat all")
@@ -193,9 +232,18 @@ def test_slow_contenders_take_fewer_turns_spread_over_the_rounds():
     found = Measurement(CASES["mh-12x64-128"], settings, SteadyPeak())
     turns = []
     for name, once in (("attc", 0.1), ("jax", 3.5), ("numpy", 1.0)):
-        found.contenders.append(Contender(name, lambda name=name: turns.append(name), once))
+        timed = Timed(lambda name=name: turns.append(name))
+        found.contenders.append(Contender(name, timed, once))
     found.rounds()
     assert turns.count("attc") == turns.count("numpy") == 6 and turns.count("jax") == 1
+
+
+def test_what_comes_before_a_run_is_not_timed():
+    clock = iter(range(100))
+    timed = Timed(lambda: next(clock), before=lambda: [next(clock) for _ in range(5)])
+    contender = Contender("jax", timed, 1.0)
+    contender.turn(clock=lambda: next(clock))
+    assert contender.seconds == [2]  # a tick of the run, and one of the clock
 
 
 def test_every_peer_states_what_it_needs():
