@@ -12,6 +12,7 @@ static const WarningGroup warning_groups[N_WARNING_GROUPS] = {
     {"by-place", true},   // dims of a call that no name confirms
     {"joint-sum", true},  // one index in an einsum where two are meant
     {"outer", true},      // every position with every other where a sum of vectors is meant
+    {"extent", true},     // the extent of a dim where its positions are likely meant
     {"unused", true},     // a tensor that never takes part
     {"rank", false},      // a head size below the number of memory positions
 };

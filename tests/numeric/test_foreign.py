@@ -122,6 +122,14 @@ FORMS = {
     "lerp(X, Z, c)": "X + c * (Z - X)",
     "X.amax(dim=1)": "X.max(1)",
     "np.min(X, axis=0) + np.amin(X, 0)": "2 * X.min(0)",
+    "X.max(-1)": None,
+    "torch.min(X, 0)": "X.min(0)",
+    "torch.max(X, Z)": "np.maximum(X, Z)",
+    "X.max(d) + X.min(dim=1).values": "X.max(1) + X.min(1)",
+    "np.max(X, axis=(0, 1))": "X.max()",
+    "torch.min(X, 0).indices": "X.argmin(0)",
+    "X.sort(0, descending=True).values": "-np.sort(-X, 0)",
+    "max(X, 0) @ W": "np.maximum(X, 0) @ W",
     "X.argmin(dim=-1)": "X.argmin(1)",
     "np.average(X)": "X.mean()",
     "np.var(X, axis=-1)": "X.var(1)",
@@ -299,3 +307,22 @@ def test_a_choice_of_lines_is_one_line(block, twin, tmp_path):
     inputs = [f"{name}={tmp_path}/{name}.npy" for name in "XZc"]
     attc("run", source, "--oracle", "-w", *inputs, "-o", tmp_path / "Y.npy")
     assert np.allclose(np.load(tmp_path / "Y.npy"), eval(twin), atol=1e-5)
+
+
+@pytest.mark.parametrize("call, twins", {
+    "X.max(-1)": ["X.max(1)", "X.argmax(1)"],
+    "torch.min(X, dim=0)": ["X.min(0)", "X.argmin(0)"],
+    "X.sort(-1, descending=True)": ["-np.sort(-X, 1)", "np.argsort(-X, 1)"],
+}.items())
+def test_values_and_positions_are_lines_of_their_own(call, twins, tmp_path):
+    head = f"{HEADER}def F(X[n, d]):\n    "
+    found, = diagnostics(f"{head}V, I = {call}\n    return V, I\n")
+    lines = re.fullmatch(r"write '(V = .*)' and '(I = .*)'", found["hint"]).groups()
+    source = tmp_path / "pair.attn"
+    source.write_text(head + "\n    ".join(lines) + "\n    return V, I\n")
+    X = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    attc("run", source, "--oracle", f"X={tmp_path}/X.npy", "-o", f"V={tmp_path}/V.npy", "-o",
+         f"I={tmp_path}/I.npy")
+    for name, twin in zip("VI", twins):
+        assert np.array_equal(np.load(tmp_path / f"{name}.npy"), eval(twin))

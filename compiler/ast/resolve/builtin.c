@@ -398,6 +398,7 @@ static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
     }
     call->is_literal = literal && !is_cast(call->builtin) && call->builtin != BUILTIN_RANDOM;
     expr_set(call, dims, map_elem(call, call->elem));
+    resolve_warn_extent(scope, call);
 }
 
 // ---- dispatch -----------------------------------------------------------------------------------

@@ -69,7 +69,7 @@ static void resolve_name(Scope *scope, Expr *expr) {
 
 // ---- operators ----------------------------------------------------------------------------------
 
-static bool is_comparison(Oper oper) {
+bool oper_compares(Oper oper) {
     return oper >= OPER_EQ && oper <= OPER_GE;
 }
 
@@ -131,7 +131,7 @@ static void resolve_factors(Scope *scope, Expr *a, Expr *b, const Wanted *wanted
 }
 
 static Elem binary_elem(const Expr *expr, const Expr *a, const Expr *b) {
-    if (is_comparison(expr->oper) || expr->oper == OPER_AND || expr->oper == OPER_OR)
+    if (oper_compares(expr->oper) || expr->oper == OPER_AND || expr->oper == OPER_OR)
         return ELEM_BOOL;
     Elem elem = expr_common_elem(a, b);
     bool float_result = expr->oper == OPER_DIV || expr->oper == OPER_POW;
@@ -150,7 +150,7 @@ static bool check_operands(Scope *scope, const Expr *expr, const Expr *a, const 
 
 static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {
     Expr *a = expr->args.at[0], *b = expr->args.at[1];
-    bool product = !is_sum(expr->oper) && !is_comparison(expr->oper) && expr->oper != OPER_AND &&
+    bool product = !is_sum(expr->oper) && !oper_compares(expr->oper) && expr->oper != OPER_AND &&
                    expr->oper != OPER_OR;
     if (product) {
         resolve_factors(scope, a, b, wanted);

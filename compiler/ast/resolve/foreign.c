@@ -83,9 +83,42 @@ static bool hint_part(Meaning *m, Diag *diag, const Expr *expr) {
     return hint != NULL;
 }
 
+// The assignment that one of a call's values goes to.
+static const Stmt *assignment_of(const StmtList *body, const Expr *call, uint32_t which) {
+    const Stmt *found = NULL;
+    for (uint32_t i = 0; i < body->count && !found; i++) {
+        const Stmt *stmt = body->at[i];
+        const Expr *value = stmt->kind == STMT_ASSIGN ? stmt->value : NULL;
+        bool own = value && value->kind == EXPR_RESULT && value->call == call;
+        found = own && value->which == which ? stmt : assignment_of(&stmt->body, call, which);
+    }
+    return found;
+}
+
+// `V, I = X.max(-1)`: a line for each name on the left.
+static bool hint_pair(Scope *scope, const Stmt *stmt) {
+    Meaning m = meaning_in(scope);
+    Text lines = {.arena = m.arena};
+    for (uint32_t i = 0; i < stmt->value->n_results; i++) {
+        const Stmt *part = assignment_of(&scope->def->body, stmt->value->call, i);
+        Meant value = meant_of_pair(&m, stmt->value->call, i);
+        const char *text = value.text ? value_for(scope, &part->target, &value) : NULL;
+        if (!fits(text))
+            return false;
+        if (strcmp(part->target.name.name, "_") != 0)
+            text_printf(&lines, "%s'%s = %s'", lines.length ? " and " : "",
+                        target_text(scope, &part->target), text);
+    }
+    if (lines.length)
+        diag_hint(stmt->foreign, "write %s", lines.at);
+    return lines.length > 0;
+}
+
 static void hint_assign(Scope *scope, const Stmt *stmt) {
     Meaning m = meaning_in(scope);
     bool several = stmt->value->kind == EXPR_RESULT;
+    if (several && hint_pair(scope, stmt))
+        return;
     Meant value = meant(&m, several ? stmt->value->call : stmt->value);
     const char *text = value.text && !several ? value_for(scope, &stmt->target, &value) : NULL;
     bool turned = stmt->value->kind == EXPR_FOREIGN && stmt->value->args.count &&

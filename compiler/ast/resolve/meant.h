@@ -96,6 +96,8 @@ Meant meant_formula(Meaning *m, Name name, const Given *given, const char **hint
 
 // ---- meant_order.c
 Meant meant_order(Meaning *m, Builtin builtin, const Given *given);
+// One of the two values of max, min and sort over a dim: the values, and where they are.
+Meant meant_of_pair(Meaning *m, const Expr *call, uint32_t which);
 
 // ---- meant_shape.c; args: those behind the tensor
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);

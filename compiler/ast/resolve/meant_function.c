@@ -32,6 +32,7 @@ typedef enum {
     IS_GATHER,
     IS_DIAGONAL, // of a matrix, or its sum
     IS_EYE,
+    IS_PART,  // of a pair of values, `name`: the first or the second
     IS_MOVED, // along a dim, and what leaves it at one end comes in at the other
 } Kind;
 
@@ -175,6 +176,8 @@ static const Function functions[] = {
     {"range", IS_RANGE, NULL, 0},
     {"tril", IS_MASK, "<=", 0},
     {"triu", IS_MASK, ">=", 0},
+    {"values", IS_PART, "first", 0},
+    {"indices", IS_PART, "second", 0},
     {"len", IS_SIZE, NULL, 0},
     {"size", IS_SIZE, NULL, 0},
 };
@@ -341,7 +344,17 @@ static bool dims_are_named(const Meaning *m, Builtin builtin, const Given *given
     return true;
 }
 
-static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given) {
+// The second argument of max and min is another tensor, or what other languages say a dim by.
+static bool is_place(const Meaning *m, const Expr *expr) {
+    bool negative = expr->kind == EXPR_UNARY && expr->oper == OPER_NEG;
+    const Expr *number = negative ? expr->args.at[0] : expr;
+    bool dim = expr->kind == EXPR_NAME && scope_knows_dim(m->scope, expr->name.name) &&
+               !scope_find(m->scope, expr->name.name);
+    return dim || given_list(expr) || (number->kind == EXPR_NUMBER && number->is_integer);
+}
+
+// own: the call is one of this language, not a method or a function of a module.
+static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given, bool own) {
     static const bool reduces[N_BUILTIN] = {
         [BUILTIN_SUM] = true,    [BUILTIN_MEAN] = true,      [BUILTIN_PROD] = true,
         [BUILTIN_ARGMAX] = true, [BUILTIN_LOGSUMEXP] = true, [BUILTIN_MAX_NUMBER] = true,
@@ -350,7 +363,9 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given) {
     bool row =
         builtin == BUILTIN_SOFTMAX || builtin == BUILTIN_LOG_SOFTMAX || builtin == BUILTIN_CUMSUM;
     bool extremum = builtin == BUILTIN_MIN || builtin == BUILTIN_MAX;
-    bool pointwise = extremum && given->args->count > 1 && given->args->at[1]->kind != EXPR_NUMBER;
+    own = own && builtin_takes(builtin, given->args->count, given->keys);
+    bool pointwise =
+        extremum && given->args->count > 1 && (own || !is_place(m, given->args->at[1]));
     if (given->args->count && (row || (reduces[builtin] && !pointwise)))
         return meant_reduction(m, builtin, given, row);
     if (builtin == BUILTIN_TOPK || builtin == BUILTIN_SORT || builtin == BUILTIN_ARGSORT)
@@ -546,6 +561,8 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
         return meant_diagonal(m, function->function, given);
     case IS_EYE:
         return meant_eye(m, given);
+    case IS_PART:
+        return meant_of_pair(m, given->args->at[0], strcmp(function->name, "second") == 0);
     case IS_MOVED:
         return meant_moved(m, function->function, given);
     case IS_HINT:
@@ -564,7 +581,7 @@ Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const c
     const Def *def = program_find_def(m->program, name);
     *hint = NULL;
     if (builtin != BUILTIN_NONE && builtin != BUILTIN_CONCAT) {
-        Meant found = meant_builtin(m, builtin, &given);
+        Meant found = meant_builtin(m, builtin, &given, expr->kind == EXPR_CALL);
         *hint = found.text ? NULL : builtin_form(builtin);
         return found;
     }
@@ -582,7 +599,7 @@ Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const c
     }
     Meant known = args->count ? meant_known(m, function, &given) : (Meant){0};
     bool says = function->kind != IS_CAST && function->kind != IS_CALL &&
-                function->kind != IS_LIKE && function->kind != IS_MASK;
+                function->kind != IS_LIKE && function->kind != IS_MASK && function->kind != IS_PART;
     if (says && !known.text)
         *hint = function->name;
     return known;

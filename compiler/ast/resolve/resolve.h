@@ -187,6 +187,7 @@ void expr_poison(Expr *expr);
 void expr_set(Expr *expr, NameList dims, Elem elem); // ok
 
 bool call_is_pointwise(const Expr *call);
+bool oper_compares(Oper oper);
 
 // ---- reference.c -------------------------------------------------------------------------------
 // returned: the whole of a result, whose brackets are an order in memory.
@@ -225,7 +226,7 @@ Elem elem_of_float_function(const Expr *arg);
 // Type and literalness of several operands that meet; bool only with bool.
 void elem_meet(Expr *result, const Expr *operand, bool first);
 
-// ---- builtin.c, move.c, topk.c, einsum.c, rank.c, joint.c, outer.c, call.c ----------------------
+// ---- builtin.c, move.c, topk.c, einsum.c, rank.c, joint.c, outer.c, extent.c, call.c ------------
 void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
 bool builtin_gives_several(Builtin builtin);
@@ -245,6 +246,7 @@ void resolve_order(Scope *scope, Expr *call, uint32_t n_wanted); // topk sort ar
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted);
 void resolve_warn_rank(Scope *scope, const Expr *softmax);
 void resolve_warn_outer(Scope *scope, const Expr *binary);
+void resolve_warn_extent(Scope *scope, const Expr *call);
 void resolve_warn_joint(Scope *scope, const Expr *einsum);
 void resolve_call(Scope *scope, Expr *call);
 void resolve_result(Scope *scope, Expr *result);     // one of several of a call
