@@ -169,6 +169,31 @@ def test_results_of_a_long_chain(tmp_path):
     attc("verify", path, "-D", "steps=1000")
 
 
+def processor_seconds(*arguments, source, status=0):
+    """The least that a command takes of three times."""
+    least = SECONDS
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        limited(*arguments, source=source, status=status)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        least = min(least, after - before)
+    return least
+
+
+def wrong_ifs(count):
+    lines = "".join(f"    if X > {i}:\n        Y[n] = X * 2\n" for i in range(count))
+    return f"def F(X[n]):\n    Y[n] = X\n{lines}    return Y[n]\n"
+
+
+def test_time_grows_with_the_number_of_mistakes():
+    """The hint for each looks back at the lines of the def."""
+    few, many = (
+        processor_seconds("check", "-", source=wrong_ifs(count), status=1)
+        for count in (2500, 20000)
+    )
+    assert many < 4 * 8 * few + 0.1  # its square would be 64 times as long
+
+
 def milliseconds(layers):
     """What all passes up to fusion take."""
     stage = ["--stage=fused", "--time-passes", "-D", f"layers={layers}"]

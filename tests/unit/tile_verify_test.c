@@ -293,7 +293,6 @@ static void test_verifier_refuses(void **state) {
     }
 }
 
-// ---- tasks of one part each
 // ---- tasks of one part each ---------------------------------------------------------------------
 
 typedef struct {

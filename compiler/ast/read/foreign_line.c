@@ -43,20 +43,20 @@ typedef struct {
     const Token *from, *to;
 } Part;
 
-// The parts between commas outside of brackets; 0: there are too many.
+// The parts between commas outside of brackets; 0: there are more than SEVERAL_MAX.
 static uint32_t parts_of(const Token *from, const Token *to, Part *parts) {
     uint32_t n = 0;
     int depth = 0;
-    parts[0].from = from;
+    const Token *begin = from;
     for (const Token *at = from; at <= to; at++) {
         depth += at->kind == TOK_LPAREN || at->kind == TOK_LBRACKET;
         depth -= at->kind == TOK_RPAREN || at->kind == TOK_RBRACKET;
         if (at != to && (depth || at->kind != TOK_COMMA))
             continue;
-        parts[n++].to = at;
         if (n == SEVERAL_MAX)
             return 0;
-        parts[n].from = at + 1;
+        parts[n++] = (Part){begin, at};
+        begin = at + 1;
     }
     return n;
 }
@@ -91,7 +91,7 @@ static bool read_branch(const Token *word, Branch *out) {
 
 // The text of one value.
 static const char *one_text(const Parser *parser, const Token *from, const Token *to) {
-    Part parts[SEVERAL_MAX + 1];
+    Part parts[SEVERAL_MAX];
     return parts_of(from, to, parts) == 1 ? text_of(parser, from, to) : NULL;
 }
 
@@ -317,7 +317,7 @@ static bool is_read(const Token *name, const Token *from, const Token *to) {
 // `s, r = r, s + X`: one line for each, by way of other names where one of them is read.
 static const char *exchange_hint(const Parser *parser, const Token *first) {
     const Token *assign = assign_of(first), *end = assign ? line_end(assign) : NULL;
-    Part names[SEVERAL_MAX + 1], values[SEVERAL_MAX + 1];
+    Part names[SEVERAL_MAX], values[SEVERAL_MAX];
     uint32_t n = assign ? parts_of(first, assign, names) : 0;
     if (n < 2 || parser->current->kind != TOK_COMMA || parts_of(assign + 1, end, values) != n)
         return NULL;
@@ -421,6 +421,8 @@ static const char *return_hint(const Parser *parser, const Token *first) {
 }
 
 const char *foreign_line_hint(const Parser *parser) {
+    if (parser->n_errors > MAX_ERRORS) // nobody is told, and looking back at the def takes time
+        return NULL;
     const Token *first = foreign_line_begin(parser), *at = parser->current;
     static const char *const modules[] = {"numpy",      "torch", "jax",    "math",
                                           "tensorflow", "os",    "einops", NULL};
