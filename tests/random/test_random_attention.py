@@ -18,7 +18,7 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "numeric")]
 from attc import ATTC  # noqa: E402
-from attention import generate  # noqa: E402
+from attention import Attention, generate  # noqa: E402
 
 _first, _, _count = os.environ.get("ATTC_RANDOM_ATTENTION", "0:500").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
@@ -94,6 +94,16 @@ def test_program(seed, tmp_path):
     if is_refused(run):
         run = attc(*options)
     assert agrees(run), f"{text}\n{options} {plan}\n{run.stdout}{run.stderr}"
+
+
+def test_order():
+    """Dims that are alike keep their order, three of them as well as two."""
+    program = Attention(0)
+    program.like = {"h2": "h", "m": "n", "h3": "h"}
+    for _ in range(100):
+        dims = program.shuffled(["h3", "m", "h", "d", "n", "h2"])
+        assert [d for d in dims if d in ("n", "m")] == ["n", "m"]
+        assert [d for d in dims if d in ("h", "h2", "h3")] == ["h", "h2", "h3"]
 
 
 def kernels(path, options):

@@ -42,14 +42,15 @@ class Values:
         return self.random.choices(list(table), list(table.values()))[0]
 
     def shuffled(self, dims):
-        """In any order, but two that are alike in the same one everywhere: no tensor is read in
+        """In any order, but those that are alike in the same one everywhere: no tensor is read in
         another order than its own."""
         dims = list(dims)
         self.random.shuffle(dims)
-        for dim, root in self.like.items():
-            if dim in dims and root in dims:
-                first, last = sorted([dims.index(dim), dims.index(root)])
-                dims[first], dims[last] = root, dim
+        for root in dict.fromkeys(self.like.values()):
+            alike = [root, *(dim for dim, of in self.like.items() if of == root)]
+            places = [i for i, dim in enumerate(dims) if dim in alike]
+            for place, dim in zip(places, sorted((dims[i] for i in places), key=alike.index)):
+                dims[place] = dim
         return dims
 
     def volume(self, dims):
