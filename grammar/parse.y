@@ -35,6 +35,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %union {
     const Token *token;
     Ident ident;
+    Range range;
     IdentList idents;
     Expr *expr;
     ExprList exprs;
@@ -81,7 +82,8 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %precedence ARRAY
 %precedence ARROW
 
-%type <ident> name range dim_name plain_name plain_dim key_name
+%type <range> range
+%type <ident> name dim_name plain_name plain_dim key_name
 %type <idents> dims dim_list from into
 %type <expr> expr primary call member choice place slice array
 %type <exprs> exprs places place_list
@@ -212,7 +214,7 @@ line:
 | SCAN error block                  { yyerrok; $$ = (StmtList){0}; parser->lost = true; }
 | error line_end                    { yyerrok; $$ = (StmtList){0}; parser->lost = true; };
 
-range: dim_name LPAREN              { $$ = $1; foreign_tell_range(parser, $1); };
+range: dim_name LPAREN              { $$ = foreign_tell_range(parser, $1); };
 
 targets:
   tensor COMMA tensor               { $$ = (TensorList){0}; PUSH($$, $1); PUSH($$, $3); }

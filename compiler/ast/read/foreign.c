@@ -74,13 +74,14 @@ const char *foreign_steps_hint(const Parser *parser, const char *word, const cha
                         extent, word, variable, variable, from, variable);
 }
 
-void foreign_tell_range(Parser *parser, Ident function) {
+Range foreign_tell_range(Parser *parser, Ident function) {
     bool scans = foreign_line_begin(parser)->kind == TOK_SCAN;
     foreign_tell(parser, function.span,
                  arena_printf(parser->arena, "a %s runs over a dim, there is no '%s'",
                               scans ? "scan" : "loop", function.name),
                  scans ? "'scan i in n:' has every position of a dim 'n'"
                        : "'for i in n:' has every position of a dim 'n'");
+    return (Range){function, foreign_told(parser) ? parser->foreign : NULL};
 }
 
 void foreign_tell_update(Parser *parser, const Token *token) {

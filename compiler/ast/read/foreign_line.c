@@ -157,7 +157,7 @@ static const char *if_hint(const Parser *parser, const Token *first) {
     if (!whole)
         return chooses;
     bool known = is_known(parser, first, name);
-    if (has_else || (known && is_in_loop(parser, first)))
+    if (known ? is_in_loop(parser, first) : has_else)
         return arena_printf(parser->arena, "write '%s = %s'", whole, value);
     if (!known)
         return arena_printf(parser->arena, "write '%s = %s', with what it is otherwise for 0",

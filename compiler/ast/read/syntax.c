@@ -396,36 +396,35 @@ static bool is_over_name(Ident function, const ExprList *args) {
 
 // The dim that `in range(layers)`, or whatever runs over a dim, says. NULL: it says none. *told:
 // the error that a hint is added to once it is known what the name stands for, or NULL.
-static const Ident *range_dim(Parser *parser, Span span, const char *word, Ident var,
-                              Ident function, const ArgList *args, Diag **told) {
+static const Ident *range_dim(Parser *parser, const char *word, Ident var, const Range *range,
+                              const ArgList *args, Diag **told) {
     const Expr *last = args->args.count ? args->args.at[args->args.count - 1] : NULL;
-    bool tells = parser->foreign && mistakes_in(parser, mistakes_line(parser, span));
-    bool named = is_over_name(function, &args->args);
+    bool named = is_over_name(range->function, &args->args);
     const char *hint =
-        tells && !named ? range_hint(parser, word, var, function, &args->args) : NULL;
+        range->told && !named ? range_hint(parser, word, var, range->function, &args->args) : NULL;
     if (hint)
-        diag_hint(parser->foreign, "%s", hint);
-    *told = tells && named ? parser->foreign : NULL;
+        diag_hint(range->told, "%s", hint);
+    *told = named ? range->told : NULL;
     return last && last->kind == EXPR_NAME ? &last->name : NULL;
 }
 
 // `for i in range(layers)`, or of whatever runs over a dim, is the loop that it says.
-StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
+StmtList syntax_for_over(Parser *parser, Span span, Ident var, Range range, ArgList args,
                          StmtList body) {
     Diag *told;
-    const Ident *dim = range_dim(parser, span, "for", var, function, &args, &told);
+    const Ident *dim = range_dim(parser, "for", var, &range, &args, &told);
     parser->garbled = true;
-    StmtList list = syntax_for(parser, span, var, dim ? *dim : function, false, body);
+    StmtList list = syntax_for(parser, span, var, dim ? *dim : range.function, false, body);
     list.at[0]->garbled = true;
     list.at[0]->foreign = told;
     return list;
 }
 
 // What a body says of positions of nothing that is known is lost.
-StmtList syntax_scan_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
+StmtList syntax_scan_over(Parser *parser, Span span, Ident var, Range range, ArgList args,
                           StmtList body) {
     Diag *told;
-    const Ident *dim = range_dim(parser, span, "scan", var, function, &args, &told);
+    const Ident *dim = range_dim(parser, "scan", var, &range, &args, &told);
     parser->garbled = true;
     parser->lost |= !dim;
     if (!dim)

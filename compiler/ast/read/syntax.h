@@ -63,6 +63,12 @@ typedef struct {
     KeyList keys;
 } ArgList;
 
+// What a loop of another language runs over, `range(`.
+typedef struct {
+    Ident function;
+    Diag *told; // that there is none, or NULL: a mistake before it was told
+} Range;
+
 // ---- mistakes.c
 Parser parser_new(Session *session, Program *program, uint32_t file, Arena *scratch);
 
@@ -92,7 +98,7 @@ void foreign_tell_list(Parser *parser, Span at);
 // How to repeat as often as this: a dim of that extent.
 const char *foreign_steps_hint(const Parser *parser, const char *word, const char *variable,
                                const char *extent, const char *from);
-void foreign_tell_range(Parser *parser, Ident function);
+Range foreign_tell_range(Parser *parser, Ident function);
 void foreign_tell_update(Parser *parser, const Token *token);
 bool foreign_told(const Parser *parser); // of the statement being read
 Expr *foreign_pair(Parser *parser, Span span, Foreign form, Expr *a, Expr *b);
@@ -173,9 +179,9 @@ StmtList syntax_return(Parser *parser, Span span, ExprList results);
 // Y += value, Y := value
 StmtList syntax_update(Parser *parser, Span span, Tensor target, const Token *token, Expr *value);
 // for var in function(args):
-StmtList syntax_for_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
+StmtList syntax_for_over(Parser *parser, Span span, Ident var, Range range, ArgList args,
                          StmtList body);
-StmtList syntax_scan_over(Parser *parser, Span span, Ident var, Ident function, ArgList args,
+StmtList syntax_scan_over(Parser *parser, Span span, Ident var, Range range, ArgList args,
                           StmtList body);
 StmtList syntax_for(Parser *parser, Span span, Ident var, Ident dim, bool shared, StmtList body);
 StmtList syntax_scan(Parser *parser, Span span, Ident var, Ident dim, bool reversed, StmtList body);
