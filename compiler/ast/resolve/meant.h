@@ -101,7 +101,7 @@ Meant meant_of_pair(Meaning *m, const Expr *call, uint32_t which);
 
 // ---- meant_shape.c; args: those behind the tensor
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);
-Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern);
+Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyList *sizes);
 Meant meant_concat(Meaning *m, const Given *given);
 Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n);
 Meant meant_constant_like(Meaning *m, const char *name, const Expr *x);

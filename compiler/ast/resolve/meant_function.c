@@ -499,13 +499,13 @@ static Meant meant_argument(Meaning *m, const Given *given) {
 static Meant meant_shape(Meaning *m, const Function *function, const Given *given) {
     const Expr *const *args = (const Expr *const *)given->args->at;
     uint32_t n = given->args->count;
+    bool string = n == 2 && args[1]->kind == EXPR_FOREIGN && args[1]->foreign == FOREIGN_STRING;
+    if (function->kind == IS_PATTERN)
+        return string ? meant_rearrange(m, args[0], args[1]->name.name, given->keys) : (Meant){0};
     if (given->keys->count)
         return (Meant){0};
     if (function->kind == IS_CONSTANT)
         return meant_constant(m, function->function, args, n);
-    bool string = n == 2 && args[1]->kind == EXPR_FOREIGN && args[1]->foreign == FOREIGN_STRING;
-    if (function->kind == IS_PATTERN)
-        return string ? meant_rearrange(m, args[0], args[1]->name.name) : (Meant){0};
     return n > 1 ? meant_view(m, args[0], args + 1, n - 1) : (Meant){0};
 }
 

@@ -2,10 +2,10 @@
 // The meaning of functions that regroup positions, and of those that make constants; see meant.h.
 //
 //     X.view(n, h, k), X.view(-1, h, k)    split(X, d -> h k)
-//     X.reshape(n, -1)                     merge(X, h k -> h_all)
-//     rearrange(X, "n (h k) -> n h k")     split(X, d -> h k)
-//     cat([X, Y], dim=1)                   concat(X, Y, dim=d_all -> [n, d_all])
-//     torch.zeros(n, d)                    zeros[n, d]
+//     X.view(n, 4, 16)                     split(X, d -> d_part d_part2)   with 'dim d_part = 4,
+//     ..' X.reshape(n, -1)                     merge(X, h k -> h_all) rearrange(X, "n (h k) -> n h
+//     k")     split(X, d -> h k) cat([X, Y], dim=1)                   concat(X, Y, dim=d_all -> [n,
+//     d_all]) torch.zeros(n, d)                    zeros[n, d]
 #include "ast/resolve/meant.h"
 
 #include <string.h>
@@ -28,15 +28,26 @@ static Meant regrouped(Meaning *m, const Meant *of, const NameList *from, const 
 
 // ---- view(x, n, h, k)
 
-// The dims that are asked for; NULL stands for -1.
+// A name that nothing has yet, which a regrouping may give to a dim.
+static bool is_free(const Meaning *m, const Expr *expr) {
+    return expr->kind == EXPR_NAME && !scope_find(m->scope, expr->name.name);
+}
+
+static bool is_extent(const Expr *expr) {
+    return expr->kind == EXPR_NUMBER && expr->is_integer && expr->number >= 1;
+}
+
+// The dims that are asked for; NULL stands for -1 and for a number.
 static bool view_dims(Meaning *m, const Expr *const *args, uint32_t n, NameList *out) {
     for (uint32_t i = 0; i < n; i++) {
         const Expr *arg = args[i];
-        bool open = arg->kind == EXPR_UNARY && arg->oper == OPER_NEG;
+        bool open = (arg->kind == EXPR_UNARY && arg->oper == OPER_NEG) || is_extent(arg);
         Meant extent = open ? (Meant){0} : meant(m, arg); // n, X.shape[0]
         Name named =
             extent.text ? names_find(m->scope->resolver->session->names, extent.text) : NULL;
         if (!open && !(named && scope_knows_dim(m->scope, named)))
+            named = is_free(m, arg) ? arg->name.name : NULL;
+        if (named ? dimlist_has(out, named) : !open)
             return false;
         vec_push(m->arena, out, named);
     }
@@ -65,14 +76,42 @@ static bool find_regrouped(Meaning *m, const NameList *have, const NameList *wan
     return (from->count == 1 && into->count > 1) || (from->count > 1 && into->count == 1);
 }
 
-// -1 at either end as the dim that is there: view(-1, h, k) of [n, d] is view(n, h, k).
-static bool keep_open_end(const NameList *have, NameList *wanted) {
+// Whether numbers alone make the extent of the dim, as far as it is known.
+static bool is_product(Meaning *m, Name dim, const Expr *const *parts, uint32_t n) {
+    int64_t extent = program_extent(m->scope->resolver->session, m->program, dim);
+    double product = 1;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!is_extent(parts[i]))
+            return true;
+        product *= parts[i]->number;
+    }
+    return extent < 0 || product == (double)extent;
+}
+
+// -1 or a number at either end as the dim that is there: view(-1, h, k) of [n, d] is
+// view(n, h, k).
+static bool keep_open_end(Meaning *m, const NameList *have, const Expr *const *args,
+                          NameList *wanted) {
     uint32_t last = wanted->count - 1;
     bool at_first = !wanted->at[0];
     if (!have->count || (!at_first && wanted->at[last]))
         return false;
-    wanted->at[at_first ? 0 : last] = have->at[at_first ? 0 : have->count - 1];
-    return true;
+    uint32_t end = at_first ? 0 : last;
+    wanted->at[end] = have->at[at_first ? 0 : have->count - 1];
+    return is_product(m, wanted->at[end], args + end, 1);
+}
+
+// Names for what -1 and numbers stand for; the numbers are declared.
+static void name_parts(Meaning *m, Name of, const Expr *const *parts, NameList *into) {
+    uint32_t named = 0;
+    for (uint32_t i = 0; i < into->count; i++) {
+        if (into->at[i])
+            continue;
+        const char *suffix = named++ ? arena_printf(m->arena, "part%u", named) : "part";
+        into->at[i] = meant_fresh(m, of, suffix);
+        if (is_extent(parts[i]))
+            meant_declare(m, into->at[i], arena_printf(m->arena, "%.0f", parts[i]->number));
+    }
 }
 
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n) {
@@ -86,13 +125,18 @@ Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n)
     if (!of.text || !of.has_dims || of.moved || !view_dims(m, args, n, &wanted))
         return (Meant){0};
     if (!find_regrouped(m, &of.dims, &wanted, &from, &into, &first) &&
-        !(keep_open_end(&of.dims, &wanted) &&
+        !(keep_open_end(m, &of.dims, args, &wanted) &&
           find_regrouped(m, &of.dims, &wanted, &from, &into, &first)))
         return (Meant){0};
+    bool splits = from.count == 1;
+    if (splits && !is_product(m, from.at[0], args + first, into.count))
+        return (Meant){0};
+    if (splits)
+        name_parts(m, from.at[0], args + first, &into);
+    else if (!into.at[0])
+        into.at[0] = meant_fresh(m, from.at[0], "all");
     for (uint32_t i = 0; i < into.count; i++)
-        if (!into.at[i])
-            wanted.at[first + i] = into.at[i] =
-                meant_fresh(m, from.at[0], from.count == 1 ? "part" : "all");
+        wanted.at[first + i] = into.at[i];
     return regrouped(m, &of, &from, &into, wanted);
 }
 
@@ -134,7 +178,21 @@ static Name term_dim(const Side *left, const Meant *of, Name term) {
     return term;
 }
 
-Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern) {
+// h=4: the text wants a dim of that extent.
+static bool declare_sizes(Meaning *m, const KeyList *sizes, const NameList *into) {
+    for (uint32_t i = 0; i < sizes->count; i++) {
+        Name dim = sizes->at[i].key.name;
+        const Expr *value = sizes->at[i].value;
+        bool same = value->kind == EXPR_NAME && value->name.name == dim;
+        if (!dimlist_has(into, dim) || (!same && !is_extent(value)))
+            return false;
+        if (!same && !scope_knows_dim(m->scope, dim))
+            meant_declare(m, dim, arena_printf(m->arena, "%.0f", value->number));
+    }
+    return true;
+}
+
+Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyList *sizes) {
     Side left = {0}, right = {0};
     const char *arrow = read_side(m, pattern, &left);
     Meant of = meant(m, x);
@@ -153,7 +211,7 @@ Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern) {
         all = from.count ? meant_fresh(m, from.at[0], "all") : NULL;
         vec_push(m->arena, &into, all);
     }
-    if (from.count + into.count < 3)
+    if (from.count + into.count < 3 || !declare_sizes(m, sizes, &into))
         return (Meant){0};
     for (uint32_t i = 0; i < right.terms.count; i++)
         vec_push(m->arena, &dims,
