@@ -414,6 +414,10 @@ Graph *graph_expand(const Graph *graph, const int64_t *extents);
 // all is kept. Requires: graph_expand.
 Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *machine);
 
+// ---- fuse/pick.c -------------------------------------------------------------------------------
+// One position of a dim that is streamed as a sum over all of them. Requires: graph_expand.
+Graph *graph_pick(const Graph *graph, const int64_t *extents);
+
 // ---- fuse/recompute.c --------------------------------------------------------------------------
 // What is summed over both dims of a pair (weights, in the backward pass of attention) once for
 // each of them, so that it is never stored. NULL: there is nothing of the kind. Requires:

@@ -388,6 +388,13 @@ TileDimId access_panel_dim(const Kernel *kernel, const Access *access) {
     return TILE_DIM_NONE;
 }
 
+bool access_runs_along(const Kernel *kernel, const Access *access, TileDimId dim) {
+    TileDimId panel = access_panel_dim(kernel, access);
+    if (panel != TILE_DIM_NONE)
+        return panel == dim;
+    return access->rank && access->index[access->rank - 1].dim == dim;
+}
+
 int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
     int64_t tasks = 1;
     const NodeList *body = &kernel->body;

@@ -289,6 +289,8 @@ bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
 // The dim of the access that runs along the buffer's panels; TILE_DIM_NONE: there are none.
 TileDimId access_panel_dim(const Kernel *kernel, const Access *access);
+// Are its elements along dim side by side, in panels or as the last dim?
+bool access_runs_along(const Kernel *kernel, const Access *access, TileDimId dim);
 
 // ---- a whole entry ----
 typedef struct {

@@ -474,9 +474,7 @@ static void fuser_find_users(Fuser *fuser) {
 static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     uint32_t count = graph->values.count;
     fuser->graph = graph;
-    fuser->live = graph_live(graph, fuser->arena);
-    fuser->learned = fuse_learned_dims(graph, fuser->arena);
-    fuser->data = fuse_depends_on(graph, ROLE_DATA, fuser->arena);
+    fuse_note_dims(fuser);
     fuser->needs = map_new(fuser->arena);
     fuser->inlined = arena_array(fuser->arena, Inlined, count);
     fuser->seen = arena_array(fuser->arena, uint32_t, count);

@@ -39,6 +39,7 @@ typedef struct {
     const int64_t *extents;
     const bool *live;    // by value id
     const bool *learned; // by DimId, see fuse_learned_dims
+    const bool *table;   // likewise, see fuse_table_dims
     const bool *data;    // by value id: depends on data
     VEC(Cluster) clusters;
     Map *needs;           // pairs of clusters, the one that needs in the upper half
@@ -65,7 +66,9 @@ typedef struct {
     double volume;  // of all values with both dims
 } FusePair;
 typedef VEC(FusePair) FusePairs;
-FusePairs fuse_find_pairs(const Fuser *fuser); // needs graph, extents, live, learned and data
+FusePairs fuse_find_pairs(const Fuser *fuser); // needs what fuse_note_dims notes
+// Opens a fuser as far as pairs are found with it: arena, graph and extents are given.
+void fuse_note_dims(Fuser *fuser);
 // Is it a contraction that has x from one operand alone and y from the other?
 bool fuse_makes_pair(const Value *value, DimId x, DimId y);
 // recompute.c: by value id, the wide values of a pair: over both dims, and made of a contraction
@@ -115,6 +118,9 @@ bool fuse_is_of_input(const Value *value); // one, perhaps under other names
 // other dims count positions, whose number is the caller's affair. What is added to data (a learned
 // embedding of positions, a bias) says nothing.
 bool *fuse_learned_dims(const Graph *graph, Arena *arena);
+// By DimId: a learned dim that a softmax goes along: that of a table whose entries are chosen among
+// (a vocabulary), which is worked off like positions.
+bool *fuse_table_dims(const Graph *graph, Arena *arena);
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
 bool fuse_is_streamed_operand(const Fuser *fuser, const Value *value);
 // Keeps what an inline value is made of. Requires: done for those of its arguments that are inline.

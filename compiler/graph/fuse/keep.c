@@ -73,10 +73,8 @@ static bool keeps_all(const Value *value) {
 
 static void mark_wide(Keeper *p) {
     const Graph *graph = p->graph;
-    Fuser fuser = {
-        .arena = p->arena, .graph = (Graph *)graph, .extents = p->extents, .live = p->live};
-    fuser.learned = fuse_learned_dims(graph, p->arena);
-    fuser.data = fuse_depends_on(graph, ROLE_DATA, p->arena);
+    Fuser fuser = {.arena = p->arena, .graph = (Graph *)graph, .extents = p->extents};
+    fuse_note_dims(&fuser);
     FusePairs pairs = fuse_find_pairs(&fuser);
     const FusePair **by = arena_array(p->arena, const FusePair *, graph->values.count + 1);
     for (uint32_t k = 0; k < pairs.count && pairs.at[k].positions; k++) {

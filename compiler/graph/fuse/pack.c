@@ -72,7 +72,7 @@ static bool can_be_made_packed(const Fuser *fuser, const Value *value, DimId str
 }
 
 // How an operand is wanted: one that is read in several ways has a copy for each.
-typedef enum { FOR_PANELS, FOR_SUMS, FOR_ROWS, FOR_PRODUCTS } Purpose;
+typedef enum { FOR_PANELS, FOR_SUMS, FOR_ROWS, FOR_LANES, FOR_PRODUCTS } Purpose;
 
 static Value *copied(Packer *p, Value *value, Purpose purpose) {
     p->changed = true;
@@ -139,7 +139,9 @@ static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, i
     bool scales = value->number != 1 && dims_has(&value->dims, streamed_dim(cluster));
     bool summed_last = !dims_has(&value->dims, last_dim(operand));
     bool rows = dims_subset(&cluster->rows, &operand->dims);
-    bool copies = rows && fuse_is_of_input(operand) && !summed_last && !scales && !is_half(operand);
+    bool table = p->fuser->table[streamed_dim(cluster)] && value_in_parts(value);
+    bool copies =
+        rows && fuse_is_of_input(operand) && !summed_last && !scales && !is_half(operand) && !table;
     Value *now = unrounded(p, operand);
     return copies ? copied(p, now, FOR_ROWS) : now;
 }
@@ -157,6 +159,20 @@ static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value
                : now;
 }
 
+// Rows of a table against those of the group: the table is read as it lies, which is too large to
+// be copied, and the lanes are rows of the task, which copies them.
+static bool reads_table(const Packer *p, const Cluster *cluster, const Value *value, int lanes) {
+    DimId streamed = streamed_dim(cluster);
+    return lanes != NEITHER && p->fuser->table[streamed] && dims_has(&value->dims, streamed) &&
+           !value_in_parts(value) && fuse_is_of_input(value->args[lanes]) &&
+           !is_half(value->args[lanes]) && last_dim(value->args[lanes]) != streamed;
+}
+
+static Value *pack_beside_table(Packer *p, const Value *value, int k) {
+    Value *now = unrounded(p, value->args[k]);
+    return value->number != 1 ? scaled(p, now, value->number) : copied(p, now, FOR_LANES);
+}
+
 static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *value) {
     Graph *to = p->rewrite->to;
     int lanes = lane_operand(cluster, value);
@@ -164,13 +180,15 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
     bool factor_leaves = lanes != NEITHER && value->number != 1;
     // What is computed again has the bits that it had: the factor is on the same operand.
     bool again = wide && factor_leaves && to->dims.at[streamed_dim(cluster)].again;
+    bool table = reads_table(p, cluster, value, lanes);
     Value *pair[2];
     for (int k = 0; k < 2; k++)
-        pair[k] = lanes == NEITHER ? pack_product(p, cluster, value, k)
-                  : k != lanes     ? pack_rows(p, cluster, value, k)
-                  : again          ? pack_scaled_lanes(p, value, k)
-                                   : pack_lanes(p, cluster, value, k);
-    if (factor_leaves && wide && !again)
+        pair[k] = table ? k == lanes ? unrounded(p, value->args[k]) : pack_beside_table(p, value, k)
+                  : lanes == NEITHER ? pack_product(p, cluster, value, k)
+                  : k != lanes       ? pack_rows(p, cluster, value, k)
+                  : again            ? pack_scaled_lanes(p, value, k)
+                                     : pack_lanes(p, cluster, value, k);
+    if (factor_leaves && wide && !again && !table)
         pair[1 - lanes] = scaled(p, pair[1 - lanes], value->number);
     double factor = factor_leaves ? 1 : value->number;
     Value *sum = value_in_parts(value)

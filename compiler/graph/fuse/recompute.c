@@ -280,9 +280,7 @@ static int64_t parts_of_set(const Graph *graph, const RecomputePair *pair, uint3
 
 static void find_pairs(Recompute *r, const Graph *graph, const int64_t *extents, Arena *arena) {
     Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
-    fuser.live = graph_live(graph, arena);
-    fuser.learned = fuse_learned_dims(graph, arena);
-    fuser.data = fuse_depends_on(graph, ROLE_DATA, arena);
+    fuse_note_dims(&fuser);
     FusePairs pairs = fuse_find_pairs(&fuser);
     const FusePair **by = arena_array(arena, const FusePair *, graph->values.count + 1);
     bool *after = arena_array(arena, bool, graph->values.count + 1);

@@ -68,6 +68,22 @@ bool *fuse_find_light(const Graph *graph, Arena *arena) {
     return light;
 }
 
+bool *fuse_table_dims(const Graph *graph, Arena *arena) {
+    bool *table = arena_array(arena, bool, graph->dims.count + 1);
+    const bool *live = graph_live(graph, arena);
+    const bool *data = fuse_depends_on(graph, ROLE_DATA, arena);
+    const bool *learned = fuse_learned_dims(graph, arena);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (!live[i] || !data[i] || (value->op != OP_REDUCE_MAX && value->op != OP_REDUCE_TOP))
+            continue;
+        DimList over = dims_minus(&value->args[0]->dims, &value->dims);
+        for (uint32_t d = 0; d < over.count; d++)
+            table[over.at[d]] = learned[over.at[d]];
+    }
+    return table;
+}
+
 // ---- inline values -----------------------------------------------------------------------------
 
 static void add_cost(Inlined *sum, const Inlined *arg) {

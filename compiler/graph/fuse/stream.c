@@ -57,6 +57,10 @@ static double volume_of_pair(const Fuser *fuser, DimId x, DimId y) {
     return volume;
 }
 
+static bool is_of_positions(const Fuser *fuser, DimId dim) {
+    return !fuser->learned[dim] || fuser->table[dim];
+}
+
 static void add_pair(const Fuser *fuser, FusePairs *pairs, DimId x, DimId y, double made) {
     for (uint32_t i = 0; i < pairs->count; i++)
         if (pairs->at[i].x == x && pairs->at[i].y == y) {
@@ -64,7 +68,7 @@ static void add_pair(const Fuser *fuser, FusePairs *pairs, DimId x, DimId y, dou
             return;
         }
     FusePair pair = {.x = x, .y = y, .made = made, .volume = volume_of_pair(fuser, x, y)};
-    pair.positions = !fuser->learned[x] && !fuser->learned[y];
+    pair.positions = is_of_positions(fuser, x) && is_of_positions(fuser, y);
     vec_push(fuser->arena, pairs, pair);
 }
 
@@ -79,10 +83,10 @@ bool fuse_makes_pair(const Value *value, DimId x, DimId y) {
 }
 
 // What is multiplied by parameters, and the gradients of these, are done better by kernels of their
-// own. A dim of parameters may still be one that an argument made of data has (the memory of keys
-// that a parameter shortens, too). given: see given_dims.
+// own, unless they are a table. A dim of parameters may still be one that an argument made of data
+// has (the memory of keys that a parameter shortens, too). given: see given_dims.
 static bool is_streamable(const Fuser *fuser, const bool *given, const Value *value, DimId dim) {
-    return !fuser->learned[dim] ||
+    return !fuser->learned[dim] || fuser->table[dim] ||
            (given[dim] && fuser->data[value->args[0]->id] && fuser->data[value->args[1]->id]);
 }
 
@@ -120,6 +124,13 @@ static int better_first(const void *a, const void *b) {
     if (p->volume != q->volume)
         return p->volume < q->volume ? 1 : -1;
     return p->x != q->x ? p->x - q->x : p->y - q->y;
+}
+
+void fuse_note_dims(Fuser *fuser) {
+    fuser->live = graph_live(fuser->graph, fuser->arena);
+    fuser->learned = fuse_learned_dims(fuser->graph, fuser->arena);
+    fuser->table = fuse_table_dims(fuser->graph, fuser->arena);
+    fuser->data = fuse_depends_on(fuser->graph, ROLE_DATA, fuser->arena);
 }
 
 FusePairs fuse_find_pairs(const Fuser *fuser) {

@@ -223,7 +223,7 @@ static bool works_by_rows(const Nest *nest, const NestStage *stage) {
     const ContractRoles *roles = &stage->contraction->roles;
     if (roles->cols != TILE_DIM_NONE)
         return true; // what is summed along the lanes reads what rows hand to each other
-    return !set_has(roles->own_a | roles->summed, nest->block_dim);
+    return !set_has(roles->own_a | roles->summed | set_of(roles->lanes), nest->block_dim);
 }
 
 static void find_runs(Nest *nest) {

@@ -21,13 +21,6 @@ static bool is_last(const TileDimList *dims, TileDimId dim) {
     return dims_last_of(dims) == dim;
 }
 
-static bool access_runs_along(const Lowering *lower, const Access *access, TileDimId lanes) {
-    TileDimId panel = access_panel_dim(lower->kernel, access);
-    if (panel != TILE_DIM_NONE)
-        return panel == lanes;
-    return access->rank && access->index[access->rank - 1].dim == lanes;
-}
-
 static bool has_dim_twice(const Access *access) {
     for (int i = 0; i < access->rank; i++)
         for (int k = 0; k < i; k++)
@@ -48,7 +41,7 @@ static bool is_readable(const Nest *nest, const Value *operand, Elem elem) {
 static bool operand_runs_along(const Nest *nest, const Value *operand, TileDimId lanes) {
     Access access;
     if (terms_plain_access(nest->lower, operand, &access))
-        return access_runs_along(nest->lower, &access, lanes);
+        return access_runs_along(nest->lower->kernel, &access, lanes);
     const Member *member = nest_member(nest, operand);
     if (member->last != TILE_DIM_NONE)
         return member->last == lanes;

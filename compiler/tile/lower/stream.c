@@ -85,18 +85,40 @@ static bool is_few(const Lowering *lower, TileDimId dim) {
     return extent != EXTENT_DYNAMIC && extent <= FEW;
 }
 
+// Are the wide values made of an operand that is read as it lies, not along the streamed dim? Then
+// the lanes are rows of the task.
+static bool lanes_are_rows(const Lowering *lower, TileDimId streamed) {
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        const Value *value = lower->group->members.at[i];
+        if (value->op != OP_CONTRACT || value->n_args != 2 || value_in_parts(value) ||
+            !set_has(lower_dim_set(lower, &value->dims), streamed))
+            continue;
+        for (int k = 0; k < 2; k++) {
+            Access access;
+            DimSet own = lower_dim_set(lower, &value->args[k]->dims);
+            DimSet other = lower_dim_set(lower, &value->args[1 - k]->dims);
+            if (set_has(own & ~other, streamed) &&
+                terms_plain_access(lower, value->args[k], &access) &&
+                !access_runs_along(lower->kernel, &access, streamed))
+                return true;
+        }
+    }
+    return false;
+}
+
 static void choose_order(Stream *s) {
     Lowering *lower = s->lower;
     Nest *nest = &s->nest;
     DimSet all =
         lower->kernel->dims.count == 64 ? ~(DimSet)0 : ((DimSet)1 << lower->kernel->dims.count) - 1;
     TileDimList none = {0};
+    TileDimId last = nest->lanes, first = last == s->streamed ? nest->block_dim : s->streamed;
     nest->order = lower_order(nest->rows & ~set_of(nest->block_dim), &none);
-    nest->order.at[nest->order.count++] = nest->block_dim;
+    nest->order.at[nest->order.count++] = first;
     TileDimList rest = lower_order(all & ~nest->rows & ~nest->streamed, &none);
     for (int i = 0; i < rest.count && nest->order.count < TILE_RANK_MAX - 1; i++)
         nest->order.at[nest->order.count++] = rest.at[i];
-    nest->order.at[nest->order.count++] = s->streamed;
+    nest->order.at[nest->order.count++] = last;
 }
 
 static void open_nest(Stream *s) {
@@ -105,8 +127,8 @@ static void open_nest(Stream *s) {
     nest->lower = lower;
     nest->rows = lower_dim_set(lower, &lower->group->rows);
     nest->streamed = set_of(s->streamed);
-    nest->lanes = s->streamed;
     nest->block_dim = block_dim_of(lower);
+    nest->lanes = lanes_are_rows(lower, s->streamed) ? nest->block_dim : s->streamed;
     nest->piece = lower->typical.at[s->streamed];
     for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
         int64_t typical = lower->typical.at[d], rows = s->schedule->rows;

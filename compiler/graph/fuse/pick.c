@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+// graph_pick: one position of a streamed dim as a sum over all of them, so that what it is picked
+// from need not be stored. In the loss of a language model:
+//
+//     L[t, v] = einsum(X[t, d], E[v, d]);  z[t]: log of a sum over v
+//     picked[t] = gather(L - z, label[t], dim=v)
+// ->
+//     picked[t] = sum over v of where(label[t] == index(v), L - z, 0)       NaN outside of v
+//
+// and its gradient, a number where index(v) is the label, is summed over v without looking:
+//
+//     sum over v of where(label[t] == index(v), c, 0)  ->  where(label[t] is in v, c, 0)
+//
+// Requires: graph_expand. Ensures: the same values; a sum of zeros and one element is the element.
+#include "graph/fuse/fuse.h"
+#include "graph/rewrite/rewrite.h"
+
+#include <math.h>
+
+typedef struct {
+    DimId *streamed; // by value id: the dim along which the pair of a wide value is reduced
+} Pick;
+
+// ---- values that are worked off along a dim ----------------------------------------------------
+
+static bool is_reduced(const Graph *graph, const bool *live, const bool *wide, DimId y) {
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        for (uint32_t k = 0; live[i] && value_is_reduction(value) && k < value->n_args; k++)
+            if (wide[value->args[k]->id] && !dims_has(&value->dims, y))
+                return true;
+    }
+    return false;
+}
+
+static void find_streamed(Pick *pick, const Graph *graph, const int64_t *extents, Arena *arena) {
+    Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
+    fuse_note_dims(&fuser);
+    FusePairs pairs = fuse_find_pairs(&fuser);
+    const FusePair **by = arena_array(arena, const FusePair *, graph->values.count + 1);
+    for (uint32_t p = 0; p < pairs.count; p++) {
+        const FusePair *pair = &pairs.at[p];
+        bool *wide = fuse_claim_wide(graph, pair, fuser.live, by, arena);
+        bool streamed = wide && pair->positions && is_reduced(graph, fuser.live, wide, pair->y);
+        for (uint32_t i = 0; streamed && i < graph->values.count; i++)
+            if (wide[i] && pick->streamed[i] == DIM_NONE)
+                pick->streamed[i] = pair->y;
+    }
+}
+
+// ---- one position ------------------------------------------------------------------------------
+
+static Value *number(Graph *graph, int64_t number) {
+    return graph_const(graph, (double)number, ELEM_I64);
+}
+
+// value where the i64 position is one of the dim, otherwise `other`.
+static Value *where_inside(Graph *graph, Value *position, DimId dim, Value *value, Value *other) {
+    Value *above = graph_map2(graph, OP_LE, number(graph, 0), position);
+    Value *below = graph_map2(graph, OP_LT, position, graph_extent(graph, dim));
+    Value *args[] = {graph_map2(graph, OP_AND, above, below), value, other};
+    return graph_map(graph, OP_SELECT, value->elem, args, 3);
+}
+
+static Value *sum_of_one(Rewrite *rewrite, const Value *gather, Value **args) {
+    Graph *graph = rewrite->to;
+    Value *position = graph_cast(graph, args[1], ELEM_I64), *from = args[0];
+    from = graph_cast(graph, from, elem_work(from->elem));
+    Value *zero = graph_const(graph, 0, from->elem), *nan = graph_const(graph, NAN, from->elem);
+    Value *hit = graph_map2(graph, OP_EQ, position, graph_index(graph, gather->dim));
+    Value *only = graph_map(graph, OP_SELECT, from->elem, (Value *[]){hit, from, zero}, 3);
+    Value *sum = graph_reduce(graph, OP_SUM, only, gather->dims);
+    return graph_cast(graph, where_inside(graph, position, gather->dim, sum, nan), gather->elem);
+}
+
+static Value *pick_position(Rewrite *rewrite, const Value *gather, Value **args) {
+    const Pick *pick = rewrite->data;
+    DimId dim = gather->dim;
+    const DimList *ids = &gather->args[1]->dims;
+    bool streamed = pick->streamed[gather->args[0]->id] == dim && !dims_has(ids, dim);
+    return streamed && elem_is_float(gather->elem) ? sum_of_one(rewrite, gather, args) : NULL;
+}
+
+// ---- sums of a number at one position ----------------------------------------------------------
+
+// The position that a condition compares with those of the dim; NULL: it is no such condition.
+static const Value *compared(const Value *condition, DimId dim) {
+    if (condition->op != OP_EQ || condition->args[0]->elem != ELEM_I64)
+        return NULL;
+    for (int k = 0; k < 2; k++) {
+        const Value *index = condition->args[k], *position = condition->args[1 - k];
+        if (index->op == OP_INDEX && index->dim == dim && !dims_has(&position->dims, dim))
+            return position;
+    }
+    return NULL;
+}
+
+static bool is_zero(const Value *value) {
+    return value->op == OP_CONST && value->number == 0;
+}
+
+static Value *sum_at_one(Rewrite *rewrite, const Value *sum) {
+    Graph *graph = rewrite->to;
+    const Value *select = sum->args[0];
+    if (value_in_parts(sum) || select->op != OP_SELECT || !is_zero(select->args[2]))
+        return NULL;
+    DimList over = dims_minus(&select->dims, &sum->dims);
+    for (uint32_t d = 0; d < over.count; d++) {
+        const Value *position = compared(select->args[0], over.at[d]);
+        if (!position || dims_has(&select->args[1]->dims, over.at[d]))
+            continue;
+        Value *other = rewrite->now[select->args[2]->id];
+        Value *one = where_inside(graph, rewrite->now[position->id], over.at[d],
+                                  rewrite->now[select->args[1]->id], other);
+        return graph_reduce(graph, OP_SUM, one, sum->dims);
+    }
+    return NULL;
+}
+
+// ---- the pass ----------------------------------------------------------------------------------
+
+static Value *pick_value(Rewrite *rewrite, const Value *value, Value **args) {
+    Value *out = NULL;
+    if (value->op == OP_GATHER)
+        out = pick_position(rewrite, value, args);
+    else if (value->op == OP_SUM)
+        out = sum_at_one(rewrite, value);
+    return out ? out : rewrite_keep(rewrite, value, args);
+}
+
+Graph *graph_pick(const Graph *graph, const int64_t *extents) {
+    Arena *arena = arena_new();
+    Rewrite rewrite = rewrite_begin("pick", graph, graph->arena, arena);
+    Pick pick = {.streamed = arena_array(arena, DimId, graph->values.count + 1)};
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        pick.streamed[i] = DIM_NONE;
+    find_streamed(&pick, graph, extents, arena);
+    rewrite.data = &pick;
+    rewrite_values(&rewrite, pick_value);
+    rewrite_outputs(&rewrite);
+    arena_free(arena);
+    return rewrite.to;
+}
