@@ -263,14 +263,16 @@ Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim
     return graph_add(graph, &draft);
 }
 
+static bool value_sums(const Value *value) {
+    return op_kind(value->op) == KIND_REDUCE || value->op == OP_CONTRACT;
+}
+
 bool value_in_parts(const Value *value) {
-    return (op_kind(value->op) == KIND_REDUCE || value->op == OP_CONTRACT) &&
-           value->dim2 != DIM_NONE;
+    return value_sums(value) && value->dim2 != DIM_NONE;
 }
 
 bool value_is_reduction(const Value *value) {
-    return (op_kind(value->op) == KIND_REDUCE || value->op == OP_CONTRACT) &&
-           !value_in_parts(value);
+    return value_sums(value) && !value_in_parts(value);
 }
 
 Value *value_unrenamed(const Value *value) {

@@ -163,8 +163,8 @@ struct Value {
     double number; // CONST: the number; CONTRACT: factor (1 when none)
     // INDEX EXTENT SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX GATHER SCATTER_ADD TAKE SLICE CONCAT SHIFT
     // ORDER SPLIT MERGE and of scans
-    // REDUCE in parts: `dim` is cut into as many parts as dim2 has positions, and the value's
-    // position along dim2 is its part: that of position i of dim is i * parts // extent.
+    // REDUCE and CONTRACT in parts: `dim` is cut into as many parts as dim2 has positions, and the
+    // value's position along dim2 is its part: that of position i of dim is i * parts // extent.
     DimId dim, dim2;
     const DimList *digits; // SPLIT MERGE: the parts of dim, the first the slowest
     const DimMap *renames; // RENAME: dims of its argument, in their order
@@ -237,6 +237,10 @@ Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
 // `dim` in parts along `parts`.
 Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts);
 bool value_in_parts(const Value *value);
+// Where a part of a dim begins that is cut into so many.
+static inline int64_t part_begin(int64_t part, int64_t parts, int64_t extent) {
+    return ceil_div(part * extent, parts);
+}
 bool value_is_reduction(const Value *value); // a contraction or reduction that is not in parts
 // What a RENAME gives other names to; of any other value itself.
 Value *value_unrenamed(const Value *value);
@@ -419,10 +423,10 @@ Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *ma
 Graph *graph_pick(const Graph *graph, const int64_t *extents);
 
 // ---- fuse/recompute.c --------------------------------------------------------------------------
-// What is summed over both dims of a pair (weights, in the backward pass of attention) once for
-// each of them, so that it is never stored. NULL: there is nothing of the kind. Requires:
-// graph_expand.
-Graph *graph_recompute(const Graph *graph, const int64_t *extents);
+// What is summed over both dims of a pair (weights, in the backward pass of attention) for each of
+// them, in one sweep or in several, so that it is never stored. NULL: there is nothing of the kind.
+// Requires: graph_expand.
+Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine);
 
 // ---- fuse/partition.c --------------------------------------------------------------------------
 // A graph with its gradient as two. forward: the entry's arguments -> its results and what backward
@@ -464,7 +468,8 @@ PlanKind plan_find(const char *name); // N_PLANS: there is none
 // MAP: pointwise values of one iteration space (moves included).
 // STREAM: any number of contractions, reductions and pointwise values whose rows are tasks and
 //       whose reduced dim (one) is streamed through cache: values with that dim are never stored,
-//       unless they are outputs.
+//       unless they are outputs. With parts, a task has the rows of one part, and outputs in parts
+//       are what it sums up over them.
 // Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be
 // members of several groups and are stored by none. Outputs have all dims of the contraction, of
 // rows (and perhaps reduced), or of the iteration space; other members may have fewer.
@@ -489,7 +494,7 @@ typedef struct {
     // ROWS, ORDER, SCATTER: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks,
     // streamed dim; SCAN: reduced: dims of the scans, that around the others first
     DimList rows, reduced;
-    DimId parts; // ROWS: reductions are in parts along this dim, or DIM_NONE
+    DimId cut, parts; // ROWS, STREAM: sums are in parts of `cut` along `parts`, or DIM_NONE
 } Group;
 bool group_stores(const Group *group, const Value *value); // is it one of the outputs?
 // Why a set of values over the pair x, y (see fuse/stream.c) became no streamed group.

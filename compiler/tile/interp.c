@@ -394,8 +394,8 @@ static int64_t bound_position(const Interpreter *m, const Node *range, int32_t a
     case BOUND_EXTENT:
         return sum_of(m->extents[bound->dim], bound->number);
     case BOUND_PART:
-        a = m->extents[bound->dim];
-        return ((m->ranges[bound->dim].lo + bound->number) * m->extents[range->dim] + a - 1) / a;
+        return part_begin(m->ranges[bound->dim].lo + bound->number, m->extents[bound->dim],
+                          m->extents[range->dim]);
     case BOUND_LOAD:
         for (int i = 0; i < bound->load.rank; i++)
             if (bound->load.index[i].dim != TILE_DIM_NONE)

@@ -27,7 +27,7 @@ static LLVMValueRef round_down(EmitModule *m, LLVMValueRef a, LLVMValueRef to) {
     return LLVMBuildSub(m->builder, LLVMBuildSub(m->builder, a, rest, ""), more, "");
 }
 
-static LLVMValueRef part_begin(CpuKernel *k, const Bound *bound, TileDimId dim) {
+static LLVMValueRef begin_of_part(CpuKernel *k, const Bound *bound, TileDimId dim) {
     EmitModule *m = k->module;
     LLVMValueRef part = index_add(m, k->range[bound->dim].lo, index_const(m, bound->number));
     int64_t parts = k->kernel->dims.at[bound->dim].extent;
@@ -50,7 +50,7 @@ static LLVMValueRef bound_value(CpuKernel *k, const Node *range, const Bound *bo
     case BOUND_EXTENT:
         return wrapping_add(m, k->extent[bound->dim], number);
     case BOUND_PART:
-        return part_begin(k, bound, range->dim);
+        return begin_of_part(k, bound, range->dim);
     case BOUND_LOAD:
         return wrapping_add(m, load_bound(k, &bound->load), number);
     case BOUND_MIN:

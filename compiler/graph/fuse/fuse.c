@@ -205,7 +205,8 @@ static void place_row(Fuser *fuser, Value *value) {
         Cluster *cluster = &fuser->clusters.at[home];
         DimList space = cluster_space(cluster);
         bool same = cluster->kind == GROUP_ROWS && dims_equal(&cluster->rows, &rows) &&
-                    dims_equal(&cluster->reduced, &reduced) && cluster->parts == parts;
+                    dims_equal(&cluster->reduced, &reduced) && cluster->parts == parts &&
+                    (parts == DIM_NONE || cluster->cut == value->dim);
         bool takes_over = cluster->kind == GROUP_MAP && dims_equal(&space, &value->args[0]->dims) &&
                           parts == DIM_NONE;
         if ((!same && !takes_over) || !fuse_turn_fits(cluster, value->made_for.turn))
@@ -217,6 +218,7 @@ static void place_row(Fuser *fuser, Value *value) {
     cluster->kind = GROUP_ROWS;
     cluster->rows = rows;
     cluster->reduced = reduced;
+    cluster->cut = parts == DIM_NONE ? DIM_NONE : value->dim;
     cluster->parts = parts;
     cluster_add(fuser, home, value);
 }
@@ -437,6 +439,7 @@ static Group *group_of(const Fuser *fuser, uint32_t number, uint32_t *taken) {
     group->contraction = cluster->contraction;
     group->rows = cluster->rows;
     group->reduced = cluster->reduced;
+    group->cut = cluster->cut;
     group->parts = cluster->parts;
     group->members = collect_members(fuser, number, taken);
     for (uint32_t i = 0; i < group->members.count; i++) {

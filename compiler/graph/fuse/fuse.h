@@ -15,7 +15,7 @@ typedef struct {
     GroupKind kind;
     Value *contraction;
     DimList rows, reduced; // as in Group
-    DimId parts;           // likewise
+    DimId cut, parts;      // likewise
     ValueList owned;
     ClusterNumbers needs, users; // directly; those of clusters merged into this one not among them
     uint32_t turn;               // the latest of its values, see again.c
@@ -71,7 +71,7 @@ FusePairs fuse_find_pairs(const Fuser *fuser); // needs what fuse_note_dims note
 void fuse_note_dims(Fuser *fuser);
 // Is it a contraction that has x from one operand alone and y from the other?
 bool fuse_makes_pair(const Value *value, DimId x, DimId y);
-// recompute.c: by value id, the wide values of a pair: over both dims, and made of a contraction
+// sweeps.c: by value id, the wide values of a pair: over both dims, and made of a contraction
 // that makes it. by: the pair of each wide value so far, to which these are added. NULL: a better
 // pair, tried before, has some of them: heads that are mixed are no rows.
 bool *fuse_claim_wide(const Graph *graph, const FusePair *pair, const bool *live,

@@ -228,7 +228,7 @@ static const Value *made_of(const Value *value) {
     return NULL;
 }
 
-static bool in_parts(const Value *value) {
+static bool is_made_in_parts(const Value *value) {
     const Value *contraction = made_of(value);
     return contraction && value_in_parts(contraction);
 }
@@ -237,10 +237,10 @@ static bool in_parts(const Value *value) {
 static double stream_cost(const Layout *layout, const Group *group, const Value *value,
                           DimId last) {
     const Value *contraction = made_of(value);
-    bool parts = in_parts(value);
+    bool parts = is_made_in_parts(value);
     if (!contraction || (dims_has(&value->dims, group->reduced.at[0]) && !parts))
         return 0;
-    if (parts && contraction->dim2 == last)
+    if (parts && contraction->dim2 == last) // tasks would write between each other, too
         return 2 * STRIDED * volume(layout, &value->dims);
     bool along = stream_lane(layout, group, contraction) == last;
     return volume(layout, &value->dims) * (along ? COPY : STRIDED);
@@ -254,8 +254,9 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
     double cost = 0;
     if (group->kind == GROUP_STREAM)
         cost = stream_cost(layout, group, value, last);
-    if (group->kind == GROUP_STREAM && in_parts(value))
-        return cost;
+    if (group->kind == GROUP_STREAM && is_made_in_parts(value))
+        return cost; // other members lie as they do: a sum that its lanes do not fit is no
+                     // contraction
     if (group->kind == GROUP_SCAN && value->op == OP_STACK && value->dim2 == last)
         cost = STRIDED * volume(layout, &value->dims);
     if (group->kind == GROUP_ORDER)

@@ -6,7 +6,8 @@
 #include "graph/fuse/fuse.h"
 
 uint32_t fuse_new_cluster(Fuser *fuser, GroupKind kind) {
-    vec_push(fuser->arena, &fuser->clusters, (Cluster){.kind = kind, .parts = DIM_NONE});
+    vec_push(fuser->arena, &fuser->clusters,
+             (Cluster){.kind = kind, .cut = DIM_NONE, .parts = DIM_NONE});
     return fuser->clusters.count - 1;
 }
 

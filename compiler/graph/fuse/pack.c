@@ -16,7 +16,7 @@
 // their widened operands, rounded afterwards, which is what they mean.
 //
 // Requires: the streamed groups of the fuser's graph. Ensures: their contractions have factor 1 and
-// no halves.
+// no halves, and no contraction is in parts elsewhere.
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 

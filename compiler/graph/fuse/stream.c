@@ -374,9 +374,27 @@ static void take_component(Search *s, const Component *c) {
     cluster->reduced = (DimList){1, {s->pair.y}};
     for (uint32_t i = 0; i < c->members.count; i++) {
         fuser->owner[c->members.at[i]->id] = number;
-        if (value_in_parts(c->members.at[i]))
+        if (value_in_parts(c->members.at[i])) {
+            cluster->cut = s->pair.x;
             cluster->parts = c->members.at[i]->dim2;
+        }
     }
+}
+
+// A task has one part. Refuses the component if its members want several.
+static bool is_in_one_cut(Search *s, const Component *c) {
+    DimId parts = DIM_NONE;
+    for (uint32_t i = 0; i < c->members.count; i++) {
+        const Value *value = c->members.at[i];
+        if (!value_in_parts(value))
+            continue;
+        if (parts != DIM_NONE && parts != value->dim2) {
+            refuse(s, c, value, "its kernel would sum up rows in parts of two sizes");
+            return false;
+        }
+        parts = value->dim2;
+    }
+    return true;
 }
 
 static const char *why_barred(const Search *s, const Value *by) {
@@ -397,7 +415,7 @@ static void take_components(Search *s, bool reduces) {
         const Value *barrier = s->barrier[c->root];
         if (barrier)
             refuse(s, c, barrier, why_barred(s, barrier));
-        else if (is_worth_streaming(s, c) && is_convex(s, c))
+        else if (is_worth_streaming(s, c) && is_convex(s, c) && is_in_one_cut(s, c))
             take_component(s, c);
     }
 }

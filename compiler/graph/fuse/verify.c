@@ -104,7 +104,7 @@ static void verify_stream(const FusionCheck *check, const Group *group) {
     for (uint32_t i = 0; i < group->members.count; i++)
         reduced = reduced || reduces_over(group->members.at[i], streamed) ||
                   value_in_parts(group->members.at[i]);
-    must(check, reduced, "nothing is reduced over its streamed dim");
+    must(check, reduced, "nothing is reduced over its streamed dim or its rows");
 }
 
 // A task knows its rows and nothing of the others.
@@ -115,7 +115,8 @@ static void verify_streamed(const FusionCheck *check, const Group *group, const 
          "value %u moves elements between pieces", member->id);
     DimList own = member->dims, cut = {1, {member->dim}};
     if (value_in_parts(member)) {
-        must(check, member->dim2 == group->parts, "value %u is in other parts", member->id);
+        must(check, member->dim == group->cut && member->dim2 == group->parts,
+             "value %u is in other parts", member->id);
         own = dims_union(&own, &cut);
     }
     bool all_rows = dims_subset(&group->rows, &own);
@@ -145,14 +146,17 @@ static void verify_member(const FusionCheck *check, const Group *group, const Va
         verify_streamed(check, group, member);
         return;
     }
-    must(check, kind != KIND_CONTRACT || member == group->contraction || value_in_parts(member),
+    must(check,
+         kind != KIND_CONTRACT || member == group->contraction ||
+             (group->kind == GROUP_ROWS && value_in_parts(member)),
          "value %u is a second contraction", member->id);
     must(check, !is_row_op(member) || group->kind == GROUP_ROWS, "value %u is for a rows group",
          member->id);
     if (is_row_op(member))
         verify_row_dims(check, group, member);
     if (value_in_parts(member)) {
-        must(check, member->dim2 == group->parts, "value %u is in other parts", member->id);
+        must(check, member->dim == group->cut && member->dim2 == group->parts,
+             "value %u is in other parts", member->id);
         return;
     }
     must(check, group->parts == DIM_NONE || !group_stores(group, member),

@@ -163,7 +163,7 @@ static void contract_parts(const Value *value, const PairProduct *product, const
     over.at[over.count++] = dim;
     int64_t count = extents[value->dim2], length = extents[dim];
     for (int64_t part = 0; part < count; part++) {
-        int64_t from = ceil_div(part * length, count), to = ceil_div((part + 1) * length, count);
+        int64_t from = part_begin(part, count, length), to = part_begin(part + 1, count, length);
         Walk walk = walk_over(&over, (const Axes *[]){&axes[0], &axes[1], &axes[2]}, 3, extents);
         walk.extents[walk.rank - 1] = to - from;
         PairProduct own = *product;

@@ -95,7 +95,7 @@ static void eval_reduce_parts(EvalJob *job) {
         job->out[i] = reduce_start(value->op, value->elem);
     for (int64_t part = 0; part < count; part++) {
         Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, extents);
-        int64_t from = ceil_div(part * length, count), to = ceil_div((part + 1) * length, count);
+        int64_t from = part_begin(part, count, length), to = part_begin(part + 1, count, length);
         EvalJob own = *job;
         uint32_t last = walk.rank++;
         walk.extents[last] = to - from;

@@ -426,9 +426,6 @@ TileDimList lower_order(DimSet dims, const TileDimList *first) {
 }
 
 TileDimId lower_cut_dim(const Lowering *lower) {
-    const ValueList *members = &lower->group->members;
-    for (uint32_t i = 0; i < members->count; i++)
-        if (value_in_parts(members->at[i]))
-            return lower->dim_of[members->at[i]->dim];
-    return TILE_DIM_NONE;
+    DimId cut = lower->group->cut;
+    return cut == DIM_NONE ? TILE_DIM_NONE : lower->dim_of[cut];
 }

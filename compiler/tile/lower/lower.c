@@ -59,6 +59,7 @@ static Group *group_part(Lowerer *p, const Group *group, Value *const *outputs, 
     part->kind = group->kind;
     part->rows = group->rows;
     part->reduced = group->reduced;
+    part->cut = group->cut;
     part->parts = group->parts;
     const bool *needed = find_needed(p, group, outputs, n);
     for (uint32_t i = 0; i < n; i++)

@@ -70,7 +70,7 @@ static void find_roles(Nest *nest) {
             !nest->plain && m->value->op == OP_CONTRACT && roles_find(nest, m->value, &m->roles);
         if (!m->contracts)
             continue;
-        m->last = m->roles.cols == TILE_DIM_NONE ? m->roles.lanes : TILE_DIM_NONE;
+        m->last = roles_sum_lanes(&m->roles) ? TILE_DIM_NONE : m->roles.lanes;
         for (int k = 0; k < 2; k++) {
             Member *operand = nest_member(nest, m->value->args[k]);
             if (operand)
@@ -188,12 +188,17 @@ static void add_rescaling(Nest *nest) {
 }
 
 // By level; at one level rescaling first, and compute stages before contractions, which may read
-// them, and small boxes first, because what has fewer dims cannot depend on what has more.
+// them, and small boxes first, because what has fewer dims cannot depend on what has more. Of the
+// contractions those first that only sum: what they read may then be replaced.
 static bool runs_before(const NestStage *a, const NestStage *b) {
     if (a->level != b->level)
         return a->level < b->level;
     if (a->kind != b->kind)
         return a->kind < b->kind;
+    bool sums_a = a->contraction && roles_sum_lanes(&a->contraction->roles);
+    bool sums_b = b->contraction && roles_sum_lanes(&b->contraction->roles);
+    if (sums_a != sums_b)
+        return sums_a;
     int na = __builtin_popcountll(a->box), nb = __builtin_popcountll(b->box);
     if (na != nb)
         return na < nb;
@@ -221,7 +226,7 @@ static bool works_by_rows(const Nest *nest, const NestStage *stage) {
     if (stage->kind != NEST_CONTRACT || nest->block_dim == TILE_DIM_NONE)
         return true;
     const ContractRoles *roles = &stage->contraction->roles;
-    if (roles->cols != TILE_DIM_NONE)
+    if (roles_sum_lanes(roles))
         return true; // what is summed along the lanes reads what rows hand to each other
     return !set_has(roles->own_a | roles->summed | set_of(roles->lanes), nest->block_dim);
 }

@@ -158,7 +158,7 @@ static bool fits_designated(const Nest *nest, const Member *m, uint16_t designat
         return true;
     if (buffer->panel_dim != TILE_DIM_NONE)
         return buffer->panel_dim == m->last && buffer->panel_width % m->roles.lane_block == 0;
-    if (m->roles.cols != TILE_DIM_NONE)
+    if (roles_sum_lanes(&m->roles))
         return true; // sums go to any place, one by one
     return buffer->rank && buffer->dims[buffer->rank - 1] == m->last;
 }

@@ -22,6 +22,10 @@ typedef struct {
     int32_t row_block, col_block, lane_block;
 } ContractRoles;
 
+static inline bool roles_sum_lanes(const ContractRoles *roles) {
+    return roles->cols != TILE_DIM_NONE;
+}
+
 typedef struct {
     Value *value;
     uint32_t level; // of the stage that computes it; a reduction is there for the next level

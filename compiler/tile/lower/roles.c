@@ -56,24 +56,23 @@ static bool has_panels(const Nest *nest, const Value *operand) {
            access_panel_dim(nest->lower->kernel, &access) != TILE_DIM_NONE;
 }
 
-// Operand order is free: a has the rows, b the lanes.
-static void take_lanes(const Nest *nest, const Value *c, TileDimId lanes, ContractRoles *r) {
-    const Lowering *lower = nest->lower;
-    int at = set_has(lower_dim_set(lower, &c->args[1]->dims), lanes);
-    r->b = c->args[at];
-    r->a = c->args[1 - at];
+static void split_dims(const Lowering *lower, const Value *c, ContractRoles *r) {
     DimSet in_a = lower_dim_set(lower, &r->a->dims), in_b = lower_dim_set(lower, &r->b->dims);
     DimSet in_c = lower_dim_set(lower, &c->dims);
     r->batch = in_c & ~(in_a ^ in_b); // the number of a part is there, too
     r->own_a = in_a & ~in_b;
     r->own_b = in_b & ~in_a;
     r->summed = in_a & in_b & ~in_c;
-    r->cols = TILE_DIM_NONE;
-    r->lanes = lanes;
 }
 
-static bool sums_lanes(const ContractRoles *r) {
-    return r->cols != TILE_DIM_NONE;
+// Operand order is free: a has the rows, b the lanes.
+static void take_lanes(const Nest *nest, const Value *c, TileDimId lanes, ContractRoles *r) {
+    int at = set_has(lower_dim_set(nest->lower, &c->args[1]->dims), lanes);
+    r->b = c->args[at];
+    r->a = c->args[1 - at];
+    split_dims(nest->lower, c, r);
+    r->cols = TILE_DIM_NONE;
+    r->lanes = lanes;
 }
 
 static double lanes_worth(const Nest *nest, const Value *c, TileDimId dim) {
@@ -134,21 +133,14 @@ static TileDimId choose_rows(const Nest *nest, const ContractRoles *r) {
 // The nest's lanes are summed, where both operands run along them and each has a dim of the result
 // of its own (gradients of what mixes heads).
 static bool choose_summed_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
-    const Lowering *lower = nest->lower;
-    TileDimId lanes = nest->lanes;
-    DimSet in_a = lower_dim_set(lower, &c->args[0]->dims);
-    DimSet in_b = lower_dim_set(lower, &c->args[1]->dims), in_c = lower_dim_set(lower, &c->dims);
-    if (lanes == TILE_DIM_NONE || !set_has(in_a & in_b & ~in_c, lanes) ||
-        !(in_a & ~in_b & ~nest->rows) || !(in_b & ~in_a & ~nest->rows))
+    *r = (ContractRoles){.a = c->args[0], .b = c->args[1], .lanes = nest->lanes};
+    split_dims(nest->lower, c, r);
+    if (nest->lanes == TILE_DIM_NONE || !set_has(r->summed, nest->lanes) ||
+        !(r->own_a & ~nest->rows) || !(r->own_b & ~nest->rows))
         return false;
     for (int k = 0; k < 2; k++)
-        if (!operand_runs_along(nest, c->args[k], lanes) || has_panels(nest, c->args[k]))
+        if (!operand_runs_along(nest, c->args[k], nest->lanes) || has_panels(nest, c->args[k]))
             return false;
-    *r = (ContractRoles){.a = c->args[0], .b = c->args[1], .lanes = lanes};
-    r->batch = in_c & ~(in_a ^ in_b);
-    r->own_a = in_a & ~in_b;
-    r->own_b = in_b & ~in_a;
-    r->summed = in_a & in_b & ~in_c;
     r->rows = longest_of(nest, r->own_a);
     r->cols = longest_of(nest, r->own_b);
     return true;
@@ -289,7 +281,7 @@ static bool is_computed_again(const Lowering *lower, const Value *value) {
 
 // The box, outermost first: rows innermost of what is kept, then what is summed.
 static TileDimList stage_dims(const Nest *nest, const ContractRoles *r) {
-    TileDimId inner = sums_lanes(r) ? r->cols : r->lanes;
+    TileDimId inner = roles_sum_lanes(r) ? r->cols : r->lanes;
     TileDimList dims = lower_order(r->batch | (r->own_b & ~set_of(inner)), &nest->order);
     dims_append(&dims, &TILE_DIMS(inner));
     DimSet rows = r->rows == TILE_DIM_NONE ? 0 : set_of(r->rows);
@@ -306,7 +298,7 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
     const ContractRoles *r = &member->roles;
     Kernel *kernel = nest->lower->kernel;
     TileDimList dims = stage_dims(nest, r);
-    if (!sums_lanes(r))
+    if (!roles_sum_lanes(r))
         into = open_pieces(nest, r, kernel->buffers.at[buffer].elem, into);
     Stage *stage = node_contract(kernel, into, dims, access_plain(kernel, buffer),
                                  operand_access(nest, r->a), operand_access(nest, r->b));

@@ -175,7 +175,7 @@ void lower_rows(Lowering *lower) {
     for (uint32_t i = 0; i < lower->group->outputs.count; i++)
         vec_push(lower->arena, &nest.wanted, lower->group->outputs.at[i]);
     lower_designate_outputs(lower);
-    bool parts = lower->group->parts != DIM_NONE;
+    bool parts = lower_cut_dim(lower) != TILE_DIM_NONE;
     if (parts)
         nest.narrowed = set_of(lower_cut_dim(lower));
     nest_analyse(&nest);

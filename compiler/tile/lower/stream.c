@@ -140,7 +140,7 @@ static void open_nest(Stream *s) {
     if (lower_cut_dim(lower) != TILE_DIM_NONE) {
         TileDimId part = lower->dim_of[lower->group->parts];
         nest->rows |= set_of(part);
-        nest->steps[part] = 1;
+        nest->steps[part] = 1; // lengths are asked for before tasks are opened
         nest->narrowed |= set_of(nest->block_dim);
     }
     choose_order(s);

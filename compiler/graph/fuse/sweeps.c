@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which wide values are needed for more than what is reduced along the streamed dim, in how many
+// phases, and in how many parts what tasks sum up over their rows is. See recompute.c.
+#include "graph/fuse/sweeps.h"
+
+// ---- which pairs -------------------------------------------------------------------------------
+
+static bool *find_wide(const Graph *graph, const FusePair *pair, const bool *live, Arena *arena) {
+    bool *wide = arena_array(arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (!live[i] || !dims_has(&value->dims, pair->x) || !dims_has(&value->dims, pair->y))
+            continue;
+        wide[i] = fuse_makes_pair(value, pair->x, pair->y);
+        for (uint32_t k = 0; k < value->n_args; k++)
+            wide[i] = wide[i] || wide[value->args[k]->id];
+    }
+    return wide;
+}
+
+static bool same_dims(const FusePair *a, const FusePair *b) {
+    return (a->x == b->x && a->y == b->y) || (a->x == b->y && a->y == b->x);
+}
+
+bool *fuse_claim_wide(const Graph *graph, const FusePair *pair, const bool *live,
+                      const FusePair **by, Arena *arena) {
+    bool *wide = find_wide(graph, pair, live, arena);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (wide[i] && by[i] && !same_dims(by[i], pair))
+            return NULL;
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (wide[i])
+            by[i] = pair;
+    return wide;
+}
+
+WideRead sweeps_read(const SweptPair *pair, const Value *arg) {
+    if (pair->wide[arg->id])
+        return (WideRead){arg, pair->x, pair->y};
+    if (arg->op != OP_RENAME || !pair->wide[arg->args[0]->id])
+        return (WideRead){NULL, DIM_NONE, DIM_NONE};
+    return (WideRead){arg->args[0], dimmap_get(arg->renames, pair->x),
+                      dimmap_get(arg->renames, pair->y)};
+}
+
+WideRead sweeps_reads_twice(const SweptPair *pair, const Value *value) {
+    WideRead all = {NULL, DIM_NONE, DIM_NONE}, none = all;
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        WideRead read = sweeps_read(pair, value->args[k]);
+        if (!read.value)
+            continue;
+        if (!pair->twice[pair->set[read.value->id]] ||
+            (all.value && (all.x != read.x || all.y != read.y)))
+            return none;
+        all = read;
+    }
+    return all;
+}
+
+bool sweeps_is_sum(const Value *value) {
+    return (value->op == OP_CONTRACT || value->op == OP_SUM) && !value_in_parts(value);
+}
+
+// Wide values that lead to each other are worked off together: their sets, by the least id.
+static uint32_t *find_sets(const Graph *graph, const SweptPair *pair, Arena *arena) {
+    uint32_t *sets = sets_new(arena, graph->values.count);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        for (uint32_t k = 0; pair->wide[i] && k < value->n_args; k++)
+            if (pair->wide[value->args[k]->id])
+                sets_join(sets, i, value->args[k]->id);
+    }
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        sets[i] = sets_find(sets, i);
+    return sets;
+}
+
+static uint32_t *find_ends(const Graph *graph, const SweptPair *pair, Arena *arena) {
+    uint32_t *end = arena_array(arena, uint32_t, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (pair->wide[i])
+            end[pair->set[i]] = i + 1;
+        for (uint32_t k = 0; k < value->n_args; k++) {
+            WideRead read = sweeps_read(pair, value->args[k]);
+            if (read.value)
+                end[pair->set[read.value->id]] = i + 1;
+        }
+    }
+    return end;
+}
+
+static WideRead reads_set(const SweptPair *pair, const Value *value, uint32_t set) {
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        WideRead read = sweeps_read(pair, value->args[k]);
+        if (read.value && pair->set[read.value->id] == set)
+            return read;
+    }
+    return (WideRead){NULL, DIM_NONE, DIM_NONE};
+}
+
+// Is the value one of the set's wide values, or reduced from them?
+static bool is_of_set(const SweptPair *pair, const Value *value, uint32_t set) {
+    bool member = pair->wide[value->id] && pair->set[value->id] == set;
+    return member || (value_is_reduction(value) && reads_set(pair, value, set).value);
+}
+
+// How far the set's wide values have to be before a value can be computed: twice the phases that
+// are over, and 1 more inside of a phase; 0 is before all. What is pointwise of a row's results is
+// computed inside, everything else after the phase.
+static uint32_t level_of(const SweptPair *pair, const Value *value, uint32_t set,
+                         const uint32_t *level) {
+    uint32_t most = 0;
+    for (uint32_t k = 0; k < value->n_args; k++)
+        if (value->args[k]->id >= set && level[value->args[k]->id] > most)
+            most = level[value->args[k]->id];
+    if (is_of_set(pair, value, set))
+        return most | 1;
+    return op_kind(value->op) == KIND_MAP ? most : (most + 1) & ~1u;
+}
+
+// Are the wide values of the set reduced over y and needed again over both: is something summed
+// over x, which none of them needs, or has it several phases?
+static bool is_worth_it(const Graph *graph, const SweptPair *pair, uint32_t set, const bool *live,
+                        const uint32_t *level, bool *after) {
+    bool rows = false, others = false;
+    for (uint32_t i = set; i < pair->end[set]; i++) {
+        const Value *value = graph->values.at[i];
+        after[i] = false;
+        if (!live[i])
+            continue;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            after[i] = after[i] || (value->args[k]->id >= set && after[value->args[k]->id]);
+        if (pair->wide[i] && pair->set[i] == set) {
+            if (after[i])
+                return false;
+            others = others || level[i] > 1;
+            continue;
+        }
+        WideRead read = reads_set(pair, value, set);
+        if (!read.value || value->op == OP_RENAME)
+            continue;
+        if (!value_is_reduction(value))
+            return false; // it reads them from memory
+        if (dims_has(&value->dims, read.x)) {
+            rows = rows || (op_kind(value->op) == KIND_REDUCE && !dims_has(&value->dims, read.y));
+            continue;
+        }
+        if (!sweeps_is_sum(value))
+            return false;
+        after[i] = others = true;
+    }
+    return rows && others;
+}
+
+// Finds the set's phases; pair->twice: whether they are computed more than once.
+static void weigh_set(const Graph *graph, SweptPair *pair, uint32_t set, const bool *live,
+                      uint32_t *level, bool *after) {
+    for (uint32_t i = set; i < pair->end[set]; i++)
+        level[i] = live[i] ? level_of(pair, graph->values.at[i], set, level) : 0;
+    pair->twice[set] = is_worth_it(graph, pair, set, live, level, after);
+    for (uint32_t i = set; pair->twice[set] && i < pair->end[set]; i++)
+        if (level[i] % 2)
+            pair->phase[i] = level[i] / 2;
+}
+
+// ---- sums over the rows of a sweep in parts of them --------------------------------------------
+
+// Rows of a part: fewer would be summed up for less time than writing the sums takes. What the
+// parts may take, and what they may take for more tasks than two.
+enum { ROWS_OF_PART = 128 };
+static const double PARTS_BYTES = 256 << 20, FEW_PARTS_BYTES = 64 << 20;
+
+bool sweeps_can_add(const SweptPair *pair, const Value *value, WideRead read) {
+    DimList all;
+    if (read.x != pair->x || read.y != pair->y || !sweeps_is_sum(value) ||
+        !elem_is_float(value->elem) || !value_args_dims(value, &all) ||
+        all.count == DIMS_MAX) // and that of the parts
+        return false;
+    for (uint32_t k = 0; k < value->n_args; k++)
+        if (!dims_has(&value->args[k]->dims, read.x))
+            return false;
+    return value->op == OP_SUM || value->n_args == 2;
+}
+
+static RowSums sums_of_set(const Graph *graph, const SweptPair *pair, uint32_t set,
+                           const bool *live, const int64_t *extents) {
+    RowSums sums = {0};
+    DimList batch = graph->values.at[set]->dims, own = {2, {pair->x, pair->y}};
+    for (uint32_t i = set; i < pair->end[set]; i++) {
+        const Value *value = graph->values.at[i];
+        if (pair->wide[i] && pair->set[i] == set)
+            batch = dims_intersect(&batch, &value->dims);
+        WideRead read = live[i] && !pair->wide[i] ? reads_set(pair, value, set) : (WideRead){0};
+        if (!read.value || !value_is_reduction(value) || dims_has(&value->dims, read.x))
+            continue;
+        if (dims_has(&value->dims, read.y) && !sweeps_can_add(pair, value, read))
+            return (RowSums){0};
+        sums.bytes +=
+            (double)dims_volume(&value->dims, extents) * (double)elem_bytes(elem_work(value->elem));
+    }
+    batch = dims_minus(&batch, &own);
+    sums.tasks = dims_volume(&batch, extents);
+    return sums;
+}
+
+// As many parts as make a task for each thread of the plan. All sets with the same rows have as
+// many, since one group may hold several of them.
+static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *extents,
+                         int64_t threads, Arena *arena) {
+    int64_t *parts = arena_array(arena, int64_t, graph->dims.count + 1);
+    double *most = arena_array(arena, double, graph->dims.count + 1);
+    for (uint32_t p = 0; p < pairs->count; p++)
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            const SweptPair *pair = &pairs->at[p];
+            const RowSums *sums = &pair->sums[i];
+            if (sums->bytes == 0 || sums->bytes > PARTS_BYTES / 2)
+                continue;
+            int64_t limit = extents[pair->x] / ROWS_OF_PART;
+            int64_t wanted = ceil_div(threads, sums->tasks > 1 ? sums->tasks : 1);
+            wanted = wanted < limit ? wanted : limit > 1 ? limit : 1;
+            parts[pair->x] = wanted > parts[pair->x] ? wanted : parts[pair->x];
+            most[pair->x] = sums->bytes > most[pair->x] ? sums->bytes : most[pair->x];
+        }
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        while (parts[d] > 2 && (double)parts[d] * most[d] > FEW_PARTS_BYTES)
+            parts[d]--;
+    for (uint32_t p = 0; p < pairs->count; p++)
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            RowSums *sums = &pairs->at[p].sums[i];
+            int64_t chosen = sums->bytes > 0 ? parts[pairs->at[p].x] : 0;
+            sums->parts = (double)chosen * sums->bytes <= PARTS_BYTES ? chosen : 0;
+        }
+}
+
+SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine *machine,
+                       Arena *arena) {
+    SweptPairs swept = {0};
+    Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
+    fuse_note_dims(&fuser);
+    FusePairs pairs = fuse_find_pairs(&fuser);
+    const FusePair **by = arena_array(arena, const FusePair *, graph->values.count + 1);
+    bool *after = arena_array(arena, bool, graph->values.count + 1);
+    uint32_t *level = arena_array(arena, uint32_t, graph->values.count + 1);
+    for (uint32_t p = 0; p < pairs.count; p++) {
+        SweptPair pair = {.x = pairs.at[p].x, .y = pairs.at[p].y};
+        bool any = false;
+        pair.wide = fuse_claim_wide(graph, &pairs.at[p], fuser.live, by, arena);
+        if (!pair.wide)
+            continue;
+        pair.set = find_sets(graph, &pair, arena);
+        pair.end = find_ends(graph, &pair, arena);
+        pair.twice = arena_array(arena, bool, graph->values.count + 1);
+        pair.phase = arena_array(arena, uint32_t, graph->values.count + 1);
+        pair.sums = arena_array(arena, RowSums, graph->values.count + 1);
+        for (uint32_t i = 0; pairs.at[p].positions && i < graph->values.count; i++)
+            if (pair.wide[i] && pair.set[i] == i) {
+                weigh_set(graph, &pair, i, fuser.live, level, after);
+                any = any || pair.twice[i];
+                if (pair.twice[i])
+                    pair.sums[i] = sums_of_set(graph, &pair, i, fuser.live, extents);
+            }
+        if (any)
+            vec_push(arena, &swept, pair);
+    }
+    choose_parts(&swept, graph, extents, machine->threads, arena);
+    return swept;
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What graph_recompute works off in sweeps over a pair of dims: which values (sweeps.c), and how
+// the graph is written that says so (recompute.c).
+#ifndef ATTC_GRAPH_FUSE_SWEEPS_H
+#define ATTC_GRAPH_FUSE_SWEEPS_H
+
+#include "graph/fuse/fuse.h"
+
+// What is made of wide values over other dims: sums over x, or what keeps the rows.
+typedef enum { SUMS, ROWS } Sweep;
+
+// The wide values over other dims: as_x is new, as_y is y or what a sum calls it.
+typedef struct {
+    Sweep sweep;
+    uint32_t phase;
+    DimId as_x, as_y;
+    Map *again; // value id + 1 -> the value over these dims, in the new graph
+} SweepNames;
+
+// What is summed over the rows of a set.
+typedef struct {
+    double bytes;  // of one part; 0: nothing, or not all can be in parts
+    int64_t tasks; // of one part
+    int64_t parts; // chosen; 0: in another sweep
+} RowSums;
+
+// x: rows; y: streamed.
+typedef struct {
+    DimId x, y;
+    bool *wide;      // by value id: over both, and made of a contraction that is
+    uint32_t *set;   // by value id: the first of the wide values that it leads to or comes from
+    uint32_t *end;   // by set: behind its members and the last value that reads one
+    bool *twice;     // by set: its values are needed for more than what is reduced over y
+    RowSums *sums;   // by set
+    uint32_t *phase; // by value id, of what is computed in a sweep: how many come before it
+    VEC(SweepNames *) names;
+} SweptPair;
+
+typedef VEC(SweptPair) SweptPairs;
+
+// A wide value as it is read, itself or under other names.
+typedef struct {
+    const Value *value; // NULL: the argument is none
+    DimId x, y;         // what the pair is called
+} WideRead;
+
+// Pairs with sets that are needed for more than what is reduced over y, the best first.
+SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine *machine,
+                       Arena *arena);
+WideRead sweeps_read(const SweptPair *pair, const Value *arg);
+// What the wide values that a value reads are called, all of them; value NULL: none, in several
+// ways, or of sets that are computed once.
+WideRead sweeps_reads_twice(const SweptPair *pair, const Value *value);
+bool sweeps_is_sum(const Value *value);
+// Is it a sum over x of what has it on both sides, which a sweep over x can add to?
+bool sweeps_can_add(const SweptPair *pair, const Value *value, WideRead read);
+
+#endif
