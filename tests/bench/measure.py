@@ -29,7 +29,7 @@ from library import Library, Peak
 from peers import PEERS, Task, Timed, arrange
 
 TOLERANCE = 1e-3  # between two results, relative to the element and to the result's magnitude
-SETTLE = 0.03  # seconds before every turn, in which the threads of the one before fall asleep
+SETTLE = 0.03  # seconds before every turn and the peak's, so that threads of others fall asleep
 SHORT = 0.05  # a run below these seconds is timed right after one that warms caches and threads
 COMPILING = 4  # times the limit: a first run beyond that is not slow for compilation alone
 LONG = 2.0  # from here on one round may do
@@ -223,6 +223,7 @@ class Measurement:
         gc.collect()
         gc.disable()
         for i in range(most):
+            time.sleep(SETTLE)
             self.peaks.append(self.peak.gflops(self.clock))
             for contender, turns in zip(self.contenders, wanted):
                 if (i + 1) * turns // most > i * turns // most:  # spreads few turns over all rounds
