@@ -297,6 +297,7 @@ DimDecl *program_find_dim(const Program *program, Name name); // NULL: never dec
 int64_t program_extent(const Session *session, const Program *program, Name dim);
 // The declaration whose `= expr` gives a dim its extent, known or not; NULL when nothing does.
 const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim);
+Name program_like_root(const Program *program, Name dim); // the same for all alike
 bool program_dims_alike(const Program *program, Name a, Name b); // same `like` class
 // The type that two operands meet in: the wider of one kind; with a float, the float; f16 and bf16
 // meet in f32. expr_common_elem is the same for two resolved operands, where literals adapt.

@@ -169,12 +169,12 @@ def test_results_of_a_long_chain(tmp_path):
     attc("verify", path, "-D", "steps=1000")
 
 
-def processor_seconds(*arguments, source, status=0):
+def processor_seconds(*arguments, **options):
     """The least that a command takes of three times."""
     least = SECONDS
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        limited(*arguments, source=source, status=status)
+        limited(*arguments, **options)
         after = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
         least = min(least, after - before)
     return least
@@ -185,13 +185,50 @@ def wrong_ifs(count):
     return f"def F(X[n]):\n    Y[n] = X\n{lines}    return Y[n]\n"
 
 
-def test_time_grows_with_the_number_of_mistakes():
-    """The hint for each looks back at the lines of the def."""
+def computed(count, extent):
+    """A dim that the file computes in a chain of others, from another dim at each of two calls."""
+    chain = "".join(f"dim a{i} = {extent.format(f'a{i - 1}')}\n" for i in range(1, count + 1))
+    return f"""{chain}
+def Of(X[a0, d]):
+    A[a{count}] = index(a{count})
+    return X * sum(A, reduced_dim=a{count})
+def Main(X[b, d], Y[c, d]):
+    A = Of(X)
+    B = Of(Y)
+    return A, B
+"""
+
+
+def slices(count):
+    """Each says an extent of its own, and that it fits into n."""
+    lines = "".join(f"    A{i}[r{i}] = slice(X, n, {i}, {i + 2})\n" for i in range(count))
+    sums = "".join(f"    s{i + 1} = s{i} + sum(A{i}, reduced_dim=r{i})\n" for i in range(count))
+    return f"def Main(X[n], s0[]):\n{lines}{sums}    return s{count}[]\n"
+
+
+# Programs, and what becomes of them.
+GROWING = {
+    "mistakes": (wrong_ifs, 2500, 1),  # the hint for each looks back at the lines of the def
+    "computed": (lambda count: computed(count, "{0} + 1"), 2500, 1),
+    "slices": (slices, 500, 0),
+}
+
+
+@pytest.mark.parametrize("name", GROWING)
+def test_time_grows_with_the_length(name):
+    program, count, status = GROWING[name]
     few, many = (
-        processor_seconds("check", "-", source=wrong_ifs(count), status=1)
-        for count in (2500, 20000)
+        processor_seconds("check", "-", source=program(length), status=status, stack=4 * STACK)
+        for length in (count, 8 * count)
     )
     assert many < 4 * 8 * few + 0.1  # its square would be 64 times as long
+
+
+def test_what_a_computed_dim_is_made_of_is_not_counted():
+    """60 doublings are more places than anyone can count, and nobody is shown them."""
+    done = limited("check", "-", source=computed(60, "{0} + {0}"), status=1)
+    assert "'a60' of 'Of' is computed from other dims here than elsewhere" in done.stderr
+    assert max(map(len, done.stderr.splitlines())) < 200
 
 
 def milliseconds(layers):

@@ -300,6 +300,5 @@ bool expr_has_brackets(const Expr *arg);
 void resolve_dims(Resolver *resolver);
 void resolve_warn_given(Resolver *resolver); // -D and --dynamic of what the program has not
 void program_add_dim(Resolver *resolver, DimDecl *decl);
-Name program_like_root(const Program *program, Name dim);
 
 #endif

@@ -309,6 +309,9 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
                    .program = program,
                    .graph = graph_new(session, def->name.name),
                    .inputs = map_new(session->arena),
+                   .claimed = map_new(session->arena),
+                   .said = map_new(session->arena),
+                   .classes = map_new(session->arena),
                    .options = options,
                    .open_extents = options->open_extents};
     build.checkpointed = arena_array(session->arena, bool, options->checkpoints.count + 1);

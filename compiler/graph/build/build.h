@@ -14,12 +14,15 @@
 enum { BUILD_DEPTH = 2000, BUILD_STEPS = 20000 };
 
 typedef struct Frame Frame;
-typedef struct {
+typedef struct Claim Claim;
+struct Claim {
     ExtentRule rule;
     Span origin;
-    bool checked; // by another claim: this one says how to compute the dim
-    Frame *frame; // where it was made
-} Claim;
+    bool checked;  // by another claim: this one says how to compute the dim
+    Frame *frame;  // where it was made
+    Claim *before; // of those with one hash in a map
+};
+typedef VEC(Claim *) ClaimList;
 
 // A dim that a def names, that no call binds there, and that the file computes from others.
 typedef struct {
@@ -36,8 +39,12 @@ typedef struct {
     VEC(const Tensor *) misfits; // those whose first value was told of
     Frame *top;                  // a frame without a def: the names of the file
     VEC(Frame *) first_frames;   // by DimId: where it was first needed
-    VEC(Claim) declared, claims; // about extents: of declarations; of slices, concats, shifts
-    VEC(Claim) said;             // extents of dims: the last by every place of the source
+    ClaimList declared, claims;  // about extents: of declarations; of slices, concats, shifts
+    Map *claimed;                // claims by the hash of their rule
+    VEC(ClaimList) of_dim;       // by DimId of a class: the claims that it is so large
+    Map *said;                   // such claims by dim and place of the source: the last of each
+    Map *classes;                // program_like_root of a dim -> number of the first Dim with it
+    uint32_t n_classed;          // of the graph's dims: in `classes`
     VEC(ComputedUse) computed;   // once for every frame
     uint32_t depth, steps, n_dropouts, n_blocks;
     const EntryOptions *options;
@@ -62,6 +69,7 @@ struct Frame {
     VEC(LoopValue) loops; // variables of the loops around
     VEC(DimSlot) steps;   // variables of the scans around
     NameList computed;    // its ComputedUses
+    Map *computable;      // declarations whose extents frame_can_compute found to be so
     const char *path;     // what names of trained tensors begin with here: `layer.0.`
     const char *place;    // all calls and loops that led here, for the names of values
     ValueList results;
@@ -105,9 +113,12 @@ bool frame_can_compute(Frame *frame, const Expr *extent);
 void build_rules(Build *build, Span entry);
 
 // ---- one_extent.c: a computed dim is one dim for all calls --------------------------------------
-// Errors where it is not.
-bool build_claim_repeats(Build *build, const Claim *claim); // what its place of the source said
-bool build_claim_agrees(Build *build, const Claim *claim);  // with the claims before
+// Whether a claim says what its place of the source said last, which it takes the place of. False
+// after a diagnostic; true also where no call is to blame, and run time decides.
+bool build_claim_repeats(Build *build, const Claim *claim);
+// The same for the claims before (of_dim), to which build_claim adds it.
+bool build_claim_agrees(Build *build, const Claim *claim);
+// Of all computed dims that were used; a diagnostic for the first that is not.
 void build_check_computed(Build *build);
 
 // ---- names.c: tensors by name ------------------------------------------------------------------

@@ -14,6 +14,7 @@ Frame *frame_new(Build *build, const Def *def, Frame *caller) {
     frame->path = caller ? caller->path : "";
     frame->place = caller ? caller->place : "";
     frame->locals = map_new(build->arena);
+    frame->computable = map_new(build->arena);
     return frame;
 }
 
@@ -44,11 +45,17 @@ static int64_t top_extent(const Build *build, Name name) {
 }
 
 // The first dim of the name's class, or NULL.
-static const Dim *top_find_alike(const Build *build, Name name) {
-    for (uint32_t i = 0; i < build->graph->dims.count; i++)
-        if (program_dims_alike(build->program, build->graph->dims.at[i].name, name))
-            return &build->graph->dims.at[i];
-    return NULL;
+static const Dim *top_find_alike(Build *build, Name name) {
+    const Graph *graph = build->graph;
+    for (; build->n_classed < graph->dims.count; build->n_classed++) {
+        Name root = program_like_root(build->program, graph->dims.at[build->n_classed].name);
+        if (!map_get(build->classes, (uint64_t)(uintptr_t)root))
+            map_put(build->classes, (uint64_t)(uintptr_t)root,
+                    arena_copy(build->arena, &build->n_classed, sizeof build->n_classed));
+    }
+    const uint32_t *first =
+        map_get(build->classes, (uint64_t)(uintptr_t)program_like_root(build->program, name));
+    return first ? &graph->dims.at[*first] : NULL;
 }
 
 // A new dim of the graph, which remembers where it was needed.

@@ -114,23 +114,52 @@ static void check_constant(Build *build, DimId dim, const Formula *formula, Span
                (long long)EXTENT_MAX);
 }
 
+static uint64_t hash_formula(uint64_t seed, const Formula *formula) {
+    uint64_t hash = hash_u64(hash_u64(seed, formula->op), (uint64_t)formula->number);
+    hash = hash_u64(hash, formula->dim);
+    hash = formula->a ? hash_formula(hash, formula->a) : hash;
+    return formula->b ? hash_formula(hash, formula->b) : hash;
+}
+
+static uint64_t hash_rule(const ExtentRule *rule) {
+    return hash_formula(hash_u64(rule->kind, rule->dim), rule->formula);
+}
+
+static bool is_same_rule(const ExtentRule *a, const ExtentRule *b) {
+    return a->kind == b->kind && a->dim == b->dim && formula_same(a->formula, b->formula);
+}
+
+static bool is_claimed_before(const Build *build, const ExtentRule *rule) {
+    const Claim *known = map_get(build->claimed, hash_rule(rule));
+    while (known && !is_same_rule(&known->rule, rule))
+        known = known->before;
+    return known != NULL;
+}
+
+static void add_claim(Build *build, const Claim *claim) {
+    Claim *added = arena_copy(build->arena, claim, sizeof *claim);
+    uint64_t hash = hash_rule(&claim->rule);
+    added->before = map_get(build->claimed, hash);
+    map_put(build->claimed, hash, added);
+    vec_push(build->arena, &build->claims, added);
+    while (build->of_dim.count <= claim->rule.dim)
+        vec_push(build->arena, &build->of_dim, (ClaimList){0});
+    if (claim->rule.kind == RULE_IS)
+        vec_push(build->arena, &build->of_dim.at[claim->rule.dim], added);
+}
+
 void build_claim(Frame *frame, RuleKind kind, DimId dim, const Formula *formula, Span origin) {
     Build *build = frame->build;
     DimId root = build->graph->dims.at[dim].like;
     if (kind == RULE_IS && formula->op == FORMULA_DIM && formula->dim == root)
         return;
-    Claim claim = {{kind, root, formula}, origin, false, frame};
+    Claim claim = {.rule = {kind, root, formula}, .origin = origin, .frame = frame};
     bool told = kind == RULE_IS && !is_given(build, root);
     if (told && !build_claim_repeats(build, &claim))
         return;
-    for (uint32_t i = 0; i < build->claims.count; i++) {
-        const ExtentRule *known = &build->claims.at[i].rule;
-        if (known->kind == kind && known->dim == root && formula_same(known->formula, formula))
-            return;
-    }
-    if (told && !build_claim_agrees(build, &claim))
+    if (is_claimed_before(build, &claim.rule) || (told && !build_claim_agrees(build, &claim)))
         return;
-    vec_push(build->arena, &build->claims, claim);
+    add_claim(build, &claim);
     if (kind == RULE_IS)
         check_constant(build, dim, formula, origin);
 }
@@ -140,13 +169,15 @@ void build_claim_way(Frame *frame, DimId dim, const Formula *formula, Span origi
     uint32_t before = build->claims.count;
     build_claim(frame, RULE_IS, dim, formula, origin);
     if (build->claims.count > before)
-        build->claims.at[before].checked = true;
+        build->claims.at[before]->checked = true;
 }
 
 // What an extent declared by an expression needs: dims that the graph has, or that can be computed.
+// A list takes the place of recursion: chains of declarations are as long as a file.
 typedef struct {
     Frame *frame;
     Map *seen; // declarations
+    VEC(const DimDecl *) decls;
 } Search;
 
 static bool is_available(Search *search, const Expr *expr) {
@@ -162,20 +193,23 @@ static bool is_available(Search *search, const Expr *expr) {
         program_extent(build->session, build->program, name) != EXTENT_DYNAMIC)
         return true;
     const DimDecl *decl = program_extent_origin(build->session, build->program, name);
-    if (!decl)
-        return false;
-    bool *known = map_get(search->seen, (uint64_t)(uintptr_t)decl);
-    if (!known) {
-        known = arena_new_of(build->arena, bool);
-        *known = is_available(search, decl->extent);
-        map_put(search->seen, (uint64_t)(uintptr_t)decl, known);
-    }
-    return *known;
+    uint64_t key = (uint64_t)(uintptr_t)decl;
+    if (!decl || map_get(search->frame->computable, key) || map_get(search->seen, key))
+        return decl != NULL;
+    map_put(search->seen, key, decl->extent);
+    vec_push(build->arena, &search->decls, decl);
+    return true;
 }
 
 bool frame_can_compute(Frame *frame, const Expr *extent) {
-    Search search = {frame, map_new(frame->build->arena)};
-    return is_available(&search, extent);
+    Search search = {.frame = frame, .seen = map_new(frame->build->arena)};
+    bool available = is_available(&search, extent);
+    for (uint32_t i = 0; i < search.decls.count && available; i++)
+        available = is_available(&search, search.decls.at[i]->extent);
+    for (uint32_t i = 0; i < search.decls.count && available; i++)
+        map_put(frame->computable, (uint64_t)(uintptr_t)search.decls.at[i],
+                search.decls.at[i]->extent);
+    return available;
 }
 
 // The formula that the source gives a dim, over the dims that its names stand for where it was
@@ -188,9 +222,10 @@ static void claim_declared(Build *build, DimId dim) {
         return;
     const Formula *formula =
         frame_can_compute(frame, decl->extent) ? build_formula(frame, decl->extent) : NULL;
-    if (formula)
-        vec_push(build->arena, &build->declared,
-                 (Claim){{RULE_IS, dim, formula}, decl->name.span, false, frame});
+    if (!formula)
+        return;
+    Claim claim = {.rule = {RULE_IS, dim, formula}, .origin = decl->name.span, .frame = frame};
+    vec_push(build->arena, &build->declared, arena_copy(build->arena, &claim, sizeof claim));
 }
 
 // ---- what is known ------------------------------------------------------------------------------
@@ -198,9 +233,10 @@ static void claim_declared(Build *build, DimId dim) {
 typedef struct {
     Build *build;
     Graph *graph;
-    VEC(Claim) claims;
+    ClaimList claims;
     bool *used;     // by claim
     bool *known;    // by DimId of a class
+    bool *claimed;  // likewise: some rule may compute it
     bool *of_input; // likewise: some argument is over it
     bool *given;    // likewise: -D of what is dynamic tells it
 } Solver;
@@ -214,7 +250,7 @@ static bool is_known(const Solver *s, const Formula *formula) {
 }
 
 static void add_rule(Solver *s, uint32_t claim, RuleKind kind) {
-    ExtentRule rule = s->claims.at[claim].rule;
+    ExtentRule rule = s->claims.at[claim]->rule;
     rule.kind = kind;
     s->used[claim] = true;
     vec_push(s->graph->arena, &s->graph->rules, rule);
@@ -223,7 +259,7 @@ static void add_rule(Solver *s, uint32_t claim, RuleKind kind) {
 static bool compute_more(Solver *s) {
     bool more = false;
     for (uint32_t i = 0; i < s->claims.count; i++) {
-        const ExtentRule *rule = &s->claims.at[i].rule;
+        const ExtentRule *rule = &s->claims.at[i]->rule;
         if (s->used[i] || rule->kind != RULE_IS || s->known[rule->dim] ||
             !is_known(s, rule->formula))
             continue;
@@ -231,13 +267,6 @@ static bool compute_more(Solver *s) {
         s->known[rule->dim] = more = true;
     }
     return more;
-}
-
-static bool is_claimed(const Solver *s, DimId dim) {
-    for (uint32_t i = 0; i < s->claims.count; i++)
-        if (s->claims.at[i].rule.kind == RULE_IS && s->claims.at[i].rule.dim == dim)
-            return true;
-    return false;
 }
 
 // The first dim of `which` that no rule came to compute.
@@ -251,7 +280,7 @@ static bool take_first(Solver *s, const bool *which) {
 static void solve(Solver *s) {
     for (uint32_t d = 0; d < s->graph->dims.count; d++) {
         const Dim *dim = &s->graph->dims.at[d];
-        s->known[d] = dim->extent != EXTENT_DYNAMIC || (s->of_input[d] && !is_claimed(s, (DimId)d));
+        s->known[d] = dim->extent != EXTENT_DYNAMIC || (s->of_input[d] && !s->claimed[d]);
     }
     do
         while (compute_more(s))
@@ -270,8 +299,8 @@ static bool holds(const Solver *s, const ExtentRule *rule) {
 
 static void check_rest(Solver *s) {
     for (uint32_t i = 0; i < s->claims.count; i++) {
-        const ExtentRule *rule = &s->claims.at[i].rule;
-        if (!s->used[i] && !s->claims.at[i].checked && s->known[rule->dim] &&
+        const ExtentRule *rule = &s->claims.at[i]->rule;
+        if (!s->used[i] && !s->claims.at[i]->checked && s->known[rule->dim] &&
             is_known(s, rule->formula) && !holds(s, rule))
             add_rule(s, i, rule->kind);
     }
@@ -348,7 +377,7 @@ static void tell_unknowns(Build *build, const Solver *s, Span entry) {
             tell_unknown(&u, dims.at[i], value->origin.file ? value->origin : entry);
     }
     for (uint32_t i = 0; i < build->claims.count; i++)
-        tell_unknown_of(&u, build->claims.at[i].rule.formula, build->claims.at[i].origin);
+        tell_unknown_of(&u, build->claims.at[i]->rule.formula, build->claims.at[i]->origin);
 }
 
 void build_rules(Build *build, Span entry) {
@@ -362,8 +391,11 @@ void build_rules(Build *build, Span entry) {
         vec_push(build->arena, &s.claims, build->claims.at[i]);
     s.used = arena_array(build->arena, bool, s.claims.count + 1);
     s.known = arena_array(build->arena, bool, graph->dims.count + 1);
+    s.claimed = arena_array(build->arena, bool, graph->dims.count + 1);
     s.of_input = arena_array(build->arena, bool, graph->dims.count + 1);
     s.given = arena_array(build->arena, bool, graph->dims.count + 1);
+    for (uint32_t i = 0; i < s.claims.count; i++)
+        s.claimed[s.claims.at[i]->rule.dim] |= s.claims.at[i]->rule.kind == RULE_IS;
     find_inputs(&s);
     find_given(&s);
     solve(&s);

@@ -10,6 +10,12 @@
 //     Half(Y[b, d], h=h_b)              fine
 #include "graph/build/build.h"
 
+#include <string.h>
+
+// Formulas of more places than this are too long to tell, and count as different: what chains of
+// declarations make may be longer than anyone can count. Text of more bytes is not shown.
+enum { PLACES_MOST = 500, LONGEST_TEXT = 80 };
+
 // ---- where two calls differ ---------------------------------------------------------------------
 
 // The outermost frame of `frame`'s that is none of `other`'s: the call that led to it alone. NULL:
@@ -37,9 +43,11 @@ static Name name_in(const Frame *frame, DimId class) {
     return NULL;
 }
 
-// A formula with the names that the def of a frame has for its dims.
+// A formula with the names that the def of a frame has for its dims; NULL: it is too long.
 static const char *text_in(const Frame *frame, const Formula *formula) {
     Build *build = frame->build;
+    if (!formula)
+        return NULL;
     Graph named = *build->graph;
     named.dims.at = arena_array(build->arena, Dim, named.dims.count);
     for (uint32_t i = 0; i < named.dims.count; i++) {
@@ -47,7 +55,8 @@ static const char *text_in(const Frame *frame, const Formula *formula) {
         named.dims.at[i] = build->graph->dims.at[i];
         named.dims.at[i].name = name ? name : named.dims.at[i].name;
     }
-    return formula_text(&named, formula, build->arena);
+    const char *text = formula_text(&named, formula, build->arena);
+    return strlen(text) <= LONGEST_TEXT ? text : NULL;
 }
 
 // A name like `dim` for another one, which neither the file nor the graph has.
@@ -65,14 +74,39 @@ static Name free_name(const Frame *frame, Name dim) {
 // One of two ways to compute a dim, and the frame that has it.
 typedef struct {
     Frame *frame;
-    const Formula *formula;
-    Span at; // in the frame's def
+    const Formula *formula; // NULL: it is too long
+    Span at;                // in the frame's def
 } Computed;
+
+static bool is_alike(Build *build, const Computed *a, const Computed *b) {
+    return a->formula && b->formula && formula_alike(build->arena, a->formula, b->formula);
+}
+
+// `dim` of `callee` is computed in two ways. other: a free name. here, there: NULL, too long.
+static Diag *tell_ways(Build *build, const Frame *apart, Span elsewhere, Name dim, const char *here,
+                       const char *there) {
+    Diags *diags = build->session->diags;
+    Name callee = apart->def->name.name, other = free_name(apart, dim);
+    bool shown = here && there;
+    Diag *diag = shown ? diag_error(diags, apart->call->span,
+                                    "'%s' of '%s' is %s here, but %s elsewhere: it is one dim for "
+                                    "all calls",
+                                    dim, callee, here, there)
+                       : diag_error(diags, apart->call->span,
+                                    "'%s' of '%s' is computed from other dims here than "
+                                    "elsewhere: it is one dim for all calls",
+                                    dim, callee);
+    diag_note(diag, elsewhere, shown ? "it is %s from here" : "elsewhere is here", there);
+    diag_hint(diag,
+              "give this call a dim of its own: 'dim %s = %s' and '%s(..., %s=%s)' (language 7.3)",
+              other, here ? here : "...", callee, dim, other);
+    return diag;
+}
 
 // Tells of a dim of the callee's own that is `second` in one call and `first` elsewhere. False
 // after the diagnostic; true where they agree, no call is to blame, or it binds the dim.
 static bool check_calls(Build *build, DimId class, Computed first, Computed second) {
-    if (formula_alike(build->arena, first.formula, second.formula))
+    if (is_alike(build, &first, &second))
         return true;
     if (!parting(second.frame, first.frame)) { // the caller itself came second
         Computed caller = second;
@@ -83,19 +117,12 @@ static bool check_calls(Build *build, DimId class, Computed first, Computed seco
                 *before = parting(first.frame, second.frame);
     if (!apart || !apart->call || frame_binds(apart, class))
         return true;
-    Name callee = apart->def->name.name, dim = name_in(apart, class);
+    Name dim = name_in(apart, class);
     if (!dim)
         return true;
-    const char *here = text_in(apart->caller, second.formula),
-               *there = text_in(apart->caller, first.formula), *other = free_name(apart, dim);
     Diag *diag =
-        diag_error(build->session->diags, apart->call->span,
-                   "'%s' of '%s' is %s here, but %s elsewhere: it is one dim for all calls", dim,
-                   callee, here, there);
-    diag_note(diag, before ? before->call->span : first.at, "it is %s from here", there);
-    diag_hint(diag,
-              "give this call a dim of its own: 'dim %s = %s' and '%s(..., %s=%s)' (language 7.3)",
-              other, here, callee, dim, other);
+        tell_ways(build, apart, before ? before->call->span : first.at, dim,
+                  text_in(apart->caller, second.formula), text_in(apart->caller, first.formula));
     frame_note_calls(apart->caller, diag);
     return false;
 }
@@ -111,62 +138,80 @@ static bool span_same(Span a, Span b) {
     return a.file == b.file && a.begin == b.begin && a.end == b.end;
 }
 
-// Against what the same place of the source said last.
+static uint64_t key_of(const Claim *claim) {
+    uint64_t key = hash_u64(claim->rule.dim, claim->origin.file);
+    return hash_u64(hash_u64(key, claim->origin.begin), claim->origin.end);
+}
+
 bool build_claim_repeats(Build *build, const Claim *claim) {
-    for (uint32_t i = 0; i < build->said.count; i++) {
-        Claim last = build->said.at[i];
-        if (last.rule.dim != claim->rule.dim || !span_same(last.origin, claim->origin))
-            continue;
-        build->said.at[i] = *claim;
-        return check_claims(build, &last, claim);
+    uint64_t key = key_of(claim);
+    Claim *newest = map_get(build->said, key), *known = newest;
+    while (known &&
+           (known->rule.dim != claim->rule.dim || !span_same(known->origin, claim->origin)))
+        known = known->before;
+    Claim last = known ? *known : *claim;
+    if (!known) {
+        known = arena_new_of(build->arena, Claim);
+        map_put(build->said, key, known);
+        last.before = newest;
     }
-    vec_push(build->arena, &build->said, *claim);
-    return true;
+    *known = *claim;
+    known->before = last.before;
+    return check_claims(build, &last, claim);
 }
 
 bool build_claim_agrees(Build *build, const Claim *claim) {
-    for (uint32_t i = 0; i < build->claims.count; i++) {
-        const Claim *first = &build->claims.at[i];
-        if (first->rule.kind == RULE_IS && first->rule.dim == claim->rule.dim &&
-            !check_claims(build, first, claim))
+    if (claim->rule.dim >= build->of_dim.count)
+        return true;
+    const ClaimList *others = &build->of_dim.at[claim->rule.dim];
+    for (uint32_t i = 0; i < others->count; i++)
+        if (!check_claims(build, others->at[i], claim))
             return false;
-    }
     return true;
 }
 
 // ---- one formula for all calls ------------------------------------------------------------------
 
-// Do the dims of an expression stand for the same ones in two frames? seen: declarations.
-static bool is_same_in(const Frame *a, const Frame *b, const Expr *expr, Map *seen);
+// Of two frames. A list takes the place of recursion: chains of declarations are as long as a file.
+typedef struct {
+    const Frame *a, *b;
+    Map *seen; // declarations
+    VEC(const Expr *) open;
+} Comparison;
 
-static bool is_same_dim(const Frame *a, const Frame *b, Name name, Map *seen) {
-    Build *build = a->build;
-    int64_t extent = frame_extent(a, name);
-    if (extent != EXTENT_DYNAMIC || frame_extent(b, name) != EXTENT_DYNAMIC)
-        return extent == frame_extent(b, name);
-    const Dim *class = frame_class(a, name);
-    if (class != frame_class(b, name))
+static bool is_same_dim(Comparison *c, Name name) {
+    Build *build = c->a->build;
+    int64_t extent = frame_extent(c->a, name);
+    if (extent != EXTENT_DYNAMIC || frame_extent(c->b, name) != EXTENT_DYNAMIC)
+        return extent == frame_extent(c->b, name);
+    const Dim *class = frame_class(c->a, name);
+    if (class != frame_class(c->b, name))
         return false;
     const DimDecl *decl = program_extent_origin(build->session, build->program, name);
     bool bound = class && !program_dims_alike(build->program, class->name, name);
-    if (!decl || bound)
+    if (!decl || bound || map_get(c->seen, (uint64_t)(uintptr_t)decl))
         return true;
-    bool *known = map_get(seen, (uint64_t)(uintptr_t)decl);
-    if (!known) {
-        known = arena_new_of(build->arena, bool);
-        *known = is_same_in(a, b, decl->extent, seen);
-        map_put(seen, (uint64_t)(uintptr_t)decl, known);
-    }
-    return *known;
+    map_put(c->seen, (uint64_t)(uintptr_t)decl, decl->extent);
+    vec_push(build->arena, &c->open, decl->extent);
+    return true;
 }
 
-static bool is_same_in(const Frame *a, const Frame *b, const Expr *expr, Map *seen) {
+static bool is_same_expr(Comparison *c, const Expr *expr) {
     if (expr->kind == EXPR_NAME)
-        return is_same_dim(a, b, expr->name.name, seen);
+        return is_same_dim(c, expr->name.name);
     for (uint32_t i = 0; i < expr->args.count; i++)
-        if (!is_same_in(a, b, expr->args.at[i], seen))
+        if (!is_same_expr(c, expr->args.at[i]))
             return false;
     return true;
+}
+
+// Do the dims of an expression stand for the same ones, and those that they are computed from?
+static bool is_same_in(const Frame *a, const Frame *b, const Expr *expr) {
+    Comparison c = {.a = a, .b = b, .seen = map_new(a->build->arena)};
+    bool same = is_same_expr(&c, expr);
+    while (same && c.open.count)
+        same = is_same_expr(&c, c.open.at[--c.open.count]);
+    return same;
 }
 
 static const DimDecl *use_origin(const Build *build, const ComputedUse *use) {
@@ -185,27 +230,36 @@ static const ComputedUse *use_before(const Build *build, uint32_t which, const b
 }
 
 // A formula with what the file says of its dims in their place: where these are no arguments of
-// calls, they are one dim for all calls as well, and hide what differs.
-static const Formula *spelled_out(Frame *frame, const Formula *formula) {
+// calls, they are one dim for all calls as well, and hide what differs. NULL: it has more places
+// than `room`, which is made less by them.
+static const Formula *spelled_out(Frame *frame, const Formula *formula, uint32_t *room) {
     Build *build = frame->build;
+    if (!*room)
+        return NULL;
+    --*room;
     if (formula->op == FORMULA_NUMBER)
         return formula;
-    if (formula->op != FORMULA_DIM)
-        return formula_of(build->arena, formula->op, spelled_out(frame, formula->a),
-                          spelled_out(frame, formula->b));
+    if (formula->op != FORMULA_DIM) {
+        const Formula *a = spelled_out(frame, formula->a, room);
+        const Formula *b = a ? spelled_out(frame, formula->b, room) : NULL;
+        return b ? formula_of(build->arena, formula->op, a, b) : NULL;
+    }
     const Dim *dim = &build->graph->dims.at[formula->dim];
     Name name = dim->name;
     const DimDecl *decl = program_extent_origin(build->session, build->program, name);
     if (!decl || frame_class(frame, name) != dim)
         return formula;
     const Formula *extent = build_formula(frame, decl->extent);
-    return extent ? spelled_out(frame, extent) : formula;
+    return extent ? spelled_out(frame, extent, room) : formula;
 }
 
-// Requires: the frame has all that the extent needs. The formula is NULL where it is none.
-static Computed computed_in(Frame *frame, const Expr *extent) {
+// Requires: the frame has all that the extent needs. False: it is no formula.
+static bool computed_in(Frame *frame, const Expr *extent, Computed *out) {
     const Formula *formula = build_formula(frame, extent);
-    return (Computed){frame, formula ? spelled_out(frame, formula) : NULL, frame->def->name.span};
+    uint32_t room = PLACES_MOST;
+    if (formula)
+        *out = (Computed){frame, spelled_out(frame, formula, &room), frame->def->name.span};
+    return formula != NULL;
 }
 
 // Against the number that the file makes of the extent, where its dims have extents there.
@@ -215,13 +269,13 @@ static bool check_number(Build *build, const ComputedUse *use) {
     Frame *frame = use->frame;
     if (extent == EXTENT_DYNAMIC || frame_is_given(frame, use->name))
         return true;
-    while (!is_same_in(build->top, frame, decl->extent, map_new(build->arena)))
+    while (!is_same_in(build->top, frame, decl->extent))
         frame = frame->caller;
     if (frame == use->frame)
         return true;
-    Computed file = {frame, formula_number(build->arena, extent), decl->name.span},
-             here = computed_in(use->frame, decl->extent);
-    return !here.formula || check_calls(build, use->dim, file, here);
+    Computed file = {frame, formula_number(build->arena, extent), decl->name.span}, here;
+    return !computed_in(use->frame, decl->extent, &here) ||
+           check_calls(build, use->dim, file, here);
 }
 
 void build_check_computed(Build *build) {
@@ -233,10 +287,11 @@ void build_check_computed(Build *build) {
         if (whole[i] && !check_number(build, use))
             return;
         const ComputedUse *first = whole[i] ? use_before(build, i, whole) : NULL;
-        if (!first || is_same_in(first->frame, use->frame, extent, map_new(build->arena)))
+        if (!first || is_same_in(first->frame, use->frame, extent))
             continue;
-        Computed before = computed_in(first->frame, extent), here = computed_in(use->frame, extent);
-        if (before.formula && here.formula && !check_calls(build, use->dim, before, here))
+        Computed before, here;
+        if (computed_in(first->frame, extent, &before) && computed_in(use->frame, extent, &here) &&
+            !check_calls(build, use->dim, before, here))
             return;
     }
 }

@@ -74,11 +74,12 @@ static const Formula *without_factor(Arena *arena, const Formula *product, const
 
 // What `dim` was merged from, or its extent.
 static const Formula *whole_of(const Build *build, DimId dim) {
-    for (uint32_t i = 0; i < build->claims.count; i++) {
-        const ExtentRule *rule = &build->claims.at[i].rule;
-        if (rule->kind == RULE_IS && rule->dim == build->graph->dims.at[dim].like &&
-            rule->formula->op == FORMULA_MUL && !build->claims.at[i].checked)
-            return rule->formula;
+    DimId class = build->graph->dims.at[dim].like;
+    uint32_t count = class < build->of_dim.count ? build->of_dim.at[class].count : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        const Claim *claim = build->of_dim.at[class].at[i];
+        if (claim->rule.formula->op == FORMULA_MUL && !claim->checked)
+            return claim->rule.formula;
     }
     return formula_dim(build->graph, dim);
 }
