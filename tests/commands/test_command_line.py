@@ -242,6 +242,7 @@ def test_time_passes_names_every_pass():
         "contract",
     "unify",
         "expand",
+        "pick",
         "recompute",
         "cut",
         "fuse",
