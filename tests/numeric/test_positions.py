@@ -97,3 +97,56 @@ def test_memory_before_a_known_length(tmp_path):
     )
     for n in (7, 9, 20, 33, 48, 100):
         attc("verify", path, "-D", f"n={n},p=3,d=12,k=4,h=3", "--dynamic", "p")
+
+
+def attention(X, K, V, at):
+    seen = np.arange(len(K)) <= at[:, None]
+    return softmax(np.where(seen, X @ K.T, -np.inf)) @ V
+
+
+@pytest.mark.parametrize("way", [[], ["-D", "n=40,m=90,d=8"], ["--plan=unfused"]], ids=" ".join)
+def test_masks_by_stored_positions(tmp_path, way):
+    """Two masks of one form, by positions that lie in memory: each leaves out what it hides."""
+    source = """
+def Seen(X[n, d], K[m, d], V[m, d], at[n]: i64):
+    L[n, m] = where(index(m) <= at, einsum(X[n, d], K[m, d]), -inf)
+    Y[n, d] = einsum(softmax(L, reduced_dim=m), V[m, d])
+    return Y
+def F(X[n, d], Z[n, d], K[m, d], V[m, d]):
+    near[n] = index(n) + 3
+    far[n] = index(n) + 40
+    A[n, d] = Seen(X, K, V, near)
+    B[n, d] = Seen(Z, K, V, far)
+    C[n, d] = gather(K, near, dim=m) + gather(K, far, dim=m)
+    return A, B, C
+"""
+    random = np.random.default_rng(3)
+    shapes = {"X": (40, 8), "Z": (40, 8), "K": (90, 8), "V": (90, 8)}
+    arrays = {name: random.standard_normal(shape).astype("f4") for name, shape in shapes.items()}
+    words = []
+    for name, array in arrays.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        words.append(f"{name}={tmp_path / name}.npy")
+    for name in "ABC":
+        words += ["-o", f"{name}={tmp_path / name}.npy"]
+    attc("run", "-", "--entry", "F", "-w", *words, *way, stdin=source)
+    X, Z, K, V = (array.astype(float) for array in arrays.values())
+    near, far = np.arange(40) + 3, np.arange(40) + 40
+    wanted = {"A": attention(X, K, V, near), "B": attention(Z, K, V, far), "C": K[near] + K[far]}
+    for name, want in wanted.items():
+        np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), want, atol=2e-5, rtol=2e-5)
+
+
+@pytest.mark.parametrize("dynamic", ["n", "p", "n,p"])
+@pytest.mark.parametrize("sizes", ["n=0,p=0", "n=0,p=3", "n=40,p=70"])
+def test_gradient_by_memory_of_any_length(tmp_path, sizes, dynamic):
+    """The gradient stores where X begins in C; the mask reads that, whose kernels know no p."""
+    path = tmp_path / "memory.attn"
+    path.write_text(
+        "dim t = p + n\n"
+        "def F(X[n, d], M[p, d]):\n"
+        "    C[t, d] = concat(M, X, dim=t)\n"
+        "    L[n, t] = where(index(t) <= index(n) + p, einsum(X[n, d], C[t, d]), -inf)\n"
+        "    return einsum(softmax(L, reduced_dim=t), C[t, d] -> [n, d])\n"
+    )
+    attc("verify", path, "-w", "--grad", "-D", f"{sizes},d=3", "--dynamic", dynamic)

@@ -80,6 +80,32 @@ def test_what_is_not_asked_for(tmp_path):
     attc("verify", path, "--grad", "-D", "n=3,d=2")
 
 
+# What an inner loop computes without its carries is read by its own step and, by the loop backwards,
+# for all positions at once.
+WITHOUT_CARRIES = {
+    "product": "c = c + w[u] * sum(a * G[u, k], reduced_dim=k)",
+    "einsum": "c = c + w[u] * einsum(a[k], G[u, k] -> [])",
+    "element": "c = c + G[u, 0] * sum(a * G[u, k], reduced_dim=k)",
+    "square": "c = c + sum(a * G[u, k], reduced_dim=k)**2",
+    "update": "c = sum(a * G[u, k], reduced_dim=k) * w[u]",
+    "twice": "s = sum(a * G[u, k], reduced_dim=k)\n            c = tanh(c * s) + s * w[u]",
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_CARRIES)
+def test_inner_values_without_carries(name, tmp_path):
+    path = tmp_path / "inner.attn"
+    path.write_text(
+        "def F(Q[n, k], G[m, k], w[m]):\n    a[k] = zeros[k]\n    scan t in n:\n"
+        "        a = a + Q[t, k]\n        c = 0.0\n        scan u in m:\n"
+        f"            {WITHOUT_CARRIES[name]}\n            R[t, u] = c\n    return R\n"
+    )
+    arrays = draw(Entry(path), {"n": 4, "m": 5, "k": 3}, 2)
+    check(path, arrays, tmp_path, "-D", "n=4,m=5,k=3")
+    for wrt in "QGw":
+        attc("verify", path, "-w", "--grad", "-D", "n=4,m=5,k=3", "--wrt", wrt)
+
+
 # More of them than one value may have: 19 with that of the scan.
 def test_einsum_of_many_dims(tmp_path):
     letters = "abcdefghijklmopqrs"

@@ -234,6 +234,12 @@ static void add_linear(LinearSum *l, const Value *value, int sign) {
     l->fits = l->fits && !is_too_long(l->b);
     if (!l->fits)
         return;
+    // What another group stores is known by its type and place alone: this group may stand for
+    // others, which read other positions there (repeat.c).
+    if (!op_is_immediate(value->op) && !l->b->lower->is_member[value->id]) {
+        add_load(l, value, sign);
+        return;
+    }
     switch (value->op) {
     case OP_CONST:
         l->fits = l->fits && value->number == floor(value->number) && fabs(value->number) < 1e15;

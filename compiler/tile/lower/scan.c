@@ -24,6 +24,10 @@ typedef struct {
 } Carried;
 typedef VEC(Carried) CarriedList;
 
+typedef struct {
+    int home, designated; // buffers, or NO_BUFFER
+} Places;
+
 // ---- small questions ----------------------------------------------------------------------------
 
 static const ValueList *members_of(const ScanLowering *s) {
@@ -292,15 +296,20 @@ static void emit_inner_scan(const ScanLowering *s, DimId dim, NodeList *into) {
 static void emit_values(const ScanLowering *s, const ValueList *wanted, const CarriedList *carried,
                         NodeList *into) {
     const bool *needed = find_needed(s, wanted);
+    // Moves first: what they read of a loop inside needs none of its carries, and it finds it
+    // there.
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        const Value *value = members_of(s)->at[i];
+        if (op_kind(value->op) == KIND_MOVE && needed[value->id] && !is_there(s, value))
+            emit_moved(s, value, into);
+    }
     for (uint32_t i = 0; i < members_of(s)->count; i++) {
         const Value *value = members_of(s)->at[i];
         if (!needed[value->id] || is_there(s, value))
             continue;
         if (op_kind(value->op) == KIND_SCAN)
             emit_inner_scan(s, value->dim, into);
-        else if (op_kind(value->op) == KIND_MOVE)
-            emit_moved(s, value, into);
-        if (value->op == OP_ORDER)
+        else if (value->op == OP_ORDER)
             emit_order(s, value, into);
         else if (value->op == OP_SCATTER_ADD)
             emit_scatter(s, value, into);
@@ -439,6 +448,23 @@ static void emit_end(const ScanLowering *s, const Value *end, const CarriedList 
         emit_store(s, (uint16_t)output, end, into);
 }
 
+// Where members lie and are wanted, to be set back after a loop: what its body made ends with it,
+// and what is read of it outside, under another name, is not at one position.
+static Places *save_places(const ScanLowering *s) {
+    Places *places = arena_array(s->lower->arena, Places, members_of(s)->count + 1);
+    for (uint32_t i = 0; i < members_of(s)->count; i++)
+        places[i] = (Places){lower_buffer_of(s->lower, members_of(s)->at[i]),
+                             lower_designated(s->lower, members_of(s)->at[i])};
+    return places;
+}
+
+static void restore_places(const ScanLowering *s, const Places *places) {
+    for (uint32_t i = 0; i < members_of(s)->count; i++) {
+        lower_set_home(s->lower, members_of(s)->at[i], places[i].home);
+        lower_designate(s->lower, members_of(s)->at[i], places[i].designated);
+    }
+}
+
 static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into) {
     Lowering *lower = s->lower;
     const ValueList *members = members_of(s);
@@ -455,7 +481,9 @@ static void emit_scan(const ScanLowering *s, DimId dim, NodeList *into) {
             rows[i] = make_rows(s, members->at[i], into);
     LoopKind kind = lower->graph->dims.at[dim].reversed ? LOOP_BACKWARD : LOOP_SEQUENTIAL;
     Node *loop = node_loop(lower->kernel, into, kind, t, 1);
+    const Places *places = save_places(s);
     emit_step(s, dim, &carried, rows, &loop->body);
+    restore_places(s, places);
     for (uint32_t i = 0; i < members->count; i++)
         if (is_end_of(members->at[i], dim))
             emit_end(s, members->at[i], &carried, rows[i], into);
