@@ -106,6 +106,30 @@ def test_inner_values_without_carries(name, tmp_path):
         attc("verify", path, "-w", "--grad", "-D", "n=4,m=5,k=3", "--wrt", wrt)
 
 
+def test_results_without_carries(tmp_path):
+    """Several results that the outer loop only repeats: each hands its adjoint to the body."""
+    path = tmp_path / "repeated.attn"
+    path.write_text(
+        "def F(Q[n], w[m]):\n    a = 1.0\n    scan t in n:\n        a = a * 0.5 + Q[t]\n"
+        "        c = 0.0\n        scan u in m:\n            T[u] = tanh(w[u])\n"
+        "            c = c * 0.5 + T[u]\n            R[t, u] = c\n"
+        "        Z[t] = sum(T[m] * w, reduced_dim=m)\n    return R, Z\n"
+    )
+    check(path, draw(Entry(path), {"n": 4, "m": 5}, 2), tmp_path, "-D", "n=4,m=5")
+
+
+def test_inner_update_without_carry(tmp_path):
+    """The square takes the place of what it is made of, which the loop backwards wants as well."""
+    path = tmp_path / "square.attn"
+    path.write_text(
+        "def F(H[n, m, k], v[k]):\n    a[k] = v\n    scan t in n:\n        c = 0.0\n"
+        "        scan u in m:\n            s = sum(a * H[t, u, k], reduced_dim=k)\n"
+        "            c = s * s\n            R[t, u] = s * s\n        a = tanh(a * v) * c\n"
+        "    return a, R\n"
+    )
+    check(path, draw(Entry(path), {"n": 3, "m": 2, "k": 4}, 2), tmp_path, "-D", "n=3,m=2,k=4")
+
+
 # More of them than one value may have: 19 with that of the scan.
 def test_einsum_of_many_dims(tmp_path):
     letters = "abcdefghijklmopqrs"

@@ -84,10 +84,13 @@ static void close_scan(Frame *frame, const Stmt *stmt, DimId dim, DimId over,
         c->first = graph_over(graph, c->first, &rest);
         c->update = graph_over(graph, c->update, &c->carry->dims);
     }
+    // All of the body comes before what is left of it.
+    Value **rows = arena_array(frame->build->arena, Value *, stmt->stacked.count + 1);
+    for (uint32_t i = 0; i < stmt->stacked.count; i++)
+        rows[i] = graph_over(graph, frame_find(frame, ident_of(stmt->stacked.at[i], stmt)), &steps);
     for (uint32_t i = 0; i < stmt->stacked.count; i++) {
         Name name = stmt->stacked.at[i];
-        Value *value = frame_find(frame, ident_of(name, stmt));
-        value = graph_stack(graph, graph_over(graph, value, &steps), dim, over, carries);
+        Value *value = graph_stack(graph, rows[i], dim, over, carries);
         frame_assign(frame, name, value);
         build_name_value(frame, value, name, stmt->span);
     }

@@ -107,6 +107,17 @@ static void reverse_begun(Gradient *gradient, const Value *value, const DimList 
     }
 }
 
+// What is left of a scan hands its adjoint to the body, which is not reversed so far.
+static void check_end(const Gradient *gradient, const Value *end) {
+    DimList body = gradient_home(gradient, &end->args[0]->dims);
+    for (uint32_t i = 0; i < gradient->scans.count; i++) {
+        const GradientScan *scan = gradient->scans.at[i];
+        if (scan->done && dims_equal(&scan->home, &body))
+            ice("grad: value %u (%s) is left of a scan and comes before the end of its body",
+                end->id, op_name(end->op));
+    }
+}
+
 // What is left of a scan comes after its body and what it begins with: when the last value of these
 // is met, all adjoints that come from outside are there.
 void gradient_sweep(Gradient *gradient, const DimList *home) {
@@ -122,7 +133,10 @@ void gradient_sweep(Gradient *gradient, const DimList *home) {
             continue;
         }
         reverse_begun(gradient, value, home);
-        if (gradient->adjoint[i])
-            hand_on(gradient, value);
+        if (!gradient->adjoint[i])
+            continue;
+        if (op_kind(value->op) == KIND_SCAN)
+            check_end(gradient, value);
+        hand_on(gradient, value);
     }
 }

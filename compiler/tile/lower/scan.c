@@ -168,6 +168,22 @@ static void place_updates(const ScanLowering *s, const Nest *nest, const Carried
             lower_designate(s->lower, carried->at[i].values.update, carried->at[i].state);
 }
 
+// What another value took the place of is there no more.
+static void forget_replaced(const ScanLowering *s, const Nest *nest) {
+    Lowering *lower = s->lower;
+    uint32_t *held = arena_array(lower->arena, uint32_t, lower->kernel->buffers.count + 1);
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        int home = lower_buffer_of(lower, nest->members.at[i].value);
+        held[home == NO_BUFFER ? lower->kernel->buffers.count : (uint32_t)home]++;
+    }
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        const Member *m = &nest->members.at[i];
+        int home = lower_buffer_of(lower, m->value);
+        if (!m->wanted && home != NO_BUFFER && held[home] > 1)
+            lower_set_home(lower, m->value, NO_BUFFER);
+    }
+}
+
 // carried: of the scan whose step the nest completes, or NULL.
 static void emit_nest(const ScanLowering *s, const ValueList *wanted, const CarriedList *carried,
                       NodeList *into) {
@@ -186,6 +202,7 @@ static void emit_nest(const ScanLowering *s, const ValueList *wanted, const Carr
     if (carried)
         place_updates(s, &nest, carried);
     nest_emit(&nest, into);
+    forget_replaced(s, &nest);
 }
 
 // ---- values in the order in which they can be computed ------------------------------------------
