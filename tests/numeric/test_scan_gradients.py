@@ -130,6 +130,17 @@ def test_inner_update_without_carry(tmp_path):
     check(path, draw(Entry(path), {"n": 3, "m": 2, "k": 4}, 2), tmp_path, "-D", "n=3,m=2,k=4")
 
 
+def test_adjoint_without_the_inner_dim(tmp_path):
+    """The outer steps backwards are tasks: a stage stores the carry and what also has the loop's dim."""
+    path = tmp_path / "tasks.attn"
+    path.write_text(
+        "def F(Q[n, k], G[m, k]):\n    a[k] = zeros[k]\n    scan t in n:\n        c = 0.0\n"
+        "        scan u in m:\n            c = c * 0.5 + sum(G[u, k] * a, reduced_dim=k)\n"
+        "            R[t, u] = c\n        a = a + Q[t, k]\n    return R\n"
+    )
+    check(path, draw(Entry(path), {"n": 5, "m": 3, "k": 4}, 2), tmp_path, "-D", "n=5,m=3,k=4")
+
+
 # More of them than one value may have: 19 with that of the scan.
 def test_einsum_of_many_dims(tmp_path):
     letters = "abcdefghijklmopqrs"

@@ -293,10 +293,26 @@ static TileDimList reduced_last(const TileDimList *dims, DimSet reduced) {
     return out;
 }
 
+// The last dim of the first home that all homes have: a state lacks the dim of its scan.
+static TileDimId last_of_homes(const Nest *nest, uint32_t stage, const int *homes) {
+    TileDimList dims = {0};
+    DimSet common = ~(DimSet)0;
+    for (uint32_t i = nest->members.count; i-- > 0;) {
+        const Member *m = &nest->members.at[i];
+        if (!m->stored || m->stage != stage)
+            continue;
+        dims = lower_buffer_dims(nest->lower, (uint16_t)homes[i]);
+        common &= lower_buffer_set(nest->lower, (uint16_t)homes[i]);
+    }
+    while (dims.count && !set_has(common, dims_last_of(&dims)))
+        dims.count--;
+    return dims_last_of(&dims);
+}
+
 // Lanes along the nest's lanes; without those, along what lies side by side in the first of the
 // stage's homes. A running sum cannot have its dim in vectors. Reductions keep their sums in
 // registers when the reduced dims are innermost; stages that only store walk memory in order.
-static Stage *open_compute(const Nest *nest, uint32_t stage, uint16_t first_home, NodeList *into) {
+static Stage *open_compute(const Nest *nest, uint32_t stage, const int *homes, NodeList *into) {
     const Lowering *lower = nest->lower;
     const NestStage *at = &nest->stages.at[stage];
     TileDimId lanes = nest->lanes, cumsum = TILE_DIM_NONE;
@@ -314,8 +330,8 @@ static Stage *open_compute(const Nest *nest, uint32_t stage, uint16_t first_home
     }
     TileDimList dims = lower_order(at->box, &nest->order);
     if (lanes == TILE_DIM_NONE || !set_has(at->box, lanes)) {
-        TileDimList home = lower_buffer_dims(lower, first_home);
-        lanes = dims_last_of(reduces || !home.count ? &dims : &home);
+        TileDimId last = reduces ? TILE_DIM_NONE : last_of_homes(nest, stage, homes);
+        lanes = last == TILE_DIM_NONE ? dims_last_of(&dims) : last;
         if (lanes != TILE_DIM_NONE && !reduces) {
             dims = lower_order(at->box & ~set_of(lanes), &nest->order);
             dims.at[dims.count++] = lanes;
@@ -347,14 +363,12 @@ static void copy_to_designated(Emission *e, const Member *m, NodeList *into) {
 
 static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
     Nest *nest = e->nest;
-    uint32_t n = nest->members.count, first = n;
+    uint32_t n = nest->members.count;
     int *homes = arena_array(nest->lower->arena, int, n + 1);
     for (uint32_t i = 0; i < n; i++)
-        if (nest->members.at[i].stored && nest->members.at[i].stage == index) {
+        if (nest->members.at[i].stored && nest->members.at[i].stage == index)
             homes[i] = make_home(e, &nest->members.at[i], into);
-            first = first == n ? i : first;
-        }
-    Stage *stage = open_compute(nest, index, (uint16_t)homes[first], into);
+    Stage *stage = open_compute(nest, index, homes, into);
     TermBuilder terms = terms_open(nest->lower, stage);
     for (uint32_t i = 0; i < n; i++)
         if (nest->members.at[i].stored && nest->members.at[i].stage == index)
