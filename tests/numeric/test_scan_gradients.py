@@ -80,8 +80,8 @@ def test_what_is_not_asked_for(tmp_path):
     attc("verify", path, "--grad", "-D", "n=3,d=2")
 
 
-# What an inner loop computes without its carries is read by its own step and, by the loop backwards,
-# for all positions at once.
+# What an inner loop computes without its carries is read by its own step and, for all positions at
+# once, by the loop backwards.
 WITHOUT_CARRIES = {
     "product": "c = c + w[u] * sum(a * G[u, k], reduced_dim=k)",
     "einsum": "c = c + w[u] * einsum(a[k], G[u, k] -> [])",
@@ -131,7 +131,7 @@ def test_inner_update_without_carry(tmp_path):
 
 
 def test_adjoint_without_the_inner_dim(tmp_path):
-    """The outer steps backwards are tasks: a stage stores the carry and what also has the loop's dim."""
+    """The outer steps backwards are tasks: a stage stores the carry and what has the inner dim."""
     path = tmp_path / "tasks.attn"
     path.write_text(
         "def F(Q[n, k], G[m, k]):\n    a[k] = zeros[k]\n    scan t in n:\n        c = 0.0\n"
