@@ -231,6 +231,10 @@ struct Def {
     NameList dims;             // every dim named in it, in order of first appearance
     VEC(NameList) result_dims; // of each returned value; none when one of them is poisoned
     VEC(Elem) result_elems;
+    // A result whose brackets order memory alone, S[m, n] of S[n, m], and the value that they might
+    // be taken for, swap(S, n, m).
+    const Expr *reordered;
+    const char *exchanged;
     bool owns_params;      // has trained tensors, its own or of a def that it calls
     NameList result_names; // Y for `return Y[n, d]`; "result", "result_1", ... otherwise
 };

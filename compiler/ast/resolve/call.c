@@ -115,10 +115,27 @@ static bool check_results(Binder *b, uint32_t n_wanted) {
     return false;
 }
 
+// `return S[m, n]` of S[n, m] is an order in memory, which a call has none of: where it is called
+// it would be S as it is.
+static bool check_reordered(Binder *b) {
+    const Def *callee = b->callee;
+    if (!callee->reordered)
+        return true;
+    NameList dims = callee->reordered->result;
+    Diag *diag = binder_error(
+        b, b->call->span,
+        say(b, "'%s' cannot be called: its 'return' orders alike dims in memory", callee_name(b)));
+    diag_note(diag, callee->reordered->span, "%s is the order of a file, and exchanges nothing",
+              dimlist_text(b->resolver->arena, &dims));
+    diag_hint(diag, "'return %s' exchanges them, 'return %s' does not", callee->exchanged,
+              callee->reordered->name.name);
+    return false;
+}
+
 static void set_results(Binder *b, uint32_t n_wanted) {
     Arena *arena = b->resolver->arena;
     Expr *call = b->call;
-    if (b->callee->result_dims.count == 0 || !check_results(b, n_wanted))
+    if (b->callee->result_dims.count == 0 || !check_results(b, n_wanted) || !check_reordered(b))
         return;
     for (uint32_t i = 0; i < b->bound.count; i++)
         vec_push(arena, &call->binding, (DimBinding){b->bound.at[i].formal, b->bound.at[i].actual});

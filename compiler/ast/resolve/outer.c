@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Warning outer: a call's result that meets a tensor over a dim that is only like the call's own.
+// Warning outer: a call's result, or a vector, that meets a tensor over a dim that is only like its
+// own.
 //
 //     dim e like d
 //     def F(X[n, d], W[d, e]): return einsum(X, W -> [n, e])
 //     Y = X + F(X, W)                 Y[n, d, e]: every d with every e, where Y[n, d] is meant
 //
+//     X + b                           of X[n, d] and b[d'], where b[d] is meant
+//
 // Where positions are to meet in pairs their dims are in the text of the operands or of the result,
-// so that only what is inferred from a call, and is not in its arguments, counts.
+// so that only what is inferred from a call, and is not in its arguments, counts; and of tensors a
+// vector that is given, over the dim that it was declared with, beside what has more dims than one.
+// Positions are compared in pairs on purpose.
 #include "ast/resolve/resolve.h"
 
 // The call that a value is the result of: through names that state no dims, and products with
@@ -46,17 +51,17 @@ static Name alike_of(const Program *program, const NameList *result, Name own,
     return NULL;
 }
 
-static void warn(Scope *scope, const Expr *call, const Expr *operand, Name own, const Expr *other,
+static void warn(Scope *scope, Name bringer, const Expr *operand, Name own, const Expr *other,
                  Name like) {
     Resolver *r = scope->resolver;
     Diag *diag =
         diag_warning(r->diags, "outer", operand->span,
                      "the result is over '%s' and '%s': '%s' brings '%s', which is only like '%s'",
-                     like, own, call->name.name, own, like);
+                     like, own, bringer, own, like);
     diag_note(diag, expr_dim_place(other, like), "'%s' comes from here", like);
     NameList read = dimlist_replaced(r->arena, &operand->result, own, like);
     const char *brackets = dimlist_text(r->arena, &read);
-    if (operand->kind == EXPR_NAME)
+    if (expr_is_tensor(operand))
         diag_hint(diag, "read it as '%s%s', or state the dims of the result if both are meant",
                   operand->name.name, brackets);
     else
@@ -74,17 +79,39 @@ static bool warn_operand(Scope *scope, const Expr *operand, const Expr *other) {
             continue;
         Name like = alike_of(scope->resolver->program, &operand->result, own, &other->result);
         if (like) {
-            warn(scope, call, operand, own, other, like);
+            warn(scope, call->name.name, operand, own, other, like);
             return true;
         }
     }
     return false;
 }
 
+// A parameter or trained tensor over one dim, under the name that it has there.
+static bool is_given_vector(Scope *scope, const Expr *expr) {
+    const Symbol *symbol = expr_is_tensor(expr) ? scope_find(scope, expr->name.name) : NULL;
+    bool given = symbol && (symbol->kind == SYMBOL_ARGUMENT || symbol->kind == SYMBOL_TRAINED ||
+                            symbol->kind == SYMBOL_GLOBAL);
+    return given && expr->result.count == 1 && dimlist_equal(&expr->result, &symbol->dims);
+}
+
+static bool warn_vector(Scope *scope, const Expr *operand, const Expr *other) {
+    if (other->result.count < 2 || !is_given_vector(scope, operand))
+        return false;
+    Name own = operand->result.at[0];
+    Name like = dimlist_has(&other->result, own)
+                    ? NULL
+                    : alike_of(scope->resolver->program, &operand->result, own, &other->result);
+    if (like)
+        warn(scope, operand->name.name, operand, own, other, like);
+    return like != NULL;
+}
+
 void resolve_warn_outer(Scope *scope, const Expr *binary) {
     const Expr *a = binary->args.at[0], *b = binary->args.at[1];
     if (scope->stated || !a->ok || !b->ok || scope_in_prelude(scope))
         return;
-    if (!warn_operand(scope, b, a))
-        warn_operand(scope, a, b);
+    if (warn_operand(scope, b, a) || warn_operand(scope, a, b) || !elem_is_float(binary->elem))
+        return;
+    if (!warn_vector(scope, b, a))
+        warn_vector(scope, a, b);
 }

@@ -12,7 +12,8 @@
 // position of what it is paired with: M[n, t] in `scan t in n:` is M[n, m] at t of m, M[t, n] at t
 // of n.
 //
-// In `return` the order of the brackets is the order in memory, and names alone say what is what.
+// In `return` the order of the brackets is the order in memory, and names alone say what is what:
+// of an entry, since a call has no memory.
 #include "ast/resolve/resolve.h"
 
 #include <string.h>
@@ -183,14 +184,19 @@ static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, cons
     hint_reference(scope, diag, ref, symbol, lacking, unwritten);
 }
 
-// The reading that the tensor's own order gives, and the swaps that make the written one of it:
-// swap(S, n, m) for S[m, n].
-static void report_exchanged(Scope *scope, const Expr *ref, const Symbol *symbol) {
+// The tensor over the dims that are written, in its own order.
+static const char *plain_text(Scope *scope, const Expr *ref, const Symbol *symbol) {
+    Arena *arena = scope->resolver->arena;
+    NameList ordered = own_order(scope, ref, symbol);
+    return arena_printf(arena, "%s%s", symbol->name.name, dimlist_text(arena, &ordered));
+}
+
+// The swaps that make the written reading of that: swap(S, n, m) for S[m, n].
+static const char *exchanged_text(Scope *scope, const Expr *ref, const Symbol *symbol) {
     Resolver *r = scope->resolver;
-    NameList ordered = own_order(scope, ref, symbol), now = own_order(scope, ref, symbol);
-    Name name = symbol->name.name;
-    const char *plain = arena_printf(r->arena, "%s%s", name, dimlist_text(r->arena, &ordered));
-    const char *text = dimlist_equal(&ordered, &symbol->dims) ? name : plain;
+    NameList now = own_order(scope, ref, symbol);
+    const char *text =
+        dimlist_equal(&now, &symbol->dims) ? symbol->name.name : plain_text(scope, ref, symbol);
     for (uint32_t i = 0; i < now.count; i++) {
         Name from = now.at[i], to = ref->dims.at[i].name;
         if (from == to)
@@ -199,12 +205,19 @@ static void report_exchanged(Scope *scope, const Expr *ref, const Symbol *symbol
         for (uint32_t k = i; k < now.count; k++)
             now.at[k] = now.at[k] == from ? to : now.at[k] == to ? from : now.at[k];
     }
+    return text;
+}
+
+static void report_exchanged(Scope *scope, const Expr *ref, const Symbol *symbol) {
+    Resolver *r = scope->resolver;
+    Name name = symbol->name.name;
     NameList written = dimlist_of(r->arena, &ref->dims);
     Diag *diag =
         diag_error(r->diags, ref->span, "'%s' is read over %s, its alike dims in another order",
                    name, dimlist_text(r->arena, &written));
     scope_note_dims(scope, diag, symbol);
-    diag_hint(diag, "'%s' exchanges them, '%s' is '%s' as it is", text, plain, name);
+    diag_hint(diag, "'%s' exchanges them, '%s' is '%s' as it is",
+              exchanged_text(scope, ref, symbol), plain_text(scope, ref, symbol), name);
 }
 
 // ---- the whole ----------------------------------------------------------------------------------
@@ -252,6 +265,9 @@ void resolve_reference(Scope *scope, Expr *ref, bool returned) {
         if (!symbol->doubtful)
             report_exchanged(scope, ref, &left);
         return;
+    } else if (!scope->def->reordered) {
+        scope->def->reordered = ref;
+        scope->def->exchanged = exchanged_text(scope, ref, &left);
     }
     if (!scan_check_steps(scope, ref, symbol) && !symbol->doubtful)
         return;
