@@ -563,8 +563,11 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
     yysymbol_kind_t found = yypcontext_token(context);
     const char *what = expected_text(parser->arena, expected);
     if (is_missing_colon(&expected, found)) what = "':'";
-    Diag *diag = syntax_error(parser, *yypcontext_location(context), "expected %s, found %s", what,
-                              found_text(parser, found));
+    const Token *statement = foreign_statement(parser);
+    Diag *diag =
+        statement ? syntax_error(parser, statement->span, "there is no '%s'", statement->text)
+                  : syntax_error(parser, *yypcontext_location(context), "expected %s, found %s",
+                                 what, found_text(parser, found));
     const char *hint = syntax_hint(parser, &expected, found);
     if (hint) diag_hint(diag, "%s", hint);
     return 0;

@@ -138,6 +138,18 @@ FORMS = {
     "all(X > -1, 0)": "(X > -1).all(0)",
     "np.count_nonzero(X > 0)": "(X > 0).sum()",
     "np.sort(X, axis=-1)": "np.sort(X, -1)",
+    "mean(X, reduced_dim=n, d)": "X.mean()",
+    "sum(X, n, d)": "X.sum()",
+    "X[I, :] * 2": None,
+    "X[:, I]": None,
+    "masked_fill(S, np.triu(S), 0)": "np.where(np.triu(S) != 0, 0, S)",
+    "S.masked_fill(torch.triu(torch.ones(n, m)), 2)": "np.where(np.triu(np.ones((5, 5))), 2, S)",
+    'rearrange(X, "n d -> d n")': "X.T",
+    "full((n, d), 0.5)": "np.full((5, 4), 0.5)",
+    "dropout(X, 0.1)": "X",
+    "F.dropout(X, p=0.1) * 2": "2 * X",
+    "tril(ones[n, m])": "np.tril(np.ones((5, 5)))",
+    "F.one_hot(J, 4)": "np.eye(4)[J]",
     "sort(X, descending=True)": "-np.sort(-X, -1)",
     "X.argsort(dim=0)": "np.argsort(X, 0)",
     "softmax(X, reduced_dim=-1)": "np.exp(X) / np.exp(X).sum(-1, keepdims=True)",
@@ -229,14 +241,15 @@ def hints():
     for number, diag in told_of([f"Y = {form}" for form in FORMS]):
         assert number not in found, f"two messages: {diag}"
         match = re.fullmatch(
-            r"write '(.*?)'(?:, with '(dim .*)' at the top of the file|: dims are read by name)?",
-            diag["hint"])
+            r"write '(.*?)'(?:, with '(dim .*)' at the top of the file|: dims are read by name)?"
+            r"(?: \(.*\))?", diag["hint"])
         assert match, f"no line to write: {diag}"
         statement, beside = match.groups()
         # A call that is all of the value is told of by itself.
         statement = statement if statement.startswith("Y = ") else "Y = " + statement
         # Each is the only one of its program: dims that it makes a name for are its own.
-        found[number] = tuple(re.sub(r"\b(\w_(?:part|all|step))\b", rf"\g<1>{number}", text or "")
+        own = r"\b((?!one_hot)\w+_(?:part|all|step|hot))\b"
+        found[number] = tuple(re.sub(own, rf"\g<1>{number}", text or "")
                               for text in (statement, beside))
     assert len(found) == len(FORMS)
     return [found[i] for i in range(len(FORMS))]

@@ -75,8 +75,7 @@ static void statements_fail_alone(void **state) {
                                  " | this word is a keyword\n");
     check_statement("for a of b:\n        Y = X", "2:11 expected 'in', found 'of'\n");
     check_statement("while a < 3:\n        Y = X",
-                    "2:11 expected '=', found 'a' | a loop runs over a dim: for layer "
-                    "in layers\n");
+                    "2:5 there is no 'while' | a loop runs over a dim: for layer in layers\n");
     check_statement("Y[0] = X",
                     "2:7 expected a name or ']', found '0' | brackets hold the names of "
                     "dims\n");
@@ -106,7 +105,7 @@ static void odd_characters_and_numbers(void **state) {
                     "2:11 unexpected character '\xE2\x88\x92' | write '-'\n");
     check_statement("Y =\xC2\xA0"
                     "a",
-                    "2:8 unexpected character '\xC2\xA0' | this is a no-break "
+                    "2:8 unexpected character U+00A0 | this is a no-break "
                     "space; write a plain one\n");
     check_statement("Y = a # \xC3\xA4\xFF\xFE", "2:15 byte 0xff is no UTF-8\n");
     check_statement("Y = a \xFF\xFE b", "2:11 unexpected byte 0xff\n");

@@ -143,7 +143,7 @@ static bool is_in_loop(const Parser *parser, const Token *line) {
 }
 
 static const char *if_hint(const Parser *parser, const Token *first) {
-    static const char chooses[] = "there is no 'if': where(condition, a, b) chooses";
+    static const char chooses[] = "where(condition, a, b) chooses";
     Branch branch;
     bool has_else = false;
     if (!foreign_is_word(first, "if") || !read_branch(first, &branch))
@@ -376,6 +376,8 @@ static const char *default_hint(const Parser *parser, const Token *first) {
 // `for i in 2 * layers:`
 static const char *loop_hint(const Parser *parser, const Token *first) {
     const Token *at = parser->current, *colon = at;
+    if (first->kind == TOK_FOR && first[2].kind == TOK_COMMA)
+        return "a loop has one variable, which runs over a dim: for layer in layers";
     if (first->kind != TOK_FOR || at != first + 3)
         return NULL;
     for (; colon->kind != TOK_COLON; colon++)
@@ -418,6 +420,13 @@ static const char *return_hint(const Parser *parser, const Token *first) {
     if (at->kind == TOK_AS)
         return "a result has the name of its tensor";
     return NULL;
+}
+
+// `if flag:`, `while i < 3:`: the first word of the line, where what follows it is not expected.
+const Token *foreign_statement(const Parser *parser) {
+    static const char *const words[] = {"if", "while", "with", "try", "class", NULL};
+    const Token *first = foreign_line_begin(parser);
+    return parser->current == first + 1 && is_word_of(first, words) ? first : NULL;
 }
 
 const char *foreign_line_hint(const Parser *parser) {

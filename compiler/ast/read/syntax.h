@@ -121,6 +121,8 @@ bool foreign_is_word(const Token *token, const char *word);
 // ---- foreign_line.c
 // The hint for the line that the grammar stopped in, or NULL.
 const char *foreign_line_hint(const Parser *parser);
+// The first word of a statement that only other languages have, if the mistake is behind it.
+const Token *foreign_statement(const Parser *parser);
 
 // ---- grammar/parse.y, around the generated yyparse
 void parse_tokens(Parser *parser);

@@ -47,6 +47,34 @@ static Symbol *assigned_symbol(Scope *scope, const Stmt *stmt, bool *fine) {
 
 // ---- do the dims of the value fit? --------------------------------------------------------------
 
+// The tensor in the value that has the dim.
+static const Expr *find_tensor(const Expr *value, Name dim) {
+    if (expr_is_tensor(value))
+        return value->ok && dimlist_has(&value->result, dim) ? value : NULL;
+    const Expr *found = NULL;
+    for (uint32_t i = 0; i < value->args.count && !found; i++)
+        if (value->kind == EXPR_BINARY || value->kind == EXPR_UNARY)
+            found = find_tensor(value->args.at[i], dim);
+    return found;
+}
+
+// `H[n, d] = X + b` with b[d']: b[d].
+static bool hint_read_as(Scope *scope, Diag *diag, const Tensor *target, const Expr *value,
+                         Name dim) {
+    Resolver *r = scope->resolver;
+    const Expr *tensor = find_tensor(value, dim);
+    for (uint32_t i = 0; tensor && i < target->dims.count; i++) {
+        Name wanted = target->dims.at[i].name;
+        if (!program_dims_alike(r->program, wanted, dim) || dimlist_has(&tensor->result, wanted))
+            continue;
+        NameList over = dimlist_replaced(r->arena, &tensor->result, dim, wanted);
+        diag_hint(diag, "write '%s%s' to read it over '%s'", tensor->name.name,
+                  dimlist_text(r->arena, &over), wanted);
+        return true;
+    }
+    return false;
+}
+
 static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const Expr *value,
                           const NameList *lacking, const NameList *extra) {
     Resolver *r = scope->resolver;
@@ -68,6 +96,8 @@ static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const 
                       have, want, have, value->name.name, want);
         else
             diag_hint(diag, "did you mean '%s' in place of '%s'?", have, want);
+    } else if (lacking->count == 0 && hint_read_as(scope, diag, target, value, extra->at[0])) {
+        return;
     } else if (lacking->count == 0) {
         diag_hint(diag, "add %s to '%s', or reduce it: sum(..., reduced_dim=%s)",
                   quoted_text(r->arena, extra), target->name.name, extra->at[0]);
@@ -111,15 +141,24 @@ static bool check_carried(Scope *scope, const Tensor *target, Symbol *symbol,
     if (!symbol->ok || symbol->doubtful || dimlist_equal(&symbol->dims, dims))
         return true;
     bool scans = scope_in_scan(scope);
+    NameList lacking = dimlist_minus(r->arena, &symbol->dims, dims);
+    NameList extra = dimlist_minus(r->arena, dims, &symbol->dims);
     const char *step = scans ? "step of the scan" : "round of the loop";
     const char *had = dimlist_text(r->arena, &symbol->dims);
     Diag *diag = diag_error(r->diags, target->name.span,
                             "'%s' is over %s in this %s and over %s in the next", target->name.name,
                             had, step, dimlist_text(r->arena, dims));
     diag_note(diag, symbol->name.span, "it is over %s from here", had);
-    diag_hint(diag,
-              "a %s keeps the dims of what it carries (language %s); give this one another name",
-              scans ? "scan" : "loop", scans ? "6.5" : "6.4");
+    Name name = target->name.name;
+    if (lacking.count == 1 && extra.count == 1 &&
+        program_dims_alike(r->program, lacking.at[0], extra.at[0]))
+        diag_hint(diag, "call this one '%s_1', and carry it over '%s': '%s = %s_1%s'", name,
+                  lacking.at[0], name, name, had);
+    else
+        diag_hint(diag,
+                  "a %s keeps the dims of what it carries (language %s); give this one another "
+                  "name",
+                  scans ? "scan" : "loop", scans ? "6.5" : "6.4");
     symbol->doubtful = true;
     return false;
 }

@@ -63,7 +63,8 @@ bool builtin_takes(Builtin builtin, uint32_t n_args, const KeyList *keys) {
 // Other languages say the dims of these by place, or in other words.
 static bool over_dims(const Expr *call) {
     Shape shape = builtins[call->builtin].shape;
-    return shape != SHAPE_MAP || call->builtin == BUILTIN_MIN || call->builtin == BUILTIN_MAX;
+    return shape != SHAPE_MAP || call->builtin == BUILTIN_MIN || call->builtin == BUILTIN_MAX ||
+           call->builtin == BUILTIN_DROPOUT;
 }
 
 // `where(n = 3, a, b)`: a comparison of what is no keyword.
@@ -106,7 +107,8 @@ static bool check_count(Scope *scope, const Expr *call, const BuiltinInfo *info)
     Diag *diag =
         diag_error(scope->resolver->diags, call->span, "'%s' takes %s%u argument%s, not %u",
                    info->name, bound, limit, limit == 1 ? "" : "s", n);
-    const char *meant = over_dims(call) ? foreign_call_hint(scope, call) : NULL;
+    bool said = over_dims(call) || call->builtin == BUILTIN_WHERE;
+    const char *meant = said ? foreign_call_hint(scope, call) : NULL;
     if (meant)
         diag_hint(diag, "%s", meant);
     return false;
@@ -190,6 +192,25 @@ static bool add_reduced(Scope *scope, Expr *call, Expr *value, const char *what)
     return true;
 }
 
+static bool reduces_several(Builtin builtin) {
+    bool extremum = builtin == BUILTIN_MIN || builtin == BUILTIN_MAX;
+    return extremum || (builtins[builtin].shape == SHAPE_REDUCE && builtin != BUILTIN_ARGMAX);
+}
+
+// Each of the dims, and all of them where that is one reduction.
+static const char *choices_text(Arena *arena, const NameList *dims, const char *key, bool several) {
+    Text text = {.arena = arena};
+    several = several && dims->count > 1;
+    for (uint32_t i = 0; i < dims->count; i++) {
+        bool last = i + 1 == dims->count && !several;
+        text_printf(&text, "%s%s=%s", !i ? "" : last ? " or " : ", ", key, dims->at[i]);
+    }
+    const char *all = dimlist_text(arena, dims);
+    if (several)
+        text_printf(&text, " or %s=(%.*s)", key, (int)strlen(all) - 2, all + 1);
+    return text.at;
+}
+
 static Diag *ask_for_reduced(Scope *scope, const Expr *call, const char *key) {
     Resolver *r = scope->resolver;
     const Expr *arg = call->args.at[0];
@@ -197,22 +218,25 @@ static Diag *ask_for_reduced(Scope *scope, const Expr *call, const char *key) {
         diag_error(r->diags, call->span, "'%s' does not say over which dim: '%s=' is missing",
                    builtins[call->builtin].name, key);
     if (arg->ok && arg->result.count)
-        diag_hint(diag, "its argument is over %s: write %s=%s",
-                  dimlist_text(r->arena, &arg->result), key, arg->result.at[arg->result.count - 1]);
+        diag_hint(diag, "its argument is over %s: write %s", dimlist_text(r->arena, &arg->result),
+                  choices_text(r->arena, &arg->result, key, reduces_several(call->builtin)));
     return diag;
 }
 
-// What to write in place of a softmax over several dims: logsumexp takes them.
+// What to write in place of a softmax over several dims, which logsumexp takes, or of an argmax.
 static void hint_several(Arena *arena, Diag *diag, const Expr *call, const Expr *dims) {
-    if (call->builtin != BUILTIN_SOFTMAX && call->builtin != BUILTIN_LOG_SOFTMAX)
-        return;
-    const char *names = "";
+    const char *names = "", *words = "";
     for (uint32_t i = 0; i < dims->args.count; i++) {
         const Expr *dim = dims->args.at[i];
-        names = arena_printf(arena, "%s%s%s", names, i ? ", " : "",
-                             dim->kind == EXPR_NAME ? dim->name.name : "..");
+        Name name = dim->kind == EXPR_NAME ? dim->name.name : "..";
+        names = arena_printf(arena, "%s%s%s", names, i ? ", " : "", name);
+        words = arena_printf(arena, "%s%s%s", words, i ? " " : "", name);
     }
+    if (call->builtin == BUILTIN_ARGMAX)
+        diag_hint(diag, "of all of them: 'argmax(merge(x, %s -> all), reduced_dim=all)'", words);
     bool log = call->builtin == BUILTIN_LOG_SOFTMAX;
+    if (!log && call->builtin != BUILTIN_SOFTMAX)
+        return;
     diag_hint(diag, "over all of them: '%sx - logsumexp(x, reduced_dim=(%s))%s'", log ? "" : "exp(",
               names, log ? "" : ")");
 }

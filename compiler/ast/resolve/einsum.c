@@ -37,9 +37,10 @@ static SingleList find_singles(Arena *arena, const Expr *einsum, const NameList 
     return singles;
 }
 
-static const char *operand_text(const Expr *operand) {
+static const char *operand_text(Scope *scope, const Expr *operand) {
     bool named = operand->kind == EXPR_NAME || operand->kind == EXPR_REF;
-    return named ? operand->name.name : "this operand";
+    return named ? arena_printf(scope->resolver->arena, "'%s'", operand->name.name)
+                 : "this operand";
 }
 
 // ---- a result dim that no operand has -----------------------------------------------------------
@@ -72,15 +73,14 @@ static void report_missing(Scope *scope, const Expr *einsum, const Wanted *wante
     for (uint32_t i = 0; i < singles->count; i++)
         if (meant ? meant == &singles->at[i] : i < 3)
             diag_note(diag, expr_dim_place(singles->at[i].operand, singles->at[i].dim),
-                      "'%s' is in '%s' alone and would be summed over", singles->at[i].dim,
-                      operand_text(singles->at[i].operand));
+                      "'%s' is in %s alone and would be summed over", singles->at[i].dim,
+                      operand_text(scope, singles->at[i].operand));
     if (wanted->in_sum) {
         diag_note(diag, einsum->span, "this einsum is one term of the value");
         diag_hint(diag, "a term with fewer dims writes them inside it: 'einsum(... -> [...])'");
     } else if (meant) {
-        diag_hint(diag,
-                  "the result lacks '%s', which '%s' has: did you mean '%s' in place of '%s'?",
-                  meant->dim, operand_text(meant->operand), meant->dim, missing);
+        diag_hint(diag, "the result lacks '%s', which %s has: did you mean '%s' in place of '%s'?",
+                  meant->dim, operand_text(scope, meant->operand), meant->dim, missing);
     } else {
         diag_hint(diag, "leave out '%s', or give it to an operand", missing);
     }
@@ -133,19 +133,19 @@ static void warn_single(Scope *scope, const Expr *einsum, const Single *single) 
     if (kept) {
         Diag *diag =
             diag_warning(r->diags, "lost-head", place,
-                         "'%s' does not mix '%s' into '%s': '%s' is summed over in it alone",
-                         operand_text(single->operand), single->dim, kept, single->dim);
-        diag_note(diag, expr_dim_place(other, kept), "'%s' is over '%s' here", operand_text(other),
-                  kept);
+                         "%s does not mix '%s' into '%s': '%s' is summed over in it alone",
+                         operand_text(scope, single->operand), single->dim, kept, single->dim);
+        diag_note(diag, expr_dim_place(other, kept), "%s is over '%s' here",
+                  operand_text(scope, other), kept);
         diag_hint(diag,
-                  "heads before and after the mixing need two names: '%s' in '%s' or in the "
+                  "heads before and after the mixing need two names: '%s' in %s or in the "
                   "result was meant to be '%s'",
-                  kept, operand_text(other), single->dim);
+                  kept, operand_text(scope, other), single->dim);
         return;
     }
     Diag *diag =
-        diag_warning(r->diags, "summed-dim", place, "'%s' is in '%s' alone and is summed over",
-                     single->dim, operand_text(single->operand));
+        diag_warning(r->diags, "summed-dim", place, "'%s' is in %s alone and is summed over",
+                     single->dim, operand_text(scope, single->operand));
     diag_hint(diag,
               "if that is meant, 'sum(..., reduced_dim=%s)' says so; otherwise add '%s' to the "
               "result or to another operand",
@@ -178,10 +178,42 @@ static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted 
     return dimlist_text(scope->resolver->arena, &likely);
 }
 
+// einsum(X[n, taps], [0.25, 0.5, 0.25] -> [n]): the arrow is the array's. Is it meant to be that of
+// the einsum? Then the array does not fit it. Requires: the operands before it are resolved.
+static bool takes_arrow(Scope *scope, const Expr *einsum) {
+    Resolver *r = scope->resolver;
+    const Expr *array = einsum->args.at[einsum->args.count - 1];
+    if (einsum->has_arrow || array->kind != EXPR_ARRAY || !array->has_arrow)
+        return false;
+    int64_t extent = array->dims.count == 1
+                         ? program_extent(r->session, r->program, array->dims.at[0].name)
+                         : -1;
+    if (extent == array->args.count)
+        return false;
+    Name own = NULL;
+    for (uint32_t i = 0; i + 1 < einsum->args.count && !own; i++)
+        for (uint32_t k = 0; k < einsum->args.at[i]->result.count && !own; k++) {
+            Name dim = einsum->args.at[i]->result.at[k];
+            bool fits = program_extent(r->session, r->program, dim) == array->args.count;
+            own = fits && !idents_find(&array->dims, dim) ? dim : NULL;
+        }
+    NameList dims = dimlist_of(r->arena, &array->dims);
+    Diag *diag =
+        diag_error(r->diags, array->span, "the '->' is that of the array, not of 'einsum'");
+    if (own)
+        diag_hint(diag, "write both: '[...] -> [%s] -> %s'", own, dimlist_text(r->arena, &dims));
+    else
+        diag_hint(diag, "write both: '[...] -> [dims of the array] -> %s'",
+                  dimlist_text(r->arena, &dims));
+    return true;
+}
+
 void resolve_einsum(Scope *scope, Expr *call, const Wanted *wanted) {
     Wanted arrow;
     for (uint32_t i = 0; i < call->args.count; i++) {
         Expr *operand = call->args.at[i];
+        if (i + 1 == call->args.count && takes_arrow(scope, call))
+            return;
         resolve_expr(scope, operand, NULL);
         if (operand->ok)
             elem_meet(call, operand, i == 0);

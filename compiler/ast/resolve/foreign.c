@@ -13,9 +13,11 @@ static bool fits(const char *text) {
     return text && strlen(text) <= LONGEST_HINT;
 }
 
-// `, with 'dim d_top = 3' at the top of the file`
+// `, with 'dim d_top = 3' at the top of the file (halves go up)`
 static const char *beside_text(const Meaning *m) {
-    return m->beside ? arena_printf(m->arena, ", with '%s' at the top of the file", m->beside) : "";
+    const char *beside =
+        m->beside ? arena_printf(m->arena, ", with '%s' at the top of the file", m->beside) : "";
+    return m->remark ? arena_printf(m->arena, "%s (%s)", beside, m->remark) : beside;
 }
 
 // ---- assignments
@@ -75,6 +77,13 @@ static bool hint_part(Meaning *m, Diag *diag, const Expr *expr) {
     const char *hint = NULL;
     if (member || expr->kind == EXPR_CALL)
         meant_function(m, expr, &expr->args, &hint);
+    bool unknown = member && meant_is_module(m, expr->args.at[0]) &&
+                   !meant_knows(m, expr->name.name) && !scope_find(m->scope, expr->name.name);
+    if (unknown && !hint) {
+        diag_hint(diag, "there is no '%s' here either: language 5 and 9.2 have all functions",
+                  expr->name.name);
+        return true;
+    }
     if (hint)
         diag_hint(diag, "%s", hint);
     for (uint32_t i = 0; i < expr->args.count && !hint; i++)

@@ -114,8 +114,9 @@ static bool is_none(const Expr *expr) {
 // A dim that is cut, and what is taken of it.
 typedef struct {
     Name dim;
-    enum { CUT_PART, CUT_STEP, CUT_TURN } kind;
-    const char *from, *to; // of a part
+    enum { CUT_PART, CUT_STEP, CUT_TURN, CUT_TAKE } kind;
+    const char *from, *to; // of a part; of TAKE: the positions
+    NameList over;         // of TAKE: their dims
     int64_t first, step;
     const char *count; // of the positions of a step
 } Cut;
@@ -136,6 +137,14 @@ static void take_keep(Taken *t, Name dim) {
     vec_push(t->m->arena, &t->left, dim);
 }
 
+// X[3:1]
+static bool is_empty(const Expr *from, const Expr *to) {
+    bool back = is_negative(from) && is_negative(to);
+    const Expr *a = back ? from->args.at[0] : from, *b = back ? to->args.at[0] : to;
+    bool known = a->kind == EXPR_NUMBER && b->kind == EXPR_NUMBER;
+    return known && (back ? a->number <= b->number : a->number >= b->number);
+}
+
 static void take_slice(Taken *t, const Expr *slice, Name dim) {
     const Expr *from = slice->args.at[0], *to = slice->args.at[1];
     bool begins = is_form(from, FOREIGN_NOTHING), ends = is_form(to, FOREIGN_NOTHING);
@@ -145,7 +154,7 @@ static void take_slice(Taken *t, const Expr *slice, Name dim) {
     Cut cut = {.dim = dim,
                .from = begins ? "0" : meant_number(t->m, from, dim),
                .to = ends ? dim : meant_number(t->m, to, dim)};
-    t->fine = t->fine && cut.from && cut.to;
+    t->fine = t->fine && cut.from && cut.to && !is_empty(from, to);
     vec_push(t->m->arena, &t->cuts, cut);
 }
 
@@ -191,6 +200,23 @@ static void take_step(Taken *t, const Expr *form, Name dim) {
     vec_push(t->m->arena, &t->cuts, cut);
 }
 
+// X[ids, :]: of one tensor, since several are read in pairs in other languages, and without a dim
+// that x has too, which would be one index with that.
+static bool take_places(Taken *t, const Expr *item, Name dim) {
+    const Symbol *symbol = expr_is_tensor(item) ? scope_find(t->m->scope, item->name.name) : NULL;
+    Meant ids = meant(t->m, item);
+    if (!symbol || !elem_is_int(symbol->elem) || !ids.text || !ids.has_dims || !ids.dims.count)
+        return false;
+    for (uint32_t i = 0; i < ids.dims.count; i++)
+        t->fine = t->fine && (ids.dims.at[i] == dim || !dimlist_has(&t->of->dims, ids.dims.at[i]));
+    for (uint32_t i = 0; i < t->cuts.count; i++)
+        t->fine = t->fine && t->cuts.at[i].kind != CUT_TAKE;
+    take_keep(t, dim);
+    vec_push(t->m->arena, &t->cuts,
+             ((Cut){.dim = dim, .kind = CUT_TAKE, .from = ids.text, .over = ids.dims}));
+    return true;
+}
+
 static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
     const NameList *dims = &t->of->dims;
     if (is_none(item))
@@ -210,6 +236,8 @@ static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
         take_step(t, item, dim);
     } else if (item->kind == EXPR_NAME && item->name.name == dim) {
         take_keep(t, dim);
+    } else if (take_places(t, item, dim)) {
+        return;
     } else {
         Meant number = meant(t->m, item);
         const char *text = meant_number(t->m, item, dim);
@@ -231,9 +259,24 @@ static Meant part_text(Meaning *m, const Meant *of, const Cut *cut) {
     return result;
 }
 
+static Meant take_text(Meaning *m, const Meant *of, const Cut *cut) {
+    NameList dims = {0};
+    for (uint32_t i = 0; i < of->dims.count; i++) {
+        if (of->dims.at[i] != cut->dim)
+            vec_push(m->arena, &dims, of->dims.at[i]);
+        for (uint32_t k = 0; of->dims.at[i] == cut->dim && k < cut->over.count; k++)
+            vec_push(m->arena, &dims, cut->over.at[k]);
+    }
+    return meant_with_dims(
+        arena_printf(m->arena, "gather(%s, %s, dim=%s)", of->text, cut->from, cut->dim), HOLDS_ALL,
+        dims);
+}
+
 static Meant gather_text(Meaning *m, const Meant *of, const Cut *cut) {
     if (cut->kind == CUT_TURN)
         return meant_turned(m, of, cut->dim);
+    if (cut->kind == CUT_TAKE)
+        return take_text(m, of, cut);
     Name some = meant_fresh(m, cut->dim, "step");
     meant_declare(m, some, cut->count);
     const char *first = cut->first ? arena_printf(m->arena, "%lld + ", (long long)cut->first) : "";
@@ -296,6 +339,10 @@ static Meant meant_reference(Meaning *m, const Expr *ref) {
     Meant tensor = meant_name(m, &name);
     if (!ref->args.count) {
         NameList dims = dimlist_of(m->arena, &ref->dims);
+        if (!tensor.text && name_is_same(ref->name.name))
+            return meant_with_dims(
+                arena_printf(m->arena, "%s%s", ref->name.name, dimlist_text(m->arena, &dims)),
+                HOLDS_ALL, dims);
         tensor.text = arena_printf(m->arena, "%s%s", ref->name.name, dimlist_text(m->arena, &dims));
         tensor.has_dims = tensor.has_dims && dims.count == tensor.dims.count;
         tensor.dims = steps_left(m->arena, &ref->dims, &ref->steps);
@@ -389,7 +436,7 @@ static Meant meant_arrow(Meaning *m, const Expr *call) {
 
 // ---- members
 
-static bool is_module(const Meaning *m, const Expr *expr) {
+bool meant_is_module(const Meaning *m, const Expr *expr) {
     while (is_form(expr, FOREIGN_MEMBER))
         expr = expr->args.at[0];
     static const char *const modules[] = {"torch", "np", "numpy", "jnp", "jax",   "lax", "tf",
@@ -403,7 +450,7 @@ static bool is_module(const Meaning *m, const Expr *expr) {
 static Meant meant_member(Meaning *m, const Expr *expr) {
     const Expr *of = expr->args.at[0];
     bool self = of->kind == EXPR_NAME && !strcmp(of->name.name, "self");
-    if (self || is_module(m, of)) {
+    if (self || meant_is_module(m, of)) {
         Expr name = {.kind = EXPR_NAME, .name = expr->name};
         return meant_name(m, &name);
     }
@@ -414,7 +461,7 @@ static Meant meant_member(Meaning *m, const Expr *expr) {
 static Meant meant_method(Meaning *m, const Expr *expr) {
     ExprList args = expr->args;
     const char *hint;
-    if (is_module(m, args.at[0])) {
+    if (meant_is_module(m, args.at[0])) {
         args.at++;
         args.count--;
     }

@@ -6,6 +6,7 @@
 //     meant.c            forms and operators      X[:, 0:3], X.T, c ? a : b
 //     meant_einsum.c     products of matrices     X @ W, einsum("nd,dk->nk", X, W)
 //     meant_function.c   functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
+//     meant_arguments.c  other arguments      masked_fill(S, mask, -inf), dropout(X, 0.1)
 //     meant_formula.c    formulas             log2(X), X.var(dim=0)
 //     meant_order.c      orders               topk(X, k=3, dim=-1)
 //     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
@@ -49,12 +50,14 @@ typedef struct {
     Arena *arena;
     Program *program;
     uint32_t depth;     // of the recursion
+    const char *remark; // what the text is, where other languages have something else, or NULL
     const char *beside; // `dim m_top = 3`: what the file is to have for the text, or NULL
 } Meaning;
 
 // ---- meant.c
 Meaning meaning_in(Scope *scope);
 Meant meant(Meaning *m, const Expr *expr);
+bool meant_is_module(const Meaning *m, const Expr *expr); // torch, torch.nn
 Meant meant_of_text(const char *text, Holds holds);
 Meant meant_with_dims(const char *text, Holds holds, NameList dims);
 const char *meant_within(const Meaning *m, const Meant *part, Holds outer); // with parentheses
@@ -91,8 +94,18 @@ Name dim_given(const Meant *of, const Expr *expr);
 // first and keywords are those of a reduction. false: it cannot be told.
 bool meant_reduced(Meaning *m, const Given *given, Meant *result, const char **dims);
 
+// Whether there is a built-in, a def or another meaning of the name.
+bool meant_knows(const Meaning *m, Name function);
+
+// ---- meant_arguments.c
+Meant meant_dropout(Meaning *m, const Given *given);
+Meant meant_fill(Meaning *m, const Given *given);
+Meant meant_clip(Meaning *m, const Given *given);
+Meant meant_size(Meaning *m, const Given *given);
+
 // ---- meant_formula.c; *hint: what there is to say of the function if nothing comes back
 Meant meant_formula(Meaning *m, Name name, const Given *given, const char **hint);
+bool meant_is_formula(Name name);
 
 // ---- meant_order.c
 Meant meant_order(Meaning *m, Builtin builtin, const Given *given);
@@ -104,6 +117,7 @@ Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n)
 Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyList *sizes);
 Meant meant_concat(Meaning *m, const Given *given);
 Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n);
+Meant meant_full(Meaning *m, const Given *given);
 Meant meant_constant_like(Meaning *m, const char *name, const Expr *x);
 
 // ---- meant_positions.c; name: as the other language has it
@@ -113,6 +127,7 @@ Meant meant_eye(Meaning *m, const Given *given);
 Meant meant_moved(Meaning *m, const char *name, const Given *given);
 Meant meant_turned(Meaning *m, const Meant *of, Name dim); // from the last position to the first
 Meant meant_mask(Meaning *m, const Given *given, const char *comparison);
+Meant meant_one_hot(Meaning *m, const Given *given);
 Meant meant_range(Meaning *m, const Given *given);
 
 // ---- foreign.c

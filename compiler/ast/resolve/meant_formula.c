@@ -14,63 +14,68 @@ typedef struct {
     // stands beside it; #: the dims that it is reduced over.
     const char *text;
     Holds holds;
-    bool by_key; // the dims; the second argument is something else
+    bool by_key;        // the dims; the second argument is something else
+    const char *remark; // what it is, where other languages have something else
 } Formula;
 
+static const char population[] = "of the population: it divides by the number of positions";
+
 static const Formula formulas[] = {
-    {"log2", 1, "log(@1) / log(2)", HOLDS_PRODUCT, false},
-    {"log10", 1, "log(@1) / log(10)", HOLDS_PRODUCT, false},
-    {"log1p", 1, "log(1 + $1)", HOLDS_ALL, false},
-    {"expm1", 1, "exp(@1) - 1", HOLDS_SUM, false},
-    {"exp10", 1, "10 ** $1", HOLDS_POWER, false},
-    {"logit", 1, "log($1 / (1 - $1))", HOLDS_ALL, false},
-    {"sinh", 1, "(exp(@1) - exp(-$1)) / 2", HOLDS_PRODUCT, false},
-    {"cosh", 1, "(exp(@1) + exp(-$1)) / 2", HOLDS_PRODUCT, false},
-    {"asinh arcsinh", 1, "log($1 + sqrt($1 ** 2 + 1))", HOLDS_ALL, false},
-    {"acosh arccosh", 1, "log($1 + sqrt($1 ** 2 - 1))", HOLDS_ALL, false},
-    {"atanh arctanh", 1, "log((1 + $1) / (1 - $1)) / 2", HOLDS_PRODUCT, false},
-    {"tan", 1, "sin(@1) / cos(@1)", HOLDS_PRODUCT, false},
-    {"radians deg2rad", 1, "$1 * pi / 180", HOLDS_PRODUCT, false},
-    {"degrees rad2deg", 1, "$1 * 180 / pi", HOLDS_PRODUCT, false},
-    {"sign sgn", 1, "f32($1 > 0) - f32($1 < 0)", HOLDS_SUM, false},
-    {"ceil", 1, "-floor(-$1)", HOLDS_SIGN, false},
-    {"round rint", 1, "floor($1 + 0.5)", HOLDS_ALL, false},
-    {"trunc fix", 1, "where($1 < 0, -floor(-$1), floor(@1))", HOLDS_ALL, false},
-    {"frac", 1, "$1 - where($1 < 0, -floor(-$1), floor(@1))", HOLDS_SUM, false},
-    {"absolute fabs", 1, "abs(@1)", HOLDS_ALL, false},
-    {"neg negative", 1, "-$1", HOLDS_SIGN, false},
-    {"square", 1, "$1 ** 2", HOLDS_POWER, false},
-    {"cbrt", 1, "where($1 < 0, -1, 1) * abs(@1) ** (1 / 3)", HOLDS_PRODUCT, false},
-    {"reciprocal", 1, "1 / $1", HOLDS_PRODUCT, false},
-    {"erfc", 1, "1 - erf(@1)", HOLDS_SUM, false},
-    {"logsigmoid log_sigmoid", 1, "-softplus(-$1)", HOLDS_SIGN, false},
-    {"mish", 1, "$1 * tanh(softplus(@1))", HOLDS_PRODUCT, false},
-    {"softsign", 1, "$1 / (1 + abs(@1))", HOLDS_PRODUCT, false},
-    {"tanhshrink", 1, "$1 - tanh(@1)", HOLDS_SUM, false},
-    {"relu6", 1, "min(max(@1, 0), 6)", HOLDS_ALL, false},
-    {"hardtanh", 1, "min(max(@1, -1), 1)", HOLDS_ALL, false},
-    {"hardsigmoid", 1, "min(max($1 / 6 + 0.5, 0), 1)", HOLDS_ALL, false},
-    {"hardswish", 1, "$1 * min(max($1 / 6 + 0.5, 0), 1)", HOLDS_PRODUCT, false},
-    {"logical_not", 1, "not $1", HOLDS_NOT, false},
-    {"isnan", 1, "$1 != $1", HOLDS_COMPARISON, false},
-    {"isinf", 1, "abs(@1) == inf", HOLDS_COMPARISON, false},
-    {"isfinite", 1, "abs(@1) < inf", HOLDS_COMPARISON, false},
-    {"fmod", 2, "where($1 < 0, -1, 1) * (abs(@1) % abs(@2))", HOLDS_PRODUCT, false},
-    {"hypot", 2, "sqrt($1 ** 2 + $2 ** 2)", HOLDS_ALL, false},
-    {"logaddexp", 2, "max(@1, @2) + log(1 + exp(-abs($1 - $2)))", HOLDS_SUM, false},
-    {"xlogy", 2, "where($1 == 0, 0, $1 * log(@2))", HOLDS_ALL, false},
-    {"heaviside", 2, "where($1 == 0, @2, f32($1 > 0))", HOLDS_ALL, false},
-    {"lerp", 3, "$1 + $3 * ($2 - $1)", HOLDS_SUM, false},
-    {"amax nanmax", 1, "max(@1, reduced_dim=#)", HOLDS_ALL, false},
-    {"amin", 1, "min(@1, reduced_dim=#)", HOLDS_ALL, false},
-    {"argmin", 1, "argmax(-$1, reduced_dim=#)", HOLDS_ALL, false},
-    {"average", 1, "mean(@1, reduced_dim=#)", HOLDS_ALL, false},
-    {"var", 1, "mean(($1 - mean(@1, reduced_dim=#)) ** 2, reduced_dim=#)", HOLDS_ALL, false},
-    {"std", 1, "sqrt(mean(($1 - mean(@1, reduced_dim=#)) ** 2, reduced_dim=#))", HOLDS_ALL, false},
-    {"norm", 1, "sqrt(sum($1 ** 2, reduced_dim=#))", HOLDS_ALL, true},
-    {"any", 1, "sum(i32(@1), reduced_dim=#) > 0", HOLDS_COMPARISON, false},
-    {"all", 1, "sum(i32(not $1), reduced_dim=#) == 0", HOLDS_COMPARISON, false},
-    {"count_nonzero", 1, "sum(i32(bool(@1)), reduced_dim=#)", HOLDS_ALL, false},
+    {"log2", 1, "log(@1) / log(2)", HOLDS_PRODUCT, false, NULL},
+    {"log10", 1, "log(@1) / log(10)", HOLDS_PRODUCT, false, NULL},
+    {"log1p", 1, "log(1 + $1)", HOLDS_ALL, false, NULL},
+    {"expm1", 1, "exp(@1) - 1", HOLDS_SUM, false, NULL},
+    {"exp10", 1, "10 ** $1", HOLDS_POWER, false, NULL},
+    {"logit", 1, "log($1 / (1 - $1))", HOLDS_ALL, false, NULL},
+    {"sinh", 1, "(exp(@1) - exp(-$1)) / 2", HOLDS_PRODUCT, false, NULL},
+    {"cosh", 1, "(exp(@1) + exp(-$1)) / 2", HOLDS_PRODUCT, false, NULL},
+    {"asinh arcsinh", 1, "log($1 + sqrt($1 ** 2 + 1))", HOLDS_ALL, false, NULL},
+    {"acosh arccosh", 1, "log($1 + sqrt($1 ** 2 - 1))", HOLDS_ALL, false, NULL},
+    {"atanh arctanh", 1, "log((1 + $1) / (1 - $1)) / 2", HOLDS_PRODUCT, false, NULL},
+    {"tan", 1, "sin(@1) / cos(@1)", HOLDS_PRODUCT, false, NULL},
+    {"radians deg2rad", 1, "$1 * pi / 180", HOLDS_PRODUCT, false, NULL},
+    {"degrees rad2deg", 1, "$1 * 180 / pi", HOLDS_PRODUCT, false, NULL},
+    {"sign sgn", 1, "f32($1 > 0) - f32($1 < 0)", HOLDS_SUM, false, NULL},
+    {"ceil", 1, "-floor(-$1)", HOLDS_SIGN, false, NULL},
+    {"round rint", 1, "floor($1 + 0.5)", HOLDS_ALL, false, "halves go up"},
+    {"trunc fix", 1, "where($1 < 0, -floor(-$1), floor(@1))", HOLDS_ALL, false, NULL},
+    {"frac", 1, "$1 - where($1 < 0, -floor(-$1), floor(@1))", HOLDS_SUM, false, NULL},
+    {"absolute fabs", 1, "abs(@1)", HOLDS_ALL, false, NULL},
+    {"neg negative", 1, "-$1", HOLDS_SIGN, false, NULL},
+    {"square", 1, "$1 ** 2", HOLDS_POWER, false, NULL},
+    {"cbrt", 1, "where($1 < 0, -1, 1) * abs(@1) ** (1 / 3)", HOLDS_PRODUCT, false, NULL},
+    {"reciprocal", 1, "1 / $1", HOLDS_PRODUCT, false, NULL},
+    {"erfc", 1, "1 - erf(@1)", HOLDS_SUM, false, NULL},
+    {"logsigmoid log_sigmoid", 1, "-softplus(-$1)", HOLDS_SIGN, false, NULL},
+    {"mish", 1, "$1 * tanh(softplus(@1))", HOLDS_PRODUCT, false, NULL},
+    {"softsign", 1, "$1 / (1 + abs(@1))", HOLDS_PRODUCT, false, NULL},
+    {"tanhshrink", 1, "$1 - tanh(@1)", HOLDS_SUM, false, NULL},
+    {"relu6", 1, "min(max(@1, 0), 6)", HOLDS_ALL, false, NULL},
+    {"hardtanh", 1, "min(max(@1, -1), 1)", HOLDS_ALL, false, NULL},
+    {"hardsigmoid", 1, "min(max($1 / 6 + 0.5, 0), 1)", HOLDS_ALL, false, NULL},
+    {"hardswish", 1, "$1 * min(max($1 / 6 + 0.5, 0), 1)", HOLDS_PRODUCT, false, NULL},
+    {"logical_not", 1, "not $1", HOLDS_NOT, false, NULL},
+    {"isnan", 1, "$1 != $1", HOLDS_COMPARISON, false, NULL},
+    {"isinf", 1, "abs(@1) == inf", HOLDS_COMPARISON, false, NULL},
+    {"isfinite", 1, "abs(@1) < inf", HOLDS_COMPARISON, false, NULL},
+    {"fmod", 2, "where($1 < 0, -1, 1) * (abs(@1) % abs(@2))", HOLDS_PRODUCT, false, NULL},
+    {"hypot", 2, "sqrt($1 ** 2 + $2 ** 2)", HOLDS_ALL, false, NULL},
+    {"logaddexp", 2, "max(@1, @2) + log(1 + exp(-abs($1 - $2)))", HOLDS_SUM, false, NULL},
+    {"xlogy", 2, "where($1 == 0, 0, $1 * log(@2))", HOLDS_ALL, false, NULL},
+    {"heaviside", 2, "where($1 == 0, @2, f32($1 > 0))", HOLDS_ALL, false, NULL},
+    {"lerp", 3, "$1 + $3 * ($2 - $1)", HOLDS_SUM, false, NULL},
+    {"amax nanmax", 1, "max(@1, reduced_dim=#)", HOLDS_ALL, false, NULL},
+    {"amin", 1, "min(@1, reduced_dim=#)", HOLDS_ALL, false, NULL},
+    {"argmin", 1, "argmax(-$1, reduced_dim=#)", HOLDS_ALL, false, NULL},
+    {"average", 1, "mean(@1, reduced_dim=#)", HOLDS_ALL, false, NULL},
+    {"var", 1, "mean(($1 - mean(@1, reduced_dim=#)) ** 2, reduced_dim=#)", HOLDS_ALL, false,
+     population},
+    {"std", 1, "sqrt(mean(($1 - mean(@1, reduced_dim=#)) ** 2, reduced_dim=#))", HOLDS_ALL, false,
+     population},
+    {"norm", 1, "sqrt(sum($1 ** 2, reduced_dim=#))", HOLDS_ALL, true, NULL},
+    {"any", 1, "sum(i32(@1), reduced_dim=#) > 0", HOLDS_COMPARISON, false, NULL},
+    {"all", 1, "sum(i32(not $1), reduced_dim=#) == 0", HOLDS_COMPARISON, false, NULL},
+    {"count_nonzero", 1, "sum(i32(bool(@1)), reduced_dim=#)", HOLDS_ALL, false, NULL},
 };
 
 static const Formula *find_formula(Name name) {
@@ -78,6 +83,10 @@ static const Formula *find_formula(Name name) {
         if (words_have(formulas[i].names, name))
             return &formulas[i];
     return NULL;
+}
+
+bool meant_is_formula(Name name) {
+    return find_formula(name) != NULL;
 }
 
 // The formula with texts in the place of its arguments and dims.
@@ -129,5 +138,9 @@ Meant meant_formula(Meaning *m, Name name, const Given *given, const char **hint
     if (reduces && !meant_reduced(m, given, &result, &reduced))
         return (Meant){0};
     result.text = filled(m->arena, formula, beside, alone, reduced);
+    bool both = m->remark && formula->remark && !strstr(m->remark, formula->remark);
+    m->remark = both              ? arena_printf(m->arena, "%s, %s", m->remark, formula->remark)
+                : formula->remark ? formula->remark
+                                  : m->remark;
     return result;
 }

@@ -54,6 +54,9 @@ static const char moved[] =
     "gather(x, n - 1 - index(n), dim=n) is 'x' from its end, gather(x, (index(n) - by) % n, dim=n) "
     "goes round";
 static const char inverse[] = "there are no inverses of sin, cos and tan";
+static const char drawn[] =
+    "a tensor that is drawn is a parameter, which '--seed' draws; random(seed, stream, i) is "
+    "number 'i' of a stream";
 static const char stacked[] = "tensors of one form are one tensor with a dim more: declare it so";
 
 static const Function functions[] = {
@@ -107,6 +110,9 @@ static const Function functions[] = {
     {"cross_entropy", IS_HINT,
      "mean(cross_entropy(logits, label), reduced_dim=n) is the mean of what each position loses",
      0},
+    {"randn", IS_HINT, drawn, 0},
+    {"rand", IS_HINT, drawn, 0},
+    {"normal", IS_HINT, drawn, 0},
     {"scaled_dot_product_attention", IS_HINT,
      "softmax(einsum(Q[n, k], K[m, k] -> [n, m]) / sqrt(k), reduced_dim=m) has the weights, an "
      "einsum of them with V[m, k] the result",
@@ -243,11 +249,16 @@ static bool keys_are_known(const Given *given) {
 
 static bool reduced_dims(Meaning *m, const Given *given, const Meant *of, bool row, NameList *out) {
     static const char *const keys[] = {"reduced_dim", "dim", "axis", "axes"};
-    const Expr *dims = given->args->count == 2 ? given->args->at[1] : NULL;
+    const Expr *dims = NULL;
     for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !dims; i++)
         dims = given_key(given, keys[i]);
-    if (dims)
-        return dims_given(m, of, dims, out);
+    if (dims && !dims_given(m, of, dims, out))
+        return false;
+    for (uint32_t i = 1; i < given->args->count; i++) // reduced_dim=n, d
+        if (!dims_given(m, of, given->args->at[i], out))
+            return false;
+    if (out->count)
+        return true;
     if (!row)
         *out = of->dims;
     return !row && of->dims.count > 0;
@@ -256,7 +267,7 @@ static bool reduced_dims(Meaning *m, const Given *given, const Meant *of, bool r
 // result: what is reduced; of a row the dims stay.
 static const char *reduce(Meaning *m, const Given *given, bool row, Meant *result) {
     NameList dims = {0};
-    bool fine = result->has_dims && given->args->count <= 2 && keys_are_known(given);
+    bool fine = result->has_dims && keys_are_known(given);
     if (!fine || !reduced_dims(m, given, result, row, &dims))
         return NULL;
     if (!row)
@@ -325,6 +336,8 @@ static const char *builtin_form(Builtin builtin) {
         [BUILTIN_SWAP] = "swap(x, n, m) exchanges dims that are alike",
         [BUILTIN_ONE_HOT] = "one_hot(ids, v) is over a dim 'v' more than 'ids'",
         [BUILTIN_DROPOUT] = "write 'dropout(x, rate=0.1)'",
+        [BUILTIN_FULL] = "full(x -> [n, d]) is 'x' over [n, d]",
+        [BUILTIN_WHERE] = "where(condition, a, b) is 'a' where the condition holds, else 'b'",
     };
     return forms[builtin];
 }
@@ -374,6 +387,12 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given, bool
         return meant_letters(m, given->args);
     if (builtin == BUILTIN_GATHER)
         return meant_gather(m, builtin_name(builtin), given);
+    if (builtin == BUILTIN_ONE_HOT)
+        return meant_one_hot(m, given);
+    if (builtin == BUILTIN_FULL)
+        return meant_full(m, given);
+    if (builtin == BUILTIN_DROPOUT && !given_key(given, "rate"))
+        return meant_dropout(m, given);
     bool regroups = builtin == BUILTIN_SPLIT || builtin == BUILTIN_MERGE;
     if (regroups || !builtin_takes(builtin, given->args->count, given->keys) ||
         !dims_are_named(m, builtin, given))
@@ -440,34 +459,6 @@ static Meant meant_to(Meaning *m, const Given *given) {
     return meant_cast(m, &(Given){&first, given->keys}, elem);
 }
 
-static Meant meant_fill(Meaning *m, const Given *given) {
-    if (given->args->count != 3 || given->keys->count)
-        return (Meant){0};
-    ExprList order = {0};
-    vec_push(m->arena, &order, given->args->at[1]);
-    vec_push(m->arena, &order, given->args->at[2]);
-    vec_push(m->arena, &order, given->args->at[0]);
-    return meant_call(m, "where", &(Given){&order, given->keys});
-}
-
-static Meant meant_clip(Meaning *m, const Given *given) {
-    const ExprList *args = given->args;
-    const Expr *low = args->count > 1 ? args->at[1] : given_key(given, "min");
-    const Expr *high = args->count > 2 ? args->at[2] : given_key(given, "max");
-    Meant result = meant(m, args->at[0]);
-    for (uint32_t i = 0; i < 2 && result.text; i++) {
-        if (!(i ? high : low))
-            continue;
-        Meant bound = meant(m, i ? high : low);
-        result.text = bound.text ? arena_printf(m->arena, "%s(%s, %s)", i ? "min" : "max",
-                                                result.text, bound.text)
-                                 : NULL;
-        result.holds = HOLDS_ALL;
-        result.tensor = NULL;
-    }
-    return low || high ? result : (Meant){0};
-}
-
 static Meant meant_linear(Meaning *m, const Given *given) {
     uint32_t n = given->args->count;
     if (n < 2 || n > 3 || given->keys->count)
@@ -479,15 +470,6 @@ static Meant meant_linear(Meaning *m, const Given *given) {
         return product;
     Meant bias = meant(m, given->args->at[2]);
     return meant_binary(m, OPER_ADD, &product, &bias);
-}
-
-static Meant meant_size(Meaning *m, const Given *given) {
-    Meant of = meant(m, given->args->at[0]);
-    bool has_place = given->args->count == 2;
-    Name dim = !of.has_dims || of.moved || !of.dims.count ? NULL
-               : has_place                                ? dim_given(&of, given->args->at[1])
-                                                          : of.dims.at[0];
-    return dim ? meant_with_dims(dim, HOLDS_ALL, (NameList){0}) : (Meant){0};
 }
 
 static Meant meant_argument(Meaning *m, const Given *given) {
@@ -572,6 +554,11 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
 }
 
 // ---- the whole
+
+bool meant_knows(const Meaning *m, Name function) {
+    return builtin_find(function) != BUILTIN_NONE || find_function(function) ||
+           meant_is_formula(function) || program_find_def(m->program, function);
+}
 
 Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const char **hint) {
     Given given = {args, &expr->keys};

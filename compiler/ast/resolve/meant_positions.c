@@ -163,6 +163,28 @@ Meant meant_mask(Meaning *m, const Given *given, const char *comparison) {
     return meant_with_dims(text, HOLDS_ALL, of.dims);
 }
 
+// one_hot(ids, 5)
+Meant meant_one_hot(Meaning *m, const Given *given) {
+    if (given->args->count != 2 || given->keys->count)
+        return (Meant){0};
+    Meant ids = meant(m, given->args->at[0]), count = meant(m, given->args->at[1]);
+    const Expr *dim = given->args->at[1];
+    bool named = dim->kind == EXPR_NAME && scope_knows_dim(m->scope, dim->name.name);
+    if (!ids.text || !count.text || (dim->kind == EXPR_NAME && !named))
+        return (Meant){0};
+    Name over = named
+                    ? dim->name.name
+                    : meant_fresh(m, names_find(m->scope->resolver->session->names, "ids"), "hot");
+    if (!named)
+        meant_declare(m, over, count.text);
+    NameList dims = ids.dims;
+    dimlist_add(m->arena, &dims, over);
+    Meant result =
+        meant_with_dims(arena_printf(m->arena, "one_hot(%s, %s)", ids.text, over), HOLDS_ALL, dims);
+    result.has_dims = ids.has_dims;
+    return result;
+}
+
 Meant meant_range(Meaning *m, const Given *given) {
     const Expr *dim = given->args->at[0];
     bool known = given->args->count == 1 && dim->kind == EXPR_NAME &&

@@ -192,13 +192,32 @@ static bool declare_sizes(Meaning *m, const KeyList *sizes, const NameList *into
     return true;
 }
 
+// "n d -> d n": the same tensor, whose dims are read by name.
+static Meant reordered(Meaning *m, const Meant *of, const Side *left, const Side *right) {
+    NameList dims = {0};
+    if (!dimlist_equal(&left->terms, &right->terms))
+        return (Meant){0};
+    for (uint32_t i = 0; i < right->terms.count; i++)
+        vec_push(m->arena, &dims, term_dim(left, of, right->terms.at[i]));
+    for (uint32_t i = 0; i < dims.count; i++)
+        for (uint32_t k = 0; k < i; k++) // which would have to be swapped
+            if (program_dims_alike(m->program, dims.at[i], dims.at[k]))
+                return (Meant){0};
+    Meant result = *of;
+    result.dims = dims;
+    return result;
+}
+
 Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyList *sizes) {
     Side left = {0}, right = {0};
     const char *arrow = read_side(m, pattern, &left);
     Meant of = meant(m, x);
     bool fine = arrow && *arrow && read_side(m, arrow + 2, &right);
-    if (!fine || !of.text || !of.has_dims || of.moved || of.dims.count != left.terms.count ||
-        left.n_groups + right.n_groups != 1)
+    if (!fine || !of.text || !of.has_dims || of.moved || of.dims.count != left.terms.count)
+        return (Meant){0};
+    if (!left.n_groups && !right.n_groups)
+        return reordered(m, &of, &left, &right);
+    if (left.n_groups + right.n_groups != 1)
         return (Meant){0};
     NameList from = {0}, into = {0}, dims = {0};
     Name all = NULL;
@@ -217,6 +236,23 @@ Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyL
         vec_push(m->arena, &dims,
                  right.terms.at[i] ? term_dim(&left, &of, right.terms.at[i]) : all);
     return regrouped(m, &of, &from, &into, dims);
+}
+
+// ---- full((n, d), 0.5)
+
+Meant meant_full(Meaning *m, const Given *given) {
+    NameList dims = {0};
+    bool fine = given->args->count == 2 && !given->keys->count && given_list(given->args->at[0]);
+    const ExprList *list = fine ? &given->args->at[0]->args : NULL;
+    fine = fine && view_dims(m, (const Expr *const *)list->at, list->count, &dims);
+    Meant value = fine ? meant(m, given->args->at[1]) : (Meant){0};
+    for (uint32_t i = 0; i < dims.count; i++)
+        fine = fine && dims.at[i];
+    if (!fine || !value.text)
+        return (Meant){0};
+    return meant_with_dims(
+        arena_printf(m->arena, "full(%s -> %s)", value.text, dimlist_text(m->arena, &dims)),
+        HOLDS_ALL, dims);
 }
 
 // ---- cat([x, y], dim=1)

@@ -133,7 +133,8 @@ void resolve_one_hot(Scope *scope, Expr *call) {
     Expr *ids = call->args.at[0];
     resolve_expr(scope, ids, NULL);
     bool fine = resolve_expect_int(scope, ids, "'one_hot'");
-    const Ident *dim = expr_as_dim(scope, call->args.at[1], "the second argument of 'one_hot'");
+    const Ident *dim =
+        call_as_dim(scope, call, call->args.at[1], "the second argument of 'one_hot'");
     if (!dim || !scope_check_dim(scope, *dim) || !fine)
         return;
     call->reduced = one_dim(arena, dim->name);
@@ -215,11 +216,11 @@ void resolve_swap(Scope *scope, Expr *call, const Wanted *wanted) {
         Diag *diag = diag_error(r->diags, span_join(a->span, b->span),
                                 "'swap' exchanges dims that are alike, '%s' and '%s' are not",
                                 a->name, b->name);
-        diag_hint(diag,
-                  "'dim %s like %s' makes them so; the order in memory is that of the brackets in "
-                  "'return'",
-                  name_unprimed(r->session->names, b->name),
-                  name_unprimed(r->session->names, a->name));
+        diag_hint(
+            diag,
+            "leave it out: dims are read by name, in any order, and that in memory is that of the "
+            "brackets in 'return'; 'dim %s like %s' makes them alike",
+            name_unprimed(r->session->names, b->name), name_unprimed(r->session->names, a->name));
         return;
     }
     call->reduced = one_dim(r->arena, a->name);

@@ -9,9 +9,9 @@
 //     X + b                           of X[n, d] and b[d'], where b[d] is meant
 //
 // Where positions are to meet in pairs their dims are in the text of the operands or of the result,
-// so that only what is inferred from a call, and is not in its arguments, counts; and of tensors a
-// vector that is given, over the dim that it was declared with, beside what has more dims than one.
-// Positions are compared in pairs on purpose.
+// so that only what is inferred from a call, and is not in its arguments, counts; and of tensors
+// the bare name of a vector that is given, beside what has more dims than one. Positions are
+// compared in pairs on purpose.
 #include "ast/resolve/resolve.h"
 
 // The call that a value is the result of: through names that state no dims, and products with
@@ -61,7 +61,7 @@ static void warn(Scope *scope, Name bringer, const Expr *operand, Name own, cons
     diag_note(diag, expr_dim_place(other, like), "'%s' comes from here", like);
     NameList read = dimlist_replaced(r->arena, &operand->result, own, like);
     const char *brackets = dimlist_text(r->arena, &read);
-    if (expr_is_tensor(operand))
+    if (operand->kind == EXPR_NAME)
         diag_hint(diag, "read it as '%s%s', or state the dims of the result if both are meant",
                   operand->name.name, brackets);
     else
@@ -86,12 +86,12 @@ static bool warn_operand(Scope *scope, const Expr *operand, const Expr *other) {
     return false;
 }
 
-// A parameter or trained tensor over one dim, under the name that it has there.
+// A parameter or trained tensor over one dim, which is not in the text.
 static bool is_given_vector(Scope *scope, const Expr *expr) {
-    const Symbol *symbol = expr_is_tensor(expr) ? scope_find(scope, expr->name.name) : NULL;
+    const Symbol *symbol = expr->kind == EXPR_NAME ? scope_find(scope, expr->name.name) : NULL;
     bool given = symbol && (symbol->kind == SYMBOL_ARGUMENT || symbol->kind == SYMBOL_TRAINED ||
                             symbol->kind == SYMBOL_GLOBAL);
-    return given && expr->result.count == 1 && dimlist_equal(&expr->result, &symbol->dims);
+    return given && expr->result.count == 1;
 }
 
 static bool warn_vector(Scope *scope, const Expr *operand, const Expr *other) {

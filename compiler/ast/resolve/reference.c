@@ -118,6 +118,15 @@ void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol) {
     diag_note(diag, place, "'%s' is over %s from here", symbol->name.name, dims);
 }
 
+// X[ids], X[n, ids]: the tensor's dim there, which is not written.
+static Name dim_in_place_of(const Expr *ref, const Symbol *symbol, Name written,
+                            const NameList *unwritten) {
+    for (uint32_t i = 0; i < ref->dims.count && i < symbol->dims.count; i++)
+        if (ref->dims.at[i].name == written && dimlist_has(unwritten, symbol->dims.at[i]))
+            return symbol->dims.at[i];
+    return unwritten->count == 1 ? unwritten->at[0] : NULL;
+}
+
 static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symbol *symbol,
                            const NameList *lacking, const NameList *unwritten) {
     Arena *arena = scope->resolver->arena;
@@ -125,9 +134,12 @@ static void hint_reference(Scope *scope, Diag *diag, const Expr *ref, const Symb
         diag_hint(diag, "leave out 'None': a tensor meets others by the names of its dims");
         return;
     }
-    if (lacking->count == 1 && unwritten->count == 1 && scope_find(scope, lacking->at[0])) {
+    Name taken = lacking->count == 1 && scope_find(scope, lacking->at[0])
+                     ? dim_in_place_of(ref, symbol, lacking->at[0], unwritten)
+                     : NULL;
+    if (taken) {
         diag_hint(diag, "'gather(%s, %s, dim=%s)' takes the positions that '%s' says",
-                  symbol->name.name, lacking->at[0], unwritten->at[0], lacking->at[0]);
+                  symbol->name.name, lacking->at[0], taken, lacking->at[0]);
         return;
     }
     if (!lacking->count) {
@@ -220,6 +232,25 @@ static void report_exchanged(Scope *scope, const Expr *ref, const Symbol *symbol
               exchanged_text(scope, ref, symbol), plain_text(scope, ref, symbol), name);
 }
 
+// `A[n, n]` of a matrix from n to n'.
+static bool is_diagonal(const Scope *scope, const Expr *ref, const Symbol *symbol) {
+    return symbol && symbol->ok && symbol->dims.count == 2 && ref->dims.count == 2 &&
+           !ref->steps.count && ref->dims.at[0].name == ref->dims.at[1].name &&
+           program_dims_alike(scope->resolver->program, symbol->dims.at[0], symbol->dims.at[1]);
+}
+
+static bool report_diagonal(Scope *scope, const Expr *ref, const Symbol *symbol) {
+    Name a = symbol->dims.at[0], b = symbol->dims.at[1];
+    Diag *diag = diag_error(scope->resolver->diags, ref->dims.at[1].span,
+                            "dim '%s' stands here twice", ref->dims.at[1].name);
+    diag_note(diag, ref->dims.at[0].span, "first here");
+    diag_hint(diag,
+              "'%s[%s, %s]' is the matrix, 'sum(where(index(%s) == index(%s), %s, 0), "
+              "reduced_dim=%s)' its diagonal",
+              symbol->name.name, a, b, a, b, symbol->name.name, b);
+    return false;
+}
+
 // ---- the whole ----------------------------------------------------------------------------------
 
 void resolve_reference(Scope *scope, Expr *ref, bool returned) {
@@ -233,7 +264,9 @@ void resolve_reference(Scope *scope, Expr *ref, bool returned) {
     if (symbol && symbol->ok)
         take_loop_numbers(scope, ref, symbol);
     bool fine =
-        (symbol && symbol->doubtful) || scope_check_brackets(scope, &ref->dims, &ref->steps);
+        (symbol && symbol->doubtful) ||
+        (is_diagonal(scope, ref, symbol) ? report_diagonal(scope, ref, symbol)
+                                         : scope_check_brackets(scope, &ref->dims, &ref->steps));
     if (!symbol)
         return;
     if (symbol->kind == SYMBOL_LOOP || symbol->kind == SYMBOL_STEP) {

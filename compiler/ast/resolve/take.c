@@ -60,6 +60,22 @@ static void hint_all_places(Scope *scope, Diag *diag, const Expr *ref, const Sym
     diag_hint(diag, "the other dims are written as well: '%s[%s]'", tensor->name.name, text.at);
 }
 
+// X[X > 0]: how many there are is known from values alone.
+static bool hint_condition(Scope *scope, Diag *diag, const Expr *ref) {
+    Meaning m = meaning_in(scope);
+    for (uint32_t i = 0; i < ref->args.count; i++) {
+        const Expr *arg = ref->args.at[i];
+        if (arg->kind != EXPR_BINARY || !oper_compares(arg->oper))
+            continue;
+        Meant condition = meant(&m, arg);
+        diag_hint(diag,
+                  "positions are not chosen by a condition: 'where(%s, %s, 0)' has 0 elsewhere",
+                  condition.text ? condition.text : "..", ref->name.name);
+        return true;
+    }
+    return false;
+}
+
 static bool check_count(Scope *scope, const Expr *ref, const Symbol *tensor) {
     uint32_t places = ref->dims.count + ref->args.count;
     if (places == tensor->dims.count)
@@ -69,6 +85,8 @@ static bool check_count(Scope *scope, const Expr *ref, const Symbol *tensor) {
                             tensor->name.name, tensor->dims.count,
                             tensor->dims.count == 1 ? "" : "s", places, places == 1 ? "s" : "");
     scope_note_dims(scope, diag, tensor);
+    if (hint_condition(scope, diag, ref))
+        return false;
     if (places < tensor->dims.count)
         hint_all_places(scope, diag, ref, tensor);
     else
@@ -119,6 +137,11 @@ static bool is_known_number(Scope *scope, Expr *position, const Symbol *tensor, 
         return position->ok;
     Diag *diag = diag_error(scope->resolver->diags, position->span,
                             "a position is a number known before the tensors are");
+    if (position->kind == EXPR_BINARY && oper_compares(position->oper)) {
+        diag_hint(diag, "'where(condition, %s, 0)' has 0 where it does not hold",
+                  tensor->name.name);
+        return false;
+    }
     diag_hint(diag, "'gather(%s, ids, dim=%s)' takes those that a tensor says", tensor->name.name,
               dim);
     return false;
