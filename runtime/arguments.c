@@ -37,6 +37,12 @@ bool att_argument_is_name(const char *text, size_t length) {
     return length > 0;
 }
 
+size_t att_argument_plain(const char *text, size_t length) {
+    while (length > 0 && text[length - 1] == '\'')
+        length--;
+    return att_argument_is_name(text, length) ? length : 0;
+}
+
 size_t att_argument_input(const char *text) {
     const char *equals = strchr(text, '=');
     size_t length = equals ? (size_t)(equals - text) : 0;
@@ -48,10 +54,8 @@ static const char *read_dim(AttDimArgument *item) {
     char digits[32];
     const char *equals = memchr(item->text, '=', (size_t)item->length);
     item->name_length = equals ? (int)(equals - item->text) : 0;
-    item->plain_length = item->name_length;
-    while (item->plain_length > 0 && item->text[item->plain_length - 1] == '\'')
-        item->plain_length--;
-    if (!att_argument_is_name(item->text, (size_t)item->plain_length))
+    item->plain_length = (int)att_argument_plain(item->text, (size_t)item->name_length);
+    if (!item->plain_length)
         return "expected DIM=EXTENT, such as -D n=512";
     size_t length = (size_t)(item->length - item->name_length - 1);
     bool fits = length < sizeof digits;
@@ -99,6 +103,6 @@ bool att_argument_same_file(const char *a, const char *b) {
     bool is_a = stat(a, &at) == 0, is_b = stat(b, &bt) == 0;
     if (is_a || is_b)
         return is_a && is_b && at.st_dev == bt.st_dev && at.st_ino == bt.st_ino;
-    return att_npy_target(a, target_a) && att_npy_target(b, target_b) &&
+    return att_path_target(a, target_a) && att_path_target(b, target_b) &&
            strcmp(target_a, target_b) == 0;
 }

@@ -16,6 +16,9 @@ bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *
 // Letters, digits, `_` and the points of a trained tensor's name.
 bool att_argument_is_name(const char *text, size_t length);
 
+// The length of a name without its primes, n' -> n; 0 where it is none.
+size_t att_argument_plain(const char *text, size_t length);
+
 // NAME=FILE: the length of NAME; 0 where it is none, or nothing follows.
 size_t att_argument_input(const char *text);
 

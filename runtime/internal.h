@@ -26,10 +26,10 @@ void att_block_free(AttBlock *block);
 // does not fit an int64_t.
 bool att_bytes_of(int rank, const int64_t *shape, size_t size, int64_t *bytes);
 
-// ---- npy_write.c -------------------------------------------------------------------------------
+// ---- path.c ------------------------------------------------------------------------------------
 // The file that writing to a path makes or replaces, without links; target has PATH_MAX bytes.
 // false where there is no such folder: errno says why.
-bool att_npy_target(const char *path, char *target);
+bool att_path_target(const char *path, char *target);
 
 // ---- formula.c ---------------------------------------------------------------------------------
 AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents);

@@ -21,7 +21,6 @@ enum {
     HEADER_ROOM = 1024,
     BLOCK_ELEMENTS = 1 << 14,
     NAME_TRIES = 100,
-    LINKS_MOST = 40,
     WRITE_BYTES = 1 << 26 // between looks at signals that wait
 };
 
@@ -99,53 +98,6 @@ static int write_tensor(int fd, const AttTensorData *tensor, const AttHeldSignal
     return write_all(fd, tensor->data, (size_t)bytes, held);
 }
 
-// ---- where a file is ---------------------------------------------------------------------------
-// The folder of a path without links, and the last name of the path behind it. On failure errno.
-static bool resolve_folder(const char *path, char out[PATH_MAX]) {
-    char folder[PATH_MAX];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) + 1 : 0;
-    bool fits = length < sizeof folder;
-    if (fits) {
-        memcpy(folder, path, length);
-        folder[length] = 0;
-        if (!realpath(length ? folder : ".", out))
-            return false;
-    }
-    if (!fits || strlen(out) + strlen(path + length) + 2 > PATH_MAX) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    strcat(strcat(out, "/"), path + length);
-    return true;
-}
-
-bool att_npy_target(const char *path, char *target) {
-    char link[PATH_MAX], next[PATH_MAX];
-    if (realpath(path, target))
-        return true;
-    if (!resolve_folder(path, target))
-        return false;
-    // Links to what is not there yet.
-    for (int i = 0; i < LINKS_MOST; i++) {
-        ssize_t length = readlink(target, link, sizeof link);
-        if (length < 0)
-            return true;
-        size_t folder = link[0] == '/' ? 0 : (size_t)(strrchr(target, '/') - target) + 1;
-        if (folder + (size_t)length >= sizeof next) {
-            errno = ENAMETOOLONG;
-            return false;
-        }
-        memcpy(next, target, folder);
-        memcpy(next + folder, link, (size_t)length);
-        next[folder + (size_t)length] = 0;
-        if (!resolve_folder(next, target))
-            return false;
-    }
-    errno = ELOOP;
-    return false;
-}
-
 // ---- replacing a file --------------------------------------------------------------------------
 // Opens a new file beside `path` under a name of its own.
 static int open_beside(const char *path, char *name, size_t room) {
@@ -182,7 +134,7 @@ static int replace_file(const char *path, const struct stat *old, const AttTenso
                         const AttHeldSignals *held) {
     char target[PATH_MAX], name[PATH_MAX];
     // A link stays a link: what it points to is replaced.
-    if (!att_npy_target(path, target))
+    if (!att_path_target(path, target))
         return errno;
     int fd = open_beside(target, name, sizeof name);
     if (fd < 0)

@@ -68,17 +68,12 @@ static int refuse_primed(Options *options, const char *option, const char *text,
                        name, plain, option, plain, length - name_length, text + name_length);
 }
 
-static bool is_primed(const char *text, size_t length) {
-    size_t plain = strcspn(text, "'");
-    return plain < length && plain + strspn(text + plain, "'") == length &&
-           att_argument_is_name(text, plain);
-}
-
 // "a,b,c" -> names
 int option_names(Options *options, const char *option, const char *text, NameList *out) {
     while (*text) {
         size_t length = strcspn(text, ",");
-        if (is_primed(text, length) && !strcmp(option, "--dynamic"))
+        size_t plain = att_argument_plain(text, length);
+        if (plain && plain < length && !strcmp(option, "--dynamic"))
             return refuse_primed(options, option, text, (int)length);
         if (!att_argument_is_name(text, length))
             return usage_error("%s: '%.*s' is not a name", option, (int)length, text);

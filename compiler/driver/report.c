@@ -72,14 +72,6 @@ static void add_plan_buffers(CostFigures *out, const Plan *plan, const char *con
     out->peak = report_sum(report_sum(out->arguments, out->results), out->workspace);
 }
 
-static int64_t volume_of(const DimList *dims, const int64_t *extents) {
-    int64_t volume = 1;
-    for (uint32_t i = 0; i < dims->count; i++)
-        if (!mul_i64(volume, extents[dims->at[i]], &volume))
-            return -1;
-    return volume;
-}
-
 static KernelFigure group_figure(const Group *group, const char *const *names,
                                  const int64_t *extents, Arena *arena) {
     static const char *const kinds[] = {
@@ -90,23 +82,15 @@ static KernelFigure group_figure(const Group *group, const char *const *names,
         .name = report_group_name(group, names, arena),
         .kind = kinds[group->kind],
     };
-    DimList dims = dims_union(&group->rows, &group->reduced);
+    const Value *main = group->contraction;
+    figure.dims = main ? main->dims : dims_union(&group->rows, &group->reduced);
+    for (uint32_t k = 0; main && k < main->n_args; k++)
+        figure.dims = dims_union(&figure.dims, &main->args[k]->dims);
     for (uint32_t i = 0; i < group->members.count; i++) {
         const Value *value = group->members.at[i];
-        DimList all = value_in_parts(value) ? value->args[0]->dims : value->dims;
-        for (uint32_t k = 0; k < value->n_args; k++)
-            if (op_kind(value->op) == KIND_CONTRACT || op_kind(value->op) == KIND_REDUCE)
-                all = dims_union(&all, &value->args[k]->dims);
-        if (value == group->contraction)
-            dims = all;
-        int64_t volume = volume_of(&all, extents);
-        figure.flops = report_sum(figure.flops, volume);
-        if (value->op != OP_CONTRACT)
-            continue;
-        figure.multiplies = report_sum(figure.multiplies, volume);
-        figure.flops = report_sum(figure.flops, volume);
+        figure.flops = report_sum(figure.flops, value_flops(value, extents));
+        figure.multiplies = report_sum(figure.multiplies, value_multiplies(value, extents));
     }
-    figure.dims = dims;
     return figure;
 }
 

@@ -5,40 +5,37 @@
 // of, itself or through what is computed where it is read. Arguments are there anyway.
 #include "driver/driver.h"
 
-typedef struct {
-    const Fusion *fusion;
-    const bool *backward; // by value id
-    const bool *stored;   // likewise: by a group
-    bool *saved, *seen;   // likewise
-} Search;
-
-static void visit(Search *s, const Value *value) {
-    if (s->seen[value->id] || s->backward[value->id])
-        return;
-    s->seen[value->id] = true;
-    s->saved[value->id] = s->stored[value->id];
-    for (uint32_t k = 0; !s->stored[value->id] && k < value->n_args; k++)
-        visit(s, value->args[k]);
+// A value's arguments stand before it: one walk from the last to the first finds what is read.
+static bool *find_saved(const Fusion *fusion, Arena *arena) {
+    const Graph *graph = fusion->graph;
+    uint32_t count = graph->values.count;
+    const bool *backward = graph_backward(graph, arena);
+    bool *stored = arena_array(arena, bool, count + 1), // by value id: by a group
+        *read = arena_array(arena, bool, count + 1),    // likewise: where the backward pass is
+            *saved = arena_array(arena, bool, count + 1);
+    for (uint32_t i = 0; i < fusion->groups.count; i++) {
+        const Group *group = fusion->groups.at[i];
+        for (uint32_t k = 0; k < group->outputs.count; k++)
+            stored[group->outputs.at[k]->id] = true;
+        for (uint32_t m = 0; m < group->members.count; m++)
+            read[group->members.at[m]->id] = backward[group->members.at[m]->id];
+    }
+    for (uint32_t v = count; v-- > 0;) {
+        const Value *value = graph->values.at[v];
+        saved[v] = read[v] && stored[v] && !backward[v];
+        bool passes = read[v] && (backward[v] || !stored[v]);
+        for (uint32_t k = 0; passes && k < value->n_args; k++)
+            read[value->args[k]->id] |= !backward[value->args[k]->id];
+    }
+    return saved;
 }
 
-static bool *find_saved(const Fusion *fusion, Arena *arena) {
-    uint32_t count = fusion->graph->values.count;
-    bool *stored = arena_array(arena, bool, count + 1);
-    Search s = {.fusion = fusion,
-                .backward = graph_backward(fusion->graph, arena),
-                .stored = stored,
-                .saved = arena_array(arena, bool, count + 1),
-                .seen = arena_array(arena, bool, count + 1)};
-    for (uint32_t i = 0; i < fusion->groups.count; i++)
-        for (uint32_t k = 0; k < fusion->groups.at[i]->outputs.count; k++)
-            stored[fusion->groups.at[i]->outputs.at[k]->id] = true;
-    for (uint32_t i = 0; i < fusion->groups.count; i++)
-        for (uint32_t m = 0; m < fusion->groups.at[i]->members.count; m++) {
-            const Value *member = fusion->groups.at[i]->members.at[m];
-            for (uint32_t k = 0; s.backward[member->id] && k < member->n_args; k++)
-                visit(&s, member->args[k]);
-        }
-    return s.saved;
+// Of a kernel that multiplies more than once; -1 where they do not fit.
+static int64_t flops_again(const KernelFigure *kernel) {
+    double again = 2 * (kernel->recompute - 1) * (double)kernel->multiplies;
+    if (kernel->recompute <= 1)
+        return 0;
+    return kernel->multiplies >= 0 && again < 0x1p63 ? (int64_t)again : -1;
 }
 
 // Of all groups, each value as often as it is computed, and of kernels that multiply more than
@@ -51,8 +48,7 @@ static int64_t flops_done(const Compilation *compiled, const CostFigures *figure
         const Group *group = compiled->tile->launches.at[kernel->launch].group;
         for (uint32_t m = 0; m < group->members.count; m++)
             flops = report_sum(flops, value_flops(group->members.at[m], extents));
-        if (kernel->recompute > 1 && flops >= 0)
-            flops += (int64_t)(2 * (kernel->recompute - 1) * (double)kernel->multiplies);
+        flops = report_sum(flops, flops_again(kernel));
     }
     return flops;
 }

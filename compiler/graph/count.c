@@ -70,6 +70,11 @@ static bool count_flops(const Value *value, const int64_t *extents, int64_t *out
     return weight == 0 || (count_product(&space, extents, out) && mul_i64(*out, weight, out));
 }
 
+int64_t value_multiplies(const Value *value, const int64_t *extents) {
+    int64_t multiplies;
+    return count_multiplies(value, extents, &multiplies) ? multiplies : -1;
+}
+
 int64_t value_flops(const Value *value, const int64_t *extents) {
     int64_t flops;
     return count_flops(value, extents, &flops) ? flops : -1;

@@ -406,6 +406,7 @@ int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 // 2 per multiply, 1 per element of a map or of a reduction's argument.
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
 int64_t value_flops(const Value *value, const int64_t *extents);
+int64_t value_multiplies(const Value *value, const int64_t *extents);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
 // ---- rewrite/expand.c --------------------------------------------------------------------------

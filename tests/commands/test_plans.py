@@ -78,6 +78,12 @@ def test_cost_tells_of_every_kernel():
     assert [kernel["plan"] for kernel in figures["kernels"] if kernel is not core] == [None] * 4
 
 
+def test_operations_of_kernels_are_those_of_the_graph():
+    """Slices and shifts, which move values, are none."""
+    figures = attc_json("cost", EXAMPLES / "deltanet.attn", "-D", "n=64")
+    assert sum(kernel["flops"] for kernel in figures["kernels"]) == figures["flops"]
+
+
 def test_scratch_is_told_apart_from_buffers():
     figures = attc_json("cost", TALKING, *SMALL, "--plan", "resident")
     (core,) = streamed(figures)
