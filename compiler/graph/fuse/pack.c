@@ -147,16 +147,17 @@ static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, i
 }
 
 // Products of two operands that both have the streamed dim (a matrix for each position) run along
-// it: an input that has another dim contiguous gets a copy that has not.
+// it: an input that has another dim contiguous gets a copy that has not, and so does what is
+// pointwise of such.
 static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value, int k) {
     DimId streamed = streamed_dim(cluster);
     const Value *operand = value->args[k];
     bool along = dims_has(&value->dims, streamed) && dims_has(&operand->dims, streamed) &&
                  dims_has(&value->args[1 - k]->dims, streamed);
+    bool computed = op_kind(operand->op) == KIND_MAP && !stream_of(p->fuser, operand);
+    bool lies_across = fuse_is_of_input(operand) && last_dim(operand) != streamed;
     Value *now = unrounded(p, operand);
-    return along && fuse_is_of_input(operand) && last_dim(operand) != streamed
-               ? copied(p, now, FOR_PRODUCTS)
-               : now;
+    return along && (lies_across || computed) ? copied(p, now, FOR_PRODUCTS) : now;
 }
 
 // Rows of a table against those of the group: the table is read as it lies, which is too large to
