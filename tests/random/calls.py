@@ -17,214 +17,15 @@ import random
 import sys
 
 from binding import BASE, DOUBT, LIKE, bind, root
+from body import DIMS, DIMS_MOST, Body
 from written_out import DIM, Argument, Call, Let, Loop, WrittenOut, def_text, marked
 
 EXTENTS = [1, 2, 2, 3, 3, 4, 5]
-DIMS = [*BASE, *LIKE, "n'", "d'", "t'"]  # of parameters and arguments
-DIMS_MOST = 4  # of a tensor
-TRIES = 100  # to add statements: none may fit
 
 
-class Body:
-    """A def while it is made. own: dims that no parameter has -> ("like", dim), or the text of the
-    extent. pool: tensors that may be read."""
+class Caller(Body):
+    """A def that may call those before it."""
 
-    def __init__(self, program, name):
-        self.program, self.random, self.name = program, program.random, name
-        self.parameters, self.statements, self.results = [], [], []
-        self.values, self.pool, self.used, self.own = {}, [], set(), {}
-
-    # ---- small choices ----
-    def chance(self, share):
-        return self.random.random() < share
-
-    def fresh(self, prefix="v"):
-        self.program.count += 1
-        return f"{prefix}{self.program.count}"
-
-    def pick(self, accept=lambda dims: True):
-        fitting = [name for name in self.pool if accept(self.values[name])]
-        unused = [name for name in fitting if name not in self.used]
-        if unused and self.chance(0.6):
-            return self.random.choice(unused)
-        return self.random.choice(fitting) if fitting else None
-
-    def shuffled(self, dims):
-        """In any order, but what is alike in its own."""
-        order = self.random.sample(dims, len(dims))
-        for kind in {root(dim) for dim in dims}:
-            alike = iter([dim for dim in dims if root(dim) == kind])
-            order = [next(alike) if root(dim) == kind else dim for dim in order]
-        return order
-
-    def ref(self, name, dims=None):
-        self.used.add(name)
-        return f"{name}[{marked(self.shuffled(self.values[name]) if dims is None else dims)}]"
-
-    def formals(self):
-        return list(dict.fromkeys(d for p in self.parameters for d in self.values[p]))
-
-    def all_dims(self):
-        return [*DIMS, *self.own]
-
-    def parameter(self, dims):
-        name = self.fresh("x")
-        self.parameters.append(name)
-        self.pool.append(name)
-        self.values[name] = list(dims)
-        return name
-
-    def let(self, dims, text, pool=True):
-        name = self.fresh()
-        self.values[name] = self.random.sample(dims, len(dims))
-        self.statements.append(Let(name, self.values[name], text))
-        if pool:
-            self.pool.append(name)
-        return name
-
-    # ---- statements ----
-    def pointwise(self):
-        name = self.pick(len)
-        if not name:
-            return
-        a = self.random.choice(self.values[name])
-        form = self.random.choice(
-            [
-                "tanh({x} * (1 + index({a}) / {a}))",
-                "{x} * cos(index({a})) + 0.1",
-                "where(index({a}) % 2 == 0, {x}, 0.25)",
-                "{x} + index({a}) / {a}",
-                "softmax({x}, reduced_dim={a})",
-                "cumsum({x}, dim={a}) / {a}",
-                "shift({x}, {a}, 1) - 0.5 * {x}",
-            ]
-        )
-        self.let(self.values[name], form.format(x=self.ref(name), a=f"${a}"))
-
-    def binary(self):
-        a, b = self.pick(), self.pick()
-        dims = list(dict.fromkeys([*self.values[a], *self.values[b]]))
-        form = self.random.choice(["{} + {}", "{} - 0.5 * {}", "tanh({}) * {}", "max({}, {})"])
-        if len(dims) <= DIMS_MOST:
-            self.let(dims, form.format(self.ref(a), self.ref(b)))
-
-    def einsum(self):
-        names = [self.pick() for _ in range(self.random.randint(1, 3))]
-        union = list(dict.fromkeys(d for name in names for d in self.values[name]))
-        keep = [dim for dim in union if self.chance(0.6)]
-        if len({*names}) < len(names) or max(len(union) - 2, len(keep)) > DIMS_MOST:
-            return
-        scale = "".join(f" / ${dim}" for dim in union if dim not in keep)
-        self.let(keep, f"einsum({', '.join(map(self.ref, names))}){scale}")
-
-    def reduce(self):
-        name = self.pick(len)
-        if not name:
-            return
-        dim = self.random.choice(self.values[name])
-        rest = [d for d in self.values[name] if d != dim]
-        function = self.random.choice(["mean", "max", "min"])
-        self.let(rest, f"{function}({self.ref(name)}, reduced_dim=${dim})")
-
-    def rename(self):
-        """Two readings of one tensor: a square matrix over parameters' dims, or a sum over a dim of
-        the def's own."""
-        name = self.pick(lambda dims: {*dims} & {*DIMS})
-        if not name:
-            return
-        dims, formals = self.values[name], self.formals()
-        old = self.random.choice([d for d in dims if d in DIMS])
-        free = [d for d in DIMS if root(d) == root(old) and d not in dims]
-        known = [d for d in free if d in formals]
-        if not free:
-            return
-        new = self.random.choice(known if known and self.chance(0.7) else free)
-        read = f"{name}[{marked([new if d == old else d for d in dims])}]"
-        scale = "".join(f" / ${d}" for d in dims if d != old)
-        if new in formals:
-            self.let([old, new], f"einsum({self.ref(name)}, {read}){scale}")
-            return
-        self.own.setdefault(new, ("like", old))
-        pairs = self.let([old, new], f"einsum({self.ref(name)}, {read}){scale}", pool=False)
-        masked = f"where(index(${new}) <= index(${old}), {self.ref(pairs)}, 0.5)"
-        self.let([old], f"mean({masked} * (1 + index(${new}) / ${new}), reduced_dim=${new})")
-
-    def pair(self, dims):
-        pairs = [(a, b) for a in dims for b in dims if a != b and root(a) == root(b)]
-        return self.random.choice([p for p in pairs if {*p} <= {*DIMS}] or [None])
-
-    def swap(self):
-        name = self.pick(self.pair)
-        if name:
-            a, b = self.pair(self.values[name])
-            text = f"0.5 * {self.ref(name)} - swap({name}, ${a}, ${b})"
-            self.let(self.values[name], text)
-
-    def part(self):
-        """A dim of the def's own whose extent follows from another, mostly summed at once."""
-        name = self.pick(lambda dims: {*dims} & {*DIMS})
-        if not name:
-            return
-        dims, own = self.values[name], self.fresh("c")
-        dim = self.random.choice([d for d in dims if d in DIMS])
-        x = self.ref(name)
-        extent, text = self.random.choice(
-            [
-                (f"${dim} // 2 + 1", f"slice({x}, ${dim}, 0, ${own})"),
-                (f"(${dim} + 1) // 2", f"slice({x}, ${dim}, ${dim} - ${own}, ${dim})"),
-                (f"${dim} + ${dim}", f"concat({x}, {x}, dim=${own})"),
-            ]
-        )
-        self.own[own] = extent
-        if text[0] == "s" or self.chance(0.5):
-            self.program.declared[own] = extent
-        leaves = self.chance(0.2)
-        made = self.let([own if d == dim else d for d in dims], text, pool=leaves)
-        if not leaves:
-            rest = [d for d in dims if d != dim]
-            weighted = f"{self.ref(made)} * (index(${own}) + 1)"
-            self.let(rest, f"sum({weighted}, reduced_dim=${own}) / ${dim} / ${dim}")
-
-    def loop(self):
-        """A carried tensor, swapped in every step where it is a square matrix."""
-        name = self.pick(len)
-        if not name:
-            return
-        dims = self.values[name]
-        along = self.random.choice(dims) if self.chance(0.6) else None
-        kept = [d for d in dims if d != along]
-        square = [
-            d for d in self.formals() if d not in dims and any(root(d) == root(k) for k in kept)
-        ]
-        if not self.pair(kept) and square and len(kept) < DIMS_MOST - 1:
-            kept.append(self.random.choice(square))
-        state, at = self.fresh("s"), f"%{self.fresh('at')}"
-        self.values[state] = kept
-        self.used.add(name)
-        read = f"{name}[{marked([at if d == along else d for d in dims])}]"
-        begin, start = f"zeros[{marked(kept)}]", self.pick(lambda other: {*other} <= {*kept})
-        if start and self.chance(0.6):
-            begin += f" + tanh({self.ref(start)})"
-        pair, carried = self.pair(kept), f"{state}[{marked(kept)}]"
-        old = f"swap({state}, ${pair[0]}, ${pair[1]})" if pair else carried
-        if self.chance(0.3):
-            old = f"({old} + {carried})"
-        number = f"index(${self.random.choice(kept)})" if kept else "0.5"
-        body = [Let(state, kept, f"tanh(0.7 * {old} + {read} + {number} / 4)")]
-        if along and self.chance(0.7):
-            row = self.random.sample([at, *kept], len(kept) + 1)
-            body.append(Let(self.fresh(), row, f"{carried} - {read}"))
-        self.statements.append(Let(state, kept, begin))
-        way = self.random.choice(["", " reversed"])
-        head = f"scan {at} in ${along}{way}:" if along else f"for {at} in rounds:"
-        self.statements.append(Loop(head, body))
-        for let in body[1:]:
-            self.values[let.name] = [along if d == at else d for d in let.dims]
-            self.pool.append(let.name)
-        if len(body) == 1 or self.chance(0.5):
-            self.pool.append(state)
-
-    # ---- calls ----
     def choose_dims(self, callee):
         """Dims of this def for those of the callee's parameters, alike where these are."""
         dims, same = {}, self.random.choice([0.2, 0.2, 1])
@@ -349,67 +150,64 @@ class Body:
         if not call:
             self.values, self.parameters, self.pool, self.own = before
             return
-        state = call.arguments[0].value
         if call.targets[0][1] is None:
             self.statements.append(Loop("for %round in rounds:", [call]))
         else:
             self.statements.append(call)
 
-    def try_call(self, callee, dims, mapped):
+    def arguments(self, callee, dims, mapped):
+        """What the parameters are given, and the dims that the call is mapped over; or None."""
         arguments = []
         for parameter in callee.parameters:
             arguments.append(self.argument([dims[f] for f in callee.values[parameter]], mapped))
         extra = [[d for d in a.order if d not in dims.values()] for a in arguments]
         mapped = max(extra, key=len)
-        if not all({*some} <= {*mapped} for some in extra):
+        return (arguments, mapped) if all({*some} <= {*mapped} for some in extra) else None
+
+    def carry(self, first, result):
+        """A state that a loop gives the call and takes from it, where it fits, or None."""
+        if {*result} != {*first.read} or not self.chance(0.5):
             return None
+        state = self.fresh("s")
+        self.values[state] = first.read
+        begin = f"{first.value}[{marked(first.read)}] * 1"
+        self.statements.append(Let(state, first.read, begin))
+        return state
+
+    def targets(self, results, state):
+        """What the results are named, with their dims; a state has them already."""
+        if state:
+            return [(state, None), *[("_", []) for _ in results[1:]]]
+        targets = []
+        for result in results:
+            name = self.fresh()
+            self.values[name] = self.random.sample(result, len(result))
+            targets.append((name, self.values[name]))
+        if len(targets) > 1 and self.chance(0.2):
+            targets[0] = ("_", [])
+        return targets
+
+    def try_call(self, callee, dims, mapped):
+        given = self.arguments(callee, dims, mapped)
+        if not given:
+            return None
+        arguments, mapped = given
         own = self.own_dims(callee, dims, mapped)
         if own is None:
             return None
         hands, doubt = self.hands_for(callee, arguments, dims)
         by_hand = {c: a for c, a in own.items() if c != a and callee.own[c][0] != "like"}
-        every, targets = {**dims, **own}, []
+        every = {**dims, **own}
         results = [[*mapped, *[every[d] for d in ds]] for _, ds in callee.results]
-        first, *others = arguments
-        if {*results[0]} == {*first.read} and self.chance(0.5):
-            state = self.fresh("s")
-            self.values[state] = first.read
-            begin = f"{first.value}[{marked(first.read)}] * 1"
-            self.statements.append(Let(state, first.read, begin))
-            arguments = [first._replace(value=state), *others]
-            targets = [(state, None), *[("_", []) for _ in results[1:]]]
-            self.pool.append(state)
-        else:
-            for result in results:
-                name = self.fresh()
-                self.values[name] = self.random.sample(result, len(result))
-                targets.append((name, self.values[name]))
-            if len(targets) > 1 and self.chance(0.2):
-                targets[0] = ("_", [])
-            self.pool += [name for name, _ in targets if name != "_"]
+        state = self.carry(arguments[0], results[0])
+        if state:
+            arguments[0] = arguments[0]._replace(value=state)
+        targets = self.targets(results, state)
+        self.pool += [name for name, _ in targets if name != "_"]
         call = Call(callee, arguments, {**hands, **by_hand}, dims, mapped, own, targets)
         if doubt is not None:
             self.program.doubts.append((self, call, {**doubt, **by_hand}))
         return call
-
-    # ---- a whole def ----
-    def grow(self, count, kinds):
-        wanted = len(self.statements) + count
-        for _ in range(TRIES):
-            if len(self.statements) < wanted:
-                self.random.choice(kinds)()
-        self.own = {own: said for own, said in self.own.items() if own not in self.formals()}
-        made = [name for name in self.pool if name not in self.parameters]
-        unused = [name for name in made if name not in self.used]
-        names = (unused or made or self.pool)[-self.random.choice([1, 1, 2, 3]) :]
-        self.results = [(name, self.shuffled(self.values[name])) for name in names]
-
-    def statement_kinds(self):
-        return [
-            *[self.pointwise, self.einsum] * 3,
-            *[self.binary, self.rename, self.part, self.swap] * 2,
-            *[self.reduce, self.loop, self.loop],
-        ]
 
 
 def calls_of(statements):
@@ -451,13 +249,13 @@ class Program:
 
     def build(self):
         for number in range(self.random.randint(1, 3)):
-            body = Body(self, f"F{number}")
+            body = Caller(self, f"F{number}")
             for _ in range(self.random.choice([1, 1, 2])):
                 body.parameter(self.random.sample(DIMS, self.random.randint(1, 3)))
             kinds = body.statement_kinds() + [body.call] * (5 if self.defs else 0)
             body.grow(self.random.randint(1, 4), kinds)
             self.defs.append(body)
-        self.entry = Body(self, "Program")
+        self.entry = Caller(self, "Program")
         for _ in range(self.random.choice([1, 2])):
             self.entry.parameter(self.random.sample(DIMS, self.random.randint(1, 3)))
         self.entry.grow(self.random.randint(1, 2), [self.entry.call])
