@@ -197,7 +197,8 @@ def test_diagnostics_as_json():
 
 
 def test_empty_source():
-    attc("check", "-", stdin="")
+    _, err = attc("check", "-", stdin="dim n = 3  # for others\n")
+    assert "remark: the file has no def" in err
     _, err = attc("cost", "-", stdin="", status=1)
     assert "def" in err
 

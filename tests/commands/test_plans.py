@@ -495,3 +495,9 @@ def test_halves_are_streamed(elem):
     extents = ["-D", "n=65,m=300"]
     attc("verify", "-", *extents, "--no-materialize", stdin=source)
     assert re.search(" (resident|spill) ", attc("cost", "-", *extents, stdin=source)[0])
+
+
+def test_a_plan_without_a_kernel_to_take_it_is_no_mistake(tmp_path):
+    source = tmp_path / "plain.attn"
+    source.write_text("def F(X[n]):\n    return X * 2\n")
+    attc("run", source, "--plan", "stream", "-D", "n=3", "--seed", "1")

@@ -295,7 +295,9 @@ static const Def *find_entry(Session *session, const Program *program,
     const Def *def = entry ? program_find_def(program, entry) : default_entry(session, program);
     if (!def && entry)
         report_unknown_entry(session, program, entry);
-    else if (!def && !options->open_extents)
+    else if (!def && options->open_extents) // dims and trained tensors, for others to import
+        diag_remark(session->diags, (Span){0}, "the file has no def");
+    else if (!def)
         diag_error(session->diags, (Span){0}, "the file has no def");
     return def;
 }
