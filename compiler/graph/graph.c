@@ -72,7 +72,6 @@ Graph *graph_new_like(const Graph *graph, Arena *arena) {
         vec_push(out->arena, &out->dims, graph->dims.at[i]);
     for (uint32_t i = 0; i < graph->rules.count; i++)
         vec_push(out->arena, &out->rules, graph->rules.at[i]);
-    out->again = graph->again;
     return out;
 }
 

@@ -143,7 +143,7 @@ typedef struct {
 // What a value was made for. What takes a value's place is made for the same.
 typedef struct {
     bool backward;  // gradients alone
-    bool twice;     // and computed again in another turn: with sums in order, for the same bits
+    bool twice;     // and computed more than once: with sums in order, for the same bits
     uint32_t block; // that is checkpointed, from 1; 0: none
     uint32_t turn;  // in which it is computed, see fuse/again.c; not before those of its arguments.
                     // Alone part of the meaning: values of two turns are two values. 0: leaves
@@ -202,8 +202,6 @@ typedef struct {
     ValueList values;      // by id
     ValueList inputs;      // in the order of the entry's parameters, trained tensors last
     VEC(Output) outputs;
-    bool again; // values over pairs of positions are computed more than once, here or in a graph
-                // that goes on from this one
     MadeFor made_for; // of the values that are added
     Map *cons;        // hash -> value
     Map *written;     // name -> the input that is written so

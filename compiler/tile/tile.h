@@ -354,6 +354,7 @@ typedef struct {
     ContractLast a_last, b_last;
     int32_t panel; // the result has panels of so many lanes; 0: none
     size_t elem_bytes;
+    bool in_order; // see Stage
 } ContractShape;
 ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine);
 // What a kernel costs on a machine, counted: the model that schedules are chosen by.

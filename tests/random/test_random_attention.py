@@ -2,7 +2,7 @@
 """Random attention programs under random plans: compiled code against the oracle.
 
 ATTC_RANDOM_ATTENTION=COUNT or FIRST:COUNT chooses the seeds (default 0:500), and
-ATTC_RANDOM_GRADIENTS=1 has all of them differentiated.
+ATTC_RANDOM_GRADIENTS=1 has all of them differentiated. FAILED are seeds of the past.
 """
 
 import json
@@ -20,6 +20,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "
 from attc import ATTC  # noqa: E402
 from attention import Attention, generate  # noqa: E402
 
+FAILED = [336, 471]
 _first, _, _count = os.environ.get("ATTC_RANDOM_ATTENTION", "0:500").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 FUSED = ["resident", "stream", "two-pass", "spill"]
@@ -81,14 +82,14 @@ def agrees(run):
     return all(o["ok"] or is_near(o) and (not o["row"] or is_near(o["row"])) for o in outputs)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", dict.fromkeys([*FAILED, *SEEDS]))
 def test_program(seed, tmp_path):
     """A plan that cannot be had gives way to the compiler's choice."""
     text, options, _ = generate(seed)
     path = tmp_path / "program.attn"
     path.write_text(text)
     plan, target = draw(seed)
-    grad = ["--grad"] if seed % DIFFERENTIATED == 0 else []
+    grad = ["--grad"] if seed % DIFFERENTIATED == 0 or seed in FAILED else []
     options = ["verify", path, *options, *target, *grad, "--verify-passes", "--no-cache", "--json"]
     run = attc(*options, *plan)
     if is_refused(run):

@@ -162,6 +162,25 @@ static void of_attention_one_maximum_and_sum_of_each_row(void **state) {
     assert_string_equal(listed(parts.backward, USE_GRADIENT), "dQ[n d] dK[m d] dV[e m] ");
 }
 
+static int computed_again(const Graph *graph) {
+    int count = 0;
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        count += graph->values.at[i]->op == OP_CONTRACT && graph->values.at[i]->made_for.twice;
+    return count;
+}
+
+// The logits, and not the output.
+static void what_both_compute_is_marked(void **state) {
+    Parts parts = partition_text(*state, "def F(Q[n, d], K[m, d], V[m, e]):\n"
+                                         "    S[n, m] = einsum(Q[n, d], K[m, d])\n"
+                                         "    W[n, m] = softmax(S, reduced_dim=m)\n"
+                                         "    O[n, e] = einsum(W[n, m], V[m, e])\n"
+                                         "    return O\n");
+    assert_int_equal(computed_again(parts.whole), 0);
+    assert_int_equal(computed_again(parts.forward), 1);
+    assert_int_equal(computed_again(parts.backward), 1);
+}
+
 static void few_bytes_rather_than_many(void **state) {
     Session *session = *state;
     // What is pointwise is computed again: of the einsum, not of both that are made of it.
@@ -230,6 +249,7 @@ int main(void) {
         partition_test(both_parts_are_the_whole),
         partition_test(what_is_computed_again_is_the_whole),
         partition_test(of_attention_one_maximum_and_sum_of_each_row),
+        partition_test(what_both_compute_is_marked),
         partition_test(few_bytes_rather_than_many),
         partition_test(results_are_read_and_not_saved),
         partition_test(a_scan_leaves_what_it_carried),

@@ -114,7 +114,6 @@ static void copy_inputs(const Partition *p, Graph *to, Value **now, TensorUse us
 Graph *partition_forward(const Partition *p) {
     const Graph *graph = p->graph;
     Graph *to = graph_new_like(graph, graph->arena);
-    to->again = true;
     Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
     bool *needed = fuse_find_outputs(graph, USE_PLAIN, p->arena);
     for (uint32_t i = 0; i < graph->values.count; i++)
@@ -163,7 +162,6 @@ static void copy_kept(const Partition *p, Graph *to, Value **now, const Graph *f
 Graph *partition_backward(const Partition *p, const Graph *forward) {
     const Graph *graph = p->graph;
     Graph *to = graph_new_like(graph, graph->arena);
-    to->again = true;
     Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
     bool *needed = fuse_find_outputs(graph, USE_GRADIENT, p->arena);
     mark_args(p, needed, true);

@@ -135,7 +135,10 @@ static Value *again(Rewrite *rewrite, const Again *a, const Value *value) {
     uint64_t key = (uint64_t)value->id + 1;
     Value *known = map_get(a->names->again, key);
     if (!known) {
+        bool outer = rewrite->to->made_for.twice;
+        rewrite->to->made_for.twice = true;
         known = make_again(rewrite, a, value);
+        rewrite->to->made_for.twice = outer;
         if (known)
             map_put(a->names->again, key, known);
     }
@@ -275,9 +278,11 @@ static Value *value_again(Rewrite *rewrite, SweptPair *pair, const Value *value,
 static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args) {
     Recompute *r = rewrite->data;
     for (uint32_t i = 0; i < r->pairs.count; i++) {
-        Value *out = value_again(rewrite, &r->pairs.at[i], value, args);
+        SweptPair *pair = &r->pairs.at[i];
+        Value *out = value_again(rewrite, pair, value, args);
         if (out)
             return out;
+        rewrite->to->made_for.twice |= pair->wide[value->id] && pair->twice[pair->set[value->id]];
     }
     return rewrite_keep(rewrite, value, args);
 }
@@ -297,8 +302,6 @@ Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine
     rewrite.data = &r;
     rewrite_values(&rewrite, recompute_value);
     rewrite_outputs(&rewrite);
-    for (uint32_t i = 0; i < r.pairs.count; i++)
-        rewrite.to->again = rewrite.to->again || r.pairs.at[i].names.count;
     arena_free(arena);
     return rewrite.to;
 }

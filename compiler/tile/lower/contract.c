@@ -266,7 +266,8 @@ static ContractSchedule known_schedule(const Lowering *lower, const ContractShap
     uint64_t words[] = {(uint64_t)s->batch, (uint64_t)s->rows,      (uint64_t)s->lanes,
                         (uint64_t)s->k,     (uint64_t)s->main_rows, (uint64_t)s->main_lanes,
                         s->a_in_place,      s->b_in_place,          s->a_last,
-                        s->b_last,          (uint64_t)s->panel,     s->elem_bytes};
+                        s->b_last,          (uint64_t)s->panel,     s->elem_bytes,
+                        s->in_order};
     KernelForm form = {.at = words, .count = sizeof words / sizeof *words};
     void **known = form_table_at(lower->contractions, &form);
     if (!*known) {
@@ -292,6 +293,7 @@ static void choose_schedule(Contract *x) {
         .b_last = role_of_last(x, &x->b_source, x->lanes),
         .panel = x->result == NO_BUFFER ? 0 : lower->kernel->buffers.at[x->result].panel_width,
         .elem_bytes = elem_bytes(x->elem),
+        .in_order = x->c->made_for.twice,
     };
     x->schedule = known_schedule(lower, &shape);
 }

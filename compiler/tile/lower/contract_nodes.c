@@ -141,6 +141,7 @@ static void emit_contract(Contract *x, NodeList *into) {
     stage->rows = x->rows;
     stage->row_block = x->schedule.row_block;
     stage->lane_block = x->schedule.lane_block;
+    stage->in_order = x->c->made_for.twice;
 }
 
 static void emit_blocks(Contract *x, NodeList *into) {

@@ -270,15 +270,6 @@ static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, N
                 ->body;
 }
 
-// Is the value computed more than once, as those over the streamed dim may be in a graph that does
-// so? Then it has the same bits each time: a softmax of large logits would not bear less.
-static bool is_computed_again(const Lowering *lower, const Value *value) {
-    const Group *group = lower->group;
-    bool streamed = lower->graph->again && group->kind == GROUP_STREAM &&
-                    dims_has(&value->dims, group->reduced.at[0]);
-    return (value->made_for.twice || streamed) && !value_in_parts(value);
-}
-
 // The box, outermost first: rows innermost of what is kept, then what is summed.
 static TileDimList stage_dims(const Nest *nest, const ContractRoles *r) {
     TileDimId inner = roles_sum_lanes(r) ? r->cols : r->lanes;
@@ -308,5 +299,5 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
     stage->row_block = r->row_block;
     stage->col_block = r->col_block;
     stage->lane_block = r->lane_block;
-    stage->in_order = is_computed_again(nest->lower, member->value);
+    stage->in_order = member->value->made_for.twice;
 }

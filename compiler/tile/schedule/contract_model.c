@@ -91,6 +91,7 @@ static void add_contract(ContractModel *x, NodeList *into, uint16_t a, uint16_t 
                                 access_plain(kernel, from_a), access_plain(kernel, from_b));
     x->contract->rows = ROWS;
     x->contract->lanes = LANES;
+    x->contract->in_order = x->shape->in_order;
 }
 
 ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, const Machine *machine,
