@@ -274,6 +274,12 @@ bool value_is_reduction(const Value *value) {
     return value_sums(value) && !value_in_parts(value);
 }
 
+bool value_factor_moves(const Value *value) {
+    int exponent;
+    bool exact = frexp(fabs(value->number), &exponent) == 0.5;
+    return value->number != 1 && (exact || !value->made_for.twice);
+}
+
 Value *value_unrenamed(const Value *value) {
     return value->op == OP_RENAME ? value->args[0] : (Value *)value;
 }

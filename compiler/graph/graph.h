@@ -240,6 +240,9 @@ static inline int64_t part_begin(int64_t part, int64_t parts, int64_t extent) {
     return ceil_div(part * extent, parts);
 }
 bool value_is_reduction(const Value *value); // a contraction or reduction that is not in parts
+// May arguments of a contraction be multiplied by its factor, and not the sum? What is computed
+// twice has its bits by then, unless rounding does not see a factor: a power of two.
+bool value_factor_moves(const Value *value);
 // What a RENAME gives other names to; of any other value itself.
 Value *value_unrenamed(const Value *value);
 // The dims of its arguments, each once; false: more than a list holds, and these are the first.

@@ -9,8 +9,9 @@
 //
 // The operand that is streamed past gets a copy in the order that graph_layout then chooses, unless
 // it is the result of a contraction, which is written in that order. The factor goes to the
-// operand of the rows, or to the result where that one is wide. An operand of the rows whose summed
-// dim is not contiguous is copied, too: by the task, for its own rows.
+// operand of the rows, or to the result where that one is wide or has to keep its bits (see
+// value_factor_moves). An operand of the rows whose summed dim is not contiguous is copied, too: by
+// the task, for its own rows.
 //
 // Contraction stages have operands of the type of their sums: einsums of halves become einsums of
 // their widened operands, rounded afterwards, which is what they mean.
@@ -129,14 +130,10 @@ static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, 
     return fuse_is_of_input(operand) && !runs_past(value, k) ? copied(p, now, FOR_SUMS) : now;
 }
 
-static Value *pack_scaled_lanes(Packer *p, const Value *value, int k) {
-    return copied(p, scaled(p, unrounded(p, value->args[k]), value->number), FOR_PANELS);
-}
-
 // What is scaled or widened is written by the task anyway, in the order that it wants.
 static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, int k) {
     const Value *operand = value->args[k];
-    bool scales = value->number != 1 && dims_has(&value->dims, streamed_dim(cluster));
+    bool scales = value_factor_moves(value) && dims_has(&value->dims, streamed_dim(cluster));
     bool summed_last = !dims_has(&value->dims, last_dim(operand));
     bool rows = dims_subset(&cluster->rows, &operand->dims);
     bool table = p->fuser->table[streamed_dim(cluster)] && value_in_parts(value);
@@ -171,7 +168,7 @@ static bool reads_table(const Packer *p, const Cluster *cluster, const Value *va
 
 static Value *pack_beside_table(Packer *p, const Value *value, int k) {
     Value *now = unrounded(p, value->args[k]);
-    return value->number != 1 ? scaled(p, now, value->number) : copied(p, now, FOR_LANES);
+    return value_factor_moves(value) ? scaled(p, now, value->number) : copied(p, now, FOR_LANES);
 }
 
 static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *value) {
@@ -179,23 +176,21 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
     int lanes = lane_operand(cluster, value);
     bool wide = dims_has(&value->dims, streamed_dim(cluster));
     bool factor_leaves = lanes != NEITHER && value->number != 1;
-    // What is computed again has the bits that it had: the factor is on the same operand.
-    bool again = wide && factor_leaves && to->dims.at[streamed_dim(cluster)].again;
+    bool on_rows = factor_leaves && wide && value_factor_moves(value);
     bool table = reads_table(p, cluster, value, lanes);
     Value *pair[2];
     for (int k = 0; k < 2; k++)
         pair[k] = table ? k == lanes ? unrounded(p, value->args[k]) : pack_beside_table(p, value, k)
                   : lanes == NEITHER ? pack_product(p, cluster, value, k)
                   : k != lanes       ? pack_rows(p, cluster, value, k)
-                  : again            ? pack_scaled_lanes(p, value, k)
                                      : pack_lanes(p, cluster, value, k);
-    if (factor_leaves && wide && !again && !table)
+    if (on_rows && !table)
         pair[1 - lanes] = scaled(p, pair[1 - lanes], value->number);
     double factor = factor_leaves ? 1 : value->number;
     Value *sum = value_in_parts(value)
                      ? graph_einsum_parts(to, pair, value->dims, value->dim, value->dim2)
                      : graph_einsum(to, factor, pair, 2, value->dims);
-    if (factor_leaves && !wide)
+    if (factor_leaves && !on_rows)
         sum = scaled(p, sum, value->number);
     p->changed = p->changed || is_half(value);
     return graph_cast(to, sum, value->elem);

@@ -80,7 +80,7 @@ static void pack_operand(Contract *x, NodeList *into, const Value *value, const 
     Stage *stage = node_compute(lower->kernel, into, pack_order(dims, lanes, source), lanes);
     TermBuilder terms = terms_open(lower, stage);
     int32_t term = terms_cast(&terms, terms_value(&terms, value), x->elem);
-    if (x->c->number != 1 && !x->scaled) {
+    if (value_factor_moves(x->c) && !x->scaled) {
         int32_t factor = stage_const(lower->kernel, stage, x->c->number, x->elem);
         term = stage_op(lower->kernel, stage, OP_MUL, x->elem, term, factor, -1);
     }
@@ -99,7 +99,7 @@ static void pack_b(Contract *x, NodeList *into) {
                                           x->schedule.lane_block);
     pack_operand(x, into, x->b, &x->b_source, scratch, x->lanes, true);
     x->b_access = access_plain(lower->kernel, scratch);
-    x->scaled = true;
+    x->scaled = value_factor_moves(x->c);
 }
 
 // A row operand that is contiguous along the summed dims is copied as it lies (the copy converts or
@@ -124,7 +124,7 @@ static void pack_a(Contract *x, NodeList *into) {
     }
     pack_operand(x, into, x->a, &x->a_source, scratch, dims_last_of(&dims), panels);
     x->a_access = access_plain(lower->kernel, scratch);
-    x->scaled = true;
+    x->scaled = value_factor_moves(x->c);
 }
 
 static void emit_contract(Contract *x, NodeList *into) {
