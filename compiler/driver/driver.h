@@ -214,6 +214,8 @@ typedef struct {
 } NaiveErrors;
 NaiveErrors tolerance_open(const AttTensorData *output, const double *reference, Arena *arena);
 void tolerance_add_naive(NaiveErrors *naive, const double *plain); // of one evaluation more
+// How many errors as large as the largest have the root mean square that all of them have.
+double tolerance_telling(const NaiveErrors *naive);
 typedef struct {
     double largest;    // of the reference, finite values
     double error;      // largest |compiled - reference|; inf where a NaN or infinity differs

@@ -114,6 +114,15 @@ void tolerance_add_naive(NaiveErrors *naive, const double *plain) {
     }
 }
 
+double tolerance_telling(const NaiveErrors *naive) {
+    double rows = 0;
+    for (int64_t row = 0; row < naive->rows && naive->largest > 0; row++) {
+        double share = naive->of_row[row].rms / naive->largest;
+        rows += share * share;
+    }
+    return naive->largest > 0 ? rows * (double)naive->row : (double)naive->count;
+}
+
 // ---- judging ------------------------------------------------------------------------------------
 
 static int by_value(const void *a, const void *b) {

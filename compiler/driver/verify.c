@@ -2,6 +2,8 @@
 // attc verify: compiled code against the double-precision oracle on seeded random input.
 #include "driver/driver.h"
 
+#include <math.h>
+
 // Y[3, 0, 16] of the element at a place.
 static const char *place_text(const AttTensorData *output, int64_t at, Arena *arena) {
     const char *text = "";
@@ -95,20 +97,19 @@ static void add_naive(Comparison *c) {
 // One naive evaluation is one draw of its rounding errors, and may be a lucky one where an output
 // has few elements. Before an error counts as too large, more are drawn, each on inputs moved by
 // one unit in the last place: no code can be asked for more than such inputs tell. The fewer
-// elements, the more draws.
+// elements have errors like the largest, the more draws.
 static int draws_wanted(const Comparison *c) {
     enum { FEWEST = 2, MOST = 24, ELEMENTS = 1024 };
-    int64_t smallest = INT64_MAX;
+    double smallest = INFINITY;
     for (uint32_t i = 0; i < c->tensors->graph->outputs.count; i++) {
         const NaiveErrors *naive = &c->naive[i];
-        int64_t count = c->errors[i].row_fine ? naive->count : naive->row;
+        double count = c->errors[i].row_fine ? tolerance_telling(naive) : (double)naive->row;
         if (!c->errors[i].fine && naive->n_skipped < naive->count && count < smallest)
             smallest = count;
     }
-    if (smallest == INT64_MAX)
+    if (isinf(smallest))
         return 0; // nothing to judge, which more of the same does not mend
-    int64_t wanted = ELEMENTS / smallest;
-    return (int)(wanted < FEWEST ? FEWEST : wanted > MOST ? MOST : wanted);
+    return (int)fmin(fmax(ELEMENTS / smallest, FEWEST), MOST);
 }
 
 static Comparison compare(Options *options, const Tensors *tensors) {

@@ -150,6 +150,22 @@ static void every_naive_evaluation_counts(void **state) {
     assert_true(tolerance_judge((ErrorUnit){ELEM_F32, false}, &naive, c->actual).fine);
 }
 
+static void few_large_errors_are_told_of_by_few_elements(void **state) {
+    Case *c = *state;
+    NaiveErrors naive = tolerance_open(&c->output, c->reference, c->arena);
+    assert_true(tolerance_telling(&naive) == COUNT); // no error yet
+    tolerance_add_naive(&naive, c->plain);
+    assert_true(tolerance_telling(&naive) > ROW / 4.0 && tolerance_telling(&naive) < ROW);
+    c->plain[3] += 1;
+    tolerance_add_naive(&naive, c->plain);
+    assert_true(fabs(tolerance_telling(&naive) - 1) < 1e-3);
+    naive = tolerance_open(&c->output, c->reference, c->arena);
+    for (int i = 0; i < COUNT; i++)
+        c->plain[i] = c->reference[i] + 1e-3;
+    tolerance_add_naive(&naive, c->plain);
+    assert_true(fabs(tolerance_telling(&naive) - COUNT) < 1e-3 * COUNT);
+}
+
 static void rows_of_zeros_are_judged_with_the_output(void **state) {
     Case *c = *state;
     for (int i = 6 * ROW; i < 7 * ROW; i++) {
@@ -241,6 +257,7 @@ int main(void) {
         TEST(floats_that_are_cut_may_be_one_off_now_and_then),
         TEST(whole_numbers_are_exact_as_far_as_doubles_are),
         TEST(every_naive_evaluation_counts),
+        TEST(few_large_errors_are_told_of_by_few_elements),
         TEST(rows_of_zeros_are_judged_with_the_output),
         TEST(subnormal_numbers_may_be_zero),
         TEST(nothing_to_judge_is_not_fine),
