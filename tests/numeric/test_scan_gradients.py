@@ -69,6 +69,22 @@ def test_shared(name, tmp_path):
     check(path, arrays, tmp_path, "-D", "n=5,m=3,d=4")
 
 
+def test_what_is_the_same_for_all_positions_of_an_inner_scan(tmp_path):
+    """X[u] depends on no step around, and each of its positions gets what reaches that alone."""
+    path = tmp_path / "same.attn"
+    path.write_text(
+        """def F(X[m], A[n]):
+    scan t in n:
+        s[] = A[t]
+        scan u in m:
+            s = tanh(s)
+            Y[u, t] = s - X[u]
+    return sum(Y[m, n], reduced_dim=m)
+"""
+    )
+    check(path, draw(Entry(path), {"n": 2, "m": 3}, 1), tmp_path, "-D", "n=2,m=3")
+
+
 def test_what_is_not_asked_for(tmp_path):
     """Nothing is computed backwards for what is stopped or not asked for."""
     path = tmp_path / "scan.attn"

@@ -47,6 +47,11 @@ void gradient_add(Gradient *gradient, const Value *value, uint32_t arg, Value *p
     DimList own = gradient_dims(gradient, &to->dims), missing = gradient_dims(gradient, over);
     missing = dims_minus(&missing, &part->dims);
     missing = dims_minus(&missing, &own);
-    part = graph_times_extents(graph, gradient_summed(gradient, part, &kept), &missing);
-    gradient_leave(gradient, gradient_leaving(gradient, value, to, part));
+    Leaving leaving = gradient_leaving(gradient, value, to, NULL);
+    DimList positions = {0}; // of a scan that the argument is of as well, under another name
+    for (uint32_t i = 0; i < leaving.kept.count; i++)
+        dims_add(&positions, leaving.kept.from[i]);
+    missing = dims_minus(&missing, &positions);
+    leaving.part = graph_times_extents(graph, gradient_summed(gradient, part, &kept), &missing);
+    gradient_leave(gradient, leaving);
 }
