@@ -129,10 +129,13 @@ void fuse_note_inline(Fuser *fuser, const Value *value) {
     }
 }
 
-// A value that must lie in memory: a result of the entry, or what a move reads at computed places.
+// A value that must be stored: a result of the entry, or what a move reads at computed places. A
+// result in whose memory something else is stored lies there already.
 // Ways to read that follow each other are one access.
 static bool must_be_stored(const Fuser *fuser, const Value *value) {
-    if (fuser->result[value->id] && !fuse_is_result_view(fuser, value))
+    if (fuse_is_result_view(fuser, value))
+        return false;
+    if (fuser->result[value->id])
         return true;
     bool view = fuse_is_view(fuser, value), reads = view || op_is_reading(value->op);
     if (view && fuse_view_is_certain(value))
