@@ -119,8 +119,8 @@ bool fuse_is_of_input(const Value *value); // one, perhaps under other names
 // embedding of positions, a bias) says nothing.
 bool *fuse_learned_dims(const Graph *graph, Arena *arena);
 // By DimId: a learned dim that a softmax goes along: that of a table whose entries are chosen among
-// (a vocabulary), which is worked off like positions.
-bool *fuse_table_dims(const Graph *graph, Arena *arena);
+// (a vocabulary), not just a few, which is worked off like positions.
+bool *fuse_table_dims(const Graph *graph, const int64_t *extents, Arena *arena);
 bool fuse_is_inline(const Fuser *fuser, const Value *value);
 bool fuse_is_streamed_operand(const Fuser *fuser, const Value *value);
 // Keeps what an inline value is made of. Requires: done for those of its arguments that are inline.

@@ -68,7 +68,8 @@ bool *fuse_find_light(const Graph *graph, Arena *arena) {
     return light;
 }
 
-bool *fuse_table_dims(const Graph *graph, Arena *arena) {
+bool *fuse_table_dims(const Graph *graph, const int64_t *extents, Arena *arena) {
+    enum { ENTRIES = 32 }; // fewer are rows of their own, not worth a sweep
     bool *table = arena_array(arena, bool, graph->dims.count + 1);
     const bool *live = graph_live(graph, arena);
     const bool *data = fuse_depends_on(graph, ROLE_DATA, arena);
@@ -79,7 +80,7 @@ bool *fuse_table_dims(const Graph *graph, Arena *arena) {
             continue;
         DimList over = dims_minus(&value->args[0]->dims, &value->dims);
         for (uint32_t d = 0; d < over.count; d++)
-            table[over.at[d]] = learned[over.at[d]];
+            table[over.at[d]] = learned[over.at[d]] && extents[over.at[d]] >= ENTRIES;
     }
     return table;
 }

@@ -129,7 +129,7 @@ static int better_first(const void *a, const void *b) {
 void fuse_note_dims(Fuser *fuser) {
     fuser->live = graph_live(fuser->graph, fuser->arena);
     fuser->learned = fuse_learned_dims(fuser->graph, fuser->arena);
-    fuser->table = fuse_table_dims(fuser->graph, fuser->arena);
+    fuser->table = fuse_table_dims(fuser->graph, fuser->extents, fuser->arena);
     fuser->data = fuse_depends_on(fuser->graph, ROLE_DATA, fuser->arena);
 }
 
