@@ -185,6 +185,11 @@ static bool takes_arrow(Scope *scope, const Expr *einsum) {
     const Expr *array = einsum->args.at[einsum->args.count - 1];
     if (einsum->has_arrow || array->kind != EXPR_ARRAY || !array->has_arrow)
         return false;
+    uint32_t depth = 1; // of arrays in arrays, which have as many dims
+    for (const Expr *row = array; row->args.count && row->args.at[0]->kind == EXPR_ARRAY; depth++)
+        row = row->args.at[0];
+    if (depth > 1 && depth == array->dims.count)
+        return false;
     int64_t extent = array->dims.count == 1
                          ? program_extent(r->session, r->program, array->dims.at[0].name)
                          : -1;
