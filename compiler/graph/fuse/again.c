@@ -82,7 +82,8 @@ static void find_missing(Again *a, Value *value, ValueList *missing) {
 
 static void build_missing(Again *a, ValueList *missing) {
     bool own = false;
-    qsort(missing->at, missing->count, sizeof *missing->at, compare_ids);
+    if (missing->count)
+        qsort(missing->at, missing->count, sizeof *missing->at, compare_ids);
     for (uint32_t i = 0; i < missing->count; i++)
         own = own || has_own_turn(a, missing->at[i]);
     a->turn += own;
