@@ -137,6 +137,24 @@ def F(X[n, d], Z[n, d], K[m, d], V[m, d]):
         np.testing.assert_allclose(np.load(tmp_path / f"{name}.npy"), want, atol=2e-5, rtol=2e-5)
 
 
+@pytest.mark.parametrize("plan", ["", "unfused", "resident", "spill"])
+@pytest.mark.parametrize("sizes", ["n=9,m=20", "n=40,m=90"])
+def test_masks_by_logits(tmp_path, sizes, plan):
+    """A mask by what the same kernel computes is no range of positions to search for."""
+    path = tmp_path / "threshold.attn"
+    path.write_text(
+        "dim t = 4\n"
+        "def F(Q[n, k], K[m, k], V[m, k]):\n"
+        "    top = sort(einsum(Q, K -> [n, m]) / sqrt(k), t, dim=m, order=descending)\n"
+        "    L[n, m] = einsum(Q * 2, K)\n"
+        "    W = softmax(where(L >= top[n, 0] - 1, L, -inf), reduced_dim=m)\n"
+        "    return einsum(W, V -> [n, k])\n"
+    )
+    given = ["-D", f"{sizes},k=4", *(["--plan", plan] if plan else [])]
+    for more in ([], ["--grad"], ["--dynamic", "n,m"]):
+        attc("verify", path, "-w", *given, *more)
+
+
 @pytest.mark.parametrize("dynamic", ["n", "p", "n,p"])
 @pytest.mark.parametrize("sizes", ["n=0,p=0", "n=0,p=3", "n=40,p=70"])
 def test_gradient_by_memory_of_any_length(tmp_path, sizes, dynamic):

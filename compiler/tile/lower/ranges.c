@@ -315,10 +315,24 @@ static Interval interval_of(Bounder *b, const Value *condition, bool holds) {
 
 // ---- searching ---------------------------------------------------------------------------------
 
+// Is it computed point by point from what is in memory, and not from what the group sums?
+static bool is_pointwise(const Lowering *lower, const Value *condition) {
+    const ValueList *members = &lower->group->members;
+    bool *sums = arena_array(lower->arena, bool, lower->graph->values.count + 1);
+    for (uint32_t i = 0; i < members->count; i++) {
+        const Value *value = members->at[i];
+        sums[value->id] = value_reduces(value);
+        for (uint32_t k = 0; k < value->n_args; k++)
+            sums[value->id] = sums[value->id] || sums[value->args[k]->id];
+    }
+    return !sums[condition->id];
+}
+
 // Does the condition vary along the streamed dim and the rows only, and not along heads?
 static bool can_be_searched(const Nest *nest, const Value *condition) {
     DimSet dims = lower_dim_set(nest->lower, &condition->dims);
-    return !(dims & ~(nest->rows | nest->streamed)) && (dims & nest->streamed);
+    return !(dims & ~(nest->rows | nest->streamed)) && (dims & nest->streamed) &&
+           is_pointwise(nest->lower, condition);
 }
 
 // The first position where the condition holds for a row of the task, and one past the last.
