@@ -20,8 +20,8 @@ TELLERS = {"diag_error": "error", "diag_warning": "warning", "diag_note": "note"
 MADE = re.compile(r"\b\w+_(hint|problem)\(")
 USERS = {"import_file", "hint_part"}  # have it from where files are read, from meant_function
 # What no source text is known to lead to: the command line refuses the first before,
-# tests/unit/resolve_test.c has it; names and dims are checked before the others can be met.
-ELSEWHERE = {"%s: extents are from 0 to %lld", "dim '%s' cannot be read over '%s' here",
+# tests/unit/resolve_test.c has it; names and dims are checked before the other can be met.
+ELSEWHERE = {"%s: extents are from 0 to %lld",
              "'%s' is shared by calls that give its dims different meanings"}
 UNIT = ["parse*_test.c", "import_test.c", "resolve_test.c", "build_test.c"]
 
