@@ -270,6 +270,10 @@ bool value_in_parts(const Value *value) {
     return value_sums(value) && value->dim2 != DIM_NONE;
 }
 
+bool value_is_zero(const Value *value) {
+    return value->op == OP_CONST && value->number == 0;
+}
+
 bool value_is_reduction(const Value *value) {
     return value_sums(value) && !value_in_parts(value);
 }

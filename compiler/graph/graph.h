@@ -239,6 +239,7 @@ bool value_in_parts(const Value *value);
 static inline int64_t part_begin(int64_t part, int64_t parts, int64_t extent) {
     return ceil_div(part * extent, parts);
 }
+bool value_is_zero(const Value *value); // the constant
 bool value_is_reduction(const Value *value); // a contraction or reduction that is not in parts
 // May arguments of a contraction be multiplied by its factor, and not the sum? What is computed
 // twice has its bits by then, unless rounding does not see a factor: a power of two.
@@ -421,7 +422,8 @@ Graph *graph_expand(const Graph *graph, const int64_t *extents);
 Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *machine);
 
 // ---- fuse/pick.c -------------------------------------------------------------------------------
-// One position of a dim that is streamed as a sum over all of them. Requires: graph_expand.
+// One position of a dim that is streamed as a sum over all of them. NULL: there is nothing of the
+// kind. Requires: graph_expand.
 Graph *graph_pick(const Graph *graph, const int64_t *extents);
 
 // ---- fuse/recompute.c --------------------------------------------------------------------------

@@ -19,7 +19,7 @@ def prefix_tuning(X, P_q, P_k, P_v, P_o, K_0, V_0):
     return np.einsum("nhk,hkd->nd", attend(project(X, P_q), K, V, seen), P_o)
 
 
-@variant("n", stored="its kernel would need that before it ends")
+@variant("n")
 def realformer(X, L_0, weights):
     L = L_0
     for i in range(3):

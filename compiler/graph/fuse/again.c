@@ -15,7 +15,7 @@
 // Values over pairs of positions and what is cheaper than a load are no copies of their own: they
 // are what their arguments make of them.
 //
-// Requires: graph_expand. Ensures: the same values; results have the same bits.
+// Requires: graph_expand. Ensures: the same values.
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
@@ -63,21 +63,20 @@ static int compare_ids(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Adds what is not there of the forward pass, down to what is.
-static void find_missing(Again *a, Value *value, ValueList *missing) {
-    uint32_t first = missing->count;
+static void add_if_missing(Again *a, Value *value, ValueList *missing) {
     if (a->now[value->id] || a->met[value->id] == a->searches)
         return;
     a->met[value->id] = a->searches;
     vec_push(a->arena, missing, value);
+}
+
+// Adds what is not there of the forward pass, down to what is.
+static void find_missing(Again *a, Value *value, ValueList *missing) {
+    uint32_t first = missing->count;
+    add_if_missing(a, value, missing);
     for (uint32_t i = first; i < missing->count; i++)
-        for (uint32_t k = 0; k < missing->at[i]->n_args; k++) {
-            Value *arg = missing->at[i]->args[k];
-            if (a->now[arg->id] || a->met[arg->id] == a->searches)
-                continue;
-            a->met[arg->id] = a->searches;
-            vec_push(a->arena, missing, arg);
-        }
+        for (uint32_t k = 0; k < missing->at[i]->n_args; k++)
+            add_if_missing(a, missing->at[i]->args[k], missing);
 }
 
 static void build_missing(Again *a, ValueList *missing) {

@@ -111,7 +111,9 @@ bool fuse_is_result_view(const Fuser *fuser, const Value *value);
 bool fuse_is_free(const Value *value); // immediate or INPUT: there before any group
 // By value id: does it depend on an input of this role?
 bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
-// By value id: pointwise of inputs and positions, and cheaper than a load and a store?
+// By value id: pointwise of inputs, read in whatever way, and positions?
+bool *fuse_find_simple(const Graph *graph, Arena *arena);
+// Likewise, and cheaper than a load and a store?
 bool *fuse_find_light(const Graph *graph, Arena *arena);
 bool fuse_is_of_input(const Value *value); // one, perhaps under other names
 // By DimId: does a parameter, or what is made of parameters alone, multiply data along it? The

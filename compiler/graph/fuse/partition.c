@@ -20,8 +20,6 @@ struct Partition {
     const Graph *graph;
     Arena *arena; // of the graph
     Kept keeps;
-    const bool *kept;       // of keeps
-    const uint32_t *result; // likewise
 };
 
 // ---- names -------------------------------------------------------------------------------------
@@ -88,7 +86,7 @@ static Name saved_name(const Partition *p, const Graph *forward, const Value *va
 static void mark_args(const Partition *p, bool *needed, bool backward) {
     for (uint32_t i = p->graph->values.count; i-- > 0;) {
         const Value *value = p->graph->values.at[i];
-        for (uint32_t k = 0; needed[i] && !(backward && p->kept[i]) && k < value->n_args; k++)
+        for (uint32_t k = 0; needed[i] && !(backward && p->keeps.kept[i]) && k < value->n_args; k++)
             needed[value->args[k]->id] = true;
     }
 }
@@ -117,7 +115,7 @@ Graph *partition_forward(const Partition *p) {
     Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
     bool *needed = fuse_find_outputs(graph, USE_PLAIN, p->arena);
     for (uint32_t i = 0; i < graph->values.count; i++)
-        needed[i] = needed[i] || p->kept[i];
+        needed[i] = needed[i] || p->keeps.kept[i];
     mark_args(p, needed, false);
     copy_inputs(p, to, now, USE_PLAIN, NULL);
     copy_needed(p, to, now, needed);
@@ -125,7 +123,7 @@ Graph *partition_forward(const Partition *p) {
         if (graph->outputs.at[i].use == USE_PLAIN)
             graph_output_like(to, &graph->outputs.at[i], now[graph->outputs.at[i].value->id]);
     for (uint32_t i = 0; i < graph->values.count; i++)
-        if (p->kept[i] && !p->result[i]) {
+        if (p->keeps.kept[i] && !p->keeps.result[i]) {
             Output saved = {.name = saved_name(p, to, graph->values.at[i]), .use = USE_SAVED};
             graph_output_like(to, &saved, now[i]);
         }
@@ -152,9 +150,9 @@ static void copy_kept(const Partition *p, Graph *to, Value **now, const Graph *f
     while (saved < forward->outputs.count && forward->outputs.at[saved].use == USE_PLAIN)
         saved++;
     for (uint32_t i = 0; i < p->graph->values.count; i++) {
-        if (!p->kept[i] || (p->result[i] != 0) != results)
+        if (!p->keeps.kept[i] || (p->keeps.result[i] != 0) != results)
             continue;
-        uint32_t place = results ? p->result[i] - 1 : saved++;
+        uint32_t place = results ? p->keeps.result[i] - 1 : saved++;
         now[i] = kept_input(p, to, &forward->outputs.at[place], p->graph->values.at[i], data[i]);
     }
 }
@@ -182,7 +180,5 @@ const Partition *graph_partition(const Graph *graph, const int64_t *extents,
     p->graph = graph;
     p->arena = graph->arena;
     p->keeps = fuse_keep(graph, extents, machine);
-    p->kept = p->keeps.kept;
-    p->result = p->keeps.result;
     return p;
 }

@@ -17,10 +17,6 @@
 
 #include <math.h>
 
-typedef struct {
-    DimId *streamed; // by value id: the dim along which the pair of a wide value is reduced
-} Pick;
-
 // ---- values that are worked off along a dim ----------------------------------------------------
 
 static bool is_reduced(const Graph *graph, const bool *live, const bool *wide, DimId y) {
@@ -33,7 +29,11 @@ static bool is_reduced(const Graph *graph, const bool *live, const bool *wide, D
     return false;
 }
 
-static void find_streamed(Pick *pick, const Graph *graph, const int64_t *extents, Arena *arena) {
+// By value id: the dim along which the pair of a wide value is reduced; DIM_NONE: there is none.
+static DimId *find_streamed(const Graph *graph, const int64_t *extents, Arena *arena) {
+    DimId *streamed = arena_array(arena, DimId, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        streamed[i] = DIM_NONE;
     Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
     fuse_note_dims(&fuser);
     FusePairs pairs = fuse_find_pairs(&fuser);
@@ -41,22 +41,19 @@ static void find_streamed(Pick *pick, const Graph *graph, const int64_t *extents
     for (uint32_t p = 0; p < pairs.count; p++) {
         const FusePair *pair = &pairs.at[p];
         bool *wide = fuse_claim_wide(graph, pair, fuser.live, by, arena);
-        bool streamed = wide && pair->positions && is_reduced(graph, fuser.live, wide, pair->y);
-        for (uint32_t i = 0; streamed && i < graph->values.count; i++)
-            if (wide[i] && pick->streamed[i] == DIM_NONE)
-                pick->streamed[i] = pair->y;
+        bool reduced = wide && pair->positions && is_reduced(graph, fuser.live, wide, pair->y);
+        for (uint32_t i = 0; reduced && i < graph->values.count; i++)
+            if (wide[i] && streamed[i] == DIM_NONE)
+                streamed[i] = pair->y;
     }
+    return streamed;
 }
 
 // ---- one position ------------------------------------------------------------------------------
 
-static Value *number(Graph *graph, int64_t number) {
-    return graph_const(graph, (double)number, ELEM_I64);
-}
-
 // value where the i64 position is one of the dim, otherwise `other`.
 static Value *where_inside(Graph *graph, Value *position, DimId dim, Value *value, Value *other) {
-    Value *above = graph_map2(graph, OP_LE, number(graph, 0), position);
+    Value *above = graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), position);
     Value *below = graph_map2(graph, OP_LT, position, graph_extent(graph, dim));
     Value *args[] = {graph_map2(graph, OP_AND, above, below), value, other};
     return graph_map(graph, OP_SELECT, value->elem, args, 3);
@@ -74,11 +71,10 @@ static Value *sum_of_one(Rewrite *rewrite, const Value *gather, Value **args) {
 }
 
 static Value *pick_position(Rewrite *rewrite, const Value *gather, Value **args) {
-    const Pick *pick = rewrite->data;
+    const DimId *streamed = rewrite->data;
     DimId dim = gather->dim;
-    const DimList *ids = &gather->args[1]->dims;
-    bool streamed = pick->streamed[gather->args[0]->id] == dim && !dims_has(ids, dim);
-    return streamed && elem_is_float(gather->elem) ? sum_of_one(rewrite, gather, args) : NULL;
+    bool picks = streamed[gather->args[0]->id] == dim && !dims_has(&gather->args[1]->dims, dim);
+    return picks && elem_is_float(gather->elem) ? sum_of_one(rewrite, gather, args) : NULL;
 }
 
 // ---- sums of a number at one position ----------------------------------------------------------
@@ -95,14 +91,10 @@ static const Value *compared(const Value *condition, DimId dim) {
     return NULL;
 }
 
-static bool is_zero(const Value *value) {
-    return value->op == OP_CONST && value->number == 0;
-}
-
 static Value *sum_at_one(Rewrite *rewrite, const Value *sum) {
     Graph *graph = rewrite->to;
     const Value *select = sum->args[0];
-    if (value_in_parts(sum) || select->op != OP_SELECT || !is_zero(select->args[2]))
+    if (value_in_parts(sum) || select->op != OP_SELECT || !value_is_zero(select->args[2]))
         return NULL;
     DimList over = dims_minus(&select->dims, &sum->dims);
     for (uint32_t d = 0; d < over.count; d++) {
@@ -128,14 +120,19 @@ static Value *pick_value(Rewrite *rewrite, const Value *value, Value **args) {
     return out ? out : rewrite_keep(rewrite, value, args);
 }
 
+static bool may_pick(const Value *value) {
+    return value->op == OP_GATHER || (value->op == OP_SUM && value->args[0]->op == OP_SELECT);
+}
+
 Graph *graph_pick(const Graph *graph, const int64_t *extents) {
+    bool any = false;
+    for (uint32_t i = 0; i < graph->values.count && !any; i++)
+        any = may_pick(graph->values.at[i]);
+    if (!any)
+        return NULL;
     Arena *arena = arena_new();
     Rewrite rewrite = rewrite_begin("pick", graph, graph->arena, arena);
-    Pick pick = {.streamed = arena_array(arena, DimId, graph->values.count + 1)};
-    for (uint32_t i = 0; i < graph->values.count; i++)
-        pick.streamed[i] = DIM_NONE;
-    find_streamed(&pick, graph, extents, arena);
-    rewrite.data = &pick;
+    rewrite.data = find_streamed(graph, extents, arena);
     rewrite_values(&rewrite, pick_value);
     rewrite_outputs(&rewrite);
     arena_free(arena);

@@ -37,26 +37,29 @@
 #include "graph/fuse/sweeps.h"
 #include "graph/rewrite/rewrite.h"
 
+// What is made of wide values over other dims: sums over x, or what keeps the rows.
+typedef enum { SUMS, ROWS } Sweep;
+
+// The wide values over other dims: as_x is new, as_y is y or what a sum calls it.
+typedef struct {
+    const SweptPair *pair;
+    Sweep sweep;
+    uint32_t phase;
+    DimId as_x, as_y;
+    DimMap map; // of the pair's dims
+    Map *again; // value id + 1 -> the value over these dims, in the new graph
+} Again;
+
 typedef struct {
     SweptPairs pairs;
-    VEC(DimId) parts; // dims of parts so far
-    bool *simple;     // by value id: pointwise of inputs and positions
-    bool *result;     // by value id: an output of the entry
+    VEC(const Again *) again;
+    VEC(DimId) parts;   // dims of parts so far
+    const bool *simple; // by value id: pointwise of inputs and positions
+    bool *result;       // by value id: an output of the entry
 } Recompute;
+
 static bool over_both(const DimList *dims, const SweptPair *pair) {
     return dims_has(dims, pair->x) && dims_has(dims, pair->y);
-}
-
-static bool *find_simple(const Graph *graph, Arena *arena) {
-    bool *simple = arena_array(arena, bool, graph->values.count + 1);
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        simple[i] =
-            fuse_is_free(value) || fuse_is_of_input(value) || op_kind(value->op) == KIND_MAP;
-        for (uint32_t k = 0; k < value->n_args; k++)
-            simple[i] = simple[i] && simple[value->args[k]->id];
-    }
-    return simple;
 }
 
 // ---- over the new dim --------------------------------------------------------------------------
@@ -70,12 +73,6 @@ static DimId new_dim(Graph *graph, DimId like) {
 static bool can_be_again(const Value *value) {
     return op_kind(value->op) == KIND_MAP || value_is_reduction(value);
 }
-
-typedef struct {
-    const SweptPair *pair;
-    const SweepNames *names;
-    DimMap map; // of the pair's dims
-} Again;
 
 static Value *again(Rewrite *rewrite, const Again *a, const Value *value);
 
@@ -108,7 +105,7 @@ static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value
 
 // Does the value belong to the phase that a sweep over rows computes?
 static bool is_of_sweep(const Again *a, const Value *value) {
-    return a->names->sweep == ROWS && a->pair->phase[value->id] == a->names->phase;
+    return a->sweep == ROWS && a->pair->phase[value->id] == a->phase;
 }
 
 static Value *make_again(Rewrite *rewrite, const Again *a, const Value *value) {
@@ -120,8 +117,8 @@ static Value *make_again(Rewrite *rewrite, const Again *a, const Value *value) {
     if (value->op == OP_INDEX)
         return graph_index(rewrite->to, dimmap_get(&a->map, value->dim));
     bool input = fuse_is_of_input(value);
-    bool computes =
-        pair->wide[value->id] || (r->simple[value->id] && !input) || is_of_sweep(a, value);
+    bool pointwise = r->simple[value->id] && op_kind(value->op) == KIND_MAP;
+    bool computes = pair->wide[value->id] || pointwise || is_of_sweep(a, value);
     if (!computes && over_both(&value->dims, pair) && !input)
         return NULL;
     if (!computes)
@@ -133,33 +130,32 @@ static Value *make_again(Rewrite *rewrite, const Again *a, const Value *value) {
 // The value, wide or not, over the other dims; NULL: it cannot be.
 static Value *again(Rewrite *rewrite, const Again *a, const Value *value) {
     uint64_t key = (uint64_t)value->id + 1;
-    Value *known = map_get(a->names->again, key);
+    Value *known = map_get(a->again, key);
     if (!known) {
         bool outer = rewrite->to->made_for.twice;
         rewrite->to->made_for.twice = true;
         known = make_again(rewrite, a, value);
         rewrite->to->made_for.twice = outer;
         if (known)
-            map_put(a->names->again, key, known);
+            map_put(a->again, key, known);
     }
     return known;
 }
 
-static Again again_for(Rewrite *rewrite, SweptPair *pair, Sweep sweep, DimId as_y, uint32_t phase) {
-    const SweepNames *found = NULL;
-    for (uint32_t i = 0; i < pair->names.count && !found; i++) {
-        const SweepNames *names = pair->names.at[i];
-        if (names->sweep == sweep && names->as_y == as_y && names->phase == phase)
-            found = names;
+static const Again *again_for(Rewrite *rewrite, const SweptPair *pair, Sweep sweep, DimId as_y,
+                              uint32_t phase) {
+    Recompute *r = rewrite->data;
+    for (uint32_t i = 0; i < r->again.count; i++) {
+        const Again *a = r->again.at[i];
+        if (a->pair == pair && a->sweep == sweep && a->as_y == as_y && a->phase == phase)
+            return a;
     }
-    if (!found) {
-        SweepNames names = {sweep, phase, new_dim(rewrite->to, pair->x), as_y,
-                            map_new(rewrite->arena)};
-        SweepNames *kept = arena_copy(rewrite->arena, &names, sizeof names);
-        vec_push(rewrite->arena, &pair->names, kept);
-        found = kept;
-    }
-    return (Again){pair, found, {2, {pair->x, pair->y}, {found->as_x, found->as_y}}};
+    Again made = {.pair = pair, .sweep = sweep, .phase = phase, .as_y = as_y};
+    made.as_x = new_dim(rewrite->to, pair->x);
+    made.map = (DimMap){2, {pair->x, pair->y}, {made.as_x, as_y}};
+    made.again = map_new(rewrite->arena);
+    vec_push(rewrite->arena, &r->again, arena_copy(rewrite->arena, &made, sizeof made));
+    return r->again.at[r->again.count - 1];
 }
 
 static bool reads_result(const Recompute *r, const SweptPair *pair, const Value *value) {
@@ -174,10 +170,11 @@ static bool reads_result(const Recompute *r, const SweptPair *pair, const Value 
 // ---- what is made of wide values ---------------------------------------------------------------
 
 // A sum over what is called read.x in it, of wide values and of what has that dim besides.
-static Value *sum_again(Rewrite *rewrite, SweptPair *pair, const Value *value, WideRead read) {
-    Again a = again_for(rewrite, pair, SUMS, read.y, pair->phase[value->id]);
-    DimMap own = {1, {read.x}, {a.names->as_x}};
-    return again_of_args(rewrite, &a, value, value->dims, &own);
+static Value *sum_again(Rewrite *rewrite, const SweptPair *pair, const Value *value,
+                        WideRead read) {
+    const Again *a = again_for(rewrite, pair, SUMS, read.y, pair->phase[value->id]);
+    DimMap own = {1, {read.x}, {a->as_x}};
+    return again_of_args(rewrite, a, value, value->dims, &own);
 }
 
 static DimId parts_dim(Rewrite *rewrite, int64_t count) {
@@ -193,18 +190,18 @@ static DimId parts_dim(Rewrite *rewrite, int64_t count) {
 }
 
 // A sum over x in the sweep that computes its rows, in parts of them. NULL: it cannot be.
-static Value *sum_in_parts(Rewrite *rewrite, SweptPair *pair, const Value *value, Value **args,
-                           WideRead read) {
+static Value *sum_in_parts(Rewrite *rewrite, const SweptPair *pair, const Value *value,
+                           Value **args, WideRead read) {
     Graph *graph = rewrite->to;
     uint32_t phase = pair->phase[value->id];
-    Again a = phase ? again_for(rewrite, pair, ROWS, pair->y, phase) : (Again){0};
-    Value **rows = phase ? args_again(rewrite, &a, value, &a.map) : args;
+    const Again *a = phase ? again_for(rewrite, pair, ROWS, pair->y, phase) : NULL;
+    Value **rows = a ? args_again(rewrite, a, value, &a->map) : args;
     if (!rows)
         return NULL;
     Value **wide = arena_array(rewrite->arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++)
         wide[k] = graph_cast(graph, rows[k], elem_work(value->elem));
-    DimId x = phase ? a.names->as_x : pair->x;
+    DimId x = a ? a->as_x : pair->x;
     DimId parts = parts_dim(rewrite, pair->sums[pair->set[read.value->id]].parts);
     Value *sum = value->op == OP_CONTRACT
                      ? graph_einsum_parts(graph, wide, value->dims, x, parts)
@@ -232,33 +229,35 @@ static DimList dims_of_rows(const SweptPair *pair, const Value *value) {
 }
 
 // A sum over both dims, row by row first.
-static Value *sum_for_each_row(Rewrite *rewrite, SweptPair *pair, const Value *value,
+static Value *sum_for_each_row(Rewrite *rewrite, const SweptPair *pair, const Value *value,
                                Value **args) {
     Graph *graph = rewrite->to;
     uint32_t phase = pair->phase[value->id];
-    Again a = phase ? again_for(rewrite, pair, ROWS, pair->y, phase) : (Again){0};
+    const Again *a = phase ? again_for(rewrite, pair, ROWS, pair->y, phase) : NULL;
     DimList rows = dims_of_rows(pair, value);
     if (value->dims.count + rows.count > DIMS_MAX)
         return NULL;
-    rows = dims_renamed(&rows, &a.map);
+    if (a)
+        rows = dims_renamed(&rows, &a->map);
     DimList kept = dims_union(&value->dims, &rows);
-    Value *sums = phase ? again_of_args(rewrite, &a, value, kept, &a.map)
-                        : graph_reduce_like(graph, value, args, kept);
+    Value *sums = a ? again_of_args(rewrite, a, value, kept, &a->map)
+                    : graph_reduce_like(graph, value, args, kept);
     return sums ? graph_reduce(graph, OP_SUM, sums, value->dims) : NULL;
 }
 
 // What a later phase has of each row: computed over the dim of its sweep, and called x again.
-static Value *row_again(Rewrite *rewrite, SweptPair *pair, const Value *value) {
+static Value *row_again(Rewrite *rewrite, const SweptPair *pair, const Value *value) {
     if (!pair->phase[value->id])
         return NULL;
-    Again a = again_for(rewrite, pair, ROWS, pair->y, pair->phase[value->id]);
-    DimMap back = {1, {a.names->as_x}, {pair->x}};
-    Value *rows = again(rewrite, &a, value);
+    const Again *a = again_for(rewrite, pair, ROWS, pair->y, pair->phase[value->id]);
+    DimMap back = {1, {a->as_x}, {pair->x}};
+    Value *rows = again(rewrite, a, value);
     return rows ? graph_rename_all(rewrite->to, rows, &back) : NULL;
 }
 
 // NULL: as it is.
-static Value *value_again(Rewrite *rewrite, SweptPair *pair, const Value *value, Value **args) {
+static Value *value_again(Rewrite *rewrite, const SweptPair *pair, const Value *value,
+                          Value **args) {
     WideRead read = sweeps_reads_twice(pair, value);
     if (!read.value || !value_is_reduction(value) || reads_result(rewrite->data, pair, value))
         return NULL;
@@ -278,7 +277,7 @@ static Value *value_again(Rewrite *rewrite, SweptPair *pair, const Value *value,
 static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args) {
     Recompute *r = rewrite->data;
     for (uint32_t i = 0; i < r->pairs.count; i++) {
-        SweptPair *pair = &r->pairs.at[i];
+        const SweptPair *pair = &r->pairs.at[i];
         Value *out = value_again(rewrite, pair, value, args);
         if (out)
             return out;
@@ -289,7 +288,7 @@ static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args
 
 Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine) {
     Arena *arena = arena_new();
-    Recompute r = {.simple = find_simple(graph, arena),
+    Recompute r = {.simple = fuse_find_simple(graph, arena),
                    .result = arena_array(arena, bool, graph->values.count + 1)};
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         r.result[graph->outputs.at[i].value->id] = true;

@@ -50,19 +50,26 @@ bool *fuse_learned_dims(const Graph *graph, Arena *arena) {
     return learned;
 }
 
-bool *fuse_find_light(const Graph *graph, Arena *arena) {
-    uint32_t count = graph->values.count;
-    bool *light = arena_array(arena, bool, count + 1);
-    double *weight = arena_array(arena, double, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
+bool *fuse_find_simple(const Graph *graph, Arena *arena) {
+    bool *simple = arena_array(arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        light[i] =
+        simple[i] =
             fuse_is_free(value) || op_is_reading(value->op) || op_kind(value->op) == KIND_MAP;
+        for (uint32_t k = 0; k < value->n_args; k++)
+            simple[i] = simple[i] && simple[value->args[k]->id];
+    }
+    return simple;
+}
+
+bool *fuse_find_light(const Graph *graph, Arena *arena) {
+    bool *light = fuse_find_simple(graph, arena);
+    double *weight = arena_array(arena, double, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
         weight[i] = fuse_is_free(value) ? 0 : op_weight(value->op);
-        for (uint32_t k = 0; k < value->n_args; k++) {
-            light[i] = light[i] && light[value->args[k]->id];
+        for (uint32_t k = 0; k < value->n_args; k++)
             weight[i] += weight[value->args[k]->id];
-        }
         light[i] = light[i] && weight[i] <= INLINE_WEIGHT;
     }
     return light;
@@ -80,7 +87,7 @@ bool *fuse_table_dims(const Graph *graph, const int64_t *extents, Arena *arena) 
             continue;
         DimList over = dims_minus(&value->args[0]->dims, &value->dims);
         for (uint32_t d = 0; d < over.count; d++)
-            table[over.at[d]] = learned[over.at[d]] && extents[over.at[d]] >= ENTRIES;
+            table[over.at[d]] |= learned[over.at[d]] && extents[over.at[d]] >= ENTRIES;
     }
     return table;
 }

@@ -8,9 +8,10 @@
 // A contraction makes a pair of dims (x, y) when x comes from one operand only and y from the
 // other. Values with both dims that depend on such a contraction are wide; so large that storing
 // them costs more than anything else. A streamed group is a connected set of wide values with what
-// reduces them over y and what leads from there back to wide values (a maximum, a sum, a mixing
-// matrix for each row). Rows x are cut into tasks, y is streamed or stays in cache: which of these
-// is the plan's business (tile/lower/stream.c).
+// reduces them over y, what sums them over x in parts of it (recompute.c), and what leads from
+// there back to wide values (a maximum, a sum, a mixing matrix for each row). Rows x are cut into
+// tasks, y is streamed or stays in cache: which of these is the plan's business
+// (tile/lower/stream.c). Both are positions, or the entries of a table (fuse_table_dims).
 //
 // Values over (x, y) that do not depend on a contraction (masks, biases, buckets of differences of
 // positions) are computed again in every group that reads them.

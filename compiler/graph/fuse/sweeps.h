@@ -6,17 +6,6 @@
 
 #include "graph/fuse/fuse.h"
 
-// What is made of wide values over other dims: sums over x, or what keeps the rows.
-typedef enum { SUMS, ROWS } Sweep;
-
-// The wide values over other dims: as_x is new, as_y is y or what a sum calls it.
-typedef struct {
-    Sweep sweep;
-    uint32_t phase;
-    DimId as_x, as_y;
-    Map *again; // value id + 1 -> the value over these dims, in the new graph
-} SweepNames;
-
 // What is summed over the rows of a set.
 typedef struct {
     double bytes;  // of one part; 0: nothing, or not all can be in parts
@@ -33,7 +22,6 @@ typedef struct {
     bool *twice;     // by set: its values are needed for more than what is reduced over y
     RowSums *sums;   // by set
     uint32_t *phase; // by value id, of what is computed in a sweep: how many come before it
-    VEC(SweepNames *) names;
 } SweptPair;
 
 typedef VEC(SweptPair) SweptPairs;

@@ -36,10 +36,6 @@ static bool sums_over(const Value *contraction, const DimList *dims) {
     return kept.count < dims->count;
 }
 
-static bool is_zero(const Value *value) {
-    return value->op == OP_CONST && value->number == 0;
-}
-
 static Linear linear_of(const StreamLoops *s, const Value *value) {
     return is_member(s->lower, value) && is_wide(s, value) ? s->linear[value->id] : (Linear){0};
 }
@@ -51,7 +47,7 @@ static Linear find_linear(const StreamLoops *s, const Value *value) {
         return (Linear){value, known_without(s, value->args[0]->args[0], NULL)};
     bool linear = value->op == OP_MUL || value->op == OP_CONTRACT || value->op == OP_NEG ||
                   value->op == OP_CAST || value->op == OP_COPY;
-    if (value->op == OP_SELECT && (is_zero(value->args[1]) || is_zero(value->args[2])))
+    if (value->op == OP_SELECT && (value_is_zero(value->args[1]) || value_is_zero(value->args[2])))
         linear = true;
     for (uint32_t k = 0; linear && k < value->n_args; k++) {
         Linear found = linear_of(s, value->args[k]);
