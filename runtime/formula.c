@@ -4,6 +4,7 @@
 //
 // A formula is a list of words for a machine with a stack: p + n is DIM p, DIM n, ADD.
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "internal.h"
@@ -82,14 +83,47 @@ static Result evaluate(const AttRule *rule, const int64_t *extents, int64_t *sta
     return result;
 }
 
-static bool is_open(const AttRule *rule, const int64_t *extents) {
-    for (int64_t i = 0; i < rule->n_words; i++) {
-        bool dim = rule->words[i] == ATT_FORMULA_DIM;
-        if (dim && extents[rule->words[i + 1]] == ATT_EXTENT_UNKNOWN)
-            return true;
-        i += dim || rule->words[i] == ATT_FORMULA_NUMBER;
+// The place in a rule's words after which the next dim is named, from `at` on; -1: there is none.
+static int64_t next_dim(const AttRule *rule, int64_t at) {
+    for (; at < rule->n_words; at++) {
+        if (rule->words[at] == ATT_FORMULA_DIM)
+            return at + 1;
+        at += rule->words[at] == ATT_FORMULA_NUMBER;
     }
+    return -1;
+}
+
+static bool is_open(const AttRule *rule, const int64_t *extents) {
+    for (int64_t at = next_dim(rule, 0); at >= 0; at = next_dim(rule, at + 1))
+        if (extents[rule->words[at]] == ATT_EXTENT_UNKNOWN)
+            return true;
     return false;
+}
+
+static bool is_named_before(const AttRule *rule, int64_t place) {
+    int64_t at = next_dim(rule, 0);
+    while (rule->words[at] != rule->words[place])
+        at = next_dim(rule, at + 1);
+    return at < place;
+}
+
+// " with n = 2, p = 5": the dims of a formula, each once, and what they are; as many as fit.
+static void write_values(const AttModule *module, const AttRule *rule, const int64_t *extents,
+                         char *text, size_t size) {
+    size_t length = 0;
+    text[0] = 0;
+    for (int64_t at = next_dim(rule, 0); at >= 0; at = next_dim(rule, at + 1)) {
+        int64_t dim = rule->words[at];
+        if (is_named_before(rule, at))
+            continue;
+        int added = snprintf(text + length, size - length, "%s %s = %lld", length ? "," : " with",
+                             module->dims[dim].name, (long long)extents[dim]);
+        if (added < 0 || (size_t)added >= size - length) {
+            text[length] = 0;
+            return;
+        }
+        length += (size_t)added;
+    }
 }
 
 static AttStatus fail_value(AttContext *ctx, const AttModule *module, const AttRule *rule,
@@ -101,8 +135,18 @@ static AttStatus fail_value(AttContext *ctx, const AttModule *module, const AttR
     return att_fail(ctx, ATT_ARGUMENT, "%s = %s: %s", name, rule->text, result->why);
 }
 
+static AttStatus fail_extent(AttContext *ctx, const AttModule *module, const AttRule *rule,
+                             int64_t value, const int64_t *extents) {
+    char values[256];
+    write_values(module, rule, extents, values, sizeof values);
+    return att_fail(ctx, ATT_ARGUMENT, "%s = %s is %lld%s; extents are from 0 to %lld",
+                    module->dims[rule->dim].name, rule->text, (long long)value, values,
+                    (long long)ATT_EXTENT_MOST);
+}
+
+// extent: of the rule's dim, or the value where it is not known.
 static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttRule *rule,
-                            int64_t value, int64_t extent) {
+                            int64_t value, int64_t extent, const int64_t *extents) {
     const char *name = module->dims[rule->dim].name;
     long long found = (long long)value, known = (long long)extent;
     bool number = rule->words[0] == ATT_FORMULA_NUMBER && rule->n_words == 2;
@@ -128,8 +172,7 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
                         "a slice of %s ends at %s, which is %lld, but %s is %lld", name, rule->text,
                         found, name, known);
     if (computes && (value < 0 || value > ATT_EXTENT_MOST))
-        return att_fail(ctx, ATT_ARGUMENT, "%s = %s is %lld; extents are from 0 to %lld", name,
-                        rule->text, found, (long long)ATT_EXTENT_MOST);
+        return fail_extent(ctx, module, rule, value, extents);
     if (wrong)
         return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but %s is %lld", name, known, rule->text,
                         found);
@@ -155,7 +198,7 @@ static AttStatus apply_rule(AttContext *ctx, const AttModule *module, const AttR
     if (extent == ATT_EXTENT_UNKNOWN && !equal)
         return ATT_OK;
     extent = extent == ATT_EXTENT_UNKNOWN ? result.value : extent;
-    AttStatus status = check_rule(ctx, module, rule, result.value, extent);
+    AttStatus status = check_rule(ctx, module, rule, result.value, extent, extents);
     for (int64_t d = 0; computed && !status && d < module->n_dims; d++)
         if (equal && module->dims[d].like == like)
             computed[d] = result.value;

@@ -244,7 +244,9 @@ typedef struct {
     Expr *extent; // `= expr`, or NULL
     Ident like;   // `like other`, name NULL if none
     // resolved:
-    int64_t value;  // -1: dynamic
+    int64_t value;  // -1: dynamic, or wrong
+    bool wrong;     // its extent was told of
+    bool given;     // its extent is computed from one that -D gives
     Visit visit;    // OPEN: its extent is made of others that are under way
     Name like_root; // the dim at the end of the `like` chain (itself if none)
 } DimDecl;
@@ -301,7 +303,10 @@ DimDecl *program_find_dim(const Program *program, Name name); // NULL: never dec
 int64_t program_extent(const Session *session, const Program *program, Name dim);
 // The declaration whose `= expr` gives a dim its extent, known or not; NULL when nothing does.
 const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim);
-Name program_like_root(const Program *program, Name dim); // the same for all alike
+// Does -D give the dim its extent, or one that it is computed from? Then it may be 0, which is
+// known at run time only.
+bool program_extent_given(const Session *session, const Program *program, Name dim);
+Name program_like_root(const Program *program, Name dim);        // the same for all alike
 bool program_dims_alike(const Program *program, Name a, Name b); // same `like` class
 // The type that two operands meet in: the wider of one kind; with a float, the float; f16 and bf16
 // meet in f32. expr_common_elem is the same for two resolved operands, where literals adapt.

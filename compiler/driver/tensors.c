@@ -205,7 +205,7 @@ static bool is_fine(const Settling *s, const Invented *invented, bool may_be_emp
     for (uint32_t d = 0; d < n; d++)
         extents[d] = invented[d].open ? invented[d].unit * invented[d].times : extents[d];
     bool fine =
-        !graph_apply_rules(s->graph, extents, arena) && (may_be_empty || !is_empty(s, extents));
+        !graph_apply_rules(s->graph, extents, arena).why && (may_be_empty || !is_empty(s, extents));
     arena_free(arena);
     return fine;
 }
@@ -247,16 +247,20 @@ static void invent(Settling *s) {
             s->tensors->extents[d] = invented[d].unit * invented[d].times;
 }
 
+static bool is_right(const Settling *s, const ExtentProblem *found) {
+    if (found->why)
+        diag_error(s->options->session->diags, found->origin, "%s", found->why);
+    return !found->why;
+}
+
 // The dims of each class, and what follows from them.
 static bool settle_computed(Settling *s) {
     const Graph *graph = s->graph;
     int64_t *extents = s->tensors->extents;
     for (uint32_t d = 0; d < graph->dims.count; d++)
         extents[d] = extents[class_of(graph, (DimId)d)];
-    const char *why = graph_apply_rules(graph, extents, graph->arena);
-    if (why)
-        problem(s->options, "%s", why);
-    return !why;
+    ExtentProblem found = graph_apply_rules(graph, extents, graph->arena);
+    return is_right(s, &found);
 }
 
 // The one part of the whole that is not known, which would tell it.
@@ -283,11 +287,9 @@ static void tell_open(const Settling *s, DimId dim) {
 }
 
 static bool settle_rest(Settling *s, bool need_all) {
-    const char *why = graph_deduce_extents(s->graph, s->tensors->extents, s->graph->arena);
-    bool fine = !why;
-    if (why)
-        problem(s->options, "%s", why);
-    for (uint32_t d = 0; d < s->graph->dims.count && need_all && !why; d++) {
+    ExtentProblem found = graph_deduce_extents(s->graph, s->tensors->extents, s->graph->arena);
+    bool right = is_right(s, &found), fine = right;
+    for (uint32_t d = 0; d < s->graph->dims.count && need_all && right; d++) {
         if (!is_open(s, d))
             continue;
         tell_open(s, (DimId)d);

@@ -227,9 +227,32 @@ static void set_class(const Graph *graph, DimId root, int64_t extent, int64_t *e
             extents[d] = extent;
 }
 
+static void collect_dims(const Formula *formula, DimList *dims) {
+    if (formula->op == FORMULA_DIM)
+        dims_add(dims, formula->dim);
+    if (formula->a) {
+        collect_dims(formula->a, dims);
+        collect_dims(formula->b, dims);
+    }
+}
+
+// " with n = 2, p = 5": the dims of a formula, and what they are.
+static const char *values_text(const Graph *graph, const Formula *formula, const int64_t *extents,
+                               Arena *arena) {
+    Text text = {.arena = arena};
+    DimList dims = {0};
+    collect_dims(formula, &dims);
+    text_add(&text, "");
+    for (uint32_t i = 0; i < dims.count; i++)
+        text_printf(&text, "%s %s = %lld", i ? "," : " with", graph->dims.at[dims.at[i]].name,
+                    (long long)extents[dims.at[i]]);
+    return text.at;
+}
+
 // What is wrong with a formula's value, beside the extent that the dim has if it is known.
 static const char *check_rule(const Graph *graph, const ExtentRule *rule, int64_t value,
-                              int64_t known, Arena *arena) {
+                              const int64_t *extents, Arena *arena) {
+    int64_t known = extents[rule->dim];
     Name name = graph->dims.at[rule->dim].name;
     const char *text = formula_text(graph, rule->formula, arena);
     bool number = rule->formula->op == FORMULA_NUMBER, computes = rule->kind == RULE_COMPUTES;
@@ -250,7 +273,8 @@ static const char *check_rule(const Graph *graph, const ExtentRule *rule, int64_
                    : arena_printf(arena, "a slice of %s ends at %s, which is %lld, but %s is %lld",
                                   name, text, found, name, extent);
     if (computes && (value < 0 || value > EXTENT_MAX))
-        return arena_printf(arena, "%s = %s is %lld; extents are from 0 to %lld", name, text, found,
+        return arena_printf(arena, "%s = %s is %lld%s; extents are from 0 to %lld", name, text,
+                            found, values_text(graph, rule->formula, extents, arena),
                             (long long)EXTENT_MAX);
     if (equal && value != extent)
         return number
@@ -310,17 +334,19 @@ static const char *apply_rule(const Graph *graph, const ExtentRule *rule, int64_
     if (why)
         return arena_printf(arena, "%s = %s: %s", graph->dims.at[rule->dim].name,
                             formula_text(graph, rule->formula, arena), why);
-    why = check_rule(graph, rule, value, extents[rule->dim], arena);
+    why = check_rule(graph, rule, value, extents, arena);
     if (!why && rule->kind == RULE_COMPUTES)
         set_class(graph, rule->dim, value, extents);
     return why;
 }
 
-const char *graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena) {
-    const char *why = NULL;
-    for (uint32_t i = 0; i < graph->rules.count && !why; i++)
-        why = apply_rule(graph, &graph->rules.at[i], extents, arena);
-    return why;
+ExtentProblem graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena) {
+    ExtentProblem found = {0};
+    for (uint32_t i = 0; i < graph->rules.count && !found.why; i++) {
+        const ExtentRule *rule = &graph->rules.at[i];
+        found = (ExtentProblem){apply_rule(graph, rule, extents, arena), rule->origin};
+    }
+    return found;
 }
 
 // The first rule that tells an extent that is not known yet; last those for which any will do.
@@ -338,13 +364,15 @@ static const ExtentRule *next_told(const Graph *graph, const int64_t *extents, A
     return any;
 }
 
-const char *graph_deduce_extents(const Graph *graph, int64_t *extents, Arena *arena) {
-    const char *why = NULL;
+ExtentProblem graph_deduce_extents(const Graph *graph, int64_t *extents, Arena *arena) {
+    ExtentProblem found = {0};
     const ExtentRule *told;
-    while (!why && (told = next_told(graph, extents, arena)))
-        why = apply_rule(graph, &(ExtentRule){RULE_COMPUTES, told->dim, told->formula}, extents,
-                         arena);
-    return why;
+    while (!found.why && (told = next_told(graph, extents, arena))) {
+        ExtentRule rule = *told;
+        rule.kind = RULE_COMPUTES;
+        found = (ExtentProblem){apply_rule(graph, &rule, extents, arena), rule.origin};
+    }
+    return found;
 }
 
 bool graph_is_computed(const Graph *graph, DimId dim) {

@@ -118,7 +118,14 @@ typedef struct {
     RuleKind kind;
     DimId dim;
     const Formula *formula;
+    Span origin; // the declaration or the function that says so
 } ExtentRule;
+// What is wrong with the extents of a run, and the place of the rule; `why` is NULL where nothing
+// is.
+typedef struct {
+    const char *why;
+    Span origin;
+} ExtentProblem;
 
 // ---- values ------------------------------------------------------------------------------------
 typedef enum { ROLE_DATA, ROLE_PARAM } InputRole;
@@ -316,12 +323,11 @@ bool formula_same(const Formula *a, const Formula *b); // as written
 // The same, with sums, products, minima and maxima in any order.
 bool formula_alike(Arena *arena, const Formula *a, const Formula *b);
 const char *formula_text(const Graph *graph, const Formula *formula, Arena *arena); // "2 * n - 1"
-// Computes the extents that follow from others, of whole classes, and checks the rest. NULL, or
-// what is wrong.
-const char *graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena);
+// Computes the extents that follow from others, of whole classes, and checks the rest.
+ExtentProblem graph_apply_rules(const Graph *graph, int64_t *extents, Arena *arena);
 // Computes those that are EXTENT_DYNAMIC as far as the others tell them: also d of d = h * k where
-// h and k are known, whichever of them rules compute in general. NULL, or what is wrong.
-const char *graph_deduce_extents(const Graph *graph, int64_t *extents, Arena *arena);
+// h and k are known, whichever of them rules compute in general.
+ExtentProblem graph_deduce_extents(const Graph *graph, int64_t *extents, Arena *arena);
 bool graph_is_computed(const Graph *graph, DimId dim); // of one class with a dim that is
 
 // ---- build/: resolved ast -> graph -------------------------------------------------------------

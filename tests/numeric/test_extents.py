@@ -193,7 +193,9 @@ def test_cost_and_bench_know_them():
 # name: declarations and statements, options, and what run says.
 WRONG = {
     "too_small": ("dim r = n - 30", "R[r] = f32(index(r))", [],
-                  "r = n - 30 is -9; extents are from 0"),
+                  "r = n - 30 is -9 with n = 21; extents are from 0"),
+    "too_small_by_two": ("dim r = n - p * p - n", "R[r] = f32(index(r))", [],
+                         "r = n - p * p - n is -36 with n = 21, p = 6; extents are from 0"),
     "argmax_of_nothing": ("dim r = n - 21",
                           "R[d] = argmax(slice(X, n, 21, n -> [r, d]), reduced_dim=r)", [],
                           "argmax over r has nothing to choose from: r is 0"),
@@ -234,6 +236,19 @@ def test_a_computed_extent_that_is_wrong(tmp_path, case, built):
         attc("build", source, "-w", "--exe", *options, "-o", program)
         run = subprocess.run([program, *words], capture_output=True, text=True)
         assert run.returncode == 1 and message in run.stderr, run.stderr
+
+
+@pytest.mark.parametrize("given, place", [
+    ("n=5,p=9", "1:12: error: r = n - p is -4 with n = 5, p = 9; extents are from 0 to"),
+    ("n=9,p=5", "4:15: error: a slice of n ends at p + 5, which is 10, but n is 9"),
+    ("n=20,p=5", "5:25: error: s is 10, but p + n is 25")], ids=["declared", "slice", "concat"])
+def test_the_place_of_a_computed_extent_that_is_wrong(tmp_path, given, place):
+    source = tmp_path / "f.attn"
+    source.write_text("dim d = 2, r = n - p, s = n // 2\n\ndef F(X[n, d], M[p, d]):\n"
+                      "    R[q, d] = slice(X, n, p, p + 5)\n"
+                      "    return R, zeros[r], concat(M, X, dim=s -> [s, d])\n")
+    error = attc("run", source, "-w", "--dynamic=n,p", "-D", given, status=1)[1]
+    assert error.startswith(f"{source}:{place}"), error
 
 
 # ---- extents of zero -----------------------------------------------------------------------------
@@ -335,6 +350,36 @@ def test_zero_on_the_command_line():
                                   stdin="def F(X[n, d]):\n    return X + 1\n")[0]
     attc("verify", "-", "-D", "m=0,p=0", "-w", stdin=HEADS)
     assert " m=0 " in attc("cost", "-", "-D", "m=0,n=4,d=8", "-w", stdin=HEADS)[0]
+
+
+EMPTY_TAIL = """
+dim u = n - 3, w = u + 1, t = n + u
+
+def Tail(X[n, d]):
+    return slice(X, n, 3, n -> [r, d])
+
+def F(X[n, d]):
+    A[u, d] = slice(X, n, 3, n)
+    B[w, d] = slice(X, n, u, w)
+    C[t, d] = concat(X, A, dim=t)
+    S[d] = sum(Tail(X), reduced_dim=r)
+    return A, B, C, S
+
+def G(Y[m, d]):
+    return Tail(Y)
+"""
+
+
+@pytest.mark.parametrize("given", [[], ["-D", "n=3"]], ids=["file", "file and -D"])
+def test_an_extent_computed_from_a_given_one_may_be_zero(tmp_path, given):
+    arrays, words = draw(tmp_path, {"X": (3, 2)})
+    X = arrays["X"]
+    check(tmp_path, {"A": X[3:], "B": X[:1], "C": X, "S": np.zeros(2)},
+          lambda out: attc("run", "-", "--entry", "F", "-w", *words, *given, *out,
+                           stdin=EMPTY_TAIL))
+    assert " u=0 " in attc("cost", "-", "--entry", "F", "-D", "n=3,d=2", "-w",
+                           stdin=EMPTY_TAIL)[0]
+    assert "shape (0, 2)" in attc("run", "-", "-D", "m=3,d=2", "-w", stdin=EMPTY_TAIL)[0]
 
 
 @pytest.mark.skipif(SANITIZED, reason="programs are linked without sanitizers")

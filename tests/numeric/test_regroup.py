@@ -310,7 +310,7 @@ def test_parts_of_a_run_must_fit_the_whole(tmp_path):
         _, err = attc("run", "-", *files, "-D", parts, "--dynamic", "c,i", status=1, stdin=PARTS)
         assert message in err
     _, err = attc("verify", "-", "-D", f"c={2**40},i=2", "--dynamic", "c,i", status=1, stdin=PARTS)
-    assert f"n = c * i is {2**41}; extents are from 0 to {2**40}" in err
+    assert f"n = c * i is {2**41} with c = {2**40}, i = 2; extents are from 0 to {2**40}" in err
 
 
 @pytest.mark.skipif(SANITIZED, reason="programs are linked without sanitizers")
@@ -327,7 +327,8 @@ def test_a_program_makes_the_whole_of_the_parts(tmp_path):
     wrong = subprocess.run([tmp_path / "open", "--seed", "1", "-D", f"c=2,i={2**40},d=3", "-o",
                             f"result={result}"], capture_output=True, text=True)
     assert wrong.returncode == 1
-    assert f"n = c * i is {2**41}; extents are from 0 to {2**40}" in wrong.stderr
+    message = f"n = c * i is {2**41} with c = 2, i = {2**40}; extents are from 0 to {2**40}"
+    assert message in wrong.stderr
 
 
 def test_cost_is_of_extents_that_fit():

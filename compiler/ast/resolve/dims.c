@@ -79,6 +79,11 @@ int64_t program_extent(const Session *session, const Program *program, Name dim)
     return decl ? decl->value : -1;
 }
 
+bool program_extent_given(const Session *session, const Program *program, Name dim) {
+    const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
+    return find_override(session, program, dim) || (decl && decl->given);
+}
+
 const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim) {
     if (is_made_dynamic(session, program, dim) || find_override(session, program, dim))
         return NULL;
@@ -99,6 +104,7 @@ typedef struct {
 typedef struct {
     Resolver *resolver;
     VEC(OpenDim) open; // each is made of the next
+    bool given;        // what is evaluated takes an extent from -D
 } Extents;
 
 typedef enum { VALUE_WRONG, VALUE_DYNAMIC, VALUE_KNOWN } ValueKind;
@@ -157,9 +163,9 @@ static DimDecl *deciding_decl(const Resolver *r, Name dim) {
 }
 
 static DimValue extent_of_decl(const DimDecl *decl) {
-    if (decl->value == -1)
-        return (DimValue){VALUE_DYNAMIC, -1};
-    return decl->value > 0 ? value_known(decl->value) : value_wrong();
+    if (decl->wrong)
+        return value_wrong();
+    return decl->value > 0 ? value_known(decl->value) : (DimValue){VALUE_DYNAMIC, -1};
 }
 
 static DimValue extent_of_name(Extents *extents, const Expr *expr) {
@@ -168,6 +174,7 @@ static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     const DimOverride *override = find_override(r->session, r->program, dim);
     if (is_made_dynamic(r->session, r->program, dim))
         return (DimValue){VALUE_DYNAMIC, -1};
+    extents->given = extents->given || program_extent_given(r->session, r->program, dim);
     if (override)
         dimlist_add(r->arena, &r->counted, dim);
     if (override) // 0 is an extent of run time
@@ -301,17 +308,21 @@ static DimValue extent_of_expr(Extents *extents, Expr *expr) {
     return apply_binary(extents, expr, a.number, b.number);
 }
 
-// Requires: the extents that it is made of, but for cycles.
-static DimValue evaluate_decl(Extents *extents, const DimDecl *decl) {
+// Requires: the extents that it is made of, but for cycles. Ensures: its `given`.
+static DimValue evaluate_decl(Extents *extents, DimDecl *decl) {
     Resolver *r = extents->resolver;
     if (!decl->extent)
         return (DimValue){VALUE_DYNAMIC, -1};
+    extents->given = false;
     DimValue value = extent_of_expr(extents, decl->extent);
+    decl->given = extents->given;
     if (value.kind != VALUE_KNOWN || (value.number >= 1 && value.number <= EXTENT_MAX))
         return value;
-    Diag *diag = diag_error(r->diags, decl->extent->span,
-                            "the extent of '%s' is %lld; extents are from 1 to %lld",
-                            decl->name.name, (long long)value.number, (long long)EXTENT_MAX);
+    if (value.number == 0 && decl->given)
+        return (DimValue){VALUE_DYNAMIC, -1};
+    Diag *diag = diag_error(
+        r->diags, decl->extent->span, "the extent of '%s' is %lld; extents are from %d to %lld",
+        decl->name.name, (long long)value.number, decl->given ? 0 : 1, (long long)EXTENT_MAX);
     NameList told = {0};
     note_extents(r, diag, decl->extent, &told);
     return value_wrong();
@@ -353,9 +364,8 @@ static void evaluate_after_parts(Extents *extents, DimDecl *decl) {
             continue;
         }
         DimValue value = evaluate_decl(extents, last->decl);
-        last->decl->value = value.kind == VALUE_KNOWN     ? value.number
-                            : value.kind == VALUE_DYNAMIC ? -1
-                                                          : 0;
+        last->decl->value = value.kind == VALUE_KNOWN ? value.number : -1;
+        last->decl->wrong = value.kind == VALUE_WRONG;
         last->decl->visit = VISIT_DONE;
         extents->open.count--;
     }

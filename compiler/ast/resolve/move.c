@@ -230,6 +230,17 @@ void resolve_swap(Scope *scope, Expr *call, const Wanted *wanted) {
 
 // ---- slice --------------------------------------------------------------------------------------
 
+// Is a number made of an extent that -D gives?
+static bool is_of_given(const Resolver *r, const Expr *expr) {
+    if (expr->kind == EXPR_NAME)
+        return expr->name_kind == NAME_EXTENT &&
+               program_extent_given(r->session, r->program, expr->name.name);
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (is_of_given(r, expr->args.at[i]))
+            return true;
+    return false;
+}
+
 static bool check_slice_bounds(Scope *scope, const Expr *call, Name dim) {
     Resolver *r = scope->resolver;
     double from = 0, to = 0;
@@ -248,12 +259,19 @@ static bool check_slice_bounds(Scope *scope, const Expr *call, Name dim) {
         resolve_note_extent(r, diag, dim);
         return false;
     }
-    if (!from_known || !to_known || from < to)
+    bool may_be_empty = is_of_given(r, first) || is_of_given(r, end);
+    if (!from_known || !to_known || from < to || (from == to && may_be_empty))
         return true;
     Diag *diag = diag_error(r->diags, end->span,
                             "the slice is empty: it ends at %g and begins at %g", to, from);
     diag_note(diag, first->span, "it begins here");
     return false;
+}
+
+// The bounds that make a dim are mostly those of its declaration.
+static bool is_extent_wrong(const Program *program, Name dim) {
+    const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
+    return decl && decl->wrong;
 }
 
 static void check_slice_extent(Scope *scope, const Expr *call, Name made) {
@@ -310,9 +328,9 @@ void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
         return;
     NameList sliced = one_dim(arena, dim->name);
     NameList kept = dimlist_minus(arena, &arg->result, &sliced);
-    fine = check_slice_bounds(scope, call, dim->name);
     Name made = slice_made_dim(scope, call, &kept, dim->name, wanted);
-    if (!made || !fine)
+    bool told = made && is_extent_wrong(scope->resolver->program, made);
+    if ((!told && !check_slice_bounds(scope, call, dim->name)) || !made)
         return;
     check_slice_extent(scope, call, made);
     call->reduced = sliced;

@@ -17,7 +17,6 @@ typedef struct Frame Frame;
 typedef struct Claim Claim;
 struct Claim {
     ExtentRule rule;
-    Span origin;
     bool checked;  // by another claim: this one says how to compute the dim
     Frame *frame;  // where it was made
     Claim *before; // of those with one hash in a map
@@ -80,7 +79,8 @@ struct Frame {
 Frame *frame_new(Build *build, const Def *def, Frame *caller);
 // Shows the calls that led here: what is wrong may be so in this call only.
 void frame_note_calls(const Frame *frame, Diag *diag);
-int64_t frame_extent(const Frame *frame, Name dim); // EXTENT_DYNAMIC when unknown
+int64_t frame_extent(const Frame *frame, Name dim);    // EXTENT_DYNAMIC when unknown
+bool frame_extent_given(const Frame *frame, Name dim); // by -D, also what it is computed from
 DimId frame_dim(Frame *frame, Name dim);
 // As frame_dim, but a dim that nothing else says the extent of gets this one (slices, concats).
 DimId frame_dim_sized(Frame *frame, Name dim, int64_t extent);

@@ -102,6 +102,12 @@ int64_t frame_extent(const Frame *frame, Name dim) {
     return slot ? frame->build->graph->dims.at[slot->id].extent : top_extent(frame->build, dim);
 }
 
+bool frame_extent_given(const Frame *frame, Name dim) {
+    const DimSlot *slot = bound_slot(frame, dim);
+    return program_extent_given(frame->build->session, frame->build->program,
+                                slot ? frame->build->graph->dims.at[slot->id].name : dim);
+}
+
 static void note_computed(Frame *frame, Name name, DimId dim) {
     Build *build = frame->build;
     if (!frame->def || frame_slot(frame, name) ||

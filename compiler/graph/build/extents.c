@@ -153,7 +153,7 @@ void build_claim(Frame *frame, RuleKind kind, DimId dim, const Formula *formula,
     DimId root = build->graph->dims.at[dim].like;
     if (kind == RULE_IS && formula->op == FORMULA_DIM && formula->dim == root)
         return;
-    Claim claim = {.rule = {kind, root, formula}, .origin = origin, .frame = frame};
+    Claim claim = {.rule = {kind, root, formula, origin}, .frame = frame};
     bool told = kind == RULE_IS && !is_given(build, root);
     if (told && !build_claim_repeats(build, &claim))
         return;
@@ -224,7 +224,7 @@ static void claim_declared(Build *build, DimId dim) {
         frame_can_compute(frame, decl->extent) ? build_formula(frame, decl->extent) : NULL;
     if (!formula)
         return;
-    Claim claim = {.rule = {RULE_IS, dim, formula}, .origin = decl->name.span, .frame = frame};
+    Claim claim = {.rule = {RULE_IS, dim, formula, decl->name.span}, .frame = frame};
     vec_push(build->arena, &build->declared, arena_copy(build->arena, &claim, sizeof claim));
 }
 
@@ -377,7 +377,7 @@ static void tell_unknowns(Build *build, const Solver *s, Span entry) {
             tell_unknown(&u, dims.at[i], value->origin.file ? value->origin : entry);
     }
     for (uint32_t i = 0; i < build->claims.count; i++)
-        tell_unknown_of(&u, build->claims.at[i]->rule.formula, build->claims.at[i]->origin);
+        tell_unknown_of(&u, build->claims.at[i]->rule.formula, build->claims.at[i]->rule.origin);
 }
 
 void build_rules(Build *build, Span entry) {

@@ -38,6 +38,16 @@ static bool is_number(const Formula *formula) {
 
 // ---- slice -------------------------------------------------------------------------------------
 
+// Is a number made of an extent that -D gives?
+static bool is_of_given(const Frame *frame, const Expr *expr) {
+    if (expr->kind == EXPR_NAME)
+        return expr->name_kind == NAME_EXTENT && frame_extent_given(frame, expr->name.name);
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (is_of_given(frame, expr->args.at[i]))
+            return true;
+    return false;
+}
+
 // What is known already of the positions from .. to of a dim.
 static bool slice_fits(Frame *frame, const Expr *call, const Formula *from, const Formula *to,
                        const Formula *length) {
@@ -45,7 +55,10 @@ static bool slice_fits(Frame *frame, const Expr *call, const Formula *from, cons
     Name dim = call->reduced.at[0], made = call->reduced.at[1];
     int64_t whole = frame_extent(frame, dim), part = frame_extent(frame, made);
     Diag *diag = NULL;
-    if ((is_number(from) && from->number < 0) || (is_number(length) && length->number < 1) ||
+    bool may_be_empty =
+        is_of_given(frame, call->args.at[2]) || is_of_given(frame, call->args.at[3]);
+    if ((is_number(from) && from->number < 0) ||
+        (is_number(length) && length->number < (may_be_empty ? 0 : 1)) ||
         (is_number(to) && whole != EXTENT_DYNAMIC && to->number > whole))
         diag = diag_error(diags, call->span, "positions %s up to %s of '%s', which has %lld",
                           formula_text(frame->build->graph, from, frame->build->arena),
@@ -70,7 +83,7 @@ static Value *build_slice(Frame *frame, const Expr *call) {
     if (!slice_fits(frame, call, from, to, length))
         return x;
     DimId dim = frame_dim(frame, call->reduced.at[0]);
-    int64_t known = is_number(length) ? length->number : EXTENT_DYNAMIC;
+    int64_t known = is_number(length) && length->number ? length->number : EXTENT_DYNAMIC;
     DimId made = frame_dim_sized(frame, call->reduced.at[1], known);
     build_claim(frame, RULE_IS, made, length, call->span);
     build_claim(frame, RULE_REACHES, dim, to, call->span);

@@ -130,8 +130,8 @@ static bool check_calls(Build *build, DimId class, Computed first, Computed seco
 // Of two claims on one dim those of one call are left to run time.
 static bool check_claims(Build *build, const Claim *first, const Claim *claim) {
     return check_calls(build, claim->rule.dim,
-                       (Computed){first->frame, first->rule.formula, first->origin},
-                       (Computed){claim->frame, claim->rule.formula, claim->origin});
+                       (Computed){first->frame, first->rule.formula, first->rule.origin},
+                       (Computed){claim->frame, claim->rule.formula, claim->rule.origin});
 }
 
 static bool span_same(Span a, Span b) {
@@ -139,15 +139,15 @@ static bool span_same(Span a, Span b) {
 }
 
 static uint64_t key_of(const Claim *claim) {
-    uint64_t key = hash_u64(claim->rule.dim, claim->origin.file);
-    return hash_u64(hash_u64(key, claim->origin.begin), claim->origin.end);
+    uint64_t key = hash_u64(claim->rule.dim, claim->rule.origin.file);
+    return hash_u64(hash_u64(key, claim->rule.origin.begin), claim->rule.origin.end);
 }
 
 bool build_claim_repeats(Build *build, const Claim *claim) {
     uint64_t key = key_of(claim);
     Claim *newest = map_get(build->said, key), *known = newest;
-    while (known &&
-           (known->rule.dim != claim->rule.dim || !span_same(known->origin, claim->origin)))
+    while (known && (known->rule.dim != claim->rule.dim ||
+                     !span_same(known->rule.origin, claim->rule.origin)))
         known = known->before;
     Claim last = known ? *known : *claim;
     if (!known) {
