@@ -61,7 +61,8 @@ Name names_find(Names *names, const char *text); // interns a NUL-terminated tex
 // Primes at the end: n'' has two and is n without them.
 uint32_t name_primes(Name name);
 Name name_unprimed(Names *names, Name name);
-Name name_primed(Names *names, Name name, uint32_t primes); // with so many more
+Name name_primed(Names *names, Name name, uint32_t primes);  // with so many more
+const char *quoted_text(Arena *arena, const NameList *list); // "'n', 'd' and 'h'"
 
 // ---- near.c: what a misspelt name was meant to be -------------------------------------------
 // Optimal string alignment distance (Levenshtein with swaps of neighbours).
@@ -145,6 +146,7 @@ uint32_t sources_find(const Sources *sources, const char *path);
 uint32_t sources_count(const Sources *sources);
 void span_locate(const Sources *sources, Span span, uint32_t *line, uint32_t *column);
 Span span_join(Span a, Span b);
+bool span_same(Span a, Span b);
 
 // ---- diag.c: what the user is told ----------------------------------------------------------
 // Messages are lower case without a full stop. They are kept, not printed at once: diags_print

@@ -87,3 +87,13 @@ Name name_primed(Names *names, Name name, uint32_t primes) {
     memset(text + length, '\'', primes);
     return names_intern(names, text, length + primes);
 }
+
+const char *quoted_text(Arena *arena, const NameList *list) {
+    Text text = {.arena = arena};
+    text_add(&text, "");
+    for (uint32_t i = 0; i < list->count; i++) {
+        const char *before = i == 0 ? "" : i + 1 < list->count ? ", " : " and ";
+        text_printf(&text, "%s'%s'", before, list->at[i]);
+    }
+    return text.at;
+}

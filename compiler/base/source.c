@@ -147,3 +147,7 @@ Span span_join(Span a, Span b) {
         a.end = b.end;
     return a;
 }
+
+bool span_same(Span a, Span b) {
+    return a.file == b.file && a.begin == b.begin && a.end == b.end;
+}

@@ -85,16 +85,6 @@ const char *dimlist_text(Arena *arena, const NameList *list) {
     return text.at;
 }
 
-const char *quoted_text(Arena *arena, const NameList *list) {
-    Text text = {.arena = arena};
-    text_add(&text, "");
-    for (uint32_t i = 0; i < list->count; i++) {
-        const char *before = i == 0 ? "" : i + 1 < list->count ? ", " : " and ";
-        text_printf(&text, "%s'%s'", before, list->at[i]);
-    }
-    return text.at;
-}
-
 // Of many names the first and the last.
 const char *cycle_text(Arena *arena, const NameList *list) {
     enum { SHOWN = 4 };

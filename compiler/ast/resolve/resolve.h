@@ -23,7 +23,6 @@ NameList dimlist_replaced(Arena *arena, const NameList *list, Name from, Name to
 NameList dimlist_of(Arena *arena, const IdentList *idents);
 const Ident *idents_find(const IdentList *idents, Name name);
 const char *dimlist_text(Arena *arena, const NameList *list); // "[n, d]"
-const char *quoted_text(Arena *arena, const NameList *list);  // "'n', 'd' and 'h'"
 const char *cycle_text(Arena *arena, const NameList *list);   // "n -> d -> h -> n"
 
 void near_offer_list(Near *near, const NameList *list);
@@ -249,7 +248,7 @@ void resolve_warn_outer(Scope *scope, const Expr *binary);
 void resolve_warn_extent(Scope *scope, const Expr *call);
 void resolve_warn_joint(Scope *scope, const Expr *einsum);
 void resolve_call(Scope *scope, Expr *call);
-void resolve_result(Scope *scope, Expr *result);     // one of several of a call
+void resolve_result(Scope *scope, Expr *result); // one of several of a call
 // A dim given as an argument; NULL after a diagnostic. `what` names it in the message.
 const Ident *expr_as_dim(Scope *scope, Expr *expr, const char *what);
 // The same of an argument of a built-in, which other languages count by places.

@@ -241,12 +241,13 @@ typedef struct {
     bool *given;    // likewise: -D of what is dynamic tells it
 } Solver;
 
-static bool is_known(const Solver *s, const Formula *formula) {
+// known: by DimId of a class.
+static bool is_known(const bool *known, const Formula *formula) {
     if (formula->op == FORMULA_NUMBER)
         return true;
     if (formula->op == FORMULA_DIM)
-        return s->known[formula->dim];
-    return is_known(s, formula->a) && is_known(s, formula->b);
+        return known[formula->dim];
+    return is_known(known, formula->a) && is_known(known, formula->b);
 }
 
 static void add_rule(Solver *s, uint32_t claim, RuleKind kind) {
@@ -261,7 +262,7 @@ static bool compute_more(Solver *s) {
     for (uint32_t i = 0; i < s->claims.count; i++) {
         const ExtentRule *rule = &s->claims.at[i]->rule;
         if (s->used[i] || rule->kind != RULE_IS || s->known[rule->dim] ||
-            !is_known(s, rule->formula))
+            !is_known(s->known, rule->formula))
             continue;
         add_rule(s, i, RULE_COMPUTES);
         s->known[rule->dim] = more = true;
@@ -301,7 +302,7 @@ static void check_rest(Solver *s) {
     for (uint32_t i = 0; i < s->claims.count; i++) {
         const ExtentRule *rule = &s->claims.at[i]->rule;
         if (!s->used[i] && !s->claims.at[i]->checked && s->known[rule->dim] &&
-            is_known(s, rule->formula) && !holds(s, rule))
+            is_known(s->known, rule->formula) && !holds(s, rule))
             add_rule(s, i, rule->kind);
     }
 }
@@ -324,60 +325,147 @@ static void find_given(Solver *s) {
 
 // ---- what nothing tells -------------------------------------------------------------------------
 
+// A dim without an extent, and where that is told. What follows from others that lack one is told
+// with them: of split(x, d -> h k), where neither part is known, h is to be given and k follows.
 typedef struct {
-    Build *build;
-    const bool *known;
-    bool *told;
+    DimId class;
+    Name name;
+    Span at;
+    const DimDecl *decl; // the declaration that computes it, or NULL
+    bool follows;
+} Lack;
+typedef VEC(Lack) LackList;
+
+typedef struct {
+    const Solver *solver;
+    bool *found; // by DimId of a class
+    LackList lacks;
 } Unknowns;
 
-static void tell_unknown(Unknowns *u, DimId dim, Span at) {
-    Build *build = u->build;
-    const Graph *graph = build->graph;
-    DimId class = graph->dims.at[dim].like;
-    if (u->known[class] || u->told[class])
-        return;
-    u->told[class] = true;
-    bool scan = graph->dims.at[dim].scan;
-    Name name = graph->dims.at[scan ? class : dim].name,
-         plain = name_unprimed(build->session->names, name);
-    const DimDecl *decl = program_extent_origin(build->session, build->program, name);
-    Diag *diag =
-        diag_error(build->session->diags, at, "nothing says how many positions '%s' has", name);
-    if (decl) {
-        diag_note(diag, decl->extent->span, "it is computed from this");
-        diag_hint(diag, "no argument is over what it is computed from: give -D %s=...", plain);
-    } else {
-        diag_hint(diag, "no argument is over it: write 'dim %s = ...' or give -D %s=...", plain,
-                  plain);
+// Of a statement, the function that makes the dim.
+static Span place_of(const Build *build, DimId class, Span at) {
+    for (uint32_t i = 0; i < build->claims.count; i++) {
+        const ExtentRule *rule = &build->claims.at[i]->rule;
+        if (rule->dim == class && rule->origin.file == at.file && rule->origin.begin >= at.begin &&
+            rule->origin.end <= at.end)
+            return rule->origin;
     }
+    return at;
 }
 
-static void tell_unknown_of(Unknowns *u, const Formula *formula, Span at) {
+static void find_unknown(Unknowns *u, DimId dim, Span at) {
+    const Solver *s = u->solver;
+    const Build *build = s->build;
+    DimId class = s->graph->dims.at[dim].like;
+    if (s->known[class] || u->found[class])
+        return;
+    u->found[class] = true;
+    Name name = s->graph->dims.at[s->graph->dims.at[dim].scan ? class : dim].name;
+    const DimDecl *decl = program_extent_origin(build->session, build->program, name);
+    vec_push(build->arena, &u->lacks, (Lack){class, name, place_of(build, class, at), decl, false});
+}
+
+static void find_unknowns_of(Unknowns *u, const Formula *formula, Span at) {
     if (formula->op == FORMULA_DIM)
-        tell_unknown(u, formula->dim, at);
+        find_unknown(u, formula->dim, at);
     if (formula->a)
-        tell_unknown_of(u, formula->a, at);
+        find_unknowns_of(u, formula->a, at);
     if (formula->b)
-        tell_unknown_of(u, formula->b, at);
+        find_unknowns_of(u, formula->b, at);
+}
+
+// Would a dim be known if all others were that lack an extent and follow from none?
+static bool would_be_known(const Unknowns *u, const Lack *lack) {
+    const Solver *s = u->solver;
+    bool *known = arena_copy(s->build->arena, s->known, s->graph->dims.count * sizeof *known);
+    for (uint32_t i = 0; i < u->lacks.count; i++)
+        known[u->lacks.at[i].class] |= &u->lacks.at[i] != lack && !u->lacks.at[i].follows;
+    for (bool more = true; more && !known[lack->class];) {
+        more = false;
+        for (uint32_t i = 0; i < s->claims.count; i++) {
+            const ExtentRule *rule = &s->claims.at[i]->rule;
+            if (rule->kind == RULE_IS && !known[rule->dim] && is_known(known, rule->formula))
+                known[rule->dim] = more = true;
+        }
+    }
+    return known[lack->class];
+}
+
+static void tell_uncomputed(Build *build, const Lack *lack) {
+    Diag *diag = diag_error(build->session->diags, lack->at,
+                            "nothing says how many positions '%s' has", lack->name);
+    diag_note(diag, lack->decl->extent->span, "it is computed from this");
+    diag_hint(diag, "no argument is over what it is computed from: give -D %s=...",
+              name_unprimed(build->session->names, lack->name));
+}
+
+// "a = ..., b = ..."
+static const char *given_text(Build *build, const NameList *dims, const char *equals,
+                              const char *between) {
+    Text text = {.arena = build->arena};
+    for (uint32_t i = 0; i < dims->count; i++)
+        text_printf(&text, "%s%s%s...", i ? between : "",
+                    name_unprimed(build->session->names, dims->at[i]), equals);
+    return text.at;
+}
+
+// One message for a place.
+static void tell_undeclared(Build *build, Span at, const NameList *dims, const NameList *follow) {
+    bool one = dims->count == 1;
+    Diag *diag = diag_error(build->session->diags, at, "nothing says how many positions %s %s",
+                            quoted_text(build->arena, dims), one ? "has" : "have");
+    const char *rest = "";
+    if (follow->count)
+        rest =
+            arena_printf(build->arena, "; %s follow%s from %s", quoted_text(build->arena, follow),
+                         follow->count == 1 ? "s" : "", one ? "it" : "them");
+    diag_hint(diag, "no argument is over %s: write 'dim %s' or give -D %s%s", one ? "it" : "them",
+              given_text(build, dims, " = ", ", "), given_text(build, dims, "=", ","), rest);
+}
+
+static void tell_place(const Unknowns *u, uint32_t first) {
+    Build *build = u->solver->build;
+    const LackList *lacks = &u->lacks;
+    Span at = lacks->at[first].at;
+    NameList dims = {0}, follow = {0};
+    for (uint32_t i = 0; i < lacks->count; i++) {
+        const Lack *lack = &lacks->at[i];
+        if (!span_same(lack->at, at) || (lack->decl && !lack->follows))
+            continue;
+        if (i < first && !lack->follows)
+            return; // told
+        vec_push(build->arena, lack->follows ? &follow : &dims, lack->name);
+    }
+    tell_undeclared(build, at, &dims, &follow);
 }
 
 // Every dim that the results depend on has to have an extent once the inputs are there. A dim that
 // is made (by index, one_hot, concat, ...) and in no input is told of at the first value that has
 // it.
-static void tell_unknowns(Build *build, const Solver *s, Span entry) {
-    const Graph *graph = build->graph;
+static void tell_unknowns(const Solver *s, Span entry) {
+    const Graph *graph = s->graph;
+    Build *build = s->build;
     bool *live = graph_live(graph, build->arena);
-    Unknowns u = {build, s->known, arena_array(build->arena, bool, graph->dims.count + 1)};
+    Unknowns u = {.solver = s, .found = arena_array(build->arena, bool, graph->dims.count + 1)};
     for (uint32_t v = 0; v < graph->values.count; v++) {
         const Value *value = graph->values.at[v];
         DimList dims = value->dims;
         if (value->op == OP_EXTENT)
             dims_add(&dims, value->dim);
         for (uint32_t i = 0; i < dims.count && live[v]; i++)
-            tell_unknown(&u, dims.at[i], value->origin.file ? value->origin : entry);
+            find_unknown(&u, dims.at[i], value->origin.file ? value->origin : entry);
     }
     for (uint32_t i = 0; i < build->claims.count; i++)
-        tell_unknown_of(&u, build->claims.at[i]->rule.formula, build->claims.at[i]->rule.origin);
+        find_unknowns_of(&u, build->claims.at[i]->rule.formula, build->claims.at[i]->rule.origin);
+    for (uint32_t i = u.lacks.count; i-- > 0;)
+        u.lacks.at[i].follows = would_be_known(&u, &u.lacks.at[i]);
+    for (uint32_t i = 0; i < u.lacks.count; i++) {
+        const Lack *lack = &u.lacks.at[i];
+        if (lack->decl && !lack->follows)
+            tell_uncomputed(build, lack);
+        else if (!lack->follows)
+            tell_place(&u, i);
+    }
 }
 
 void build_rules(Build *build, Span entry) {
@@ -400,5 +488,5 @@ void build_rules(Build *build, Span entry) {
     find_given(&s);
     solve(&s);
     check_rest(&s);
-    tell_unknowns(build, &s, entry);
+    tell_unknowns(&s, entry);
 }

@@ -134,10 +134,6 @@ static bool check_claims(Build *build, const Claim *first, const Claim *claim) {
                        (Computed){claim->frame, claim->rule.formula, claim->rule.origin});
 }
 
-static bool span_same(Span a, Span b) {
-    return a.file == b.file && a.begin == b.begin && a.end == b.end;
-}
-
 static uint64_t key_of(const Claim *claim) {
     uint64_t key = hash_u64(claim->rule.dim, claim->rule.origin.file);
     return hash_u64(hash_u64(key, claim->rule.origin.begin), claim->rule.origin.end);

@@ -474,7 +474,7 @@ static void print_declarations(GraphPrinter *print) {
             text_printf(print->out, "dim %s like %s\n", name, root);
         else if (extent != EXTENT_DYNAMIC)
             text_printf(print->out, "dim %s = %lld\n", name, (long long)extent);
-        else if (formula && formula->op != FORMULA_NUMBER)
+        else if (formula && (formula->op != FORMULA_NUMBER || formula->number > 0))
             text_printf(print->out, "dim %s = %s\n", name,
                         formula_text(print->graph, formula_here(print, formula), print->arena));
     }
