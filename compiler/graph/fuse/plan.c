@@ -5,10 +5,11 @@
 //     after   Q slot 0 [0, 2]   K slot 1 [1, 2]   L slot 2 [2, 3]   W slot 0 [3, 4]   Y output
 //
 // A work buffer lives from the group that writes it to the last that reads it, both included, so
-// what a group reads and what it writes never share memory. Slots are given in the order of
-// writing: a slot whose last buffer is dead is taken when both have the same size for every extent
-// (the same product of run-time extents), the best fit by constant part first; a constant-size
-// buffer may take a smaller constant slot, which then grows. Otherwise a new slot is made.
+// what a group reads and what it writes never share memory. Slots are given to the largest buffers
+// first, of one size in the order of writing: a buffer takes the smallest slot in which no other is
+// alive at the same time, or else a new one. With run-time extents both must have the same size for
+// every extent (the same product). So a slot is as large as the first buffer in it, and no large
+// buffer has to find room among slots that small ones hold.
 //
 // Requires: graph_fuse, graph_layout. Ensures: plan_verify.
 #include "graph/graph.h"
@@ -23,12 +24,6 @@ typedef struct {
     DimId panel; // a run-time extent that is rounded up to whole panels, or DIM_NONE
     int32_t panel_width;
 } Size;
-
-typedef struct {
-    Size size;
-    uint32_t last_group;
-} Slot;
-typedef VEC(Slot) SlotList;
 
 static int compare_dims(const void *a, const void *b) {
     DimId x = *(const DimId *)a, y = *(const DimId *)b;
@@ -65,35 +60,6 @@ static bool size_same_symbols(const Size *a, const Size *b) {
         if (a->symbols[i] != b->symbols[i])
             return false;
     return true;
-}
-
-// What the slot would be larger than needed, or would have to grow; -1: not to be shared.
-static int64_t slot_misfit(const Slot *slot, const Size *size) {
-    if (!size_same_symbols(&slot->size, size))
-        return -1;
-    if (size->n_symbols && slot->size.bytes != size->bytes)
-        return -1;
-    return slot->size.bytes > size->bytes ? slot->size.bytes - size->bytes
-                                          : size->bytes - slot->size.bytes;
-}
-
-static uint32_t slot_find(Arena *arena, SlotList *slots, const Size *size, uint32_t first_group) {
-    uint32_t best = slots->count;
-    int64_t best_misfit = INT64_MAX;
-    for (uint32_t i = 0; i < slots->count; i++) {
-        int64_t misfit = slot_misfit(&slots->at[i], size);
-        bool dead = slots->at[i].last_group < first_group;
-        if (dead && misfit >= 0 && misfit < best_misfit) {
-            best = i;
-            best_misfit = misfit;
-        }
-    }
-    if (best == slots->count)
-        vec_push(arena, slots, (Slot){*size, 0});
-    Slot *slot = &slots->at[best];
-    if (size->bytes > slot->size.bytes)
-        slot->size.bytes = size->bytes;
-    return best;
 }
 
 // ---- lives -------------------------------------------------------------------------------------
@@ -165,26 +131,78 @@ int64_t buffer_elements(const Buffer *buffer, const int64_t *extents) {
 
 static void plan_work_buffers(Plan *plan, const MemoryOrder *orders, const Lives *lives) {
     const Fusion *fusion = plan->fusion;
-    Arena *arena = fusion->graph->arena;
-    SlotList slots = {0};
     for (uint32_t i = 0; i < fusion->groups.count; i++) {
         const Group *group = fusion->groups.at[i];
         for (uint32_t k = 0; k < group->outputs.count; k++) {
             const Value *value = group->outputs.at[k];
             if (plan_buffer(plan, value))
                 continue; // a result of the entry, or in its memory
-            Size size = size_of(fusion->graph, value, &orders[value->id]);
-            uint32_t slot = slot_find(arena, &slots, &size, i);
-            uint32_t read = lives->read[value->id], last = read > i ? read : i;
-            slots.at[slot].last_group = last;
+            uint32_t read = lives->read[value->id];
             plan_add(plan, (Buffer){.value = value,
                                     .memory = orders[value->id],
                                     .role = BUFFER_WORK,
-                                    .slot = slot,
                                     .first_group = i,
-                                    .last_group = last});
+                                    .last_group = read > i ? read : i});
         }
     }
+}
+
+// ---- slots -------------------------------------------------------------------------------------
+
+typedef struct {
+    Buffer *buffer;
+    Size size;
+} Sized;
+typedef struct {
+    Size size; // of the first, which is the largest
+    VEC(const Buffer *) buffers;
+} Slot;
+typedef VEC(Slot) SlotList;
+
+// The largest first; of one size in the order of writing.
+static int compare_sized(const void *a, const void *b) {
+    const Sized *x = a, *y = b;
+    if (x->size.bytes != y->size.bytes)
+        return (x->size.bytes < y->size.bytes) - (x->size.bytes > y->size.bytes);
+    return (x->buffer > y->buffer) - (x->buffer < y->buffer);
+}
+
+static bool slot_takes(const Slot *slot, const Sized *sized) {
+    if (!size_same_symbols(&slot->size, &sized->size) ||
+        (sized->size.n_symbols && slot->size.bytes != sized->size.bytes))
+        return false;
+    for (uint32_t i = slot->buffers.count; i-- > 0;)
+        if (sized->buffer->first_group <= slot->buffers.at[i]->last_group &&
+            slot->buffers.at[i]->first_group <= sized->buffer->last_group)
+            return false;
+    return true;
+}
+
+static uint32_t slot_find(Arena *arena, SlotList *slots, const Sized *sized) {
+    uint32_t best = slots->count;
+    for (uint32_t i = 0; i < slots->count; i++)
+        if (slot_takes(&slots->at[i], sized) &&
+            (best == slots->count || slots->at[i].size.bytes < slots->at[best].size.bytes))
+            best = i;
+    if (best == slots->count)
+        vec_push(arena, slots, (Slot){.size = sized->size});
+    vec_push(arena, &slots->at[best].buffers, sized->buffer);
+    return best;
+}
+
+static void plan_slots(Plan *plan, Arena *arena) {
+    VEC(Sized) work = {0};
+    SlotList slots = {0};
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        Buffer *buffer = &plan->buffers.at[i];
+        if (buffer->role == BUFFER_WORK)
+            vec_push(arena, &work,
+                     (Sized){buffer, size_of(plan->fusion->graph, buffer->value, &buffer->memory)});
+    }
+    if (work.count)
+        qsort(work.at, work.count, sizeof *work.at, compare_sized);
+    for (uint32_t i = 0; i < work.count; i++)
+        work.at[i].buffer->slot = slot_find(arena, &slots, &work.at[i]);
     plan->n_slots = slots.count;
 }
 
@@ -248,6 +266,7 @@ Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders) {
     plan_views_of_results(plan, orders);
     plan_work_buffers(plan, orders, &lives);
     plan_views(plan, &lives);
+    plan_slots(plan, arena);
     arena_free(arena);
     return plan;
 }
