@@ -8,6 +8,7 @@ import subprocess
 
 import pytest
 
+import words
 from attc import ROOT
 
 VIM = ROOT / "grammar/vim/syntax/attn.vim"
@@ -35,22 +36,13 @@ TEXTMATE_LISTS = {
 }
 
 
-def words_in(path, pattern):
-    found = re.findall(pattern, (ROOT / path).read_text(), re.M)
-    assert found, f"{path} has no such table any more"
-    return set(found)
-
-
-def language():
-    elems = words_in("compiler/base/elem.def", r"^ELEM\(\w+, (\w+),")
-    return {
-        "keyword": words_in("grammar/scan.l", r'^"([a-z]+)"\s+\{'),
-        "element type": elems,
-        "first value": words_in("compiler/ast/read/syntax.c", r'^ +\{"(\w+)", "[^"]*", INIT_'),
-        "built-in function": words_in("compiler/ast/builtins.def", r"^BUILTIN\(\w+, (\w+),")
-        - elems,
-        "def of the prelude": words_in("compiler/ast/read/prelude.attn", r"^def (\w+)"),
-    }
+WANTED = {
+    "keyword": words.keywords,
+    "element type": words.elements,
+    "first value": words.first_values,
+    "built-in function": words.functions,
+    "def of the prelude": words.prelude,
+}
 
 
 def vim_words(group):
@@ -72,7 +64,7 @@ def textmate_words(scope):
 )
 def test_the_words_are_those_of_the_language(kind, path, lists, read):
     listed = [word for name in lists[kind] for word in read(name)]
-    wanted = language()[kind]
+    wanted = set(WANTED[kind]())
     where = f"{path.relative_to(ROOT)}, {' or '.join(lists[kind])}"
     assert not wanted - set(listed), f"add to {where}: {sorted(wanted - set(listed))}"
     assert not set(listed) - wanted, f"remove from {where}: {sorted(set(listed) - wanted)}"

@@ -28,20 +28,25 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.append(str(ROOT / "tests" / "tools"))
+import words  # noqa: E402
+
 ATTC = os.environ.get("ATTC", str(ROOT / "build/attc"))
 TIME_LIMIT = 60  # seconds: a machine may be busy, a hang is longer
 WORKERS = 2
 TOKEN = re.compile(
     r"[A-Za-z_]\w*'*|\.?\d[\w.]*|\"[^\"\n]*\"|\*\*|//|->|[=!<>]=|#[^\n]*|\n *|[^\s]"
 )
-# Words and signs of this language and of others.
-VOCABULARY = (
-    "dim param def import for in shared like as return and or not inf pi einsum sum softmax where "
-    "index slice concat gather shift swap max norm causal rotary if else elif while lambda range "
-    "None True torch np let self T X W n m d h k n' m'' 0 1 2 0.5 1e-5 16 1e400 3x "
-    "( ) [ ] , : = ~ -> + - * / // % ** == != < <= > >= @ ? . ... ; { } ! & && | ^ $ ' \" \\"
-).split(" ") + ["\n", "\n    ", "\n        ", "\t", '"nd,dk->nk"', "é", "\0", "#"]
-STARTS_ITEM = ("def", "dim", "param", "import")
+# Lists of what is put in: words and signs of this language, of others, and names that programs have.
+VOCABULARY = [
+    words.keywords(), words.signs(), words.elements(), words.first_values(), words.constants(),
+    words.functions(), words.keys(), words.orders(), words.prelude(), words.foreign(),
+    "if else elif while lambda range None True torch np self".split(" "),
+    "T X W n m d h k n' m''".split(" "),
+    "0 1 2 0.5 1e-5 16 1e400 3x".split(" "),
+    "... ; { } ! & && | ^ $ ' \" \\ é \0 #".split(" "),
+    ["\n", "\n    ", "\n        ", "\t", '"nd,dk->nk"'],
+]
 TOLD_EARLIER = re.compile(
     r"is never closed|has no body|this block has no lines|is closed by|a parameter list follows"
 )
@@ -82,8 +87,7 @@ class Mutation:
     def mutate(self, rng, at, limit):
         begin, end = self.tokens[at]
         old = self.before[begin:end]
-        other = self.before[slice(*rng.choice(self.tokens))]
-        word = rng.choice([rng.choice(VOCABULARY), other])
+        word = self.word(rng, old)
         kind = rng.choice(["delete", "double", "exchange", "replace", "insert"])
         new = {"delete": "", "double": f"{old} {old}", "replace": f" {word} "}.get(kind)
         if kind == "exchange" and at + 1 < len(self.tokens) and self.tokens[at + 1][1] <= limit:
@@ -94,6 +98,13 @@ class Mutation:
         self.text = self.text[:begin] + new + self.text[end:]
         self.changed += f" {self.before[begin:end]} {new}"
         return begin
+
+    def word(self, rng, old):
+        """One to put in: of any list, of the list that the old one is in, or of the file itself."""
+        any_list = rng.choice(VOCABULARY)
+        alike = next((words_of for words_of in VOCABULARY if old in words_of), any_list)
+        own = [self.before[begin:end] for begin, end in self.tokens]
+        return rng.choice(rng.choice([any_list, alike, own]))
 
     def items(self):
         """Lines of the text where an item begins."""
