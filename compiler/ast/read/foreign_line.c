@@ -323,8 +323,11 @@ static const char *exchange_hint(const Parser *parser, const Token *first) {
         return NULL;
     Text text = {.arena = parser->arena}, after = {.arena = parser->arena};
     bool is_exchange = false;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
+        if (!token_is_name(names[i].from->kind))
+            return NULL;
         is_exchange |= is_read(names[i].from, assign + 1, end);
+    }
     for (uint32_t i = 0; i < n; i++) {
         const char *whole = text_of(parser, names[i].from, names[i].to);
         const char *value = text_of(parser, values[i].from, values[i].to);
