@@ -37,7 +37,7 @@ WORKERS = 2
 TOKEN = re.compile(
     r"[A-Za-z_]\w*'*|\.?\d[\w.]*|\"[^\"\n]*\"|\*\*|//|->|[=!<>]=|#[^\n]*|\n *|[^\s]"
 )
-# Lists of what is put in: words and signs of this language, of others, and names that programs have.
+# Lists of what is put in: words and signs of this language, of others, and names of programs.
 VOCABULARY = [
     words.keywords(), words.signs(), words.elements(), words.first_values(), words.constants(),
     words.functions(), words.keys(), words.orders(), words.prelude(), words.foreign(),
