@@ -178,30 +178,51 @@ static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted 
     return dimlist_text(scope->resolver->arena, &likely);
 }
 
+static bool is_in_operands(const Expr *einsum, Name dim) {
+    for (uint32_t i = 0; i + 1 < einsum->args.count; i++)
+        if (dimlist_has(&einsum->args.at[i]->result, dim))
+            return true;
+    return false;
+}
+
+// Does what stands behind an array, the last operand, name its dims? An array of arrays has as many
+// as it is deep, each as long as its rows; those that no other operand has may not be declared yet.
+static bool is_arrow_of(const Resolver *r, const Expr *einsum, const Expr *array) {
+    const Expr *row = array;
+    for (uint32_t i = 0; i < array->dims.count; i++) {
+        Name dim = array->dims.at[i].name;
+        int64_t extent = program_extent(r->session, r->program, dim);
+        if (!row || row->kind != EXPR_ARRAY ||
+            (extent != row->args.count && is_in_operands(einsum, dim)))
+            return false;
+        row = row->args.count ? row->args.at[0] : NULL;
+    }
+    return array->dims.count && (!row || row->kind != EXPR_ARRAY);
+}
+
+// The dim of another operand that a row of numbers fits.
+static Name dim_of_row(const Resolver *r, const Expr *einsum, const Expr *row) {
+    if (!row->args.count || row->args.at[0]->kind == EXPR_ARRAY)
+        return NULL;
+    for (uint32_t i = 0; i + 1 < einsum->args.count; i++) {
+        const NameList *dims = &einsum->args.at[i]->result;
+        for (uint32_t k = 0; k < dims->count; k++)
+            if (program_extent(r->session, r->program, dims->at[k]) == row->args.count &&
+                !idents_find(&row->dims, dims->at[k]))
+                return dims->at[k];
+    }
+    return NULL;
+}
+
 // einsum(X[n, taps], [0.25, 0.5, 0.25] -> [n]): the arrow is the array's. Is it meant to be that of
 // the einsum? Then the array does not fit it. Requires: the operands before it are resolved.
 static bool takes_arrow(Scope *scope, const Expr *einsum) {
     Resolver *r = scope->resolver;
     const Expr *array = einsum->args.at[einsum->args.count - 1];
-    if (einsum->has_arrow || array->kind != EXPR_ARRAY || !array->has_arrow)
+    if (einsum->has_arrow || array->kind != EXPR_ARRAY || !array->has_arrow ||
+        is_arrow_of(r, einsum, array))
         return false;
-    uint32_t depth = 1; // of arrays in arrays, which have as many dims
-    for (const Expr *row = array; row->args.count && row->args.at[0]->kind == EXPR_ARRAY; depth++)
-        row = row->args.at[0];
-    if (depth > 1 && depth == array->dims.count)
-        return false;
-    int64_t extent = array->dims.count == 1
-                         ? program_extent(r->session, r->program, array->dims.at[0].name)
-                         : -1;
-    if (extent == array->args.count)
-        return false;
-    Name own = NULL;
-    for (uint32_t i = 0; i + 1 < einsum->args.count && !own; i++)
-        for (uint32_t k = 0; k < einsum->args.at[i]->result.count && !own; k++) {
-            Name dim = einsum->args.at[i]->result.at[k];
-            bool fits = program_extent(r->session, r->program, dim) == array->args.count;
-            own = fits && !idents_find(&array->dims, dim) ? dim : NULL;
-        }
+    Name own = dim_of_row(r, einsum, array);
     NameList dims = dimlist_of(r->arena, &array->dims);
     Diag *diag =
         diag_error(r->diags, array->span, "the '->' is that of the array, not of 'einsum'");
