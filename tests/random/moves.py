@@ -75,29 +75,64 @@ class Moves:
         )
         return True
 
-    def order(self):
-        """Values in order, or positions of what is given: those of computed floats depend on their
-        last bits."""
+    def kept_dim(self, dim, dims, told):
+        """A dim for the first positions along `dim` of a value over `dims`, in their order, or
+        None. told: of those that a value has that is given, so that they are told at run time."""
+        given = {d for name, own in self.values if name[0] == "X" for d in own}
+        shorter = [d for d in self.extent if self.extent[d] <= self.extent[dim]]
+        free = [d for d in shorter if d not in {*dims, *self.made, *self.computed}]
+        free = [d for d in free if d in given] if told else free
+        return self.random.choice(free) if free else None
+
+    def ordered(self, value, function, dim, to):
+        """A call and the dims of its result, which are `to` in place of `dim` unless it is None."""
+        self.counted.update([dim, to] if to else [])
+        ways = ["", ", order=ascending", ", order=descending"]
+        way = "" if function == "topk" else self.random.choice(ways)
+        kept = f", {to}" if to else ""
+        call = f"{function}({self.ref(value)}{kept}, dim={dim}{way})"
+        return call, [(to or d) if d == dim else d for d in value[1]]
+
+    def some_order(self, value, function):
+        dim = self.random.choice(value[1])
+        to = self.kept_dim(dim, value[1], told=True) if self.random.random() < 0.5 else None
+        return *self.ordered(value, function, dim, to), self.extent[dim]
+
+    def sort(self):
         value = self.pick(lambda dims: len(dims) >= 1, [None])
         if not value:
             return False
+        call, dims, _ = self.some_order(value, "sort")
+        self.assign(dims, call)
+        return True
+
+    def given(self):
+        """A parameter: positions of computed floats in order depend on their last bits."""
+        values = [v for v in self.values if v[0][0] == "X" and v[1] and not self.elems.get(v[0])]
+        return self.random.choice(values) if values else self.parameter()
+
+    def argsort(self):
+        call, dims, extent = self.some_order(self.given(), "argsort")
+        moved = " * near_one" if self.typed else ""
+        self.assign(dims, f"f32({call}) / {extent}{moved}")
+        return True
+
+    def topk(self):
+        """The values, in a sum with what tells how many they are, or the positions of a
+        parameter."""
+        value = self.pick(lambda dims: len(dims) >= 1, [None])
+        of_given = not value or self.random.random() < 0.4
+        value = self.given() if of_given else value
         dim = self.random.choice(value[1])
-        told = {d for name, dims in self.values if name[0] == "X" for d in dims}  # at run time, too
-        shorter = [d for d in sorted(told) if self.extent[d] <= self.extent[dim]]
-        to = self.random.choice([dim] + [d for d in shorter if d not in value[1]])
-        dims = [to if d == dim else d for d in value[1]]
-        kept = "" if to == dim else f", {to}"
-        self.counted.update([dim, to] if kept else [])
-        way = self.random.choice(["", ", order=ascending", ", order=descending"])
-        if kept and self.random.random() < 0.3:
-            self.assign(dims, f"topk({self.ref(value)}{kept}, dim={dim})")
-            self.lines[-1] = self.lines[-1].replace(" = ", ", _ = ", 1)
-        elif value[0][0] == "X" and self.random.random() < 0.5:
-            order = f"argsort({self.plain_ref(value)}{kept}, dim={dim}{way})"
-            moved = " * near_one" if self.typed else ""
-            self.assign(dims, f"f32({order}) / {self.extent[dim]}{moved}")
-        else:
-            self.assign(dims, f"sort({self.ref(value)}{kept}, dim={dim}{way})")
+        to = self.kept_dim(dim, value[1], told=False)
+        if not to:
+            return False
+        call, dims = self.ordered(value, "topk", dim, to)
+        name = f"{'i' if of_given else 'v'}{self.fresh}"
+        self.lines.append(f"_, {name} = {call}" if of_given else f"{name}, _ = {call}")
+        if of_given:
+            name = f"f32({name}) / {self.extent[dim]}"
+        self.assign(dims, f"{name} + {self.ref(self.parameter([to]))}")
         return True
 
     def shift(self):
@@ -178,7 +213,8 @@ class Moves:
             return True
         dim = self.random.choice(value[1])
         divisors = [i for i in range(1, self.extent[dim] + 1) if self.extent[dim] % i == 0]
-        parts = [f"g{self.fresh}", f"r{self.fresh}"]
+        # Letters that begin no other dim: b2 and g2 are like b and g.
+        parts = [f"f{self.fresh}", f"r{self.fresh}"]
         self.extent[parts[0]] = self.random.choice(divisors)
         self.extent[parts[1]] = self.extent[dim] // self.extent[parts[0]]
         self.fixed.add(parts[0])
@@ -189,7 +225,7 @@ class Moves:
             index = f"0.1 * index({self.random.choice(parts)})"
             form = self.random.choice(["{}", "tanh({})", f"{{}} + {index}"])
             order = self.random.choice([parts, parts[::-1]])
-            back = f"b{self.fresh}"
+            back = f"v{self.fresh}"
             self.extent[back] = self.extent[dim]
             self.made.add(back)
             self.assign([back, *rest], f"merge({form.format(text)}, {' '.join(order)} -> {back})")
