@@ -18,6 +18,16 @@ def check(path, arrays, folder, *options):
         attc("verify", path, "-w", "--grad", *options, *how)
 
 
+def check_text(folder, text, sizes, seed=2):
+    """The same of a source at these extents, with arguments drawn; returns its path."""
+    path = folder / "scan.attn"
+    path.write_text(text)
+    primed = {f"{dim}'": size for dim, size in sizes.items()}
+    arrays = draw(Entry(path), {**sizes, **primed}, seed)
+    check(path, arrays, folder, "-D", ",".join(f"{dim}={size}" for dim, size in sizes.items()))
+    return path
+
+
 @pytest.mark.parametrize("case", CASES)
 def test_case(case, tmp_path):
     body, results, arrays, _ = CASES[case]
@@ -60,19 +70,18 @@ SHARED = {
 
 @pytest.mark.parametrize("name", SHARED)
 def test_shared(name, tmp_path):
-    path = tmp_path / "shared.attn"
-    path.write_text(
+    check_text(
+        tmp_path,
         "def F(X[n, d], Z[m, d], W[d', d], w[d], a[], s0[d]):\n    s = s0\n"
-        f"    scan t in n:\n        {SHARED[name]}\n        Y[t, d] = s * w\n    return Y, s\n"
+        f"    scan t in n:\n        {SHARED[name]}\n        Y[t, d] = s * w\n    return Y, s\n",
+        {"n": 5, "m": 3, "d": 4},
     )
-    arrays = draw(Entry(path), {"n": 5, "m": 3, "d": 4, "d'": 4}, 2)
-    check(path, arrays, tmp_path, "-D", "n=5,m=3,d=4")
 
 
 def test_what_is_the_same_for_all_positions_of_an_inner_scan(tmp_path):
     """X[u] depends on no step around, and each of its positions gets what reaches that alone."""
-    path = tmp_path / "same.attn"
-    path.write_text(
+    check_text(
+        tmp_path,
         """def F(X[m], A[n]):
     scan t in n:
         s[] = A[t]
@@ -80,9 +89,9 @@ def test_what_is_the_same_for_all_positions_of_an_inner_scan(tmp_path):
             s = tanh(s)
             Y[u, t] = s - X[u]
     return sum(Y[m, n], reduced_dim=m)
-"""
+""",
+        {"n": 2, "m": 3}, seed=1,
     )
-    check(path, draw(Entry(path), {"n": 2, "m": 3}, 1), tmp_path, "-D", "n=2,m=3")
 
 
 def test_what_is_not_asked_for(tmp_path):
@@ -110,51 +119,50 @@ WITHOUT_CARRIES = {
 
 @pytest.mark.parametrize("name", WITHOUT_CARRIES)
 def test_inner_values_without_carries(name, tmp_path):
-    path = tmp_path / "inner.attn"
-    path.write_text(
+    path = check_text(
+        tmp_path,
         "def F(Q[n, k], G[m, k], w[m]):\n    a[k] = zeros[k]\n    scan t in n:\n"
         "        a = a + Q[t, k]\n        c = 0.0\n        scan u in m:\n"
-        f"            {WITHOUT_CARRIES[name]}\n            R[t, u] = c\n    return R\n"
+        f"            {WITHOUT_CARRIES[name]}\n            R[t, u] = c\n    return R\n",
+        {"n": 4, "m": 5, "k": 3},
     )
-    arrays = draw(Entry(path), {"n": 4, "m": 5, "k": 3}, 2)
-    check(path, arrays, tmp_path, "-D", "n=4,m=5,k=3")
     for wrt in "QGw":
         attc("verify", path, "-w", "--grad", "-D", "n=4,m=5,k=3", "--wrt", wrt)
 
 
 def test_results_without_carries(tmp_path):
     """Several results that the outer loop only repeats: each hands its adjoint to the body."""
-    path = tmp_path / "repeated.attn"
-    path.write_text(
+    check_text(
+        tmp_path,
         "def F(Q[n], w[m]):\n    a = 1.0\n    scan t in n:\n        a = a * 0.5 + Q[t]\n"
         "        c = 0.0\n        scan u in m:\n            T[u] = tanh(w[u])\n"
         "            c = c * 0.5 + T[u]\n            R[t, u] = c\n"
-        "        Z[t] = sum(T[m] * w, reduced_dim=m)\n    return R, Z\n"
+        "        Z[t] = sum(T[m] * w, reduced_dim=m)\n    return R, Z\n",
+        {"n": 4, "m": 5},
     )
-    check(path, draw(Entry(path), {"n": 4, "m": 5}, 2), tmp_path, "-D", "n=4,m=5")
 
 
 def test_inner_update_without_carry(tmp_path):
     """The square takes the place of what it is made of, which the loop backwards wants as well."""
-    path = tmp_path / "square.attn"
-    path.write_text(
+    check_text(
+        tmp_path,
         "def F(H[n, m, k], v[k]):\n    a[k] = v\n    scan t in n:\n        c = 0.0\n"
         "        scan u in m:\n            s = sum(a * H[t, u, k], reduced_dim=k)\n"
         "            c = s * s\n            R[t, u] = s * s\n        a = tanh(a * v) * c\n"
-        "    return a, R\n"
+        "    return a, R\n",
+        {"n": 3, "m": 2, "k": 4},
     )
-    check(path, draw(Entry(path), {"n": 3, "m": 2, "k": 4}, 2), tmp_path, "-D", "n=3,m=2,k=4")
 
 
 def test_adjoint_without_the_inner_dim(tmp_path):
     """The outer steps backwards are tasks: a stage stores the carry and what has the inner dim."""
-    path = tmp_path / "tasks.attn"
-    path.write_text(
+    check_text(
+        tmp_path,
         "def F(Q[n, k], G[m, k]):\n    a[k] = zeros[k]\n    scan t in n:\n        c = 0.0\n"
         "        scan u in m:\n            c = c * 0.5 + sum(G[u, k] * a, reduced_dim=k)\n"
-        "            R[t, u] = c\n        a = a + Q[t, k]\n    return R\n"
+        "            R[t, u] = c\n        a = a + Q[t, k]\n    return R\n",
+        {"n": 5, "m": 3, "k": 4},
     )
-    check(path, draw(Entry(path), {"n": 5, "m": 3, "k": 4}, 2), tmp_path, "-D", "n=5,m=3,k=4")
 
 
 # More of them than one value may have: 19 with that of the scan.

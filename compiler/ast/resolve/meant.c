@@ -406,17 +406,23 @@ static Meant meant_unary(Meaning *m, const Expr *expr) {
     return a;
 }
 
-static Meant meant_choice(Meaning *m, const Expr *expr) {
-    Meant c = meant(m, expr->args.at[0]), a = meant(m, expr->args.at[1]);
-    Meant b = meant(m, expr->args.at[2]);
-    if (!c.text || !a.text || !b.text)
+Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Meant *b) {
+    if (!condition->text || !a->text || !b->text)
         return (Meant){0};
-    NameList dims = dimlist_union(m->arena, &a.dims, &b.dims);
+    NameList dims = dimlist_union(m->arena, &a->dims, &b->dims);
+    const char *text =
+        arena_printf(m->arena, "where(%s, %s, %s)", condition->text, a->text, b->text);
     Meant result =
-        meant_with_dims(arena_printf(m->arena, "where(%s, %s, %s)", c.text, a.text, b.text),
-                        HOLDS_ALL, dimlist_union(m->arena, &dims, &c.dims));
-    result.has_dims = a.has_dims && b.has_dims && c.has_dims;
+        meant_with_dims(text, HOLDS_ALL, dimlist_union(m->arena, &dims, &condition->dims));
+    result.has_dims = condition->has_dims && a->has_dims && b->has_dims;
+    result.moved = condition->moved || a->moved || b->moved;
     return result;
+}
+
+static Meant meant_choice(Meaning *m, const Expr *expr) {
+    Meant condition = meant(m, expr->args.at[0]), a = meant(m, expr->args.at[1]);
+    Meant b = meant(m, expr->args.at[2]);
+    return meant_where(m, &condition, &a, &b);
 }
 
 // f(a, b -> [dims]), where something in the arguments is of another language.

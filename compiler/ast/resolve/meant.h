@@ -61,6 +61,7 @@ bool meant_is_module(const Meaning *m, const Expr *expr); // torch, torch.nn
 Meant meant_of_text(const char *text, Holds holds);
 Meant meant_with_dims(const char *text, Holds holds, NameList dims);
 const char *meant_within(const Meaning *m, const Meant *part, Holds outer); // with parentheses
+Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Meant *b);
 Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
 Name meant_fresh(const Meaning *m, Name dim, const char *suffix);     // a dim that is not there yet
 void meant_declare(Meaning *m, Name dim, const char *extent);         // the text wants `dim`

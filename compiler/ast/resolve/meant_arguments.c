@@ -38,15 +38,7 @@ Meant meant_fill(Meaning *m, const Given *given) {
         return (Meant){0};
     Meant of = meant(m, given->args->at[0]), mask = meant_condition(m, given->args->at[1]);
     Meant value = meant(m, given->args->at[2]);
-    if (!of.text || !mask.text || !value.text)
-        return (Meant){0};
-    NameList dims = dimlist_union(m->arena, &of.dims, &mask.dims);
-    Meant result =
-        meant_with_dims(arena_printf(m->arena, "where(%s, %s, %s)", mask.text, value.text, of.text),
-                        HOLDS_ALL, dimlist_union(m->arena, &dims, &value.dims));
-    result.has_dims = of.has_dims && mask.has_dims && value.has_dims;
-    result.moved = of.moved || mask.moved || value.moved;
-    return result;
+    return meant_where(m, &mask, &value, &of);
 }
 
 Meant meant_clip(Meaning *m, const Given *given) {
