@@ -44,6 +44,10 @@ FORMS = {
     'einsum("nd,md->nm", X, Z)': "X @ Z.T",
     'einsum("ij,kj->ki", X, X)': "X @ X.T",
     'einsum("n d, d k -> k n", X, W)': "(X @ W).T",
+    'einsum("...d,dk->...k", X, W)': "X @ W",
+    'torch.einsum("... k, k j -> j ...", T, A)': "np.einsum('nak,kj->jna', T, A)",
+    'np.einsum("...k,...k->...", T, T)': "(T * T).sum(2)",
+    'np.einsum("n...k,...->n...", T, c)': "T.sum(2) * c",
     "X[:, 0:3]": None,
     "X[1:, :-1]": None,
     "X[:2]": None,
@@ -63,6 +67,7 @@ FORMS = {
     "X.permute(1, 0)": "X.T",
     "X.sum(dim=-1)": "X.sum(-1)",
     "X.sum()": None,
+    "X.sum(dim=[0, 1])": "X.sum()",
     "sum(X, 0)": "X.sum(0)",
     "max(X, dim=1)": "X.max(1)",
     "X.mean(axis=0)": None,
@@ -326,16 +331,31 @@ def test_a_choice_of_lines_is_one_line(block, twin, tmp_path):
     "X.max(-1)": ["X.max(1)", "X.argmax(1)"],
     "torch.min(X, dim=0)": ["X.min(0)", "X.argmin(0)"],
     "X.sort(-1, descending=True)": ["-np.sort(-X, 1)", "np.argsort(-X, 1)"],
+    "X.chunk(2, dim=-1)": ["X[:, :2]", "X[:, 2:]"],
+    "chunk(X, 4, 1)": ["X[:, :1]", "X[:, 1:2]", "X[:, 2:3]", "X[:, 3:]"],
+    "T.chunk(3)": ["T[:2]", "T[2:4]", "T[4:]"],
+    "torch.split(X, 3, dim=1)": ["X[:, :3]", "X[:, 3:]"],
+    "X.split([1, 2, 1], -1)": ["X[:, :1]", "X[:, 1:3]", "X[:, 3:]"],
+    "np.split(X, 2, axis=1)": ["X[:, :2]", "X[:, 2:]"],
+    "T.split(2)": ["T[:2]", "T[2:4]", "T[4:]"],
+    "torch.unbind(X, dim=1)": ["X[:, 0]", "X[:, 1]", "X[:, 2]", "X[:, 3]"],
 }.items())
-def test_values_and_positions_are_lines_of_their_own(call, twins, tmp_path):
-    head = f"{HEADER}def F(X[n, d]):\n    "
-    found, = diagnostics(f"{head}V, I = {call}\n    return V, I\n")
-    lines = re.fullmatch(r"write '(V = .*)' and '(I = .*)'", found["hint"]).groups()
-    source = tmp_path / "pair.attn"
-    source.write_text(head + "\n    ".join(lines) + "\n    return V, I\n")
-    X = np.random.default_rng(1).normal(size=(5, 4)).astype(np.float32)
-    np.save(tmp_path / "X.npy", X)
-    attc("run", source, "--oracle", f"X={tmp_path}/X.npy", "-o", f"V={tmp_path}/V.npy", "-o",
-         f"I={tmp_path}/I.npy")
-    for name, twin in zip("VI", twins):
+def test_several_values_are_lines_of_their_own(call, twins, tmp_path):
+    """X is of known extents, T is not."""
+    given = "T" if re.search(r"\bT\b", call) else "X"
+    head = f"{HEADER}def F({'T[i, j]' if given == 'T' else 'X[n, d]'}):\n    "
+    names = "ABCD"[:len(twins)]
+    results = ", ".join(names)
+    found, = diagnostics(f"{head}{results} = {call}\n    return {results}\n")
+    assert found["hint"].startswith("write "), found
+    lines = re.findall(r"'(\w = .*?)'(?:,| and|$)", found["hint"])
+    assert len(lines) == len(twins), found
+    source = tmp_path / "several.attn"
+    source.write_text(head + "\n    ".join(lines) + f"\n    return {results}\n")
+    rng = np.random.default_rng(1)
+    X, T = (rng.normal(size=size).astype(np.float32) for size in ((5, 4), (6, 2)))
+    np.save(tmp_path / f"{given}.npy", T if given == "T" else X)
+    attc("run", source, "--oracle", f"{given}={tmp_path}/{given}.npy",
+         *(part for name in names for part in ("-o", f"{name}={tmp_path}/{name}.npy")))
+    for name, twin in zip(names, twins):
         assert np.array_equal(np.load(tmp_path / f"{name}.npy"), eval(twin))

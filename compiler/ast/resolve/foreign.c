@@ -74,7 +74,7 @@ static void hint_update(Scope *scope, const Stmt *stmt) {
 static bool hint_part(Meaning *m, Diag *diag, const Expr *expr) {
     bool member = expr->kind == EXPR_FOREIGN &&
                   (expr->foreign == FOREIGN_METHOD || expr->foreign == FOREIGN_MEMBER);
-    const char *hint = NULL;
+    const char *hint = meant_unknown_place(m, expr);
     if (member || expr->kind == EXPR_CALL)
         meant_function(m, expr, &expr->args, &hint);
     bool unknown = member && meant_is_module(m, expr->args.at[0]) &&
@@ -104,30 +104,40 @@ static const Stmt *assignment_of(const StmtList *body, const Expr *call, uint32_
     return found;
 }
 
-// `V, I = X.max(-1)`: a line for each name on the left.
-static bool hint_pair(Scope *scope, const Stmt *stmt) {
+// `V, I = X.max(-1)`: a line for each name on the left; NULL where they cannot be told.
+// first: the assignment to the first of them.
+static const char *several_text(Scope *scope, const Stmt *first) {
+    enum { MOST_LINES = 4 };
     Meaning m = meaning_in(scope);
     Text lines = {.arena = m.arena};
-    for (uint32_t i = 0; i < stmt->value->n_results; i++) {
-        const Stmt *part = assignment_of(&scope->def->body, stmt->value->call, i);
-        Meant value = meant_of_pair(&m, stmt->value->call, i);
+    const char *line = NULL; // the last one
+    const Expr *call = first->value->call;
+    uint32_t n = first->value->n_results;
+    for (uint32_t i = 0; i < n && n <= MOST_LINES; i++) {
+        const Stmt *part = assignment_of(&scope->def->body, call, i);
+        Meant value = meant_of_several(&m, call, i, n);
         const char *text = value.text ? value_for(scope, &part->target, &value) : NULL;
         if (!fits(text))
-            return false;
-        if (strcmp(part->target.name.name, "_") != 0)
-            text_printf(&lines, "%s'%s = %s'", lines.length ? " and " : "",
-                        target_text(scope, &part->target), text);
+            return NULL;
+        if (!strcmp(part->target.name.name, "_"))
+            continue;
+        if (line)
+            text_printf(&lines, "%s'%s'", lines.length ? ", " : "", line);
+        line = arena_printf(m.arena, "%s = %s", target_text(scope, &part->target), text);
     }
-    if (lines.length)
-        diag_hint(stmt->foreign, "write %s", lines.at);
-    return lines.length > 0;
+    if (line)
+        text_printf(&lines, "%s'%s'", lines.length ? " and " : "", line);
+    return lines.at;
 }
 
 static void hint_assign(Scope *scope, const Stmt *stmt) {
     Meaning m = meaning_in(scope);
     bool several = stmt->value->kind == EXPR_RESULT;
-    if (several && hint_pair(scope, stmt))
+    const char *lines = several ? several_text(scope, stmt) : NULL;
+    if (lines) {
+        diag_hint(stmt->foreign, "write %s", lines);
         return;
+    }
     Meant value = meant(&m, several ? stmt->value->call : stmt->value);
     const char *text = value.text && !several ? value_for(scope, &stmt->target, &value) : NULL;
     bool turned = stmt->value->kind == EXPR_FOREIGN && stmt->value->args.count &&
@@ -177,6 +187,10 @@ const char *foreign_call_hint(Scope *scope, const Expr *call) {
     const char *hint;
     if (call->label.name || call->has_arrow)
         return NULL;
+    const Stmt *several = assignment_of(&scope->def->body, call, 0);
+    const char *lines = several ? several_text(scope, several) : NULL;
+    if (lines)
+        return arena_printf(m.arena, "write %s", lines);
     Meant value = meant_function(&m, call, &call->args, &hint);
     return fits(value.text) ? arena_printf(m.arena, "write '%s'%s", value.text, beside_text(&m))
                             : hint;

@@ -247,11 +247,11 @@ static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
     }
 }
 
-static Meant part_text(Meaning *m, const Meant *of, const Cut *cut) {
-    const char *open =
-        arena_printf(m->arena, "slice(%s, %s, %s, %s", of->text, cut->dim, cut->from, cut->to);
-    Name part = meant_fresh(m, cut->dim, "part");
-    NameList dims = dimlist_replaced(m->arena, &of->dims, cut->dim, part);
+Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const char *to,
+                 const char *suffix) {
+    const char *open = arena_printf(m->arena, "slice(%s, %s, %s, %s", of->text, dim, from, to);
+    Name part = meant_fresh(m, dim, suffix);
+    NameList dims = dimlist_replaced(m->arena, &of->dims, dim, part);
     Meant result = meant_with_dims(
         arena_printf(m->arena, "%s -> %s)", open, dimlist_text(m->arena, &dims)), HOLDS_ALL, dims);
     result.open = arena_printf(m->arena, "%s)", open);
@@ -292,7 +292,9 @@ static Meant cut_text(Meaning *m, Taken *t) {
     result.tensor = t->takes ? NULL : t->of->tensor;
     for (uint32_t i = 0; i < t->cuts.count; i++) {
         const Cut *cut = &t->cuts.at[i];
-        result = cut->kind == CUT_PART ? part_text(m, &result, cut) : gather_text(m, &result, cut);
+        result = cut->kind == CUT_PART
+                     ? meant_part(m, &result, cut->dim, cut->from, cut->to, "part")
+                     : gather_text(m, &result, cut);
     }
     return result;
 }
@@ -309,6 +311,49 @@ static Meant meant_items(Meaning *m, const Meant *of, const Expr *const *items, 
     while (t.fine && t.place < of->dims.count)
         take_keep(&t, of->dims.at[t.place++]);
     return t.fine ? cut_text(m, &t) : (Meant){0};
+}
+
+static bool is_whole(const Expr *item) {
+    return is_form(item, FOREIGN_SLICE) && is_form(item->args.at[0], FOREIGN_NOTHING) &&
+           is_form(item->args.at[1], FOREIGN_NOTHING);
+}
+
+// The number of a position, also of none that is known; NULL: it is none.
+static const char *place_text(Meaning *m, const Expr *item, Name dim, bool unknown) {
+    Meant number = meant(m, item);
+    if (is_whole(item))
+        return dim;
+    if (unknown)
+        return item->name.name;
+    return number.has_dims && !number.dims.count ? meant_number(m, item, dim) : NULL;
+}
+
+const char *meant_unknown_place(Meaning *m, const Expr *expr) {
+    Meant of = {0};
+    if (is_form(expr, FOREIGN_ITEMS))
+        of = meant(m, expr->args.at[0]);
+    if (!of.tensor || !of.has_dims || of.moved || of.swapped ||
+        expr->args.count > of.dims.count + 1)
+        return NULL;
+    Text text = {.arena = m->arena};
+    Name unknown = NULL, dim = NULL;
+    for (uint32_t i = 0; i < of.dims.count; i++) {
+        Name own = of.dims.at[i];
+        const Expr *item = i + 1 < expr->args.count ? expr->args.at[i + 1] : NULL;
+        bool open = item && item->kind == EXPR_NAME && !meant_name(m, item).text && !is_none(item);
+        const char *place = item ? place_text(m, item, own, open) : own;
+        if (!place || (open && unknown))
+            return NULL;
+        unknown = open ? item->name.name : unknown;
+        dim = open ? own : dim;
+        text_printf(&text, "%s%s", i ? ", " : "", place);
+    }
+    return unknown
+               ? arena_printf(m->arena,
+                              "nothing is named '%s': where it is a number, '%s[%s]' is one "
+                              "position; 'gather(%s, %s, dim=%s)' takes those that a tensor says",
+                              unknown, of.tensor, text.at, of.tensor, unknown, dim)
+               : NULL;
 }
 
 // X.shape[1]

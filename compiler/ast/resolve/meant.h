@@ -9,6 +9,7 @@
 //     meant_arguments.c  other arguments      masked_fill(S, mask, -inf), dropout(X, 0.1)
 //     meant_formula.c    formulas             log2(X), X.var(dim=0)
 //     meant_order.c      orders               topk(X, k=3, dim=-1)
+//     meant_several.c    several values       A, B = X.chunk(2, dim=-1)
 //     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
 //     meant_positions.c  positions taken      X.index_select(0, ids), flip(X, 0), trace(S)
 //     foreign.c          the hints; the messages are told where the text is read or resolved
@@ -62,10 +63,15 @@ Meant meant_of_text(const char *text, Holds holds);
 Meant meant_with_dims(const char *text, Holds holds, NameList dims);
 const char *meant_within(const Meaning *m, const Meant *part, Holds outer); // with parentheses
 Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Meant *b);
+// Positions of a dim, which are called after it and the suffix.
+Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const char *to,
+                 const char *suffix);
 Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
 Name meant_fresh(const Meaning *m, Name dim, const char *suffix);     // a dim that is not there yet
 void meant_declare(Meaning *m, Name dim, const char *extent);         // the text wants `dim`
 const char *meant_number(Meaning *m, const Expr *position, Name dim); // counted from the end if < 0
+// What to say of X[:, i] where nothing is named `i`; NULL: it is no such form.
+const char *meant_unknown_place(Meaning *m, const Expr *expr);
 // The tensor over other dims, or the text as it is; NULL where only brackets could tell the dims.
 const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
 
@@ -110,8 +116,11 @@ bool meant_is_formula(Name name);
 
 // ---- meant_order.c
 Meant meant_order(Meaning *m, Builtin builtin, const Given *given);
-// One of the two values of max, min and sort over a dim: the values, and where they are.
-Meant meant_of_pair(Meaning *m, const Expr *call, uint32_t which);
+
+// ---- meant_several.c
+// One of so many values of a call: of max, min and sort over a dim the values and where they are,
+// of chunk, split and unbind a piece.
+Meant meant_of_several(Meaning *m, const Expr *call, uint32_t which, uint32_t count);
 
 // ---- meant_shape.c; args: those behind the tensor
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);

@@ -138,11 +138,22 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c >= '0' && c <= '9');
 }
 
+static const char dots[] = "...";
+
+static bool is_dots(const Letter *letter) {
+    return !strncmp(letter->at, dots, strlen(dots));
+}
+
 // The letters up to a comma or the end; words where blanks stand between them.
 static bool read_term(Meaning *m, const char **at, bool words, LetterList *out) {
     for (; **at && **at != ','; (*at)++) {
         if (**at == ' ')
             continue;
+        if (!strncmp(*at, dots, strlen(dots))) {
+            vec_push(m->arena, out, (Letter){*at, sizeof dots - 1, NULL});
+            *at += strlen(dots) - 1;
+            continue;
+        }
         if (!is_letter(**at) || out->count == MOST_LETTERS)
             return false;
         uint32_t length = 1;
@@ -240,9 +251,54 @@ static NameList implied_dims(Meaning *m, const Letters *letters) {
     return dims;
 }
 
+// A letter for each dim that the dots of a term stand for: `.0` for the last one, as in the other
+// terms.
+static bool spread_dots(Meaning *m, LetterList *term, uint32_t n_dims) {
+    LetterList spread = {0};
+    uint32_t n_dots = 0;
+    for (uint32_t i = 0; i < term->count; i++)
+        n_dots += is_dots(&term->at[i]);
+    if (!n_dots)
+        return true;
+    if (n_dots > 1 || n_dims + 1 < term->count)
+        return false;
+    for (uint32_t i = 0; i < term->count; i++) {
+        uint32_t left = n_dims + 1 - term->count;
+        if (!is_dots(&term->at[i]))
+            vec_push(m->arena, &spread, term->at[i]);
+        for (; is_dots(&term->at[i]) && left > 0; left--) {
+            const char *letter = arena_printf(m->arena, ".%u", left - 1);
+            vec_push(m->arena, &spread, (Letter){letter, (uint32_t)strlen(letter), NULL});
+        }
+    }
+    *term = spread;
+    return true;
+}
+
+static bool spread_all_dots(Meaning *m, Letters *letters, const Meant *operands) {
+    uint32_t most = 0; // dims that dots stand for
+    bool any = false;
+    LetterList *result = &letters->terms[letters->n];
+    for (uint32_t i = 0; i < letters->n; i++) {
+        LetterList *term = &letters->terms[i];
+        uint32_t before = term->count;
+        bool spreads = false;
+        for (uint32_t k = 0; k < term->count; k++)
+            spreads = spreads || is_dots(&term->at[k]);
+        if (!operands[i].has_dims || !spread_dots(m, term, operands[i].dims.count))
+            return false;
+        any = any || spreads;
+        most = spreads && term->count + 1 - before > most ? term->count + 1 - before : most;
+    }
+    bool fine = !any || letters->has_result; // else dots stand for dims of the result as well
+    return fine && spread_dots(m, result, result->count + most - 1);
+}
+
 // What the letters say of the operands, which are given in order; NULL text where they do not fit.
 static Meant letters_of(Meaning *m, Letters *letters, const Meant *operands) {
     Text text = {.arena = m->arena};
+    if (!spread_all_dots(m, letters, operands))
+        return (Meant){0};
     for (uint32_t i = 0; i < letters->n; i++) {
         if (!operands[i].text || !give_dims(m, letters, &letters->terms[i], &operands[i]))
             return (Meant){0};

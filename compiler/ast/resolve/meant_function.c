@@ -205,7 +205,7 @@ Expr *given_key(const Given *given, const char *key) {
 }
 
 bool given_list(const Expr *expr) {
-    return expr->kind == EXPR_TUPLE ||
+    return expr->kind == EXPR_TUPLE || (expr->kind == EXPR_ARRAY && !expr->has_arrow) ||
            (expr->kind == EXPR_FOREIGN && expr->foreign == FOREIGN_LIST);
 }
 
@@ -544,7 +544,7 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
     case IS_EYE:
         return meant_eye(m, given);
     case IS_PART:
-        return meant_of_pair(m, given->args->at[0], strcmp(function->name, "second") == 0);
+        return meant_of_several(m, given->args->at[0], strcmp(function->name, "second") == 0, 2);
     case IS_MOVED:
         return meant_moved(m, function->function, given);
     case IS_HINT:

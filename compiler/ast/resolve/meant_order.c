@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The meaning of topk, sort and argsort with the arguments of other languages, and of what gives
-// values and positions there; see meant.h.
+// The meaning of topk, sort and argsort with the arguments of other languages; see meant.h.
 //
 //     topk(X, k=3, dim=-1)             topk(X, m_top, dim=m)     with 'dim m_top = 3'
 //     X.argsort(descending=True)       argsort(X, dim=m, order=descending)
-//     V, I = X.max(-1)                 V = max(X, reduced_dim=m), I = argmax(X, reduced_dim=m)
 #include "ast/resolve/meant.h"
 
 #include <string.h>
@@ -63,20 +61,4 @@ Meant meant_order(Meaning *m, Builtin builtin, const Given *given) {
     result.has_dims = !*kept;
     result.dims = of.dims;
     return result;
-}
-
-Meant meant_of_pair(Meaning *m, const Expr *call, uint32_t which) {
-    static const char *const pairs[][2] = {
-        {"max", "argmax"}, {"min", "argmin"}, {"sort", "argsort"}};
-    bool method = call->kind == EXPR_FOREIGN && call->foreign == FOREIGN_METHOD;
-    if ((call->kind != EXPR_CALL && !method) || which > 1)
-        return (Meant){0};
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-        if (strcmp(call->name.name, pairs[i][0]) != 0)
-            continue;
-        Expr part = *call;
-        part.name.name = pairs[i][which];
-        return meant(m, &part);
-    }
-    return (Meant){0};
 }
