@@ -157,12 +157,16 @@ static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
 
 static bool run_tile_passes(Passes *p, Compilation *out) {
     const PipelineOptions *options = p->options;
+    if (options->stop < AFTER_PLANNED)
+        return true;
     MemoryOrder *orders = graph_layout(out->fusion, out->typical, options->machine);
     pass_done(p, "layout", true);
     out->plan = graph_plan(out->fusion, orders);
     if (options->verify)
         plan_verify(out->plan);
     pass_done(p, "plan", true);
+    if (options->stop < AFTER_TILE)
+        return true;
     out->tile = tile_lower(
         out->plan, options->machine, out->typical,
         (StreamSchedule){.plan = options->plan, .rows = options->rows, .piece = options->piece});
@@ -184,14 +188,18 @@ static void close_graphs(Passes *p, Compilation *out) {
 
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
-    Graph *graph = run_einsum_passes(&p, out);
+    Graph *graph = out->once ? out->once : run_einsum_passes(&p, out);
     out->once = graph;
-    if (graph && out->plain)
+    if (!graph || options->stop < AFTER_FUSED)
+        return true;
+    if (out->plain)
         graph = graph_done(
-            &p, "again", graph_again(read_graph(&p, graph), out->typical, options->machine), graph);
-    bool ok = !graph || run_group_passes(&p, graph, out);
+            &p, "again",
+            graph_again(read_graph(&p, graph), out->typical, options->machine, options->saving),
+            graph);
+    bool ok = run_group_passes(&p, graph, out);
     close_graphs(&p, out);
-    return ok && (options->stop < AFTER_TILE || run_tile_passes(&p, out));
+    return ok && run_tile_passes(&p, out);
 }
 
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
@@ -214,20 +222,28 @@ static bool order_saved(Passes *p, const Compilation *whole, Graph *forward) {
     return true;
 }
 
+bool pipeline_divide(Session *session, const PipelineOptions *options, GradientGraphs *graphs) {
+    Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
+    const Compilation *whole = &graphs->whole;
+    Graph *once = read_graph(&p, whole->once);
+    const Partition *partition =
+        graph_partition(once, whole->typical, options->machine, options->saving);
+    Graph *forward = graph_done(&p, "forward", partition_forward(partition), once);
+    if (!order_saved(&p, whole, forward))
+        return false;
+    Graph *backward = graph_done(&p, "backward", partition_backward(partition, forward), once);
+    graphs->forward = forward;
+    graphs->backward = graph_done(&p, "accumulate", graph_accumulate(backward), backward);
+    return true;
+}
+
 bool pipeline_partition(Session *session, const Program *program, const PipelineOptions *options,
                         GradientGraphs *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
     if (!pipeline_build(session, program, options, &out->whole))
         return false;
-    Graph *whole = run_einsum_passes(&p, &out->whole);
-    const Partition *partition = graph_partition(whole, out->whole.typical, options->machine);
-    Graph *forward = graph_done(&p, "forward", partition_forward(partition), whole);
-    if (!order_saved(&p, &out->whole, forward))
-        return false;
-    Graph *backward = graph_done(&p, "backward", partition_backward(partition, forward), whole);
-    out->forward = forward;
-    out->backward = graph_done(&p, "accumulate", graph_accumulate(backward), backward);
-    return true;
+    out->whole.once = run_einsum_passes(&p, &out->whole);
+    return pipeline_divide(session, options, out);
 }
 
 bool pipeline_lower_part(Session *session, const GradientGraphs *graphs, const Graph *part,

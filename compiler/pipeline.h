@@ -10,7 +10,9 @@ typedef enum {
     AFTER_GRAPH,      // built: calls inlined, loops unrolled
     AFTER_SIMPLIFIED, // n-ary einsums
     AFTER_CONTRACTED, // pairwise einsums in their order
+    AFTER_EXPANDED,   // what is fused, before anything is computed again
     AFTER_FUSED,      // groups
+    AFTER_PLANNED,    // buffers
     AFTER_TILE,       // everything
 } PipelineStop;
 
@@ -23,6 +25,7 @@ typedef struct {
     // Of streamed groups; PLAN_ANY and 0: the cheapest.
     PlanKind plan;
     int64_t rows, piece;
+    Saving saving; // of memory for gradients
     // Quadratic values that are stored are errors; seen from AFTER_FUSED on.
     bool no_materialize;
     bool verify;      // run every level's verifier between passes
@@ -52,8 +55,8 @@ Program *pipeline_front(Session *session, const char *path);
 // The entry as a graph with its gradient, which is the same for every machine.
 bool pipeline_build(Session *session, const Program *program, const PipelineOptions *options,
                     Compilation *out);
-// From there to the stop, in the session that built it or a fork of that; graphs that are there are
-// only read.
+// From there, or from `once` where that is there, to the stop, in the session that built it or a
+// fork of that; graphs that are there are only read.
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out);
 // Both.
 bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
@@ -62,14 +65,16 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
 // ---- an entry with its gradient in two parts ---------------------------------------------------
 // The graphs are made once, for options->machine: what is saved is the same for every target.
 typedef struct {
-    Compilation whole; // up to the expanded graph
+    Compilation whole; // up to `once`
     const Graph *forward, *backward;
 } GradientGraphs;
 // options->gradient must be there, and graphs be kept. false after diagnostics.
 bool pipeline_partition(Session *session, const Program *program, const PipelineOptions *options,
                         GradientGraphs *out);
-// One of the parts, down to its tile program, in the session that made it or a fork of that. false
-// after diagnostics.
+// The parts of the whole that is there, once more, with another saving. false after diagnostics.
+bool pipeline_divide(Session *session, const PipelineOptions *options, GradientGraphs *graphs);
+// One of the parts, to the stop after its groups are made, in the session that made it or a fork of
+// that. false after diagnostics.
 bool pipeline_lower_part(Session *session, const GradientGraphs *graphs, const Graph *part,
                          const PipelineOptions *options, Compilation *out);
 

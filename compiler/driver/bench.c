@@ -48,6 +48,14 @@ static bool lower_part(const Options *options, const GradientGraphs *graphs, con
     return pipeline_lower_part(options->session, graphs, part, passes, &call->compiled);
 }
 
+static bool compile_entry(Bench *bench, const Program *program) {
+    Options *options = bench->options;
+    PipelineOptions passes = driver_passes(options, bench->target, AFTER_TILE);
+    Compilation *compiled = &bench->calls[0].compiled;
+    return pipeline_build(options->session, program, &passes, compiled) &&
+           driver_lower(options, bench->target, &passes, compiled, NULL);
+}
+
 enum { FORWARD, BACKWARD, BOTH };
 
 static bool compile_gradient(Bench *bench, const Program *program, GradientGraphs *graphs) {
@@ -59,8 +67,11 @@ static bool compile_gradient(Bench *bench, const Program *program, GradientGraph
     Call *calls = bench->calls;
     bench->n_calls = BOTH + 1;
     calls[BOTH].name = "both";
-    return pipeline_run(options->session, program, &whole, &calls[BOTH].compiled) &&
+    return pipeline_build(options->session, program, &whole, &calls[BOTH].compiled) &&
+           driver_lower(options, bench->target, &whole, &calls[BOTH].compiled, NULL) &&
            pipeline_partition(options->session, program, &parts, graphs) &&
+           memory_fit_parts(options, graphs, &bench->target, 1, &parts.saving) &&
+           (!parts.saving.step || pipeline_divide(options->session, &parts, graphs)) &&
            lower_part(options, graphs, graphs->forward, &parts, &calls[FORWARD], "forward") &&
            lower_part(options, graphs, graphs->backward, &parts, &calls[BACKWARD], "backward");
 }
@@ -91,12 +102,10 @@ static void take_figures(Bench *bench, Call *call) {
 static bool prepare(Bench *bench) {
     Options *options = bench->options;
     const Program *program = driver_front(options);
-    PipelineOptions passes = driver_passes(options, bench->target, AFTER_TILE);
     GradientGraphs graphs = {0};
     bench->n_calls = 1;
     if (!program || !(options->grad ? compile_gradient(bench, program, &graphs)
-                                    : pipeline_run(options->session, program, &passes,
-                                                   &bench->calls[0].compiled)))
+                                    : compile_entry(bench, program)))
         return false;
     Call *whole = &bench->calls[bench->n_calls - 1];
     whole->loaded = &bench->whole;

@@ -63,7 +63,8 @@ typedef struct {
 
 // From the built graphs on programs have nothing in common. With --time-passes they do not run
 // beside each other.
-static bool lower_built(Build *build, const Compilation *built, const GradientGraphs *graphs) {
+static bool lower_built(Build *build, const Compilation *built, const GradientGraphs *graphs,
+                        Saving saving) {
     Options *options = build->options;
     uint32_t count = build->n_programs * build->n_targets;
     for (uint32_t i = 0; i < count; i++) {
@@ -72,6 +73,7 @@ static bool lower_built(Build *build, const Compilation *built, const GradientGr
         lowering->session = session_fork(options->session);
         lowering->passes = driver_passes(options, build->targets[i % build->n_targets], AFTER_TILE);
         lowering->passes.only_tile = true;
+        lowering->passes.saving = saving;
         lowering->compiled = *built;
         lowering->graphs = program == ENTRY ? NULL : graphs;
         lowering->part = program == FORWARD ? graphs->forward : graphs->backward;
@@ -117,6 +119,15 @@ static void add_functions(Build *build, const GradientGraphs *graphs) {
     add_function(build, "_gradient", build->both, BOTH);
 }
 
+// Divides the entry once more where the workspace would not fit.
+static bool fit_parts(Build *build, Session *session, PipelineOptions *passes,
+                      GradientGraphs *graphs) {
+    if (!memory_fit_parts(build->options, graphs, build->targets, build->n_targets,
+                          &passes->saving))
+        return false;
+    return !passes->saving.step || pipeline_divide(session, passes, graphs);
+}
+
 // Programs of all functions for each target. The graphs that they are made from are freed. What
 // --exe makes of a gradient computes all in one call.
 static bool lower_all(Build *build) {
@@ -129,13 +140,17 @@ static bool lower_all(Build *build) {
     PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE), plain = passes;
     GradientGraphs graphs = {0};
     Compilation built;
+    MemoryTrials trials = {0};
     passes.gradient = &gradient;
     if (parts)
         plain.gradient = NULL;
     build->n_programs = parts ? N_PROGRAMS : 1;
-    bool ok = pipeline_build(&early, build->program, &plain, &built) &&
-              (!parts || pipeline_partition(&early, build->program, &passes, &graphs)) &&
-              lower_built(build, &built, &graphs);
+    bool ok =
+        pipeline_build(&early, build->program, &plain, &built) &&
+        (!parts || (pipeline_partition(&early, build->program, &passes, &graphs) &&
+                    fit_parts(build, &early, &passes, &graphs))) &&
+        memory_fit(options, &built, build->targets, build->n_targets, &plain.saving, &trials) &&
+        lower_built(build, &built, &graphs, plain.saving);
     if (ok)
         add_functions(build, &graphs);
     arena_free(early.arena);

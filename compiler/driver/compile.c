@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What several commands start with: a target, and the passes up to some stage.
+// What several commands start with: a target, how passes run for it, and the program.
 #include "driver/driver.h"
 
 const Target *driver_target(Options *options) {
@@ -48,12 +48,6 @@ Program *driver_front(Options *options) {
     for (uint32_t i = 0; i < options->inputs.count; i++)
         vec_push(options->session->arena, &options->gradient.given, options->inputs.at[i].name);
     return program;
-}
-
-bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
-    Program *program = driver_front(options);
-    PipelineOptions passes = driver_passes(options, target, stop);
-    return program && pipeline_run(options->session, program, &passes, out);
 }
 
 void driver_tell_entry(Options *options, const Compilation *compiled) {

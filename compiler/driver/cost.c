@@ -2,6 +2,10 @@
 // attc cost: what an entry costs at given extents, before anything runs.
 #include "driver/driver.h"
 
+static int plan_threads(const Options *options) {
+    return options->threads ? options->threads : 1;
+}
+
 static const char *count_digits(int64_t count, Arena *arena) {
     return arena_printf(arena, "%lld", (long long)count);
 }
@@ -45,6 +49,85 @@ static void print_gradient(const CostFigures *f, Arena *arena) {
            bytes_text(g->saved_bytes, arena), count_text(g->recomputed_flops, arena));
 }
 
+// ---- what was tried for --memory-limit ---------------------------------------------------------
+
+typedef struct {
+    MemoryTrial trial;
+    int64_t workspace, saved, recomputed; // at the extents asked for
+    double seconds;
+    bool taken;
+} Choice;
+typedef VEC(Choice) Choices;
+
+static double predicted_seconds(const CostFigures *f) {
+    double seconds = 0;
+    for (uint32_t i = 0; i < f->kernels.count; i++)
+        seconds += f->kernels.at[i].seconds;
+    return seconds;
+}
+
+static bool add_choice(Options *options, const Compilation *built, const MemoryTrial *trial,
+                       const Tensors *tensors, Choices *out) {
+    const Target *target = driver_target(options);
+    Session *session = session_fork(options->session);
+    Compilation compiled = *built;
+    PipelineOptions passes = driver_passes(options, target, AFTER_TILE);
+    passes.saving = trial->saving;
+    passes.time_passes = passes.no_materialize = false;
+    bool ok = pipeline_lower(session, &passes, &compiled);
+    if (ok) {
+        int64_t *extents = tensors_extents(tensors, compiled.fusion->graph, session->arena);
+        CostFigures f = report_figures(&compiled, &target->machine, plan_threads(options), extents,
+                                       session->arena);
+        const GradientFigures *g = report_gradient(&compiled, &f, extents, session->arena);
+        vec_push(options->session->arena, out,
+                 (Choice){*trial, f.workspace, g->saved_bytes, g->recomputed_flops,
+                          predicted_seconds(&f), false});
+    }
+    session_free(session);
+    return ok;
+}
+
+static void print_choices(const Options *options, const Choices *choices, Arena *arena) {
+    static const char *const heads[] = {"price",      "stretches", "saved", "workspace",
+                                        "recomputed", "predicted", ""};
+    if (!choices->count)
+        return;
+    printf("\nmemory limit %s; tried, with the price of a byte that is kept:\n",
+           bytes_text(options->memory_limit, arena));
+    Table table = table_open(arena, "rrrrrrl");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, "%s", heads[i]);
+    for (uint32_t i = 0; i < choices->count; i++) {
+        const Choice *c = &choices->at[i];
+        table_cell(&table, "%g", saving_price(c->trial.saving.step));
+        table_cell(&table, "%u", c->trial.saving.stretches);
+        table_cell(&table, "%s", bytes_text(c->saved, arena));
+        table_cell(&table, "%s", bytes_text(c->workspace, arena));
+        table_cell(&table, "%.4g", (double)c->recomputed);
+        table_cell(&table, "%.3f ms", 1e3 * c->seconds);
+        table_cell(&table, "%s", c->taken ? "taken" : "");
+    }
+    table_print(&table);
+}
+
+static json_t *choices_json(const Choices *choices) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < choices->count; i++) {
+        const Choice *c = &choices->at[i];
+        json_array_append_new(
+            list, json_pack("{s:o, s:i, s:I, s:I, s:I, s:o, s:b}", "price",
+                            report_number(saving_price(c->trial.saving.step)), "stretches",
+                            (int)c->trial.saving.stretches, "saved_bytes", (json_int_t)c->saved,
+                            "workspace_bytes", (json_int_t)c->workspace, "recomputed_flops",
+                            (json_int_t)c->recomputed, "predicted_seconds",
+                            report_number(c->seconds), "taken", c->taken));
+    }
+    return list;
+}
+
+// ---- buffers and kernels -----------------------------------------------------------------------
+
 static void add_buffer(const CostFigures *f, const BufferFigure *b, const char *of, Table *table) {
     table_cell(table, "%s", b->name);
     table_cell(table, "%s", dims_text(f->graph, &b->dims, table->arena));
@@ -72,9 +155,10 @@ static void print_buffers(const CostFigures *f, const char *head, const BufferFi
     table_print(&table);
 }
 
-static void print_text(const Compilation *compiled, const CostFigures *f, const int64_t *extents,
-                       Arena *arena) {
+static void print_text(const Options *options, const Compilation *compiled, const CostFigures *f,
+                       const Choices *choices, const int64_t *extents) {
     const Graph *graph = compiled->built;
+    Arena *arena = options->session->arena;
     printf("entry       %s\ndims       ", graph->entry);
     for (uint32_t d = 0; d < graph->dims.count; d++)
         if (!graph->dims.at[d].scan)
@@ -85,6 +169,7 @@ static void print_text(const Compilation *compiled, const CostFigures *f, const 
            count_text(f->flops, arena), bytes_text(f->workspace, arena));
     if (f->gradient)
         print_gradient(f, arena);
+    print_choices(options, choices, arena);
     print_kernels(f, arena);
     if (f->gradient)
         print_buffers(f, "saved", &f->gradient->saved, false, arena);
@@ -147,17 +232,17 @@ static json_t *kernel_json(const CostFigures *f, const KernelFigure *k) {
     return object;
 }
 
-static void print_json(const Compilation *compiled, const CostFigures *f, int threads,
-                       const int64_t *extents) {
+static void print_json(const Options *options, const Compilation *compiled, const CostFigures *f,
+                       const Choices *choices, const int64_t *extents) {
     json_t *kernels = json_array();
     for (uint32_t i = 0; i < f->kernels.count; i++)
         json_array_append_new(kernels, kernel_json(f, &f->kernels.at[i]));
-    json_t *object =
-        json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
-                  "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies,
-                  "flops", (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace,
-                  "threads", threads, "dims", report_extents(compiled->built, extents), "buffers",
-                  buffers_json(f, &f->buffers), "kernels", kernels);
+    json_t *object = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
+        "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies, "flops",
+        (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace, "threads",
+        plan_threads(options), "dims", report_extents(compiled->built, extents), "buffers",
+        buffers_json(f, &f->buffers), "kernels", kernels);
     if (f->gradient)
         json_object_update_new(
             object, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "saved",
@@ -166,27 +251,53 @@ static void print_json(const Compilation *compiled, const CostFigures *f, int th
                               (json_int_t)f->peak, "argument_bytes", (json_int_t)f->arguments,
                               "result_bytes", (json_int_t)f->results, "recomputed_flops",
                               (json_int_t)f->gradient->recomputed_flops));
+    if (options->memory_limit)
+        json_object_update_new(
+            object, json_pack("{s:I}", "memory_limit", (json_int_t)options->memory_limit));
+    if (choices->count)
+        json_object_set_new(object, "choices", choices_json(choices));
     report_print_json(object);
 }
 
+// The choices that were tried, if there was one to make.
+static bool find_choices(Options *options, const Compilation *built, const MemoryTrials *trials,
+                         Saving taken, const Tensors *tensors, Choices *out) {
+    bool ok = true;
+    for (uint32_t i = 0; i < trials->count && built->plain && ok; i++) {
+        const MemoryTrial *trial = &trials->at[i];
+        ok = add_choice(options, built, trial, tensors, out);
+        out->at[i].taken =
+            trial->saving.step == taken.step && trial->saving.stretches == taken.stretches;
+    }
+    return ok;
+}
+
 int command_cost(Options *options) {
-    Compilation compiled;
     const Target *target = driver_target(options);
-    if (!target || !driver_compile(options, target, AFTER_TILE, &compiled))
+    const Program *program = target ? driver_front(options) : NULL;
+    PipelineOptions passes = driver_passes(options, target, AFTER_TILE);
+    Compilation built, compiled;
+    MemoryTrials trials = {0};
+    if (!program || !pipeline_build(options->session, program, &passes, &built))
+        return EXIT_PROBLEM;
+    compiled = built;
+    if (!driver_lower(options, target, &passes, &compiled, &trials))
         return EXIT_PROBLEM;
     Arena *arena = options->session->arena;
     Tensors tensors;
-    bool fine = tensors_open(options, &compiled, true, &tensors);
+    Choices choices = {0};
+    bool fine = tensors_open(options, &compiled, true, &tensors) &&
+                find_choices(options, &built, &trials, passes.saving, &tensors, &choices);
     if (fine) {
-        int threads = options->threads ? options->threads : 1;
+        int threads = plan_threads(options);
         int64_t *extents = tensors_extents(&tensors, compiled.fusion->graph, arena);
         CostFigures figures = report_figures(&compiled, &target->machine, threads, extents, arena);
         if (compiled.plain)
             figures.gradient = report_gradient(&compiled, &figures, extents, arena);
         if (options->json)
-            print_json(&compiled, &figures, threads, extents);
+            print_json(options, &compiled, &figures, &choices, extents);
         else
-            print_text(&compiled, &figures, extents, arena);
+            print_text(options, &compiled, &figures, &choices, extents);
     }
     tensors_close(&tensors);
     return fine ? EXIT_FINE : EXIT_PROBLEM;

@@ -61,6 +61,7 @@ typedef struct {
     DiagFormat diagnostics;
     PlanKind plan;           // PLAN_ANY: the cheapest
     int64_t rows, piece;     // --plan's numbers, 0: the cheapest
+    int64_t memory_limit;    // bytes of workspace, 0: none was given
     const Target *target;    // --target, NULL: the best of this machine
     const char *machine;     // --machine
     const Target *planned;   // driver_target, once it was asked for
@@ -99,12 +100,32 @@ const Target *driver_target(Options *options);
 PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop);
 // Parses and resolves the file. NULL after diagnostics.
 Program *driver_front(Options *options);
-// The same, and runs the passes up to `stop`. false after diagnostics.
-bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
 // Tells which def is the entry, when the command line does not and the file has several.
 void driver_tell_entry(Options *options, const Compilation *compiled);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
+
+// ---- memory.c: --memory-limit ----
+typedef struct {
+    Saving saving;
+    uint32_t number;   // of the saving, from 0: the more the larger
+    int64_t workspace; // bytes; -1: too many, or there is no plan
+} MemoryTrial;
+typedef VEC(MemoryTrial) MemoryTrials; // by number
+// The least saving found with which the workspace of an entry fits, for all of the targets, whose
+// code shares it. built: with its gradient, if any. trials: what was tried, added. false after
+// diagnostics.
+bool memory_fit(Options *options, const Compilation *built, const Target *const *targets,
+                uint32_t n_targets, Saving *saving, MemoryTrials *trials);
+// The same for an entry in two parts, with what the first saves for the second.
+bool memory_fit_parts(Options *options, const GradientGraphs *graphs, const Target *const *targets,
+                      uint32_t n_targets, Saving *saving);
+// Reads the file, as driver_front does, and runs the passes up to `stop`, so that the workspace
+// fits. false after diagnostics.
+bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);
+// From a built entry to the stop of the passes, likewise. trials: NULL, or what was tried for it.
+bool driver_lower(Options *options, const Target *target, PipelineOptions *passes,
+                  Compilation *compiled, MemoryTrials *trials);
 
 // ---- replace.c ----
 // Puts a text in a file's place at one stroke. false: errno says why.

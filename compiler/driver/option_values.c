@@ -163,6 +163,23 @@ int option_stage(Options *options, const char *text) {
                                      : usage_error("--stage: there is no stage '%s'", text);
 }
 
+// BYTES, or a number of K, M or G, which may be written out: 512KiB.
+int option_memory_limit(Options *options, const char *text) {
+    static const char units[] = "KMG";
+    Arena *arena = options->session->arena;
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] ? strchr(units, text[digits]) : NULL, *end = text + digits;
+    int64_t number, scale = 1;
+    for (const char *u = units; unit && u <= unit; u++)
+        scale *= 1024;
+    end += unit != NULL;
+    end += unit && !strcmp(end, "iB") ? 2 : 0;
+    if (*end || !att_argument_count(arena_strndup(arena, text, digits), 1, INT64_MAX, &number) ||
+        !mul_i64(number, scale, &options->memory_limit))
+        return usage_error("--memory-limit %s: expected bytes, such as 200000, 64M or 1GiB", text);
+    return EXIT_FINE;
+}
+
 // NAME[:ROWS[:PIECE]]
 int option_plan(Options *options, const char *text) {
     enum { ROWS, PIECE, N_NUMBERS };

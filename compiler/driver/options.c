@@ -170,6 +170,8 @@ static int parse_flag(ParseState *state, int key, char *arg) {
         return parse_target(options, arg);
     case KEY_PLAN:
         return option_plan(options, arg);
+    case KEY_MEMORY_LIMIT:
+        return option_memory_limit(options, arg);
     case KEY_NO_MATERIALIZE:
         options->no_materialize = true;
         break;

@@ -32,6 +32,7 @@ enum {
     KEY_GRAD,
     KEY_WRT,
     KEY_CHECKPOINT,
+    KEY_MEMORY_LIMIT,
     KEY_COLOUR,
     KEY_INTERPRET,
     KEY_PLAN,
@@ -67,7 +68,8 @@ int option_wrt(Options *options, const char *text);    // X,layer.0.W
 int option_names(Options *options, const char *option, const char *text, NameList *out); // a,b,c
 int option_extents(Options *options, const char *text);                                  // n=5,m=7
 int option_map(Options *options, const char *text);                                      // b=X,M
-int option_plan(Options *options, const char *text); // stream:12:64
+int option_plan(Options *options, const char *text);         // stream:12:64
+int option_memory_limit(Options *options, const char *text); // 64M
 int option_stage(Options *options, const char *text);
 
 #endif

@@ -246,7 +246,7 @@ bool value_in_parts(const Value *value);
 static inline int64_t part_begin(int64_t part, int64_t parts, int64_t extent) {
     return ceil_div(part * extent, parts);
 }
-bool value_is_zero(const Value *value); // the constant
+bool value_is_zero(const Value *value);      // the constant
 bool value_is_reduction(const Value *value); // a contraction or reduction that is not in parts
 // May arguments of a contraction be multiplied by its factor, and not the sum? What is computed
 // twice has its bits by then, unless rounding does not see a factor: a power of two.
@@ -422,10 +422,23 @@ int64_t graph_parameters(const Graph *graph, const int64_t *extents); // element
 // operand at its result or its other operand. Requires: graph_contract.
 Graph *graph_expand(const Graph *graph, const int64_t *extents);
 
+// ---- fuse/keep.c -------------------------------------------------------------------------------
+// How much time is given for memory when it is decided what gradients keep, see fuse/keep.c. The
+// first stretches of the forward pass have the price of a byte of this step, the others that of the
+// step before. All zero: time alone decides.
+typedef struct {
+    uint32_t step, stretches;
+} Saving;
+enum { SAVING_STEPS = 14 };         // the last: nothing is kept but at the seams
+double saving_price(uint32_t step); // of a byte that is kept, in the time of moving it; INFINITY
+// How many stretches the forward pass has, from 1. Requires: graph_expand.
+uint32_t graph_stretches(const Graph *graph, const int64_t *extents, const Machine *machine);
+
 // ---- fuse/again.c ------------------------------------------------------------------------------
 // The same graph where the backward pass computes again what it does not pay to keep for it. NULL:
 // all is kept. Requires: graph_expand.
-Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *machine);
+Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *machine,
+                   Saving saving);
 
 // ---- fuse/pick.c -------------------------------------------------------------------------------
 // One position of a dim that is streamed as a sum over all of them. NULL: there is nothing of the
@@ -444,8 +457,8 @@ Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine
 // results and saved tensors that it reads, and the cotangents -> the gradients. Requires:
 // graph_expand; for backward, that forward has its memory orders.
 typedef struct Partition Partition;
-const Partition *graph_partition(const Graph *graph, const int64_t *extents,
-                                 const Machine *machine);
+const Partition *graph_partition(const Graph *graph, const int64_t *extents, const Machine *machine,
+                                 Saving saving);
 Graph *partition_forward(const Partition *partition);
 Graph *partition_backward(const Partition *partition, const Graph *forward);
 
@@ -570,6 +583,9 @@ MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents,
 Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders);
 int64_t buffer_elements(const Buffer *buffer, const int64_t *extents); // padding of panels included
 const Buffer *plan_buffer(const Plan *plan, const Value *value);
+// Bytes that the slots of plans take which share memory, as no two run at one time; extents: of
+// each. -1: more than 2^63.
+int64_t plans_workspace(const Plan *const *plans, const int64_t *const *extents, uint32_t count);
 void plan_verify(const Plan *plan);
 
 #endif

@@ -46,6 +46,11 @@ BAD = [
     (["cost", CAUSAL, "--json=1"], "attc: error: --json=1: takes no value\n"),
     (["cost", CAUSAL, "--plan"], "attc: error: --plan: expected a value\n"),
     (["cost", CAUSAL, "-D"], "attc: error: -D: expected a value\n"),
+    *((["cost", CAUSAL, "--memory-limit", given],
+       f"--memory-limit {given}: expected bytes, such as 200000, 64M or 1GiB\n")
+      for given in ("", "0", "-1", "1.5G", "64m", "64MB", "64Mi", "M", "9999999999G")),
+    (["run", CAUSAL, "--oracle", "--memory-limit=1M"], "run --oracle: takes no --memory-limit\n"),
+    (["check", CAUSAL, "--memory-limit=1M"], "check: takes no --memory-limit\n"),
     (["cost", CAUSAL, "--plan", "flash"], "--plan flash: expected resident, stream"),
     (["cost", CAUSAL, "--plan", "any"], "--plan any: expected resident, stream"),
     (["cost", CAUSAL, "--plan", "any:3"], "--plan any: expected resident, stream"),

@@ -43,6 +43,15 @@ def Scan(X[n, d], G[n, d], param P[d, e]):
         S[t, d] = tanh(state)
     return einsum(S[n, d], P[d, e] -> [n, e])
 """
+# Between the layers little is handed on.
+LAYERS = """
+dim layers = 5, d = 16, f = 64
+def Layers(X[n, d], param W[layers, d, f], param V[layers, f, d]):
+    for layer in layers:
+        H[n, f] = tanh(einsum(X[n, d], W[layer, d, f] -> [n, f]))
+        X[n, d] = X + einsum(H[n, f], V[layer, f, d] -> [n, d])
+    return sum(X * X, reduced_dim=(n, d))
+"""
 # Extents that follow from others, a position for each, and halves.
 ODD = """
 dim t = p + n, d = 5
@@ -418,3 +427,43 @@ def test_a_program_computes_the_gradients_that_run_does(tmp_path):
     assert made[0] == made[1]
     manifest = subprocess.run([tmp_path / "loss", "--manifest"], capture_output=True, check=True)
     assert "functions" not in json.loads(manifest.stdout)
+
+
+# ---- --memory-limit ----
+def test_workspaces_and_what_is_saved_fit_the_limit(tmp_path):
+    (tmp_path / "layers.attn").write_text(LAYERS)
+    taken, results = [], []
+    random = np.random.default_rng(5)
+    given = {"X": random.standard_normal((512, 16)).astype("f4"),
+             "W": random.standard_normal((5, 16, 64)).astype("f4") / 4,
+             "V": random.standard_normal((5, 64, 16)).astype("f4") / 8}
+    _, err = attc("build", tmp_path / "layers.attn", "--grad", "-w", "--memory-limit=1", "-o",
+                  tmp_path / "layers.so", status=1)
+    least = int(err.split("(")[1].split(" bytes")[0])
+    for limit in (1 << 30, least):  # judged where n is 512
+        path = tmp_path / f"layers_{limit}.so"
+        attc("build", tmp_path / "layers.attn", "--grad", "-w", "--verify-passes",
+             f"--memory-limit={limit}", "-o", path)
+        library = Library(path, "Layers", 2)
+        saved = sum(4 * int(np.prod([512 if d["extent"] is None else d["extent"]
+                                     for name in t["dims"]
+                                     for d in library.functions["Layers_forward"]["dims"]
+                                     if d["name"] == name]))
+                    for t in library.functions["Layers_forward"]["tensors"] if t["use"] == "saved")
+        taken.append([library.workspace("", 512), library.workspace("_gradient", 512),
+                      saved + max(library.workspace("_forward", 512),
+                                  library.workspace("_backward", 512))])
+        assert max(taken[-1]) <= limit
+        results.append(library.call("_gradient", dict(n=512), given))
+        library.close()
+    assert taken[0][1] > 1.3 * taken[1][1]
+    for name, array in results[0].items():
+        np.testing.assert_allclose(array, results[1][name], rtol=2e-4, atol=2e-4)
+
+
+def test_a_forward_part_that_does_not_fit_is_told(tmp_path):
+    (tmp_path / "layers.attn").write_text(LAYERS)
+    for options, least in ((["--grad"], "at least "), ([], "")):
+        _, err = attc("build", tmp_path / "layers.attn", "-w", *options, "--memory-limit=4K", "-o",
+                      tmp_path / "layers.so", status=1)
+        assert f"--memory-limit 4.0 KiB: the workspace takes {least}" in err

@@ -29,7 +29,7 @@ static Parts partition(Session *session, const Graph *plain) {
         graph_contract(simple, graph_typical_extents(simple, session->arena), &passes_machine);
     int64_t *typical = graph_typical_extents(pairs, session->arena);
     Parts parts = {.whole = graph_expand(pairs, typical)};
-    const Partition *cut = graph_partition(parts.whole, typical, &passes_machine);
+    const Partition *cut = graph_partition(parts.whole, typical, &passes_machine, (Saving){0});
     parts.forward = partition_forward(cut);
     graph_verify(parts.forward, "forward");
     for (uint32_t i = 0; i < parts.forward->outputs.count; i++) {
@@ -116,7 +116,7 @@ static void what_is_computed_again_is_the_whole(void **state) {
         if (!parts.whole)
             continue;
         int64_t *typical = graph_typical_extents(parts.whole, session->arena);
-        Graph *again = graph_again(parts.whole, typical, &passes_machine);
+        Graph *again = graph_again(parts.whole, typical, &passes_machine, (Saving){0});
         if (!again)
             continue;
         count++;

@@ -136,9 +136,10 @@ static bool *find_forward(const Kept *kept, Arena *arena) {
     return forward;
 }
 
-Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *machine) {
+Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *machine,
+                   Saving saving) {
     Arena *arena = arena_new();
-    Kept kept = fuse_keep(graph, extents, machine);
+    Kept kept = fuse_keep(graph, extents, machine, saving);
     Rewrite rewrite = rewrite_begin("again", graph, graph->arena, arena);
     Value **now = arena_array(arena, Value *, graph->values.count + 1);
     const bool *forward = find_forward(&kept, arena);

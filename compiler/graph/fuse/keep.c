@@ -13,6 +13,13 @@
 // In a block that is checkpointed only the values that others than itself read are kept, whatever
 // they cost.
 //
+// Where memory is short a byte that is kept has a price besides, in steps that double, the last of
+// them without end. A price alone would not do: with nothing kept all of the forward pass is
+// computed again at once, and all of it lies there. So what crosses the seams of the forward pass
+// (seams.c) has no price, and what is computed again is at most a stretch between two of them. The
+// stretches are priced from the first on, as they are computed again last, when what the others
+// kept is gone.
+//
 // Source: minimum-cut rematerialisation as in PyTorch's AOTAutograd; saved row statistics in place
 // of weights: Dao et al. 2022; checkpoints: Chen et al. 2016.
 #include "graph/fuse/fuse.h"
@@ -31,6 +38,8 @@ typedef struct {
     bool *again;       // by value id: computed again in any case
     uint32_t *result;  // by value id: 1 + the place among the outputs; 0: it is no result
     bool *crosses;     // by value id: read outside of its block
+    Saving saving;
+    Seams seams; // where memory is saved
 } Keeper;
 
 // ---- which values are computed again in any case -----------------------------------------------
@@ -144,6 +153,20 @@ static double seconds_again(const Keeper *p, const Value *value) {
     return moved + vectors * op_weight(value->op) * machine_cycle(p->machine);
 }
 
+double saving_price(uint32_t step) {
+    return step == 0 ? 0 : step < SAVING_STEPS ? ldexp(1, (int)step - 1) : INFINITY;
+}
+
+// Of keeping a byte, with that of moving it as the unit. What crosses a seam is there.
+static double price_to_keep(const Keeper *p, const Value *value) {
+    if (!p->saving.step || op_kind(value->op) == KIND_SCAN)
+        return 1;
+    if (p->seams.crosses[value->id])
+        return 0;
+    bool dear = p->seams.stretch[value->id] < p->saving.stretches;
+    return 1 + saving_price(dear ? p->saving.step : p->saving.step - 1);
+}
+
 // A copy that only moves would have to be made before it could be kept: the least of differences.
 static double seconds_to_keep(const Keeper *p, const Value *value) {
     bool inside = value->made_for.block && !p->crosses[value->id];
@@ -152,7 +175,7 @@ static double seconds_to_keep(const Keeper *p, const Value *value) {
     if (p->again[value->id] || (inside && op_kind(value->op) != KIND_SCAN))
         return INFINITY;
     double bytes = TIMES_MOVED * bytes_of(p, value) + (op_kind(value->op) == KIND_MOVE);
-    return bytes / p->machine->memory_bytes_per_second;
+    return bytes * price_to_keep(p, value) / p->machine->memory_bytes_per_second;
 }
 
 bool *fuse_find_outputs(const Graph *graph, TensorUse use, Arena *arena) {
@@ -206,7 +229,7 @@ static bool *find_needed(const Keeper *p, const bool *kept) {
     return needed;
 }
 
-Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine) {
+static Keeper open_keeper(const Graph *graph, const int64_t *extents, const Machine *machine) {
     Arena *arena = graph->arena;
     uint32_t count = graph->values.count + 1;
     Keeper p = {.graph = graph, .extents = extents, .machine = machine, .arena = arena};
@@ -220,6 +243,24 @@ Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machin
             p.result[graph->outputs.at[i].value->id] = i + 1;
     mark_again(&p);
     mark_crossing(&p);
+    return p;
+}
+
+static Seams find_seams(const Keeper *p) {
+    Kept kept = {.graph = p->graph, .after = p->after, .again = p->again, .result = p->result};
+    return fuse_find_seams(&kept, p->extents, p->arena);
+}
+
+uint32_t graph_stretches(const Graph *graph, const int64_t *extents, const Machine *machine) {
+    Keeper p = open_keeper(graph, extents, machine);
+    return find_seams(&p).count;
+}
+
+Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine, Saving saving) {
+    Keeper p = open_keeper(graph, extents, machine);
+    p.saving = saving;
+    if (saving.step)
+        p.seams = find_seams(&p);
     const bool *kept = find_kept(&p);
     return (Kept){graph, p.after, p.again, kept, find_needed(&p, kept), p.result};
 }

@@ -174,11 +174,11 @@ Graph *partition_backward(const Partition *p, const Graph *forward) {
     return to;
 }
 
-const Partition *graph_partition(const Graph *graph, const int64_t *extents,
-                                 const Machine *machine) {
+const Partition *graph_partition(const Graph *graph, const int64_t *extents, const Machine *machine,
+                                 Saving saving) {
     Partition *p = arena_new_of(graph->arena, Partition);
     p->graph = graph;
     p->arena = graph->arena;
-    p->keeps = fuse_keep(graph, extents, machine);
+    p->keeps = fuse_keep(graph, extents, machine, saving);
     return p;
 }

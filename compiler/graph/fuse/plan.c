@@ -271,6 +271,40 @@ Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders) {
     return plan;
 }
 
+// ---- workspace ---------------------------------------------------------------------------------
+
+enum { SLOT_ALIGN = 64 }; // as runtime/module.c has it
+
+static int64_t buffer_bytes(const Buffer *buffer, const int64_t *extents) {
+    int64_t bytes;
+    return mul_i64(buffer_elements(buffer, extents), (int64_t)elem_bytes(buffer->value->elem),
+                   &bytes) &&
+                   bytes <= INT64_MAX - SLOT_ALIGN
+               ? round_up(bytes, SLOT_ALIGN)
+               : -1;
+}
+
+int64_t plans_workspace(const Plan *const *plans, const int64_t *const *extents, uint32_t count) {
+    Arena *arena = arena_new();
+    VEC(int64_t) slots = {0};
+    int64_t total = 0;
+    for (uint32_t p = 0; p < count; p++)
+        for (uint32_t i = 0; i < plans[p]->buffers.count; i++) {
+            const Buffer *buffer = &plans[p]->buffers.at[i];
+            if (buffer->role != BUFFER_WORK)
+                continue;
+            while (slots.count <= buffer->slot)
+                vec_push(arena, &slots, 0);
+            int64_t bytes = buffer_bytes(buffer, extents[p]), *slot = &slots.at[buffer->slot];
+            *slot = bytes < 0 || *slot < 0 ? -1 : bytes > *slot ? bytes : *slot;
+        }
+    for (uint32_t i = 0; i < slots.count && total >= 0; i++)
+        if (slots.at[i] < 0 || !add_i64(total, slots.at[i], &total))
+            total = -1;
+    arena_free(arena);
+    return total;
+}
+
 // ---- verifier ----------------------------------------------------------------------------------
 
 static void verify_buffer(const Plan *plan, const Buffer *buffer, const Lives *lives) {

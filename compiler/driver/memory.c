@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// --memory-limit: how much of what gradients keep has to be computed again for the workspace to
+// fit.
+//
+// Savings are numbered: 0 has none, then come the steps of the price of a byte, each for one
+// stretch of the forward pass, for two, .., for all (graph.h). More saving takes more time and, as
+// a rule, less memory: the least number that fits is looked for by halves. The judge is the memory
+// planner. Where the last number does not fit, nothing tells where to look: whole steps are tried
+// from there down.
+//
+// A forward pass has no choice and is judged alone.
+#include "driver/driver.h"
+
+#include <stdlib.h>
+
+enum { TRIALS_MOST = 12, LARGEST_SHOWN = 3 };
+
+typedef struct {
+    Options *options;
+    const Target *const *targets;
+    uint32_t n_targets;
+    Compilation *once;            // of each target, up to there; NULL: parts are judged
+    const GradientGraphs *graphs; // with parts
+    uint32_t stretches;           // of the forward pass; 0: it is all there is
+    MemoryTrials *trials;
+} Search;
+
+// What is planned with one saving, in a session of its own.
+typedef struct {
+    Session *session;
+    VEC(const Plan *) plans;
+    VEC(const int64_t *) extents;
+    int64_t saved; // bytes that one part leaves to the other
+} Planned;
+
+// ---- one trial ---------------------------------------------------------------------------------
+
+static PipelineOptions passes_of(const Search *s, uint32_t target, PipelineStop stop,
+                                 Saving saving) {
+    PipelineOptions passes = driver_passes(s->options, s->targets[target], stop);
+    passes.saving = saving;
+    passes.no_materialize = passes.time_passes = false;
+    return passes;
+}
+
+static void add_plan(Planned *planned, const Compilation *compiled) {
+    Arena *arena = planned->session->arena;
+    vec_push(arena, &planned->plans, compiled->plan);
+    vec_push(arena, &planned->extents, compiled->typical);
+}
+
+static bool plan_entry(const Search *s, Saving saving, Planned *planned) {
+    for (uint32_t t = 0; t < s->n_targets; t++) {
+        Compilation compiled = s->once[t];
+        PipelineOptions passes = passes_of(s, t, AFTER_PLANNED, saving);
+        if (!pipeline_lower(planned->session, &passes, &compiled))
+            return false;
+        add_plan(planned, &compiled);
+    }
+    return true;
+}
+
+// What is saved lies beside the workspace of either part.
+static int64_t saved_bytes(const GradientGraphs *graphs) {
+    int64_t total = 0, bytes;
+    for (uint32_t i = 0; i < graphs->forward->outputs.count; i++) {
+        const Output *output = &graphs->forward->outputs.at[i];
+        if (output->use != USE_SAVED)
+            continue;
+        int64_t volume = dims_volume(&output->value->dims, graphs->whole.typical);
+        bool fits = mul_i64(volume, (int64_t)elem_bytes(output->value->elem), &bytes);
+        total = report_sum(total, fits ? bytes : -1);
+    }
+    return total;
+}
+
+static bool plan_parts(const Search *s, Saving saving, Planned *planned) {
+    GradientGraphs graphs = *s->graphs;
+    PipelineOptions passes = passes_of(s, 0, AFTER_PLANNED, saving);
+    if (!pipeline_divide(planned->session, &passes, &graphs))
+        return false;
+    planned->saved = saved_bytes(&graphs);
+    const Graph *parts[] = {graphs.forward, graphs.backward};
+    for (uint32_t i = 0; i < s->n_targets * PARTS_MAX; i++) {
+        Compilation compiled;
+        passes = passes_of(s, i / PARTS_MAX, AFTER_PLANNED, saving);
+        if (!pipeline_lower_part(planned->session, &graphs, parts[i % PARTS_MAX], &passes,
+                                 &compiled))
+            return false;
+        add_plan(planned, &compiled);
+    }
+    return true;
+}
+
+static bool plan_with(const Search *s, Saving saving, Planned *planned) {
+    *planned = (Planned){.session = session_fork(s->options->session)};
+    return s->once ? plan_entry(s, saving, planned) : plan_parts(s, saving, planned);
+}
+
+static int64_t workspace_of(const Planned *planned) {
+    return report_sum(planned->saved, plans_workspace(planned->plans.at, planned->extents.at,
+                                                      planned->plans.count));
+}
+
+static bool fits(const Search *s, int64_t workspace) {
+    return workspace >= 0 && workspace <= s->options->memory_limit;
+}
+
+static Saving saving_numbered(const Search *s, uint32_t number) {
+    if (!number)
+        return (Saving){0};
+    return (Saving){1 + (number - 1) / s->stretches, 1 + (number - 1) % s->stretches};
+}
+
+// Does it fit? Trials stay in order.
+static bool try_number(const Search *s, uint32_t number) {
+    MemoryTrial trial = {.saving = saving_numbered(s, number), .number = number, .workspace = -1};
+    Planned planned;
+    if (plan_with(s, trial.saving, &planned))
+        trial.workspace = workspace_of(&planned);
+    session_free(planned.session);
+    MemoryTrials *trials = s->trials;
+    vec_push(s->options->session->arena, trials, trial);
+    uint32_t at = trials->count - 1;
+    for (; at > 0 && trials->at[at - 1].number > number; at--)
+        trials->at[at] = trials->at[at - 1];
+    trials->at[at] = trial;
+    return fits(s, trial.workspace);
+}
+
+// ---- which of them -----------------------------------------------------------------------------
+
+static void look_for_least(const Search *s) {
+    uint32_t above = SAVING_STEPS * s->stretches, below = 0;
+    bool fine = try_number(s, 0);
+    if (fine || !s->stretches)
+        return;
+    fine = try_number(s, above);
+    while (!fine && above > s->stretches && s->trials->count < TRIALS_MOST) {
+        above -= s->stretches;
+        fine = try_number(s, above);
+        below = above - s->stretches;
+    }
+    while (fine && above - below > 1 && s->trials->count < TRIALS_MOST) {
+        uint32_t middle = below + (above - below) / 2;
+        if (try_number(s, middle))
+            above = middle;
+        else
+            below = middle;
+    }
+}
+
+static const MemoryTrial *first_that_fits(const Search *s) {
+    for (uint32_t i = 0; i < s->trials->count; i++)
+        if (fits(s, s->trials->at[i].workspace))
+            return &s->trials->at[i];
+    return NULL;
+}
+
+// ---- none --------------------------------------------------------------------------------------
+
+static const Buffer **alive_at(const Plan *plan, uint32_t group, uint32_t *count, Arena *arena) {
+    const Buffer **alive = arena_array(arena, const Buffer *, plan->buffers.count + 1);
+    *count = 0;
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        const Buffer *b = &plan->buffers.at[i];
+        if (b->role == BUFFER_WORK && b->first_group <= group && group <= b->last_group)
+            alive[(*count)++] = b;
+    }
+    return alive;
+}
+
+static double bytes_of(const Buffer *buffer, const int64_t *extents) {
+    return (double)buffer_elements(buffer, extents) * (double)elem_bytes(buffer->value->elem);
+}
+
+// What is largest of what is alive at the fullest moment of a plan: "layer.0.H (6.0 MiB), ...".
+static const char *largest_in(const Plan *plan, const int64_t *extents, Arena *arena) {
+    double most = -1;
+    uint32_t fullest = 0, count;
+    for (uint32_t g = 0; g < plan->fusion->groups.count; g++) {
+        double bytes = 0;
+        const Buffer **alive = alive_at(plan, g, &count, arena);
+        for (uint32_t i = 0; i < count; i++)
+            bytes += bytes_of(alive[i], extents);
+        fullest = bytes > most ? g : fullest;
+        most = bytes > most ? bytes : most;
+    }
+    const Buffer **alive = alive_at(plan, fullest, &count, arena);
+    const char **names = report_value_names(plan, arena);
+    Text text = {.arena = arena};
+    for (uint32_t shown = 0; shown < LARGEST_SHOWN && shown < count; shown++) {
+        uint32_t best = shown;
+        for (uint32_t i = shown; i < count; i++)
+            best = bytes_of(alive[i], extents) > bytes_of(alive[best], extents) ? i : best;
+        const Buffer *buffer = alive[best];
+        alive[best] = alive[shown];
+        alive[shown] = buffer;
+        text_printf(&text, "%s%s (%s)", shown ? ", " : "", names[buffer->value->id],
+                    bytes_text((int64_t)bytes_of(buffer, extents), arena));
+    }
+    return text.at ? text.at : "nothing";
+}
+
+static void refuse(const Search *s) {
+    const Options *options = s->options;
+    const MemoryTrial *least = &s->trials->at[0];
+    for (uint32_t i = 1; i < s->trials->count; i++)
+        if (s->trials->at[i].workspace >= 0 &&
+            (least->workspace < 0 || s->trials->at[i].workspace < least->workspace))
+            least = &s->trials->at[i];
+    Planned planned;
+    if (plan_with(s, least->saving, &planned)) {
+        Arena *arena = planned.session->arena;
+        uint32_t last = planned.plans.count - 1; // of parts the backward one
+        Diag *diag =
+            diag_error(options->session->diags, (Span){0},
+                       "--memory-limit %s: the workspace takes %s%s (%lld bytes)",
+                       bytes_text(options->memory_limit, arena), s->stretches ? "at least " : "",
+                       bytes_text(least->workspace, arena), (long long)least->workspace);
+        diag_hint(diag, "largest at its fullest moment: %s; smaller extents take less%s",
+                  largest_in(planned.plans.at[last], planned.extents.at[last], arena),
+                  s->stretches && !options->entry.checkpoints.count
+                      ? ", and of loops '--checkpoint' may"
+                      : "");
+    }
+    session_join(options->session, planned.session);
+    session_free(planned.session);
+}
+
+static bool choose(const Search *s, Saving *saving) {
+    look_for_least(s);
+    const MemoryTrial *trial = first_that_fits(s);
+    if (trial)
+        *saving = trial->saving;
+    else
+        refuse(s);
+    return trial != NULL;
+}
+
+bool memory_fit(Options *options, const Compilation *built, const Target *const *targets,
+                uint32_t n_targets, Saving *saving, MemoryTrials *trials) {
+    *saving = (Saving){0};
+    if (!options->memory_limit)
+        return true;
+    Session *session = session_fork(options->session);
+    Compilation *once = arena_array(session->arena, Compilation, n_targets);
+    Search s = {options, targets, n_targets, once, NULL, 0, trials};
+    bool ok = true;
+    for (uint32_t t = 0; t < n_targets && ok; t++) {
+        PipelineOptions passes = passes_of(&s, t, AFTER_EXPANDED, (Saving){0});
+        once[t] = *built;
+        ok = pipeline_lower(session, &passes, &once[t]);
+        if (ok && built->plain && !t)
+            s.stretches = graph_stretches(once[t].once, once[t].typical, passes.machine);
+    }
+    ok = ok && choose(&s, saving);
+    session_join(options->session, session);
+    session_free(session);
+    return ok;
+}
+
+bool memory_fit_parts(Options *options, const GradientGraphs *graphs, const Target *const *targets,
+                      uint32_t n_targets, Saving *saving) {
+    *saving = (Saving){0};
+    if (!options->memory_limit)
+        return true;
+    MemoryTrials trials = {0};
+    Search s = {options, targets, n_targets, NULL, graphs, 0, &trials};
+    PipelineOptions passes = passes_of(&s, 0, AFTER_EXPANDED, (Saving){0});
+    s.stretches = graph_stretches(graphs->whole.once, graphs->whole.typical, passes.machine);
+    return choose(&s, saving);
+}
+
+// ---- compiling so that it fits ------------------------------------------------------------------
+
+bool driver_lower(Options *options, const Target *target, PipelineOptions *passes,
+                  Compilation *compiled, MemoryTrials *trials) {
+    MemoryTrials unused = {0};
+    return memory_fit(options, compiled, &target, 1, &passes->saving, trials ? trials : &unused) &&
+           pipeline_lower(options->session, passes, compiled);
+}
+
+bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
+    Program *program = driver_front(options);
+    PipelineOptions passes = driver_passes(options, target, stop);
+    return program && pipeline_build(options->session, program, &passes, out) &&
+           driver_lower(options, target, &passes, out, NULL);
+}

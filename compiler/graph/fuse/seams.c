@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the forward pass is narrow: between two values, in order of id, where few bytes that were
+// computed before are read after. What is kept there bounds what the backward pass has to compute
+// again at one time.
+//
+//     values      Q K V O Y | A H Z | Q2 K2 V2 O2 Y2 | A2 H2 Z2         Y = X + .., Z = Y + ..
+//     seams                 Y       Z                Y2
+//
+// Between two seams lies a stretch. What crosses the seams lies there for all of the time, and what
+// a stretch computes again while its gradients are computed: those seams are chosen that take least
+// together with the largest stretch. For a bound on stretches the cheapest seams are a shortest
+// path; some bounds are tried.
+//
+// Source: Chen et al. 2016, "Training deep nets with sublinear memory cost".
+#include "graph/fuse/fuse.h"
+
+#include <math.h>
+#include <string.h>
+
+static const double BOUND_STEP = 1.5;
+
+typedef struct {
+    const Graph *graph;
+    uint32_t count;
+    Arena *arena;
+    double *bytes;  // by value id: of what a seam has to keep, 0: light, or it takes no memory
+    double *inside; // by value id: of what lies in memory for its stretch's backward pass
+    uint32_t *last; // by value id: the last of the forward pass that reads it
+    bool *seam;     // by value id: may a stretch begin with it?
+} Search;
+
+static bool reads_only(const Value *value) {
+    return op_kind(value->op) == KIND_MOVE && value->op != OP_SCATTER_ADD && value->op != OP_GATHER;
+}
+
+// What only reads another value is made once more where it is read: it is that one that crosses.
+static void find_last(Search *s, const Kept *kept, const bool *live) {
+    for (uint32_t i = s->count; i-- > 0;) {
+        const Value *value = s->graph->values.at[i];
+        s->last[i] = s->last[i] > i ? s->last[i] : i;
+        uint32_t reader = reads_only(value) ? s->last[i] : i;
+        for (uint32_t k = 0; live[i] && !kept->after[i] && k < value->n_args; k++) {
+            uint32_t arg = value->args[k]->id;
+            s->last[arg] = s->last[arg] > reader ? s->last[arg] : reader;
+        }
+    }
+}
+
+static void find_bytes(Search *s, const Kept *kept, const bool *live, const int64_t *extents) {
+    const bool *light = fuse_find_light(s->graph, s->arena);
+    for (uint32_t i = 0; i < s->count; i++) {
+        const Value *value = s->graph->values.at[i];
+        if (!live[i] || kept->after[i] || light[i] || kept->again[i] || kept->result[i] ||
+            reads_only(value))
+            continue;
+        s->bytes[i] = (double)dims_volume(&value->dims, extents) * (double)elem_bytes(value->elem);
+        s->inside[i] = op_kind(value->op) == KIND_MAP ? 0 : s->bytes[i];
+    }
+}
+
+// Values that are never kept do not cross seams. Seams are where less crosses than before.
+static void find_places(Search *s, const Kept *kept, const bool *live) {
+    double *ends = arena_array(s->arena, double, s->count + 1);
+    uint32_t *wide = arena_array(s->arena, uint32_t, s->count + 1); // that end behind this value
+    double crossing = 0, before = 0;
+    uint32_t barred = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        bool bars = live[i] && !kept->after[i] && kept->again[i] && s->last[i] > i;
+        s->seam[i] = !barred && crossing > 0 && crossing < before;
+        before = crossing;
+        crossing += s->bytes[i];
+        ends[s->last[i]] += s->bytes[i];
+        barred += bars;
+        wide[s->last[i]] += bars;
+        crossing -= ends[i];
+        barred -= wide[i];
+    }
+}
+
+// The cheapest seams where no stretch has more than `bound` bytes. from: by place, where the
+// stretch that ends there begins. Returns the bytes that cross, INFINITY: there are no such seams.
+static double find_path(const Search *s, double bound, double *least, uint32_t *from) {
+    least[0] = 0;
+    for (uint32_t to = 1; to <= s->count; to++) {
+        double crossing = 0, inside = 0;
+        least[to] = INFINITY;
+        if (to < s->count && !s->seam[to])
+            continue;
+        for (uint32_t i = to; i-- > 0;) {
+            inside += s->inside[i];
+            if (inside > bound)
+                break;
+            crossing += to < s->count && s->last[i] >= to ? s->bytes[i] : 0;
+            if ((i && !s->seam[i]) || least[i] + crossing >= least[to])
+                continue;
+            least[to] = least[i] + crossing;
+            from[to] = i;
+        }
+    }
+    return least[s->count];
+}
+
+// By place, where the stretch that ends there begins.
+static uint32_t *choose_seams(const Search *s) {
+    double *least = arena_array(s->arena, double, s->count + 1), best = INFINITY, all = 0;
+    uint32_t *from = arena_array(s->arena, uint32_t, s->count + 1);
+    uint32_t *chosen = arena_array(s->arena, uint32_t, s->count + 1);
+    double bound = 1;
+    for (uint32_t i = 0; i < s->count; i++) {
+        all += s->inside[i];
+        bound = s->inside[i] > bound ? s->inside[i] : bound;
+    }
+    for (bool more = true; more && bound < best; bound *= BOUND_STEP) {
+        double bytes = find_path(s, bound, least, from) + bound;
+        if (bytes < best)
+            memcpy(chosen, from, (s->count + 1) * sizeof *from);
+        best = bytes < best ? bytes : best;
+        more = bound < all;
+    }
+    return chosen;
+}
+
+Seams fuse_find_seams(const Kept *kept, const int64_t *extents, Arena *arena) {
+    uint32_t count = kept->graph->values.count;
+    const bool *live = graph_live(kept->graph, arena);
+    Search s = {.graph = kept->graph,
+                .count = count,
+                .arena = arena,
+                .bytes = arena_array(arena, double, count + 1),
+                .inside = arena_array(arena, double, count + 1),
+                .last = arena_array(arena, uint32_t, count + 1),
+                .seam = arena_array(arena, bool, count + 1)};
+    find_last(&s, kept, live);
+    find_bytes(&s, kept, live, extents);
+    find_places(&s, kept, live);
+    const uint32_t *from = choose_seams(&s);
+    bool *begins = arena_array(arena, bool, count + 1);
+    for (uint32_t to = count; to > 0; to = from[to])
+        begins[from[to]] = true;
+    Seams seams = {.stretch = arena_array(arena, uint32_t, count + 1),
+                   .crosses = arena_array(arena, bool, count + 1)};
+    for (uint32_t i = 0; i < count; i++) {
+        seams.count += begins[i];
+        seams.stretch[i] = seams.count - 1;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        seams.crosses[i] = s.bytes[i] > 0 && seams.stretch[s.last[i]] > seams.stretch[i];
+    return seams;
+}
