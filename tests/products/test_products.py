@@ -183,6 +183,42 @@ def test_the_manifest_describes_the_entry(tmp_path):
     assert {k["symbol"][-3:] for k in found["kernels"]} == {"_v3", "_v4"}
 
 
+UNROLLED = """dim layers = 3, steps = 2, d = 8, f = 12
+
+def Block(X[n, d], A[d, f], B[f, d]):
+    H[n, f] = relu(einsum(X[n, d], A[d, f]))
+    return X + einsum(H[n, f], B[f, d] -> [n, d])
+
+def Net(X[n, d], A[d, f], B[f, d]):
+    for i in layers:
+        for j in steps:
+            X = Block(X, A, B)
+            S[n, n'] = softmax(einsum(X[n, d], X[n', d] -> [n, n']), reduced_dim=n')
+            X = einsum(S[n, n'], X[n', d] -> [n, d])
+    return X
+"""
+
+
+def test_kernels_of_unrolled_loops_have_names_of_their_own(tmp_path):
+    """What is computed is called X twice in every round, and H once."""
+    source = tmp_path / "net.attn"
+    source.write_text(UNROLLED)
+    options = ["-D", "n=40", "--plan", "unfused"]
+    cost = json.loads(run(ATTC, "cost", source, *options, "--json"))
+    names = [kernel["name"] for kernel in cost["kernels"]]
+    assert {"i.0.j.0.X", "i.0.j.0.X_1", "i.2.j.1.Block.H"} < {*names}
+    assert len({*names}) == len(names) == 6 * 5
+    tile = run(ATTC, "emit", source, *options, "--stage=tile")
+    kernels = re.findall(r"^kernel (\S+)$", tile, re.M)
+    assert {"X", "X_1", "H"} < {*kernels} and len({*kernels}) == len(kernels) == 5
+    assert set(re.findall(r"^launch (\S+)\(", tile, re.M)) == {*kernels}
+    run(ATTC, "build", source, "--exe", "-o", tmp_path / "net")
+    built = json.loads(run(tmp_path / "net", "--manifest"))["kernels"]
+    assert {"X", "X_1", "H"} < {kernel["name"] for kernel in built}
+    for parts in (("name", "level"), ("symbol",)):
+        assert len({tuple(kernel[part] for part in parts) for kernel in built}) == len(built)
+
+
 # n' is n_prime in C, unless something else is: a tensor here, and a dim of the source.
 PRIMED = """dim k = 3
 def Scores(X[n, d], P[k, k'], n_prime[n, n'], u[q''], d_prime[d_prime]):

@@ -18,6 +18,7 @@ typedef struct {
     TileProgram *program;
     FormTable *kernels; // -> index in program
     FormTable *groups;  // -> KnownGroup
+    Map *names;         // hash of a kernel's name -> the number of kernels that wanted it
     bool fits;          // the forced plan, some group
     uint32_t *place;    // by value id: see place_of
 } Lowerer;
@@ -100,6 +101,21 @@ static bool *find_after(Lowerer *p, const Group *group) {
 
 // ---- one part -> one launch ----
 
+// Kernels are called after what they make; of those that make things of one name, as in the rounds
+// of a loop, all but the first have a number.
+static void name_apart(Lowerer *p, Kernel *kernel) {
+    Name wanted = kernel->name;
+    uint32_t *count = map_get(p->names, hash_text(0, wanted)), *other = count;
+    if (!count)
+        map_put(p->names, hash_text(0, wanted), arena_new_of(p->arena, uint32_t));
+    while (other) {
+        kernel->name = arena_printf(kernel->arena, "%s_%u", wanted, ++*count);
+        other = map_get(p->names, hash_text(0, kernel->name));
+        if (!other)
+            map_put(p->names, hash_text(0, kernel->name), arena_new_of(p->arena, uint32_t));
+    }
+}
+
 // The kernel, which has an arena of its own, or one that is equal.
 static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
     Arena *arena = arena_new();
@@ -108,6 +124,7 @@ static uint32_t add_kernel(Lowerer *p, Kernel *kernel) {
     arena_free(arena);
     if (!*index) {
         *index = arena_copy(p->arena, &p->program->kernels.count, sizeof(uint32_t));
+        name_apart(p, kernel);
         vec_push(p->arena, &p->program->kernels, kernel);
         arena_adopt(p->arena, kernel->arena);
     } else {
@@ -281,6 +298,7 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
                  .program = arena_new_of(arena, TileProgram),
                  .kernels = form_table_new(arena),
                  .groups = form_table_new(arena),
+                 .names = map_new(arena),
                  .place = arena_array(arena, uint32_t, plan->fusion->graph->values.count + 1)};
     p.program->plan = plan;
     for (uint32_t i = 0; i < plan->fusion->groups.count; i++)
