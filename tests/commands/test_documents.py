@@ -17,10 +17,12 @@ other lines `# layer.0.W, layer.1.W` are names of trained tensors.
 import json
 import re
 import subprocess
+import sys
 
 import pytest
 
-from attc import ATTC, MACHINES, ROOT, attc
+from attc import ATTC, MACHINES, ROOT, SANITIZED, attc
+from pages import codes, table
 
 FENCE = "```"
 LINES = re.compile(r"attn in \((?P<parameters>.*)\)(?: with (?P<items>.*))?")
@@ -136,25 +138,50 @@ def messages(source):
     return {(diag["line"], diag["severity"], diag["message"]) for diag in diagnostics(source)}
 
 
-def test_what_attc_check_prints(tmp_path):
-    """`cat FILE` shows the file that `attc check FILE` is about; other commands tell times."""
-    checked = []
+# What another run on another machine prints in another way.
+MEASURED = re.compile(r"\d+\.\d+(?:e[-+]\d+)?%?|\d+e-\d+|median of \d+|with \d+ threads?| +")
+EXACT = ("check", "cost")  # commands of which every character is compared
+
+
+def sessions():
+    """(block, command, what it prints) of everything behind `$ `; all before belongs to nothing."""
     for block in BLOCKS:
-        text = "\n".join(block.lines) if block.kind == "console" else ""
-        for session in re.split(r"^\$ ", text, flags=re.M):
-            command, _, shown = session.partition("\n")
-            if command.startswith("cat "):
-                (tmp_path / command.removeprefix("cat ")).write_text(shown)
-            elif command.startswith("attc check "):
-                run = subprocess.run(
-                    [ATTC, *command.split()[1:]], cwd=tmp_path, capture_output=True, text=True
-                )
-                assert run.stderr.strip() == shown.strip(), f"{block}: {command}"
-                checked.append(command)
-    assert checked
+        if block.kind == "console":
+            before, *shown = re.split(r"^\$ ", "\n".join(block.lines), flags=re.M)
+            assert shown and not before, f"{block}: what command prints this?"
+            for session in shown:
+                command, _, printed = session.partition("\n")
+                yield pytest.param(block, command, printed.strip(), id=f"{block} {command[:40]}")
 
 
-FORMS = re.compile(r"^\| tried \| the hint \|\n\|.*\n((?:\|.*\n)+)", re.M)
+def shown_files():
+    """`cat FILE` shows the files that other commands are about."""
+    for session in sessions():
+        block, command, printed = session.values
+        if command.startswith("cat "):
+            yield command.removeprefix("cat "), printed + "\n"
+
+
+@pytest.mark.parametrize("block, command, printed", sessions())
+def test_what_commands_print(block, command, printed, tmp_path):
+    for name, text in shown_files():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    words = command.split()
+    if command == "make demo":
+        if SANITIZED:
+            pytest.skip("programs of a build with sanitizers")
+        words = [sys.executable, ROOT / "examples/demo/demo.py", ATTC, "build/demo"]
+    elif words[0] in ("attc", "build/attc"):
+        words[0] = ATTC
+    run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    told = (run.stdout + run.stderr).strip()
+    if words[0] == ATTC and words[1] not in EXACT or command == "make demo":
+        told, printed = MEASURED.sub("#", told), MEASURED.sub("#", printed)
+    assert told == printed, f"{block}: {command}"
+
+
 BEFORE = """dim layers = 2
 dim m like n
 def F(X[n, d], Z[n, d], W[d, k], S[n, m], E[n, h, k], Y_0[n, d], flag[]: bool):
@@ -163,11 +190,9 @@ def F(X[n, d], Z[n, d], W[d, k], S[n, m], E[n, h, k], Y_0[n, d], flag[]: bool):
 
 def test_forms_of_other_languages(tmp_path):
     """The table of what is tried, in backquotes, and what the hint of each has in it."""
-    table = FORMS.search((ROOT / "grammar/language.md").read_text())[1]
-    for row in table.splitlines():
+    for row in table("10.4").rows:
         tried, hints = (
-            [code for code in re.findall(r"`([^`]+)`", cell) if not re.fullmatch(r"\w+", code)]
-            for cell in row.strip("|").split(" | ")
+            [code for code in codes(cell) if not re.fullmatch(r"\w+", code)] for cell in row
         )  # without names that the text mentions
         said = set()
         for form in tried:
@@ -189,3 +214,14 @@ def test_forms_of_other_languages(tmp_path):
 @of_kind("json")
 def test_facts_of_a_machine(block):
     assert json.loads("\n".join(block.lines)) == json.loads((MACHINES / "avx512.json").read_text())
+
+
+@of_kind("c")
+def test_tensors_of_a_library(block, tmp_path):
+    """What the calls of C read and write: all that the header of that entry has of these."""
+    source = ROOT / "examples/talking_heads.attn"
+    attc("build", source, "--grad", "--static", "-o", tmp_path / "f.a")
+    header, text = (tmp_path / "f.h").read_text(), "\n".join(block.lines)
+    named = r"\b(saved_\w+|d[A-Z]\w*)\b"
+    assert set(re.findall(named, text)) == set(re.findall(rf"\*{named};", header))
+    assert all(f"{call}(" in header for call in re.findall(r"(\w+)\(", text))

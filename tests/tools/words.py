@@ -60,3 +60,13 @@ def orders():
 def foreign():
     """Functions of other languages that are answered with what to write."""
     return words_in("compiler/ast/resolve/meant_function.c", r'^ +\{"(\w+)", IS_')
+
+
+def operators():
+    return words_in("compiler/ast/node.c", r'\[OPER_\w+\] = "([^"]+)"')
+
+
+def warnings():
+    """Which of them are on without an option."""
+    groups = words_in("compiler/base/diag.c", r'^ +\{"([a-z-]+)", (true|false)\}')
+    return {name: on == "true" for name, on in groups}
