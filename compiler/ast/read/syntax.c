@@ -157,6 +157,21 @@ Tensor syntax_tensor_elem(Parser *parser, Tensor tensor, Ident elem) {
     return tensor;
 }
 
+Tensor syntax_tensor_typed(Parser *parser, Tensor tensor, Ident type, IdentList dims, Span span) {
+    Tensor stated = tensor;
+    stated.span = span;
+    stated.has_dims = true;
+    stated.dims = tensor.has_dims ? tensor.dims : dims;
+    stated.has_elem = tensor.has_elem || elem_from_name(type.name, &stated.elem);
+    Text text = {.arena = parser->scratch};
+    for (uint32_t i = 0; i < stated.dims.count; i++)
+        text_printf(&text, "%s%s", i ? ", " : "", stated.dims.at[i].name);
+    Diag *diag = syntax_error(parser, type.span, "the dims of a tensor stand behind its name");
+    diag_hint(diag, "write '%s[%s]%s%s'", tensor.name.name, text.at ? text.at : "",
+              stated.has_elem ? ": " : "", stated.has_elem ? elem_name(stated.elem) : "");
+    return stated;
+}
+
 Tensor syntax_init_value(Tensor tensor, Expr *value) {
     tensor.init = INIT_VALUE;
     tensor.init_args[0] = value;

@@ -137,6 +137,10 @@ static void take_keep(Taken *t, Name dim) {
     vec_push(t->m->arena, &t->left, dim);
 }
 
+static bool is_number(const Expr *expr, double number) {
+    return expr->kind == EXPR_NUMBER && expr->number == number;
+}
+
 // X[3:1]
 static bool is_empty(const Expr *from, const Expr *to) {
     bool back = is_negative(from) && is_negative(to);
@@ -147,7 +151,8 @@ static bool is_empty(const Expr *from, const Expr *to) {
 
 static void take_slice(Taken *t, const Expr *slice, Name dim) {
     const Expr *from = slice->args.at[0], *to = slice->args.at[1];
-    bool begins = is_form(from, FOREIGN_NOTHING), ends = is_form(to, FOREIGN_NOTHING);
+    bool begins = is_form(from, FOREIGN_NOTHING) || is_number(from, 0);
+    bool ends = is_form(to, FOREIGN_NOTHING) || (to->kind == EXPR_NAME && to->name.name == dim);
     take_keep(t, dim);
     if (begins && ends)
         return;
@@ -378,11 +383,12 @@ static Meant meant_foreign_items(Meaning *m, const Expr *expr) {
     return meant_items(m, &tensor, (const Expr *const *)expr->args.at + 1, expr->args.count - 1);
 }
 
-// A reference of the language itself, or X[-1], which is short of dims.
+// A reference of the language itself, or X[-1] and X[ids], which are short of dims.
 static Meant meant_reference(Meaning *m, const Expr *ref) {
     Expr name = {.kind = EXPR_NAME, .name = ref->name};
     Meant tensor = meant_name(m, &name);
-    if (!ref->args.count) {
+    bool is_short = tensor.has_dims && ref->dims.count && ref->dims.count < tensor.dims.count;
+    if (!ref->args.count && !is_short) {
         NameList dims = dimlist_of(m->arena, &ref->dims);
         if (!tensor.text && name_is_same(ref->name.name))
             return meant_with_dims(
@@ -435,6 +441,20 @@ Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b) {
     result.has_dims = a->has_dims && b->has_dims;
     result.moved = a->moved || b->moved;
     return result;
+}
+
+// x + h @ W with h[d] and W[d, d'] is over both here, where other languages have one index: that of
+// the place.
+static bool meet_by_name(const Meaning *m, const Meant *a, const Meant *b) {
+    bool product = a->operands || b->operands;
+    bool known = product && a->has_dims && b->has_dims && !a->moved && !b->moved;
+    uint32_t n = a->dims.count < b->dims.count ? a->dims.count : b->dims.count;
+    for (uint32_t i = 1; i <= n && known; i++) {
+        Name one = a->dims.at[a->dims.count - i], other = b->dims.at[b->dims.count - i];
+        if (one != other && program_dims_alike(m->program, one, other))
+            return false;
+    }
+    return true;
 }
 
 static Meant meant_unary(Meaning *m, const Expr *expr) {
@@ -559,7 +579,8 @@ Meant meant(Meaning *m, const Expr *expr) {
         break;
     case EXPR_BINARY: {
         Meant a = meant(m, expr->args.at[0]), b = meant(m, expr->args.at[1]);
-        found = meant_binary(m, expr->oper, &a, &b);
+        if (meet_by_name(m, &a, &b))
+            found = meant_binary(m, expr->oper, &a, &b);
         break;
     }
     case EXPR_CALL:
