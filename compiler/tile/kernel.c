@@ -364,6 +364,12 @@ bool stage_sums_lanes(const Stage *stage) {
            !access_has_dim(&stage->c, stage->lanes);
 }
 
+bool stage_shares_lanes(const Stage *stage) {
+    return stage->kind == STAGE_CONTRACT && stage->lanes != TILE_DIM_NONE &&
+           access_has_dim(&stage->a, stage->lanes) && access_has_dim(&stage->b, stage->lanes) &&
+           access_has_dim(&stage->c, stage->lanes);
+}
+
 bool access_has_dim(const Access *access, TileDimId dim) {
     for (int i = 0; i < access->rank; i++)
         if (access->index[i].dim == dim)

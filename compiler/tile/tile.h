@@ -142,13 +142,14 @@ typedef struct {
     // Usually b and c are contiguous along lanes or have panels of it, and a lacks lanes. Panels of
     // rows are allowed in a. Panels are whole numbers of blocks wide.
     // With summed lanes, which c lacks, a and b are contiguous along them and nothing has panels.
-    // cols: a dim that b and c have and a lacks (or NONE).
+    // With shared lanes, which all three have, all are contiguous along them or have panels.
+    // cols: with these two, a dim that b and c have and a lacks (or NONE).
     Access a, b, c;
     // in_order: each sum is one chain over the summed positions, whatever the blocks are.
     bool in_order;
     TileDimId rows, cols;
     int32_t row_block, lane_block; // microkernel: rows x lanes (a multiple of the vector length);
-    int32_t col_block;             // with summed lanes rows x cols
+    int32_t col_block;             // with summed lanes rows x cols, with shared ones x lanes
     // ORDER: c, of i32, gets the positions along `along` of a's elements, the smallest first or,
     // `descending`, the largest; of equal ones the lower position; NaN is larger than all. `places`
     // counts them, and has at most as many positions. Neither is cut by anything around. Indexes
@@ -284,7 +285,8 @@ void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t 
 // what combining nothing gives. false: there are none.
 bool kernel_combines(const Kernel *kernel, uint16_t buffer, TileDimList *over, double *nothing);
 bool stage_has_dim(const Stage *stage, TileDimId dim);
-bool stage_sums_lanes(const Stage *stage); // a contraction's
+bool stage_sums_lanes(const Stage *stage);   // a contraction's
+bool stage_shares_lanes(const Stage *stage); // likewise: with both operands and the result
 bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
 // The dim of the access that runs along the buffer's panels; TILE_DIM_NONE: there are none.

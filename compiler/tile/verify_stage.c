@@ -416,6 +416,9 @@ static bool check_summed_layouts(Checker *c, const Stage *stage) {
 static bool check_layouts(Checker *c, const Stage *stage) {
     if (stage_sums_lanes(stage))
         return check_summed_layouts(c, stage);
+    if (stage_shares_lanes(stage))
+        return check_lanes(c, stage, &stage->a) && check_lanes(c, stage, &stage->b) &&
+               check_lanes(c, stage, &stage->c);
     return check_lanes(c, stage, &stage->b) && check_lanes(c, stage, &stage->c) &&
            (buffer_of(c, &stage->a)->panel_dim == TILE_DIM_NONE ||
             check_blocks(c, &stage->a, stage->rows, stage->row_block));
@@ -442,8 +445,8 @@ static bool is_of_result_and(const Stage *stage, TileDimId dim, const Access *op
 }
 
 static bool check_roles(Checker *c, const Stage *stage) {
-    bool sums = stage_sums_lanes(stage);
-    if (!sums && (stage->lanes == TILE_DIM_NONE || access_has_dim(&stage->a, stage->lanes)))
+    bool blocks = stage_sums_lanes(stage) || stage_shares_lanes(stage);
+    if (!blocks && (stage->lanes == TILE_DIM_NONE || access_has_dim(&stage->a, stage->lanes)))
         return verify_broken(c, "contract: the lanes must be a dim that the row operand lacks");
     if (!is_of_result_and(stage, stage->rows, &stage->a, &stage->b))
         return verify_broken(c, "contract: rows %s is no dim of row operand and result alone",
@@ -451,8 +454,8 @@ static bool check_roles(Checker *c, const Stage *stage) {
     if (!is_of_result_and(stage, stage->cols, &stage->b, &stage->a))
         return verify_broken(c, "contract: cols %s is no dim of column operand and result alone",
                              verify_dim_name(c, stage->cols));
-    return sums || stage->cols == TILE_DIM_NONE ||
-           verify_broken(c, "contract: cols %s, but the result has the lanes",
+    return blocks || stage->cols == TILE_DIM_NONE ||
+           verify_broken(c, "contract: cols %s, but b alone has the lanes",
                          verify_dim_name(c, stage->cols));
 }
 

@@ -102,10 +102,11 @@ void cpu_access_store(CpuKernel *kernel, const CpuAccess *access, EmitValue valu
 // What a NODE_RANGE makes of the current range of its dim.
 CpuRange cpu_range_narrowed(CpuKernel *kernel, const Node *node);
 
-// ---- compute.c, contract.c, dots.c, order.c: stages ----
+// ---- compute.c, contract.c, dots.c, lanewise.c, order.c: stages ----
 void cpu_emit_compute(CpuKernel *kernel, const Stage *stage);
 void cpu_emit_contract(CpuKernel *kernel, const Stage *stage);
-void cpu_emit_dots(CpuKernel *kernel, const Stage *stage); // a contraction with summed lanes
+void cpu_emit_dots(CpuKernel *kernel, const Stage *stage);     // a contraction with summed lanes
+void cpu_emit_lanewise(CpuKernel *kernel, const Stage *stage); // with lanes that all have
 void cpu_emit_order(CpuKernel *kernel, const Stage *stage);
 
 // ---- microkernel.c ----

@@ -1,52 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contraction stages that sum over their lanes: c[row, col] += sum of a[row, lane] * b[col, lane].
 //
-//     batch dims        loops
-//       rows, cols      blocks of rows x cols
-//         summed dims   loops, innermost the lanes by vectors: a vector of sums per row and column
+// The lanes are the innermost of the summed dims, by vectors: a vector of sums per row and column.
+// Few sums are split into sets of them, over the steps along the lanes.
 //
 // The vectors of sums are added up across at the end, many at once: two of them become one that
 // holds half as many terms of each, and so on. What is missing of the last vector is masked.
-#include "cpu/cpu.h"
-
-enum { BLOCK_MAX = 32, SUMS_MAX = 64 };
-
-typedef struct {
-    CpuKernel *k;
-    EmitModule *m;
-    const Stage *stage;
-    CpuAccess a, b, c;
-    TileDimId batch[TILE_RANK_MAX], summed[TILE_RANK_MAX]; // summed: but the lanes
-    int n_batch, n_summed;
-    Elem elem; // of the sums
-    int width;
-    int rows, cols, sets;       // of the block at hand; sums are [set][row][col]
-    LLVMValueRef sum[SUMS_MAX]; // vectors
-} Dots;
-
-static void enter(Dots *d, TileDimId dim, LLVMValueRef at) {
-    d->k->at[dim] = at;
-    cpu_access_enter(d->k, &d->a, dim);
-    cpu_access_enter(d->k, &d->b, dim);
-    cpu_access_enter(d->k, &d->c, dim);
-}
-
-typedef struct {
-    LLVMValueRef a, b, c;
-} Offsets;
-
-static Offsets save(const Dots *d) {
-    return (Offsets){d->a.offset, d->b.offset, d->c.offset};
-}
-
-static void restore(Dots *d, Offsets saved) {
-    d->a.offset = saved.a;
-    d->b.offset = saved.b;
-    d->c.offset = saved.c;
-}
+#include "cpu/blocks.h"
 
 // The element of an access that is `steps` along dim from where it stands.
-static LLVMValueRef element_of(Dots *d, const CpuAccess *access, TileDimId dim, int steps) {
+static LLVMValueRef element_of(Blocks *d, const CpuAccess *access, TileDimId dim, int steps) {
     LLVMValueRef by = index_const(d->m, 0);
     if (dim != TILE_DIM_NONE)
         by =
@@ -55,13 +18,9 @@ static LLVMValueRef element_of(Dots *d, const CpuAccess *access, TileDimId dim, 
                         index_add(d->m, access->offset, by));
 }
 
-// ---- the sums ----
+// ---- the sums ----------------------------------------------------------------------------------
 
-static uint32_t n_sums(const Dots *d) {
-    return (uint32_t)(d->sets * d->rows * d->cols);
-}
-
-static EmitValue load_vector(Dots *d, const CpuAccess *access, LLVMValueRef from, LLVMValueRef at,
+static EmitValue load_vector(Blocks *d, const CpuAccess *access, LLVMValueRef from, LLVMValueRef at,
                              LLVMValueRef mask) {
     Elem elem = access->buffer->elem;
     EmitValue value =
@@ -71,24 +30,22 @@ static EmitValue load_vector(Dots *d, const CpuAccess *access, LLVMValueRef from
 }
 
 // The products of the vectors at `at`, for one set of sums.
-static void multiply(Dots *d, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef at, LLVMValueRef mask,
-                     LLVMValueRef *sum) {
-    EmitValue col[BLOCK_MAX];
+static void multiply(Blocks *d, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef at,
+                     LLVMValueRef mask, LLVMValueRef *sum) {
+    EmitValue row[BLOCK_MAX], col[BLOCK_MAX];
     for (int j = 0; j < d->cols; j++)
         col[j] = load_vector(d, &d->b, b[j], at, mask);
-    for (int i = 0; i < d->rows; i++) {
-        EmitValue row = load_vector(d, &d->a, a[i], at, mask);
-        for (int j = 0; j < d->cols; j++, sum++)
-            *sum = emit_multiply_add(d->m, row, col[j], (EmitValue){*sum, d->elem, d->width}).ref;
-    }
+    for (int i = 0; i < d->rows; i++)
+        row[i] = load_vector(d, &d->a, a[i], at, mask);
+    blocks_multiply(d, row, col, sum);
 }
 
-static void emit_whole_vectors(Dots *d, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef count) {
+static void emit_whole_vectors(Blocks *d, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef count) {
     EmitModule *m = d->m;
     EmitLoop loop;
     LLVMValueRef by = index_const(m, (int64_t)d->sets * d->width);
-    emit_loop_open(m, &loop, index_const(m, 0), count, by, false, d->sum, n_sums(d));
-    for (uint32_t i = 0; i < n_sums(d); i++)
+    emit_loop_open(m, &loop, index_const(m, 0), count, by, false, d->sum, blocks_sums(d));
+    for (uint32_t i = 0; i < blocks_sums(d); i++)
         d->sum[i] = loop.carried[i];
     for (int set = 0; set < d->sets; set++)
         multiply(d, a, b, index_add(m, loop.at, index_const(m, (int64_t)set * d->width)), NULL,
@@ -96,7 +53,7 @@ static void emit_whole_vectors(Dots *d, LLVMValueRef *a, LLVMValueRef *b, LLVMVa
     emit_loop_close(m, &loop, d->sum, d->sum);
 }
 
-static void emit_other_vectors(Dots *d, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef from,
+static void emit_other_vectors(Blocks *d, LLVMValueRef *a, LLVMValueRef *b, LLVMValueRef from,
                                LLVMValueRef to) {
     EmitModule *m = d->m;
     EmitLoop loop;
@@ -104,22 +61,19 @@ static void emit_other_vectors(Dots *d, LLVMValueRef *a, LLVMValueRef *b, LLVMVa
     emit_loop_open(m, &loop, from, to, index_const(m, d->width), false, d->sum, n);
     for (uint32_t i = 0; i < n; i++)
         d->sum[i] = loop.carried[i];
-    EmitValue left = {index_sub(m, to, loop.at), ELEM_I64, 1};
-    left = emit_splat(m, emit_cast(m, left, ELEM_I32), d->width);
-    EmitValue iota = emit_iota(m, ELEM_I32, d->width);
-    LLVMValueRef mask = LLVMBuildICmp(m->builder, LLVMIntSLT, iota.ref, left.ref, "");
+    LLVMValueRef mask = blocks_lanes_below(d, index_sub(m, to, loop.at));
     multiply(d, a, b, loop.at, mask, d->sum);
     emit_loop_close(m, &loop, d->sum, d->sum);
 }
 
-static void emit_lanes(Dots *d) {
+static void emit_lanes(Blocks *d) {
     EmitModule *m = d->m;
     const Stage *stage = d->stage;
     const CpuRange *range = &d->k->range[stage->lanes];
     LLVMValueRef a[BLOCK_MAX], b[BLOCK_MAX];
-    Offsets saved = save(d);
+    BlockOffsets saved = blocks_save(d);
     int64_t length, chunk = (int64_t)d->sets * d->width;
-    enter(d, stage->lanes, range->lo);
+    blocks_enter(d, stage->lanes, range->lo);
     for (int i = 0; i < d->rows; i++)
         a[i] = element_of(d, &d->a, stage->rows, i);
     for (int j = 0; j < d->cols; j++)
@@ -130,34 +84,14 @@ static void emit_lanes(Dots *d) {
         emit_whole_vectors(d, a, b, whole);
     if (!known || length % chunk)
         emit_other_vectors(d, a, b, whole, range->len);
-    restore(d, saved);
+    blocks_restore(d, saved);
 }
 
-static void emit_summed(Dots *d, int i) {
-    if (i == d->n_summed) {
-        emit_lanes(d);
-        return;
-    }
-    EmitModule *m = d->m;
-    TileDimId dim = d->summed[i];
-    const CpuRange *range = &d->k->range[dim];
-    EmitLoop loop;
-    emit_loop_open(m, &loop, index_const(m, 0), range->len, index_const(m, 1), true, d->sum,
-                   n_sums(d));
-    for (uint32_t s = 0; s < n_sums(d); s++)
-        d->sum[s] = loop.carried[s];
-    Offsets saved = save(d);
-    enter(d, dim, index_add(m, range->lo, loop.at));
-    emit_summed(d, i + 1);
-    restore(d, saved);
-    emit_loop_close(m, &loop, d->sum, d->sum);
-}
-
-// ---- across ----
+// ---- across ------------------------------------------------------------------------------------
 
 // Two vectors whose numbers are in groups of `group` neighbours, each to be added up, become one of
 // groups half as long: those of u, then those of v, within every `span` lanes.
-static EmitValue halved(Dots *d, EmitValue u, EmitValue v, int group, int span) {
+static EmitValue halved(Blocks *d, EmitValue u, EmitValue v, int group, int span) {
     EmitModule *m = d->m;
     LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context);
     LLVMValueRef low[64], high[64];
@@ -177,7 +111,7 @@ static EmitValue halved(Dots *d, EmitValue u, EmitValue v, int group, int span) 
 }
 
 // One vector from n, a power of two.
-static EmitValue merged(Dots *d, EmitValue *vectors, int n, int group, int span) {
+static EmitValue merged(Blocks *d, EmitValue *vectors, int n, int group, int span) {
     for (; n > 1; n /= 2, group /= 2)
         for (int i = 0; i < n / 2; i++)
             vectors[i] = halved(d, vectors[2 * i], vectors[2 * i + 1], group, span);
@@ -189,13 +123,13 @@ static int smaller(int a, int b) {
 }
 
 // Lanes of 16 bytes: instructions that move numbers across them are fewer and slower.
-static int quarter_of(const Dots *d) {
+static int quarter_of(const Blocks *d) {
     return 16 / (int)elem_bytes(d->elem);
 }
 
 // The sums of rows from `row` on, one per 16 bytes, and of columns from `col` on in these. Of what
 // the block lacks something else is there.
-static EmitValue add_across(Dots *d, int row, int col) {
+static EmitValue add_across(Blocks *d, int row, int col) {
     int quarter = quarter_of(d), n_rows = d->width / quarter;
     EmitValue cols[4], rows[4];
     for (int j = 0; j < quarter; j++) {
@@ -208,7 +142,7 @@ static EmitValue add_across(Dots *d, int row, int col) {
     return merged(d, cols, quarter, quarter, quarter);
 }
 
-static EmitValue lanes_of(Dots *d, EmitValue vector, int from, int n) {
+static EmitValue lanes_of(Blocks *d, EmitValue vector, int from, int n) {
     EmitModule *m = d->m;
     LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context);
     LLVMValueRef index[4];
@@ -222,7 +156,7 @@ static EmitValue lanes_of(Dots *d, EmitValue vector, int from, int n) {
     return vector;
 }
 
-static void put(Dots *d, EmitValue value, LLVMValueRef at, LLVMValueRef first) {
+static void put(Blocks *d, EmitValue value, LLVMValueRef at, LLVMValueRef first) {
     if (first) {
         EmitValue both = emit_add(d->m, emit_load(d->m, d->elem, value.lanes, at), value);
         value = cpu_never(first) ? both : emit_select(d->m, first, value, both);
@@ -230,7 +164,7 @@ static void put(Dots *d, EmitValue value, LLVMValueRef at, LLVMValueRef first) {
     emit_store(d->m, value, at);
 }
 
-static void store_row(Dots *d, EmitValue sums, int from, int row, int col, LLVMValueRef first) {
+static void store_row(Blocks *d, EmitValue sums, int from, int row, int col, LLVMValueRef first) {
     TileDimId cols = d->stage->cols;
     int n = smaller(quarter_of(d), d->cols - col);
     CpuAccess c = d->c;
@@ -249,7 +183,7 @@ static void store_row(Dots *d, EmitValue sums, int from, int row, int col, LLVMV
         put(d, lanes_of(d, sums, from + j, 1), element_of(d, &c, cols, col + j), first);
 }
 
-static void store_block(Dots *d) {
+static void store_block(Blocks *d) {
     EmitModule *m = d->m;
     int n = d->rows * d->cols, quarter = quarter_of(d), n_rows = d->width / quarter;
     for (int half = d->sets / 2; half >= 1; half /= 2)
@@ -268,105 +202,18 @@ static void store_block(Dots *d) {
         }
 }
 
-static void emit_one_block(Dots *d) {
-    EmitValue zero = emit_number(d->m, d->elem, 0, d->width);
+static void emit_one_block(Blocks *d) {
     d->sets = 1;
     while (d->sets * d->rows * d->cols * 2 <= SUMS_IN_FLIGHT)
         d->sets *= 2;
-    for (uint32_t i = 0; i < n_sums(d); i++)
-        d->sum[i] = zero.ref;
-    emit_summed(d, 0);
+    blocks_emit_summed(d);
     store_block(d);
 }
 
-// ---- loops around ----
-
-typedef void (*Body)(Dots *d, int size);
-
-static void emit_pieces(Dots *d, TileDimId dim, int size, LLVMValueRef from, LLVMValueRef to,
-                        Body body) {
-    EmitModule *m = d->m;
-    EmitLoop loop;
-    emit_loop_open(m, &loop, from, to, index_const(m, size), false, NULL, 0);
-    Offsets saved = save(d);
-    enter(d, dim, index_add(m, d->k->range[dim].lo, loop.at));
-    body(d, size);
-    restore(d, saved);
-    emit_loop_close(m, &loop, NULL, NULL);
-}
-
-// Cuts a dim into blocks: about equal ones if its length is known, otherwise full ones and single
-// positions.
-static void emit_blocks(Dots *d, TileDimId dim, int most, Body body) {
-    EmitModule *m = d->m;
-    int64_t known;
-    if (dim == TILE_DIM_NONE) {
-        body(d, 1);
-        return;
-    }
-    LLVMValueRef len = d->k->range[dim].len, zero = index_const(m, 0);
-    if (!index_known(len, &known)) {
-        LLVMValueRef full = index_sub(m, len, index_rem(m, len, most));
-        emit_pieces(d, dim, most, zero, full, body);
-        if (most > 1)
-            emit_pieces(d, dim, 1, full, len, body);
-        return;
-    }
-    int64_t blocks = ceil_div(known, most), small = known / blocks;
-    LLVMValueRef middle = index_const(m, known % blocks * (small + 1));
-    if (known % blocks)
-        emit_pieces(d, dim, (int)small + 1, zero, middle, body);
-    emit_pieces(d, dim, (int)small, middle, len, body);
-}
-
-static void cols_body(Dots *d, int size) {
-    d->cols = size;
-    emit_one_block(d);
-}
-
-static void rows_body(Dots *d, int size) {
-    int registers = d->m->target->machine.vector_registers - 2; // one holds a row
-    int most = smaller(d->stage->col_block, registers / (size + 1));
-    d->rows = size;
-    emit_blocks(d, d->stage->cols, most < 1 ? 1 : most, cols_body);
-}
-
-static void emit_batch(Dots *d, int i) {
-    if (i == d->n_batch) {
-        int registers = d->m->target->machine.vector_registers - 2;
-        emit_blocks(d, d->stage->rows, smaller(d->stage->row_block, registers / 2), rows_body);
-        return;
-    }
-    EmitModule *m = d->m;
-    TileDimId dim = d->batch[i];
-    const CpuRange *range = &d->k->range[dim];
-    EmitLoop loop;
-    emit_loop_open(m, &loop, index_const(m, 0), range->len, index_const(m, 1), true, NULL, 0);
-    Offsets saved = save(d);
-    enter(d, dim, index_add(m, range->lo, loop.at));
-    emit_batch(d, i + 1);
-    restore(d, saved);
-    emit_loop_close(m, &loop, NULL, NULL);
-}
-
 void cpu_emit_dots(CpuKernel *k, const Stage *stage) {
-    Dots d = {.k = k, .m = k->module, .stage = stage};
-    cpu_access_open(k, &d.a, &stage->a, TILE_DIM_NONE, 1, NULL);
-    cpu_access_open(k, &d.b, &stage->b, TILE_DIM_NONE, 1, NULL);
-    cpu_access_open(k, &d.c, &stage->c, TILE_DIM_NONE, 1, NULL);
-    d.elem = d.c.buffer->elem;
-    d.width = machine_lanes(&d.m->target->machine, elem_bytes(d.elem));
-    for (int i = 0; i < stage->n_dims; i++) {
-        TileDimId dim = stage->dims[i];
-        if (dim == stage->lanes || dim == stage->rows || dim == stage->cols)
-            continue;
-        if (access_has_dim(&stage->c, dim))
-            d.batch[d.n_batch++] = dim;
-        else
-            d.summed[d.n_summed++] = dim;
-    }
-    for (uint32_t dim = 0; dim < k->kernel->dims.count; dim++)
-        if (!stage_has_dim(stage, (TileDimId)dim)) // stands at the start of its range
-            enter(&d, (TileDimId)dim, k->range[dim].lo);
-    emit_batch(&d, 0);
+    Blocks d;
+    blocks_open(&d, k, stage, TILE_DIM_NONE);
+    d.block = emit_one_block;
+    d.innermost = emit_lanes;
+    blocks_over_batch(&d, blocks_over_rows);
 }

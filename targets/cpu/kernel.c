@@ -213,6 +213,8 @@ static void emit_stage(CpuKernel *k, const Stage *stage) {
         cpu_emit_order(k, stage);
     else if (stage_sums_lanes(stage))
         cpu_emit_dots(k, stage);
+    else if (stage_shares_lanes(stage))
+        cpu_emit_lanewise(k, stage);
     else
         cpu_emit_contract(k, stage);
     cpu_box_close(k, after);

@@ -81,7 +81,16 @@ static void test_halves_are_widened_every_time(void **state) {
     arena_free(arena);
 }
 
-// c[h g] = sum over m of a[h m] b[g m], the lanes along m.
+// Blocks of 6 rows h and 4 columns g, the lanes along m.
+static void set_blocks(Stage *stage, TileDimId h, TileDimId g, TileDimId m) {
+    stage->lanes = m;
+    stage->rows = h;
+    stage->cols = g;
+    stage->row_block = 6;
+    stage->col_block = 4;
+}
+
+// c[h g] = sum over m of a[h m] b[g m].
 static Kernel *dots(Arena *arena, int64_t rows, int64_t cols, int64_t lanes) {
     Kernel *k = kernel_new(arena, "dots");
     TileDimId h = kernel_add_dim(k, "h", rows), g = kernel_add_dim(k, "g", cols);
@@ -89,14 +98,41 @@ static Kernel *dots(Arena *arena, int64_t rows, int64_t cols, int64_t lanes) {
     uint16_t a = kernel_add_argument(k, "a", ELEM_F32, PLACE_IN, TILE_DIMS(h, m));
     uint16_t b = kernel_add_argument(k, "b", ELEM_F32, PLACE_IN, TILE_DIMS(g, m));
     uint16_t c = kernel_add_argument(k, "c", ELEM_F32, PLACE_OUT, TILE_DIMS(h, g));
-    Stage *stage = node_contract(k, &k->body, TILE_DIMS(h, g, m), access_plain(k, c),
-                                 access_plain(k, a), access_plain(k, b));
-    stage->lanes = m;
-    stage->rows = h;
-    stage->cols = g;
-    stage->row_block = 6;
-    stage->col_block = 4;
+    set_blocks(node_contract(k, &k->body, TILE_DIMS(h, g, m), access_plain(k, c),
+                             access_plain(k, a), access_plain(k, b)),
+               h, g, m);
     return k;
+}
+
+// c[h g m] = sum over i of a[i h m] b[i g m].
+static double lanewise_cycles(Arena *arena, int64_t rows, int64_t cols, int64_t lanes, int64_t k) {
+    Kernel *kernel = kernel_new(arena, "lanewise");
+    TileDimId h = kernel_add_dim(kernel, "h", rows), g = kernel_add_dim(kernel, "g", cols);
+    TileDimId m = kernel_add_dim(kernel, "m", lanes), i = kernel_add_dim(kernel, "i", k);
+    uint16_t a = kernel_add_argument(kernel, "a", ELEM_F32, PLACE_IN, TILE_DIMS(i, h, m));
+    uint16_t b = kernel_add_argument(kernel, "b", ELEM_F32, PLACE_IN, TILE_DIMS(i, g, m));
+    uint16_t c = kernel_add_argument(kernel, "c", ELEM_F32, PLACE_OUT, TILE_DIMS(h, g, m));
+    Stage *stage =
+        node_contract(kernel, &kernel->body, TILE_DIMS(m, g, h, i), access_plain(kernel, c),
+                      access_plain(kernel, a), access_plain(kernel, b));
+    set_blocks(stage, h, g, m);
+    stage->lane_block = 16;
+    TileCost cost = tile_cost(arena, kernel, (int64_t[]){rows, cols, lanes, k}, &plain);
+    assert_near(cost.flops, 2.0 * (double)(rows * cols * lanes * k), 0);
+    return cost.stages.at[0].cycles;
+}
+
+static void test_shared_lanes_are_a_product_for_each_vector(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    // 32 vectors of 24 sums: 12 cycles for each of 64 steps, a call and what its sums take to
+    // store.
+    assert_near(lanewise_cycles(arena, 6, 4, 512, 64), 32 * (64 * 12 + 6 + 24 * 0.25), 0.02);
+    // Six blocks for each of the vectors.
+    assert_near(lanewise_cycles(arena, 12, 12, 512, 64), 6 * 32 * (64 * 12 + 6 + 24 * 0.25), 0.02);
+    // One row and one column: a multiply-add waits for the one before.
+    assert_near(lanewise_cycles(arena, 1, 1, 512, 64), 32 * (64 * 4 + 6 + 0.25), 0.02);
+    arena_free(arena);
 }
 
 static TileCost dots_cost(Arena *arena, int64_t rows, int64_t cols, int64_t lanes) {
@@ -516,6 +552,7 @@ int main(void) {
         cmocka_unit_test(test_a_contraction_is_its_multiply_adds),
         cmocka_unit_test(test_halves_are_widened_every_time),
         cmocka_unit_test(test_summed_lanes_are_multiply_adds_and_sums_across),
+        cmocka_unit_test(test_shared_lanes_are_a_product_for_each_vector),
         cmocka_unit_test(test_a_compute_stage_is_its_ops_or_its_traffic),
         cmocka_unit_test(test_threads_share_the_tasks),
         cmocka_unit_test(test_ranges_count_by_their_length),

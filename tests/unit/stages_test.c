@@ -20,12 +20,13 @@ static uint32_t count_stages(const NodeList *body, StageKind kind) {
     return count;
 }
 
-// Elementwise along the streamed dim (a mixing matrix for each memory position): sums of products.
+// Elementwise along the streamed dim (a factor of each head for each memory position), and no
+// product of matrices besides (a mixing matrix for each): a sum of products.
 static bool is_elementwise(const Group *group, const Value *contraction) {
     DimId streamed = group->reduced.at[0];
-    return dims_has(&contraction->dims, streamed) &&
-           dims_has(&contraction->args[0]->dims, streamed) &&
-           dims_has(&contraction->args[1]->dims, streamed);
+    const DimList *a = &contraction->args[0]->dims, *b = &contraction->args[1]->dims;
+    return dims_has(&contraction->dims, streamed) && dims_has(a, streamed) &&
+           dims_has(b, streamed) && (dims_subset(a, b) || dims_subset(b, a));
 }
 
 static uint32_t count_contractions(const Group *group) {

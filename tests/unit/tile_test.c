@@ -467,7 +467,7 @@ static void test_verifier_refuses(void **state) {
         {break_lanes_in_a, "the row operand lacks"},
         {break_summed_panels, "lanes are summed, but P has panels"},
         {break_summed_contiguity, "P is not contiguous along the lanes"},
-        {break_cols_of_lanes, "cols f, but the result has the lanes"},
+        {break_cols_of_lanes, "cols f, but b alone has the lanes"},
         {break_cols_in_a, "cols d is no dim of column operand"},
         {break_rows_in_b, "rows d is no dim"},
         {break_panel_width, "not of whole blocks along f"},

@@ -167,10 +167,13 @@ static DimId use_dim(const Use *use, const Value *value, DimId dim) {
 }
 
 // The lanes of a contraction in a streamed group: the streamed dim as long as the result has it,
-// afterwards a dim of the operand that is streamed past; in parts a dim of the rows' own operand.
+// afterwards a dim of the operand that is streamed past; in parts a dim of the rows' own operand,
+// unless both operands are streamed.
 static DimId stream_lane(const Layout *layout, const Group *group, const Value *contraction) {
     DimId streamed = group->reduced.at[0];
-    bool parts = value_in_parts(contraction);
+    bool both = dims_has(&contraction->args[0]->dims, streamed) &&
+                dims_has(&contraction->args[1]->dims, streamed);
+    bool parts = value_in_parts(contraction) && !both;
     if (dims_has(&contraction->dims, streamed) && !parts)
         return streamed;
     DimList order = group_order(layout, group, &contraction->dims);

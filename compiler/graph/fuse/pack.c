@@ -9,9 +9,9 @@
 //
 // The operand that is streamed past gets a copy in the order that graph_layout then chooses, unless
 // it is the result of a contraction, which is written in that order. The factor goes to the
-// operand of the rows, or to the result where that one is wide or has to keep its bits (see
-// value_factor_moves). An operand of the rows whose summed dim is not contiguous is copied, too: by
-// the task, for its own rows.
+// operand of the rows or to a copy of one that is no row, or to the result where that one is wide
+// or has to keep its bits (see value_factor_moves). An operand of the rows whose summed dim is not
+// contiguous is copied, too: by the task, for its own rows.
 //
 // Contraction stages have operands of the type of their sums: einsums of halves become einsums of
 // their widened operands, rounded afterwards, which is what they mean.
@@ -145,8 +145,9 @@ static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, i
 
 // Products of two operands that both have the streamed dim (a matrix for each position) run along
 // it: an input that has another dim contiguous gets a copy that has not, and so does what is
-// pointwise of such.
-static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value, int k) {
+// pointwise of such. The first copy takes the factor; *factor is what is left of it.
+static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value, int k,
+                           double *factor) {
     DimId streamed = streamed_dim(cluster);
     const Value *operand = value->args[k];
     bool along = dims_has(&value->dims, streamed) && dims_has(&operand->dims, streamed) &&
@@ -154,7 +155,13 @@ static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value
     bool computed = op_kind(operand->op) == KIND_MAP && !stream_of(p->fuser, operand);
     bool lies_across = fuse_is_of_input(operand) && last_dim(operand) != streamed;
     Value *now = unrounded(p, operand);
-    return along && (lies_across || computed) ? copied(p, now, FOR_PRODUCTS) : now;
+    if (!along || !(lies_across || computed))
+        return now;
+    if (*factor != 1 && value_factor_moves(value)) {
+        now = scaled(p, now, *factor);
+        *factor = 1;
+    }
+    return copied(p, now, FOR_PRODUCTS);
 }
 
 // Rows of a table against those of the group: the table is read as it lies, which is too large to
@@ -175,23 +182,24 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
     Graph *to = p->rewrite->to;
     int lanes = lane_operand(cluster, value);
     bool wide = dims_has(&value->dims, streamed_dim(cluster));
-    bool factor_leaves = lanes != NEITHER && value->number != 1;
-    bool on_rows = factor_leaves && wide && value_factor_moves(value);
     bool table = reads_table(p, cluster, value, lanes);
+    double factor = value->number;
     Value *pair[2];
     for (int k = 0; k < 2; k++)
         pair[k] = table ? k == lanes ? unrounded(p, value->args[k]) : pack_beside_table(p, value, k)
-                  : lanes == NEITHER ? pack_product(p, cluster, value, k)
+                  : lanes == NEITHER ? pack_product(p, cluster, value, k, &factor)
                   : k != lanes       ? pack_rows(p, cluster, value, k)
                                      : pack_lanes(p, cluster, value, k);
-    if (on_rows && !table)
-        pair[1 - lanes] = scaled(p, pair[1 - lanes], value->number);
-    double factor = factor_leaves ? 1 : value->number;
+    if (lanes != NEITHER && wide && factor != 1 && value_factor_moves(value)) {
+        if (!table) // whose rows have it
+            pair[1 - lanes] = scaled(p, pair[1 - lanes], factor);
+        factor = 1;
+    }
     Value *sum = value_in_parts(value)
                      ? graph_einsum_parts(to, pair, value->dims, value->dim, value->dim2)
-                     : graph_einsum(to, factor, pair, 2, value->dims);
-    if (factor_leaves && !on_rows)
-        sum = scaled(p, sum, value->number);
+                     : graph_einsum(to, 1, pair, 2, value->dims);
+    if (factor != 1)
+        sum = scaled(p, sum, factor);
     p->changed = p->changed || is_half(value);
     return graph_cast(to, sum, value->elem);
 }

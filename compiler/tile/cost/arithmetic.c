@@ -160,19 +160,27 @@ static double length_of(const Walk *w, TileDimId dim) {
     return dim == TILE_DIM_NONE ? 1 : w->length[dim];
 }
 
-// Blocks of rows x cols sums in vectors, which are added up across at the end.
-static double dots_cycles(const Walk *w, const Stage *stage) {
+// Blocks of rows x cols sums in vectors. With summed lanes they are added up across at the end;
+// with shared ones a block has some vectors of them, which are stored.
+static double blocks_cycles(const Walk *w, const Stage *stage) {
     double width =
         machine_lanes(w->machine, elem_bytes(w->kernel->buffers.at[stage->c.buffer].elem));
-    double times = 1, steps = 1;
+    double times = 1, steps = 1, vectors = 1;
+    bool across = stage_sums_lanes(stage), adds = false;
     for (int i = 0; i < stage->n_dims; i++) {
         TileDimId dim = stage->dims[i];
         if (dim == stage->rows || dim == stage->cols)
             continue;
+        double length = w->length[dim];
+        bool kept = access_has_dim(&stage->c, dim);
         if (dim == stage->lanes)
-            steps *= ceiling(w->length[dim] / width);
-        else
-            *(access_has_dim(&stage->c, dim) ? &times : &steps) *= w->length[dim];
+            length = ceiling(length / width);
+        if (dim == stage->lanes && !across) {
+            vectors = fmin(length, fmax(floor(stage->lane_block / width), 1));
+            length = ceiling(length / vectors);
+        }
+        *(kept ? &times : &steps) *= length;
+        adds |= !kept && w->length[dim] < (double)w->extents[dim];
     }
     double rows = length_of(w, stage->rows), cols = length_of(w, stage->cols);
     double row_blocks = ceiling(rows / stage->row_block), col_blocks = 1;
@@ -181,17 +189,18 @@ static double dots_cycles(const Walk *w, const Stage *stage) {
     rows /= row_blocks;
     cols /= col_blocks;
     double widened = rows * widening(w, &stage->a, true) + cols * widening(w, &stage->b, true);
-    double sums = rows * cols;
-    double step =
-        fmax(fmax(sums + widened, rows + cols) / 2, LATENCY / splits_of(sums, SUMS_IN_FLIGHT));
-    double block = steps * step + CALL + ACROSS_PER_SUM * sums;
+    double sums = rows * cols * vectors, loads = (rows + cols) * vectors;
+    double splits = across ? splits_of(sums, SUMS_IN_FLIGHT) : sums;
+    double step = fmax(fmax(sums + widened * vectors, loads) / 2, LATENCY / splits);
+    double per_sum = across ? ACROSS_PER_SUM : CALL_PER_SUM + (adds ? ADD_PER_SUM : 0);
+    double block = steps * step + CALL + per_sum * sums;
     return STAGE_ENTRY + times * row_blocks * col_blocks * block;
 }
 
 double cost_contract_cycles(const Walk *w, const Stage *stage) {
     const Machine *machine = w->machine;
-    if (stage_sums_lanes(stage))
-        return dots_cycles(w, stage);
+    if (stage_sums_lanes(stage) || stage_shares_lanes(stage))
+        return blocks_cycles(w, stage);
     uint64_t flat = cost_flat_dims(w, stage);
     double loops = 1;
     Calls calls = {.stage = stage,

@@ -483,27 +483,32 @@ static bool is_block_dim(const Stage *stage, TileDimId dim) {
     return dim == stage->lanes || dim == stage->rows || dim == stage->cols;
 }
 
-// With summed lanes: the result's dims, its blocks, what is summed.
-static int dots_loops(const Walk *w, const Stage *stage, Inner *loops) {
+// With summed or shared lanes: the result's dims, its blocks, what is summed.
+static int block_loops(const Walk *w, const Stage *stage, Inner *loops) {
     int n = 0;
+    bool across = stage_sums_lanes(stage);
+    double width = machine_lanes(w->machine, sizeof(float));
     for (int summed = 0; summed < 2; summed++) {
         for (int i = 0; i < stage->n_dims; i++)
             if (!is_block_dim(stage, stage->dims[i]) &&
                 access_has_dim(&stage->c, stage->dims[i]) == !summed)
                 loops[n++] = (Inner){stage->dims[i], 1};
+        if (!summed && !across)
+            loops[n++] = (Inner){stage->lanes, fmax(stage->lane_block, width)};
         if (!summed && stage->rows != TILE_DIM_NONE)
             loops[n++] = (Inner){stage->rows, stage->row_block};
         if (!summed && stage->cols != TILE_DIM_NONE)
             loops[n++] = (Inner){stage->cols, stage->col_block};
     }
-    loops[n++] = (Inner){stage->lanes, machine_lanes(w->machine, sizeof(float))};
+    if (across)
+        loops[n++] = (Inner){stage->lanes, width};
     return n;
 }
 
 // The loops that the target makes of a stage, outermost first.
 static int inner_loops(const Walk *w, const Stage *stage, Inner *loops) {
-    if (stage_sums_lanes(stage))
-        return dots_loops(w, stage, loops);
+    if (stage_sums_lanes(stage) || stage_shares_lanes(stage))
+        return block_loops(w, stage, loops);
     int n = 0;
     bool contract = stage->kind == STAGE_CONTRACT;
     uint64_t flat = contract ? cost_flat_dims(w, stage) : 0;

@@ -228,7 +228,8 @@ static bool works_by_rows(const Nest *nest, const NestStage *stage) {
     const ContractRoles *roles = &stage->contraction->roles;
     if (roles_sum_lanes(roles))
         return true; // what is summed along the lanes reads what rows hand to each other
-    return !set_has(roles->own_a | roles->summed | set_of(roles->lanes), nest->block_dim);
+    DimSet blocks = roles_share_lanes(roles) ? roles->own_b : set_of(roles->lanes);
+    return !set_has(roles->own_a | roles->summed | blocks, nest->block_dim);
 }
 
 static void find_runs(Nest *nest) {

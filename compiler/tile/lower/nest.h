@@ -13,17 +13,22 @@
 
 enum { NO_STAGE = 0xFFFFFFFF, MANY_STAGES = 0xFFFFFFFE };
 
-// How a contraction stage works: c[rows, lanes] += a[rows, k] * b[k, lanes], or with summed lanes
-// c[rows, cols] += a[rows, lanes] * b[cols, lanes].
+// How a contraction stage works: c[rows, lanes] += a[rows, k] * b[k, lanes], with summed lanes
+// c[rows, cols] += a[rows, lanes] * b[cols, lanes], or with lanes that are among the batch dims
+// c[rows, cols, lanes] += a[rows, k, lanes] * b[k, cols, lanes].
 typedef struct {
     const Value *a, *b;
     DimSet batch, own_a, own_b, summed;
-    TileDimId rows, cols, lanes; // of own_a (or NONE); of own_b, or NONE; of own_b, or summed
+    TileDimId rows, cols, lanes; // of own_a (or NONE); of own_b (or NONE); of own_b or see above
     int32_t row_block, col_block, lane_block;
 } ContractRoles;
 
 static inline bool roles_sum_lanes(const ContractRoles *roles) {
-    return roles->cols != TILE_DIM_NONE;
+    return set_has(roles->summed, roles->lanes);
+}
+
+static inline bool roles_share_lanes(const ContractRoles *roles) {
+    return set_has(roles->batch, roles->lanes);
 }
 
 typedef struct {

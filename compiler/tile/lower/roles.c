@@ -5,6 +5,8 @@
 //     J[n h m] += Q[n h d] * K[m h d]      batch h   rows n   lanes m (K in panels)   summed d
 //     L[n g m] += P[h g] * J[n h m]        batch -   rows g   lanes m, n in loops     summed h
 //     O[n h e] += W[n h m] * V[m h e]      batch h   rows n   lanes e                 summed m
+//     R[g h]   += dL[n g m] * J[n h m]     batch -   rows g   cols h   lanes m        summed n, m
+//     L[n g m] += P[h g m] * J[n h m]      batch m   rows g   cols n   lanes m        summed h
 //
 // The lanes are a dim of one operand that is contiguous there (or has panels) and can be contiguous
 // in the result. Values in scratch lie as the nest orders them, with the streamed dim last.
@@ -130,20 +132,26 @@ static TileDimId choose_rows(const Nest *nest, const ContractRoles *r) {
     return blocks ? nest->block_dim : longest_of(nest, r->own_a);
 }
 
-// The nest's lanes are summed, where both operands run along them and each has a dim of the result
-// of its own (gradients of what mixes heads).
-static bool choose_summed_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
+// The nest's lanes are those of both operands, where these run along them and each has a dim of the
+// result of its own: summed (gradients of what mixes heads), or the result's, too (what mixes heads
+// for each position).
+static bool choose_common_lanes(const Nest *nest, const Value *c, ContractRoles *r) {
     *r = (ContractRoles){.a = c->args[0], .b = c->args[1], .lanes = nest->lanes};
     split_dims(nest->lower, c, r);
-    if (nest->lanes == TILE_DIM_NONE || !set_has(r->summed, nest->lanes) ||
-        !(r->own_a & ~nest->rows) || !(r->own_b & ~nest->rows))
+    if (nest->lanes == TILE_DIM_NONE || !set_has(r->summed | r->batch, nest->lanes))
+        return false;
+    bool summed = roles_sum_lanes(r);
+    DimSet single = summed ? nest->rows : 0;
+    if (!(r->own_a & ~single) || !(r->own_b & ~single) ||
+        (!summed && value_in_parts(c) && !may_be_lanes(nest, c, nest->lanes)))
         return false;
     for (int k = 0; k < 2; k++)
-        if (!operand_runs_along(nest, c->args[k], nest->lanes) || has_panels(nest, c->args[k]))
+        if (!operand_runs_along(nest, c->args[k], nest->lanes) ||
+            (summed && has_panels(nest, c->args[k])))
             return false;
     r->rows = longest_of(nest, r->own_a);
     r->cols = longest_of(nest, r->own_b);
-    return true;
+    return summed || nest_length(nest, r->rows) * nest_length(nest, r->cols) > 1;
 }
 
 // ---- blocks ------------------------------------------------------------------------------------
@@ -199,8 +207,18 @@ static void choose_blocks(const Nest *nest, ContractRoles *r, Elem elem) {
         ice("tile lower: panels of %d fit no block of the microkernel", panel);
 }
 
+// Vectors of shared lanes that a block of so many sums wants, as panels allow.
+static int choose_vectors(const Nest *nest, const ContractRoles *r, int sums, int width) {
+    int vectors = 1, panel_a = panel_width_of(nest, r->a), panel_b = panel_width_of(nest, r->b);
+    while (sums * vectors < SUMS_IN_FLIGHT && panel_a % (2 * vectors * width) == 0 &&
+           panel_b % (2 * vectors * width) == 0)
+        vectors *= 2;
+    return vectors;
+}
+
 // Blocks of rows x cols sums that stay in registers, with as few loads for each as may be.
-static void choose_summed_blocks(const Nest *nest, ContractRoles *r) {
+static void choose_common_blocks(const Nest *nest, ContractRoles *r, Elem elem) {
+    int width = nest->lower->machine->vector_bytes / (int)elem_bytes(elem);
     int most = nest->lower->machine->vector_registers;
     int64_t rows = nest_length(nest, r->rows), cols = nest_length(nest, r->cols);
     double best = 0;
@@ -214,6 +232,8 @@ static void choose_summed_blocks(const Nest *nest, ContractRoles *r) {
             r->row_block = (int32_t)i;
             r->col_block = (int32_t)k;
         }
+    if (roles_share_lanes(r))
+        r->lane_block = width * choose_vectors(nest, r, r->row_block * r->col_block, width);
 }
 
 bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
@@ -227,9 +247,9 @@ bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
     if (!fits || !is_readable(nest, c->args[0], elem) || !is_readable(nest, c->args[1], elem))
         return false;
     if (!choose_lanes(nest, c, roles)) {
-        if (!choose_summed_lanes(nest, c, roles))
+        if (!choose_common_lanes(nest, c, roles))
             return false;
-        choose_summed_blocks(nest, roles);
+        choose_common_blocks(nest, roles, elem);
         return true;
     }
     roles->rows = choose_rows(nest, roles);
@@ -272,7 +292,7 @@ static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, N
 
 // The box, outermost first: rows innermost of what is kept, then what is summed.
 static TileDimList stage_dims(const Nest *nest, const ContractRoles *r) {
-    TileDimId inner = roles_sum_lanes(r) ? r->cols : r->lanes;
+    TileDimId inner = set_has(r->own_b, r->lanes) ? r->lanes : r->cols;
     TileDimList dims = lower_order(r->batch | (r->own_b & ~set_of(inner)), &nest->order);
     dims_append(&dims, &TILE_DIMS(inner));
     DimSet rows = r->rows == TILE_DIM_NONE ? 0 : set_of(r->rows);
@@ -289,7 +309,7 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
     const ContractRoles *r = &member->roles;
     Kernel *kernel = nest->lower->kernel;
     TileDimList dims = stage_dims(nest, r);
-    if (!roles_sum_lanes(r))
+    if (set_has(r->own_b, r->lanes))
         into = open_pieces(nest, r, kernel->buffers.at[buffer].elem, into);
     Stage *stage = node_contract(kernel, into, dims, access_plain(kernel, buffer),
                                  operand_access(nest, r->a), operand_access(nest, r->b));
