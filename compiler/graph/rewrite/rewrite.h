@@ -6,6 +6,7 @@
 //                  factor.c (simplify.h)
 //     contract.c   graph_contract, with the order of one einsum in order.c (order.h)
 //     unify.c      graph_unify
+//     totals.c     graph_totals
 //     expand.c     graph_expand
 //     grad.c       graph_gradient, with a rule for each op in grad_*.c (grad.h)
 #ifndef ATTC_GRAPH_REWRITE_H
