@@ -15,59 +15,15 @@
 
 // ---- what is to be written ---------------------------------------------------------------------
 
-static void mark_dim(GraphPrinter *print, DimId dim) {
-    for (uint32_t i = 0; i < print->dims.count; i++)
-        if (print->dims.at[i] == dim)
-            return;
-    if (dim != DIM_NONE && print->graph->dims.at[dim].scan)
-        mark_dim(print, print->graph->dims.at[dim].like);
-    else if (dim != DIM_NONE)
-        vec_push(print->arena, &print->dims, dim);
-}
-
 static void mark_dims(GraphPrinter *print, const Value *value) {
     for (uint32_t i = 0; i < value->dims.count; i++)
-        mark_dim(print, value->dims.at[i]);
-    mark_dim(print, value->dim);
-    mark_dim(print, value->dim2);
+        print_mark_dim(print, value->dims.at[i]);
+    print_mark_dim(print, value->dim);
+    print_mark_dim(print, value->dim2);
     for (uint32_t i = 0; value->cats && i < value->n_args; i++)
-        mark_dim(print, value->cats[i]);
+        print_mark_dim(print, value->cats[i]);
     for (uint32_t i = 0; value->digits && i < value->digits->count; i++)
-        mark_dim(print, value->digits->at[i]);
-}
-
-// The formula that computes a dim; NULL: none does.
-static const Formula *formula_of_dim(const Graph *graph, DimId dim) {
-    for (uint32_t i = 0; i < graph->rules.count; i++)
-        if (graph->rules.at[i].kind == RULE_COMPUTES &&
-            graph->rules.at[i].dim == graph->dims.at[dim].like)
-            return graph->rules.at[i].formula;
-    return NULL;
-}
-
-static bool has_class(const GraphPrinter *print, DimId dim) {
-    for (uint32_t i = 0; i < print->dims.count; i++)
-        if (graph_dims_alike(print->graph, print->dims.at[i], dim))
-            return true;
-    return false;
-}
-
-static void mark_formula(GraphPrinter *print, const Formula *formula) {
-    if (formula->op == FORMULA_DIM && !has_class(print, formula->dim))
-        mark_dim(print, formula->dim);
-    if (formula->a)
-        mark_formula(print, formula->a);
-    if (formula->b)
-        mark_formula(print, formula->b);
-}
-
-// Dims that others are computed from, and so on.
-static void mark_formulas(GraphPrinter *print) {
-    for (uint32_t i = 0; i < print->dims.count; i++) {
-        const Formula *formula = formula_of_dim(print->graph, print->dims.at[i]);
-        if (formula)
-            mark_formula(print, formula);
-    }
+        print_mark_dim(print, value->digits->at[i]);
 }
 
 // Numbers are written inline, and positions unless they are renamed, which only a name can be.
@@ -90,11 +46,6 @@ static void mark_values(GraphPrinter *print) {
 
 Name print_dim_name(const GraphPrinter *print, DimId dim) {
     return print->graph->dims.at[print_dim_here(print, dim)].name;
-}
-
-// What a dim is declared by: n for n', also where n is no dim itself.
-static Name declared_name(const GraphPrinter *print, DimId dim) {
-    return name_unprimed(print->graph->session->names, print_dim_name(print, dim));
 }
 
 // ---- names -------------------------------------------------------------------------------------
@@ -135,7 +86,7 @@ Name print_unique_name(GraphPrinter *print, Name hint, uint32_t *unnamed) {
 static void choose_names(GraphPrinter *print) {
     const Graph *graph = print->graph;
     for (uint32_t i = 0; i < print->dims.count; i++)
-        name_take(print, declared_name(print, print->dims.at[i]));
+        name_take(print, print_declared_name(print, print->dims.at[i]));
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *input = graph->inputs.at[i];
         print->name[input->id] = input->written;
@@ -208,8 +159,11 @@ void print_operand(GraphPrinter *print, const Value *value, NumberForm form) {
     } else {
         if (form == NUMBER_TYPED)
             text_printf(print->out, "%s(", elem_name(value->elem));
+        const Formula *extent = value->op == OP_EXTENT ? print_formula(print, value->dim) : NULL;
         if (value->op == OP_CONST)
             print_number(print, value->number, value->elem, form == NUMBER_BESIDE);
+        else if (extent && extent->op == FORMULA_NUMBER)
+            text_printf(print->out, "%lld", (long long)extent->number);
         else
             text_add(print->out, print_dim_name(print, value->dim));
         text_add(print->out, form == NUMBER_TYPED ? ")" : "");
@@ -316,7 +270,7 @@ static void print_contract(GraphPrinter *print, const Value *value) {
 }
 
 static void print_slice_end(GraphPrinter *print, const Value *value) {
-    const Formula *formula = formula_of_dim(print->graph, value->dim2);
+    const Formula *formula = print_formula(print, value->dim2);
     int64_t extent = print->graph->dims.at[value->dim2].extent;
     if (formula && formula->op == FORMULA_NUMBER) // what this slice says of an argument's dim
         extent = formula->number;
@@ -434,51 +388,7 @@ static void print_expression(GraphPrinter *print, const Value *value) {
     }
 }
 
-// ---- declarations, signature, body -------------------------------------------------------------
-
-// The dim that stands for a class in the text: the first one to appear.
-static DimId class_root(const GraphPrinter *print, DimId dim) {
-    uint32_t i = 0;
-    while (!graph_dims_alike(print->graph, print->dims.at[i], dim))
-        i++;
-    return print->dims.at[i];
-}
-
-// A formula over the names of the text.
-static const Formula *formula_here(const GraphPrinter *print, const Formula *formula) {
-    Formula *here = arena_copy(print->arena, formula, sizeof *here);
-    if (here->op == FORMULA_DIM)
-        here->dim = class_root(print, here->dim);
-    here->a = here->a ? formula_here(print, here->a) : NULL;
-    here->b = here->b ? formula_here(print, here->b) : NULL;
-    return here;
-}
-
-static bool is_declared_before(const GraphPrinter *print, uint32_t i) {
-    for (uint32_t k = 0; k < i; k++)
-        if (declared_name(print, print->dims.at[k]) == declared_name(print, print->dims.at[i]))
-            return true;
-    return false;
-}
-
-static void print_declarations(GraphPrinter *print) {
-    for (uint32_t i = 0; i < print->dims.count; i++) {
-        DimId dim = print->dims.at[i];
-        int64_t extent = print->graph->dims.at[dim].extent;
-        const Formula *formula = formula_of_dim(print->graph, dim);
-        Name name = declared_name(print, dim);
-        Name root = declared_name(print, class_root(print, dim));
-        if (is_declared_before(print, i))
-            continue;
-        if (root != name)
-            text_printf(print->out, "dim %s like %s\n", name, root);
-        else if (extent != EXTENT_DYNAMIC)
-            text_printf(print->out, "dim %s = %lld\n", name, (long long)extent);
-        else if (formula && (formula->op != FORMULA_NUMBER || formula->number > 0))
-            text_printf(print->out, "dim %s = %s\n", name,
-                        formula_text(print->graph, formula_here(print, formula), print->arena));
-    }
-}
+// ---- signature, body ---------------------------------------------------------------------------
 
 static void print_signature(GraphPrinter *print) {
     const Graph *graph = print->graph;
@@ -557,7 +467,7 @@ void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *
                           .indent = 4,
                           .taken = map_new(arena)};
     mark_values(&print);
-    mark_formulas(&print);
+    print_mark_formulas(&print);
     choose_names(&print);
     print_declarations(&print);
     print_signature(&print);

@@ -18,16 +18,17 @@ typedef struct {
     const Graph *graph;
     Arena *arena;
     Text *out;
-    bool *live;        // by value id
-    bool *is_inline;   // by value id: written where it is used
-    bool *written;     // by value id
-    VEC(DimId) dims;   // in order of appearance, so that the text prints the same again
-    const char **name; // by value id
-    const char **note; // by value id: a comment line before it, or NULL
-    Name *variable;    // by DimId, of scans
-    DimId *scanned;    // by DimId, of scans: what they run over
-    bool *opened;      // by DimId, of scans: written, or begun
-    DimList *around;   // by value id: the scans in whose bodies it is written
+    bool *live;              // by value id
+    bool *is_inline;         // by value id: written where it is used
+    bool *written;           // by value id
+    VEC(DimId) dims;         // in order of appearance, so that the text prints the same again
+    const Formula **formula; // by DimId of a class: computes it; NULL: none does
+    const char **name;       // by value id
+    const char **note;       // by value id: a comment line before it, or NULL
+    Name *variable;          // by DimId, of scans
+    DimId *scanned;          // by DimId, of scans: what they run over
+    bool *opened;            // by DimId, of scans: written, or begun
+    DimList *around;         // by value id: the scans in whose bodies it is written
     VEC(Leaving) leaving;
     Map *taken; // names in use, by their interned pointer: the last number added to them
     int indent;
@@ -45,6 +46,13 @@ void print_reference(GraphPrinter *print, const char *name, const DimList *dims)
 void print_statement(GraphPrinter *print, const Value *value); // once, and what it needs before
 
 Name print_dim_name(const GraphPrinter *print, DimId dim); // in the text
+
+// ---- dims.c ----
+const Formula *print_formula(const GraphPrinter *print, DimId dim); // that computes it, or NULL
+void print_mark_dim(GraphPrinter *print, DimId dim);
+void print_mark_formulas(GraphPrinter *print); // the dims that those marked are computed from
+Name print_declared_name(const GraphPrinter *print, DimId dim); // n for n', also if n is none
+void print_declarations(GraphPrinter *print);
 
 // ---- rename.c ----
 void print_rename(GraphPrinter *print, const Value *value);
