@@ -115,7 +115,7 @@ def test_much_memory_is_saved_in_layers(tmp_path):
     arguments = [*source(tmp_path, "layers"), "-D", "layers=6,n=128,d=64,f=256"]
     free, blocks = cost(arguments), cost(arguments, "--checkpoint=layers")
     least = cost(arguments, f"--memory-limit={least_bytes(arguments)}")
-    assert least["workspace_bytes"] < 0.45 * free["workspace_bytes"]
+    assert least["workspace_bytes"] < 0.55 * free["workspace_bytes"]
     assert least["workspace_bytes"] <= 1.02 * blocks["workspace_bytes"]
     assert least["recomputed_flops"] <= 1.02 * blocks["recomputed_flops"]
     half = cost(arguments, f"--memory-limit={2 * free['workspace_bytes'] // 3}")
