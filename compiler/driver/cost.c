@@ -66,8 +66,12 @@ static double predicted_seconds(const CostFigures *f) {
     return seconds;
 }
 
+static bool same_saving(Saving a, Saving b) {
+    return a.step == b.step && a.stretches == b.stretches;
+}
+
 static bool add_choice(Options *options, const Compilation *built, const MemoryTrial *trial,
-                       const Tensors *tensors, Choices *out) {
+                       Saving taken, const Tensors *tensors, Choices *out) {
     const Target *target = driver_target(options);
     Session *session = session_fork(options->session);
     Compilation compiled = *built;
@@ -82,8 +86,10 @@ static bool add_choice(Options *options, const Compilation *built, const MemoryT
         const GradientFigures *g = report_gradient(&compiled, &f, extents, session->arena);
         vec_push(options->session->arena, out,
                  (Choice){*trial, f.workspace, g->saved_bytes, g->recomputed_flops,
-                          predicted_seconds(&f), false});
+                          predicted_seconds(&f), same_saving(trial->saving, taken)});
     }
+    if (!ok)
+        session_join(options->session, session);
     session_free(session);
     return ok;
 }
@@ -104,7 +110,9 @@ static void print_choices(const Options *options, const Choices *choices, Arena 
         table_cell(&table, "%u", c->trial.saving.stretches);
         table_cell(&table, "%s", bytes_text(c->saved, arena));
         table_cell(&table, "%s", bytes_text(c->workspace, arena));
-        table_cell(&table, "%.4g", (double)c->recomputed);
+        table_cell(&table, "%s",
+                   c->recomputed < 0 ? "too many"
+                                     : arena_printf(arena, "%.4g", (double)c->recomputed));
         table_cell(&table, "%.3f ms", 1e3 * c->seconds);
         table_cell(&table, "%s", c->taken ? "taken" : "");
     }
@@ -259,16 +267,13 @@ static void print_json(const Options *options, const Compilation *compiled, cons
     report_print_json(object);
 }
 
-// The choices that were tried, if there was one to make.
+// The choices that were tried and whose workspace is known, if there was one to make.
 static bool find_choices(Options *options, const Compilation *built, const MemoryTrials *trials,
                          Saving taken, const Tensors *tensors, Choices *out) {
     bool ok = true;
-    for (uint32_t i = 0; i < trials->count && built->plain && ok; i++) {
-        const MemoryTrial *trial = &trials->at[i];
-        ok = add_choice(options, built, trial, tensors, out);
-        out->at[i].taken =
-            trial->saving.step == taken.step && trial->saving.stretches == taken.stretches;
-    }
+    for (uint32_t i = 0; i < trials->count && built->plain && ok; i++)
+        if (trials->at[i].workspace >= 0)
+            ok = add_choice(options, built, &trials->at[i], taken, tensors, out);
     return ok;
 }
 

@@ -202,6 +202,19 @@ static const char *largest_in(const Plan *plan, const int64_t *extents, Arena *a
     return text.at ? text.at : "nothing";
 }
 
+// The plan that takes most on its own; -1, too many bytes, is the most.
+static uint32_t largest_plan(const Planned *planned) {
+    uint32_t largest = 0;
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < planned->plans.count; i++) {
+        uint64_t bytes =
+            (uint64_t)plans_workspace(&planned->plans.at[i], &planned->extents.at[i], 1);
+        largest = bytes > most ? i : largest;
+        most = bytes > most ? bytes : most;
+    }
+    return largest;
+}
+
 static void refuse(const Search *s) {
     const Options *options = s->options;
     const MemoryTrial *least = &s->trials->at[0];
@@ -212,14 +225,17 @@ static void refuse(const Search *s) {
     Planned planned;
     if (plan_with(s, least->saving, &planned)) {
         Arena *arena = planned.session->arena;
-        uint32_t last = planned.plans.count - 1; // of parts the backward one
-        Diag *diag =
-            diag_error(options->session->diags, (Span){0},
-                       "--memory-limit %s: the workspace takes %s%s (%lld bytes)",
-                       bytes_text(options->memory_limit, arena), s->stretches ? "at least " : "",
-                       bytes_text(least->workspace, arena), (long long)least->workspace);
-        diag_hint(diag, "largest at its fullest moment: %s; smaller extents take less%s",
-                  largest_in(planned.plans.at[last], planned.extents.at[last], arena),
+        uint32_t largest = largest_plan(&planned);
+        const char *saved =
+            arena_printf(arena, "what is saved (%s), ", bytes_text(planned.saved, arena));
+        Diag *diag = diag_error(options->session->diags, (Span){0},
+                                "--memory-limit %s: the workspace takes %s%s (%lld bytes)",
+                                bytes_text(options->memory_limit, arena),
+                                s->stretches ? "more, the least found is " : "",
+                                bytes_text(least->workspace, arena), (long long)least->workspace);
+        diag_hint(diag, "largest at its fullest moment: %s%s; smaller extents take less%s",
+                  planned.saved ? saved : "",
+                  largest_in(planned.plans.at[largest], planned.extents.at[largest], arena),
                   s->stretches && !options->entry.checkpoints.count
                       ? ", and of loops '--checkpoint' may"
                       : "");

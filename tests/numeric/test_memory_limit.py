@@ -84,7 +84,7 @@ def cost(arguments, *options):
 def least_bytes(arguments, *options):
     """What a limit that nothing fits says: the smallest workspace found."""
     _, err = attc("cost", *arguments, *options, "--memory-limit=1", status=1)
-    assert "the workspace takes at least" in err
+    assert "the workspace takes more, the least found is " in err
     return int(err.split("(")[1].split(" bytes")[0])
 
 

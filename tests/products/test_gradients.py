@@ -461,9 +461,10 @@ def test_workspaces_and_what_is_saved_fit_the_limit(tmp_path):
         np.testing.assert_allclose(array, results[1][name], rtol=2e-4, atol=2e-4)
 
 
-def test_a_forward_part_that_does_not_fit_is_told(tmp_path):
+def test_parts_that_do_not_fit_are_told(tmp_path):
     (tmp_path / "layers.attn").write_text(LAYERS)
-    for options, least in ((["--grad"], "at least "), ([], "")):
+    for options, least, saved in ((["--grad"], "more, the least found is ", True), ([], "", False)):
         _, err = attc("build", tmp_path / "layers.attn", "-w", *options, "--memory-limit=4K", "-o",
                       tmp_path / "layers.so", status=1)
         assert f"--memory-limit 4.0 KiB: the workspace takes {least}" in err
+        assert ("largest at its fullest moment: what is saved (" in err) == saved
