@@ -278,6 +278,8 @@ Expr *expr_result(Arena *arena, Expr *call, uint32_t which, uint32_t n_results);
 Expr *expr_error(Arena *arena, Span span);
 Expr *expr_foreign(Arena *arena, Span span, Foreign foreign, ExprList args);
 ExprList expr_list(Arena *arena, Expr *only);
+const Expr *expr_unsigned(const Expr *expr); // what a minus stands before, or the expression
+bool expr_is_count(const Expr *expr);        // 1, 2, ..
 const char *oper_text(Oper oper);
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 

@@ -129,6 +129,14 @@ ExprList expr_list(Arena *arena, Expr *only) {
     return list;
 }
 
+const Expr *expr_unsigned(const Expr *expr) {
+    return expr->kind == EXPR_UNARY && expr->oper == OPER_NEG ? expr->args.at[0] : expr;
+}
+
+bool expr_is_count(const Expr *expr) {
+    return expr->kind == EXPR_NUMBER && expr->is_integer && expr->number >= 1;
+}
+
 const char *oper_text(Oper oper) {
     static const char *const text[N_OPER] = {
         [OPER_NEG] = "-",  [OPER_NOT] = "not", [OPER_ADD] = "+",       [OPER_SUB] = "-",

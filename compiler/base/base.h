@@ -145,6 +145,7 @@ const Source *sources_get(const Sources *sources, uint32_t file);
 uint32_t sources_find(const Sources *sources, const char *path);
 uint32_t sources_count(const Sources *sources);
 void span_locate(const Sources *sources, Span span, uint32_t *line, uint32_t *column);
+const char *span_text(const Sources *sources, Span span, Arena *arena); // of a file that is read
 Span span_join(Span a, Span b);
 bool span_same(Span a, Span b);
 

@@ -119,6 +119,11 @@ uint32_t sources_count(const Sources *sources) {
     return sources->files.count;
 }
 
+const char *span_text(const Sources *sources, Span span, Arena *arena) {
+    const Source *source = sources_get(sources, span.file);
+    return arena_strndup(arena, source->text + span.begin, span.end - span.begin);
+}
+
 void span_locate(const Sources *sources, Span span, uint32_t *line, uint32_t *column) {
     const Source *source = sources_get(sources, span.file);
     *line = *column = 0;

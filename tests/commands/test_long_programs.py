@@ -11,6 +11,7 @@ from attc import SANITIZED, attc
 
 STACK = 256 << 10
 SECONDS = 60  # of a processor; each program takes less than a second
+MEMORY = 512 << 20
 
 # One kernel of pointwise values, 20,000 operations.
 CHAIN = """
@@ -108,12 +109,13 @@ DEEP = {
 }
 
 
-def limited(*arguments, source, stack=STACK, status=0):
+def limited(*arguments, source, stack=STACK, memory=resource.RLIM_INFINITY, status=0):
     """attc on a small stack; its time and the time of its children is limited."""
 
     def limit():
         resource.setrlimit(resource.RLIMIT_STACK, (stack, stack))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 
     done = subprocess.run(
         [os.environ["ATTC"], *map(str, arguments)],
@@ -229,6 +231,17 @@ def test_what_a_computed_dim_is_made_of_is_not_counted():
     done = limited("check", "-", source=computed(60, "{0} + {0}"), status=1)
     assert "'a60' of 'Of' is computed from other dims here than elsewhere" in done.stderr
     assert max(map(len, done.stderr.splitlines())) < 200
+
+
+@pytest.mark.skipif(SANITIZED, reason="a sanitizer's memory is not the compiler's")
+@pytest.mark.parametrize("function", ["frac", "trunc", "cbrt", "asinh"])
+def test_texts_of_hints_do_not_double(function):
+    """What each call means has what stands before it several times."""
+    calls = f".{function}()" * 40
+    source = f"def F(X[n]):\n    return X{calls}\n"
+    done = limited("check", "-", source=source, memory=MEMORY, status=1)
+    assert f"hint: {function}(x) is '" in done.stderr
+    assert max(map(len, done.stderr.splitlines())) < 500
 
 
 def milliseconds(layers):

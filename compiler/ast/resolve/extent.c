@@ -25,11 +25,6 @@ static bool is_data(Scope *scope, const Expr *expr) {
     return elem_is_float(expr->elem) || (symbol && symbol->kind == SYMBOL_ARGUMENT);
 }
 
-static const char *text_of(const Resolver *r, Span span) {
-    const Source *source = sources_get(r->session->sources, span.file);
-    return arena_strndup(r->arena, source->text + span.begin, span.end - span.begin);
-}
-
 // Requires: min or max of several arguments.
 static void warn_extremum(Scope *scope, const Expr *call, const Expr *of, const Expr *extent) {
     Resolver *r = scope->resolver;
@@ -40,7 +35,7 @@ static void warn_extremum(Scope *scope, const Expr *call, const Expr *of, const 
     diag_hint(diag,
               "'%s(%s, reduced_dim=%s)' is the %s along '%s'; where the number is meant, write "
               "'%s(%s)'",
-              function, text_of(r, of->span), dim,
+              function, span_text(r->session->sources, of->span, r->arena), dim,
               call->builtin == BUILTIN_MAX ? "largest" : "smallest", dim, elem_name(of->elem), dim);
 }
 

@@ -7,8 +7,6 @@
 
 #include <string.h>
 
-enum { LONGEST_HINT = 240 };
-
 static bool fits(const char *text) {
     return text && strlen(text) <= LONGEST_HINT;
 }
@@ -64,10 +62,12 @@ static void hint_update(Scope *scope, const Stmt *stmt) {
         diag_hint(stmt->foreign, "'%s' has no value before", name);
     if (!known || !fits(text) || strchr("@&|^", update->name.name[0]))
         return;
+    Name fresh = meant_fresh(&m, name, "1");
     if (carried)
         diag_hint(stmt->foreign, "write '%s = %s'%s", name, text, beside_text(&m));
     else
-        diag_hint(stmt->foreign, "write '%s_1 = %s' and go on with '%s_1'", name, text, name);
+        diag_hint(stmt->foreign, "write '%s = %s' and go on with '%s'%s", fresh, text, fresh,
+                  beside_text(&m));
 }
 
 // What there is to say of the first function in it.

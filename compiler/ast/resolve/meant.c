@@ -31,9 +31,9 @@ const char *meant_within(const Meaning *m, const Meant *part, Holds outer) {
     return arena_printf(m->arena, "(%s)", part->text);
 }
 
-Name meant_fresh(const Meaning *m, Name dim, const char *suffix) {
+Name meant_fresh(const Meaning *m, Name of, const char *suffix) {
     Names *names = m->scope->resolver->session->names;
-    const char *text = arena_printf(m->arena, "%s_%s", name_unprimed(names, dim), suffix);
+    const char *text = arena_printf(m->arena, "%s_%s", name_unprimed(names, of), suffix);
     while (scope_knows_dim(m->scope, names_find(names, text)) ||
            scope_find(m->scope, names_find(names, text)))
         text = arena_printf(m->arena, "%s_1", text);
@@ -60,11 +60,6 @@ const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims) 
 
 // ---- names and numbers
 
-static const char *span_text(const Meaning *m, Span span) {
-    const Source *source = sources_get(m->scope->resolver->session->sources, span.file);
-    return arena_strndup(m->arena, source->text + span.begin, span.end - span.begin);
-}
-
 static Meant meant_name(Meaning *m, const Expr *expr) {
     static const struct {
         const char *name, *text;
@@ -88,12 +83,8 @@ static Meant meant_name(Meaning *m, const Expr *expr) {
     return (Meant){0};
 }
 
-static bool is_negative(const Expr *expr) {
-    return expr->kind == EXPR_UNARY && expr->oper == OPER_NEG;
-}
-
 const char *meant_number(Meaning *m, const Expr *position, Name dim) {
-    const Expr *number = is_negative(position) ? position->args.at[0] : position;
+    const Expr *number = expr_unsigned(position);
     Meant found = meant(m, number);
     if (number == position || !found.text)
         return found.text;
@@ -143,9 +134,9 @@ static bool is_number(const Expr *expr, double number) {
 
 // X[3:1]
 static bool is_empty(const Expr *from, const Expr *to) {
-    bool back = is_negative(from) && is_negative(to);
-    const Expr *a = back ? from->args.at[0] : from, *b = back ? to->args.at[0] : to;
-    bool known = a->kind == EXPR_NUMBER && b->kind == EXPR_NUMBER;
+    const Expr *a = expr_unsigned(from), *b = expr_unsigned(to);
+    bool back = a != from;
+    bool known = a->kind == EXPR_NUMBER && b->kind == EXPR_NUMBER && back == (b != to);
     return known && (back ? a->number <= b->number : a->number >= b->number);
 }
 
@@ -184,8 +175,8 @@ static void take_step(Taken *t, const Expr *form, Name dim) {
     const Expr *slice = form->args.at[0], *step = form->args.at[1];
     const Expr *from = slice->args.at[0], *to = slice->args.at[1];
     bool begins = is_form(from, FOREIGN_NOTHING), ends = is_form(to, FOREIGN_NOTHING);
-    bool back = is_negative(step);
-    const Expr *number = back ? step->args.at[0] : step;
+    const Expr *number = expr_unsigned(step);
+    bool back = number != step;
     bool fine = number->kind == EXPR_NUMBER && number->is_integer &&
                 (begins || (from->kind == EXPR_NUMBER && from->is_integer));
     take_keep(t, dim);
@@ -318,7 +309,7 @@ static Meant meant_items(Meaning *m, const Meant *of, const Expr *const *items, 
     return t.fine ? cut_text(m, &t) : (Meant){0};
 }
 
-static bool is_whole(const Expr *item) {
+static bool is_colon(const Expr *item) {
     return is_form(item, FOREIGN_SLICE) && is_form(item->args.at[0], FOREIGN_NOTHING) &&
            is_form(item->args.at[1], FOREIGN_NOTHING);
 }
@@ -326,7 +317,7 @@ static bool is_whole(const Expr *item) {
 // The number of a position, also of none that is known; NULL: it is none.
 static const char *place_text(Meaning *m, const Expr *item, Name dim, bool unknown) {
     Meant number = meant(m, item);
-    if (is_whole(item))
+    if (is_colon(item))
         return dim;
     if (unknown)
         return item->name.name;
@@ -364,14 +355,8 @@ const char *meant_unknown_place(Meaning *m, const Expr *expr) {
 // X.shape[1]
 static Meant meant_extent(Meaning *m, const Expr *of, const Expr *item) {
     Meant tensor = meant(m, of);
-    bool negative = is_negative(item);
-    const Expr *number = negative ? item->args.at[0] : item;
-    double at = number->kind != EXPR_NUMBER ? -1
-                : negative                  ? tensor.dims.count - number->number
-                                            : number->number;
-    if (!tensor.has_dims || tensor.moved || !(at >= 0 && at < tensor.dims.count))
-        return (Meant){0};
-    return meant_with_dims(tensor.dims.at[(uint32_t)at], HOLDS_ALL, (NameList){0});
+    Name dim = tensor.has_dims ? dim_at(&tensor, item) : NULL;
+    return dim ? meant_with_dims(dim, HOLDS_ALL, (NameList){0}) : (Meant){0};
 }
 
 static Meant meant_foreign_items(Meaning *m, const Expr *expr) {
@@ -400,9 +385,10 @@ static Meant meant_reference(Meaning *m, const Expr *ref) {
         tensor.tensor = tensor.has_dims ? ref->name.name : NULL;
         return tensor;
     }
-    const Expr *items[16 + 1];
+    enum { MOST_PLACES = 16 };
+    const Expr *items[MOST_PLACES];
     uint32_t n = ref->dims.count + ref->args.count, position = 0;
-    if (n > 16)
+    if (n > MOST_PLACES)
         return (Meant){0};
     for (uint32_t i = 0; i < n; i++) {
         bool number = position < ref->args.count && ref->places.at[position] == i;
@@ -566,7 +552,9 @@ Meant meant(Meaning *m, const Expr *expr) {
     m->depth++;
     switch (expr->kind) {
     case EXPR_NUMBER:
-        found = meant_with_dims(span_text(m, expr->span), HOLDS_ALL, (NameList){0});
+        found =
+            meant_with_dims(span_text(m->scope->resolver->session->sources, expr->span, m->arena),
+                            HOLDS_ALL, (NameList){0});
         break;
     case EXPR_NAME:
         found = meant_name(m, expr);
@@ -598,5 +586,5 @@ Meant meant(Meaning *m, const Expr *expr) {
         break;
     }
     m->depth--;
-    return found;
+    return found.text && strlen(found.text) > LONGEST_HINT ? (Meant){0} : found;
 }

@@ -6,17 +6,21 @@
 //     meant.c            forms and operators      X[:, 0:3], X.T, c ? a : b
 //     meant_einsum.c     products of matrices     X @ W, einsum("nd,dk->nk", X, W)
 //     meant_function.c   functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
-//     meant_arguments.c  other arguments      masked_fill(S, mask, -inf), dropout(X, 0.1)
-//     meant_formula.c    formulas             log2(X), X.var(dim=0)
-//     meant_order.c      orders               topk(X, k=3, dim=-1)
-//     meant_several.c    several values       A, B = X.chunk(2, dim=-1)
+//     meant_arguments.c  other arguments          masked_fill(S, mask, -inf), dropout(X, 0.1)
+//     meant_formula.c    formulas                 log2(X), X.var(dim=0)
+//     meant_order.c      orders                   topk(X, k=3, dim=-1)
+//     meant_several.c    several values           A, B = X.chunk(2, dim=-1)
 //     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
-//     meant_positions.c  positions taken      X.index_select(0, ids), flip(X, 0), trace(S)
+//     meant_positions.c  positions taken          X.index_select(0, ids), flip(X, 0), trace(S)
 //     foreign.c          the hints; the messages are told where the text is read or resolved
 #ifndef ATTC_MEANT_H
 #define ATTC_MEANT_H
 
 #include "ast/resolve/resolve.h"
+
+// Of characters; a text that is longer is given up where it arises, since others may have it
+// several times.
+enum { LONGEST_HINT = 240 };
 
 // How tightly a text holds together, as in the grammar.
 typedef enum {
@@ -67,7 +71,7 @@ Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Mean
 Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const char *to,
                  const char *suffix);
 Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
-Name meant_fresh(const Meaning *m, Name dim, const char *suffix);     // a dim that is not there yet
+Name meant_fresh(const Meaning *m, Name of, const char *suffix);      // a name that is free here
 void meant_declare(Meaning *m, Name dim, const char *extent);         // the text wants `dim`
 const char *meant_number(Meaning *m, const Expr *position, Name dim); // counted from the end if < 0
 // What to say of X[:, i] where nothing is named `i`; NULL: it is no such form.
@@ -97,6 +101,7 @@ Expr *given_key(const Given *given, const char *key); // or NULL
 bool given_list(const Expr *expr);                    // (a, b) or [a, b]
 // A dim of the tensor: by name, or by place, from the end if it is negative; or NULL.
 Name dim_given(const Meant *of, const Expr *expr);
+Name dim_at(const Meant *of, const Expr *place); // by place alone
 // What a call reduces, as a text: `d`, `(n, d)`; the result loses these dims. Arguments behind the
 // first and keywords are those of a reduction. false: it cannot be told.
 bool meant_reduced(Meaning *m, const Given *given, Meant *result, const char **dims);

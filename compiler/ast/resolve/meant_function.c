@@ -209,15 +209,18 @@ bool given_list(const Expr *expr) {
            (expr->kind == EXPR_FOREIGN && expr->foreign == FOREIGN_LIST);
 }
 
-Name dim_given(const Meant *of, const Expr *expr) {
-    if (expr->kind == EXPR_NAME)
-        return dimlist_has(&of->dims, expr->name.name) ? expr->name.name : NULL;
-    bool negative = expr->kind == EXPR_UNARY && expr->oper == OPER_NEG;
-    const Expr *number = negative ? expr->args.at[0] : expr;
+Name dim_at(const Meant *of, const Expr *place) {
+    const Expr *number = expr_unsigned(place);
     if (number->kind != EXPR_NUMBER || !number->is_integer || of->moved)
         return NULL;
-    double place = negative ? of->dims.count - number->number : number->number;
-    return place >= 0 && place < of->dims.count ? of->dims.at[(uint32_t)place] : NULL;
+    double at = number == place ? number->number : of->dims.count - number->number;
+    return at >= 0 && at < of->dims.count ? of->dims.at[(uint32_t)at] : NULL;
+}
+
+Name dim_given(const Meant *of, const Expr *expr) {
+    if (expr->kind != EXPR_NAME)
+        return dim_at(of, expr);
+    return dimlist_has(&of->dims, expr->name.name) ? expr->name.name : NULL;
 }
 
 static bool dims_given(Meaning *m, const Meant *of, const Expr *expr, NameList *out) {
@@ -359,8 +362,7 @@ static bool dims_are_named(const Meaning *m, Builtin builtin, const Given *given
 
 // The second argument of max and min is another tensor, or what other languages say a dim by.
 static bool is_place(const Meaning *m, const Expr *expr) {
-    bool negative = expr->kind == EXPR_UNARY && expr->oper == OPER_NEG;
-    const Expr *number = negative ? expr->args.at[0] : expr;
+    const Expr *number = expr_unsigned(expr);
     bool dim = expr->kind == EXPR_NAME && scope_knows_dim(m->scope, expr->name.name) &&
                !scope_find(m->scope, expr->name.name);
     return dim || given_list(expr) || (number->kind == EXPR_NUMBER && number->is_integer);

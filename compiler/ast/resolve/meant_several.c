@@ -40,10 +40,6 @@ static Meant of_pair(Meaning *m, const Expr *call, uint32_t which) {
 
 // ---- pieces of a dim ----------------------------------------------------------------------------
 
-static bool is_whole(const Expr *expr) {
-    return expr && expr->kind == EXPR_NUMBER && expr->is_integer && expr->number >= 1;
-}
-
 // How long the pieces are, NULL: as long as each other, which is what the dim's extent says.
 static bool read_sizes(const Several *s, const Expr *how, int64_t extent, int64_t *sizes) {
     static const char *const counts[] = {"chunk", "array_split", "tensor_split", NULL};
@@ -51,12 +47,12 @@ static bool read_sizes(const Several *s, const Expr *how, int64_t extent, int64_
     bool counted = is_one_of(s->function, counts) || is_one_of(s->module, numeric);
     bool listed = how && given_list(how) && how->args.count == s->count;
     int64_t sum = 0;
-    if (counted && (!is_whole(how) || how->number != s->count || extent % s->count))
+    if (counted && (!expr_is_count(how) || how->number != s->count || extent % s->count))
         return false;
-    if (!counted && !listed && !is_whole(how))
+    if (!counted && !listed && !expr_is_count(how))
         return false;
     for (uint32_t i = 0; i < s->count; i++) {
-        if (listed && !is_whole(how->args.at[i]))
+        if (listed && !expr_is_count(how->args.at[i]))
             return false;
         sizes[i] = listed    ? (int64_t)how->args.at[i]->number
                    : counted ? extent / s->count

@@ -2,10 +2,11 @@
 // The meaning of functions that regroup positions, and of those that make constants; see meant.h.
 //
 //     X.view(n, h, k), X.view(-1, h, k)    split(X, d -> h k)
-//     X.view(n, 4, 16)                     split(X, d -> d_part d_part2)   with 'dim d_part = 4,
-//     ..' X.reshape(n, -1)                     merge(X, h k -> h_all) rearrange(X, "n (h k) -> n h
-//     k")     split(X, d -> h k) cat([X, Y], dim=1)                   concat(X, Y, dim=d_all -> [n,
-//     d_all]) torch.zeros(n, d)                    zeros[n, d]
+//     X.view(n, 4, 16)                     split(X, d -> d_part d_part2), with two dims declared
+//     X.reshape(n, -1)                     merge(X, h k -> h_all)
+//     rearrange(X, "n (h k) -> n h k")     split(X, d -> h k)
+//     cat([X, Y], dim=1)                   concat(X, Y, dim=d_all -> [n, d_all])
+//     torch.zeros(n, d)                    zeros[n, d]
 #include "ast/resolve/meant.h"
 
 #include <string.h>
@@ -33,15 +34,11 @@ static bool is_free(const Meaning *m, const Expr *expr) {
     return expr->kind == EXPR_NAME && !scope_find(m->scope, expr->name.name);
 }
 
-static bool is_extent(const Expr *expr) {
-    return expr->kind == EXPR_NUMBER && expr->is_integer && expr->number >= 1;
-}
-
 // The dims that are asked for; NULL stands for -1 and for a number.
 static bool view_dims(Meaning *m, const Expr *const *args, uint32_t n, NameList *out) {
     for (uint32_t i = 0; i < n; i++) {
         const Expr *arg = args[i];
-        bool open = (arg->kind == EXPR_UNARY && arg->oper == OPER_NEG) || is_extent(arg);
+        bool open = expr_unsigned(arg) != arg || expr_is_count(arg);
         Meant extent = open ? (Meant){0} : meant(m, arg); // n, X.shape[0]
         Name named =
             extent.text ? names_find(m->scope->resolver->session->names, extent.text) : NULL;
@@ -81,7 +78,7 @@ static bool is_product(Meaning *m, Name dim, const Expr *const *parts, uint32_t 
     int64_t extent = program_extent(m->scope->resolver->session, m->program, dim);
     double product = 1;
     for (uint32_t i = 0; i < n; i++) {
-        if (!is_extent(parts[i]))
+        if (!expr_is_count(parts[i]))
             return true;
         product *= parts[i]->number;
     }
@@ -109,7 +106,7 @@ static void name_parts(Meaning *m, Name of, const Expr *const *parts, NameList *
             continue;
         const char *suffix = named++ ? arena_printf(m->arena, "part%u", named) : "part";
         into->at[i] = meant_fresh(m, of, suffix);
-        if (is_extent(parts[i]))
+        if (expr_is_count(parts[i]))
             meant_declare(m, into->at[i], arena_printf(m->arena, "%.0f", parts[i]->number));
     }
 }
@@ -184,7 +181,7 @@ static bool declare_sizes(Meaning *m, const KeyList *sizes, const NameList *into
         Name dim = sizes->at[i].key.name;
         const Expr *value = sizes->at[i].value;
         bool same = value->kind == EXPR_NAME && value->name.name == dim;
-        if (!dimlist_has(into, dim) || (!same && !is_extent(value)))
+        if (!dimlist_has(into, dim) || (!same && !expr_is_count(value)))
             return false;
         if (!same && !scope_knows_dim(m->scope, dim))
             meant_declare(m, dim, arena_printf(m->arena, "%.0f", value->number));

@@ -61,19 +61,14 @@ static void hint_all_places(Scope *scope, Diag *diag, const Expr *ref, const Sym
 }
 
 // X[X > 0]: how many there are is known from values alone.
-static bool hint_condition(Scope *scope, Diag *diag, const Expr *ref) {
+static bool hint_condition(Scope *scope, Diag *diag, const Expr *position, const Symbol *tensor) {
+    if (position->kind != EXPR_BINARY || !oper_compares(position->oper))
+        return false;
     Meaning m = meaning_in(scope);
-    for (uint32_t i = 0; i < ref->args.count; i++) {
-        const Expr *arg = ref->args.at[i];
-        if (arg->kind != EXPR_BINARY || !oper_compares(arg->oper))
-            continue;
-        Meant condition = meant(&m, arg);
-        diag_hint(diag,
-                  "positions are not chosen by a condition: 'where(%s, %s, 0)' has 0 elsewhere",
-                  condition.text ? condition.text : "..", ref->name.name);
-        return true;
-    }
-    return false;
+    Meant condition = meant(&m, position);
+    diag_hint(diag, "positions are not chosen by a condition: 'where(%s, %s, 0)' has 0 elsewhere",
+              condition.text ? condition.text : "..", tensor->name.name);
+    return true;
 }
 
 static bool check_count(Scope *scope, const Expr *ref, const Symbol *tensor) {
@@ -85,8 +80,9 @@ static bool check_count(Scope *scope, const Expr *ref, const Symbol *tensor) {
                             tensor->name.name, tensor->dims.count,
                             tensor->dims.count == 1 ? "" : "s", places, places == 1 ? "s" : "");
     scope_note_dims(scope, diag, tensor);
-    if (hint_condition(scope, diag, ref))
-        return false;
+    for (uint32_t i = 0; i < ref->args.count; i++)
+        if (hint_condition(scope, diag, ref->args.at[i], tensor))
+            return false;
     if (places < tensor->dims.count)
         hint_all_places(scope, diag, ref, tensor);
     else
@@ -137,13 +133,9 @@ static bool is_known_number(Scope *scope, Expr *position, const Symbol *tensor, 
         return position->ok;
     Diag *diag = diag_error(scope->resolver->diags, position->span,
                             "a position is a number known before the tensors are");
-    if (position->kind == EXPR_BINARY && oper_compares(position->oper)) {
-        diag_hint(diag, "'where(condition, %s, 0)' has 0 where it does not hold",
-                  tensor->name.name);
-        return false;
-    }
-    diag_hint(diag, "'gather(%s, ids, dim=%s)' takes those that a tensor says", tensor->name.name,
-              dim);
+    if (!hint_condition(scope, diag, position, tensor))
+        diag_hint(diag, "'gather(%s, ids, dim=%s)' takes those that a tensor says",
+                  tensor->name.name, dim);
     return false;
 }
 

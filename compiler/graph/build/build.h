@@ -104,8 +104,7 @@ const Formula *build_formula(Frame *frame, const Expr *expr);
 // degree.
 Value *build_formula_value(Graph *graph, const Formula *formula);
 void build_claim(Frame *frame, RuleKind kind, DimId dim, const Formula *formula, Span origin);
-// One way to compute an extent, of which another claim says whether it holds: k = d / h of d = h *
-// k.
+// One way to compute an extent, as k = d / h where d = h * k; another claim says whether it holds.
 void build_claim_way(Frame *frame, DimId dim, const Formula *formula, Span origin);
 // Has the graph all that an extent of the file is computed from, for the names of a frame?
 bool frame_can_compute(Frame *frame, const Expr *extent);
