@@ -22,9 +22,10 @@ struct Blocks {
     CpuAccess a, b, c;
     TileDimId batch[TILE_RANK_MAX], summed[TILE_RANK_MAX]; // but the lanes
     int n_batch, n_summed;
-    Elem elem;                  // of the sums
-    int width, vectors;         // of lanes, and how many of them a block has that are not summed
-    int rows, cols, sets;       // of the block at hand; sums are [set][row][col]
+    Elem elem;          // of the sums
+    int width, vectors; // of lanes, and how many of them a block has that are not summed
+    int rows, cols;     // of the block at hand
+    int sets; // of sums, [set][row][col]: parts of the sums, or those of each vector of lanes
     LLVMValueRef sum[SUMS_MAX]; // vectors
     LLVMValueRef mask;          // of the lanes; NULL: all of them
     BlockBody *block;           // emits one

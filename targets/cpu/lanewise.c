@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contraction stages whose lanes a, b and c have: c[row, col, lane] += sum of a[row, lane] *
-// b[col, lane] over the summed dims, a product of matrices of its own for each lane.
+// Contraction stages whose lanes a, b and c have, a product of matrices of its own for each lane:
 //
-// The lanes are the innermost of the batch dims, a few vectors at a time (Blocks.sets), so that all
-// blocks of rows x cols of these read what is in L1. What is missing of the last vector is masked.
+//     c[row, col, lane] += sum over the summed dims of a[row, lane] * b[col, lane]
+//
+// The lanes are the innermost of the batch dims, a few vectors at a time, so that all blocks of
+// rows x cols of these read what is in L1. A set of sums is that of one vector. What is missing of
+// the last vector is masked.
 #include "cpu/blocks.h"
 
 static void load_vectors(Blocks *b, const CpuAccess *from, TileDimId along, int count, int set,
@@ -21,7 +23,7 @@ static void load_vectors(Blocks *b, const CpuAccess *from, TileDimId along, int 
 
 static void multiply(Blocks *b) {
     EmitValue rows[BLOCK_MAX], cols[BLOCK_MAX];
-    for (int set = 0; set < b->sets; set++) {
+    for (int set = 0; set < b->vectors; set++) {
         load_vectors(b, &b->b, b->stage->cols, b->cols, set, cols);
         load_vectors(b, &b->a, b->stage->rows, b->rows, set, rows);
         blocks_multiply(b, rows, cols, b->sum + set * b->rows * b->cols);
@@ -51,7 +53,7 @@ static void emit_one_block(Blocks *b) {
     blocks_emit_summed(b);
     TileDimList entered = {0};
     LLVMValueRef first = cpu_first(b->k, &b->stage->c, &entered);
-    for (int set = 0; set < b->sets; set++)
+    for (int set = 0; set < b->vectors; set++)
         for (int row = 0; row < b->rows; row++)
             for (int col = 0; col < b->cols; col++)
                 store_sum(b, set, row, col, first);

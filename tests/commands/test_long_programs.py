@@ -139,6 +139,21 @@ def test_a_chain_is_compiled_without_stack(tmp_path):
     assert out.stat().st_size > 0
 
 
+# Weights that the backward pass computes in two sweeps, a long way from the logits.
+LOGITS = f"""
+dim n = 1048576, m = 1048576, d = 64
+def Main(Q[n, d], K[m, d], V[m, d]):
+    L0[n, m] = einsum(Q[n, d], K[m, d])
+{"".join(f"    L{i + 1} = tanh(L{i})" + chr(10) for i in range(6000))}
+    return einsum(softmax(L6000, reduced_dim=m), V[m, d] -> [n, d])
+"""
+
+
+def test_a_chain_of_logits_needs_no_stack():
+    fused = limited("emit", "-", "--stage=fused", "--grad", source=LOGITS).stdout
+    assert fused.count("tanh") >= 2 * 6000
+
+
 @pytest.mark.parametrize("name", DEEP)
 def test_expressions_in_a_chain_need_no_stack_for_each_other(name):
     done = limited("check", "-", source=DEEP[name], stack=4 * STACK)  # enough for one of them

@@ -317,8 +317,11 @@ CORE = ROOT / "tests/bench/cores/multi_head.attn"
 
 def test_bench_of_gradients_times_the_parts_and_both():
     words = [CORE, "-D", "n=256,m=256,h=2", "--threads", 1]
-    figures = attc_json("bench", *words, "--grad")
-    parts = forward, backward, both = [figures[name] for name in ("forward", "backward", "both")]
+    both = attc_json("bench", *words, "--grad")
+    parts = forward, backward, both = both["forward"], both["backward"], both
+    assert both["forward_seconds"] == forward["seconds"]
+    assert both["backward_seconds"] == backward["seconds"]
+    assert both["threads"] == 1 and both["dims"]["n"] == 256 and both["kernels"]
     for part in parts:
         assert 0 < part["share_of_peak"] < 1.1 and part["workspace_bytes"] >= 0
         assert part["gflops"] == pytest.approx(2e-9 * part["multiplies"] / part["seconds"])

@@ -172,4 +172,4 @@ def test_both_calls_of_bench_fit(tmp_path):
     limit = cost(arguments)["workspace_bytes"] * 4 // 5
     seed = write({"seed": np.array(7)}, tmp_path)
     figures = attc_json("bench", *arguments, *seed, f"--memory-limit={limit}")
-    assert figures["both"]["workspace_bytes"] <= limit
+    assert figures["workspace_bytes"] <= limit

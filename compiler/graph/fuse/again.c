@@ -63,6 +63,11 @@ static int compare_ids(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+void fuse_sort_values(ValueList *values) {
+    if (values->count)
+        qsort(values->at, values->count, sizeof *values->at, compare_ids);
+}
+
 static void add_if_missing(Again *a, Value *value, ValueList *missing) {
     if (a->now[value->id] || a->met[value->id] == a->searches)
         return;
@@ -81,8 +86,7 @@ static void find_missing(Again *a, Value *value, ValueList *missing) {
 
 static void build_missing(Again *a, ValueList *missing) {
     bool own = false;
-    if (missing->count)
-        qsort(missing->at, missing->count, sizeof *missing->at, compare_ids);
+    fuse_sort_values(missing);
     for (uint32_t i = 0; i < missing->count; i++)
         own = own || has_own_turn(a, missing->at[i]);
     a->turn += own;
@@ -124,8 +128,7 @@ uint32_t fuse_build_backward(const Kept *kept, Graph *to, Value **now, Arena *ar
     return a.turn;
 }
 
-// What results and kept values are made of.
-static bool *find_forward(const Kept *kept, Arena *arena) {
+bool *fuse_find_forward(const Kept *kept, Arena *arena) {
     const Graph *graph = kept->graph;
     bool *forward = fuse_find_outputs(graph, USE_PLAIN, arena);
     for (uint32_t i = graph->values.count; i-- > 0;) {
@@ -142,7 +145,7 @@ Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *ma
     Kept kept = fuse_keep(graph, extents, machine, saving);
     Rewrite rewrite = rewrite_begin("again", graph, graph->arena, arena);
     Value **now = arena_array(arena, Value *, graph->values.count + 1);
-    const bool *forward = find_forward(&kept, arena);
+    const bool *forward = fuse_find_forward(&kept, arena);
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
         if (forward[i] && !rewrite.now[i])

@@ -106,6 +106,11 @@ uint32_t fuse_build_backward(const Kept *kept, Graph *to, Value **now, Arena *ar
 // The value in the new graph; now: by id in the old one, its arguments.
 Value *fuse_copy_value(Graph *to, const Value *value, Value *const *now, MadeFor made_for,
                        Arena *arena);
+// What results and kept values are made of, by value id.
+bool *fuse_find_forward(const Kept *kept, Arena *arena);
+// By value id: what results and kept values are made of.
+bool *fuse_find_forward(const Kept *kept, Arena *arena);
+void fuse_sort_values(ValueList *values);                        // by id
 MadeFor fuse_made_forward(const Kept *kept, const Value *value); // in the forward pass
 
 // view.c: splits and merges of what lies in memory.

@@ -3,11 +3,10 @@
 //
 //     before    Q, K = einsum(X, P_q), ...;  top, z, W = softmax(einsum(Q, K));  O = einsum(W, V)
 //               Y = einsum(O, P_o);  dO = einsum(dY, P_o);  dV = einsum(W, dO);  ...
-//                                                                         returned: Y, dX, dP_q,
-//                                                                         ...
-//     forward   Q, K, V, top, z, W, O, Y                   returned: Y, saved_Q, .., saved_O
+//                                                            returned: Y, dX, dP_q, ...
+//     forward   Q, K, V, top, z, W, O, Y                     returned: Y, saved_Q, .., saved_O
 //     backward  with arguments X, P_q, .., saved_Q, .., dY: W = exp(einsum(Q, K) - top) / z again,
-//               dO, dV, ...                                               returned: dX, dP_q, ...
+//               dO, dV, ...                                  returned: dX, dP_q, ...
 //
 // What is saved is what fuse_keep keeps; what is computed again is computed when it is needed
 // (again.c). Nothing quadratic is saved unless it is a result, which costs nothing, as the caller
@@ -82,15 +81,6 @@ static Name saved_name(const Partition *p, const Graph *forward, const Value *va
 
 // ---- the parts ---------------------------------------------------------------------------------
 
-// Marks what the marked values are made of, down to what is kept: only backward begins with that.
-static void mark_args(const Partition *p, bool *needed, bool backward) {
-    for (uint32_t i = p->graph->values.count; i-- > 0;) {
-        const Value *value = p->graph->values.at[i];
-        for (uint32_t k = 0; needed[i] && !(backward && p->keeps.kept[i]) && k < value->n_args; k++)
-            needed[value->args[k]->id] = true;
-    }
-}
-
 // Inputs are there.
 static void copy_needed(const Partition *p, Graph *to, Value **now, const bool *needed) {
     for (uint32_t i = 0; i < p->graph->values.count; i++)
@@ -113,12 +103,8 @@ Graph *partition_forward(const Partition *p) {
     const Graph *graph = p->graph;
     Graph *to = graph_new_like(graph, graph->arena);
     Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
-    bool *needed = fuse_find_outputs(graph, USE_PLAIN, p->arena);
-    for (uint32_t i = 0; i < graph->values.count; i++)
-        needed[i] = needed[i] || p->keeps.kept[i];
-    mark_args(p, needed, false);
     copy_inputs(p, to, now, USE_PLAIN, NULL);
-    copy_needed(p, to, now, needed);
+    copy_needed(p, to, now, fuse_find_forward(&p->keeps, p->arena));
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         if (graph->outputs.at[i].use == USE_PLAIN)
             graph_output_like(to, &graph->outputs.at[i], now[graph->outputs.at[i].value->id]);
@@ -161,9 +147,7 @@ Graph *partition_backward(const Partition *p, const Graph *forward) {
     const Graph *graph = p->graph;
     Graph *to = graph_new_like(graph, graph->arena);
     Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
-    bool *needed = fuse_find_outputs(graph, USE_GRADIENT, p->arena);
-    mark_args(p, needed, true);
-    copy_inputs(p, to, now, USE_PLAIN, needed);
+    copy_inputs(p, to, now, USE_PLAIN, p->keeps.needed);
     copy_kept(p, to, now, forward, true);
     copy_kept(p, to, now, forward, false);
     copy_inputs(p, to, now, USE_COTANGENT, NULL);

@@ -43,16 +43,20 @@ typedef enum { SUMS, ROWS } Sweep;
 // The wide values over other dims: as_x is new, as_y is y or what a sum calls it.
 typedef struct {
     const SweptPair *pair;
-    Sweep sweep;
+    Sweep kind;
     uint32_t phase;
     DimId as_x, as_y;
     DimMap map; // of the pair's dims
-    Map *again; // value id + 1 -> the value over these dims, in the new graph
-} Again;
+    Map *made;  // value id + 1 -> Made
+} Resweep;
+
+typedef struct {
+    Value *value; // over these dims, in the new graph; NULL: it cannot be
+} Made;
 
 typedef struct {
     SweptPairs pairs;
-    VEC(const Again *) again;
+    VEC(const Resweep *) resweeps;
     VEC(DimId) parts;   // dims of parts so far
     const bool *simple; // by value id: pointwise of inputs and positions
     bool *result;       // by value id: an output of the entry
@@ -74,16 +78,23 @@ static bool can_be_again(const Value *value) {
     return op_kind(value->op) == KIND_MAP || value_is_reduction(value);
 }
 
-static Value *again(Rewrite *rewrite, const Again *a, const Value *value);
+static Value *again(Rewrite *rewrite, const Resweep *sweep, const Value *value);
+
+// The value that an argument is, but for its names.
+static const Value *read_by(const Resweep *sweep, const Value *arg) {
+    const Value *read = sweeps_read(sweep->pair, arg).value;
+    return !read || read == arg ? arg : arg->args[0];
+}
 
 // The arguments of a value over other dims. map: of the dims of a value that reads wide ones,
 // perhaps under other names. NULL: they cannot be.
-static Value **args_again(Rewrite *rewrite, const Again *a, const Value *value, const DimMap *map) {
+static Value **args_again(Rewrite *rewrite, const Resweep *sweep, const Value *value,
+                          const DimMap *map) {
     Value **args = arena_array(rewrite->arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++) {
-        WideRead read = sweeps_read(a->pair, value->args[k]);
-        bool inside = read.value || map == &a->map;
-        args[k] = inside ? again(rewrite, a, read.value ? read.value : value->args[k])
+        WideRead read = sweeps_read(sweep->pair, value->args[k]);
+        bool inside = read.value || map == &sweep->map;
+        args[k] = inside ? again(rewrite, sweep, read_by(sweep, value->args[k]))
                          : graph_rename_all(rewrite->to, rewrite->now[value->args[k]->id], map);
         if (!args[k])
             return NULL;
@@ -92,10 +103,10 @@ static Value **args_again(Rewrite *rewrite, const Again *a, const Value *value, 
 }
 
 // The value over other dims; see args_again.
-static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value, DimList dims,
-                            const DimMap *map) {
+static Value *again_of_args(Rewrite *rewrite, const Resweep *sweep, const Value *value,
+                            DimList dims, const DimMap *map) {
     Graph *graph = rewrite->to;
-    Value **args = args_again(rewrite, a, value, map);
+    Value **args = args_again(rewrite, sweep, value, map);
     if (!args)
         return NULL;
     if (value_is_reduction(value))
@@ -104,58 +115,78 @@ static Value *again_of_args(Rewrite *rewrite, const Again *a, const Value *value
 }
 
 // Does the value belong to the phase that a sweep over rows computes?
-static bool is_of_sweep(const Again *a, const Value *value) {
-    return a->sweep == ROWS && a->pair->phase[value->id] == a->phase;
+static bool is_of_sweep(const Resweep *sweep, const Value *value) {
+    return sweep->kind == ROWS && sweep->pair->phase[value->id] == sweep->phase;
 }
 
-static Value *make_again(Rewrite *rewrite, const Again *a, const Value *value) {
-    const Recompute *r = rewrite->data;
-    const SweptPair *pair = a->pair;
-    Value *now = rewrite->now[value->id];
-    if (!dims_has(&value->dims, pair->x) && !dims_has(&value->dims, pair->y))
-        return now;
-    if (value->op == OP_INDEX)
-        return graph_index(rewrite->to, dimmap_get(&a->map, value->dim));
-    bool input = fuse_is_of_input(value);
+// Is it computed from its arguments over the new dims?
+static bool is_computed(const Recompute *r, const Resweep *sweep, const Value *value) {
+    const SweptPair *pair = sweep->pair;
     bool pointwise = r->simple[value->id] && op_kind(value->op) == KIND_MAP;
-    bool computes = pair->wide[value->id] || pointwise || is_of_sweep(a, value);
-    if (!computes && over_both(&value->dims, pair) && !input)
-        return NULL;
-    if (!computes)
-        return graph_rename_all(rewrite->to, now, &a->map);
-    DimList dims = dims_renamed(&value->dims, &a->map);
-    return can_be_again(value) ? again_of_args(rewrite, a, value, dims, &a->map) : NULL;
+    bool has_dims = dims_has(&value->dims, pair->x) || dims_has(&value->dims, pair->y);
+    return has_dims && can_be_again(value) &&
+           (pair->wide[value->id] || pointwise || is_of_sweep(sweep, value));
+}
+
+// Requires: done for the arguments of what is computed.
+static Value *make_again(Rewrite *rewrite, const Resweep *sweep, const Value *value) {
+    const Recompute *r = rewrite->data;
+    const SweptPair *pair = sweep->pair;
+    if (value->op == OP_INDEX)
+        return graph_index(rewrite->to, dimmap_get(&sweep->map, value->dim));
+    if (is_computed(r, sweep, value)) {
+        DimList dims = dims_renamed(&value->dims, &sweep->map);
+        return again_of_args(rewrite, sweep, value, dims, &sweep->map);
+    }
+    bool known = !pair->wide[value->id] && !is_of_sweep(sweep, value) &&
+                 (fuse_is_of_input(value) || !over_both(&value->dims, pair));
+    bool neither = !dims_has(&value->dims, pair->x) && !dims_has(&value->dims, pair->y);
+    return known || neither ? graph_rename_all(rewrite->to, rewrite->now[value->id], &sweep->map)
+                            : NULL;
+}
+
+static Made *note(Rewrite *rewrite, const Resweep *sweep, const Value *value, ValueList *open) {
+    uint64_t key = (uint64_t)value->id + 1;
+    Made *made = map_get(sweep->made, key);
+    if (made)
+        return made;
+    made = arena_new_of(rewrite->arena, Made);
+    map_put(sweep->made, key, made);
+    vec_push(rewrite->arena, open, (Value *)value);
+    return made;
 }
 
 // The value, wide or not, over the other dims; NULL: it cannot be.
-static Value *again(Rewrite *rewrite, const Again *a, const Value *value) {
-    uint64_t key = (uint64_t)value->id + 1;
-    Value *known = map_get(a->again, key);
-    if (!known) {
-        bool outer = rewrite->to->made_for.twice;
-        rewrite->to->made_for.twice = true;
-        known = make_again(rewrite, a, value);
-        rewrite->to->made_for.twice = outer;
-        if (known)
-            map_put(a->again, key, known);
-    }
-    return known;
+static Value *again(Rewrite *rewrite, const Resweep *sweep, const Value *value) {
+    ValueList open = {0};
+    const Made *made = note(rewrite, sweep, value, &open);
+    for (uint32_t i = 0; i < open.count; i++)
+        for (uint32_t k = 0; k < open.at[i]->n_args; k++)
+            if (is_computed(rewrite->data, sweep, open.at[i]))
+                note(rewrite, sweep, read_by(sweep, open.at[i]->args[k]), &open);
+    fuse_sort_values(&open);
+    bool outer = rewrite->to->made_for.twice;
+    rewrite->to->made_for.twice = true;
+    for (uint32_t i = 0; i < open.count; i++)
+        note(rewrite, sweep, open.at[i], NULL)->value = make_again(rewrite, sweep, open.at[i]);
+    rewrite->to->made_for.twice = outer;
+    return made->value;
 }
 
-static const Again *again_for(Rewrite *rewrite, const SweptPair *pair, Sweep sweep, DimId as_y,
-                              uint32_t phase) {
+static const Resweep *resweep_for(Rewrite *rewrite, const SweptPair *pair, Sweep kind, DimId as_y,
+                                  uint32_t phase) {
     Recompute *r = rewrite->data;
-    for (uint32_t i = 0; i < r->again.count; i++) {
-        const Again *a = r->again.at[i];
-        if (a->pair == pair && a->sweep == sweep && a->as_y == as_y && a->phase == phase)
-            return a;
+    for (uint32_t i = 0; i < r->resweeps.count; i++) {
+        const Resweep *made = r->resweeps.at[i];
+        if (made->pair == pair && made->kind == kind && made->as_y == as_y && made->phase == phase)
+            return made;
     }
-    Again made = {.pair = pair, .sweep = sweep, .phase = phase, .as_y = as_y};
+    Resweep made = {.pair = pair, .kind = kind, .phase = phase, .as_y = as_y};
     made.as_x = new_dim(rewrite->to, pair->x);
     made.map = (DimMap){2, {pair->x, pair->y}, {made.as_x, as_y}};
-    made.again = map_new(rewrite->arena);
-    vec_push(rewrite->arena, &r->again, arena_copy(rewrite->arena, &made, sizeof made));
-    return r->again.at[r->again.count - 1];
+    made.made = map_new(rewrite->arena);
+    vec_push(rewrite->arena, &r->resweeps, arena_copy(rewrite->arena, &made, sizeof made));
+    return r->resweeps.at[r->resweeps.count - 1];
 }
 
 static bool reads_result(const Recompute *r, const SweptPair *pair, const Value *value) {
@@ -172,9 +203,9 @@ static bool reads_result(const Recompute *r, const SweptPair *pair, const Value 
 // A sum over what is called read.x in it, of wide values and of what has that dim besides.
 static Value *sum_again(Rewrite *rewrite, const SweptPair *pair, const Value *value,
                         WideRead read) {
-    const Again *a = again_for(rewrite, pair, SUMS, read.y, pair->phase[value->id]);
-    DimMap own = {1, {read.x}, {a->as_x}};
-    return again_of_args(rewrite, a, value, value->dims, &own);
+    const Resweep *sweep = resweep_for(rewrite, pair, SUMS, read.y, pair->phase[value->id]);
+    DimMap own = {1, {read.x}, {sweep->as_x}};
+    return again_of_args(rewrite, sweep, value, value->dims, &own);
 }
 
 static DimId parts_dim(Rewrite *rewrite, int64_t count) {
@@ -194,14 +225,14 @@ static Value *sum_in_parts(Rewrite *rewrite, const SweptPair *pair, const Value 
                            Value **args, WideRead read) {
     Graph *graph = rewrite->to;
     uint32_t phase = pair->phase[value->id];
-    const Again *a = phase ? again_for(rewrite, pair, ROWS, pair->y, phase) : NULL;
-    Value **rows = a ? args_again(rewrite, a, value, &a->map) : args;
+    const Resweep *sweep = phase ? resweep_for(rewrite, pair, ROWS, pair->y, phase) : NULL;
+    Value **rows = sweep ? args_again(rewrite, sweep, value, &sweep->map) : args;
     if (!rows)
         return NULL;
     Value **wide = arena_array(rewrite->arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++)
         wide[k] = graph_cast(graph, rows[k], elem_work(value->elem));
-    DimId x = a ? a->as_x : pair->x;
+    DimId x = sweep ? sweep->as_x : pair->x;
     DimId parts = parts_dim(rewrite, pair->sums[pair->set[read.value->id]].parts);
     Value *sum = value->op == OP_CONTRACT
                      ? graph_einsum_parts(graph, wide, value->dims, x, parts)
@@ -233,15 +264,15 @@ static Value *sum_for_each_row(Rewrite *rewrite, const SweptPair *pair, const Va
                                Value **args) {
     Graph *graph = rewrite->to;
     uint32_t phase = pair->phase[value->id];
-    const Again *a = phase ? again_for(rewrite, pair, ROWS, pair->y, phase) : NULL;
+    const Resweep *sweep = phase ? resweep_for(rewrite, pair, ROWS, pair->y, phase) : NULL;
     DimList rows = dims_of_rows(pair, value);
     if (value->dims.count + rows.count > DIMS_MAX)
         return NULL;
-    if (a)
-        rows = dims_renamed(&rows, &a->map);
+    if (sweep)
+        rows = dims_renamed(&rows, &sweep->map);
     DimList kept = dims_union(&value->dims, &rows);
-    Value *sums = a ? again_of_args(rewrite, a, value, kept, &a->map)
-                    : graph_reduce_like(graph, value, args, kept);
+    Value *sums = sweep ? again_of_args(rewrite, sweep, value, kept, &sweep->map)
+                        : graph_reduce_like(graph, value, args, kept);
     return sums ? graph_reduce(graph, OP_SUM, sums, value->dims) : NULL;
 }
 
@@ -249,9 +280,9 @@ static Value *sum_for_each_row(Rewrite *rewrite, const SweptPair *pair, const Va
 static Value *row_again(Rewrite *rewrite, const SweptPair *pair, const Value *value) {
     if (!pair->phase[value->id])
         return NULL;
-    const Again *a = again_for(rewrite, pair, ROWS, pair->y, pair->phase[value->id]);
-    DimMap back = {1, {a->as_x}, {pair->x}};
-    Value *rows = again(rewrite, a, value);
+    const Resweep *sweep = resweep_for(rewrite, pair, ROWS, pair->y, pair->phase[value->id]);
+    DimMap back = {1, {sweep->as_x}, {pair->x}};
+    Value *rows = again(rewrite, sweep, value);
     return rows ? graph_rename_all(rewrite->to, rows, &back) : NULL;
 }
 

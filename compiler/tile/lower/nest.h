@@ -19,7 +19,8 @@ enum { NO_STAGE = 0xFFFFFFFF, MANY_STAGES = 0xFFFFFFFE };
 typedef struct {
     const Value *a, *b;
     DimSet batch, own_a, own_b, summed;
-    TileDimId rows, cols, lanes; // of own_a (or NONE); of own_b (or NONE); of own_b or see above
+    TileDimId rows, cols; // of own_a (or NONE); of own_b (or NONE)
+    TileDimId lanes;      // of own_b, summed (roles_sum_lanes) or batch (roles_share_lanes)
     int32_t row_block, col_block, lane_block;
 } ContractRoles;
 

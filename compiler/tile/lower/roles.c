@@ -186,7 +186,7 @@ static int panel_width_of(const Nest *nest, const Value *operand) {
 
 static void choose_blocks(const Nest *nest, ContractRoles *r, Elem elem) {
     const Machine *machine = nest->lower->machine;
-    int width = machine->vector_bytes / (int)elem_bytes(elem), panel = panel_width_of(nest, r->b);
+    int width = machine_lanes(machine, elem_bytes(elem)), panel = panel_width_of(nest, r->b);
     int64_t rows = r->rows == TILE_DIM_NONE ? 1 : nest_length(nest, r->rows);
     double best = 0;
     for (int vectors = 1; vectors <= 4; vectors++) {
@@ -218,7 +218,7 @@ static int choose_vectors(const Nest *nest, const ContractRoles *r, int sums, in
 
 // Blocks of rows x cols sums that stay in registers, with as few loads for each as may be.
 static void choose_common_blocks(const Nest *nest, ContractRoles *r, Elem elem) {
-    int width = nest->lower->machine->vector_bytes / (int)elem_bytes(elem);
+    int width = machine_lanes(nest->lower->machine, elem_bytes(elem));
     int most = nest->lower->machine->vector_registers;
     int64_t rows = nest_length(nest, r->rows), cols = nest_length(nest, r->cols);
     double best = 0;
@@ -269,7 +269,8 @@ static Access operand_access(const Nest *nest, const Value *operand) {
 // A long sum goes in pieces whose block of b may stay in cache for all blocks of rows, as long as
 // what it is summed into stays in L1 meanwhile.
 static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, NodeList *into) {
-    int64_t elem = (int64_t)elem_bytes(c), width = nest->lower->machine->vector_bytes / elem;
+    int64_t elem = (int64_t)elem_bytes(c);
+    int64_t width = machine_lanes(nest->lower->machine, elem_bytes(c));
     int64_t block = elem * r->lane_block * volume_of(nest, r->summed);
     int64_t result = elem * volume_of(nest, r->own_a | r->own_b);
     if (block <= ASKED_BYTES_MAX || result > nest->lower->machine->l1_bytes / 2)
