@@ -34,20 +34,21 @@ const Formula *print_formula(const GraphPrinter *print, DimId dim) {
 // ---- which appear ------------------------------------------------------------------------------
 
 void print_mark_dim(GraphPrinter *print, DimId dim) {
-    for (uint32_t i = 0; i < print->dims.count; i++)
-        if (print->dims.at[i] == dim)
-            return;
-    if (dim != DIM_NONE && print->graph->dims.at[dim].scan)
-        print_mark_dim(print, print->graph->dims.at[dim].like);
-    else if (dim != DIM_NONE)
-        vec_push(print->arena, &print->dims, dim);
+    if (dim == DIM_NONE || print->marked[dim])
+        return;
+    DimId like = print->graph->dims.at[dim].like;
+    if (print->graph->dims.at[dim].scan) {
+        print_mark_dim(print, like);
+        return;
+    }
+    print->marked[dim] = true;
+    vec_push(print->arena, &print->dims, dim);
+    if (!print->root[like])
+        print->root[like] = print->dims.count;
 }
 
 static bool has_class(const GraphPrinter *print, DimId dim) {
-    for (uint32_t i = 0; i < print->dims.count; i++)
-        if (graph_dims_alike(print->graph, print->dims.at[i], dim))
-            return true;
-    return false;
+    return print->root[print->graph->dims.at[dim].like] != 0;
 }
 
 static void mark_formula(GraphPrinter *print, const Formula *formula) {
@@ -77,10 +78,7 @@ Name print_declared_name(const GraphPrinter *print, DimId dim) {
 
 // The dim that stands for a class in the text: the first one to appear.
 static DimId class_root(const GraphPrinter *print, DimId dim) {
-    uint32_t i = 0;
-    while (!graph_dims_alike(print->graph, print->dims.at[i], dim))
-        i++;
-    return print->dims.at[i];
+    return print->dims.at[print->root[print->graph->dims.at[dim].like] - 1];
 }
 
 // A formula over the names of the text.
@@ -93,23 +91,18 @@ static const Formula *formula_here(const GraphPrinter *print, const Formula *for
     return here;
 }
 
-static bool is_declared_before(const GraphPrinter *print, uint32_t i) {
-    for (uint32_t k = 0; k < i; k++)
-        if (print_declared_name(print, print->dims.at[k]) ==
-            print_declared_name(print, print->dims.at[i]))
-            return true;
-    return false;
-}
-
 void print_declarations(GraphPrinter *print) {
+    Map *declared = map_new(print->arena); // names, by their interned pointer
     for (uint32_t i = 0; i < print->dims.count; i++) {
         DimId dim = print->dims.at[i];
         int64_t extent = print->graph->dims.at[dim].extent;
         const Formula *formula = print_formula(print, dim);
         Name name = print_declared_name(print, dim);
         Name root = print_declared_name(print, class_root(print, dim));
-        if (is_declared_before(print, i))
+        uint64_t key = (uint64_t)(uintptr_t)name;
+        if (map_get(declared, key))
             continue;
+        map_put(declared, key, (void *)name);
         if (root != name)
             text_printf(print->out, "dim %s like %s\n", name, root);
         else if (extent != EXTENT_DYNAMIC)

@@ -96,7 +96,7 @@ static void find_scanned(GraphPrinter *print) {
             offer_scanned(print, renames->from[i], renames->to[i]);
     }
     for (uint32_t d = 0; d < graph->dims.count; d++) {
-        for (uint32_t i = 0; i < print->dims.count; i++)
+        for (uint32_t i = 0; print_is_scan(print, (DimId)d) && i < print->dims.count; i++)
             if (graph_dims_alike(graph, print->dims.at[i], (DimId)d))
                 offer_scanned(print, (DimId)d, print->dims.at[i]);
         if (print->scanned[d] == DIM_NONE)

@@ -463,6 +463,8 @@ void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *
                           .variable = arena_array(arena, Name, graph->dims.count + 1),
                           .scanned = arena_array(arena, DimId, graph->dims.count + 1),
                           .opened = arena_array(arena, bool, graph->dims.count + 1),
+                          .marked = arena_array(arena, bool, graph->dims.count + 1),
+                          .root = arena_array(arena, uint32_t, graph->dims.count + 1),
                           .around = arena_array(arena, DimList, n),
                           .indent = 4,
                           .taken = map_new(arena)};

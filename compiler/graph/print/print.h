@@ -22,6 +22,8 @@ typedef struct {
     bool *is_inline;         // by value id: written where it is used
     bool *written;           // by value id
     VEC(DimId) dims;         // in order of appearance, so that the text prints the same again
+    bool *marked;            // by DimId: it is among dims
+    uint32_t *root;          // by DimId of a class: 1 + its first place in dims; 0: it has none
     const Formula **formula; // by DimId of a class: computes it; NULL: none does
     const char **name;       // by value id
     const char **note;       // by value id: a comment line before it, or NULL
