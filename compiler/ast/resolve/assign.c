@@ -8,6 +8,17 @@
 
 // ---- may this name be assigned here? ------------------------------------------------------------
 
+// `u[ids] = y` where `ids` is a tensor of positions; NULL: there is none.
+static Name positions_among(Scope *scope, const IdentList *brackets) {
+    for (uint32_t i = 0; i < brackets->count; i++) {
+        const Symbol *symbol = scope_find(scope, brackets->at[i].name);
+        if (symbol && symbol->kind != SYMBOL_LOOP && symbol->kind != SYMBOL_STEP &&
+            elem_is_int(symbol->elem))
+            return brackets->at[i].name;
+    }
+    return NULL;
+}
+
 static void report_fixed(Scope *scope, const Tensor *target, const Symbol *first) {
     Diags *diags = scope->resolver->diags;
     Name name = target->name.name;
@@ -26,7 +37,14 @@ static void report_fixed(Scope *scope, const Tensor *target, const Symbol *first
               argument ? "it is a parameter"
               : local  ? "the first is here"
                        : "declared here");
-    diag_hint(diag, "give this one another name");
+    Name ids = positions_among(scope, &target->dims);
+    if (ids)
+        diag_hint(diag,
+                  "positions are not assigned: 'scatter_add(x, %s, dim=n, reduced_dim=m)' adds the "
+                  "positions 'm' of 'x' at those of 'n' that '%s' says",
+                  ids, ids);
+    else
+        diag_hint(diag, "give this one another name");
 }
 
 // The symbol that the assignment changes, or NULL for a new one. *fine: false after a diagnostic.
