@@ -164,7 +164,11 @@ def test_more_than_there_are(tmp_path, way):
     np.save(tmp_path / "X.npy", np.zeros((5, 3), "f4"))
     X = f"X={tmp_path / 'X.npy'}"
     _, errors = attc("run", "-", X, *way, status=1, stdin=LIMIT)
-    assert errors == "attc: error: t must be at most m: they are 4 and 3\n"
+    assert errors.splitlines() == [
+        "<stdin>:3:12: error: t must be at most m: they are 4 and 3",
+        "        V, _ = topk(X, t, dim=m)",
+        "               ^~~~~~~~~~~~~~~~~",
+    ]
 
 
 @pytest.mark.skipif(SANITIZED, reason="the product is linked without the sanitizer")

@@ -59,6 +59,13 @@ def Odd(X[n, d], M[p, d], E[v, d]: bf16, ids[t]: i32):
     C[t, d] = concat(M, X, dim=t) * f32(gather(E, ids, dim=v))
     return einsum(C[t, d], C[t', d] -> [t, t']), sum(C[0, d] * C, reduced_dim=d)
 """
+# What is stored is read in parts: these are the saved tensor.
+SPLIT = """
+dim s = 4
+def Split(X[n, k], W[k, j]):
+    Y = split(cumsum(X, dim=n), n -> c s)
+    return einsum(Y[c, s, k], W[k, j] -> [c, s, j]), einsum(Y[c, s, k], Y[c, s', k] -> [c, s, s'])
+"""
 SMALL = ["-D", "d_X=16,d_M=12,d_Y=20,d_k=8,d_v=8"]
 # Source or example, options, extents that callers tell.
 CASES = {
@@ -70,6 +77,7 @@ CASES = {
     "loss": (LOSS, [], dict(n=29, m=29)),
     "two_results": (TWO, [], dict(n=11)),
     "scan": (SCAN, [], dict(n=13, e=6)),
+    "split": (SPLIT, [], dict(n=12, k=5, j=3, c=3)),
     "odd": (ODD, [], dict(n=6, p=3, v=10, t=9)),
 }
 

@@ -103,6 +103,8 @@ void fuse_find_result_views(Fuser *fuser) {
         const Output *output = &graph->outputs.at[i];
         const Value *value = output->value, *arg = op_regroups(value->op) ? value->args[0] : NULL;
         DimList order;
+        if (output->order.count < value->dims.count)
+            continue; // what is saved gets its order later
         if (!arg || !is_computed(arg) || fuser->result[arg->id] || fuser->lies_in[arg->id] ||
             fuser->owner[value->id] != CLUSTER_NONE ||
             !regroup_argument_order(value, &output->order, &order))
