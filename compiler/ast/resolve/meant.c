@@ -97,9 +97,12 @@ static bool is_form(const Expr *expr, Foreign form) {
     return expr->kind == EXPR_FOREIGN && expr->foreign == form;
 }
 
+static bool is_none_name(Name name) {
+    return !strcmp(name, "None") || !strcmp(name, "newaxis");
+}
+
 static bool is_none(const Expr *expr) {
-    return expr->kind == EXPR_NAME &&
-           (!strcmp(expr->name.name, "None") || !strcmp(expr->name.name, "newaxis"));
+    return expr->kind == EXPR_NAME && is_none_name(expr->name.name);
 }
 
 // A dim that is cut, and what is taken of it.
@@ -119,13 +122,15 @@ typedef struct {
     Text brackets;  // of the tensor, with the positions that are taken
     bool takes;     // a position
     VEC(Cut) cuts;
-    NameList left; // dims of the result
+    NameList left;   // dims of the result
+    NameList places; // and where they are
     bool fine;
 } Taken;
 
 static void take_keep(Taken *t, Name dim) {
     text_printf(&t->brackets, "%s%s", t->brackets.length ? ", " : "", dim);
     vec_push(t->m->arena, &t->left, dim);
+    vec_push(t->m->arena, &t->places, dim);
 }
 
 static bool is_number(const Expr *expr, double number) {
@@ -215,8 +220,10 @@ static bool take_places(Taken *t, const Expr *item, Name dim) {
 
 static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
     const NameList *dims = &t->of->dims;
-    if (is_none(item))
+    if (is_none(item)) {
+        vec_push(t->m->arena, &t->places, NULL);
         return;
+    }
     if (is_form(item, FOREIGN_DOTS)) {
         for (uint32_t n = n_items - 1; n < dims->count && t->place < dims->count; n++)
             take_keep(t, dims->at[t->place++]);
@@ -292,6 +299,8 @@ static Meant cut_text(Meaning *m, Taken *t) {
                      ? meant_part(m, &result, cut->dim, cut->from, cut->to, "part")
                      : gather_text(m, &result, cut);
     }
+    if (t->places.count > t->left.count)
+        meant_spread(m, &result, &t->places);
     return result;
 }
 
@@ -328,6 +337,10 @@ const char *meant_unknown_place(Meaning *m, const Expr *expr) {
     Meant of = {0};
     if (is_form(expr, FOREIGN_ITEMS))
         of = meant(m, expr->args.at[0]);
+    for (uint32_t i = 1; is_form(expr, FOREIGN_ITEMS) && i < expr->args.count; i++)
+        if (is_none(expr->args.at[i]))
+            return "a tensor meets others by the names of its dims: of x[n], 'x - x[n']' has every "
+                   "pair of positions";
     if (!of.tensor || !of.has_dims || of.moved || of.swapped ||
         expr->args.count > of.dims.count + 1)
         return NULL;
@@ -373,6 +386,8 @@ static Meant meant_reference(Meaning *m, const Expr *ref) {
     Expr name = {.kind = EXPR_NAME, .name = ref->name};
     Meant tensor = meant_name(m, &name);
     bool is_short = tensor.has_dims && ref->dims.count && ref->dims.count < tensor.dims.count;
+    for (uint32_t i = 0; i < ref->dims.count; i++)
+        is_short = is_short || is_none_name(ref->dims.at[i].name);
     if (!ref->args.count && !is_short) {
         NameList dims = dimlist_of(m->arena, &ref->dims);
         if (!tensor.text && name_is_same(ref->name.name))
@@ -421,26 +436,12 @@ Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b) {
         left = HOLDS_ALL, right = HOLDS_SIGN;
     if (!a->text || !b->text)
         return (Meant){0};
+    Meant result = *a, second = *b;
+    if (!meant_meet(m, &result, &second))
+        return (Meant){0};
     const char *text = arena_printf(m->arena, "%s %s %s", meant_within(m, a, left), oper_text(oper),
-                                    meant_within(m, b, right));
-    Meant result = meant_with_dims(text, own, dimlist_union(m->arena, &a->dims, &b->dims));
-    result.has_dims = a->has_dims && b->has_dims;
-    result.moved = a->moved || b->moved;
-    return result;
-}
-
-// x + h @ W with h[d] and W[d, d'] is over both here, where other languages have one index: that of
-// the place.
-static bool meet_by_name(const Meaning *m, const Meant *a, const Meant *b) {
-    bool product = a->operands || b->operands;
-    bool known = product && a->has_dims && b->has_dims && !a->moved && !b->moved;
-    uint32_t n = a->dims.count < b->dims.count ? a->dims.count : b->dims.count;
-    for (uint32_t i = 1; i <= n && known; i++) {
-        Name one = a->dims.at[a->dims.count - i], other = b->dims.at[b->dims.count - i];
-        if (one != other && program_dims_alike(m->program, one, other))
-            return false;
-    }
-    return true;
+                                    meant_within(m, &second, right));
+    return meant_placed_as(text, own, &result);
 }
 
 static Meant meant_unary(Meaning *m, const Expr *expr) {
@@ -460,14 +461,12 @@ static Meant meant_unary(Meaning *m, const Expr *expr) {
 Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Meant *b) {
     if (!condition->text || !a->text || !b->text)
         return (Meant){0};
-    NameList dims = dimlist_union(m->arena, &a->dims, &b->dims);
+    Meant all = *condition, first = *a, second = *b;
+    if (!meant_meet(m, &all, &first) || !meant_meet(m, &all, &second))
+        return (Meant){0};
     const char *text =
-        arena_printf(m->arena, "where(%s, %s, %s)", condition->text, a->text, b->text);
-    Meant result =
-        meant_with_dims(text, HOLDS_ALL, dimlist_union(m->arena, &dims, &condition->dims));
-    result.has_dims = condition->has_dims && a->has_dims && b->has_dims;
-    result.moved = condition->moved || a->moved || b->moved;
-    return result;
+        arena_printf(m->arena, "where(%s, %s, %s)", condition->text, first.text, second.text);
+    return meant_placed_as(text, HOLDS_ALL, &all);
 }
 
 static Meant meant_choice(Meaning *m, const Expr *expr) {
@@ -567,8 +566,7 @@ Meant meant(Meaning *m, const Expr *expr) {
         break;
     case EXPR_BINARY: {
         Meant a = meant(m, expr->args.at[0]), b = meant(m, expr->args.at[1]);
-        if (meet_by_name(m, &a, &b))
-            found = meant_binary(m, expr->oper, &a, &b);
+        found = meant_binary(m, expr->oper, &a, &b);
         break;
     }
     case EXPR_CALL:

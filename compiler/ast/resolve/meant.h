@@ -11,6 +11,7 @@
 //     meant_order.c      orders                   topk(X, k=3, dim=-1)
 //     meant_several.c    several values           A, B = X.chunk(2, dim=-1)
 //     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
+//     meant_places.c     places of dims          X[:, None] - X[None, :], X.unsqueeze(0)
 //     meant_positions.c  positions taken          X.index_select(0, ids), flip(X, 0), trace(S)
 //     foreign.c          the hints; the messages are told where the text is read or resolved
 #ifndef ATTC_MEANT_H
@@ -43,6 +44,8 @@ typedef struct {
     Holds holds;
     bool has_dims;        // known
     bool moved;           // their places are not those that a number of the other language means
+    NameList places;      // of what is moved, NULL where no dim is; none: they are not known
+    bool paired;          // a dim of it has a prime for another position
     bool swapped;         // a transpose of `tensor`, whose last two dims are the other way round
     NameList dims;        // in the order of the other language
     Name tensor;          // the text is this tensor, with or without brackets
@@ -74,7 +77,7 @@ Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
 Name meant_fresh(const Meaning *m, Name of, const char *suffix);      // a name that is free here
 void meant_declare(Meaning *m, Name dim, const char *extent);         // the text wants `dim`
 const char *meant_number(Meaning *m, const Expr *position, Name dim); // counted from the end if < 0
-// What to say of X[:, i] where nothing is named `i`; NULL: it is no such form.
+// What to say of X[:, i] where nothing is named `i`, and of X[:, None]; NULL: it is no such form.
 const char *meant_unknown_place(Meaning *m, const Expr *expr);
 // The tensor over other dims, or the text as it is; NULL where only brackets could tell the dims.
 const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
@@ -134,6 +137,22 @@ Meant meant_concat(Meaning *m, const Given *given);
 Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n);
 Meant meant_full(Meaning *m, const Given *given);
 Meant meant_constant_like(Meaning *m, const char *name, const Expr *x);
+
+// ---- meant_places.c
+Meant meant_placed_as(const char *text, Holds holds, const Meant *as);
+// The dims at the places of the other language, NULL where one has no dim; false: not known.
+bool meant_places(const Meant *of, NameList *out);
+void meant_spread(Meaning *m, Meant *of, const NameList *places); // its dims where there are names
+// Reduced over `dims`; kept: whether their places stay, or NULL.
+void meant_without(Meaning *m, Meant *of, const NameList *dims, const Expr *kept);
+// Puts another operand beside those in *all, with primes where its dims are at other places. false:
+// it cannot be said.
+bool meant_meet(Meaning *m, Meant *all, Meant *part);
+Meant meant_argument(Meaning *m, const Given *given, bool squeezed);
+Meant meant_unsqueezed(Meaning *m, const Given *given);
+Meant meant_repeated(Meaning *m, const Given *given);
+// The dims in another order, which means nothing where their names say what is what.
+Meant meant_transpose(Meaning *m, const Given *given);
 
 // ---- meant_positions.c; name: as the other language has it
 Meant meant_gather(Meaning *m, const char *name, const Given *given);

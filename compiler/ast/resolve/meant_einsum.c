@@ -88,8 +88,18 @@ static NameList copy_of(Meaning *m, const NameList *list) {
     return dimlist_minus(m->arena, list, &none);
 }
 
+// The last two places, or the only one, have dims.
+static bool is_matrix(const Meant *of) {
+    NameList places;
+    bool known = meant_places(of, &places);
+    uint32_t n = places.count;
+    return known && n && places.at[n - 1] && (n == 1 || places.at[n - 2]);
+}
+
 Meant meant_product(Meaning *m, const Meant *a, const Meant *b) {
     if (!a->text || !b->text || !a->has_dims || !b->has_dims || !a->dims.count || !b->dims.count)
+        return (Meant){0};
+    if (!is_matrix(a) || !is_matrix(b))
         return (Meant){0};
     Product p = {a, b, copy_of(m, &a->dims), copy_of(m, &b->dims), NULL};
     if (!find_summed(m, &p))
@@ -105,6 +115,7 @@ Meant meant_product(Meaning *m, const Meant *a, const Meant *b) {
     if (!left || !right)
         return (Meant){0};
     Meant found = einsum_of(m, arena_printf(m->arena, "%s, %s", left, right), product_dims(m, &p));
+    found.moved = a->moved || b->moved;
     found.summed = joins ? a->summed : (NameList){0};
     vec_push(m->arena, &found.summed, p.summed);
     return found;
@@ -211,7 +222,7 @@ static bool stands_for(const Letters *letters, Name dim) {
 // A letter means the dim of the operand in its place; a second letter for one dim, another position
 // of it.
 static bool give_dims(Meaning *m, Letters *letters, LetterList *term, const Meant *operand) {
-    if (!operand->has_dims || operand->dims.count != term->count)
+    if (!operand->has_dims || operand->moved || operand->dims.count != term->count)
         return false;
     for (uint32_t i = 0; i < term->count; i++) {
         Letter *letter = &term->at[i], *known = known_letter(letters, letter);

@@ -124,20 +124,18 @@ Meant meant_formula(Meaning *m, Name name, const Given *given, const char **hint
         (!reduces && (given->args->count > formula->n_args || given->keys->count)))
         return result;
     const char *beside[3], *alone[3], *reduced = NULL;
-    result = (Meant){.holds = formula->holds, .has_dims = true};
+    Meant all = {.has_dims = true};
     for (uint32_t i = 0; i < formula->n_args; i++) {
         Meant arg = meant(m, given->args->at[i]);
-        if (!arg.text)
-            return arg;
+        if (!arg.text || !meant_meet(m, &all, &arg))
+            return (Meant){0};
         beside[i] = meant_within(m, &arg, HOLDS_ALL);
         alone[i] = arg.text;
-        result.has_dims = result.has_dims && arg.has_dims;
-        result.moved = result.moved || arg.moved;
-        result.dims = dimlist_union(m->arena, &result.dims, &arg.dims);
     }
-    if (reduces && !meant_reduced(m, given, &result, &reduced))
+    if (reduces && !meant_reduced(m, given, &all, &reduced))
         return (Meant){0};
-    result.text = filled(m->arena, formula, beside, alone, reduced);
+    result =
+        meant_placed_as(filled(m->arena, formula, beside, alone, reduced), formula->holds, &all);
     bool both = m->remark && formula->remark && !strstr(m->remark, formula->remark);
     m->remark = both              ? arena_printf(m->arena, "%s, %s", m->remark, formula->remark)
                 : formula->remark ? formula->remark

@@ -11,6 +11,8 @@
 typedef enum {
     IS_HINT,      // nothing to write, only something to say
     IS_ARGUMENT,  // the first argument as it is
+    IS_SPREAD,    // that, with a place of one position more
+    IS_REPEATED,  // that, with as many places as there are arguments, or as the argument has
     IS_TRANSPOSE, // that, with its dims in another order
     IS_CALL,      // a built-in of another name
     IS_OPERATOR,  // of two
@@ -89,11 +91,11 @@ static const Function functions[] = {
     {"cpu", IS_ARGUMENT, NULL, 0},
     {"cuda", IS_ARGUMENT, NULL, 0},
     {"squeeze", IS_ARGUMENT, NULL, 0},
-    {"unsqueeze", IS_ARGUMENT, NULL, 0},
-    {"expand_dims", IS_ARGUMENT, NULL, 0},
-    {"expand", IS_ARGUMENT, NULL, 0},
-    {"expand_as", IS_ARGUMENT, NULL, 0},
-    {"broadcast_to", IS_ARGUMENT, NULL, 0},
+    {"unsqueeze", IS_SPREAD, NULL, 0},
+    {"expand_dims", IS_SPREAD, NULL, 0},
+    {"expand", IS_REPEATED, NULL, 0},
+    {"expand_as", IS_REPEATED, NULL, 0},
+    {"broadcast_to", IS_REPEATED, NULL, 0},
     {"repeat", IS_HINT, repeated, 0},
     {"tile", IS_HINT, repeated, 0},
     {"repeat_interleave", IS_HINT, repeated, 0},
@@ -211,10 +213,11 @@ bool given_list(const Expr *expr) {
 
 Name dim_at(const Meant *of, const Expr *place) {
     const Expr *number = expr_unsigned(place);
-    if (number->kind != EXPR_NUMBER || !number->is_integer || of->moved)
+    NameList places;
+    if (number->kind != EXPR_NUMBER || !number->is_integer || !meant_places(of, &places))
         return NULL;
-    double at = number == place ? number->number : of->dims.count - number->number;
-    return at >= 0 && at < of->dims.count ? of->dims.at[(uint32_t)at] : NULL;
+    double at = number == place ? number->number : places.count - number->number;
+    return at >= 0 && at < places.count ? places.at[(uint32_t)at] : NULL;
 }
 
 Name dim_given(const Meant *of, const Expr *expr) {
@@ -273,10 +276,10 @@ static const char *reduce(Meaning *m, const Given *given, bool row, Meant *resul
     bool fine = result->has_dims && keys_are_known(given);
     if (!fine || !reduced_dims(m, given, result, row, &dims))
         return NULL;
+    const Expr *kept =
+        given_key(given, "keepdim") ? given_key(given, "keepdim") : given_key(given, "keepdims");
     if (!row)
-        result->dims = dimlist_minus(m->arena, &result->dims, &dims);
-    bool kept = given_key(given, "keepdim") || given_key(given, "keepdims");
-    result->moved = result->moved || (!row && kept);
+        meant_without(m, result, &dims, kept);
     const char *all = dimlist_text(m->arena, &dims);
     return dims.count > 1 ? arena_printf(m->arena, "(%.*s)", (int)strlen(all) - 2, all + 1)
                           : dims.at[0];
@@ -293,28 +296,26 @@ static Meant meant_reduction(Meaning *m, Builtin builtin, const Given *given, bo
     if (!dims)
         return (Meant){0};
     const char *key = builtin == BUILTIN_CUMSUM ? "dim" : "reduced_dim";
-    Meant result = meant_with_dims(
+    return meant_placed_as(
         arena_printf(m->arena, "%s(%s, %s=%s)", builtin_name(builtin), of.text, key, dims),
-        HOLDS_ALL, of.dims);
-    result.moved = of.moved;
-    return result;
+        HOLDS_ALL, &of);
 }
 
 // ---- calls that stay calls
 
 static Meant meant_call(Meaning *m, const char *name, const Given *given) {
     Text text = {.arena = m->arena};
-    Meant result = {.holds = HOLDS_ALL, .has_dims = true};
+    Meant all = {.has_dims = true};
+    Expr call = {.kind = EXPR_CALL, .name.name = name, .keys = *given->keys};
+    bool pointwise = call_is_pointwise(&call);
     text_printf(&text, "%s(", name);
     for (uint32_t i = 0; i < given->args->count; i++) {
         Meant arg = meant(m, given->args->at[i]);
-        if (!arg.text)
-            return arg;
+        if (!arg.text || (pointwise && !meant_meet(m, &all, &arg)))
+            return (Meant){0};
         text_printf(&text, "%s%s", i ? ", " : "", arg.text);
-        result.has_dims = result.has_dims && arg.has_dims;
-        result.moved = result.moved || arg.moved;
-        result.dims = dimlist_union(m->arena, &result.dims, &arg.dims);
     }
+    all.has_dims = all.has_dims && pointwise;
     for (uint32_t i = 0; i < given->keys->count; i++) {
         Meant value = meant(m, given->keys->at[i].value);
         if (!value.text)
@@ -323,8 +324,7 @@ static Meant meant_call(Meaning *m, const char *name, const Given *given) {
                     given->keys->at[i].key.name, value.text);
     }
     text_add(&text, ")");
-    result.text = text.at;
-    return result;
+    return meant_placed_as(text.at, HOLDS_ALL, &all);
 }
 
 // What there is to say of a built-in that is called in the manner of other languages.
@@ -399,39 +399,10 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given, bool
     if (regroups || !builtin_takes(builtin, given->args->count, given->keys) ||
         !dims_are_named(m, builtin, given))
         return (Meant){0};
-    Meant result = meant_call(m, builtin_name(builtin), given);
-    Expr call = {.kind = EXPR_CALL, .name.name = builtin_name(builtin), .keys = *given->keys};
-    result.has_dims = result.has_dims && call_is_pointwise(&call);
-    return result;
+    return meant_call(m, builtin_name(builtin), given);
 }
 
 // ---- functions of other names
-
-// The dims in another order, which means nothing where their names say what is what.
-static Meant meant_transpose(Meaning *m, const Given *given) {
-    Meant of = meant(m, given->args->at[0]);
-    uint32_t n = of.dims.count, n_args = given->args->count - 1;
-    if (!of.text || !of.has_dims || of.moved || n < 2)
-        return (Meant){0};
-    Name a = n_args == 2 ? dim_given(&of, given->args->at[1]) : of.dims.at[n - 2];
-    Name b = n_args == 2 ? dim_given(&of, given->args->at[2]) : of.dims.at[n - 1];
-    if (!a || !b || a == b || (n_args != 0 && n_args != 2) || (n_args == 0 && n > 2))
-        return (Meant){0};
-    if (program_dims_alike(m->program, a, b)) {
-        bool last = a == of.dims.at[n - 2] && b == of.dims.at[n - 1];
-        of.text = arena_printf(m->arena, "swap(%s, %s, %s)", of.text, a, b);
-        of.tensor = last && !of.swapped ? of.tensor : NULL;
-        of.swapped = of.tensor != NULL;
-        of.operands = of.open = NULL;
-        if (!of.tensor)
-            return of;
-    }
-    NameList dims = {0};
-    for (uint32_t i = 0; i < n; i++)
-        vec_push(m->arena, &dims, of.dims.at[i] == a ? b : of.dims.at[i] == b ? a : of.dims.at[i]);
-    of.dims = dims;
-    return of;
-}
 
 static Meant meant_cast(Meaning *m, const Given *given, const char *elem) {
     const Expr *arg = given->args->at[0];
@@ -474,12 +445,6 @@ static Meant meant_linear(Meaning *m, const Given *given) {
     return meant_binary(m, OPER_ADD, &product, &bias);
 }
 
-static Meant meant_argument(Meaning *m, const Given *given) {
-    Meant of = meant(m, given->args->at[0]);
-    of.moved = true;
-    return of;
-}
-
 static Meant meant_shape(Meaning *m, const Function *function, const Given *given) {
     const Expr *const *args = (const Expr *const *)given->args->at;
     uint32_t n = given->args->count;
@@ -504,7 +469,11 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
     }
     switch (function->kind) {
     case IS_ARGUMENT:
-        return meant_argument(m, given);
+        return meant_argument(m, given, !strcmp(function->function, "squeeze"));
+    case IS_SPREAD:
+        return meant_unsqueezed(m, given);
+    case IS_REPEATED:
+        return meant_repeated(m, given);
     case IS_TRANSPOSE:
         return meant_transpose(m, given);
     case IS_CALL:
@@ -582,9 +551,7 @@ Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const c
         return formula;
     if (!function || own) {
         bool fits = own || (def && def->params.count == args->count);
-        Meant call = fits ? meant_call(m, name, &given) : (Meant){0};
-        call.has_dims = false;
-        return call;
+        return fits ? meant_call(m, name, &given) : (Meant){0};
     }
     Meant known = args->count ? meant_known(m, function, &given) : (Meant){0};
     bool says = function->kind != IS_CAST && function->kind != IS_CALL &&

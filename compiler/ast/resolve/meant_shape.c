@@ -111,19 +111,26 @@ static void name_parts(Meaning *m, Name of, const Expr *const *parts, NameList *
     }
 }
 
-Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n) {
-    Meant of = meant(m, x);
+// Whether the dims stay as they are, where -1 and a number stand for one of them.
+static bool is_same(Meaning *m, const NameList *have, const Expr *const *args,
+                    const NameList *wanted) {
+    bool same = have->count == wanted->count;
+    for (uint32_t i = 0; i < wanted->count && same; i++)
+        same =
+            wanted->at[i] ? wanted->at[i] == have->at[i] : is_product(m, have->at[i], args + i, 1);
+    return same;
+}
+
+static Meant view_of(Meaning *m, const Meant *of, const Expr *const *args, uint32_t n) {
     NameList wanted = {0}, from, into;
     uint32_t first;
-    if (n == 1 && given_list(args[0])) {
-        n = args[0]->args.count;
-        args = (const Expr *const *)args[0]->args.at;
-    }
-    if (!of.text || !of.has_dims || of.moved || !view_dims(m, args, n, &wanted))
+    if (!view_dims(m, args, n, &wanted))
         return (Meant){0};
-    if (!find_regrouped(m, &of.dims, &wanted, &from, &into, &first) &&
-        !(keep_open_end(m, &of.dims, args, &wanted) &&
-          find_regrouped(m, &of.dims, &wanted, &from, &into, &first)))
+    if (is_same(m, &of->dims, args, &wanted))
+        return *of;
+    if (!find_regrouped(m, &of->dims, &wanted, &from, &into, &first) &&
+        !(keep_open_end(m, &of->dims, args, &wanted) &&
+          find_regrouped(m, &of->dims, &wanted, &from, &into, &first)))
         return (Meant){0};
     bool splits = from.count == 1;
     if (splits && !is_product(m, from.at[0], args + first, into.count))
@@ -134,7 +141,30 @@ Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n)
         into.at[0] = meant_fresh(m, from.at[0], "all");
     for (uint32_t i = 0; i < into.count; i++)
         wanted.at[first + i] = into.at[i];
-    return regrouped(m, &of, &from, &into, wanted);
+    return regrouped(m, of, &from, &into, wanted);
+}
+
+// A place of one position is none here: view(g, -1, 1) is g.
+Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n) {
+    Meant of = meant(m, x);
+    NameList places = {0}; // any name where there are more positions
+    VEC(const Expr *) others = {0};
+    if (n == 1 && given_list(args[0])) {
+        n = args[0]->args.count;
+        args = (const Expr *const *)args[0]->args.at;
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        bool one = expr_is_count(args[i]) && args[i]->number == 1;
+        vec_push(m->arena, &places, one ? NULL : "");
+        if (!one)
+            vec_push(m->arena, &others, args[i]);
+    }
+    if (!of.text || !of.has_dims || of.moved || !others.count)
+        return (Meant){0};
+    Meant result = view_of(m, &of, others.at, others.count);
+    if (others.count < n)
+        meant_spread(m, &result, &places);
+    return result;
 }
 
 // ---- rearrange(x, "n (h k) -> n h k")

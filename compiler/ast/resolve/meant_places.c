@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+// The places at which other languages have the dims, where operands meet by these; see meant.h.
+//
+//     X[:, None] - X[None, :]          X - X[n']
+//     S / S.sum(-1, keepdim=True)      S / sum(S, reduced_dim=m)
+//     X.unsqueeze(0).expand(b, n, d)   X
+#include "ast/resolve/meant.h"
+
+#include <string.h>
+
+Meant meant_placed_as(const char *text, Holds holds, const Meant *as) {
+    Meant result = meant_with_dims(text, holds, as->dims);
+    result.has_dims = as->has_dims;
+    result.moved = as->moved;
+    result.paired = as->paired;
+    result.places = as->places;
+    return result;
+}
+
+bool meant_places(const Meant *of, NameList *out) {
+    *out = of->moved ? of->places : of->dims;
+    return of->has_dims && (!of->moved || of->places.count);
+}
+
+static void set_places(Meaning *m, Meant *of, NameList places) {
+    of->dims = (NameList){0};
+    for (uint32_t i = 0; i < places.count; i++)
+        if (places.at[i])
+            vec_push(m->arena, &of->dims, places.at[i]);
+    of->moved = places.count > of->dims.count;
+    of->places = places;
+}
+
+void meant_spread(Meaning *m, Meant *of, const NameList *places) {
+    NameList own = {0};
+    uint32_t next = 0, n_dims = 0;
+    for (uint32_t i = 0; i < places->count; i++)
+        n_dims += places->at[i] != NULL;
+    for (uint32_t i = 0; i < places->count && n_dims == of->dims.count; i++)
+        vec_push(m->arena, &own, places->at[i] ? of->dims.at[next++] : NULL);
+    of->moved = true; // places that are not known if the dims are not as many
+    of->places = own;
+}
+
+void meant_without(Meaning *m, Meant *of, const NameList *dims, const Expr *kept) {
+    NameList places, left = {0};
+    static const char *const yes[] = {"True", "true"}, *const no[] = {"False", "false"};
+    bool named = kept && kept->kind == EXPR_NAME;
+    bool stays = named && (!strcmp(kept->name.name, yes[0]) || !strcmp(kept->name.name, yes[1]));
+    bool goes =
+        !kept || (named && (!strcmp(kept->name.name, no[0]) || !strcmp(kept->name.name, no[1])));
+    bool known = meant_places(of, &places) && (stays || goes);
+    for (uint32_t i = 0; i < places.count; i++) {
+        bool reduced = places.at[i] && dimlist_has(dims, places.at[i]);
+        if (!reduced || stays)
+            vec_push(m->arena, &left, reduced ? NULL : places.at[i]);
+    }
+    of->dims = dimlist_minus(m->arena, &of->dims, dims);
+    if (known) {
+        set_places(m, of, left);
+        return;
+    }
+    of->moved = true;
+    of->places = (NameList){0};
+}
+
+// ---- operands that meet
+
+static Name place_from_end(const NameList *places, uint32_t back) {
+    return back <= places->count ? places->at[places->count - back] : NULL;
+}
+
+// Another name for the dims that both have at other places: every position meets every other one.
+static bool set_apart(Meaning *m, const Meant *all, const NameList *places, Meant *part,
+                      NameList *own) {
+    NameList apart = {0};
+    for (uint32_t i = 1; i <= own->count; i++) {
+        Name dim = place_from_end(own, i);
+        if (dim && dim != place_from_end(places, i) && dimlist_has(&all->dims, dim))
+            vec_push(m->arena, &apart, dim);
+    }
+    for (uint32_t i = 0; i < apart.count; i++) {
+        Name primed = meant_primed(m, apart.at[i], &all->dims, &part->dims);
+        NameList dims = dimlist_replaced(m->arena, &part->dims, apart.at[i], primed);
+        part->text = part->swapped ? NULL : meant_over(m, part, &dims);
+        if (!part->text)
+            return false;
+        for (uint32_t k = 0; k < own->count; k++)
+            own->at[k] = own->at[k] == apart.at[i] ? primed : own->at[k];
+        part->dims = dims;
+        part->paired = true;
+    }
+    return true;
+}
+
+// Whether one index of the other language would be two dims here: x + h @ W with h[d] and
+// W[d, d'], which is over both.
+static bool one_is_two(const Meaning *m, const NameList *a, const NameList *b, bool any) {
+    for (uint32_t i = 1; i <= a->count && i <= b->count; i++) {
+        Name one = place_from_end(a, i), other = place_from_end(b, i);
+        if (one && other && one != other && (any || program_dims_alike(m->program, one, other)))
+            return true;
+    }
+    return false;
+}
+
+static bool shares(const Meant *a, const Meant *b) {
+    for (uint32_t i = 0; i < b->dims.count; i++)
+        if (dimlist_has(&a->dims, b->dims.at[i]))
+            return true;
+    return false;
+}
+
+bool meant_meet(Meaning *m, Meant *all, Meant *part) {
+    NameList places, own;
+    bool moved = all->moved || part->moved, paired = all->paired || part->paired;
+    bool known = meant_places(all, &places) && meant_places(part, &own);
+    bool product = all->operands || part->operands;
+    if (known && moved) {
+        NameList copy = {0};
+        own = dimlist_minus(m->arena, &own, &copy);
+    }
+    if (moved && !known && all->has_dims && part->has_dims && shares(all, part))
+        return false;
+    if (known && moved && !set_apart(m, all, &places, part, &own))
+        return false;
+    if (known && (moved || paired || product) && one_is_two(m, &places, &own, moved))
+        return false;
+    all->paired = paired || part->paired;
+    all->operands = all->operands ? all->operands : part->operands;
+    all->has_dims = all->has_dims && part->has_dims;
+    all->dims = dimlist_union(m->arena, &all->dims, &part->dims);
+    all->moved = moved;
+    all->places = (NameList){0};
+    if (known && moved) {
+        NameList joint = {0};
+        for (uint32_t i = places.count > own.count ? places.count : own.count; i > 0; i--) {
+            Name one = place_from_end(&places, i), other = place_from_end(&own, i);
+            vec_push(m->arena, &joint, one ? one : other);
+        }
+        set_places(m, all, joint);
+    }
+    return true;
+}
+
+// ---- places that are moved
+
+Meant meant_argument(Meaning *m, const Given *given, bool squeezed) {
+    Meant of = meant(m, given->args->at[0]);
+    NameList places;
+    bool known = !squeezed && meant_places(&of, &places);
+    of.moved = true;
+    of.places = known ? places : (NameList){0};
+    return of;
+}
+
+// unsqueeze(x, 0): from the end of the result if it is negative.
+Meant meant_unsqueezed(Meaning *m, const Given *given) {
+    Meant of = meant(m, given->args->at[0]);
+    const Expr *axis = given_key(given, "axis"), *dim = given_key(given, "dim");
+    const Expr *at = given->args->count > 1 ? given->args->at[1] : dim ? dim : axis;
+    const Expr *number = at ? expr_unsigned(at) : NULL;
+    NameList places, spread = {0};
+    bool known = meant_places(&of, &places) && number && number->kind == EXPR_NUMBER &&
+                 number->is_integer && number->number <= places.count + (number != at);
+    uint32_t first = !known         ? 0
+                     : number == at ? (uint32_t)number->number
+                                    : places.count + 1 - (uint32_t)number->number;
+    for (uint32_t i = 0; i <= places.count && known; i++) {
+        if (i == first)
+            vec_push(m->arena, &spread, NULL);
+        if (i < places.count)
+            vec_push(m->arena, &spread, places.at[i]);
+    }
+    of.moved = true;
+    of.places = spread;
+    return of;
+}
+
+// expand(x, n, d), expand_as(x, y): the places before its own have one position.
+Meant meant_repeated(Meaning *m, const Given *given) {
+    Meant of = meant(m, given->args->at[0]), as = {0};
+    uint32_t n = given->args->count - 1;
+    const Expr *first = n == 1 ? given->args->at[1] : NULL;
+    NameList places, like, spread = {0};
+    if (first && given_list(first))
+        n = first->args.count;
+    else if (first)
+        as = meant(m, first);
+    if (as.text && meant_places(&as, &like) && like.count)
+        n = like.count;
+    bool known = meant_places(&of, &places) && n >= places.count;
+    for (uint32_t i = 0; i < n && known; i++)
+        vec_push(m->arena, &spread, i + places.count < n ? NULL : places.at[i + places.count - n]);
+    of.moved = true;
+    of.places = spread;
+    return of;
+}
+
+Meant meant_transpose(Meaning *m, const Given *given) {
+    Meant of = meant(m, given->args->at[0]);
+    uint32_t n = of.dims.count, n_args = given->args->count - 1;
+    if (!of.text || !of.has_dims || of.moved || n < 2)
+        return (Meant){0};
+    Name a = n_args == 2 ? dim_given(&of, given->args->at[1]) : of.dims.at[n - 2];
+    Name b = n_args == 2 ? dim_given(&of, given->args->at[2]) : of.dims.at[n - 1];
+    if (!a || !b || a == b || (n_args != 0 && n_args != 2) || (n_args == 0 && n > 2))
+        return (Meant){0};
+    if (program_dims_alike(m->program, a, b)) {
+        bool last = a == of.dims.at[n - 2] && b == of.dims.at[n - 1];
+        of.text = arena_printf(m->arena, "swap(%s, %s, %s)", of.text, a, b);
+        of.tensor = last && !of.swapped ? of.tensor : NULL;
+        of.swapped = of.tensor != NULL;
+        of.operands = of.open = NULL;
+        if (!of.tensor)
+            return of;
+    }
+    NameList dims = {0};
+    for (uint32_t i = 0; i < n; i++)
+        vec_push(m->arena, &dims, of.dims.at[i] == a ? b : of.dims.at[i] == b ? a : of.dims.at[i]);
+    of.dims = dims;
+    return of;
+}
