@@ -161,7 +161,17 @@ static void hint_return(Scope *scope, const Stmt *stmt) {
         results = &only->args;
     for (uint32_t i = 0; i < results->count; i++) {
         Meant value = meant(&m, results->at[i]);
-        if (!value.text) {
+        const char *dims = dimlist_text(m.arena, &value.dims);
+        bool turned = value.turned && value.has_dims;
+        if (turned && value.tensor) {
+            value.text = arena_printf(m.arena, "%s%s", value.tensor, dims);
+        } else if (turned && results->count == 1 && fits(value.text)) {
+            Name result = meant_fresh(&m, scope->def->name.name, "result");
+            diag_hint(stmt->foreign, "write '%s%s = %s' and 'return %s'%s", result, dims,
+                      value.text, result, beside_text(&m));
+            return;
+        }
+        if (!value.text || (turned && !value.tensor)) {
             hint_part(&m, stmt->foreign, results->at[i]);
             return;
         }

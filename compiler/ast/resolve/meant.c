@@ -270,9 +270,10 @@ static Meant take_text(Meaning *m, const Meant *of, const Cut *cut) {
         for (uint32_t k = 0; of->dims.at[i] == cut->dim && k < cut->over.count; k++)
             vec_push(m->arena, &dims, cut->over.at[k]);
     }
-    return meant_with_dims(
-        arena_printf(m->arena, "gather(%s, %s, dim=%s)", of->text, cut->from, cut->dim), HOLDS_ALL,
-        dims);
+    return meant_gathered(of, cut->dim,
+                          meant_with_dims(arena_printf(m->arena, "gather(%s, %s, dim=%s)", of->text,
+                                                       cut->from, cut->dim),
+                                          HOLDS_ALL, dims));
 }
 
 static Meant gather_text(Meaning *m, const Meant *of, const Cut *cut) {
@@ -283,9 +284,11 @@ static Meant gather_text(Meaning *m, const Meant *of, const Cut *cut) {
     Name some = meant_fresh(m, cut->dim, "step");
     meant_declare(m, some, cut->count);
     const char *first = cut->first ? arena_printf(m->arena, "%lld + ", (long long)cut->first) : "";
-    return meant_with_dims(arena_printf(m->arena, "gather(%s, %s%lld * index(%s), dim=%s)",
-                                        of->text, first, (long long)cut->step, some, cut->dim),
-                           HOLDS_ALL, dimlist_replaced(m->arena, &of->dims, cut->dim, some));
+    const char *text = arena_printf(m->arena, "gather(%s, %s%lld * index(%s), dim=%s)", of->text,
+                                    first, (long long)cut->step, some, cut->dim);
+    return meant_gathered(
+        of, cut->dim,
+        meant_with_dims(text, HOLDS_ALL, dimlist_replaced(m->arena, &of->dims, cut->dim, some)));
 }
 
 static Meant cut_text(Meaning *m, Taken *t) {
@@ -478,16 +481,24 @@ static Meant meant_choice(Meaning *m, const Expr *expr) {
 // f(a, b -> [dims]), where something in the arguments is of another language.
 static Meant meant_arrow(Meaning *m, const Expr *call) {
     Text text = {.arena = m->arena};
+    bool einsum = builtin_find(call->name.name) == BUILTIN_EINSUM, known = true, moved = false;
+    NameList read = {0}; // by the arguments
     text_printf(&text, "%s(", call->name.name);
     for (uint32_t i = 0; i < call->args.count; i++) {
         Meant arg = meant(m, call->args.at[i]);
         if (!arg.text)
             return arg;
+        known = known && arg.has_dims;
+        moved = moved || arg.moved;
+        read = dimlist_union(m->arena, &read, &arg.dims);
         text_printf(&text, "%s%s", i ? ", " : "", arg.text);
     }
     NameList dims = dimlist_of(m->arena, &call->dims);
+    NameList lacking = dimlist_minus(m->arena, &dims, &read);
     text_printf(&text, " -> %s)", dimlist_text(m->arena, &dims));
-    return call->keys.count ? (Meant){0} : meant_with_dims(text.at, HOLDS_ALL, dims);
+    bool fine = !call->keys.count && !moved && dims.count == call->dims.count &&
+                (!einsum || !known || !lacking.count);
+    return !fine ? (Meant){0} : meant_with_dims(text.at, HOLDS_ALL, dims);
 }
 
 // ---- members

@@ -45,6 +45,7 @@ typedef struct {
     bool has_dims;        // known
     bool moved;           // their places are not those that a number of the other language means
     NameList places;      // of what is moved, NULL where no dim is; none: they are not known
+    bool turned;          // the text may have its dims in another order
     bool paired;          // a dim of it has a prime for another position
     bool swapped;         // a transpose of `tensor`, whose last two dims are the other way round
     NameList dims;        // in the order of the other language
@@ -159,6 +160,7 @@ Meant meant_gather(Meaning *m, const char *name, const Given *given);
 Meant meant_diagonal(Meaning *m, const char *name, const Given *given);
 Meant meant_eye(Meaning *m, const Given *given);
 Meant meant_moved(Meaning *m, const char *name, const Given *given);
+Meant meant_gathered(const Meant *of, Name dim, Meant result); // whose text is a gather
 Meant meant_turned(Meaning *m, const Meant *of, Name dim); // from the last position to the first
 Meant meant_mask(Meaning *m, const Given *given, const char *comparison);
 Meant meant_one_hot(Meaning *m, const Given *given);

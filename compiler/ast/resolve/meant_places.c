@@ -13,6 +13,7 @@ Meant meant_placed_as(const char *text, Holds holds, const Meant *as) {
     result.has_dims = as->has_dims;
     result.moved = as->moved;
     result.paired = as->paired;
+    result.turned = as->turned;
     result.places = as->places;
     return result;
 }
@@ -111,6 +112,12 @@ static bool shares(const Meant *a, const Meant *b) {
     return false;
 }
 
+// In the order of the one that has all of them, if there is one.
+static NameList dims_of_both(Meaning *m, const Meant *a, const Meant *b) {
+    NameList both = dimlist_union(m->arena, &a->dims, &b->dims);
+    return both.count == b->dims.count && both.count > a->dims.count ? b->dims : both;
+}
+
 bool meant_meet(Meaning *m, Meant *all, Meant *part) {
     NameList places, own;
     bool moved = all->moved || part->moved, paired = all->paired || part->paired;
@@ -129,7 +136,8 @@ bool meant_meet(Meaning *m, Meant *all, Meant *part) {
     all->paired = paired || part->paired;
     all->operands = all->operands ? all->operands : part->operands;
     all->has_dims = all->has_dims && part->has_dims;
-    all->dims = dimlist_union(m->arena, &all->dims, &part->dims);
+    all->turned = all->turned || part->turned || part->paired;
+    all->dims = dims_of_both(m, all, part);
     all->moved = moved;
     all->places = (NameList){0};
     if (known && moved) {
@@ -218,6 +226,7 @@ Meant meant_transpose(Meaning *m, const Given *given) {
     NameList dims = {0};
     for (uint32_t i = 0; i < n; i++)
         vec_push(m->arena, &dims, of.dims.at[i] == a ? b : of.dims.at[i] == b ? a : of.dims.at[i]);
+    of.turned = !of.swapped;
     of.dims = dims;
     return of;
 }

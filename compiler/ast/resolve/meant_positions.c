@@ -48,6 +48,11 @@ static bool find_places(Meaning *m, const char *name, const Given *given, Places
     return true;
 }
 
+Meant meant_gathered(const Meant *of, Name dim, Meant result) {
+    result.turned = of->turned || of->dims.at[0] != dim;
+    return result;
+}
+
 // A dim that both have is one index here. In other languages it is so where positions stand beside
 // each element of x; else every position meets every element.
 static bool same_indices(const Meant *of, const Meant *ids, Name dim, bool beside) {
@@ -82,8 +87,8 @@ Meant meant_gather(Meaning *m, const char *name, const Given *given) {
             if (!beside || k == i)
                 dimlist_add(m->arena, &dims, ids.dims.at[k]);
     }
-    return meant_with_dims(arena_printf(m->arena, "gather(%s, %s, dim=%s)", of.text, ids.text, dim),
-                           HOLDS_ALL, dims);
+    const char *text = arena_printf(m->arena, "gather(%s, %s, dim=%s)", of.text, ids.text, dim);
+    return meant_gathered(&of, dim, meant_with_dims(text, HOLDS_ALL, dims));
 }
 
 // ---- trace(x), diagonal(x), eye(n)
@@ -124,9 +129,9 @@ Meant meant_eye(Meaning *m, const Given *given) {
 // ---- flip(x, dim), roll(x, by, dim)
 
 Meant meant_turned(Meaning *m, const Meant *of, Name dim) {
-    return meant_with_dims(
-        arena_printf(m->arena, "gather(%s, %s - 1 - index(%s), dim=%s)", of->text, dim, dim, dim),
-        HOLDS_ALL, of->dims);
+    const char *text =
+        arena_printf(m->arena, "gather(%s, %s - 1 - index(%s), dim=%s)", of->text, dim, dim, dim);
+    return meant_gathered(of, dim, meant_with_dims(text, HOLDS_ALL, of->dims));
 }
 
 Meant meant_moved(Meaning *m, const char *name, const Given *given) {
@@ -146,9 +151,9 @@ Meant meant_moved(Meaning *m, const char *name, const Given *given) {
     if (!rolls)
         return meant_turned(m, &of, dim);
     const char *by_text = meant_within(m, &by, HOLDS_PRODUCT);
-    return meant_with_dims(arena_printf(m->arena, "gather(%s, (index(%s) - %s) %% %s, dim=%s)",
-                                        of.text, dim, by_text, dim, dim),
-                           HOLDS_ALL, of.dims);
+    const char *text = arena_printf(m->arena, "gather(%s, (index(%s) - %s) %% %s, dim=%s)", of.text,
+                                    dim, by_text, dim, dim);
+    return meant_gathered(&of, dim, meant_with_dims(text, HOLDS_ALL, of.dims));
 }
 
 // ---- tril(x), arange(n)
@@ -160,7 +165,7 @@ Meant meant_mask(Meaning *m, const Given *given, const char *comparison) {
         return (Meant){0};
     const char *text = arena_printf(m->arena, "where(index(%s) %s index(%s), %s, 0)",
                                     of.dims.at[n - 1], comparison, of.dims.at[n - 2], of.text);
-    return meant_with_dims(text, HOLDS_ALL, of.dims);
+    return meant_placed_as(text, HOLDS_ALL, &of);
 }
 
 // one_hot(ids, 5)

@@ -24,7 +24,9 @@ static Meant regrouped(Meaning *m, const Meant *of, const NameList *from, const 
     const char *function = from->count == 1 ? "split" : "merge";
     const char *text = arena_printf(m->arena, "%s(%s, %s -> %s)", function, of->text,
                                     dims_words(m, from), dims_words(m, into));
-    return meant_with_dims(text, HOLDS_ALL, dims);
+    Meant result = meant_with_dims(text, HOLDS_ALL, dims);
+    result.turned = of->turned || from->count > 1;
+    return result;
 }
 
 // ---- view(x, n, h, k)
@@ -232,6 +234,7 @@ static Meant reordered(Meaning *m, const Meant *of, const Side *left, const Side
                 return (Meant){0};
     Meant result = *of;
     result.dims = dims;
+    result.turned = true;
     return result;
 }
 
