@@ -89,15 +89,21 @@ typedef struct {
     const bool *needed;     // by value id: by the backward pass, down to what is kept
     const uint32_t *result; // by value id: 1 + the place among the outputs; 0: it is no result
 } Kept;
+// What it returns lies in the graph's arena.
 Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine, Saving saving);
 // seams.c: the forward pass in stretches that hand little on from one to the next.
+typedef struct {
+    const Graph *graph;
+    const int64_t *extents;
+    const bool *live, *after, *again; // by value id, the last two as in Kept
+    const uint32_t *result;           // likewise
+} ForwardPass;
 typedef struct {
     uint32_t count;    // of stretches, from 1
     uint32_t *stretch; // by value id, of the forward pass
     bool *crosses;     // by value id: read in a later stretch than its own
 } Seams;
-// Of kept all is there but kept and needed.
-Seams fuse_find_seams(const Kept *kept, const int64_t *extents, Arena *arena);
+Seams fuse_find_seams(const ForwardPass *pass, Arena *arena);
 bool *fuse_find_outputs(const Graph *graph, TensorUse use, Arena *arena); // by value id
 // again.c: builds the backward pass of the old graph in the new one, with what is computed again.
 // now: by id in the old graph, what is there for it: arguments and kept values. Returns the number

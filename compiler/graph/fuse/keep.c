@@ -32,7 +32,7 @@ typedef struct {
     const Graph *graph;
     const int64_t *extents;
     const Machine *machine;
-    Arena *arena;
+    Arena *arena; // of the pass alone
     const bool *live;
     const bool *after; // by value id: of the backward pass
     bool *again;       // by value id: computed again in any case
@@ -212,7 +212,7 @@ static bool *find_kept(const Keeper *p) {
     const bool *side = network_cut(network, source, sink);
     if (!side)
         ice("keep: the backward part needs a value that cannot be kept");
-    bool *kept = arena_array(p->arena, bool, count + 1);
+    bool *kept = arena_array(graph->arena, bool, count + 1);
     for (uint32_t i = 0; i < count; i++)
         kept[i] =
             !p->after[i] && side[2 * i + 1] && !side[2 * i] && !fuse_is_free(graph->values.at[i]);
@@ -220,7 +220,7 @@ static bool *find_kept(const Keeper *p) {
 }
 
 static bool *find_needed(const Keeper *p, const bool *kept) {
-    bool *needed = fuse_find_outputs(p->graph, USE_GRADIENT, p->arena);
+    bool *needed = fuse_find_outputs(p->graph, USE_GRADIENT, p->graph->arena);
     for (uint32_t i = p->graph->values.count; i-- > 0;) {
         const Value *value = p->graph->values.at[i];
         for (uint32_t k = 0; needed[i] && !kept[i] && k < value->n_args; k++)
@@ -229,14 +229,15 @@ static bool *find_needed(const Keeper *p, const bool *kept) {
     return needed;
 }
 
-static Keeper open_keeper(const Graph *graph, const int64_t *extents, const Machine *machine) {
-    Arena *arena = graph->arena;
+// into: where what Kept has of it lies.
+static Keeper open_keeper(const Graph *graph, const int64_t *extents, const Machine *machine,
+                          Arena *into, Arena *arena) {
     uint32_t count = graph->values.count + 1;
     Keeper p = {.graph = graph, .extents = extents, .machine = machine, .arena = arena};
     p.live = graph_live(graph, arena);
-    p.after = graph_backward(graph, arena);
-    p.again = arena_array(arena, bool, count);
-    p.result = arena_array(arena, uint32_t, count);
+    p.after = graph_backward(graph, into);
+    p.again = arena_array(into, bool, count);
+    p.result = arena_array(into, uint32_t, count);
     p.crosses = arena_array(arena, bool, count);
     for (uint32_t i = graph->outputs.count; i-- > 0;)
         if (graph->outputs.at[i].use == USE_PLAIN)
@@ -247,20 +248,26 @@ static Keeper open_keeper(const Graph *graph, const int64_t *extents, const Mach
 }
 
 static Seams find_seams(const Keeper *p) {
-    Kept kept = {.graph = p->graph, .after = p->after, .again = p->again, .result = p->result};
-    return fuse_find_seams(&kept, p->extents, p->arena);
+    ForwardPass pass = {p->graph, p->extents, p->live, p->after, p->again, p->result};
+    return fuse_find_seams(&pass, p->arena);
 }
 
 uint32_t graph_stretches(const Graph *graph, const int64_t *extents, const Machine *machine) {
-    Keeper p = open_keeper(graph, extents, machine);
-    return find_seams(&p).count;
+    Arena *arena = arena_new();
+    Keeper p = open_keeper(graph, extents, machine, arena, arena);
+    uint32_t count = find_seams(&p).count;
+    arena_free(arena);
+    return count;
 }
 
 Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine, Saving saving) {
-    Keeper p = open_keeper(graph, extents, machine);
+    Arena *arena = arena_new();
+    Keeper p = open_keeper(graph, extents, machine, graph->arena, arena);
     p.saving = saving;
     if (saving.step)
         p.seams = find_seams(&p);
     const bool *kept = find_kept(&p);
-    return (Kept){graph, p.after, p.again, kept, find_needed(&p, kept), p.result};
+    const bool *needed = find_needed(&p, kept);
+    arena_free(arena);
+    return (Kept){graph, p.after, p.again, kept, needed, p.result};
 }
