@@ -14,7 +14,8 @@
 //   d is summed      A and B, each with a dim that none of the other three has: two products
 //                    A P and B Q are meant. Tensors of data are multiplied like this on purpose
 //                    (linear attention without a softmax), so r is summed, A and B are one tensor,
-//                    or P and Q are trained
+//                    or P and Q are trained. Where A or B meets one of the others over a summed dim
+//                    besides d, d is what these products are for each of (heads, experts)
 //   d is kept        A, with a dim that P and Q lack; r is summed, P and Q have no dims but what
 //                    they share, and are trained, or A is mixed in the same einsum (its own dim
 //                    is summed, as the memory of an attention). Trained matrices in a row from d
@@ -98,9 +99,22 @@ static Shared shared_dims(const Joint *j, const JointParts *parts) {
     return shared;
 }
 
+// Are the two multiplied over a summed dim besides d?
+static bool is_multiplied(const Joint *j, const Expr *x, const Expr *y) {
+    for (uint32_t i = 0; i < x->result.count; i++) {
+        Name dim = x->result.at[i];
+        if (dim != j->dim && has(y, dim) && !has(j->einsum, dim))
+            return true;
+    }
+    return false;
+}
+
 static bool is_joint_sum(const Joint *j, const JointParts *parts) {
     const Expr *a = parts->a, *b = parts->b, *p = parts->p, *q = parts->q;
     if (!stands_apart(a, b, p, q) || !stands_apart(b, a, p, q))
+        return false;
+    if (is_multiplied(j, a, b) || is_multiplied(j, a, p) || is_multiplied(j, a, q) ||
+        is_multiplied(j, b, p) || is_multiplied(j, b, q))
         return false;
     Shared shared = shared_dims(j, parts);
     bool same = expr_is_tensor(a) && expr_is_tensor(b) && a->name.name == b->name.name;
