@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import words
-from attc import ATTC, EXAMPLES, attc
+from attc import ATTC, EXAMPLES, SANITIZED, attc
 from pages import REFERENCE, codes, head_of, numbers, sentences, table
 
 # Names in rows that are no f32, and the extents of the dims.
@@ -322,6 +322,7 @@ def test_widths_of_vectors(tmp_path):
 
 
 # ---- 12: libraries of gradients ------------------------------------------------------------------
+@pytest.mark.skipif(SANITIZED, reason="the product is linked without the sanitizer")
 @pytest.mark.parametrize("scalar", [False, True])
 def test_functions_of_gradients(scalar, tmp_path):
     source = tmp_path / "f.attn"
