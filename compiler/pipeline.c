@@ -128,7 +128,8 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
     graph = graph_done(p, "contract", graph_contract(read_graph(p, graph), out->typical, machine),
                        graph);
     graph = graph_done(p, "unify", graph_unify(read_graph(p, graph)), graph);
-    graph = graph_done(p, "totals", graph_totals(read_graph(p, graph), out->typical), graph);
+    graph =
+        graph_done(p, "totals", graph_totals(read_graph(p, graph), out->typical, machine), graph);
     out->contracted = graph;
     if (options->stop == AFTER_CONTRACTED)
         return NULL;

@@ -228,11 +228,14 @@ static void refuse(const Search *s) {
         uint32_t largest = largest_plan(&planned);
         const char *saved =
             arena_printf(arena, "what is saved (%s), ", bytes_text(planned.saved, arena));
+        const char *bytes = "";
+        if (least->workspace >= 0)
+            bytes = arena_printf(arena, " (%lld bytes)", (long long)least->workspace);
         Diag *diag = diag_error(options->session->diags, (Span){0},
-                                "--memory-limit %s: the workspace takes %s%s (%lld bytes)",
+                                "--memory-limit %s: the workspace takes %s%s%s",
                                 bytes_text(options->memory_limit, arena),
                                 s->stretches ? "more, the least found is " : "",
-                                bytes_text(least->workspace, arena), (long long)least->workspace);
+                                bytes_text(least->workspace, arena), bytes);
         diag_hint(diag, "largest at its fullest moment: %s%s; smaller extents take less%s",
                   planned.saved ? saved : "",
                   largest_in(planned.plans.at[largest], planned.extents.at[largest], arena),

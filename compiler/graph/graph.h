@@ -412,7 +412,7 @@ Graph *graph_unify(const Graph *graph);
 
 // ---- rewrite/totals.c --------------------------------------------------------------------------
 // Contractions that are sums of others as such. NULL: there are none. Requires: graph_contract.
-Graph *graph_totals(const Graph *graph, const int64_t *extents);
+Graph *graph_totals(const Graph *graph, const int64_t *extents, const Machine *machine);
 // Exact counts, -1 on overflow. Scalar multiplies: the product of all dims of each CONTRACT.
 int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 // 2 per multiply, 1 per element of a map or of a reduction's argument.

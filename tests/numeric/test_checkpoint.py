@@ -5,53 +5,8 @@ import numpy as np
 import pytest
 
 from attc import attc, attc_json, write
+from layers import ATTENTION, EXACT, RECURRENT
 
-ATTENTION = """dim layers = 3, n = 40, d = 32, h = 4, k = 8, f = 96
-dim m like n
-def Norm(X[n, d]):
-    c[n, d] = X[n, d] - mean(X[n, d], reduced_dim=d)
-    return c[n, d] * rsqrt(mean(c[n, d] * c[n, d], reduced_dim=d) + 1e-5)
-def Block(X[n, d], seed[]: i64):
-    param P_q[d, h, k] ~ glorot, P_k[d, h, k] ~ glorot, P_v[d, h, k] ~ glorot, P_o[h, k, d] ~ glorot
-    param W[d, f] ~ glorot, V[f, d] ~ glorot
-    N[n, d] = Norm(X)
-    Q[n, h, k] = einsum(N[n, d], P_q)
-    K[m, h, k] = einsum(N[m, d], P_k)
-    U[m, h, k] = einsum(N[m, d], P_v)
-    L[n, m, h] = einsum(Q, K) * k ** -0.5
-    A[n, m, h] = softmax(where(index(m) <= index(n), L, -inf), reduced_dim=m)
-    O[n, h, k] = einsum(A, U)
-    Y[n, d] = X + einsum(O, P_o)
-    B[n, d] = Norm(Y)
-    H[n, f] = gelu(einsum(B, W))
-    return Y + dropout(einsum(H, V -> [n, d]), rate=0.1, seed=seed)
-def Main(X[n, d], seed[]: i64):
-    for layer in layers:
-        X = BLOCK
-    return X
-"""
-# Sums of whole numbers are exact in any order.
-EXACT = """dim n = 24, d = 16, f = 40, layers = 4
-def Main(X[n, d], W[layers, d, f], V[layers, f, d]):
-    for layer in layers:
-        H[n, f] = relu(einsum(X[n, d], W[layer, d, f] -> [n, f]))
-        X[n, d] = einsum(H[n, f], V[layer, f, d] -> [n, d]) % 5 - 2
-    return X[n, d]
-"""
-RECURRENT = """dim n = 12, d = 16, e = 8, layers = 2
-def Block(X[n, d]):
-    param W[d, e] ~ glorot, V[e, d] ~ glorot
-    s[d] = zeros[d]
-    scan t in n:
-        h[e] = tanh(einsum(s[d], W[d, e]))
-        s = tanh(einsum(h[e], V[e, d]) + X[t, d])
-        Y[t, d] = s * X[t, d]
-    return X[n, d] + Y[n, d]
-def Main(X[n, d]):
-    for layer in layers:
-        X = Block(X)
-    return X[n, d]
-"""
 WAYS = {
     "option": ("Block(X, seed)", ["--checkpoint=layers"]),
     "expression": ("checkpoint(Block(X, seed))", []),
@@ -71,7 +26,6 @@ def test_gradients_of_checkpoints_are_right(tmp_path, way, plan):
 
 
 def test_bits_of_checkpoints_are_the_same(tmp_path):
-    source = EXACT.replace("return X[n, d]", "Y[n, d] = X\n    return Y[n, d]")
     random = np.random.default_rng(3)
     sizes = {"X": (24, 16), "W": (4, 16, 40), "V": (4, 40, 16), "dY": (24, 16)}
     given = {name: random.integers(-1, 2, shape).astype("f4") for name, shape in sizes.items()}
@@ -79,7 +33,7 @@ def test_bits_of_checkpoints_are_the_same(tmp_path):
     outs = [option for name in results for option in ("-o", f"{name}={tmp_path / name}_out.npy")]
     runs = []
     for options in ([], ["--checkpoint=layers"]):
-        attc("run", "-", "--grad", *write(given, tmp_path), *outs, *options, stdin=source)
+        attc("run", "-", "--grad", *write(given, tmp_path), *outs, *options, stdin=EXACT)
         runs.append([np.load(tmp_path / f"{name}_out.npy") for name in results])
     for kept, again in zip(*runs):
         assert np.any(kept) and kept.tobytes() == again.tobytes()

@@ -5,30 +5,8 @@ import numpy as np
 import pytest
 
 from attc import attc, attc_json, write
+from layers import ATTENTION, EXACT, RECURRENT
 
-LAYERS = """dim layers = 3, n = 48, d = 32, h = 4, k = 8, f = 96
-dim m like n
-def Norm(X[n, d]):
-    c[n, d] = X[n, d] - mean(X[n, d], reduced_dim=d)
-    return c[n, d] * rsqrt(mean(c[n, d] * c[n, d], reduced_dim=d) + 1e-5)
-def Block(X[n, d], seed[]: i64):
-    param P_q[d, h, k] ~ glorot, P_k[d, h, k] ~ glorot, P_v[d, h, k] ~ glorot, P_o[h, k, d] ~ glorot
-    param W[d, f] ~ glorot, V[f, d] ~ glorot
-    N[n, d] = Norm(X)
-    Q[n, h, k] = einsum(N[n, d], P_q)
-    K[m, h, k] = einsum(N[m, d], P_k)
-    U[m, h, k] = einsum(N[m, d], P_v)
-    L[n, m, h] = einsum(Q, K) * k ** -0.5
-    A[n, m, h] = softmax(where(index(m) <= index(n), L, -inf), reduced_dim=m)
-    O[n, h, k] = einsum(A, U)
-    Y[n, d] = X + einsum(O, P_o)
-    H[n, f] = gelu(einsum(Norm(Y), W))
-    return Y + dropout(einsum(H, V -> [n, d]), rate=0.1, seed=seed)
-def Main(X[n, d], seed[]: i64):
-    for layer in layers:
-        X = Block(X, seed)
-    return X
-"""
 # No loop, and encoder results that all decoder blocks read.
 BLOCKS = """dim n = 40, s = 24, d = 24, f = 72
 def Part(X[n, d]):
@@ -43,30 +21,11 @@ def Main(X[n, d], M[s, d]):
     Y[n, d] = Part(Cross(Part(Cross(Part(Cross(X, E)), E)), E))
     return Y[n, d]
 """
-RECURRENT = """dim n = 12, d = 16, e = 8, layers = 3
-def Block(X[n, d]):
-    param W[d, e] ~ glorot, V[e, d] ~ glorot
-    s[d] = zeros[d]
-    scan t in n:
-        h[e] = tanh(einsum(s[d], W[d, e]))
-        s = tanh(einsum(h[e], V[e, d]) + X[t, d])
-        Y[t, d] = s * X[t, d]
-    return X[n, d] + Y[n, d]
-def Main(X[n, d]):
-    for layer in layers:
-        X = Block(X)
-    return X[n, d]
-"""
-# Sums of whole numbers are exact in any order.
-EXACT = """dim n = 24, d = 16, f = 40, layers = 4
-def Main(X[n, d], param W[layers, d, f], param V[layers, f, d]):
-    for layer in layers:
-        H[n, f] = relu(einsum(X[n, d], W[layer, d, f] -> [n, f]))
-        X[n, d] = einsum(H[n, f], V[layer, f, d] -> [n, d]) % 5 - 2
-    Y[n, d] = X
-    return Y[n, d]
-"""
-PROGRAMS = {"layers": LAYERS, "blocks": BLOCKS, "recurrent": RECURRENT}
+PROGRAMS = {
+    "layers": ATTENTION.replace("n = 40", "n = 48").replace("BLOCK", "Block(X, seed)"),
+    "blocks": BLOCKS,
+    "recurrent": RECURRENT.replace("layers = 2", "layers = 3"),
+}
 PLANS = [("layers", []), ("layers", ["--plan=unfused"]), ("layers", ["--target=x86-64-v3"]),
          ("blocks", []), ("blocks", ["--interpret"]), ("recurrent", [])]
 

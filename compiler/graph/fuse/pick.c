@@ -131,10 +131,6 @@ Graph *graph_pick(const Graph *graph, const int64_t *extents) {
     if (!any)
         return NULL;
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("pick", graph, graph->arena, arena);
-    rewrite.data = find_streamed(graph, extents, arena);
-    rewrite_values(&rewrite, pick_value);
-    rewrite_outputs(&rewrite);
-    arena_free(arena);
-    return rewrite.to;
+    return rewrite_graph("pick", graph, graph->arena, arena, pick_value,
+                         find_streamed(graph, extents, arena));
 }

@@ -328,10 +328,5 @@ Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine
         arena_free(arena);
         return NULL;
     }
-    Rewrite rewrite = rewrite_begin("recompute", graph, graph->arena, arena);
-    rewrite.data = &r;
-    rewrite_values(&rewrite, recompute_value);
-    rewrite_outputs(&rewrite);
-    arena_free(arena);
-    return rewrite.to;
+    return rewrite_graph("recompute", graph, graph->arena, arena, recompute_value, &r);
 }

@@ -210,10 +210,6 @@ static Value *contract_value(Rewrite *rewrite, const Value *value, Value **args)
 
 Graph *graph_contract(const Graph *graph, const int64_t *extents, const Machine *machine) {
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("contract", graph, graph->arena, arena);
-    rewrite.data = &(ContractFacts){extents, machine};
-    rewrite_values(&rewrite, contract_value);
-    rewrite_outputs(&rewrite);
-    arena_free(arena);
-    return rewrite.to;
+    return rewrite_graph("contract", graph, graph->arena, arena, contract_value,
+                         &(ContractFacts){extents, machine});
 }

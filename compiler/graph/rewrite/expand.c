@@ -245,10 +245,5 @@ static Value *expand_value(Rewrite *rewrite, const Value *value, Value **args) {
 
 Graph *graph_expand(const Graph *graph, const int64_t *extents) {
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("expand", graph, graph->arena, arena);
-    rewrite.data = (void *)extents;
-    rewrite_values(&rewrite, expand_value);
-    rewrite_outputs(&rewrite);
-    arena_free(arena);
-    return rewrite.to;
+    return rewrite_graph("expand", graph, graph->arena, arena, expand_value, (void *)extents);
 }

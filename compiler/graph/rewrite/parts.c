@@ -104,14 +104,9 @@ static Value *cut_value(Rewrite *rewrite, const Value *value, Value **args) {
 
 Graph *graph_cut(const Graph *graph, const int64_t *extents) {
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("cut", graph, graph->arena, arena);
     Cut cut = {.extents = extents, .parts = DIM_NONE};
     for (uint32_t i = 0; i < graph->values.count; i++)
         if (graph->values.at[i]->op == OP_CARRY)
             dims_add(&cut.scans, graph->values.at[i]->dim);
-    rewrite.data = &cut;
-    rewrite_values(&rewrite, cut_value);
-    rewrite_outputs(&rewrite);
-    arena_free(arena);
-    return rewrite.to;
+    return rewrite_graph("cut", graph, graph->arena, arena, cut_value, &cut);
 }

@@ -82,6 +82,16 @@ void rewrite_outputs(Rewrite *rewrite) {
     }
 }
 
+Graph *rewrite_graph(const char *pass, const Graph *from, Arena *to_arena, Arena *arena,
+                     RewriteRule *rule, void *data) {
+    Rewrite rewrite = rewrite_begin(pass, from, to_arena, arena);
+    rewrite.data = data;
+    rewrite_values(&rewrite, rule);
+    rewrite_outputs(&rewrite);
+    arena_free(arena);
+    return rewrite.to;
+}
+
 Value *rewrite_keep(Rewrite *rewrite, const Value *value, Value **args) {
     return graph_rebuild(rewrite->to, value, args);
 }

@@ -35,6 +35,9 @@ typedef Value *RewriteRule(Rewrite *rewrite, const Value *value, Value **args);
 Rewrite rewrite_begin(const char *pass, const Graph *from, Arena *to_arena, Arena *arena);
 void rewrite_values(Rewrite *rewrite, RewriteRule *rule);
 void rewrite_outputs(Rewrite *rewrite); // the same as in from, by now
+// All three, for a rule with its data. Frees `arena`.
+Graph *rewrite_graph(const char *pass, const Graph *from, Arena *to_arena, Arena *arena,
+                     RewriteRule *rule, void *data);
 // The rule that changes nothing: what comes of it has no dead values.
 Value *rewrite_keep(Rewrite *rewrite, const Value *value, Value **args);
 // The same with other dims: those of a map follow its arguments.

@@ -19,12 +19,7 @@ enum { N_RULES = sizeof rules / sizeof *rules, SWEEPS_MAX = 64 * N_RULES };
 
 static Graph *run_rule(const Graph *from, RewriteRule *rule, SimplifyFacts *facts, Arena *to) {
     Arena *arena = arena_new();
-    Rewrite rewrite = rewrite_begin("simplify", from, to, arena);
-    rewrite.data = facts;
-    rewrite_values(&rewrite, rule);
-    rewrite_outputs(&rewrite);
-    arena_free(arena);
-    return rewrite.to;
+    return rewrite_graph("simplify", from, to, arena, rule, facts);
 }
 
 // The next graph of a sweep. Each lives in an arena of its own, in *in, until the next is there.

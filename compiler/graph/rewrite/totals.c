@@ -9,13 +9,11 @@
 // Requires: graph_contract. Ensures: the same values, in sums of another order.
 #include "graph/rewrite/rewrite.h"
 
-// What it takes to sum up an element again, in multiply-adds.
-static const double SUM_COST = 4;
-
 typedef struct {
     Map *same;              // by hash of the arguments: the last contraction that has it
     const Value **previous; // by value id: another contraction of that hash
     const int64_t *extents;
+    const Machine *machine;
 } Totals;
 
 static uint64_t args_hash(const Value *value) {
@@ -48,13 +46,19 @@ static void note_contractions(Totals *totals, const Graph *graph, Arena *arena) 
     }
 }
 
+// Multiply-adds in the time that it takes to read an element of the last cache, to sum it up.
+static double cost_of_element(const Machine *machine, Elem elem) {
+    return (double)elem_bytes(elem) / machine->l3_bytes_per_second * machine->flops_per_second / 2;
+}
+
 // The smallest contraction that the value is a sum of; NULL: there is none that is worth it.
 static const Value *find_parts(const Totals *totals, const Value *value) {
     DimList space;
     if (!is_pair(value) || !value_args_dims(value, &space))
         return NULL;
     const Value *best = NULL;
-    double least = (double)dims_volume(&space, totals->extents) / SUM_COST;
+    double least = (double)dims_volume(&space, totals->extents) /
+                   cost_of_element(totals->machine, value->elem);
     const Value *other = map_get(totals->same, args_hash(value));
     for (; other; other = totals->previous[other->id]) {
         double volume = (double)dims_volume(&other->dims, totals->extents);
@@ -77,9 +81,9 @@ static Value *total(Rewrite *rewrite, const Value *value, Value **args) {
     return graph_reduce(rewrite->to, OP_SUM, total(rewrite, parts, now), value->dims);
 }
 
-Graph *graph_totals(const Graph *graph, const int64_t *extents) {
+Graph *graph_totals(const Graph *graph, const int64_t *extents, const Machine *machine) {
     Arena *arena = arena_new();
-    Totals totals = {.extents = extents};
+    Totals totals = {.extents = extents, .machine = machine};
     note_contractions(&totals, graph, arena);
     bool any = false;
     for (uint32_t i = 0; i < graph->values.count && !any; i++)
@@ -88,10 +92,5 @@ Graph *graph_totals(const Graph *graph, const int64_t *extents) {
         arena_free(arena);
         return NULL;
     }
-    Rewrite rewrite = rewrite_begin("totals", graph, graph->arena, arena);
-    rewrite.data = &totals;
-    rewrite_values(&rewrite, total);
-    rewrite_outputs(&rewrite);
-    arena_free(arena);
-    return rewrite.to;
+    return rewrite_graph("totals", graph, graph->arena, arena, total, &totals);
 }

@@ -177,10 +177,5 @@ static Value *unify_value(Rewrite *rewrite, const Value *value, Value **args) {
 Graph *graph_unify(const Graph *graph) {
     Arena *arena = arena_new();
     Unify unify = {map_new(arena), find_carried(graph, arena)};
-    Rewrite rewrite = rewrite_begin("unify", graph, graph->arena, arena);
-    rewrite.data = &unify;
-    rewrite_values(&rewrite, unify_value);
-    rewrite_outputs(&rewrite);
-    arena_free(arena);
-    return rewrite.to;
+    return rewrite_graph("unify", graph, graph->arena, arena, unify_value, &unify);
 }
