@@ -156,18 +156,28 @@ static void test_halves(void **state) {
             }
 }
 
-// ---- summed lanes ----
+// ---- lanes of both operands ----
 
 typedef struct {
     int64_t b, h, g, i, m;
-    bool dynamic, pieces, transposed; // c is [b g h]
-    int rows, cols;                   // blocks; 0: no such dim
-    Elem elem, a;                     // of the sum, of a
-} Dots;
+    bool dynamic, pieces;
+    bool transposed, panels; // c is [b g h]; y along m
+    int rows, cols;          // blocks; 0: no such dim
+    int lanes;               // the block of m where c has it; 0: m is summed
+    Elem elem, a;            // of the sum, of x
+} Block;
 
-// c[b h g] = sum over i m of x[b i h m] y[b i g m]
-static Kernel *dots_kernel(Arena *arena, const Dots *s) {
-    Kernel *k = kernel_new(arena, "dots");
+static TileDimList result_dims(const Block *s, TileDimId b, TileDimId h, TileDimId g) {
+    if (!s->rows)
+        return TILE_DIMS(b, g);
+    if (!s->cols)
+        return TILE_DIMS(b, h);
+    return s->transposed ? TILE_DIMS(b, g, h) : TILE_DIMS(b, h, g);
+}
+
+// c[b h g (m)] = sum over i (m) of x[b i h m] y[b i g m]
+static Kernel *block_kernel(Arena *arena, const Block *s) {
+    Kernel *k = kernel_new(arena, "block");
     TileDimId b = kernel_add_dim(k, "b", extent_of(s->b, s->dynamic));
     TileDimId h = kernel_add_dim(k, "h", extent_of(s->h, s->dynamic));
     TileDimId g = kernel_add_dim(k, "g", extent_of(s->g, s->dynamic));
@@ -175,121 +185,19 @@ static Kernel *dots_kernel(Arena *arena, const Dots *s) {
     TileDimId m = kernel_add_dim(k, "m", extent_of(s->m, s->dynamic));
     TileDimList rows = s->rows ? TILE_DIMS(b, i, h, m) : TILE_DIMS(b, i, m);
     TileDimList cols = s->cols ? TILE_DIMS(b, i, g, m) : TILE_DIMS(b, i, m);
-    TileDimList to = !s->rows        ? TILE_DIMS(b, g)
-                     : !s->cols      ? TILE_DIMS(b, h)
-                     : s->transposed ? TILE_DIMS(b, g, h)
-                                     : TILE_DIMS(b, h, g);
-    TileDimList all = !s->rows   ? TILE_DIMS(b, g, i, m)
-                      : !s->cols ? TILE_DIMS(b, h, i, m)
-                                 : TILE_DIMS(b, h, g, i, m);
-    uint16_t x = kernel_add_argument(k, "X", s->a, PLACE_IN, rows);
-    uint16_t y = kernel_add_argument(k, "Y", s->elem, PLACE_IN, cols);
-    uint16_t c = kernel_add_argument(k, "C", s->elem, PLACE_OUT, to);
-    NodeList *into = &node_loop(k, &k->body, LOOP_PARALLEL, b, 1)->body;
-    if (s->pieces) {
-        into = &node_loop(k, into, LOOP_SEQUENTIAL, i, 2)->body;
-        into = &node_loop(k, into, LOOP_SEQUENTIAL, m, 40)->body;
-    }
-    Stage *stage =
-        node_contract(k, into, all, access_plain(k, c), access_plain(k, x), access_plain(k, y));
-    stage->lanes = m;
-    stage->row_block = s->rows ? s->rows : 1;
-    stage->col_block = s->cols;
-    if (s->rows)
-        stage->rows = h;
-    if (s->cols)
-        stage->cols = g;
-    return k;
-}
-
-static void compare_dots(Dots s, double tolerance) {
-    for (int variant = 0; variant < 4; variant++) {
-        Arena *arena = arena_new();
-        s.dynamic = variant & 1;
-        s.pieces = variant & 2;
-        cpu_compare(dots_kernel(arena, &s), (int64_t[]){s.b, s.h, s.g, s.i, s.m}, tolerance);
-        arena_free(arena);
-    }
-}
-
-static void test_print_of_summed_lanes(void **state) {
-    (void)state;
-    Arena *arena = arena_new();
-    Dots s = {.b = 2, .h = 12, .g = 8, .i = 3, .m = 64, .rows = 6, .cols = 4};
-    Text text = {.arena = arena};
-    kernel_print(dots_kernel(arena, &s), &text);
-    const char *line = "contract C += X * Y  over b h g i m  rows=h:6 cols=g:4 lanes=m\n";
-    if (!strstr(text.at, line))
-        fail_msg("%s", text.at);
-    arena_free(arena);
-}
-
-static void test_summed_lanes(void **state) {
-    (void)state;
-    for (int i = 0; i < N_SIZES; i++) {
-        Dots s = {.b = 2,
-                  .h = 1 + i % 13,
-                  .g = 1 + i * 5 % 9,
-                  .i = 3,
-                  .m = sizes[i],
-                  .rows = 6,
-                  .cols = 4};
-        s.transposed = i & 1;
-        compare_dots(s, 2e-5);
-    }
-    compare_dots((Dots){.b = 1, .h = 12, .g = 12, .i = 1, .m = 200, .rows = 6, .cols = 4}, 2e-5);
-    compare_dots((Dots){.b = 1, .h = 9, .g = 7, .i = 2, .m = 77, .rows = 8, .cols = 3}, 2e-5);
-    compare_dots((Dots){.b = 1, .h = 5, .g = 40, .i = 2, .m = 50, .rows = 1, .cols = 16}, 2e-5);
-    compare_dots((Dots){.b = 1, .h = 30, .g = 2, .i = 2, .m = 50, .rows = 28, .cols = 1}, 2e-5);
-}
-
-static void test_summed_lanes_without_rows_or_columns(void **state) {
-    (void)state;
-    compare_dots((Dots){.b = 2, .h = 11, .g = 1, .i = 2, .m = 90, .rows = 6}, 2e-5);
-    compare_dots((Dots){.b = 2, .h = 1, .g = 7, .i = 2, .m = 90, .cols = 4}, 2e-5);
-}
-
-static void test_summed_lanes_of_other_elems(void **state) {
-    (void)state;
-    Dots s = {.b = 1, .h = 5, .g = 6, .i = 2, .m = 45, .rows = 3, .cols = 4};
-    s.elem = s.a = ELEM_F64;
-    compare_dots(s, 1e-13);
-    s.elem = ELEM_F32;
-    s.a = ELEM_BF16;
-    compare_dots(s, 2e-5);
-}
-
-// ---- shared lanes ----
-
-typedef struct {
-    int64_t b, h, g, i, m;
-    bool dynamic, pieces, panels; // of y along m
-    int rows, cols, lanes;        // blocks; rows, cols 0: no such dim
-    Elem elem, a;                 // of the sum, of x
-} Lanewise;
-
-// c[b h g m] = sum over i of x[b i h m] y[b i g m]
-static Kernel *lanewise_kernel(Arena *arena, const Lanewise *s) {
-    Kernel *k = kernel_new(arena, "lanewise");
-    TileDimId b = kernel_add_dim(k, "b", extent_of(s->b, s->dynamic));
-    TileDimId h = kernel_add_dim(k, "h", extent_of(s->h, s->dynamic));
-    TileDimId g = kernel_add_dim(k, "g", extent_of(s->g, s->dynamic));
-    TileDimId i = kernel_add_dim(k, "i", extent_of(s->i, s->dynamic));
-    TileDimId m = kernel_add_dim(k, "m", extent_of(s->m, s->dynamic));
-    TileDimList rows = s->rows ? TILE_DIMS(b, i, h, m) : TILE_DIMS(b, i, m);
-    TileDimList cols = s->cols ? TILE_DIMS(b, i, g, m) : TILE_DIMS(b, i, m);
-    TileDimList to = !s->rows   ? TILE_DIMS(b, g, m)
-                     : !s->cols ? TILE_DIMS(b, h, m)
-                                : TILE_DIMS(b, h, g, m);
+    TileDimList to = result_dims(s, b, h, g);
     TileDimList all = to;
     all.at[all.count++] = i;
+    all.at[all.count++] = m;
+    if (s->lanes)
+        to.at[to.count++] = m;
     uint16_t x = kernel_add_argument(k, "X", s->a, PLACE_IN, rows);
     uint16_t y = s->panels ? kernel_add_argument_panel(k, "Y", s->elem, PLACE_IN, cols, m, 32)
                            : kernel_add_argument(k, "Y", s->elem, PLACE_IN, cols);
     uint16_t c = kernel_add_argument(k, "C", s->elem, PLACE_OUT, to);
     NodeList *into = &node_loop(k, &k->body, LOOP_PARALLEL, b, 1)->body;
     if (s->pieces) {
-        into = &node_loop(k, into, LOOP_SEQUENTIAL, m, 64)->body;
+        into = &node_loop(k, into, LOOP_SEQUENTIAL, m, s->lanes ? 64 : 40)->body;
         into = &node_loop(k, into, LOOP_SEQUENTIAL, i, 2)->body;
     }
     Stage *stage =
@@ -305,63 +213,101 @@ static Kernel *lanewise_kernel(Arena *arena, const Lanewise *s) {
     return k;
 }
 
-static void compare_lanewise(Lanewise s, double tolerance) {
-    for (int variant = 0; variant < 8; variant++) {
+static void compare_block(Block s, double tolerance) {
+    for (int variant = 0; variant < (s.lanes ? 8 : 4); variant++) {
         Arena *arena = arena_new();
         s.dynamic = variant & 1;
         s.pieces = variant & 2;
         s.panels = variant & 4;
-        cpu_compare(lanewise_kernel(arena, &s), (int64_t[]){s.b, s.h, s.g, s.i, s.m}, tolerance);
+        cpu_compare(block_kernel(arena, &s), (int64_t[]){s.b, s.h, s.g, s.i, s.m}, tolerance);
         arena_free(arena);
     }
 }
 
-static void test_print_of_shared_lanes(void **state) {
-    (void)state;
+static void expect_print(Block s, const char *line) {
     Arena *arena = arena_new();
-    Lanewise s = {.b = 2, .h = 12, .g = 8, .i = 3, .m = 64, .rows = 6, .cols = 4, .lanes = 16};
     Text text = {.arena = arena};
-    kernel_print(lanewise_kernel(arena, &s), &text);
-    const char *line = "contract C += X * Y  over b h g m i  rows=h:6 cols=g:4 lanes=m:16\n";
+    kernel_print(block_kernel(arena, &s), &text);
     if (!strstr(text.at, line))
         fail_msg("%s", text.at);
     arena_free(arena);
 }
 
+static void test_print(void **state) {
+    (void)state;
+    Block s = {.b = 2, .h = 12, .g = 8, .i = 3, .m = 64, .rows = 6, .cols = 4};
+    expect_print(s, "contract C += X * Y  over b h g i m  rows=h:6 cols=g:4 lanes=m\n");
+    s.lanes = 16;
+    expect_print(s, "contract C += X * Y  over b h g i m  rows=h:6 cols=g:4 lanes=m:16\n");
+}
+
+static void test_summed_lanes(void **state) {
+    (void)state;
+    for (int i = 0; i < N_SIZES; i++) {
+        Block s = {.b = 2,
+                   .h = 1 + i % 13,
+                   .g = 1 + i * 5 % 9,
+                   .i = 3,
+                   .m = sizes[i],
+                   .rows = 6,
+                   .cols = 4};
+        s.transposed = i & 1;
+        compare_block(s, 2e-5);
+    }
+    compare_block((Block){.b = 1, .h = 12, .g = 12, .i = 1, .m = 200, .rows = 6, .cols = 4}, 2e-5);
+    compare_block((Block){.b = 1, .h = 9, .g = 7, .i = 2, .m = 77, .rows = 8, .cols = 3}, 2e-5);
+    compare_block((Block){.b = 1, .h = 5, .g = 40, .i = 2, .m = 50, .rows = 1, .cols = 16}, 2e-5);
+    compare_block((Block){.b = 1, .h = 30, .g = 2, .i = 2, .m = 50, .rows = 28, .cols = 1}, 2e-5);
+}
+
+static void test_summed_lanes_without_rows_or_columns(void **state) {
+    (void)state;
+    compare_block((Block){.b = 2, .h = 11, .g = 1, .i = 2, .m = 90, .rows = 6}, 2e-5);
+    compare_block((Block){.b = 2, .h = 1, .g = 7, .i = 2, .m = 90, .cols = 4}, 2e-5);
+}
+
+static void test_summed_lanes_of_other_elems(void **state) {
+    (void)state;
+    Block s = {.b = 1, .h = 5, .g = 6, .i = 2, .m = 45, .rows = 3, .cols = 4};
+    s.elem = s.a = ELEM_F64;
+    compare_block(s, 1e-13);
+    s.elem = ELEM_F32;
+    s.a = ELEM_BF16;
+    compare_block(s, 2e-5);
+}
+
 static void test_shared_lanes(void **state) {
     (void)state;
     for (int i = 0; i < N_SIZES; i++) {
-        Lanewise s = {.b = 2,
-                      .h = 1 + i % 13,
-                      .g = 1 + i * 5 % 9,
-                      .i = 3,
-                      .m = sizes[i],
-                      .rows = 1 + i % 6,
-                      .cols = 4};
+        Block s = {.b = 2,
+                   .h = 1 + i % 13,
+                   .g = 1 + i * 5 % 9,
+                   .i = 3,
+                   .m = sizes[i],
+                   .rows = 1 + i % 6,
+                   .cols = 4};
         s.lanes = i % 2 ? 16 : 32;
-        compare_lanewise(s, 2e-5);
+        compare_block(s, 2e-5);
     }
-    compare_lanewise(
-        (Lanewise){.b = 1, .h = 40, .g = 2, .i = 2, .m = 50, .rows = 28, .cols = 1, .lanes = 32},
+    compare_block(
+        (Block){.b = 1, .h = 40, .g = 2, .i = 2, .m = 50, .rows = 28, .cols = 1, .lanes = 32},
         2e-5);
 }
 
 static void test_shared_lanes_without_rows_or_columns(void **state) {
     (void)state;
-    compare_lanewise((Lanewise){.b = 2, .h = 11, .g = 1, .i = 2, .m = 90, .rows = 6, .lanes = 32},
-                     2e-5);
-    compare_lanewise((Lanewise){.b = 2, .h = 1, .g = 7, .i = 2, .m = 90, .cols = 4, .lanes = 16},
-                     2e-5);
+    compare_block((Block){.b = 2, .h = 11, .g = 1, .i = 2, .m = 90, .rows = 6, .lanes = 32}, 2e-5);
+    compare_block((Block){.b = 2, .h = 1, .g = 7, .i = 2, .m = 90, .cols = 4, .lanes = 16}, 2e-5);
 }
 
 static void test_shared_lanes_of_other_elems(void **state) {
     (void)state;
-    Lanewise s = {.b = 1, .h = 5, .g = 6, .i = 2, .m = 45, .rows = 3, .cols = 4, .lanes = 16};
+    Block s = {.b = 1, .h = 5, .g = 6, .i = 2, .m = 45, .rows = 3, .cols = 4, .lanes = 16};
     s.elem = s.a = ELEM_F64;
-    compare_lanewise(s, 1e-13);
+    compare_block(s, 1e-13);
     s.elem = ELEM_F32;
     s.a = ELEM_BF16;
-    compare_lanewise(s, 2e-5);
+    compare_block(s, 2e-5);
 }
 
 // ---- the order of a sum ------------------------------------------------------------------------
@@ -412,11 +358,10 @@ int main(void) {
         cmocka_unit_test(test_blocks_that_ask),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_sums_in_order_are_one_chain),
-        cmocka_unit_test(test_print_of_summed_lanes),
+        cmocka_unit_test(test_print),
         cmocka_unit_test(test_summed_lanes),
         cmocka_unit_test(test_summed_lanes_without_rows_or_columns),
         cmocka_unit_test(test_summed_lanes_of_other_elems),
-        cmocka_unit_test(test_print_of_shared_lanes),
         cmocka_unit_test(test_shared_lanes),
         cmocka_unit_test(test_shared_lanes_without_rows_or_columns),
         cmocka_unit_test(test_shared_lanes_of_other_elems),
