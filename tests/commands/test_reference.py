@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import words
-from attc import ATTC, EXAMPLES, SANITIZED, attc
+from attc import ATTC, EXAMPLES, ROOT, SANITIZED, attc
 from pages import REFERENCE, codes, head_of, numbers, sentences, table
 
 # Names in rows that are no f32, and the extents of the dims.
@@ -278,6 +278,17 @@ def test_warning(row):
             assert usual == ({name} if words.warnings()[name] else set()), line
             assert not diagnostics(source, f"-Wno-{name}"), line
 
+
+def test_einsums_of_hints_have_no_joint_sum():
+    """Each einsum that is told of, in the words of its hint: nothing is left to tell."""
+    lines = (ROOT / "tests/diag/warn_joint_sum.attn").read_text().splitlines()
+    told = [diag for diag in diagnostics("\n".join(lines)) if "write '" in diag["hint"]]
+    for diag in told:
+        line = lines[diag["line"] - 1]
+        written = re.search(r"write '(.*)'$", diag["hint"])[1]
+        lines[diag["line"] - 1] = line[: line.index("einsum(")] + written
+    left = diagnostics("\n".join(lines))
+    assert told and not {diag["line"] for diag in told} & {diag["line"] for diag in left}
 
 # ---- 11: plans and machines ----------------------------------------------------------------------
 def test_every_plan_is_in_the_table():

@@ -7,23 +7,31 @@
 //     einsum(X[n, d], A[d, r], B[r, d] -> [n, d])
 //        the same with a dim of the result: X is scaled, not mapped there and back
 //
-// What is looked for, in the operands that have the dim d:
+// Each projection is of something: a part is a tensor A that is projected and a matrix P that it is
+// projected with. What is looked for, in the operands that have the dim d, are two such parts, A P
+// and B Q, which make sense as they are written only if each has an index of its own:
 //
-//   matrices P, Q    both have a dim r beside d that the operands below lack, so that their product
-//                    makes sense only when each is applied to something of its own
-//   d is summed      A and B, each with a dim that none of the other three has: two products
-//                    A P and B Q are meant. Tensors of data are multiplied like this on purpose
-//                    (linear attention without a softmax), so r is summed, A and B are one tensor,
-//                    or P and Q are trained. Where A or B meets one of the others over a summed dim
-//                    besides d, d is what these products are for each of (heads, experts)
+//   d is summed      A and B, each with a dim that none of the other three has, and P and Q with a
+//                    dim r beside d that A and B lack. Tensors of data are multiplied like this on
+//                    purpose (linear attention without a softmax), so r is summed, A and B are one
+//                    tensor, or P and Q are trained. Of one tensor A under renamed dims it is
+//                    enough that P and Q each have some dim that A lacks; and of A twice over the
+//                    same dims, which may be a square, where P and Q are trained or another sum
+//                    over d is joint, and P and Q do not meet.
+//                    Where A or B meets one of the others over a summed dim besides d, d is what
+//                    these products are for each of (heads, experts)
 //   d is kept        A, with a dim that P and Q lack; r is summed, P and Q have no dims but what
-//                    they share, and are trained, or A is mixed in the same einsum (its own dim
-//                    is summed, as the memory of an attention). Trained matrices in a row from d
-//                    to d, over summed dims of their own, are as two
+//                    they share, and are trained, or are two and A is mixed in the same einsum
+//                    (its own dim is summed, as the memory of an attention). Trained matrices in a
+//                    row from d to d, over summed dims of their own, are as two
 //
 // A position that a scan has come to, X[t, d], is a dim of its own beside X[n, d].
-//
 // Scales and masks (vectors over d), batch dims and products of vectors have no such r.
+//
+// For the hint the operands with d are split into the two parts, and each of these again, until no
+// part is one index where two are meant: the einsum of the hint has no joint sum over d. A scale
+// goes to the part that has its other dims, and where none or several have, to the one that it is
+// written beside. Of a kept dim the part of the result keeps the name.
 #include "ast/resolve/resolve.h"
 
 enum { HOLDERS_MAX = 16 }; // operands with one dim that are looked at
@@ -32,13 +40,19 @@ typedef struct {
     Scope *scope;
     const Expr *einsum;
     Name dim;
-    const Expr *holders[HOLDERS_MAX]; // operands that have the dim
-    uint32_t count;
+    bool told; // one joint sum over the dim is found: what else is one?
 } Joint;
+
+// Operands that have one index, in order.
+typedef struct {
+    const Expr *at[HOLDERS_MAX];
+    uint32_t count;
+    bool kept; // the result has it
+} Part;
 
 typedef struct {
     const Expr *a, *p, *b, *q; // b: NULL when the dim is kept
-} JointParts;
+} JointPair;
 
 static bool has(const Expr *operand, Name dim) {
     return dimlist_has(&operand->result, dim);
@@ -66,11 +80,20 @@ static Name own_dim(const Expr *operand, const Expr *x, const Expr *y, const Exp
     return NULL;
 }
 
+static bool is_same_tensor(const Expr *x, const Expr *y) {
+    return expr_is_tensor(x) && expr_is_tensor(y) && x->name.name == y->name.name;
+}
+
+// The same tensor over the same dims.
+static bool is_repeated(const Expr *x, const Expr *y) {
+    return is_same_tensor(x, y) && x->steps.count == y->steps.count &&
+           dimlist_equal(&x->result, &y->result);
+}
+
 // Has it a dim that none of the others has, or is it the other one at a position of a scan?
 static bool stands_apart(const Expr *operand, const Expr *other, const Expr *p, const Expr *q) {
-    bool same =
-        expr_is_tensor(operand) && expr_is_tensor(other) && operand->name.name == other->name.name;
-    return own_dim(operand, other, p, q) || (same && operand->steps.count && !other->steps.count);
+    return own_dim(operand, other, p, q) ||
+           (is_same_tensor(operand, other) && operand->steps.count && !other->steps.count);
 }
 
 typedef struct {
@@ -86,12 +109,12 @@ static uint32_t count_with(const Expr *einsum, Name dim) {
 }
 
 // The dims beside d that two matrices share and what they are applied to (b may be NULL) lacks.
-static Shared shared_dims(const Joint *j, const JointParts *parts) {
+static Shared shared_dims(const Joint *j, const JointPair *pair) {
     Shared shared = {0};
-    for (uint32_t i = 0; i < parts->p->result.count; i++) {
-        Name dim = parts->p->result.at[i];
-        if (dim == j->dim || !has(parts->q, dim) || has(parts->a, dim) ||
-            (parts->b && has(parts->b, dim)))
+    for (uint32_t i = 0; i < pair->p->result.count; i++) {
+        Name dim = pair->p->result.at[i];
+        if (dim == j->dim || !has(pair->q, dim) || has(pair->a, dim) ||
+            (pair->b && has(pair->b, dim)))
             continue;
         shared.any = true;
         shared.summed = shared.summed || (!has(j->einsum, dim) && count_with(j->einsum, dim) == 2);
@@ -109,16 +132,34 @@ static bool is_multiplied(const Joint *j, const Expr *x, const Expr *y) {
     return false;
 }
 
-static bool is_joint_sum(const Joint *j, const JointParts *parts) {
-    const Expr *a = parts->a, *b = parts->b, *p = parts->p, *q = parts->q;
-    if (!stands_apart(a, b, p, q) || !stands_apart(b, a, p, q))
+// Is what is applied to one tensor twice something else, with dims of its own?
+static bool are_projections(const Joint *j, const JointPair *pair) {
+    const Expr *a = pair->a, *p = pair->p, *q = pair->q;
+    return !is_trained(j, a) && !is_same_tensor(a, p) && !is_same_tensor(a, q) &&
+           own_dim(p, a, pair->b, NULL) && own_dim(q, a, pair->b, NULL);
+}
+
+static bool is_joint_square(const Joint *j, const JointPair *pair) {
+    const Expr *a = pair->a, *p = pair->p, *q = pair->q;
+    bool trained = is_trained(j, p) && is_trained(j, q);
+    return (j->told || trained) && (own_dim(a, p, q, NULL) || a->steps.count) &&
+           are_projections(j, pair) && !is_same_tensor(p, q) && !shared_dims(j, pair).summed;
+}
+
+static bool is_joint_sum(const Joint *j, const JointPair *pair) {
+    const Expr *a = pair->a, *b = pair->b, *p = pair->p, *q = pair->q;
+    if (is_multiplied(j, a, p) || is_multiplied(j, a, q) || is_multiplied(j, b, p) ||
+        is_multiplied(j, b, q))
         return false;
-    if (is_multiplied(j, a, b) || is_multiplied(j, a, p) || is_multiplied(j, a, q) ||
-        is_multiplied(j, b, p) || is_multiplied(j, b, q))
+    bool same = is_same_tensor(a, b);
+    if (is_repeated(a, b))
+        return is_joint_square(j, pair);
+    if (!stands_apart(a, b, p, q) || !stands_apart(b, a, p, q) || is_multiplied(j, a, b))
         return false;
-    Shared shared = shared_dims(j, parts);
-    bool same = expr_is_tensor(a) && expr_is_tensor(b) && a->name.name == b->name.name;
-    return shared.summed || (shared.any && (same || (is_trained(j, p) && is_trained(j, q))));
+    Shared shared = shared_dims(j, pair);
+    bool trained = is_trained(j, p) && is_trained(j, q);
+    return shared.summed || (shared.any && (same || trained)) ||
+           (same && are_projections(j, pair) && (trained || !is_same_tensor(p, q)));
 }
 
 // The other dim of a trained matrix that has the dim, if it is summed with one other operand alone;
@@ -147,114 +188,274 @@ static bool leads_to(const Joint *j, const Expr *p, const Expr *q) {
     return dim && at == q && way_on(j, q, j->dim);
 }
 
-static bool is_joint_result(const Joint *j, const JointParts *parts) {
-    const Expr *a = parts->a, *p = parts->p, *q = parts->q;
+static bool is_joint_result(const Joint *j, const JointPair *pair) {
+    const Expr *a = pair->a, *p = pair->p, *q = pair->q;
     Name own = own_dim(a, p, q, NULL);
     if (own && !is_trained(j, a) && leads_to(j, p, q))
         return true;
     bool alone = dimlist_within(&p->result, &q->result) || dimlist_within(&q->result, &p->result);
-    if (!own || !alone || !shared_dims(j, parts).summed || is_trained(j, a))
+    if (!own || !alone || !shared_dims(j, pair).summed || is_trained(j, a))
         return false;
-    return (is_trained(j, p) && is_trained(j, q)) || !has(j->einsum, own);
+    return (is_trained(j, p) && is_trained(j, q)) || (!has(j->einsum, own) && !is_repeated(p, q));
 }
 
 // ---- which operands -----------------------------------------------------------------------------
 
-static bool find_sum(const Joint *j, JointParts *parts) {
-    for (uint32_t p = 0; p < j->count; p++)
-        for (uint32_t q = p + 1; q < j->count; q++)
-            for (uint32_t a = 0; a < j->count; a++)
-                for (uint32_t b = a + 1; b < j->count; b++) {
-                    *parts =
-                        (JointParts){j->holders[a], j->holders[p], j->holders[b], j->holders[q]};
-                    if (a != p && a != q && b != p && b != q && is_joint_sum(j, parts))
+// With matrices P and Q that are repeated or not.
+static bool find_sum_of(const Joint *j, const Part *part, bool repeated, JointPair *pair) {
+    for (uint32_t p = 0; p < part->count; p++)
+        for (uint32_t q = p + 1; q < part->count; q++)
+            for (uint32_t a = 0; a < part->count; a++)
+                for (uint32_t b = a + 1; b < part->count; b++) {
+                    *pair = (JointPair){part->at[a], part->at[p], part->at[b], part->at[q]};
+                    if (a != p && a != q && b != p && b != q &&
+                        is_repeated(pair->p, pair->q) == repeated && is_joint_sum(j, pair))
                         return true;
                 }
     return false;
 }
 
-static bool find_result(const Joint *j, JointParts *parts) {
-    for (uint32_t p = 0; p < j->count; p++)
-        for (uint32_t q = p + 1; q < j->count; q++)
-            for (uint32_t a = 0; a < j->count; a++) {
-                *parts = (JointParts){j->holders[a], j->holders[p], NULL, j->holders[q]};
-                if (a != p && a != q && is_joint_result(j, parts))
+// What is repeated is more often what is projected than what it is projected with.
+static bool find_sum(const Joint *j, const Part *part, JointPair *pair) {
+    Joint untold = *j;
+    untold.told = false;
+    return find_sum_of(&untold, part, false, pair) || find_sum_of(&untold, part, true, pair) ||
+           (j->told && find_sum_of(j, part, false, pair));
+}
+
+static bool find_result(const Joint *j, const Part *part, JointPair *pair) {
+    for (uint32_t p = 0; p < part->count; p++)
+        for (uint32_t q = p + 1; q < part->count; q++)
+            for (uint32_t a = 0; a < part->count; a++) {
+                *pair = (JointPair){part->at[a], part->at[p], NULL, part->at[q]};
+                if (a != p && a != q && is_joint_result(j, pair))
                     return true;
             }
     return false;
 }
 
+static bool find_pair(const Joint *j, const Part *part, JointPair *pair) {
+    return part->kept ? find_result(j, part, pair) : find_sum(j, part, pair);
+}
+
+// ---- parts --------------------------------------------------------------------------------------
+
+enum { PARTS_MAX = HOLDERS_MAX / 2 + 1, SPLIT_MAX = 3, NO_PART = SPLIT_MAX };
+
+typedef struct {
+    Part at[PARTS_MAX];
+    uint32_t count;
+} Parts;
+
+// A part that is split into up to three: the two products, and what makes the result of a kept dim.
+typedef struct {
+    const Joint *joint;
+    const Part *whole;
+    JointPair pair;
+    bool has_second;          // B and Q are a part: the second one
+    uint32_t kept;            // the part that has the result's dims, NO_PART of a sum
+    uint32_t to[HOLDERS_MAX]; // which part each operand goes to
+} Split;
+
+static bool has_beside(const Joint *j, const Expr *x, const Expr *y, const Expr *operand) {
+    for (uint32_t i = 0; i < operand->result.count; i++) {
+        Name dim = operand->result.at[i];
+        if (dim != j->dim && !(x && has(x, dim)) && !(y && has(y, dim)))
+            return false;
+    }
+    return true;
+}
+
+static bool is_over(const Split *s, uint32_t part, const Expr *operand) {
+    const JointPair *pair = &s->pair;
+    if (part == 0)
+        return has_beside(s->joint, pair->a, pair->p, operand);
+    if (part == 1 && s->has_second)
+        return has_beside(s->joint, pair->b, pair->q, operand);
+    return has_beside(s->joint, s->joint->einsum, NULL, operand);
+}
+
+static bool is_scale(const Split *s, const Expr *operand) {
+    const JointPair *pair = &s->pair;
+    if (is_same_tensor(operand, pair->a) || (pair->b && is_same_tensor(operand, pair->b)))
+        return false;
+    return is_over(s, 0, operand) || (s->has_second && is_over(s, 1, operand));
+}
+
+// The only part with the operand's dims; NO_PART where none or several have them.
+static uint32_t part_over(const Split *s, uint32_t n, const Expr *operand) {
+    uint32_t found = NO_PART, count = 0;
+    for (uint32_t i = 0; i < n; i++)
+        if (is_over(s, i, operand)) {
+            found = i;
+            count++;
+        }
+    return count == 1 ? found : NO_PART;
+}
+
+static uint32_t seed_part(const Split *s, const Expr *operand) {
+    const JointPair *pair = &s->pair;
+    if (operand == pair->a || operand == pair->p)
+        return 0;
+    return operand == pair->b || operand == pair->q ? 1 : NO_PART;
+}
+
+// Operands without a part go to that of the one before them, the first ones to that behind.
+static void join_beside(Split *s) {
+    for (uint32_t i = 1; i < s->whole->count; i++)
+        if (s->to[i] == NO_PART)
+            s->to[i] = s->to[i - 1];
+    for (uint32_t i = s->whole->count - 1; i > 0; i--)
+        if (s->to[i - 1] == NO_PART)
+            s->to[i - 1] = s->to[i];
+}
+
+// The number of parts.
+static uint32_t divide(Split *s) {
+    bool rest = false; // something else makes the result
+    for (uint32_t i = 0; s->whole->kept && s->pair.b && i < s->whole->count; i++)
+        rest = rest || (seed_part(s, s->whole->at[i]) == NO_PART && !is_scale(s, s->whole->at[i]));
+    uint32_t n = rest ? 3 : 2;
+    s->kept = s->whole->kept ? n - 1 : NO_PART;
+    for (uint32_t i = 0; i < s->whole->count; i++) {
+        const Expr *operand = s->whole->at[i];
+        s->to[i] = seed_part(s, operand);
+        if (s->to[i] == NO_PART && !is_scale(s, operand))
+            s->to[i] = s->kept;
+        else if (s->to[i] == NO_PART)
+            s->to[i] = part_over(s, n, operand);
+    }
+    join_beside(s);
+    return n;
+}
+
+static void split(const Joint *j, const Part *whole, Parts *out) {
+    Split s = {.joint = j, .whole = whole};
+    JointPair sum;
+    if (!find_pair(j, whole, &s.pair)) {
+        out->at[out->count++] = *whole;
+        return;
+    }
+    if (whole->kept && find_sum(j, whole, &sum))
+        s.pair = sum;
+    s.has_second = s.pair.b != NULL;
+    uint32_t n = divide(&s);
+    for (uint32_t k = 0; k < n; k++) {
+        Part part = {.kept = k == s.kept};
+        for (uint32_t i = 0; i < whole->count; i++)
+            if (s.to[i] == k)
+                part.at[part.count++] = whole->at[i];
+        split(j, &part, out);
+    }
+}
+
 // ---- the message --------------------------------------------------------------------------------
 
-// The name for the second index: with the first number of primes that the einsum does not have.
-static Name second_name(const Joint *j) {
-    Name name = j->dim;
+static bool is_in(const Part *part, const Expr *operand) {
+    for (uint32_t i = 0; i < part->count; i++)
+        if (part->at[i] == operand)
+            return true;
+    return false;
+}
+
+// The next name for an index: with the first number of primes that the einsum does not have.
+static Name next_name(const Joint *j, Name name) {
     for (bool taken = true; taken;) {
-        taken = false;
         name = name_primed(j->scope->resolver->session->names, name, 1);
-        for (uint32_t i = 0; i < j->einsum->args.count; i++)
-            taken = taken || has(j->einsum->args.at[i], name);
+        taken = count_with(j->einsum, name) > 0;
     }
     return name;
 }
 
-// An operand, read over the second index if it is one of two.
-static const char *operand_text(const Joint *j, const Expr *operand, const Expr *x, const Expr *y,
-                                Name second) {
-    Arena *arena = j->scope->resolver->arena;
-    if (!expr_is_tensor(operand))
-        return "...";
-    NameList dims = operand->steps.count ? dimlist_of(arena, &operand->dims) : operand->result;
-    if (operand == x || operand == y)
-        dims = dimlist_replaced(arena, &dims, j->dim, second);
-    return arena_printf(arena, "%s%s", operand->name.name, dimlist_text(arena, &dims));
+// Names of the parts' indices: the kept one has the old name, or else the first.
+static void name_parts(const Joint *j, const Parts *parts, Name *names) {
+    bool kept = has(j->einsum, j->dim);
+    Name last = j->dim;
+    for (uint32_t i = 0; i < parts->count; i++)
+        if (parts->at[i].kept || (!kept && i == 0))
+            names[i] = j->dim;
+        else
+            names[i] = last = next_name(j, last);
 }
 
-// Two operands get the second index: those that are summed over it in the one case, the second
-// product in the other.
-static void hint_two(const Joint *j, Diag *diag, const JointParts *parts) {
+// An operand, read over another index in the place of the dim. NULL: it is none that is read.
+static const char *operand_text(const Joint *j, const Expr *operand, Name index) {
+    Resolver *r = j->scope->resolver;
+    if (!expr_is_tensor(operand))
+        return index == j->dim ? span_text(r->session->sources, operand->span, r->arena) : NULL;
+    NameList dims = operand->steps.count ? dimlist_of(r->arena, &operand->dims) : operand->result;
+    dims = dimlist_replaced(r->arena, &dims, j->dim, index);
+    return arena_printf(r->arena, "%s%s", operand->name.name, dimlist_text(r->arena, &dims));
+}
+
+// The einsum with an index for each part; NULL where an operand can not be written over it.
+static const char *apart_text(const Joint *j, const Parts *parts, const Name *names) {
+    Text text = {.arena = j->scope->resolver->arena};
+    for (uint32_t i = 0; i < j->einsum->args.count; i++) {
+        const Expr *operand = j->einsum->args.at[i];
+        Name index = j->dim;
+        for (uint32_t k = 0; k < parts->count; k++)
+            index = is_in(&parts->at[k], operand) ? names[k] : index;
+        const char *read = operand_text(j, operand, index);
+        if (!read)
+            return NULL;
+        text_printf(&text, "%s%s", i ? ", " : "", read);
+    }
+    if (j->einsum->has_arrow)
+        text_printf(&text, " -> %s", dimlist_text(text.arena, &j->einsum->result));
+    return text.at;
+}
+
+static void hint_apart(const Joint *j, Diag *diag, const Part *whole) {
     Arena *arena = j->scope->resolver->arena;
-    const Expr *x = parts->b ? parts->b : parts->a, *y = parts->b ? parts->q : parts->p;
-    Name second = second_name(j);
-    if (!expr_is_tensor(x) || !expr_is_tensor(y)) {
-        diag_hint(diag, "where two sums are meant, the second is over a dim of its own: '%s'",
-                  second);
+    Parts parts = {0};
+    Name names[PARTS_MAX];
+    split(j, whole, &parts);
+    name_parts(j, &parts, names);
+    const char *count = parts.count == 2 ? "two" : arena_printf(arena, "%u", parts.count);
+    const char *text = apart_text(j, &parts, names);
+    if (text) {
+        diag_hint(diag, "where %s sums are meant, write 'einsum(%s)'", count, text);
         return;
     }
-    Text text = {.arena = arena};
-    for (uint32_t i = 0; i < j->einsum->args.count; i++)
-        text_printf(&text, "%s%s", i ? ", " : "",
-                    operand_text(j, j->einsum->args.at[i], x, y, second));
-    if (j->einsum->has_arrow)
-        text_printf(&text, " -> %s", dimlist_text(arena, &j->einsum->result));
-    diag_hint(diag, "where two sums are meant, write 'einsum(%s)'", text.at);
+    NameList others = {0};
+    for (uint32_t i = 0; i < parts.count; i++)
+        if (names[i] != j->dim)
+            vec_push(arena, &others, names[i]);
+    if (others.count == 1)
+        diag_hint(diag, "where two sums are meant, the second is over a dim of its own: '%s'",
+                  others.at[0]);
+    else
+        diag_hint(diag, "where %s sums are meant, the others are over dims of their own: %s", count,
+                  quoted_text(arena, &others));
 }
 
-static void warn_joint(const Joint *j, const JointParts *parts) {
+static void warn_joint(const Joint *j, const Part *whole, const JointPair *pair) {
     Resolver *r = j->scope->resolver;
-    const Expr *last = parts->b ? parts->b : parts->q;
+    const Expr *last = pair->b ? pair->b : pair->q;
     Diag *diag = diag_warning(r->diags, "joint-sum", expr_dim_place(last, j->dim),
                               "'%s' is one index of %u operands: they are multiplied position by "
                               "position",
-                              j->dim, j->count);
-    const Expr *others[] = {parts->a, parts->p, parts->b ? parts->q : NULL};
+                              j->dim, whole->count);
+    const Expr *others[] = {pair->a, pair->p, pair->b ? pair->q : NULL};
     for (int i = 0; i < 3; i++)
         if (others[i])
             diag_note(diag, expr_dim_place(others[i], j->dim), "it is the same index here");
-    hint_two(j, diag, parts);
+    hint_apart(j, diag, whole);
 }
 
 // ---- all dims -----------------------------------------------------------------------------------
 
 static void check_dim(Joint *j) {
-    JointParts parts;
-    j->count = 0;
-    for (uint32_t i = 0; i < j->einsum->args.count && j->count < HOLDERS_MAX; i++)
+    JointPair pair;
+    Part whole = {.kept = has(j->einsum, j->dim)};
+    for (uint32_t i = 0; i < j->einsum->args.count && whole.count < HOLDERS_MAX; i++)
         if (has(j->einsum->args.at[i], j->dim))
-            j->holders[j->count++] = j->einsum->args.at[i];
-    bool kept = has(j->einsum, j->dim);
-    if (kept ? find_result(j, &parts) : find_sum(j, &parts))
-        warn_joint(j, &parts);
+            whole.at[whole.count++] = j->einsum->args.at[i];
+    if (!find_pair(j, &whole, &pair))
+        return;
+    j->told = true;
+    warn_joint(j, &whole, &pair);
 }
 
 // Requires: dims of the einsum's result are known.
