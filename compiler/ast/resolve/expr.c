@@ -168,6 +168,7 @@ static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {
     expr_set(expr, dimlist_union(scope->resolver->arena, &a->result, &b->result),
              binary_elem(expr, a, b));
     resolve_warn_outer(scope, expr);
+    resolve_warn_difference(scope, expr);
 }
 
 // ---- dispatch -----------------------------------------------------------------------------------

@@ -5,6 +5,14 @@
 //                                  max(X, reduced_dim=d) is the largest along d
 //     where(m <= n, L, -inf)       compares two extents, once for all elements;
 //                                  where(index(m) <= index(n), L, -inf) compares positions
+//     L - slope * abs(n - m)       subtracts one number everywhere, that of the positions that one
+//                                  dim has more than the other;
+//                                  L - slope * abs(index(n) - index(m)) subtracts distances
+//
+// A difference of two extents is a number that programs have a use for: as a divisor or under a
+// root it counts, and beside whole numbers over dims it moves positions, index(m) - (m - n). What
+// is left is one that meets a float tensor by any other operator, or is compared for a where, while
+// a tensor of the def is over both dims.
 //
 // Only dims that the tensor beside them is over count. A number of whole numbers that the def
 // itself has made is no such tensor: min(index(n) + 1, n) keeps positions within n. A cast is an
@@ -13,9 +21,12 @@
 
 #include <string.h>
 
+static bool is_extent(const Expr *expr) {
+    return expr->kind == EXPR_NAME && expr->name_kind == NAME_EXTENT;
+}
+
 static bool is_extent_of(const Expr *expr, const NameList *dims) {
-    return expr->kind == EXPR_NAME && expr->name_kind == NAME_EXTENT &&
-           dimlist_has(dims, expr->name.name);
+    return is_extent(expr) && dimlist_has(dims, expr->name.name);
 }
 
 // ---- max(X, d) ----------------------------------------------------------------------------------
@@ -50,14 +61,96 @@ static void check_extremum(Scope *scope, const Expr *call) {
         }
 }
 
+// ---- n - m --------------------------------------------------------------------------------------
+
+static bool is_difference(const Expr *expr) {
+    const ExprList *args = &expr->args;
+    return expr->kind == EXPR_BINARY && expr->oper == OPER_SUB && is_extent(args->at[0]) &&
+           is_extent(args->at[1]) && args->at[0]->name.name != args->at[1]->name.name;
+}
+
+static bool divides(Oper oper) {
+    return oper == OPER_DIV || oper == OPER_FLOORDIV || oper == OPER_MOD || oper == OPER_POW;
+}
+
+// The difference that a number is made with; NULL where it is counted with, cast, or there is none.
+static const Expr *find_difference(const Expr *number) {
+    if (number->result.count || is_difference(number))
+        return number->result.count ? NULL : number;
+    bool inner = number->kind == EXPR_UNARY || number->kind == EXPR_BINARY ||
+                 (number->kind == EXPR_CALL && number->builtin == BUILTIN_ABS);
+    uint32_t n = inner ? number->args.count : 0;
+    if (number->kind == EXPR_BINARY && divides(number->oper))
+        n = 1;
+    const Expr *found = NULL;
+    for (uint32_t i = 0; i < n && !found; i++)
+        found = find_difference(number->args.at[i]);
+    return found;
+}
+
+static void warn_difference(Scope *scope, const Expr *difference) {
+    Name a = difference->args.at[0]->name.name, b = difference->args.at[1]->name.name;
+    Diag *diag = diag_warning(scope->resolver->diags, "extent", difference->span,
+                              "this subtracts the extents of '%s' and '%s', two numbers", a, b);
+    diag_hint(diag,
+              "'index(%s) - index(%s)' is the distance of positions; where the numbers are meant, "
+              "write 'i64(%s) - %s'",
+              a, b, a, b);
+}
+
+static bool are_both(const NameList *dims, const Expr *difference) {
+    return dims && dimlist_has(dims, difference->args.at[0]->name.name) &&
+           dimlist_has(dims, difference->args.at[1]->name.name);
+}
+
+// Is something of the def over both dims?
+static bool meet_in_def(const Scope *scope, const Expr *difference) {
+    for (uint32_t i = 0; i < scope->symbols.count; i++)
+        if (scope->symbols.at[i]->ok && are_both(&scope->symbols.at[i]->dims, difference))
+            return true;
+    return are_both(scope->stated, difference);
+}
+
+// Is it made from positions?
+static bool has_index(Scope *scope, const Expr *expr, uint32_t steps) {
+    if (expr->kind == EXPR_CALL && expr->builtin == BUILTIN_INDEX)
+        return true;
+    const Symbol *symbol = expr_is_tensor(expr) ? scope_find(scope, expr->name.name) : NULL;
+    if (symbol && symbol->kind == SYMBOL_LOCAL && symbol->value && steps)
+        return has_index(scope, symbol->value, steps - 1);
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (has_index(scope, expr->args.at[i], steps))
+            return true;
+    return false;
+}
+
+static bool check_difference(Scope *scope, const Expr *number, const Expr *of) {
+    const Expr *difference = number->is_literal ? find_difference(number) : NULL;
+    if (!difference || of->is_literal || !elem_is_float(of->elem) || has_index(scope, of, 4) ||
+        !(are_both(&of->result, difference) || meet_in_def(scope, difference)))
+        return false;
+    warn_difference(scope, difference);
+    return true;
+}
+
+// Requires: an operator with two operands that are resolved.
+void resolve_warn_difference(Scope *scope, const Expr *binary) {
+    const Expr *a = binary->args.at[0], *b = binary->args.at[1];
+    if (!scope_in_prelude(scope) && !check_difference(scope, a, b) && !divides(binary->oper))
+        check_difference(scope, b, a);
+}
+
 // ---- where(m <= n, L, -inf) ---------------------------------------------------------------------
 
 static const Expr *find_comparison(const Expr *condition, const NameList *dims) {
     if (condition->kind != EXPR_UNARY && condition->kind != EXPR_BINARY)
         return NULL;
     const ExprList *args = &condition->args;
-    if (args->count == 2 && is_extent_of(args->at[0], dims) && is_extent_of(args->at[1], dims))
-        return oper_compares(condition->oper) ? condition : NULL;
+    if (args->count == 2 && oper_compares(condition->oper) && !condition->result.count) {
+        bool extents = is_extent_of(args->at[0], dims) && is_extent_of(args->at[1], dims);
+        const Expr *difference = find_difference(condition);
+        return extents ? condition : difference && are_both(dims, difference) ? difference : NULL;
+    }
     const Expr *found = find_comparison(args->at[0], dims);
     return found || args->count == 1 ? found : find_comparison(args->at[1], dims);
 }
@@ -67,6 +160,10 @@ static void check_condition(Scope *scope, const Expr *call) {
     const Expr *comparison = find_comparison(call->args.at[0], &call->result);
     if (!comparison)
         return;
+    if (is_difference(comparison)) {
+        warn_difference(scope, comparison);
+        return;
+    }
     Name a = comparison->args.at[0]->name.name, b = comparison->args.at[1]->name.name;
     const char *oper = oper_text(comparison->oper);
     Diag *diag = diag_warning(r->diags, "extent", comparison->span,
