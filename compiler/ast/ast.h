@@ -278,6 +278,7 @@ Expr *expr_result(Arena *arena, Expr *call, uint32_t which, uint32_t n_results);
 Expr *expr_error(Arena *arena, Span span);
 Expr *expr_foreign(Arena *arena, Span span, Foreign foreign, ExprList args);
 ExprList expr_list(Arena *arena, Expr *only);
+bool expr_is_foreign(const Expr *expr, Foreign form);
 const Expr *expr_unsigned(const Expr *expr); // what a minus stands before, or the expression
 bool expr_is_count(const Expr *expr);        // 1, 2, ..
 const char *oper_text(Oper oper);

@@ -129,6 +129,10 @@ ExprList expr_list(Arena *arena, Expr *only) {
     return list;
 }
 
+bool expr_is_foreign(const Expr *expr, Foreign form) {
+    return expr->kind == EXPR_FOREIGN && expr->foreign == form;
+}
+
 const Expr *expr_unsigned(const Expr *expr) {
     return expr->kind == EXPR_UNARY && expr->oper == OPER_NEG ? expr->args.at[0] : expr;
 }

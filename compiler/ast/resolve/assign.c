@@ -256,7 +256,7 @@ static bool is_dropped(const Stmt *stmt) {
 
 // `Y += X`: told of, and Y is what it was.
 static bool is_update(const Stmt *stmt) {
-    return stmt->value->kind == EXPR_FOREIGN && stmt->value->foreign == FOREIGN_UPDATE;
+    return expr_is_foreign(stmt->value, FOREIGN_UPDATE);
 }
 
 void resolve_assign(Scope *scope, Stmt *stmt) {

@@ -157,7 +157,7 @@ static void hint_return(Scope *scope, const Stmt *stmt) {
     Text text = {.arena = m.arena};
     const ExprList *results = &stmt->results;
     const Expr *only = results->count == 1 ? results->at[0] : NULL;
-    if (only && only->kind == EXPR_FOREIGN && only->foreign == FOREIGN_LIST)
+    if (only && expr_is_foreign(only, FOREIGN_LIST))
         results = &only->args;
     for (uint32_t i = 0; i < results->count; i++) {
         Meant value = meant(&m, results->at[i]);
@@ -184,7 +184,7 @@ static void hint_return(Scope *scope, const Stmt *stmt) {
 void foreign_hint_statement(Scope *scope, const Stmt *stmt) {
     if (stmt->kind == STMT_RETURN)
         hint_return(scope, stmt);
-    else if (stmt->value->kind == EXPR_FOREIGN && stmt->value->foreign == FOREIGN_UPDATE)
+    else if (expr_is_foreign(stmt->value, FOREIGN_UPDATE))
         hint_update(scope, stmt);
     else
         hint_assign(scope, stmt);

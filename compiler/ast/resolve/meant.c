@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The meaning of names, operators and forms of other languages; see meant.h.
 //
-//     X[:, 0:3] * 2       slice(X, d, 0, 3 -> [n, d_part]) * 2
-//     X.shape[1]          d
+//     True                bool(1)
 //     a if n > 3 else b   where(n > 3, a, b)
 #include "ast/resolve/meant.h"
 
@@ -60,7 +59,7 @@ const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims) 
 
 // ---- names and numbers
 
-static Meant meant_name(Meaning *m, const Expr *expr) {
+Meant meant_name(Meaning *m, const Expr *expr) {
     static const struct {
         const char *name, *text;
     } constants[] = {{"True", "bool(1)"},  {"true", "bool(1)"}, {"False", "bool(0)"},
@@ -89,335 +88,6 @@ const char *meant_number(Meaning *m, const Expr *position, Name dim) {
     if (number == position || !found.text)
         return found.text;
     return arena_printf(m->arena, "%s - %s", dim, meant_within(m, &found, HOLDS_PRODUCT));
-}
-
-// ---- brackets
-
-static bool is_form(const Expr *expr, Foreign form) {
-    return expr->kind == EXPR_FOREIGN && expr->foreign == form;
-}
-
-static bool is_none_name(Name name) {
-    return !strcmp(name, "None") || !strcmp(name, "newaxis");
-}
-
-static bool is_none(const Expr *expr) {
-    return expr->kind == EXPR_NAME && is_none_name(expr->name.name);
-}
-
-// A dim that is cut, and what is taken of it.
-typedef struct {
-    Name dim;
-    enum { CUT_PART, CUT_STEP, CUT_TURN, CUT_TAKE } kind;
-    const char *from, *to; // of a part; of TAKE: the positions
-    NameList over;         // of TAKE: their dims
-    int64_t first, step;
-    const char *count; // of the positions of a step
-} Cut;
-
-typedef struct {
-    Meaning *m;
-    const Meant *of;
-    uint32_t place; // next dim of it
-    Text brackets;  // of the tensor, with the positions that are taken
-    bool takes;     // a position
-    VEC(Cut) cuts;
-    NameList left;   // dims of the result
-    NameList places; // and where they are
-    bool fine;
-} Taken;
-
-static void take_keep(Taken *t, Name dim) {
-    text_printf(&t->brackets, "%s%s", t->brackets.length ? ", " : "", dim);
-    vec_push(t->m->arena, &t->left, dim);
-    vec_push(t->m->arena, &t->places, dim);
-}
-
-static bool is_number(const Expr *expr, double number) {
-    return expr->kind == EXPR_NUMBER && expr->number == number;
-}
-
-// X[3:1]
-static bool is_empty(const Expr *from, const Expr *to) {
-    const Expr *a = expr_unsigned(from), *b = expr_unsigned(to);
-    bool back = a != from;
-    bool known = a->kind == EXPR_NUMBER && b->kind == EXPR_NUMBER && back == (b != to);
-    return known && (back ? a->number <= b->number : a->number >= b->number);
-}
-
-static void take_slice(Taken *t, const Expr *slice, Name dim) {
-    const Expr *from = slice->args.at[0], *to = slice->args.at[1];
-    bool begins = is_form(from, FOREIGN_NOTHING) || is_number(from, 0);
-    bool ends = is_form(to, FOREIGN_NOTHING) || (to->kind == EXPR_NAME && to->name.name == dim);
-    take_keep(t, dim);
-    if (begins && ends)
-        return;
-    Cut cut = {.dim = dim,
-               .from = begins ? "0" : meant_number(t->m, from, dim),
-               .to = ends ? dim : meant_number(t->m, to, dim)};
-    t->fine = t->fine && cut.from && cut.to && !is_empty(from, to);
-    vec_push(t->m->arena, &t->cuts, cut);
-}
-
-// How many positions there are from `from` to `to`, by `step`; NULL: none, or it cannot be told.
-static const char *step_count(Taken *t, int64_t from, const Expr *to, Name dim, int64_t step) {
-    int64_t ahead = step - 1 - from;
-    if (to->kind == EXPR_NUMBER) {
-        int64_t count = ((int64_t)to->number + ahead) / step;
-        return count > 0 ? arena_printf(t->m->arena, "%lld", (long long)count) : NULL;
-    }
-    const char *end = is_form(to, FOREIGN_NOTHING) ? dim : meant_number(t->m, to, dim);
-    if (!end || !ahead)
-        return end ? arena_printf(t->m->arena, end == dim ? "%s // %lld" : "(%s) // %lld", end,
-                                  (long long)step)
-                   : NULL;
-    return arena_printf(t->m->arena, "(%s %c %lld) // %lld", end, ahead < 0 ? '-' : '+',
-                        (long long)(ahead < 0 ? -ahead : ahead), (long long)step);
-}
-
-// X[::2], X[1::2], X[::-1]
-static void take_step(Taken *t, const Expr *form, Name dim) {
-    const Expr *slice = form->args.at[0], *step = form->args.at[1];
-    const Expr *from = slice->args.at[0], *to = slice->args.at[1];
-    bool begins = is_form(from, FOREIGN_NOTHING), ends = is_form(to, FOREIGN_NOTHING);
-    const Expr *number = expr_unsigned(step);
-    bool back = number != step;
-    bool fine = number->kind == EXPR_NUMBER && number->is_integer &&
-                (begins || (from->kind == EXPR_NUMBER && from->is_integer));
-    take_keep(t, dim);
-    if (back) {
-        t->fine = fine && number->number == 1 && begins && ends;
-        vec_push(t->m->arena, &t->cuts, ((Cut){.dim = dim, .kind = CUT_TURN}));
-        return;
-    }
-    fine = fine && number->number > 1;
-    Cut cut = {.dim = dim, .kind = CUT_STEP};
-    if (fine) {
-        cut.first = begins ? 0 : (int64_t)from->number;
-        cut.step = (int64_t)number->number;
-        cut.count = step_count(t, cut.first, to, dim, cut.step);
-    }
-    t->fine = cut.count != NULL;
-    vec_push(t->m->arena, &t->cuts, cut);
-}
-
-// X[ids, :]: of one tensor, since several are read in pairs in other languages, and without a dim
-// that x has too, which would be one index with that.
-static bool take_places(Taken *t, const Expr *item, Name dim) {
-    const Symbol *symbol = expr_is_tensor(item) ? scope_find(t->m->scope, item->name.name) : NULL;
-    Meant ids = meant(t->m, item);
-    if (!symbol || !elem_is_int(symbol->elem) || !ids.text || !ids.has_dims || !ids.dims.count)
-        return false;
-    for (uint32_t i = 0; i < ids.dims.count; i++)
-        t->fine = t->fine && (ids.dims.at[i] == dim || !dimlist_has(&t->of->dims, ids.dims.at[i]));
-    for (uint32_t i = 0; i < t->cuts.count; i++)
-        t->fine = t->fine && t->cuts.at[i].kind != CUT_TAKE;
-    take_keep(t, dim);
-    vec_push(t->m->arena, &t->cuts,
-             ((Cut){.dim = dim, .kind = CUT_TAKE, .from = ids.text, .over = ids.dims}));
-    return true;
-}
-
-static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
-    const NameList *dims = &t->of->dims;
-    if (is_none(item)) {
-        vec_push(t->m->arena, &t->places, NULL);
-        return;
-    }
-    if (is_form(item, FOREIGN_DOTS)) {
-        for (uint32_t n = n_items - 1; n < dims->count && t->place < dims->count; n++)
-            take_keep(t, dims->at[t->place++]);
-        return;
-    }
-    Name dim = t->place < dims->count ? dims->at[t->place++] : NULL;
-    t->fine = t->fine && dim;
-    if (!t->fine)
-        return;
-    if (is_form(item, FOREIGN_SLICE)) {
-        take_slice(t, item, dim);
-    } else if (is_form(item, FOREIGN_STEP)) {
-        take_step(t, item, dim);
-    } else if (item->kind == EXPR_NAME && item->name.name == dim) {
-        take_keep(t, dim);
-    } else if (take_places(t, item, dim)) {
-        return;
-    } else {
-        Meant number = meant(t->m, item);
-        const char *text = meant_number(t->m, item, dim);
-        t->fine = text && number.has_dims && !number.dims.count;
-        text_printf(&t->brackets, "%s%s", t->brackets.length ? ", " : "", text);
-        t->takes = true;
-    }
-}
-
-Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const char *to,
-                 const char *suffix) {
-    const char *open = arena_printf(m->arena, "slice(%s, %s, %s, %s", of->text, dim, from, to);
-    Name part = meant_fresh(m, dim, suffix);
-    NameList dims = dimlist_replaced(m->arena, &of->dims, dim, part);
-    Meant result = meant_with_dims(
-        arena_printf(m->arena, "%s -> %s)", open, dimlist_text(m->arena, &dims)), HOLDS_ALL, dims);
-    result.open = arena_printf(m->arena, "%s)", open);
-    result.fresh = part;
-    return result;
-}
-
-static Meant take_text(Meaning *m, const Meant *of, const Cut *cut) {
-    NameList dims = {0};
-    for (uint32_t i = 0; i < of->dims.count; i++) {
-        if (of->dims.at[i] != cut->dim)
-            vec_push(m->arena, &dims, of->dims.at[i]);
-        for (uint32_t k = 0; of->dims.at[i] == cut->dim && k < cut->over.count; k++)
-            vec_push(m->arena, &dims, cut->over.at[k]);
-    }
-    return meant_gathered(of, cut->dim,
-                          meant_with_dims(arena_printf(m->arena, "gather(%s, %s, dim=%s)", of->text,
-                                                       cut->from, cut->dim),
-                                          HOLDS_ALL, dims));
-}
-
-static Meant gather_text(Meaning *m, const Meant *of, const Cut *cut) {
-    if (cut->kind == CUT_TURN)
-        return meant_turned(m, of, cut->dim);
-    if (cut->kind == CUT_TAKE)
-        return take_text(m, of, cut);
-    Name some = meant_fresh(m, cut->dim, "step");
-    meant_declare(m, some, cut->count);
-    const char *first = cut->first ? arena_printf(m->arena, "%lld + ", (long long)cut->first) : "";
-    const char *text = arena_printf(m->arena, "gather(%s, %s%lld * index(%s), dim=%s)", of->text,
-                                    first, (long long)cut->step, some, cut->dim);
-    return meant_gathered(
-        of, cut->dim,
-        meant_with_dims(text, HOLDS_ALL, dimlist_replaced(m->arena, &of->dims, cut->dim, some)));
-}
-
-static Meant cut_text(Meaning *m, Taken *t) {
-    const char *base =
-        t->takes ? arena_printf(m->arena, "%s[%s]", t->of->tensor, t->brackets.at) : t->of->text;
-    Meant result = meant_with_dims(base, HOLDS_ALL, t->left);
-    result.tensor = t->takes ? NULL : t->of->tensor;
-    for (uint32_t i = 0; i < t->cuts.count; i++) {
-        const Cut *cut = &t->cuts.at[i];
-        result = cut->kind == CUT_PART
-                     ? meant_part(m, &result, cut->dim, cut->from, cut->to, "part")
-                     : gather_text(m, &result, cut);
-    }
-    if (t->places.count > t->left.count)
-        meant_spread(m, &result, &t->places);
-    return result;
-}
-
-static Meant meant_items(Meaning *m, const Meant *of, const Expr *const *items, uint32_t n) {
-    if (!of->tensor || !of->has_dims || of->moved || of->swapped)
-        return (Meant){0};
-    Taken t = {.m = m, .of = of, .brackets = {.arena = m->arena}, .fine = true};
-    uint32_t n_real = 0;
-    for (uint32_t i = 0; i < n; i++)
-        n_real += !is_none(items[i]);
-    for (uint32_t i = 0; i < n && t.fine; i++)
-        take_item(&t, items[i], n_real);
-    while (t.fine && t.place < of->dims.count)
-        take_keep(&t, of->dims.at[t.place++]);
-    return t.fine ? cut_text(m, &t) : (Meant){0};
-}
-
-static bool is_colon(const Expr *item) {
-    return is_form(item, FOREIGN_SLICE) && is_form(item->args.at[0], FOREIGN_NOTHING) &&
-           is_form(item->args.at[1], FOREIGN_NOTHING);
-}
-
-// The number of a position, also of none that is known; NULL: it is none.
-static const char *place_text(Meaning *m, const Expr *item, Name dim, bool unknown) {
-    Meant number = meant(m, item);
-    if (is_colon(item))
-        return dim;
-    if (unknown)
-        return item->name.name;
-    return number.has_dims && !number.dims.count ? meant_number(m, item, dim) : NULL;
-}
-
-const char *meant_unknown_place(Meaning *m, const Expr *expr) {
-    Meant of = {0};
-    if (is_form(expr, FOREIGN_ITEMS))
-        of = meant(m, expr->args.at[0]);
-    for (uint32_t i = 1; is_form(expr, FOREIGN_ITEMS) && i < expr->args.count; i++)
-        if (is_none(expr->args.at[i]))
-            return "a tensor meets others by the names of its dims: of x[n], 'x - x[n']' has every "
-                   "pair of positions";
-    if (!of.tensor || !of.has_dims || of.moved || of.swapped ||
-        expr->args.count > of.dims.count + 1)
-        return NULL;
-    Text text = {.arena = m->arena};
-    Name unknown = NULL, dim = NULL;
-    for (uint32_t i = 0; i < of.dims.count; i++) {
-        Name own = of.dims.at[i];
-        const Expr *item = i + 1 < expr->args.count ? expr->args.at[i + 1] : NULL;
-        bool open = item && item->kind == EXPR_NAME && !meant_name(m, item).text && !is_none(item);
-        const char *place = item ? place_text(m, item, own, open) : own;
-        if (!place || (open && unknown))
-            return NULL;
-        unknown = open ? item->name.name : unknown;
-        dim = open ? own : dim;
-        text_printf(&text, "%s%s", i ? ", " : "", place);
-    }
-    return unknown
-               ? arena_printf(m->arena,
-                              "nothing is named '%s': where it is a number, '%s[%s]' is one "
-                              "position; 'gather(%s, %s, dim=%s)' takes those that a tensor says",
-                              unknown, of.tensor, text.at, of.tensor, unknown, dim)
-               : NULL;
-}
-
-// X.shape[1]
-static Meant meant_extent(Meaning *m, const Expr *of, const Expr *item) {
-    Meant tensor = meant(m, of);
-    Name dim = tensor.has_dims ? dim_at(&tensor, item) : NULL;
-    return dim ? meant_with_dims(dim, HOLDS_ALL, (NameList){0}) : (Meant){0};
-}
-
-static Meant meant_foreign_items(Meaning *m, const Expr *expr) {
-    const Expr *of = expr->args.at[0];
-    if (is_form(of, FOREIGN_MEMBER) && !strcmp(of->name.name, "shape"))
-        return expr->args.count == 2 ? meant_extent(m, of->args.at[0], expr->args.at[1])
-                                     : (Meant){0};
-    Meant tensor = meant(m, of);
-    return meant_items(m, &tensor, (const Expr *const *)expr->args.at + 1, expr->args.count - 1);
-}
-
-// A reference of the language itself, or X[-1] and X[ids], which are short of dims.
-static Meant meant_reference(Meaning *m, const Expr *ref) {
-    Expr name = {.kind = EXPR_NAME, .name = ref->name};
-    Meant tensor = meant_name(m, &name);
-    bool is_short = tensor.has_dims && ref->dims.count && ref->dims.count < tensor.dims.count;
-    for (uint32_t i = 0; i < ref->dims.count; i++)
-        is_short = is_short || is_none_name(ref->dims.at[i].name);
-    if (!ref->args.count && !is_short) {
-        NameList dims = dimlist_of(m->arena, &ref->dims);
-        if (!tensor.text && name_is_same(ref->name.name))
-            return meant_with_dims(
-                arena_printf(m->arena, "%s%s", ref->name.name, dimlist_text(m->arena, &dims)),
-                HOLDS_ALL, dims);
-        tensor.text = arena_printf(m->arena, "%s%s", ref->name.name, dimlist_text(m->arena, &dims));
-        tensor.has_dims = tensor.has_dims && dims.count == tensor.dims.count;
-        tensor.dims = steps_left(m->arena, &ref->dims, &ref->steps);
-        tensor.tensor = tensor.has_dims ? ref->name.name : NULL;
-        return tensor;
-    }
-    enum { MOST_PLACES = 16 };
-    const Expr *items[MOST_PLACES];
-    uint32_t n = ref->dims.count + ref->args.count, position = 0;
-    if (n > MOST_PLACES)
-        return (Meant){0};
-    for (uint32_t i = 0; i < n; i++) {
-        bool number = position < ref->args.count && ref->places.at[position] == i;
-        Expr *item = number ? ref->args.at[position++] : arena_new_of(m->arena, Expr);
-        if (!number) {
-            item->kind = EXPR_NAME;
-            item->name = ref->dims.at[i - position];
-        }
-        items[i] = item;
-    }
-    return meant_items(m, &tensor, items, n);
 }
 
 // ---- operators
@@ -504,7 +174,7 @@ static Meant meant_arrow(Meaning *m, const Expr *call) {
 // ---- members
 
 bool meant_is_module(const Meaning *m, const Expr *expr) {
-    while (is_form(expr, FOREIGN_MEMBER))
+    while (expr_is_foreign(expr, FOREIGN_MEMBER))
         expr = expr->args.at[0];
     static const char *const modules[] = {"torch", "np", "numpy", "jnp", "jax",   "lax", "tf",
                                           "math",  "nn", "F",     "mx",  "keras", "xp"};
@@ -546,7 +216,7 @@ static Meant meant_foreign(Meaning *m, const Expr *expr) {
     case FOREIGN_METHOD:
         return meant_method(m, expr);
     case FOREIGN_ITEMS:
-        return meant_foreign_items(m, expr);
+        return meant_items(m, expr);
     case FOREIGN_CHOICE:
         return meant_choice(m, expr);
     default:

@@ -3,7 +3,8 @@
 // dims that it has. Only hints are made of it, so it says nothing and gives up where it does not
 // know.
 //
-//     meant.c            forms and operators      X[:, 0:3], X.T, c ? a : b
+//     meant.c            forms and operators      X.T, c ? a : b
+//     meant_items.c      brackets                 X[:, 0:3], X[::2], X[ids]
 //     meant_einsum.c     products of matrices     X @ W, einsum("nd,dk->nk", X, W)
 //     meant_function.c   functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
 //     meant_arguments.c  other arguments          masked_fill(S, mask, -inf), dropout(X, 0.1)
@@ -71,17 +72,22 @@ Meant meant_of_text(const char *text, Holds holds);
 Meant meant_with_dims(const char *text, Holds holds, NameList dims);
 const char *meant_within(const Meaning *m, const Meant *part, Holds outer); // with parentheses
 Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Meant *b);
-// Positions of a dim, which are called after it and the suffix.
-Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const char *to,
-                 const char *suffix);
 Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
 Name meant_fresh(const Meaning *m, Name of, const char *suffix);      // a name that is free here
 void meant_declare(Meaning *m, Name dim, const char *extent);         // the text wants `dim`
 const char *meant_number(Meaning *m, const Expr *position, Name dim); // counted from the end if < 0
-// What to say of X[:, i] where nothing is named `i`, and of X[:, None]; NULL: it is no such form.
-const char *meant_unknown_place(Meaning *m, const Expr *expr);
+Meant meant_name(Meaning *m, const Expr *expr);
 // The tensor over other dims, or the text as it is; NULL where only brackets could tell the dims.
 const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
+
+// ---- meant_items.c
+Meant meant_items(Meaning *m, const Expr *expr);
+Meant meant_reference(Meaning *m, const Expr *ref); // X[n, d], X[-1], X[ids]
+// Positions of a dim, which are called after it and the suffix.
+Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const char *to,
+                 const char *suffix);
+// What to say of X[:, i] where nothing is named `i`, and of X[:, None]; NULL: it is no such form.
+const char *meant_unknown_place(Meaning *m, const Expr *expr);
 
 // ---- meant_einsum.c
 Meant meant_product(Meaning *m, const Meant *a, const Meant *b);

@@ -338,7 +338,7 @@ Meant meant_letters(Meaning *m, const ExprList *args) {
     Name text = NULL;
     for (uint32_t i = 0; i < args->count; i++) {
         const Expr *arg = args->at[i];
-        if (arg->kind == EXPR_FOREIGN && arg->foreign == FOREIGN_STRING)
+        if (expr_is_foreign(arg, FOREIGN_STRING))
             text = arg->name.name;
         else if (n < MOST_OPERANDS)
             operands[n++] = meant(m, arg);

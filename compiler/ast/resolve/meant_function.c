@@ -208,7 +208,7 @@ Expr *given_key(const Given *given, const char *key) {
 
 bool given_list(const Expr *expr) {
     return expr->kind == EXPR_TUPLE || (expr->kind == EXPR_ARRAY && !expr->has_arrow) ||
-           (expr->kind == EXPR_FOREIGN && expr->foreign == FOREIGN_LIST);
+           (expr_is_foreign(expr, FOREIGN_LIST));
 }
 
 Name dim_at(const Meant *of, const Expr *place) {
@@ -406,7 +406,7 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given, bool
 
 static Meant meant_cast(Meaning *m, const Given *given, const char *elem) {
     const Expr *arg = given->args->at[0];
-    if (arg->kind == EXPR_FOREIGN && arg->foreign == FOREIGN_STRING) { // float("-inf")
+    if (expr_is_foreign(arg, FOREIGN_STRING)) { // float("-inf")
         bool negative = arg->name.name[0] == '-';
         bool is_inf = !strncmp(arg->name.name + negative, "inf", 3);
         return is_inf ? meant_with_dims(negative ? "-inf" : "inf", HOLDS_SIGN, (NameList){0})
@@ -421,8 +421,7 @@ static Meant meant_to(Meaning *m, const Given *given) {
                                            {"float16", "f16"}, {"bfloat16", "bf16"},
                                            {"int32", "i32"},   {"int64", "i64"}};
     const Expr *to = given->args->count == 2 ? given->args->at[1] : NULL;
-    bool named = to && (to->kind == EXPR_NAME ||
-                        (to->kind == EXPR_FOREIGN && to->foreign == FOREIGN_MEMBER));
+    bool named = to && (to->kind == EXPR_NAME || (expr_is_foreign(to, FOREIGN_MEMBER)));
     if (!named)
         return (Meant){0};
     const char *elem = to->name.name;
@@ -448,7 +447,7 @@ static Meant meant_linear(Meaning *m, const Given *given) {
 static Meant meant_shape(Meaning *m, const Function *function, const Given *given) {
     const Expr *const *args = (const Expr *const *)given->args->at;
     uint32_t n = given->args->count;
-    bool string = n == 2 && args[1]->kind == EXPR_FOREIGN && args[1]->foreign == FOREIGN_STRING;
+    bool string = n == 2 && expr_is_foreign(args[1], FOREIGN_STRING);
     if (function->kind == IS_PATTERN)
         return string ? meant_rearrange(m, args[0], args[1]->name.name, given->keys) : (Meant){0};
     if (given->keys->count)

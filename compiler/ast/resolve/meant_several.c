@@ -147,7 +147,7 @@ static Meant of_pieces(Meaning *m, const Several *s, uint32_t which) {
 Meant meant_of_several(Meaning *m, const Expr *call, uint32_t which, uint32_t count) {
     static const char *const pieces[] = {"chunk",  "split",   "array_split", "tensor_split",
                                          "unbind", "unstack", NULL};
-    bool method = call->kind == EXPR_FOREIGN && call->foreign == FOREIGN_METHOD;
+    bool method = expr_is_foreign(call, FOREIGN_METHOD);
     if (call->kind != EXPR_CALL && !method)
         return (Meant){0};
     if (!is_one_of(call->name.name, pieces))
