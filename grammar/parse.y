@@ -149,6 +149,7 @@ tensor:
 | name LBRACKET dims RBRACKET       { $$ = syntax_tensor_dims(@$, $1, $3); }
 | name LBRACKET error RBRACKET      { $$ = syntax_tensor(@$, $1); }
 | tensor COLON NAME                 { $$ = syntax_tensor_elem(parser, $1, $3); }
+| tensor COLON NAME DOT NAME        { $$ = syntax_tensor_foreign(parser, $1, $3, $5); }
 | tensor COLON NAME LBRACKET dims RBRACKET { $$ = syntax_tensor_typed(parser, $1, $3, $5, @$); }
 | tensor COLON NAME LBRACKET error RBRACKET { $$ = $1; parser->lost = true; };
 

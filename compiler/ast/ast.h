@@ -309,6 +309,10 @@ const DimDecl *program_extent_origin(const Session *session, const Program *prog
 // Does -D give the dim its extent, or one that it is computed from? Then it may be 0, which is
 // known at run time only.
 bool program_extent_given(const Session *session, const Program *program, Name dim);
+// Was a mistake in what computes the extent told of?
+bool program_extent_wrong(const Program *program, Name dim);
+// --dynamic of the dim, or of one that is alike.
+bool program_made_dynamic(const Session *session, const Program *program, Name dim);
 Name program_like_root(const Program *program, Name dim);        // the same for all alike
 bool program_dims_alike(const Program *program, Name a, Name b); // same `like` class
 // The type that two operands meet in: the wider of one kind; with a float, the float; f16 and bf16

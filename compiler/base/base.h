@@ -192,6 +192,7 @@ Elem elem_work(Elem elem);      // what arithmetic is done in: f32 for the half 
 // ends, infinities too, is the end.
 int64_t elem_whole(Elem elem, double number);
 bool elem_from_name(const char *name, Elem *elem);
+bool elem_from_foreign(const char *name, Elem *elem); // also float32, bfloat16, ... of others
 
 // ---- whole numbers --------------------------------------------------------------------------
 // Of numbers that are not negative, b and unit at least 1.

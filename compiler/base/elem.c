@@ -55,6 +55,23 @@ bool elem_from_name(const char *name, Elem *elem) {
     return false;
 }
 
+bool elem_from_foreign(const char *name, Elem *elem) {
+    static const struct {
+        const char *name;
+        Elem elem;
+    } others[] = {{"float32", ELEM_F32},   {"float", ELEM_F32},   {"float64", ELEM_F64},
+                  {"double", ELEM_F64},    {"float16", ELEM_F16}, {"half", ELEM_F16},
+                  {"bfloat16", ELEM_BF16}, {"int32", ELEM_I32},   {"int", ELEM_I32},
+                  {"int64", ELEM_I64},     {"long", ELEM_I64}};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(others[i].name, name) != 0)
+            continue;
+        *elem = others[i].elem;
+        return true;
+    }
+    return elem_from_name(name, elem);
+}
+
 double elem_largest(Elem elem) {
     switch (elem) {
     case ELEM_F32:

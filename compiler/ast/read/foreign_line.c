@@ -129,6 +129,24 @@ static const char *choice_text(const Parser *parser, const Token *word, const To
                : NULL;
 }
 
+// NAME_1, or another name that nothing in the def has.
+static const char *fresh_name(const Parser *parser, const Token *line, const char *name) {
+    const Token *begin = line, *end = line;
+    while (begin > parser->tokens.at && begin->kind != TOK_DEF)
+        begin--;
+    while (end->kind != TOK_YYEOF && end->kind != TOK_DEF)
+        end++;
+    const char *fresh = name;
+    bool taken = true;
+    for (uint32_t n = 1; taken; n++) {
+        fresh = arena_printf(parser->arena, "%s_%u", name, n);
+        taken = false;
+        for (const Token *at = begin; at < end && !taken; at++)
+            taken = foreign_is_word(at, fresh);
+    }
+    return fresh;
+}
+
 // Whether the line is in a block of a loop.
 static bool is_in_loop(const Parser *parser, const Token *line) {
     int depth = 0;
@@ -162,8 +180,9 @@ static const char *if_hint(const Parser *parser, const Token *first) {
     if (!known)
         return arena_printf(parser->arena, "write '%s = %s', with what it is otherwise for 0",
                             whole, value);
-    return arena_printf(parser->arena, "write '%s_1%s = %s' and go on with '%s_1'", name,
-                        whole + strlen(name), value, name);
+    const char *fresh = fresh_name(parser, first, name);
+    return arena_printf(parser->arena, "write '%s%s = %s' and go on with '%s'", fresh,
+                        whole + strlen(name), value, fresh);
 }
 
 // `Y = lambda x: x + 1`
@@ -206,8 +225,9 @@ static const char *target_hint(const Parser *parser, const Token *first) {
         return arena_printf(parser->arena, "write '%s = %s'", target, value);
     bool step = at->kind == at[1].kind && (at->kind == TOK_PLUS || at->kind == TOK_MINUS);
     if (step && at + 2 == end)
-        return arena_printf(parser->arena, "give the new value another name: '%s_1 = %s %c 1'",
-                            first->text, first->text, at->kind == TOK_PLUS ? '+' : '-');
+        return arena_printf(parser->arena, "give the new value another name: '%s = %s %c 1'",
+                            fresh_name(parser, first, first->text), first->text,
+                            at->kind == TOK_PLUS ? '+' : '-');
     return NULL;
 }
 
@@ -334,9 +354,9 @@ static const char *exchange_hint(const Parser *parser, const Token *first) {
         if (!whole || !value)
             return NULL;
         const char *name = names[i].from->text, *dims = whole + strlen(name);
-        text_printf(&text, "%s'%s%s%s = %s'", i ? ", " : "", name, is_exchange ? "_1" : "", dims,
-                    value);
-        text_printf(&after, "%s'%s = %s_1'", i ? ", " : "", name, name);
+        const char *fresh = fresh_name(parser, first, name);
+        text_printf(&text, "%s'%s%s = %s'", i ? ", " : "", is_exchange ? fresh : name, dims, value);
+        text_printf(&after, "%s'%s = %s'", i ? ", " : "", name, fresh);
     }
     if (!is_exchange)
         return arena_printf(parser->arena, "on lines of their own: %s", text.at);

@@ -140,7 +140,43 @@ Tensor syntax_tensor_dims(Span span, Ident name, IdentList dims) {
     return (Tensor){.name = name, .span = span, .has_dims = true, .dims = dims};
 }
 
+// `x: Tensor`, `x: float32`, `n: int`
+static const char *type_hint(const Parser *parser, const Tensor *tensor, const char *type) {
+    static const char *const tensors[] = {"Tensor", "ndarray", "Array", "ArrayLike"};
+    const char *name = tensor->name.name;
+    for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++)
+        if (!strcmp(tensors[i], type))
+            return arena_printf(parser->arena,
+                                "leave it out: brackets tell the dims, as in "
+                                "'%s[n, d]', and '%s' has those of its use",
+                                name, name);
+    Elem elem;
+    if (elem_from_foreign(type, &elem)) {
+        bool number = !tensor->has_dims && (!strcmp(type, "int") || !strcmp(type, "float"));
+        uint32_t begin = tensor->span.begin, end = tensor->span.end;
+        const char *text = parser->source->text + begin;
+        return arena_printf(parser->arena, "write '%.*s%s: %s'", (int)(end - begin), text,
+                            number ? "[]" : "", elem_name(elem));
+    }
+    Text all = {.arena = parser->scratch};
+    for (Elem e = 0; e < N_ELEM; e++)
+        text_printf(&all, "%s%s", e ? ", " : "", elem_name(e));
+    return arena_printf(parser->arena, "there are %s", all.at);
+}
+
+// x: torch.float32
+Tensor syntax_tensor_foreign(Parser *parser, Tensor tensor, Ident module, Ident type) {
+    if (!parser->current->quiet) {
+        Diag *diag = syntax_error(parser, module.span, "there is no module '%s'", module.name);
+        diag_hint(diag, "%s", type_hint(parser, &tensor, type.name));
+    }
+    tensor.span = span_join(tensor.span, type.span);
+    tensor.has_elem = tensor.has_elem || elem_from_foreign(type.name, &tensor.elem);
+    return tensor;
+}
+
 Tensor syntax_tensor_elem(Parser *parser, Tensor tensor, Ident elem) {
+    Tensor plain = tensor;
     tensor.span = span_join(tensor.span, elem.span);
     if (tensor.has_elem) {
         syntax_error(parser, elem.span, "'%s' has two element types", tensor.name.name);
@@ -149,11 +185,8 @@ Tensor syntax_tensor_elem(Parser *parser, Tensor tensor, Ident elem) {
     tensor.has_elem = elem_from_name(elem.name, &tensor.elem);
     if (tensor.has_elem || parser->current->quiet)
         return tensor;
-    Text all = {.arena = parser->scratch};
-    for (Elem e = 0; e < N_ELEM; e++)
-        text_printf(&all, "%s%s", e ? ", " : "", elem_name(e));
     Diag *diag = syntax_error(parser, elem.span, "unknown element type '%s'", elem.name);
-    diag_hint(diag, "there are %s", all.at);
+    diag_hint(diag, "%s", type_hint(parser, &plain, elem.name));
     return tensor;
 }
 

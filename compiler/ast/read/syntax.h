@@ -169,6 +169,7 @@ Expr *syntax_primed(Parser *parser, Span span, Ident name); // a tensor with pri
 Tensor syntax_tensor(Span span, Ident name);
 Tensor syntax_tensor_dims(Span span, Ident name, IdentList dims);
 Tensor syntax_tensor_elem(Parser *parser, Tensor tensor, Ident elem);
+Tensor syntax_tensor_foreign(Parser *parser, Tensor tensor, Ident module, Ident type);
 // x: Tensor[n, d], as annotations of other languages are.
 Tensor syntax_tensor_typed(Parser *parser, Tensor tensor, Ident type, IdentList dims, Span span);
 Tensor syntax_init_value(Tensor tensor, Expr *value);                                   // = value

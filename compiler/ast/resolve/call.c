@@ -157,7 +157,8 @@ static void resolve_call_for(Scope *scope, Expr *call, uint32_t n_wanted) {
         return;
     }
     for (uint32_t i = 0; i < call->args.count; i++)
-        resolve_expr(scope, call->args.at[i], known && !callee->incomplete ? NULL : &lost);
+        if (callee || call->args.at[i]->kind != EXPR_TUPLE) // of dims, which the function may take
+            resolve_expr(scope, call->args.at[i], known && !callee->incomplete ? NULL : &lost);
     if (!callee)
         report_unknown_def(scope, call);
     else if (!known)

@@ -61,8 +61,7 @@ static const DimOverride *find_override(const Session *session, const Program *p
     return found;
 }
 
-// --dynamic of one member counts for its class.
-static bool is_made_dynamic(const Session *session, const Program *program, Name dim) {
+bool program_made_dynamic(const Session *session, const Program *program, Name dim) {
     for (uint32_t i = 0; i < session->dynamic.count; i++)
         if (program_dims_alike(program, session->dynamic.at[i], dim))
             return true;
@@ -70,7 +69,7 @@ static bool is_made_dynamic(const Session *session, const Program *program, Name
 }
 
 int64_t program_extent(const Session *session, const Program *program, Name dim) {
-    if (is_made_dynamic(session, program, dim))
+    if (program_made_dynamic(session, program, dim))
         return -1;
     const DimOverride *override = find_override(session, program, dim);
     if (override)
@@ -84,8 +83,13 @@ bool program_extent_given(const Session *session, const Program *program, Name d
     return find_override(session, program, dim) || (decl && decl->given);
 }
 
+bool program_extent_wrong(const Program *program, Name dim) {
+    const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
+    return decl && decl->wrong;
+}
+
 const DimDecl *program_extent_origin(const Session *session, const Program *program, Name dim) {
-    if (is_made_dynamic(session, program, dim) || find_override(session, program, dim))
+    if (program_made_dynamic(session, program, dim) || find_override(session, program, dim))
         return NULL;
     const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
     return decl && decl->extent ? decl : NULL;
@@ -172,7 +176,7 @@ static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     Resolver *r = extents->resolver;
     Name dim = name_unprimed(r->session->names, expr->name.name);
     const DimOverride *override = find_override(r->session, r->program, dim);
-    if (is_made_dynamic(r->session, r->program, dim))
+    if (program_made_dynamic(r->session, r->program, dim))
         return (DimValue){VALUE_DYNAMIC, -1};
     extents->given = extents->given || program_extent_given(r->session, r->program, dim);
     if (override)
@@ -332,7 +336,7 @@ static DimValue evaluate_decl(Extents *extents, DimDecl *decl) {
 
 static bool is_given(const Resolver *r, Name dim) {
     return find_override(r->session, r->program, dim) ||
-           is_made_dynamic(r->session, r->program, dim);
+           program_made_dynamic(r->session, r->program, dim);
 }
 
 static void collect_parts(const Resolver *r, const Expr *expr, OpenDim *open) {

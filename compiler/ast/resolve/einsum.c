@@ -166,11 +166,12 @@ static void warn_singles(Scope *scope, const Expr *einsum) {
 // those of the assignment: Y[n, m, h] = causal(einsum(Q[n, h, k], K[m, h, k])) keeps its heads.
 static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted *wanted) {
     NameList none = {0}, likely = {0};
-    const NameList *around = wanted ? &wanted->dims : scope->stated ? scope->stated : &none;
+    bool known = wanted && wanted->dims.count;
+    const NameList *around = known ? &wanted->dims : scope->stated ? scope->stated : &none;
     for (uint32_t i = 0; i < around->count; i++)
         if (count_operands_with(einsum, around->at[i]))
             dimlist_add(scope->resolver->arena, &likely, around->at[i]);
-    if (wanted && likely.count)
+    if (known && likely.count)
         return dimlist_text(scope->resolver->arena, &likely);
     SingleList singles = find_singles(scope->resolver->arena, einsum, &none);
     for (uint32_t i = 0; i < singles.count; i++)

@@ -114,8 +114,8 @@ static void resolve_unary(Scope *scope, Expr *expr, const Wanted *wanted) {
 }
 
 // What is wanted of a product is wanted of a factor when the other one is a scalar; see
-// call_wanted.
-static void resolve_factors(Scope *scope, Expr *a, Expr *b, const Wanted *wanted) {
+// call_wanted. A term of a sum of which nothing is wanted is told of beside the other one.
+static void resolve_beside(Scope *scope, Expr *a, Expr *b, const Wanted *wanted, bool in_sum) {
     bool a_needs = expr_needs_dims(a), b_needs = expr_needs_dims(b);
     if (a_needs == b_needs) {
         resolve_expr(scope, a, NULL);
@@ -123,11 +123,11 @@ static void resolve_factors(Scope *scope, Expr *a, Expr *b, const Wanted *wanted
         return;
     }
     Expr *needy = a_needs ? a : b, *other = a_needs ? b : a;
-    Wanted own = wanted ? *wanted : (Wanted){0};
+    Wanted own = wanted ? *wanted : (Wanted){.in_sum = in_sum};
     resolve_expr(scope, other, NULL);
     own.silent = own.silent || !other->ok;
-    own.factor = other->ok && other->result.count ? other : own.factor;
-    resolve_expr(scope, needy, wanted || own.silent ? &own : NULL);
+    own.beside = other->ok && other->result.count ? other : own.beside;
+    resolve_expr(scope, needy, wanted || own.silent || own.beside ? &own : NULL);
 }
 
 static Elem binary_elem(const Expr *expr, const Expr *a, const Expr *b) {
@@ -152,8 +152,9 @@ static void resolve_binary(Scope *scope, Expr *expr, const Wanted *wanted) {
     Expr *a = expr->args.at[0], *b = expr->args.at[1];
     bool product = !is_sum(expr->oper) && !oper_compares(expr->oper) && expr->oper != OPER_AND &&
                    expr->oper != OPER_OR;
-    if (product) {
-        resolve_factors(scope, a, b, wanted);
+    bool sums = is_sum(expr->oper) && !wanted;
+    if (product || sums) {
+        resolve_beside(scope, a, b, wanted, sums);
     } else {
         Wanted term = wanted ? *wanted : (Wanted){0};
         term.in_sum = true;

@@ -13,8 +13,13 @@ static bool fits(const char *text) {
 
 // `, with 'dim d_top = 3' at the top of the file (halves go up)`
 static const char *beside_text(const Meaning *m) {
+    Text dims = {.arena = m->arena};
+    for (uint32_t i = 0; i < m->made.count; i++)
+        if (m->made.at[i].beside)
+            text_printf(&dims, "%s%s = %s", dims.length ? ", " : "dim ", m->made.at[i].dim,
+                        m->made.at[i].extent);
     const char *beside =
-        m->beside ? arena_printf(m->arena, ", with '%s' at the top of the file", m->beside) : "";
+        dims.length ? arena_printf(m->arena, ", with '%s' at the top of the file", dims.at) : "";
     return m->remark ? arena_printf(m->arena, "%s (%s)", beside, m->remark) : beside;
 }
 
@@ -130,6 +135,15 @@ static const char *several_text(Scope *scope, const Stmt *first) {
     return lines.at;
 }
 
+// That a transpose is none here, and what it is for results.
+static const char *order_text(Scope *scope, const Tensor *target, const Meant *value) {
+    Arena *arena = scope->resolver->arena;
+    if (target->has_dims || !value->turned || !value->has_dims)
+        return ": dims are read by name";
+    return arena_printf(arena, ": dims are read by name ('%s%s = %s' for 'return', in that order)",
+                        target->name.name, dimlist_text(arena, &value->dims), value->text);
+}
+
 static void hint_assign(Scope *scope, const Stmt *stmt) {
     Meaning m = meaning_in(scope);
     bool several = stmt->value->kind == EXPR_RESULT;
@@ -142,7 +156,8 @@ static void hint_assign(Scope *scope, const Stmt *stmt) {
     const char *text = value.text && !several ? value_for(scope, &stmt->target, &value) : NULL;
     bool turned = stmt->value->kind == EXPR_FOREIGN && stmt->value->args.count &&
                   stmt->value->args.at[0]->name.name == value.text;
-    const char *names = turned && value.text ? ": dims are read by name" : "";
+    turned = turned || (value.turned && value.text == value.tensor);
+    const char *names = turned && value.text ? order_text(scope, &stmt->target, &value) : "";
     if (fits(text))
         diag_hint(stmt->foreign, "write '%s = %s'%s%s", target_text(scope, &stmt->target), text,
                   beside_text(&m), names);
@@ -202,6 +217,8 @@ const char *foreign_call_hint(Scope *scope, const Expr *call) {
     if (lines)
         return arena_printf(m.arena, "write %s", lines);
     Meant value = meant_function(&m, call, &call->args, &hint);
-    return fits(value.text) ? arena_printf(m.arena, "write '%s'%s", value.text, beside_text(&m))
+    bool turned = value.turned && value.text == value.tensor;
+    return fits(value.text) ? arena_printf(m.arena, "write '%s'%s%s", value.text, beside_text(&m),
+                                           turned ? ": dims are read by name" : "")
                             : hint;
 }

@@ -30,18 +30,46 @@ const char *meant_within(const Meaning *m, const Meant *part, Holds outer) {
     return arena_printf(m->arena, "(%s)", part->text);
 }
 
+static bool is_made(const Meaning *m, Name name) {
+    for (uint32_t i = 0; i < m->made.count; i++)
+        if (m->made.at[i].dim == name)
+            return true;
+    return false;
+}
+
 Name meant_fresh(const Meaning *m, Name of, const char *suffix) {
     Names *names = m->scope->resolver->session->names;
     const char *text = arena_printf(m->arena, "%s_%s", name_unprimed(names, of), suffix);
     while (scope_knows_dim(m->scope, names_find(names, text)) ||
-           scope_find(m->scope, names_find(names, text)))
+           scope_find(m->scope, names_find(names, text)) || is_made(m, names_find(names, text)))
         text = arena_printf(m->arena, "%s_1", text);
     return names_find(names, text);
 }
 
 void meant_declare(Meaning *m, Name dim, const char *extent) {
-    m->beside = m->beside ? arena_printf(m->arena, "%s, %s = %s", m->beside, dim, extent)
-                          : arena_printf(m->arena, "dim %s = %s", dim, extent);
+    if (!is_made(m, dim))
+        vec_push(m->arena, &m->made, ((Made){.dim = dim, .extent = extent, .beside = true}));
+}
+
+Name meant_made(Meaning *m, const Made *made) {
+    for (uint32_t i = 0; i < m->made.count; i++) {
+        Made *before = &m->made.at[i];
+        if (before->of != made->of || strcmp(before->suffix, made->suffix) != 0)
+            continue;
+        bool both = made->known && before->known;
+        if (!strcmp(before->extent, made->extent) || (both && made->known == before->known))
+            return before->dim;
+        if (both || m->apart)
+            continue;
+        if (before->beside && !(before->shared && made->shared))
+            return NULL;
+        before->extent = before->beside ? before->shared : before->extent;
+        return before->dim;
+    }
+    Made own = *made;
+    own.dim = meant_fresh(m, made->of, made->suffix);
+    vec_push(m->arena, &m->made, own);
+    return own.dim;
 }
 
 const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims) {

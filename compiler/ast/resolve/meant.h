@@ -55,13 +55,23 @@ typedef struct {
     NameList summed;
 } Meant;
 
+// A dim that the text made a name for: `of` and a suffix.
+typedef struct {
+    Name dim, of;
+    const char *suffix, *extent;
+    const char *shared; // the extent where another one has to be the same, NULL: none is
+    int64_t known;      // the extent, 0: not known
+    bool beside;        // the file is to have it: `dim m_top = 3`
+} Made;
+
 typedef struct {
     Scope *scope;
     Arena *arena;
     Program *program;
     uint32_t depth;     // of the recursion
     const char *remark; // what the text is, where other languages have something else, or NULL
-    const char *beside; // `dim m_top = 3`: what the file is to have for the text, or NULL
+    VEC(Made) made;
+    bool apart; // what is read is put one behind the other: its dims need not have one extent
 } Meaning;
 
 // ---- meant.c
@@ -73,8 +83,11 @@ Meant meant_with_dims(const char *text, Holds holds, NameList dims);
 const char *meant_within(const Meaning *m, const Meant *part, Holds outer); // with parentheses
 Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Meant *b);
 Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
-Name meant_fresh(const Meaning *m, Name of, const char *suffix);      // a name that is free here
-void meant_declare(Meaning *m, Name dim, const char *extent);         // the text wants `dim`
+Name meant_fresh(const Meaning *m, Name of, const char *suffix); // a name that is free here
+void meant_declare(Meaning *m, Name dim, const char *extent);    // the text wants `dim`
+// A dim called after another one: that of before, where the extent is or may be the same. NULL:
+// there is no text for an extent that two have.
+Name meant_made(Meaning *m, const Made *made);
 const char *meant_number(Meaning *m, const Expr *position, Name dim); // counted from the end if < 0
 Meant meant_name(Meaning *m, const Expr *expr);
 // The tensor over other dims, or the text as it is; NULL where only brackets could tell the dims.
@@ -83,9 +96,9 @@ const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
 // ---- meant_items.c
 Meant meant_items(Meaning *m, const Expr *expr);
 Meant meant_reference(Meaning *m, const Expr *ref); // X[n, d], X[-1], X[ids]
-// Positions of a dim, which are called after it and the suffix.
+// Positions of a dim, which are called after it and the suffix; known: how many, or 0.
 Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const char *to,
-                 const char *suffix);
+                 const char *suffix, int64_t known);
 // What to say of X[:, i] where nothing is named `i`, and of X[:, None]; NULL: it is no such form.
 const char *meant_unknown_place(Meaning *m, const Expr *expr);
 
@@ -139,6 +152,8 @@ Meant meant_of_several(Meaning *m, const Expr *call, uint32_t which, uint32_t co
 
 // ---- meant_shape.c; args: those behind the tensor
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);
+Meant meant_flatten(Meaning *m, const Given *given);
+Meant meant_unflatten(Meaning *m, const Given *given);
 Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyList *sizes);
 Meant meant_concat(Meaning *m, const Given *given);
 Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n);
@@ -159,7 +174,7 @@ Meant meant_argument(Meaning *m, const Given *given, bool squeezed);
 Meant meant_unsqueezed(Meaning *m, const Given *given);
 Meant meant_repeated(Meaning *m, const Given *given);
 // The dims in another order, which means nothing where their names say what is what.
-Meant meant_transpose(Meaning *m, const Given *given);
+Meant meant_transpose(Meaning *m, const Given *given, bool last);
 
 // ---- meant_positions.c; name: as the other language has it
 Meant meant_gather(Meaning *m, const char *name, const Given *given);

@@ -28,6 +28,8 @@ typedef enum {
     IS_MASK,  // of the last two dims, `name`: the comparison
     IS_SIZE,
     IS_VIEW,
+    IS_FLAT,    // several dims as one
+    IS_UNFLAT,  // one as several
     IS_PATTERN, // of einops
     IS_CONSTANT,
     IS_LIKE, // a constant over the dims of the argument
@@ -67,9 +69,9 @@ static const Function functions[] = {
     {"dtype", IS_HINT, "an element type stands behind a ':' where a tensor is declared", 0},
     {"view", IS_VIEW, regrouped, 0},
     {"rearrange", IS_PATTERN, regrouped, 0},
-    {"flatten", IS_HINT, regrouped, 0},
-    {"unflatten", IS_HINT, regrouped, 0},
-    {"ravel", IS_HINT, regrouped, 0},
+    {"flatten", IS_FLAT, regrouped, 0},
+    {"unflatten", IS_UNFLAT, regrouped, 0},
+    {"ravel", IS_FLAT, regrouped, 0},
     {"chunk", IS_HINT, "slice(x, d, from, to) takes the positions of a part", 0},
     {"zeros", IS_CONSTANT, NULL, 0},
     {"ones", IS_CONSTANT, NULL, 0},
@@ -417,18 +419,15 @@ static Meant meant_cast(Meaning *m, const Given *given, const char *elem) {
 }
 
 static Meant meant_to(Meaning *m, const Given *given) {
-    static const char *const names[][2] = {{"float32", "f32"}, {"float64", "f64"},
-                                           {"float16", "f16"}, {"bfloat16", "bf16"},
-                                           {"int32", "i32"},   {"int64", "i64"}};
     const Expr *to = given->args->count == 2 ? given->args->at[1] : NULL;
     bool named = to && (to->kind == EXPR_NAME || (expr_is_foreign(to, FOREIGN_MEMBER)));
     if (!named)
         return (Meant){0};
-    const char *elem = to->name.name;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        elem = strcmp(elem, names[i][0]) ? elem : names[i][1];
+    Elem elem;
+    if (!elem_from_foreign(to->name.name, &elem))
+        return (Meant){0};
     ExprList first = {.at = given->args->at, .count = 1};
-    return meant_cast(m, &(Given){&first, given->keys}, elem);
+    return meant_call(m, elem_name(elem), &(Given){&first, given->keys});
 }
 
 static Meant meant_linear(Meaning *m, const Given *given) {
@@ -436,7 +435,8 @@ static Meant meant_linear(Meaning *m, const Given *given) {
     if (n < 2 || n > 3 || given->keys->count)
         return (Meant){0};
     ExprList matrix = {.at = given->args->at + 1, .count = 1};
-    Meant x = meant(m, given->args->at[0]), w = meant_transpose(m, &(Given){&matrix, given->keys});
+    Meant x = meant(m, given->args->at[0]),
+          w = meant_transpose(m, &(Given){&matrix, given->keys}, false);
     Meant product = meant_product(m, &x, &w);
     if (n == 2)
         return product;
@@ -474,7 +474,7 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
     case IS_REPEATED:
         return meant_repeated(m, given);
     case IS_TRANSPOSE:
-        return meant_transpose(m, given);
+        return meant_transpose(m, given, !strcmp(function->function, "mT"));
     case IS_CALL:
         return meant_call(m, function->name, given);
     case IS_OPERATOR:
@@ -501,6 +501,10 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
         return meant_mask(m, given, function->name);
     case IS_SIZE:
         return meant_size(m, given);
+    case IS_FLAT:
+        return meant_flatten(m, given);
+    case IS_UNFLAT:
+        return meant_unflatten(m, given);
     case IS_VIEW:
     case IS_PATTERN:
     case IS_CONSTANT:

@@ -24,7 +24,9 @@ typedef struct {
     const char *from, *to; // of a part; of TAKE: the positions
     NameList over;         // of TAKE: their dims
     int64_t first, step;
-    const char *count; // of the positions of a step
+    const char *count;  // of the positions of a step
+    const char *shared; // that, where other steps have as many
+    int64_t known;      // how many positions, 0: not known
 } Cut;
 
 typedef struct {
@@ -57,6 +59,26 @@ static bool is_empty(const Expr *from, const Expr *to) {
     return known && (back ? a->number <= b->number : a->number >= b->number);
 }
 
+// Where a part begins, or where it ends; -1: not known.
+static int64_t known_place(const Meaning *m, const Expr *place, Name dim, bool end) {
+    const Expr *number = expr_unsigned(place);
+    const Session *session = m->scope->resolver->session;
+    int64_t extent = program_extent(session, m->program, dim);
+    if (expr_is_foreign(place, FOREIGN_NOTHING))
+        return end ? extent : 0;
+    if (number->kind != EXPR_NUMBER)
+        return -1;
+    return number == place ? (int64_t)number->number
+           : extent > 0    ? extent - (int64_t)number->number
+                           : -1;
+}
+
+static int64_t known_count(const Meaning *m, const Expr *from, const Expr *to, Name dim,
+                           int64_t step) {
+    int64_t first = known_place(m, from, dim, false), end = known_place(m, to, dim, true);
+    return first < 0 || end <= first ? 0 : (end - first + step - 1) / step;
+}
+
 static void take_slice(Taken *t, const Expr *slice, Name dim) {
     const Expr *from = slice->args.at[0], *to = slice->args.at[1];
     bool begins = expr_is_foreign(from, FOREIGN_NOTHING) || is_number(from, 0);
@@ -66,6 +88,7 @@ static void take_slice(Taken *t, const Expr *slice, Name dim) {
     if (begins && ends)
         return;
     Cut cut = {.dim = dim,
+               .known = known_count(t->m, from, to, dim, 1),
                .from = begins ? "0" : meant_number(t->m, from, dim),
                .to = ends ? dim : meant_number(t->m, to, dim)};
     t->fine = t->fine && cut.from && cut.to && !is_empty(from, to);
@@ -110,6 +133,9 @@ static void take_step(Taken *t, const Expr *form, Name dim) {
         cut.first = begins ? 0 : (int64_t)from->number;
         cut.step = (int64_t)number->number;
         cut.count = step_count(t, cut.first, to, dim, cut.step);
+        cut.known = known_count(t->m, from, to, dim, cut.step);
+        if (expr_is_foreign(to, FOREIGN_NOTHING) && cut.first < cut.step)
+            cut.shared = arena_printf(t->m->arena, "%s / %lld", dim, (long long)cut.step);
     }
     t->fine = cut.count != NULL;
     vec_push(t->m->arena, &t->cuts, cut);
@@ -165,9 +191,11 @@ static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
 }
 
 Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const char *to,
-                 const char *suffix) {
+                 const char *suffix, int64_t known) {
     const char *open = arena_printf(m->arena, "slice(%s, %s, %s, %s", of->text, dim, from, to);
-    Name part = meant_fresh(m, dim, suffix);
+    const char *extent = arena_printf(m->arena, "%s - %s", to, from);
+    Name part =
+        meant_made(m, &(Made){.of = dim, .suffix = suffix, .extent = extent, .known = known});
     NameList dims = dimlist_replaced(m->arena, &of->dims, dim, part);
     Meant result = meant_with_dims(
         arena_printf(m->arena, "%s -> %s)", open, dimlist_text(m->arena, &dims)), HOLDS_ALL, dims);
@@ -195,8 +223,14 @@ static Meant gather_text(Meaning *m, const Meant *of, const Cut *cut) {
         return meant_turned(m, of, cut->dim);
     if (cut->kind == CUT_TAKE)
         return take_text(m, of, cut);
-    Name some = meant_fresh(m, cut->dim, "step");
-    meant_declare(m, some, cut->count);
+    Name some = meant_made(m, &(Made){.of = cut->dim,
+                                      .suffix = "step",
+                                      .extent = cut->count,
+                                      .shared = cut->shared,
+                                      .known = cut->known,
+                                      .beside = true});
+    if (!some)
+        return (Meant){0};
     const char *first = cut->first ? arena_printf(m->arena, "%lld + ", (long long)cut->first) : "";
     const char *text = arena_printf(m->arena, "gather(%s, %s%lld * index(%s), dim=%s)", of->text,
                                     first, (long long)cut->step, some, cut->dim);
@@ -210,10 +244,10 @@ static Meant cut_text(Meaning *m, Taken *t) {
         t->takes ? arena_printf(m->arena, "%s[%s]", t->of->tensor, t->brackets.at) : t->of->text;
     Meant result = meant_with_dims(base, HOLDS_ALL, t->left);
     result.tensor = t->takes ? NULL : t->of->tensor;
-    for (uint32_t i = 0; i < t->cuts.count; i++) {
+    for (uint32_t i = 0; i < t->cuts.count && result.text; i++) {
         const Cut *cut = &t->cuts.at[i];
         result = cut->kind == CUT_PART
-                     ? meant_part(m, &result, cut->dim, cut->from, cut->to, "part")
+                     ? meant_part(m, &result, cut->dim, cut->from, cut->to, "part", cut->known)
                      : gather_text(m, &result, cut);
     }
     if (t->places.count > t->left.count)

@@ -50,11 +50,13 @@ Meant meant_order(Meaning *m, Builtin builtin, const Given *given) {
         kept = arena_printf(m->arena, ", %s", second->name.name);
     } else if (second && second != where) {
         Meant count = meant(m, second);
-        Name fresh = meant_fresh(m, dim, "top");
         if (!count.text)
             return result;
+        Name fresh = meant_made(
+            m, &(Made){.of = dim, .suffix = "top", .extent = count.text, .beside = true});
+        if (!fresh)
+            return result;
         kept = arena_printf(m->arena, ", %s", fresh);
-        meant_declare(m, fresh, count.text);
     }
     result.text = arena_printf(m->arena, "%s(%s%s, dim=%s%s)", builtin_name(builtin), of.text, kept,
                                dim, top ? "" : order); // of topk always so

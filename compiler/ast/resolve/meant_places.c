@@ -205,15 +205,9 @@ Meant meant_repeated(Meaning *m, const Given *given) {
     return of;
 }
 
-Meant meant_transpose(Meaning *m, const Given *given) {
-    Meant of = meant(m, given->args->at[0]);
-    uint32_t n = of.dims.count, n_args = given->args->count - 1;
-    if (!of.text || !of.has_dims || of.moved || n < 2)
-        return (Meant){0};
-    Name a = n_args == 2 ? dim_given(&of, given->args->at[1]) : of.dims.at[n - 2];
-    Name b = n_args == 2 ? dim_given(&of, given->args->at[2]) : of.dims.at[n - 1];
-    if (!a || !b || a == b || (n_args != 0 && n_args != 2) || (n_args == 0 && n > 2))
-        return (Meant){0};
+// Two dims change places.
+static Meant exchanged(Meaning *m, Meant of, Name a, Name b) {
+    uint32_t n = of.dims.count;
     if (program_dims_alike(m->program, a, b)) {
         bool last = a == of.dims.at[n - 2] && b == of.dims.at[n - 1];
         of.text = arena_printf(m->arena, "swap(%s, %s, %s)", of.text, a, b);
@@ -229,4 +223,54 @@ Meant meant_transpose(Meaning *m, const Given *given) {
     of.turned = !of.swapped;
     of.dims = dims;
     return of;
+}
+
+// What the dims are called in the order that is asked for: all of them, or two that change places.
+static bool read_order(Meaning *m, const Given *given, const Meant *of, NameList *order,
+                       bool *all) {
+    const Expr *const *args = (const Expr *const *)given->args->at + 1;
+    const Expr *dims = given_key(given, "dims"), *axes = given_key(given, "axes");
+    const Expr *list = dims ? dims : axes;
+    uint32_t n = given->args->count - 1;
+    if (given->keys->count != (list != NULL) || (list && n))
+        return false;
+    list = n == 1 ? args[0] : list;
+    if (list && !given_list(list))
+        return false;
+    args = list ? (const Expr *const *)list->args.at : args;
+    n = list ? list->args.count : n;
+    for (uint32_t i = 0; i < n; i++) {
+        Name dim = dim_given(of, args[i]);
+        if (!dim || dimlist_has(order, dim))
+            return false;
+        vec_push(m->arena, order, dim);
+    }
+    *all = list || n > 2;
+    return *all ? n == of->dims.count : n == 0 || n == 2;
+}
+
+// transpose(x, 0, 1), permute(x, 1, 0), permute(x, (1, 0)), x.T; of mT the last two dims.
+Meant meant_transpose(Meaning *m, const Given *given, bool last) {
+    Meant of = meant(m, given->args->at[0]);
+    NameList order = {0}, apart = {0};
+    uint32_t n = of.dims.count;
+    bool all;
+    if (!of.text || !of.has_dims || of.moved || n < 2 || !read_order(m, given, &of, &order, &all))
+        return (Meant){0};
+    if (!order.count && (n == 2 || last))
+        return exchanged(m, of, of.dims.at[n - 2], of.dims.at[n - 1]);
+    if (order.count && !all)
+        return exchanged(m, of, order.at[0], order.at[1]);
+    for (uint32_t i = 0; i < order.count; i++)
+        if (order.at[i] != of.dims.at[i])
+            vec_push(m->arena, &apart, order.at[i]);
+    if (apart.count == 2)
+        return exchanged(m, of, apart.at[1], apart.at[0]);
+    for (uint32_t i = 0; i < apart.count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (program_dims_alike(m->program, apart.at[i], apart.at[k]))
+                return (Meant){0};
+    of.turned = true;
+    of.dims = order;
+    return order.count && !of.swapped ? of : (Meant){0};
 }

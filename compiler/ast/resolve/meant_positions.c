@@ -177,11 +177,11 @@ Meant meant_one_hot(Meaning *m, const Given *given) {
     bool named = dim->kind == EXPR_NAME && scope_knows_dim(m->scope, dim->name.name);
     if (!ids.text || !count.text || (dim->kind == EXPR_NAME && !named))
         return (Meant){0};
-    Name over = named
-                    ? dim->name.name
-                    : meant_fresh(m, names_find(m->scope->resolver->session->names, "ids"), "hot");
-    if (!named)
-        meant_declare(m, over, count.text);
+    Name ids_name = names_find(m->scope->resolver->session->names, "ids");
+    Made made = {.of = ids_name, .suffix = "hot", .extent = count.text, .beside = true};
+    Name over = named ? dim->name.name : meant_made(m, &made);
+    if (!over)
+        return (Meant){0};
     NameList dims = ids.dims;
     dimlist_add(m->arena, &dims, over);
     Meant result =

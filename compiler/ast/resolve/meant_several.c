@@ -40,6 +40,14 @@ static Meant of_pair(Meaning *m, const Expr *call, uint32_t which) {
 
 // ---- pieces of a dim ----------------------------------------------------------------------------
 
+// What -D says is not for a line of the file.
+static int64_t extent_of_file(const Meaning *m, Name dim) {
+    const Session *session = m->scope->resolver->session;
+    return program_extent_given(session, m->program, dim)
+               ? 0
+               : program_extent(session, m->program, dim);
+}
+
 // How long the pieces are, NULL: as long as each other, which is what the dim's extent says.
 static bool read_sizes(const Several *s, const Expr *how, int64_t extent, int64_t *sizes) {
     static const char *const counts[] = {"chunk", "array_split", "tensor_split", NULL};
@@ -79,7 +87,7 @@ static Meant piece_of(Meaning *m, const Several *s, const Meant *of, Name dim, c
                       uint32_t which) {
     enum { MOST = 8 };
     int64_t sizes[MOST] = {0}, from = 0;
-    int64_t extent = program_extent(m->scope->resolver->session, m->program, dim);
+    int64_t extent = extent_of_file(m, dim);
     if (s->count > MOST || !read_sizes(s, how, extent < 1 ? 0 : extent, sizes))
         return (Meant){0};
     bool alike = true, open = !sizes[0]; // a share of what run time tells
@@ -98,7 +106,7 @@ static Meant piece_of(Meaning *m, const Several *s, const Meant *of, Name dim, c
                             : arena_printf(arena, "%u * %s // %u", at, dim, s->count);
     }
     const char *suffix = alike ? "part" : arena_printf(arena, "%u", first_like(sizes, which) + 1);
-    return meant_part(m, of, dim, ends[0], ends[1], suffix);
+    return meant_part(m, of, dim, ends[0], ends[1], suffix, 0);
 }
 
 static Meant position_of(Meaning *m, const Several *s, const Meant *of, Name dim, uint32_t which) {

@@ -22,6 +22,9 @@ static const char *dims_words(const Meaning *m, const NameList *dims) {
 static Meant regrouped(Meaning *m, const Meant *of, const NameList *from, const NameList *into,
                        NameList dims) {
     const char *function = from->count == 1 ? "split" : "merge";
+    for (uint32_t i = 0; i < into->count && from->count == 1; i++)
+        if (dimlist_has(&of->dims, into->at[i])) // which is another dim here
+            return (Meant){0};
     const char *text = arena_printf(m->arena, "%s(%s, %s -> %s)", function, of->text,
                                     dims_words(m, from), dims_words(m, into));
     Meant result = meant_with_dims(text, HOLDS_ALL, dims);
@@ -36,11 +39,30 @@ static bool is_free(const Meaning *m, const Expr *expr) {
     return expr->kind == EXPR_NAME && !scope_find(m->scope, expr->name.name);
 }
 
-// The dims that are asked for; NULL stands for -1 and for a number.
+// b * n
+static bool is_product_of_dims(Meaning *m, const Expr *expr, NameList *out) {
+    if (expr->kind == EXPR_BINARY && expr->oper == OPER_MUL)
+        return is_product_of_dims(m, expr->args.at[0], out) &&
+               is_product_of_dims(m, expr->args.at[1], out);
+    Meant extent = meant(m, expr);
+    Name dim = extent.text ? names_find(m->scope->resolver->session->names, extent.text) : NULL;
+    if (!dim || !scope_knows_dim(m->scope, dim) || dimlist_has(out, dim))
+        return false;
+    vec_push(m->arena, out, dim);
+    return true;
+}
+
+static bool is_times(const Expr *expr) {
+    return expr->kind == EXPR_BINARY && expr->oper == OPER_MUL;
+}
+
+// The dims that are asked for; NULL stands for -1, a number and a product of dims.
 static bool view_dims(Meaning *m, const Expr *const *args, uint32_t n, NameList *out) {
     for (uint32_t i = 0; i < n; i++) {
         const Expr *arg = args[i];
-        bool open = expr_unsigned(arg) != arg || expr_is_count(arg);
+        NameList factors = {0};
+        bool open = expr_unsigned(arg) != arg || expr_is_count(arg) ||
+                    (is_times(arg) && is_product_of_dims(m, arg, &factors));
         Meant extent = open ? (Meant){0} : meant(m, arg); // n, X.shape[0]
         Name named =
             extent.text ? names_find(m->scope->resolver->session->names, extent.text) : NULL;
@@ -81,7 +103,7 @@ static bool is_product(Meaning *m, Name dim, const Expr *const *parts, uint32_t 
     double product = 1;
     for (uint32_t i = 0; i < n; i++) {
         if (!expr_is_count(parts[i]))
-            return true;
+            return !is_times(parts[i]);
         product *= parts[i]->number;
     }
     return extent < 0 || product == (double)extent;
@@ -92,8 +114,8 @@ static bool is_product(Meaning *m, Name dim, const Expr *const *parts, uint32_t 
 static bool keep_open_end(Meaning *m, const NameList *have, const Expr *const *args,
                           NameList *wanted) {
     uint32_t last = wanted->count - 1;
-    bool at_first = !wanted->at[0];
-    if (!have->count || (!at_first && wanted->at[last]))
+    bool at_first = !wanted->at[0] && !is_times(args[0]);
+    if (!have->count || (!at_first && (wanted->at[last] || is_times(args[last]))))
         return false;
     uint32_t end = at_first ? 0 : last;
     wanted->at[end] = have->at[at_first ? 0 : have->count - 1];
@@ -107,9 +129,13 @@ static void name_parts(Meaning *m, Name of, const Expr *const *parts, NameList *
         if (into->at[i])
             continue;
         const char *suffix = named++ ? arena_printf(m->arena, "part%u", named) : "part";
-        into->at[i] = meant_fresh(m, of, suffix);
-        if (expr_is_count(parts[i]))
-            meant_declare(m, into->at[i], arena_printf(m->arena, "%.0f", parts[i]->number));
+        bool counted = expr_is_count(parts[i]);
+        Made made = {.of = of, .suffix = suffix, .extent = "", .beside = counted};
+        if (counted) {
+            made.known = (int64_t)parts[i]->number;
+            made.extent = arena_printf(m->arena, "%lld", (long long)made.known);
+        }
+        into->at[i] = meant_made(m, &made);
     }
 }
 
@@ -135,7 +161,11 @@ static Meant view_of(Meaning *m, const Meant *of, const Expr *const *args, uint3
           find_regrouped(m, &of->dims, &wanted, &from, &into, &first)))
         return (Meant){0};
     bool splits = from.count == 1;
+    NameList factors = {0};
     if (splits && !is_product(m, from.at[0], args + first, into.count))
+        return (Meant){0};
+    if (!splits && is_times(args[first]) &&
+        !(is_product_of_dims(m, args[first], &factors) && dimlist_equal(&factors, &from)))
         return (Meant){0};
     if (splits)
         name_parts(m, from.at[0], args + first, &into);
@@ -167,6 +197,61 @@ Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n)
     if (others.count < n)
         meant_spread(m, &result, &places);
     return result;
+}
+
+// ---- flatten(x), flatten(x, 1), unflatten(x, 1, (h, k))
+
+// The places of the first and the last one of the dims, as other languages say them.
+static bool flat_places(const Given *given, uint32_t n_dims, uint32_t *first, uint32_t *last) {
+    static const char *const keys[] = {"start_dim", "end_dim"};
+    double found[] = {0, n_dims - 1.0};
+    for (uint32_t i = 0; i < 2; i++) {
+        const Expr *at =
+            given->args->count > i + 1 ? given->args->at[i + 1] : given_key(given, keys[i]);
+        const Expr *number = at ? expr_unsigned(at) : NULL;
+        if (number && (number->kind != EXPR_NUMBER || !number->is_integer))
+            return false;
+        if (number)
+            found[i] = number == at ? number->number : n_dims - number->number;
+    }
+    *first = (uint32_t)found[0];
+    *last = (uint32_t)found[1];
+    return found[0] >= 0 && found[1] < n_dims && found[0] < found[1];
+}
+
+Meant meant_flatten(Meaning *m, const Given *given) {
+    Meant of = meant(m, given->args->at[0]);
+    uint32_t first, last;
+    if (!of.text || !of.has_dims || of.moved || !flat_places(given, of.dims.count, &first, &last))
+        return (Meant){0};
+    NameList from = part_of(m, &of.dims, first, last + 1), into = {0};
+    NameList dims = part_of(m, &of.dims, 0, first);
+    vec_push(m->arena, &into, meant_fresh(m, from.at[0], "all"));
+    vec_push(m->arena, &dims, into.at[0]);
+    for (uint32_t i = last + 1; i < of.dims.count; i++)
+        vec_push(m->arena, &dims, of.dims.at[i]);
+    return regrouped(m, &of, &from, &into, dims);
+}
+
+Meant meant_unflatten(Meaning *m, const Given *given) {
+    const ExprList *args = given->args;
+    bool fine = args->count == 3 && !given->keys->count && given_list(args->at[2]);
+    Meant of = fine ? meant(m, args->at[0]) : (Meant){0};
+    Name dim = of.text && of.has_dims && !of.moved ? dim_given(&of, args->at[1]) : NULL;
+    NameList from = {0}, into = {0}, dims = {0};
+    const Expr *const *parts = fine ? (const Expr *const *)args->at[2]->args.at : NULL;
+    uint32_t n = fine ? args->at[2]->args.count : 0;
+    if (!dim || !view_dims(m, parts, n, &into) || !is_product(m, dim, parts, n))
+        return (Meant){0};
+    name_parts(m, dim, parts, &into);
+    vec_push(m->arena, &from, dim);
+    for (uint32_t i = 0; i < of.dims.count; i++) {
+        if (of.dims.at[i] != dim)
+            vec_push(m->arena, &dims, of.dims.at[i]);
+        for (uint32_t k = 0; of.dims.at[i] == dim && k < into.count; k++)
+            vec_push(m->arena, &dims, into.at[k]);
+    }
+    return into.count > 1 ? regrouped(m, &of, &from, &into, dims) : (Meant){0};
 }
 
 // ---- rearrange(x, "n (h k) -> n h k")
@@ -301,8 +386,11 @@ Meant meant_concat(Meaning *m, const Given *given) {
     Text text = {.arena = m->arena};
     Meant first = {0};
     NameList kept = {0};
+    bool apart = m->apart;
     for (uint32_t i = 0; i < parts.count; i++) {
+        m->apart = true;
         Meant part = meant(m, parts.at[i]);
+        m->apart = apart;
         if (!part.text || !part.has_dims || part.moved)
             return (Meant){0};
         text_printf(&text, "%s%s", i ? ", " : "", part.text);

@@ -59,15 +59,16 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
         arrow->silent = !scope_check_brackets(scope, &call->dims, NULL);
         return arrow;
     }
-    if (wanted && (wanted->silent || !wanted->factor))
+    if (wanted && (wanted->silent || !wanted->beside))
         return wanted;
     bool array = call->kind == EXPR_ARRAY;
     const char *name = array ? "an array" : arena_printf(r->arena, "'%s'", call->name.name);
     Diag *diag =
         diag_error(r->diags, call->span, "%s does not know here which dims its result has", name);
     if (wanted)
-        diag_note(diag, wanted->factor->span, "the other factor brings %s",
-                  quoted_text(r->arena, &wanted->factor->result));
+        diag_note(diag, wanted->beside->span, "the other %s brings %s",
+                  wanted->in_sum ? "term" : "factor",
+                  quoted_text(r->arena, &wanted->beside->result));
     diag_hint(diag, "write them %s it: '-> %s' (language 4.4)", array ? "behind" : "inside",
               example);
     return NULL;
@@ -88,6 +89,13 @@ static bool resolve_count(Scope *scope, Expr *expr, const char *what) {
                             what, value);
     diag_hint(diag, "'//' divides and rounds down");
     return false;
+}
+
+bool resolve_disagreed(Resolver *r, const NameList *dims) {
+    bool told = dimlist_within(dims, &r->disagreed);
+    for (uint32_t i = 0; i < dims->count; i++)
+        dimlist_add(r->arena, &r->disagreed, dims->at[i]);
+    return told;
 }
 
 void resolve_note_extent(Resolver *r, Diag *diag, Name dim) {
@@ -268,10 +276,11 @@ static bool check_slice_bounds(Scope *scope, const Expr *call, Name dim) {
     return false;
 }
 
-// The bounds that make a dim are mostly those of its declaration.
-static bool is_extent_wrong(const Program *program, Name dim) {
-    const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
-    return decl && decl->wrong;
+static void add_dims_of(Arena *arena, const Expr *number, NameList *dims) {
+    if (number->kind == EXPR_NAME && number->name_kind == NAME_EXTENT)
+        dimlist_add(arena, dims, number->name.name);
+    for (uint32_t i = 0; i < number->args.count; i++)
+        add_dims_of(arena, number->args.at[i], dims);
 }
 
 static void check_slice_extent(Scope *scope, const Expr *call, Name made) {
@@ -280,6 +289,11 @@ static void check_slice_extent(Scope *scope, const Expr *call, Name made) {
     int64_t extent = program_extent(r->session, r->program, made);
     if (scope_in_prelude(scope) || extent < 1 || !evaluate(scope, call->args.at[2], &from) ||
         !evaluate(scope, call->args.at[3], &to) || to - from == (double)extent)
+        return;
+    NameList dims = one_dim(r->arena, made);
+    add_dims_of(r->arena, call->args.at[2], &dims);
+    add_dims_of(r->arena, call->args.at[3], &dims);
+    if (dims.count > 1 && resolve_disagreed(r, &dims))
         return;
     Diag *diag = diag_error(r->diags, call->span, "the slice has %g positions, '%s' has %lld",
                             to - from, made, (long long)extent);
@@ -306,11 +320,29 @@ static Name slice_made_dim(Scope *scope, const Expr *call, const NameList *kept,
     return NULL;
 }
 
-static const char *slice_example(Scope *scope, const Expr *arg, const Ident *dim) {
+// The one dim that the list has beside those that the sliced tensor keeps: what the part is called
+// there, if it may have that extent; or NULL.
+static Name slice_dim_of(const Scope *scope, const Expr *call, Name dim, const NameList *list) {
+    Resolver *r = scope->resolver;
+    NameList made = dimlist_minus(r->arena, list, &call->args.at[0]->result);
+    int64_t extent = made.count == 1 ? program_extent(r->session, r->program, made.at[0]) : 0;
+    double from, to;
+    bool differs = extent > 0 && evaluate(scope, call->args.at[2], &from) &&
+                   evaluate(scope, call->args.at[3], &to) && to - from != (double)extent;
+    return made.count == 1 && !dimlist_has(list, dim) && !differs ? made.at[0] : NULL;
+}
+
+static const char *slice_example(Scope *scope, const Expr *call, const Ident *dim,
+                                 const Wanted *wanted) {
     Arena *arena = scope->resolver->arena;
+    const Expr *arg = call->args.at[0];
     if (!dim || !arg->ok)
         return "[...]";
-    Name part = arena_printf(arena, "%s_part", dim->name);
+    Name part = scope->stated ? slice_dim_of(scope, call, dim->name, scope->stated) : NULL;
+    if (!part && wanted && wanted->beside)
+        part = slice_dim_of(scope, call, dim->name, &wanted->beside->result);
+    if (!part)
+        part = meant_fresh(&(Meaning){.scope = scope, .arena = arena}, dim->name, "part");
     NameList dims = dimlist_replaced(arena, &arg->result, dim->name, part);
     return dimlist_text(arena, &dims);
 }
@@ -323,13 +355,14 @@ void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
     const Ident *dim = dim_of(scope, call, call->args.at[1], arg, "the second argument of 'slice'");
     bool fine = resolve_count(scope, call->args.at[2], "the begin of a slice");
     fine = resolve_count(scope, call->args.at[3], "the end of a slice") && fine;
-    wanted = call_wanted(scope, call, wanted, &arrow, slice_example(scope, arg, dim));
+    wanted = call_wanted(scope, call, wanted, &arrow, slice_example(scope, call, dim, wanted));
     if (!dim || !arg->ok || !fine || !wanted || wanted->silent)
         return;
     NameList sliced = one_dim(arena, dim->name);
     NameList kept = dimlist_minus(arena, &arg->result, &sliced);
     Name made = slice_made_dim(scope, call, &kept, dim->name, wanted);
-    bool told = made && is_extent_wrong(scope->resolver->program, made);
+    // The bounds that make a dim are mostly those of its declaration.
+    bool told = made && program_extent_wrong(scope->resolver->program, made);
     if ((!told && !check_slice_bounds(scope, call, dim->name)) || !made)
         return;
     check_slice_extent(scope, call, made);
@@ -344,7 +377,7 @@ void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
 static NameList concat_kept(Scope *scope, const Expr *call, Name dim, const Wanted *wanted) {
     Arena *arena = scope->resolver->arena;
     NameList joined = one_dim(arena, dim);
-    if (wanted && dimlist_has(&wanted->dims, dim) && !wanted->in_sum && !wanted->factor)
+    if (wanted && dimlist_has(&wanted->dims, dim) && !wanted->in_sum && !wanted->beside)
         return dimlist_minus(arena, &wanted->dims, &joined);
     NameList kept = call->args.at[0]->result;
     for (uint32_t i = 1; i < call->args.count; i++) {
@@ -383,7 +416,7 @@ static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, con
 static void tell_no_concat_dim(Scope *scope, const Expr *call, const Wanted *wanted) {
     Diag *diag = tell_no_dim(scope, call);
     NameList whole = {0};
-    if (wanted && !wanted->in_sum && !wanted->factor)
+    if (wanted && !wanted->in_sum && !wanted->beside)
         whole = dimlist_minus(scope->resolver->arena, &wanted->dims, &call->args.at[0]->result);
     const char *meant = whole.count ? NULL : foreign_call_hint(scope, call);
     if (whole.count == 1)
@@ -429,7 +462,8 @@ static void check_concat_extent(Scope *scope, const Expr *call) {
         if (part < 1 || !add_i64(sum, part, &sum))
             return;
     }
-    if (whole < 1 || whole == sum || scope_in_prelude(scope))
+    if (whole < 1 || whole == sum || scope_in_prelude(scope) ||
+        resolve_disagreed(r, &call->reduced))
         return;
     Diag *diag = diag_error(r->diags, call->span, "the parts have %lld positions, '%s' has %lld",
                             (long long)sum, call->reduced.at[0], (long long)whole);

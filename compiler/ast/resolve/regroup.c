@@ -90,7 +90,7 @@ static bool check_extents(Scope *scope, const Expr *call) {
     Text text = {.arena = r->arena};
     for (uint32_t i = 1; i < call->reduced.count; i++) {
         int64_t part = program_extent(r->session, r->program, call->reduced.at[i]);
-        if (part < 1 && open)
+        if ((part < 1 && open) || program_extent_wrong(r->program, call->reduced.at[i]))
             return true;
         if (part < 1)
             open = call->reduced.at[i];
@@ -100,7 +100,8 @@ static bool check_extents(Scope *scope, const Expr *call) {
             text_printf(&text, "%s%s", text.length ? " * " : "", call->reduced.at[i]);
     }
     if (extent < 1 || scope_in_prelude(scope) || (open && extent % product == 0) ||
-        (!open && extent == product))
+        (!open && extent == product) || program_extent_wrong(r->program, whole) ||
+        resolve_disagreed(r, &call->reduced))
         return true;
     if (!open)
         return report_product(scope, call, whole, extent, text.at, product);

@@ -43,6 +43,7 @@ typedef struct {
     NameList named;       // every dim that the user's defs, params and declarations name
     NameList counted;     // names that stand for the extents that -D gives
     NameList used_params; // top-level params that some def reads
+    NameList disagreed;   // dims whose extents were found not to fit together
     Map *globals;         // top-level params: Name -> Tensor, the last of a name
     VEC(OpenDef) open;    // order.c: each calls the next
     bool garbled;         // syntax errors lost parts of the text: what they used is unknown
@@ -94,8 +95,9 @@ typedef struct {
     const IdentList *brackets; // where they are written; NULL for a carried value without brackets
     Span span;                 // of the assigned name or the brackets
     bool in_sum;               // the expression is one term of several
-    const Expr *factor;        // it is multiplied by this tensor, so that its own dims may be fewer
-    bool silent;               // unknown because of a mistake told of already
+    const Expr *beside; // it is multiplied by this tensor, so that its own dims may be fewer;
+                        // or added to it, where nothing says the dims of the sum
+    bool silent;        // unknown because of a mistake told of already
 } Wanted;
 
 // ---- resolve.c: program, defs, statements ------------------------------------------------------
@@ -226,6 +228,8 @@ Elem elem_of_float_function(const Expr *arg);
 void elem_meet(Expr *result, const Expr *operand, bool first);
 
 // ---- builtin.c, move.c, topk.c, einsum.c, rank.c, joint.c, outer.c, extent.c, call.c ------------
+// Of dims whose extents do not fit together: was that told of? They count as told from now on.
+bool resolve_disagreed(Resolver *resolver, const NameList *dims);
 void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
 bool builtin_gives_several(Builtin builtin);

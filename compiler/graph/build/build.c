@@ -78,20 +78,48 @@ static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
     frame->place = place;
 }
 
+static bool is_given_zero(const Session *session, const Program *program, Name dim) {
+    bool zero = false;
+    for (uint32_t i = 0; i < session->overrides.count; i++) {
+        const DimOverride *given = &session->overrides.at[i];
+        zero = zero || (!given->extent && program_dims_alike(program, given->dim, dim));
+    }
+    return zero;
+}
+
+// A loop over a dim whose extent is not known when compiling, or is 0, which is the same.
+static void tell_loop_extent(Frame *frame, const Stmt *loop) {
+    const Session *session = frame->build->session;
+    const Program *program = frame->build->program;
+    Name dim = loop->loop_dim.name, plain = name_unprimed(session->names, dim);
+    Span at = loop->loop_dim.span;
+    Diag *diag;
+    if (program_made_dynamic(session, program, dim)) {
+        diag = diag_error(session->diags, at,
+                          "the rounds of a loop are written out when compiling, '%s' is --dynamic",
+                          dim);
+        diag_hint(diag, "leave out '--dynamic %s'; 'scan %s in %s:' runs over any extent", plain,
+                  loop->loop_var.name, dim);
+    } else if (is_given_zero(session, program, dim)) {
+        diag =
+            diag_error(session->diags, at, "a loop has one round or more, '%s' is 0 from -D", dim);
+    } else {
+        diag = diag_error(session->diags, at,
+                          "a loop runs over a dim of known extent, '%s' has none", dim);
+        diag_hint(diag,
+                  "write 'dim %s = ...' or give -D %s=...; 'scan %s in %s:' runs over any extent",
+                  plain, plain, loop->loop_var.name, dim);
+    }
+    frame_note_calls(frame, diag);
+}
+
 static void build_loop(Frame *frame, const Stmt *loop) {
     Build *build = frame->build;
     int64_t extent = frame_extent(frame, loop->loop_dim.name);
     if (extent == EXTENT_DYNAMIC && build->open_extents)
         return; // what the loop carries keeps its dims and type
     if (extent == EXTENT_DYNAMIC) {
-        Diag *diag = diag_error(build->session->diags, loop->loop_dim.span,
-                                "a loop runs over a dim of known extent, '%s' has none",
-                                loop->loop_dim.name);
-        Name plain = name_unprimed(build->session->names, loop->loop_dim.name);
-        diag_hint(diag,
-                  "write 'dim %s = ...' or give -D %s=...; 'scan %s in %s:' runs over any extent",
-                  plain, plain, loop->loop_var.name, loop->loop_dim.name);
-        frame_note_calls(frame, diag);
+        tell_loop_extent(frame, loop);
         return;
     }
     for (int64_t i = 0; i < extent && build_step(build, loop->span); i++)
