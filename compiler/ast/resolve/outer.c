@@ -8,10 +8,16 @@
 //
 //     X + b                           of X[n, d] and b[d'], where b[d] is meant
 //
+//     Y = einsum(W[n, n'], X[n, d] -> [n', d])
+//     X + Y                           Y is mixed from positions n and is over n' alone: its
+//                                     positions are those of X, [n, d, n'] has every pair
+//
 // Where positions are to meet in pairs their dims are in the text of the operands or of the result,
 // so that only what is inferred from a call, and is not in its arguments, counts; and of tensors
 // the bare name of a vector that is given, beside what has more dims than one. Positions are
-// compared in pairs on purpose.
+// compared in pairs on purpose, and vectors of two kinds are added in pairs (additive attention):
+// only a sum of two tensors that differ in this dim alone counts, where what the name stands for
+// was computed from something over the other's dim and has lost it.
 #include "ast/resolve/resolve.h"
 
 // The call that a value is the result of: through names that state no dims, and products with
@@ -106,12 +112,39 @@ static bool warn_vector(Scope *scope, const Expr *operand, const Expr *other) {
     return like != NULL;
 }
 
+// Was it computed from something over the dim?
+static bool is_made_over(Scope *scope, const Expr *expr, Name dim, uint32_t steps) {
+    if (dimlist_has(&expr->result, dim))
+        return true;
+    const Symbol *symbol = expr->kind == EXPR_NAME ? scope_find(scope, expr->name.name) : NULL;
+    if (symbol && symbol->kind == SYMBOL_LOCAL && symbol->value && steps)
+        return is_made_over(scope, symbol->value, dim, steps - 1);
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (is_made_over(scope, expr->args.at[i], dim, steps))
+            return true;
+    return false;
+}
+
+static bool warn_mixed(Scope *scope, const Expr *operand, const Expr *other) {
+    Resolver *r = scope->resolver;
+    NameList owns = dimlist_minus(r->arena, &operand->result, &other->result);
+    NameList likes = dimlist_minus(r->arena, &other->result, &operand->result);
+    if (operand->kind != EXPR_NAME || operand->result.count < 2 || owns.count != 1 ||
+        likes.count != 1 || !program_dims_alike(r->program, owns.at[0], likes.at[0]) ||
+        !is_made_over(scope, operand, likes.at[0], 16))
+        return false;
+    warn(scope, operand->name.name, operand, owns.at[0], other, likes.at[0]);
+    return true;
+}
+
 void resolve_warn_outer(Scope *scope, const Expr *binary) {
     const Expr *a = binary->args.at[0], *b = binary->args.at[1];
     if (scope->stated || !a->ok || !b->ok || scope_in_prelude(scope))
         return;
     if (warn_operand(scope, b, a) || warn_operand(scope, a, b) || !elem_is_float(binary->elem))
         return;
-    if (!warn_vector(scope, b, a))
-        warn_vector(scope, a, b);
+    if (warn_vector(scope, b, a) || warn_vector(scope, a, b))
+        return;
+    if ((binary->oper == OPER_ADD || binary->oper == OPER_SUB) && !warn_mixed(scope, b, a))
+        warn_mixed(scope, a, b);
 }
