@@ -97,8 +97,7 @@ bool pipeline_build(Session *session, const Program *program, const PipelineOpti
 
 // Passes may add dims that stand in for others (aliases of summed dims).
 static void note_extents(const Passes *p, const Graph *graph, Compilation *out) {
-    out->typical =
-        p->options->typical ? p->options->typical : graph_typical_extents(graph, p->session->arena);
+    out->typical = graph_typical_extents(graph, p->session->arena);
 }
 
 // What the fused graph is made of belongs to the session.

@@ -19,7 +19,6 @@ typedef enum {
 typedef struct {
     EntryOptions entry;
     const Machine *machine;
-    const int64_t *typical; // by DimId, or NULL: sizes to optimise dynamic dims for
     PipelineStop stop;
     const GradientOptions *gradient; // NULL: results alone
     // Of streamed groups; PLAN_ANY and 0: the cheapest.

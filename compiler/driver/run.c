@@ -44,6 +44,14 @@ static void print_summary(const Graph *graph, const Tensors *tensors, Arena *are
     }
 }
 
+// Code for tensors of about these extents.
+static bool lower_for(Options *options, const Target *target, PipelineOptions *passes,
+                      Compilation *compiled, const Tensors *tensors) {
+    Arena *arena = options->session->arena;
+    graph_plan_for(compiled->built, tensors_extents(tensors, compiled->built, arena));
+    return driver_lower(options, target, passes, compiled, NULL);
+}
+
 static bool compute(Options *options, const Compilation *compiled, Tensors *tensors) {
     if (options->oracle) {
         double **results = oracle_run(tensors, EVAL_F64, options->session->arena);
@@ -107,8 +115,10 @@ int command_run(Options *options) {
     if (!target && !options->oracle)
         return EXIT_PROBLEM;
     Compilation compiled;
-    PipelineStop stop = options->oracle ? AFTER_GRAPH : AFTER_TILE;
-    if (!driver_compile(options, target, stop, &compiled))
+    PipelineOptions passes =
+        driver_passes(options, target, options->oracle ? AFTER_GRAPH : AFTER_TILE);
+    const Program *program = driver_front(options);
+    if (!program || !pipeline_build(options->session, program, &passes, &compiled))
         return EXIT_PROBLEM;
     int status = check_outputs(options, compiled.built);
     if (status != EXIT_FINE)
@@ -117,6 +127,7 @@ int command_run(Options *options) {
     Tensors tensors;
     bool fine =
         tensors_open(options, &compiled, true, &tensors) &&
+        lower_for(options, target, &passes, &compiled, &tensors) &&
         (!options->oracle || oracle_fits(options, &tensors, false)) &&
         tensors_fill(options, &tensors) && (!options->oracle || widen_outputs(options, &tensors)) &&
         compute(options, &compiled, &tensors) && write_outputs(options, compiled.built, &tensors);

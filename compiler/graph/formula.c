@@ -383,16 +383,30 @@ bool graph_is_computed(const Graph *graph, DimId dim) {
     return false;
 }
 
+void graph_plan_for(Graph *graph, const int64_t *extents) {
+    for (uint32_t i = 0; i < graph->dims.count; i++) {
+        Dim *dim = &graph->dims.at[i];
+        for (dim->planned = extents[i] > 0; dim->planned && dim->planned < extents[i];)
+            dim->planned *= 2;
+    }
+}
+
+int64_t dim_planned(const Dim *dim) {
+    enum { UNKNOWN = 512 };
+    if (dim->extent != EXTENT_DYNAMIC)
+        return dim->extent;
+    return dim->planned ? dim->planned : UNKNOWN;
+}
+
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena) {
-    enum { TYPICAL_DYNAMIC = 512 };
     int64_t *extents = arena_array(arena, int64_t, graph->dims.count + 1);
     for (uint32_t i = 0; i < graph->dims.count; i++) {
-        int64_t extent = graph->dims.at[i].extent;
-        bool computed = extent == EXTENT_DYNAMIC && graph_is_computed(graph, (DimId)i);
-        extents[i] = extent != EXTENT_DYNAMIC || computed ? extent : TYPICAL_DYNAMIC;
+        const Dim *dim = &graph->dims.at[i];
+        bool computed = dim->extent == EXTENT_DYNAMIC && graph_is_computed(graph, (DimId)i);
+        extents[i] = computed ? EXTENT_DYNAMIC : dim_planned(dim);
     }
     graph_apply_rules(graph, extents, arena);
     for (uint32_t i = 0; i < graph->dims.count; i++) // where a rule fails for that, or gives 0
-        extents[i] = extents[i] < 1 ? TYPICAL_DYNAMIC : extents[i];
+        extents[i] = extents[i] < 1 ? dim_planned(&graph->dims.at[i]) : extents[i];
     return extents;
 }

@@ -109,6 +109,7 @@ DimId graph_new_dim(Graph *graph, const char *base, uint32_t number, int64_t ext
 DimId graph_new_dim_like(Graph *graph, const char *base, uint32_t number, DimId like) {
     DimId dim = graph_new_dim(graph, base, number, graph->dims.at[like].extent);
     graph->dims.at[dim].like = graph->dims.at[like].like;
+    graph->dims.at[dim].planned = graph->dims.at[like].planned;
     return dim;
 }
 

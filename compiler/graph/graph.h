@@ -52,13 +52,14 @@ enum { DIMS_MAX = 16, DIM_NONE = 0xFFFF, EXTENT_DYNAMIC = -1 };
 typedef uint16_t DimId; // index into graph->dims
 typedef struct {
     Name name;
-    int64_t extent; // EXTENT_DYNAMIC: a run-time symbol
-    uint64_t hash;  // of name and extent
-    DimId like;     // dims of one class share this (itself when alone); they have one extent
-    bool scan;      // the steps of a scan; values after it are over another dim that is alike
-    bool reversed;  // of a scan: from the last position to the first
-    bool made;      // by a pass: nothing that callers see is over it
-    bool again;     // made by graph_recompute: over it, values over the dim it is like once more
+    int64_t extent;  // EXTENT_DYNAMIC: a run-time symbol
+    uint64_t hash;   // of name and extent
+    int64_t planned; // what a dynamic dim is optimised for; 0: 512, or computed from others
+    DimId like;      // dims of one class share this (itself when alone); they have one extent
+    bool scan;       // the steps of a scan; values after it are over another dim that is alike
+    bool reversed;   // of a scan: from the last position to the first
+    bool made;       // by a pass: nothing that callers see is over it
+    bool again;      // made by graph_recompute: over it, values over the dim it is like once more
 } Dim;
 typedef struct {
     uint8_t count;
@@ -305,8 +306,12 @@ uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order
 uint64_t graph_dims_hash(const Graph *graph, const DimList *dims, bool ordered);
 uint64_t graph_value_hash(const Graph *graph, const Value *value); // what value->hash must be
 bool graph_value_same(const Value *a, const Value *b);             // of one graph
-// Constant, 512 when dynamic, or computed from those.
+int64_t dim_planned(const Dim *dim); // its extent where that is constant
+// Constant, what a dynamic dim is planned for, or computed from those.
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena);
+// Dynamic dims are planned for these extents, rounded up to powers of two so that near lengths have
+// the same kernels. By DimId; those below 1 are unknown.
+void graph_plan_for(Graph *graph, const int64_t *extents);
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
 bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs
 bool *graph_backward(const Graph *graph, Arena *arena);       // by id: see backward.c

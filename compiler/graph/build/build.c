@@ -330,6 +330,19 @@ static const Def *find_entry(Session *session, const Program *program,
     return def;
 }
 
+// What -D tells of dims that are dynamic all the same.
+static void plan_for_given(const Build *build) {
+    Graph *graph = build->graph;
+    int64_t *extents = arena_array(build->arena, int64_t, graph->dims.count + 1);
+    const Session *session = build->session;
+    for (uint32_t i = 0; i < session->overrides.count; i++)
+        for (uint32_t d = 0; d < graph->dims.count; d++)
+            if (program_dims_alike(build->program, graph->dims.at[d].name,
+                                   session->overrides.at[i].dim))
+                extents[d] = session->overrides.at[i].extent;
+    graph_plan_for(graph, extents);
+}
+
 Graph *graph_build(Session *session, const Program *program, const EntryOptions *options) {
     const Def *def = find_entry(session, program, options);
     if (!def)
@@ -346,5 +359,8 @@ Graph *graph_build(Session *session, const Program *program, const EntryOptions 
                    .open_extents = options->open_extents};
     build.checkpointed = arena_array(session->arena, bool, options->checkpoints.count + 1);
     build.top = frame_new(&build, NULL, NULL);
-    return build_entry(&build, def, options) ? build.graph : NULL;
+    if (!build_entry(&build, def, options))
+        return NULL;
+    plan_for_given(&build);
+    return build.graph;
 }

@@ -62,12 +62,9 @@ Value *gradient_summed(Gradient *gradient, Value *part, const DimList *kept) {
 // ---- sums over steps ---------------------------------------------------------------------------
 
 static double volume(const Graph *graph, const DimList *dims) {
-    static const double TYPICAL = 512; // of a dim that is known at run time only
     double product = 1;
-    for (uint32_t i = 0; i < dims->count; i++) {
-        int64_t extent = graph->dims.at[dims->at[i]].extent;
-        product *= extent == EXTENT_DYNAMIC ? TYPICAL : (double)extent;
-    }
+    for (uint32_t i = 0; i < dims->count; i++)
+        product *= (double)dim_planned(&graph->dims.at[dims->at[i]]);
     return product;
 }
 

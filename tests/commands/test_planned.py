@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What dynamic dims are planned for: the extents of the arrays or of -D, as powers of two."""
+
+import numpy as np
+from attc import attc, attc_json, write
+
+ROWS = """dim d = 96, f = 80
+def Rows(X[n, d], P[d, f]):
+    return einsum(X[n, d], P[d, f] -> [n, f])
+"""
+HALVES = """dim d = 32, n = 2 * m
+def Halves(X[n, d], A[n, m]):
+    return einsum(X, A -> [m, d])
+"""
+
+
+def compiled(cache, rows):
+    """Runs ROWS on as many; the kernels that are kept afterwards."""
+    arrays = {"X": np.ones((rows, 96), "f4"), "P": np.full((96, 80), 0.25, "f4")}
+    out = cache / "y.npy"
+    attc("run", "-", *write(arrays, cache), "-o", out, "--cache", cache / "kept", stdin=ROWS)
+    assert np.array_equal(np.load(out), np.full((rows, 80), 24, "f4"))
+    return {path.name for path in (cache / "kept").iterdir()}
+
+
+def test_near_lengths_have_the_same_kernels(tmp_path):
+    first = compiled(tmp_path, 70)
+    assert compiled(tmp_path, 128) == compiled(tmp_path, 65) == first
+    assert compiled(tmp_path, 3) > first
+
+
+def tile(*options, source=ROWS):
+    return attc("emit", "-", "--stage=tile", "--target=x86-64-v4", *options, stdin=source)[0]
+
+
+def test_code_is_planned_for_what_is_given(tmp_path):
+    assert tile("--dynamic=n") == tile() == tile("-D", "n=512", "--dynamic=n")
+    assert tile("-D", "n=3", "--dynamic=n") == tile("-D", "n=4", "--dynamic=n") != tile()
+    assert tile("-D", "n=0", "--dynamic=n") == tile()
+
+
+def test_what_is_computed_follows():
+    given = tile("-D", "m=3", "--dynamic=m", source=HALVES)
+    assert given == tile("-D", "m=4", "--dynamic=m", source=HALVES) != tile(source=HALVES)
+
+
+def test_cost_plans_for_the_extents_that_it_tells(tmp_path):
+    loss = tmp_path / "loss.attn"
+    loss.write_text("""dim d = 64
+def Loss(X[t, d], param E[v, d], label[t]: i32):
+    return mean(cross_entropy(einsum(X, E -> [t, v]), label), reduced_dim=t)
+""")
+    options = ["-D", "t=2048,v=30000", "--grad"]
+    constant, dynamic = [
+        attc_json("cost", loss, *options, *more)["workspace_bytes"]
+        for more in ([], ["--dynamic=t,v"])
+    ]
+    assert dynamic < 1.2 * constant
