@@ -246,7 +246,8 @@ bool *network_cut(Network *network, uint32_t source, uint32_t sink);
 typedef struct {
     Name dim;
     int64_t extent;
-} DimOverride; // -D dim=extent
+} DimExtent;
+typedef VEC(DimExtent) DimExtents;
 
 // No dim has more positions: sums of extents and products with strides of a few fit 63 bits.
 #define EXTENT_MAX (INT64_C(1) << 40)
@@ -256,10 +257,11 @@ typedef struct {
     Names *names;
     Sources *sources;
     Diags *diags;
-    VEC(DimOverride) overrides;
-    NameList dynamic;  // --dynamic n,m: dims whose extents are never compiled in, not even by -D
-    NameList data;     // --data X,M: arguments that are data; all others are parameters
-    NameList map_dims; // --map b=X: dims that no def names
+    DimExtents overrides; // -D n=512
+    NameList dynamic;     // --dynamic n,m: dims whose extents are not compiled in, not even by -D
+    DimExtents planned;   // --dynamic n=512: what such dims are planned for
+    NameList data;        // --data X,M: arguments that are data; all others are parameters
+    NameList map_dims;    // --map b=X: dims that no def names
 } Session;
 Session *session_new(void);
 void session_free(Session *session);

@@ -72,9 +72,6 @@ static int refuse_primed(Options *options, const char *option, const char *text,
 int option_names(Options *options, const char *option, const char *text, NameList *out) {
     while (*text) {
         size_t length = strcspn(text, ",");
-        size_t plain = att_argument_plain(text, length);
-        if (plain && plain < length && !strcmp(option, "--dynamic"))
-            return refuse_primed(options, option, text, (int)length);
         if (!att_argument_is_name(text, length))
             return usage_error("%s: '%.*s' is not a name", option, (int)length, text);
         vec_push(options->session->arena, out, names_intern(options->session->names, text, length));
@@ -97,26 +94,47 @@ int option_wrt(Options *options, const char *text) {
     }
 }
 
-static int add_extent(Options *options, const AttDimArgument *item) {
+static int add_extent(Options *options, const char *option, const AttDimArgument *item,
+                      DimExtents *out) {
     Session *session = options->session;
     if (item->problem)
-        return usage_error("-D %.*s: %s", item->length, item->text, item->problem);
+        return usage_error("%s %.*s: %s", option, item->length, item->text, item->problem);
     if (item->plain_length < item->name_length)
-        return refuse_primed(options, "-D", item->text, item->length);
-    DimOverride extent = {names_intern(session->names, item->text, (size_t)item->name_length),
-                          item->extent};
-    for (uint32_t i = 0; i < session->overrides.count; i++)
-        if (session->overrides.at[i].dim == extent.dim)
-            return usage_error("-D %.*s: %s is given twice", item->length, item->text, extent.dim);
-    vec_push(session->arena, &session->overrides, extent);
+        return refuse_primed(options, option, item->text, item->length);
+    DimExtent extent = {names_intern(session->names, item->text, (size_t)item->name_length),
+                        item->extent};
+    for (uint32_t i = 0; i < out->count; i++)
+        if (out->at[i].dim == extent.dim)
+            return usage_error("%s %.*s: %s is given twice", option, item->length, item->text,
+                               extent.dim);
+    vec_push(session->arena, out, extent);
     return EXIT_FINE;
 }
 
-int option_extents(Options *options, const char *text) {
+int option_extents(Options *options, const char *option, const char *text, DimExtents *out) {
     int status = EXIT_FINE;
     AttDimArgument item;
     while (status == EXIT_FINE && att_argument_dim(&text, &item))
-        status = add_extent(options, &item);
+        status = add_extent(options, option, &item, out);
+    return status;
+}
+
+// "n,m=512": names, some with extents.
+int option_dynamic(Options *options, const char *text) {
+    Session *session = options->session;
+    int status = EXIT_FINE;
+    while (*text && status == EXIT_FINE) {
+        size_t length = strcspn(text, ","), plain = att_argument_plain(text, length);
+        const char *item = arena_strndup(session->arena, text, length);
+        if (!strchr(item, '=') && plain && plain < length)
+            return refuse_primed(options, "--dynamic", text, (int)length);
+        status = strchr(item, '=') ? option_extents(options, "--dynamic", item, &session->planned)
+                                   : option_names(options, "--dynamic", item, &session->dynamic);
+        if (status == EXIT_FINE && strchr(item, '='))
+            vec_push(session->arena, &session->dynamic,
+                     session->planned.at[session->planned.count - 1].dim);
+        text += length + (text[length] == ',');
+    }
     return status;
 }
 

@@ -112,7 +112,7 @@ static int parse_entry_option(Options *options, int key, char *arg) {
         options->entry.entry = names_find(session->names, arg);
         return EXIT_FINE;
     case 'D':
-        return option_extents(options, arg);
+        return option_extents(options, "-D", arg, &session->overrides);
     case KEY_DATA:
         return option_names(options, "--data", arg, &session->data);
     case KEY_MAP:
@@ -122,7 +122,7 @@ static int parse_entry_option(Options *options, int key, char *arg) {
     case KEY_CHECKPOINT:
         return option_names(options, "--checkpoint", arg, &options->entry.checkpoints);
     default:
-        return option_names(options, "--dynamic", arg, &session->dynamic);
+        return option_dynamic(options, arg);
     }
 }
 

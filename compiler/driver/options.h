@@ -66,8 +66,10 @@ int option_input(Options *options, const char *text);  // X=x.npy
 int option_output(Options *options, const char *text); // -o, NAME=FILE or FILE
 int option_wrt(Options *options, const char *text);    // X,layer.0.W
 int option_names(Options *options, const char *option, const char *text, NameList *out); // a,b,c
-int option_extents(Options *options, const char *text);                                  // n=5,m=7
-int option_map(Options *options, const char *text);                                      // b=X,M
+int option_extents(Options *options, const char *option, const char *text,
+                   DimExtents *out);                         // n=5,m=7
+int option_dynamic(Options *options, const char *text);      // n,m=7
+int option_map(Options *options, const char *text);          // b=X,M
 int option_plan(Options *options, const char *text);         // stream:12:64
 int option_memory_limit(Options *options, const char *text); // 64M
 int option_stage(Options *options, const char *text);

@@ -44,7 +44,7 @@ static void print_summary(const Graph *graph, const Tensors *tensors, Arena *are
     }
 }
 
-// Code for tensors of about these extents.
+// Code for tensors of about these extents, unless --dynamic tells others.
 static bool lower_for(Options *options, const Target *target, PipelineOptions *passes,
                       Compilation *compiled, const Tensors *tensors) {
     Arena *arena = options->session->arena;

@@ -132,7 +132,7 @@ static bool settle_constants(Settling *s) {
             fine &= settle(s, (DimId)d, s->graph->dims.at[d].extent, "the source or -D");
     const Session *session = s->options->session;
     for (uint32_t i = 0; i < session->overrides.count; i++) {
-        DimOverride item = session->overrides.at[i];
+        DimExtent item = session->overrides.at[i];
         for (uint32_t d = 0; d < s->graph->dims.count; d++)
             if (program_dims_alike(s->program, s->graph->dims.at[d].name, item.dim))
                 fine &= settle(s, (DimId)d, item.extent, "-D");

@@ -386,7 +386,9 @@ bool graph_is_computed(const Graph *graph, DimId dim) {
 void graph_plan_for(Graph *graph, const int64_t *extents) {
     for (uint32_t i = 0; i < graph->dims.count; i++) {
         Dim *dim = &graph->dims.at[i];
-        for (dim->planned = extents[i] > 0; dim->planned && dim->planned < extents[i];)
+        if (dim->planned || extents[i] < 1)
+            continue;
+        for (dim->planned = 1; dim->planned < extents[i];)
             dim->planned *= 2;
     }
 }

@@ -14,11 +14,12 @@ def Halves(X[n, d], A[n, m]):
 """
 
 
-def compiled(cache, rows):
+def compiled(cache, rows, *options):
     """Runs ROWS on as many; the kernels that are kept afterwards."""
     arrays = {"X": np.ones((rows, 96), "f4"), "P": np.full((96, 80), 0.25, "f4")}
     out = cache / "y.npy"
-    attc("run", "-", *write(arrays, cache), "-o", out, "--cache", cache / "kept", stdin=ROWS)
+    attc("run", "-", *write(arrays, cache), "-o", out, *options, "--cache", cache / "kept",
+         stdin=ROWS)
     assert np.array_equal(np.load(out), np.full((rows, 80), 24, "f4"))
     return {path.name for path in (cache / "kept").iterdir()}
 
@@ -26,6 +27,7 @@ def compiled(cache, rows):
 def test_near_lengths_have_the_same_kernels(tmp_path):
     first = compiled(tmp_path, 70)
     assert compiled(tmp_path, 128) == compiled(tmp_path, 65) == first
+    assert compiled(tmp_path, 3, "--dynamic=n=100") == first
     assert compiled(tmp_path, 3) > first
 
 
@@ -36,7 +38,8 @@ def tile(*options, source=ROWS):
 def test_code_is_planned_for_what_is_given(tmp_path):
     assert tile("--dynamic=n") == tile() == tile("-D", "n=512", "--dynamic=n")
     assert tile("-D", "n=3", "--dynamic=n") == tile("-D", "n=4", "--dynamic=n") != tile()
-    assert tile("-D", "n=0", "--dynamic=n") == tile()
+    assert tile("-D", "n=0", "--dynamic=n") == tile() == tile("--dynamic=n=300", "-D", "n=3")
+    assert tile("--dynamic=n=3") == tile("-D", "n=3", "--dynamic=n")
 
 
 def test_what_is_computed_follows():

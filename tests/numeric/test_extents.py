@@ -312,14 +312,15 @@ def test_over_nothing(tmp_path, expression, way):
               lambda out: attc("run", "-", "-w", *words, *out, *way, stdin=source))
 
 
-# A layer with heads that are mixed, which every plan can do, and a residual.
+# A layer with heads that are mixed before what is not linear, which every plan can do.
 HEADS = """
 dim k = 4, h = 3, e = 3, g = 2
 
 def Layer(X[n, d], M[m, d], P_q[d, k, h], P_k[d, k, h], P_v[d, k, g], A[h, e], B[e, g]):
     L[n, m, e] = einsum(X[n, d], P_q[d, k, h], M[m, d'], P_k[d', k, h], A[h, e])
     W[n, m, e] = softmax(L, reduced_dim=m)
-    Y[n, k, g] = einsum(W[n, m, e], B[e, g], M[m, d], P_v[d, k, g])
+    U[n, m, g] = relu(einsum(W[n, m, e], B[e, g]))
+    Y[n, k, g] = einsum(U[n, m, g], M[m, d], P_v[d, k, g])
     return Y + 1
 """
 
@@ -327,7 +328,8 @@ def Layer(X[n, d], M[m, d], P_q[d, k, h], P_k[d, k, h], P_v[d, k, g], A[h, e], B
 def heads(X, M, P_q, P_k, P_v, A, B):
     logits = np.einsum("nd,dkh,mf,fkh,he->nem", X, P_q, M, P_k, A, optimize=True)
     weights = softmax(logits) if len(M) else logits
-    return 1 + np.einsum("nem,eg,md,dkg->nkg", weights, B, M, P_v, optimize=True)
+    mixed = np.maximum(np.einsum("nem,eg->ngm", weights, B), 0)
+    return 1 + np.einsum("ngm,md,dkg->nkg", mixed, M, P_v, optimize=True)
 
 
 @pytest.mark.parametrize("plan", [

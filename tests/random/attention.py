@@ -15,7 +15,7 @@ import re
 import sys
 
 from logits import Logits
-from values import HALVES
+from values import HALVES, dynamic_option
 
 RESULT_MAX = 100_000
 
@@ -369,7 +369,7 @@ class Attention(Logits):
             options += ["--map", f"b={','.join(self.mapped)}"]
         dynamic = [d for d in free if d not in self.fixed and self.chance(0.4)]
         if dynamic and self.chance(0.6):
-            options += ["--dynamic", ",".join(dynamic)]
+            options += dynamic_option(dynamic, self.extent)
         options += ["--threads", str(self.random.choice([1, 2, 3]))]
         return options + ["--seed", str(self.random.randrange(1000))]
 

@@ -18,6 +18,7 @@ import sys
 
 from binding import BASE, DOUBT, LIKE, bind, root
 from body import DIMS, DIMS_MOST, Body
+from values import dynamic_option
 from written_out import DIM, Argument, Call, Let, Loop, WrittenOut, def_text, marked
 
 EXTENTS = [1, 2, 2, 3, 3, 4, 5]
@@ -266,7 +267,7 @@ class Program:
         told = ",".join(f"{dim}={extent}" for dim, extent in self.extent.items())
         options = ["-w", "-D", told, "--seed", str(self.random.randrange(1000))]
         if self.dynamic:
-            options += ["--dynamic", ",".join(sorted(self.dynamic))]
+            options += dynamic_option(sorted(self.dynamic), self.extent)
         lines = [f"# {' '.join(options)}", "dim rounds = 2"]
         lines += [f"dim {dim} like {base}" for dim, base in LIKE.items()]
         return lines

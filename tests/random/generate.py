@@ -15,6 +15,7 @@ import random
 import sys
 
 from moves import VOLUME_MAX, Moves
+from values import dynamic_option
 
 EXTENTS = [1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 33]
 NAMES = "n a b c e g h k p q".split()
@@ -556,7 +557,7 @@ class Program(Moves):
             ",".join(f"{d}={e}" for d, e in told.items()),
         ]
         if dynamic:
-            options += ["--dynamic", ",".join(dynamic)]
+            options += dynamic_option(dynamic, self.extent)
         options += [
             "--threads",
             str(self.random.choice([1, 2, 3])),

@@ -15,6 +15,12 @@ EXTENTS = {
 HALVES = ["f16", "bf16"]
 
 
+def dynamic_option(dims, extents):
+    """`--dynamic` of these dims; every second one is planned for another length than it has."""
+    far = {dim: 512 if extents[dim] < 100 else 4 for dim in dims if (extents[dim] + len(dim)) % 2}
+    return ["--dynamic", ",".join(f"{d}={far[d]}" if d in far else d for d in dims)]
+
+
 class Value(NamedTuple):
     name: str
     dims: tuple

@@ -19,7 +19,7 @@ static bool resolve_text(const char *text) {
 
 static void set_extent(const char *dim, int64_t extent) {
     vec_push(session->arena, &session->overrides,
-             (DimOverride){names_find(session->names, dim), extent});
+             (DimExtent){names_find(session->names, dim), extent});
 }
 
 static int64_t extent_of(const char *dim) {

@@ -47,11 +47,11 @@ bool program_dims_alike(const Program *program, Name a, Name b) {
 }
 
 // The -D that decides a dim: its own, its class's root's, or any other member's.
-static const DimOverride *find_override(const Session *session, const Program *program, Name dim) {
-    const DimOverride *found = NULL;
+static const DimExtent *find_override(const Session *session, const Program *program, Name dim) {
+    const DimExtent *found = NULL;
     Name root = program_like_root(program, dim);
     for (uint32_t i = 0; i < session->overrides.count; i++) {
-        const DimOverride *override = &session->overrides.at[i];
+        const DimExtent *override = &session->overrides.at[i];
         if (override->dim == dim)
             return override;
         bool member = program_like_root(program, override->dim) == root;
@@ -71,7 +71,7 @@ bool program_made_dynamic(const Session *session, const Program *program, Name d
 int64_t program_extent(const Session *session, const Program *program, Name dim) {
     if (program_made_dynamic(session, program, dim))
         return -1;
-    const DimOverride *override = find_override(session, program, dim);
+    const DimExtent *override = find_override(session, program, dim);
     if (override)
         return override->extent > 0 ? override->extent : -1;
     const DimDecl *decl = program_find_dim(program, program_like_root(program, dim));
@@ -175,7 +175,7 @@ static DimValue extent_of_decl(const DimDecl *decl) {
 static DimValue extent_of_name(Extents *extents, const Expr *expr) {
     Resolver *r = extents->resolver;
     Name dim = name_unprimed(r->session->names, expr->name.name);
-    const DimOverride *override = find_override(r->session, r->program, dim);
+    const DimExtent *override = find_override(r->session, r->program, dim);
     if (program_made_dynamic(r->session, r->program, dim))
         return (DimValue){VALUE_DYNAMIC, -1};
     extents->given = extents->given || program_extent_given(r->session, r->program, dim);
@@ -428,7 +428,7 @@ static void check_declared_once(Resolver *r) {
 
 // ---- -D -----------------------------------------------------------------------------------------
 
-static const char *override_text(Resolver *r, const DimOverride *override) {
+static const char *override_text(Resolver *r, const DimExtent *override) {
     return arena_printf(r->arena, "-D %s=%lld", override->dim, (long long) override->extent);
 }
 
@@ -457,19 +457,19 @@ void resolve_warn_given(Resolver *r) {
         check_dim_exists(r, dim, arena_printf(r->arena, "--dynamic=%s", dim));
     }
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
-        const DimOverride *override = &r->session->overrides.at[i];
+        const DimExtent *override = &r->session->overrides.at[i];
         check_dim_exists(r, override->dim, override_text(r, override));
     }
 }
 
 static void check_overrides(Resolver *r) {
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
-        const DimOverride *override = &r->session->overrides.at[i];
+        const DimExtent *override = &r->session->overrides.at[i];
         const char *given = override_text(r, override);
         if (override->extent < 0 || override->extent > EXTENT_MAX)
             diag_error(r->diags, (Span){0}, "%s: extents are from 0 to %lld", given,
                        (long long)EXTENT_MAX);
-        const DimOverride *other =
+        const DimExtent *other =
             find_override(r->session, r->program, program_like_root(r->program, override->dim));
         if (other->extent == override->extent)
             continue;

@@ -81,7 +81,7 @@ static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
 static bool is_given_zero(const Session *session, const Program *program, Name dim) {
     bool zero = false;
     for (uint32_t i = 0; i < session->overrides.count; i++) {
-        const DimOverride *given = &session->overrides.at[i];
+        const DimExtent *given = &session->overrides.at[i];
         zero = zero || (!given->extent && program_dims_alike(program, given->dim, dim));
     }
     return zero;
@@ -330,17 +330,19 @@ static const Def *find_entry(Session *session, const Program *program,
     return def;
 }
 
-// What -D tells of dims that are dynamic all the same.
+static void note_planned(const Build *build, const DimExtents *given, int64_t *extents) {
+    for (uint32_t i = 0; i < given->count; i++)
+        for (uint32_t d = 0; d < build->graph->dims.count; d++)
+            if (program_dims_alike(build->program, build->graph->dims.at[d].name, given->at[i].dim))
+                extents[d] = given->at[i].extent;
+}
+
+// What dynamic dims are planned for: what --dynamic tells, or else -D.
 static void plan_for_given(const Build *build) {
-    Graph *graph = build->graph;
-    int64_t *extents = arena_array(build->arena, int64_t, graph->dims.count + 1);
-    const Session *session = build->session;
-    for (uint32_t i = 0; i < session->overrides.count; i++)
-        for (uint32_t d = 0; d < graph->dims.count; d++)
-            if (program_dims_alike(build->program, graph->dims.at[d].name,
-                                   session->overrides.at[i].dim))
-                extents[d] = session->overrides.at[i].extent;
-    graph_plan_for(graph, extents);
+    int64_t *extents = arena_array(build->arena, int64_t, build->graph->dims.count + 1);
+    note_planned(build, &build->session->overrides, extents);
+    note_planned(build, &build->session->planned, extents);
+    graph_plan_for(build->graph, extents);
 }
 
 Graph *graph_build(Session *session, const Program *program, const EntryOptions *options) {
