@@ -205,7 +205,7 @@ bool meant_is_module(const Meaning *m, const Expr *expr) {
     while (expr_is_foreign(expr, FOREIGN_MEMBER))
         expr = expr->args.at[0];
     static const char *const modules[] = {"torch", "np", "numpy", "jnp", "jax",   "lax", "tf",
-                                          "math",  "nn", "F",     "mx",  "keras", "xp"};
+                                          "math",  "nn", "F",     "mx",  "keras", "xp",  "einops"};
     for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
         if (expr->kind == EXPR_NAME && !strcmp(expr->name.name, modules[i]))
             return !scope_find(m->scope, expr->name.name);

@@ -207,7 +207,11 @@ Meant meant_repeated(Meaning *m, const Given *given) {
 
 // Two dims change places.
 static Meant exchanged(Meaning *m, Meant of, Name a, Name b) {
-    uint32_t n = of.dims.count;
+    uint32_t n = of.dims.count, i = 0;
+    while (of.dims.at[i] != a && of.dims.at[i] != b)
+        i++;
+    b = of.dims.at[i] == a ? b : a;
+    a = of.dims.at[i];
     if (program_dims_alike(m->program, a, b)) {
         bool last = a == of.dims.at[n - 2] && b == of.dims.at[n - 1];
         of.text = arena_printf(m->arena, "swap(%s, %s, %s)", of.text, a, b);
@@ -218,7 +222,7 @@ static Meant exchanged(Meaning *m, Meant of, Name a, Name b) {
             return of;
     }
     NameList dims = {0};
-    for (uint32_t i = 0; i < n; i++)
+    for (i = 0; i < n; i++)
         vec_push(m->arena, &dims, of.dims.at[i] == a ? b : of.dims.at[i] == b ? a : of.dims.at[i]);
     of.turned = !of.swapped;
     of.dims = dims;
