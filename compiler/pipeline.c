@@ -3,6 +3,7 @@
 // between two passes (verifier, clock, whose memory it is) is in graph_done.
 #include "pipeline.h"
 
+#include <math.h>
 #include <time.h>
 
 typedef struct {
@@ -136,13 +137,19 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
     return graph_done(p, "expand", graph_expand(read_graph(p, graph), out->typical), graph);
 }
 
+// Of storing a byte of what is over pairs of positions and could be computed again.
+static double wide_price(const PipelineOptions *options) {
+    return options->streams_all ? INFINITY : 1 + saving_price(options->saving.step);
+}
+
 // From those to groups.
 static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
     const PipelineOptions *options = p->options;
     if (options->plan != PLAN_UNFUSED) {
         graph = graph_done(p, "pick", graph_pick(read_graph(p, graph), out->typical), graph);
         graph = graph_done(p, "recompute",
-                           graph_recompute(read_graph(p, graph), out->typical, options->machine),
+                           graph_recompute(read_graph(p, graph), out->typical, options->machine,
+                                           wide_price(options)),
                            graph);
         note_extents(p, graph, out);
     }

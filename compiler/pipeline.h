@@ -25,6 +25,7 @@ typedef struct {
     PlanKind plan;
     int64_t rows, piece;
     Saving saving; // of memory for gradients
+    bool streams_all; // nothing that can be computed again over pairs of positions is stored
     // Quadratic values that are stored are errors; seen from AFTER_FUSED on.
     bool no_materialize;
     bool verify;      // run every level's verifier between passes

@@ -8,7 +8,8 @@
 // planner. Where the last number does not fit, nothing tells where to look: whole steps are tried
 // from there down.
 //
-// A forward pass has no choice and is judged alone.
+// A forward pass keeps nothing for another and is judged alone: it has no saving or the last, with
+// which no logits are stored for later sweeps (fuse/stored.c).
 #include "driver/driver.h"
 
 #include <stdlib.h>
@@ -109,7 +110,8 @@ static bool fits(const Search *s, int64_t workspace) {
 static Saving saving_numbered(const Search *s, uint32_t number) {
     if (!number)
         return (Saving){0};
-    return (Saving){1 + (number - 1) / s->stretches, 1 + (number - 1) % s->stretches};
+    uint32_t stretches = s->stretches ? s->stretches : 1;
+    return (Saving){1 + (number - 1) / stretches, 1 + (number - 1) % stretches};
 }
 
 // Does it fit? Trials stay in order.
@@ -133,9 +135,11 @@ static bool try_number(const Search *s, uint32_t number) {
 static void look_for_least(const Search *s) {
     uint32_t above = SAVING_STEPS * s->stretches, below = 0;
     bool fine = try_number(s, 0);
-    if (fine || !s->stretches)
+    if (fine)
         return;
-    fine = try_number(s, above);
+    fine = try_number(s, s->stretches ? above : SAVING_STEPS);
+    if (!s->stretches)
+        return;
     while (!fine && above > s->stretches && s->trials->count < TRIALS_MOST) {
         above -= s->stretches;
         fine = try_number(s, above);

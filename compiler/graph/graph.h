@@ -456,9 +456,11 @@ Graph *graph_pick(const Graph *graph, const int64_t *extents);
 
 // ---- fuse/recompute.c --------------------------------------------------------------------------
 // What is summed over both dims of a pair (weights, in the backward pass of attention) for each of
-// them, in one sweep or in several, so that it is never stored. NULL: there is nothing of the kind.
-// Requires: graph_expand.
-Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine);
+// them, in one sweep or in several, so that it is never stored, unless several sweeps need what
+// takes longer to compute again than to move. wide_price: of a byte that is, with that of moving it
+// as the unit. NULL: there is nothing of the kind. Requires: graph_expand.
+Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine,
+                       double wide_price);
 
 // ---- fuse/partition.c --------------------------------------------------------------------------
 // A graph with its gradient as two. forward: the entry's arguments -> its results and what backward

@@ -89,6 +89,7 @@ typedef struct {
     const bool *needed;     // by value id: by the backward pass, down to what is kept
     const uint32_t *result; // by value id: 1 + the place among the outputs; 0: it is no result
 } Kept;
+enum { TIMES_MOVED = 3 }; // lines are fetched to be written, written and read
 // What it returns lies in the graph's arena.
 Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine, Saving saving);
 // seams.c: the forward pass in stretches that hand little on from one to the next.
@@ -112,8 +113,6 @@ uint32_t fuse_build_backward(const Kept *kept, Graph *to, Value **now, Arena *ar
 // The value in the new graph; now: by id in the old one, its arguments.
 Value *fuse_copy_value(Graph *to, const Value *value, Value *const *now, MadeFor made_for,
                        Arena *arena);
-// What results and kept values are made of, by value id.
-bool *fuse_find_forward(const Kept *kept, Arena *arena);
 // By value id: what results and kept values are made of.
 bool *fuse_find_forward(const Kept *kept, Arena *arena);
 void fuse_sort_values(ValueList *values);                        // by id
@@ -134,6 +133,9 @@ bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
 bool *fuse_find_simple(const Graph *graph, Arena *arena);
 // Likewise, and cheaper than a load and a store?
 bool *fuse_find_light(const Graph *graph, Arena *arena);
+bool fuse_is_alone(const Value *value); // not computed where it is read, as what is pointwise is
+// The arithmetic of a value from its arguments.
+double fuse_seconds_to_compute(const Value *value, const int64_t *extents, const Machine *machine);
 bool fuse_is_of_input(const Value *value); // one, perhaps under other names
 // By DimId: does a parameter, or what is made of parameters alone, multiply data along it? The
 // other dims count positions, whose number is the caller's affair. What is added to data (a learned

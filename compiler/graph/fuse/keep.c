@@ -26,8 +26,6 @@
 
 #include <math.h>
 
-enum { TIMES_MOVED = 3 }; // lines are fetched to be written, written and read
-
 typedef struct {
     const Graph *graph;
     const int64_t *extents;
@@ -134,23 +132,13 @@ static double bytes_of(const Keeper *p, const Value *value) {
 static double seconds_again(const Keeper *p, const Value *value) {
     if (p->again[value->id])
         return 0;
-    OpKind kind = op_kind(value->op);
-    DimList space = value->dims;
-    double bytes = TIMES_MOVED * bytes_of(p, value);
-    bool alone = kind == KIND_REDUCE || kind == KIND_ROW || kind == KIND_CONTRACT ||
-                 value->op == OP_ORDER || value->op == OP_SCATTER_ADD;
-    for (uint32_t k = 0; alone && k < value->n_args; k++) {
-        space = dims_union(&space, &value->args[k]->dims);
-        bytes += bytes_of(p, value->args[k]);
-    }
-    double elements = (double)dims_volume(&space, p->extents);
-    double vectors = elements / machine_lanes(p->machine, elem_bytes(value->elem));
-    double moved = alone ? bytes / p->machine->memory_bytes_per_second : 0;
-    if (kind == KIND_SCAN)
+    if (op_kind(value->op) == KIND_SCAN)
         return INFINITY;
-    if (kind == KIND_CONTRACT)
-        return moved + 2 * elements / p->machine->flops_per_second;
-    return moved + vectors * op_weight(value->op) * machine_cycle(p->machine);
+    double bytes = fuse_is_alone(value) ? TIMES_MOVED * bytes_of(p, value) : 0;
+    for (uint32_t k = 0; fuse_is_alone(value) && k < value->n_args; k++)
+        bytes += bytes_of(p, value->args[k]);
+    return bytes / p->machine->memory_bytes_per_second +
+           fuse_seconds_to_compute(value, p->extents, p->machine);
 }
 
 double saving_price(uint32_t step) {

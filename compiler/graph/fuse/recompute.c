@@ -25,12 +25,15 @@
 //
 // The rows of a pair are the dim over which nothing is summed that the other values need.
 //
-// What needs the end of a sweep for more than its own row is of a later phase, which is a sweep of
-// its own. Below another layer dO is made of O:
+// What needs the end of a sweep for more than its own row, or what is summed over the rows, is of a
+// later phase, which is a sweep of its own. Below another layer dO is made of O:
 //
 //     D[n, h] = sum over m of W * dW[n, m, h]        dW = einsum(dO, V)      phase 1
 // ->
 //     D[n, h] = D'[n as n'', h], D'[n'', h] = sum over m of W' * dW'         both over n'', m
+//
+// What many phases would compute again is stored where that is cheaper (stored.c): the later ones
+// read it under their name for x.
 //
 // Requires: graph_expand. Ensures: the same values, in sums of another order; dims are added at the
 // end, each `like` one that was there.
@@ -119,9 +122,17 @@ static bool is_of_sweep(const Resweep *sweep, const Value *value) {
     return sweep->kind == ROWS && sweep->pair->phase[value->id] == sweep->phase;
 }
 
+// Does the sweep read what its own phase or another one stored?
+static bool is_read(const Resweep *sweep, const Value *value) {
+    bool own = sweep->kind == ROWS && sweep->pair->phase[value->id] == sweep->phase;
+    return sweep->pair->stored[value->id] && !own;
+}
+
 // Is it computed from its arguments over the new dims?
 static bool is_computed(const Recompute *r, const Resweep *sweep, const Value *value) {
     const SweptPair *pair = sweep->pair;
+    if (is_read(sweep, value))
+        return false;
     bool pointwise = r->simple[value->id] && op_kind(value->op) == KIND_MAP;
     bool has_dims = dims_has(&value->dims, pair->x) || dims_has(&value->dims, pair->y);
     return has_dims && can_be_again(value) &&
@@ -138,8 +149,9 @@ static Value *make_again(Rewrite *rewrite, const Resweep *sweep, const Value *va
         DimList dims = dims_renamed(&value->dims, &sweep->map);
         return again_of_args(rewrite, sweep, value, dims, &sweep->map);
     }
-    bool known = !pair->wide[value->id] && !is_of_sweep(sweep, value) &&
-                 (fuse_is_of_input(value) || !over_both(&value->dims, pair));
+    bool known =
+        is_read(sweep, value) || (!pair->wide[value->id] && !is_of_sweep(sweep, value) &&
+                                  (fuse_is_of_input(value) || !over_both(&value->dims, pair)));
     bool neither = !dims_has(&value->dims, pair->x) && !dims_has(&value->dims, pair->y);
     return known || neither ? graph_rename_all(rewrite->to, rewrite->now[value->id], &sweep->map)
                             : NULL;
@@ -309,7 +321,8 @@ static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args
     Recompute *r = rewrite->data;
     for (uint32_t i = 0; i < r->pairs.count; i++) {
         const SweptPair *pair = &r->pairs.at[i];
-        Value *out = value_again(rewrite, pair, value, args);
+        Value *out = pair->stored[value->id] ? row_again(rewrite, pair, value)
+                                             : value_again(rewrite, pair, value, args);
         if (out)
             return out;
         rewrite->to->made_for.twice |= pair->wide[value->id] && pair->twice[pair->set[value->id]];
@@ -317,13 +330,15 @@ static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args
     return rewrite_keep(rewrite, value, args);
 }
 
-Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine) {
+Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine,
+                       double wide_price) {
     Arena *arena = arena_new();
     Recompute r = {.simple = fuse_find_simple(graph, arena),
                    .result = arena_array(arena, bool, graph->values.count + 1)};
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         r.result[graph->outputs.at[i].value->id] = true;
     r.pairs = sweeps_find(graph, extents, machine, arena);
+    sweeps_choose_stored(&r.pairs, graph, extents, machine, wide_price, arena);
     if (!r.pairs.count) {
         arena_free(arena);
         return NULL;

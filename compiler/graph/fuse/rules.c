@@ -92,6 +92,23 @@ bool *fuse_table_dims(const Graph *graph, const int64_t *extents, Arena *arena) 
     return table;
 }
 
+bool fuse_is_alone(const Value *value) {
+    OpKind kind = op_kind(value->op);
+    return kind == KIND_REDUCE || kind == KIND_ROW || kind == KIND_CONTRACT ||
+           value->op == OP_ORDER || value->op == OP_SCATTER_ADD;
+}
+
+double fuse_seconds_to_compute(const Value *value, const int64_t *extents, const Machine *machine) {
+    DimList space = value->dims;
+    for (uint32_t k = 0; fuse_is_alone(value) && k < value->n_args; k++)
+        space = dims_union(&space, &value->args[k]->dims);
+    double elements = (double)dims_volume(&space, extents);
+    if (op_kind(value->op) == KIND_CONTRACT)
+        return 2 * elements / machine->flops_per_second;
+    double vectors = elements / machine_lanes(machine, elem_bytes(value->elem));
+    return vectors * op_weight(value->op) * machine_cycle(machine);
+}
+
 // ---- inline values -----------------------------------------------------------------------------
 
 static void add_cost(Inlined *sum, const Inlined *arg) {

@@ -156,12 +156,25 @@ static void join(Search *s, uint32_t a, uint32_t b) {
         s->barrier[root] = s->barrier[root == a ? b : a];
 }
 
+// Does it read what another sweep over the pair stored for this one?
+static bool reads_stored(const Search *s, const Value *value) {
+    const Graph *graph = s->fuser->graph;
+    bool again = graph->dims.at[s->pair.x].again || graph->dims.at[s->pair.y].again;
+    for (uint32_t k = 0; again && op_kind(value->op) == KIND_MAP && k < value->n_args; k++) {
+        const Value *arg = value->args[k];
+        if (arg->op == OP_RENAME && !fuse_is_of_input(arg) && dims_has(&arg->dims, s->pair.x) &&
+            dims_has(&arg->dims, s->pair.y))
+            return true;
+    }
+    return false;
+}
+
 static bool is_wide(const Search *s, const Value *value) {
     if (s->fuser->owner[value->id] != CLUSTER_NONE || fuse_is_free(value) ||
         value_in_parts(value) || !dims_has(&value->dims, s->pair.x) ||
         !dims_has(&value->dims, s->pair.y))
         return false;
-    if (fuse_makes_pair(value, s->pair.x, s->pair.y))
+    if (fuse_makes_pair(value, s->pair.x, s->pair.y) || reads_stored(s, value))
         return true;
     for (uint32_t i = 0; i < value->n_args; i++)
         if (s->part[value->args[i]->id] == WIDE)

@@ -99,10 +99,19 @@ static WideRead reads_set(const SweptPair *pair, const Value *value, uint32_t se
     return (WideRead){NULL, DIM_NONE, DIM_NONE};
 }
 
-// Is the value one of the set's wide values, or reduced from them?
-static bool is_of_set(const SweptPair *pair, const Value *value, uint32_t set) {
+bool sweeps_is_of_set(const SweptPair *pair, const Value *value, uint32_t set) {
     bool member = pair->wide[value->id] && pair->set[value->id] == set;
     return member || (value_is_reduction(value) && reads_set(pair, value, set).value);
+}
+
+static uint32_t end_of_phase(uint32_t level) {
+    return (level + 1) & ~1u;
+}
+
+// Is it made of wide values of the set, by a sum over the rows?
+static bool is_sum_over_rows(const SweptPair *pair, const Value *value, uint32_t set) {
+    WideRead read = reads_set(pair, value, set);
+    return value_is_reduction(value) && read.value && !dims_has(&value->dims, read.x);
 }
 
 // How far the set's wide values have to be before a value can be computed: twice the phases that
@@ -111,29 +120,28 @@ static bool is_of_set(const SweptPair *pair, const Value *value, uint32_t set) {
 static uint32_t level_of(const SweptPair *pair, const Value *value, uint32_t set,
                          const uint32_t *level) {
     uint32_t most = 0;
-    for (uint32_t k = 0; k < value->n_args; k++)
-        if (value->args[k]->id >= set && level[value->args[k]->id] > most)
-            most = level[value->args[k]->id];
-    if (is_of_set(pair, value, set))
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        const Value *arg = value->args[k];
+        uint32_t from = arg->id >= set ? level[arg->id] : 0;
+        if (from % 2 && is_sum_over_rows(pair, arg, set))
+            from = end_of_phase(from);
+        most = from > most ? from : most;
+    }
+    if (sweeps_is_of_set(pair, value, set))
         return most | 1;
-    return op_kind(value->op) == KIND_MAP ? most : (most + 1) & ~1u;
+    return op_kind(value->op) == KIND_MAP ? most : end_of_phase(most);
 }
 
 // Are the wide values of the set reduced over y and needed again over both: is something summed
 // over x, which none of them needs, or has it several phases?
 static bool is_worth_it(const Graph *graph, const SweptPair *pair, uint32_t set, const bool *live,
-                        const uint32_t *level, bool *after) {
+                        const uint32_t *level) {
     bool rows = false, others = false;
     for (uint32_t i = set; i < pair->end[set]; i++) {
         const Value *value = graph->values.at[i];
-        after[i] = false;
         if (!live[i])
             continue;
-        for (uint32_t k = 0; k < value->n_args; k++)
-            after[i] = after[i] || (value->args[k]->id >= set && after[value->args[k]->id]);
         if (pair->wide[i] && pair->set[i] == set) {
-            if (after[i])
-                return false;
             others = others || level[i] > 1;
             continue;
         }
@@ -148,20 +156,41 @@ static bool is_worth_it(const Graph *graph, const SweptPair *pair, uint32_t set,
         }
         if (!sweeps_is_sum(value))
             return false;
-        after[i] = others = true;
+        others = true;
     }
     return rows && others;
 }
 
-// Finds the set's phases; pair->twice: whether they are computed more than once.
-static void weigh_set(const Graph *graph, SweptPair *pair, uint32_t set, const bool *live,
-                      uint32_t *level, bool *after) {
+static void find_levels(const Graph *graph, const SweptPair *pair, uint32_t set, const bool *live,
+                        uint32_t *level) {
     for (uint32_t i = set; i < pair->end[set]; i++)
         level[i] = live[i] ? level_of(pair, graph->values.at[i], set, level) : 0;
-    pair->twice[set] = is_worth_it(graph, pair, set, live, level, after);
-    for (uint32_t i = set; pair->twice[set] && i < pair->end[set]; i++)
+}
+
+// Is the set computed more than once, and in how many phases?
+static void weigh_set(const Graph *graph, SweptPair *pair, uint32_t set, const bool *live,
+                      uint32_t *level) {
+    find_levels(graph, pair, set, live, level);
+    pair->twice[set] = is_worth_it(graph, pair, set, live, level);
+    for (uint32_t i = set; i < pair->end[set]; i++)
+        if (level[i] % 2 && level[i] / 2 >= pair->phases[set])
+            pair->phases[set] = level[i] / 2 + 1;
+}
+
+static void note_phases(const Graph *graph, SweptPair *pair, uint32_t set, const bool *live,
+                        uint32_t *level) {
+    find_levels(graph, pair, set, live, level);
+    for (uint32_t i = set; i < pair->end[set]; i++)
         if (level[i] % 2)
             pair->phase[i] = level[i] / 2;
+}
+
+// Either dim of a pair may be its rows: where both would do, the one with fewer phases is.
+static void choose_rows(const Graph *graph, SweptPair *a, SweptPair *b) {
+    bool turned = a->x == b->y && a->y == b->x;
+    for (uint32_t i = 0; turned && i < graph->values.count; i++)
+        if (a->twice[i] && b->twice[i])
+            (a->phases[i] > b->phases[i] ? a : b)->twice[i] = false;
 }
 
 // ---- sums over the rows of a sweep in parts of them --------------------------------------------
@@ -233,36 +262,63 @@ static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *e
         }
 }
 
+static SweptPair open_pair(const Graph *graph, const FusePair *pair, bool *wide, Arena *arena) {
+    uint32_t count = graph->values.count + 1;
+    SweptPair swept = {.x = pair->x, .y = pair->y, .wide = wide};
+    swept.set = find_sets(graph, &swept, arena);
+    swept.end = find_ends(graph, &swept, arena);
+    swept.twice = arena_array(arena, bool, count);
+    swept.phase = arena_array(arena, uint32_t, count);
+    swept.phases = arena_array(arena, uint32_t, count);
+    swept.stored = arena_array(arena, bool, count);
+    swept.sums = arena_array(arena, RowSums, count);
+    return swept;
+}
+
+static bool has_any(const Graph *graph, const SweptPair *pair) {
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (pair->twice[i])
+            return true;
+    return false;
+}
+
+// With what is known of their sets before rows are chosen.
+static SweptPairs weigh_pairs(Fuser *fuser, uint32_t *level) {
+    const Graph *graph = fuser->graph;
+    SweptPairs swept = {0};
+    FusePairs pairs = fuse_find_pairs(fuser);
+    const FusePair **by = arena_array(fuser->arena, const FusePair *, graph->values.count + 1);
+    for (uint32_t p = 0; p < pairs.count; p++) {
+        bool *wide = fuse_claim_wide(graph, &pairs.at[p], fuser->live, by, fuser->arena);
+        if (!wide || !pairs.at[p].positions)
+            continue;
+        SweptPair pair = open_pair(graph, &pairs.at[p], wide, fuser->arena);
+        for (uint32_t i = 0; i < graph->values.count; i++)
+            if (wide[i] && pair.set[i] == i)
+                weigh_set(graph, &pair, i, fuser->live, level);
+        if (!has_any(graph, &pair))
+            continue;
+        for (uint32_t k = 0; k < swept.count; k++)
+            choose_rows(graph, &swept.at[k], &pair);
+        vec_push(fuser->arena, &swept, pair);
+    }
+    return swept;
+}
+
 SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine *machine,
                        Arena *arena) {
-    SweptPairs swept = {0};
     Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
     fuse_note_dims(&fuser);
-    FusePairs pairs = fuse_find_pairs(&fuser);
-    const FusePair **by = arena_array(arena, const FusePair *, graph->values.count + 1);
-    bool *after = arena_array(arena, bool, graph->values.count + 1);
     uint32_t *level = arena_array(arena, uint32_t, graph->values.count + 1);
-    for (uint32_t p = 0; p < pairs.count; p++) {
-        SweptPair pair = {.x = pairs.at[p].x, .y = pairs.at[p].y};
-        bool any = false;
-        pair.wide = fuse_claim_wide(graph, &pairs.at[p], fuser.live, by, arena);
-        if (!pair.wide)
-            continue;
-        pair.set = find_sets(graph, &pair, arena);
-        pair.end = find_ends(graph, &pair, arena);
-        pair.twice = arena_array(arena, bool, graph->values.count + 1);
-        pair.phase = arena_array(arena, uint32_t, graph->values.count + 1);
-        pair.sums = arena_array(arena, RowSums, graph->values.count + 1);
-        for (uint32_t i = 0; pairs.at[p].positions && i < graph->values.count; i++)
-            if (pair.wide[i] && pair.set[i] == i) {
-                weigh_set(graph, &pair, i, fuser.live, level, after);
-                any = any || pair.twice[i];
-                if (pair.twice[i])
-                    pair.sums[i] = sums_of_set(graph, &pair, i, fuser.live, extents);
-            }
-        if (any)
-            vec_push(arena, &swept, pair);
-    }
+    SweptPairs swept = weigh_pairs(&fuser, level);
+    for (uint32_t p = 0; p < swept.count; p++)
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            SweptPair *pair = &swept.at[p];
+            if (!pair->twice[i])
+                continue;
+            note_phases(graph, pair, i, fuser.live, level);
+            pair->sums[i] = sums_of_set(graph, pair, i, fuser.live, extents);
+        }
     choose_parts(&swept, graph, extents, machine->threads, arena);
     return swept;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What graph_recompute works off in sweeps over a pair of dims: which values (sweeps.c), and how
-// the graph is written that says so (recompute.c).
+// What graph_recompute works off in sweeps over a pair of dims: which values (sweeps.c), which
+// of them are stored after all (stored.c), and how the graph is written that says so (recompute.c).
 #ifndef ATTC_GRAPH_FUSE_SWEEPS_H
 #define ATTC_GRAPH_FUSE_SWEEPS_H
 
@@ -16,12 +16,14 @@ typedef struct {
 // x: rows; y: streamed.
 typedef struct {
     DimId x, y;
-    bool *wide;      // by value id: over both, and made of a contraction that is
-    uint32_t *set;   // by value id: the first of the wide values that it leads to or comes from
-    uint32_t *end;   // by set: behind its members and the last value that reads one
-    bool *twice;     // by set: its values are needed for more than what is reduced over y
-    RowSums *sums;   // by set
-    uint32_t *phase; // by value id, of what is computed in a sweep: how many come before it
+    bool *wide;       // by value id: over both, and made of a contraction that is
+    uint32_t *set;    // by value id: the first of the wide values that it leads to or comes from
+    uint32_t *end;    // by set: behind its members and the last value that reads one
+    bool *twice;      // by set: its values are needed for more than what is reduced over y
+    RowSums *sums;    // by set
+    uint32_t *phases; // by set: in how many it is computed
+    uint32_t *phase;  // by value id, of what is computed in a sweep: how many come before it
+    bool *stored;     // by value id: other sweeps read it instead of computing it again
 } SweptPair;
 
 typedef VEC(SweptPair) SweptPairs;
@@ -40,7 +42,13 @@ WideRead sweeps_read(const SweptPair *pair, const Value *arg);
 // ways, or of sets that are computed once.
 WideRead sweeps_reads_twice(const SweptPair *pair, const Value *value);
 bool sweeps_is_sum(const Value *value);
+// Is the value one of the set's wide values, or reduced from them?
+bool sweeps_is_of_set(const SweptPair *pair, const Value *value, uint32_t set);
 // Is it a sum over x of what has it on both sides, which a sweep over x can add to?
 bool sweeps_can_add(const SweptPair *pair, const Value *value, WideRead read);
+
+// stored.c: what sweeps store for later ones.
+void sweeps_choose_stored(SweptPairs *pairs, const Graph *graph, const int64_t *extents,
+                          const Machine *machine, double wide_price, Arena *arena);
 
 #endif
