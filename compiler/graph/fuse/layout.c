@@ -202,11 +202,22 @@ static DimId use_lane(const Layout *layout, const Use *use) {
     return lane;
 }
 
+static double contraction_use_cost(const Layout *layout, const Use *use, const Value *value,
+                                   DimId read) {
+    DimId lane = use_lane(layout, use);
+    double cost = layout_operand_cost(use->contraction, use->operand, read, lane);
+    if (use->group->kind != GROUP_CONTRACT)
+        return cost;
+    DimList result = group_order(layout, use->group, &use->contraction->dims);
+    return cost + layout_lost_lanes(layout, use->contraction, use->operand, read, lane, &result) /
+                      volume(layout, &value->dims);
+}
+
 static double use_cost(const Layout *layout, const Use *use, const Value *value, DimId last) {
     const Group *group = use->group;
     DimId read = use_dim(use, value, last);
     if (use->contraction)
-        return layout_operand_cost(use->contraction, use->operand, read, use_lane(layout, use));
+        return contraction_use_cost(layout, use, value, read);
     if (group->kind == GROUP_SCAN) // a position at a time
         return dims_has(&group->reduced, read) ? STRIDED : COPY;
     if (group->kind == GROUP_ORDER)
@@ -254,12 +265,9 @@ static double producer_cost(const Layout *layout, const Group *group, const Valu
     DimId lane;
     if (group->kind == GROUP_CONTRACT)
         return layout_contraction_cost(layout, group->contraction, last, &lane);
+    if (group->kind == GROUP_STREAM) // its operands are read in their own order
+        return stream_cost(layout, group, value, last);
     double cost = 0;
-    if (group->kind == GROUP_STREAM)
-        cost = stream_cost(layout, group, value, last);
-    if (group->kind == GROUP_STREAM && is_made_in_parts(value))
-        return cost; // other members lie as they do: a sum that its lanes do not fit is no
-                     // contraction
     if (group->kind == GROUP_SCAN && value->op == OP_STACK && value->dim2 == last)
         cost = STRIDED * volume(layout, &value->dims);
     if (group->kind == GROUP_ORDER)
@@ -300,9 +308,7 @@ static DimList operand_wish(const Layout *layout, const Use *use, bool *is_lane_
         DimList one = {1, {lane}};
         return dims_join(dims_join(dims_minus(&batch, &one), own), dims_join(k, one));
     }
-    DimList lanes = {0}; // own dims that end the result's order: they run through as one
-    for (uint32_t i = result.count; i-- > 0 && dims_has(&roles.own, result.at[i]);)
-        dims_add(&lanes, result.at[i]);
+    DimList lanes = layout_run(&roles.own, &result);
     dims_add(&lanes, lane);
     DimList outer = dims_minus(&own, &lanes);
     lanes = dims_ordered(&lanes, &result);
@@ -438,8 +444,9 @@ static const Value *merged_by(const Layout *layout, const Value *value) {
 static DimList order_of_value(Layout *layout, uint32_t group_number, const Value *value) {
     const Group *group = layout->fusion->groups.at[group_number];
     DimList same = group_order(layout, group, &value->dims);
-    if (same.count || value->dims.count == 0)
-        return same; // all that a group writes is written in one order
+    bool apart = group->kind == GROUP_STREAM && made_of(value); // a stage of its own writes it
+    if (value->dims.count == 0 || (same.count && !apart))
+        return same; // all else that a group writes is written in one order
     UseList uses = {0};
     const ReadList *reads = &layout->reads[value->id];
     for (uint32_t i = 0; i < reads->count; i++)

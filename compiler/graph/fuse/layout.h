@@ -47,6 +47,13 @@ Roles layout_roles(const Value *contraction, int operand);
 // What reading an operand costs for an element when `last` is contiguous in it (DIM_NONE: nothing
 // yet) and `lane` in the result.
 double layout_operand_cost(const Value *contraction, int operand, DimId last, DimId lane);
+// Own dims of an operand that end the result's order: they run through as one where the operand has
+// them last, too.
+DimList layout_run(const DimList *own, const DimList *result);
+// Cycles of a contraction that are lost on vectors that `lane`, or the run that the operand has
+// when it has `last` contiguous, does not fill.
+double layout_lost_lanes(const Layout *layout, const Value *contraction, int operand, DimId last,
+                         DimId lane, const DimList *result);
 // Cycles of a contraction whose result has `last` contiguous; *lane: the dim that runs in vectors.
 double layout_contraction_cost(const Layout *layout, const Value *contraction, DimId last,
                                DimId *lane);

@@ -59,13 +59,36 @@ static double operands_cost(const Layout *layout, const Value *contraction, DimI
     return cost;
 }
 
-// A contraction in registers, `lane` being a dim of one operand.
-static double lanes_cost(const Layout *layout, const Value *contraction, DimId lane) {
+// A contraction in registers whose lanes are so many elements.
+static double vectors_cost(const Layout *layout, const Value *contraction, double extent) {
     DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
-    double extent = (double)layout->extents[lane];
     double filled = extent / (ceil(extent / layout->lanes) * layout->lanes);
+    return volume(layout, &space) / (2 * layout->lanes) / filled;
+}
+
+// `lane` being a dim of one operand.
+static double lanes_cost(const Layout *layout, const Value *contraction, DimId lane) {
     return operands_cost(layout, contraction, lane) +
-           volume(layout, &space) / (2 * layout->lanes) / filled;
+           vectors_cost(layout, contraction, (double)layout->extents[lane]);
+}
+
+DimList layout_run(const DimList *own, const DimList *result) {
+    DimList run = {0};
+    for (uint32_t i = result->count; i-- > 0 && dims_has(own, result->at[i]);)
+        dims_add(&run, result->at[i]);
+    return run;
+}
+
+double layout_lost_lanes(const Layout *layout, const Value *contraction, int operand, DimId last,
+                         DimId lane, const DimList *result) {
+    Roles roles = layout_roles(contraction, operand);
+    if (!dims_has(&roles.own, lane))
+        return 0;
+    DimList run = layout_run(&roles.own, result);
+    bool whole = last == lane && dims_has(&run, lane);
+    double extent = whole ? volume(layout, &run) : (double)layout->extents[lane];
+    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
+    return vectors_cost(layout, contraction, extent) - volume(layout, &space) / (2 * layout->lanes);
 }
 
 // A result that is contiguous in a batch dim is a sum of elementwise products along it, with two
