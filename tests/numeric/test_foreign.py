@@ -379,3 +379,24 @@ def test_several_values_are_lines_of_their_own(call, twins, tmp_path):
          *(part for name in names for part in ("-o", f"{name}={tmp_path}/{name}.npy")))
     for name, twin in zip(names, twins):
         assert np.array_equal(np.load(tmp_path / f"{name}.npy"), eval(twin))
+
+
+@pytest.mark.parametrize("call", ["Attend(X, X, X)", "Attend(X[b, n, d], X[b, n, d], X[b, n, d])"])
+def test_one_tensor_thrice_is_self_attention(call, tmp_path):
+    """The last of the calls that the hint offers, for which names cannot say what is what."""
+    head = ("dim b = 2, n = 5, d = 4\n"
+            "def Attend(Q[i, k], K[j, k], V[j, v]):\n"
+            "    A = softmax(einsum(Q, K -> [i, j]), reduced_dim=j)\n"
+            "    return einsum(A, V -> [i, v])\n"
+            "def Self(X[b, n, d]):\n    Y = ")
+    found, = diagnostics(f"{head}{call}\n    return Y\n")
+    line = re.findall(r"'(Attend\(.*?\))'(?: or |$)", found["hint"])[-1]
+    source = tmp_path / "self.attn"
+    source.write_text(f"{head}{line}\n    return Y\n")
+    assert not diagnostics(source.read_text())
+    X = np.random.default_rng(1).normal(size=(2, 5, 4)).astype(np.float32)
+    np.save(tmp_path / "X.npy", X)
+    attc("run", source, "--oracle", "--entry", "Self", f"X={tmp_path}/X.npy", "-o",
+         tmp_path / "Y.npy")
+    A = np.exp(X @ X.swapaxes(1, 2))
+    assert np.allclose(np.load(tmp_path / "Y.npy"), A / A.sum(-1, keepdims=True) @ X, atol=1e-5)

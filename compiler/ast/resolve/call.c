@@ -69,6 +69,8 @@ static void bind_arguments(Binder *b) {
         check_alike(b);
     if (b->fine)
         bind_own_dims(b);
+    if (b->fine)
+        warn_last_of_more(b);
 }
 
 static Name actual_of(const Binder *b, Name dim) {

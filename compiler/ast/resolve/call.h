@@ -52,6 +52,25 @@ Span actual_place(const Expr *arg, Name dim);
 void check_hands(Binder *b); // they name dims of the callee
 void bind_hands(Binder *b);
 void bind_param(Binder *b, uint32_t param); // dims and element type of one argument
+// Whether dims that the callee knows to be alike are bound to dims that are, as it has to be.
+bool keeps_kinds(const Binder *b, const NameList *formals, const NameList *actuals);
+// Whether an argument that is bound well is so by place alone, which may be another one than meant.
+bool takes_last_of_more(const Binder *b, uint32_t param, const ArgumentDims *dims);
+void warn_last_of_more(const Binder *b); // once in a call. Requires: it is bound
+
+// ---- call_meant.c: the whole call as it may be written; NULL: none that would be bound well ----
+// `n=k, d=h`
+const char *hands_text(const Binder *b, const NameList *formals, const NameList *actuals);
+// The formals of a parameter are these dims of its argument, of which `by_hand` are to be said.
+// first: what is open in others are the first of the dims that are left, not the last ones.
+const char *call_with(const Binder *b, uint32_t param, const NameList *actuals,
+                      const NameList *by_hand, bool first);
+// What is open in a parameter is what is left from number `from` on, and alike in those after it.
+const char *choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims, uint32_t from);
+// Each dim where one is open, else the first of the dims or the last ones.
+const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims);
+// To read arguments so that dims of the callee that would be one are apart.
+bool hint_apart(const Binder *b, uint32_t param, Diag *diag); // false: there is no such hint
 
 // ---- call_own.c: dims that the call is mapped over, and dims of the callee's own ----
 void bind_mapped(Binder *b);

@@ -122,33 +122,6 @@ static const char *arg_text(const Binder *b, const Expr *arg) {
     return named ? say(b, "'%s'", arg->name.name) : "this";
 }
 
-// `n=k, d=h`: what to write after the arguments so that the formals are these dims.
-static const char *hands_text(const Binder *b, const NameList *formals, const NameList *actuals) {
-    Text text = {.arena = b->resolver->arena};
-    text_add(&text, "");
-    for (uint32_t i = 0; i < formals->count; i++)
-        text_printf(&text, "%s%s=%s", i ? ", " : "", formals->at[i], actuals->at[i]);
-    return text.at;
-}
-
-// The call as it is written, up to its last parenthesis; `F(...` if that is on several lines.
-static const char *call_text(const Binder *b) {
-    const Expr *call = b->call;
-    const Source *source = sources_get(b->resolver->session->sources, call->span.file);
-    uint32_t begin = call->name.span.begin, end = call->span.end;
-    if (call->label.name)
-        end = call->label.span.begin;
-    while (end > begin && source->text[end - 1] != ')')
-        end--;
-    const char *text = arena_strndup(b->resolver->arena, source->text + begin, end - begin - 1);
-    return strchr(text, '\n') ? say(b, "%s(...", callee_name(b)) : text;
-}
-
-// `'Rotate(Q, d=k)'`: the call with these dims by hand.
-static const char *call_with(const Binder *b, const NameList *formals, const NameList *actuals) {
-    return say(b, "'%s, %s)'", call_text(b), hands_text(b, formals, actuals));
-}
-
 static void report_few(Binder *b, uint32_t param) {
     const Expr *arg = b->call->args.at[param];
     Arena *arena = b->resolver->arena;
@@ -172,50 +145,8 @@ static void report_hand_absent(Binder *b, uint32_t param, Name formal) {
     note_param(b, diag, param);
 }
 
-// Adds what is open in a parameter, as the first of the dims that are left or as the last ones.
-static void choose(const Binder *b, const ArgumentDims *dims, bool first, HandDims *hands,
-                   NameList *formals, NameList *actuals) {
-    Arena *arena = b->resolver->arena;
-    uint32_t from = first ? 0 : dims->left.count - dims->open.count;
-    for (uint32_t i = 0; i < dims->open.count; i++) {
-        Name formal = dims->open.at[i], actual = dims->left.at[from + i];
-        vec_push(arena, hands, (HandDim){formal, {.name = actual}});
-        vec_push(arena, formals, formal);
-        vec_push(arena, actuals, actual);
-    }
-}
-
-// The call with all that is open in this parameter and in those after it.
-static const char *choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims,
-                               bool first) {
-    Arena *arena = b->resolver->arena;
-    HandDims hands = {0};
-    NameList formals = {0}, actuals = {0};
-    for (uint32_t i = 0; i < b->bound.count; i++)
-        vec_push(arena, &hands, (HandDim){b->bound.at[i].formal, {.name = b->bound.at[i].actual}});
-    choose(b, dims, first, &hands, &formals, &actuals);
-    for (uint32_t i = param + 1; i < b->callee->params.count; i++) {
-        ArgumentDims more = bind_call_argument(b, i, &hands);
-        if (more.problem == BIND_SEVERAL)
-            choose(b, &more, first, &hands, &formals, &actuals);
-    }
-    return call_with(b, &formals, &actuals);
-}
-
-// What may be written: each dim where one is open, else the first of the dims or the last ones.
-static const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims) {
-    Arena *arena = b->resolver->arena;
-    if (dims->open.count > 1)
-        return say(b, "%s or %s", choice_text(b, param, dims, true),
-                   choice_text(b, param, dims, false));
-    Text text = {.arena = arena};
-    for (uint32_t i = 0; i < dims->left.count; i++) {
-        ArgumentDims one = *dims;
-        one.left = (NameList){0};
-        vec_push(arena, &one.left, dims->left.at[i]);
-        text_printf(&text, "%s%s", i ? " or " : "", choice_text(b, param, &one, true));
-    }
-    return text.at;
+static void hint_no_choice(Diag *diag) {
+    diag_hint(diag, "whichever is said by hand, it does not fit the other arguments");
 }
 
 static void report_several(Binder *b, uint32_t param, const ArgumentDims *dims) {
@@ -227,7 +158,11 @@ static void report_several(Binder *b, uint32_t param, const ArgumentDims *dims) 
                                   quoted_text(arena, &dims->left), arg_text(b, arg), are,
                                   quoted_text(arena, &dims->open), callee_name(b)));
     note_param(b, diag, param);
-    diag_hint(diag, "say it by hand: %s", choices_text(b, param, dims));
+    const char *choices = choices_text(b, param, dims);
+    if (choices)
+        diag_hint(diag, "say it by hand: %s", choices);
+    else
+        hint_no_choice(diag);
 }
 
 static void report_two_readings(Binder *b, uint32_t param, const ArgumentDims *dims) {
@@ -240,12 +175,16 @@ static void report_two_readings(Binder *b, uint32_t param, const ArgumentDims *d
                      say(b, "'%s' of '%s' can be read in two ways: by name %s, by place %s",
                          param_name(b, param), callee_name(b), by_name, by_place));
     note_param(b, diag, param);
-    diag_hint(diag, "say which: %s or %s", choices_text(b, param, dims),
-              call_with(b, formals, &dims->placed));
+    const char *names = choices_text(b, param, dims);
+    const char *places = call_with(b, param, &dims->placed, formals, true);
+    if (names || places)
+        diag_hint(diag, "say which: %s%s%s", names ? names : "", names && places ? " or " : "",
+                  places ? places : "");
+    else
+        hint_no_choice(diag);
 }
 
-// Whether dims that the callee knows to be alike are bound to dims that are, as it has to be.
-static bool keeps_kinds(const Binder *b, const NameList *formals, const NameList *actuals) {
+bool keeps_kinds(const Binder *b, const NameList *formals, const NameList *actuals) {
     const Program *program = b->resolver->program;
     for (uint32_t i = 0; i < formals->count; i++)
         for (uint32_t k = 0; k < i; k++)
@@ -265,12 +204,15 @@ static bool is_reordered(const Binder *b, const Expr *arg) {
     return tensor && same < read->count;
 }
 
+bool takes_last_of_more(const Binder *b, uint32_t param, const ArgumentDims *dims) {
+    return dims->last_of_more && keeps_kinds(b, &dims->open, &dims->actuals) &&
+           !(dims->open.count == 1 && is_reordered(b, b->call->args.at[param]));
+}
+
 // Fine, but causal(L[q, k, h]) may mean its first two dims, and unit(Q[n, k, h]) the one before.
-static void warn_last_of_more(const Binder *b, uint32_t param, const ArgumentDims *dims) {
+static void warn_of_param(const Binder *b, uint32_t param, const ArgumentDims *dims) {
     const Expr *arg = b->call->args.at[param];
     bool one = dims->open.count == 1;
-    if (one && is_reordered(b, arg))
-        return;
     Diag *diag =
         diag_warning(b->resolver->diags, "by-place", arg->span,
                      "'%s' of '%s' takes the last dim%s: %s", param_name(b, param), callee_name(b),
@@ -280,18 +222,27 @@ static void warn_last_of_more(const Binder *b, uint32_t param, const ArgumentDim
         diag_hint(diag, "say which is meant: %s", choices_text(b, param, dims));
         return;
     }
-    const char *last = choice_text(b, param, dims, false);
-    if (keeps_kinds(b, &dims->open, &dims->left)) // the first of them
-        diag_hint(diag, "say so: %s, or otherwise: %s", last, choice_text(b, param, dims, true));
+    const char *last = choice_text(b, param, dims, dims->left.count - dims->open.count);
+    const char *first = choice_text(b, param, dims, 0);
+    if (first)
+        diag_hint(diag, "say so: %s, or otherwise: %s", last, first);
     else
         diag_hint(diag, "say so: %s", last);
+}
+
+void warn_last_of_more(const Binder *b) {
+    for (uint32_t i = 0; i < b->callee->params.count; i++) {
+        ArgumentDims dims = bind_call_argument(b, i, &b->hands);
+        if (takes_last_of_more(b, i, &dims)) {
+            warn_of_param(b, i, &dims); // whose hint is for those after it as well
+            return;
+        }
+    }
 }
 
 static void report_problem(Binder *b, uint32_t param, const ArgumentDims *dims) {
     switch (dims->problem) {
     case BIND_FINE:
-        if (dims->last_of_more && keeps_kinds(b, &dims->open, &dims->actuals))
-            warn_last_of_more(b, param, dims);
         return;
     case BIND_FEW:
         report_few(b, param);
@@ -346,7 +297,8 @@ static void report_two_actuals(Binder *b, const Bound *first, Name actual, uint3
         diag_hint(diag,
                   "dims match by name, then from the right (language 7.1): did you mean '%s'?",
                   order);
-    else if (program_dims_alike(b->resolver->program, actual, first->actual))
+    else if (!hint_apart(b, param, diag) &&
+             program_dims_alike(b->resolver->program, actual, first->actual))
         diag_hint(diag, "read it over '%s'", first->actual);
 }
 
@@ -380,6 +332,8 @@ static void report_two_formals(Binder *b, uint32_t param, const NameList *actual
         diag_note(diag, first->place, "'%s' is '%s' from here", first->formal, actual);
         over = dimlist_replaced(arena, &over, actual, own_name(b, formal, actual, &over));
     }
+    if (hint_apart(b, param, diag))
+        return;
     const char *dims = dimlist_text(arena, &over);
     if (arg->kind == EXPR_REF || arg->kind == EXPR_NAME)
         diag_hint(diag, "pass '%s%s'", arg->name.name, dims);
