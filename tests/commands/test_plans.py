@@ -338,7 +338,7 @@ REASONS = {
         "'A' reads it in another kernel",
     ),
     "around": (
-        "W[n, m] = softmax(L, reduced_dim=m)\n    g[m] = sum(W, reduced_dim=n)\n"
+        "W[n, m] = softmax(L, reduced_dim=m)\n    g[m] = max(W, reduced_dim=n)\n"
         "    return einsum(exp(W * g[m]), M -> [n, d])",
         "its kernel would need that before it ends",
     ),
