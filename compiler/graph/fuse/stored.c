@@ -18,7 +18,7 @@
 
 #include <math.h>
 
-enum { LOAD = 1, FEW_PHASES = 2 };
+enum { LOAD = 1 };
 
 typedef struct {
     const Graph *graph;

@@ -167,14 +167,31 @@ static void find_levels(const Graph *graph, const SweptPair *pair, uint32_t set,
         level[i] = live[i] ? level_of(pair, graph->values.at[i], set, level) : 0;
 }
 
-// Is the set computed more than once, and in how many phases?
+// Does a wide value depend on what is summed over the rows of others?
+static bool depends_on_sums(const Graph *graph, const SweptPair *pair, uint32_t set,
+                            const bool *live, bool *after) {
+    for (uint32_t i = set; i < pair->end[set]; i++) {
+        const Value *value = graph->values.at[i];
+        after[i] = live[i] && is_sum_over_rows(pair, value, set);
+        for (uint32_t k = 0; live[i] && k < value->n_args; k++)
+            after[i] = after[i] || (value->args[k]->id >= set && after[value->args[k]->id]);
+        if (after[i] && pair->wide[i] && pair->set[i] == set)
+            return true;
+    }
+    return false;
+}
+
+// Is the set computed more than once, and in how many phases? Weights that are normalised both ways
+// are stored: the second of two sweeps would take as long as all that storing saves.
 static void weigh_set(const Graph *graph, SweptPair *pair, uint32_t set, const bool *live,
-                      uint32_t *level) {
+                      uint32_t *level, bool *after) {
     find_levels(graph, pair, set, live, level);
     pair->twice[set] = is_worth_it(graph, pair, set, live, level);
     for (uint32_t i = set; i < pair->end[set]; i++)
         if (level[i] % 2 && level[i] / 2 >= pair->phases[set])
             pair->phases[set] = level[i] / 2 + 1;
+    if (pair->twice[set] && pair->phases[set] <= FEW_PHASES)
+        pair->twice[set] = !depends_on_sums(graph, pair, set, live, after);
 }
 
 static void note_phases(const Graph *graph, SweptPair *pair, uint32_t set, const bool *live,
@@ -286,6 +303,7 @@ static bool has_any(const Graph *graph, const SweptPair *pair) {
 static SweptPairs weigh_pairs(Fuser *fuser, uint32_t *level) {
     const Graph *graph = fuser->graph;
     SweptPairs swept = {0};
+    bool *after = arena_array(fuser->arena, bool, graph->values.count + 1);
     FusePairs pairs = fuse_find_pairs(fuser);
     const FusePair **by = arena_array(fuser->arena, const FusePair *, graph->values.count + 1);
     for (uint32_t p = 0; p < pairs.count; p++) {
@@ -295,7 +313,7 @@ static SweptPairs weigh_pairs(Fuser *fuser, uint32_t *level) {
         SweptPair pair = open_pair(graph, &pairs.at[p], wide, fuser->arena);
         for (uint32_t i = 0; i < graph->values.count; i++)
             if (wide[i] && pair.set[i] == i)
-                weigh_set(graph, &pair, i, fuser->live, level);
+                weigh_set(graph, &pair, i, fuser->live, level, after);
         if (!has_any(graph, &pair))
             continue;
         for (uint32_t k = 0; k < swept.count; k++)

@@ -6,6 +6,9 @@
 
 #include "graph/fuse/fuse.h"
 
+// Sets of more phases weigh storing against computing again, see stored.c.
+enum { FEW_PHASES = 2 };
+
 // What is summed over the rows of a set.
 typedef struct {
     double bytes;  // of one part; 0: nothing, or not all can be in parts
