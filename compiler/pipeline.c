@@ -217,16 +217,16 @@ bool pipeline_run(Session *session, const Program *program, const PipelineOption
 
 // ---- the gradient in two parts ----
 
-// The saved tensors lie as the forward part on its own would have them.
-static bool order_saved(Passes *p, const Compilation *whole, Graph *forward) {
-    Compilation alone = *whole;
-    note_extents(p, forward, &alone);
-    if (!run_group_passes(p, forward, &alone))
+// The saved tensors lie as one function that does both would have them.
+static bool order_saved(Passes *p, const Compilation *whole, Graph *joined, Graph *forward) {
+    Compilation both = *whole;
+    note_extents(p, joined, &both);
+    if (!run_group_passes(p, joined, &both))
         return false;
-    MemoryOrder *orders = graph_layout(alone.fusion, alone.typical, p->options->machine);
+    MemoryOrder *orders = graph_layout(both.fusion, both.typical, p->options->machine);
     pass_done(p, "layout", true);
     for (uint32_t i = 0; i < forward->outputs.count; i++)
-        forward->outputs.at[i].order = orders[alone.fusion->graph->outputs.at[i].value->id].order;
+        forward->outputs.at[i].order = orders[both.fusion->graph->outputs.at[i].value->id].order;
     return true;
 }
 
@@ -236,8 +236,9 @@ bool pipeline_divide(Session *session, const PipelineOptions *options, GradientG
     Graph *once = read_graph(&p, whole->once);
     const Partition *partition =
         graph_partition(once, whole->typical, options->machine, options->saving);
+    Graph *joined = graph_done(&p, "joined", partition_joined(partition), once);
     Graph *forward = graph_done(&p, "forward", partition_forward(partition), once);
-    if (!order_saved(&p, whole, forward))
+    if (!order_saved(&p, whole, joined, forward))
         return false;
     Graph *backward = graph_done(&p, "backward", partition_backward(partition, forward), once);
     graphs->forward = forward;

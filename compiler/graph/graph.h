@@ -411,14 +411,8 @@ Graph *graph_simplify(const Graph *graph, const int64_t *extents, const Machine 
 // nothing became MUL, what has one argument SUM (and a factor).
 Graph *graph_contract(const Graph *graph, const int64_t *extents, const Machine *machine);
 
-// ---- rewrite/unify.c ---------------------------------------------------------------------------
-// What is equal but for the names of dims is computed once. Requires: graph_contract.
-Graph *graph_unify(const Graph *graph);
-
-// ---- rewrite/totals.c --------------------------------------------------------------------------
-// Contractions that are sums of others as such. NULL: there are none. Requires: graph_contract.
-Graph *graph_totals(const Graph *graph, const int64_t *extents, const Machine *machine);
-// Exact counts, -1 on overflow. Scalar multiplies: the product of all dims of each CONTRACT.
+// ---- count.c: exact counts, -1 on overflow -----------------------------------------------------
+// Scalar multiplies: the product of all dims of each CONTRACT.
 int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
 // 2 per multiply, 1 per element of a map or of a reduction's argument.
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
@@ -426,9 +420,13 @@ int64_t value_flops(const Value *value, const int64_t *extents);
 int64_t value_multiplies(const Value *value, const int64_t *extents);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
-// ---- rewrite/expand.c --------------------------------------------------------------------------
+// ---- rewrite/: unify.c, totals.c, expand.c; they require graph_contract ------------------------
+// What is equal but for the names of dims is computed once.
+Graph *graph_unify(const Graph *graph);
+// Contractions that are sums of others as such. NULL: there are none.
+Graph *graph_totals(const Graph *graph, const int64_t *extents, const Machine *machine);
 // SOFTMAX, LOG_SOFTMAX and ARGMAX as pointwise values and reductions; row factors of an einsum's
-// operand at its result or its other operand. Requires: graph_contract.
+// operand at its result or its other operand.
 Graph *graph_expand(const Graph *graph, const int64_t *extents);
 
 // ---- fuse/keep.c -------------------------------------------------------------------------------
@@ -472,6 +470,7 @@ const Partition *graph_partition(const Graph *graph, const int64_t *extents, con
                                  Saving saving);
 Graph *partition_forward(const Partition *partition);
 Graph *partition_backward(const Partition *partition, const Graph *forward);
+Graph *partition_joined(const Partition *partition); // outputs of forward, then gradients
 
 // ---- rewrite/accumulate.c ----------------------------------------------------------------------
 // The same graph whose gradients dX are added to what is in their memory where the new argument

@@ -426,7 +426,7 @@ def test_a_program_computes_the_gradients_that_run_does(tmp_path):
     options = ["-D", "n=13", "--seed", "4"]
     made = []
     for number, command in enumerate(([tmp_path / "loss"], [
-            ATTC, "run", tmp_path / "loss.attn", "--grad", "-w", "--dynamic", "n"])):
+            ATTC, "run", tmp_path / "loss.attn", "--grad", "-w", "--dynamic", "n=512"])):
         outputs = [tmp_path / f"{name}{number}.npy" for name in ("result", "dX", "dP_v")]
         subprocess.run([*command, *options, *(
             option for path in outputs for option in ("-o", f"{path.stem[:-1]}={path}"))],

@@ -99,10 +99,9 @@ static void copy_inputs(const Partition *p, Graph *to, Value **now, TensorUse us
     }
 }
 
-Graph *partition_forward(const Partition *p) {
+static Graph *build_forward(const Partition *p, Value **now) {
     const Graph *graph = p->graph;
     Graph *to = graph_new_like(graph, graph->arena);
-    Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
     copy_inputs(p, to, now, USE_PLAIN, NULL);
     copy_needed(p, to, now, fuse_find_forward(&p->keeps, p->arena));
     for (uint32_t i = 0; i < graph->outputs.count; i++)
@@ -113,6 +112,30 @@ Graph *partition_forward(const Partition *p) {
             Output saved = {.name = saved_name(p, to, graph->values.at[i]), .use = USE_SAVED};
             graph_output_like(to, &saved, now[i]);
         }
+    return to;
+}
+
+// now: arguments and kept values.
+static void build_backward(const Partition *p, Graph *to, Value **now) {
+    const Graph *graph = p->graph;
+    copy_inputs(p, to, now, USE_COTANGENT, NULL);
+    fuse_build_backward(&p->keeps, to, now, p->arena);
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        if (graph->outputs.at[i].use == USE_GRADIENT)
+            graph_output_like(to, &graph->outputs.at[i], now[graph->outputs.at[i].value->id]);
+}
+
+Graph *partition_forward(const Partition *p) {
+    return build_forward(p, arena_array(p->arena, Value *, p->graph->values.count + 1));
+}
+
+Graph *partition_joined(const Partition *p) {
+    Value **now = arena_array(p->arena, Value *, p->graph->values.count + 1);
+    Graph *to = build_forward(p, now);
+    for (uint32_t i = 0; i < p->graph->values.count; i++)
+        if (!p->keeps.kept[i] && p->graph->values.at[i]->op != OP_INPUT)
+            now[i] = NULL;
+    build_backward(p, to, now);
     return to;
 }
 
@@ -150,11 +173,7 @@ Graph *partition_backward(const Partition *p, const Graph *forward) {
     copy_inputs(p, to, now, USE_PLAIN, p->keeps.needed);
     copy_kept(p, to, now, forward, true);
     copy_kept(p, to, now, forward, false);
-    copy_inputs(p, to, now, USE_COTANGENT, NULL);
-    fuse_build_backward(&p->keeps, to, now, p->arena);
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
-        if (graph->outputs.at[i].use == USE_GRADIENT)
-            graph_output_like(to, &graph->outputs.at[i], now[graph->outputs.at[i].value->id]);
+    build_backward(p, to, now);
     return to;
 }
 
