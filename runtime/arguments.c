@@ -63,6 +63,8 @@ static const char *read_dim(AttDimArgument *item) {
     digits[fits ? length : 0] = 0;
     if (!att_argument_count(digits, 0, ATT_EXTENT_MOST, &item->extent))
         return "the extent must be a whole number from 0 to 1099511627776";
+    if (digits[0] == '0' && digits[1]) // 8 for 010 in C, and no number of the language
+        return "a number does not begin with 0";
     return NULL;
 }
 

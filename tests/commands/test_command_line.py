@@ -21,6 +21,7 @@ BAD = [
     (["build", CAUSAL], "give one -o OUT"),
     (["cost", CAUSAL, "-D", "n"], "expected DIM=EXTENT"),
     (["cost", CAUSAL, "-D", "n=-3"], "must be a whole number from 0"),
+    (["cost", CAUSAL, "-D", "n=010"], "-D n=010: a number does not begin with 0"),
     (["cost", CAUSAL, "-D", "n=1e3"], "must be a whole number from 0"),
     (["cost", CAUSAL, "-D", "n=99999999999999999999"], "must be a whole number from 0"),
     (["cost", CAUSAL, "-D", "=3"], "expected DIM=EXTENT"),

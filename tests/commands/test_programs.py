@@ -120,6 +120,7 @@ WRONG = [
     ("one", ["-D", "m=3,,n=2"], "-D : expected DIM=EXTENT"),
     ("one", ["-D", "m=3,n"], "-D n: expected DIM=EXTENT"),
     ("one", ["-D", "m=3,n=0x5"], "-D n=0x5: the extent must be a whole number from 0 to 10995116"),
+    ("one", ["-D", "n=010"], "-D n=010: a number does not begin with 0"),
     ("one", ["-D", "n=-4"], "-D n=-4: the extent must be a whole number from 0"),
     ("one", ["-D", "n=+4"], "-D n=+4: the extent must be a whole number from 0"),
     ("one", ["-D", "n="], "-D n=: the extent must be a whole number from 0"),

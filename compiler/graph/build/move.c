@@ -48,6 +48,13 @@ static bool is_of_given(const Frame *frame, const Expr *expr) {
     return false;
 }
 
+// `, which has 5`: of a dim in a message.
+static const char *extent_told(const Frame *frame, int64_t extent) {
+    if (extent == EXTENT_DYNAMIC)
+        return ", whose extent is not known here";
+    return arena_printf(frame->build->arena, ", which has %lld", (long long)extent);
+}
+
 // What is known already of the positions from .. to of a dim.
 static bool slice_fits(Frame *frame, const Expr *call, const Formula *from, const Formula *to,
                        const Formula *length) {
@@ -60,10 +67,10 @@ static bool slice_fits(Frame *frame, const Expr *call, const Formula *from, cons
     if ((is_number(from) && from->number < 0) ||
         (is_number(length) && length->number < (may_be_empty ? 0 : 1)) ||
         (is_number(to) && whole != EXTENT_DYNAMIC && to->number > whole))
-        diag = diag_error(diags, call->span, "positions %s up to %s of '%s', which has %lld",
+        diag = diag_error(diags, call->span, "positions %s up to %s of '%s'%s",
                           formula_text(frame->build->graph, from, frame->build->arena),
                           formula_text(frame->build->graph, to, frame->build->arena), dim,
-                          (long long)whole);
+                          extent_told(frame, whole));
     else if (is_number(length) && part != EXTENT_DYNAMIC && part != length->number)
         diag = diag_error(diags, call->span, "the slice has %lld positions, '%s' has %lld",
                           (long long)length->number, made, (long long)part);
@@ -143,8 +150,8 @@ static bool position_fits(Frame *frame, const Expr *expr, Name dim, double numbe
     else if (number < 0)
         diag = diag_error(diags, expr->span, "positions count from 0, this is %g", number);
     else if (number > 0x1p53 || (extent != EXTENT_DYNAMIC && number >= (double)extent))
-        diag = diag_error(diags, expr->span, "position %g of '%s', which has %lld", number, dim,
-                          (long long)extent);
+        diag = diag_error(diags, expr->span, "position %g of '%s'%s", number, dim,
+                          extent_told(frame, extent));
     else
         return true;
     frame_note_calls(frame, diag);
