@@ -85,7 +85,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %type <range> range
 %type <ident> name dim_name plain_name plain_dim key_name
 %type <idents> dims dim_list from into
-%type <expr> expr primary call member choice place slice array
+%type <expr> expr primary call member method choice place slice array
 %type <exprs> exprs places place_list
 %type <args> args arg_list
 %type <key> key
@@ -278,7 +278,9 @@ primary:
 | name LBRACKET error RBRACKET      { $$ = syntax_lost_expr(parser, @$); }
 | primary DOT NUMBER                { $$ = foreign_constant(parser, $1, @2, @3, $3); }
 | member
-| member LPAREN args RPAREN         { $$ = foreign_method(parser, @$, $1, $3); }
+| method
+| method LBRACKET places RBRACKET   { $$ = foreign_items(parser, @$, $1, $3); }
+| method LPAREN args RPAREN         { $$ = foreign_made(parser, @$, $1, $3); }
 | member LBRACKET places RBRACKET   { $$ = foreign_items(parser, @$, $1, $3); }
 | STRING                            { $$ = foreign_string(parser, @$, $1); }
 | QUOTED                            { $$ = foreign_string(parser, @$, $1); }
@@ -288,6 +290,7 @@ primary:
 | LPAREN exprs comma RPAREN         { $$ = syntax_parens(parser, @$, $2, $3); };
 
 member: primary DOT name            { $$ = foreign_member(parser, @$, $1, @2, $3); };
+method: member LPAREN args RPAREN   { $$ = foreign_method(parser, @$, $1, $3); };
 
 call:
   name LPAREN args RPAREN           { $$ = syntax_call(parser, @$, $1, $3); }
@@ -573,6 +576,7 @@ static int yyreport_syntax_error(const yypcontext_t *context, Parser *parser) {
                                  what, found_text(parser, found));
     const char *hint = syntax_hint(parser, &expected, found);
     if (hint) diag_hint(diag, "%s", hint);
+    parser->broken_line = foreign_line_begin(parser);
     return 0;
 }
 

@@ -227,6 +227,17 @@ FORMS = {
     "X.flip(dims=-1)": "np.flip(X, -1)",
     "torch.roll(X, 2, 0)": "np.roll(X, 2, 0)",
     "np.roll(X, -1, axis=1)": None,
+    "X.max(dim=-1)[0]": "X.max(-1)",
+    "torch.min(X, 0)[1] + 0": "X.argmin(0)",
+    "X.chunk(2, dim=-1)[1] * 2": "2 * X[:, 2:]",
+    "nn.ReLU()(X)": "np.maximum(X, 0)",
+    "nn.Softmax(dim=-1)(X) * 1": "np.exp(X) / np.exp(X).sum(-1, keepdims=True)",
+    "torch.tril(torch.ones(n, n)) @ X": "np.tril(np.ones((5, 5))) @ X",
+    "jnp.arange(n)[:, None] >= jnp.arange(m)": "np.tril(np.ones((5, 5)))",
+    "where(np.arange(n)[:, None] - np.arange(m)[None, :] < 2, S, 0)":
+        "np.where(np.subtract.outer(np.arange(5), np.arange(5)) < 2, S, 0)",
+    "einops.reduce(X, 'n d -> n', 'mean')": "X.mean(1)",
+    "reduce(T, 'n a k -> k', 'max') + 0": "T.max((0, 1))",
 }
 FORMS = {form: twin or form for form, twin in FORMS.items()}
 
@@ -322,6 +333,8 @@ BLOCKS = {
     "if c > 100: Y = X\n    elif c > 200:\n        Y = Z\n    else:\n        Y = X + Z": "X + Z",
     "if c < 100:\n        return X\n    return Z": "X",
     "if c > 100: return X\n    else: return Z + 1": "Z + 1",
+    "if True: Y = X": "X",
+    "if True:\n        return Z\n    return X": "Z",
 }
 
 

@@ -36,10 +36,11 @@ bool foreign_told(const Parser *parser) {
 }
 
 void foreign_tell(Parser *parser, Span at, const char *message, const char *hint) {
-    if (parser->current->quiet || foreign_told(parser))
+    const Token *line = foreign_line_begin(parser);
+    if (parser->current->quiet || foreign_told(parser) || line == parser->broken_line)
         return;
     parser->foreign = diag_hint(syntax_error(parser, at, "%s", message), "%s", hint);
-    parser->foreign_at = (uint32_t)(foreign_line_begin(parser) - parser->tokens.at);
+    parser->foreign_at = (uint32_t)(line - parser->tokens.at);
 }
 
 void foreign_tell_compare(Parser *parser, Span at) {
@@ -51,10 +52,20 @@ void foreign_tell_matmul(Parser *parser, Span at) {
                  "write einsum with the dims of each operand");
 }
 
+const char foreign_none[] = "every tensor has a value: leave out what is for 'None'";
+
+bool foreign_has_none(const Token *from, const Token *to) {
+    while (from < to && !foreign_ends_line(from->kind) && !foreign_is_word(from, "None"))
+        from++;
+    return from < to && foreign_is_word(from, "None");
+}
+
 void foreign_tell_choice(Parser *parser, Span at) {
     bool word = parser->source->text[at.begin] == 'i';
+    const Token *begin = foreign_line_begin(parser);
+    bool none = foreign_has_none(begin, parser->tokens.at + parser->tokens.count);
     foreign_tell(parser, at, word ? "there is no 'if'" : "there is no operator '?'",
-                 "where(condition, a, b) chooses");
+                 none ? foreign_none : "where(condition, a, b) chooses");
 }
 
 void foreign_tell_list(Parser *parser, Span at) {
@@ -173,15 +184,32 @@ Expr *foreign_method(Parser *parser, Span span, Expr *member, ArgList args) {
     return expr;
 }
 
+static Expr *nothing(Parser *parser, Span at) {
+    return node(parser, at, FOREIGN_NOTHING, (ExprList){0});
+}
+
+// nn.ReLU()(X): a function that is made and called at once, its own arguments behind.
+Expr *foreign_made(Parser *parser, Span span, Expr *made, ArgList args) {
+    if (made->kind != EXPR_FOREIGN)
+        return made;
+    if (!is_module(made->args.at[0]))
+        return nothing(parser, span);
+    ExprList list = expr_list(parser->arena, made->args.at[0]);
+    for (uint32_t i = 0; i < args.args.count; i++)
+        vec_push(parser->arena, &list, args.args.at[i]);
+    for (uint32_t i = 1; i < made->args.count; i++)
+        vec_push(parser->arena, &list, made->args.at[i]);
+    Expr *expr = node(parser, span, FOREIGN_METHOD, list);
+    expr->name = made->name;
+    expr->keys = made->keys;
+    return expr;
+}
+
 Expr *foreign_items(Parser *parser, Span span, Expr *of, ExprList items) {
     ExprList list = expr_list(parser->arena, of);
     for (uint32_t i = 0; i < items.count; i++)
         vec_push(parser->arena, &list, items.at[i]);
     return node(parser, span, FOREIGN_ITEMS, list);
-}
-
-static Expr *nothing(Parser *parser, Span at) {
-    return node(parser, at, FOREIGN_NOTHING, (ExprList){0});
 }
 
 Expr *foreign_slice(Parser *parser, Span span, Expr *from, Span colon, Expr *to) {

@@ -124,6 +124,10 @@ static const char *choice_text(const Parser *parser, const Token *word, const To
     else if (next->kind == TOK_RETURN)
         rest = one_text(parser, next + 1, line_end(next));
     const char *condition = text_of(parser, word + 1, branch.colon);
+    if (value && condition && !strcmp(condition, "True")) {
+        *has_else = true;
+        return value;
+    }
     return rest && value && condition
                ? arena_printf(parser->arena, "where(%s, %s, %s)", condition, value, rest)
                : NULL;
@@ -164,6 +168,8 @@ static const char *if_hint(const Parser *parser, const Token *first) {
     static const char chooses[] = "where(condition, a, b) chooses";
     Branch branch;
     bool has_else = false;
+    if (foreign_has_none(first, line_end(first)))
+        return foreign_none;
     if (!foreign_is_word(first, "if") || !read_branch(first, &branch))
         return chooses;
     const char *value = choice_text(parser, first, branch.body, &has_else, 0);
@@ -247,6 +253,8 @@ static const char *operator_hint(const Parser *parser) {
         return "write '%'";
     if (foreign_is_word(at, "div"))
         return "write '//'";
+    if (foreign_is_word(at, "is") && foreign_has_none(at, line_end(at)))
+        return foreign_none;
     if (foreign_is_word(at, "is"))
         return "write '=='";
     if (touches && at->kind == TOK_GT && before->kind == TOK_LT)
@@ -258,6 +266,10 @@ static const char *operator_hint(const Parser *parser) {
         return "comments begin with '#'";
     if (begins && at->kind == TOK_AT)
         return "there are no decorators";
+    if (touches && (at->kind == TOK_STRING || at->kind == TOK_QUOTED) && before->kind == TOK_NAME)
+        return "there are no strings";
+    if (at->kind == TOK_IN)
+        return "there is no 'in': '==' compares each element";
     if (at->kind == TOK_TILDE)
         return "write 'not'";
     return NULL;
@@ -366,6 +378,23 @@ static const char *exchange_hint(const Parser *parser, const Token *first) {
 
 // ---- brackets
 
+// `X[:, 0] += 1`, `X[0] += Z`, `X[:, 0] = Z`
+static const char *part_hint(const Parser *parser, const Token *first) {
+    const Token *at = parser->current, *end = at;
+    if (first->kind != TOK_NAME || first[1].kind != TOK_LBRACKET || at < first + 2)
+        return NULL;
+    for (const Token *in = first + 2; in < at; in++)
+        if (in->kind == TOK_LBRACKET || in->kind == TOK_RBRACKET)
+            return NULL;
+    while (!foreign_ends_line(end->kind) && end->kind != TOK_ASSIGN && end->kind != TOK_UPDATE)
+        end++;
+    bool part = end->kind == TOK_UPDATE || (end->kind == TOK_ASSIGN && at->kind == TOK_COLON);
+    return part
+               ? "a tensor is assigned as a whole: 'where(index(d) == i, a, b)' is 'a' at position "
+                 "'i' of 'd', else 'b'"
+               : NULL;
+}
+
 // `split(x, d -> h, k)`, `merge(x, h k)`
 static const char *regroup_hint(const Parser *parser, const Token *first) {
     const Token *at = parser->current;
@@ -471,6 +500,8 @@ const char *foreign_line_hint(const Parser *parser) {
         hint = chain_hint(parser, first);
     if (!hint)
         hint = exchange_hint(parser, first);
+    if (!hint)
+        hint = part_hint(parser, first);
     if (!hint)
         hint = regroup_hint(parser, first);
     if (!hint)

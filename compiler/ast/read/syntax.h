@@ -48,6 +48,7 @@ typedef struct {
     bool told_if;                // an `if` of it was told of
     Diag *foreign;               // the last form of another language that was told of
     uint32_t foreign_at;         // the token that its line begins with
+    const Token *broken_line;    // likewise of the last one that is not the grammar's
     const Token *stray;          // first of the last line that was reported as no item
     Span deep;                   // the last expression that was cut for its depth
     uint32_t row_begin, row_end; // tokens: the row of names that was looked at for a mistake
@@ -94,6 +95,8 @@ void foreign_tell(Parser *parser, Span at, const char *message, const char *hint
 void foreign_tell_compare(Parser *parser, Span at); // Y == value
 void foreign_tell_matmul(Parser *parser, Span at);
 void foreign_tell_choice(Parser *parser, Span at);
+extern const char foreign_none[];                          // the hint of what asks for `None`
+bool foreign_has_none(const Token *from, const Token *to); // in the rest of the line
 void foreign_tell_list(Parser *parser, Span at);
 // How to repeat as often as this: a dim of that extent.
 const char *foreign_steps_hint(const Parser *parser, const char *word, const char *variable,
@@ -107,6 +110,7 @@ Expr *foreign_member(Parser *parser, Span span, Expr *of, Span dot, Ident name);
 // np.inf
 Expr *foreign_constant(Parser *parser, Expr *of, Span dot, Span span, const Token *number);
 Expr *foreign_method(Parser *parser, Span span, Expr *member, ArgList args);
+Expr *foreign_made(Parser *parser, Span span, Expr *made, ArgList args);
 Expr *foreign_items(Parser *parser, Span span, Expr *of, ExprList items);
 Expr *foreign_slice(Parser *parser, Span span, Expr *from, Span colon, Expr *to);
 Expr *foreign_step(Parser *parser, Span span, Expr *slice, Expr *step);

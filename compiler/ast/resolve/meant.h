@@ -155,6 +155,7 @@ Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n)
 Meant meant_flatten(Meaning *m, const Given *given);
 Meant meant_unflatten(Meaning *m, const Given *given);
 Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyList *sizes);
+Meant meant_pattern_reduced(Meaning *m, const Given *given); // "n d -> n", "mean"
 Meant meant_concat(Meaning *m, const Given *given);
 Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n);
 Meant meant_full(Meaning *m, const Given *given);

@@ -15,6 +15,7 @@ typedef enum {
     IS_REPEATED,  // that, with as many places as there are arguments, or as the argument has
     IS_TRANSPOSE, // that, with its dims in another order
     IS_CALL,      // a built-in of another name
+    IS_MODULE,    // likewise, made and called at once
     IS_OPERATOR,  // of two
     IS_PRODUCT,   // of matrices
     IS_OUTER,     // of vectors
@@ -31,6 +32,7 @@ typedef enum {
     IS_FLAT,    // several dims as one
     IS_UNFLAT,  // one as several
     IS_PATTERN, // of einops
+    IS_REDUCED, // likewise
     IS_CONSTANT,
     IS_LIKE, // a constant over the dims of the argument
     IS_GATHER,
@@ -137,6 +139,15 @@ static const Function functions[] = {
     {"fmax", IS_CALL, "max", 0},
     {"fmin", IS_CALL, "min", 0},
     {"swish", IS_CALL, "silu", 0},
+    {"ReLU", IS_MODULE, "relu", 0},
+    {"GELU", IS_MODULE, "gelu", 0},
+    {"SiLU", IS_MODULE, "silu", 0},
+    {"Sigmoid", IS_MODULE, "sigmoid", 0},
+    {"Tanh", IS_MODULE, "tanh", 0},
+    {"Softplus", IS_MODULE, "softplus", 0},
+    {"Softmax", IS_MODULE, "softmax", 0},
+    {"LogSoftmax", IS_MODULE, "log_softmax", 0},
+    {"reduce", IS_REDUCED, "sum(x, reduced_dim=d), and mean, max, min and prod alike", 0},
     {"add", IS_OPERATOR, NULL, OPER_ADD},
     {"sub", IS_OPERATOR, NULL, OPER_SUB},
     {"subtract", IS_OPERATOR, NULL, OPER_SUB},
@@ -434,6 +445,15 @@ static Meant meant_to(Meaning *m, const Given *given) {
     return meant_call(m, elem_name(elem), &(Given){&first, given->keys});
 }
 
+// Softmax(dim=-1)(x)
+static Meant meant_module(Meaning *m, const char *name, const Given *given) {
+    Builtin builtin = builtin_find(name);
+    if (builtin == BUILTIN_SOFTMAX || builtin == BUILTIN_LOG_SOFTMAX)
+        return meant_reduction(m, builtin, given, true);
+    bool alone = given->args->count == 1 && !given->keys->count;
+    return alone ? meant_call(m, name, given) : (Meant){0};
+}
+
 static Meant meant_linear(Meaning *m, const Given *given) {
     uint32_t n = given->args->count;
     if (n < 2 || n > 3 || given->keys->count)
@@ -481,6 +501,10 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
         return meant_transpose(m, given, !strcmp(function->function, "mT"));
     case IS_CALL:
         return meant_call(m, function->name, given);
+    case IS_MODULE:
+        return meant_module(m, function->name, given);
+    case IS_REDUCED:
+        return meant_pattern_reduced(m, given);
     case IS_OPERATOR:
         return meant_binary(m, function->oper, &a, &b);
     case IS_PRODUCT:
@@ -562,7 +586,8 @@ Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const c
     }
     Meant known = args->count ? meant_known(m, function, &given) : (Meant){0};
     bool says = function->kind != IS_CAST && function->kind != IS_CALL &&
-                function->kind != IS_LIKE && function->kind != IS_MASK && function->kind != IS_PART;
+                function->kind != IS_MODULE && function->kind != IS_LIKE &&
+                function->kind != IS_MASK && function->kind != IS_PART;
     if (says && !known.text)
         *hint = function->name;
     return known;

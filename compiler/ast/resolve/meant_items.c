@@ -240,8 +240,8 @@ static Meant gather_text(Meaning *m, const Meant *of, const Cut *cut) {
 }
 
 static Meant cut_text(Meaning *m, Taken *t) {
-    const char *base =
-        t->takes ? arena_printf(m->arena, "%s[%s]", t->of->tensor, t->brackets.at) : t->of->text;
+    const char *base = t->takes ? arena_printf(m->arena, "%s[%s]", t->of->tensor, t->brackets.at)
+                                : meant_within(m, t->of, HOLDS_ALL);
     Meant result = meant_with_dims(base, HOLDS_ALL, t->left);
     result.tensor = t->takes ? NULL : t->of->tensor;
     for (uint32_t i = 0; i < t->cuts.count && result.text; i++) {
@@ -255,8 +255,23 @@ static Meant cut_text(Meaning *m, Taken *t) {
     return result;
 }
 
+static bool is_colon(const Expr *item) {
+    return expr_is_foreign(item, FOREIGN_SLICE) &&
+           expr_is_foreign(item->args.at[0], FOREIGN_NOTHING) &&
+           expr_is_foreign(item->args.at[1], FOREIGN_NOTHING);
+}
+
+// X[:, None]: all positions, at other places.
+static bool are_whole(const Expr *const *items, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!is_colon(items[i]) && !is_none(items[i]))
+            return false;
+    return true;
+}
+
 static Meant items_of(Meaning *m, const Meant *of, const Expr *const *items, uint32_t n) {
-    if (!of->tensor || !of->has_dims || of->moved || of->swapped)
+    bool known = of->text && of->has_dims && !of->moved && !of->swapped;
+    if (!known || (!of->tensor && !are_whole(items, n)))
         return (Meant){0};
     Taken t = {.m = m, .of = of, .brackets = {.arena = m->arena}, .fine = true};
     uint32_t n_real = 0;
@@ -267,12 +282,6 @@ static Meant items_of(Meaning *m, const Meant *of, const Expr *const *items, uin
     while (t.fine && t.place < of->dims.count)
         take_keep(&t, of->dims.at[t.place++]);
     return t.fine ? cut_text(m, &t) : (Meant){0};
-}
-
-static bool is_colon(const Expr *item) {
-    return expr_is_foreign(item, FOREIGN_SLICE) &&
-           expr_is_foreign(item->args.at[0], FOREIGN_NOTHING) &&
-           expr_is_foreign(item->args.at[1], FOREIGN_NOTHING);
 }
 
 // The number of a position, also of none that is known; NULL: it is none.
@@ -317,6 +326,26 @@ const char *meant_unknown_place(Meaning *m, const Expr *expr) {
                : NULL;
 }
 
+// X.max(dim=-1)[0], X.chunk(2, dim=-1)[1]: one of several values.
+static Meant meant_piece(Meaning *m, const Expr *call, const Expr *items) {
+    static const char *const pairs[] = {"max", "min", "sort"};
+    const Expr *which = items->args.count == 2 ? items->args.at[1] : NULL;
+    bool counted = which && which->kind == EXPR_NUMBER && which->is_integer;
+    if (!counted || !expr_is_foreign(call, FOREIGN_METHOD))
+        return (Meant){0};
+    Given given = {&call->args, &call->keys};
+    uint32_t own = meant_is_module(m, call->args.at[0]) ? 2 : 1; // up to the tensor
+    bool over = call->args.count > own || given_key(&given, "dim");
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (!strcmp(call->name.name, pairs[i]) && over && which->number < 2)
+            return meant_of_several(m, call, (uint32_t)which->number, 2);
+    const Expr *count = call->args.count > own ? call->args.at[own] : NULL;
+    if (strcmp(call->name.name, "chunk") != 0 || !count || !expr_is_count(count) ||
+        which->number >= count->number)
+        return (Meant){0};
+    return meant_of_several(m, call, (uint32_t)which->number, (uint32_t)count->number);
+}
+
 // X.shape[1]
 static Meant meant_extent(Meaning *m, const Expr *of, const Expr *item) {
     Meant tensor = meant(m, of);
@@ -329,6 +358,9 @@ Meant meant_items(Meaning *m, const Expr *expr) {
     if (expr_is_foreign(of, FOREIGN_MEMBER) && !strcmp(of->name.name, "shape"))
         return expr->args.count == 2 ? meant_extent(m, of->args.at[0], expr->args.at[1])
                                      : (Meant){0};
+    Meant piece = meant_piece(m, of, expr);
+    if (piece.text)
+        return piece;
     Meant tensor = meant(m, of);
     return items_of(m, &tensor, (const Expr *const *)expr->args.at + 1, expr->args.count - 1);
 }

@@ -353,6 +353,38 @@ Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyL
     return regrouped(m, &of, &from, &into, dims);
 }
 
+// ---- reduce(x, "n d -> n", "mean")
+
+Meant meant_pattern_reduced(Meaning *m, const Given *given) {
+    const ExprList *args = given->args;
+    bool strings = args->count == 3 && !given->keys->count &&
+                   expr_is_foreign(args->at[1], FOREIGN_STRING) &&
+                   expr_is_foreign(args->at[2], FOREIGN_STRING);
+    Side left = {0}, right = {0};
+    const char *arrow = strings ? read_side(m, args->at[1]->name.name, &left) : NULL;
+    bool fine = arrow && *arrow && read_side(m, arrow + 2, &right);
+    Meant of = fine ? meant(m, args->at[0]) : (Meant){0};
+    if (!of.text || !of.has_dims || of.moved || of.dims.count != left.terms.count ||
+        left.n_groups || right.n_groups || !dimlist_within(&right.terms, &left.terms))
+        return (Meant){0};
+    Builtin builtin = builtin_find(args->at[2]->name.name);
+    NameList lost = dimlist_minus(m->arena, &left.terms, &right.terms), over = {0}, kept = {0};
+    if (!lost.count ||
+        (builtin != BUILTIN_MEAN && builtin != BUILTIN_SUM && builtin != BUILTIN_MAX &&
+         builtin != BUILTIN_MIN && builtin != BUILTIN_PROD))
+        return (Meant){0};
+    for (uint32_t i = 0; i < lost.count; i++)
+        vec_push(m->arena, &over, term_dim(&left, &of, lost.at[i]));
+    for (uint32_t i = 0; i < right.terms.count; i++)
+        vec_push(m->arena, &kept, term_dim(&left, &of, right.terms.at[i]));
+    const char *dims = dimlist_text(m->arena, &over);
+    return meant_with_dims(
+        arena_printf(m->arena,
+                     over.count > 1 ? "%s(%s, reduced_dim=(%.*s))" : "%s(%s, reduced_dim=%.*s)",
+                     builtin_name(builtin), of.text, (int)strlen(dims) - 2, dims + 1),
+        HOLDS_ALL, kept);
+}
+
 // ---- full((n, d), 0.5)
 
 Meant meant_full(Meaning *m, const Given *given) {
@@ -420,7 +452,7 @@ static bool constant_dims(Meaning *m, const Expr *const *args, uint32_t n, NameL
     for (uint32_t i = 0; i < n; i++) {
         if (args[i]->kind != EXPR_NAME || !scope_knows_dim(m->scope, args[i]->name.name))
             return false;
-        dimlist_add(m->arena, out, args[i]->name.name);
+        vec_push(m->arena, out, meant_primed(m, args[i]->name.name, out, out));
     }
     return n > 0;
 }

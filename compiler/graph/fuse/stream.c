@@ -23,6 +23,8 @@
 // feeds another. Why a set of wide values became no group is kept for each of them.
 #include "graph/fuse/fuse.h"
 
+#include <string.h>
+
 #include <stdlib.h>
 
 enum { FEW_ROWS = 8 };
@@ -411,13 +413,28 @@ static bool is_in_one_cut(Search *s, const Component *c) {
     return true;
 }
 
+// What the user wrote for a value: a call's name, or all of a reference such as L[n, 0]; what it
+// does where that is neither.
+static const char *written_word(const Graph *graph, const Value *value) {
+    enum { LONGEST = 40 };
+    const Sources *sources = graph->session->sources;
+    if (!sources_get(sources, value->origin.file))
+        return op_name(value->op);
+    const char *text = span_text(sources, value->origin, graph->arena);
+    size_t name = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    bool is_reference = name && text[name] == '[' && strchr(text, ']') == text + strlen(text) - 1;
+    if (is_reference && strlen(text) <= LONGEST)
+        return arena_printf(graph->arena, "'%s'", text);
+    return name && text[name] == '(' ? arena_strndup(graph->arena, text, name) : op_name(value->op);
+}
+
 static const char *why_barred(const Search *s, const Value *by) {
     const Graph *graph = s->fuser->graph;
     if (by->op == OP_RENAME)
         return arena_printf(graph->arena, "what has '%s' and '%s' at once cannot be streamed",
                             graph->dims.at[by->renames->from[0]].name,
                             graph->dims.at[by->renames->to[0]].name);
-    return arena_printf(graph->arena, "%s cannot be streamed", op_name(by->op));
+    return arena_printf(graph->arena, "%s cannot be streamed", written_word(graph, by));
 }
 
 static void take_components(Search *s, bool reduces) {
