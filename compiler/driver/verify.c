@@ -86,9 +86,9 @@ static void judge(Comparison *c, Arena *arena) {
     }
 }
 
-static void add_naive(Comparison *c) {
+static void add_naive(Comparison *c, EvalMode mode) {
     Arena *scratch = arena_new();
-    double **plain = oracle_run(c->tensors, EVAL_F32, scratch);
+    double **plain = oracle_run(c->tensors, mode, scratch);
     for (uint32_t i = 0; i < c->tensors->graph->outputs.count; i++)
         tolerance_add_naive(&c->naive[i], plain[i]);
     arena_free(scratch);
@@ -96,8 +96,10 @@ static void add_naive(Comparison *c) {
 
 // One naive evaluation is one draw of its rounding errors, and may be a lucky one where an output
 // has few elements. Before an error counts as too large, more are drawn, each on inputs moved by
-// one unit in the last place: no code can be asked for more than such inputs tell. The fewer
-// elements have errors like the largest, the more draws.
+// one unit in the last place: no code can be asked for more than such inputs tell. Every other one
+// adds up sums in the other order, which is no less naive: a sum less a running sum of the same
+// numbers is exact at its end only as long as both are added up alike. The fewer elements have
+// errors like the largest, the more draws.
 static int draws_wanted(const Comparison *c) {
     enum { FEWEST = 2, MOST = 24, ELEMENTS = 1024 };
     double smallest = INFINITY;
@@ -124,12 +126,12 @@ static Comparison compare(Options *options, const Tensors *tensors) {
         c.naive[i] = tolerance_open(&tensors->outputs[i], reference[i], arena);
         c.actual[i] = tensor_to_doubles(&tensors->outputs[i], arena);
     }
-    add_naive(&c);
+    add_naive(&c, EVAL_F32);
     judge(&c, arena);
     int wanted = c.fine ? 0 : draws_wanted(&c);
     for (; c.draws < wanted && !c.fine; c.draws++) {
         tensors_nudge(tensors, options->seed + (uint64_t)c.draws);
-        add_naive(&c);
+        add_naive(&c, c.draws % 2 ? EVAL_F32 : EVAL_F32_BACKWARD);
         judge(&c, arena);
     }
     return c;

@@ -381,8 +381,10 @@ void graph_print_listing(const Graph *graph, const GraphListing *listing, Text *
 // the left: the running product meets the first operand left that shares a dim with it, and a dim
 // is summed as soon as neither an operand left nor the result has it. EVAL_F32 rounds every
 // operation and every partial sum to the value's element type: the error of a naive evaluation, for
-// tolerances.
-typedef enum { EVAL_F64, EVAL_F32 } EvalMode;
+// tolerances. EVAL_F32_BACKWARD is as naive: it adds up from the last element to the first, running
+// sums excepted, so that what two sums of the same numbers have in common does not hide their
+// errors.
+typedef enum { EVAL_F64, EVAL_F32, EVAL_F32_BACKWARD } EvalMode;
 typedef struct {
     const int64_t *extents; // by DimId, all known
     double **inputs;        // by index in graph->inputs, in declared order (row-major)

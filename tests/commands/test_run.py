@@ -439,6 +439,14 @@ def test_an_f64_that_f32_was_computed_for_has_errors_of_f32(seed):
     attc("verify", "-", "-D", "n=8", "--seed", seed, stdin=source)
 
 
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_sum_less_a_running_sum_is_judged_by_sums_in_the_other_order_too(seed):
+    """Stick-breaking attention: naive sums that are added up alike cancel to the last digit."""
+    source = ("def F(L[n, m]):\n    b = -softplus(L)\n"
+              "    return exp(sum(b, reduced_dim=m) - cumsum(b, dim=m) + b + L)\n")
+    attc("verify", "-", "-D", "n=64,m=64", "--seed", seed, stdin=source)
+
+
 LIKE = """
 dim m = 5
 dim n like m

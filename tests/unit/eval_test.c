@@ -239,6 +239,8 @@ static void test_f32_mode_rounds_each_op(void **state) {
     expect_f32(world, sum, 16777216); // each 1 is lost
     expect(world, dot, 16777218);
     expect_f32(world, dot, 16777216);
+    world_expect(world, sum, EVAL_F32_BACKWARD, NUMBERS(16777218), 1); // the ones come first
+    world_expect(world, dot, EVAL_F32_BACKWARD, NUMBERS(16777218), 1);
     world_free(world);
 }
 
@@ -330,7 +332,7 @@ static void test_einsum_four_operands(void **state) {
                      world_input(world, "Q", ELEM_F32, DIMS(h, k), q),
                      world_input(world, "Y", ELEM_F32, DIMS(m, d), y)};
     Value *value = graph_einsum(world->graph, 1, args, 4, DIMS(n, h, m));
-    for (EvalMode mode = EVAL_F64; mode <= EVAL_F32; mode++) {
+    for (EvalMode mode = EVAL_F64; mode <= EVAL_F32_BACKWARD; mode++) {
         const double *have = world_evaluate(world, value, mode);
         for (int in = 0; in < N; in++)
             for (int ih = 0; ih < H; ih++)

@@ -148,6 +148,8 @@ static void contract_pair(const Axes *out_axes, const Axes *a, const Axes *b,
             return;
     walk_join_neighbours(&walk);
     walk_choose_innermost(&walk);
+    if (product->mode == EVAL_F32_BACKWARD)
+        walk_sum_backward(&walk);
     PairProduct copy = *product;
     walk_run(&walk, inner_for(product), &copy);
 }

@@ -122,6 +122,8 @@ static void eval_reduce(EvalJob *job) {
     for (int64_t i = 0; i < volume; i++)
         job->out[i] = reduce_start(value->op, value->elem);
     Walk walk = walk_over(&over, (const Axes *[]){&out, &in}, 2, job->eval->extents);
+    if (job->eval->mode == EVAL_F32_BACKWARD)
+        walk_sum_backward(&walk);
     walk_run(&walk, reduce_inner, job);
 }
 

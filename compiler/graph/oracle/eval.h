@@ -7,7 +7,7 @@
 
 // ---- math.c: single numbers --------------------------------------------------------------------
 // x as an element can hold it: integers wrap, booleans are 0 or 1; floats are rounded to nearest
-// even in EVAL_F32 and left alone in EVAL_F64.
+// even in EVAL_F32 and EVAL_F32_BACKWARD and left alone in EVAL_F64.
 double eval_round(Elem elem, EvalMode mode, double x);
 // One MAP op, not rounded. from: elem of the arguments; to: of the result.
 double eval_scalar(Op op, Elem from, Elem to, const double *args);
@@ -20,9 +20,12 @@ typedef struct {
     uint32_t rank, n_operands;
     int64_t extents[WALK_RANK];
     int64_t strides[WALK_RANK][WALK_OPERANDS];
+    int64_t starts[WALK_OPERANDS]; // offsets of the first position
 } Walk;
 // One run of the innermost loop: n steps from these offsets.
 typedef void WalkInner(void *context, int64_t n, const int64_t *offsets, const int64_t *strides);
+// Turns the loops over dims that the first operand lacks: from the last position to the first.
+void walk_sum_backward(Walk *walk);
 void walk_run(const Walk *walk, WalkInner *inner, void *context);
 
 // The dims of a tensor for the oracle: unlike a DimList it may be longer than DIMS_MAX.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The oracle's nested loops.
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/oracle/eval.h"
 
@@ -62,8 +63,17 @@ static bool walk_step(const Walk *walk, int64_t *at, int64_t *offsets) {
     return false;
 }
 
+void walk_sum_backward(Walk *walk) {
+    for (uint32_t i = 0; i < walk->rank; i++)
+        for (uint32_t k = 1; walk->strides[i][0] == 0 && k < walk->n_operands; k++) {
+            walk->starts[k] += (walk->extents[i] - 1) * walk->strides[i][k];
+            walk->strides[i][k] = -walk->strides[i][k];
+        }
+}
+
 void walk_run(const Walk *walk, WalkInner *inner, void *context) {
-    int64_t at[WALK_RANK] = {0}, offsets[WALK_OPERANDS] = {0};
+    int64_t at[WALK_RANK] = {0}, offsets[WALK_OPERANDS];
+    memcpy(offsets, walk->starts, sizeof offsets);
     static const int64_t still[WALK_OPERANDS];
     for (uint32_t i = 0; i < walk->rank; i++)
         if (walk->extents[i] == 0)
