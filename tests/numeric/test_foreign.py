@@ -156,6 +156,9 @@ FORMS = {
     'rearrange(X, "n d -> d n")': "X.T",
     "full((n, d), 0.5)": "np.full((5, 4), 0.5)",
     "dropout(X, 0.1)": "X",
+    "dropout(X @ W, 0.1)": "X @ W",
+    "torch.clamp(X @ W, min=0)": "np.maximum(X @ W, 0)",
+    "(X @ W).clip(-1, c)": "np.minimum(np.maximum(X @ W, -1), c)",
     "F.dropout(X, p=0.1) * 2": "2 * X",
     "tril(ones[n, m])": "np.tril(np.ones((5, 5)))",
     "F.one_hot(J, 4)": "np.eye(4)[J]",
@@ -270,11 +273,10 @@ def told_of(values):
             yield first + (diag["line"] - 3) // 3, diag
 
 
-@pytest.fixture(scope="module")
-def hints():
-    """The statement that each form gets."""
+def hints_of(targets):
+    """The statement that each form gets, and the dims that it wants beside it."""
     found = {}
-    for number, diag in told_of([f"Y = {form}" for form in FORMS]):
+    for number, diag in told_of([f"{target} = {form}" for target, form in zip(targets, FORMS)]):
         assert number not in found, f"two messages: {diag}"
         match = re.fullmatch(
             r"write '(.*?)'(?:, with '(dim .*)' at the top of the file|: dims are read by name)?"
@@ -282,7 +284,8 @@ def hints():
         assert match, f"no line to write: {diag}"
         statement, beside = match.groups()
         # A call that is all of the value is told of by itself.
-        statement = statement if statement.startswith("Y = ") else "Y = " + statement
+        start = f"{targets[number]} = "
+        statement = statement if statement.startswith(start) else start + statement
         # Each is the only one of its program: dims that it makes a name for are its own.
         own = r"\b((?!one_hot)\w+_(?:part|all|step|hot))\b"
         found[number] = tuple(re.sub(own, rf"\g<1>{number}", text or "")
@@ -291,29 +294,56 @@ def hints():
     return [found[i] for i in range(len(FORMS))]
 
 
-def test_what_hints_say_is_accepted_and_means_the_same(hints, tmp_path):
+@pytest.fixture(scope="module")
+def hints():
+    return hints_of(["Y"] * len(FORMS))
+
+
+def run_all(hints, folder):
+    """The values of the statements, the dims of each, and the inputs."""
     rng = np.random.default_rng(1)
     values = {name: rng.normal(size=shape).astype(np.float32) for name, shape in SHAPES.items()}
     for name, end in WHOLE.items():
         values[name] = rng.integers(end, size=SHAPES[name], dtype=np.int32)
-    source = tmp_path / "all.attn"
+    source = folder / "all.attn"
     besides = [beside for _, beside in hints if beside]
     source.write_text("\n".join([program([line for line, _ in hints]), *besides, ""]))
     left = [d for d in diagnostics(source.read_text()) if d["severity"] == "error"]
     assert not left, [(d["message"], hints[(d["line"] - 3) // 3]) for d in left]
     for name, value in values.items():
-        np.save(tmp_path / f"{name}.npy", value)
-    inputs = [f"{name}={tmp_path}/{name}.npy" for name in SHAPES]
-    outputs = [part for i in range(len(hints)) for part in ("-o", f"Y{i}={tmp_path}/Y{i}.npy")]
+        np.save(folder / f"{name}.npy", value)
+    inputs = [f"{name}={folder}/{name}.npy" for name in SHAPES]
+    outputs = [part for i in range(len(hints)) for part in ("-o", f"Y{i}={folder}/Y{i}.npy")]
     attc("run", source, "--oracle", *inputs, *outputs)
+    told, _ = attc("run", source, "--oracle", *inputs)
+    dims = [re.search(rf"^Y{i}(\[.*?\]): ", told, re.M).group(1) for i in range(len(hints))]
+    return [np.load(folder / f"Y{i}.npy") for i in range(len(hints))], dims, values
+
+
+def assert_same(found, hints, values):
     own = {"np": np, "len": len, "math": math, "n": SHAPES["X"][0], **values}
     for i, (form, twin) in enumerate(FORMS.items()):
-        got = np.load(tmp_path / f"Y{i}.npy")
-        want = np.asarray(eval(twin, own))
+        got, want = found[i], np.asarray(eval(twin, own))
         if got.shape != want.shape:  # names, not places, say which dim is which
             got = got.T
         assert got.shape == want.shape, (form, hints[i])
         assert np.allclose(got, want, atol=1e-5), (form, hints[i])
+
+
+def test_what_hints_say_is_accepted_and_means_the_same(hints, tmp_path):
+    found, _, values = run_all(hints, tmp_path)
+    assert_same(found, hints, values)
+
+
+def test_what_hints_say_for_stated_dims_means_the_same(hints, tmp_path):
+    """Where the dims of the value have names in the program, the target says them."""
+    _, dims, _ = run_all(hints, tmp_path)
+    known = set("ndkeabqpm")
+    targets = ["Y" + text if set(re.findall(r"\w+", text)) <= known else "Y" for text in dims]
+    assert sum(target != "Y" for target in targets) > len(targets) / 2
+    stated = hints_of(targets)
+    found, _, values = run_all(stated, tmp_path)
+    assert_same(found, stated, values)
 
 
 def test_hints_end_with_the_mistakes_that_are_told():

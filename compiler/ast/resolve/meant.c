@@ -149,14 +149,11 @@ static Meant meant_unary(Meaning *m, const Expr *expr) {
     Meant a = meant(m, expr->args.at[0]);
     Holds own = oper_holds[expr->oper];
     const char *inner = meant_within(m, &a, own);
-    a.text = inner ? arena_printf(m->arena, "%s%s%s", oper_text(expr->oper),
-                                  expr->oper == OPER_NOT ? " " : "", inner)
-                   : NULL;
-    a.holds = own;
-    a.tensor = NULL;
-    a.swapped = false;
-    a.open = a.operands = NULL;
-    return a;
+    if (!inner)
+        return (Meant){0};
+    const char *space = expr->oper == OPER_NOT ? " " : "";
+    const char *text = arena_printf(m->arena, "%s%s%s", oper_text(expr->oper), space, inner);
+    return meant_placed_as(text, own, &a);
 }
 
 Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Meant *b) {

@@ -48,6 +48,7 @@ typedef struct {
     NameList places;      // of what is moved, NULL where no dim is; none: they are not known
     bool turned;          // the text may have its dims in another order
     bool paired;          // a dim of it has a prime for another position
+    bool product;         // of matrices: a dim of it may be another one of those alike
     bool swapped;         // a transpose of `tensor`, whose last two dims are the other way round
     NameList dims;        // in the order of the other language
     Name tensor;          // the text is this tensor, with or without brackets
@@ -162,6 +163,7 @@ Meant meant_full(Meaning *m, const Given *given);
 Meant meant_constant_like(Meaning *m, const char *name, const Expr *x);
 
 // ---- meant_places.c
+// Another text with the dims of `as`, at its places; what else is known of that is not so of it.
 Meant meant_placed_as(const char *text, Holds holds, const Meant *as);
 // The dims at the places of the other language, NULL where one has no dim; false: not known.
 bool meant_places(const Meant *of, NameList *out);

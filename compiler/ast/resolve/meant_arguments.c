@@ -16,10 +16,8 @@ Meant meant_dropout(Meaning *m, const Given *given) {
     Meant of = meant(m, given->args->at[0]), rate = meant(m, p);
     if (!of.text || !rate.text)
         return (Meant){0};
-    of.text = arena_printf(m->arena, "dropout(%s, rate=%s)", of.text, rate.text);
-    of.holds = HOLDS_ALL;
-    of.tensor = NULL;
-    return of;
+    const char *text = arena_printf(m->arena, "dropout(%s, rate=%s)", of.text, rate.text);
+    return meant_placed_as(text, HOLDS_ALL, &of);
 }
 
 // A condition, of which other languages may make one of a number.
@@ -29,8 +27,7 @@ static Meant meant_condition(Meaning *m, const Expr *expr) {
     bool made = of.holds >= HOLDS_OR && of.holds <= HOLDS_COMPARISON;
     if (!of.text || made || !strncmp(of.text, "bool(", 5) || (symbol && symbol->elem == ELEM_BOOL))
         return of;
-    of.text = arena_printf(m->arena, "bool(%s)", of.text);
-    return of;
+    return meant_placed_as(arena_printf(m->arena, "bool(%s)", of.text), HOLDS_ALL, &of);
 }
 
 Meant meant_fill(Meaning *m, const Given *given) {
@@ -49,12 +46,12 @@ Meant meant_clip(Meaning *m, const Given *given) {
     for (uint32_t i = 0; i < 2 && result.text; i++) {
         if (!(i ? high : low))
             continue;
-        Meant bound = meant(m, i ? high : low);
-        result.text = bound.text ? arena_printf(m->arena, "%s(%s, %s)", i ? "min" : "max",
-                                                result.text, bound.text)
-                                 : NULL;
-        result.holds = HOLDS_ALL;
-        result.tensor = NULL;
+        Meant all = result, bound = meant(m, i ? high : low);
+        if (!bound.text || !meant_meet(m, &all, &bound))
+            return (Meant){0};
+        const char *text =
+            arena_printf(m->arena, "%s(%s, %s)", i ? "min" : "max", result.text, bound.text);
+        result = meant_placed_as(text, HOLDS_ALL, &all);
     }
     return low || high ? result : (Meant){0};
 }

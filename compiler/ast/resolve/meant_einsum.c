@@ -19,6 +19,7 @@ static Meant einsum_of(Meaning *m, const char *operands, NameList result) {
                                   HOLDS_ALL, result);
     found.open = arena_printf(m->arena, "einsum(%s)", operands);
     found.operands = operands;
+    found.product = true;
     return found;
 }
 

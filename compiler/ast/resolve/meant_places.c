@@ -10,6 +10,7 @@
 
 Meant meant_placed_as(const char *text, Holds holds, const Meant *as) {
     Meant result = meant_with_dims(text, holds, as->dims);
+    result.product = as->product;
     result.has_dims = as->has_dims;
     result.moved = as->moved;
     result.paired = as->paired;
@@ -122,7 +123,6 @@ bool meant_meet(Meaning *m, Meant *all, Meant *part) {
     NameList places, own;
     bool moved = all->moved || part->moved, paired = all->paired || part->paired;
     bool known = meant_places(all, &places) && meant_places(part, &own);
-    bool product = all->operands || part->operands;
     if (known && moved) {
         NameList copy = {0};
         own = dimlist_minus(m->arena, &own, &copy);
@@ -131,10 +131,10 @@ bool meant_meet(Meaning *m, Meant *all, Meant *part) {
         return false;
     if (known && moved && !set_apart(m, all, &places, part, &own))
         return false;
-    if (known && (moved || paired || product) && one_is_two(m, &places, &own, moved))
+    all->product = all->product || part->product;
+    if (known && (moved || paired || all->product) && one_is_two(m, &places, &own, moved))
         return false;
     all->paired = paired || part->paired;
-    all->operands = all->operands ? all->operands : part->operands;
     all->has_dims = all->has_dims && part->has_dims;
     all->turned = all->turned || part->turned || part->paired;
     all->dims = dims_of_both(m, all, part);
@@ -214,11 +214,12 @@ static Meant exchanged(Meaning *m, Meant of, Name a, Name b) {
     a = of.dims.at[i];
     if (program_dims_alike(m->program, a, b)) {
         bool last = a == of.dims.at[n - 2] && b == of.dims.at[n - 1];
-        of.text = arena_printf(m->arena, "swap(%s, %s, %s)", of.text, a, b);
-        of.tensor = last && !of.swapped ? of.tensor : NULL;
-        of.swapped = of.tensor != NULL;
-        of.operands = of.open = NULL;
-        if (!of.tensor)
+        Name tensor = last && !of.swapped ? of.tensor : NULL;
+        const char *text = arena_printf(m->arena, "swap(%s, %s, %s)", of.text, a, b);
+        of = meant_placed_as(text, HOLDS_ALL, &of);
+        of.tensor = tensor;
+        of.swapped = tensor != NULL;
+        if (!tensor)
             return of;
     }
     NameList dims = {0};
