@@ -180,6 +180,23 @@ def test_paths_are_not_counted(name):
     assert "kernel" in limited("emit", "-", "-w", "--stage=tile", source=PATHS[name]).stdout
 
 
+# What warnings ask of the names that a value was made of.
+MADE_OF = {
+    "outer": ("X + Y40", "[-Wouter]"),
+    "extent": ("Y40 * (n - m)", "[-Wextent]"),
+}
+
+
+@pytest.mark.parametrize("kind", sorted(MADE_OF))
+def test_names_are_followed_once(kind):
+    result, warning = MADE_OF[kind]
+    lines = [f"    Y{i}[m, d] = {' * '.join([f'Y{i - 1}'] * 4)}" for i in range(1, 41)]
+    run = limited("check", "-", source="\n".join([
+        "dim m like n", "def Main(X[n, d], W[n, m]):",
+        "    Y0 = einsum(W[n, m], X[n, d] -> [m, d])", *lines, f"    return {result}"]))
+    assert warning in run.stderr
+
+
 def test_results_of_a_long_chain(tmp_path):
     path = tmp_path / "chain.attn"
     path.write_text(CHAIN)

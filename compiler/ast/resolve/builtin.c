@@ -396,6 +396,19 @@ static bool check_dropout(Scope *scope, const Expr *call) {
     return rate && seed;
 }
 
+// Those of the argument that has all, the first such from `from` on around, else as they are met.
+static NameList dims_of_broadcast(Arena *arena, const ExprList *args, uint32_t from) {
+    NameList all = {0};
+    for (uint32_t i = 0; i < args->count; i++)
+        all = dimlist_union(arena, &all, &args->at[(i + from) % args->count]->result);
+    for (uint32_t i = 0; i < args->count; i++) {
+        const NameList *dims = &args->at[(i + from) % args->count]->result;
+        if (dimlist_within(&all, dims))
+            return *dims;
+    }
+    return all;
+}
+
 static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
     bool several = call->args.count > 1;
     bool extremum = call->builtin == BUILTIN_MIN || call->builtin == BUILTIN_MAX;
@@ -410,12 +423,11 @@ static void resolve_map(Scope *scope, Expr *call, const Wanted *wanted) {
     bool fine = call->builtin != BUILTIN_DROPOUT || check_dropout(scope, call);
     if (!check_map_args(scope, call) || !fine)
         return;
-    NameList dims = {0};
-    bool literal = true;
     uint32_t condition = call->builtin == BUILTIN_WHERE; // counts last for the order of dims
+    NameList dims = dims_of_broadcast(scope->resolver->arena, &call->args, condition);
+    bool literal = true;
     for (uint32_t i = 0; i < call->args.count; i++) {
         const Expr *arg = call->args.at[(i + condition) % call->args.count];
-        dims = dimlist_union(scope->resolver->arena, &dims, &arg->result);
         literal = literal && arg->is_literal && !arg->result.count;
         if (i + condition < call->args.count)
             elem_meet(call, arg, i == 0);

@@ -111,22 +111,15 @@ static bool meet_in_def(const Scope *scope, const Expr *difference) {
     return are_both(scope->stated, difference);
 }
 
-// Is it made from positions?
-static bool has_index(Scope *scope, const Expr *expr, uint32_t steps) {
-    if (expr->kind == EXPR_CALL && expr->builtin == BUILTIN_INDEX)
-        return true;
-    const Symbol *symbol = expr_is_tensor(expr) ? scope_find(scope, expr->name.name) : NULL;
-    if (symbol && symbol->kind == SYMBOL_LOCAL && symbol->value && steps)
-        return has_index(scope, symbol->value, steps - 1);
-    for (uint32_t i = 0; i < expr->args.count; i++)
-        if (has_index(scope, expr->args.at[i], steps))
-            return true;
-    return false;
+static bool is_index(const Expr *expr, const void *unused) {
+    (void)unused;
+    return expr->kind == EXPR_CALL && expr->builtin == BUILTIN_INDEX;
 }
 
 static bool check_difference(Scope *scope, const Expr *number, const Expr *of) {
     const Expr *difference = number->is_literal ? find_difference(number) : NULL;
-    if (!difference || of->is_literal || !elem_is_float(of->elem) || has_index(scope, of, 4) ||
+    if (!difference || of->is_literal || !elem_is_float(of->elem) ||
+        scope_made_of(scope, of, is_index, NULL) ||
         !(are_both(&of->result, difference) || meet_in_def(scope, difference)))
         return false;
     warn_difference(scope, difference);

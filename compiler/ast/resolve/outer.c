@@ -112,17 +112,8 @@ static bool warn_vector(Scope *scope, const Expr *operand, const Expr *other) {
     return like != NULL;
 }
 
-// Was it computed from something over the dim?
-static bool is_made_over(Scope *scope, const Expr *expr, Name dim, uint32_t steps) {
-    if (dimlist_has(&expr->result, dim))
-        return true;
-    const Symbol *symbol = expr->kind == EXPR_NAME ? scope_find(scope, expr->name.name) : NULL;
-    if (symbol && symbol->kind == SYMBOL_LOCAL && symbol->value && steps)
-        return is_made_over(scope, symbol->value, dim, steps - 1);
-    for (uint32_t i = 0; i < expr->args.count; i++)
-        if (is_made_over(scope, expr->args.at[i], dim, steps))
-            return true;
-    return false;
+static bool is_over(const Expr *expr, const void *dim) {
+    return dimlist_has(&expr->result, dim);
 }
 
 static bool warn_mixed(Scope *scope, const Expr *operand, const Expr *other) {
@@ -131,7 +122,7 @@ static bool warn_mixed(Scope *scope, const Expr *operand, const Expr *other) {
     NameList likes = dimlist_minus(r->arena, &other->result, &operand->result);
     if (operand->kind != EXPR_NAME || operand->result.count < 2 || owns.count != 1 ||
         likes.count != 1 || !program_dims_alike(r->program, owns.at[0], likes.at[0]) ||
-        !is_made_over(scope, operand, likes.at[0], 16))
+        !scope_made_of(scope, operand, is_over, likes.at[0]))
         return false;
     warn(scope, operand->name.name, operand, owns.at[0], other, likes.at[0]);
     return true;

@@ -146,6 +146,9 @@ void resolve_paths(Resolver *resolver, const Def *def); // after its statements
 Symbol *scope_find(Scope *scope, Name name);            // visible here, else NULL
 Symbol *scope_find_past(const Scope *scope, Name name); // of a loop that has ended
 bool scope_in_scan(const Scope *scope);                 // the innermost loop here is one
+typedef bool ExprTest(const Expr *expr, const void *of);
+// Is it so of the expression, a part of it, or what it was computed from by assignments?
+bool scope_made_of(Scope *scope, const Expr *expr, ExprTest *is, const void *of);
 Symbol *scope_add(Scope *scope, SymbolKind kind, Ident name);
 // NULL after reporting an unknown name, once in a def; a bare one may also be meant to be a dim.
 Symbol *scope_use(Scope *scope, Ident name, bool bare);

@@ -33,6 +33,27 @@ Symbol *scope_find_past(const Scope *scope, Name name) {
     return find_with(scope, name, true);
 }
 
+bool scope_made_of(Scope *scope, const Expr *expr, ExprTest *is, const void *of) {
+    Arena *arena = arena_new();
+    Map *seen = map_new(arena); // by symbol
+    VEC(const Expr *) parts = {0};
+    bool found = false;
+    for (vec_push(arena, &parts, expr); parts.count && !found;) {
+        const Expr *part = parts.at[--parts.count];
+        found = is(part, of);
+        const Symbol *symbol = expr_is_tensor(part) ? scope_find(scope, part->name.name) : NULL;
+        if (symbol && symbol->kind == SYMBOL_LOCAL && symbol->value &&
+            !map_get(seen, (uintptr_t)symbol)) {
+            map_put(seen, (uintptr_t)symbol, (void *)symbol);
+            vec_push(arena, &parts, symbol->value);
+        }
+        for (uint32_t i = 0; i < part->args.count; i++)
+            vec_push(arena, &parts, part->args.at[i]);
+    }
+    arena_free(arena);
+    return found;
+}
+
 bool scope_in_scan(const Scope *scope) {
     return scope->scans.count && scope->scans.at[scope->scans.count - 1].depth == scope->depth;
 }
