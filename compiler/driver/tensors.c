@@ -130,12 +130,10 @@ static bool settle_constants(Settling *s) {
     for (uint32_t d = 0; d < s->graph->dims.count; d++)
         if (s->graph->dims.at[d].extent != EXTENT_DYNAMIC)
             fine &= settle(s, (DimId)d, s->graph->dims.at[d].extent, "the source or -D");
-    const Session *session = s->options->session;
-    for (uint32_t i = 0; i < session->overrides.count; i++) {
-        DimExtent item = session->overrides.at[i];
-        for (uint32_t d = 0; d < s->graph->dims.count; d++)
-            if (program_dims_alike(s->program, s->graph->dims.at[d].name, item.dim))
-                fine &= settle(s, (DimId)d, item.extent, "-D");
+    const DimExtents *all = &s->options->session->overrides;
+    for (uint32_t d = 0; d < s->graph->dims.count; d++) {
+        const DimExtent *given = program_given(s->program, all, s->graph->dims.at[d].name);
+        fine &= !given || settle(s, (DimId)d, given->extent, "-D");
     }
     return fine;
 }

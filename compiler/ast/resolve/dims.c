@@ -46,19 +46,22 @@ bool program_dims_alike(const Program *program, Name a, Name b) {
     return program_like_root(program, a) == program_like_root(program, b);
 }
 
-// The -D that decides a dim: its own, its class's root's, or any other member's.
-static const DimExtent *find_override(const Session *session, const Program *program, Name dim) {
+const DimExtent *program_given(const Program *program, const DimExtents *given, Name dim) {
     const DimExtent *found = NULL;
     Name root = program_like_root(program, dim);
-    for (uint32_t i = 0; i < session->overrides.count; i++) {
-        const DimExtent *override = &session->overrides.at[i];
-        if (override->dim == dim)
-            return override;
-        bool member = program_like_root(program, override->dim) == root;
-        if (override->dim == root || (member && !found))
-            found = override;
+    for (uint32_t i = 0; i < given->count; i++) {
+        const DimExtent *item = &given->at[i];
+        if (item->dim == dim)
+            return item;
+        bool member = program_like_root(program, item->dim) == root;
+        if (item->dim == root || (member && !found))
+            found = item;
     }
     return found;
+}
+
+static const DimExtent *find_override(const Session *session, const Program *program, Name dim) {
+    return program_given(program, &session->overrides, dim);
 }
 
 bool program_made_dynamic(const Session *session, const Program *program, Name dim) {
@@ -428,8 +431,8 @@ static void check_declared_once(Resolver *r) {
 
 // ---- -D -----------------------------------------------------------------------------------------
 
-static const char *override_text(Resolver *r, const DimExtent *override) {
-    return arena_printf(r->arena, "-D %s=%lld", override->dim, (long long) override->extent);
+static const char *given_text(Resolver *r, const char *option, const DimExtent *given) {
+    return arena_printf(r->arena, "%s%s=%lld", option, given->dim, (long long)given->extent);
 }
 
 static bool is_map_dim(const Session *session, Name dim) {
@@ -458,26 +461,25 @@ void resolve_warn_given(Resolver *r) {
     }
     for (uint32_t i = 0; i < r->session->overrides.count; i++) {
         const DimExtent *override = &r->session->overrides.at[i];
-        check_dim_exists(r, override->dim, override_text(r, override));
+        check_dim_exists(r, override->dim, given_text(r, "-D ", override));
     }
 }
 
-static void check_overrides(Resolver *r) {
-    for (uint32_t i = 0; i < r->session->overrides.count; i++) {
-        const DimExtent *override = &r->session->overrides.at[i];
-        const char *given = override_text(r, override);
-        if (override->extent < 0 || override->extent > EXTENT_MAX)
+static void check_given(Resolver *r, const char *option, const DimExtents *all) {
+    for (uint32_t i = 0; i < all->count; i++) {
+        const DimExtent *item = &all->at[i];
+        const char *given = given_text(r, option, item);
+        if (item->extent < 0 || item->extent > EXTENT_MAX)
             diag_error(r->diags, (Span){0}, "%s: extents are from 0 to %lld", given,
                        (long long)EXTENT_MAX);
         const DimExtent *other =
-            find_override(r->session, r->program, program_like_root(r->program, override->dim));
-        if (other->extent == override->extent)
+            program_given(r->program, all, program_like_root(r->program, item->dim));
+        if (other->extent == item->extent)
             continue;
-        const DimDecl *decl = program_find_dim(r->program, override->dim);
-        Diag *diag =
-            diag_error(r->diags, (Span){0}, "%s and %s disagree", given, override_text(r, other));
-        diag_note(diag, decl->like.span, "'%s' and '%s' have one extent", override->dim,
-                  other->dim);
+        const DimDecl *decl = program_find_dim(r->program, item->dim);
+        Diag *diag = diag_error(r->diags, (Span){0}, "%s and %s disagree", given,
+                                given_text(r, option, other));
+        diag_note(diag, decl->like.span, "'%s' and '%s' have one extent", item->dim, other->dim);
     }
 }
 
@@ -487,7 +489,8 @@ void resolve_dims(Resolver *r) {
     check_declared_once(r);
     for (uint32_t i = 0; i < r->program->dims.count; i++)
         resolve_like(r, r->program->dims.at[i]);
-    check_overrides(r);
+    check_given(r, "-D ", &r->session->overrides);
+    check_given(r, "--dynamic=", &r->session->planned);
     Extents extents = {.resolver = r};
     for (uint32_t i = 0; i < r->program->dims.count; i++) {
         DimDecl *decl = r->program->dims.at[i];

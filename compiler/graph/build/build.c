@@ -79,12 +79,8 @@ static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
 }
 
 static bool is_given_zero(const Session *session, const Program *program, Name dim) {
-    bool zero = false;
-    for (uint32_t i = 0; i < session->overrides.count; i++) {
-        const DimExtent *given = &session->overrides.at[i];
-        zero = zero || (!given->extent && program_dims_alike(program, given->dim, dim));
-    }
-    return zero;
+    const DimExtent *given = program_given(program, &session->overrides, dim);
+    return given && given->extent == 0;
 }
 
 // A loop over a dim whose extent is not known when compiling, or is 0, which is the same.
@@ -330,19 +326,18 @@ static const Def *find_entry(Session *session, const Program *program,
     return def;
 }
 
-static void note_planned(const Build *build, const DimExtents *given, int64_t *extents) {
-    for (uint32_t i = 0; i < given->count; i++)
-        for (uint32_t d = 0; d < build->graph->dims.count; d++)
-            if (program_dims_alike(build->program, build->graph->dims.at[d].name, given->at[i].dim))
-                extents[d] = given->at[i].extent;
-}
-
 // What dynamic dims are planned for: what --dynamic tells, or else -D.
 static void plan_for_given(const Build *build) {
-    int64_t *extents = arena_array(build->arena, int64_t, build->graph->dims.count + 1);
-    note_planned(build, &build->session->overrides, extents);
-    note_planned(build, &build->session->planned, extents);
-    graph_plan_for(build->graph, extents);
+    const Session *session = build->session;
+    Graph *graph = build->graph;
+    int64_t *extents = arena_array(build->arena, int64_t, graph->dims.count + 1);
+    for (uint32_t d = 0; d < graph->dims.count; d++) {
+        Name dim = graph->dims.at[d].name;
+        const DimExtent *given = program_given(build->program, &session->planned, dim);
+        given = given ? given : program_given(build->program, &session->overrides, dim);
+        extents[d] = given ? given->extent : 0;
+    }
+    graph_plan_for(graph, extents);
 }
 
 Graph *graph_build(Session *session, const Program *program, const EntryOptions *options) {

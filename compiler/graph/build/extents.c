@@ -316,11 +316,10 @@ static void find_inputs(Solver *s) {
 }
 
 static void find_given(Solver *s) {
-    const Session *session = s->build->session;
+    const DimExtents *given = &s->build->session->overrides;
     for (uint32_t d = 0; d < s->graph->dims.count; d++)
-        for (uint32_t i = 0; i < session->overrides.count; i++)
-            s->given[s->graph->dims.at[d].like] |= program_dims_alike(
-                s->build->program, session->overrides.at[i].dim, s->graph->dims.at[d].name);
+        s->given[s->graph->dims.at[d].like] |=
+            program_given(s->build->program, given, s->graph->dims.at[d].name) != NULL;
 }
 
 // ---- what nothing tells -------------------------------------------------------------------------
