@@ -242,7 +242,8 @@ typedef struct {
     double error;      // largest |compiled - reference|; inf where a NaN or infinity differs
     double naive;      // the same of a naive evaluation in the element type
     double limit;      // what the error may be
-    int64_t n_skipped; // elements that were not judged
+    int64_t n_skipped; // elements that were not judged,
+    int64_t n_wild;    // and that are NaN or infinite in the oracle, and have to be here
     int64_t row;       // first element of the row nearest to its limit, -1: none has an error,
     double row_error, row_limit; // its largest or its mean error
     bool row_fine, fine;         // the row, and all of it

@@ -190,6 +190,8 @@ OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const doub
         out.error = fmax(out.error, row_error(naive, actual, row).largest);
         out.largest = fmax(out.largest, row_error(naive, NULL, row).largest);
     }
+    for (int64_t i = 0; i < naive->count; i++)
+        out.n_wild += !naive->skipped[i] && !isfinite(naive->reference[i]);
     out.limit = limit_of(t, t->factor, naive->largest, out.largest) + t->least;
     if (elem_is_float(unit.elem) && naive->rows > 1)
         judge_rows(naive, t, actual, &out);

@@ -29,6 +29,9 @@ static void print_error(const Tensors *tensors, uint32_t i, const OutputError *e
     if (e->n_skipped)
         printf("  %lld of %lld elements not judged: naive %s overflows there\n",
                (long long)e->n_skipped, (long long)count, elem);
+    if (e->n_wild)
+        printf("  %lld of %lld elements are NaN or infinite, as they have to be\n",
+               (long long)e->n_wild, (long long)count);
 }
 
 static json_t *error_json(const Graph *graph, uint32_t i, const OutputError *e) {
@@ -36,10 +39,11 @@ static json_t *error_json(const Graph *graph, uint32_t i, const OutputError *e) 
     if (e->row >= 0)
         row = json_pack("{s:I, s:o, s:o}", "first", (json_int_t)e->row, "error",
                         report_number(e->row_error), "limit", report_number(e->row_limit));
-    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:b}", "name", graph->outputs.at[i].name,
-                     "error", report_number(e->error), "largest", report_number(e->largest),
-                     "naive", report_number(e->naive), "limit", report_number(e->limit), "row", row,
-                     "not_judged", (json_int_t)e->n_skipped, "ok", e->fine);
+    return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:b}", "name",
+                     graph->outputs.at[i].name, "error", report_number(e->error), "largest",
+                     report_number(e->largest), "naive", report_number(e->naive), "limit",
+                     report_number(e->limit), "row", row, "not_judged", (json_int_t)e->n_skipped,
+                     "not_finite", (json_int_t)e->n_wild, "ok", e->fine);
 }
 
 static bool is_cut(const Value *value) {

@@ -250,6 +250,13 @@ def test_verify_reports_rows_and_draws():
     assert 0 < output["row"]["error"] <= output["row"]["limit"]
 
 
+def test_verify_tells_of_what_is_no_number():
+    source = "def F(X[n], Y[n]):\n    return where(index(n) < 3, X / 0, Y)\n"
+    out, _ = attc("verify", "-", "-D", "n=16", stdin=source)
+    assert "3 of 16 elements are NaN or infinite, as they have to be" in out
+    assert "infinite" not in attc("verify", "-", "-D", "n=16", stdin=source.replace("3", "0"))[0]
+
+
 OVERFLOWS = "def F(X[n]):\n    return exp(12 * f32(index(n)) + X)\n"
 
 
