@@ -14,7 +14,8 @@
 //     Rotate(Q[n, k, h])        n = n and d = h, or n = k and d = h? Two readings
 //
 //     Rotate(Q[b, t, k])        d = k, n = t by place; b: mapped. No name says so: a warning, also
-//                               for a parameter of one dim where Q is over [b, t, k] in this order
+//                               with d=k by hand, and for a parameter of one dim where Q is over
+//                               [b, t, k] in this order
 //
 //     Rotate(Q)                 Q over [b, t, k]: three dims for two, no brackets that say which
 #include "ast/resolve/resolve.h"
@@ -169,7 +170,7 @@ ArgumentDims bind_argument(Arena *arena, const Program *program, const NameList 
     dims.placed = bind_by_place(formals, actuals, hands, arena);
     if (dims.open.count)
         dims.problem = judge_places(&dims, brackets);
-    dims.last_of_more = dims.problem == BIND_FINE && dims.open.count == formals->count &&
-                        dims.open.count > 0 && left.count > dims.open.count;
+    dims.last_of_more = dims.problem == BIND_FINE && dims.open.count > 0 && dims.n_named == 0 &&
+                        left.count > dims.open.count;
     return dims;
 }

@@ -65,10 +65,11 @@ const char *hands_text(const Binder *b, const NameList *formals, const NameList 
 // first: what is open in others are the first of the dims that are left, not the last ones.
 const char *call_with(const Binder *b, uint32_t param, const NameList *actuals,
                       const NameList *by_hand, bool first);
-// What is open in a parameter is what is left from number `from` on, and alike in those after it.
-const char *choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims, uint32_t from);
-// Each dim where one is open, else the first of the dims or the last ones.
-const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims);
+// What is open in a parameter is said to be the last of the dims that are left; and to be others of
+// them, in their order: each where one is open, else the first that would be bound well.
+const char *last_choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims);
+const char *other_choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims);
+const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims); // all of these
 // To read arguments so that dims of the callee that would be one are apart.
 bool hint_apart(const Binder *b, uint32_t param, Diag *diag); // false: there is no such hint
 

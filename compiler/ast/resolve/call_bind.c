@@ -194,40 +194,44 @@ bool keeps_kinds(const Binder *b, const NameList *formals, const NameList *actua
     return true;
 }
 
-// Does a reference bring the dims of a tensor into another order? Then the last one was chosen.
-static bool is_reordered(const Binder *b, const Expr *arg) {
+// Does a reference bring the dims that are left into another order than the tensor has them in?
+// Then the last one was chosen.
+static bool is_reordered(const Binder *b, const Expr *arg, const NameList *left) {
     const Symbol *tensor = arg->kind == EXPR_REF ? scope_find(b->scope, arg->name.name) : NULL;
-    const NameList *read = &arg->result;
     uint32_t same = 0;
-    for (uint32_t i = 0; tensor && i < tensor->dims.count && same < read->count; i++)
-        same += program_dims_alike(b->resolver->program, read->at[same], tensor->dims.at[i]);
-    return tensor && same < read->count;
+    for (uint32_t i = 0; tensor && i < tensor->dims.count && same < left->count; i++)
+        same += program_dims_alike(b->resolver->program, left->at[same], tensor->dims.at[i]);
+    return tensor && same < left->count;
 }
 
 bool takes_last_of_more(const Binder *b, uint32_t param, const ArgumentDims *dims) {
-    return dims->last_of_more && keeps_kinds(b, &dims->open, &dims->actuals) &&
-           !(dims->open.count == 1 && is_reordered(b, b->call->args.at[param]));
+    return dims->last_of_more &&
+           keeps_kinds(b, &b->callee->params.at[param].result, &dims->actuals) &&
+           !(dims->open.count == 1 && is_reordered(b, b->call->args.at[param], &dims->left));
 }
 
-// Fine, but causal(L[q, k, h]) may mean its first two dims, and unit(Q[n, k, h]) the one before.
+// Fine, but causal(L[q, k, h]) may mean its first two dims, and unit(Q[n, k, h]) the one before. No
+// question where the call can be bound in one way alone.
 static void warn_of_param(const Binder *b, uint32_t param, const ArgumentDims *dims) {
-    const Expr *arg = b->call->args.at[param];
-    bool one = dims->open.count == 1;
-    Diag *diag =
-        diag_warning(b->resolver->diags, "by-place", arg->span,
-                     "'%s' of '%s' takes the last dim%s: %s", param_name(b, param), callee_name(b),
-                     one ? "" : "s", hands_text(b, &dims->open, &dims->actuals));
-    note_param(b, diag, param);
-    if (one) {
-        diag_hint(diag, "say which is meant: %s", choices_text(b, param, dims));
+    const char *others = other_choices_text(b, param, dims);
+    if (!others)
         return;
-    }
-    const char *last = choice_text(b, param, dims, dims->left.count - dims->open.count);
-    const char *first = choice_text(b, param, dims, 0);
-    if (first)
-        diag_hint(diag, "say so: %s, or otherwise: %s", last, first);
+    const NameList *formals = &b->callee->params.at[param].result;
+    bool one = dims->open.count == 1, all = dims->open.count == formals->count;
+    NameList taken = {0};
+    for (uint32_t i = 0; i < formals->count; i++)
+        if (dimlist_has(&dims->open, formals->at[i]))
+            vec_push(b->resolver->arena, &taken, dims->actuals.at[i]);
+    Diag *diag = diag_warning(b->resolver->diags, "by-place", b->call->args.at[param]->span,
+                              "'%s' of '%s' takes the last dim%s%s: %s", param_name(b, param),
+                              callee_name(b), one ? "" : "s", all ? "" : " left",
+                              hands_text(b, &dims->open, &taken));
+    note_param(b, diag, param);
+    const char *last = last_choice_text(b, param, dims);
+    if (one || !last)
+        diag_hint(diag, "say which is meant: %s", choices_text(b, param, dims));
     else
-        diag_hint(diag, "say so: %s", last);
+        diag_hint(diag, "say so: %s, or otherwise: %s", last, others);
 }
 
 void warn_last_of_more(const Binder *b) {

@@ -274,26 +274,63 @@ const char *call_with(const Binder *b, uint32_t param, const NameList *actuals,
     return plan_call(&plan, param, actuals, by_hand) ? call_text(&plan) : NULL;
 }
 
-const char *choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims, uint32_t from) {
+// Which of the dims that are left an open dim is: numbers that rise.
+typedef VEC(uint32_t) Choice;
+
+static const char *choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims,
+                               const Choice *choice, bool first) {
     const NameList *formals = &b->callee->params.at[param].result;
     NameList actuals = {0};
-    for (uint32_t i = 0, next = from; i < formals->count; i++) {
+    for (uint32_t i = 0, next = 0; i < formals->count; i++) {
         bool open = dimlist_has(&dims->open, formals->at[i]);
-        vec_push(b->resolver->arena, &actuals, open ? dims->left.at[next++] : dims->actuals.at[i]);
+        vec_push(b->resolver->arena, &actuals,
+                 open ? dims->left.at[choice->at[next++]] : dims->actuals.at[i]);
     }
-    return call_with(b, param, &actuals, &dims->open,
-                     dims->open.count == 1 || from < dims->left.count - dims->open.count);
+    return call_with(b, param, &actuals, &dims->open, first);
+}
+
+static Choice choice_from(const Binder *b, const ArgumentDims *dims, uint32_t from) {
+    Choice choice = {0};
+    for (uint32_t i = 0; i < dims->open.count; i++)
+        vec_push(b->resolver->arena, &choice, from + i);
+    return choice;
+}
+
+// In lexical order. Requires: it is not the last one.
+static void to_next(Choice *choice, uint32_t n_left) {
+    uint32_t n = choice->count, i = n;
+    while (choice->at[i - 1] == n_left - n + i - 1)
+        i--;
+    choice->at[i - 1]++;
+    for (; i < n; i++)
+        choice->at[i] = choice->at[i - 1] + 1;
+}
+
+static bool is_last(const Choice *choice, uint32_t n_left) {
+    return !choice->count || choice->at[0] == n_left - choice->count;
+}
+
+const char *last_choice_text(const Binder *b, uint32_t param, const ArgumentDims *dims) {
+    Choice last = choice_from(b, dims, dims->left.count - dims->open.count);
+    return choice_text(b, param, dims, &last, dims->open.count == 1);
+}
+
+const char *other_choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims) {
+    Text text = {.arena = b->resolver->arena};
+    Choice choice = choice_from(b, dims, 0);
+    while (!is_last(&choice, dims->left.count) && !(text.at && dims->open.count > 1)) {
+        const char *said = choice_text(b, param, dims, &choice, true);
+        if (said)
+            text_printf(&text, "%s%s", text.at ? " or " : "", said);
+        to_next(&choice, dims->left.count);
+    }
+    return text.at;
 }
 
 const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *dims) {
-    Text text = {.arena = b->resolver->arena};
-    uint32_t last = dims->left.count - dims->open.count, step = dims->open.count > 1 ? last : 1;
-    for (uint32_t from = 0; from <= last; from += step ? step : 1) {
-        const char *choice = choice_text(b, param, dims, from);
-        if (choice)
-            text_printf(&text, "%s%s", text.at ? " or " : "", choice);
-    }
-    return text.at;
+    const char *others = other_choices_text(b, param, dims);
+    const char *last = last_choice_text(b, param, dims);
+    return others && last ? say(b, "%s or %s", others, last) : others ? others : last;
 }
 
 bool hint_apart(const Binder *b, uint32_t param, Diag *diag) {

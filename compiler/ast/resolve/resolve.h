@@ -293,7 +293,7 @@ typedef struct {
     NameList placed;   // by formal: the dim that it were if names said nothing
     NameList open;     // formals that are bound by place
     NameList left;     // dims that neither hand, name nor kind took
-    bool last_of_more; // all formals by place: the last of more dims than they are
+    bool last_of_more; // all but hands by place: the last of more dims than they are
     NameList extra;    // dims that no formal took, in order: the call is mapped over them
 } ArgumentDims;
 // `brackets`: the order of the argument's dims is written at the call. Requires: hands that name
