@@ -236,7 +236,7 @@ static inline bool power_i64(int64_t base, int64_t exponent, int64_t *out) {
 // ---- network.c: minimum cuts -----------------------------------------------------------------
 typedef struct Network Network;
 Network *network_new(Arena *arena, uint32_t n_nodes);
-// room: from 0 on, whole, what it costs to cut the edge; INFINITY: it cannot be cut.
+// room: from 0 on, what it costs to cut the edge; INFINITY: it cannot be cut.
 void network_edge(Network *network, uint32_t from, uint32_t to, double room);
 // By node: is it on the sink's side of the smallest cut, of several the one nearest to the sink?
 // NULL: nothing that can be cut keeps the two apart. Once for a network.
