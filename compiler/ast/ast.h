@@ -280,7 +280,10 @@ Expr *expr_foreign(Arena *arena, Span span, Foreign foreign, ExprList args);
 ExprList expr_list(Arena *arena, Expr *only);
 bool expr_is_foreign(const Expr *expr, Foreign form);
 const Expr *expr_unsigned(const Expr *expr); // what a minus stands before, or the expression
-bool expr_is_count(const Expr *expr);        // 1, 2, ..
+// The whole number that it is, also behind a minus; false: none, or none that arithmetic is safe
+// on.
+bool expr_whole(const Expr *expr, int64_t *out);
+bool expr_is_count(const Expr *expr); // 1, 2, ..
 const char *oper_text(Oper oper);
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 

@@ -137,8 +137,17 @@ const Expr *expr_unsigned(const Expr *expr) {
     return expr->kind == EXPR_UNARY && expr->oper == OPER_NEG ? expr->args.at[0] : expr;
 }
 
+bool expr_whole(const Expr *expr, int64_t *out) {
+    const Expr *number = expr_unsigned(expr);
+    if (number->kind != EXPR_NUMBER || !number->is_integer || number->number >= 0x1p53)
+        return false;
+    *out = number == expr ? (int64_t)number->number : -(int64_t)number->number;
+    return true;
+}
+
 bool expr_is_count(const Expr *expr) {
-    return expr->kind == EXPR_NUMBER && expr->is_integer && expr->number >= 1;
+    int64_t number;
+    return expr_whole(expr, &number) && number >= 1;
 }
 
 const char *oper_text(Oper oper) {

@@ -276,6 +276,28 @@ def test_texts_of_hints_do_not_double(function):
     assert max(map(len, done.stderr.splitlines())) < 500
 
 
+DEEP = {
+    "brackets": ("X[{}]", "0"),
+    "products": ("(S @ {})", "S"),
+    "calls": ("relu({})", "X.T"),
+    "bounds": ("X.clamp({})", "0"),
+    "pieces": ("{}.max(0)[0]", "X"),
+    "shapes": ("X.view({}.shape[0], -1)", "X"),
+    "steps": ("X[{}:n:2]", "0"),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_hints_read_what_is_nested_once(name):
+    form, value = DEEP[name]
+    for _ in range(40):
+        value = form.format(value)
+    source = f"dim m like n\ndef F(X[n, d], S[n, m]):\n    Y = torch.tanh({value})\n    return Y\n"
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    limited("check", "-", source=source, status=1, stack=4 * STACK)
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 2
+
+
 def milliseconds(layers):
     """What all passes up to fusion take."""
     stage = ["--stage=fused", "--time-passes", "-D", f"layers={layers}"]

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-enum { DEEPEST = 60 };
+// Of what is read for one hint; what is left then has no meaning.
+enum { DEEPEST = 60, MOST_STEPS = 2000 };
 
 Meaning meaning_in(Scope *scope) {
     Resolver *r = scope->resolver;
@@ -110,12 +111,22 @@ Meant meant_name(Meaning *m, const Expr *expr) {
     return (Meant){0};
 }
 
-const char *meant_number(Meaning *m, const Expr *position, Name dim) {
+const char *meant_position(const Meaning *m, const Expr *position, const Meant *value, Name dim) {
     const Expr *number = expr_unsigned(position);
-    Meant found = meant(m, number);
-    if (number == position || !found.text)
-        return found.text;
-    return arena_printf(m->arena, "%s - %s", dim, meant_within(m, &found, HOLDS_PRODUCT));
+    int64_t whole;
+    if (expr_whole(position, &whole))
+        return whole < 0 ? arena_printf(m->arena, "%s - %lld", dim, -(long long)whole)
+                         : arena_printf(m->arena, "%lld", (long long)whole);
+    if (number->kind == EXPR_NUMBER || !value->text)
+        return NULL;
+    return number == position
+               ? value->text
+               : arena_printf(m->arena, "%s - %s", dim, meant_within(m, value, HOLDS_PRODUCT));
+}
+
+const char *meant_number(Meaning *m, const Expr *position, Name dim) {
+    Meant number = meant(m, expr_unsigned(position));
+    return meant_position(m, position, &number, dim);
 }
 
 // ---- operators
@@ -252,7 +263,7 @@ static Meant meant_foreign(Meaning *m, const Expr *expr) {
 Meant meant(Meaning *m, const Expr *expr) {
     Meant found = {0};
     const char *hint;
-    if (m->depth == DEEPEST)
+    if (m->depth == DEEPEST || m->steps++ >= MOST_STEPS)
         return found;
     m->depth++;
     switch (expr->kind) {

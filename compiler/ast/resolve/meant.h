@@ -70,6 +70,7 @@ typedef struct {
     Arena *arena;
     Program *program;
     uint32_t depth;     // of the recursion
+    uint32_t steps;     // expressions read, some more than once
     const char *remark; // what the text is, where other languages have something else, or NULL
     VEC(Made) made;
     bool apart; // what is read is put one behind the other: its dims need not have one extent
@@ -89,7 +90,9 @@ void meant_declare(Meaning *m, Name dim, const char *extent);    // the text wan
 // A dim called after another one: that of before, where the extent is or may be the same. NULL:
 // there is no text for an extent that two have.
 Name meant_made(Meaning *m, const Made *made);
-const char *meant_number(Meaning *m, const Expr *position, Name dim); // counted from the end if < 0
+// A position, counted from the end if a minus stands before it; value: what it means without that.
+const char *meant_position(const Meaning *m, const Expr *position, const Meant *value, Name dim);
+const char *meant_number(Meaning *m, const Expr *position, Name dim); // likewise
 Meant meant_name(Meaning *m, const Expr *expr);
 // The tensor over other dims, or the text as it is; NULL where only brackets could tell the dims.
 const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);

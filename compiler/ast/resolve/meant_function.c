@@ -229,12 +229,12 @@ bool given_list(const Expr *expr) {
 }
 
 Name dim_at(const Meant *of, const Expr *place) {
-    const Expr *number = expr_unsigned(place);
     NameList places;
-    if (number->kind != EXPR_NUMBER || !number->is_integer || !meant_places(of, &places))
+    int64_t at;
+    if (!expr_whole(place, &at) || !meant_places(of, &places))
         return NULL;
-    double at = number == place ? number->number : places.count - number->number;
-    return at >= 0 && at < places.count ? places.at[(uint32_t)at] : NULL;
+    at += at < 0 ? places.count : 0;
+    return at >= 0 && at < places.count ? places.at[at] : NULL;
 }
 
 Name dim_given(const Meant *of, const Expr *expr) {
@@ -379,10 +379,10 @@ static bool dims_are_named(const Meaning *m, Builtin builtin, const Given *given
 
 // The second argument of max and min is another tensor, or what other languages say a dim by.
 static bool is_place(const Meaning *m, const Expr *expr) {
-    const Expr *number = expr_unsigned(expr);
+    int64_t number;
     bool dim = expr->kind == EXPR_NAME && scope_knows_dim(m->scope, expr->name.name) &&
                !scope_find(m->scope, expr->name.name);
-    return dim || given_list(expr) || (number->kind == EXPR_NUMBER && number->is_integer);
+    return dim || given_list(expr) || expr_whole(expr, &number);
 }
 
 // own: the call is one of this language, not a method or a function of a module.

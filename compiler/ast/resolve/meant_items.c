@@ -47,30 +47,23 @@ static void take_keep(Taken *t, Name dim) {
     vec_push(t->m->arena, &t->places, dim);
 }
 
-static bool is_number(const Expr *expr, double number) {
-    return expr->kind == EXPR_NUMBER && expr->number == number;
-}
-
-// X[3:1]
+// X[3:1], X[-1:-3], X[:0]
 static bool is_empty(const Expr *from, const Expr *to) {
-    const Expr *a = expr_unsigned(from), *b = expr_unsigned(to);
-    bool back = a != from;
-    bool known = a->kind == EXPR_NUMBER && b->kind == EXPR_NUMBER && back == (b != to);
-    return known && (back ? a->number <= b->number : a->number >= b->number);
+    int64_t a = 0, b;
+    bool known = expr_is_foreign(from, FOREIGN_NOTHING) || expr_whole(from, &a);
+    return known && expr_whole(to, &b) && (a < 0) == (b < 0) && a >= b;
 }
 
 // Where a part begins, or where it ends; -1: not known.
 static int64_t known_place(const Meaning *m, const Expr *place, Name dim, bool end) {
-    const Expr *number = expr_unsigned(place);
+    int64_t number;
     const Session *session = m->scope->resolver->session;
     int64_t extent = program_extent(session, m->program, dim);
     if (expr_is_foreign(place, FOREIGN_NOTHING))
         return end ? extent : 0;
-    if (number->kind != EXPR_NUMBER)
+    if (!expr_whole(place, &number))
         return -1;
-    return number == place ? (int64_t)number->number
-           : extent > 0    ? extent - (int64_t)number->number
-                           : -1;
+    return number >= 0 ? number : extent > 0 ? extent + number : -1;
 }
 
 static int64_t known_count(const Meaning *m, const Expr *from, const Expr *to, Name dim,
@@ -81,7 +74,9 @@ static int64_t known_count(const Meaning *m, const Expr *from, const Expr *to, N
 
 static void take_slice(Taken *t, const Expr *slice, Name dim) {
     const Expr *from = slice->args.at[0], *to = slice->args.at[1];
-    bool begins = expr_is_foreign(from, FOREIGN_NOTHING) || is_number(from, 0);
+    int64_t first;
+    bool begins =
+        expr_is_foreign(from, FOREIGN_NOTHING) || (expr_whole(from, &first) && first == 0);
     bool ends =
         expr_is_foreign(to, FOREIGN_NOTHING) || (to->kind == EXPR_NAME && to->name.name == dim);
     take_keep(t, dim);
@@ -97,9 +92,9 @@ static void take_slice(Taken *t, const Expr *slice, Name dim) {
 
 // How many positions there are from `from` to `to`, by `step`; NULL: none, or it cannot be told.
 static const char *step_count(Taken *t, int64_t from, const Expr *to, Name dim, int64_t step) {
-    int64_t ahead = step - 1 - from;
-    if (to->kind == EXPR_NUMBER) {
-        int64_t count = ((int64_t)to->number + ahead) / step;
+    int64_t ahead = step - 1 - from, last;
+    if (expr_whole(to, &last) && last >= 0) {
+        int64_t count = (last + ahead) / step;
         return count > 0 ? arena_printf(t->m->arena, "%lld", (long long)count) : NULL;
     }
     const char *end = expr_is_foreign(to, FOREIGN_NOTHING) ? dim : meant_number(t->m, to, dim);
@@ -117,21 +112,16 @@ static void take_step(Taken *t, const Expr *form, Name dim) {
     const Expr *from = slice->args.at[0], *to = slice->args.at[1];
     bool begins = expr_is_foreign(from, FOREIGN_NOTHING),
          ends = expr_is_foreign(to, FOREIGN_NOTHING);
-    const Expr *number = expr_unsigned(step);
-    bool back = number != step;
-    bool fine = number->kind == EXPR_NUMBER && number->is_integer &&
-                (begins || (from->kind == EXPR_NUMBER && from->is_integer));
+    int64_t first = 0, by = 0;
+    bool fine = expr_whole(step, &by) && (begins || expr_whole(from, &first)) && first >= 0;
     take_keep(t, dim);
-    if (back) {
-        t->fine = fine && number->number == 1 && begins && ends;
+    if (by < 0) {
+        t->fine = fine && by == -1 && begins && ends;
         vec_push(t->m->arena, &t->cuts, ((Cut){.dim = dim, .kind = CUT_TURN}));
         return;
     }
-    fine = fine && number->number > 1;
-    Cut cut = {.dim = dim, .kind = CUT_STEP};
-    if (fine) {
-        cut.first = begins ? 0 : (int64_t)from->number;
-        cut.step = (int64_t)number->number;
+    Cut cut = {.dim = dim, .kind = CUT_STEP, .first = first, .step = by};
+    if (fine && by > 1) {
         cut.count = step_count(t, cut.first, to, dim, cut.step);
         cut.known = known_count(t->m, from, to, dim, cut.step);
         if (expr_is_foreign(to, FOREIGN_NOTHING) && cut.first < cut.step)
@@ -143,18 +133,19 @@ static void take_step(Taken *t, const Expr *form, Name dim) {
 
 // X[ids, :]: of one tensor, since several are read in pairs in other languages, and without a dim
 // that x has too, which would be one index with that.
-static bool take_places(Taken *t, const Expr *item, Name dim) {
+static bool take_places(Taken *t, const Expr *item, const Meant *ids, Name dim) {
     const Symbol *symbol = expr_is_tensor(item) ? scope_find(t->m->scope, item->name.name) : NULL;
-    Meant ids = meant(t->m, item);
-    if (!symbol || !elem_is_int(symbol->elem) || !ids.text || !ids.has_dims || !ids.dims.count)
+    if (!symbol || !elem_is_int(symbol->elem) || !ids->text || !ids->has_dims || !ids->dims.count)
         return false;
-    for (uint32_t i = 0; i < ids.dims.count; i++)
-        t->fine = t->fine && (ids.dims.at[i] == dim || !dimlist_has(&t->of->dims, ids.dims.at[i]));
+    for (uint32_t i = 0; i < ids->dims.count; i++) {
+        Name own = ids->dims.at[i];
+        t->fine = t->fine && (own == dim || !dimlist_has(&t->of->dims, own));
+    }
     for (uint32_t i = 0; i < t->cuts.count; i++)
         t->fine = t->fine && t->cuts.at[i].kind != CUT_TAKE;
     take_keep(t, dim);
     vec_push(t->m->arena, &t->cuts,
-             ((Cut){.dim = dim, .kind = CUT_TAKE, .from = ids.text, .over = ids.dims}));
+             ((Cut){.dim = dim, .kind = CUT_TAKE, .from = ids->text, .over = ids->dims}));
     return true;
 }
 
@@ -179,12 +170,12 @@ static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
         take_step(t, item, dim);
     } else if (item->kind == EXPR_NAME && item->name.name == dim) {
         take_keep(t, dim);
-    } else if (take_places(t, item, dim)) {
-        return;
     } else {
-        Meant number = meant(t->m, item);
-        const char *text = meant_number(t->m, item, dim);
-        t->fine = text && number.has_dims && !number.dims.count;
+        Meant value = meant(t->m, expr_unsigned(item));
+        if (take_places(t, item, &value, dim))
+            return;
+        const char *text = meant_position(t->m, item, &value, dim);
+        t->fine = text && value.has_dims && !value.dims.count;
         text_printf(&t->brackets, "%s%s", t->brackets.length ? ", " : "", text);
         t->takes = true;
     }
@@ -286,12 +277,12 @@ static Meant items_of(Meaning *m, const Meant *of, const Expr *const *items, uin
 
 // The number of a position, also of none that is known; NULL: it is none.
 static const char *place_text(Meaning *m, const Expr *item, Name dim, bool unknown) {
-    Meant number = meant(m, item);
     if (is_colon(item))
         return dim;
     if (unknown)
         return item->name.name;
-    return number.has_dims && !number.dims.count ? meant_number(m, item, dim) : NULL;
+    Meant value = meant(m, expr_unsigned(item));
+    return value.has_dims && !value.dims.count ? meant_position(m, item, &value, dim) : NULL;
 }
 
 const char *meant_unknown_place(Meaning *m, const Expr *expr) {
@@ -326,24 +317,24 @@ const char *meant_unknown_place(Meaning *m, const Expr *expr) {
                : NULL;
 }
 
-// X.max(dim=-1)[0], X.chunk(2, dim=-1)[1]: one of several values.
-static Meant meant_piece(Meaning *m, const Expr *call, const Expr *items) {
+// X.max(dim=-1)[0], X.chunk(2, dim=-1)[1]: one of several values. false: it is no such form.
+static bool meant_piece(Meaning *m, const Expr *call, const Expr *items, Meant *out) {
     static const char *const pairs[] = {"max", "min", "sort"};
-    const Expr *which = items->args.count == 2 ? items->args.at[1] : NULL;
-    bool counted = which && which->kind == EXPR_NUMBER && which->is_integer;
-    if (!counted || !expr_is_foreign(call, FOREIGN_METHOD))
-        return (Meant){0};
+    int64_t which, n;
+    if (!expr_is_foreign(call, FOREIGN_METHOD) || items->args.count != 2 ||
+        !expr_whole(items->args.at[1], &which) || which < 0)
+        return false;
     Given given = {&call->args, &call->keys};
     uint32_t own = meant_is_module(m, call->args.at[0]) ? 2 : 1; // up to the tensor
-    bool over = call->args.count > own || given_key(&given, "dim");
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (!strcmp(call->name.name, pairs[i]) && over && which->number < 2)
-            return meant_of_several(m, call, (uint32_t)which->number, 2);
     const Expr *count = call->args.count > own ? call->args.at[own] : NULL;
-    if (strcmp(call->name.name, "chunk") != 0 || !count || !expr_is_count(count) ||
-        which->number >= count->number)
-        return (Meant){0};
-    return meant_of_several(m, call, (uint32_t)which->number, (uint32_t)count->number);
+    bool chunk = !strcmp(call->name.name, "chunk") && count && expr_whole(count, &n) && which < n;
+    bool pair = false;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        pair = pair || !strcmp(call->name.name, pairs[i]);
+    pair = pair && (count || given_key(&given, "dim")) && which < 2;
+    if (chunk || pair)
+        *out = meant_of_several(m, call, (uint32_t)which, pair ? 2 : (uint32_t)n);
+    return chunk || pair;
 }
 
 // X.shape[1]
@@ -358,10 +349,10 @@ Meant meant_items(Meaning *m, const Expr *expr) {
     if (expr_is_foreign(of, FOREIGN_MEMBER) && !strcmp(of->name.name, "shape"))
         return expr->args.count == 2 ? meant_extent(m, of->args.at[0], expr->args.at[1])
                                      : (Meant){0};
-    Meant piece = meant_piece(m, of, expr);
-    if (piece.text)
-        return piece;
-    Meant tensor = meant(m, of);
+    Meant tensor;
+    if (meant_piece(m, of, expr, &tensor))
+        return tensor;
+    tensor = meant(m, of);
     return items_of(m, &tensor, (const Expr *const *)expr->args.at + 1, expr->args.count - 1);
 }
 

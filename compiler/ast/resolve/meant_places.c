@@ -167,13 +167,11 @@ Meant meant_unsqueezed(Meaning *m, const Given *given) {
     Meant of = meant(m, given->args->at[0]);
     const Expr *axis = given_key(given, "axis"), *dim = given_key(given, "dim");
     const Expr *at = given->args->count > 1 ? given->args->at[1] : dim ? dim : axis;
-    const Expr *number = at ? expr_unsigned(at) : NULL;
     NameList places, spread = {0};
-    bool known = meant_places(&of, &places) && number && number->kind == EXPR_NUMBER &&
-                 number->is_integer && number->number <= places.count + (number != at);
-    uint32_t first = !known         ? 0
-                     : number == at ? (uint32_t)number->number
-                                    : places.count + 1 - (uint32_t)number->number;
+    int64_t first = 0;
+    bool known = meant_places(&of, &places) && at && expr_whole(at, &first);
+    first += first < 0 ? places.count + 1 : 0;
+    known = known && first >= 0 && first <= places.count;
     for (uint32_t i = 0; i <= places.count && known; i++) {
         if (i == first)
             vec_push(m->arena, &spread, NULL);

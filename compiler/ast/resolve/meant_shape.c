@@ -204,19 +204,19 @@ Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n)
 // The places of the first and the last one of the dims, as other languages say them.
 static bool flat_places(const Given *given, uint32_t n_dims, uint32_t *first, uint32_t *last) {
     static const char *const keys[] = {"start_dim", "end_dim"};
-    double found[] = {0, n_dims - 1.0};
+    int64_t found[] = {0, (int64_t)n_dims - 1};
     for (uint32_t i = 0; i < 2; i++) {
         const Expr *at =
             given->args->count > i + 1 ? given->args->at[i + 1] : given_key(given, keys[i]);
-        const Expr *number = at ? expr_unsigned(at) : NULL;
-        if (number && (number->kind != EXPR_NUMBER || !number->is_integer))
+        if (at && !expr_whole(at, &found[i]))
             return false;
-        if (number)
-            found[i] = number == at ? number->number : n_dims - number->number;
+        found[i] += found[i] < 0 ? n_dims : 0;
     }
+    if (found[0] < 0 || found[0] >= found[1] || found[1] >= n_dims)
+        return false;
     *first = (uint32_t)found[0];
     *last = (uint32_t)found[1];
-    return found[0] >= 0 && found[1] < n_dims && found[0] < found[1];
+    return true;
 }
 
 Meant meant_flatten(Meaning *m, const Given *given) {
@@ -459,7 +459,7 @@ static bool constant_dims(Meaning *m, const Expr *const *args, uint32_t n, NameL
 
 Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint32_t n) {
     NameList dims = {0};
-    bool list = n == 1 && (args[0]->kind == EXPR_TUPLE || args[0]->kind == EXPR_FOREIGN);
+    bool list = n == 1 && given_list(args[0]);
     const Expr *const *names = list ? (const Expr *const *)args[0]->args.at : args;
     if (!constant_dims(m, names, list ? args[0]->args.count : n, &dims))
         return (Meant){0};
