@@ -23,7 +23,9 @@
 //   d is kept        A, with a dim that P and Q lack; r is summed, P and Q have no dims but what
 //                    they share, and are trained, or are two and A is mixed in the same einsum
 //                    (its own dim is summed, as the memory of an attention). Trained matrices in a
-//                    row from d to d, over summed dims of their own, are as two
+//                    row from d to d, over summed dims of their own, are as two. Between trained
+//                    ones there may be scales g[r] and gates z[n, r], over no dims but r, those of
+//                    A and those of the result
 //
 // A position that a scan has come to, X[t, d], is a dim of its own beside X[n, d].
 // Scales and masks (vectors over d), batch dims and products of vectors have no such r.
@@ -99,6 +101,7 @@ static bool stands_apart(const Expr *operand, const Expr *other, const Expr *p, 
 typedef struct {
     bool any;
     bool summed; // one of them, and no other operand has it
+    bool gated;  // the same but for gates
 } Shared;
 
 static uint32_t count_with(const Expr *einsum, Name dim) {
@@ -106,6 +109,24 @@ static uint32_t count_with(const Expr *einsum, Name dim) {
     for (uint32_t i = 0; i < einsum->args.count; i++)
         count += has(einsum->args.at[i], dim);
     return count;
+}
+
+// g[r] and z[n, r] between A[d, r] and B[r, d]: a scale or a gate of what A makes of a.
+static bool is_gate(const Joint *j, const Expr *operand, Name dim, const Expr *a) {
+    bool gate = has(operand, dim) && !has(operand, j->dim);
+    for (uint32_t i = 0; i < operand->result.count; i++) {
+        Name other = operand->result.at[i];
+        gate = gate && (other == dim || has(a, other) || has(j->einsum, other));
+    }
+    return gate;
+}
+
+// Is the dim summed over two operands, and gates of what one of them makes of a?
+static bool is_summed_over_two(const Joint *j, Name dim, const Expr *a) {
+    uint32_t count = count_with(j->einsum, dim);
+    for (uint32_t i = 0; i < j->einsum->args.count; i++)
+        count -= is_gate(j, j->einsum->args.at[i], dim, a);
+    return count == 2 && !has(j->einsum, dim);
 }
 
 // The dims beside d that two matrices share and what they are applied to (b may be NULL) lacks.
@@ -118,6 +139,7 @@ static Shared shared_dims(const Joint *j, const JointPair *pair) {
             continue;
         shared.any = true;
         shared.summed = shared.summed || (!has(j->einsum, dim) && count_with(j->einsum, dim) == 2);
+        shared.gated = shared.gated || is_summed_over_two(j, dim, pair->a);
     }
     return shared;
 }
@@ -162,41 +184,48 @@ static bool is_joint_sum(const Joint *j, const JointPair *pair) {
            (same && are_projections(j, pair) && (trained || !is_same_tensor(p, q)));
 }
 
-// The other dim of a trained matrix that has the dim, if it is summed with one other operand alone;
-// NULL: it is none.
-static Name way_on(const Joint *j, const Expr *matrix, Name dim) {
+// The other dim of a trained matrix that has the dim, if it is summed with one other operand alone,
+// but for gates; NULL: it is none.
+static Name way_on(const Joint *j, const Expr *matrix, Name dim, const Expr *a) {
     if (matrix->result.count != 2 || !is_trained(j, matrix))
         return NULL;
     Name other = matrix->result.at[matrix->result.at[0] == dim];
-    return !has(j->einsum, other) && count_with(j->einsum, other) == 2 ? other : NULL;
+    return is_summed_over_two(j, other, a) ? other : NULL;
+}
+
+// The operand beside the matrix that is summed with it over the dim, and is no gate.
+static const Expr *next_matrix(const Joint *j, const Expr *matrix, Name dim, const Expr *a) {
+    const ExprList *operands = &j->einsum->args;
+    for (uint32_t i = 0; i < operands->count; i++)
+        if (operands->at[i] != matrix && has(operands->at[i], dim) &&
+            !is_gate(j, operands->at[i], dim, a))
+            return operands->at[i];
+    return NULL;
 }
 
 // Do trained matrices lead from p to q in a row, over dims that are summed?
-static bool leads_to(const Joint *j, const Expr *p, const Expr *q) {
-    const ExprList *operands = &j->einsum->args;
-    const Expr *at = p;
-    Name dim = way_on(j, p, j->dim);
-    for (uint32_t steps = 0; dim && at != q && steps < operands->count; steps++) {
-        const Expr *next = NULL;
-        for (uint32_t i = 0; i < operands->count; i++)
-            if (operands->at[i] != at && has(operands->at[i], dim))
-                next = operands->at[i];
-        at = next;
-        if (at != q)
-            dim = way_on(j, at, dim);
+static bool leads_to(const Joint *j, const JointPair *pair) {
+    const Expr *at = pair->p;
+    Name dim = way_on(j, at, j->dim, pair->a);
+    for (uint32_t steps = 0; dim && at != pair->q && steps < j->einsum->args.count; steps++) {
+        at = next_matrix(j, at, dim, pair->a);
+        if (at != pair->q)
+            dim = way_on(j, at, dim, pair->a);
     }
-    return dim && at == q && way_on(j, q, j->dim);
+    return dim && at == pair->q && way_on(j, pair->q, j->dim, pair->a);
 }
 
 static bool is_joint_result(const Joint *j, const JointPair *pair) {
     const Expr *a = pair->a, *p = pair->p, *q = pair->q;
     Name own = own_dim(a, p, q, NULL);
-    if (own && !is_trained(j, a) && leads_to(j, p, q))
+    if (own && !is_trained(j, a) && leads_to(j, pair))
         return true;
     bool alone = dimlist_within(&p->result, &q->result) || dimlist_within(&q->result, &p->result);
-    if (!own || !alone || !shared_dims(j, pair).summed || is_trained(j, a))
+    if (!own || !alone || is_trained(j, a))
         return false;
-    return (is_trained(j, p) && is_trained(j, q)) || (!has(j->einsum, own) && !is_repeated(p, q));
+    Shared shared = shared_dims(j, pair);
+    return (shared.gated && is_trained(j, p) && is_trained(j, q)) ||
+           (shared.summed && !has(j->einsum, own) && !is_repeated(p, q));
 }
 
 // ---- which operands -----------------------------------------------------------------------------
