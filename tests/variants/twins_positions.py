@@ -121,7 +121,7 @@ def stick_breaking(Q, K, V):
     return np.einsum("nmh,mhk->nhk", A, V)
 
 
-@variant("n", stored="take cannot be streamed")
+@variant("n", stored="'L[n, m, 0]' cannot be streamed")
 def selective(Q, K, V):
     L = causal(logits_of(Q, K))
     S = np.maximum(L[:, :, 0], 0)
