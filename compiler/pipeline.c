@@ -210,11 +210,6 @@ bool pipeline_lower(Session *session, const PipelineOptions *options, Compilatio
     return ok && run_tile_passes(&p, out);
 }
 
-bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
-                  Compilation *out) {
-    return pipeline_build(session, program, options, out) && pipeline_lower(session, options, out);
-}
-
 // ---- the gradient in two parts ----
 
 // The saved tensors lie as one function that does both would have them.

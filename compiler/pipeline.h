@@ -24,7 +24,7 @@ typedef struct {
     // Of streamed groups; PLAN_ANY and 0: the cheapest.
     PlanKind plan;
     int64_t rows, piece;
-    Saving saving; // of memory for gradients
+    Saving saving;    // of memory for gradients
     bool streams_all; // nothing that can be computed again over pairs of positions is stored
     // Quadratic values that are stored are errors; seen from AFTER_FUSED on.
     bool no_materialize;
@@ -58,9 +58,6 @@ bool pipeline_build(Session *session, const Program *program, const PipelineOpti
 // From there, or from `once` where that is there, to the stop, in the session that built it or a
 // fork of that; graphs that are there are only read.
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out);
-// Both.
-bool pipeline_run(Session *session, const Program *program, const PipelineOptions *options,
-                  Compilation *out);
 
 // ---- an entry with its gradient in two parts ---------------------------------------------------
 // The graphs are made once, for options->machine: what is saved is the same for every target.

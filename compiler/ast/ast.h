@@ -287,6 +287,12 @@ bool expr_is_count(const Expr *expr); // 1, 2, ..
 const char *oper_text(Oper oper);
 KeyArg *call_key(const Expr *call, const char *key); // NULL when not given
 
+// ---- words.c: of other languages
+bool word_is_module(const char *word);         // torch, np
+bool word_is_numeric_module(const char *word); // in which split(x, 3) is in three, not by three
+const char *word_constant(const char *word);   // the text to write, "bool(1)" for True; or NULL
+bool word_says(const char *word, bool value);  // whether it is true, or false
+
 // ---- ../grammar/parse.y: text -> nodes ------------------------------------------------------
 // Adds a file's items to the program. Reports syntax errors and goes on; imports are read (once
 // each) relative to the importing file.

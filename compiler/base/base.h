@@ -116,6 +116,9 @@ void text_double(Text *text, double value);
 const char *bytes_text(int64_t bytes, Arena *arena);
 // Is the word one of those in a text that have blanks between them?
 bool words_have(const char *words, const char *word);
+// STEM_1, STEM_2, ..: the first of them that is free.
+const char *text_numbered(Arena *arena, const char *stem,
+                          bool (*is_taken)(const void *of, const char *name), const void *of);
 // Bytes of the UTF-8 character at `at`, which is before `end`, and its code point; 0 if there is
 // none.
 size_t utf8_decode(const char *at, const char *end, uint32_t *code);

@@ -95,6 +95,14 @@ bool words_have(const char *words, const char *word) {
     return false;
 }
 
+const char *text_numbered(Arena *arena, const char *stem,
+                          bool (*is_taken)(const void *of, const char *name), const void *of) {
+    const char *name = stem;
+    for (uint32_t n = 1; n == 1 || is_taken(of, name); n++)
+        name = arena_printf(arena, "%s_%u", stem, n);
+    return name;
+}
+
 size_t utf8_decode(const char *at, const char *end, uint32_t *code) {
     const unsigned char *s = (const unsigned char *)at;
     size_t length = s[0] < 0x80 ? 1 : s[0] < 0xC2 ? 0 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;

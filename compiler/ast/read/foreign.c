@@ -129,13 +129,7 @@ Expr *foreign_choice(Parser *parser, Span span, Expr *condition, Expr *a, Expr *
 }
 
 static bool is_module(const Expr *of) {
-    static const char *const modules[] = {"torch", "np",    "numpy", "jnp",    "jax",
-                                          "lax",   "tf",    "math",  "nn",     "F",
-                                          "mx",    "keras", "xp",    "einops", NULL};
-    for (size_t i = 0; of->kind == EXPR_NAME && modules[i]; i++)
-        if (!strcmp(of->name.name, modules[i]))
-            return true;
-    return false;
+    return of->kind == EXPR_NAME && word_is_module(of->name.name);
 }
 
 static void tell_module(Parser *parser, const Expr *of, Span dot) {

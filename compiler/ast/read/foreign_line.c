@@ -124,7 +124,7 @@ static const char *choice_text(const Parser *parser, const Token *word, const To
     else if (next->kind == TOK_RETURN)
         rest = one_text(parser, next + 1, line_end(next));
     const char *condition = text_of(parser, word + 1, branch.colon);
-    if (value && condition && !strcmp(condition, "True")) {
+    if (value && condition && word_says(condition, true)) {
         *has_else = true;
         return value;
     }
@@ -133,22 +133,26 @@ static const char *choice_text(const Parser *parser, const Token *word, const To
                : NULL;
 }
 
+typedef struct {
+    const Token *from, *to;
+} Lines;
+
+static bool is_taken(const void *of, const char *name) {
+    const Lines *lines = (const Lines *)of;
+    const Token *at = lines->from;
+    while (at < lines->to && !foreign_is_word(at, name))
+        at++;
+    return at < lines->to;
+}
+
 // NAME_1, or another name that nothing in the def has.
 static const char *fresh_name(const Parser *parser, const Token *line, const char *name) {
-    const Token *begin = line, *end = line;
-    while (begin > parser->tokens.at && begin->kind != TOK_DEF)
-        begin--;
-    while (end->kind != TOK_YYEOF && end->kind != TOK_DEF)
-        end++;
-    const char *fresh = name;
-    bool taken = true;
-    for (uint32_t n = 1; taken; n++) {
-        fresh = arena_printf(parser->arena, "%s_%u", name, n);
-        taken = false;
-        for (const Token *at = begin; at < end && !taken; at++)
-            taken = foreign_is_word(at, fresh);
-    }
-    return fresh;
+    Lines def = {line, line};
+    while (def.from > parser->tokens.at && def.from->kind != TOK_DEF)
+        def.from--;
+    while (def.to->kind != TOK_YYEOF && def.to->kind != TOK_DEF)
+        def.to++;
+    return text_numbered(parser->arena, name, is_taken, &def);
 }
 
 // Whether the line is in a block of a loop.
@@ -485,10 +489,8 @@ const char *foreign_line_hint(const Parser *parser) {
     if (parser->n_errors > MAX_ERRORS) // nobody is told, and looking back at the def takes time
         return NULL;
     const Token *first = foreign_line_begin(parser), *at = parser->current;
-    static const char *const modules[] = {"numpy",      "torch", "jax",    "math",
-                                          "tensorflow", "os",    "einops", NULL};
     const char *hint = operator_hint(parser);
-    if (first->kind == TOK_IMPORT && is_word_of(first + 1, modules))
+    if (first->kind == TOK_IMPORT && first[1].kind == TOK_NAME && word_is_module(first[1].text))
         return "leave it out: exp, softmax and the like are built in";
     if (!hint)
         hint = return_hint(parser, first);

@@ -90,6 +90,12 @@ static NameList result_dims(const Binder *b, uint32_t which) {
     return dims;
 }
 
+static bool is_taken(const void *of, const char *text) {
+    const Binder *b = (const Binder *)of;
+    Name name = names_find(b->resolver->session->names, text);
+    return scope_find(b->scope, name) || scope_knows_dim(b->scope, name);
+}
+
 // A call gives as many values as are asked for: one in an expression, n to n names.
 static bool check_results(Binder *b, uint32_t n_wanted) {
     uint32_t n = b->callee->result_dims.count;
@@ -108,9 +114,9 @@ static bool check_results(Binder *b, uint32_t n_wanted) {
     Text names = {.arena = b->resolver->arena};
     for (uint32_t i = 0; i < n; i++) {
         Name name = b->callee->result_names.at[i];
-        while (scope_find(b->scope, name) || scope_knows_dim(b->scope, name))
-            name = names_find(b->resolver->session->names, say(b, "%s_1", name));
-        text_printf(&names, "%s%s", i ? ", " : "", name);
+        const char *free =
+            is_taken(b, name) ? text_numbered(b->resolver->arena, name, is_taken, b) : name;
+        text_printf(&names, "%s%s", i ? ", " : "", free);
     }
     diag_hint(diag, "give each a name, on a line of its own: '%s = %s(...)'", names.at,
               callee_name(b));

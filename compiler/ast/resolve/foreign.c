@@ -67,7 +67,7 @@ static void hint_update(Scope *scope, const Stmt *stmt) {
         diag_hint(stmt->foreign, "'%s' has no value before", name);
     if (!known || !fits(text) || strchr("@&|^", update->name.name[0]))
         return;
-    Name fresh = meant_fresh(&m, name, "1");
+    Name fresh = meant_fresh(&m, name, NULL);
     if (carried)
         diag_hint(stmt->foreign, "write '%s = %s'%s", name, text, beside_text(&m));
     else

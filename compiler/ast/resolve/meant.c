@@ -17,10 +17,6 @@ Meaning meaning_in(Scope *scope) {
 
 // ---- texts
 
-Meant meant_of_text(const char *text, Holds holds) {
-    return (Meant){.text = text, .holds = holds};
-}
-
 Meant meant_with_dims(const char *text, Holds holds, NameList dims) {
     return (Meant){.text = text, .holds = holds, .has_dims = text != NULL, .dims = dims};
 }
@@ -38,12 +34,18 @@ static bool is_made(const Meaning *m, Name name) {
     return false;
 }
 
+static bool is_taken(const void *of, const char *text) {
+    const Meaning *m = (const Meaning *)of;
+    Name name = names_find(m->scope->resolver->session->names, text);
+    return scope_knows_dim(m->scope, name) || scope_find(m->scope, name) || is_made(m, name);
+}
+
 Name meant_fresh(const Meaning *m, Name of, const char *suffix) {
     Names *names = m->scope->resolver->session->names;
-    const char *text = arena_printf(m->arena, "%s_%s", name_unprimed(names, of), suffix);
-    while (scope_knows_dim(m->scope, names_find(names, text)) ||
-           scope_find(m->scope, names_find(names, text)) || is_made(m, names_find(names, text)))
-        text = arena_printf(m->arena, "%s_1", text);
+    const char *stem = name_unprimed(names, of);
+    const char *text = suffix ? arena_printf(m->arena, "%s_%s", stem, suffix) : stem;
+    if (!suffix || is_taken(m, text))
+        text = text_numbered(m->arena, text, is_taken, m);
     return names_find(names, text);
 }
 
@@ -89,11 +91,6 @@ const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims) 
 // ---- names and numbers
 
 Meant meant_name(Meaning *m, const Expr *expr) {
-    static const struct {
-        const char *name, *text;
-    } constants[] = {{"True", "bool(1)"},  {"true", "bool(1)"}, {"False", "bool(0)"},
-                     {"false", "bool(0)"}, {"Infinity", "inf"}, {"infinity", "inf"},
-                     {"Inf", "inf"}};
     Name name = expr->name.name;
     Symbol *symbol = scope_find(m->scope, name);
     if (symbol) {
@@ -105,10 +102,11 @@ Meant meant_name(Meaning *m, const Expr *expr) {
     }
     if (scope_knows_dim(m->scope, name))
         return meant_with_dims(name, HOLDS_ALL, (NameList){0});
-    for (size_t i = 0; i < sizeof constants / sizeof constants[0]; i++)
-        if (!strcmp(constants[i].name, name))
-            return meant_with_dims(constants[i].text, HOLDS_ALL, (NameList){0});
-    return (Meant){0};
+    const char *constant = word_constant(name);
+    if (!constant)
+        return (Meant){0};
+    Holds holds = strchr(constant, ' ') ? HOLDS_SUM : HOLDS_ALL; // inf - inf
+    return meant_with_dims(constant, holds, (NameList){0});
 }
 
 const char *meant_position(const Meaning *m, const Expr *position, const Meant *value, Name dim) {
@@ -212,12 +210,8 @@ static Meant meant_arrow(Meaning *m, const Expr *call) {
 bool meant_is_module(const Meaning *m, const Expr *expr) {
     while (expr_is_foreign(expr, FOREIGN_MEMBER))
         expr = expr->args.at[0];
-    static const char *const modules[] = {"torch", "np", "numpy", "jnp", "jax",   "lax", "tf",
-                                          "math",  "nn", "F",     "mx",  "keras", "xp",  "einops"};
-    for (size_t i = 0; i < sizeof modules / sizeof modules[0]; i++)
-        if (expr->kind == EXPR_NAME && !strcmp(expr->name.name, modules[i]))
-            return !scope_find(m->scope, expr->name.name);
-    return false;
+    bool module = expr->kind == EXPR_NAME && word_is_module(expr->name.name);
+    return module && !scope_find(m->scope, expr->name.name);
 }
 
 static Meant meant_member(Meaning *m, const Expr *expr) {

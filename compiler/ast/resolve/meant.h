@@ -80,13 +80,13 @@ typedef struct {
 Meaning meaning_in(Scope *scope);
 Meant meant(Meaning *m, const Expr *expr);
 bool meant_is_module(const Meaning *m, const Expr *expr); // torch, torch.nn
-Meant meant_of_text(const char *text, Holds holds);
 Meant meant_with_dims(const char *text, Holds holds, NameList dims);
 const char *meant_within(const Meaning *m, const Meant *part, Holds outer); // with parentheses
 Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Meant *b);
 Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
-Name meant_fresh(const Meaning *m, Name of, const char *suffix); // a name that is free here
-void meant_declare(Meaning *m, Name dim, const char *extent);    // the text wants `dim`
+// A name that is free here: OF_SUFFIX, or with a number behind it; suffix: NULL for a number alone.
+Name meant_fresh(const Meaning *m, Name of, const char *suffix);
+void meant_declare(Meaning *m, Name dim, const char *extent); // the text wants `dim`
 // A dim called after another one: that of before, where the extent is or may be the same. NULL:
 // there is no text for an extent that two have.
 Name meant_made(Meaning *m, const Made *made);
@@ -179,6 +179,9 @@ bool meant_meet(Meaning *m, Meant *all, Meant *part);
 Meant meant_argument(Meaning *m, const Given *given, bool squeezed);
 Meant meant_unsqueezed(Meaning *m, const Given *given);
 Meant meant_repeated(Meaning *m, const Given *given);
+// All dims of the tensor in this order: the tensor itself where their names tell them apart, a swap
+// of two that are alike.
+Meant meant_reordered(Meaning *m, Meant of, const NameList *order);
 // The dims in another order, which means nothing where their names say what is what.
 Meant meant_transpose(Meaning *m, const Given *given, bool last);
 

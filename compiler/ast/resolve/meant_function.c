@@ -21,8 +21,7 @@ typedef enum {
     IS_OUTER,     // of vectors
     IS_LINEAR,    // of an input with a matrix [out, in], and a bias
     IS_CONCAT,
-    IS_CAST, // to `name`
-    IS_TO,   // to the type that is the argument
+    IS_TO, // to the type that is the argument
     IS_CLIP,
     IS_FILL,
     IS_RANGE, // index(n)
@@ -185,12 +184,6 @@ static const Function functions[] = {
     {"cat", IS_CONCAT, NULL, 0},
     {"concatenate", IS_CONCAT, NULL, 0},
     {"concat", IS_CONCAT, NULL, 0},
-    {"float", IS_CAST, "f32", 0},
-    {"half", IS_CAST, "f16", 0},
-    {"bfloat16", IS_CAST, "bf16", 0},
-    {"double", IS_CAST, "f64", 0},
-    {"int", IS_CAST, "i32", 0},
-    {"long", IS_CAST, "i64", 0},
     {"to", IS_TO, NULL, 0},
     {"astype", IS_TO, NULL, 0},
     {"type", IS_TO, NULL, 0},
@@ -421,16 +414,16 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given, bool
 
 // ---- functions of other names
 
-static Meant meant_cast(Meaning *m, const Given *given, const char *elem) {
+// X.float(), np.float32(X), float("-inf")
+static Meant meant_cast(Meaning *m, const Given *given, Elem elem) {
     const Expr *arg = given->args->at[0];
-    if (expr_is_foreign(arg, FOREIGN_STRING)) { // float("-inf")
+    if (expr_is_foreign(arg, FOREIGN_STRING)) {
         bool negative = arg->name.name[0] == '-';
         bool is_inf = !strncmp(arg->name.name + negative, "inf", 3);
         return is_inf ? meant_with_dims(negative ? "-inf" : "inf", HOLDS_SIGN, (NameList){0})
                       : (Meant){0};
     }
-    Elem known;
-    return elem_from_name(elem, &known) ? meant_call(m, elem, given) : (Meant){0};
+    return meant_call(m, elem_name(elem), given);
 }
 
 static Meant meant_to(Meaning *m, const Given *given) {
@@ -515,8 +508,6 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
         return meant_linear(m, given);
     case IS_CONCAT:
         return meant_concat(m, given);
-    case IS_CAST:
-        return meant_cast(m, given, function->name);
     case IS_TO:
         return meant_to(m, given);
     case IS_CLIP:
@@ -558,8 +549,10 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
 // ---- the whole
 
 bool meant_knows(const Meaning *m, Name function) {
+    Elem elem;
     return builtin_find(function) != BUILTIN_NONE || find_function(function) ||
-           meant_is_formula(function) || program_find_def(m->program, function);
+           meant_is_formula(function) || elem_from_foreign(function, &elem) ||
+           program_find_def(m->program, function);
 }
 
 Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const char **hint) {
@@ -575,6 +568,9 @@ Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const c
         return found;
     }
     bool own = def && expr->kind == EXPR_CALL; // not a method of another language
+    Elem elem;
+    if (!def && elem_from_foreign(name, &elem))
+        return args->count ? meant_cast(m, &given, elem) : (Meant){0};
     Meant formula = function || own ? (Meant){0} : meant_formula(m, name, &given, hint);
     if (formula.text)
         *hint = NULL;
@@ -585,9 +581,8 @@ Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const c
         return fits ? meant_call(m, name, &given) : (Meant){0};
     }
     Meant known = args->count ? meant_known(m, function, &given) : (Meant){0};
-    bool says = function->kind != IS_CAST && function->kind != IS_CALL &&
-                function->kind != IS_MODULE && function->kind != IS_LIKE &&
-                function->kind != IS_MASK && function->kind != IS_PART;
+    bool says = function->kind != IS_CALL && function->kind != IS_MODULE &&
+                function->kind != IS_LIKE && function->kind != IS_MASK && function->kind != IS_PART;
     if (says && !known.text)
         *hint = function->name;
     return known;

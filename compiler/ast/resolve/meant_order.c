@@ -17,13 +17,15 @@ static bool is_word(const Expr *expr, const char *const *words) {
 // `, order=descending`, if a keyword says so; NULL: there are others, which have no meaning here.
 static const char *order_of(const Given *given) {
     static const char *const passive[] = {"dim", "axis", "k", "stable", "sorted", NULL};
-    static const char *const yes[] = {"True", "true", "descending", NULL};
     const char *order = "";
     for (uint32_t i = 0; i < given->keys->count; i++) {
         const KeyArg *key = &given->keys->at[i];
         const Expr name = {.kind = EXPR_NAME, .name = key->key};
         bool says = !strcmp(key->key.name, "descending") || !strcmp(key->key.name, "order");
-        if (says && is_word(key->value, yes))
+        bool named = key->value->kind == EXPR_NAME;
+        if (says && named &&
+            (word_says(key->value->name.name, true) ||
+             !strcmp(key->value->name.name, "descending")))
             order = ", order=descending";
         else if (!says && !is_word(&name, passive))
             return NULL;

@@ -46,11 +46,9 @@ void meant_spread(Meaning *m, Meant *of, const NameList *places) {
 
 void meant_without(Meaning *m, Meant *of, const NameList *dims, const Expr *kept) {
     NameList places, left = {0};
-    static const char *const yes[] = {"True", "true"}, *const no[] = {"False", "false"};
     bool named = kept && kept->kind == EXPR_NAME;
-    bool stays = named && (!strcmp(kept->name.name, yes[0]) || !strcmp(kept->name.name, yes[1]));
-    bool goes =
-        !kept || (named && (!strcmp(kept->name.name, no[0]) || !strcmp(kept->name.name, no[1])));
+    bool stays = named && word_says(kept->name.name, true);
+    bool goes = !kept || (named && word_says(kept->name.name, false));
     bool known = meant_places(of, &places) && (stays || goes);
     for (uint32_t i = 0; i < places.count; i++) {
         bool reduced = places.at[i] && dimlist_has(dims, places.at[i]);
@@ -228,6 +226,22 @@ static Meant exchanged(Meaning *m, Meant of, Name a, Name b) {
     return of;
 }
 
+Meant meant_reordered(Meaning *m, Meant of, const NameList *order) {
+    NameList apart = {0};
+    for (uint32_t i = 0; i < order->count; i++)
+        if (order->at[i] != of.dims.at[i])
+            vec_push(m->arena, &apart, order->at[i]);
+    if (apart.count == 2)
+        return exchanged(m, of, apart.at[1], apart.at[0]);
+    for (uint32_t i = 0; i < apart.count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (program_dims_alike(m->program, apart.at[i], apart.at[k]))
+                return (Meant){0};
+    of.turned = true;
+    of.dims = *order;
+    return of.swapped ? (Meant){0} : of;
+}
+
 // What the dims are called in the order that is asked for: all of them, or two that change places.
 static bool read_order(Meaning *m, const Given *given, const Meant *of, NameList *order,
                        bool *all) {
@@ -255,7 +269,7 @@ static bool read_order(Meaning *m, const Given *given, const Meant *of, NameList
 // transpose(x, 0, 1), permute(x, 1, 0), permute(x, (1, 0)), x.T; of mT the last two dims.
 Meant meant_transpose(Meaning *m, const Given *given, bool last) {
     Meant of = meant(m, given->args->at[0]);
-    NameList order = {0}, apart = {0};
+    NameList order = {0};
     uint32_t n = of.dims.count;
     bool all;
     if (!of.text || !of.has_dims || of.moved || n < 2 || !read_order(m, given, &of, &order, &all))
@@ -264,16 +278,5 @@ Meant meant_transpose(Meaning *m, const Given *given, bool last) {
         return exchanged(m, of, of.dims.at[n - 2], of.dims.at[n - 1]);
     if (order.count && !all)
         return exchanged(m, of, order.at[0], order.at[1]);
-    for (uint32_t i = 0; i < order.count; i++)
-        if (order.at[i] != of.dims.at[i])
-            vec_push(m->arena, &apart, order.at[i]);
-    if (apart.count == 2)
-        return exchanged(m, of, apart.at[1], apart.at[0]);
-    for (uint32_t i = 0; i < apart.count; i++)
-        for (uint32_t k = 0; k < i; k++)
-            if (program_dims_alike(m->program, apart.at[i], apart.at[k]))
-                return (Meant){0};
-    of.turned = true;
-    of.dims = order;
-    return order.count && !of.swapped ? of : (Meant){0};
+    return order.count ? meant_reordered(m, of, &order) : (Meant){0};
 }

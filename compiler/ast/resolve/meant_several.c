@@ -51,8 +51,8 @@ static int64_t extent_of_file(const Meaning *m, Name dim) {
 // How long the pieces are, NULL: as long as each other, which is what the dim's extent says.
 static bool read_sizes(const Several *s, const Expr *how, int64_t extent, int64_t *sizes) {
     static const char *const counts[] = {"chunk", "array_split", "tensor_split", NULL};
-    static const char *const numeric[] = {"np", "numpy", "jnp", "xp", NULL};
-    bool counted = is_one_of(s->function, counts) || is_one_of(s->module, numeric);
+    bool counted =
+        is_one_of(s->function, counts) || (s->module && word_is_numeric_module(s->module));
     bool listed = how && given_list(how) && how->args.count == s->count;
     int64_t sum = 0;
     if (counted && (!expr_is_count(how) || how->number != s->count || extent % s->count))

@@ -306,21 +306,14 @@ static bool declare_sizes(Meaning *m, const KeyList *sizes, const NameList *into
     return true;
 }
 
-// "n d -> d n": the same tensor, whose dims are read by name.
+// "n d -> d n"
 static Meant reordered(Meaning *m, const Meant *of, const Side *left, const Side *right) {
     NameList dims = {0};
     if (!dimlist_equal(&left->terms, &right->terms))
         return (Meant){0};
     for (uint32_t i = 0; i < right->terms.count; i++)
         vec_push(m->arena, &dims, term_dim(left, of, right->terms.at[i]));
-    for (uint32_t i = 0; i < dims.count; i++)
-        for (uint32_t k = 0; k < i; k++) // which would have to be swapped
-            if (program_dims_alike(m->program, dims.at[i], dims.at[k]))
-                return (Meant){0};
-    Meant result = *of;
-    result.dims = dims;
-    result.turned = true;
-    return result;
+    return meant_reordered(m, *of, &dims);
 }
 
 Meant meant_rearrange(Meaning *m, const Expr *x, const char *pattern, const KeyList *sizes) {

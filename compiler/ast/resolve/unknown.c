@@ -12,27 +12,11 @@ bool scope_is_news(Scope *scope, Name name) {
 }
 
 // What other languages call by these names.
-static const char *constant_hint(Name name) {
-    static const struct {
-        const char *name, *hint;
-    } table[] = {
-        {"True", "write 'bool(1)'"},
-        {"true", "write 'bool(1)'"},
-        {"False", "write 'bool(0)'"},
-        {"false", "write 'bool(0)'"},
-        {"None", "there is no empty value: leave it out"},
-        {"null", "there is no empty value: leave it out"},
-        {"nil", "there is no empty value: leave it out"},
-        {"Inf", "write 'inf'"},
-        {"Infinity", "write 'inf'"},
-        {"infinity", "write 'inf'"},
-        {"nan", "write 'inf - inf'"},
-        {"NaN", "write 'inf - inf'"},
-    };
-    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
-        if (!strcmp(table[i].name, name))
-            return table[i].hint;
-    return NULL;
+static const char *constant_hint(Arena *arena, Name name) {
+    const char *constant = word_constant(name);
+    if (constant)
+        return arena_printf(arena, "write '%s'", constant);
+    return words_have("None null nil", name) ? "there is no empty value: leave it out" : NULL;
 }
 
 // X' of other languages: the transpose.
@@ -131,7 +115,7 @@ void report_unknown(Scope *scope, Ident name, bool bare) {
         if (bare)
             scope_offer_dims(scope, &near);
     }
-    const char *constant = constant_hint(name.name);
+    const char *constant = constant_hint(r->arena, name.name);
     if (constant)
         diag_hint(diag, "%s", constant);
     else if (!hint_carried(scope, diag, name.name) && !hint_transpose(scope, diag, name.name))
