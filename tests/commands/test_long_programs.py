@@ -276,7 +276,7 @@ def test_texts_of_hints_do_not_double(function):
     assert max(map(len, done.stderr.splitlines())) < 500
 
 
-DEEP = {
+NESTED = {
     "brackets": ("X[{}]", "0"),
     "products": ("(S @ {})", "S"),
     "calls": ("relu({})", "X.T"),
@@ -287,9 +287,9 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("name", NESTED)
 def test_hints_read_what_is_nested_once(name):
-    form, value = DEEP[name]
+    form, value = NESTED[name]
     for _ in range(40):
         value = form.format(value)
     source = f"dim m like n\ndef F(X[n, d], S[n, m]):\n    Y = torch.tanh({value})\n    return Y\n"
