@@ -264,6 +264,7 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
     if (is_dropped(stmt)) {
         if (!stmt->garbled)
             resolve_expr(scope, stmt->value, NULL);
+        resolve_warn_numbers(scope, stmt->value);
         return;
     }
     if (stmt->foreign)
@@ -281,6 +282,7 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
     else
         resolve_expr(scope, stmt->value, wanted);
     scope->stated = NULL;
+    resolve_warn_numbers(scope, stmt->value);
     const Expr *value = stmt->value;
     bool fits = value->ok;
     if (value->ok && wanted && !wanted->silent && fine) {

@@ -125,6 +125,44 @@ static Name mixed_dim(const Expr *einsum, const Single *single, const Expr **oth
     return NULL;
 }
 
+// The one dim of the operand that is alike; NULL: there is none, or more than one.
+static Name only_alike(const Program *program, const Expr *operand, Name dim) {
+    Name found = NULL;
+    for (uint32_t i = 0; i < operand->result.count; i++) {
+        Name other = operand->result.at[i];
+        if (!program_dims_alike(program, other, dim))
+            continue;
+        if (found)
+            return NULL;
+        found = other;
+    }
+    return found;
+}
+
+// Has the result all of its dims without this operand's?
+static bool is_spared(const Expr *einsum, const Expr *operand, Name dim) {
+    return !dimlist_has(&einsum->result, dim) ||
+           count_operands_with(einsum, dim) > dimlist_has(&operand->result, dim);
+}
+
+// einsum(W[n, n'], X[n, d] -> [n, d]): `'X[n', d]'`, the tensors that can be read over the dim that
+// W alone has. NULL: there are none.
+static const char *read_over(Scope *scope, const Expr *einsum, const Single *single) {
+    Resolver *r = scope->resolver;
+    Text text = {.arena = r->arena};
+    for (uint32_t i = 0; i < einsum->args.count; i++) {
+        const Expr *operand = einsum->args.at[i];
+        Name alike = only_alike(r->program, operand, single->dim);
+        if (operand == single->operand || !alike || !expr_is_tensor(operand) ||
+            operand->steps.count || !is_spared(einsum, operand, alike))
+            continue;
+        NameList over = dimlist_replaced(r->arena, &operand->result, alike, single->dim);
+        text_printf(&text, "%s'%s%s'", text.at ? " or " : "", operand->name.name,
+                    dimlist_text(r->arena, &over));
+    }
+    return text.at;
+}
+
 static void warn_single(Scope *scope, const Expr *einsum, const Single *single) {
     Resolver *r = scope->resolver;
     Span place = expr_dim_place(single->operand, single->dim);
@@ -146,14 +184,22 @@ static void warn_single(Scope *scope, const Expr *einsum, const Single *single) 
     Diag *diag =
         diag_warning(r->diags, "summed-dim", place, "'%s' is in %s alone and is summed over",
                      single->dim, operand_text(scope, single->operand));
-    diag_hint(diag,
-              "if that is meant, 'sum(..., reduced_dim=%s)' says so; otherwise add '%s' to the "
-              "result or to another operand",
-              single->dim, single->dim);
+    const char *readings = read_over(scope, einsum, single);
+    if (readings)
+        diag_hint(diag,
+                  "read %s to sum both over '%s'; if the sum of %s alone is meant, 'sum(..., "
+                  "reduced_dim=%s)' says so",
+                  readings, single->dim, operand_text(scope, single->operand), single->dim);
+    else
+        diag_hint(diag,
+                  "if that is meant, 'sum(..., reduced_dim=%s)' says so; otherwise add '%s' to the "
+                  "result or to another operand",
+                  single->dim, single->dim);
 }
 
+// Of one operand it is a plain sum.
 static void warn_singles(Scope *scope, const Expr *einsum) {
-    if (scope_in_prelude(scope))
+    if (scope_in_prelude(scope) || einsum->args.count == 1)
         return;
     SingleList singles = find_singles(scope->resolver->arena, einsum, &einsum->result);
     for (uint32_t i = 0; i < singles.count; i++)

@@ -14,6 +14,14 @@
 // is left is one that meets a float tensor by any other operator, or is compared for a where, while
 // a tensor of the def is over both dims.
 //
+// Of dims that are alike the difference is 0 and a comparison holds always or never, so that nobody
+// has a use for them, wherever they stand: only beside whole numbers over dims (and as a number of
+// a shift or an argument) they may be of code that serves dims that are not alike as well.
+//
+//     L / sqrt(k)                  of k[m, k]: the root of a tensor, where that of an extent is
+//                                  likely meant. A bare name under a root, or in a divisor whose
+//                                  dividend lacks some of its dims
+//
 // Only dims that the tensor beside them is over count. A number of whole numbers that the def
 // itself has made is no such tensor: min(index(n) + 1, n) keeps positions within n. A cast is an
 // answer.
@@ -63,10 +71,21 @@ static void check_extremum(Scope *scope, const Expr *call) {
 
 // ---- n - m --------------------------------------------------------------------------------------
 
+// Of the extents of two dims.
+static bool are_two(const Expr *binary) {
+    const ExprList *args = &binary->args;
+    return is_extent(args->at[0]) && is_extent(args->at[1]) &&
+           args->at[0]->name.name != args->at[1]->name.name;
+}
+
+static bool are_alike(const Scope *scope, const Expr *binary) {
+    const ExprList *args = &binary->args;
+    return program_dims_alike(scope->resolver->program, args->at[0]->name.name,
+                              args->at[1]->name.name);
+}
+
 static bool is_difference(const Expr *expr) {
-    const ExprList *args = &expr->args;
-    return expr->kind == EXPR_BINARY && expr->oper == OPER_SUB && is_extent(args->at[0]) &&
-           is_extent(args->at[1]) && args->at[0]->name.name != args->at[1]->name.name;
+    return expr->kind == EXPR_BINARY && expr->oper == OPER_SUB && are_two(expr);
 }
 
 static bool divides(Oper oper) {
@@ -90,8 +109,9 @@ static const Expr *find_difference(const Expr *number) {
 
 static void warn_difference(Scope *scope, const Expr *difference) {
     Name a = difference->args.at[0]->name.name, b = difference->args.at[1]->name.name;
+    const char *are = are_alike(scope, difference) ? "which are equal: it is 0" : "two numbers";
     Diag *diag = diag_warning(scope->resolver->diags, "extent", difference->span,
-                              "this subtracts the extents of '%s' and '%s', two numbers", a, b);
+                              "this subtracts the extents of '%s' and '%s', %s", a, b, are);
     diag_hint(diag,
               "'index(%s) - index(%s)' is the distance of positions; where the numbers are meant, "
               "write 'i64(%s) - %s'",
@@ -148,23 +168,104 @@ static const Expr *find_comparison(const Expr *condition, const NameList *dims) 
     return found || args->count == 1 ? found : find_comparison(args->at[1], dims);
 }
 
-static void check_condition(Scope *scope, const Expr *call) {
+static void warn_comparison(Scope *scope, const Expr *comparison) {
     Resolver *r = scope->resolver;
-    const Expr *comparison = find_comparison(call->args.at[0], &call->result);
-    if (!comparison)
-        return;
-    if (is_difference(comparison)) {
-        warn_difference(scope, comparison);
-        return;
-    }
     Name a = comparison->args.at[0]->name.name, b = comparison->args.at[1]->name.name;
-    const char *oper = oper_text(comparison->oper);
+    Oper oper = comparison->oper;
+    bool holds = oper == OPER_EQ || oper == OPER_LE || oper == OPER_GE;
+    const char *are = !are_alike(scope, comparison) ? "two numbers"
+                      : holds                       ? "which are equal: it always holds"
+                                                    : "which are equal: it never holds";
     Diag *diag = diag_warning(r->diags, "extent", comparison->span,
-                              "this compares the extents of '%s' and '%s', two numbers", a, b);
+                              "this compares the extents of '%s' and '%s', %s", a, b, are);
     diag_hint(diag,
               "'index(%s) %s index(%s)' compares positions; where the numbers are meant, write "
               "'i64(%s) %s %s'",
-              a, oper, b, a, oper, b);
+              a, oper_text(oper), b, a, oper_text(oper), b);
+}
+
+static void check_condition(Scope *scope, const Expr *call) {
+    const Expr *comparison = find_comparison(call->args.at[0], &call->result);
+    if (!comparison || are_alike(scope, comparison))
+        return;
+    if (is_difference(comparison))
+        warn_difference(scope, comparison);
+    else
+        warn_comparison(scope, comparison);
+}
+
+// ---- of dims that are alike ---------------------------------------------------------------------
+
+// index(m) - (m - n), index(n) - index(m) < m - n, shift(X, n, n - m), F(X, m - n): the argument is
+// a number that moves positions.
+static bool moves_positions(const Expr *expr, uint32_t which) {
+    const Expr *number = expr->args.at[which];
+    if (!number->is_literal || number->result.count)
+        return false;
+    if (expr->kind == EXPR_CALL)
+        return expr->callee || expr->builtin == BUILTIN_SHIFT || expr->builtin == BUILTIN_SLICE;
+    if (expr->kind != EXPR_BINARY)
+        return false;
+    const Expr *other = expr->args.at[!which];
+    bool sums = expr->oper == OPER_ADD || expr->oper == OPER_SUB;
+    return (sums || oper_compares(expr->oper)) && other->result.count && elem_is_int(other->elem);
+}
+
+static bool check_alike(Scope *scope, const Expr *binary) {
+    bool compares = oper_compares(binary->oper);
+    if ((!compares && binary->oper != OPER_SUB) || !are_two(binary) || !are_alike(scope, binary))
+        return false;
+    if (compares)
+        warn_comparison(scope, binary);
+    else
+        warn_difference(scope, binary);
+    return true;
+}
+
+// ---- sqrt(k), of k[m, k] ------------------------------------------------------------------------
+
+static bool hides_dim(const Scope *scope, const Expr *expr) {
+    return expr->kind == EXPR_NAME && expr->name_kind == NAME_TENSOR && expr->result.count &&
+           scope_knows_dim(scope, expr->name.name);
+}
+
+static void warn_hidden(Scope *scope, const Expr *name) {
+    Resolver *r = scope->resolver;
+    Name hidden = name->name.name;
+    Diag *diag =
+        diag_warning(r->diags, "extent", name->span,
+                     "'%s' is the tensor here, not the extent of dim '%s'", hidden, hidden);
+    diag_note(diag, scope_find(scope, hidden)->name.span, "declared here");
+    diag_hint(diag, "give the tensor another name; where the tensor is meant, write '%s%s'", hidden,
+              dimlist_text(r->arena, &name->result));
+}
+
+// sqrt(k), k ** -0.5
+static bool is_root(const Expr *expr) {
+    if (expr->kind == EXPR_BINARY && expr->oper == OPER_POW)
+        return expr->args.at[1]->is_literal && elem_is_float(expr->args.at[1]->elem);
+    return expr->kind == EXPR_CALL &&
+           (expr->builtin == BUILTIN_SQRT || expr->builtin == BUILTIN_RSQRT);
+}
+
+// Names in a divisor; those in a divisor in it, or under a root, are its own.
+static void check_divisor(Scope *scope, const Expr *divisor, const Expr *dividend) {
+    if (hides_dim(scope, divisor) && !dimlist_within(&divisor->result, &dividend->result))
+        warn_hidden(scope, divisor);
+    bool inner = divisor->kind == EXPR_UNARY || divisor->kind == EXPR_BINARY ||
+                 (divisor->kind == EXPR_CALL && call_is_pointwise(divisor));
+    uint32_t n = inner && !is_root(divisor) ? divisor->args.count : 0;
+    if (divisor->kind == EXPR_BINARY && divides(divisor->oper))
+        n = n ? 1 : 0;
+    for (uint32_t i = 0; i < n; i++)
+        check_divisor(scope, divisor->args.at[i], dividend);
+}
+
+static void check_hidden(Scope *scope, const Expr *expr) {
+    if (is_root(expr) && hides_dim(scope, expr->args.at[0]))
+        warn_hidden(scope, expr->args.at[0]);
+    if (expr->kind == EXPR_BINARY && divides(expr->oper) && expr->oper != OPER_POW)
+        check_divisor(scope, expr->args.at[1], expr->args.at[0]);
 }
 
 // ---- the whole ----------------------------------------------------------------------------------
@@ -177,4 +278,20 @@ void resolve_warn_extent(Scope *scope, const Expr *call) {
         check_extremum(scope, call);
     else if (call->builtin == BUILTIN_WHERE)
         check_condition(scope, call);
+}
+
+static void check_numbers(Scope *scope, const Expr *expr) {
+    if (!expr->ok || expr->kind == EXPR_REF ||
+        (expr->kind == EXPR_BINARY && check_alike(scope, expr)))
+        return;
+    check_hidden(scope, expr);
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        if (!moves_positions(expr, i))
+            check_numbers(scope, expr->args.at[i]);
+}
+
+// Requires: the value of a statement that is resolved.
+void resolve_warn_numbers(Scope *scope, const Expr *value) {
+    if (!scope_in_prelude(scope))
+        check_numbers(scope, value);
 }

@@ -270,6 +270,7 @@ static void resolve_return(Scope *scope, Stmt *stmt) {
             resolve_reference(scope, result, true);
         else
             resolve_expr(scope, result, NULL);
+        resolve_warn_numbers(scope, result);
         fine = result->ok && fine;
         Name name = result_name(scope, result, i);
         if (dimlist_has(&def->result_names, name))

@@ -254,6 +254,7 @@ void resolve_warn_rank(Scope *scope, const Expr *softmax);
 void resolve_warn_outer(Scope *scope, const Expr *binary);
 void resolve_warn_extent(Scope *scope, const Expr *call);
 void resolve_warn_difference(Scope *scope, const Expr *binary);
+void resolve_warn_numbers(Scope *scope, const Expr *value); // the whole of a statement
 void resolve_warn_joint(Scope *scope, const Expr *einsum);
 void resolve_call(Scope *scope, Expr *call);
 void resolve_result(Scope *scope, Expr *result); // one of several of a call
