@@ -530,6 +530,8 @@ static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol
     if (is_comparison(found) && e->has[YYSYMBOL_AND]) return "comparisons are joined by 'and'";
     if (found == YYSYMBOL_LPAREN && e->has[YYSYMBOL_ASSIGN])
         return "give the result a name: Y = ...";
+    if (found == YYSYMBOL_LPAREN && parser->current[-1].kind == TOK_DEF)
+        return "give it a name: 'def F(...):'";
     if (found == YYSYMBOL_LPAREN && after_loop_dim(e))
         return "a loop runs over a dim: for layer in layers";
     if (operand && e->has[YYSYMBOL_COMMA] && !after_target(e)) return "add ','";
@@ -537,6 +539,9 @@ static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol
     if (found == YYSYMBOL_STRING && e->has[YYSYMBOL_RETURN]) return "comments begin with '#'";
     if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_RBRACKET]) return number_hint(parser);
     if (found == YYSYMBOL_DIM && e->has[YYSYMBOL_RETURN]) return "dims are declared outside defs";
+    char letter = parser->source->text[parser->current->span.begin];
+    if (found == YYSYMBOL_NUMBER && e->has[YYSYMBOL_NAME] && (letter == 'i' || letter == 'p'))
+        return "this word is a number"; // inf, pi
     if (is_word(found) && e->has[YYSYMBOL_NAME]) return "this word is a keyword";
     if (e->count == 1 && e->has[YYSYMBOL_INDENT])
         return "write the body on lines of its own, indented";

@@ -446,3 +446,23 @@ def test_one_tensor_thrice_is_self_attention(call, tmp_path):
          tmp_path / "Y.npy")
     A = np.exp(X @ X.swapaxes(1, 2))
     assert np.allclose(np.load(tmp_path / "Y.npy"), A / A.sum(-1, keepdims=True) @ X, atol=1e-5)
+
+
+@pytest.mark.parametrize("line, twin", {
+    "Y[n, k] = X[n, d] * W[d, k]": "X @ W",
+    "Y[n] = X * (X + 1)": "(X * (X + 1)).sum(1)",
+    "Y = torch.topk(X, 2)": "-np.sort(-X, 1)[:, :2]",
+}.items())
+def test_a_line_that_lacks_something_is_one_that_has_it(line, twin, tmp_path):
+    head = "dim n = 5, d = 4, k = 3\ndef F(X[n, d], W[d, k]):\n    "
+    found, = diagnostics(f"{head}{line}\n    return Y\n")
+    write, beside = re.match(r"write '(.*?)'(?:, with '(.*?)')?", found["hint"]).groups()
+    source = tmp_path / "line.attn"
+    source.write_text(f"{beside or ''}\n{head}{write}\n    return Y\n")
+    rng = np.random.default_rng(1)
+    X, W = (rng.normal(size=size).astype(np.float32) for size in ((5, 4), (4, 3)))
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "W.npy", W)
+    attc("run", source, "--oracle", f"X={tmp_path}/X.npy", f"W={tmp_path}/W.npy",
+         "-o", tmp_path / "Y.npy")
+    assert np.allclose(np.load(tmp_path / "Y.npy"), eval(twin), atol=1e-5)

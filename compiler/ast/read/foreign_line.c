@@ -427,6 +427,35 @@ static const char *default_hint(const Parser *parser, const Token *first) {
                         at[-1].text, at[1].number);
 }
 
+// ---- lines at the top
+
+static bool is_dim_above(const Token *name, const Token *begin) {
+    bool declares = false, found = false;
+    for (const Token *at = begin; at < name && !found; at++) {
+        declares = at->first ? at->kind == TOK_DIM : declares;
+        found = declares && foreign_is_word(at, name->text);
+    }
+    return found;
+}
+
+// `k = d / h`, where these are dims
+static const char *extent_hint(const Parser *parser, const Token *first) {
+    const Token *end = line_end(first);
+    if (parser->current != first || first->kind != TOK_NAME || first[1].kind != TOK_ASSIGN)
+        return NULL;
+    for (const Token *at = first + 2; at < end; at++) {
+        bool name = at->kind == TOK_NAME && is_dim_above(at, parser->tokens.at);
+        bool number = at->kind == TOK_NUMBER && at->is_integer;
+        bool oper = at->kind == TOK_PLUS || at->kind == TOK_MINUS || at->kind == TOK_STAR ||
+                    at->kind == TOK_SLASH || at->kind == TOK_FLOORDIV || at->kind == TOK_LPAREN ||
+                    at->kind == TOK_RPAREN;
+        if (!name && !number && !oper)
+            return NULL;
+    }
+    const char *line = text_of(parser, first, end);
+    return line ? arena_printf(parser->arena, "write 'dim %s'", line) : NULL;
+}
+
 // ---- words
 
 // `for i in 2 * layers:`
@@ -494,6 +523,8 @@ const char *foreign_line_hint(const Parser *parser) {
         return "leave it out: exp, softmax and the like are built in";
     if (!hint)
         hint = return_hint(parser, first);
+    if (!hint)
+        hint = extent_hint(parser, first);
     if (!hint)
         hint = loop_hint(parser, first);
     if (!hint)

@@ -93,6 +93,22 @@ static bool hint_read_as(Scope *scope, Diag *diag, const Tensor *target, const E
     return false;
 }
 
+// Y[n, k] = X[n, d] * W[d, k]: what both factors have, and the target lacks, is for an einsum.
+static bool hint_contracted(Scope *scope, Diag *diag, const Tensor *target, const Expr *value,
+                            const NameList *extra) {
+    Resolver *r = scope->resolver;
+    if (value->kind != EXPR_BINARY || value->oper != OPER_MUL)
+        return false;
+    const Expr *a = value->args.at[0], *b = value->args.at[1];
+    if (!dimlist_within(extra, &a->result) || !dimlist_within(extra, &b->result))
+        return false;
+    NameList dims = dimlist_of(r->arena, &target->dims);
+    diag_hint(diag, "write '%s%s = einsum(%s, %s)' to sum over %s", target->name.name,
+              dimlist_text(r->arena, &dims), span_text(r->session->sources, a->span, r->arena),
+              span_text(r->session->sources, b->span, r->arena), quoted_text(r->arena, extra));
+    return true;
+}
+
 static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const Expr *value,
                           const NameList *lacking, const NameList *extra) {
     Resolver *r = scope->resolver;
@@ -115,6 +131,8 @@ static void hint_assigned(Scope *scope, Diag *diag, const Tensor *target, const 
         else
             diag_hint(diag, "did you mean '%s' in place of '%s'?", have, want);
     } else if (lacking->count == 0 && hint_read_as(scope, diag, target, value, extra->at[0])) {
+        return;
+    } else if (lacking->count == 0 && hint_contracted(scope, diag, target, value, extra)) {
         return;
     } else if (lacking->count == 0) {
         diag_hint(diag, "add %s to '%s', or reduce it: sum(..., reduced_dim=%s)",

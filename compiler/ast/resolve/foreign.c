@@ -158,7 +158,10 @@ static void hint_assign(Scope *scope, const Stmt *stmt) {
                   stmt->value->args.at[0]->name.name == value.text;
     turned = turned || (value.turned && value.text == value.tensor);
     const char *names = turned && value.text ? order_text(scope, &stmt->target, &value) : "";
-    if (fits(text))
+    if (fits(text) && value.pair && !stmt->target.has_dims)
+        diag_hint(stmt->foreign, "write '%s, _ = %s'%s: the second value is where they are",
+                  target_text(scope, &stmt->target), text, beside_text(&m));
+    else if (fits(text))
         diag_hint(stmt->foreign, "write '%s = %s'%s%s", target_text(scope, &stmt->target), text,
                   beside_text(&m), names);
     else if (fits(value.text))
@@ -186,7 +189,7 @@ static void hint_return(Scope *scope, const Stmt *stmt) {
                       value.text, result, beside_text(&m));
             return;
         }
-        if (!value.text || (turned && !value.tensor)) {
+        if (!value.text || value.pair || (turned && !value.tensor)) {
             hint_part(&m, stmt->foreign, results->at[i]);
             return;
         }

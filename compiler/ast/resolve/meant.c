@@ -295,5 +295,7 @@ Meant meant(Meaning *m, const Expr *expr) {
         break;
     }
     m->depth--;
+    if (found.pair && m->depth)
+        return (Meant){0};
     return found.text && strlen(found.text) > LONGEST_HINT ? (Meant){0} : found;
 }

@@ -48,6 +48,7 @@ typedef struct {
     NameList places;      // of what is moved, NULL where no dim is; none: they are not known
     bool turned;          // the text may have its dims in another order
     bool paired;          // a dim of it has a prime for another position
+    bool pair;            // the text gives two values, which an expression has no place for
     bool product;         // of matrices: a dim of it may be another one of those alike
     bool swapped;         // a transpose of `tensor`, whose last two dims are the other way round
     NameList dims;        // in the order of the other language

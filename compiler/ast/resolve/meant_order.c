@@ -62,6 +62,7 @@ Meant meant_order(Meaning *m, Builtin builtin, const Given *given) {
     }
     result.text = arena_printf(m->arena, "%s(%s%s, dim=%s%s)", builtin_name(builtin), of.text, kept,
                                dim, top ? "" : order); // of topk always so
+    result.pair = top;
     result.has_dims = !*kept;
     result.dims = of.dims;
     return result;

@@ -194,9 +194,12 @@ static void check_loop_dim(Scope *scope, const Stmt *stmt) {
                   name_unprimed(r->session->names, dim));
 }
 
-static bool check_variable(Scope *scope, Ident variable, const char *what) {
+static bool check_variable(Scope *scope, const Stmt *loop, const char *what) {
+    Ident variable = loop->loop_var;
     if (!dimlist_has(&scope->def->dims, variable.name))
         return check_new_name(scope, variable, true);
+    if (loop->foreign) // as what Y[t] of a scan is read, where a `for` stands
+        return false;
     Diag *diag =
         diag_error(scope->resolver->diags, variable.span, "'%s' is a dim here", variable.name);
     diag_hint(diag, "give the %s another name", what);
@@ -215,7 +218,7 @@ static void lose_body(Scope *scope, const StmtList *body) {
 
 static void resolve_scan(Scope *scope, Stmt *stmt) {
     check_loop_dim(scope, stmt);
-    if (!check_variable(scope, stmt->loop_var, "position")) {
+    if (!check_variable(scope, stmt, "position")) {
         lose_body(scope, &stmt->body); // what the variable means in brackets is not known
         return;
     }
@@ -231,7 +234,7 @@ static void resolve_scan(Scope *scope, Stmt *stmt) {
 
 static void resolve_for(Scope *scope, Stmt *stmt) {
     check_loop_dim(scope, stmt);
-    if (!check_variable(scope, stmt->loop_var, "number")) {
+    if (!check_variable(scope, stmt, "number")) {
         lose_body(scope, &stmt->body); // what the variable means in brackets is not known
         return;
     }
@@ -251,8 +254,26 @@ static Name result_name(Scope *scope, const Expr *result, uint32_t number) {
     return names_find(session->names, arena_printf(session->arena, "result_%u", number));
 }
 
+// return (X, Y)
+static void report_tuple(Scope *scope, const Expr *tuple) {
+    Resolver *r = scope->resolver;
+    Text text = {.arena = r->arena};
+    for (uint32_t i = 0; i < tuple->args.count; i++) {
+        const Expr *part = tuple->args.at[i];
+        const char *own = span_text(r->session->sources, part->span, r->arena);
+        text_printf(&text, "%s%s", i ? ", " : "", own);
+    }
+    Diag *diag = diag_error(r->diags, tuple->span, "results stand without parentheses");
+    diag_hint(diag, "write 'return %s'", text.at);
+}
+
 static void resolve_return(Scope *scope, Stmt *stmt) {
     Resolver *r = scope->resolver;
+    if (stmt->results.count == 1 && stmt->results.at[0]->kind == EXPR_TUPLE && !stmt->garbled) {
+        if (!stmt->foreign)
+            report_tuple(scope, stmt->results.at[0]);
+        stmt->results = stmt->results.at[0]->args;
+    }
     Def *def = scope->def;
     if (scope->depth) {
         const char *loop = scope_in_scan(scope) ? "scan" : "loop";
