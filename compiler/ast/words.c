@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words of other languages that hints know, each here alone; types are in base/elem.c, functions in
-// resolve/meant_function.c.
+// resolve/meant/function.c.
 #include "ast/ast.h"
 
 #include <string.h>

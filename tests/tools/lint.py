@@ -19,7 +19,8 @@ FOLDERS = [
     ["compiler/ast"],
     ["compiler/ast/read", "grammar"],
     ["compiler/ast/format"],
-    ["compiler/ast/resolve"],
+    ["compiler/ast/resolve", "compiler/ast/resolve/call", "compiler/ast/resolve/meant",
+     "compiler/ast/resolve/warn"],
     ["compiler/graph"],
     ["compiler/graph/print"],
     ["compiler/graph/build"],
@@ -38,7 +39,8 @@ FOLDERS = [
     ["compiler"],
 ]
 # Here files call each other: they follow the recursion of expressions, or of a tree of loops.
-RECURSIVE = {"compiler/ast/resolve", "compiler/graph/print", "compiler/graph/build",
+RECURSIVE = {"compiler/ast/resolve", "compiler/ast/resolve/call", "compiler/ast/resolve/meant",
+             "compiler/graph/print", "compiler/graph/build",
              "compiler/graph/oracle", "compiler/tile", "targets/cpu"}
 RANK = {folder: rank for rank, line in enumerate(FOLDERS) for folder in line}
 FILE_CAP, FUNCTION_CAP, LINE_CAP = 800, 80, 100

@@ -59,7 +59,7 @@ def orders():
 
 def foreign():
     """Functions of other languages that are answered with what to write."""
-    return words_in("compiler/ast/resolve/meant_function.c", r'^ +\{"(\w+)", IS_')
+    return words_in("compiler/ast/resolve/meant/function.c", r'^ +\{"(\w+)", IS_')
 
 
 def operators():

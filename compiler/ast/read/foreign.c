@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What people of other languages try: told once in a statement, at its place, and kept in the tree
 // as far as the grammar knows it, so that what to write instead can be composed when the dims are
-// known (compiler/ast/resolve/foreign.c).
+// known (compiler/ast/resolve/meant/foreign.c).
 //
 //     Y = X @ W                 there is no operator '@'
 //     Y = X[:, 0:3]             positions are not written with ':'

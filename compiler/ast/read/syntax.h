@@ -88,7 +88,7 @@ void regroup_tokens(Parser *parser); // the dims of `d -> h k`
 void blocks_tokens(Parser *parser);
 
 // ---- foreign.c: what people of other languages try
-// Told where it is read, once in a statement; compiler/ast/resolve/foreign.c composes what to write
+// Told where it is read, once in a statement; ast/resolve/meant/foreign.c composes what to write
 // instead. Such tokens of a line are found before the grammar reads them:
 void foreign_tokens(Parser *parser);
 void foreign_tell(Parser *parser, Span at, const char *message, const char *hint);

@@ -5,7 +5,7 @@
 //     Y[n, d] = einsum(W[n, m, h], M[m, d_M], P_v[d_M, d_v, h], P_o[d_Y, d_v, h])
 //        error at d: no operand has it; d_Y of P_o is summed over in P_o alone: did you mean d_Y?
 //     L[n, m, h] = einsum(J[n, m, h], P_l[h_k, h])
-//        warning lost-head: P_l mixes nothing, J was to be over h_k (joint.c has another)
+//        warning lost-head: P_l mixes nothing, J was to be over h_k (warn/joint.c has another)
 #include "ast/resolve/resolve.h"
 
 #include <string.h>

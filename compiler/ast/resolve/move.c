@@ -7,7 +7,7 @@
 //
 //     A[n, d_rot] = slice(X, d, 0, d_rot)            X[n, d]; keeps [n], d becomes d_rot
 //     Y[n, d] = concat(A, B, dim=d)                  A[n, d_a], B[n, d_b]: one own dim each
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <math.h>
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Resolution of names, dims and element types. Private to this folder.
+// Resolution of names, dims and element types. Private to this folder and those in it: call/ (calls
+// of defs), meant/ (what other languages mean, for hints) and warn/ (warnings of einsums and dims).
 //
 // A Resolver checks one program; a Scope checks one def. Expressions are resolved from the leaves
 // up; only the dims of an assignment's target travel down (Wanted), because einsum, slice and
@@ -230,7 +231,7 @@ Elem elem_of_float_function(const Expr *arg);
 // Type and literalness of several operands that meet; bool only with bool.
 void elem_meet(Expr *result, const Expr *operand, bool first);
 
-// ---- builtin.c, move.c, topk.c, einsum.c, rank.c, joint.c, outer.c, extent.c, call.c ------------
+// ---- builtin.c, move.c, topk.c, einsum.c, warn/, call/call.c ------------------------------------
 // Of dims whose extents do not fit together: was that told of? They count as told from now on.
 bool resolve_disagreed(Resolver *resolver, const NameList *dims);
 void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
@@ -273,7 +274,7 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
 // Where in an expression a dim comes from: a reference over it, or the expression itself.
 Span expr_dim_place(const Expr *expr, Name dim);
 
-// ---- bind.c: which dims of an argument stand for those of a parameter ---------------------------
+// ---- call/bind.c: which dims of an argument stand for those of a parameter ----------------------
 typedef struct {
     Name formal;
     Ident actual;

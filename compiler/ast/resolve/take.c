@@ -6,7 +6,7 @@
 //
 // Everything stands in the place of its dim, or the names are the tensor's own, in any order, and
 // one number takes the dim that is left.
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <math.h>
 

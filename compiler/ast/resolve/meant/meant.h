@@ -4,16 +4,16 @@
 // know.
 //
 //     meant.c            forms and operators      X.T, c ? a : b
-//     meant_items.c      brackets                 X[:, 0:3], X[::2], X[ids]
-//     meant_einsum.c     products of matrices     X @ W, einsum("nd,dk->nk", X, W)
-//     meant_function.c   functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
-//     meant_arguments.c  other arguments          masked_fill(S, mask, -inf), dropout(X, 0.1)
-//     meant_formula.c    formulas                 log2(X), X.var(dim=0)
-//     meant_order.c      orders                   topk(X, k=3, dim=-1)
-//     meant_several.c    several values           A, B = X.chunk(2, dim=-1)
-//     meant_shape.c      positions regrouped      X.view(n, h, k), zeros(n, d)
-//     meant_places.c     places of dims          X[:, None] - X[None, :], X.unsqueeze(0)
-//     meant_positions.c  positions taken          X.index_select(0, ids), flip(X, 0), trace(S)
+//     items.c            brackets                 X[:, 0:3], X[::2], X[ids]
+//     einsum.c           products of matrices     X @ W, einsum("nd,dk->nk", X, W)
+//     function.c         functions and methods    cat([X, Y], dim=1), X.sum(-1), masked_fill(..)
+//     arguments.c        other arguments          masked_fill(S, mask, -inf), dropout(X, 0.1)
+//     formula.c          formulas                 log2(X), X.var(dim=0)
+//     order.c            orders                   topk(X, k=3, dim=-1)
+//     several.c          several values           A, B = X.chunk(2, dim=-1)
+//     shape.c            positions regrouped      X.view(n, h, k), zeros(n, d)
+//     places.c           places of dims          X[:, None] - X[None, :], X.unsqueeze(0)
+//     positions.c        positions taken          X.index_select(0, ids), flip(X, 0), trace(S)
 //     foreign.c          the hints; the messages are told where the text is read or resolved
 #ifndef ATTC_MEANT_H
 #define ATTC_MEANT_H
@@ -98,7 +98,7 @@ Meant meant_name(Meaning *m, const Expr *expr);
 // The tensor over other dims, or the text as it is; NULL where only brackets could tell the dims.
 const char *meant_over(const Meaning *m, const Meant *of, const NameList *dims);
 
-// ---- meant_items.c
+// ---- items.c
 Meant meant_items(Meaning *m, const Expr *expr);
 Meant meant_reference(Meaning *m, const Expr *ref); // X[n, d], X[-1], X[ids]
 // Positions of a dim, which are called after it and the suffix; known: how many, or 0.
@@ -107,7 +107,7 @@ Meant meant_part(Meaning *m, const Meant *of, Name dim, const char *from, const 
 // What to say of X[:, i] where nothing is named `i`, and of X[:, None]; NULL: it is no such form.
 const char *meant_unknown_place(Meaning *m, const Expr *expr);
 
-// ---- meant_einsum.c
+// ---- einsum.c
 Meant meant_product(Meaning *m, const Meant *a, const Meant *b);
 Meant meant_outer(Meaning *m, const Meant *a, const Meant *b);
 Meant meant_letters(Meaning *m, const ExprList *args); // einsum with a string among them
@@ -119,7 +119,7 @@ typedef struct {
     const KeyList *keys;
 } Given; // in a call
 
-// ---- meant_function.c
+// ---- function.c
 // expr: a call, a method or an attribute; args: its own, and before them the tensor whose method it
 // is. Unknown functions give nothing, and a hint in *hint where there is something to say in any
 // case.
@@ -137,25 +137,25 @@ bool meant_reduced(Meaning *m, const Given *given, Meant *result, const char **d
 // Whether there is a built-in, a def or another meaning of the name.
 bool meant_knows(const Meaning *m, Name function);
 
-// ---- meant_arguments.c
+// ---- arguments.c
 Meant meant_dropout(Meaning *m, const Given *given);
 Meant meant_fill(Meaning *m, const Given *given);
 Meant meant_clip(Meaning *m, const Given *given);
 Meant meant_size(Meaning *m, const Given *given);
 
-// ---- meant_formula.c; *hint: what there is to say of the function if nothing comes back
+// ---- formula.c; *hint: what there is to say of the function if nothing comes back
 Meant meant_formula(Meaning *m, Name name, const Given *given, const char **hint);
 bool meant_is_formula(Name name);
 
-// ---- meant_order.c
+// ---- order.c
 Meant meant_order(Meaning *m, Builtin builtin, const Given *given);
 
-// ---- meant_several.c
+// ---- several.c
 // One of so many values of a call: of max, min and sort over a dim the values and where they are,
 // of chunk, split and unbind a piece.
 Meant meant_of_several(Meaning *m, const Expr *call, uint32_t which, uint32_t count);
 
-// ---- meant_shape.c; args: those behind the tensor
+// ---- shape.c; args: those behind the tensor
 Meant meant_view(Meaning *m, const Expr *x, const Expr *const *args, uint32_t n);
 Meant meant_flatten(Meaning *m, const Given *given);
 Meant meant_unflatten(Meaning *m, const Given *given);
@@ -166,7 +166,7 @@ Meant meant_constant(Meaning *m, const char *name, const Expr *const *args, uint
 Meant meant_full(Meaning *m, const Given *given);
 Meant meant_constant_like(Meaning *m, const char *name, const Expr *x);
 
-// ---- meant_places.c
+// ---- places.c
 // Another text with the dims of `as`, at its places; what else is known of that is not so of it.
 Meant meant_placed_as(const char *text, Holds holds, const Meant *as);
 // The dims at the places of the other language, NULL where one has no dim; false: not known.
@@ -186,7 +186,7 @@ Meant meant_reordered(Meaning *m, Meant of, const NameList *order);
 // The dims in another order, which means nothing where their names say what is what.
 Meant meant_transpose(Meaning *m, const Given *given, bool last);
 
-// ---- meant_positions.c; name: as the other language has it
+// ---- positions.c; name: as the other language has it
 Meant meant_gather(Meaning *m, const char *name, const Given *given);
 Meant meant_diagonal(Meaning *m, const char *name, const Given *given);
 Meant meant_eye(Meaning *m, const Given *given);

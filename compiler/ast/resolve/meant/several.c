@@ -5,7 +5,7 @@
 //     A, B = X.chunk(2, dim=-1)      slice(X, d, 0, d // 2 -> [n, d_part]), ...
 //     A, B = X.split([1, 3], -1)     slice(X, d, 0, 1 -> [n, d_1]), slice(X, d, 1, d -> [n, d_2])
 //     A, B = X.unbind(-1)            X[n, 0], X[n, 1]
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 //
 //     True                bool(1)
 //     a if n > 3 else b   where(n > 3, a, b)
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

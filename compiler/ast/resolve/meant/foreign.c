@@ -3,7 +3,7 @@
 //
 //     Y[n, k] = X @ W        hint: write 'Y[n, k] = einsum(X[n, d], W[d, k])'
 //     Y += X                 hint: write 'Y_1 = Y + X' and go on with 'Y_1'
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 //     X @ W                            einsum(X[n, d], W[d, k] -> [n, k])
 //     X @ X.T                          einsum(X[n, d], X[n', d] -> [n, n'])
 //     einsum("ij,kj->ik", X, X)        the same: i is n, k is another position of it
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
 //     def Attend(X[n, d], M[m, d], P[d, h]):  ...  return Y[n, h]
 //     Attend(A[b, t, e], B[b, s, e], P[e, h])       n = t, d = e, m = s, h = h; mapped over [b]
 //     Attend(A[b, t, e], B[s, e], P[e, h])          the same B for every b
-#include "ast/resolve/call.h"
-#include "ast/resolve/meant.h"
+#include "ast/resolve/call/call.h"
+#include "ast/resolve/meant/meant.h"
 
 // ---- the form of a call -------------------------------------------------------------------------
 

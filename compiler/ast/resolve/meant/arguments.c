@@ -5,7 +5,7 @@
 //     clamp(X, min=0)                max(X, 0)
 //     dropout(X, 0.1)                dropout(X, rate=0.1)
 //     X.size(1)                      d
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

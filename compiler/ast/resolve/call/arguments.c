@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls of defs: what each argument says of the callee's dims, and where arguments disagree.
-#include "ast/resolve/call.h"
+#include "ast/resolve/call/call.h"
 
 #include <stdarg.h>
 #include <string.h>

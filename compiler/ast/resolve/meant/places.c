@@ -4,7 +4,7 @@
 //     X[:, None] - X[None, :]          X - X[n']
 //     S / S.sum(-1, keepdim=True)      S / sum(S, reduced_dim=m)
 //     X.unsqueeze(0).expand(b, n, d)   X
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 //
 //     log2(X + 1)       log(X + 1) / log(2)
 //     X.var(dim=0)      mean((X - mean(X, reduced_dim=n)) ** 2, reduced_dim=n)
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 //     def Attend(Q[n, k], K[m, k], V[m, v])
 //     Attend(X, X, X)        Attend(X, X[t', d], X[t', d'])
 //     Attend(B, B, B)        Attend(B, B[b, t', d], B[b, t', d'], n=t, k=d, m=t', v=d')
-#include "ast/resolve/call.h"
+#include "ast/resolve/call/call.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 //     rearrange(X, "n (h k) -> n h k")     split(X, d -> h k)
 //     cat([X, Y], dim=1)                   concat(X, Y, dim=d_all -> [n, d_all])
 //     torch.zeros(n, d)                    zeros[n, d]
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 //     X[::2]              gather(X, 2 * index(n_step), dim=n), with `dim n_step = (n + 1) // 2`
 //     X[ids, :]           gather(X, ids, dim=n)
 //     X.shape[1]          d
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

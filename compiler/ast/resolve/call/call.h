@@ -44,7 +44,7 @@ static inline const Bound *find_actual(const Binder *b, Name actual) {
     return NULL;
 }
 
-// ---- call_bind.c: dims that arguments and hands bind ----
+// ---- arguments.c: dims that arguments and hands bind ----
 Diag *binder_error(Binder *b, Span at, const char *message);
 const char *say(const Binder *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void note_param(const Binder *b, Diag *diag, uint32_t param);
@@ -58,7 +58,7 @@ bool keeps_kinds(const Binder *b, const NameList *formals, const NameList *actua
 bool takes_last_of_more(const Binder *b, uint32_t param, const ArgumentDims *dims);
 void warn_last_of_more(const Binder *b); // once in a call. Requires: it is bound
 
-// ---- call_meant.c: the whole call as it may be written; NULL: none that would be bound well ----
+// ---- written.c: the whole call as it may be written; NULL: none that would be bound well ----
 // `n=k, d=h`
 const char *hands_text(const Binder *b, const NameList *formals, const NameList *actuals);
 // The formals of a parameter are these dims of its argument, of which `by_hand` are to be said.
@@ -73,7 +73,7 @@ const char *choices_text(const Binder *b, uint32_t param, const ArgumentDims *di
 // To read arguments so that dims of the callee that would be one are apart.
 bool hint_apart(const Binder *b, uint32_t param, Diag *diag); // false: there is no such hint
 
-// ---- call_own.c: dims that the call is mapped over, and dims of the callee's own ----
+// ---- own.c: dims that the call is mapped over, and dims of the callee's own ----
 void bind_mapped(Binder *b);
 void bind_own_dims(Binder *b);
 void check_alike(Binder *b);

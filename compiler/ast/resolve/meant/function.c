@@ -4,7 +4,7 @@
 //     X.sum(dim=-1, keepdim=True)      sum(X, reduced_dim=d)
 //     torch.cat([A, B], dim=1)         concat(A, B, dim=d_all -> [n, d_all])
 //     masked_fill(S, mask, -inf)       where(mask, -inf, S)
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

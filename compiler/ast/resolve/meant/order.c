@@ -3,7 +3,7 @@
 //
 //     topk(X, k=3, dim=-1)             topk(X, m_top, dim=m)     with 'dim m_top = 3'
 //     X.argsort(descending=True)       argsort(X, dim=m, order=descending)
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 //     X.index_select(0, ids)     gather(X, ids, dim=n)
 //     flip(X, 0)                 gather(X, n - 1 - index(n), dim=n)
 //     trace(S)                   sum(where(index(n) == index(m), S, 0), reduced_dim=(n, m))
-#include "ast/resolve/meant.h"
+#include "ast/resolve/meant/meant.h"
 
 #include <string.h>
 

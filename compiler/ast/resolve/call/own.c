@@ -5,7 +5,7 @@
 // Dims of the callee that no parameter has keep their names. One that is declared like a bound dim
 // follows it: bound to t, `dim m like n` inside the callee becomes m_t, like t. The callee's n' is
 // t' then, or where the call has a t' already the next one that is free.
-#include "ast/resolve/call.h"
+#include "ast/resolve/call/call.h"
 
 // ---- mapped dims --------------------------------------------------------------------------------
 
