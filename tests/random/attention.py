@@ -384,8 +384,9 @@ class Attention(Logits):
 
     def primed(self, text):
         """The same program with primes in place of some of the dims that are declared alike."""
+        alike = {root: dim for dim, root in self.like.items()}  # one of those that are like a root
         for dim, root in self.like.items():
-            if self.chance(0.5):
+            if self.chance(0.5) and alike[root] == dim:
                 text = text.replace(f"dim {dim} like {root}\n", "")
                 text = re.sub(rf"\b{dim}\b(?!=)", f"{root}'", text)
         return text
