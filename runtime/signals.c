@@ -8,7 +8,9 @@
 #include <stddef.h>
 
 void att_signals_hold(AttHeldSignals *held) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
+    // All that end a process, but those of a fault in it.
+    static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,  SIGQUIT,   SIGXCPU, SIGXFSZ, SIGPIPE,
+                                  SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGPOLL};
     sigemptyset(&held->ending);
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
         struct sigaction action;

@@ -13,7 +13,7 @@ import pytest
 from attc import EXAMPLES, SANITIZED, attc
 
 CAUSAL = EXAMPLES / "causal.attn"
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGUSR2]
 
 # A tool that has temporary files and a child, and that takes its time.
 SLOW_TOOL = """#!/bin/sh
