@@ -139,7 +139,7 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
 
 // Of storing a byte of what is over pairs of positions and could be computed again.
 static double wide_price(const PipelineOptions *options) {
-    return options->streams_all ? INFINITY : 1 + saving_price(options->saving.step);
+    return options->no_materialize ? INFINITY : 1 + saving_price(options->saving.step);
 }
 
 // From those to groups.

@@ -24,9 +24,9 @@ typedef struct {
     // Of streamed groups; PLAN_ANY and 0: the cheapest.
     PlanKind plan;
     int64_t rows, piece;
-    Saving saving;    // of memory for gradients
-    bool streams_all; // nothing that can be computed again over pairs of positions is stored
-    // Quadratic values that are stored are errors; seen from AFTER_FUSED on.
+    Saving saving; // of memory for gradients
+    // What can be computed again over pairs of positions is not stored, and quadratic values that
+    // are stored all the same are errors; seen from AFTER_FUSED on.
     bool no_materialize;
     bool verify;      // run every level's verifier between passes
     bool time_passes; // a line per pass on stderr

@@ -320,9 +320,9 @@ const DimDecl *program_extent_origin(const Session *session, const Program *prog
 bool program_extent_given(const Session *session, const Program *program, Name dim);
 // Was a mistake in what computes the extent told of?
 bool program_extent_wrong(const Program *program, Name dim);
-// --dynamic of the dim, or of one that is alike.
 // Of -D or --dynamic: what tells a dim, its own, its class's root's or any other member's; or NULL.
 const DimExtent *program_given(const Program *program, const DimExtents *given, Name dim);
+// --dynamic of the dim, or of one that is alike.
 bool program_made_dynamic(const Session *session, const Program *program, Name dim);
 Name program_like_root(const Program *program, Name dim);        // the same for all alike
 bool program_dims_alike(const Program *program, Name a, Name b); // same `like` class

@@ -33,7 +33,6 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
         .plan = options->plan,
         .rows = options->rows,
         .piece = options->piece,
-        .streams_all = options->no_materialize,
         .no_materialize = options->no_materialize,
         .stop = stop,
         .verify = options->verify_passes,

@@ -119,20 +119,27 @@ int option_extents(Options *options, const char *option, const char *text, DimEx
     return status;
 }
 
+// "n" or "n=512"
+static int add_dynamic(Options *options, const char *item) {
+    Session *session = options->session;
+    size_t length = strlen(item), plain = att_argument_plain(item, length);
+    if (!strchr(item, '='))
+        return plain && plain < length
+                   ? refuse_primed(options, "--dynamic", item, (int)length)
+                   : option_names(options, "--dynamic", item, &session->dynamic);
+    int status = option_extents(options, "--dynamic", item, &session->planned);
+    if (status == EXIT_FINE)
+        vec_push(session->arena, &session->dynamic,
+                 session->planned.at[session->planned.count - 1].dim);
+    return status;
+}
+
 // "n,m=512": names, some with extents.
 int option_dynamic(Options *options, const char *text) {
-    Session *session = options->session;
     int status = EXIT_FINE;
     while (*text && status == EXIT_FINE) {
-        size_t length = strcspn(text, ","), plain = att_argument_plain(text, length);
-        const char *item = arena_strndup(session->arena, text, length);
-        if (!strchr(item, '=') && plain && plain < length)
-            return refuse_primed(options, "--dynamic", text, (int)length);
-        status = strchr(item, '=') ? option_extents(options, "--dynamic", item, &session->planned)
-                                   : option_names(options, "--dynamic", item, &session->dynamic);
-        if (status == EXIT_FINE && strchr(item, '='))
-            vec_push(session->arena, &session->dynamic,
-                     session->planned.at[session->planned.count - 1].dim);
+        size_t length = strcspn(text, ",");
+        status = add_dynamic(options, arena_strndup(options->session->arena, text, length));
         text += length + (text[length] == ',');
     }
     return status;

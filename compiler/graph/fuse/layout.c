@@ -242,16 +242,11 @@ static const Value *made_of(const Value *value) {
     return NULL;
 }
 
-static bool is_made_in_parts(const Value *value) {
-    const Value *contraction = made_of(value);
-    return contraction && value_in_parts(contraction);
-}
-
 // What a task sums up is stored along its lanes, or put in another order.
 static double stream_cost(const Layout *layout, const Group *group, const Value *value,
                           DimId last) {
     const Value *contraction = made_of(value);
-    bool parts = is_made_in_parts(value);
+    bool parts = contraction && value_in_parts(contraction);
     if (!contraction || (dims_has(&value->dims, group->reduced.at[0]) && !parts))
         return 0;
     if (parts && contraction->dim2 == last) // tasks would write between each other, too

@@ -59,17 +59,21 @@ static double operands_cost(const Layout *layout, const Value *contraction, DimI
     return cost;
 }
 
-// A contraction in registers whose lanes are so many elements.
-static double vectors_cost(const Layout *layout, const Value *contraction, double extent) {
+// A contraction in registers whose vectors are full.
+static double full_cost(const Layout *layout, const Value *contraction) {
     DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
-    double filled = extent / (ceil(extent / layout->lanes) * layout->lanes);
-    return volume(layout, &space) / (2 * layout->lanes) / filled;
+    return volume(layout, &space) / (2 * layout->lanes);
+}
+
+// How much of vectors so many elements fill.
+static double filled(const Layout *layout, double extent) {
+    return extent / (ceil(extent / layout->lanes) * layout->lanes);
 }
 
 // `lane` being a dim of one operand.
 static double lanes_cost(const Layout *layout, const Value *contraction, DimId lane) {
     return operands_cost(layout, contraction, lane) +
-           vectors_cost(layout, contraction, (double)layout->extents[lane]);
+           full_cost(layout, contraction) / filled(layout, (double)layout->extents[lane]);
 }
 
 DimList layout_run(const DimList *own, const DimList *result) {
@@ -87,8 +91,8 @@ double layout_lost_lanes(const Layout *layout, const Value *contraction, int ope
     DimList run = layout_run(&roles.own, result);
     bool whole = last == lane && dims_has(&run, lane);
     double extent = whole ? volume(layout, &run) : (double)layout->extents[lane];
-    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
-    return vectors_cost(layout, contraction, extent) - volume(layout, &space) / (2 * layout->lanes);
+    double full = full_cost(layout, contraction);
+    return full / filled(layout, extent) - full;
 }
 
 // A result that is contiguous in a batch dim is a sum of elementwise products along it, with two

@@ -124,8 +124,7 @@ static bool is_of_sweep(const Resweep *sweep, const Value *value) {
 
 // Does the sweep read what its own phase or another one stored?
 static bool is_read(const Resweep *sweep, const Value *value) {
-    bool own = sweep->kind == ROWS && sweep->pair->phase[value->id] == sweep->phase;
-    return sweep->pair->stored[value->id] && !own;
+    return sweep->pair->stored[value->id] && !is_of_sweep(sweep, value);
 }
 
 // Is it computed from its arguments over the new dims?
