@@ -33,10 +33,11 @@
 // For the hint the operands with d are split into the two parts, and each of these again, until no
 // part is one index where two are meant: the einsum of the hint has no joint sum over d. A scale
 // goes to the part that has its other dims, and where none or several have, to the one that it is
-// written beside. Of a kept dim the part of the result keeps the name.
+// written beside. Of a kept dim the part of the result keeps the name. An einsum with more than
+// HOLDERS_MAX operands over the dim is judged by the first of them, and its hint has no text.
 #include "ast/resolve/resolve.h"
 
-enum { HOLDERS_MAX = 16 }; // operands with one dim that are looked at
+enum { HOLDERS_MAX = 16 }; // operands with one dim that are looked at: every four of them
 
 typedef struct {
     Scope *scope;
@@ -281,7 +282,6 @@ typedef struct {
     const Joint *joint;
     const Part *whole;
     JointPair pair;
-    bool has_second;          // B and Q are a part: the second one
     uint32_t kept;            // the part that has the result's dims, NO_PART of a sum
     uint32_t to[HOLDERS_MAX]; // which part each operand goes to
 } Split;
@@ -299,7 +299,7 @@ static bool is_over(const Split *s, uint32_t part, const Expr *operand) {
     const JointPair *pair = &s->pair;
     if (part == 0)
         return has_beside(s->joint, pair->a, pair->p, operand);
-    if (part == 1 && s->has_second)
+    if (part == 1 && pair->b)
         return has_beside(s->joint, pair->b, pair->q, operand);
     return has_beside(s->joint, s->joint->einsum, NULL, operand);
 }
@@ -308,7 +308,7 @@ static bool is_scale(const Split *s, const Expr *operand) {
     const JointPair *pair = &s->pair;
     if (is_same_tensor(operand, pair->a) || (pair->b && is_same_tensor(operand, pair->b)))
         return false;
-    return is_over(s, 0, operand) || (s->has_second && is_over(s, 1, operand));
+    return is_over(s, 0, operand) || (pair->b && is_over(s, 1, operand));
 }
 
 // The only part with the operand's dims; NO_PART where none or several have them.
@@ -367,7 +367,6 @@ static void split(const Joint *j, const Part *whole, Parts *out) {
     }
     if (whole->kept && find_sum(j, whole, &sum))
         s.pair = sum;
-    s.has_second = s.pair.b != NULL;
     uint32_t n = divide(&s);
     for (uint32_t k = 0; k < n; k++) {
         Part part = {.kept = k == s.kept};
@@ -437,6 +436,10 @@ static const char *apart_text(const Joint *j, const Parts *parts, const Name *na
 
 static void hint_apart(const Joint *j, Diag *diag, const Part *whole) {
     Arena *arena = j->scope->resolver->arena;
+    if (count_with(j->einsum, j->dim) > whole->count) {
+        diag_hint(diag, "where several sums are meant, each is over a dim of its own");
+        return;
+    }
     Parts parts = {0};
     Name names[PARTS_MAX];
     split(j, whole, &parts);
@@ -465,7 +468,7 @@ static void warn_joint(const Joint *j, const Part *whole, const JointPair *pair)
     Diag *diag = diag_warning(r->diags, "joint-sum", expr_dim_place(last, j->dim),
                               "'%s' is one index of %u operands: they are multiplied position by "
                               "position",
-                              j->dim, whole->count);
+                              j->dim, count_with(j->einsum, j->dim));
     const Expr *others[] = {pair->a, pair->p, pair->b ? pair->q : NULL};
     for (int i = 0; i < 3; i++)
         if (others[i])
