@@ -7,7 +7,7 @@
 // them.
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/cons.h"
 
 // ---- hashing ------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/cons.h"
 
 // ---- adding -------------------------------------------------------------------------------------
 
@@ -166,16 +166,6 @@ Value *graph_extent(Graph *graph, DimId dim) {
     Value draft = value_draft(OP_EXTENT, ELEM_I64);
     draft.dim = dim;
     return graph_add(graph, &draft);
-}
-
-Value *graph_times_extents(Graph *graph, Value *a, const DimList *dims) {
-    for (uint32_t i = 0; i < dims->count; i++) {
-        Value *extent = graph_extent(graph, dims->at[i]);
-        extent = extent->op == OP_CONST ? graph_const(graph, extent->number, a->elem)
-                                        : graph_cast(graph, extent, a->elem);
-        a = graph_map2(graph, OP_MUL, a, extent);
-    }
-    return a;
 }
 
 // ---- map, reduce, contract ----------------------------------------------------------------------

@@ -230,7 +230,6 @@ Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole 
 Value *graph_const(Graph *graph, double number, Elem elem);
 Value *graph_index(Graph *graph, DimId dim);
 Value *graph_extent(Graph *graph, DimId dim);
-Value *graph_times_extents(Graph *graph, Value *a, const DimList *dims); // a sum over dims it lacks
 Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args); // dims: the union
 Value *graph_map1(Graph *graph, Op op, Value *a);           // elem of a (bool for NOT)
 Value *graph_map2(Graph *graph, Op op, Value *a, Value *b); // elem of a (bool for comparisons)
@@ -296,17 +295,10 @@ void graph_output(Graph *graph, Name name, Value *value, DimList order);
 void graph_output_like(Graph *graph, const Output *like, Value *value); // all but the value
 // The same value in another graph with the same dims: op and attributes of `like`, other arguments.
 Value *graph_rebuild(Graph *graph, const Value *like, Value **args);
-// scan.c: arguments of a STACK or LAST: with those carries alone that it depends on.
-ValueList graph_stack_args(Graph *graph, Value *value, DimId dim, const ScanCarries *carries);
-ValueList graph_last_args(Graph *graph, uint32_t which, DimId dim, const ScanCarries *carries);
 ScanCarry graph_scan_carry(const Value *end, uint32_t i); // of a STACK or LAST
 uint32_t graph_scan_carries(const Value *end);
 uint64_t graph_hash(const Graph *graph); // of its outputs; independent of order of creation
-// cons.c: what values mean.
-uint64_t graph_dims_hash(const Graph *graph, const DimList *dims, bool ordered);
-uint64_t graph_value_hash(const Graph *graph, const Value *value); // what value->hash must be
-bool graph_value_same(const Value *a, const Value *b);             // of one graph
-int64_t dim_planned(const Dim *dim); // its extent where that is constant
+int64_t dim_planned(const Dim *dim);     // its extent where that is constant
 // Constant, what a dynamic dim is planned for, or computed from those.
 int64_t *graph_typical_extents(const Graph *graph, Arena *arena);
 // Dynamic dims are planned for these extents, rounded up to powers of two so that near lengths have

@@ -11,7 +11,7 @@
 // makes its dependents wait for the step before: at the first step it is `first`, then the update
 // of the step before. What depends on no carry of t is no part of the loop. Where t is reversed,
 // the first step is at the last position.
-#include "graph/graph.h"
+#include "graph/cons.h"
 
 // ---- which carries are needed -------------------------------------------------------------------
 

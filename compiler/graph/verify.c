@@ -5,7 +5,7 @@
 // are in order, attributes are there, dims and elems follow from the arguments as ops.def says.
 #include <math.h>
 
-#include "graph/graph.h"
+#include "graph/cons.h"
 
 typedef struct {
     const Graph *graph;

@@ -5,6 +5,7 @@
 
 #include <math.h>
 
+#include "graph/cons.h"
 #include "graph/graph.h"
 
 #define DIMS(...) ((DimList){sizeof((DimId[]){__VA_ARGS__}) / sizeof(DimId), {__VA_ARGS__}})

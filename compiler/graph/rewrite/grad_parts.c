@@ -14,7 +14,7 @@ Value *gradient_number(Gradient *gradient, double number, const Value *like) {
 
 Value *gradient_total(Gradient *gradient, Value *part, DimId dim) {
     if (!dims_has(&part->dims, dim))
-        return graph_times_extents(gradient->rewrite.to, part, &(DimList){1, {dim}});
+        return rewrite_times_extents(gradient->rewrite.to, part, &(DimList){1, {dim}});
     DimList kept = dims_minus(&part->dims, &(DimList){1, {dim}});
     return gradient_summed(gradient, part, &kept);
 }
@@ -52,6 +52,6 @@ void gradient_add(Gradient *gradient, const Value *value, uint32_t arg, Value *p
     for (uint32_t i = 0; i < leaving.kept.count; i++)
         dims_add(&positions, leaving.kept.from[i]);
     missing = dims_minus(&missing, &positions);
-    leaving.part = graph_times_extents(graph, gradient_summed(gradient, part, &kept), &missing);
+    leaving.part = rewrite_times_extents(graph, gradient_summed(gradient, part, &kept), &missing);
     gradient_leave(gradient, leaving);
 }

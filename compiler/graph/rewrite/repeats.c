@@ -110,7 +110,7 @@ static Value *reduce_of_repeat(Rewrite *rewrite, const Value *value, Value *arg)
         return NULL;
     Value *once = graph_reduce(rewrite->to, value->op, repeat.once, value->dims);
     if (!extremum)
-        once = graph_times_extents(rewrite->to, once, &gone);
+        once = rewrite_times_extents(rewrite->to, once, &gone);
     return graph_over(rewrite->to, once, &value->dims);
 }
 
@@ -128,7 +128,7 @@ static Value *einsum_of_repeat(Rewrite *rewrite, const Value *value, Value **arg
         DimList summed = dims_minus(&alone, &value->dims);
         if (!repeat.over.count || !counts(rewrite, repeat.once, &summed))
             continue;
-        now[i] = graph_times_extents(rewrite->to, repeat.once, &summed);
+        now[i] = rewrite_times_extents(rewrite->to, repeat.once, &summed);
         any = true;
     }
     if (!any)

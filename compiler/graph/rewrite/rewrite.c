@@ -101,3 +101,13 @@ Value *rewrite_rebuild(Rewrite *rewrite, const Value *value, Value **args) {
         return graph_rebuild(rewrite->to, value, args);
     return graph_map(rewrite->to, value->op, value->elem, args, value->n_args);
 }
+
+Value *rewrite_times_extents(Graph *graph, Value *a, const DimList *dims) {
+    for (uint32_t i = 0; i < dims->count; i++) {
+        Value *extent = graph_extent(graph, dims->at[i]);
+        extent = extent->op == OP_CONST ? graph_const(graph, extent->number, a->elem)
+                                        : graph_cast(graph, extent, a->elem);
+        a = graph_map2(graph, OP_MUL, a, extent);
+    }
+    return a;
+}

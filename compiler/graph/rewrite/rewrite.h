@@ -42,5 +42,7 @@ Graph *rewrite_graph(const char *pass, const Graph *from, Arena *to_arena, Arena
 Value *rewrite_keep(Rewrite *rewrite, const Value *value, Value **args);
 // The same with other dims: those of a map follow its arguments.
 Value *rewrite_rebuild(Rewrite *rewrite, const Value *value, Value **args);
+Value *rewrite_times_extents(Graph *graph, Value *a,
+                             const DimList *dims); // a sum over dims it lacks
 
 #endif
