@@ -59,7 +59,8 @@ def orders():
 
 def foreign():
     """Functions of other languages that are answered with what to write."""
-    return words_in("compiler/ast/resolve/meant/function.c", r'^ +\{"(\w+)", IS_')
+    lists = words_in("compiler/ast/resolve/meant/function.c", r'^ +\{"([\w ]+)", IS_')
+    return [word for words in lists for word in words.split()]
 
 
 def operators():

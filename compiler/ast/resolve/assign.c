@@ -2,7 +2,7 @@
 // Assignments: `Y[n, d] = expr` states the dims of expr, `Y = expr` takes them. A name has one
 // value, except in a loop, where it is carried from one round to the next and keeps its dims and
 // type.
-#include "ast/resolve/meant/meant.h"
+#include "ast/resolve/resolve.h"
 
 #include <string.h>
 

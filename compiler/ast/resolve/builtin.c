@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Built-in functions: their arguments and keywords, reductions, whole-row and pointwise functions.
 // einsum, and the functions that move positions, have files of their own.
-#include "ast/resolve/meant/meant.h"
+#include "ast/resolve/resolve.h"
 
 #include <string.h>
 

@@ -128,20 +128,23 @@ static DimValue value_wrong(void) {
     return (DimValue){VALUE_WRONG, 0};
 }
 
-// Says at every dim of an expression what it is and where that was set.
-static void note_extents(Resolver *r, Diag *diag, const Expr *expr, NameList *told) {
-    for (uint32_t i = 0; i < expr->args.count; i++)
-        note_extents(r, diag, expr->args.at[i], told);
-    if (expr->kind != EXPR_NAME || dimlist_has(told, expr->name.name))
-        return;
-    Name dim = expr->name.name;
-    vec_push(r->arena, told, dim);
+void resolve_note_extent(Resolver *r, Diag *diag, Name dim) {
     const DimDecl *origin = program_extent_origin(r->session, r->program, dim);
     long long extent = (long long)program_extent(r->session, r->program, dim);
     if (origin)
         diag_note(diag, origin->name.span, "'%s' is %lld from here", dim, extent);
     else
         diag_note(diag, (Span){0}, "'%s' is %lld from -D", dim, extent);
+}
+
+// Says at every dim of an expression what it is and where that was set.
+static void note_extents(Resolver *r, Diag *diag, const Expr *expr, NameList *told) {
+    for (uint32_t i = 0; i < expr->args.count; i++)
+        note_extents(r, diag, expr->args.at[i], told);
+    if (expr->kind != EXPR_NAME || dimlist_has(told, expr->name.name))
+        return;
+    vec_push(r->arena, told, expr->name.name);
+    resolve_note_extent(r, diag, expr->name.name);
 }
 
 static DimValue value_error(Extents *extents, const Expr *expr, const char *message) {

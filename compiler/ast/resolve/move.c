@@ -7,7 +7,7 @@
 //
 //     A[n, d_rot] = slice(X, d, 0, d_rot)            X[n, d]; keeps [n], d becomes d_rot
 //     Y[n, d] = concat(A, B, dim=d)                  A[n, d_a], B[n, d_b]: one own dim each
-#include "ast/resolve/meant/meant.h"
+#include "ast/resolve/resolve.h"
 
 #include <math.h>
 
@@ -96,15 +96,6 @@ bool resolve_disagreed(Resolver *r, const NameList *dims) {
     for (uint32_t i = 0; i < dims->count; i++)
         dimlist_add(r->arena, &r->disagreed, dims->at[i]);
     return told;
-}
-
-void resolve_note_extent(Resolver *r, Diag *diag, Name dim) {
-    const DimDecl *origin = program_extent_origin(r->session, r->program, dim);
-    long long extent = (long long)program_extent(r->session, r->program, dim);
-    if (origin)
-        diag_note(diag, origin->name.span, "'%s' is %lld from here", dim, extent);
-    else
-        diag_note(diag, (Span){0}, "'%s' is %lld from -D", dim, extent);
 }
 
 static NameList one_dim(Arena *arena, Name dim) {
@@ -341,8 +332,10 @@ static const char *slice_example(Scope *scope, const Expr *call, const Ident *di
     Name part = scope->stated ? slice_dim_of(scope, call, dim->name, scope->stated) : NULL;
     if (!part && wanted && wanted->beside)
         part = slice_dim_of(scope, call, dim->name, &wanted->beside->result);
-    if (!part)
-        part = meant_fresh(&(Meaning){.scope = scope, .arena = arena}, dim->name, "part");
+    if (!part) {
+        Name plain = name_unprimed(scope->resolver->session->names, dim->name);
+        part = scope_free_name(scope, arena_printf(arena, "%s_part", plain), &(NameList){0});
+    }
     NameList dims = dimlist_replaced(arena, &arg->result, dim->name, part);
     return dimlist_text(arena, &dims);
 }

@@ -23,6 +23,13 @@ bool dimlist_within(const NameList *part, const NameList *whole) {
     return true;
 }
 
+bool dimlist_meets(const NameList *a, const NameList *b) {
+    for (uint32_t i = 0; i < a->count; i++)
+        if (dimlist_has(b, a->at[i]))
+            return true;
+    return false;
+}
+
 bool dimlist_equal(const NameList *a, const NameList *b) {
     return a->count == b->count && dimlist_within(a, b);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Resolution of a program: dims and their extents, top-level params, then every def on its own,
 // after those that it calls. The first mistake stops nothing: what depends on it is poisoned.
-#include "ast/resolve/meant/meant.h"
+#include "ast/resolve/resolve.h"
 
 Def *program_find_def(const Program *program, Name name) {
     Def *found = NULL;

@@ -17,6 +17,7 @@ void dimlist_add(Arena *arena, NameList *list, Name dim); // at the end, unless 
 bool dimlist_equal(const NameList *a, const NameList *b); // as sets; neither repeats a dim
 bool dimlist_same(const NameList *a, const NameList *b);  // in the same order
 bool dimlist_within(const NameList *part, const NameList *whole);
+bool dimlist_meets(const NameList *a, const NameList *b); // do they have a dim in common?
 NameList dimlist_minus(Arena *arena, const NameList *a, const NameList *b);
 // Dims of a broadcast: those of the one that has all of them, otherwise in order of first mention.
 NameList dimlist_union(Arena *arena, const NameList *a, const NameList *b);
@@ -162,6 +163,8 @@ void scope_offer_symbols(const Scope *scope, Near *near); // those visible here
 void scope_offer_dims(const Scope *scope, Near *near);
 // Repeats, but of the steps (or NULL) among them; false if any.
 bool scope_check_brackets(Scope *scope, const IdentList *dims, const StepList *steps);
+// The name, with a number behind it where something here has it or it is in the list.
+Name scope_free_name(Scope *scope, const char *name, const NameList *taken);
 void scope_add_dims(Scope *scope, const NameList *dims);
 void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol); // a note: which it has
 // A dim that is named for its extent alone: like another, it follows that one in a call.
@@ -234,7 +237,6 @@ void elem_meet(Expr *result, const Expr *operand, bool first);
 // ---- builtin.c, move.c, topk.c, einsum.c, warn/, call/call.c ------------------------------------
 // Of dims whose extents do not fit together: was that told of? They count as told from now on.
 bool resolve_disagreed(Resolver *resolver, const NameList *dims);
-void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 void resolve_builtin(Scope *scope, Expr *call, const Wanted *wanted);
 bool builtin_gives_several(Builtin builtin);
 // Whether it may be called with so many arguments and these keywords.
@@ -305,9 +307,18 @@ ArgumentDims bind_argument(Arena *arena, const Program *program, const NameList 
 // Are the argument's dims written at the call, in an order of the caller's choice?
 bool expr_has_brackets(const Expr *arg);
 
+// ---- meant/foreign.c: hints for the manner of other languages ---------------------------------
+void foreign_hint_statement(Scope *scope, const Stmt *stmt);
+// What to write in place of a call that is not known, or not so; NULL: nothing.
+const char *foreign_call_hint(Scope *scope, const Expr *call);
+const char *foreign_text(Scope *scope, const Expr *expr); // as it is written here; NULL: unknown
+// A number in brackets, counted from the end of the dim if a minus stands before it; or NULL.
+const char *foreign_position(Scope *scope, const Expr *position, Name dim);
+
 // ---- dims.c: extents ---------------------------------------------------------------------------
 void resolve_dims(Resolver *resolver);
 void resolve_warn_given(Resolver *resolver); // -D and --dynamic of what the program has not
 void program_add_dim(Resolver *resolver, DimDecl *decl);
+void resolve_note_extent(Resolver *resolver, Diag *diag, Name dim); // where it has it from
 
 #endif

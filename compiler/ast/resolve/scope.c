@@ -165,6 +165,26 @@ bool scope_knows_dim(const Scope *scope, Name dim) {
            program_extent(r->session, r->program, plain) > 0;
 }
 
+typedef struct {
+    Scope *scope;
+    const NameList *names;
+} Taken;
+
+static bool is_taken(const void *of, const char *text) {
+    const Taken *taken = of;
+    Name name = names_find(taken->scope->resolver->session->names, text);
+    return scope_knows_dim(taken->scope, name) || scope_find(taken->scope, name) ||
+           dimlist_has(taken->names, name);
+}
+
+Name scope_free_name(Scope *scope, const char *name, const NameList *taken) {
+    Resolver *r = scope->resolver;
+    const Taken all = {scope, taken};
+    if (is_taken(&all, name))
+        name = text_numbered(r->arena, name, is_taken, &all);
+    return names_find(r->session->names, name);
+}
+
 bool scope_check_brackets(Scope *scope, const IdentList *dims, const StepList *steps) {
     bool fine = true;
     for (uint32_t i = 1; i < dims->count; i++) {

@@ -6,7 +6,7 @@
 //
 // Everything stands in the place of its dim, or the names are the tensor's own, in any order, and
 // one number takes the dim that is left.
-#include "ast/resolve/meant/meant.h"
+#include "ast/resolve/resolve.h"
 
 #include <math.h>
 
@@ -48,13 +48,12 @@ void take_loop_numbers(Scope *scope, Expr *ref, const Symbol *tensor) {
 
 // G[0, b, e] for G[0] of G[four, b, e]: the numbers take the first of the dims that are not named.
 static void hint_all_places(Scope *scope, Diag *diag, const Expr *ref, const Symbol *tensor) {
-    Meaning m = meaning_in(scope);
-    Text text = {.arena = m.arena};
+    Text text = {.arena = scope->resolver->arena};
     uint32_t next = 0;
     for (uint32_t i = 0; i < tensor->dims.count; i++) {
         Name dim = tensor->dims.at[i];
         bool takes = next < ref->args.count && !idents_find(&ref->dims, dim);
-        const char *place = takes ? meant_number(&m, ref->args.at[next++], dim) : dim;
+        const char *place = takes ? foreign_position(scope, ref->args.at[next++], dim) : dim;
         text_printf(&text, "%s%s", i ? ", " : "", place ? place : "..");
     }
     diag_hint(diag, "the other dims are written as well: '%s[%s]'", tensor->name.name, text.at);
@@ -64,10 +63,9 @@ static void hint_all_places(Scope *scope, Diag *diag, const Expr *ref, const Sym
 static bool hint_condition(Scope *scope, Diag *diag, const Expr *position, const Symbol *tensor) {
     if (position->kind != EXPR_BINARY || !oper_compares(position->oper))
         return false;
-    Meaning m = meaning_in(scope);
-    Meant condition = meant(&m, position);
+    const char *condition = foreign_text(scope, position);
     diag_hint(diag, "positions are not chosen by a condition: 'where(%s, %s, 0)' has 0 elsewhere",
-              condition.text ? condition.text : "..", tensor->name.name);
+              condition ? condition : "..", tensor->name.name);
     return true;
 }
 

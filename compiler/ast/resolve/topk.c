@@ -7,7 +7,7 @@
 //
 // The second argument is the dim that stands in the place of the one that is put in order, and its
 // extent is how many of the first there are.
-#include "ast/resolve/meant/meant.h"
+#include "ast/resolve/resolve.h"
 
 #include <string.h>
 

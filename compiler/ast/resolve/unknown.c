@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names that mean nothing where they are written. Each is told of once in a def.
-#include "ast/resolve/meant/meant.h"
+#include "ast/resolve/resolve.h"
 
 #include <string.h>
 

@@ -5,7 +5,6 @@
 //     Attend(A[b, t, e], B[b, s, e], P[e, h])       n = t, d = e, m = s, h = h; mapped over [b]
 //     Attend(A[b, t, e], B[s, e], P[e, h])          the same B for every b
 #include "ast/resolve/call/call.h"
-#include "ast/resolve/meant/meant.h"
 
 // ---- the form of a call -------------------------------------------------------------------------
 
@@ -90,12 +89,6 @@ static NameList result_dims(const Binder *b, uint32_t which) {
     return dims;
 }
 
-static bool is_taken(const void *of, const char *text) {
-    const Binder *b = (const Binder *)of;
-    Name name = names_find(b->resolver->session->names, text);
-    return scope_find(b->scope, name) || scope_knows_dim(b->scope, name);
-}
-
 // A call gives as many values as are asked for: one in an expression, n to n names.
 static bool check_results(Binder *b, uint32_t n_wanted) {
     uint32_t n = b->callee->result_dims.count;
@@ -113,10 +106,8 @@ static bool check_results(Binder *b, uint32_t n_wanted) {
     }
     Text names = {.arena = b->resolver->arena};
     for (uint32_t i = 0; i < n; i++) {
-        Name name = b->callee->result_names.at[i];
-        const char *free =
-            is_taken(b, name) ? text_numbered(b->resolver->arena, name, is_taken, b) : name;
-        text_printf(&names, "%s%s", i ? ", " : "", free);
+        Name name = scope_free_name(b->scope, b->callee->result_names.at[i], &(NameList){0});
+        text_printf(&names, "%s%s", i ? ", " : "", name);
     }
     diag_hint(diag, "give each a name, on a line of its own: '%s = %s(...)'", names.at,
               callee_name(b));

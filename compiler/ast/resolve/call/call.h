@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of a def while its dims are bound. Private to the files call*.c.
+// A call of a def while its dims are bound. Private to this folder.
 #ifndef ATTC_RESOLVE_CALL_H
 #define ATTC_RESOLVE_CALL_H
 

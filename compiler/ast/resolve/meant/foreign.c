@@ -225,3 +225,15 @@ const char *foreign_call_hint(Scope *scope, const Expr *call) {
                                            turned ? ": dims are read by name" : "")
                             : hint;
 }
+
+// ---- parts of other hints
+
+const char *foreign_text(Scope *scope, const Expr *expr) {
+    Meaning m = meaning_in(scope);
+    return meant(&m, expr).text;
+}
+
+const char *foreign_position(Scope *scope, const Expr *position, Name dim) {
+    Meaning m = meaning_in(scope);
+    return meant_number(&m, position, dim);
+}

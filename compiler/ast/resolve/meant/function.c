@@ -42,7 +42,7 @@ typedef enum {
 } Kind;
 
 typedef struct {
-    const char *function;
+    const char *names; // all that it is called
     Kind kind;
     const char *name;
     Oper oper;
@@ -65,78 +65,41 @@ static const char drawn[] =
 static const char stacked[] = "tensors of one form are one tensor with a dim more: declare it so";
 
 static const Function functions[] = {
-    {"reshape", IS_VIEW, regrouped, 0},
+    {"reshape view", IS_VIEW, regrouped, 0},
     {"shape", IS_HINT, "the name of a dim, as a number, is its extent", 0},
     {"dtype", IS_HINT, "an element type stands behind a ':' where a tensor is declared", 0},
-    {"view", IS_VIEW, regrouped, 0},
     {"rearrange", IS_PATTERN, regrouped, 0},
-    {"flatten", IS_FLAT, regrouped, 0},
+    {"flatten ravel", IS_FLAT, regrouped, 0},
     {"unflatten", IS_UNFLAT, regrouped, 0},
-    {"ravel", IS_FLAT, regrouped, 0},
     {"chunk", IS_HINT, "slice(x, d, from, to) takes the positions of a part", 0},
-    {"zeros", IS_CONSTANT, NULL, 0},
-    {"ones", IS_CONSTANT, NULL, 0},
+    {"zeros ones", IS_CONSTANT, NULL, 0},
     {"zeros_like", IS_LIKE, "zeros", 0},
     {"ones_like", IS_LIKE, "ones", 0},
     {"stack", IS_HINT, stacked, 0},
     {"embedding", IS_HINT, "gather(E, ids, dim=v) takes those rows of E[v, d] that 'ids' says", 0},
     {"Embedding", IS_HINT, "declare the table by 'param E[v, d]': gather(E, ids, dim=v)", 0},
     {"Linear", IS_HINT, "declare the matrix by 'param W[d, k]' and write einsum", 0},
-    {"asin", IS_HINT, inverse, 0},
-    {"acos", IS_HINT, inverse, 0},
-    {"atan", IS_HINT, inverse, 0},
-    {"atan2", IS_HINT, inverse, 0},
-    {"arcsin", IS_HINT, inverse, 0},
-    {"arccos", IS_HINT, inverse, 0},
-    {"arctan", IS_HINT, inverse, 0},
-    {"arctan2", IS_HINT, inverse, 0},
-    {"contiguous", IS_ARGUMENT, NULL, 0},
-    {"clone", IS_ARGUMENT, NULL, 0},
-    {"copy", IS_ARGUMENT, NULL, 0},
-    {"cpu", IS_ARGUMENT, NULL, 0},
-    {"cuda", IS_ARGUMENT, NULL, 0},
-    {"squeeze", IS_ARGUMENT, NULL, 0},
-    {"unsqueeze", IS_SPREAD, NULL, 0},
-    {"expand_dims", IS_SPREAD, NULL, 0},
-    {"expand", IS_REPEATED, NULL, 0},
-    {"expand_as", IS_REPEATED, NULL, 0},
-    {"broadcast_to", IS_REPEATED, NULL, 0},
-    {"repeat", IS_HINT, repeated, 0},
-    {"tile", IS_HINT, repeated, 0},
-    {"repeat_interleave", IS_HINT, repeated, 0},
-    {"index_select", IS_GATHER, gathered, 0},
-    {"take", IS_GATHER, gathered, 0},
-    {"take_along_dim", IS_GATHER, gathered, 0},
-    {"take_along_axis", IS_GATHER, gathered, 0},
-    {"diag", IS_DIAGONAL, diagonal, 0},
-    {"diagonal", IS_DIAGONAL, diagonal, 0},
-    {"trace", IS_DIAGONAL, diagonal, 0},
+    {"asin acos atan atan2 arcsin arccos arctan arctan2", IS_HINT, inverse, 0},
+    {"contiguous clone copy cpu cuda squeeze", IS_ARGUMENT, NULL, 0},
+    {"unsqueeze expand_dims", IS_SPREAD, NULL, 0},
+    {"expand expand_as broadcast_to", IS_REPEATED, NULL, 0},
+    {"repeat tile repeat_interleave", IS_HINT, repeated, 0},
+    {"index_select take take_along_dim take_along_axis", IS_GATHER, gathered, 0},
+    {"diag diagonal trace", IS_DIAGONAL, diagonal, 0},
     {"eye", IS_EYE, "where(index(n) == index(m), 1.0, 0.0) is one where 'n' and 'm' meet", 0},
-    {"roll", IS_MOVED, moved, 0},
-    {"flip", IS_MOVED, moved, 0},
+    {"roll flip", IS_MOVED, moved, 0},
     {"cross_entropy", IS_HINT,
      "mean(cross_entropy(logits, label), reduced_dim=n) is the mean of what each position loses",
      0},
-    {"randn", IS_HINT, drawn, 0},
-    {"rand", IS_HINT, drawn, 0},
-    {"normal", IS_HINT, drawn, 0},
+    {"randn rand normal", IS_HINT, drawn, 0},
     {"scaled_dot_product_attention", IS_HINT,
      "softmax(einsum(Q[n, k], K[m, k] -> [n, m]) / sqrt(k), reduced_dim=m) has the weights, an "
      "einsum of them with V[m, k] the result",
      0},
-    {"transpose", IS_TRANSPOSE, NULL, 0},
-    {"permute", IS_TRANSPOSE, NULL, 0},
-    {"swapaxes", IS_TRANSPOSE, NULL, 0},
-    {"T", IS_TRANSPOSE, NULL, 0},
-    {"mT", IS_TRANSPOSE, NULL, 0},
-    {"t", IS_TRANSPOSE, NULL, 0},
+    {"transpose permute swapaxes T mT t", IS_TRANSPOSE, NULL, 0},
     {"detach", IS_CALL, "stop_gradient", 0},
-    {"maximum", IS_CALL, "max", 0},
-    {"clamp_min", IS_CALL, "max", 0},
-    {"clamp_max", IS_CALL, "min", 0},
-    {"minimum", IS_CALL, "min", 0},
-    {"fmax", IS_CALL, "max", 0},
-    {"fmin", IS_CALL, "min", 0},
+    {"maximum clamp_min fmax", IS_CALL, "max", 0},
+    {"clamp_max minimum fmin", IS_CALL, "min", 0},
     {"swish", IS_CALL, "silu", 0},
     {"ReLU", IS_MODULE, "relu", 0},
     {"GELU", IS_MODULE, "gelu", 0},
@@ -148,61 +111,38 @@ static const Function functions[] = {
     {"LogSoftmax", IS_MODULE, "log_softmax", 0},
     {"reduce", IS_REDUCED, "sum(x, reduced_dim=d), and mean, max, min and prod alike", 0},
     {"add", IS_OPERATOR, NULL, OPER_ADD},
-    {"sub", IS_OPERATOR, NULL, OPER_SUB},
-    {"subtract", IS_OPERATOR, NULL, OPER_SUB},
-    {"mul", IS_OPERATOR, NULL, OPER_MUL},
-    {"multiply", IS_OPERATOR, NULL, OPER_MUL},
-    {"div", IS_OPERATOR, NULL, OPER_DIV},
-    {"divide", IS_OPERATOR, NULL, OPER_DIV},
+    {"sub subtract", IS_OPERATOR, NULL, OPER_SUB},
+    {"mul multiply", IS_OPERATOR, NULL, OPER_MUL},
+    {"div divide true_divide", IS_OPERATOR, NULL, OPER_DIV},
     {"outer", IS_OUTER, "'x[n] * y[m]' has every pair of positions", 0},
-    {"pow", IS_OPERATOR, NULL, OPER_POW},
-    {"power", IS_OPERATOR, NULL, OPER_POW},
+    {"pow power", IS_OPERATOR, NULL, OPER_POW},
     {"logical_and", IS_OPERATOR, NULL, OPER_AND},
     {"logical_or", IS_OPERATOR, NULL, OPER_OR},
-    {"mod", IS_OPERATOR, NULL, OPER_MOD},
-    {"remainder", IS_OPERATOR, NULL, OPER_MOD},
+    {"mod remainder", IS_OPERATOR, NULL, OPER_MOD},
     {"floor_divide", IS_OPERATOR, NULL, OPER_FLOORDIV},
-    {"true_divide", IS_OPERATOR, NULL, OPER_DIV},
-    {"eq", IS_OPERATOR, NULL, OPER_EQ},
-    {"equal", IS_OPERATOR, NULL, OPER_EQ},
-    {"ne", IS_OPERATOR, NULL, OPER_NE},
-    {"not_equal", IS_OPERATOR, NULL, OPER_NE},
-    {"lt", IS_OPERATOR, NULL, OPER_LT},
-    {"less", IS_OPERATOR, NULL, OPER_LT},
-    {"le", IS_OPERATOR, NULL, OPER_LE},
-    {"less_equal", IS_OPERATOR, NULL, OPER_LE},
-    {"gt", IS_OPERATOR, NULL, OPER_GT},
-    {"greater", IS_OPERATOR, NULL, OPER_GT},
-    {"ge", IS_OPERATOR, NULL, OPER_GE},
-    {"greater_equal", IS_OPERATOR, NULL, OPER_GE},
-    {"matmul", IS_PRODUCT, NULL, 0},
-    {"mm", IS_PRODUCT, NULL, 0},
-    {"bmm", IS_PRODUCT, NULL, 0},
-    {"mv", IS_PRODUCT, NULL, 0},
-    {"dot", IS_PRODUCT, NULL, 0},
+    {"eq equal", IS_OPERATOR, NULL, OPER_EQ},
+    {"ne not_equal", IS_OPERATOR, NULL, OPER_NE},
+    {"lt less", IS_OPERATOR, NULL, OPER_LT},
+    {"le less_equal", IS_OPERATOR, NULL, OPER_LE},
+    {"gt greater", IS_OPERATOR, NULL, OPER_GT},
+    {"ge greater_equal", IS_OPERATOR, NULL, OPER_GE},
+    {"matmul mm bmm mv dot", IS_PRODUCT, NULL, 0},
     {"linear", IS_LINEAR, NULL, 0},
-    {"cat", IS_CONCAT, NULL, 0},
-    {"concatenate", IS_CONCAT, NULL, 0},
-    {"concat", IS_CONCAT, NULL, 0},
-    {"to", IS_TO, NULL, 0},
-    {"astype", IS_TO, NULL, 0},
-    {"type", IS_TO, NULL, 0},
-    {"clip", IS_CLIP, NULL, 0},
-    {"clamp", IS_CLIP, NULL, 0},
+    {"cat concatenate concat", IS_CONCAT, NULL, 0},
+    {"to astype type", IS_TO, NULL, 0},
+    {"clip clamp", IS_CLIP, NULL, 0},
     {"masked_fill", IS_FILL, NULL, 0},
-    {"arange", IS_RANGE, NULL, 0},
-    {"range", IS_RANGE, NULL, 0},
+    {"arange range", IS_RANGE, NULL, 0},
     {"tril", IS_MASK, "<=", 0},
     {"triu", IS_MASK, ">=", 0},
     {"values", IS_PART, "first", 0},
     {"indices", IS_PART, "second", 0},
-    {"len", IS_SIZE, NULL, 0},
-    {"size", IS_SIZE, NULL, 0},
+    {"len size", IS_SIZE, NULL, 0},
 };
 
 static const Function *find_function(Name name) {
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-        if (!strcmp(functions[i].function, name))
+        if (words_have(functions[i].names, name))
             return &functions[i];
     return NULL;
 }
@@ -212,6 +152,17 @@ static const Function *find_function(Name name) {
 Expr *given_key(const Given *given, const char *key) {
     for (uint32_t i = 0; i < given->keys->count; i++)
         if (!strcmp(given->keys->at[i].key.name, key))
+            return given->keys->at[i].value;
+    return NULL;
+}
+
+bool key_says_dim(Name key) {
+    return words_have("reduced_dim dim dims axis axes", key);
+}
+
+Expr *given_where(const Given *given) {
+    for (uint32_t i = 0; i < given->keys->count; i++)
+        if (key_says_dim(given->keys->at[i].key.name))
             return given->keys->at[i].value;
     return NULL;
 }
@@ -249,25 +200,18 @@ static bool dims_given(Meaning *m, const Meant *of, const Expr *expr, NameList *
 
 // ---- reductions and rows
 
-// What of the keywords a reduction here has a word for.
+// Whether a reduction here has words for all keywords.
 static bool keys_are_known(const Given *given) {
-    static const char *const known[] = {"dim",         "axis",     "axes",
-                                        "reduced_dim", "keepdims", "keepdim"};
+    bool known = true;
     for (uint32_t i = 0; i < given->keys->count; i++) {
-        size_t k = 0, n = sizeof known / sizeof known[0];
-        while (k < n && strcmp(known[k], given->keys->at[i].key.name))
-            k++;
-        if (k == n)
-            return false;
+        Name key = given->keys->at[i].key.name;
+        known = known && (key_says_dim(key) || words_have("keepdims keepdim", key));
     }
-    return true;
+    return known;
 }
 
 static bool reduced_dims(Meaning *m, const Given *given, const Meant *of, bool row, NameList *out) {
-    static const char *const keys[] = {"reduced_dim", "dim", "axis", "axes"};
-    const Expr *dims = NULL;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !dims; i++)
-        dims = given_key(given, keys[i]);
+    const Expr *dims = given_where(given);
     if (dims && !dims_given(m, of, dims, out))
         return false;
     for (uint32_t i = 1; i < given->args->count; i++) // reduced_dim=n, d
@@ -371,7 +315,7 @@ static bool dims_are_named(const Meaning *m, Builtin builtin, const Given *given
 }
 
 // The second argument of max and min is another tensor, or what other languages say a dim by.
-static bool is_place(const Meaning *m, const Expr *expr) {
+static bool says_dim(const Meaning *m, const Expr *expr) {
     int64_t number;
     bool dim = expr->kind == EXPR_NAME && scope_knows_dim(m->scope, expr->name.name) &&
                !scope_find(m->scope, expr->name.name);
@@ -390,7 +334,7 @@ static Meant meant_builtin(Meaning *m, Builtin builtin, const Given *given, bool
     bool extremum = builtin == BUILTIN_MIN || builtin == BUILTIN_MAX;
     own = own && builtin_takes(builtin, given->args->count, given->keys);
     bool pointwise =
-        extremum && given->args->count > 1 && (own || !is_place(m, given->args->at[1]));
+        extremum && given->args->count > 1 && (own || !says_dim(m, given->args->at[1]));
     if (given->args->count && (row || (reduces[builtin] && !pointwise)))
         return meant_reduction(m, builtin, given, row);
     if (builtin == BUILTIN_TOPK || builtin == BUILTIN_SORT || builtin == BUILTIN_ARGSORT)
@@ -461,20 +405,20 @@ static Meant meant_linear(Meaning *m, const Given *given) {
     return meant_binary(m, OPER_ADD, &product, &bias);
 }
 
-static Meant meant_shape(Meaning *m, const Function *function, const Given *given) {
+static Meant meant_shape(Meaning *m, Name name, Kind kind, const Given *given) {
     const Expr *const *args = (const Expr *const *)given->args->at;
     uint32_t n = given->args->count;
     bool string = n == 2 && expr_is_foreign(args[1], FOREIGN_STRING);
-    if (function->kind == IS_PATTERN)
+    if (kind == IS_PATTERN)
         return string ? meant_rearrange(m, args[0], args[1]->name.name, given->keys) : (Meant){0};
     if (given->keys->count)
         return (Meant){0};
-    if (function->kind == IS_CONSTANT)
-        return meant_constant(m, function->function, args, n);
+    if (kind == IS_CONSTANT)
+        return meant_constant(m, name, args, n);
     return n > 1 ? meant_view(m, args[0], args + 1, n - 1) : (Meant){0};
 }
 
-static Meant meant_known(Meaning *m, const Function *function, const Given *given) {
+static Meant meant_known(Meaning *m, Name name, const Function *function, const Given *given) {
     Meant a = {0}, b = {0};
     if (function->kind == IS_OPERATOR || function->kind == IS_PRODUCT ||
         function->kind == IS_OUTER) {
@@ -485,13 +429,13 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
     }
     switch (function->kind) {
     case IS_ARGUMENT:
-        return meant_argument(m, given, !strcmp(function->function, "squeeze"));
+        return meant_argument(m, given, !strcmp(name, "squeeze"));
     case IS_SPREAD:
         return meant_unsqueezed(m, given);
     case IS_REPEATED:
         return meant_repeated(m, given);
     case IS_TRANSPOSE:
-        return meant_transpose(m, given, !strcmp(function->function, "mT"));
+        return meant_transpose(m, given, !strcmp(name, "mT"));
     case IS_CALL:
         return meant_call(m, function->name, given);
     case IS_MODULE:
@@ -527,19 +471,19 @@ static Meant meant_known(Meaning *m, const Function *function, const Given *give
     case IS_VIEW:
     case IS_PATTERN:
     case IS_CONSTANT:
-        return meant_shape(m, function, given);
+        return meant_shape(m, name, function->kind, given);
     case IS_LIKE:
         return meant_constant_like(m, function->name, given->args->at[0]);
     case IS_GATHER:
-        return meant_gather(m, function->function, given);
+        return meant_gather(m, name, given);
     case IS_DIAGONAL:
-        return meant_diagonal(m, function->function, given);
+        return meant_diagonal(m, name, given);
     case IS_EYE:
         return meant_eye(m, given);
     case IS_PART:
         return meant_of_several(m, given->args->at[0], strcmp(function->name, "second") == 0, 2);
     case IS_MOVED:
-        return meant_moved(m, function->function, given);
+        return meant_moved(m, name, given);
     case IS_HINT:
         break;
     }
@@ -580,7 +524,7 @@ Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const c
         bool fits = own || (def && def->params.count == args->count);
         return fits ? meant_call(m, name, &given) : (Meant){0};
     }
-    Meant known = args->count ? meant_known(m, function, &given) : (Meant){0};
+    Meant known = args->count ? meant_known(m, name, function, &given) : (Meant){0};
     bool says = function->kind != IS_CALL && function->kind != IS_MODULE &&
                 function->kind != IS_LIKE && function->kind != IS_MASK && function->kind != IS_PART;
     if (says && !known.text)

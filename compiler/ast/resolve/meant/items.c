@@ -10,7 +10,7 @@
 #include <string.h>
 
 static bool is_none_name(Name name) {
-    return !strcmp(name, "None") || !strcmp(name, "newaxis");
+    return words_have("None newaxis", name);
 }
 
 static bool is_none(const Expr *expr) {
@@ -55,20 +55,20 @@ static bool is_empty(const Expr *from, const Expr *to) {
 }
 
 // Where a part begins, or where it ends; -1: not known.
-static int64_t known_place(const Meaning *m, const Expr *place, Name dim, bool end) {
+static int64_t known_bound(const Meaning *m, const Expr *bound, Name dim, bool end) {
     int64_t number;
     const Session *session = m->scope->resolver->session;
     int64_t extent = program_extent(session, m->program, dim);
-    if (expr_is_foreign(place, FOREIGN_NOTHING))
+    if (expr_is_foreign(bound, FOREIGN_NOTHING))
         return end ? extent : 0;
-    if (!expr_whole(place, &number))
+    if (!expr_whole(bound, &number))
         return -1;
     return number >= 0 ? number : extent > 0 ? extent + number : -1;
 }
 
 static int64_t known_count(const Meaning *m, const Expr *from, const Expr *to, Name dim,
                            int64_t step) {
-    int64_t first = known_place(m, from, dim, false), end = known_place(m, to, dim, true);
+    int64_t first = known_bound(m, from, dim, false), end = known_bound(m, to, dim, true);
     return first < 0 || end <= first ? 0 : (end - first + step - 1) / step;
 }
 
@@ -133,7 +133,7 @@ static void take_step(Taken *t, const Expr *form, Name dim) {
 
 // X[ids, :]: of one tensor, since several are read in pairs in other languages, and without a dim
 // that x has too, which would be one index with that.
-static bool take_places(Taken *t, const Expr *item, const Meant *ids, Name dim) {
+static bool take_ids(Taken *t, const Expr *item, const Meant *ids, Name dim) {
     const Symbol *symbol = expr_is_tensor(item) ? scope_find(t->m->scope, item->name.name) : NULL;
     if (!symbol || !elem_is_int(symbol->elem) || !ids->text || !ids->has_dims || !ids->dims.count)
         return false;
@@ -172,7 +172,7 @@ static void take_item(Taken *t, const Expr *item, uint32_t n_items) {
         take_keep(t, dim);
     } else {
         Meant value = meant(t->m, expr_unsigned(item));
-        if (take_places(t, item, &value, dim))
+        if (take_ids(t, item, &value, dim))
             return;
         const char *text = meant_position(t->m, item, &value, dim);
         t->fine = text && value.has_dims && !value.dims.count;
@@ -276,7 +276,7 @@ static Meant items_of(Meaning *m, const Meant *of, const Expr *const *items, uin
 }
 
 // The number of a position, also of none that is known; NULL: it is none.
-static const char *place_text(Meaning *m, const Expr *item, Name dim, bool unknown) {
+static const char *position_text(Meaning *m, const Expr *item, Name dim, bool unknown) {
     if (is_colon(item))
         return dim;
     if (unknown)
@@ -302,7 +302,7 @@ const char *meant_unknown_place(Meaning *m, const Expr *expr) {
         Name own = of.dims.at[i];
         const Expr *item = i + 1 < expr->args.count ? expr->args.at[i + 1] : NULL;
         bool open = item && item->kind == EXPR_NAME && !meant_name(m, item).text && !is_none(item);
-        const char *place = item ? place_text(m, item, own, open) : own;
+        const char *place = item ? position_text(m, item, own, open) : own;
         if (!place || (open && unknown))
             return NULL;
         unknown = open ? item->name.name : unknown;
@@ -319,7 +319,6 @@ const char *meant_unknown_place(Meaning *m, const Expr *expr) {
 
 // X.max(dim=-1)[0], X.chunk(2, dim=-1)[1]: one of several values. false: it is no such form.
 static bool meant_piece(Meaning *m, const Expr *call, const Expr *items, Meant *out) {
-    static const char *const pairs[] = {"max", "min", "sort"};
     int64_t which, n;
     if (!expr_is_foreign(call, FOREIGN_METHOD) || items->args.count != 2 ||
         !expr_whole(items->args.at[1], &which) || which < 0)
@@ -328,10 +327,9 @@ static bool meant_piece(Meaning *m, const Expr *call, const Expr *items, Meant *
     uint32_t own = meant_is_module(m, call->args.at[0]) ? 2 : 1; // up to the tensor
     const Expr *count = call->args.count > own ? call->args.at[own] : NULL;
     bool chunk = !strcmp(call->name.name, "chunk") && count && expr_whole(count, &n) && which < n;
-    bool pair = false;
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        pair = pair || !strcmp(call->name.name, pairs[i]);
-    pair = pair && (count || given_key(&given, "dim")) && which < 2;
+    // With `axis` it is the first position of one value.
+    bool pair = which < 2 && words_have("max min sort", call->name.name) &&
+                (count || given_key(&given, "dim"));
     if (chunk || pair)
         *out = meant_of_several(m, call, (uint32_t)which, pair ? 2 : (uint32_t)n);
     return chunk || pair;

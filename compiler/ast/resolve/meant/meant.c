@@ -34,19 +34,13 @@ static bool is_made(const Meaning *m, Name name) {
     return false;
 }
 
-static bool is_taken(const void *of, const char *text) {
-    const Meaning *m = (const Meaning *)of;
-    Name name = names_find(m->scope->resolver->session->names, text);
-    return scope_knows_dim(m->scope, name) || scope_find(m->scope, name) || is_made(m, name);
-}
-
 Name meant_fresh(const Meaning *m, Name of, const char *suffix) {
-    Names *names = m->scope->resolver->session->names;
-    const char *stem = name_unprimed(names, of);
-    const char *text = suffix ? arena_printf(m->arena, "%s_%s", stem, suffix) : stem;
-    if (!suffix || is_taken(m, text))
-        text = text_numbered(m->arena, text, is_taken, m);
-    return names_find(names, text);
+    NameList made = {0};
+    for (uint32_t i = 0; i < m->made.count; i++)
+        vec_push(m->arena, &made, m->made.at[i].dim);
+    const char *stem = name_unprimed(m->scope->resolver->session->names, of);
+    const char *name = suffix ? arena_printf(m->arena, "%s_%s", stem, suffix) : stem;
+    return scope_free_name(m->scope, name, &made);
 }
 
 void meant_declare(Meaning *m, Name dim, const char *extent) {

@@ -14,7 +14,8 @@
 //     shape.c            positions regrouped      X.view(n, h, k), zeros(n, d)
 //     places.c           places of dims          X[:, None] - X[None, :], X.unsqueeze(0)
 //     positions.c        positions taken          X.index_select(0, ids), flip(X, 0), trace(S)
-//     foreign.c          the hints; the messages are told where the text is read or resolved
+//     foreign.c          the hints (resolve.h); the messages are told where the text is read or
+//                        resolved
 #ifndef ATTC_MEANT_H
 #define ATTC_MEANT_H
 
@@ -126,6 +127,8 @@ typedef struct {
 Meant meant_function(Meaning *m, const Expr *expr, const ExprList *args, const char **hint);
 
 Expr *given_key(const Given *given, const char *key); // or NULL
+bool key_says_dim(Name key);                          // dim, axis, ..
+Expr *given_where(const Given *given);                // what such a keyword says, or NULL
 bool given_list(const Expr *expr);                    // (a, b) or [a, b]
 // A dim of the tensor: by name, or by place, from the end if it is negative; or NULL.
 Name dim_given(const Meant *of, const Expr *expr);
@@ -196,11 +199,5 @@ Meant meant_turned(Meaning *m, const Meant *of, Name dim); // from the last posi
 Meant meant_mask(Meaning *m, const Given *given, const char *comparison);
 Meant meant_one_hot(Meaning *m, const Given *given);
 Meant meant_range(Meaning *m, const Given *given);
-
-// ---- foreign.c
-// The hint of a statement with a form of another language in it.
-void foreign_hint_statement(Scope *scope, const Stmt *stmt);
-// What to write in place of a call that is not known, or not so; NULL: nothing.
-const char *foreign_call_hint(Scope *scope, const Expr *call);
 
 #endif

@@ -7,27 +7,17 @@
 
 #include <string.h>
 
-static bool is_word(const Expr *expr, const char *const *words) {
-    for (; expr->kind == EXPR_NAME && *words; words++)
-        if (!strcmp(expr->name.name, *words))
-            return true;
-    return false;
-}
-
 // `, order=descending`, if a keyword says so; NULL: there are others, which have no meaning here.
 static const char *order_of(const Given *given) {
-    static const char *const passive[] = {"dim", "axis", "k", "stable", "sorted", NULL};
     const char *order = "";
     for (uint32_t i = 0; i < given->keys->count; i++) {
-        const KeyArg *key = &given->keys->at[i];
-        const Expr name = {.kind = EXPR_NAME, .name = key->key};
-        bool says = !strcmp(key->key.name, "descending") || !strcmp(key->key.name, "order");
-        bool named = key->value->kind == EXPR_NAME;
-        if (says && named &&
-            (word_says(key->value->name.name, true) ||
-             !strcmp(key->value->name.name, "descending")))
+        Name key = given->keys->at[i].key.name;
+        const Expr *value = given->keys->at[i].value;
+        Name word = value->kind == EXPR_NAME ? value->name.name : "";
+        bool says = words_have("descending order", key);
+        if (says && (word_says(word, true) || !strcmp(word, "descending")))
             order = ", order=descending";
-        else if (!says && !is_word(&name, passive))
+        else if (!says && !key_says_dim(key) && !words_have("k stable sorted", key))
             return NULL;
     }
     return order;
@@ -41,8 +31,7 @@ Meant meant_order(Meaning *m, Builtin builtin, const Given *given) {
     if (!of.text || !of.has_dims || of.moved || !of.dims.count || !order)
         return result;
     const Expr *second = n > 1 ? given->args->at[1] : given_key(given, "k");
-    const Expr *where =
-        given_key(given, "dim") ? given_key(given, "dim") : given_key(given, "axis");
+    const Expr *where = given_where(given);
     if (!where && n > (top ? 2 : 1))
         where = top ? given->args->at[2] : second;
     Name dim = where ? dim_given(&of, where) : of.dims.at[of.dims.count - 1];

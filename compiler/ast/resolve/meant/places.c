@@ -104,13 +104,6 @@ static bool one_is_two(const Meaning *m, const NameList *a, const NameList *b, b
     return false;
 }
 
-static bool shares(const Meant *a, const Meant *b) {
-    for (uint32_t i = 0; i < b->dims.count; i++)
-        if (dimlist_has(&a->dims, b->dims.at[i]))
-            return true;
-    return false;
-}
-
 // In the order of the one that has all of them, if there is one.
 static NameList dims_of_both(Meaning *m, const Meant *a, const Meant *b) {
     NameList both = dimlist_union(m->arena, &a->dims, &b->dims);
@@ -125,7 +118,8 @@ bool meant_meet(Meaning *m, Meant *all, Meant *part) {
         NameList copy = {0};
         own = dimlist_minus(m->arena, &own, &copy);
     }
-    if (moved && !known && all->has_dims && part->has_dims && shares(all, part))
+    if (moved && !known && all->has_dims && part->has_dims &&
+        dimlist_meets(&all->dims, &part->dims))
         return false;
     if (known && moved && !set_apart(m, all, &places, part, &own))
         return false;
@@ -163,8 +157,7 @@ Meant meant_argument(Meaning *m, const Given *given, bool squeezed) {
 // unsqueeze(x, 0): from the end of the result if it is negative.
 Meant meant_unsqueezed(Meaning *m, const Given *given) {
     Meant of = meant(m, given->args->at[0]);
-    const Expr *axis = given_key(given, "axis"), *dim = given_key(given, "dim");
-    const Expr *at = given->args->count > 1 ? given->args->at[1] : dim ? dim : axis;
+    const Expr *at = given->args->count > 1 ? given->args->at[1] : given_where(given);
     NameList places, spread = {0};
     int64_t first = 0;
     bool known = meant_places(&of, &places) && at && expr_whole(at, &first);
@@ -246,8 +239,7 @@ Meant meant_reordered(Meaning *m, Meant of, const NameList *order) {
 static bool read_order(Meaning *m, const Given *given, const Meant *of, NameList *order,
                        bool *all) {
     const Expr *const *args = (const Expr *const *)given->args->at + 1;
-    const Expr *dims = given_key(given, "dims"), *axes = given_key(given, "axes");
-    const Expr *list = dims ? dims : axes;
+    const Expr *list = given_where(given);
     uint32_t n = given->args->count - 1;
     if (given->keys->count != (list != NULL) || (list && n))
         return false;

@@ -17,17 +17,18 @@ static bool starts_with(const char *text, const char *start) {
 typedef struct {
     const Expr *where, *ids; // NULL: not given
     bool by_name;            // the dim, as here
-} Places;
+} GatherArguments;
 
-static bool find_places(Meaning *m, const char *name, const Given *given, Places *out) {
+static bool find_gather_arguments(Meaning *m, const char *name, const Given *given,
+                                  GatherArguments *out) {
     const ExprList *args = given->args;
     bool dim_first = !starts_with(name, "take");
     for (uint32_t i = 0; i < given->keys->count; i++) {
         const char *key = given->keys->at[i].key.name;
         Expr *value = given->keys->at[i].value;
-        if (!strcmp(key, "dim") || !strcmp(key, "axis"))
+        if (key_says_dim(key))
             out->where = value;
-        else if (!strcmp(key, "index") || !strcmp(key, "indices"))
+        else if (words_have("index indices", key))
             out->ids = value;
         else
             return false;
@@ -66,17 +67,17 @@ static bool same_indices(const Meant *of, const Meant *ids, Name dim, bool besid
 }
 
 Meant meant_gather(Meaning *m, const char *name, const Given *given) {
-    Places places = {0};
-    if (given->args->count < 1 || !find_places(m, name, given, &places))
+    GatherArguments found = {0};
+    if (given->args->count < 1 || !find_gather_arguments(m, name, given, &found))
         return (Meant){0};
-    Meant of = meant(m, given->args->at[0]), ids = meant(m, places.ids);
+    Meant of = meant(m, given->args->at[0]), ids = meant(m, found.ids);
     if (!of.text || !ids.text || !of.has_dims || !ids.has_dims || of.moved || ids.moved ||
         !ids.dims.count)
         return (Meant){0};
-    Name dim = dim_given(&of, places.where);
+    Name dim = dim_given(&of, found.where);
     bool beside = ids.dims.count == of.dims.count && ids.dims.count > 1 &&
                   (!strcmp(name, "gather") || starts_with(name, "take_"));
-    if (!dim || (!places.by_name && !same_indices(&of, &ids, dim, beside)))
+    if (!dim || (!found.by_name && !same_indices(&of, &ids, dim, beside)))
         return (Meant){0};
     NameList dims = {0};
     for (uint32_t i = 0; i < of.dims.count; i++) {
@@ -136,11 +137,8 @@ Meant meant_turned(Meaning *m, const Meant *of, Name dim) {
 
 Meant meant_moved(Meaning *m, const char *name, const Given *given) {
     bool rolls = !strcmp(name, "roll");
-    static const char *const keys[] = {"dim", "dims", "axis"};
-    const Expr *where = NULL;
+    const Expr *where = given_where(given);
     uint32_t n = given->args->count, place = rolls ? 2 : 1;
-    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !where; i++)
-        where = given_key(given, keys[i]);
     Meant of = meant(m, given->args->at[0]);
     if (given->keys->count != (where != NULL) || n != place + !where || !of.text || !of.has_dims)
         return (Meant){0};

@@ -17,12 +17,6 @@ typedef struct {
     uint32_t count; // of the values
 } Several;
 
-static bool is_one_of(Name name, const char *const *of) {
-    while (name && *of && strcmp(name, *of))
-        of++;
-    return name && *of;
-}
-
 // ---- values and positions of an extremum --------------------------------------------------------
 
 static Meant of_pair(Meaning *m, const Expr *call, uint32_t which) {
@@ -50,9 +44,8 @@ static int64_t extent_of_file(const Meaning *m, Name dim) {
 
 // How long the pieces are, NULL: as long as each other, which is what the dim's extent says.
 static bool read_sizes(const Several *s, const Expr *how, int64_t extent, int64_t *sizes) {
-    static const char *const counts[] = {"chunk", "array_split", "tensor_split", NULL};
-    bool counted =
-        is_one_of(s->function, counts) || (s->module && word_is_numeric_module(s->module));
+    bool counted = words_have("chunk array_split tensor_split", s->function) ||
+                   (s->module && word_is_numeric_module(s->module));
     bool listed = how && given_list(how) && how->args.count == s->count;
     int64_t sum = 0;
     if (counted && (!expr_is_count(how) || how->number != s->count || extent % s->count))
@@ -130,13 +123,10 @@ static Meant position_of(Meaning *m, const Several *s, const Meant *of, Name dim
 }
 
 static Meant of_pieces(Meaning *m, const Several *s, uint32_t which) {
-    static const char *const takes[] = {"unbind", "unstack", NULL};
-    bool positions = is_one_of(s->function, takes);
+    bool positions = words_have("unbind unstack", s->function);
     const ExprList *args = s->given.args;
     uint32_t before = positions ? 1 : 2; // of the dim
-    const Expr *where = args->count > before          ? args->at[before]
-                        : given_key(&s->given, "dim") ? given_key(&s->given, "dim")
-                                                      : given_key(&s->given, "axis");
+    const Expr *where = args->count > before ? args->at[before] : given_where(&s->given);
     if (args->count < before || args->count > before + 1 || s->given.keys->count > 1 ||
         (s->given.keys->count && (!where || args->count > before)))
         return (Meant){0};
@@ -153,12 +143,10 @@ static Meant of_pieces(Meaning *m, const Several *s, uint32_t which) {
 // ---- the whole ----------------------------------------------------------------------------------
 
 Meant meant_of_several(Meaning *m, const Expr *call, uint32_t which, uint32_t count) {
-    static const char *const pieces[] = {"chunk",  "split",   "array_split", "tensor_split",
-                                         "unbind", "unstack", NULL};
     bool method = expr_is_foreign(call, FOREIGN_METHOD);
     if (call->kind != EXPR_CALL && !method)
         return (Meant){0};
-    if (!is_one_of(call->name.name, pieces))
+    if (!words_have("chunk split array_split tensor_split unbind unstack", call->name.name))
         return of_pair(m, call, which);
     Several s = {.function = call->name.name, .args = call->args, .count = count};
     if (method && meant_is_module(m, s.args.at[0])) {

@@ -401,8 +401,7 @@ Meant meant_concat(Meaning *m, const Given *given) {
     ExprList parts = *given->args;
     if (parts.count && given_list(parts.at[0]))
         parts = parts.at[0]->args;
-    const Expr *where =
-        given_key(given, "dim") ? given_key(given, "dim") : given_key(given, "axis");
+    const Expr *where = given_where(given);
     const Expr *last = given->args->count > 1 ? given->args->at[given->args->count - 1] : NULL;
     if (!where && last && (last->kind == EXPR_NUMBER || last->kind == EXPR_UNARY)) {
         where = last;

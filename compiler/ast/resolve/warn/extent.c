@@ -94,8 +94,10 @@ static bool divides(Oper oper) {
 
 // The difference that a number is made with; NULL where it is counted with, cast, or there is none.
 static const Expr *find_difference(const Expr *number) {
-    if (number->result.count || is_difference(number))
-        return number->result.count ? NULL : number;
+    if (number->result.count)
+        return NULL;
+    if (is_difference(number))
+        return number;
     bool inner = number->kind == EXPR_UNARY || number->kind == EXPR_BINARY ||
                  (number->kind == EXPR_CALL && number->builtin == BUILTIN_ABS);
     uint32_t n = inner ? number->args.count : 0;

@@ -39,13 +39,6 @@ static const Expr *logits_einsum(Scope *scope, const Expr *expr) {
     return NULL;
 }
 
-static bool has_row(const RankBound *bound, const Expr *operand) {
-    for (uint32_t i = 0; i < bound->rows.count; i++)
-        if (dimlist_has(&operand->result, bound->rows.at[i]))
-            return true;
-    return false;
-}
-
 // Result dims other than m that one operand has, and not the one with m: the rows. Dims of several
 // operands are fixed, as heads are. false: m shares an operand with a row, so nothing splits them.
 static bool find_rows(RankBound *bound) {
@@ -77,7 +70,7 @@ static void try_split(RankBound *bound, uint32_t side) {
         const Expr *operand = einsum->args.at[i];
         bool in_side = side >> i & 1;
         if ((dimlist_has(&operand->result, bound->memory) && !in_side) ||
-            (has_row(bound, operand) && in_side))
+            (dimlist_meets(&bound->rows, &operand->result) && in_side))
             return;
         for (uint32_t k = 0; in_side && k < operand->result.count; k++) {
             Name dim = operand->result.at[k];
