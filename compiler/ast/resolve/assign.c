@@ -170,8 +170,26 @@ static void report_assigned(Scope *scope, const Tensor *target, const Wanted *wa
     hint_assigned(scope, diag, target, value, &lacking, &extra);
 }
 
+// The dim in the list that is like this one, or NULL.
+static Name alike_of(const Program *program, const NameList *dims, Name dim) {
+    for (uint32_t i = 0; i < dims->count; i++)
+        if (program_dims_alike(program, dims->at[i], dim))
+            return dims->at[i];
+    return NULL;
+}
+
+// The operand that alone has the dim, and not the other one; NULL: there is none.
+static const Expr *brings(const Expr *value, Name dim, Name other) {
+    if (!value->ok || value->kind != EXPR_BINARY)
+        return NULL;
+    bool first = dimlist_has(&value->args.at[0]->result, dim);
+    bool second = dimlist_has(&value->args.at[1]->result, dim);
+    const Expr *brought = first == second ? NULL : value->args.at[second];
+    return brought && !dimlist_has(&brought->result, other) ? brought : NULL;
+}
+
 // A carried tensor keeps the dims that it has when the loop begins.
-static bool check_carried(Scope *scope, const Tensor *target, Symbol *symbol,
+static bool check_carried(Scope *scope, const Tensor *target, Symbol *symbol, const Expr *value,
                           const NameList *dims) {
     Resolver *r = scope->resolver;
     if (!symbol->ok || symbol->doubtful || dimlist_equal(&symbol->dims, dims))
@@ -186,10 +204,18 @@ static bool check_carried(Scope *scope, const Tensor *target, Symbol *symbol,
                             had, step, dimlist_text(r->arena, dims));
     diag_note(diag, symbol->name.span, "it is over %s from here", had);
     Name name = target->name.name;
-    if (lacking.count == 1 && extra.count == 1 &&
-        program_dims_alike(r->program, lacking.at[0], extra.at[0]))
-        diag_hint(diag, "call this one '%s_1', and carry it over '%s': '%s = %s_1%s'", name,
-                  lacking.at[0], name, name, had);
+    Name alike = extra.count == 1 ? alike_of(r->program, &symbol->dims, extra.at[0]) : NULL;
+    const Expr *brought = alike && !lacking.count ? brings(value, extra.at[0], alike) : NULL;
+    if (alike && lacking.count == 1 && alike == lacking.at[0])
+        diag_hint(diag, "call this one '%s_1', and carry it over '%s': '%s = %s_1%s'", name, alike,
+                  name, name, had);
+    else if (brought && expr_is_tensor(brought))
+        diag_hint(diag, "'%s' is like '%s': read '%s%s'", extra.at[0], alike, brought->name.name,
+                  expr_dims_over(r->arena, brought, extra.at[0], alike));
+    else if (brought)
+        diag_hint(diag, "call what brings '%s' '%s_1', and read it over '%s': '%s_1%s'",
+                  extra.at[0], name, alike, name,
+                  expr_dims_over(r->arena, brought, extra.at[0], alike));
     else
         diag_hint(diag,
                   "a %s keeps the dims of what it carries (language %s); give this one another "
@@ -311,7 +337,7 @@ void resolve_assign(Scope *scope, Stmt *stmt) {
     }
     if (fine && symbol && (value->ok || target->has_dims)) {
         const NameList *dims = target->has_dims ? &wanted->dims : &value->result;
-        fits = (wanted->silent || check_carried(scope, target, symbol, dims)) && fits;
+        fits = (wanted->silent || check_carried(scope, target, symbol, value, dims)) && fits;
     }
     if (fine && value->ok)
         fits = check_elem(scope, target, symbol, value) && fits;

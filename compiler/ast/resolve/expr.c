@@ -33,6 +33,12 @@ Span expr_dim_place(const Expr *expr, Name dim) {
     return expr->span;
 }
 
+const char *expr_dims_over(Arena *arena, const Expr *expr, Name from, Name to) {
+    NameList dims = expr->steps.count ? dimlist_of(arena, &expr->dims) : expr->result;
+    dims = dimlist_replaced(arena, &dims, from, to);
+    return dimlist_text(arena, &dims);
+}
+
 // ---- names --------------------------------------------------------------------------------------
 
 static void set_literal(Expr *expr, NameKind kind, Elem elem) {

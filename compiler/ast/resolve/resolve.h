@@ -275,6 +275,8 @@ const Wanted *call_wanted(Scope *scope, const Expr *call, const Wanted *wanted, 
                           const char *example);
 // Where in an expression a dim comes from: a reference over it, or the expression itself.
 Span expr_dim_place(const Expr *expr, Name dim);
+// The dims of an expression, steps of a scan among those of a reference, with another for one.
+const char *expr_dims_over(Arena *arena, const Expr *expr, Name from, Name to);
 
 // ---- call/bind.c: which dims of an argument stand for those of a parameter ----------------------
 typedef struct {

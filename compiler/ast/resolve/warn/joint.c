@@ -411,9 +411,8 @@ static const char *operand_text(const Joint *j, const Expr *operand, Name index)
     Resolver *r = j->scope->resolver;
     if (!expr_is_tensor(operand))
         return index == j->dim ? span_text(r->session->sources, operand->span, r->arena) : NULL;
-    NameList dims = operand->steps.count ? dimlist_of(r->arena, &operand->dims) : operand->result;
-    dims = dimlist_replaced(r->arena, &dims, j->dim, index);
-    return arena_printf(r->arena, "%s%s", operand->name.name, dimlist_text(r->arena, &dims));
+    return arena_printf(r->arena, "%s%s", operand->name.name,
+                        expr_dims_over(r->arena, operand, j->dim, index));
 }
 
 // The einsum with an index for each part; NULL where an operand can not be written over it.
