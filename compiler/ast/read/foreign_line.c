@@ -102,6 +102,46 @@ static bool is_known(const Parser *parser, const Token *line, const char *name) 
     return line > parser->tokens.at && line->kind != TOK_DEF;
 }
 
+// Whether the def declares it above the line: `c: bool`, `c[n]: bool`.
+static bool is_bool(const Parser *parser, const Token *line, const char *name) {
+    for (; line > parser->tokens.at && line->kind != TOK_DEF; line--) {
+        const Token *behind = line + 1;
+        if (!foreign_is_word(line, name))
+            continue;
+        if (behind->kind == TOK_LBRACKET)
+            while (!foreign_ends_line(behind->kind) && behind[-1].kind != TOK_RBRACKET)
+                behind++;
+        if (behind->kind == TOK_COLON && foreign_is_word(behind + 1, "bool"))
+            return true;
+    }
+    return false;
+}
+
+static bool joins_conditions(int kind) {
+    return kind == TOK_AND || kind == TOK_OR || kind == TOK_NOT;
+}
+
+// The text of a condition, of which other languages may make one of a number: a name alone is one
+// if the def says so.
+static const char *condition_text(const Parser *parser, const Token *from, const Token *to) {
+    if (!text_of(parser, from, to))
+        return NULL;
+    Text text = {.arena = parser->arena};
+    const char *source = parser->source->text;
+    uint32_t at = from->span.begin;
+    for (const Token *token = from; token < to; token++) {
+        bool alone = token->kind == TOK_NAME &&
+                     (token == from || joins_conditions(token[-1].kind)) &&
+                     (token + 1 == to || joins_conditions(token[1].kind));
+        if (!alone || word_constant(token->text) || is_bool(parser, from, token->text))
+            continue;
+        text_printf(&text, "%.*sbool(%s)", (int)(token->span.begin - at), source + at, token->text);
+        at = token->span.end;
+    }
+    text_printf(&text, "%.*s", (int)(to[-1].span.end - at), source + at);
+    return text.at;
+}
+
 // The value of T: `if c:` T = A `elif e:` T = B `else:` T = C, where T may be `return`. Without
 // `else:` it is what T was before, or 0, or the `return` that follows. NULL: they are anything
 // else.
@@ -123,7 +163,7 @@ static const char *choice_text(const Parser *parser, const Token *word, const To
         rest = is_known(parser, target, target->text) ? target->text : "0";
     else if (next->kind == TOK_RETURN)
         rest = one_text(parser, next + 1, line_end(next));
-    const char *condition = text_of(parser, word + 1, branch.colon);
+    const char *condition = condition_text(parser, word + 1, branch.colon);
     if (value && condition && word_says(condition, true)) {
         *has_else = true;
         return value;

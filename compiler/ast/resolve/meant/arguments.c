@@ -20,8 +20,7 @@ Meant meant_dropout(Meaning *m, const Given *given) {
     return meant_placed_as(text, HOLDS_ALL, &of);
 }
 
-// A condition, of which other languages may make one of a number.
-static Meant meant_condition(Meaning *m, const Expr *expr) {
+Meant meant_condition(Meaning *m, const Expr *expr) {
     Meant of = meant(m, expr);
     const Symbol *symbol = of.tensor ? scope_find(m->scope, of.tensor) : NULL;
     bool made = of.holds >= HOLDS_OR && of.holds <= HOLDS_COMPARISON;

@@ -56,14 +56,12 @@ static bool is_empty(const Expr *from, const Expr *to) {
 
 // Where a part begins, or where it ends; -1: not known.
 static int64_t known_bound(const Meaning *m, const Expr *bound, Name dim, bool end) {
-    int64_t number;
-    const Session *session = m->scope->resolver->session;
-    int64_t extent = program_extent(session, m->program, dim);
+    int64_t number, extent = meant_extent(m, dim);
     if (expr_is_foreign(bound, FOREIGN_NOTHING))
-        return end ? extent : 0;
+        return !end ? 0 : extent ? extent : -1;
     if (!expr_whole(bound, &number))
         return -1;
-    return number >= 0 ? number : extent > 0 ? extent + number : -1;
+    return number >= 0 ? number : extent ? extent + number : -1;
 }
 
 static int64_t known_count(const Meaning *m, const Expr *from, const Expr *to, Name dim,
@@ -72,8 +70,24 @@ static int64_t known_count(const Meaning *m, const Expr *from, const Expr *to, N
     return first < 0 || end <= first ? 0 : (end - first + step - 1) / step;
 }
 
+// A bound, or NOTHING for one beyond its end of the dim, where other languages cut it.
+static const Expr *cut_bound(Taken *t, const Expr *bound, Name dim, bool end) {
+    static const Expr nothing = {.kind = EXPR_FOREIGN, .foreign = FOREIGN_NOTHING};
+    int64_t at, extent = meant_extent(t->m, dim);
+    if (!extent || !expr_whole(bound, &at))
+        return bound;
+    t->fine = t->fine && (end ? at > -extent : at < extent); // some positions are left
+    if (end ? at < extent : at > -extent)
+        return bound;
+    if ((end ? at > extent : at < -extent) && !t->m->remark)
+        t->m->remark = arena_printf(t->m->arena, "'%s' has %lld position%s", dim, (long long)extent,
+                                    extent == 1 ? "" : "s");
+    return &nothing;
+}
+
 static void take_slice(Taken *t, const Expr *slice, Name dim) {
-    const Expr *from = slice->args.at[0], *to = slice->args.at[1];
+    const Expr *from = cut_bound(t, slice->args.at[0], dim, false);
+    const Expr *to = cut_bound(t, slice->args.at[1], dim, true);
     int64_t first;
     bool begins =
         expr_is_foreign(from, FOREIGN_NOTHING) || (expr_whole(from, &first) && first == 0);
@@ -109,7 +123,8 @@ static const char *step_count(Taken *t, int64_t from, const Expr *to, Name dim, 
 // X[::2], X[1::2], X[::-1]
 static void take_step(Taken *t, const Expr *form, Name dim) {
     const Expr *slice = form->args.at[0], *step = form->args.at[1];
-    const Expr *from = slice->args.at[0], *to = slice->args.at[1];
+    const Expr *from = cut_bound(t, slice->args.at[0], dim, false);
+    const Expr *to = cut_bound(t, slice->args.at[1], dim, true);
     bool begins = expr_is_foreign(from, FOREIGN_NOTHING),
          ends = expr_is_foreign(to, FOREIGN_NOTHING);
     int64_t first = 0, by = 0;
@@ -127,7 +142,7 @@ static void take_step(Taken *t, const Expr *form, Name dim) {
         if (expr_is_foreign(to, FOREIGN_NOTHING) && cut.first < cut.step)
             cut.shared = arena_printf(t->m->arena, "%s / %lld", dim, (long long)cut.step);
     }
-    t->fine = cut.count != NULL;
+    t->fine = t->fine && cut.count;
     vec_push(t->m->arena, &t->cuts, cut);
 }
 
@@ -336,7 +351,7 @@ static bool meant_piece(Meaning *m, const Expr *call, const Expr *items, Meant *
 }
 
 // X.shape[1]
-static Meant meant_extent(Meaning *m, const Expr *of, const Expr *item) {
+static Meant meant_shape_item(Meaning *m, const Expr *of, const Expr *item) {
     Meant tensor = meant(m, of);
     Name dim = tensor.has_dims ? dim_at(&tensor, item) : NULL;
     return dim ? meant_with_dims(dim, HOLDS_ALL, (NameList){0}) : (Meant){0};
@@ -345,7 +360,7 @@ static Meant meant_extent(Meaning *m, const Expr *of, const Expr *item) {
 Meant meant_items(Meaning *m, const Expr *expr) {
     const Expr *of = expr->args.at[0];
     if (expr_is_foreign(of, FOREIGN_MEMBER) && !strcmp(of->name.name, "shape"))
-        return expr->args.count == 2 ? meant_extent(m, of->args.at[0], expr->args.at[1])
+        return expr->args.count == 2 ? meant_shape_item(m, of->args.at[0], expr->args.at[1])
                                      : (Meant){0};
     Meant tensor;
     if (meant_piece(m, of, expr, &tensor))

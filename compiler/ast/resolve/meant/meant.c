@@ -43,6 +43,13 @@ Name meant_fresh(const Meaning *m, Name of, const char *suffix) {
     return scope_free_name(m->scope, name, &made);
 }
 
+int64_t meant_extent(const Meaning *m, Name dim) {
+    const Session *session = m->scope->resolver->session;
+    bool given = program_extent_given(session, m->program, dim);
+    int64_t extent = given ? 0 : program_extent(session, m->program, dim);
+    return extent > 0 ? extent : 0;
+}
+
 void meant_declare(Meaning *m, Name dim, const char *extent) {
     if (!is_made(m, dim))
         vec_push(m->arena, &m->made, ((Made){.dim = dim, .extent = extent, .beside = true}));
@@ -171,7 +178,7 @@ Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Mean
 }
 
 static Meant meant_choice(Meaning *m, const Expr *expr) {
-    Meant condition = meant(m, expr->args.at[0]), a = meant(m, expr->args.at[1]);
+    Meant condition = meant_condition(m, expr->args.at[0]), a = meant(m, expr->args.at[1]);
     Meant b = meant(m, expr->args.at[2]);
     return meant_where(m, &condition, &a, &b);
 }

@@ -88,6 +88,8 @@ Meant meant_where(Meaning *m, const Meant *condition, const Meant *a, const Mean
 Meant meant_binary(Meaning *m, Oper oper, const Meant *a, const Meant *b);
 // A name that is free here: OF_SUFFIX, or with a number behind it; suffix: NULL for a number alone.
 Name meant_fresh(const Meaning *m, Name of, const char *suffix);
+// As the file says it: what -D says is not for a line of the file. 0: not known.
+int64_t meant_extent(const Meaning *m, Name dim);
 void meant_declare(Meaning *m, Name dim, const char *extent); // the text wants `dim`
 // A dim called after another one: that of before, where the extent is or may be the same. NULL:
 // there is no text for an extent that two have.
@@ -142,6 +144,8 @@ bool meant_knows(const Meaning *m, Name function);
 
 // ---- arguments.c
 Meant meant_dropout(Meaning *m, const Given *given);
+// A condition, of which other languages may make one of a number.
+Meant meant_condition(Meaning *m, const Expr *expr);
 Meant meant_fill(Meaning *m, const Given *given);
 Meant meant_clip(Meaning *m, const Given *given);
 Meant meant_size(Meaning *m, const Given *given);

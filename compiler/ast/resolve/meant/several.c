@@ -34,14 +34,6 @@ static Meant of_pair(Meaning *m, const Expr *call, uint32_t which) {
 
 // ---- pieces of a dim ----------------------------------------------------------------------------
 
-// What -D says is not for a line of the file.
-static int64_t extent_of_file(const Meaning *m, Name dim) {
-    const Session *session = m->scope->resolver->session;
-    return program_extent_given(session, m->program, dim)
-               ? 0
-               : program_extent(session, m->program, dim);
-}
-
 // How long the pieces are, NULL: as long as each other, which is what the dim's extent says.
 static bool read_sizes(const Several *s, const Expr *how, int64_t extent, int64_t *sizes) {
     bool counted = words_have("chunk array_split tensor_split", s->function) ||
@@ -80,8 +72,7 @@ static Meant piece_of(Meaning *m, const Several *s, const Meant *of, Name dim, c
                       uint32_t which) {
     enum { MOST = 8 };
     int64_t sizes[MOST] = {0}, from = 0;
-    int64_t extent = extent_of_file(m, dim);
-    if (s->count > MOST || !read_sizes(s, how, extent < 1 ? 0 : extent, sizes))
+    if (s->count > MOST || !read_sizes(s, how, meant_extent(m, dim), sizes))
         return (Meant){0};
     bool alike = true, open = !sizes[0]; // a share of what run time tells
     for (uint32_t i = 0; i < s->count; i++) {
