@@ -169,6 +169,9 @@ typedef struct {
 // off, for the next, if a block has so many summed positions and bytes. Longer sums are cut into
 // pieces whose blocks are not larger.
 enum { ASKED_STEPS_MIN = 32, ASKED_BYTES_MAX = 64 << 10 };
+// And for the rows that come next, where rows are neighbours in a and steps so many bytes apart
+// that no hardware follows them.
+enum { ASKED_STRIDE_MIN = 4096 };
 
 // Few sums are split over several steps, so that enough of them are in flight to keep two units of
 // latency 4 busy; each into SPLITS_MAX at most, unless its lanes are summed, and into none of the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asking for what is read after a block of b, while the multiply-adds of this one run.
+// Asking for what is read after a block of b, or after rows of a, while the multiply-adds of these
+// run.
 //
 // The row blocks that share a block of b each ask for a part of the next one: of the next block of
 // lanes, or of the first after a step of the loops around. Without that the first row block waits
@@ -25,6 +26,14 @@ static int64_t step_bytes(const CpuMicroShape *shape) {
     return (int64_t)shape->vectors * shape->width * (int64_t)elem_bytes(shape->b_elem);
 }
 
+// Rows that are neighbours in a share lines, and where each step reads another page, no hardware
+// follows: the first block that reads a line would wait for it in every step.
+static bool asks_rows(const CpuMicroShape *shape, int64_t blocks) {
+    return shape->a_row == 1 && blocks > 1 &&
+           (shape->a_k == CPU_UNKNOWN ||
+            shape->a_k * (int64_t)elem_bytes(shape->a_elem) >= ASKED_STRIDE_MIN);
+}
+
 void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     int64_t steps = 1;
     for (int i = 0; i < c->n_flat; i++)
@@ -34,6 +43,7 @@ void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     bool one_piece = shape->b_k == (int64_t)shape->vectors * shape->width;
     bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH && blocks <= ROW_BLOCKS_MAX &&
                 steps >= ASKED_STEPS_MIN && steps * bytes <= ASKED_BYTES_MAX;
+    shape->asks_rows = asks_rows(shape, blocks);
     shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;
 }
 

@@ -125,6 +125,7 @@ typedef struct {
     int64_t a_row, a_k, b_k, c_row; // strides in elements
     bool in_order;                  // each sum is one chain of additions
     int ahead;                      // lines that each step of k asks for, of what is read after b
+    bool asks_rows;                 // and one of the rows that are read after these
 } CpuMicroShape;
 typedef struct {
     LLVMValueRef a, b, c, ahead; // pointers

@@ -46,6 +46,13 @@ static LLVMValueRef line_after(const Micro *u, LLVMValueRef at, int lines) {
     return emit_element(u->m, u->shape->b_elem, at, index_const(u->m, elements));
 }
 
+// From the rows of a block to those that are asked for meanwhile: far enough for L3, near enough
+// for what is asked for to stay in L1.
+static LLVMValueRef rows_ahead(const Micro *u) {
+    enum { LINES = 2 };
+    return index_const(u->m, LINES * CPU_LINE / (int64_t)elem_bytes(u->shape->a_elem));
+}
+
 // Moves the pointers on by a step.
 static void advance(Micro *u) {
     EmitModule *m = u->m;
@@ -70,6 +77,8 @@ static void step(Micro *u, int set) {
     }
     for (int line = 0; line < shape->ahead; line++)
         emit_prefetch(m, line_after(u, u->at[OF_AHEAD], line), EMIT_TO_READ);
+    if (shape->asks_rows)
+        emit_prefetch(m, emit_element(m, shape->a_elem, u->at[OF_A], rows_ahead(u)), EMIT_TO_READ);
     for (int r = 0; r < shape->rows; r++) {
         LLVMValueRef at = emit_element(m, shape->a_elem, u->at[OF_A], u->a_offset[r]);
         EmitValue row = emit_load_splat(m, shape->a_elem, shape->width, at);
@@ -338,7 +347,7 @@ static bool is_shape(const CpuMicroShape *a, const CpuMicroShape *b) {
            a->masked == b->masked && a->b_masked == b->b_masked && a->mode == b->mode &&
            a->elem == b->elem && a->a_elem == b->a_elem && a->b_elem == b->b_elem &&
            a->a_row == b->a_row && a->a_k == b->a_k && a->b_k == b->b_k && a->c_row == b->c_row &&
-           a->in_order == b->in_order && a->ahead == b->ahead;
+           a->in_order == b->in_order && a->ahead == b->ahead && a->asks_rows == b->asks_rows;
 }
 
 static CpuMicrokernel *find(CpuKernel *k, const CpuMicroShape *shape) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kinds of contraction stages on the CPU, against the tile interpreter at both x86-64 levels:
-// blocks that ask for the next one, operands in halves, summed
-// lanes.
+// blocks and rows that ask for the next ones, operands in halves, summed lanes.
 #include "support.h"
 
 #include <math.h>
@@ -52,16 +51,21 @@ static Kernel *logits_kernel(Arena *arena, const Logits *s) {
     return k;
 }
 
-static bool asks(const Logits *s) {
-    Arena *arena = arena_new();
+static bool kernel_asks(Arena *arena, const Kernel *kernel) {
     EmitModule *module = emit_module_new(arena, "kernel", &x86_64_v4);
-    x86_64_v4.emit_kernel(module, logits_kernel(arena, s), &x86_64_v4, "K");
+    x86_64_v4.emit_kernel(module, kernel, &x86_64_v4, "K");
     Blob text;
     const char *why = NULL;
     if (!emit_compile(module, EMIT_ASSEMBLY, &text, &why))
         fail_msg("%s", why);
     bool found = memmem(text.bytes, text.length, "prefetcht0", strlen("prefetcht0")) != NULL;
     emit_module_free(module);
+    return found;
+}
+
+static bool asks(const Logits *s) {
+    Arena *arena = arena_new();
+    bool found = kernel_asks(arena, logits_kernel(arena, s));
     arena_free(arena);
     return found;
 }
@@ -99,6 +103,46 @@ static void test_blocks_that_ask(void **state) {
             s.dynamic = dynamic;
             int64_t extents[] = {s.n, s.h, s.m, s.d};
             cpu_compare(logits_kernel(arena, &s), extents, 2e-5);
+            arena_free(arena);
+        }
+}
+
+// The gradient of values: c[m e] = sum over n of a[n m] b[n e], whose rows are neighbours in a.
+static Kernel *values_kernel(Arena *arena, int64_t n_rows, int64_t n_steps, bool dynamic) {
+    Kernel *k = kernel_new(arena, "values");
+    TileDimId n = kernel_add_dim(k, "n", extent_of(n_steps, dynamic));
+    TileDimId m = kernel_add_dim(k, "m", extent_of(n_rows, dynamic));
+    TileDimId e = kernel_add_dim(k, "e", 64);
+    uint16_t a = kernel_add_argument(k, "A", ELEM_F32, PLACE_IN, TILE_DIMS(n, m));
+    uint16_t b = kernel_add_argument(k, "B", ELEM_F32, PLACE_IN, TILE_DIMS(n, e));
+    uint16_t c = kernel_add_argument(k, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(m, e));
+    Stage *stage = node_contract(k, &k->body, TILE_DIMS(m, e, n), access_plain(k, c),
+                                 access_plain(k, a), access_plain(k, b));
+    stage->rows = m;
+    stage->lanes = e;
+    stage->row_block = 12;
+    stage->lane_block = 32;
+    return k;
+}
+
+static void test_who_asks_for_the_next_rows(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    assert_true(kernel_asks(arena, values_kernel(arena, 2048, 48, false)));
+    assert_true(kernel_asks(arena, values_kernel(arena, 2048, 48, true)));
+    assert_false(kernel_asks(arena, values_kernel(arena, 1000, 48, false))); // steps are near
+    assert_false(kernel_asks(arena, values_kernel(arena, 12, 48, false)));   // no next rows
+    arena_free(arena);
+}
+
+static void test_rows_that_ask(void **state) {
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 1}, {13, 5}, {1025, 3}, {2048, 7}, {1100, 48}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            Arena *arena = arena_new();
+            int64_t extents[] = {shapes[i][1], shapes[i][0], 64};
+            cpu_compare(values_kernel(arena, shapes[i][0], shapes[i][1], dynamic), extents, 2e-5);
             arena_free(arena);
         }
 }
@@ -356,6 +400,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_asks_for_the_next_block),
         cmocka_unit_test(test_blocks_that_ask),
+        cmocka_unit_test(test_who_asks_for_the_next_rows),
+        cmocka_unit_test(test_rows_that_ask),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_sums_in_order_are_one_chain),
         cmocka_unit_test(test_print),
