@@ -15,6 +15,12 @@
 // Values over pairs of positions and what is cheaper than a load are no copies of their own: they
 // are what their arguments make of them.
 //
+// Sums that are computed again may be other ones in their last bits, where blocks are others. What
+// is compared with its own extremum needs that of the same bits, or nothing equals it:
+//
+//     before  top = max(L, m);  at = min of (L == top ? m : last)    top is kept, L computed again
+//     after   top' = max(L', m);  at = min of (L' == top' ? m : last)
+//
 // Requires: graph_expand. Ensures: the same values.
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
@@ -26,7 +32,8 @@ typedef struct {
     Graph *to;
     Value **now; // by id in the old graph: as the backward pass reads it, NULL: not there
     const bool *light;
-    uint32_t *met; // by id: the last search that met it, from 1
+    const bool *other; // by id: computed again of sums, which may be other ones in their last bits
+    uint32_t *met;     // by id: the last search that met it, from 1
     uint32_t searches, turn;
     Arena *arena;
 } Again;
@@ -84,6 +91,56 @@ static void find_missing(Again *a, Value *value, ValueList *missing) {
             add_if_missing(a, missing->at[i]->args[k], missing);
 }
 
+// ---- what is compared with its own extremum ----------------------------------------------------
+
+static const bool *find_other(const Kept *kept, Arena *arena) {
+    bool *other = arena_array(arena, bool, kept->graph->values.count + 1);
+    for (uint32_t i = 0; i < kept->graph->values.count; i++) {
+        const Value *value = kept->graph->values.at[i];
+        bool again = !kept->kept[i] && !kept->after[i];
+        other[i] = again && value_is_reduction(value);
+        for (uint32_t k = 0; again && k < value->n_args; k++)
+            other[i] = other[i] || other[value->args[k]->id];
+    }
+    return other;
+}
+
+static bool is_extremum_of(const Value *value, const Value *x) {
+    bool extremum =
+        value->op == OP_REDUCE_MAX || value->op == OP_REDUCE_MIN || value->op == OP_REDUCE_TOP;
+    return extremum && value->args[0] == x;
+}
+
+// The kept extremum that a value compares what is computed again with; NULL: none.
+static const Value *own_extremum(const Again *a, const Value *value) {
+    bool compares =
+        value->op == OP_EQ || value->op == OP_NE || value->op == OP_LT || value->op == OP_LE;
+    for (uint32_t k = 0; compares && k < 2; k++) {
+        const Value *top = value->args[k], *x = value->args[1 - k];
+        if (is_extremum_of(top, x) && a->kept->kept[top->id] && a->other[x->id])
+            return top;
+    }
+    return NULL;
+}
+
+// The value in the backward pass, where its arguments are there.
+static Value *copy_again(Again *a, const Value *value, MadeFor made_for) {
+    const Value *top = own_extremum(a, value);
+    if (!top)
+        return fuse_copy_value(a->to, value, a->now, made_for, a->arena);
+    Value *kept = a->now[top->id];
+    MadeFor own = top->made_for;
+    a->turn += !a->turn;
+    own.twice = true;
+    own.turn = a->turn;
+    a->now[top->id] = fuse_copy_value(a->to, top, a->now, own, a->arena);
+    Value *copy = fuse_copy_value(a->to, value, a->now, made_for, a->arena);
+    a->now[top->id] = kept;
+    return copy;
+}
+
+// ---- the backward pass -------------------------------------------------------------------------
+
 static void build_missing(Again *a, ValueList *missing) {
     bool own = false;
     fuse_sort_values(missing);
@@ -95,7 +152,7 @@ static void build_missing(Again *a, ValueList *missing) {
         MadeFor made_for = value->made_for;
         made_for.twice = true;
         made_for.turn = has_own_turn(a, value) ? a->turn : 0;
-        a->now[value->id] = fuse_copy_value(a->to, value, a->now, made_for, a->arena);
+        a->now[value->id] = copy_again(a, value, made_for);
     }
 }
 
@@ -104,6 +161,7 @@ uint32_t fuse_build_backward(const Kept *kept, Graph *to, Value **now, Arena *ar
     uint32_t count = graph->values.count;
     Again a = {.kept = kept, .to = to, .now = now, .arena = arena};
     a.light = fuse_find_light(graph, arena);
+    a.other = find_other(kept, arena);
     a.met = arena_array(arena, uint32_t, count + 1);
     for (uint32_t i = 0; i < count; i++) {
         Value *value = graph->values.at[i];
@@ -116,7 +174,7 @@ uint32_t fuse_build_backward(const Kept *kept, Graph *to, Value **now, Arena *ar
         MadeFor made_for = value->made_for;
         made_for.turn = a.turn;
         if (reads)
-            now[i] = fuse_copy_value(to, value, now, made_for, arena);
+            now[i] = copy_again(&a, value, made_for);
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         ValueList missing = {0};
