@@ -7,7 +7,8 @@
 // The oracle's own evaluation of the gradients has to agree to almost all digits of a double. Of
 // compiled code the errors of single elements, which have limits, have random signs in the sum.
 // Derivatives that are zero but for rounding (of what a softmax sums to) have no digits: where the
-// two disagree, inputs that are moved by one unit in the last place tell how many there are.
+// two disagree, inputs that are moved by one unit in the last place tell how many either has. Sums
+// of numbers that count as zero (tolerance.c) are not told from zero.
 #include "driver/driver.h"
 
 #include <math.h>
@@ -83,11 +84,11 @@ static double **forward_slopes(const Directions *d, int n, double **inputs, Aren
 
 Directions directions_open(const Options *options, const Graph *plain, const Tensors *tensors) {
     Arena *arena = options->session->arena;
-    Directions d = {.plain = plain,
-                    .tensors = tensors,
-                    .inputs = arena_array(arena, double *, plain->inputs.count + 1)};
+    uint32_t n_inputs = tensors->graph->inputs.count; // those of the plain graph are the first
+    Directions d = {
+        .plain = plain, .tensors = tensors, .inputs = arena_array(arena, double *, n_inputs + 1)};
     Arena *scratch = arena_new();
-    for (uint32_t i = 0; i < plain->inputs.count; i++)
+    for (uint32_t i = 0; i < n_inputs; i++)
         d.inputs[i] = tensor_to_doubles(&tensors->inputs[i], arena);
     for (int n = 0; n < N_DIRECTIONS; n++) {
         d.at[n] = arena_array(arena, double *, plain->inputs.count + 1);
@@ -106,30 +107,56 @@ Directions directions_open(const Options *options, const Graph *plain, const Ten
 // ---- derivatives without digits ----------------------------------------------------------------
 
 static double **nudged_inputs(const Directions *d, uint64_t seed, Arena *arena) {
-    double **out = arena_array(arena, double *, d->plain->inputs.count + 1);
-    for (uint32_t i = 0; i < d->plain->inputs.count; i++) {
+    const Graph *graph = d->tensors->graph;
+    double **out = arena_array(arena, double *, graph->inputs.count + 1);
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const AttTensorData *input = &d->tensors->inputs[i];
         int64_t count = tensor_count(input);
         out[i] = arena_copy(arena, d->inputs[i], (size_t)count * sizeof *out[i]);
-        double *signs = draw_direction(input, d->plain->inputs.at[i]->name, seed, arena);
-        for (int64_t k = 0; k < count && elem_is_float(d->plain->inputs.at[i]->elem); k++)
+        double *signs = draw_direction(input, graph->inputs.at[i]->name, seed, arena);
+        for (int64_t k = 0; k < count && elem_is_float(graph->inputs.at[i]->elem); k++)
             out[i][k] = nextafter(out[i][k], signs[k] * (double)INFINITY);
     }
     return out;
 }
 
-void directions_find_noise(Directions *d, uint64_t seed) {
-    for (int n = 0; n < N_DIRECTIONS; n++) {
-        Arena *scratch = arena_new();
-        double **slopes = forward_slopes(d, n, d->inputs, scratch);
-        double **others = forward_slopes(d, n, nudged_inputs(d, seed, scratch), scratch);
-        for (uint32_t i = 0; i < d->plain->outputs.count; i++) {
-            bool floats = elem_is_float(d->plain->outputs.at[i].value->elem);
-            for (int64_t k = 0; floats && k < tensor_count(&d->tensors->outputs[i]); k++)
-                others[i][k] -= slopes[i][k];
-        }
-        d->noise[n] = forward_sum(d, others, scratch).size;
-        arena_free(scratch);
+// What the derivatives of results along direction n change by.
+static double forward_noise(const Directions *d, int n, double **nudged, Arena *arena) {
+    double **slopes = forward_slopes(d, n, d->inputs, arena);
+    double **others = forward_slopes(d, n, nudged, arena);
+    for (uint32_t i = 0; i < d->plain->outputs.count; i++) {
+        bool floats = elem_is_float(d->plain->outputs.at[i].value->elem);
+        for (int64_t k = 0; floats && k < tensor_count(&d->tensors->outputs[i]); k++)
+            others[i][k] -= slopes[i][k];
+    }
+    return forward_sum(d, others, arena).size;
+}
+
+// What the oracle's gradients change by, weighed with direction n.
+static double backward_noise(const Directions *d, int n, const double *const *gradients,
+                             double *const *others, Arena *arena) {
+    DirectionalSum sum = {0};
+    for (uint32_t o = d->plain->outputs.count; o < d->tensors->graph->outputs.count; o++) {
+        int by = gradient_by(d, o, arena);
+        for (int64_t k = 0; by >= 0 && k < tensor_count(&d->tensors->outputs[o]); k++)
+            add_term(&sum, others[o][k] - gradients[o][k], d->at[n][by][k]);
+    }
+    return sum.size;
+}
+
+// One draw may happen to change nothing.
+void directions_find_noise(Directions *d, const double *const *gradients, uint64_t seed) {
+    enum { DRAWS = 8 };
+    for (uint64_t draw = 0; draw < DRAWS; draw++) {
+        Arena *arena = arena_new();
+        double **nudged = nudged_inputs(d, seed + draw, arena);
+        EvalRun run = {.extents = d->tensors->extents, .inputs = nudged};
+        graph_eval(d->tensors->graph, EVAL_F64, &run, arena);
+        for (int n = 0; n < N_DIRECTIONS; n++)
+            d->noise[n] =
+                fmax(d->noise[n], forward_noise(d, n, nudged, arena) +
+                                      backward_noise(d, n, gradients, run.outputs, arena));
+        arena_free(arena);
     }
 }
 
@@ -137,17 +164,18 @@ void directions_find_noise(Directions *d, uint64_t seed) {
 static DirectionalError judge(const Directions *d, int n, const double *const *gradients,
                               const double *limits, Arena *arena) {
     DirectionalSum sum = {0};
-    double spread = 0;
+    double spread = 0, zero = 0;
     for (uint32_t o = d->plain->outputs.count; o < d->tensors->graph->outputs.count; o++) {
         int by = gradient_by(d, o, arena);
         int64_t count = tensor_count(&d->tensors->outputs[o]);
         for (int64_t k = 0; by >= 0 && k < count; k++)
             add_term(&sum, gradients[o][k], d->at[n][by][k]);
         spread += limits ? (double)count * limits[o] * limits[o] : 0;
+        zero += (double)count * tolerance_least(d->tensors->graph->outputs.at[o].value->elem);
     }
     const DirectionalSum *forward = &d->forward[n];
     double limit =
-        ROUNDING * (sum.size + forward->size) + SPREAD * sqrt(spread) + NOISE * d->noise[n];
+        ROUNDING * (sum.size + forward->size) + SPREAD * sqrt(spread) + NOISE * d->noise[n] + zero;
     return (DirectionalError){fabs(sum.value - forward->value), limit};
 }
 

@@ -202,15 +202,16 @@ typedef struct {
 typedef struct {
     const Graph *plain;        // before its gradient
     const Tensors *tensors;    // of the gradient
-    double **inputs;           // as they were when the directions were drawn
-    double **at[N_DIRECTIONS]; // by input: NULL where it is not differentiated by
+    double **inputs;           // of the gradient, as they were when the directions were drawn
+    double **at[N_DIRECTIONS]; // by plain input: NULL where it is not differentiated by
     DirectionalSum forward[N_DIRECTIONS];
-    double noise[N_DIRECTIONS]; // what its terms change by with the last digit of inputs, if found
+    double noise[N_DIRECTIONS]; // what terms change by with the last digit of inputs, if found
 } Directions;
 // Random directions of all inputs that are differentiated by, and the oracle's derivatives along
 // them. Requires: inputs are filled.
 Directions directions_open(const Options *options, const Graph *plain, const Tensors *tensors);
-void directions_find_noise(Directions *directions, uint64_t seed);
+// gradients: by output, the oracle's.
+void directions_find_noise(Directions *directions, const double *const *gradients, uint64_t seed);
 typedef struct {
     double error, limit;
 } DirectionalError;
@@ -252,6 +253,8 @@ typedef struct {
     Elem elem; // what is computed with
     bool cut;  // to whole numbers
 } ErrorUnit;
+Elem tolerance_coarser(Elem a, Elem b); // of the floats among them that with the larger unit
+double tolerance_least(Elem elem); // sums of numbers up to this count as zero
 OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const double *actual);
 
 // ---- table.c ----

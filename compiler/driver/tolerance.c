@@ -49,6 +49,14 @@ static Tolerance tolerance_of(ErrorUnit unit) {
     return out;
 }
 
+double tolerance_least(Elem elem) {
+    return tolerances[elem].least;
+}
+
+Elem tolerance_coarser(Elem a, Elem b) {
+    return elem_is_float(b) && tolerances[b].ulp > tolerances[a].ulp ? b : a;
+}
+
 static double difference(double a, double b) {
     if (isnan(a) && isnan(b))
         return 0;

@@ -51,24 +51,25 @@ static bool is_cut(const Value *value) {
     return value->op == OP_CAST && whole && elem_is_float(value->args[0]->elem);
 }
 
-// What an output's error is measured in: its own element type, f32 for an f64 that narrower floats
-// were computed for, or the floats that its whole numbers were cut from.
+// What an output's error is measured in: the coarsest of its own element type and those of the
+// floats that were computed for it, or the floats that its whole numbers were cut from. Inputs that
+// are drawn again by one unit in the last place seldom move what is rounded to a coarser type.
 static ErrorUnit error_unit(const Graph *graph, const Value *output, Arena *arena) {
     bool *needed = arena_array(arena, bool, graph->values.count);
+    Elem coarsest = output->elem;
     needed[output->id] = true;
     for (uint32_t i = output->id + 1; i-- > 0;) {
         const Value *value = graph->values.at[i];
         if (!needed[i])
             continue;
-        if (output->elem == ELEM_F64 && op_kind(value->op) != KIND_LEAF &&
-            elem_is_float(value->elem) && value->elem != ELEM_F64)
-            return (ErrorUnit){ELEM_F32, false};
+        if (elem_is_float(output->elem) && op_kind(value->op) != KIND_LEAF)
+            coarsest = tolerance_coarser(coarsest, value->elem);
         if (!elem_is_float(output->elem) && output->elem != ELEM_BOOL && is_cut(value))
             return (ErrorUnit){value->args[0]->elem, true};
         for (uint32_t k = 0; k < value->n_args; k++)
             needed[value->args[k]->id] = true;
     }
-    return (ErrorUnit){output->elem, false};
+    return (ErrorUnit){coarsest, false};
 }
 
 typedef struct {
@@ -159,7 +160,7 @@ static void judge_witness(Witness *w, const Comparison *c, Arena *arena) {
     }
     for (int noise = 0; noise < 2 && !w->fine; noise++) {
         if (noise)
-            directions_find_noise(&w->directions, w->seed);
+            directions_find_noise(&w->directions, reference, w->seed);
         w->oracle = directions_judge(&w->directions, reference, NULL, arena);
         w->compiled = directions_judge(&w->directions, c->actual, limits, arena);
         w->fine = w->oracle.error <= w->oracle.limit && w->compiled.error <= w->compiled.limit;
