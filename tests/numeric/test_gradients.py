@@ -6,10 +6,12 @@ Central differences are taken in double precision along a random direction, so t
 every gradient of a program.
 """
 
+import re
+
 import numpy as np
 import pytest
 
-from attc import EXAMPLES, Entry, attc, attc_json, extents_options, write
+from attc import EXAMPLES, ROOT, Entry, attc, attc_json, extents_options, write
 from pages import codes, numbers, table
 from shapes import STATIC, extents
 
@@ -80,6 +82,30 @@ BODIES = {
     "unused-argument": "return X * X",
 }
 
+DECLARED = "dim n = 5, d = 3, two = 2, one = 1, both = 2 * d\n"
+DEF = "def F(X[n, d], Y[n, d], p[d]):\n    "
+
+# How the text of a graph shows an op, where not as its name and a bracket. Copies are made by later
+# passes, and scans are differentiated in test_scan_gradients.
+SHOWN = {
+    "NEG": r"= -",
+    "ADD": r" \+ ",
+    "SUB": r" - ",
+    "MUL": r" \* ",
+    "DIV": r" / ",
+    "MOD": r" % ",
+    "POW": r" \*\* ",
+    "CAST": r"f32\(",
+    "SELECT": r"where\(",
+    "MIN": r"min\([^()]*\]\)",
+    "MAX": r"max\([^()]*\]\)",
+    "REDUCE_MIN": r"min\(.*reduced_dim",
+    "REDUCE_MAX": r"max\(.*reduced_dim",
+    "RENAME": r"= X\[n', d\]$",
+    "TAKE": r"= X\[0, d\]$",
+}
+ELSEWHERE = {"COPY", "STACK", "LAST"}
+
 
 # At points where a derivative does not exist, or is told not to: what PyTorch 2.13 gave for the
 # functions that the reference names. Expressions of x, the numbers x has, their gradients under
@@ -146,8 +172,8 @@ def grid(shape, seed):
 @pytest.mark.parametrize("name", BODIES)
 def test_rule(name, tmp_path):
     path = tmp_path / "rule.attn"
-    body = f"def F(X[n, d], Y[n, d], p[d]):\n    {BODIES[name]}\n"
-    path.write_text(f"dim n = 5, d = 3, two = 2, one = 1, both = 2 * d\n{body}")
+    body = f"{DEF}{BODIES[name]}\n"
+    path.write_text(DECLARED + body)
     arrays = {"X": grid((5, 3), 1), "Y": grid((5, 3), 2), "p": grid((3,), 3)}
     check_directional(path, arrays, tmp_path)
     attc("verify", path, "-w", "--grad")
@@ -155,6 +181,22 @@ def test_rule(name, tmp_path):
         dynamic = tmp_path / "dynamic.attn"
         dynamic.write_text(f"dim two = 2, one = 1\n{body}")
         attc("verify", dynamic, "-w", "--grad", "-D", "n=5,d=3")
+
+
+def test_every_op_has_a_program():
+    """Of those that have a rule, all are among the programs whose gradients are held to differences."""
+    graph = ROOT / "compiler" / "graph"
+    ops = re.findall(r"^OP\((\w+), (\w+),", (graph / "ops.def").read_text(), re.M)
+    rules = (graph / "rewrite" / "grad_rules.c").read_text()
+    ruled = [op for op in ops if f"[OP_{op[0]}] = gradient_of" in rules]
+    assert len(ruled) > len(ops) / 2
+    texts = [
+        attc("emit", "-", "--stage=graph", "-w", stdin=f"{DECLARED}{DEF}{body}\n")[0]
+        for body in BODIES.values()
+    ]
+    for op, name in ruled:
+        shown = re.compile(SHOWN.get(op, rf"\b{name}\("), re.M)
+        assert op in ELSEWHERE or any(map(shown.search, texts)), op
 
 
 @pytest.mark.parametrize("way", [[], ["--oracle"]], ids=["compiled", "oracle"])

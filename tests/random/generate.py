@@ -40,7 +40,9 @@ class Program(Moves):
         self.computes = seed % 8 == 5
         self.empties = seed % 16 == 5
         self.computed = {}  # dims that follow from others -> what `dim` says of them, or None
-        self.counted = set()  # dims that must have as many positions as they have
+        # Dims that must have as many positions as they have: a mean or a maximum over nothing is no
+        # number, and whether an empty sum is multiplied with it is not defined.
+        self.counted = set()
         self.elems = {}  # of the values that are not f32
         self.parameters, self.lines, self.values = [], [], []
         self.used = set()
@@ -261,6 +263,8 @@ class Program(Moves):
         function = self.random.choice(["sum", "mean", "max", "min", "logsumexp"])
         if function == "logsumexp":
             dims = dims[:1]
+        if function != "sum":
+            self.counted.update(dims)
         over = dims[0] if len(dims) == 1 else f"({', '.join(dims)})"
         text = f"{function}({self.ref(value)}, reduced_dim={over})"
         if function == "sum":
@@ -276,6 +280,7 @@ class Program(Moves):
             return False
         dim, ref = self.random.choice(value[1]), self.ref(value)
         rest = [d for d in value[1] if d != dim]
+        self.counted.add(dim)
         self.assign(rest, f"mean({ref}, reduced_dim={dim})")
         mean = self.values[-1]
         self.assign(value[1], f"{ref} - {self.ref(mean)}")

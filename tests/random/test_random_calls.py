@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of calls against the same programs with the bodies in the place of calls.
 
-ATTC_RANDOM_CALLS=COUNT or FIRST:COUNT chooses the seeds (default 0:100).
+ATTC_RANDOM_CALLS=COUNT or FIRST:COUNT chooses the seeds (default 0:100), and
+ATTC_RANDOM_GRADIENTS=1 has all of them differentiated.
 """
 
 import os
@@ -18,8 +19,8 @@ from calls import Program, calls_of, generate  # noqa: E402
 
 _first, _, _count = os.environ.get("ATTC_RANDOM_CALLS", "0:100").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
-# One program of so many is compiled; all of them are run by the oracle.
-COMPILED = 8
+# One program of so many is compiled, and one with its gradients; all of them are run by the oracle.
+COMPILED, DIFFERENTIATED = 8, 1 if os.environ.get("ATTC_RANDOM_GRADIENTS") else 16
 # Shares of the programs of SAMPLE seeds with a call of this kind.
 SAMPLE = 200
 KINDS = {
@@ -58,6 +59,8 @@ def test_program(seed, tmp_path):
         assert re.search("can be read in two ways|which of the dims", said), doubtful
     if seed % COMPILED == 0:
         attc("verify", path, *options, "--verify-passes", "--no-cache")
+    if seed % DIFFERENTIATED == 0:
+        attc("verify", path, *options, "--grad", "--verify-passes", "--no-cache")
 
 
 def kinds_of(program):

@@ -16,6 +16,17 @@ static const Formula *folded(const GraphPrinter *print, const Formula *formula) 
                       folded(print, formula->b));
 }
 
+static bool has_class(const GraphPrinter *print, DimId dim) {
+    return print->root[print->graph->dims.at[dim].like] != 0;
+}
+
+// What is as long as a dim that appears nowhere is as long as that one is computed to be.
+static const Formula *resolved(const GraphPrinter *print, const Formula *formula) {
+    bool hidden = formula->op == FORMULA_DIM && !has_class(print, formula->dim);
+    const Formula *own = hidden ? print_formula(print, formula->dim) : NULL;
+    return own ? own : formula;
+}
+
 // Rules come in the order in which extents are computed.
 static void find_formulas(GraphPrinter *print) {
     const Graph *graph = print->graph;
@@ -23,7 +34,7 @@ static void find_formulas(GraphPrinter *print) {
     for (uint32_t i = 0; i < graph->rules.count; i++) {
         const ExtentRule *rule = &graph->rules.at[i];
         if (rule->kind == RULE_COMPUTES)
-            print->formula[rule->dim] = folded(print, rule->formula);
+            print->formula[rule->dim] = resolved(print, folded(print, rule->formula));
     }
 }
 
@@ -45,10 +56,6 @@ void print_mark_dim(GraphPrinter *print, DimId dim) {
     vec_push(print->arena, &print->dims, dim);
     if (!print->root[like])
         print->root[like] = print->dims.count;
-}
-
-static bool has_class(const GraphPrinter *print, DimId dim) {
-    return print->root[print->graph->dims.at[dim].like] != 0;
 }
 
 static void mark_formula(GraphPrinter *print, const Formula *formula) {
