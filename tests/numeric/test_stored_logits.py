@@ -54,3 +54,9 @@ def test_what_is_stored_grows_with_the_layers(tmp_path):
 @pytest.mark.parametrize("options", [["--no-materialize"], ["-D", "layers=2"]])
 def test_nothing_is_stored(tmp_path, options):
     assert not of_pairs(source(tmp_path), *options)
+
+
+def test_few_positions_of_wide_layers(tmp_path):
+    """What is computed again so as not to be stored is worth a sweep, whatever else is read in it."""
+    options = ["--grad", "--no-materialize", "-D", "layers=6,n=24,d=256"]
+    attc("cost", source(tmp_path), "-w", *options)

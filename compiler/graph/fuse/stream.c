@@ -326,6 +326,12 @@ static bool is_convex(Search *s, const Component *c) {
     return true;
 }
 
+// What is computed twice is so as not to be stored.
+static bool is_again(const Search *s) {
+    const Graph *graph = s->fuser->graph;
+    return graph->dims.at[s->pair.x].again || graph->dims.at[s->pair.y].again;
+}
+
 // Elements of the wide values against those of everything that is read and stored in any case.
 // Refuses the component if these are more.
 static bool is_worth_streaming(Search *s, const Component *c) {
@@ -348,12 +354,10 @@ static bool is_worth_streaming(Search *s, const Component *c) {
             others += (double)dims_volume(&arg->dims, fuser->extents);
         }
     }
-    // What is computed twice is so as not to be stored.
-    bool again = fuser->graph->dims.at[s->pair.x].again || fuser->graph->dims.at[s->pair.y].again;
-    double share = again || (c->reduces && c->contracts) ? SOFTMAX_SHARE
-                   : c->reduces                          ? ROWS_SHARE
-                                                         : WIDE_SHARE;
-    if (wide >= share * others)
+    double share = c->reduces && c->contracts ? SOFTMAX_SHARE
+                   : c->reduces               ? ROWS_SHARE
+                                              : WIDE_SHARE;
+    if (is_again(s) || wide >= share * others)
         return true;
     refuse(s, c, NULL,
            arena_printf(fuser->graph->arena,
