@@ -236,8 +236,9 @@ static void refuse(const Search *s) {
         if (least->workspace >= 0)
             bytes = arena_printf(arena, " (%lld bytes)", (long long)least->workspace);
         Diag *diag = diag_error(options->session->diags, (Span){0},
-                                "--memory-limit %s: the workspace takes %s%s%s",
+                                "--memory-limit %s: the workspace %stakes %s%s%s",
                                 bytes_text(options->memory_limit, arena),
+                                s->graphs ? "of the forward and backward parts " : "",
                                 s->stretches ? "more, the least found is " : "",
                                 bytes_text(least->workspace, arena), bytes);
         diag_hint(diag, "largest at its fullest moment: %s%s; smaller extents take less%s",

@@ -132,3 +132,12 @@ def test_both_calls_of_bench_fit(tmp_path):
     seed = write({"seed": np.array(7)}, tmp_path)
     figures = attc_json("bench", *arguments, *seed, f"--memory-limit={limit}")
     assert figures["workspace_bytes"] <= limit
+
+
+def test_parts_that_bench_cannot_fit_are_told(tmp_path):
+    """In two calls what the first one saves is held besides: one call may need less."""
+    arguments = source(tmp_path, "layers")
+    limit = f"--memory-limit={least_bytes(arguments)}"
+    cost(arguments, limit)
+    _, err = attc("bench", *arguments, limit, status=1)
+    assert "the workspace of the forward and backward parts takes more, the least found is " in err
