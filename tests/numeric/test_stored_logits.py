@@ -57,6 +57,6 @@ def test_nothing_is_stored(tmp_path, options):
 
 
 def test_few_positions_of_wide_layers(tmp_path):
-    """What is computed again so as not to be stored is worth a sweep, whatever else is read in it."""
+    """What is computed again so as not to be stored is worth a sweep, whatever else that reads."""
     options = ["--grad", "--no-materialize", "-D", "layers=6,n=24,d=256"]
     attc("cost", source(tmp_path), "-w", *options)
