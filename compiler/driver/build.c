@@ -18,7 +18,7 @@ static uint32_t product_targets(Options *options, const Target **out, uint32_t r
     for (const Target *const *t = targets_all(); *t && n < room; t++) {
         if (strcmp((*t)->triple, first->triple) != 0)
             continue;
-        out[n] = driver_planned(options, *t);
+        out[n] = driver_with_machine(options, *t);
         if (!out[n++])
             return 0;
     }

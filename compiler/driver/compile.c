@@ -5,13 +5,13 @@
 const Target *driver_target(Options *options) {
     const char *why = NULL;
     const Target *target = options->target ? options->target : target_host(&why);
-    if (options->planned)
-        return options->planned;
+    if (options->chosen)
+        return options->chosen;
     if (!target)
         problem(options, "no target fits this machine: %s", why);
     else
-        options->planned = driver_planned(options, target);
-    return options->planned;
+        options->chosen = driver_with_machine(options, target);
+    return options->chosen;
 }
 
 // Commands that make or judge code plan for the threads asked for. What `run` and `verify` compute

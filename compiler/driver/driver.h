@@ -64,7 +64,7 @@ typedef struct {
     int64_t memory_limit;    // bytes of workspace, 0: none was given
     const Target *target;    // --target, NULL: the best of this machine
     const char *machine;     // --machine
-    const Target *planned;   // driver_target, once it was asked for
+    const Target *chosen;    // driver_target, once it was asked for
     const Machine *measured; // this machine, likewise
     CacheOptions cache;
     ProductKind product;
@@ -131,10 +131,10 @@ bool driver_lower(Options *options, const Target *target, PipelineOptions *passe
 // Puts a text in a file's place at one stroke. false: errno says why.
 bool file_replace(Arena *arena, const char *path, const Text *text);
 
-// ---- planned.c, machine_file.c: the machine that code is planned for ----
+// ---- machine_choice.c, machine_file.c: the machine that code is planned for ----
 // A target with the machine to plan for: the one asked for, this one as it was measured, or the
 // target's own. NULL after a message.
-const Target *driver_planned(Options *options, const Target *target);
+const Target *driver_with_machine(Options *options, const Target *target);
 json_t *machine_to_json(const Machine *machine);
 // Puts the facts that are there in place of those in *machine. NULL, or what is wrong: then nothing
 // was changed.

@@ -23,9 +23,8 @@
 // feeds another. Why a set of wide values became no group is kept for each of them.
 #include "graph/fuse/fuse.h"
 
-#include <string.h>
-
 #include <stdlib.h>
+#include <string.h>
 
 enum { FEW_ROWS = 8 };
 // How large the wide values must be, against everything that is read and stored in any case: what

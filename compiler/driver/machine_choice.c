@@ -88,13 +88,13 @@ static const Machine *this_machine(Options *options, const Target *host) {
 
 // ---- the machine to plan for ----
 
-const Target *driver_planned(Options *options, const Target *target) {
+const Target *driver_with_machine(Options *options, const Target *target) {
     Arena *arena = options->session->arena;
     const char *path = options->machine, *why = NULL;
     if (!path)
         path = getenv("ATTC_MACHINE");
-    Target *planned = arena_new_of(arena, Target);
-    *planned = *target;
+    Target *whole = arena_new_of(arena, Target);
+    *whole = *target;
     Machine facts = target->machine;
     const Target *host = target_host(&why);
     if (path && *path) {
@@ -106,6 +106,6 @@ const Target *driver_planned(Options *options, const Target *target) {
     } else if (host && !strcmp(host->triple, target->triple) && host->level >= target->level) {
         facts = *this_machine(options, host);
     }
-    planned->machine = machine_within(facts, &target->machine);
-    return planned;
+    whole->machine = machine_within(facts, &target->machine);
+    return whole;
 }
