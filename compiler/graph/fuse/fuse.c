@@ -126,11 +126,12 @@ static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value 
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
     if (!fuse_turn_fits(cluster, value->made_for.turn) || cluster->kind == GROUP_SCAN ||
-        cluster->kind == GROUP_ORDER || cluster->kind == GROUP_SCATTER ||
-        cluster->parts != DIM_NONE)
+        cluster->kind == GROUP_ORDER || cluster->kind == GROUP_SCATTER)
         return false;
     if (cluster->kind == GROUP_STREAM)
         return stream_fits(fuser, cluster, value);
+    if (cluster->parts != DIM_NONE)
+        return false;
     DimList space = cluster_space(cluster);
     if (cluster->kind != GROUP_ROWS)
         return dims_equal(&value->dims, &space);
