@@ -157,19 +157,6 @@ static EmitValue point_value(Compute *c, const Sink *sink, int u, bool wide) {
     return combine(c->m, SINK_TOP, identity(c->m, SINK_TOP, value.elem, value.lanes), value);
 }
 
-// A sum in registers after one point more. Products are multiplied and added at once: so it is in
-// contraction stages, and a value has the same bits in either form.
-static EmitValue grown(Compute *c, const Sink *sink, const SinkState *state, int u) {
-    const Term *term = &c->stage->terms.at[sink->term];
-    if (sink->mode == SINK_SUM && term->kind == TERM_OP && term->op == OP_MUL &&
-        elem_is_float(term->elem))
-        return emit_multiply_add(c->m, compute_term_value(c, term->args[0], u, state->varies),
-                                 compute_term_value(c, term->args[1], u, state->varies),
-                                 state->sum[u]);
-    return combine(c->m, sink->mode, state->sum[u],
-                   compute_term_value(c, sink->term, u, state->varies));
-}
-
 // A point of the innermost loop: sums in registers grow, everything else goes to memory.
 static void emit_point_sink(Compute *c, const Sink *sink, SinkState *state) {
     bool in_registers = state->suffix < c->n_levels;
@@ -177,10 +164,11 @@ static void emit_point_sink(Compute *c, const Sink *sink, SinkState *state) {
         bool lanes_inside = state->reduces_lanes && state->suffix <= c->lanes_level;
         int n = state->varies ? c->vectors : 1;
         for (int u = 0; u < n; u++) {
-            EmitValue sum = grown(c, sink, state, u);
+            EmitValue value = compute_term_value(c, sink->term, u, state->varies);
             if (lanes_inside && c->mask)
-                sum = emit_select(c->m, c->mask, sum, state->sum[u]);
-            state->sum[u] = sum;
+                value = emit_select(c->m, c->mask, value,
+                                    identity(c->m, sink->mode, value.elem, value.lanes));
+            state->sum[u] = combine(c->m, sink->mode, state->sum[u], value);
         }
         return;
     }

@@ -96,55 +96,10 @@ static void test_errors_do_not_grow(void **state) {
                 check_error(*at, wide ? ELEM_F64 : ELEM_F32, shapes[i][0], shapes[i][1]);
 }
 
-// ---- products ----------------------------------------------------------------------------------
-
-enum { ROWS = 3, LANES = 21, TERMS = 24 };
-
-static void check_chains(const Target *target) {
-    Arena *arena = arena_new();
-    Kernel *kernel = kernel_new(arena, "products");
-    TileDimId n = kernel_add_dim(kernel, "n", ROWS), d = kernel_add_dim(kernel, "d", LANES);
-    TileDimId k = kernel_add_dim(kernel, "k", TERMS);
-    uint16_t a = kernel_add_argument(kernel, "A", ELEM_F32, PLACE_IN, TILE_DIMS(n, k));
-    uint16_t b = kernel_add_argument(kernel, "B", ELEM_F32, PLACE_IN, TILE_DIMS(k, d));
-    uint16_t c = kernel_add_argument(kernel, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(n, d));
-    Stage *stage = node_compute(kernel, &kernel->body, TILE_DIMS(n, d, k), d);
-    int32_t left = stage_load(kernel, stage, access_plain(kernel, a));
-    int32_t right = stage_load(kernel, stage, access_plain(kernel, b));
-    int32_t term = stage_op(kernel, stage, OP_MUL, ELEM_F32, left, right, -1);
-    stage_sink(kernel, stage, SINK_SUM, access_plain(kernel, c), term);
-    static float x[ROWS][TERMS], y[TERMS][LANES], z[ROWS][LANES];
-    int64_t extents[] = {ROWS, LANES, TERMS};
-    cpu_fill(&kernel->buffers.at[a], extents, x, 1);
-    cpu_fill(&kernel->buffers.at[b], extents, y, 2);
-    CpuCode *code = cpu_code_new(arena, kernel, target);
-    cpu_code_run(code, extents, (void *[]){x, y, z});
-    for (int row = 0; row < ROWS; row++)
-        for (int lane = 0; lane < LANES; lane++) {
-            float sum = 0;
-            for (int i = 0; i < TERMS; i++)
-                sum = fmaf(x[row][i], y[i][lane], sum);
-            if (sum != z[row][lane])
-                fail_msg("[%d, %d] is %a, not %a, on %s", row, lane, (double)z[row][lane],
-                         (double)sum, target->name);
-        }
-    cpu_code_free(code);
-    arena_free(arena);
-}
-
-// As in contraction stages: a value that is computed again has the same bits in either form.
-static void test_sums_of_products_are_one_chain(void **state) {
-    (void)state;
-    for (const Target *const *at = targets_all(); *at; at++)
-        if (cpu_level_runs(*at))
-            check_chains(*at);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_long_sums_agree_with_the_interpreter),
         cmocka_unit_test(test_errors_do_not_grow),
-        cmocka_unit_test(test_sums_of_products_are_one_chain),
     };
     return cmocka_run_group_tests_name("sums", tests, NULL, NULL);
 }
