@@ -9,6 +9,10 @@
 
 // ---- adding -------------------------------------------------------------------------------------
 
+static uint64_t name_key(Name name) {
+    return (uint64_t)(uintptr_t)name;
+}
+
 static Value value_draft(Op op, Elem elem) {
     return (Value){.op = op, .elem = elem, .dim = DIM_NONE, .dim2 = DIM_NONE};
 }
@@ -47,7 +51,7 @@ static Value *graph_add(Graph *graph, Value *draft) {
     vec_push(graph->arena, &graph->values, value);
     if (value->op == OP_INPUT) {
         vec_push(graph->arena, &graph->inputs, value);
-        map_put(graph->written, (uint64_t)(uintptr_t)value->written, value);
+        map_put(graph->written, name_key(value->written), value);
     }
     return value;
 }
@@ -59,7 +63,14 @@ static Graph *graph_new_for(Session *session, Arena *arena, Name entry, uint32_t
     graph->entry = entry;
     graph->cons = map_new_for(arena, n_values);
     graph->written = map_new(arena);
+    graph->named = map_new(arena);
+    graph->numbers = map_new(arena);
     return graph;
+}
+
+static void add_dim(Graph *graph, Dim dim) {
+    vec_push(graph->arena, &graph->dims, dim);
+    map_put(graph->named, name_key(dim.name), (void *)(uintptr_t)graph->dims.count);
 }
 
 Graph *graph_new(Session *session, Name entry) {
@@ -69,17 +80,15 @@ Graph *graph_new(Session *session, Name entry) {
 Graph *graph_new_like(const Graph *graph, Arena *arena) {
     Graph *out = graph_new_for(graph->session, arena, graph->entry, graph->values.count);
     for (uint32_t i = 0; i < graph->dims.count; i++)
-        vec_push(out->arena, &out->dims, graph->dims.at[i]);
+        add_dim(out, graph->dims.at[i]);
     for (uint32_t i = 0; i < graph->rules.count; i++)
         vec_push(out->arena, &out->rules, graph->rules.at[i]);
     return out;
 }
 
 DimId graph_find_dim(const Graph *graph, Name name) {
-    for (uint32_t i = 0; i < graph->dims.count; i++)
-        if (graph->dims.at[i].name == name)
-            return (DimId)i;
-    return DIM_NONE;
+    uintptr_t after = (uintptr_t)map_get(graph->named, name_key(name));
+    return after ? (DimId)(after - 1) : DIM_NONE;
 }
 
 DimId graph_dim(Graph *graph, Name name, int64_t extent) {
@@ -92,18 +101,26 @@ DimId graph_dim(Graph *graph, Name name, int64_t extent) {
         ice("graph_dim: more than %d dims", DIM_NONE);
     DimId id = (DimId)graph->dims.count;
     uint64_t hash = hash_u64(hash_text(1, name), (uint64_t)extent);
-    vec_push(graph->arena, &graph->dims,
-             (Dim){.name = name, .extent = extent, .hash = hash, .like = id});
+    add_dim(graph, (Dim){.name = name, .extent = extent, .hash = hash, .like = id});
     return id;
 }
 
+static Name numbered(Graph *graph, const char *base, uint32_t number) {
+    return names_find(graph->session->names, arena_printf(graph->arena, "%s%u", base, number));
+}
+
+// A name that is taken stays so: none is tried twice.
 DimId graph_new_dim(Graph *graph, const char *base, uint32_t number, int64_t extent) {
-    for (;; number++) {
-        const char *text = arena_printf(graph->arena, "%s%u", base, number);
-        Name name = names_find(graph->session->names, text);
-        if (graph_find_dim(graph, name) == DIM_NONE)
-            return graph_dim(graph, name, extent);
+    Name name = numbered(graph, base, number);
+    uint32_t *next = map_get(graph->numbers, name_key(name));
+    if (!next) {
+        next = arena_copy(graph->arena, &number, sizeof number);
+        map_put(graph->numbers, name_key(name), next);
     }
+    do
+        name = numbered(graph, base, (*next)++);
+    while (graph_find_dim(graph, name) != DIM_NONE);
+    return graph_dim(graph, name, extent);
 }
 
 DimId graph_new_dim_like(Graph *graph, const char *base, uint32_t number, DimId like) {
@@ -127,7 +144,7 @@ bool graph_dims_alike(const Graph *graph, DimId a, DimId b) {
 // ---- leaves -------------------------------------------------------------------------------------
 
 static const Value *input_written(const Graph *graph, Name written) {
-    return map_get(graph->written, (uint64_t)(uintptr_t)written);
+    return map_get(graph->written, name_key(written));
 }
 
 // `layer.W` is layer__W, or layer__W_ beside another input that is called so.

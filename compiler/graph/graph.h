@@ -213,6 +213,8 @@ typedef struct {
     MadeFor made_for; // of the values that are added
     Map *cons;        // hash -> value
     Map *written;     // name -> the input that is written so
+    Map *named;       // name -> 1 + DimId
+    Map *numbers;     // the first name that graph_new_dim tried -> the number that it tries next
 } Graph;
 
 // ---- graph.c: construction (hash-consing) ------------------------------------------------------
