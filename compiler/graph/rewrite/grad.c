@@ -109,26 +109,63 @@ static bool request_makes_sense(const Graph *graph, const GradientOptions *optio
     return fine && floats && asked;
 }
 
-static bool depends(const Value *value, const bool *wanted) {
-    bool ends = op_kind(value->op) == KIND_SCAN; // of a row, or of what it carries itself
-    for (uint32_t k = 0; k < (ends ? 1 : value->n_args); k++)
-        if (wanted[value->args[k]->id])
-            return gradient_rule(value->op) != no_gradient && elem_is_float(value->elem);
-    return false;
+// ---- what depends on it ------------------------------------------------------------------------
+
+typedef struct {
+    bool *wanted;       // by id
+    ValueList *readers; // by id: that have gradients where the value has
+    ValueList open;     // wanted, with readers that nobody looked at
+    Arena *arena;
+} Search;
+
+static bool may_be_wanted(const Value *value) {
+    bool carried = value->op == OP_CARRY; // without a rule, but its reversed scan has its adjoint
+    return elem_is_float(value->elem) && (carried || gradient_rule(value->op) != no_gradient);
+}
+
+static void add_reader(Search *search, const Value *arg, Value *reader) {
+    if (may_be_wanted(reader))
+        vec_push(search->arena, &search->readers[arg->id], reader);
+}
+
+// What is left of a scan is of a row, or of what it carries itself.
+static void find_readers(Search *search, const Graph *graph) {
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        Value *value = graph->values.at[i];
+        bool end = op_kind(value->op) == KIND_SCAN;
+        for (uint32_t k = 0; k < (end ? 1 : value->n_args); k++)
+            add_reader(search, value->args[k], value);
+        for (uint32_t k = 0; end && k < graph_scan_carries(value); k++) {
+            ScanCarry c = graph_scan_carry(value, k);
+            add_reader(search, c.first, c.carry);
+            add_reader(search, c.update, c.carry);
+        }
+    }
+}
+
+static void want(Search *search, Value *value) {
+    if (search->wanted[value->id])
+        return;
+    search->wanted[value->id] = true;
+    vec_push(search->arena, &search->open, value);
 }
 
 // By id: does it depend on an input that is asked for? Only floats carry gradients.
 static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Arena *arena) {
-    bool *wanted = arena_array(arena, bool, graph->values.count);
-    for (bool more = true; more;) {
-        for (uint32_t i = 0; i < graph->values.count; i++) {
-            const Value *value = graph->values.at[i];
-            wanted[i] |= value->op == OP_INPUT && is_asked_for(options, value);
-            wanted[i] |= depends(value, wanted);
-        }
-        more = gradient_want_carries(graph, wanted);
+    uint32_t count = graph->values.count;
+    Search search = {.wanted = arena_array(arena, bool, count),
+                     .readers = arena_array(arena, ValueList, count),
+                     .arena = arena};
+    find_readers(&search, graph);
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (is_asked_for(options, graph->inputs.at[i]))
+            want(&search, graph->inputs.at[i]);
+    while (search.open.count) {
+        const ValueList *readers = &search.readers[search.open.at[--search.open.count]->id];
+        for (uint32_t i = 0; i < readers->count; i++)
+            want(&search, readers->at[i]);
     }
-    return wanted;
+    return search.wanted;
 }
 
 // ---- cotangents and results --------------------------------------------------------------------
@@ -186,13 +223,15 @@ Graph *graph_gradient(const Graph *graph, const GradientOptions *options) {
                          .adjoint = arena_array(arena, Value *, count),
                          .last = arena_array(arena, Value *, count),
                          .copy = arena_array(arena, Value *, count),
-                         .wanted = mark_wanted(graph, options, arena)};
+                         .wanted = mark_wanted(graph, options, arena),
+                         .scans = map_new(arena),
+                         .reversed = map_new(arena)};
     rewrite_values(&gradient.rewrite, rewrite_keep);
     rewrite_outputs(&gradient.rewrite);
     gradient.rewrite.to->made_for.backward = true;
     gradient_copy_bodies(&gradient);
     seed_adjoints(&gradient, options);
-    gradient_sweep(&gradient, &(DimList){0});
+    gradient_sweep(&gradient, &(DimList){0}, &graph->values);
     return_gradients(&gradient, options);
     gradient.rewrite.to->made_for = (MadeFor){0};
     arena_free(arena);

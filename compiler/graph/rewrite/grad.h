@@ -31,25 +31,30 @@ typedef struct {
 } Leaving;
 
 // One scan, in those scans around it that its carries depend on.
-typedef struct {
+typedef struct GradientScan GradientScan;
+struct GradientScan {
     DimList home;        // in rewrite.from: dims of the scans around, outermost first, and its own
+    GradientScan *next;  // of the same dim, in other scans
+    ValueList inside;    // likewise: of its body and of those of scans inside, in order of id
     DimId back;          // of the reversed scan
     DimId rows;          // stands for the positions of both scans outside of them
     ScanCarries carries; // of the reversed scan
     DimList common;      // dims of all adjoints that it carries
     VEC(Leaving) leaving;
     bool done;
-} GradientScan;
+};
 
 typedef struct {
-    Rewrite rewrite; // copies the graph; now[] has each value's copy
-    Value **adjoint; // by id in rewrite.from, in rewrite.to; NULL: none so far
-    Value **last;    // likewise, of carries: of what they are after the last step
-    Value **copy;    // likewise: what stands for a value of a body in reversed scans
-    bool *wanted;    // by id in rewrite.from: depends on what is differentiated by
-    VEC(GradientScan *) scans;
-    ScanCarries carries; // in rewrite.from: of all scans of which something is left
-    DimList home;        // of the value whose rule or copy is being made: where others are read
+    Rewrite rewrite;      // copies the graph; now[] has each value's copy
+    Value **adjoint;      // by id in rewrite.from, in rewrite.to; NULL: none so far
+    Value **last;         // likewise, of carries: of what they are after the last step
+    Value **copy;         // likewise: what stands for a value of a body in reversed scans
+    bool *wanted;         // by id in rewrite.from: depends on what is differentiated by
+    Map *scans;           // 1 + DimId in rewrite.from -> the first of its GradientScans
+    Map *reversed;        // 1 + `back` -> its GradientScan
+    ScanCarries *carries; // by DimId in rewrite.from: of a scan of which something is left
+    ScanCarries *begun;   // by id in rewrite.from: the carries that begin with a value
+    DimList home;         // of the value whose rule or copy is being made: where others are read
 } Gradient;
 
 // ---- grad_parts.c ------------------------------------------------------------------------------
@@ -71,18 +76,18 @@ DimId gradient_dim(Gradient *gradient, const DimList *dims, DimId dim); // one o
 // The scans that a value is in the body of, outermost first.
 DimList gradient_home(const Gradient *gradient, const DimList *dims);
 GradientScan *gradient_scan(Gradient *gradient, const DimList *home);
+GradientScan *gradient_known_scan(const Gradient *gradient, const DimList *home); // NULL: not yet
+GradientScan *gradient_reversed(const Gradient *gradient, DimId back); // the one over that dim
 // The copy of a value of the old graph, that of a scan's body in the reversed scan; halves as f32.
 Value *gradient_now(Gradient *gradient, const Value *value);
 Value *gradient_copy(Gradient *gradient, const Value *value); // with its own elem
-// Fills in gradient->carries and gradient->copy. Requires: the copied graph.
+// Fills in gradient->carries, begun and copy, and what is inside of scans. Requires: the copied
+// graph.
 void gradient_copy_bodies(Gradient *gradient);
-// Carries of what is wanted are, too; by id. false: they were.
-bool gradient_want_carries(const Graph *graph, bool *wanted);
 
 // ---- grad_leave.c ------------------------------------------------------------------------------
 // Sum of a part over the dims that are not kept.
 Value *gradient_summed(Gradient *gradient, Value *part, const DimList *kept);
-GradientScan *gradient_reversed(const Gradient *gradient, DimId back); // the one over that dim
 // The reversed scans that a contribution of a value to another leaves.
 Leaving gradient_leaving(Gradient *gradient, const Value *value, const Value *to, Value *part);
 // Requires: the part is over no dims but those of `to`, of the exits and those that are common.
@@ -92,8 +97,9 @@ DimMap gradient_rows(const Gradient *gradient, const DimList *exits); // exit ->
 void gradient_leave_scan(Gradient *gradient, GradientScan *scan);
 
 // ---- grad_loop.c -------------------------------------------------------------------------------
-// Hands adjoints on, from the last value to the first; with a home: those of the body.
-void gradient_sweep(Gradient *gradient, const DimList *home);
+// Hands adjoints on, from the last of the values to the first: all of rewrite.from, or with a home
+// what is inside of its scan.
+void gradient_sweep(Gradient *gradient, const DimList *home, const ValueList *values);
 
 // ---- rules -------------------------------------------------------------------------------------
 // Hands the adjoint `dy` of a value on to its arguments.

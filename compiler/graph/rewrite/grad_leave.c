@@ -13,13 +13,6 @@
 
 // ---- which scans are left ----------------------------------------------------------------------
 
-GradientScan *gradient_reversed(const Gradient *gradient, DimId back) {
-    for (uint32_t i = 0; i < gradient->scans.count; i++)
-        if (gradient->scans.at[i]->back == back)
-            return gradient->scans.at[i];
-    return NULL;
-}
-
 DimMap gradient_rows(const Gradient *gradient, const DimList *exits) {
     DimMap rows = {0};
     for (uint32_t i = 0; i < exits->count; i++)

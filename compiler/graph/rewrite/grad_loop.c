@@ -18,16 +18,16 @@
 
 static bool is_wanted_in(const Gradient *gradient, const ScanCarry *carry, const DimList *home) {
     DimList own = gradient_home(gradient, &carry->carry->dims);
-    return gradient->wanted[carry->carry->id] && dims_equal(&own, home) &&
-           carry->carry->dim == home->at[home->count - 1];
+    return gradient->wanted[carry->carry->id] && dims_equal(&own, home);
 }
 
 // The wanted carries of the old graph that are reversed here.
 static ScanCarries carries_here(const Gradient *gradient, const DimList *home) {
+    const ScanCarries *all = &gradient->carries[home->at[home->count - 1]];
     ScanCarries here = {0};
-    for (uint32_t i = 0; i < gradient->carries.count; i++)
-        if (is_wanted_in(gradient, &gradient->carries.at[i], home))
-            vec_push(gradient->rewrite.arena, &here, gradient->carries.at[i]);
+    for (uint32_t i = 0; i < all->count; i++)
+        if (is_wanted_in(gradient, &all->at[i], home))
+            vec_push(gradient->rewrite.arena, &here, all->at[i]);
     return here;
 }
 
@@ -53,7 +53,7 @@ static void reverse_scan(Gradient *gradient, GradientScan *scan) {
         gradient_leave(
             gradient,
             (Leaving){.to = old.at[i].update, .part = scan->carries.at[i].carry, .dim = DIM_NONE});
-    gradient_sweep(gradient, &scan->home);
+    gradient_sweep(gradient, &scan->home, &scan->inside);
     for (uint32_t i = 0; i < old.count; i++) {
         ScanCarry *c = &scan->carries.at[i];
         uint32_t id = old.at[i].carry->id;
@@ -99,10 +99,10 @@ static void reverse_once(Gradient *gradient, const DimList *home) {
 
 // The scans, directly inside of this home, that begin with the value.
 static void reverse_begun(Gradient *gradient, const Value *value, const DimList *home) {
-    for (uint32_t i = 0; i < gradient->carries.count; i++) {
-        const ScanCarry *c = &gradient->carries.at[i];
-        DimList own = gradient_home(gradient, &c->carry->dims);
-        if (c->first == value && own.count == home->count + 1 && begins_with(&own, home))
+    const ScanCarries *begun = &gradient->begun[value->id];
+    for (uint32_t i = 0; i < begun->count; i++) {
+        DimList own = gradient_home(gradient, &begun->at[i].carry->dims);
+        if (own.count == home->count + 1 && begins_with(&own, home))
             reverse_once(gradient, &own);
     }
 }
@@ -110,30 +110,27 @@ static void reverse_begun(Gradient *gradient, const Value *value, const DimList 
 // What is left of a scan hands its adjoint to the body, which is not reversed so far.
 static void check_end(const Gradient *gradient, const Value *end) {
     DimList body = gradient_home(gradient, &end->args[0]->dims);
-    for (uint32_t i = 0; i < gradient->scans.count; i++) {
-        const GradientScan *scan = gradient->scans.at[i];
-        if (scan->done && dims_equal(&scan->home, &body))
-            ice("grad: value %u (%s) is left of a scan and comes before the end of its body",
-                end->id, op_name(end->op));
-    }
+    const GradientScan *scan = gradient_known_scan(gradient, &body);
+    if (scan && scan->done)
+        ice("grad: value %u (%s) is left of a scan and comes before the end of its body", end->id,
+            op_name(end->op));
 }
 
 // What is left of a scan comes after its body and what it begins with: when the last value of these
 // is met, all adjoints that come from outside are there.
-void gradient_sweep(Gradient *gradient, const DimList *home) {
-    const Graph *from = gradient->rewrite.from;
-    for (uint32_t i = from->values.count; i-- > 0;) {
-        const Value *value = from->values.at[i];
-        DimList own = gradient_home(gradient, &value->dims);
-        if (!gradient->wanted[i] || !gradient->rewrite.now[i] || !begins_with(&own, home))
+void gradient_sweep(Gradient *gradient, const DimList *home, const ValueList *values) {
+    for (uint32_t i = values->count; i-- > 0;) {
+        const Value *value = values->at[i];
+        if (!gradient->wanted[value->id] || !gradient->rewrite.now[value->id])
             continue;
+        DimList own = gradient_home(gradient, &value->dims);
         if (own.count > home->count) {
             own.count = (uint8_t)(home->count + 1);
             reverse_once(gradient, &own);
             continue;
         }
         reverse_begun(gradient, value, home);
-        if (!gradient->adjoint[i])
+        if (!gradient->adjoint[value->id])
             continue;
         if (op_kind(value->op) == KIND_SCAN)
             check_end(gradient, value);

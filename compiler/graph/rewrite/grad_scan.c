@@ -34,6 +34,10 @@ DimList gradient_home(const Gradient *gradient, const DimList *dims) {
     return home;
 }
 
+static uint64_t dim_key(DimId dim) {
+    return (uint64_t)dim + 1;
+}
+
 static GradientScan *new_scan(Gradient *gradient, const DimList *home) {
     Graph *graph = gradient->rewrite.to;
     DimId dim = home->at[home->count - 1];
@@ -45,14 +49,29 @@ static GradientScan *new_scan(Gradient *gradient, const DimList *home) {
     const char *base = arena_printf(graph->arena, "%s_", name);
     scan->rows = graph_new_dim_like(graph, base, 1, dim);
     graph->dims.at[scan->rows].made = true;
-    vec_push(gradient->rewrite.arena, &gradient->scans, scan);
+    scan->next = map_get(gradient->scans, dim_key(dim));
+    map_put(gradient->scans, dim_key(dim), scan);
+    map_put(gradient->reversed, dim_key(scan->back), scan);
     return scan;
 }
 
+GradientScan *gradient_known_scan(const Gradient *gradient, const DimList *home) {
+    if (!home->count)
+        return NULL;
+    GradientScan *scan = map_get(gradient->scans, dim_key(home->at[home->count - 1]));
+    while (scan && !dims_equal(&scan->home, home))
+        scan = scan->next;
+    return scan;
+}
+
+GradientScan *gradient_reversed(const Gradient *gradient, DimId back) {
+    return map_get(gradient->reversed, dim_key(back));
+}
+
 GradientScan *gradient_scan(Gradient *gradient, const DimList *home) {
-    for (uint32_t i = 0; i < gradient->scans.count; i++)
-        if (dims_equal(&gradient->scans.at[i]->home, home))
-            return gradient->scans.at[i];
+    GradientScan *known = gradient_known_scan(gradient, home);
+    if (known)
+        return known;
     DimList around = *home;
     if (--around.count) // outer scans have the smaller ids here, too
         gradient_scan(gradient, &around);
@@ -86,35 +105,21 @@ static bool is_end(const Value *value) {
     return op_kind(value->op) == KIND_SCAN;
 }
 
-bool gradient_want_carries(const Graph *graph, bool *wanted) {
-    bool more = false;
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *end = graph->values.at[i];
-        for (uint32_t k = 0; is_end(end) && k < graph_scan_carries(end); k++) {
-            ScanCarry c = graph_scan_carry(end, k);
-            bool open = elem_is_float(c.carry->elem) && !wanted[c.carry->id];
-            wanted[c.carry->id] |= open && (wanted[c.first->id] || wanted[c.update->id]);
-            more |= open && wanted[c.carry->id];
-        }
-    }
-    return more;
-}
-
-static bool is_carried(const ScanCarries *carries, const Value *carry) {
-    for (uint32_t i = 0; i < carries->count; i++)
-        if (carries->at[i].carry == carry)
-            return true;
-    return false;
-}
-
 static void find_carries(Gradient *gradient) {
     const Rewrite *rewrite = &gradient->rewrite;
-    for (uint32_t i = 0; i < rewrite->from->values.count; i++) {
-        const Value *end = rewrite->from->values.at[i];
+    const Graph *from = rewrite->from;
+    bool *met = arena_array(rewrite->arena, bool, from->values.count);
+    gradient->carries = arena_array(rewrite->arena, ScanCarries, from->dims.count);
+    gradient->begun = arena_array(rewrite->arena, ScanCarries, from->values.count);
+    for (uint32_t i = 0; i < from->values.count; i++) {
+        const Value *end = from->values.at[i];
         for (uint32_t k = 0; rewrite->now[i] && is_end(end) && k < graph_scan_carries(end); k++) {
             ScanCarry c = graph_scan_carry(end, k);
-            if (!is_carried(&gradient->carries, c.carry))
-                vec_push(rewrite->arena, &gradient->carries, c);
+            if (met[c.carry->id])
+                continue;
+            met[c.carry->id] = true;
+            vec_push(rewrite->arena, &gradient->carries[c.carry->dim], c);
+            vec_push(rewrite->arena, &gradient->begun[c.first->id], c);
         }
     }
 }
@@ -143,13 +148,13 @@ Value *gradient_now(Gradient *gradient, const Value *value) {
 
 static ScanCarries carries_now(const Gradient *gradient, DimId dim) {
     const Rewrite *rewrite = &gradient->rewrite;
+    const ScanCarries *old = &gradient->carries[dim];
     ScanCarries now = {0};
-    for (uint32_t i = 0; i < gradient->carries.count; i++) {
-        const ScanCarry *c = &gradient->carries.at[i];
+    for (uint32_t i = 0; i < old->count; i++) {
+        const ScanCarry *c = &old->at[i];
         ScanCarry copy = {rewrite->now[c->carry->id], rewrite->now[c->first->id],
                           rewrite->now[c->update->id]};
-        if (c->carry->dim == dim)
-            vec_push(rewrite->arena, &now, copy);
+        vec_push(rewrite->arena, &now, copy);
     }
     return now;
 }
@@ -209,12 +214,17 @@ static Value *copy_of(Gradient *gradient, const Value *value, const DimList *hom
     return graph_map(graph, value->op, value->elem, args, value->n_args);
 }
 
+static void note_inside(Gradient *gradient, Value *value, DimList home) {
+    for (; home.count; home.count--)
+        vec_push(gradient->rewrite.arena, &gradient_scan(gradient, &home)->inside, value);
+}
+
 void gradient_copy_bodies(Gradient *gradient) {
     const Graph *from = gradient->rewrite.from;
     find_carries(gradient);
     bool *waits = arena_array(gradient->rewrite.arena, bool, from->values.count); // for a step
     for (uint32_t i = 0; i < from->values.count; i++) {
-        const Value *value = from->values.at[i];
+        Value *value = from->values.at[i];
         DimList home = gradient_home(gradient, &value->dims);
         if (!home.count || !gradient->rewrite.now[i])
             continue;
@@ -223,5 +233,6 @@ void gradient_copy_bodies(Gradient *gradient) {
             waits[i] = waits[i] || waits[value->args[k]->id];
         gradient->home = home;
         gradient->copy[i] = copy_of(gradient, value, &home, waits[i]);
+        note_inside(gradient, value, home);
     }
 }
