@@ -181,3 +181,19 @@ def F(X[n, {groups[0]}], Y[n, {groups[1]}], Z[n, {groups[2]}], W[q, r, s]):
 """)
     given = ",".join(f"{dim}={size}" for dim, size in sizes.items())
     check(path, draw(Entry(path), sizes, 1), tmp_path, "-D", given)
+
+
+# A scan for each layer: more than a value may have dims.
+def test_many_scans(tmp_path):
+    text = """dim layers = 40, d = 3
+def Main(X[n, d], W[layers, d]):
+    for layer in layers:
+        s[d] = zeros[d]
+        scan t in n:
+            s[d] = s * W[layer, d] + X[t, d]
+            Y[t, d] = tanh(s)
+        X[n, d] = X + 0.1 * Y
+    return X[n, d]
+"""
+    path = check_text(tmp_path, text, {"n": 5, "d": 3, "layers": 40})
+    attc("verify", path, "-w", "-D", "n=5")

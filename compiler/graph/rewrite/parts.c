@@ -20,8 +20,8 @@ static const double MUCH = 1 << 18; // elements that are worth it
 
 typedef struct {
     const int64_t *extents;
-    DimList scans; // dims of scans, whose steps are cut into nothing
-    DimId parts;   // DIM_NONE: none was needed so far
+    const bool *carries; // by DimId: of a scan that carries something, whose steps are not cut
+    DimId parts;         // DIM_NONE: none was needed so far
 } Cut;
 
 static DimId parts_dim(Rewrite *rewrite) {
@@ -42,11 +42,13 @@ static DimId parts_dim(Rewrite *rewrite) {
 static DimId dim_to_cut(const Rewrite *rewrite, const DimList *all, const DimList *kept) {
     const Cut *cut = rewrite->data;
     const int64_t *extents = cut->extents;
-    DimList over = dims_minus(all, kept), steps = dims_intersect(all, &cut->scans);
+    DimList over = dims_minus(all, kept);
     double results = (double)dims_volume(kept, extents);
     double elements = (double)dims_volume(all, extents);
     DimId best = DIM_NONE;
-    bool dynamic = false;
+    bool dynamic = false, steps = false;
+    for (uint32_t i = 0; i < all->count; i++)
+        steps = steps || cut->carries[all->at[i]];
     for (uint32_t i = 0; i < over.count; i++) {
         bool open = rewrite->from->dims.at[over.at[i]].extent == EXTENT_DYNAMIC;
         if (best == DIM_NONE || (open && !dynamic) ||
@@ -56,7 +58,7 @@ static DimId dim_to_cut(const Rewrite *rewrite, const DimList *all, const DimLis
     }
     bool worth = elements >= MUCH ? results <= FEW : dynamic && results <= FEW_DYNAMIC;
     bool long_enough = dynamic || extents[best] >= REDUCTION_PARTS;
-    return worth && long_enough && !steps.count ? best : DIM_NONE;
+    return worth && long_enough && !steps ? best : DIM_NONE;
 }
 
 static Value *in_parts(Rewrite *rewrite, Op op, Value *x, DimId dim, const DimList *kept) {
@@ -104,9 +106,10 @@ static Value *cut_value(Rewrite *rewrite, const Value *value, Value **args) {
 
 Graph *graph_cut(const Graph *graph, const int64_t *extents) {
     Arena *arena = arena_new();
-    Cut cut = {.extents = extents, .parts = DIM_NONE};
+    bool *carries = arena_array(arena, bool, graph->dims.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++)
         if (graph->values.at[i]->op == OP_CARRY)
-            dims_add(&cut.scans, graph->values.at[i]->dim);
+            carries[graph->values.at[i]->dim] = true;
+    Cut cut = {.extents = extents, .carries = carries, .parts = DIM_NONE};
     return rewrite_graph("cut", graph, graph->arena, arena, cut_value, &cut);
 }
