@@ -156,6 +156,9 @@ static Name written_name(const Graph *graph, Name name) {
 }
 
 Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role) {
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->name == name)
+            ice("graph_input: two inputs are named %s", name);
     Value draft = value_draft(OP_INPUT, elem);
     draft.name = draft.hint = name;
     draft.written = written_name(graph, name);
@@ -543,10 +546,22 @@ static bool name_of_other_input(const Graph *graph, Name name, const Value *valu
     return input && input != value;
 }
 
+static bool name_of_any(const Graph *graph, Name name) {
+    bool any = input_written(graph, name) != NULL;
+    for (uint32_t i = 0; i < graph->outputs.count && !any; i++)
+        any = graph->outputs.at[i].name == name;
+    return any;
+}
+
+// X_out, X_out_2, ...: no two outputs come to one of these.
 Name graph_output_source_name(const Graph *graph, uint32_t output) {
-    Name name = graph->outputs.at[output].name;
-    while (name_of_other_input(graph, name, graph->outputs.at[output].value))
-        name = names_find(graph->session->names, arena_printf(graph->arena, "%s_out", name));
+    Names *names = graph->session->names;
+    Name own = graph->outputs.at[output].name;
+    if (!name_of_other_input(graph, own, graph->outputs.at[output].value))
+        return own;
+    Name name = names_find(names, arena_printf(graph->arena, "%s_out", own));
+    for (int number = 2; name_of_any(graph, name); number++)
+        name = names_find(names, arena_printf(graph->arena, "%s_out_%d", own, number));
     return name;
 }
 

@@ -137,7 +137,7 @@ typedef enum {
     USE_GRADIENT,  // output: by an argument
     USE_SAVED,     // output of the forward part, input of the backward part
     USE_RESULT,    // input of the backward part: a result of the forward part
-    USE_BEFORE,    // input: what the gradient with its name is added to, in the gradient's memory
+    USE_BEFORE,    // input: what a gradient is added to, in the memory of that
     USE_FLAG,      // input: whether it is added
 } TensorUse;
 // Some arguments of an einsum whose product had a name before it was flattened.
@@ -186,6 +186,7 @@ struct Value {
     TensorUse use;             // INPUT: not part of the meaning
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
     // not part of the meaning:
+    uint32_t output;  // INPUT: which it is of the part before (SAVED RESULT) or its own (BEFORE)
     Name hint;        // the name the user gave this value, or NULL
     const char *path; // of hint: calls and loops on the way to it, `layer.0.attend.`; or NULL
     Span origin;      // where it was written
@@ -226,8 +227,10 @@ DimId graph_dim(Graph *graph, Name name, int64_t extent);    // finds or adds
 bool graph_dims_alike(const Graph *graph, DimId a, DimId b); // of one `like` class
 // A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`.
 Name graph_source_name(const Graph *graph, Name name);
-// The name under which an output can be returned: with `_out` where an input has its name.
+// The name under which an output stands beside all inputs and other outputs: with `_out` where an
+// input that it is not has its own.
 Name graph_output_source_name(const Graph *graph, uint32_t output);
+// Requires: no other input has the name.
 Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role);
 Value *graph_const(Graph *graph, double number, Elem elem);
 Value *graph_index(Graph *graph, DimId dim);

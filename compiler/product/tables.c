@@ -28,13 +28,14 @@ static const int64_t uses[] = {
 enum { UNMAPPED = -1 };
 
 // One level's part: its numbers -> the module's.
-typedef struct {
+typedef struct TableLevel {
     const TileProgram *program;
     const Graph *graph;
     int level;
-    bool first, last; // of the parts
-    int64_t *dims;    // by DimId
-    int64_t *tensors; // by index into plan->buffers
+    const struct TableLevel *before; // the part before it; NULL: it is the first
+    bool last;                       // of the parts
+    int64_t *dims;                   // by DimId
+    int64_t *tensors;                // by index into plan->buffers
     int64_t first_kernel;
 } TableLevel;
 typedef struct {
@@ -178,23 +179,19 @@ static int64_t find_tensor(const TableBuilder *build, const char *name, int64_t 
     return UNMAPPED;
 }
 
-// Where a tensor is that an earlier part wrote, or that a gradient is added to.
-static int64_t find_written(TableBuilder *build, const Buffer *buffer) {
-    const char *name = buffer->value->name;
-    int64_t found =
-        find_tensor(build, name, buffer->value->use == USE_SAVED ? ATT_WORK : ATT_OUTPUT);
-    size_t length = strlen(name),
-           behind = strlen("_out"); // graph_partition's, where a name is taken
-    if (found == UNMAPPED && length > behind)
-        found = find_tensor(build, arena_strndup(build->arena, name, length - behind), ATT_OUTPUT);
-    if (found == UNMAPPED)
-        ice("product_tables: nothing writes %s", name);
-    return found;
+// Where an output of a part is.
+static int64_t find_output(const TableLevel *level, uint32_t output) {
+    const Plan *plan = level->program->plan;
+    for (uint32_t i = 0; i < plan->buffers.count; i++)
+        if (plan->buffers.at[i].role == BUFFER_OUTPUT &&
+            plan->buffers.at[i].value == level->graph->outputs.at[output].value)
+            return level->tensors[i];
+    ice("product_tables: nothing writes %s", level->graph->outputs.at[output].name);
 }
 
 static bool is_written_inside(const TableLevel *level, const Buffer *buffer) {
     TensorUse use = use_of(level, buffer);
-    bool earlier = !level->first && (use == USE_SAVED || use == USE_RESULT);
+    bool earlier = level->before && (use == USE_SAVED || use == USE_RESULT);
     return buffer->role == BUFFER_INPUT && (earlier || use == USE_BEFORE);
 }
 
@@ -209,7 +206,7 @@ static void add_interface(TableBuilder *build, TableLevel *level, BufferRole rol
             continue;
         int64_t as = role == BUFFER_INPUT ? ATT_INPUT : ATT_OUTPUT;
         level->tensors[i] = find_tensor(build, tensor_name(build, level, buffer), as);
-        if (level->tensors[i] == UNMAPPED && level->first_kernel != 0 && level->first)
+        if (level->tensors[i] == UNMAPPED && level->first_kernel != 0 && !level->before)
             ice("product_tables: levels disagree on tensor %s", tensor_name(build, level, buffer));
         if (level->tensors[i] == UNMAPPED)
             add_tensor(build, level, i, as, 0);
@@ -237,7 +234,9 @@ static void add_work(TableBuilder *build, TableLevel *level) {
         if (buffer->role == BUFFER_WORK)
             add_tensor(build, level, i, ATT_WORK, buffer->slot);
         else if (is_written_inside(level, buffer))
-            level->tensors[i] = find_written(build, buffer);
+            level->tensors[i] =
+                find_output(buffer->value->use == USE_BEFORE ? level : level->before,
+                            buffer->value->output);
     }
 }
 
@@ -329,7 +328,7 @@ ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
     TableLevel *levels = arena_array(arena, TableLevel, count);
     for (uint32_t i = 0; i < count; i++) {
         levels[i] = open_level(&build, function->programs[i], targets[i / parts]);
-        levels[i].first = i % parts == 0;
+        levels[i].before = i % parts == 0 ? NULL : &levels[i - 1];
         levels[i].last = i % parts == parts - 1;
         add_program(&build, &levels[i], targets[i / parts]);
     }
@@ -342,7 +341,7 @@ ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
         add_saved(&build, &levels[i]);
     AttLaunches launches = {0};
     for (uint32_t i = 0; i < count; i++) {
-        if (levels[i].first)
+        if (!levels[i].before)
             launches = (AttLaunches){0};
         add_work(&build, &levels[i]);
         add_launches(&build, &levels[i], &launches);

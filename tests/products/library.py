@@ -15,6 +15,14 @@ def unwritten(shape, dtype):
     return np.full(shape, np.frombuffer(b"\xFF" * np.dtype(dtype).itemsize, dtype)[0])
 
 
+def tell_apart(function):
+    """An output with an input's name has _ behind it, as its field in the header."""
+    inputs = {t["name"] for t in function["tensors"] if t["role"] == "input"}
+    for tensor in function["tensors"]:
+        if tensor["role"] == "output" and tensor["name"] in inputs:
+            tensor["name"] += "_"
+
+
 class Library:
     """A shared library with one entry. threads: of its context."""
 
@@ -30,6 +38,8 @@ class Library:
         self.manifest = json.loads(manifest())
         self.functions = {entry: self.manifest}
         self.functions.update({f["name"]: f for f in self.manifest.get("functions", [])})
+        for function in self.functions.values():
+            tell_apart(function)
         self.context = self.handle.att_context_new(threads)
 
     def close(self):

@@ -52,6 +52,16 @@ def Layers(X[n, d], param W[layers, d, f], param V[layers, f, d]):
         X[n, d] = X + einsum(H[n, f], V[layer, f, d] -> [n, d])
     return sum(X * X, reduced_dim=(n, d))
 """
+# An argument and a result have one name, and so have a cotangent and a gradient; what results are
+# called beside the arguments is the name of another one.
+REBOUND = """
+dim layers = 3, d = 7
+def Rebound(X[n, d], A[n, d]):
+    for layer in layers:
+        X[n, d] = tanh(X * A)
+    X_out[n, d] = sigmoid(X + A)
+    return X[n, d], X_out[n, d]
+"""
 # Extents that follow from others, a position for each, and halves.
 ODD = """
 dim t = p + n, d = 5
@@ -78,6 +88,7 @@ CASES = {
     "two_results": (TWO, [], dict(n=11)),
     "scan": (SCAN, [], dict(n=13, e=6)),
     "split": (SPLIT, [], dict(n=12, k=5, j=3, c=3)),
+    "rebound": (REBOUND, [], dict(n=12)),
     "odd": (ODD, [], dict(n=6, p=3, v=10, t=9)),
 }
 
@@ -126,8 +137,10 @@ class Case:
         """Outputs of F_forward, and the gradients."""
         library = library or self.library
         forward = library.call("_forward", self.extents, self.inputs)
+        results = {name: forward.get(name, forward.get(re.sub(r"_out(_\d+)?$", "_", name)))
+                   for name in library.tensors("_backward", use="result")}
         return forward, library.call("_backward", self.extents,
-                                     {**self.inputs, **forward, **more})
+                                     {**self.inputs, **forward, **results, **more})
 
     def files(self):
         """The inputs for the command line, halves as floats."""
@@ -145,11 +158,16 @@ class Case:
 
     def expected(self, names):
         """Of the oracle: by name the array and what the error of an element may be."""
-        outputs = [o for n in names for o in ("-o", f"{n}={self.folder / n}.out.npy")]
+        outputs = [o for n in names for o in ("-o", f"{own_name(n)}={self.folder / n}.out.npy")]
         attc("run", self.source, "--grad", "--oracle", *self.files(), *outputs)
         verified = attc_json("verify", self.source, "--grad", *self.files())
         limits = {output["name"]: output["limit"] for output in verified["outputs"]}
-        return {n: (np.load(self.folder / f"{n}.out.npy"), limits[n]) for n in names}
+        return {n: (np.load(self.folder / f"{n}.out.npy"), limits[own_name(n)]) for n in names}
+
+
+def own_name(name):
+    """In the source, of an output that an input has the name of."""
+    return name.removesuffix("_")
 
 
 def as_floats(array):
@@ -204,7 +222,7 @@ def test_gradients_are_added_to_what_is_there(cases, name):
               for n, g in gradients.items() if g.dtype == np.float32}
     assert before
     kept = {n: array.copy() for n, array in before.items()}
-    flags = {f"accumulate_{n}": 1 for n in before}
+    flags = {f"accumulate_{own_name(n)}": 1 for n in before}
     assert set(flags) <= set(case.library.tensors("_backward", use="flag"))
     _, added = case.backward(**before, **flags)
     for n in gradients:
@@ -274,6 +292,15 @@ def test_a_result_is_read_and_not_saved(cases):
     library = cases("two_results").library
     assert library.tensors("_backward", use="result") == ["Y"]
     assert library.tensors("_forward", use="saved") == []
+
+
+def test_argument_and_result_may_have_one_name(cases):
+    library = cases("rebound").library
+    assert library.tensors("_backward", use="cotangent") == ["dX", "dX_out"]
+    assert library.tensors("_backward", use="gradient") == ["dX_", "dA"]
+    assert library.tensors("_backward", use="result") == ["X_out_2", "X_out"]
+    header = cases("rebound").header
+    assert re.search(r"const float \*dX;  .*float \*dX_; // dX \[n, d\]", header, re.S)
 
 
 def test_only_the_gradient_that_is_asked_for(cases):

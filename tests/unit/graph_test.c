@@ -52,6 +52,13 @@ static void output(World *world, Value *value) {
 
 // ---- hash-consing ------------------------------------------------------------------------------
 
+static void test_inputs_of_one_name_are_no_one_value(void **state) {
+    (void)state;
+    World w = world_new();
+    expect_ice("two inputs are named X", input(&w, "X", ELEM_F32, DIMS(w.n, w.d)));
+    session_free(w.session);
+}
+
 static void test_same_thing_is_same_value(void **state) {
     (void)state;
     World w = world_new();
@@ -162,13 +169,18 @@ static void test_hash_sees_every_attribute(void **state) {
     Graph *g = w.graph;
     DimId k = dim(&w, "k", 5), j = dim(&w, "j", 1);
     Value *s = input(&w, "S", ELEM_F32, DIMS(w.n, w.m));
+    World others[3]; // one graph has one input of a name
+    for (int i = 0; i < 3; i++) {
+        others[i] = w;
+        others[i].graph = graph_new_like(g, g->arena);
+    }
     Value *values[] = {
         w.x,
         s,
         graph_rename_all(g, s, &(DimMap){2, {w.n, w.m}, {w.m, w.n}}),
-        input(&w, "X", ELEM_F32, DIMS(w.d, w.n)), // memory order counts for inputs
-        input(&w, "X", ELEM_F16, DIMS(w.n, w.d)),
-        graph_input(g, w.x->name, ELEM_F32, DIMS(w.n, w.d), ROLE_PARAM),
+        input(&others[0], "X", ELEM_F32, DIMS(w.d, w.n)), // memory order counts for inputs
+        input(&others[1], "X", ELEM_F16, DIMS(w.n, w.d)),
+        graph_input(others[2].graph, w.x->name, ELEM_F32, DIMS(w.n, w.d), ROLE_PARAM),
         graph_rename(g, w.x, w.n, w.m),
         graph_row(g, OP_SOFTMAX, w.x, w.d),
         graph_row(g, OP_SOFTMAX, w.x, w.n),
@@ -407,7 +419,7 @@ static void broken_repeated_dim(World *w) {
 }
 
 static void broken_two_inputs(World *w) {
-    input(w, "X", ELEM_F32, DIMS(w->n));
+    input(w, "Y", ELEM_F32, DIMS(w->n))->name = w->x->name;
     output(w, w->x);
 }
 
@@ -518,6 +530,7 @@ static void test_verifier_names_pass_and_value(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_same_thing_is_same_value),
+        cmocka_unit_test(test_inputs_of_one_name_are_no_one_value),
         cmocka_unit_test(test_renames_are_one),
         cmocka_unit_test(test_nothing_to_do_gives_the_argument),
         cmocka_unit_test(test_collision_is_stepped_over),

@@ -61,10 +61,9 @@ static Value **copy_part(Graph *to, const Graph *part, const Graph *before, Valu
     for (uint32_t i = 0; i < part->values.count; i++) {
         const Value *value = part->values.at[i];
         if (value->op == OP_INPUT) {
-            now[i] = input_of(to, value->name);
-            for (uint32_t k = 0; before && k < before->outputs.count; k++)
-                if (before->outputs.at[k].name == value->name && value->use != USE_PLAIN)
-                    now[i] = made[before->outputs.at[k].value->id];
+            bool held = value->use == USE_SAVED || value->use == USE_RESULT;
+            now[i] = held ? made[before->outputs.at[value->output].value->id]
+                          : input_of(to, value->name);
             assert_non_null(now[i]);
             continue;
         }
@@ -226,6 +225,39 @@ static void saved_tensors_have_names_of_their_own(void **state) {
     assert_string_equal(listed(parts.forward, USE_SAVED), "saved_A_2[n k] ");
 }
 
+// What an argument is called is no result's name, nor what stands for another result.
+static void results_have_names_of_their_own(void **state) {
+    Parts parts = partition_text(*state, "dim layers = 1\n"
+                                         "def F(X[n], A[n], A_out[n]):\n"
+                                         "    for layer in layers:\n"
+                                         "        A[n] = exp(X * A * A_out)\n"
+                                         "        X[n] = tanh(A)\n"
+                                         "    X_out[n] = sigmoid(X)\n"
+                                         "    return X, X_out, A\n");
+    assert_string_equal(listed(parts.forward, USE_PLAIN), "X[n] X_out[n] A[n] X[n] A[n] A_out[n] ");
+    assert_string_equal(listed(parts.backward, USE_RESULT), "A_out_2[n] X_out_2[n] X_out[n] ");
+    const char *const of[] = {"A", "X", "X_out"};
+    for (uint32_t i = 0, k = 0; i < parts.backward->inputs.count; i++) {
+        const Value *input = parts.backward->inputs.at[i];
+        if (input->use == USE_RESULT)
+            assert_string_equal(parts.forward->outputs.at[input->output].name, of[k++]);
+    }
+}
+
+// A cotangent and a gradient dX: what the gradient is added to is neither.
+static void a_rebound_argument_has_a_cotangent(void **state) {
+    Parts parts = partition_text(*state, "dim layers = 2\n"
+                                         "def F(X[n], A[n]):\n"
+                                         "    for layer in layers:\n"
+                                         "        X[n] = tanh(X * A)\n"
+                                         "    return X[n]\n");
+    Graph *adds = graph_accumulate(parts.backward);
+    graph_verify(adds, "accumulate");
+    assert_string_equal(listed(adds, USE_COTANGENT), "dX[n] ");
+    assert_string_equal(listed(adds, USE_GRADIENT), "dX[n] dA[n] ");
+    assert_string_equal(listed(adds, USE_BEFORE), "before_dX[n] before_dA[n] ");
+}
+
 // ---- gradients that are added ------------------------------------------------------------------
 
 static void a_gradient_is_added_or_written(void **state) {
@@ -233,12 +265,14 @@ static void a_gradient_is_added_or_written(void **state) {
                                          "    return X * X\n");
     Graph *adds = graph_accumulate(parts.backward);
     graph_verify(adds, "accumulate");
-    assert_string_equal(listed(adds, USE_BEFORE), "dX[n] ");
+    assert_string_equal(listed(adds, USE_BEFORE), "before_dX[n] ");
     assert_string_equal(listed(adds, USE_FLAG), "accumulate_dX[] ");
     const Value *chosen = adds->outputs.at[0].value;
     assert_int_equal(chosen->op, OP_SELECT);
     assert_int_equal(chosen->args[1]->op, OP_ADD);
-    assert_ptr_equal(chosen->args[1]->args[0], input_of(adds, adds->outputs.at[0].name));
+    const Value *before = chosen->args[1]->args[0];
+    assert_int_equal(before->use, USE_BEFORE);
+    assert_int_equal(before->output, 0);
     assert_ptr_equal(chosen->args[1]->args[1], chosen->args[2]);
 }
 
@@ -254,6 +288,8 @@ int main(void) {
         partition_test(results_are_read_and_not_saved),
         partition_test(a_scan_leaves_what_it_carried),
         partition_test(saved_tensors_have_names_of_their_own),
+        partition_test(results_have_names_of_their_own),
+        partition_test(a_rebound_argument_has_a_cotangent),
         partition_test(a_gradient_is_added_or_written),
     };
     return cmocka_run_group_tests_name("partition", tests, NULL, NULL);

@@ -60,7 +60,7 @@ static bool is_taken(const Graph *graph, Name name) {
         if (graph->inputs.at[i]->name == name)
             return true;
     for (uint32_t i = 0; i < graph->outputs.count; i++)
-        if (graph->outputs.at[i].name == name)
+        if (graph->outputs.at[i].name == name || graph_output_source_name(graph, i) == name)
             return true;
     return false;
 }
@@ -139,15 +139,17 @@ Graph *partition_joined(const Partition *p) {
     return to;
 }
 
-// An argument that holds an output of the forward part.
-static Value *kept_input(const Partition *p, Graph *to, const Output *output, const Value *value,
+// An argument that holds an output of the forward part: a result, beside all arguments and
+// cotangents, or what is saved.
+static Value *kept_input(const Partition *p, Graph *to, const Graph *forward, uint32_t place,
                          bool data) {
-    Name name = output->name;
-    for (uint32_t i = 0; i < p->graph->inputs.count; i++)
-        if (p->graph->inputs.at[i]->name == name)
-            name = names_find(p->graph->session->names, arena_printf(p->arena, "%s_out", name));
-    Value *input = graph_input(to, name, value->elem, output->order, data ? ROLE_DATA : ROLE_PARAM);
-    input->use = output->use == USE_SAVED ? USE_SAVED : USE_RESULT;
+    const Output *output = &forward->outputs.at[place];
+    bool saved = output->use == USE_SAVED;
+    Name name = saved ? output->name : graph_output_source_name(p->graph, place);
+    Value *input =
+        graph_input(to, name, output->value->elem, output->order, data ? ROLE_DATA : ROLE_PARAM);
+    input->use = saved ? USE_SAVED : USE_RESULT;
+    input->output = place;
     return input;
 }
 
@@ -162,7 +164,7 @@ static void copy_kept(const Partition *p, Graph *to, Value **now, const Graph *f
         if (!p->keeps.kept[i] || (p->keeps.result[i] != 0) != results)
             continue;
         uint32_t place = results ? p->keeps.result[i] - 1 : saved++;
-        now[i] = kept_input(p, to, &forward->outputs.at[place], p->graph->values.at[i], data[i]);
+        now[i] = kept_input(p, to, forward, place, data[i]);
     }
 }
 

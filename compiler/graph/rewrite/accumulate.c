@@ -3,29 +3,31 @@
 //
 //     before  dP[d, k] = einsum(X[n, d], dY[n, k])                               returned: dP
 //     after   g[d, k] = einsum(X[n, d], dY[n, k])
-//             dP[d, k] = where(accumulate_dP != 0, before[d, k] + g[d, k], g[d, k])
+//             dP[d, k] = where(accumulate_dP != 0, before_dP[d, k] + g[d, k], g[d, k])
 //
-// `before` is the memory that dP is written to (USE_BEFORE): each element is read where it is
+// `before_dP` is the memory that dP is written to (USE_BEFORE): each element is read where it is
 // written, by what writes it, so that a sum over batches needs no second tensor. With the flag at 0
 // what is read counts for nothing.
 //
 // Requires: nothing. Ensures: the same gradients where the flags are 0.
 #include "graph/rewrite/rewrite.h"
 
-static Name new_name(const Graph *graph, Name of) {
+static Name new_name(const Graph *graph, const char *what, Name of) {
     Names *names = graph->session->names;
-    Name name = names_find(names, arena_printf(graph->arena, "accumulate_%s", of));
+    Name name = names_find(names, arena_printf(graph->arena, "%s_%s", what, of));
     for (uint32_t i = 0; i < graph->inputs.count; i++)
         if (graph->inputs.at[i]->name == name)
-            return new_name(graph, names_find(names, arena_printf(graph->arena, "%s_", of)));
+            return new_name(graph, what, names_find(names, arena_printf(graph->arena, "%s_", of)));
     return name;
 }
 
-static Value *added(Graph *graph, const Output *output, Value *gradient) {
-    Value *before = graph_input(graph, output->name, gradient->elem, output->order, ROLE_DATA);
+static Value *added(Graph *graph, const Output *output, uint32_t number, Value *gradient) {
+    Value *before = graph_input(graph, new_name(graph, "before", output->name), gradient->elem,
+                                output->order, ROLE_DATA);
     before->use = USE_BEFORE;
-    Value *flag =
-        graph_input(graph, new_name(graph, output->name), ELEM_I64, (DimList){0}, ROLE_DATA);
+    before->output = number;
+    Value *flag = graph_input(graph, new_name(graph, "accumulate", output->name), ELEM_I64,
+                              (DimList){0}, ROLE_DATA);
     flag->use = USE_FLAG;
     Value *args[] = {graph_map2(graph, OP_NE, flag, graph_const(graph, 0, ELEM_I64)),
                      graph_map2(graph, OP_ADD, before, gradient), gradient};
@@ -40,7 +42,7 @@ Graph *graph_accumulate(const Graph *graph) {
         const Output *output = &graph->outputs.at[i];
         Value *value = rewrite.now[output->value->id];
         if (output->use == USE_GRADIENT)
-            value = added(rewrite.to, output, value);
+            value = added(rewrite.to, output, i, value);
         graph_output_like(rewrite.to, output, value);
     }
     arena_free(arena);
