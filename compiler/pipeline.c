@@ -146,7 +146,11 @@ static double wide_price(const PipelineOptions *options) {
 static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
     const PipelineOptions *options = p->options;
     if (options->plan != PLAN_UNFUSED) {
-        graph = graph_done(p, "pick", graph_pick(read_graph(p, graph), out->typical), graph);
+        graph = graph_done(
+            p, "pick",
+            graph_pick(read_graph(p, graph), out->typical, options->machine, wide_price(options)),
+            graph);
+        note_extents(p, graph, out);
         graph = graph_done(p, "recompute",
                            graph_recompute(read_graph(p, graph), out->typical, options->machine,
                                            wide_price(options)),

@@ -23,6 +23,9 @@ static DimList count_space(const Value *value) {
         space = dims_union(&space, &value->args[i]->dims);
     if (value_in_parts(value)) // each position is of one part
         space = dims_minus(&space, &(DimList){1, {value->dim2}});
+    ShiftedSum shifted;
+    if (value_is_shifted_sum(value, &shifted)) // and at one distance
+        space = dims_minus(&space, &(DimList){1, {shifted.to}});
     return space;
 }
 
@@ -50,7 +53,7 @@ static bool count_flops(const Value *value, const int64_t *extents, int64_t *out
     int64_t weight = 0;
     switch (op_kind(value->op)) {
     case KIND_MAP:
-        weight = value->op != OP_COPY;
+        weight = value->op != OP_COPY && !value_is_shift(value);
         break;
     case KIND_REDUCE:
         weight = 1;

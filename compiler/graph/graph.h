@@ -419,6 +419,20 @@ int64_t value_flops(const Value *value, const int64_t *extents);
 int64_t value_multiplies(const Value *value, const int64_t *extents);
 int64_t graph_parameters(const Graph *graph, const int64_t *extents); // elements of ROLE_PARAM
 
+// ---- shifted.c ---------------------------------------------------------------------------------
+// Is it index(dim) + rest, of i64, with rest not over dim?
+bool value_is_moved_index(const Value *value, DimId *dim, const Value **rest);
+
+// A sum over `from`, and perhaps more, of where(index(from) == index(to) + rest, of, 0): what lies
+// side by side in `of` does so in the sum.
+typedef struct {
+    const Value *of;   // over `from` and not `to`
+    const Value *rest; // i64, over neither
+    DimId from, to;
+} ShiftedSum;
+bool value_is_shifted_sum(const Value *value, ShiftedSum *shifted);
+bool value_is_shift(const Value *value); // the comparison or the choice in one, which cost nothing
+
 // ---- rewrite/: unify.c, totals.c, expand.c; they require graph_contract ------------------------
 // What is equal but for the names of dims is computed once.
 Graph *graph_unify(const Graph *graph);
@@ -447,9 +461,11 @@ Graph *graph_again(const Graph *graph, const int64_t *extents, const Machine *ma
                    Saving saving);
 
 // ---- fuse/pick.c -------------------------------------------------------------------------------
-// One position of a dim that is streamed as a sum over all of them. NULL: there is nothing of the
-// kind. Requires: graph_expand.
-Graph *graph_pick(const Graph *graph, const int64_t *extents);
+// One position of a dim that is streamed as a sum over all of them, and sums at computed positions
+// as such where that is cheaper than storing what they are of. wide_price: see graph_recompute.
+// NULL: there is nothing of the kind. Requires: graph_expand.
+Graph *graph_pick(const Graph *graph, const int64_t *extents, const Machine *machine,
+                  double wide_price);
 
 // ---- fuse/recompute.c --------------------------------------------------------------------------
 // What is summed over both dims of a pair (weights, in the backward pass of attention) for each of

@@ -19,6 +19,25 @@ static bool is_whole(const Checker *c, uint16_t buffer, int at) {
     return true;
 }
 
+static bool is_bound_of(const Node *range, int32_t at, BoundKind end, TileDimId dim) {
+    const Bound *bound = at < 0 ? NULL : &range->bounds.at[at];
+    return bound && bound->kind == BOUND_ADD && range->bounds.at[bound->args[0]].kind == end &&
+           range->bounds.at[bound->args[0]].dim == dim;
+}
+
+// Is dim here in a range that begins and ends as much before `like` does as some number says? (The
+// interpreter sees that it is the number of the index.)
+static bool moves_along(const Checker *c, TileDimId dim, TileDimId like) {
+    for (uint32_t l = c->n_parallel; l < c->n_around; l++) {
+        const Node *node = c->around[l];
+        if (node->kind == NODE_RANGE && node->dim == dim && node->align == 1 &&
+            is_bound_of(node, node->lo, BOUND_LO, like) &&
+            is_bound_of(node, node->hi, BOUND_HI, like))
+            return true;
+    }
+    return false;
+}
+
 static bool check_index(Checker *c, const Stage *stage, const Access *access, int at,
                         uint32_t n_terms) {
     const Index *index = &access->index[at];
@@ -38,6 +57,8 @@ static bool check_index(Checker *c, const Stage *stage, const Access *access, in
     if (buffer->place != PLACE_SCRATCH)
         return true;
     if (is_whole(c, access->buffer, at))
+        return true;
+    if (index->term >= 0 && !index->offset && moves_along(c, index->dim, buffer->dims[at]))
         return true;
     if (index->dim != buffer->dims[at] || index->term >= 0)
         return verify_broken(c, "scratch %s is not indexed by its own dims", buffer->name);

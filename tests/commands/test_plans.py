@@ -31,8 +31,8 @@ def Cumulative(X[n, d], M[m, d], param P_q[d, k, h], param P_k[d, k, h], param P
 """
 
 # What the backward pass stores all the same: the encoder block returns its weights, a cotangent
-# comes in for each of them; gradients of a table that weights are biased from are scattered.
-STORED_BACKWARD = {"topk_attention", "expert_choice", "encoder_block", "relative_bias"}
+# comes in for each of them.
+STORED_BACKWARD = {"topk_attention", "expert_choice", "encoder_block"}
 
 # Two softmaxes: plain weights, and weights whose heads are mixed.
 BOTH = """

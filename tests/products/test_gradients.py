@@ -265,7 +265,8 @@ def test_layers_in_one_call_store_nothing_quadratic(cases):
 
 
 ATTENTION = ["multi_head", "talking_heads", "causal", "dot_product", "grouped_key_value", "rotary",
-             "alibi", "document", "talking_heads_concise", "cross_attention", "topk_attention"]
+             "alibi", "document", "relative_bias", "talking_heads_concise", "cross_attention",
+             "topk_attention"]
 # Weights that a part has in its workspace: README, limits.
 STORED = ["document", "topk_attention"]
 

@@ -144,7 +144,7 @@ def rows_and_columns(array):
     return [a.ravel() for a in np.mgrid[: array.shape[0], : array.shape[1]]]
 
 
-@variant("y x", size=(2, 4), moved=(1, 2), stored=GATHERED)
+@variant("y x", size=(2, 4), moved=(1, 2), stored="'rows' would be stored")
 def swin_masked(Q, K, V, B, size, moved):
     at = rows_and_columns(Q)
     windows = [(a + moved) // size for a in at]

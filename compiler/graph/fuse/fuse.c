@@ -285,6 +285,8 @@ static void place_value(Fuser *fuser, Value *value) {
 
 static bool is_streamed_user(const Fuser *fuser, const Value *source, const Value *user) {
     uint32_t owner = fuser->owner[user->id];
+    if (user->op == OP_GATHER && user->args[0] == source)
+        return false; // in memory
     if (owner >= CLUSTER_INLINE)
         return owner == CLUSTER_INLINE;
     const Cluster *cluster = &fuser->clusters.at[owner];
@@ -294,9 +296,10 @@ static bool is_streamed_user(const Fuser *fuser, const Value *source, const Valu
 // What streamed groups alone read along their streamed dim and is made of inputs and positions
 // (masks, biases) is computed again in each of them.
 static void find_stream_sources(Fuser *fuser) {
+    const bool *given = fuse_find_given(fuser->graph, fuser->arena);
     for (uint32_t i = fuser->graph->values.count; i-- > 0;) {
         const Value *value = fuser->graph->values.at[i];
-        bool gathers = value->op == OP_GATHER && value->args[0]->op == OP_INPUT;
+        bool gathers = value->op == OP_GATHER && given[value->args[0]->id];
         if (!fuser->live[i] || fuser->result[i] || fuser->owner[i] != CLUSTER_NONE ||
             value->dims.count < 2 || (op_kind(value->op) != KIND_MAP && !gathers))
             continue;

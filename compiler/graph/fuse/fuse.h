@@ -7,6 +7,7 @@
 #define ATTC_GRAPH_FUSE_H
 
 #include "graph/graph.h"
+#include "graph/rewrite/rewrite.h"
 
 enum { CLUSTER_NONE = UINT32_MAX, CLUSTER_INLINE = UINT32_MAX - 1 };
 
@@ -76,6 +77,38 @@ bool fuse_makes_pair(const Value *value, DimId x, DimId y);
 // pair, tried before, has some of them: heads that are mixed are no rows.
 bool *fuse_claim_wide(const Graph *graph, const FusePair *pair, const bool *live,
                       const FusePair **by, Arena *arena);
+// hits.c: what a SCATTER_ADD value of streamed values is, as sums where these are computed, which
+// are added to `made`. NULL: better stored.
+typedef struct {
+    const int64_t *extents;
+    const Machine *machine;
+    double wide_price; // see graph_recompute
+} StreamCosts;
+Value *fuse_sums_at(Rewrite *rewrite, const Value *scatter, Value **args, DimId streamed,
+                    const StreamCosts *costs, ValueList *made);
+// distances.c: what depends on the distance of two positions alone.
+typedef struct Slope Slope;
+typedef struct {
+    Rewrite *rewrite;
+    DimId row, column;
+    Slope *slope; // by value id in the old graph, how it changes along them; up to the last
+} Distances;
+Distances distances_open(Rewrite *rewrite, DimId row, DimId column, const Value *last);
+bool distances_alone(const Distances *distances, const Value *value); // does it depend on no more?
+// The value, of the old graph, with other positions. Requires: how it changes is known.
+Value *distances_at(const Distances *distances, const Value *value, Value *row, Value *column);
+// A new dim for the distances of a row to columns ahead (0 and more) or behind (less than 0).
+typedef struct {
+    DimId dim;
+    Value *distance; // over it
+} DistanceTable;
+DistanceTable distances_table(const Distances *distances, bool ahead);
+// A GATHER of the old graph of a bias over row and column. NULL: it depends on more.
+Value *fuse_gather_by_distance(Rewrite *rewrite, const Value *gather, Value *from, DimId row,
+                               DimId column);
+// sweeps.c: is each of these sums over both dims of a pair added up in a sweep that computes it?
+// Otherwise what it is of would be stored for it.
+bool fuse_adds_in_sweeps(const Graph *graph, const ValueList *sums, const Machine *machine);
 // pack.c: the graph with the operands of streamed contractions as their microkernels want them.
 // NULL: they are so already.
 Graph *fuse_pack_operands(const Fuser *fuser);
@@ -131,7 +164,9 @@ bool fuse_is_free(const Value *value); // immediate or INPUT: there before any g
 bool *fuse_depends_on(const Graph *graph, InputRole role, Arena *arena);
 // By value id: pointwise of inputs, read in whatever way, and positions?
 bool *fuse_find_simple(const Graph *graph, Arena *arena);
-// Likewise, and cheaper than a load and a store?
+// Likewise, or gathered?
+bool *fuse_find_given(const Graph *graph, Arena *arena);
+// Simple, and cheaper than a load and a store?
 bool *fuse_find_light(const Graph *graph, Arena *arena);
 bool fuse_is_alone(const Value *value); // not computed where it is read, as what is pointwise is
 // The arithmetic of a value from its arguments.

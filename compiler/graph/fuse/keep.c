@@ -78,18 +78,24 @@ static bool keeps_all(const Value *value) {
            value->op == OP_SLICE || value->op == OP_CONCAT || value->op == OP_SHIFT;
 }
 
+// Wide values, and masks and biases over the same pair.
 static void mark_wide(Keeper *p) {
     const Graph *graph = p->graph;
     Fuser fuser = {.arena = p->arena, .graph = (Graph *)graph, .extents = p->extents};
     fuse_note_dims(&fuser);
     FusePairs pairs = fuse_find_pairs(&fuser);
     const FusePair **by = arena_array(p->arena, const FusePair *, graph->values.count + 1);
+    const bool *given = fuse_find_given(graph, p->arena);
     for (uint32_t k = 0; k < pairs.count && pairs.at[k].positions; k++) {
-        if (!is_of_positions(p, &pairs.at[k]))
+        const FusePair *pair = &pairs.at[k];
+        if (!is_of_positions(p, pair))
             continue;
-        bool *wide = fuse_claim_wide(graph, &pairs.at[k], p->live, by, p->arena);
-        for (uint32_t i = 0; wide && i < graph->values.count; i++)
-            p->again[i] = p->again[i] || wide[i];
+        bool *wide = fuse_claim_wide(graph, pair, p->live, by, p->arena);
+        for (uint32_t i = 0; wide && i < graph->values.count; i++) {
+            const DimList *dims = &graph->values.at[i]->dims;
+            bool over_both = dims_has(dims, pair->x) && dims_has(dims, pair->y);
+            p->again[i] = p->again[i] || wide[i] || (given[i] && over_both);
+        }
     }
 }
 

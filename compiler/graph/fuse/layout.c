@@ -247,6 +247,9 @@ static double stream_cost(const Layout *layout, const Group *group, const Value 
                           DimId last) {
     const Value *contraction = made_of(value);
     bool parts = contraction && value_in_parts(contraction);
+    ShiftedSum shifted;
+    if (value_is_shifted_sum(value, &shifted))
+        return volume(layout, &value->dims) * (shifted.to == last ? COPY : STRIDED);
     if (!contraction || (dims_has(&value->dims, group->reduced.at[0]) && !parts))
         return 0;
     if (parts && contraction->dim2 == last) // tasks would write between each other, too
@@ -439,7 +442,9 @@ static const Value *merged_by(const Layout *layout, const Value *value) {
 static DimList order_of_value(Layout *layout, uint32_t group_number, const Value *value) {
     const Group *group = layout->fusion->groups.at[group_number];
     DimList same = group_order(layout, group, &value->dims);
-    bool apart = group->kind == GROUP_STREAM && made_of(value); // a stage of its own writes it
+    ShiftedSum shifted;
+    bool apart = group->kind == GROUP_STREAM && // a stage of its own writes it
+                 (made_of(value) || value_is_shifted_sum(value, &shifted));
     if (value->dims.count == 0 || (same.count && !apart))
         return same; // all else that a group writes is written in one order
     UseList uses = {0};

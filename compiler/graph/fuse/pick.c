@@ -11,6 +11,8 @@
 //
 //     sum over v of where(label[t] == index(v), c, 0)  ->  where(label[t] is in v, c, 0)
 //
+// Sums at positions that are computed go the same way (hits.c).
+//
 // Requires: graph_expand. Ensures: the same values; a sum of zeros and one element is the element.
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
@@ -30,7 +32,8 @@ static bool is_reduced(const Graph *graph, const bool *live, const bool *wide, D
 }
 
 // By value id: the dim along which the pair of a wide value is reduced; DIM_NONE: there is none.
-static DimId *find_streamed(const Graph *graph, const int64_t *extents, Arena *arena) {
+static DimId *find_streamed(const Graph *graph, const int64_t *extents, FusePairs *found,
+                            Arena *arena) {
     DimId *streamed = arena_array(arena, DimId, graph->values.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++)
         streamed[i] = DIM_NONE;
@@ -42,12 +45,23 @@ static DimId *find_streamed(const Graph *graph, const int64_t *extents, Arena *a
         const FusePair *pair = &pairs.at[p];
         bool *wide = fuse_claim_wide(graph, pair, fuser.live, by, arena);
         bool reduced = wide && pair->positions && is_reduced(graph, fuser.live, wide, pair->y);
+        if (reduced)
+            vec_push(arena, found, *pair);
         for (uint32_t i = 0; reduced && i < graph->values.count; i++)
             if (wide[i] && streamed[i] == DIM_NONE)
                 streamed[i] = pair->y;
     }
     return streamed;
 }
+
+typedef struct {
+    const DimId *streamed;
+    FusePairs pairs; // that are streamed
+    StreamCosts costs;
+    bool *stored;           // by value id: what this SCATTER_ADD sums is stored
+    VEC(uint32_t) scatters; // the others,
+    VEC(ValueList) sums;    // and what each of them has become
+} Pick;
 
 // ---- one position ------------------------------------------------------------------------------
 
@@ -71,9 +85,10 @@ static Value *sum_of_one(Rewrite *rewrite, const Value *gather, Value **args) {
 }
 
 static Value *pick_position(Rewrite *rewrite, const Value *gather, Value **args) {
-    const DimId *streamed = rewrite->data;
+    const Pick *pick = rewrite->data;
     DimId dim = gather->dim;
-    bool picks = streamed[gather->args[0]->id] == dim && !dims_has(&gather->args[1]->dims, dim);
+    bool picks =
+        pick->streamed[gather->args[0]->id] == dim && !dims_has(&gather->args[1]->dims, dim);
     return picks && elem_is_float(gather->elem) ? sum_of_one(rewrite, gather, args) : NULL;
 }
 
@@ -111,26 +126,83 @@ static Value *sum_at_one(Rewrite *rewrite, const Value *sum) {
 
 // ---- the pass ----------------------------------------------------------------------------------
 
+// A bias over a pair, from a table over neither.
+static Value *gather_bias(Rewrite *rewrite, const Value *gather, Value **args) {
+    const Pick *pick = rewrite->data;
+    Value *bias = NULL;
+    for (uint32_t p = 0; p < pick->pairs.count && !bias; p++)
+        bias = fuse_gather_by_distance(rewrite, gather, args[0], pick->pairs.at[p].x,
+                                       pick->pairs.at[p].y);
+    return bias;
+}
+
+static Value *add_at_positions(Rewrite *rewrite, const Value *scatter, Value **args) {
+    Pick *pick = rewrite->data;
+    DimId streamed = pick->streamed[scatter->args[0]->id];
+    if (streamed == DIM_NONE || pick->stored[scatter->id])
+        return NULL;
+    ValueList made = {0};
+    Value *sums = fuse_sums_at(rewrite, scatter, args, streamed, &pick->costs, &made);
+    if (!sums)
+        return NULL;
+    vec_push(rewrite->arena, &pick->scatters, scatter->id);
+    vec_push(rewrite->arena, &pick->sums, made);
+    return sums;
+}
+
 static Value *pick_value(Rewrite *rewrite, const Value *value, Value **args) {
     Value *out = NULL;
-    if (value->op == OP_GATHER)
+    if (value->op == OP_SCATTER_ADD)
+        out = add_at_positions(rewrite, value, args);
+    else if (value->op == OP_GATHER)
         out = pick_position(rewrite, value, args);
     else if (value->op == OP_SUM)
         out = sum_at_one(rewrite, value);
+    if (!out && value->op == OP_GATHER)
+        out = gather_bias(rewrite, value, args);
     return out ? out : rewrite_keep(rewrite, value, args);
 }
 
 static bool may_pick(const Value *value) {
-    return value->op == OP_GATHER || (value->op == OP_SUM && value->args[0]->op == OP_SELECT);
+    return value->op == OP_GATHER || value->op == OP_SCATTER_ADD ||
+           (value->op == OP_SUM && value->args[0]->op == OP_SELECT);
 }
 
-Graph *graph_pick(const Graph *graph, const int64_t *extents) {
+// Which sums at positions no sweep adds up after all?
+static bool takes_back(Pick *pick, const Graph *picked) {
+    bool any = false;
+    for (uint32_t i = 0; i < pick->scatters.count; i++) {
+        bool added = fuse_adds_in_sweeps(picked, &pick->sums.at[i], pick->costs.machine);
+        pick->stored[pick->scatters.at[i]] = !added;
+        any = any || !added;
+    }
+    return any;
+}
+
+// Whether sweeps will hold what is picked is seen when it is there.
+static Graph *pick_all(const Graph *graph, Pick *pick, Arena *arena) {
+    Rewrite rewrite = rewrite_begin("pick", graph, graph->arena, arena);
+    rewrite.data = pick;
+    pick->scatters.count = pick->sums.count = 0;
+    rewrite_values(&rewrite, pick_value);
+    rewrite_outputs(&rewrite);
+    return takes_back(pick, rewrite.to) ? NULL : rewrite.to;
+}
+
+Graph *graph_pick(const Graph *graph, const int64_t *extents, const Machine *machine,
+                  double wide_price) {
     bool any = false;
     for (uint32_t i = 0; i < graph->values.count && !any; i++)
         any = may_pick(graph->values.at[i]);
     if (!any)
         return NULL;
     Arena *arena = arena_new();
-    return rewrite_graph("pick", graph, graph->arena, arena, pick_value,
-                         find_streamed(graph, extents, arena));
+    Pick pick = {.costs = {extents, machine, wide_price}};
+    pick.streamed = find_streamed(graph, extents, &pick.pairs, arena);
+    pick.stored = arena_array(arena, bool, graph->values.count + 1);
+    Graph *picked = NULL;
+    while (!picked)
+        picked = pick_all(graph, &pick, arena);
+    arena_free(arena);
+    return picked;
 }

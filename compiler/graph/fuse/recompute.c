@@ -60,9 +60,9 @@ typedef struct {
 typedef struct {
     SweptPairs pairs;
     VEC(const Resweep *) resweeps;
-    VEC(DimId) parts;   // dims of parts so far
-    const bool *simple; // by value id: pointwise of inputs and positions
-    bool *result;       // by value id: an output of the entry
+    VEC(DimId) parts;  // dims of parts so far
+    const bool *given; // by value id: pointwise of inputs and positions, or gathered
+    bool *result;      // by value id: an output of the entry
 } Recompute;
 
 static bool over_both(const DimList *dims, const SweptPair *pair) {
@@ -77,8 +77,17 @@ static DimId new_dim(Graph *graph, DimId like) {
     return dim;
 }
 
-static bool can_be_again(const Value *value) {
-    return op_kind(value->op) == KIND_MAP || value_is_reduction(value);
+static bool has_neither(const SweptPair *pair, const Value *value) {
+    return !dims_has(&value->dims, pair->x) && !dims_has(&value->dims, pair->y);
+}
+
+// A table at positions.
+static bool is_bias(const SweptPair *pair, const Value *value) {
+    return value->op == OP_GATHER && has_neither(pair, value->args[0]);
+}
+
+static bool can_be_again(const SweptPair *pair, const Value *value) {
+    return op_kind(value->op) == KIND_MAP || value_is_reduction(value) || is_bias(pair, value);
 }
 
 static Value *again(Rewrite *rewrite, const Resweep *sweep, const Value *value);
@@ -114,6 +123,8 @@ static Value *again_of_args(Rewrite *rewrite, const Resweep *sweep, const Value 
         return NULL;
     if (value_is_reduction(value))
         return graph_reduce_like(graph, value, args, dims);
+    if (value->op == OP_GATHER)
+        return graph_gather(graph, args[0], args[1], value->dim);
     return graph_map(graph, value->op, value->elem, args, value->n_args);
 }
 
@@ -132,10 +143,10 @@ static bool is_computed(const Recompute *r, const Resweep *sweep, const Value *v
     const SweptPair *pair = sweep->pair;
     if (is_read(sweep, value))
         return false;
-    bool pointwise = r->simple[value->id] && op_kind(value->op) == KIND_MAP;
-    bool has_dims = dims_has(&value->dims, pair->x) || dims_has(&value->dims, pair->y);
-    return has_dims && can_be_again(value) &&
-           (pair->wide[value->id] || pointwise || is_of_sweep(sweep, value));
+    bool given = (r->given[value->id] && op_kind(value->op) == KIND_MAP) ||
+                 (is_bias(pair, value) && r->given[value->args[1]->id]);
+    return !has_neither(pair, value) && can_be_again(pair, value) &&
+           (pair->wide[value->id] || given || is_of_sweep(sweep, value));
 }
 
 // Requires: done for the arguments of what is computed.
@@ -151,9 +162,9 @@ static Value *make_again(Rewrite *rewrite, const Resweep *sweep, const Value *va
     bool known =
         is_read(sweep, value) || (!pair->wide[value->id] && !is_of_sweep(sweep, value) &&
                                   (fuse_is_of_input(value) || !over_both(&value->dims, pair)));
-    bool neither = !dims_has(&value->dims, pair->x) && !dims_has(&value->dims, pair->y);
-    return known || neither ? graph_rename_all(rewrite->to, rewrite->now[value->id], &sweep->map)
-                            : NULL;
+    return known || has_neither(pair, value)
+               ? graph_rename_all(rewrite->to, rewrite->now[value->id], &sweep->map)
+               : NULL;
 }
 
 static Made *note(Rewrite *rewrite, const Resweep *sweep, const Value *value, ValueList *open) {
@@ -244,7 +255,7 @@ static Value *sum_in_parts(Rewrite *rewrite, const SweptPair *pair, const Value 
     for (uint32_t k = 0; k < value->n_args; k++)
         wide[k] = graph_cast(graph, rows[k], elem_work(value->elem));
     DimId x = sweep ? sweep->as_x : pair->x;
-    DimId parts = parts_dim(rewrite, pair->sums[pair->set[read.value->id]].parts);
+    DimId parts = parts_dim(rewrite, sweeps_parts(pair, value, read));
     Value *sum = value->op == OP_CONTRACT
                      ? graph_einsum_parts(graph, wide, value->dims, x, parts)
                      : graph_reduce_parts(graph, OP_SUM, wide[0], value->dims, x, parts);
@@ -309,7 +320,7 @@ static Value *value_again(Rewrite *rewrite, const SweptPair *pair, const Value *
                                                             : NULL;
     if (!sweeps_is_sum(value))
         return NULL;
-    if (pair->sums[pair->set[read.value->id]].parts && sweeps_can_add(pair, value, read))
+    if (sweeps_parts(pair, value, read))
         return sum_in_parts(rewrite, pair, value, args, read);
     if (dims_has(&value->dims, read.y))
         return sum_again(rewrite, pair, value, read);
@@ -332,7 +343,7 @@ static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args
 Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine,
                        double wide_price) {
     Arena *arena = arena_new();
-    Recompute r = {.simple = fuse_find_simple(graph, arena),
+    Recompute r = {.given = fuse_find_given(graph, arena),
                    .result = arena_array(arena, bool, graph->values.count + 1)};
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         r.result[graph->outputs.at[i].value->id] = true;

@@ -50,16 +50,24 @@ bool *fuse_learned_dims(const Graph *graph, Arena *arena) {
     return learned;
 }
 
-bool *fuse_find_simple(const Graph *graph, Arena *arena) {
+static bool *find_made_by(const Graph *graph, bool gathers, Arena *arena) {
     bool *simple = arena_array(arena, bool, graph->values.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        simple[i] =
-            fuse_is_free(value) || op_is_reading(value->op) || op_kind(value->op) == KIND_MAP;
+        simple[i] = fuse_is_free(value) || op_is_reading(value->op) ||
+                    op_kind(value->op) == KIND_MAP || (gathers && value->op == OP_GATHER);
         for (uint32_t k = 0; k < value->n_args; k++)
             simple[i] = simple[i] && simple[value->args[k]->id];
     }
     return simple;
+}
+
+bool *fuse_find_simple(const Graph *graph, Arena *arena) {
+    return find_made_by(graph, false, arena);
+}
+
+bool *fuse_find_given(const Graph *graph, Arena *arena) {
+    return find_made_by(graph, true, arena);
 }
 
 bool *fuse_find_light(const Graph *graph, Arena *arena) {

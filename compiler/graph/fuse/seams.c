@@ -62,14 +62,17 @@ static void find_bytes(Search *s, const ForwardPass *pass) {
     }
 }
 
-// Values that are never kept do not cross seams. Seams are where less crosses than before.
+// Values that are never kept do not cross seams, unless they are made of arguments alone. Seams are
+// where less crosses than before.
 static void find_places(Search *s, const ForwardPass *pass) {
+    const bool *given = fuse_find_given(s->graph, s->arena);
     double *ends = arena_array(s->arena, double, s->count + 1);
     uint32_t *wide = arena_array(s->arena, uint32_t, s->count + 1); // that end behind this value
     double crossing = 0, before = 0;
     uint32_t barred = 0;
     for (uint32_t i = 0; i < s->count; i++) {
-        bool bars = pass->live[i] && !pass->after[i] && pass->again[i] && s->last[i] > i;
+        bool bars =
+            pass->live[i] && !pass->after[i] && pass->again[i] && !given[i] && s->last[i] > i;
         s->seam[i] = !barred && crossing > 0 && crossing < before;
         before = crossing;
         crossing += s->bytes[i];

@@ -340,7 +340,7 @@ static bool is_worth_streaming(Search *s, const Component *c) {
     for (uint32_t i = 0; i < c->members.count; i++) {
         const Value *value = c->members.at[i];
         double volume = (double)dims_volume(&value->dims, fuser->extents);
-        if (s->part[value->id] == WIDE)
+        if (s->part[value->id] == WIDE && !value_is_shift(value))
             wide = volume > wide ? volume : wide;
         else if (s->part[value->id] == REDUCED)
             others += volume;

@@ -217,7 +217,8 @@ static void choose_rows(const Graph *graph, SweptPair *a, SweptPair *b) {
 enum { ROWS_OF_PART = 128 };
 static const double PARTS_BYTES = 256 << 20, FEW_PARTS_BYTES = 64 << 20;
 
-bool sweeps_can_add(const SweptPair *pair, const Value *value, WideRead read) {
+// Is it a sum over x of what has it on both sides, which a sweep over x can add to?
+static bool can_add_to(const SweptPair *pair, const Value *value, WideRead read) {
     DimList all;
     if (read.x != pair->x || read.y != pair->y || !sweeps_is_sum(value) ||
         !elem_is_float(value->elem) || !value_args_dims(value, &all) ||
@@ -229,9 +230,18 @@ bool sweeps_can_add(const SweptPair *pair, const Value *value, WideRead read) {
     return value->op == OP_SUM || value->n_args == 2;
 }
 
+int64_t sweeps_parts(const SweptPair *pair, const Value *value, WideRead read) {
+    ShiftedSum shifted;
+    if (!can_add_to(pair, value, read))
+        return 0;
+    const RowSums *sums = &pair->sums[pair->set[read.value->id]];
+    return value_is_shifted_sum(value, &shifted) ? sums->small : sums->parts;
+}
+
 static RowSums sums_of_set(const Graph *graph, const SweptPair *pair, uint32_t set,
                            const bool *live, const int64_t *extents) {
     RowSums sums = {0};
+    bool fits = true;
     DimList batch = graph->values.at[set]->dims, own = {2, {pair->x, pair->y}};
     for (uint32_t i = set; i < pair->end[set]; i++) {
         const Value *value = graph->values.at[i];
@@ -240,18 +250,27 @@ static RowSums sums_of_set(const Graph *graph, const SweptPair *pair, uint32_t s
         WideRead read = live[i] && !pair->wide[i] ? reads_set(pair, value, set) : (WideRead){0};
         if (!read.value || !value_is_reduction(value) || dims_has(&value->dims, read.x))
             continue;
-        if (dims_has(&value->dims, read.y) && !sweeps_can_add(pair, value, read))
-            return (RowSums){0};
+        fits = fits && (!dims_has(&value->dims, read.y) || can_add_to(pair, value, read));
+        ShiftedSum shifted;
+        sums.small |= value_is_shifted_sum(value, &shifted);
         sums.bytes +=
             (double)dims_volume(&value->dims, extents) * (double)elem_bytes(elem_work(value->elem));
     }
     batch = dims_minus(&batch, &own);
     sums.tasks = dims_volume(&batch, extents);
+    sums.bytes = fits ? sums.bytes : 0;
     return sums;
 }
 
-// As many parts as make a task for each thread of the plan. All sets with the same rows have as
-// many, since one group may hold several of them.
+// As many as make a task for each thread of the plan, if a part has enough rows.
+static int64_t wanted_parts(const SweptPair *pair, const RowSums *sums, const int64_t *extents,
+                            int64_t threads) {
+    int64_t limit = extents[pair->x] / ROWS_OF_PART;
+    int64_t wanted = ceil_div(threads, sums->tasks > 1 ? sums->tasks : 1);
+    return wanted < limit ? wanted : limit > 1 ? limit : 1;
+}
+
+// All sets with the same rows have as many, since one group may hold several of them.
 static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *extents,
                          int64_t threads, Arena *arena) {
     int64_t *parts = arena_array(arena, int64_t, graph->dims.count + 1);
@@ -260,13 +279,13 @@ static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *e
         for (uint32_t i = 0; i < graph->values.count; i++) {
             const SweptPair *pair = &pairs->at[p];
             const RowSums *sums = &pair->sums[i];
-            if (sums->bytes == 0 || sums->bytes > PARTS_BYTES / 2)
+            bool fits = sums->bytes > 0 && sums->bytes <= PARTS_BYTES / 2;
+            if (!fits && !sums->small)
                 continue;
-            int64_t limit = extents[pair->x] / ROWS_OF_PART;
-            int64_t wanted = ceil_div(threads, sums->tasks > 1 ? sums->tasks : 1);
-            wanted = wanted < limit ? wanted : limit > 1 ? limit : 1;
+            int64_t wanted = wanted_parts(pair, sums, extents, threads);
             parts[pair->x] = wanted > parts[pair->x] ? wanted : parts[pair->x];
-            most[pair->x] = sums->bytes > most[pair->x] ? sums->bytes : most[pair->x];
+            if (fits)
+                most[pair->x] = sums->bytes > most[pair->x] ? sums->bytes : most[pair->x];
         }
     for (uint32_t d = 0; d < graph->dims.count; d++)
         while (parts[d] > 2 && (double)parts[d] * most[d] > FEW_PARTS_BYTES)
@@ -274,8 +293,10 @@ static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *e
     for (uint32_t p = 0; p < pairs->count; p++)
         for (uint32_t i = 0; i < graph->values.count; i++) {
             RowSums *sums = &pairs->at[p].sums[i];
-            int64_t chosen = sums->bytes > 0 ? parts[pairs->at[p].x] : 0;
-            sums->parts = (double)chosen * sums->bytes <= PARTS_BYTES ? chosen : 0;
+            int64_t chosen = parts[pairs->at[p].x];
+            bool fits = sums->bytes > 0 && (double)chosen * sums->bytes <= PARTS_BYTES;
+            sums->parts = fits ? chosen : 0;
+            sums->small = sums->small ? chosen : 0;
         }
 }
 
@@ -339,4 +360,25 @@ SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine
         }
     choose_parts(&swept, graph, extents, machine->threads, arena);
     return swept;
+}
+
+static bool adds_in_sweep(const SweptPairs *pairs, const Value *sum) {
+    ShiftedSum shifted;
+    for (uint32_t p = 0; p < pairs->count; p++) {
+        WideRead read = sweeps_reads_twice(&pairs->at[p], sum);
+        if (read.value &&
+            (sweeps_parts(&pairs->at[p], sum, read) || !value_is_shifted_sum(sum, &shifted)))
+            return true;
+    }
+    return false;
+}
+
+bool fuse_adds_in_sweeps(const Graph *graph, const ValueList *sums, const Machine *machine) {
+    Arena *arena = arena_new();
+    SweptPairs pairs = sweeps_find(graph, graph_typical_extents(graph, arena), machine, arena);
+    bool all = true;
+    for (uint32_t i = 0; i < sums->count; i++)
+        all = all && adds_in_sweep(&pairs, sums->at[i]);
+    arena_free(arena);
+    return all;
 }

@@ -14,6 +14,7 @@ typedef struct {
     double bytes;  // of one part; 0: nothing, or not all can be in parts
     int64_t tasks; // of one part
     int64_t parts; // chosen; 0: in another sweep
+    int64_t small; // of shifted sums: they are short, and for each row they would be quadratic
 } RowSums;
 
 // x: rows; y: streamed.
@@ -47,8 +48,8 @@ WideRead sweeps_reads_twice(const SweptPair *pair, const Value *value);
 bool sweeps_is_sum(const Value *value);
 // Is the value one of the set's wide values, or reduced from them?
 bool sweeps_is_of_set(const SweptPair *pair, const Value *value, uint32_t set);
-// Is it a sum over x of what has it on both sides, which a sweep over x can add to?
-bool sweeps_can_add(const SweptPair *pair, const Value *value, WideRead read);
+// In how many parts of x a sweep over it adds up the value; 0: it does not.
+int64_t sweeps_parts(const SweptPair *pair, const Value *value, WideRead read);
 
 // stored.c: what sweeps store for later ones.
 void sweeps_choose_stored(SweptPairs *pairs, const Graph *graph, const int64_t *extents,

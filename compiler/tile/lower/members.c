@@ -63,9 +63,24 @@ static void open_members(Nest *nest) {
     }
 }
 
+static void find_shifted(Nest *nest, Member *m) {
+    ShiftedSum sum;
+    Access access;
+    if (!value_is_shifted_sum(m->value, &sum))
+        return;
+    Member *of = nest_member(nest, sum.of);
+    bool there = terms_plain_access(nest->lower, sum.of, &access);
+    if (!there && (!of || nest->plain || op_kind(sum.of->op) == KIND_LEAF))
+        return; // it is asked for point by point
+    m->shifted = arena_copy(nest->lower->arena, &sum, sizeof sum);
+    if (of)
+        of->is_operand = true;
+}
+
 static void find_roles(Nest *nest) {
     for (uint32_t i = 0; i < nest->members.count; i++) {
         Member *m = &nest->members.at[i];
+        find_shifted(nest, m);
         m->contracts =
             !nest->plain && m->value->op == OP_CONTRACT && roles_find(nest, m->value, &m->roles);
         if (!m->contracts)
@@ -112,7 +127,8 @@ static void find_levels(Nest *nest) {
 
 static uint32_t find_stage(Nest *nest, Member *m) {
     bool sums = nest->sums_apart && m->reduces;
-    for (uint32_t i = 0; i < nest->stages.count && !m->contracts; i++) {
+    bool alone = m->contracts || m->shifted;
+    for (uint32_t i = 0; i < nest->stages.count && !alone; i++) {
         const NestStage *stage = &nest->stages.at[i];
         if (stage->level == m->level && stage->box == m->box && stage->kind == NEST_COMPUTE &&
             stage->sums == sums)

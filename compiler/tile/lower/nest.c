@@ -108,7 +108,8 @@ bool nest_shares_rows(const Nest *nest, uint16_t buffer) {
 // A reduction over a range that may be empty.
 static bool needs_initial(const Nest *nest, const Member *m) {
     DimSet own = lower_dim_set(nest->lower, &m->value->dims);
-    return m->reduces && m->value->op != OP_CUMSUM && (m->box & ~own & nest->narrowed);
+    return m->shifted ||
+           (m->reduces && m->value->op != OP_CUMSUM && (m->box & ~own & nest->narrowed));
 }
 
 // Rows that are read down are a line apart from a multiple of a page, whose lines share few sets of
@@ -361,6 +362,26 @@ static void copy_to_designated(Emission *e, const Member *m, NodeList *into) {
     stage->pad = lower->kernel->buffers.at[designated].panel_dim != TILE_DIM_NONE;
 }
 
+// What the stage stores, by one stage for all points.
+static void store_members(const Nest *nest, uint32_t index, const int *homes, NodeList *into) {
+    Stage *stage = NULL;
+    TermBuilder terms;
+    for (uint32_t i = 0; i < nest->members.count; i++) {
+        const Member *m = &nest->members.at[i];
+        if (!m->stored || m->stage != index)
+            continue;
+        if (m->shifted) {
+            shifted_emit(nest, m, (uint16_t)homes[i], into);
+            return;
+        }
+        if (!stage) {
+            stage = open_compute(nest, index, homes, into);
+            terms = terms_open(nest->lower, stage);
+        }
+        store_value(nest, &terms, m->value, (uint16_t)homes[i]);
+    }
+}
+
 static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
     Nest *nest = e->nest;
     uint32_t n = nest->members.count;
@@ -368,11 +389,7 @@ static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
     for (uint32_t i = 0; i < n; i++)
         if (nest->members.at[i].stored && nest->members.at[i].stage == index)
             homes[i] = make_home(e, &nest->members.at[i], into);
-    Stage *stage = open_compute(nest, index, homes, into);
-    TermBuilder terms = terms_open(nest->lower, stage);
-    for (uint32_t i = 0; i < n; i++)
-        if (nest->members.at[i].stored && nest->members.at[i].stage == index)
-            store_value(nest, &terms, nest->members.at[i].value, (uint16_t)homes[i]);
+    store_members(nest, index, homes, into);
     for (uint32_t i = 0; i < n; i++) {
         const Member *m = &nest->members.at[i];
         if (!m->stored || m->stage != index)

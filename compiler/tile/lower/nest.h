@@ -38,10 +38,11 @@ typedef struct {
     DimSet box;     // of the stage that computes it
     double cost;    // of computing it again at one point, from what is stored
     bool reduces, stored, wanted;
-    bool is_operand;    // of a contraction stage
-    bool contracts;     // by a contraction stage
-    bool needed_wider;  // by a stage with dims that this value lacks
-    uint32_t needed_by; // stage, NO_STAGE or MANY_STAGES
+    bool is_operand;           // of a contraction stage
+    bool contracts;            // by a contraction stage
+    const ShiftedSum *shifted; // by a stage of its own; NULL: it is none
+    bool needed_wider;         // by a stage with dims that this value lacks
+    uint32_t needed_by;        // stage, NO_STAGE or MANY_STAGES
     uint32_t stage;
     uint32_t first_run, last_run; // of the row loops that touch it
     uint32_t last_stage;          // in running order: the last that reads it
@@ -104,6 +105,10 @@ void nest_analyse(Nest *nest);
 // false: no contraction stage can compute this value; it is a sum of products.
 bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles);
 void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into);
+
+// ---- shifted.c ----
+// Adds a member that is a shifted sum to the buffer, which begins with zeros.
+void shifted_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into);
 
 // ---- nest.c ----
 // What a reduction of nothing is.

@@ -107,10 +107,19 @@ static Access shift_access(const Lowering *lower, const Value *value) {
     return access;
 }
 
+// index(dim) + rest that is computed here is no term but another place to begin at: what lies side
+// by side is read so.
+static Index gather_index(TermBuilder *t, const Value *ids) {
+    DimId along;
+    const Value *rest;
+    if (lower_buffer_of(t->lower, ids) != NO_BUFFER || !value_is_moved_index(ids, &along, &rest))
+        return (Index){.dim = TILE_DIM_NONE, .term = terms_value(t, ids)};
+    return (Index){.dim = t->lower->dim_of[along], .term = terms_value(t, rest)};
+}
+
 static int32_t gather_term(TermBuilder *t, const Value *value) {
     Access access = argument_access(t->lower, value->args[0]);
-    Index *index = index_along(t->lower, &access, value->dim);
-    *index = (Index){.dim = TILE_DIM_NONE, .term = terms_value(t, value->args[1])};
+    *index_along(t->lower, &access, value->dim) = gather_index(t, value->args[1]);
     access.checked = true;
     access.fill = elem_is_float(value->elem) ? NAN : 0;
     return term_load(t, access);
