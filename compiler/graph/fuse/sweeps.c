@@ -61,11 +61,15 @@ bool sweeps_is_sum(const Value *value) {
     return (value->op == OP_CONTRACT || value->op == OP_SUM) && !value_in_parts(value);
 }
 
-// Wide values that lead to each other are worked off together: their sets, by the least id.
+// Wide values that lead to each other, or that one sum is made of, are worked off together: their
+// sets, by the least id.
 static uint32_t *find_sets(const Graph *graph, const SweptPair *pair, Arena *arena) {
     uint32_t *sets = sets_new(arena, graph->values.count);
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
+        bool sums = !pair->wide[i] && value->n_args == 2 && pair->wide[value->args[0]->id];
+        if (sums && value_is_reduction(value) && pair->wide[value->args[1]->id])
+            sets_join(sets, value->args[0]->id, value->args[1]->id);
         for (uint32_t k = 0; pair->wide[i] && k < value->n_args; k++)
             if (pair->wide[value->args[k]->id])
                 sets_join(sets, i, value->args[k]->id);
