@@ -136,17 +136,25 @@ static uint32_t level_of(const SweptPair *pair, const Value *value, uint32_t set
     return op_kind(value->op) == KIND_MAP ? most : end_of_phase(most);
 }
 
-// Are the wide values of the set reduced over y and needed again over both: is something summed
-// over x, which none of them needs, or has it several phases?
+// Products of products are cheaper in another order, or stored.
+static bool is_linear(const Value *value) {
+    return op_kind(value->op) != KIND_MAP || value->op == OP_ADD || value->op == OP_SUB ||
+           value->op == OP_NEG || value->op == OP_MUL || value->op == OP_CAST ||
+           value->op == OP_COPY;
+}
+
+// Are the wide values of the set reduced over y, as weights are, and needed again over both: is
+// something summed over x, which none of them needs, or has it several phases?
 static bool is_worth_it(const Graph *graph, const SweptPair *pair, uint32_t set, const bool *live,
                         const uint32_t *level) {
-    bool rows = false, others = false;
+    bool rows = false, others = false, reduces = false, linear = true;
     for (uint32_t i = set; i < pair->end[set]; i++) {
         const Value *value = graph->values.at[i];
         if (!live[i])
             continue;
         if (pair->wide[i] && pair->set[i] == set) {
             others = others || level[i] > 1;
+            linear = linear && is_linear(value);
             continue;
         }
         WideRead read = reads_set(pair, value, set);
@@ -155,14 +163,16 @@ static bool is_worth_it(const Graph *graph, const SweptPair *pair, uint32_t set,
         if (!value_is_reduction(value))
             return false; // it reads them from memory
         if (dims_has(&value->dims, read.x)) {
-            rows = rows || (op_kind(value->op) == KIND_REDUCE && !dims_has(&value->dims, read.y));
+            rows = rows || !dims_has(&value->dims, read.y);
+            reduces =
+                reduces || (op_kind(value->op) == KIND_REDUCE && !dims_has(&value->dims, read.y));
             continue;
         }
         if (!sweeps_is_sum(value))
             return false;
         others = true;
     }
-    return rows && others;
+    return rows && (reduces || !linear) && others;
 }
 
 static void find_levels(const Graph *graph, const SweptPair *pair, uint32_t set, const bool *live,
