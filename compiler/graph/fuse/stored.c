@@ -94,12 +94,10 @@ static void choose_for_phase(Choice *c, uint32_t n_needed) {
             c->pair->stored[c->open.at[i]->id] = true;
 }
 
-static void visit_phase(Choice *c) {
-    const Graph *graph = c->graph;
-    for (uint32_t i = c->begin; i < c->pair->end[c->set]; i++)
-        if (c->live[i] && c->pair->phase[i] == c->phase &&
-            sweeps_is_of_set(c->pair, graph->values.at[i], c->set))
-            note_args(c, graph->values.at[i]);
+// values: of the set, in this phase.
+static void visit_phase(Choice *c, const ValueList *values) {
+    for (uint32_t i = 0; i < values->count; i++)
+        note_args(c, values->at[i]);
     uint32_t n_needed = c->open.count;
     for (uint32_t i = 0; i < c->open.count; i++)
         if (!c->pair->stored[c->open.at[i]->id])
@@ -122,12 +120,24 @@ static double *find_bytes_before(const Choice *c) {
     return before;
 }
 
+static ValueList *values_by_phase(const Choice *c) {
+    const ValueList *of = &c->pair->of[c->set];
+    ValueList *values = arena_array(c->arena, ValueList, c->pair->phases[c->set]);
+    for (uint32_t i = 0; i < of->count; i++) {
+        uint32_t phase = c->pair->phase[of->at[i]->id]; // of a later set that it reads as well
+        if (sweeps_is_of_set(c->pair, of->at[i], c->set) && phase < c->pair->phases[c->set])
+            vec_push(c->arena, &values[phase], of->at[i]);
+    }
+    return values;
+}
+
 static void choose_for_set(Choice *c, uint32_t set) {
     c->set = c->begin = set;
+    const ValueList *values = values_by_phase(c);
     for (c->phase = 1; c->phase < c->pair->phases[set]; c->phase++) {
         while (c->begin < c->pair->end[set] && c->pair->phase[c->begin] < c->phase)
             c->begin++;
-        visit_phase(c);
+        visit_phase(c, &values[c->phase]);
     }
 }
 

@@ -23,6 +23,7 @@ typedef struct {
     bool *wide;       // by value id: over both, and made of a contraction that is
     uint32_t *set;    // by value id: the first of the wide values that it leads to or comes from
     uint32_t *end;    // by set: behind its members and the last value that reads one
+    ValueList *of;    // by set: its members and the live values that read one, in order of id
     bool *twice;      // by set: its values are needed for more than what is reduced over y
     RowSums *sums;    // by set
     uint32_t *phases; // by set: in how many it is computed
