@@ -15,15 +15,14 @@
 
 typedef struct {
     Fuser *fuser;
-    DimList dims;  // of the scans of this group: the outer one first
-    bool *inside;  // by value id
-    bool *follows; // by value id: depends on what is inside
+    const ValueList *own; // by DimId: live carries and ends of the scan
+    DimList dims;         // of the scans of this group: the outer one first
+    ValueList members;    // of the group
+    uint32_t asked;       // of these, whose users have been looked at
+    uint32_t first;       // the least id of them
+    bool *inside;         // by value id: a member
+    bool *met, *follows;  // by value id, for claim_between
 } Claim;
-
-static bool is_of_scan(const Value *value, const DimList *dims) {
-    bool scans = value->op == OP_CARRY || op_kind(value->op) == KIND_SCAN;
-    return scans && dims_has(dims, value->dim);
-}
 
 static bool any_arg(const Value *value, const bool *marked) {
     for (uint32_t i = 0; i < value->n_args; i++)
@@ -39,43 +38,69 @@ static bool has_any(const Value *value, const DimList *dims) {
     return false;
 }
 
-// Marks what belongs to the scans; adds to dims those that it meets inside. true: something new.
-static bool claim_dependents(Claim *claim) {
-    const Graph *graph = claim->fuser->graph;
-    bool changed = false;
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        if (!claim->fuser->live[i] || claim->inside[i])
-            continue;
-        bool end = op_kind(value->op) == KIND_SCAN;
-        bool own = is_of_scan(value, &claim->dims);
-        bool depends = any_arg(value, claim->inside) && (own || has_any(value, &claim->dims));
-        claim->inside[i] = own || depends;
-        changed |= claim->inside[i];
-        if (depends && end)
-            dims_add(&claim->dims, value->dim);
-    }
-    return changed;
+static void add_member(Claim *claim, Value *value) {
+    if (claim->inside[value->id])
+        return;
+    claim->inside[value->id] = true;
+    claim->first = value->id < claim->first ? value->id : claim->first;
+    vec_push(claim->fuser->arena, &claim->members, value);
 }
 
-// What depends on values inside and is needed by others inside.
-static bool claim_between(Claim *claim) {
-    const Graph *graph = claim->fuser->graph;
-    bool changed = false;
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        claim->follows[i] =
-            !claim->inside[i] && (any_arg(value, claim->inside) || any_arg(value, claim->follows));
-    }
-    for (uint32_t i = graph->values.count; i-- > 0;) {
-        const Value *value = graph->values.at[i];
-        for (uint32_t k = 0; claim->inside[i] && k < value->n_args; k++) {
-            uint32_t arg = value->args[k]->id;
-            changed |= claim->follows[arg] && !claim->inside[arg];
-            claim->inside[arg] |= claim->follows[arg];
+// With another scan more users of the members belong to the group.
+static void add_scan(Claim *claim, DimId dim) {
+    if (dims_has(&claim->dims, dim))
+        return;
+    dims_add(&claim->dims, dim);
+    for (uint32_t i = 0; i < claim->own[dim].count; i++)
+        add_member(claim, claim->own[dim].at[i]);
+    claim->asked = 0;
+}
+
+// What depends on members and is of their scans; adds those that it meets inside.
+static void claim_dependents(Claim *claim) {
+    const Fuser *fuser = claim->fuser;
+    while (claim->asked < claim->members.count) {
+        const Value **user = fuser->users[claim->members.at[claim->asked++]->id];
+        for (; *user; user++) {
+            if (claim->inside[(*user)->id] || !has_any(*user, &claim->dims))
+                continue;
+            add_member(claim, fuser->graph->values.at[(*user)->id]);
+            if (op_kind((*user)->op) == KIND_SCAN)
+                add_scan(claim, (*user)->dim);
         }
     }
-    return changed;
+}
+
+static void meet_args(Claim *claim, const Value *value, ValueList *met) {
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        Value *arg = value->args[k];
+        if (arg->id < claim->first || claim->inside[arg->id] || claim->met[arg->id])
+            continue;
+        claim->met[arg->id] = true;
+        vec_push(claim->fuser->arena, met, arg);
+    }
+}
+
+// What depends on members and is needed by others. true: something new.
+static bool claim_between(Claim *claim) {
+    ValueList needed = {0};
+    for (uint32_t i = 0; i < claim->members.count; i++)
+        meet_args(claim, claim->members.at[i], &needed);
+    for (uint32_t i = 0; i < needed.count; i++)
+        meet_args(claim, needed.at[i], &needed);
+    fuse_sort_values(&needed);
+    for (uint32_t i = 0; i < needed.count; i++) {
+        const Value *value = needed.at[i];
+        claim->follows[value->id] = any_arg(value, claim->inside) || any_arg(value, claim->follows);
+    }
+    uint32_t before = claim->members.count;
+    for (uint32_t i = 0; i < needed.count; i++) {
+        Value *value = needed.at[i];
+        if (claim->follows[value->id])
+            add_member(claim, value);
+        claim->met[value->id] = claim->follows[value->id] = false;
+    }
+    return claim->members.count > before;
 }
 
 // The outer scans first: an inner one may have been met before that around it.
@@ -86,13 +111,6 @@ static void order_scans(DimList *dims) {
             dims->at[k] = dims->at[k - 1];
             dims->at[k - 1] = outer;
         }
-}
-
-static void take_claim(const Claim *claim, uint32_t cluster) {
-    Fuser *fuser = claim->fuser;
-    for (uint32_t i = 0; i < fuser->graph->values.count; i++)
-        if (claim->inside[i] && fuser->live[i])
-            fuser->owner[i] = cluster;
 }
 
 // ---- values that are larger than what they are made of ------------------------------------------
@@ -125,44 +143,75 @@ static bool *find_made_of_numbers(const Fuser *fuser) {
     return made;
 }
 
-// Pointwise arguments of such values that only they need stay before the loop.
-static void take_expanding(Fuser *fuser, uint32_t cluster, DimId dim) {
-    const bool *of_numbers = find_made_of_numbers(fuser);
-    for (uint32_t i = fuser->graph->values.count; i-- > 0;) {
-        const Value *value = fuser->graph->values.at[i];
-        bool expanding = dims_has(&value->dims, dim) && expands(fuser, value);
-        if (fuser->live[i] && fuser->owner[i] == CLUSTER_NONE && !fuse_is_free(value) &&
-            (expanding || of_numbers[i]) && only_used_by(fuser, value, cluster))
-            fuser->owner[i] = cluster;
-    }
+static bool is_taken_along(const Fuser *fuser, const Value *value, uint32_t cluster, DimId dim,
+                           const bool *of_numbers) {
+    bool expanding = dims_has(&value->dims, dim) && expands(fuser, value);
+    return fuser->owner[value->id] == CLUSTER_NONE && !fuse_is_free(value) &&
+           (expanding || of_numbers[value->id]) && only_used_by(fuser, value, cluster);
+}
+
+// With the members what they alone need of such values. Pointwise arguments of these that only they
+// need stay before the loop.
+static void take_claim(Claim *claim, uint32_t cluster, DimId dim, const bool *of_numbers) {
+    Fuser *fuser = claim->fuser;
+    for (uint32_t i = 0; i < claim->members.count; i++)
+        fuser->owner[claim->members.at[i]->id] = cluster;
+    for (uint32_t i = 0; i < claim->members.count; i++)
+        for (uint32_t k = 0; k < claim->members.at[i]->n_args; k++) {
+            Value *arg = claim->members.at[i]->args[k];
+            if (!is_taken_along(fuser, arg, cluster, dim, of_numbers))
+                continue;
+            fuser->owner[arg->id] = cluster;
+            vec_push(fuser->arena, &claim->members, arg);
+        }
 }
 
 // ---- all scans ----------------------------------------------------------------------------------
 
-static bool is_open(const Fuser *fuser, DimId dim) {
-    for (uint32_t i = 0; i < fuser->graph->values.count; i++) {
-        const Value *value = fuser->graph->values.at[i];
-        if (fuser->live[i] && op_kind(value->op) == KIND_SCAN && value->dim == dim)
-            return fuser->owner[i] == CLUSTER_NONE;
+static ValueList *find_own(const Fuser *fuser) {
+    const Graph *graph = fuser->graph;
+    ValueList *own = arena_array(fuser->arena, ValueList, graph->dims.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        Value *value = graph->values.at[i];
+        bool scans = value->op == OP_CARRY || op_kind(value->op) == KIND_SCAN;
+        if (fuser->live[i] && scans)
+            vec_push(fuser->arena, &own[value->dim], value);
     }
+    return own;
+}
+
+// Is something left of the scan, and in no group?
+static bool is_open(const Fuser *fuser, const ValueList *own) {
+    for (uint32_t i = 0; i < own->count; i++)
+        if (op_kind(own->at[i]->op) == KIND_SCAN)
+            return fuser->owner[own->at[i]->id] == CLUSTER_NONE;
     return false;
 }
 
 void fuse_find_scans(Fuser *fuser) {
     const Graph *graph = fuser->graph;
+    uint32_t count = graph->values.count + 1;
+    const bool *of_numbers = find_made_of_numbers(fuser);
+    Claim claim = {.fuser = fuser,
+                   .own = find_own(fuser),
+                   .inside = arena_array(fuser->arena, bool, count),
+                   .met = arena_array(fuser->arena, bool, count),
+                   .follows = arena_array(fuser->arena, bool, count)};
     for (uint32_t d = 0; d < graph->dims.count; d++) { // outer scans have the smaller ids
-        if (!graph->dims.at[d].scan || !is_open(fuser, (DimId)d))
+        if (!graph->dims.at[d].scan || !is_open(fuser, &claim.own[d]))
             continue;
-        Claim claim = {.fuser = fuser,
-                       .dims = {1, {(DimId)d}},
-                       .inside = arena_array(fuser->arena, bool, graph->values.count + 1),
-                       .follows = arena_array(fuser->arena, bool, graph->values.count + 1)};
-        while (claim_dependents(&claim) || claim_between(&claim))
-            continue;
+        claim.dims.count = 0;
+        claim.members.count = 0;
+        claim.first = UINT32_MAX;
+        add_scan(&claim, (DimId)d);
+        do
+            claim_dependents(&claim);
+        while (claim_between(&claim));
         order_scans(&claim.dims);
         uint32_t cluster = fuse_new_cluster(fuser, GROUP_SCAN);
         fuser->clusters.at[cluster].reduced = claim.dims;
-        take_claim(&claim, cluster);
-        take_expanding(fuser, cluster, (DimId)d);
+        take_claim(&claim, cluster, (DimId)d, of_numbers);
+        for (uint32_t i = 0; i < claim.members.count; i++)
+            claim.inside[claim.members.at[i]->id] = false;
     }
 }
