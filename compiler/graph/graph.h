@@ -60,6 +60,7 @@ typedef struct {
     bool reversed;   // of a scan: from the last position to the first
     bool made;       // by a pass: nothing that callers see is over it
     bool again;      // made by graph_recompute: over it, values over the dim it is like once more
+    bool table;      // a softmax goes along it where the whole graph is seen, see fuse_table_dims
 } Dim;
 typedef struct {
     uint8_t count;

@@ -264,6 +264,25 @@ def test_layers_in_one_call_store_nothing_quadratic(cases):
         assert 0 < long <= 2 * short
 
 
+VOCABULARY = """
+dim d = 16
+def Loss(X[t, d], param E[v, d], label[t]: i32):
+    return mean(cross_entropy(einsum(X[t, d], E[v, d] -> [t, v]), label[t]), reduced_dim=t)
+"""
+
+
+def test_parts_of_a_loss_over_a_vocabulary_store_no_logits(tmp_path):
+    source = tmp_path / "loss.attn"
+    source.write_text(VOCABULARY)
+    path = tmp_path / "loss.so"
+    attc("build", source, "--grad", "-D", "t=4096,v=16384", "--target", "x86-64-v3", "-o", path)
+    library = Library(path, "Loss")
+    logits = 4 * 4096 * 16384
+    for suffix in ("_forward", "_backward", "_gradient"):
+        assert library.workspace(suffix) < logits / 20
+    library.close()
+
+
 ATTENTION = ["multi_head", "talking_heads", "causal", "dot_product", "grouped_key_value", "rotary",
              "alibi", "document", "relative_bias", "talking_heads_concise", "cross_attention",
              "topk_attention"]

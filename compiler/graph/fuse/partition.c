@@ -19,6 +19,7 @@ struct Partition {
     const Graph *graph;
     Arena *arena; // of the graph
     Kept keeps;
+    const bool *table; // by DimId, see fuse_table_dims: the backward part has no softmax any more
 };
 
 // ---- names -------------------------------------------------------------------------------------
@@ -171,6 +172,8 @@ static void copy_kept(const Partition *p, Graph *to, Value **now, const Graph *f
 Graph *partition_backward(const Partition *p, const Graph *forward) {
     const Graph *graph = p->graph;
     Graph *to = graph_new_like(graph, graph->arena);
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        to->dims.at[d].table = p->table[d];
     Value **now = arena_array(p->arena, Value *, graph->values.count + 1);
     copy_inputs(p, to, now, USE_PLAIN, p->keeps.needed);
     copy_kept(p, to, now, forward, true);
@@ -185,5 +188,6 @@ const Partition *graph_partition(const Graph *graph, const int64_t *extents, con
     p->graph = graph;
     p->arena = graph->arena;
     p->keeps = fuse_keep(graph, extents, machine, saving);
+    p->table = fuse_table_dims(graph, extents, p->arena);
     return p;
 }

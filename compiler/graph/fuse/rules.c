@@ -89,6 +89,8 @@ bool *fuse_table_dims(const Graph *graph, const int64_t *extents, Arena *arena) 
     const bool *live = graph_live(graph, arena);
     const bool *data = fuse_depends_on(graph, ROLE_DATA, arena);
     const bool *learned = fuse_learned_dims(graph, arena);
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        table[d] = graph->dims.at[d].table;
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
         if (!live[i] || !data[i] || (value->op != OP_REDUCE_MAX && value->op != OP_REDUCE_TOP))
