@@ -45,39 +45,74 @@ static const char *part_name(const Value *value) {
     }
 }
 
-// The first value that is made of this one and has a name; NULL: none has.
-static const Value *named_user(const Partition *p, const Value *value) {
-    for (uint32_t i = value->id + 1; i < p->graph->values.count; i++) {
+typedef struct {
+    const Partition *p;
+    const Value **named; // by value id: the first that is made of it and has a name; NULL: none
+    Map *taken;          // names
+    Map *numbers;        // name -> the last number that was tried with it
+} SavedNames;
+
+static uint64_t name_key(Name name) {
+    return (uint64_t)(uintptr_t)name;
+}
+
+static void take_name(SavedNames *names, Name name) {
+    map_put(names->taken, name_key(name), (void *)name);
+}
+
+static void take_output(SavedNames *names, const Graph *graph, uint32_t output) {
+    take_name(names, graph->outputs.at[output].name);
+    take_name(names, graph_output_source_name(graph, output));
+}
+
+static void take_names(SavedNames *names, const Graph *graph) {
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        take_name(names, graph->inputs.at[i]->name);
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        take_output(names, graph, i);
+}
+
+static const Value **find_named(const Partition *p) {
+    uint32_t count = p->graph->values.count;
+    const Value **named = arena_array(p->arena, const Value *, count + 1);
+    for (uint32_t i = count; i-- > 0;) {
         const Value *user = p->graph->values.at[i];
         for (uint32_t k = 0; !p->keeps.after[i] && k < user->n_args; k++)
-            if (user->args[k] == value)
-                return user->hint ? user : named_user(p, user);
+            named[user->args[k]->id] = user->hint ? user : named[i];
     }
-    return NULL;
+    return named;
 }
 
-static bool is_taken(const Graph *graph, Name name) {
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i]->name == name)
-            return true;
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
-        if (graph->outputs.at[i].name == name || graph_output_source_name(graph, i) == name)
-            return true;
-    return false;
+static SavedNames open_names(const Partition *p, const Graph *forward) {
+    SavedNames names = {
+        .p = p, .named = find_named(p), .taken = map_new(p->arena), .numbers = map_new(p->arena)};
+    take_names(&names, p->graph);
+    take_names(&names, forward);
+    return names;
 }
 
-// forward: has what was named so far.
-static Name saved_name(const Partition *p, const Graph *forward, const Value *value) {
-    Names *names = p->graph->session->names;
-    const Value *named = value->hint ? value : named_user(p, value);
-    const char *path = named && named->path ? named->path : "";
-    const char *base = arena_printf(p->arena, "saved_%s%s", path, named ? named->hint : "value");
-    if (named != value)
-        base = arena_printf(p->arena, "%s_%s", base, part_name(value));
-    Name name = names_find(names, base);
-    for (int number = 2; is_taken(p->graph, name) || is_taken(forward, name); number++)
-        name = names_find(names, arena_printf(p->arena, "%s_%d", base, number));
+static Name free_name(SavedNames *names, const char *base) {
+    const Partition *p = names->p;
+    Name name = names_find(p->graph->session->names, base);
+    unsigned *number = map_get(names->numbers, name_key(name));
+    if (!number) {
+        number = arena_copy(p->arena, &(unsigned){1}, sizeof *number);
+        map_put(names->numbers, name_key(name), number);
+    }
+    while (map_get(names->taken, name_key(name)))
+        name =
+            names_find(p->graph->session->names, arena_printf(p->arena, "%s_%u", base, ++*number));
     return name;
+}
+
+static Name saved_name(SavedNames *names, const Value *value) {
+    Arena *arena = names->p->arena;
+    const Value *named = value->hint ? value : names->named[value->id];
+    const char *path = named && named->path ? named->path : "";
+    const char *base = arena_printf(arena, "saved_%s%s", path, named ? named->hint : "value");
+    if (named != value)
+        base = arena_printf(arena, "%s_%s", base, part_name(value));
+    return free_name(names, base);
 }
 
 // ---- the parts ---------------------------------------------------------------------------------
@@ -108,10 +143,12 @@ static Graph *build_forward(const Partition *p, Value **now) {
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         if (graph->outputs.at[i].use == USE_PLAIN)
             graph_output_like(to, &graph->outputs.at[i], now[graph->outputs.at[i].value->id]);
+    SavedNames names = open_names(p, to);
     for (uint32_t i = 0; i < graph->values.count; i++)
         if (p->keeps.kept[i] && !p->keeps.result[i]) {
-            Output saved = {.name = saved_name(p, to, graph->values.at[i]), .use = USE_SAVED};
+            Output saved = {.name = saved_name(&names, graph->values.at[i]), .use = USE_SAVED};
             graph_output_like(to, &saved, now[i]);
+            take_output(&names, to, to->outputs.count - 1);
         }
     return to;
 }
