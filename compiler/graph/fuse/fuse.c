@@ -20,7 +20,6 @@
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { FEW_ROWS = 4 };
@@ -402,11 +401,6 @@ static ValueList order_values(Fuser *fuser) {
 
 // ---- groups ------------------------------------------------------------------------------------
 
-static int compare_ids(const void *a, const void *b) {
-    uint32_t x = (*(Value *const *)a)->id, y = (*(Value *const *)b)->id;
-    return (x > y) - (x < y);
-}
-
 // The values that a cluster owns and the inline ones that they need, in order of id; of ways to
 // read that follow each other the last one. taken: by value id, the last cluster that the value was
 // taken for.
@@ -424,7 +418,7 @@ static ValueList collect_members(const Fuser *fuser, uint32_t cluster, uint32_t 
             taken[arg->id] = cluster;
             vec_push(fuser->graph->arena, &members, arg);
         }
-    qsort(members.at, members.count, sizeof *members.at, compare_ids);
+    fuse_sort_values(&members);
     return members;
 }
 

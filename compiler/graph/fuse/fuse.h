@@ -67,16 +67,20 @@ typedef struct {
     double volume;  // of all values with both dims
 } FusePair;
 typedef VEC(FusePair) FusePairs;
-FusePairs fuse_find_pairs(const Fuser *fuser); // needs what fuse_note_dims notes
 // Opens a fuser as far as pairs are found with it: arena, graph and extents are given.
 void fuse_note_dims(Fuser *fuser);
 // Is it a contraction that has x from one operand alone and y from the other?
 bool fuse_makes_pair(const Value *value, DimId x, DimId y);
-// sweeps.c: by value id, the wide values of a pair: over both dims, and made of a contraction
-// that makes it. by: the pair of each wide value so far, to which these are added. NULL: a better
-// pair, tried before, has some of them: heads that are mixed are no rows.
-bool *fuse_claim_wide(const Graph *graph, const FusePair *pair, const bool *live,
-                      const FusePair **by, Arena *arena);
+// Of passes before graph_fuse: the pairs, and which values are those of one.
+typedef struct {
+    Fuser fuser;         // as far as pairs are found with it
+    FusePairs pairs;     // the best first
+    const FusePair **by; // by value id: whose wide value it is, so far
+} PairSearch;
+PairSearch fuse_search_pairs(const Graph *graph, const int64_t *extents, Arena *arena);
+// By value id, the wide values of one of the pairs: over both dims, and made of a contraction that
+// makes it. NULL: a better pair, tried before, has some of them: heads that are mixed are no rows.
+bool *fuse_claim_wide(PairSearch *search, const FusePair *pair);
 // hits.c: what a SCATTER_ADD value of streamed values is, as sums where these are computed, which
 // are added to `made`. NULL: better stored.
 typedef struct {
@@ -125,6 +129,17 @@ typedef struct {
 enum { TIMES_MOVED = 3 }; // lines are fetched to be written, written and read
 // What it returns lies in the graph's arena.
 Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine, Saving saving);
+// choice.c: which of some values are kept, where each is either that or computed again.
+typedef struct {
+    Network *network;
+    uint32_t count, source, sink;
+} KeepChoice;
+KeepChoice choice_new(Arena *arena, uint32_t count); // values are told apart by numbers below count
+void choice_value(KeepChoice *choice, uint32_t value, double to_keep, double again);
+void choice_needs(KeepChoice *choice, uint32_t value);               // it has to be there
+void choice_reads(KeepChoice *choice, uint32_t value, uint32_t arg); // where it is computed again
+// By number: is it kept? NULL: what is needed can be neither.
+bool *choice_make(KeepChoice *choice, Arena *arena);
 // seams.c: the forward pass in stretches that hand little on from one to the next.
 typedef struct {
     const Graph *graph;
@@ -171,7 +186,8 @@ bool *fuse_find_light(const Graph *graph, Arena *arena);
 bool fuse_is_alone(const Value *value); // not computed where it is read, as what is pointwise is
 // The arithmetic of a value from its arguments.
 double fuse_seconds_to_compute(const Value *value, const int64_t *extents, const Machine *machine);
-bool fuse_is_of_input(const Value *value); // one, perhaps under other names
+double fuse_bytes(const Value *value, const int64_t *extents); // in memory
+bool fuse_is_of_input(const Value *value);                     // one, perhaps under other names
 // By DimId: does a parameter, or what is made of parameters alone, multiply data along it? The
 // other dims count positions, whose number is the caller's affair. What is added to data (a learned
 // embedding of positions, a bias) says nothing.

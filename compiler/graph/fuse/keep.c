@@ -81,16 +81,13 @@ static bool keeps_all(const Value *value) {
 // Wide values, and masks and biases over the same pair.
 static void mark_wide(Keeper *p) {
     const Graph *graph = p->graph;
-    Fuser fuser = {.arena = p->arena, .graph = (Graph *)graph, .extents = p->extents};
-    fuse_note_dims(&fuser);
-    FusePairs pairs = fuse_find_pairs(&fuser);
-    const FusePair **by = arena_array(p->arena, const FusePair *, graph->values.count + 1);
+    PairSearch search = fuse_search_pairs(graph, p->extents, p->arena);
     const bool *given = fuse_find_given(graph, p->arena);
-    for (uint32_t k = 0; k < pairs.count && pairs.at[k].positions; k++) {
-        const FusePair *pair = &pairs.at[k];
+    for (uint32_t k = 0; k < search.pairs.count && search.pairs.at[k].positions; k++) {
+        const FusePair *pair = &search.pairs.at[k];
         if (!is_of_positions(p, pair))
             continue;
-        bool *wide = fuse_claim_wide(graph, pair, p->live, by, p->arena);
+        bool *wide = fuse_claim_wide(&search, pair);
         for (uint32_t i = 0; wide && i < graph->values.count; i++) {
             const DimList *dims = &graph->values.at[i]->dims;
             bool over_both = dims_has(dims, pair->x) && dims_has(dims, pair->y);
@@ -130,19 +127,15 @@ static void mark_crossing(Keeper *p) {
 
 // ---- the cut -----------------------------------------------------------------------------------
 
-static double bytes_of(const Keeper *p, const Value *value) {
-    return (double)dims_volume(&value->dims, p->extents) * (double)elem_bytes(value->elem);
-}
-
 // What is pointwise or moves is computed where it is read; all else is stored for that, too.
 static double seconds_again(const Keeper *p, const Value *value) {
     if (p->again[value->id])
         return 0;
     if (op_kind(value->op) == KIND_SCAN)
         return INFINITY;
-    double bytes = fuse_is_alone(value) ? TIMES_MOVED * bytes_of(p, value) : 0;
+    double bytes = fuse_is_alone(value) ? TIMES_MOVED * fuse_bytes(value, p->extents) : 0;
     for (uint32_t k = 0; fuse_is_alone(value) && k < value->n_args; k++)
-        bytes += bytes_of(p, value->args[k]);
+        bytes += fuse_bytes(value->args[k], p->extents);
     return bytes / p->machine->memory_bytes_per_second +
            fuse_seconds_to_compute(value, p->extents, p->machine);
 }
@@ -168,7 +161,7 @@ static double seconds_to_keep(const Keeper *p, const Value *value) {
         return 0;
     if (p->again[value->id] || (inside && op_kind(value->op) != KIND_SCAN))
         return INFINITY;
-    double bytes = TIMES_MOVED * bytes_of(p, value) + (op_kind(value->op) == KIND_MOVE);
+    double bytes = TIMES_MOVED * fuse_bytes(value, p->extents) + (op_kind(value->op) == KIND_MOVE);
     return bytes * price_to_keep(p, value) / p->machine->memory_bytes_per_second;
 }
 
@@ -180,36 +173,29 @@ bool *fuse_find_outputs(const Graph *graph, TensorUse use, Arena *arena) {
     return found;
 }
 
-// Two nodes for each value, that it is computed and that it is there: what keeping it costs is the
-// edge between them, what computing it again costs that from the source.
 static bool *find_kept(const Keeper *p) {
     const Graph *graph = p->graph;
-    uint32_t count = graph->values.count, source = 2 * count, sink = source + 1;
-    Network *network = network_new(p->arena, 2 * count + 2);
+    KeepChoice choice = choice_new(p->arena, graph->values.count);
     bool *needed = fuse_find_outputs(graph, USE_GRADIENT, p->arena);
-    for (uint32_t i = count; i-- > 0;) {
+    for (uint32_t i = graph->values.count; i-- > 0;) {
         const Value *value = graph->values.at[i];
         bool before = !p->after[i] && !fuse_is_free(value);
         if (before && needed[i])
-            network_edge(network, 2 * i + 1, sink, INFINITY);
-        if (before) {
-            network_edge(network, 2 * i, 2 * i + 1, seconds_to_keep(p, value));
-            network_edge(network, source, 2 * i, seconds_again(p, value));
-        }
+            choice_needs(&choice, i);
+        if (before)
+            choice_value(&choice, i, seconds_to_keep(p, value), seconds_again(p, value));
         for (uint32_t k = 0; k < value->n_args; k++) {
             uint32_t arg = value->args[k]->id;
             needed[arg] = needed[arg] || (p->after[i] && needed[i]);
             if (before)
-                network_edge(network, 2 * arg + 1, 2 * i, INFINITY);
+                choice_reads(&choice, i, arg);
         }
     }
-    const bool *side = network_cut(network, source, sink);
-    if (!side)
+    bool *kept = choice_make(&choice, graph->arena);
+    if (!kept)
         ice("keep: the backward part needs a value that cannot be kept");
-    bool *kept = arena_array(graph->arena, bool, count + 1);
-    for (uint32_t i = 0; i < count; i++)
-        kept[i] =
-            !p->after[i] && side[2 * i + 1] && !side[2 * i] && !fuse_is_free(graph->values.at[i]);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        kept[i] = kept[i] && !p->after[i] && !fuse_is_free(graph->values.at[i]);
     return kept;
 }
 

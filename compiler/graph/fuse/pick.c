@@ -37,14 +37,12 @@ static DimId *find_streamed(const Graph *graph, const int64_t *extents, FusePair
     DimId *streamed = arena_array(arena, DimId, graph->values.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++)
         streamed[i] = DIM_NONE;
-    Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
-    fuse_note_dims(&fuser);
-    FusePairs pairs = fuse_find_pairs(&fuser);
-    const FusePair **by = arena_array(arena, const FusePair *, graph->values.count + 1);
-    for (uint32_t p = 0; p < pairs.count; p++) {
-        const FusePair *pair = &pairs.at[p];
-        bool *wide = fuse_claim_wide(graph, pair, fuser.live, by, arena);
-        bool reduced = wide && pair->positions && is_reduced(graph, fuser.live, wide, pair->y);
+    PairSearch search = fuse_search_pairs(graph, extents, arena);
+    const bool *live = search.fuser.live;
+    for (uint32_t p = 0; p < search.pairs.count; p++) {
+        const FusePair *pair = &search.pairs.at[p];
+        bool *wide = fuse_claim_wide(&search, pair);
+        bool reduced = wide && pair->positions && is_reduced(graph, live, wide, pair->y);
         if (reduced)
             vec_push(arena, found, *pair);
         for (uint32_t i = 0; reduced && i < graph->values.count; i++)

@@ -108,6 +108,10 @@ bool fuse_is_alone(const Value *value) {
            value->op == OP_ORDER || value->op == OP_SCATTER_ADD;
 }
 
+double fuse_bytes(const Value *value, const int64_t *extents) {
+    return (double)dims_volume(&value->dims, extents) * (double)elem_bytes(value->elem);
+}
+
 double fuse_seconds_to_compute(const Value *value, const int64_t *extents, const Machine *machine) {
     DimList space = value->dims;
     for (uint32_t k = 0; fuse_is_alone(value) && k < value->n_args; k++)

@@ -56,8 +56,7 @@ static void find_bytes(Search *s, const ForwardPass *pass) {
         if (!pass->live[i] || pass->after[i] || light[i] || pass->again[i] || pass->result[i] ||
             reads_only(value))
             continue;
-        s->bytes[i] =
-            (double)dims_volume(&value->dims, pass->extents) * (double)elem_bytes(value->elem);
+        s->bytes[i] = fuse_bytes(value, pass->extents);
         s->inside[i] = op_kind(value->op) == KIND_MAP ? 0 : s->bytes[i];
     }
 }

@@ -8,7 +8,7 @@
 //
 // Phase by phase: what a sweep needs of earlier ones is either computed again from what it is made
 // of, at the machine's rates, or stored and read, at the bandwidth of the level that holds what is
-// made between its sweep and this one. The cheapest choice is a minimum cut as in keep.c; what an
+// made between its sweep and this one. The cheapest choice is a minimum cut (choice.c); what an
 // earlier choice has stored is only read. A choice does not know the phases to come, so that all of
 // them together take at most about twice the least time.
 //
@@ -35,10 +35,6 @@ typedef struct {
     const double *before; // by value id: bytes that lie in memory, of values before it
 } Choice;
 
-static double bytes_of(const Choice *c, const Value *value) {
-    return (double)dims_volume(&value->dims, c->extents) * (double)elem_bytes(value->elem);
-}
-
 // ---- what a phase needs ------------------------------------------------------------------------
 
 static void note(Choice *c, const Value *value) {
@@ -60,7 +56,7 @@ static void note_args(Choice *c, const Value *value) {
 // ---- the cut -----------------------------------------------------------------------------------
 
 static double seconds_to_move(const Choice *c, const Value *value) {
-    double bytes = bytes_of(c, value);
+    double bytes = fuse_bytes(value, c->extents);
     double between = bytes + c->before[c->begin] - c->before[value->id];
     double times = LOAD;
     if (!c->pair->stored[value->id])
@@ -68,29 +64,25 @@ static double seconds_to_move(const Choice *c, const Value *value) {
     return times * bytes / machine_bandwidth(c->machine, between);
 }
 
-// Two nodes for each value, that it is computed and that it is there: what moving it costs is the
-// edge between them, what computing it costs that from the source.
 static void choose_for_phase(Choice *c, uint32_t n_needed) {
-    uint32_t count = c->open.count, source = 2 * count, sink = source + 1;
-    Network *network = network_new(c->arena, 2 * count + 2);
-    for (uint32_t i = 0; i < count; i++) {
+    KeepChoice choice = choice_new(c->arena, c->open.count);
+    for (uint32_t i = 0; i < c->open.count; i++) {
         const Value *value = c->open.at[i];
-        network_edge(network, 2 * i, 2 * i + 1, seconds_to_move(c, value));
-        network_edge(network, source, 2 * i,
+        choice_value(&choice, i, seconds_to_move(c, value),
                      fuse_seconds_to_compute(value, c->extents, c->machine));
         if (i < n_needed)
-            network_edge(network, 2 * i + 1, sink, INFINITY);
+            choice_needs(&choice, i);
         for (uint32_t k = 0; k < value->n_args; k++) {
             const Value *read = sweeps_read(c->pair, value->args[k]).value;
             if (read && c->node[read->id])
-                network_edge(network, 2 * c->node[read->id] - 1, 2 * i, INFINITY);
+                choice_reads(&choice, i, c->node[read->id] - 1);
         }
     }
-    const bool *there = network_cut(network, source, sink);
-    if (!there)
+    const bool *kept = choice_make(&choice, c->arena);
+    if (!kept)
         ice("stored: a sweep needs a value that can be neither stored nor computed again");
-    for (uint32_t i = 0; i < count; i++)
-        if (there[2 * i + 1] && !there[2 * i])
+    for (uint32_t i = 0; i < c->open.count; i++)
+        if (kept[i])
             c->pair->stored[c->open.at[i]->id] = true;
 }
 
@@ -115,7 +107,7 @@ static double *find_bytes_before(const Choice *c) {
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
         bool lies = c->live[i] && !c->pair->wide[i] && !fuse_is_free(value);
-        before[i + 1] = before[i] + (lies ? bytes_of(c, value) : 0);
+        before[i + 1] = before[i] + (lies ? fuse_bytes(value, c->extents) : 0);
     }
     return before;
 }

@@ -136,7 +136,7 @@ void fuse_note_dims(Fuser *fuser) {
     fuser->data = fuse_depends_on(fuser->graph, ROLE_DATA, fuser->arena);
 }
 
-FusePairs fuse_find_pairs(const Fuser *fuser) {
+static FusePairs find_pairs(const Fuser *fuser) {
     const Graph *graph = fuser->graph;
     FusePairs pairs = {0};
     const bool *given = given_dims(fuser);
@@ -146,6 +146,45 @@ FusePairs fuse_find_pairs(const Fuser *fuser) {
     if (pairs.count)
         qsort(pairs.at, pairs.count, sizeof *pairs.at, better_first);
     return pairs;
+}
+
+// ---- wide values of a pair ---------------------------------------------------------------------
+
+PairSearch fuse_search_pairs(const Graph *graph, const int64_t *extents, Arena *arena) {
+    PairSearch search = {.fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents}};
+    fuse_note_dims(&search.fuser);
+    search.pairs = find_pairs(&search.fuser);
+    search.by = arena_array(arena, const FusePair *, graph->values.count + 1);
+    return search;
+}
+
+static bool *find_wide(const Graph *graph, const FusePair *pair, const bool *live, Arena *arena) {
+    bool *wide = arena_array(arena, bool, graph->values.count + 1);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *value = graph->values.at[i];
+        if (!live[i] || !dims_has(&value->dims, pair->x) || !dims_has(&value->dims, pair->y))
+            continue;
+        wide[i] = fuse_makes_pair(value, pair->x, pair->y);
+        for (uint32_t k = 0; k < value->n_args; k++)
+            wide[i] = wide[i] || wide[value->args[k]->id];
+    }
+    return wide;
+}
+
+static bool same_dims(const FusePair *a, const FusePair *b) {
+    return (a->x == b->x && a->y == b->y) || (a->x == b->y && a->y == b->x);
+}
+
+bool *fuse_claim_wide(PairSearch *search, const FusePair *pair) {
+    const Graph *graph = search->fuser.graph;
+    bool *wide = find_wide(graph, pair, search->fuser.live, search->fuser.arena);
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (wide[i] && search->by[i] && !same_dims(search->by[i], pair))
+            return NULL;
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (wide[i])
+            search->by[i] = pair;
+    return wide;
 }
 
 // ---- parts of a pair's groups ------------------------------------------------------------------
@@ -478,7 +517,7 @@ static void refuse_few_rows(Fuser *fuser, const Value *value) {
 
 void fuse_find_streams(Fuser *fuser) {
     const Graph *graph = fuser->graph;
-    FusePairs pairs = fuse_find_pairs(fuser);
+    FusePairs pairs = find_pairs(fuser);
     for (uint32_t i = 0; i < graph->values.count; i++)
         if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT)
             refuse_few_rows(fuser, graph->values.at[i]);

@@ -5,35 +5,6 @@
 
 // ---- which pairs -------------------------------------------------------------------------------
 
-static bool *find_wide(const Graph *graph, const FusePair *pair, const bool *live, Arena *arena) {
-    bool *wide = arena_array(arena, bool, graph->values.count + 1);
-    for (uint32_t i = 0; i < graph->values.count; i++) {
-        const Value *value = graph->values.at[i];
-        if (!live[i] || !dims_has(&value->dims, pair->x) || !dims_has(&value->dims, pair->y))
-            continue;
-        wide[i] = fuse_makes_pair(value, pair->x, pair->y);
-        for (uint32_t k = 0; k < value->n_args; k++)
-            wide[i] = wide[i] || wide[value->args[k]->id];
-    }
-    return wide;
-}
-
-static bool same_dims(const FusePair *a, const FusePair *b) {
-    return (a->x == b->x && a->y == b->y) || (a->x == b->y && a->y == b->x);
-}
-
-bool *fuse_claim_wide(const Graph *graph, const FusePair *pair, const bool *live,
-                      const FusePair **by, Arena *arena) {
-    bool *wide = find_wide(graph, pair, live, arena);
-    for (uint32_t i = 0; i < graph->values.count; i++)
-        if (wide[i] && by[i] && !same_dims(by[i], pair))
-            return NULL;
-    for (uint32_t i = 0; i < graph->values.count; i++)
-        if (wide[i])
-            by[i] = pair;
-    return wide;
-}
-
 WideRead sweeps_read(const SweptPair *pair, const Value *arg) {
     if (pair->wide[arg->id])
         return (WideRead){arg, pair->x, pair->y};
@@ -489,16 +460,16 @@ static bool has_any(const Graph *graph, const SweptPair *pair) {
 }
 
 // With what is known of their sets before rows are chosen.
-static SweptPairs weigh_pairs(Fuser *fuser, Levels *levels) {
+static SweptPairs weigh_pairs(PairSearch *search, Levels *levels) {
+    const Fuser *fuser = &search->fuser;
     const Graph *graph = fuser->graph;
     SweptPairs swept = {0};
-    FusePairs pairs = fuse_find_pairs(fuser);
-    const FusePair **by = arena_array(fuser->arena, const FusePair *, graph->values.count + 1);
-    for (uint32_t p = 0; p < pairs.count; p++) {
-        bool *wide = fuse_claim_wide(graph, &pairs.at[p], fuser->live, by, fuser->arena);
-        if (!wide || !pairs.at[p].positions)
+    for (uint32_t p = 0; p < search->pairs.count; p++) {
+        const FusePair *by = &search->pairs.at[p];
+        bool *wide = fuse_claim_wide(search, by);
+        if (!wide || !by->positions)
             continue;
-        SweptPair pair = open_pair(graph, &pairs.at[p], wide, fuser->live, fuser->arena);
+        SweptPair pair = open_pair(graph, by, wide, fuser->live, fuser->arena);
         for (uint32_t i = 0; i < graph->values.count; i++)
             if (wide[i] && pair.set[i] == i)
                 weigh_set(levels, &pair, i);
@@ -525,14 +496,13 @@ static ValueList *find_maps(const Graph *graph, const bool *live, Arena *arena) 
 SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine *machine,
                        Arena *arena) {
     uint32_t count = graph->values.count + 1;
-    Fuser fuser = {.arena = arena, .graph = (Graph *)graph, .extents = extents};
-    fuse_note_dims(&fuser);
-    Levels levels = {.maps = find_maps(graph, fuser.live, arena),
+    PairSearch search = fuse_search_pairs(graph, extents, arena);
+    Levels levels = {.maps = find_maps(graph, search.fuser.live, arena),
                      .arena = arena,
                      .level = arena_array(arena, uint32_t, count),
                      .known = arena_array(arena, uint32_t, count),
                      .seen = arena_array(arena, uint32_t, count)};
-    SweptPairs swept = weigh_pairs(&fuser, &levels);
+    SweptPairs swept = weigh_pairs(&search, &levels);
     for (uint32_t p = 0; p < swept.count; p++)
         for (uint32_t i = 0; i < graph->values.count; i++) {
             SweptPair *pair = &swept.at[p];
