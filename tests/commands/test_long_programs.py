@@ -4,6 +4,7 @@
 import os
 import resource
 import subprocess
+from math import inf
 
 import pytest
 
@@ -298,19 +299,6 @@ def test_hints_read_what_is_nested_once(name):
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 2
 
 
-def milliseconds(layers):
-    """What all passes up to fusion take."""
-    stage = ["--stage=fused", "--time-passes", "-D", f"layers={layers}"]
-    done = limited("emit", "-", "-w", *stage, source=LAYERS)
-    return sum(float(line.split()[1]) for line in done.stderr.splitlines() if " ms" in line)
-
-
-def test_time_grows_with_the_number_of_layers():
-    few = min(milliseconds(100) for _ in range(3))
-    many = min(milliseconds(800) for _ in range(3))
-    assert many < 4 * 8 * few + 100  # its square would be 64 times as long
-
-
 # A block as in Gemma: grouped heads, rotary positions, capped logits, a gate, a norm on each side.
 BLOCKS = """
 dim d = 256, h = 4, g = 2, k = 64, f = 1024
@@ -334,6 +322,46 @@ def Main(X[n, d]):
         X = X + rms_norm(FeedForward(rms_norm(X) as before_ffn)) as after_ffn
     return X[n, d]
 """
+
+
+# Scans that hand on what they carry, and what they write.
+SCANS = """
+dim n = 64, d = 8
+def Main(X[n, d], C[d]):
+    for i in layers:
+        param A[d] ~ glorot
+        scan t in n:
+            C = C * A + X[t, d]
+            Y[t, d] = tanh(C) * X[t, d]
+        X = Y
+    return X[n, d], C[d]
+"""
+
+
+def milliseconds(source, layers, options):
+    """What each pass up to fusion takes, the least of three times."""
+    stage = ["--stage=fused", "--time-passes", "-D", f"layers={layers}", *options]
+    least = {}
+    for _ in range(3):
+        done = limited("emit", "-", "-w", *stage, source=source)
+        for line in done.stderr.splitlines():
+            if " ms" in line:
+                name, time = line.split()[:2]
+                least[name] = min(float(time), least.get(name, inf))
+    return least
+
+
+GROWING_LAYERS = {"layers": (LAYERS, 100), "blocks": (BLOCKS, 25), "scans": (SCANS, 64)}
+
+
+@pytest.mark.parametrize("options", [[], ["--grad"]], ids=["forward", "gradients"])
+@pytest.mark.parametrize("name", GROWING_LAYERS)
+def test_time_grows_with_the_number_of_layers(name, options):
+    source, count = GROWING_LAYERS[name]
+    few = milliseconds(source, count, options)
+    many = milliseconds(source, 8 * count, options)
+    # Its square would be 64 times as long.
+    assert [p for p in many if many[p] >= 4 * 8 * few[p] + 100] == []
 
 
 def build_cost(source, out, layers):
