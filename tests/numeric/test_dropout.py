@@ -155,6 +155,81 @@ def test_equals_numpy(tmp_path, case, way):
     np.testing.assert_allclose(have, want, rtol=2e-6, atol=2e-6)
 
 
+# The order in which positions are numbered, and statements on L[g, n, m] that make the `x` that is
+# dropped, or return what is. Their operands have other orders.
+ORDERS = {
+    "mask": ("gnm", "M[g, n, m] = where(index(m) <= index(n), L, 7)\n    x = M"),
+    "mask_in_place": ("gnm", "x = where(index(m) <= index(n), L, 7)"),
+    "mask_of_two": ("gnm", "x = where(index(m) + index(g) <= index(n), 7, L)"),
+    "number": ("gnm", "M[g, n, m] = index(m) + L\n    x = M + 1"),
+    "broadcast": ("gnm", "x = index(m) + L"),
+    "row": ("gnm", "x = softmax(index(m) - L, reduced_dim=m)"),
+    "met": ("mgn", "x = (index(m) + 1) * sum(L, reduced_dim=m)"),
+    "assigned": ("mgn", "M[m, g, n] = L * 3\n    x = M"),
+    "brackets": ("mng", "M[m, g, n] = L * 3\n    x = M[m, n, g]"),
+    "arrow": ("mng", "x = einsum(L[g, n, m] -> [m, n, g])"),
+    "carried": ("gnm", "x = L\n    for i in two:\n        x = index(m) + x"),
+    "mapped_last": ("gnm", "M[n, m, g] = index(m) + L\n    return Dropped(M, seed, n=n, m=m)"),
+    "mapped_first": ("gmn", "return Dropped(index(n) + L, seed, n=m, m=n)"),
+    "mapped_twice": ("mgn", "return Rows(index(n) + L, seed, n=n)"),
+    "called": ("gnm", "return Masked(index(m) + L, seed)"),
+}
+
+
+def ordered(case):
+    """The program of a case, whose entry G has the result over L's dims."""
+    body = ORDERS[case][1]
+    returns = "" if "return" in body else "\n    return dropout(x, rate=0.25, seed=seed)"
+    return f"""
+dim two = 2
+dim m like n
+def Dropped(A[n, m], seed[]: i64):
+    return dropout(where(index(m) <= index(n), A, 7), rate=0.25, seed=seed)
+def Row(Y[n], seed[]: i64):
+    return dropout(index(n) + Y, rate=0.25, seed=seed)
+def Rows(Y[g, n], seed[]: i64):
+    return Row(Y[g, n], seed, n=n)
+def Masked(L[g, n, m], seed[]: i64):
+    M[g, n, m] = where(index(m) <= index(n), L, 7)
+    return dropout(M, rate=0.25, seed=seed)
+def F(L[g, n, m], seed[]: i64):
+    {body}{returns}
+def G(L[g, n, m], seed[]: i64):
+    R[g, n, m] = F(L, seed)
+    return R[g, n, m]
+"""
+
+
+def kept_in_order(order, batch=()):
+    """Where a case drops nothing, over g, n and m."""
+    extents = {"g": 3, "n": 7, "m": 7}
+    numbers = uniform(5, 0, (*batch, *(extents[dim] for dim in order)))
+    letters = "b" * len(batch)
+    return np.einsum(f"{letters}{order}->{letters}gnm", numbers) >= np.float32(0.25)
+
+
+@pytest.mark.parametrize("way", [[], ["--dynamic=g,n,m"], ["--oracle"], ["--map=b=L"]], ids=str)
+@pytest.mark.parametrize("case", ORDERS)
+def test_positions_are_numbered_in_the_order_of_the_dims(tmp_path, case, way):
+    batch = (2,) if way == ["--map=b=L"] else ()
+    x = np.random.default_rng(8).uniform(1, 2, (*batch, 3, 7, 7)).astype("f4")
+    arrays = {"L": x, "seed": np.int64(5)}
+    have = run(ordered(case), arrays, tmp_path, "--entry=G", *way)
+    assert np.array_equal(have != 0, kept_in_order(ORDERS[case][0], batch))
+
+
+@pytest.mark.parametrize("plan", [[], ["--plan=unfused"]], ids=str)
+@pytest.mark.parametrize("case", ["number", "assigned", "mapped_last", "called"])
+def test_gradients_are_dropped_where_values_are(tmp_path, case, plan):
+    slope = {"assigned": 3}.get(case, 1)
+    below = np.tri(7, dtype=bool) if case in ("mapped_last", "called") else True
+    arrays = {"L": np.ones((3, 7, 7), "f4"), "seed": np.int64(5), "dR": np.ones((3, 7, 7), "f4")}
+    words = [*write(arrays, tmp_path), "-w", "--entry=G", "--grad", *plan]
+    attc("run", "-", *words, "-o", f"dL={tmp_path}/dL.npy", stdin=ordered(case))
+    want = kept_in_order(ORDERS[case][0]) * below * slope / 0.75
+    np.testing.assert_allclose(np.load(tmp_path / "dL.npy"), want, rtol=1e-6)
+
+
 @pytest.mark.parametrize("seed", ["", ", seed=-1", ", seed=seed"])
 def test_identity(tmp_path, seed):
     source = f"def F(X[n], seed[]: i64):\n    R[n] = dropout(X, rate=0.5{seed})\n    return R\n"

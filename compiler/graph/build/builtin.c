@@ -98,13 +98,17 @@ static Value *numbered(Graph *graph, const DimList *dims) {
     return sum;
 }
 
-// The dims of x, and first the scans around, whose steps draw anew.
-static DimList drawn_dims(const Frame *frame, const Value *x) {
-    DimList scans = {0};
+// The dims of x in the order that its positions are numbered in: first the scans around, whose
+// steps draw anew, then what calls are mapped over, then those that the def names, in their order.
+static DimList drawn_dims(Frame *frame, const Expr *expr, const Value *x) {
+    DimList dims = {0};
     for (uint32_t i = 0; i < frame->hidden.count; i++)
         if (frame->build->graph->dims.at[frame->hidden.at[i]].scan)
-            dims_add(&scans, frame->hidden.at[i]);
-    return dims_union(&scans, &x->dims);
+            dims_add(&dims, frame->hidden.at[i]);
+    DimList mapped = dims_intersect(&frame->hidden, &x->dims);
+    DimList own = frame_dims(frame, &expr->result, expr->span);
+    dims = dims_union(&dims, &mapped);
+    return dims_union(&dims, &own);
 }
 
 // As the float that it is compared as, so that the factor is one over the share that is kept.
@@ -120,11 +124,10 @@ static Value *dropout_rate(Frame *frame, const Expr *expr) {
 }
 
 // where(rate <= random, x * 1 / (1 - rate), 0), each call with a stream of its own.
-static Value *dropped_out(Frame *frame, Value *x, Value *rate, Value *seed) {
+static Value *dropped_out(Frame *frame, Value *x, const DimList *dims, Value *rate, Value *seed) {
     Graph *graph = frame->build->graph;
-    DimList dims = drawn_dims(frame, x);
     Value *stream = graph_const(graph, frame->build->n_dropouts++, ELEM_I64);
-    Value *drawn = random_of(graph, seed, stream, numbered(graph, &dims));
+    Value *drawn = random_of(graph, seed, stream, numbered(graph, dims));
     Value *one = graph_const(graph, 1, ELEM_F32), *none = graph_const(graph, 0, ELEM_F32);
     Value *off = graph_map2(graph, OP_LT, seed, graph_const(graph, 0, ELEM_I64));
     rate = graph_map(graph, OP_SELECT, ELEM_F32, (Value *[]){off, none, rate}, 3);
@@ -142,7 +145,10 @@ static Value *build_dropout(Frame *frame, const Expr *call) {
     Value *rate = dropout_rate(frame, call_key(call, "rate")->value);
     Value *seed = build_expr_as(frame, key->value, ELEM_I64);
     bool off = seed->op == OP_CONST && seed->number < 0;
-    return off ? x : dropped_out(frame, x, rate, seed);
+    if (off)
+        return x;
+    DimList dims = drawn_dims(frame, call->args.at[0], x);
+    return dropped_out(frame, x, &dims, rate, seed);
 }
 
 // ---- reductions --------------------------------------------------------------------------------
