@@ -68,16 +68,29 @@ static int refuse_primed(Options *options, const char *option, const char *text,
                        name, plain, option, plain, length - name_length, text + name_length);
 }
 
+// given: what the option was given, for the message
+static int add_name(Options *options, const char *option, const char *given, Name name,
+                    NameList *out) {
+    for (uint32_t i = 0; i < out->count; i++)
+        if (out->at[i] == name)
+            return usage_error("%s %s: %s is given twice", option, given, name);
+    vec_push(options->session->arena, out, name);
+    return EXIT_FINE;
+}
+
 // "a,b,c" -> names
 int option_names(Options *options, const char *option, const char *text, NameList *out) {
-    while (*text) {
-        size_t length = strcspn(text, ",");
-        if (!att_argument_is_name(text, length))
-            return usage_error("%s: '%.*s' is not a name", option, (int)length, text);
-        vec_push(options->session->arena, out, names_intern(options->session->names, text, length));
-        text += length + (text[length] == ',');
+    const char *item = text;
+    int status = EXIT_FINE;
+    while (*item && status == EXIT_FINE) {
+        size_t length = strcspn(item, ",");
+        if (!att_argument_is_name(item, length))
+            return usage_error("%s: '%.*s' is not a name", option, (int)length, item);
+        Name name = names_intern(options->session->names, item, length);
+        status = add_name(options, option, text, name, out);
+        item += length + (item[length] == ',');
     }
-    return EXIT_FINE;
+    return status;
 }
 
 // Names of checkpoints, `layer.0.W`, among them; what they name is known when the entry is built.
@@ -86,11 +99,11 @@ int option_wrt(Options *options, const char *text) {
         size_t length = strcspn(item, ",");
         if (!length)
             return usage_error("--wrt %s: expected names with commas between", text);
-        vec_push(options->session->arena, &options->gradient.wrt,
-                 names_intern(options->session->names, item, length));
+        Name name = names_intern(options->session->names, item, length);
+        int status = add_name(options, "--wrt", text, name, &options->gradient.wrt);
         item += length;
-        if (!*item)
-            return EXIT_FINE;
+        if (!*item || status != EXIT_FINE)
+            return status;
     }
 }
 
@@ -128,10 +141,10 @@ static int add_dynamic(Options *options, const char *item) {
                    ? refuse_primed(options, "--dynamic", item, (int)length)
                    : option_names(options, "--dynamic", item, &session->dynamic);
     int status = option_extents(options, "--dynamic", item, &session->planned);
-    if (status == EXIT_FINE)
-        vec_push(session->arena, &session->dynamic,
-                 session->planned.at[session->planned.count - 1].dim);
-    return status;
+    if (status != EXIT_FINE)
+        return status;
+    Name dim = session->planned.at[session->planned.count - 1].dim;
+    return add_name(options, "--dynamic", item, dim, &session->dynamic);
 }
 
 // "n,m=512": names, some with extents.
@@ -155,10 +168,6 @@ int option_map(Options *options, const char *text) {
         if (session->map_dims.at[i] == map.dim)
             return usage_error("--map %s: %s is given twice", text, map.dim);
     int status = option_names(options, "--map", equals + 1, &map.args);
-    for (uint32_t i = 0; i < map.args.count; i++)
-        for (uint32_t k = 0; k < i && status == EXIT_FINE; k++)
-            if (map.args.at[k] == map.args.at[i])
-                status = usage_error("--map %s: %s is given twice", text, map.args.at[i]);
     vec_push(session->arena, &session->map_dims, map.dim);
     vec_push(session->arena, &options->entry.maps, map);
     return status;

@@ -99,6 +99,12 @@ BAD = [
     (["run", CAUSAL, "--oracle", "--interpret"], "--oracle and --interpret exclude each other"),
     (["cost", CAUSAL, "--plan=spill", "--plan=stream"], "--plan is given twice"),
     (["cost", CAUSAL, "--entry=A", "--entry=B"], "--entry is given twice"),
+    (["cost", CAUSAL, "--grad", "--wrt", "X,W.0,X"], "--wrt X,W.0,X: X is given twice\n"),
+    (["cost", CAUSAL, "--grad", "--wrt=X", "--wrt=W,X"], "--wrt W,X: X is given twice\n"),
+    (["cost", CAUSAL, "--data", "X,X"], "--data X,X: X is given twice\n"),
+    (["cost", CAUSAL, "--grad", "--checkpoint", "n,n"], "--checkpoint n,n: n is given twice\n"),
+    (["cost", CAUSAL, "--dynamic", "n,m,n"], "--dynamic n: n is given twice\n"),
+    (["cost", CAUSAL, "--dynamic", "n,n=5"], "--dynamic n=5: n is given twice\n"),
     (["cost", CAUSAL, "-D", "n=1,n=2"], "-D n=2: n is given twice"),
     (["cost", CAUSAL, "-D", "n=1", "-D", "n=1"], "-D n=1: n is given twice"),
     (
@@ -109,7 +115,7 @@ BAD = [
     (["run", CAUSAL, "--wrt", "X"], "run: --wrt says what --grad differentiates by; add --grad"),
     (["run", CAUSAL, "--grad", "--wrt", "X,"], "--wrt X,: expected names with commas between"),
     (["check", CAUSAL, "--grad"], "check: takes no --grad\n"),
-    (["verify", CAUSAL, "--map", "b=Q,Q"], "--map b=Q,Q: Q is given twice"),
+    (["verify", CAUSAL, "--map", "b=Q,Q"], "--map Q,Q: Q is given twice"),
     (["verify", CAUSAL, "--map", "b=Q", "--map", "b=P_q"], "--map b=P_q: b is given twice"),
 ]
 
