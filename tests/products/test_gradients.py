@@ -264,6 +264,38 @@ def test_layers_in_one_call_store_nothing_quadratic(cases):
         assert 0 < long <= 2 * short
 
 
+SHARP = """
+def Sharp(X[n, d], P[d, k], R[d, k]):
+    W[n, n'] = softmax(einsum(X[n, d], P[d, k], X[n', d'], R[d', k] -> [n, n']), reduced_dim=n')
+    return einsum(W[n, n'], X[n', d] -> [n, d])
+"""
+
+
+def test_weights_made_again_add_up_to_one_where_logits_are_large(tmp_path):
+    """Two kernels sum logits of thousands in two orders: a sum of the other's weights is off."""
+    source, path = tmp_path / "sharp.attn", tmp_path / "sharp.so"
+    source.write_text(SHARP)
+    attc("build", source, "--grad", "-w", "-o", path)
+    n, d, k = 33, 5, 7
+    extents, random = dict(n=n, d=d, k=k), np.random.default_rng(3)
+    inputs = {"X": random.standard_normal((n, d)), "dresult": random.standard_normal((n, d))}
+    inputs |= {name: 6 * random.standard_normal((d, k)) for name in ("P", "R")}
+    inputs = {name: array.astype(np.float32) for name, array in inputs.items()}
+    library = Library(path, "Sharp")
+    arguments = {name: inputs[name] for name in ("X", "P", "R")}
+    saved = library.call("_forward", extents, arguments)
+    found = library.call("_backward", extents, inputs | saved)
+    library.close()
+    for name, array in inputs.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    names = ("dX", "dP", "dR")
+    attc("run", source, "--grad", "--oracle", "-w", *(f"{i}={tmp_path / i}.npy" for i in inputs),
+         *(f"-o{name}={tmp_path / name}.npy" for name in names))
+    for name in names:
+        exact = np.load(tmp_path / f"{name}.npy")
+        assert np.abs(found[name] - exact).max() <= 5e-5 * np.abs(exact).max()
+
+
 VOCABULARY = """
 dim d = 16
 def Loss(X[t, d], param E[v, d], label[t]: i32):

@@ -103,6 +103,30 @@ static bool is_of_step(const Graph *graph, const Value *value) {
     return false;
 }
 
+// Is it the sum of powers that are computed again, or made of such sums alone?
+static bool is_of_norms(const Keeper *p, const bool *norm, const Value *value) {
+    const Value *power = value->op == OP_SUM ? value->args[0] : NULL;
+    if (power)
+        return (power->op == OP_EXP || power->op == OP_EXP2) && p->again[power->id];
+    bool any = false;
+    for (uint32_t k = 0; k < value->n_args; k++) {
+        if (!norm[value->args[k]->id] && !fuse_is_free(value->args[k]))
+            return false;
+        any = any || norm[value->args[k]->id];
+    }
+    return any && op_kind(value->op) == KIND_MAP;
+}
+
+// What is computed again may differ in its last bits, and its sum with it: weights add up to one
+// only with a sum of their own, and where logits are large the rest is all that a gradient is.
+static void mark_norms(Keeper *p) {
+    bool *norm = arena_array(p->arena, bool, p->graph->values.count + 1);
+    for (uint32_t i = 0; i < p->graph->values.count; i++)
+        norm[i] = is_of_norms(p, norm, p->graph->values.at[i]);
+    for (uint32_t i = 0; i < p->graph->values.count; i++)
+        p->again[i] = p->again[i] || norm[i];
+}
+
 // Wide values under other names, and those of single steps of a scan.
 static void mark_again(Keeper *p) {
     mark_wide(p);
@@ -112,6 +136,7 @@ static void mark_again(Keeper *p) {
             p->again[i] = p->again[i] || p->again[value->args[k]->id];
         p->again[i] = p->again[i] || is_of_step(p->graph, value);
     }
+    mark_norms(p);
 }
 
 // ---- blocks ------------------------------------------------------------------------------------
