@@ -146,8 +146,7 @@ static double backward_noise(const Directions *d, int n, const double *const *gr
 
 // One draw may happen to change nothing.
 void directions_find_noise(Directions *d, const double *const *gradients, uint64_t seed) {
-    enum { DRAWS = 8 };
-    for (uint64_t draw = 0; draw < DRAWS; draw++) {
+    for (uint64_t draw = 0; draw < NOISE_DRAWS; draw++) {
         Arena *arena = arena_new();
         double **nudged = nudged_inputs(d, seed + draw, arena);
         EvalRun run = {.extents = d->tensors->extents, .inputs = nudged};
@@ -174,18 +173,23 @@ static DirectionalError judge(const Directions *d, int n, const double *const *g
         zero += (double)count * tolerance_least(d->tensors->graph->outputs.at[o].value->elem);
     }
     const DirectionalSum *forward = &d->forward[n];
-    double limit =
-        ROUNDING * (sum.size + forward->size) + SPREAD * sqrt(spread) + NOISE * d->noise[n] + zero;
-    return (DirectionalError){fabs(sum.value - forward->value), limit};
+    double limit = ROUNDING * forward->size + SPREAD * sqrt(spread) + NOISE * d->noise[n] + zero;
+    if (!isfinite(sum.size))
+        return (DirectionalError){.error = INFINITY, .limit = limit};
+    return (DirectionalError){.error = fabs(sum.value - forward->value),
+                              .limit = limit + ROUNDING * sum.size};
 }
 
 DirectionalError directions_judge(const Directions *d, const double *const *gradients,
                                   const double *limits, Arena *arena) {
-    DirectionalError worst = {0, 1};
+    DirectionalError worst = {.limit = 1};
     for (int n = 0; n < N_DIRECTIONS; n++) {
         DirectionalError e = judge(d, n, gradients, limits, arena);
-        if (isfinite(d->forward[n].size) && isfinite(e.error) &&
-            e.error * worst.limit >= worst.error * e.limit)
+        if (!isfinite(d->forward[n].size) || (limits && isinf(e.error)))
+            continue;
+        e.judged = worst.judged + 1;
+        worst.judged = e.judged;
+        if (e.error * worst.limit >= worst.error * e.limit)
             worst = e;
     }
     return worst;

@@ -170,10 +170,12 @@ const char *dims_text(const Graph *graph, const DimList *dims, Arena *arena); //
 // ---- oracle.c ----
 // The oracle on the tensors' inputs: one array of doubles per output.
 double **oracle_run(const Tensors *tensors, EvalMode mode, Arena *arena);
-// Says on standard error what the oracle will take, when that is long or much; compares: it is run
-// twice, and its results are compared with others. false after a message: it cannot have the
-// memory. The extents must be settled, no tensor needs to be there.
-bool oracle_fits(Options *options, const Tensors *tensors, bool compares);
+enum { NAIVE_DRAWS = 24 }; // of inputs, at most, when naive errors tell too little
+// Says on standard error what the oracle will take, when that is long or much. compared: NULL, or
+// whose results and gradients it judges: then it is run as exactly and as naively, and along
+// directions. false after a message: it cannot have the memory. The extents must be settled, no
+// tensor needs to be there.
+bool oracle_fits(Options *options, const Tensors *tensors, const Compilation *compared);
 
 // ---- execute.c ----
 // A compiled entry in this process, in one part or in several that are run one after the other.
@@ -195,7 +197,7 @@ bool execute_run(Options *options, const Loaded *loaded, uint32_t part, const Te
                  double *seconds);
 
 // ---- directional.c ------------------------------------------------------------------------------
-enum { N_DIRECTIONS = 3 };
+enum { N_DIRECTIONS = 3, NOISE_DRAWS = 8 };
 typedef struct {
     double value, size; // size: of the absolute terms
 } DirectionalSum;
@@ -214,9 +216,11 @@ Directions directions_open(const Options *options, const Graph *plain, const Ten
 void directions_find_noise(Directions *directions, const double *const *gradients, uint64_t seed);
 typedef struct {
     double error, limit;
+    int judged; // directions: not where derivatives or compiled gradients are NaN or infinite
 } DirectionalError;
-// The worst of the directions. gradients: by output. limits: likewise, of single elements; NULL:
-// the oracle's own.
+// The worst of the directions. The oracle's gradients are finite where its derivatives along a
+// direction are; those of compiled code are judged one by one besides. gradients: by output.
+// limits: likewise, of single elements; NULL: the oracle's own.
 DirectionalError directions_judge(const Directions *directions, const double *const *gradients,
                                   const double *limits, Arena *arena);
 
@@ -254,7 +258,7 @@ typedef struct {
     bool cut;  // to whole numbers
 } ErrorUnit;
 Elem tolerance_coarser(Elem a, Elem b); // of the floats among them that with the larger unit
-double tolerance_least(Elem elem); // sums of numbers up to this count as zero
+double tolerance_least(Elem elem);      // sums of numbers up to this count as zero
 OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const double *actual);
 
 // ---- table.c ----

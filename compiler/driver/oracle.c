@@ -44,24 +44,53 @@ static double bytes_of(const DimList *dims, const int64_t *extents, double per_e
     return per_element;
 }
 
-// Inputs are there as they are and as doubles, outputs as they are and as doubles of every
-// evaluation and of what is compared with them.
-static EvalNeeds needs_of(const Tensors *tensors, bool compares) {
-    const Graph *graph = tensors->graph;
-    EvalNeeds needs = graph_eval_needs(graph, EVAL_F64, tensors->extents);
-    if (compares)
-        needs.seconds += graph_eval_needs(graph, EVAL_F32, tensors->extents).seconds;
-    for (uint32_t i = 0; i < graph->inputs.count; i++) {
-        const Value *input = graph->inputs.at[i];
-        needs.bytes += bytes_of(&input->dims, tensors->extents,
-                                (double)elem_bytes(input->elem) + sizeof(double));
+typedef struct {
+    EvalNeeds least;
+    double most; // seconds: where all draws are made
+} OracleNeeds;
+
+// With derivatives of the plain graph along directions, and what these move by.
+static void add_directions(OracleNeeds *needs, const Tensors *tensors, const Graph *plain,
+                           double exact) {
+    EvalNeeds slope = graph_slope_needs(plain, tensors->extents);
+    needs->least.seconds += N_DIRECTIONS * slope.seconds;
+    needs->least.bytes = fmax(needs->least.bytes, slope.bytes);
+    needs->most +=
+        N_DIRECTIONS * slope.seconds + NOISE_DRAWS * (exact + 2 * N_DIRECTIONS * slope.seconds);
+}
+
+static double bytes_of_inputs(const Tensors *tensors, uint32_t doubles) {
+    double bytes = 0;
+    for (uint32_t i = 0; i < tensors->graph->inputs.count; i++) {
+        const Value *input = tensors->graph->inputs.at[i];
+        bytes += bytes_of(&input->dims, tensors->extents,
+                          (double)elem_bytes(input->elem) + doubles * sizeof(double));
     }
+    return bytes;
+}
+
+// Inputs are there as they are and as doubles (with directions also as drawn, moved and the
+// directions), outputs as they are and as doubles of every evaluation and of what is compared with
+// them.
+static OracleNeeds needs_of(const Tensors *tensors, const Compilation *compared) {
+    const Graph *graph = tensors->graph;
+    OracleNeeds needs = {.least = graph_eval_needs(graph, EVAL_F64, tensors->extents)};
+    double exact = needs.most = needs.least.seconds;
+    if (compared) {
+        double naive = graph_eval_needs(graph, EVAL_F32, tensors->extents).seconds;
+        needs.least.seconds += naive;
+        needs.most += (1 + NAIVE_DRAWS) * naive;
+    }
+    bool directions = compared && compared->plain;
+    if (directions)
+        add_directions(&needs, tensors, compared->plain, exact);
+    needs.least.bytes += bytes_of_inputs(tensors, directions ? 3 + N_DIRECTIONS : 1);
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *output = &graph->outputs.at[i];
         double per_element =
-            compares ? (double)elem_bytes(output->value->elem) + 2 * sizeof(double) + sizeof(bool)
+            compared ? (double)elem_bytes(output->value->elem) + 2 * sizeof(double) + sizeof(bool)
                      : sizeof(double);
-        needs.bytes += bytes_of(&output->order, tensors->extents, per_element);
+        needs.least.bytes += bytes_of(&output->order, tensors->extents, per_element);
     }
     return needs;
 }
@@ -78,20 +107,24 @@ static const char *whole_bytes_text(double bytes, Arena *arena) {
     return bytes < 0x1p62 ? bytes_text((int64_t)bytes, arena) : "more than any memory";
 }
 
-bool oracle_fits(Options *options, const Tensors *tensors, bool compares) {
+bool oracle_fits(Options *options, const Tensors *tensors, const Compilation *compared) {
     Arena *arena = options->session->arena;
-    EvalNeeds needs = needs_of(tensors, compares);
-    double most = bytes_at_most();
-    if (needs.bytes > most) {
+    OracleNeeds needs = needs_of(tensors, compared);
+    double most = bytes_at_most(), bytes = needs.least.bytes, seconds = needs.least.seconds;
+    if (bytes > most) {
         problem(options,
                 "not enough memory for the oracle: at these extents it needs %s, and there is %s; "
                 "use smaller ones, as with -D %s=N",
-                whole_bytes_text(needs.bytes, arena), whole_bytes_text(most, arena),
+                whole_bytes_text(bytes, arena), whole_bytes_text(most, arena),
                 largest_dim(tensors));
         return false;
     }
-    if (needs.seconds > SECONDS_QUIET || needs.bytes > BYTES_QUIET)
-        fprintf(stderr, "attc: the oracle takes about %.0f s and %s\n", ceil(needs.seconds),
-                whole_bytes_text(needs.bytes, arena));
+    if (seconds <= SECONDS_QUIET && bytes <= BYTES_QUIET)
+        return true;
+    fprintf(stderr, "attc: the oracle takes about %.0f s and %s", ceil(seconds),
+            whole_bytes_text(bytes, arena));
+    if (compared)
+        fprintf(stderr, "; at most %.0f s, where inputs are drawn again", ceil(needs.most));
+    fputc('\n', stderr);
     return true;
 }

@@ -128,7 +128,7 @@ int command_run(Options *options) {
     bool fine =
         tensors_open(options, &compiled, true, &tensors) &&
         lower_for(options, target, &passes, &compiled, &tensors) &&
-        (!options->oracle || oracle_fits(options, &tensors, false)) &&
+        (!options->oracle || oracle_fits(options, &tensors, NULL)) &&
         tensors_fill(options, &tensors) && (!options->oracle || widen_outputs(options, &tensors)) &&
         compute(options, &compiled, &tensors) && write_outputs(options, compiled.built, &tensors);
     if (fine && !options->outputs.count)

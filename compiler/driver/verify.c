@@ -106,7 +106,7 @@ static void add_naive(Comparison *c, EvalMode mode) {
 // numbers is exact at its end only as long as both are added up alike. The fewer elements have
 // errors like the largest, the more draws.
 static int draws_wanted(const Comparison *c) {
-    enum { FEWEST = 2, MOST = 24, ELEMENTS = 1024 };
+    enum { FEWEST = 2, ELEMENTS = 1024 };
     double smallest = INFINITY;
     for (uint32_t i = 0; i < c->tensors->graph->outputs.count; i++) {
         const NaiveErrors *naive = &c->naive[i];
@@ -116,7 +116,7 @@ static int draws_wanted(const Comparison *c) {
     }
     if (isinf(smallest))
         return 0; // nothing to judge, which more of the same does not mend
-    return (int)fmin(fmax(ELEMENTS / smallest, FEWEST), MOST);
+    return (int)fmin(fmax(ELEMENTS / smallest, FEWEST), NAIVE_DRAWS);
 }
 
 static Comparison compare(Options *options, const Tensors *tensors) {
@@ -165,22 +165,33 @@ static void judge_witness(Witness *w, const Comparison *c, Arena *arena) {
         w->compiled = directions_judge(&w->directions, c->actual, limits, arena);
         w->fine = w->oracle.error <= w->oracle.limit && w->compiled.error <= w->compiled.limit;
     }
+    w->fine = w->fine && w->oracle.judged;
 }
 
 static void print_witness(const Witness *w) {
     printf("along random directions  error %.3g of the oracle's gradients, limit %.3g, %.3g of the "
            "compiled ones, limit %.3g  %s\n",
            w->oracle.error, w->oracle.limit, w->compiled.error, w->compiled.limit,
-           w->fine ? "ok" : "TOO LARGE");
+           !w->oracle.judged ? "NOT JUDGED"
+           : w->fine         ? "ok"
+                             : "TOO LARGE");
+    if (w->oracle.judged < N_DIRECTIONS)
+        printf("  %d of %d directions not judged: derivatives are NaN or infinite there\n",
+               N_DIRECTIONS - w->oracle.judged, N_DIRECTIONS);
+    if (w->compiled.judged < w->oracle.judged)
+        printf("  %d of %d directions not judged of the compiled ones: they are NaN or infinite "
+               "there\n",
+               w->oracle.judged - w->compiled.judged, N_DIRECTIONS);
 }
 
 static json_t *witness_json(const Witness *w) {
     if (!w->asked)
         return json_null();
-    return json_pack("{s:o, s:o, s:o, s:o, s:b}", "oracle", report_number(w->oracle.error),
-                     "oracle_limit", report_number(w->oracle.limit), "compiled",
-                     report_number(w->compiled.error), "compiled_limit",
-                     report_number(w->compiled.limit), "ok", w->fine);
+    return json_pack(
+        "{s:o, s:o, s:i, s:o, s:o, s:i, s:b}", "oracle", report_number(w->oracle.error),
+        "oracle_limit", report_number(w->oracle.limit), "oracle_judged", w->oracle.judged,
+        "compiled", report_number(w->compiled.error), "compiled_limit",
+        report_number(w->compiled.limit), "compiled_judged", w->compiled.judged, "ok", w->fine);
 }
 
 static void report(const Options *options, const Comparison *c, const Witness *w) {
@@ -208,8 +219,9 @@ int command_verify(Options *options) {
     driver_tell_entry(options, &compiled);
     Tensors tensors;
     int status = EXIT_PROBLEM;
-    if (tensors_open(options, &compiled, false, &tensors) && oracle_fits(options, &tensors, true) &&
-        tensors_fill(options, &tensors) && execute_compiled(options, &compiled, &tensors)) {
+    if (tensors_open(options, &compiled, false, &tensors) &&
+        oracle_fits(options, &tensors, &compiled) && tensors_fill(options, &tensors) &&
+        execute_compiled(options, &compiled, &tensors)) {
         Witness witness = {
             .seed = options->seed, .asked = compiled.plain != NULL, .fine = !compiled.plain};
         if (witness.asked) // before inputs are moved

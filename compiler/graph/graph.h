@@ -397,6 +397,7 @@ typedef struct {
     double bytes, seconds;
 } EvalNeeds;
 EvalNeeds graph_eval_needs(const Graph *graph, EvalMode mode, const int64_t *extents);
+EvalNeeds graph_slope_needs(const Graph *graph, const int64_t *extents); // along a direction
 
 // ---- rewrite/simplify.c ------------------------------------------------------------------------
 // Constant folding, dead values, einsum-of-einsum flattening, products and scale factors as

@@ -274,6 +274,42 @@ def test_verify_of_overflows_alone_fails():
     assert "16 of 16 elements" in out
 
 
+ROOTS = "def F(X[n]):\n    return sum(where(X > 0, sqrt(X), 0), reduced_dim=n)\n"
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_verify_of_gradients_without_directions_fails(first, tmp_path):
+    np.save(tmp_path / "x.npy", np.array([first, 1, 4], np.float32))
+    words = ["verify", "-", "--grad", f"X={tmp_path / 'x.npy'}"]
+    out, _ = attc(*words, stdin=ROOTS, status=0 if first else 1)
+    lines = out.splitlines()
+    assert lines[1].endswith("ok") and ("along random directions  error" in out)
+    if first:
+        assert lines[-1].endswith("ok")
+    else:
+        assert lines[-2].endswith("NOT JUDGED")
+        assert lines[-1].strip().startswith("3 of 3 directions not judged: derivatives are NaN")
+    told, _ = attc(*words, "--json", stdin=ROOTS, status=0 if first else 1)
+    directions = json.loads(told)["directions"]
+    assert directions["ok"] == bool(first)
+    assert directions["oracle_judged"] == directions["compiled_judged"] == (3 if first else 0)
+
+
+# Forward mode has nothing from what does not move, where the gradient is 0 times what is infinite.
+def test_verify_of_gradients_fails_where_only_they_are_not_finite():
+    source = "def F(X[n]):\n    return sqrt(X * X * f32(index(n)))\n"
+    out, _ = attc("verify", "-", "--grad", "-D", "n=4", stdin=source, status=1)
+    along = out.splitlines()[-2]
+    assert "1 of 4 elements are NaN or infinite, as they have to be" in out
+    assert "error inf of the oracle's gradients" in along and along.endswith("TOO LARGE")
+
+
+def test_verify_of_gradients_that_overflow_is_along_no_direction():
+    out, _ = attc("verify", "-", "--grad", "-D", "n=16", stdin=OVERFLOWS)
+    assert "8 of 16 elements not judged: naive f32 overflows there" in out
+    assert out.endswith("3 of 3 directions not judged of the compiled ones: they are NaN or infinite there\n")
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_verify_of_whole_numbers_that_floats_are_cut_to(seed):
     values = "i64(exp(X) * 1e6), i32(3 * X), sum(i32(exp(X) * 100), reduced_dim=n), i64(f64(X) / 7)"
@@ -290,7 +326,15 @@ OUTER = "def F(X[n], Y[m]):\n    return X + Y\n"
 def test_verify_says_what_a_large_oracle_takes():
     assert attc("verify", "-", "-D", "n=30,m=30", stdin=OUTER)[1] == ""
     _, err = attc("verify", "-", "-D", "n=3000,m=3000", stdin=OUTER)
-    assert re.fullmatch(r"attc: the oracle takes about \d s and [3-4]\d\d\.\d MiB\n", err)
+    told = r"attc: the oracle takes about (\d+) s and ([\d.]+) (M|G)iB; at most (\d+) s, where .*\n"
+    plain = re.fullmatch(told, err)
+    assert plain and 300 < float(plain[2]) < 500 and int(plain[4]) > int(plain[1])
+    _, err = attc("verify", "-", "--grad", "-D", "n=3000,m=3000", stdin=OUTER)
+    grad = re.fullmatch(told, err)  # along directions as well
+    assert grad and grad[3] == "M" and float(grad[2]) > float(plain[2])
+    assert int(grad[1]) > int(plain[1]) and int(grad[4]) > int(plain[4])
+    _, err = attc("run", "-", "--oracle", "-D", "n=4500,m=4500", stdin=OUTER)
+    assert re.fullmatch(r"attc: the oracle takes about \d s and [\d.]+ MiB\n", err)
 
 
 @pytest.mark.parametrize("command", [["verify"], ["run", "--oracle"]], ids=str)

@@ -126,3 +126,10 @@ EvalNeeds graph_eval_needs(const Graph *graph, EvalMode mode, const int64_t *ext
     arena_free(scratch);
     return (EvalNeeds){count.most, count.nanoseconds * 1e-9};
 }
+
+// Each value is held with its slope, and slopes are found argument by argument: of an op of two
+// they take as long as two of its values.
+EvalNeeds graph_slope_needs(const Graph *graph, const int64_t *extents) {
+    EvalNeeds needs = graph_eval_needs(graph, EVAL_F64, extents);
+    return (EvalNeeds){2 * needs.bytes, 3 * needs.seconds};
+}
