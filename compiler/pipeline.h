@@ -51,8 +51,8 @@ double pipeline_seconds(void); // of a clock that only goes forward
 
 // Reads, parses and resolves a file with the prelude. NULL after diagnostics.
 Program *pipeline_front(Session *session, const char *path);
-// false after diagnostics.
-// The entry as a graph with its gradient, which is the same for every machine.
+// The entry as a graph with its gradient, which is the same for every machine. false after
+// diagnostics.
 bool pipeline_build(Session *session, const Program *program, const PipelineOptions *options,
                     Compilation *out);
 // From there, or from `once` where that is there, to the stop, in the session that built it or a

@@ -2,7 +2,8 @@
 // What a plan with gradients keeps in memory for the backward pass, and what it computes again.
 //
 // A saved tensor is a stored value of the forward pass that a value of the backward pass is made
-// of, itself or through what is computed where it is read. Arguments are there anyway.
+// of, itself or through what is computed where it is read. Arguments are there anyway, and what is
+// copied into another order for a kernel (graph/fuse/pack.c) is saved as far as it is itself.
 #include "driver/driver.h"
 
 // A value's arguments stand before it: one walk from the last to the first finds what is read.
@@ -16,7 +17,7 @@ static bool *find_saved(const Fusion *fusion, Arena *arena) {
     for (uint32_t i = 0; i < fusion->groups.count; i++) {
         const Group *group = fusion->groups.at[i];
         for (uint32_t k = 0; k < group->outputs.count; k++)
-            stored[group->outputs.at[k]->id] = true;
+            stored[group->outputs.at[k]->id] = group->outputs.at[k]->op != OP_COPY;
         for (uint32_t m = 0; m < group->members.count; m++)
             read[group->members.at[m]->id] = backward[group->members.at[m]->id];
     }

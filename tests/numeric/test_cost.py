@@ -107,3 +107,16 @@ def test_what_gradients_keep(tmp_path):
     out, _ = attc("cost", tmp_path / "mlp.attn", "--grad")
     heads = [line.split()[:2] for line in out.splitlines()]
     assert ["peak", f"{figures['peak_bytes'] / 1024:.1f}"] in heads and ["saved", "dims"] in heads
+
+
+# A kernel that serves both passes reads copies in another order: of an argument, of what is saved.
+def test_copies_are_not_what_gradients_keep():
+    def cost(example):
+        figures = attc_json("cost", EXAMPLES / f"{example}.attn", "--grad", "-D", "n=512,m=512")
+        return {buffer["name"] for buffer in figures["saved"]}, figures["buffers"]
+
+    saved, buffers = cost("dot_product")
+    assert not saved
+    assert any(b["placement"] == "workspace" and set(b["dims"]) == {"m", "d"} for b in buffers)
+    saved, _ = cost("multi_head")
+    assert saved == {"Q", "K", "V", "O"}
