@@ -218,55 +218,57 @@ static void eval_row(EvalJob *job) {
 
 // ---- the whole graph ----------------------------------------------------------------------------
 
-static void eval_value(EvalJob *job, const double *input) {
-    const Value *value = job->value;
+void eval_with(const Eval *eval, const Value *value, double *const *args, double *out) {
+    EvalJob job = {.eval = eval, .value = value, .out = out, .arrays = args};
+    for (uint32_t k = 0; k < value->n_args && k < 3; k++)
+        job.args[k] = args[k];
     switch (op_kind(value->op)) {
-    case KIND_LEAF:
-        eval_leaf(job, input);
-        break;
     case KIND_MAP:
-        eval_map(job);
+        eval_map(&job);
         break;
     case KIND_REDUCE:
         if (value->op == OP_ARGMAX)
-            eval_row(job);
+            eval_row(&job);
         else
-            eval_reduce(job);
+            eval_reduce(&job);
         break;
     case KIND_ROW:
-        eval_row(job);
+        eval_row(&job);
         break;
     case KIND_CONTRACT:
-    case KIND_SCAN:
-        break; // by eval_one, which has all arrays at hand
-    case KIND_MOVE:
-        eval_move(job);
+        eval_contract(value, args, out, eval->extents, eval->mode);
         break;
+    case KIND_MOVE:
+        eval_move(&job);
+        break;
+    case KIND_LEAF:
+    case KIND_SCAN:
+        break; // without arguments, and with those of all its body
     }
 }
 
-void eval_into(Eval *eval, const Value *value, const double *input, double *out) {
-    double **args = calloc(value->n_args + 3, sizeof *args);
+static void eval_of_args(const Eval *eval, const Value *value, double *out) {
+    double **args = calloc(value->n_args + 1, sizeof *args);
     if (!args)
-        no_memory("the oracle", (value->n_args + 3) * sizeof *args);
+        no_memory("the oracle", (value->n_args + 1) * sizeof *args);
     for (uint32_t k = 0; k < value->n_args; k++)
         args[k] = eval->arrays[value->args[k]->id];
-    EvalJob job = {.eval = eval, .value = value, .out = out, .args = {args[0], args[1], args[2]}};
-    if (op_kind(value->op) == KIND_SCAN)
-        eval_scan(eval, value, out);
-    else if (value->op == OP_CONTRACT)
-        eval_contract(value, args, out, eval->extents, eval->mode);
-    else
-        eval_value(&job, input);
+    eval_with(eval, value, args, out);
     free(args);
 }
 
 void eval_one(Eval *eval, const Value *value, const double *input) {
     Axes axes = axes_of(&value->dims);
     double *out = eval_buffer(&axes, eval->extents);
-    eval_into(eval, value, input, out);
+    OpKind kind = op_kind(value->op);
+    if (kind == KIND_SCAN)
+        eval_scan(eval, value, out);
+    else if (kind == KIND_LEAF)
+        eval_leaf(&(EvalJob){.eval = eval, .value = value, .out = out}, input);
+    else
+        eval_of_args(eval, value, out);
     eval->arrays[value->id] = out;
-    if (eval->slopes && op_kind(value->op) != KIND_LEAF && op_kind(value->op) != KIND_SCAN)
+    if (eval->slopes && kind != KIND_LEAF && kind != KIND_SCAN)
         eval->slopes[value->id] = eval_slope(eval, value);
 }
 
@@ -305,9 +307,9 @@ static void hold_for_bodies(const Graph *graph, const bool *live, uint32_t *uses
         const Value *value = graph->values.at[v];
         if (!live[v] || op_kind(value->op) != KIND_SCAN)
             continue;
-        const bool *read = eval_read_by(graph, value, scratch);
-        for (uint32_t i = 0; i < v; i++)
-            uses[i] += read[i];
+        ValueList read = eval_read_by(value, scratch);
+        for (uint32_t i = 0; i < read.count; i++)
+            uses[read.at[i]->id]++;
     }
 }
 

@@ -58,9 +58,10 @@ typedef struct {
     int64_t *steps; // by DimId: which position that is
 } Eval;
 void eval_one(Eval *eval, const Value *value, const double *input); // into a new array
-void eval_into(Eval *eval, const Value *value, const double *input, double *out);
-// By id: what the body of a scan reads that is not over its dim.
-bool *eval_read_by(const Graph *graph, const Value *end, Arena *arena);
+// Of a value that is neither a leaf nor left of a scan. args: arrays of its arguments.
+void eval_with(const Eval *eval, const Value *value, double *const *args, double *out);
+// What the body of a scan reads that is not over its dim, each once.
+ValueList eval_read_by(const Value *end, Arena *arena);
 // By id: what has to be evaluated with one position of `dim` for `root`, a value over it or what is
 // left after its scan; with DIM_NONE, what has to be evaluated as a whole for any output. Bodies of
 // scans further in are not among it, what they read is.
@@ -72,7 +73,8 @@ typedef struct {
     const Eval *eval;
     const Value *value;
     double *out;
-    const double *args[3];
+    double *const *arrays;         // of all arguments
+    const double *args[3];         // of the first ones
     int64_t length;                // ROW, ARGMAX, GATHER, SCATTER_ADD, ORDER: extent of the dim
     int64_t out_stride, in_stride; // likewise: strides along the dim
 } EvalJob;

@@ -162,7 +162,7 @@ static void move_concat(EvalJob *job) {
     for (uint32_t k = 0; k < value->n_args; k++) {
         int64_t n = min_i64(extents[value->cats[k]], room - begin);
         Piece piece = {value->dim2, value->cats[k], begin, 0, n};
-        copy_piece(job, job->eval->arrays[value->args[k]->id], axes_of_arg(value, k), piece);
+        copy_piece(job, job->arrays[k], axes_of_arg(value, k), piece);
         begin += n;
     }
 }

@@ -33,25 +33,26 @@ static void need(Search *search, const Value *value) {
         search->needed[value->id] = true;
 }
 
-bool *eval_read_by(const Graph *graph, const Value *end, Arena *arena) {
-    bool *inside = arena_array(arena, bool, graph->values.count + 1);
-    bool *read = arena_array(arena, bool, graph->values.count + 1);
-    inside[end->id] = true;
-    for (uint32_t v = end->id + 1; v-- > 0;)
-        for (uint32_t i = 0; inside[v] && i < graph->values.at[v]->n_args; i++) {
-            const Value *arg = graph->values.at[v]->args[i];
-            bool *set = dims_has(&arg->dims, end->dim) ? inside : read;
-            set[arg->id] = true;
+ValueList eval_read_by(const Value *end, Arena *arena) {
+    Map *met = map_new(arena); // value id + 1
+    ValueList inside = {0}, read = {0};
+    vec_push(arena, &inside, (Value *)end);
+    for (uint32_t i = 0; i < inside.count; i++)
+        for (uint32_t k = 0; k < inside.at[i]->n_args; k++) {
+            Value *arg = inside.at[i]->args[k];
+            if (map_get(met, (uint64_t)arg->id + 1))
+                continue;
+            map_put(met, (uint64_t)arg->id + 1, arg);
+            vec_push(arena, dims_has(&arg->dims, end->dim) ? &inside : &read, arg);
         }
     return read;
 }
 
 static void need_around_body(Search *search, const Value *end) {
     Arena *arena = arena_new();
-    const bool *read = eval_read_by(search->graph, end, arena);
-    for (uint32_t v = 0; v < end->id; v++)
-        if (read[v])
-            need(search, search->graph->values.at[v]);
+    ValueList read = eval_read_by(end, arena);
+    for (uint32_t i = 0; i < read.count; i++)
+        need(search, read.at[i]);
     arena_free(arena);
 }
 

@@ -32,27 +32,24 @@ static double *spread(const Eval *eval, const Value *value, uint32_t arg, const 
 }
 
 // The same op of slopes in the place of some arguments: of argument k alone, or of all floats.
-static double *linear(Eval *eval, const Value *value, uint32_t only) {
-    Eval other = *eval;
-    double **arrays = calloc(eval->graph->values.count, sizeof *arrays);
+static double *linear(const Eval *eval, const Value *value, uint32_t only) {
+    double **args = calloc(value->n_args + 1, sizeof *args);
     double **owned = calloc(value->n_args + 1, sizeof *owned), *out = new_array(eval, value);
-    if (!arrays || !owned)
-        no_memory("the oracle", eval->graph->values.count * sizeof *arrays);
+    if (!args || !owned)
+        no_memory("the oracle", (value->n_args + 1) * sizeof *args);
     for (uint32_t k = 0; k < value->n_args; k++) {
         const Value *arg = value->args[k];
         bool slopes = elem_is_float(arg->elem) && (only == UINT32_MAX || only == k);
         double *slope = eval->slopes[arg->id];
         if (slopes && !slope)
             slope = owned[k] = new_array(eval, arg);
-        arrays[arg->id] = slopes ? slope : eval->arrays[arg->id];
+        args[k] = slopes ? slope : eval->arrays[arg->id];
     }
-    other.arrays = arrays;
-    other.slopes = NULL;
-    eval_into(&other, value, NULL, out);
+    eval_with(eval, value, args, out);
     for (uint32_t k = 0; k < value->n_args; k++)
         free(owned[k]);
     free(owned);
-    free(arrays);
+    free(args);
     return out;
 }
 
