@@ -214,6 +214,18 @@ def test_convention(expression, at, expected, way, tmp_path):
     np.testing.assert_allclose(np.load(tmp_path / "out.npy"), expected, rtol=1e-6)
 
 
+def test_concat_of_many(tmp_path):
+    """Each operand has a dim of its own: more than a value may have."""
+    parts = range(20)
+    path = tmp_path / "concat.attn"
+    path.write_text(
+        f"dim {', '.join(f'k{i} = {1 + i % 3}' for i in parts)}, t = 39\n"
+        f"def F({', '.join(f'A{i}[n, k{i}]' for i in parts)}):\n"
+        f"    return concat({', '.join(f'A{i}' for i in parts)}, dim=t)\n"
+    )
+    attc("verify", path, "-w", "--grad", "--verify-passes", "-D", "n=5")
+
+
 def test_table_is_summed_in_one_order(tmp_path):
     """Tasks own rows of the table: of many equal positions the sum is that of the sources in order,
     whoever adds them."""

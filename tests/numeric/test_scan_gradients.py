@@ -197,3 +197,19 @@ def Main(X[n, d], W[layers, d]):
 """
     path = check_text(tmp_path, text, {"n": 5, "d": 3, "layers": 40})
     attc("verify", path, "-w", "-D", "n=5")
+
+
+# Scans one after the other inside of another one, in one kernel.
+def test_many_inner_scans(tmp_path):
+    text = """dim layers = 15, d = 3
+def Main(X[n, d], Z[m, d], W[layers, d]):
+    s[d] = zeros[d]
+    scan t in n:
+        for layer in layers:
+            scan u in m:
+                s[d] = 0.5 * s + tanh(W[layer, d] * (X[t, d] + Z[u, d]))
+        Y[t, d] = s
+    return Y[n, d]
+"""
+    path = check_text(tmp_path, text, {"n": 3, "m": 2, "d": 3, "layers": 15})
+    attc("verify", path, "-w", "-D", "n=3,m=2")

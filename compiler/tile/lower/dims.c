@@ -54,8 +54,8 @@ typedef struct {
     Lowering *lower;
     VEC(MemoryUse) uses;       // reads in order of first appearance, then writes
     VEC(const Value *) values; // members and what they read
-    DimList pinned;
-    DimList needed; // dims that no access shows
+    bool *pinned;              // by DimId: a kernel dim of its own
+    VEC(DimId) needed;         // dims that no access shows
 } Survey;
 
 static const DimList *stored_order(const Lowering *lower, const Value *value) {
@@ -69,7 +69,7 @@ static const DimList *stored_order(const Lowering *lower, const Value *value) {
 static void pin_panel(Survey *s, const MemoryUse *use) {
     const Buffer *buffer = plan_buffer(s->lower->plan, use->value);
     if (buffer->memory.panel != DIM_NONE)
-        dims_add(&s->pinned, use->order.at[use->order.count - 1]);
+        s->pinned[use->order.at[use->order.count - 1]] = true;
 }
 
 // What lies in memory under a value that may be only another way to read it.
@@ -80,7 +80,7 @@ static MemoryUse use_of(Survey *s, const Value *value) {
     if (value->op == OP_RENAME)
         use.order = dims_renamed(&use.order, value->renames);
     else
-        dims_add(&s->pinned, value->dim);
+        s->pinned[value->dim] = true;
     return use;
 }
 
@@ -102,8 +102,8 @@ static void survey_output(Survey *s, const Value *value) {
 
 static void survey_leaf(Survey *s, const Value *leaf) {
     if (leaf->op == OP_INDEX || leaf->op == OP_EXTENT) {
-        dims_add(&s->pinned, leaf->dim);
-        dims_add(&s->needed, leaf->dim);
+        s->pinned[leaf->dim] = true;
+        vec_push(s->lower->arena, &s->needed, leaf->dim);
     }
 }
 
@@ -119,8 +119,8 @@ static void survey_swaps(Survey *s, const DimMap *renames) {
     for (uint32_t i = 0; i < renames->count; i++)
         for (uint32_t k = 0; k < renames->count; k++)
             if (renames->from[i] == renames->to[k]) {
-                dims_add(&s->pinned, renames->from[i]);
-                dims_add(&s->pinned, renames->to[i]);
+                s->pinned[renames->from[i]] = true;
+                s->pinned[renames->to[i]] = true;
             }
 }
 
@@ -129,19 +129,19 @@ static void survey_member(Survey *s, const Value *member) {
     if (op_is_immediate(member->op))
         survey_leaf(s, member);
     if (s->lower->group->kind == GROUP_STREAM)
-        dims_add(&s->pinned, s->lower->group->reduced.at[0]);
+        s->pinned[s->lower->group->reduced.at[0]] = true;
     if (member->dim != DIM_NONE && op_kind(member->op) >= KIND_REDUCE)
-        dims_add(&s->pinned, member->dim);
+        s->pinned[member->dim] = true;
     if (member->dim2 != DIM_NONE)
-        dims_add(&s->pinned, member->dim2);
+        s->pinned[member->dim2] = true;
     for (uint32_t i = 0; member->digits && i < member->digits->count; i++) {
-        dims_add(&s->pinned, member->digits->at[i]);
-        dims_add(&s->needed, member->digits->at[i]);
+        s->pinned[member->digits->at[i]] = true;
+        vec_push(s->lower->arena, &s->needed, member->digits->at[i]);
     }
     for (uint32_t i = 0; i < member->n_args; i++) {
         if (member->op == OP_CONCAT) {
-            dims_add(&s->pinned, member->cats[i]);
-            dims_add(&s->needed, member->cats[i]);
+            s->pinned[member->cats[i]] = true;
+            vec_push(s->lower->arena, &s->needed, member->cats[i]);
         }
         survey_argument(s, member->args[i], member->renames);
     }
@@ -189,11 +189,11 @@ static void survey_renames(Survey *s) {
         for (int d = 0; d < own->count; d++) {
             if (own->at[d] == use->order.at[d])
                 continue;
-            dims_add(&s->pinned, own->at[d]);
-            dims_add(&s->pinned, use->order.at[d]);
+            s->pinned[own->at[d]] = true;
+            s->pinned[use->order.at[d]] = true;
         }
         for (int d = 0; d < own->count; d++)
-            dims_add(&s->needed, own->at[d]);
+            vec_push(s->lower->arena, &s->needed, own->at[d]);
     }
 }
 
@@ -207,7 +207,7 @@ static int position(const DimList *order, DimId dim) {
 }
 
 static bool dims_stay_adjacent(const Survey *s, DimId x, DimId y) {
-    if (dims_has(&s->pinned, x) || dims_has(&s->pinned, y))
+    if (s->pinned[x] || s->pinned[y])
         return false;
     for (uint32_t i = 0; i < s->uses.count; i++) {
         int px = position(&s->uses.at[i].order, x), py = position(&s->uses.at[i].order, y);
@@ -293,7 +293,7 @@ static void add_kernel_dims(Survey *s) {
         if (s->lower->is_member[s->values.at[i]->id])
             for (int d = 0; d < s->values.at[i]->dims.count; d++)
                 add_kernel_dim(s, s->values.at[i]->dims.at[d]);
-    for (int d = 0; d < s->needed.count; d++)
+    for (uint32_t d = 0; d < s->needed.count; d++)
         add_kernel_dim(s, s->needed.at[d]);
 }
 
@@ -325,7 +325,8 @@ static void add_argument(Lowering *lower, const Value *value, const DimList *ord
 }
 
 void lower_arguments(Lowering *lower) {
-    Survey s = {.lower = lower};
+    Survey s = {.lower = lower,
+                .pinned = arena_array(lower->arena, bool, lower->graph->dims.count + 1)};
     Group *group = lower->group;
     for (uint32_t i = 0; i < group->members.count; i++)
         survey_member(&s, group->members.at[i]);
