@@ -358,6 +358,7 @@ static void make_whole_homes(Stream *s, const ValueList *wanted, NodeList *into)
             bool replaced =
                 s->whole[other->id] && lower_buffer_of(lower, other) != NO_BUFFER &&
                 dims_equal(&other->dims, &value->dims) &&
+                elem_work(other->elem) == elem_work(value->elem) &&
                 s->loops->first[other->id] < s->loops->first[value->id] &&
                 only_leads_to(s, other, value, s->loops->first[other->id]) &&
                 lower->kernel->buffers.at[lower_buffer_of(lower, other)].place == PLACE_SCRATCH;
