@@ -307,7 +307,8 @@ def test_verify_of_gradients_fails_where_only_they_are_not_finite():
 def test_verify_of_gradients_that_overflow_is_along_no_direction():
     out, _ = attc("verify", "-", "--grad", "-D", "n=16", stdin=OVERFLOWS)
     assert "8 of 16 elements not judged: naive f32 overflows there" in out
-    assert out.endswith("3 of 3 directions not judged of the compiled ones: they are NaN or infinite there\n")
+    assert out.endswith("3 of 3 directions not judged of the compiled ones: "
+                        "they are NaN or infinite there\n")
 
 
 @pytest.mark.parametrize("seed", range(4))
