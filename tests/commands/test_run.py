@@ -530,11 +530,6 @@ def test_a_dynamic_dim_has_no_extent_of_its_own(tmp_path):
     assert "n is 3 in" in err and "but 4 in -D" in err
 
 
-def test_a_dim_may_be_named_dynamic_twice():
-    extents = ["-D", "n=5,d=8,h=2,d_k=4", "--dynamic", "n", "--dynamic", "n"]
-    attc("verify", EXAMPLES / "causal.attn", *extents)
-
-
 def test_subnormal_numbers_count_as_zero(tmp_path):
     source = "def F(X[n], s[n]):\n    return X * s\n"
     (tmp_path / "f.attn").write_text(source)

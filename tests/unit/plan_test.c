@@ -161,13 +161,14 @@ static void test_dead_buffers_are_used_again(void **state) {
 
 // C is written when A is dead, and alive when D needs as much memory as that had.
 static void test_small_buffers_leave_room_for_large_ones(void **state) {
-    Plan *plan = passes_plan(*state, "dim n = 64, d = 16, e = 16, f = 256\n"
-                                     "def F(X[n, d], W[d, f], V[f, d], P[d, e], Q[e, f]):\n"
-                                     "    A[n, f] = tanh(einsum(X[n, d], W[d, f] -> [n, f]))\n"
-                                     "    B[n, d] = tanh(einsum(A[n, f], V[f, d] -> [n, d]))\n"
-                                     "    C[n, e] = tanh(einsum(B[n, d], P[d, e] -> [n, e]))\n"
-                                     "    D[n, f] = tanh(einsum(C[n, e], Q[e, f] -> [n, f]))\n"
-                                     "    return einsum(D[n, f], V[f, d] -> [n, d])\n");
+    Plan *plan =
+        passes_plan_unstreamed(*state, "dim n = 64, d = 16, e = 16, f = 256\n"
+                                       "def F(X[n, d], W[d, f], V[f, d], P[d, e], Q[e, f]):\n"
+                                       "    A[n, f] = tanh(einsum(X[n, d], W[d, f] -> [n, f]))\n"
+                                       "    B[n, d] = tanh(einsum(A[n, f], V[f, d] -> [n, d]))\n"
+                                       "    C[n, e] = tanh(einsum(B[n, d], P[d, e] -> [n, e]))\n"
+                                       "    D[n, f] = tanh(einsum(C[n, e], Q[e, f] -> [n, f]))\n"
+                                       "    return einsum(D[n, f], V[f, d] -> [n, d])\n");
     const Graph *graph = plan->fusion->graph;
     uint32_t large = find_buffer(plan, find_named(graph, "A"))->slot;
     assert_int_equal(find_buffer(plan, find_named(graph, "D"))->slot, large);
