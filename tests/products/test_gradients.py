@@ -63,6 +63,20 @@ def Rebound(X[n, d], A[n, d]):
     X_out[n, d] = sigmoid(X + A)
     return X[n, d], X_out[n, d]
 """
+# The names that results get beside the arguments are those of further arguments and results.
+TAKEN = """
+dim layers = 2
+def Taken(X[n], X_out[n], X_out_2[n]):
+    G[n] = tanh(X * X_out + X_out_2)
+    for layer in layers:
+        X[n] = exp(tanh(G + X))
+    for layer in layers:
+        X_out[n] = exp(tanh(G * X_out))
+    for layer in layers:
+        X_out_2[n] = exp(tanh(G - X_out_2))
+    X_out_3[n] = exp(G * X)
+    return X, X_out, X_out_2, X_out_3
+"""
 # Extents that follow from others, a position for each, and halves.
 ODD = """
 dim t = p + n, d = 5
@@ -90,6 +104,7 @@ CASES = {
     "scan": (SCAN, [], dict(n=13, e=6)),
     "split": (SPLIT, [], dict(n=12, k=5, j=3, c=3)),
     "rebound": (REBOUND, [], dict(n=12)),
+    "taken": (TAKEN, [], dict(n=21)),
     "odd": (ODD, [], dict(n=6, p=3, v=10, t=9)),
 }
 
@@ -361,6 +376,20 @@ def test_argument_and_result_may_have_one_name(cases):
     assert library.tensors("_backward", use="result") == ["X_out_2", "X_out"]
     header = cases("rebound").header
     assert re.search(r"const float \*dX;  .*float \*dX_; // dX \[n, d\]", header, re.S)
+
+
+def test_what_results_are_called_beside_arguments_is_free(cases):
+    library = cases("taken").library
+    assert library.tensors("_backward", use="result") == ["X_out_4", "X_out_out", "X_out_2_out",
+                                                          "X_out_3"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_two_tensors_have_one_name(cases, name):
+    for function in cases(name).library.manifest["functions"]:
+        for role in ("input", "output"):
+            names = [t["name"] for t in function["tensors"] if t["role"] == role]
+            assert len(names) == len(set(names)), function["name"]
 
 
 def test_only_the_gradient_that_is_asked_for(cases):
