@@ -37,10 +37,6 @@ static int input_named(const Graph *graph, Name name) {
     return -1;
 }
 
-static Name gradient_name(const Graph *graph, Name of, Arena *arena) {
-    return names_find(graph->session->names, arena_printf(arena, "d%s", of));
-}
-
 // The input that an output is the gradient by; -1: it is a result.
 static int gradient_by(const Directions *d, uint32_t output, Arena *arena) {
     const Graph *graph = d->tensors->graph;

@@ -360,6 +360,8 @@ typedef struct {
 // cotangents. `dY` are new inputs, one for each result Y of floats with dims. Requires: what
 // graph_build makes. NULL after diagnostics.
 Graph *graph_gradient(const Graph *graph, const GradientOptions *options);
+// `dX` of X: what a gradient or a cotangent is called. arena: of no use afterwards.
+Name gradient_name(const Graph *graph, Name name, Arena *arena);
 
 // ---- verify.c, print.c -------------------------------------------------------------------------
 // ice() naming the pass when a rule of the level is broken.

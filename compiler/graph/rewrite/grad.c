@@ -15,8 +15,8 @@
 
 // ---- what is asked for -------------------------------------------------------------------------
 
-static Name name_of_gradient(const Graph *graph, Name name) {
-    return names_find(graph->session->names, arena_printf(graph->arena, "d%s", name));
+Name gradient_name(const Graph *graph, Name name, Arena *arena) {
+    return names_find(graph->session->names, arena_printf(arena, "d%s", name));
 }
 
 static bool names_has(const NameList *names, Name name) {
@@ -68,7 +68,7 @@ static const Value *find_tensor(const Graph *graph, Name name) {
 
 // Names of cotangents and gradients are those of no argument or result.
 static bool name_is_free(const Graph *graph, Name of) {
-    Name name = name_of_gradient(graph, of);
+    Name name = gradient_name(graph, of, graph->arena);
     const Value *taken = find_tensor(graph, name);
     if (taken)
         diag_error(graph->session->diags, taken->origin,
@@ -173,7 +173,7 @@ static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Are
 // A scalar's cotangent is 1 unless one is given.
 static Value *cotangent(Graph *graph, const Output *output, const GradientOptions *options) {
     Elem elem = output->value->elem;
-    Name name = name_of_gradient(graph, output->name);
+    Name name = gradient_name(graph, output->name, graph->arena);
     bool given = options->all_given || names_has(&options->given, name);
     if (!output->order.count && !given)
         return graph_const(graph, 1, elem);
@@ -207,7 +207,7 @@ static void return_gradients(Gradient *gradient, const GradientOptions *options)
         if (!adjoint)
             adjoint = graph_const(graph, 0, elem_work(input->elem));
         adjoint = graph_over(graph, adjoint, &input->dims);
-        Output output = {.name = name_of_gradient(graph, input->name),
+        Output output = {.name = gradient_name(graph, input->name, graph->arena),
                          .order = input->dims,
                          .use = USE_GRADIENT};
         graph_output_like(graph, &output, graph_cast(graph, adjoint, input->elem));
