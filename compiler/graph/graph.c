@@ -173,6 +173,10 @@ Value *graph_const(Graph *graph, double number, Elem elem) {
     return graph_add(graph, &draft);
 }
 
+Value *graph_number(Graph *graph, double number, const Value *like) {
+    return graph_const(graph, number, like->elem);
+}
+
 Value *graph_index(Graph *graph, DimId dim) {
     Value draft = value_draft(OP_INDEX, ELEM_I64);
     draft.dim = dim;
@@ -229,6 +233,14 @@ Value *graph_map2(Graph *graph, Op op, Value *a, Value *b) {
     return graph_map(graph, op, compares ? ELEM_BOOL : a->elem, (Value *[]){a, b}, 2);
 }
 
+Value *graph_select(Graph *graph, Value *condition, Value *a, Value *b) {
+    return graph_map(graph, OP_SELECT, a->elem, (Value *[]){condition, a, b}, 3);
+}
+
+Value *graph_or_zero(Graph *graph, Value *condition, Value *a) {
+    return graph_select(graph, condition, a, graph_number(graph, 0, a));
+}
+
 Value *graph_cast(Graph *graph, Value *a, Elem elem) {
     return a->elem == elem ? a : graph_map(graph, OP_CAST, elem, &a, 1);
 }
@@ -240,7 +252,7 @@ Value *graph_over(Graph *graph, Value *a, const DimList *dims) {
             continue;
         Value *index = graph_index(graph, dims->at[i]);
         Value *everywhere = graph_map2(graph, OP_EQ, index, index);
-        a = graph_map(graph, OP_SELECT, a->elem, (Value *[]){everywhere, a, a}, 3);
+        a = graph_select(graph, everywhere, a, a);
     }
     return a;
 }
@@ -377,8 +389,7 @@ Value *graph_scatter_add(Graph *graph, Value *a, Value *ids, DimId dim, DimList 
     if (dims_subset(&all, &kept)) { // it sums nothing
         Value *here =
             graph_map2(graph, OP_EQ, graph_cast(graph, ids, ELEM_I64), graph_index(graph, dim));
-        Value *args[] = {here, a, graph_const(graph, 0, a->elem)};
-        return graph_map(graph, OP_SELECT, a->elem, args, 3);
+        return graph_or_zero(graph, here, a);
     }
     Value draft = value_draft(OP_SCATTER_ADD, a->elem);
     draft.args = (Value *[]){a, ids};

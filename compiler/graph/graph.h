@@ -234,13 +234,16 @@ Name graph_output_source_name(const Graph *graph, uint32_t output);
 // Requires: no other input has the name.
 Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role);
 Value *graph_const(Graph *graph, double number, Elem elem);
+Value *graph_number(Graph *graph, double number, const Value *like); // with its elem
 Value *graph_index(Graph *graph, DimId dim);
 Value *graph_extent(Graph *graph, DimId dim);
 Value *graph_map(Graph *graph, Op op, Elem elem, Value **args, uint32_t n_args); // dims: the union
 Value *graph_map1(Graph *graph, Op op, Value *a);           // elem of a (bool for NOT)
 Value *graph_map2(Graph *graph, Op op, Value *a, Value *b); // elem of a (bool for comparisons)
-Value *graph_copy(Graph *graph, Value *a, uint32_t which);  // another one for each number
-Value *graph_cast(Graph *graph, Value *a, Elem elem);       // a itself when it has that elem
+Value *graph_select(Graph *graph, Value *condition, Value *a, Value *b); // elem of a
+Value *graph_or_zero(Graph *graph, Value *condition, Value *a);          // where it is not so, 0
+Value *graph_copy(Graph *graph, Value *a, uint32_t which); // another one for each number
+Value *graph_cast(Graph *graph, Value *a, Elem elem);      // a itself when it has that elem
 Value *graph_over(Graph *graph, Value *a,
                   const DimList *dims);      // repeated along those that it lacks
 Value *graph_finite(Graph *graph, Value *a); // of floats: the largest number in place of infinity

@@ -11,10 +11,6 @@
 
 #include "graph/build/build.h"
 
-static Value *number_like(Graph *graph, double number, const Value *like) {
-    return graph_const(graph, number, like->elem);
-}
-
 static Value *argument(Frame *frame, const Expr *call, uint32_t i) {
     return build_expr_as(frame, call->args.at[i], call->elem);
 }
@@ -22,22 +18,22 @@ static Value *argument(Frame *frame, const Expr *call, uint32_t i) {
 // ---- pointwise ---------------------------------------------------------------------------------
 
 static Value *relu_of(Graph *graph, Value *x) {
-    return graph_map2(graph, OP_MAX, x, number_like(graph, 0, x));
+    return graph_map2(graph, OP_MAX, x, graph_number(graph, 0, x));
 }
 
 static Value *gelu_of(Graph *graph, Value *x) {
-    Value *scaled = graph_map2(graph, OP_MUL, x, number_like(graph, sqrt(0.5), x));
+    Value *scaled = graph_map2(graph, OP_MUL, x, graph_number(graph, sqrt(0.5), x));
     Value *erf1 =
-        graph_map2(graph, OP_ADD, number_like(graph, 1, x), graph_map1(graph, OP_ERF, scaled));
-    Value *half = graph_map2(graph, OP_MUL, number_like(graph, 0.5, x), x);
+        graph_map2(graph, OP_ADD, graph_number(graph, 1, x), graph_map1(graph, OP_ERF, scaled));
+    Value *half = graph_map2(graph, OP_MUL, graph_number(graph, 0.5, x), x);
     return graph_map2(graph, OP_MUL, half, erf1);
 }
 
 static Value *softplus_of(Graph *graph, Value *x) {
     Value *above = relu_of(graph, x),
-          *below = graph_map2(graph, OP_MIN, x, number_like(graph, 0, x));
+          *below = graph_map2(graph, OP_MIN, x, graph_number(graph, 0, x));
     Value *e = graph_map1(graph, OP_EXP, graph_map2(graph, OP_SUB, below, above));
-    Value *sum = graph_map2(graph, OP_ADD, number_like(graph, 1, x), e);
+    Value *sum = graph_map2(graph, OP_ADD, graph_number(graph, 1, x), e);
     return graph_map2(graph, OP_ADD, above, graph_map1(graph, OP_LOG, sum));
 }
 
@@ -130,11 +126,11 @@ static Value *dropped_out(Frame *frame, Value *x, const DimList *dims, Value *ra
     Value *drawn = random_of(graph, seed, stream, numbered(graph, dims));
     Value *one = graph_const(graph, 1, ELEM_F32), *none = graph_const(graph, 0, ELEM_F32);
     Value *off = graph_map2(graph, OP_LT, seed, graph_const(graph, 0, ELEM_I64));
-    rate = graph_map(graph, OP_SELECT, ELEM_F32, (Value *[]){off, none, rate}, 3);
-    Value *kept = graph_map2(graph, OP_LE, rate, drawn), *zero = number_like(graph, 0, x);
+    rate = graph_select(graph, off, none, rate);
+    Value *kept = graph_map2(graph, OP_LE, rate, drawn), *zero = graph_number(graph, 0, x);
     Value *factor = graph_map2(graph, OP_DIV, one, graph_map2(graph, OP_SUB, one, rate));
     Value *scaled = graph_map2(graph, OP_MUL, x, graph_cast(graph, factor, x->elem));
-    return graph_map(graph, OP_SELECT, x->elem, (Value *[]){kept, scaled, zero}, 3);
+    return graph_select(graph, kept, scaled, zero);
 }
 
 static Value *build_dropout(Frame *frame, const Expr *call) {

@@ -30,7 +30,7 @@ static Value *choose(const Choice *choice, uint32_t first, uint32_t end) {
     Value *below = choose(choice, first, middle), *above = choose(choice, middle, end);
     Value *begin = graph_const(choice->graph, choice->runs.at[middle].begin, ELEM_I64);
     Value *is_below = graph_map2(choice->graph, OP_LT, choice->index, begin);
-    return graph_map(choice->graph, OP_SELECT, below->elem, (Value *[]){is_below, below, above}, 3);
+    return graph_select(choice->graph, is_below, below, above);
 }
 
 // What stands at dims->at[level] of an array; equal rows that follow each other are one.

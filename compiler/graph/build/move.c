@@ -220,8 +220,7 @@ static Value *shift_by(Graph *graph, Value *x, DimId dim, const Formula *by) {
     Value *begun = graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), from);
     Value *inside =
         graph_map2(graph, OP_AND, begun, graph_map2(graph, OP_LT, from, graph_extent(graph, dim)));
-    Value *parts[] = {inside, graph_gather(graph, x, from, dim), graph_const(graph, 0, x->elem)};
-    return graph_map(graph, OP_SELECT, x->elem, parts, 3);
+    return graph_or_zero(graph, inside, graph_gather(graph, x, from, dim));
 }
 
 static Value *build_shift(Frame *frame, const Expr *call) {

@@ -24,8 +24,7 @@
 static Value *shifted_sum(Graph *graph, Value *x, DimId from, DimId to, Value *rest, DimList kept) {
     Value *place = graph_map2(graph, OP_ADD, graph_index(graph, to), rest);
     Value *hit = graph_map2(graph, OP_EQ, graph_index(graph, from), place);
-    Value *args[] = {hit, x, graph_const(graph, 0, x->elem)};
-    Value *only = graph_map(graph, OP_SELECT, x->elem, args, 3);
+    Value *only = graph_or_zero(graph, hit, x);
     dims_add(&kept, to);
     return graph_reduce(graph, OP_SUM, only, kept);
 }
@@ -86,9 +85,7 @@ static Value *sum_of_hits(Rewrite *rewrite, const Value *scatter, Value **args) 
     Value *x = args[0], *ids = args[1];
     Value *index = graph_cast(graph, graph_index(graph, scatter->dim), ids->elem);
     Value *hit = graph_map2(graph, OP_EQ, ids, index);
-    Value *parts[] = {hit, x, graph_const(graph, 0, x->elem)};
-    return graph_reduce(graph, OP_SUM, graph_map(graph, OP_SELECT, x->elem, parts, 3),
-                        scatter->dims);
+    return graph_reduce(graph, OP_SUM, graph_or_zero(graph, hit, x), scatter->dims);
 }
 
 Value *fuse_sums_at(Rewrite *rewrite, const Value *scatter, Value **args, DimId streamed,

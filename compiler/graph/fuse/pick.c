@@ -67,8 +67,7 @@ typedef struct {
 static Value *where_inside(Graph *graph, Value *position, DimId dim, Value *value, Value *other) {
     Value *above = graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), position);
     Value *below = graph_map2(graph, OP_LT, position, graph_extent(graph, dim));
-    Value *args[] = {graph_map2(graph, OP_AND, above, below), value, other};
-    return graph_map(graph, OP_SELECT, value->elem, args, 3);
+    return graph_select(graph, graph_map2(graph, OP_AND, above, below), value, other);
 }
 
 static Value *sum_of_one(Rewrite *rewrite, const Value *gather, Value **args) {
@@ -77,7 +76,7 @@ static Value *sum_of_one(Rewrite *rewrite, const Value *gather, Value **args) {
     from = graph_cast(graph, from, elem_work(from->elem));
     Value *zero = graph_const(graph, 0, from->elem), *nan = graph_const(graph, NAN, from->elem);
     Value *hit = graph_map2(graph, OP_EQ, position, graph_index(graph, gather->dim));
-    Value *only = graph_map(graph, OP_SELECT, from->elem, (Value *[]){hit, from, zero}, 3);
+    Value *only = graph_select(graph, hit, from, zero);
     Value *sum = graph_reduce(graph, OP_SUM, only, gather->dims);
     return graph_cast(graph, where_inside(graph, position, gather->dim, sum, nan), gather->elem);
 }

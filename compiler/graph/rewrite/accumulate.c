@@ -29,9 +29,9 @@ static Value *added(Graph *graph, const Output *output, uint32_t number, Value *
     Value *flag = graph_input(graph, new_name(graph, "accumulate", output->name), ELEM_I64,
                               (DimList){0}, ROLE_DATA);
     flag->use = USE_FLAG;
-    Value *args[] = {graph_map2(graph, OP_NE, flag, graph_const(graph, 0, ELEM_I64)),
-                     graph_map2(graph, OP_ADD, before, gradient), gradient};
-    return graph_map(graph, OP_SELECT, gradient->elem, args, 3);
+    Value *asked = graph_map2(graph, OP_NE, flag, graph_const(graph, 0, ELEM_I64));
+    Value *sum = graph_map2(graph, OP_ADD, before, gradient);
+    return graph_select(graph, asked, sum, gradient);
 }
 
 Graph *graph_accumulate(const Graph *graph) {

@@ -32,10 +32,6 @@
 
 #include <math.h>
 
-static Value *number_like(Rewrite *rewrite, double number, const Value *like) {
-    return graph_const(rewrite->to, number, like->elem);
-}
-
 static Value *widened(Rewrite *rewrite, Value *a) {
     return graph_cast(rewrite->to, a, elem_work(a->elem));
 }
@@ -72,13 +68,13 @@ static Value *with_factor(Rewrite *rewrite, const Value *value, double factor) {
     Graph *graph = rewrite->to;
     const Value *now = rewrite->now[value->id];
     if (value->op == OP_CONST)
-        return number_like(rewrite, value->number * factor, value);
+        return graph_number(graph, value->number * factor, value);
     if (value->op == OP_CONTRACT && now->op == OP_CONTRACT)
         return at_origin(
             graph_einsum(graph, now->number * factor, now->args, now->n_args, now->dims), value);
     if (value->op == OP_CONTRACT) // a row factor went to its result
         return at_origin(
-            graph_map2(graph, OP_MUL, rewrite->now[value->id], number_like(rewrite, factor, now)),
+            graph_map2(graph, OP_MUL, rewrite->now[value->id], graph_number(graph, factor, now)),
             value);
     Value *args[] = {rewrite->now[value->args[0]->id], with_factor(rewrite, value->args[1], factor),
                      with_factor(rewrite, value->args[2], factor)};
@@ -97,10 +93,9 @@ static Value *shifted_row(Rewrite *rewrite, Value *x, DimId dim) {
 // other, or 0 where the sum z is 0, NaN where it is infinite.
 static Value *of_sum(Rewrite *rewrite, Value *z, Value *other) {
     Graph *graph = rewrite->to;
-    Value *zero = number_like(rewrite, 0, z), *none = graph_map2(graph, OP_SUB, z, z);
+    Value *zero = graph_number(rewrite->to, 0, z), *none = graph_map2(graph, OP_SUB, z, z);
     other = graph_map2(graph, OP_ADD, other, none);
-    Value *args[] = {graph_map2(graph, OP_EQ, z, zero), zero, other};
-    return graph_map(graph, OP_SELECT, z->elem, args, 3);
+    return graph_select(graph, graph_map2(graph, OP_EQ, z, zero), zero, other);
 }
 
 static Value *expand_softmax(Rewrite *rewrite, const Value *value, Value *x) {
@@ -113,7 +108,7 @@ static Value *expand_softmax(Rewrite *rewrite, const Value *value, Value *x) {
     x = widened(rewrite, x);
     Value *e = graph_map1(graph, power, shifted_row(rewrite, x, value->dim));
     Value *z = graph_reduce(graph, OP_SUM, e, without(&e->dims, value->dim));
-    Value *inverse = graph_map2(graph, OP_DIV, number_like(rewrite, 1, z), z);
+    Value *inverse = graph_map2(graph, OP_DIV, graph_number(rewrite->to, 1, z), z);
     Value *result = graph_map2(graph, OP_MUL, e, of_sum(rewrite, z, inverse));
     return graph_cast(graph, result, value->elem);
 }
@@ -151,8 +146,7 @@ static Value *expand_argmax(Rewrite *rewrite, const Value *value, Value *x) {
     Value *same = graph_map2(graph, OP_EQ, x, top);
     if (elem_is_float(x->elem)) // where top is NaN nothing equals it: the first NaN then
         same = graph_map2(graph, OP_OR, same, graph_map2(graph, OP_NE, x, x));
-    Value *args[] = {same, here, last};
-    Value *at = graph_map(graph, OP_SELECT, ELEM_I32, args, 3);
+    Value *at = graph_select(graph, same, here, last);
     return graph_reduce(graph, OP_REDUCE_MIN, at, value->dims);
 }
 
@@ -206,7 +200,7 @@ static Value *sum_of_products(Rewrite *rewrite, const Value *value, Value **args
         graph_reduce(graph, OP_SUM, graph_map2(graph, OP_MUL, args[0], args[1]), value->dims);
     if (value->number == 1)
         return sum;
-    return graph_map2(graph, OP_MUL, sum, number_like(rewrite, value->number, value));
+    return graph_map2(graph, OP_MUL, sum, graph_number(rewrite->to, value->number, value));
 }
 
 static Value *expand_contract(Rewrite *rewrite, const Value *value, Value **args) {

@@ -67,7 +67,6 @@ void gradient_add(Gradient *gradient, const Value *value, uint32_t arg, Value *p
 DimList gradient_wanted_dims(Gradient *gradient, const Value *value, uint32_t arg);
 // Sum over a dim that `part` may lack.
 Value *gradient_total(Gradient *gradient, Value *part, DimId dim);
-Value *gradient_number(Gradient *gradient, double number, const Value *like);
 
 // ---- grad_scan.c -------------------------------------------------------------------------------
 // Dims of the old graph as adjoints have them: reversed scans in the place of scans.

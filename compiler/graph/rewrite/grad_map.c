@@ -34,8 +34,8 @@ static Value *divide(const MapRule *m, Value *a, Value *b) {
     return graph_map2(m->graph, OP_DIV, a, b);
 }
 
-static Value *select3(const MapRule *m, Value *condition, Value *a, Value *b) {
-    return graph_map(m->graph, OP_SELECT, a->elem, (Value *[]){condition, a, b}, 3);
+static Value *where(const MapRule *m, Value *condition, Value *a, Value *b) {
+    return graph_select(m->graph, condition, a, b);
 }
 
 static Value *less(const MapRule *m, Value *a, Value *b) {
@@ -50,8 +50,8 @@ static Value *equal(const MapRule *m, Value *a, Value *b) {
 
 static Value *of_abs(const MapRule *m) {
     Value *zero = num(m, 0);
-    Value *below = select3(m, less(m, m->a, zero), neg(m, m->dy), zero);
-    return select3(m, less(m, zero, m->a), m->dy, below);
+    Value *below = where(m, less(m, m->a, zero), neg(m, m->dy), zero);
+    return where(m, less(m, zero, m->a), m->dy, below);
 }
 
 // 1 - y ** 2
@@ -114,7 +114,7 @@ static Value *of_extremum(const MapRule *m, uint32_t arg) {
     bool is_max = m->value->op == OP_MAX;
     Value *wins = is_max ? less(m, other, own) : less(m, own, other);
     Value *tie = mul(m, num(m, other->op == OP_CONST ? !is_max : 0.5), m->dy);
-    return select3(m, wins, m->dy, select3(m, equal(m, own, other), tie, zero));
+    return where(m, wins, m->dy, where(m, equal(m, own, other), tie, zero));
 }
 
 static Value *of_power(const MapRule *m, uint32_t arg) {
@@ -122,12 +122,12 @@ static Value *of_power(const MapRule *m, uint32_t arg) {
     if (arg == 0) {
         Value *less_one = graph_map2(m->graph, OP_SUB, m->b, num(m, 1));
         Value *slope = mul(m, m->b, graph_map2(m->graph, OP_POW, m->a, less_one));
-        return select3(m, equal(m, m->b, zero), zero, mul(m, m->dy, slope));
+        return where(m, equal(m, m->b, zero), zero, mul(m, m->dy, slope));
     }
     Value *flat =
         graph_map2(m->graph, OP_AND, equal(m, m->a, zero), graph_map2(m->graph, OP_LE, zero, m->b));
     Value *slope = mul(m, m->y, graph_map1(m->graph, OP_LOG, m->a));
-    return select3(m, flat, zero, mul(m, m->dy, slope));
+    return where(m, flat, zero, mul(m, m->dy, slope));
 }
 
 static Value *of_second(const MapRule *m) {
@@ -168,7 +168,7 @@ static Value *of_first_of_two(const MapRule *m) {
 
 static Value *of_select(const MapRule *m, uint32_t arg) {
     Value *condition = gradient_copy(m->gradient, m->value->args[0]), *zero = num(m, 0);
-    return arg == 1 ? select3(m, condition, m->dy, zero) : select3(m, condition, zero, m->dy);
+    return arg == 1 ? where(m, condition, m->dy, zero) : where(m, condition, zero, m->dy);
 }
 
 void gradient_of_map(Gradient *gradient, const Value *value, Value *dy) {

@@ -12,20 +12,11 @@
 //     stack of the rows t    row t
 #include "graph/rewrite/grad.h"
 
-static Value *map2(Gradient *gradient, Op op, Value *a, Value *b) {
-    return graph_map2(gradient->rewrite.to, op, a, b);
-}
-
-static Value *or_zero(Gradient *gradient, Value *condition, Value *a) {
-    Value *args[] = {condition, a, gradient_number(gradient, 0, a)};
-    return graph_map(gradient->rewrite.to, OP_SELECT, a->elem, args, 3);
-}
-
 // index(dim) + offset
 static Value *position(Gradient *gradient, DimId dim, int64_t offset) {
     Graph *graph = gradient->rewrite.to;
     Value *index = graph_index(graph, dim);
-    return offset ? map2(gradient, OP_ADD, index, graph_const(graph, (double)offset, ELEM_I64))
+    return offset ? graph_map2(graph, OP_ADD, index, graph_const(graph, (double)offset, ELEM_I64))
                   : index;
 }
 
@@ -69,31 +60,31 @@ void gradient_of_scatter(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
     Value *ids = graph_cast(graph, gradient_copy(gradient, value->args[1]), ELEM_I64);
     Value *inside =
-        map2(gradient, OP_AND, map2(gradient, OP_LE, graph_const(graph, 0, ELEM_I64), ids),
-             map2(gradient, OP_LT, ids, graph_extent(graph, value->dim)));
+        graph_map2(graph, OP_AND, graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), ids),
+                   graph_map2(graph, OP_LT, ids, graph_extent(graph, value->dim)));
     if (dims_has(&dy->dims, value->dim))
         dy = graph_gather(graph, dy, ids, value->dim);
     DimList all = dims_union(&value->args[0]->dims, &value->args[1]->dims);
-    gradient_add(gradient, value, 0, or_zero(gradient, inside, dy), &all);
+    gradient_add(gradient, value, 0, graph_or_zero(graph, inside, dy), &all);
 }
 
 void gradient_of_take(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
-    Value *here = map2(gradient, OP_EQ, graph_index(graph, value->dim),
-                       graph_const(graph, (double)value->offset, ELEM_I64));
-    gradient_add(gradient, value, 0, or_zero(gradient, here, dy), &value->args[0]->dims);
+    Value *here = graph_map2(graph, OP_EQ, graph_index(graph, value->dim),
+                             graph_const(graph, (double)value->offset, ELEM_I64));
+    gradient_add(gradient, value, 0, graph_or_zero(graph, here, dy), &value->args[0]->dims);
 }
 
 void gradient_of_slice(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
     Value *at = position(gradient, value->dim, -value->offset);
-    Value *inside = map2(gradient, OP_LT, at, graph_extent(graph, value->dim2));
+    Value *inside = graph_map2(graph, OP_LT, at, graph_extent(graph, value->dim2));
     if (value->offset)
-        inside = map2(gradient, OP_AND, inside,
-                      map2(gradient, OP_LE, graph_const(graph, 0, ELEM_I64), at));
+        inside = graph_map2(graph, OP_AND, inside,
+                            graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), at));
     if (dims_has(&dy->dims, value->dim2))
         dy = graph_gather(graph, dy, at, value->dim2);
-    gradient_add(gradient, value, 0, or_zero(gradient, inside, dy), &value->args[0]->dims);
+    gradient_add(gradient, value, 0, graph_or_zero(graph, inside, dy), &value->args[0]->dims);
 }
 
 // Part k of dy, which begins `before` positions, and the extents of dynamic parts, from its start.
@@ -108,11 +99,11 @@ static Value *part_of_concat(Gradient *gradient, const Value *value, Value *dy, 
             continue;
         }
         Value *more = graph_extent(graph, value->cats[i]);
-        dynamic = dynamic ? map2(gradient, OP_ADD, dynamic, more) : more;
+        dynamic = dynamic ? graph_map2(graph, OP_ADD, dynamic, more) : more;
     }
     if (!dynamic)
         return graph_slice(graph, dy, value->dim2, value->cats[k], known);
-    Value *at = map2(gradient, OP_ADD, position(gradient, value->cats[k], known), dynamic);
+    Value *at = graph_map2(graph, OP_ADD, position(gradient, value->cats[k], known), dynamic);
     return graph_gather(graph, dy, at, value->dim2);
 }
 

@@ -6,10 +6,6 @@ bool gradient_wants(const Gradient *gradient, const Value *value, uint32_t arg) 
     return gradient->wanted[value->args[arg]->id];
 }
 
-Value *gradient_number(Gradient *gradient, double number, const Value *like) {
-    return graph_const(gradient->rewrite.to, number, like->elem);
-}
-
 // ---- sums --------------------------------------------------------------------------------------
 
 Value *gradient_total(Gradient *gradient, Value *part, DimId dim) {

@@ -12,18 +12,6 @@
 
 #include <math.h>
 
-static Value *number(Gradient *gradient, double value, const Value *like) {
-    return gradient_number(gradient, value, like);
-}
-
-static Value *map2(Gradient *gradient, Op op, Value *a, Value *b) {
-    return graph_map2(gradient->rewrite.to, op, a, b);
-}
-
-static Value *select3(Gradient *gradient, Value *condition, Value *a, Value *b) {
-    return graph_map(gradient->rewrite.to, OP_SELECT, a->elem, (Value *[]){condition, a, b}, 3);
-}
-
 void no_gradient(Gradient *gradient, const Value *value, Value *dy) {
     (void)gradient, (void)value, (void)dy;
 }
@@ -61,24 +49,26 @@ static void gradient_of_sum(Gradient *gradient, const Value *value, Value *dy) {
 static void gradient_of_prod(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
     Value *x = gradient_now(gradient, value->args[0]), *y = gradient_now(gradient, value);
-    Value *zero = number(gradient, 0, x), *one = number(gradient, 1, x);
+    Value *zero = graph_number(graph, 0, x), *one = graph_number(graph, 1, x);
     DimList rows = gradient_dims(gradient, &value->dims);
-    Value *is_zero = map2(gradient, OP_EQ, x, zero);
+    Value *is_zero = graph_map2(graph, OP_EQ, x, zero);
     Value *zeros = graph_reduce(graph, OP_SUM, graph_cast(graph, is_zero, x->elem), rows);
-    Value *others = graph_reduce(graph, OP_PROD, select3(gradient, is_zero, one, x), rows);
-    Value *alone = map2(gradient, OP_AND, is_zero, map2(gradient, OP_EQ, zeros, one));
-    Value *part = select3(gradient, map2(gradient, OP_EQ, zeros, zero),
-                          map2(gradient, OP_DIV, y, x), select3(gradient, alone, others, zero));
-    gradient_add(gradient, value, 0, map2(gradient, OP_MUL, dy, part), &value->args[0]->dims);
+    Value *others = graph_reduce(graph, OP_PROD, graph_select(graph, is_zero, one, x), rows);
+    Value *alone = graph_map2(graph, OP_AND, is_zero, graph_map2(graph, OP_EQ, zeros, one));
+    Value *part =
+        graph_select(graph, graph_map2(graph, OP_EQ, zeros, zero), graph_map2(graph, OP_DIV, y, x),
+                     graph_select(graph, alone, others, zero));
+    gradient_add(gradient, value, 0, graph_map2(graph, OP_MUL, dy, part), &value->args[0]->dims);
 }
 
 // What argmax finds in place of the extremum: the largest of this.
-static Value *sought(Gradient *gradient, Op op, Value *x) {
+static Value *sought(Graph *graph, Op op, Value *x) {
     if (op == OP_REDUCE_MIN)
-        return graph_map1(gradient->rewrite.to, OP_NEG, x);
+        return graph_map1(graph, OP_NEG, x);
     if (op == OP_REDUCE_MAX)
         return x;
-    return select3(gradient, map2(gradient, OP_NE, x, x), number(gradient, -INFINITY, x), x);
+    return graph_select(graph, graph_map2(graph, OP_NE, x, x), graph_number(graph, -INFINITY, x),
+                        x);
 }
 
 // One dim after the other: along each the first position that has the extremum of what is left.
@@ -88,37 +78,40 @@ static void gradient_of_extremum(Gradient *gradient, const Value *value, Value *
     DimList over = dims_minus(&value->args[0]->dims, &value->dims);
     for (uint32_t i = 0; i < over.count; i++) {
         DimId dim = over.at[i];
-        Value *at = graph_row(graph, OP_ARGMAX, sought(gradient, value->op, rest), dim);
+        Value *at = graph_row(graph, OP_ARGMAX, sought(graph, value->op, rest), dim);
         Value *here =
-            map2(gradient, OP_EQ, graph_index(graph, dim), graph_cast(graph, at, ELEM_I64));
-        chosen = chosen ? map2(gradient, OP_AND, chosen, here) : here;
+            graph_map2(graph, OP_EQ, graph_index(graph, dim), graph_cast(graph, at, ELEM_I64));
+        chosen = chosen ? graph_map2(graph, OP_AND, chosen, here) : here;
         DimList kept = dims_minus(&rest->dims, &(DimList){1, {dim}});
         rest = graph_reduce(graph, value->op, rest, kept);
     }
-    Value *part = chosen ? select3(gradient, chosen, dy, number(gradient, 0, dy)) : dy;
+    Value *part = chosen ? graph_select(graph, chosen, dy, graph_number(graph, 0, dy)) : dy;
     gradient_add(gradient, value, 0, part, &value->args[0]->dims);
 }
 
 // ---- rows --------------------------------------------------------------------------------------
 
 static void gradient_of_softmax(Gradient *gradient, const Value *value, Value *dy) {
+    Graph *graph = gradient->rewrite.to;
     Value *y = gradient_now(gradient, value);
-    Value *row = gradient_total(gradient, map2(gradient, OP_MUL, y, dy), value->dim);
-    Value *part = map2(gradient, OP_MUL, y, map2(gradient, OP_SUB, dy, row));
+    Value *row = gradient_total(gradient, graph_map2(graph, OP_MUL, y, dy), value->dim);
+    Value *part = graph_map2(graph, OP_MUL, y, graph_map2(graph, OP_SUB, dy, row));
     gradient_add(gradient, value, 0, part, &value->dims);
 }
 
 static void gradient_of_log_softmax(Gradient *gradient, const Value *value, Value *dy) {
-    Value *weight = graph_map1(gradient->rewrite.to, OP_EXP, gradient_now(gradient, value));
+    Graph *graph = gradient->rewrite.to;
+    Value *weight = graph_map1(graph, OP_EXP, gradient_now(gradient, value));
     Value *row = gradient_total(gradient, dy, value->dim);
-    Value *part = map2(gradient, OP_SUB, dy, map2(gradient, OP_MUL, weight, row));
+    Value *part = graph_map2(graph, OP_SUB, dy, graph_map2(graph, OP_MUL, weight, row));
     gradient_add(gradient, value, 0, part, &value->dims);
 }
 
 static Value *reversed(Gradient *gradient, Value *x, DimId dim) {
     Graph *graph = gradient->rewrite.to;
-    Value *last = map2(gradient, OP_SUB, graph_extent(graph, dim), graph_const(graph, 1, ELEM_I64));
-    return graph_gather(graph, x, map2(gradient, OP_SUB, last, graph_index(graph, dim)), dim);
+    Value *last =
+        graph_map2(graph, OP_SUB, graph_extent(graph, dim), graph_const(graph, 1, ELEM_I64));
+    return graph_gather(graph, x, graph_map2(graph, OP_SUB, last, graph_index(graph, dim)), dim);
 }
 
 static void gradient_of_cumsum(Gradient *gradient, const Value *value, Value *dy) {
