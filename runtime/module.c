@@ -43,8 +43,7 @@ static bool tensor_bytes(const AttModule *module, const AttTensor *tensor, const
 }
 
 // ---- workspace ---------------------------------------------------------------------------------
-// A slot
-// is as large as the largest tensor in it. The slots lie one after another.
+// A slot is as large as the largest tensor in it. The slots lie one after another.
 static int64_t slot_bytes(const AttModule *module, const int64_t *extents, int64_t slot) {
     int64_t most = 0, bytes;
     for (int64_t i = 0; i < module->n_tensors; i++) {

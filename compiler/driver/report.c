@@ -42,7 +42,6 @@ int64_t report_sum(int64_t a, int64_t b) {
 
 static void add_plan_buffers(CostFigures *out, const Plan *plan, const char *const *names,
                              const int64_t *extents, Arena *arena) {
-    int64_t *slots = arena_array(arena, int64_t, plan->n_slots + 1);
     for (uint32_t i = 0; i < plan->buffers.count; i++) {
         const Buffer *buffer = &plan->buffers.at[i];
         BufferFigure figure = {
@@ -58,17 +57,13 @@ static void add_plan_buffers(CostFigures *out, const Plan *plan, const char *con
         else if (buffer->role == BUFFER_VIEW)
             figure.placement =
                 arena_printf(arena, "view of %s", names[plan->buffers.at[buffer->of].value->id]);
-        else if (figure.bytes < 0 ||
-                 (slots[buffer->slot] >= 0 && slots[buffer->slot] < figure.bytes))
-            slots[buffer->slot] = figure.bytes;
         if (buffer->role == BUFFER_INPUT)
             out->arguments = report_sum(out->arguments, figure.bytes);
         if (buffer->role == BUFFER_OUTPUT)
             out->results = report_sum(out->results, figure.bytes);
         vec_push(arena, &out->buffers, figure);
     }
-    for (uint32_t i = 0; i < plan->n_slots; i++)
-        out->workspace = report_sum(out->workspace, slots[i]);
+    out->workspace = plans_workspace(&plan, &extents, 1);
     out->peak = report_sum(report_sum(out->arguments, out->results), out->workspace);
 }
 

@@ -280,6 +280,18 @@ def test_layers_in_one_call_store_nothing_quadratic(cases):
         assert 0 < long <= 2 * short
 
 
+def test_cost_tells_the_workspace_that_the_library_asks_for(tmp_path):
+    """To the byte: slots begin at multiples of 64 bytes, and none of these extents is one."""
+    source, path = tmp_path / "loss.attn", tmp_path / "loss.so"
+    source.write_text(LOSS)
+    options = ["-D", "n=29", "--target", "x86-64-v3"]
+    attc("build", source, *options, "-o", path)
+    library = Library(path, "Loss")
+    told = library.workspace("")
+    library.close()
+    assert 0 < told == attc_json("cost", source, *options)["workspace_bytes"]
+
+
 SHARP = """
 def Sharp(X[n, d], P[d, k], R[d, k]):
     W[n, n'] = softmax(einsum(X[n, d], P[d, k], X[n', d'], R[d', k] -> [n, n']), reduced_dim=n')
