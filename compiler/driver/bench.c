@@ -60,18 +60,14 @@ enum { FORWARD, BACKWARD, BOTH };
 
 static bool compile_gradient(Bench *bench, const Program *program, GradientGraphs *graphs) {
     Options *options = bench->options;
-    GradientOptions gradient = options->gradient;
-    gradient.all_given = true;
     PipelineOptions whole = driver_passes(options, bench->target, AFTER_TILE), parts = whole;
-    parts.gradient = &gradient;
     Call *calls = bench->calls;
     bench->n_calls = BOTH + 1;
     calls[BOTH].name = "both";
     return pipeline_build(options->session, program, &whole, &calls[BOTH].compiled) &&
            driver_lower(options, bench->target, &whole, &calls[BOTH].compiled, NULL) &&
-           pipeline_partition(options->session, program, &parts, graphs) &&
-           memory_fit_parts(options, graphs, &bench->target, 1, &parts.saving) &&
-           (!parts.saving.step || pipeline_divide(options->session, &parts, graphs)) &&
+           driver_partition(options, options->session, program, &bench->target, 1, &parts,
+                            graphs) &&
            lower_part(options, graphs, graphs->forward, &parts, &calls[FORWARD], "forward") &&
            lower_part(options, graphs, graphs->backward, &parts, &calls[BACKWARD], "backward");
 }

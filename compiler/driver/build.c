@@ -119,15 +119,6 @@ static void add_functions(Build *build, const GradientGraphs *graphs) {
     add_function(build, "_gradient", build->both, BOTH);
 }
 
-// Divides the entry once more where the workspace would not fit.
-static bool fit_parts(Build *build, Session *session, PipelineOptions *passes,
-                      GradientGraphs *graphs) {
-    if (!memory_fit_parts(build->options, graphs, build->targets, build->n_targets,
-                          &passes->saving))
-        return false;
-    return !passes->saving.step || pipeline_divide(session, passes, graphs);
-}
-
 // Programs of all functions for each target. The graphs that they are made from are freed. What
 // --exe makes of a gradient computes all in one call.
 static bool lower_all(Build *build) {
@@ -135,20 +126,17 @@ static bool lower_all(Build *build) {
     Session early = *options->session;
     early.arena = arena_new();
     bool parts = options->grad && options->product != PRODUCT_EXE;
-    GradientOptions gradient = options->gradient;
-    gradient.all_given = true;
     PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE), plain = passes;
     GradientGraphs graphs = {0};
     Compilation built;
     MemoryTrials trials = {0};
-    passes.gradient = &gradient;
     if (parts)
         plain.gradient = NULL;
     build->n_programs = parts ? N_PROGRAMS : 1;
     bool ok =
         pipeline_build(&early, build->program, &plain, &built) &&
-        (!parts || (pipeline_partition(&early, build->program, &passes, &graphs) &&
-                    fit_parts(build, &early, &passes, &graphs))) &&
+        (!parts || driver_partition(options, &early, build->program, build->targets,
+                                    build->n_targets, &passes, &graphs)) &&
         memory_fit(options, &built, build->targets, build->n_targets, &plain.saving, &trials) &&
         lower_built(build, &built, &graphs, plain.saving);
     if (ok)

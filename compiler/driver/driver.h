@@ -117,9 +117,14 @@ typedef VEC(MemoryTrial) MemoryTrials; // by number
 // diagnostics.
 bool memory_fit(Options *options, const Compilation *built, const Target *const *targets,
                 uint32_t n_targets, Saving *saving, MemoryTrials *trials);
-// The same for an entry in two parts, with what the first saves for the second.
-bool memory_fit_parts(Options *options, const GradientGraphs *graphs, const Target *const *targets,
-                      uint32_t n_targets, Saving *saving);
+// An entry with its gradient in two parts, in a session that has the diagnostics of the options'.
+// passes: how they are made and are to be lowered, for the first of the targets. Filled in: the
+// gradient, with all of its cotangents as arguments; the least saving found with which the
+// workspace of either part fits, beside what the first saves for the second. false after
+// diagnostics.
+bool driver_partition(Options *options, Session *session, const Program *program,
+                      const Target *const *targets, uint32_t n_targets, PipelineOptions *passes,
+                      GradientGraphs *graphs);
 // Reads the file, as driver_front does, and runs the passes up to `stop`, so that the workspace
 // fits. false after diagnostics.
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out);

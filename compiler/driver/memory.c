@@ -284,7 +284,7 @@ bool memory_fit(Options *options, const Compilation *built, const Target *const 
     return ok;
 }
 
-bool memory_fit_parts(Options *options, const GradientGraphs *graphs, const Target *const *targets,
+static bool fit_parts(Options *options, const GradientGraphs *graphs, const Target *const *targets,
                       uint32_t n_targets, Saving *saving) {
     *saving = (Saving){0};
     if (!options->memory_limit)
@@ -303,6 +303,18 @@ bool driver_lower(Options *options, const Target *target, PipelineOptions *passe
     MemoryTrials unused = {0};
     return memory_fit(options, compiled, &target, 1, &passes->saving, trials ? trials : &unused) &&
            pipeline_lower(options->session, passes, compiled);
+}
+
+bool driver_partition(Options *options, Session *session, const Program *program,
+                      const Target *const *targets, uint32_t n_targets, PipelineOptions *passes,
+                      GradientGraphs *graphs) {
+    GradientOptions *gradient = arena_new_of(session->arena, GradientOptions);
+    *gradient = options->gradient;
+    gradient->all_given = true;
+    passes->gradient = gradient;
+    return pipeline_partition(session, program, passes, graphs) &&
+           fit_parts(options, graphs, targets, n_targets, &passes->saving) &&
+           (!passes->saving.step || pipeline_divide(session, passes, graphs));
 }
 
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
