@@ -62,9 +62,9 @@ typedef struct {
 } Build;
 
 // From the built graphs on programs have nothing in common. With --time-passes they do not run
-// beside each other.
+// beside each other. entry, parts: what either saves.
 static bool lower_built(Build *build, const Compilation *built, const GradientGraphs *graphs,
-                        Saving saving) {
+                        Saving entry, Saving parts) {
     Options *options = build->options;
     uint32_t count = build->n_programs * build->n_targets;
     for (uint32_t i = 0; i < count; i++) {
@@ -73,7 +73,7 @@ static bool lower_built(Build *build, const Compilation *built, const GradientGr
         lowering->session = session_fork(options->session);
         lowering->passes = driver_passes(options, build->targets[i % build->n_targets], AFTER_TILE);
         lowering->passes.only_tile = true;
-        lowering->passes.saving = saving;
+        lowering->passes.saving = program == ENTRY ? entry : parts;
         lowering->compiled = *built;
         lowering->graphs = program == ENTRY ? NULL : graphs;
         lowering->part = program == FORWARD ? graphs->forward : graphs->backward;
@@ -138,7 +138,7 @@ static bool lower_all(Build *build) {
         (!parts || driver_partition(options, &early, build->program, build->targets,
                                     build->n_targets, &passes, &graphs)) &&
         memory_fit(options, &built, build->targets, build->n_targets, &plain.saving, &trials) &&
-        lower_built(build, &built, &graphs, plain.saving);
+        lower_built(build, &built, &graphs, plain.saving, passes.saving);
     if (ok)
         add_functions(build, &graphs);
     arena_free(early.arena);

@@ -597,6 +597,36 @@ def test_workspaces_and_what_is_saved_fit_the_limit(tmp_path):
         np.testing.assert_allclose(array, results[1][name], rtol=2e-4, atol=2e-4)
 
 
+# Logits that are added up over layers: stored for later sweeps where that is cheaper and fits.
+LOGITS = """
+dim n = 48, h = 2, d = 40, k = 16, layers = 4
+dim m like n
+def Layer(X[n, d], L[n, m, h]):
+    param P_q[d, h, k] ~ glorot, P_k[d, h, k] ~ glorot, P_v[d, h, k] ~ glorot, P_o[h, k, d] ~ glorot
+    S[n, m, h] = einsum(X, P_q, X[m, d'], P_k[d', h, k]) + L
+    return X + einsum(softmax(S, reduced_dim=m), X[m, d'], P_v[d', h, k], P_o -> [n, d]), S
+def Logits(X[n, d], slope[h]):
+    L[n, m, h] = slope * abs(index(n) - index(m))
+    for layer in layers:
+        X, L = Layer(X, L)
+    return X
+"""
+
+
+def test_parts_are_lowered_as_they_were_judged(tmp_path):
+    """The entry fits with its logits stored, the parts fit without: only with what they save."""
+    source, path = tmp_path / "logits.attn", tmp_path / "logits.so"
+    source.write_text(LOGITS)
+    options = ["build", source, "--grad", "-w", "--target", "x86-64-v3", "-o", path]
+    _, err = attc(*options, "--memory-limit=1", status=1)
+    least = int(err.split("(")[1].split(" bytes")[0])
+    attc(*options, f"--memory-limit={least}")
+    library = Library(path, "Logits")
+    assert library.workspace("") < least
+    assert library.workspace("_forward") <= least and library.workspace("_backward") <= least
+    library.close()
+
+
 def test_parts_that_do_not_fit_are_told(tmp_path):
     (tmp_path / "layers.attn").write_text(LAYERS)
     parts = "of the forward and backward parts takes more, the least found is "
