@@ -13,8 +13,9 @@
 
 #include <math.h>
 
-// Of a sum's terms; of the spread of a sum of errors at their limits; and of what terms change by
-// with their last digit.
+// What is allowed, added up: a share of the sum of absolute terms; so many standard deviations of a
+// sum of errors that are as large as their limits; so many times what terms change by with the last
+// digit of inputs. All three chosen.
 static const double ROUNDING = 1e-9, SPREAD = 6, NOISE = 64;
 
 static double sign_at(const int64_t *bits, int64_t i) {

@@ -202,6 +202,8 @@ bool execute_run(Options *options, const Loaded *loaded, uint32_t part, const Te
                  double *seconds);
 
 // ---- directional.c ------------------------------------------------------------------------------
+// Random directions that gradients are judged along, and draws of nudged inputs, of which the
+// largest noise counts; both chosen.
 enum { N_DIRECTIONS = 3, NOISE_DRAWS = 8 };
 typedef struct {
     double value, size; // size: of the absolute terms

@@ -500,7 +500,8 @@ Graph *partition_joined(const Partition *partition); // outputs of forward, then
 Graph *graph_accumulate(const Graph *graph);
 
 // ---- rewrite/parts.c ---------------------------------------------------------------------------
-// Reductions of much to little in parts: so many tasks. Requires: graph_expand.
+// Reductions of much to little in parts: so many tasks, a number chosen whatever the machine, as
+// results depend on it. Requires: graph_expand.
 enum { REDUCTION_PARTS = 32 };
 Graph *graph_cut(const Graph *graph, const int64_t *extents);
 

@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-enum { FEW_ROWS = 4 };
+enum { FEW_ROWS = 4 }; // positions of all rows of a group, see space_fits; chosen
 
 // ---- the graph that is fused: what moves and results need lies in memory -----------------------
 

@@ -8,11 +8,13 @@
 // them. So a mask never becomes a tensor.
 #include "graph/fuse/fuse.h"
 
-enum { INLINE_LOADS = 2 };
-// Of op_weight: what may be computed again.
-static const double INLINE_WEIGHT = 4.5; // all that an inline value needs, recursively
-static const double PROLOGUE_WEIGHT = 1; // on an operand of a contraction
-static const double RECOMPUTE_WEIGHT = 4.5;
+enum { INLINE_LOADS = 2 }; // inputs that an inline value reads, at most; chosen
+// What may be computed again, in the unit of op_weight, cycles of a core for a vector: nine ops of
+// the cheapest and no exp, which ops.def has at 5. An operand of a contraction is read many times:
+// two of the cheapest. All chosen.
+static const double INLINE_WEIGHT = 4.5;    // all that an inline value needs, recursively
+static const double PROLOGUE_WEIGHT = 1;    // on an operand of a contraction
+static const double RECOMPUTE_WEIGHT = 4.5; // for every element of dims that it lacks
 
 bool fuse_is_free(const Value *value) {
     return value->op == OP_INPUT || op_is_immediate(value->op);
@@ -84,7 +86,7 @@ bool *fuse_find_light(const Graph *graph, Arena *arena) {
 }
 
 bool *fuse_table_dims(const Graph *graph, const int64_t *extents, Arena *arena) {
-    enum { ENTRIES = 32 }; // fewer are rows of their own, not worth a sweep
+    enum { ENTRIES = 32 }; // fewer are rows of their own, not worth a sweep; chosen
     bool *table = arena_array(arena, bool, graph->dims.count + 1);
     const bool *live = graph_live(graph, arena);
     const bool *data = fuse_depends_on(graph, ROLE_DATA, arena);

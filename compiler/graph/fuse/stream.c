@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FEW_ROWS = 8 };
+enum { FEW_ROWS = 8 }; // positions of the rows' dim: fewer are not streamed for; chosen
 // How large the wide values must be, against everything that is read and stored in any case: what
 // is reduced along the streamed dim before it is contracted, and what is summed along both dims,
 // costs several more sweeps when it is stored. (Sigmoid attention of 12 heads of 64 is faster

@@ -348,8 +348,10 @@ static void choose_rows(const Graph *graph, SweptPair *a, SweptPair *b) {
 
 // ---- sums over the rows of a sweep in parts of them --------------------------------------------
 
-// Rows of a part: fewer would be summed up for less time than writing the sums takes. What the
-// parts may take, and what they may take for more tasks than two.
+// Rows of a part: fewer would be summed up for less time than writing the sums takes. Bytes that
+// the parts of all sums of a set may take, and those that they may take for more tasks than two.
+// All chosen, not measured; that parts as such are faster than a second sweep was (12 heads of 64,
+// 512 and 2048 rows, one thread: 38.7 -> 24.8 ms and 626 -> 402 ms).
 enum { ROWS_OF_PART = 128 };
 static const double PARTS_BYTES = 256 << 20, FEW_PARTS_BYTES = 64 << 20;
 

@@ -16,7 +16,7 @@
 // More results than these are tasks enough. With a dim that is known at run time only, which may be
 // long: parts cost next to nothing where they are of one result or two.
 static const double FEW = 64, FEW_DYNAMIC = 4;
-static const double MUCH = 1 << 18; // elements that are worth it
+static const double MUCH = 1 << 18; // elements that are worth it, 1 MiB of f32; all three chosen
 
 typedef struct {
     const int64_t *extents;

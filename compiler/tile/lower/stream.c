@@ -80,7 +80,7 @@ static TileDimId block_dim_of(const Lowering *lower) {
 
 // Queries of one key head, not a batch.
 static bool is_few(const Lowering *lower, TileDimId dim) {
-    enum { FEW = 16 };
+    enum { FEW = 16 }; // positions; chosen
     int64_t extent = lower->kernel->dims.at[dim].extent;
     return extent != EXTENT_DYNAMIC && extent <= FEW;
 }
