@@ -229,6 +229,22 @@ static bool order_saved(Passes *p, const Compilation *whole, Graph *joined, Grap
     return true;
 }
 
+// Results that take a cotangent have no dims.
+static bool is_scalar(const Graph *plain) {
+    for (uint32_t i = 0; i < plain->outputs.count; i++)
+        if (elem_is_float(plain->outputs.at[i].value->elem) && plain->outputs.at[i].order.count)
+            return false;
+    return true;
+}
+
+// What fuses across the end of the forward pass is computed once.
+static const Graph *join(Passes *p, const Compilation *whole, Graph *once) {
+    const PipelineOptions *options = p->options;
+    Graph *again = graph_done(
+        p, "again", graph_again(once, whole->typical, options->machine, options->saving), once);
+    return graph_done(p, "accumulate", graph_accumulate(again), again);
+}
+
 bool pipeline_divide(Session *session, const PipelineOptions *options, GradientGraphs *graphs) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
     const Compilation *whole = &graphs->whole;
@@ -242,6 +258,7 @@ bool pipeline_divide(Session *session, const PipelineOptions *options, GradientG
     Graph *backward = graph_done(&p, "backward", partition_backward(partition, forward), once);
     graphs->forward = forward;
     graphs->backward = graph_done(&p, "accumulate", graph_accumulate(backward), backward);
+    graphs->both = is_scalar(whole->plain) ? join(&p, whole, once) : NULL;
     return true;
 }
 

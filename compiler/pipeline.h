@@ -64,14 +64,15 @@ bool pipeline_lower(Session *session, const PipelineOptions *options, Compilatio
 typedef struct {
     Compilation whole; // up to `once`
     const Graph *forward, *backward;
+    const Graph *both; // in one call; NULL: there are cotangents to wait for, of results with dims
 } GradientGraphs;
 // options->gradient must be there, and graphs be kept. false after diagnostics.
 bool pipeline_partition(Session *session, const Program *program, const PipelineOptions *options,
                         GradientGraphs *out);
 // The parts of the whole that is there, once more, with another saving. false after diagnostics.
 bool pipeline_divide(Session *session, const PipelineOptions *options, GradientGraphs *graphs);
-// One of the parts, to the stop after its groups are made, in the session that made it or a fork of
-// that. false after diagnostics.
+// One of the graphs, to the stop after its groups are made, in the session that made it or a fork
+// of that. false after diagnostics.
 bool pipeline_lower_part(Session *session, const GradientGraphs *graphs, const Graph *part,
                          const PipelineOptions *options, Compilation *out);
 

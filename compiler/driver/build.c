@@ -46,19 +46,17 @@ static void lower_one(void *lowerings, uint32_t i) {
 
 // ---- all of them ----
 
-enum { ENTRY, FORWARD, BACKWARD, N_PROGRAMS, BOTH = 2, FUNCTIONS_MAX = 4 };
+enum { ENTRY, FORWARD, BACKWARD, BOTH, PROGRAMS_MAX };
 
 typedef struct {
     Options *options;
     const Program *program;
     uint32_t n_targets;
     const Target *targets[LEVELS_MAX];
-    uint32_t n_programs;                         // for each level: the entry, or all
-    Lowering lowerings[LEVELS_MAX * N_PROGRAMS]; // the entry's for all levels, then forward's, ...
-    TileProgram *programs[N_PROGRAMS][LEVELS_MAX];
-    TileProgram *both[LEVELS_MAX * BOTH]; // forward and backward for each level
-    ProductFunction functions[FUNCTIONS_MAX];
-    uint32_t n_functions;
+    uint32_t n_programs; // for each level: the entry, with its gradient in parts, or all
+    Lowering lowerings[LEVELS_MAX * PROGRAMS_MAX]; // the entry's for all levels, forward's, ...
+    TileProgram *programs[PROGRAMS_MAX][LEVELS_MAX];
+    ProductFunction functions[PROGRAMS_MAX]; // of the programs
 } Build;
 
 // From the built graphs on programs have nothing in common. With --time-passes they do not run
@@ -67,6 +65,7 @@ static bool lower_built(Build *build, const Compilation *built, const GradientGr
                         Saving entry, Saving parts) {
     Options *options = build->options;
     uint32_t count = build->n_programs * build->n_targets;
+    const Graph *of[] = {NULL, graphs->forward, graphs->backward, graphs->both};
     for (uint32_t i = 0; i < count; i++) {
         uint32_t program = i / build->n_targets;
         Lowering *lowering = &build->lowerings[i];
@@ -76,7 +75,7 @@ static bool lower_built(Build *build, const Compilation *built, const GradientGr
         lowering->passes.saving = program == ENTRY ? entry : parts;
         lowering->compiled = *built;
         lowering->graphs = program == ENTRY ? NULL : graphs;
-        lowering->part = program == FORWARD ? graphs->forward : graphs->backward;
+        lowering->part = of[program];
     }
     if (options->time_passes)
         for (uint32_t i = 0; i < count; i++)
@@ -93,30 +92,10 @@ static bool lower_built(Build *build, const Compilation *built, const GradientGr
     return ok;
 }
 
-// Results that take a cotangent have no dims.
-static bool is_scalar(const Graph *plain) {
-    for (uint32_t i = 0; i < plain->outputs.count; i++)
-        if (elem_is_float(plain->outputs.at[i].value->elem) && plain->outputs.at[i].order.count)
-            return false;
-    return true;
-}
-
-static void add_function(Build *build, const char *suffix, TileProgram **programs, uint32_t parts) {
-    build->functions[build->n_functions++] = (ProductFunction){suffix, programs, parts};
-}
-
-static void add_functions(Build *build, const GradientGraphs *graphs) {
-    add_function(build, "", build->programs[ENTRY], 1);
-    if (build->n_programs == 1)
-        return;
-    add_function(build, "_forward", build->programs[FORWARD], 1);
-    add_function(build, "_backward", build->programs[BACKWARD], 1);
-    if (!is_scalar(graphs->whole.plain))
-        return;
-    for (uint32_t i = 0; i < build->n_targets; i++)
-        for (uint32_t part = 0; part < BOTH; part++)
-            build->both[i * BOTH + part] = build->programs[FORWARD + part][i];
-    add_function(build, "_gradient", build->both, BOTH);
+static void add_functions(Build *build) {
+    static const char *const suffixes[] = {"", "_forward", "_backward", "_gradient"};
+    for (uint32_t i = 0; i < build->n_programs; i++)
+        build->functions[i] = (ProductFunction){suffixes[i], build->programs[i], 1};
 }
 
 // Programs of all functions for each target. The graphs that they are made from are freed. What
@@ -132,15 +111,15 @@ static bool lower_all(Build *build) {
     MemoryTrials trials = {0};
     if (parts)
         plain.gradient = NULL;
-    build->n_programs = parts ? N_PROGRAMS : 1;
     bool ok =
         pipeline_build(&early, build->program, &plain, &built) &&
         (!parts || driver_partition(options, &early, build->program, build->targets,
                                     build->n_targets, &passes, &graphs)) &&
-        memory_fit(options, &built, build->targets, build->n_targets, &plain.saving, &trials) &&
-        lower_built(build, &built, &graphs, plain.saving, passes.saving);
+        memory_fit(options, &built, build->targets, build->n_targets, &plain.saving, &trials);
+    build->n_programs = graphs.both ? PROGRAMS_MAX : parts ? BOTH : 1;
+    ok = ok && lower_built(build, &built, &graphs, plain.saving, passes.saving);
     if (ok)
-        add_functions(build, &graphs);
+        add_functions(build);
     arena_free(early.arena);
     return ok;
 }
@@ -170,7 +149,7 @@ int command_build(Options *options) {
     const char *why = NULL;
     Product *product = NULL;
     bool lowered = lower_all(build);
-    ProductEntry entry = {build->functions, build->n_functions, build->targets, build->n_targets};
+    ProductEntry entry = {build->functions, build->n_programs, build->targets, build->n_targets};
     if (lowered)
         product = product_compile(options->session, &entry, &options->cache, &about, &why);
     free_lowerings(build); // they take more memory than what is left to do

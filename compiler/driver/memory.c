@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-enum { TRIALS_MOST = 12, LARGEST_SHOWN = 3 };
+enum { TRIALS_MOST = 12, LARGEST_SHOWN = 3, FUNCTIONS_MAX = 3 };
 
 typedef struct {
     Options *options;
@@ -26,12 +26,17 @@ typedef struct {
     MemoryTrials *trials;
 } Search;
 
+// Of one function, for all targets, with the extents of each. They share their slots.
+typedef struct {
+    VEC(const Plan *) at;
+    VEC(const int64_t *) extents;
+    int64_t saved; // bytes that lie beside the workspace: what one function leaves to another
+} Plans;
+
 // What is planned with one saving, in a session of its own.
 typedef struct {
     Session *session;
-    VEC(const Plan *) plans;
-    VEC(const int64_t *) extents;
-    int64_t saved; // bytes that one part leaves to the other
+    Plans of[FUNCTIONS_MAX]; // the entry; or forward, backward and both in one call
 } Planned;
 
 // ---- one trial ---------------------------------------------------------------------------------
@@ -44,10 +49,9 @@ static PipelineOptions passes_of(const Search *s, uint32_t target, PipelineStop 
     return passes;
 }
 
-static void add_plan(Planned *planned, const Compilation *compiled) {
-    Arena *arena = planned->session->arena;
-    vec_push(arena, &planned->plans, compiled->plan);
-    vec_push(arena, &planned->extents, compiled->typical);
+static void add_plan(Arena *arena, Plans *plans, const Compilation *compiled) {
+    vec_push(arena, &plans->at, compiled->plan);
+    vec_push(arena, &plans->extents, compiled->typical);
 }
 
 static bool plan_entry(const Search *s, Saving saving, Planned *planned) {
@@ -56,7 +60,7 @@ static bool plan_entry(const Search *s, Saving saving, Planned *planned) {
         PipelineOptions passes = passes_of(s, t, AFTER_PLANNED, saving);
         if (!pipeline_lower(planned->session, &passes, &compiled))
             return false;
-        add_plan(planned, &compiled);
+        add_plan(planned->session->arena, &planned->of[0], &compiled);
     }
     return true;
 }
@@ -80,15 +84,16 @@ static bool plan_parts(const Search *s, Saving saving, Planned *planned) {
     PipelineOptions passes = passes_of(s, 0, AFTER_PLANNED, saving);
     if (!pipeline_divide(planned->session, &passes, &graphs))
         return false;
-    planned->saved = saved_bytes(&graphs);
-    const Graph *parts[] = {graphs.forward, graphs.backward};
-    for (uint32_t i = 0; i < s->n_targets * PARTS_MAX; i++) {
-        Compilation compiled;
-        passes = passes_of(s, i / PARTS_MAX, AFTER_PLANNED, saving);
-        if (!pipeline_lower_part(planned->session, &graphs, parts[i % PARTS_MAX], &passes,
-                                 &compiled))
-            return false;
-        add_plan(planned, &compiled);
+    const Graph *parts[FUNCTIONS_MAX] = {graphs.forward, graphs.backward, graphs.both};
+    for (uint32_t i = 0; i < FUNCTIONS_MAX && parts[i]; i++) {
+        planned->of[i].saved = parts[i] == graphs.both ? 0 : saved_bytes(&graphs);
+        for (uint32_t t = 0; t < s->n_targets; t++) {
+            Compilation compiled;
+            passes = passes_of(s, t, AFTER_PLANNED, saving);
+            if (!pipeline_lower_part(planned->session, &graphs, parts[i], &passes, &compiled))
+                return false;
+            add_plan(planned->session->arena, &planned->of[i], &compiled);
+        }
     }
     return true;
 }
@@ -98,9 +103,22 @@ static bool plan_with(const Search *s, Saving saving, Planned *planned) {
     return s->once ? plan_entry(s, saving, planned) : plan_parts(s, saving, planned);
 }
 
+static int64_t workspace_of_plans(const Plans *plans) {
+    return report_sum(plans->saved,
+                      plans_workspace(plans->at.at, plans->extents.at, plans->at.count));
+}
+
+// -1, too many bytes, is the most.
+static const Plans *hungriest(const Planned *planned) {
+    const Plans *most = &planned->of[0];
+    for (uint32_t i = 1; i < FUNCTIONS_MAX; i++)
+        if ((uint64_t)workspace_of_plans(&planned->of[i]) > (uint64_t)workspace_of_plans(most))
+            most = &planned->of[i];
+    return most;
+}
+
 static int64_t workspace_of(const Planned *planned) {
-    return report_sum(planned->saved, plans_workspace(planned->plans.at, planned->extents.at,
-                                                      planned->plans.count));
+    return workspace_of_plans(hungriest(planned));
 }
 
 static bool fits(const Search *s, int64_t workspace) {
@@ -207,12 +225,11 @@ static const char *largest_in(const Plan *plan, const int64_t *extents, Arena *a
 }
 
 // The plan that takes most on its own; -1, too many bytes, is the most.
-static uint32_t largest_plan(const Planned *planned) {
+static uint32_t largest_plan(const Plans *plans) {
     uint32_t largest = 0;
     uint64_t most = 0;
-    for (uint32_t i = 0; i < planned->plans.count; i++) {
-        uint64_t bytes =
-            (uint64_t)plans_workspace(&planned->plans.at[i], &planned->extents.at[i], 1);
+    for (uint32_t i = 0; i < plans->at.count; i++) {
+        uint64_t bytes = (uint64_t)plans_workspace(&plans->at.at[i], &plans->extents.at[i], 1);
         largest = bytes > most ? i : largest;
         most = bytes > most ? bytes : most;
     }
@@ -229,9 +246,10 @@ static void refuse(const Search *s) {
     Planned planned;
     if (plan_with(s, least->saving, &planned)) {
         Arena *arena = planned.session->arena;
-        uint32_t largest = largest_plan(&planned);
+        const Plans *plans = hungriest(&planned);
+        uint32_t largest = largest_plan(plans);
         const char *saved =
-            arena_printf(arena, "what is saved (%s), ", bytes_text(planned.saved, arena));
+            arena_printf(arena, "what is saved (%s), ", bytes_text(plans->saved, arena));
         const char *bytes = "";
         if (least->workspace >= 0)
             bytes = arena_printf(arena, " (%lld bytes)", (long long)least->workspace);
@@ -242,8 +260,8 @@ static void refuse(const Search *s) {
                                 s->stretches ? "more, the least found is " : "",
                                 bytes_text(least->workspace, arena), bytes);
         diag_hint(diag, "largest at its fullest moment: %s%s; smaller extents take less%s",
-                  planned.saved ? saved : "",
-                  largest_in(planned.plans.at[largest], planned.extents.at[largest], arena),
+                  plans->saved ? saved : "",
+                  largest_in(plans->at.at[largest], plans->extents.at[largest], arena),
                   s->stretches && !options->entry.checkpoints.count
                       ? ", and of loops '--checkpoint' may"
                       : "");

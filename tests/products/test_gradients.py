@@ -269,7 +269,8 @@ def test_a_scalar_has_both_in_one_call(cases):
     flags = {f"accumulate_{n}": 1 for n in gradients}
     case.library.call("_gradient", case.extents, {**inputs, **before, **flags})
     assert all(np.array_equal(before[n], 2 * gradients[n]) for n in gradients)
-    assert "Loss_gradient" in case.library.functions
+    tensors = case.library.functions["Loss_gradient"]["tensors"]
+    assert {t["use"] for t in tensors} == {"plain", "cotangent", "flag", "gradient"}
     assert "MultiHeadAttention_gradient" not in cases("multi_head").library.functions
 
 
