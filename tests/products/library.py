@@ -56,6 +56,12 @@ class Library:
         call.restype = ctypes.c_int64
         return call(*map(ctypes.c_int64, extents))
 
+    def workspace_of(self, suffix, extents):
+        """The same, of extents by name, of dims that others are like."""
+        told = [d["like"] for d in self.functions[self.entry + suffix]["dims"]
+                if d["extent"] is None and "computed" not in d]
+        return self.workspace(suffix, *(extents[name] for name in told))
+
     def call(self, suffix, extents, arrays, status=0):
         """Runs a function. extents: of dims that others are like. arrays: its inputs, flags as
         numbers, and outputs that are to be written to; others are made. Returns the outputs by

@@ -180,21 +180,23 @@ Graph *partition_joined(const Partition *p) {
 // An argument that holds an output of the forward part: a result, beside all arguments and
 // cotangents, or what is saved.
 static Value *kept_input(const Partition *p, Graph *to, const Graph *forward, uint32_t place,
-                         bool data) {
+                         bool learned) {
     const Output *output = &forward->outputs.at[place];
     bool saved = output->use == USE_SAVED;
     Name name = saved ? output->name : graph_output_source_name(p->graph, place);
     Value *input =
-        graph_input(to, name, output->value->elem, output->order, data ? ROLE_DATA : ROLE_PARAM);
+        graph_input(to, name, output->value->elem, output->order, learned ? ROLE_PARAM : ROLE_DATA);
     input->use = saved ? USE_SAVED : USE_RESULT;
     input->output = place;
     return input;
 }
 
-// The saved tensors, or the results, that backward begins with.
+// The saved tensors, or the results, that backward begins with. What is made of positions alone
+// (the angles of a rotation) is not learned, nor are its dims.
 static void copy_kept(const Partition *p, Graph *to, Value **now, const Graph *forward,
                       bool results) {
     const bool *data = fuse_depends_on(p->graph, ROLE_DATA, p->arena);
+    const bool *param = fuse_depends_on(p->graph, ROLE_PARAM, p->arena);
     uint32_t saved = 0;
     while (saved < forward->outputs.count && forward->outputs.at[saved].use == USE_PLAIN)
         saved++;
@@ -202,7 +204,7 @@ static void copy_kept(const Partition *p, Graph *to, Value **now, const Graph *f
         if (!p->keeps.kept[i] || (p->keeps.result[i] != 0) != results)
             continue;
         uint32_t place = results ? p->keeps.result[i] - 1 : saved++;
-        now[i] = kept_input(p, to, forward, place, data[i]);
+        now[i] = kept_input(p, to, forward, place, param[i] && !data[i]);
     }
 }
 
