@@ -67,7 +67,8 @@ static double predicted_seconds(const CostFigures *f) {
 }
 
 static bool same_saving(Saving a, Saving b) {
-    return a.step == b.step && a.stretches == b.stretches;
+    return a.rounds == b.rounds && a.seams == b.seams && a.step == b.step &&
+           a.stretches == b.stretches;
 }
 
 static bool add_choice(Options *options, const Compilation *built, const MemoryTrial *trial,
@@ -94,6 +95,12 @@ static bool add_choice(Options *options, const Compilation *built, const MemoryT
     return ok;
 }
 
+static const char *what_saves(const MemoryTrial *trial, Arena *arena) {
+    Saving saving = trial->saving;
+    return saving.rounds ? arena_printf(arena, "rounds %u", saving.rounds)
+                         : arena_printf(arena, "%u of %u", saving.stretches, trial->stretches);
+}
+
 static void print_choices(const Options *options, const Choices *choices, Arena *arena) {
     static const char *const heads[] = {"price",      "stretches", "saved", "workspace",
                                         "recomputed", "predicted", ""};
@@ -107,7 +114,7 @@ static void print_choices(const Options *options, const Choices *choices, Arena 
     for (uint32_t i = 0; i < choices->count; i++) {
         const Choice *c = &choices->at[i];
         table_cell(&table, "%g", saving_price(c->trial.saving.step));
-        table_cell(&table, "%u", c->trial.saving.stretches);
+        table_cell(&table, "%s", what_saves(&c->trial, arena));
         table_cell(&table, "%s", bytes_text(c->saved, arena));
         table_cell(&table, "%s", bytes_text(c->workspace, arena));
         table_cell(&table, "%s",
@@ -124,12 +131,13 @@ static json_t *choices_json(const Choices *choices) {
     for (uint32_t i = 0; i < choices->count; i++) {
         const Choice *c = &choices->at[i];
         json_array_append_new(
-            list, json_pack("{s:o, s:i, s:I, s:I, s:I, s:o, s:b}", "price",
+            list, json_pack("{s:o, s:i, s:i, s:i, s:I, s:I, s:I, s:o, s:b}", "price",
                             report_number(saving_price(c->trial.saving.step)), "stretches",
-                            (int)c->trial.saving.stretches, "saved_bytes", (json_int_t)c->saved,
-                            "workspace_bytes", (json_int_t)c->workspace, "recomputed_flops",
-                            (json_int_t)c->recomputed, "predicted_seconds",
-                            report_number(c->seconds), "taken", c->taken));
+                            (int)c->trial.saving.stretches, "stretches_in_all",
+                            (int)c->trial.stretches, "rounds", (int)c->trial.saving.rounds,
+                            "saved_bytes", (json_int_t)c->saved, "workspace_bytes",
+                            (json_int_t)c->workspace, "recomputed_flops", (json_int_t)c->recomputed,
+                            "predicted_seconds", report_number(c->seconds), "taken", c->taken));
     }
     return list;
 }

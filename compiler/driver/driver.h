@@ -108,10 +108,10 @@ bool driver_may_write(Options *options, const char *path);
 // ---- memory.c: --memory-limit ----
 typedef struct {
     Saving saving;
-    uint32_t number;   // of the saving, from 0: the more the larger
-    int64_t workspace; // bytes; -1: too many, or there is no plan
+    uint32_t stretches; // in all, with these seams; 0: it is a forward pass alone
+    int64_t workspace;  // bytes; -1: too many, or there is no plan
 } MemoryTrial;
-typedef VEC(MemoryTrial) MemoryTrials; // by number
+typedef VEC(MemoryTrial) MemoryTrials; // by choice of seams, then by price
 // The least saving found with which the workspace of an entry fits, for all of the targets, whose
 // code shares it. built: with its gradient, if any. trials: what was tried, added. false after
 // diagnostics.

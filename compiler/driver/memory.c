@@ -2,11 +2,13 @@
 // --memory-limit: how much of what gradients keep has to be computed again for the workspace to
 // fit.
 //
-// Savings are numbered: 0 has none, then come the steps of the price of a byte, each for one
+// For a choice of seams the savings are numbered: the steps of the price of a byte, each for one
 // stretch of the forward pass, for two, .., for all (graph.h). More saving takes more time and, as
 // a rule, less memory: the least number that fits is looked for by halves. The judge is the memory
-// planner. Where the last number does not fit, nothing tells where to look: whole steps are tried
-// from there down.
+// planner. Those seams are taken with which the last number fits, the first of them if several do;
+// where there are none the rounds of loops are tried as checkpoints, of the outermost loops first.
+// After that nothing tells where to look: with the first seams whole steps are tried from the last
+// down.
 //
 // A forward pass keeps nothing for another and is judged alone: it has no saving or the last, with
 // which no logits are stored for later sweeps (fuse/stored.c).
@@ -14,7 +16,7 @@
 
 #include <stdlib.h>
 
-enum { TRIALS_MOST = 12, LARGEST_SHOWN = 3, FUNCTIONS_MAX = 3 };
+enum { TRIALS_MOST = 20, LARGEST_SHOWN = 3, FUNCTIONS_MAX = 3 };
 
 typedef struct {
     Options *options;
@@ -22,7 +24,8 @@ typedef struct {
     uint32_t n_targets;
     Compilation *once;            // of each target, up to there; NULL: parts are judged
     const GradientGraphs *graphs; // with parts
-    uint32_t stretches;           // of the forward pass; 0: it is all there is
+    StretchCounts stretches;      // of the forward pass; empty: it is all there is
+    uint32_t loops;               // within each other
     MemoryTrials *trials;
 } Search;
 
@@ -125,24 +128,27 @@ static bool fits(const Search *s, int64_t workspace) {
     return workspace >= 0 && workspace <= s->options->memory_limit;
 }
 
-static Saving saving_numbered(const Search *s, uint32_t number) {
-    if (!number)
-        return (Saving){0};
-    uint32_t stretches = s->stretches ? s->stretches : 1;
-    return (Saving){1 + (number - 1) / stretches, 1 + (number - 1) % stretches};
+static bool is_before(Saving a, Saving b) {
+    if (a.rounds != b.rounds)
+        return a.rounds < b.rounds;
+    if (a.seams != b.seams)
+        return a.seams < b.seams;
+    return a.step != b.step ? a.step < b.step : a.stretches < b.stretches;
 }
 
 // Does it fit? Trials stay in order.
-static bool try_number(const Search *s, uint32_t number) {
-    MemoryTrial trial = {.saving = saving_numbered(s, number), .number = number, .workspace = -1};
+static bool try_saving(const Search *s, Saving saving) {
+    MemoryTrial trial = {.saving = saving, .workspace = -1};
+    if (s->stretches.count)
+        trial.stretches = s->stretches.at[saving.seams];
     Planned planned;
-    if (plan_with(s, trial.saving, &planned))
+    if (plan_with(s, saving, &planned))
         trial.workspace = workspace_of(&planned);
     session_free(planned.session);
     MemoryTrials *trials = s->trials;
     vec_push(s->options->session->arena, trials, trial);
     uint32_t at = trials->count - 1;
-    for (; at > 0 && trials->at[at - 1].number > number; at--)
+    for (; at > 0 && is_before(saving, trials->at[at - 1].saving); at--)
         trials->at[at] = trials->at[at - 1];
     trials->at[at] = trial;
     return fits(s, trial.workspace);
@@ -150,25 +156,43 @@ static bool try_number(const Search *s, uint32_t number) {
 
 // ---- which of them -----------------------------------------------------------------------------
 
-static void look_for_least(const Search *s) {
-    uint32_t above = SAVING_STEPS * s->stretches, below = 0;
-    bool fine = try_number(s, 0);
-    if (fine)
-        return;
-    fine = try_number(s, s->stretches ? above : SAVING_STEPS);
-    if (!s->stretches)
-        return;
-    while (!fine && above > s->stretches && s->trials->count < TRIALS_MOST) {
-        above -= s->stretches;
-        fine = try_number(s, above);
-        below = above - s->stretches;
-    }
-    while (fine && above - below > 1 && s->trials->count < TRIALS_MOST) {
+static bool try_number(const Search *s, uint32_t seams, uint32_t number) {
+    return try_saving(s, saving_numbered(seams, s->stretches.at[seams], number));
+}
+
+// One number fits, one before it does not.
+static void look_between(const Search *s, uint32_t seams, uint32_t below, uint32_t above) {
+    while (above - below > 1 && s->trials->count < TRIALS_MOST) {
         uint32_t middle = below + (above - below) / 2;
-        if (try_number(s, middle))
+        if (try_number(s, seams, middle))
             above = middle;
         else
             below = middle;
+    }
+}
+
+static void look_for_least(const Search *s) {
+    if (try_saving(s, (Saving){0}))
+        return;
+    if (!s->stretches.count)
+        try_saving(s, (Saving){.step = SAVING_STEPS, .stretches = 1});
+    for (uint32_t seams = 0; seams < s->stretches.count; seams++) {
+        uint32_t last = saving_last(s->stretches.at[seams]);
+        if (try_number(s, seams, last)) {
+            look_between(s, seams, 0, last);
+            return;
+        }
+    }
+    for (uint32_t depth = 1; depth <= s->loops; depth++)
+        if (try_saving(s, (Saving){.rounds = depth}))
+            return;
+    uint32_t step = s->stretches.count ? s->stretches.at[0] : 0;
+    for (uint32_t above = saving_last(step); above > step && s->trials->count < TRIALS_MOST;) {
+        above -= step;
+        if (try_number(s, 0, above)) {
+            look_between(s, 0, above - step, above);
+            return;
+        }
     }
 }
 
@@ -257,14 +281,11 @@ static void refuse(const Search *s) {
                                 "--memory-limit %s: the workspace %stakes %s%s%s",
                                 bytes_text(options->memory_limit, arena),
                                 s->graphs ? "of the forward and backward parts " : "",
-                                s->stretches ? "more, the least found is " : "",
+                                s->stretches.count ? "more, the least found is " : "",
                                 bytes_text(least->workspace, arena), bytes);
-        diag_hint(diag, "largest at its fullest moment: %s%s; smaller extents take less%s",
+        diag_hint(diag, "largest at its fullest moment: %s%s; smaller extents take less",
                   plans->saved ? saved : "",
-                  largest_in(plans->at.at[largest], plans->extents.at[largest], arena),
-                  s->stretches && !options->entry.checkpoints.count
-                      ? ", and of loops '--checkpoint' may"
-                      : "");
+                  largest_in(plans->at.at[largest], plans->extents.at[largest], arena));
     }
     session_join(options->session, planned.session);
     session_free(planned.session);
@@ -280,6 +301,12 @@ static bool choose(const Search *s, Saving *saving) {
     return trial != NULL;
 }
 
+static void find_savings(Search *s, const Graph *graph, const int64_t *extents,
+                         const Machine *machine) {
+    s->stretches = graph_stretches(graph, extents, machine, s->options->session->arena);
+    s->loops = graph_loop_depth(graph);
+}
+
 bool memory_fit(Options *options, const Compilation *built, const Target *const *targets,
                 uint32_t n_targets, Saving *saving, MemoryTrials *trials) {
     *saving = (Saving){0};
@@ -287,14 +314,14 @@ bool memory_fit(Options *options, const Compilation *built, const Target *const 
         return true;
     Session *session = session_fork(options->session);
     Compilation *once = arena_array(session->arena, Compilation, n_targets);
-    Search s = {options, targets, n_targets, once, NULL, 0, trials};
+    Search s = {options, targets, n_targets, once, NULL, .trials = trials};
     bool ok = true;
     for (uint32_t t = 0; t < n_targets && ok; t++) {
         PipelineOptions passes = passes_of(&s, t, AFTER_EXPANDED, (Saving){0});
         once[t] = *built;
         ok = pipeline_lower(session, &passes, &once[t]);
         if (ok && built->plain && !t)
-            s.stretches = graph_stretches(once[t].once, once[t].typical, passes.machine);
+            find_savings(&s, once[t].once, once[t].typical, passes.machine);
     }
     ok = ok && choose(&s, saving);
     session_join(options->session, session);
@@ -308,9 +335,9 @@ static bool fit_parts(Options *options, const GradientGraphs *graphs, const Targ
     if (!options->memory_limit)
         return true;
     MemoryTrials trials = {0};
-    Search s = {options, targets, n_targets, NULL, graphs, 0, &trials};
+    Search s = {options, targets, n_targets, NULL, graphs, .trials = &trials};
     PipelineOptions passes = passes_of(&s, 0, AFTER_EXPANDED, (Saving){0});
-    s.stretches = graph_stretches(graphs->whole.once, graphs->whole.typical, passes.machine);
+    find_savings(&s, graphs->whole.once, graphs->whole.typical, passes.machine);
     return choose(&s, saving);
 }
 
@@ -332,7 +359,7 @@ bool driver_partition(Options *options, Session *session, const Program *program
     passes->gradient = gradient;
     return pipeline_partition(session, program, passes, graphs) &&
            fit_parts(options, graphs, targets, n_targets, &passes->saving) &&
-           (!passes->saving.step || pipeline_divide(session, passes, graphs));
+           (!saving_any(passes->saving) || pipeline_divide(session, passes, graphs));
 }
 
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {

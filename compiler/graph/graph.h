@@ -149,13 +149,22 @@ typedef struct {
     uint64_t args; // one bit each
 } NamedPart;
 
+// A part of the program that can be computed again by itself: the round of a loop, or what stands
+// in a checkpoint.
+typedef struct CodeBlock CodeBlock;
+struct CodeBlock {
+    const CodeBlock *around; // NULL: none
+    uint32_t depth;          // of rounds: itself and those around it
+    bool checkpointed;
+};
+
 // What a value was made for. What takes a value's place is made for the same.
 typedef struct {
-    bool backward;  // gradients alone
-    bool twice;     // and computed more than once: with sums in order, for the same bits
-    uint32_t block; // that is checkpointed, from 1; 0: none
-    uint32_t turn;  // in which it is computed, see fuse/again.c; not before those of its arguments.
-                    // Alone part of the meaning: values of two turns are two values. 0: leaves
+    bool backward;          // gradients alone
+    bool twice;             // and computed more than once: with sums in order, for the same bits
+    const CodeBlock *block; // the innermost; NULL: none
+    uint32_t turn; // in which it is computed, see fuse/again.c; not before those of its arguments.
+                   // Alone part of the meaning: values of two turns are two values. 0: leaves
 } MadeFor;
 
 typedef struct Value Value;
@@ -452,14 +461,23 @@ Graph *graph_expand(const Graph *graph, const int64_t *extents);
 // ---- fuse/keep.c -------------------------------------------------------------------------------
 // How much time is given for memory when it is decided what gradients keep, see fuse/keep.c. The
 // first stretches of the forward pass have the price of a byte of this step, the others that of the
-// step before. All zero: time alone decides.
+// step before. Where the stretches begin may be chosen, from 0. rounds: those of loops at this
+// depth, from 1, are checkpointed. All zero: time alone decides.
 typedef struct {
-    uint32_t step, stretches;
+    uint32_t rounds, seams, step, stretches;
 } Saving;
+bool saving_any(Saving saving);
 enum { SAVING_STEPS = 14 };         // the last: nothing is kept but at the seams
 double saving_price(uint32_t step); // of a byte that is kept, in the time of moving it; INFINITY
-// How many stretches the forward pass has, from 1. Requires: graph_expand.
-uint32_t graph_stretches(const Graph *graph, const int64_t *extents, const Machine *machine);
+// By choice of seams, how many stretches the forward pass has, from 1. What is likely to take least
+// memory in the end comes first. Requires: graph_expand.
+typedef VEC(uint32_t) StretchCounts;
+StretchCounts graph_stretches(const Graph *graph, const int64_t *extents, const Machine *machine,
+                              Arena *arena);
+uint32_t graph_loop_depth(const Graph *graph); // the most loops that a value is in
+// Savings with one choice of seams, the less memory the larger: from 1 up to the last.
+uint32_t saving_last(uint32_t stretches);
+Saving saving_numbered(uint32_t seams, uint32_t stretches, uint32_t number);
 
 // ---- fuse/again.c ------------------------------------------------------------------------------
 // The same graph where the backward pass computes again what it does not pay to keep for it. NULL:

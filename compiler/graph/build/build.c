@@ -42,10 +42,10 @@ static void build_assign(Frame *frame, const Stmt *stmt) {
     frame_assign(frame, target->name.name, value);
 }
 
-uint32_t build_open_block(Build *build) {
-    uint32_t around = build->graph->made_for.block;
-    if (!around)
-        build->graph->made_for.block = ++build->n_blocks;
+const CodeBlock *build_open_block(Build *build, uint32_t rounds, bool checkpointed) {
+    const CodeBlock *around = build->graph->made_for.block;
+    CodeBlock block = {around, (around ? around->depth : 0) + rounds, checkpointed};
+    build->graph->made_for.block = arena_copy(build->graph->arena, &block, sizeof block);
     return around;
 }
 
@@ -60,7 +60,7 @@ static bool is_checkpointed(Build *build, const Stmt *loop) {
 
 static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
     Build *build = frame->build;
-    uint32_t around = build->graph->made_for.block;
+    const CodeBlock *around = build_open_block(build, 1, is_checkpointed(build, loop));
     const char *outside = frame->path, *place = frame->place, *own = loop->path;
     frame->place = arena_printf(build->arena, "%s%s.%lld.", place, own ? own : loop->loop_var.name,
                                 (long long)number);
@@ -69,8 +69,6 @@ static void build_iteration(Frame *frame, const Stmt *loop, int64_t number) {
                                    : arena_printf(build->arena, "%s%s.%lld.", outside, own,
                                                   (long long)number);
     vec_push(build->arena, &frame->loops, (LoopValue){loop->loop_var.name, number});
-    if (is_checkpointed(build, loop))
-        build_open_block(build);
     build_body(frame, &loop->body);
     build->graph->made_for.block = around;
     frame->loops.count--;

@@ -45,7 +45,7 @@ typedef struct {
     Map *classes;                // program_like_root of a dim -> number of the first Dim with it
     uint32_t n_classed;          // of the graph's dims: in `classes`
     VEC(ComputedUse) computed;   // once for every frame
-    uint32_t depth, steps, n_dropouts, n_blocks;
+    uint32_t depth, steps, n_dropouts;
     const EntryOptions *options;
     bool *checkpointed; // by place in options->checkpoints: a loop runs over it
     bool open_extents;  // of EntryOptions
@@ -131,9 +131,8 @@ Value *names_input(Build *build, const Tensor *declaration, Name name, DimList o
 // ---- build.c: statements -----------------------------------------------------------------------
 bool build_step(Build *build, Span at); // counts; false once a limit is hit
 void build_body(Frame *frame, const StmtList *body);
-// What is built next belongs to a block that is checkpointed: to that around, whose number is
-// returned, or a new one where that is 0.
-uint32_t build_open_block(Build *build);
+// What is built next belongs to a new block, rounds: one more than around it. Returns that around.
+const CodeBlock *build_open_block(Build *build, uint32_t rounds, bool checkpointed);
 // The name in the source, where the value has none.
 void build_name_value(const Frame *frame, Value *value, Name name, Span origin);
 

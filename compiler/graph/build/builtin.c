@@ -229,7 +229,7 @@ static Value *build_row(Frame *frame, const Expr *call) {
 // ---- dispatch ----------------------------------------------------------------------------------
 
 static Value *build_checkpoint(Frame *frame, const Expr *call) {
-    uint32_t around = build_open_block(frame->build);
+    const CodeBlock *around = build_open_block(frame->build, 0, true);
     Value *value = argument(frame, call, 0);
     frame->build->graph->made_for.block = around;
     return value;

@@ -152,7 +152,9 @@ typedef struct {
     uint32_t *stretch; // by value id, of the forward pass
     bool *crosses;     // by value id: read in a later stretch than its own
 } Seams;
-Seams fuse_find_seams(const ForwardPass *pass, Arena *arena);
+typedef VEC(Seams) SeamChoices;
+// At least one; those with which least is estimated to lie in memory come first.
+SeamChoices fuse_find_seams(const ForwardPass *pass, Arena *arena);
 bool *fuse_find_outputs(const Graph *graph, TensorUse use, Arena *arena); // by value id
 // again.c: builds the backward pass of the old graph in the new one, with what is computed again.
 // now: by id in the old graph, what is there for it: arguments and kept values. Returns the number

@@ -11,7 +11,7 @@
 // never are, unless they are results.
 //
 // In a block that is checkpointed only the values that others than itself read are kept, whatever
-// they cost.
+// they cost. A saving may have the rounds of loops checkpointed, too.
 //
 // Where memory is short a byte that is kept has a price besides, in steps that double, the last of
 // them without end. A price alone would not do: with nothing kept all of the forward pass is
@@ -141,11 +141,20 @@ static void mark_again(Keeper *p) {
 
 // ---- blocks ------------------------------------------------------------------------------------
 
+// The outermost that is checkpointed; NULL: the value is in none.
+static const CodeBlock *block_of(const Keeper *p, const Value *value) {
+    const CodeBlock *found = NULL;
+    for (const CodeBlock *block = value->made_for.block; block; block = block->around)
+        if (block->checkpointed || (p->saving.rounds && block->depth == p->saving.rounds))
+            found = block;
+    return found;
+}
+
 static void mark_crossing(Keeper *p) {
     for (uint32_t i = 0; i < p->graph->values.count; i++) {
         const Value *user = p->graph->values.at[i];
         for (uint32_t k = 0; p->live[i] && !p->after[i] && k < user->n_args; k++)
-            if (user->args[k]->made_for.block != user->made_for.block)
+            if (block_of(p, user->args[k]) != block_of(p, user))
                 p->crosses[user->args[k]->id] = true;
     }
 }
@@ -169,6 +178,20 @@ double saving_price(uint32_t step) {
     return step == 0 ? 0 : step < SAVING_STEPS ? ldexp(1, (int)step - 1) : INFINITY;
 }
 
+uint32_t saving_last(uint32_t stretches) {
+    return SAVING_STEPS * stretches;
+}
+
+Saving saving_numbered(uint32_t seams, uint32_t stretches, uint32_t number) {
+    return (Saving){.seams = seams,
+                    .step = 1 + (number - 1) / stretches,
+                    .stretches = 1 + (number - 1) % stretches};
+}
+
+bool saving_any(Saving saving) {
+    return saving.step || saving.rounds;
+}
+
 // Of keeping a byte, with that of moving it as the unit. What crosses a seam is there.
 static double price_to_keep(const Keeper *p, const Value *value) {
     if (!p->saving.step || op_kind(value->op) == KIND_SCAN)
@@ -181,7 +204,7 @@ static double price_to_keep(const Keeper *p, const Value *value) {
 
 // A copy that only moves would have to be made before it could be kept: the least of differences.
 static double seconds_to_keep(const Keeper *p, const Value *value) {
-    bool inside = value->made_for.block && !p->crosses[value->id];
+    bool inside = block_of(p, value) && !p->crosses[value->id];
     if (p->result[value->id])
         return 0;
     if (p->again[value->id] || (inside && op_kind(value->op) != KIND_SCAN))
@@ -236,10 +259,11 @@ static bool *find_needed(const Keeper *p, const bool *kept) {
 
 // into: where what Kept has of it lies.
 static Keeper open_keeper(const Graph *graph, const int64_t *extents, const Machine *machine,
-                          Arena *into, Arena *arena) {
+                          Saving saving, Arena *into, Arena *arena) {
     uint32_t count = graph->values.count + 1;
     Keeper p = {.graph = graph, .extents = extents, .machine = machine, .arena = arena};
     p.live = graph_live(graph, arena);
+    p.saving = saving;
     p.after = graph_backward(graph, into);
     p.again = arena_array(into, bool, count);
     p.result = arena_array(into, uint32_t, count);
@@ -252,25 +276,44 @@ static Keeper open_keeper(const Graph *graph, const int64_t *extents, const Mach
     return p;
 }
 
-static Seams find_seams(const Keeper *p) {
+static SeamChoices find_seams(const Keeper *p) {
     ForwardPass pass = {p->graph, p->extents, p->live, p->after, p->again, p->result};
     return fuse_find_seams(&pass, p->arena);
 }
 
-uint32_t graph_stretches(const Graph *graph, const int64_t *extents, const Machine *machine) {
-    Arena *arena = arena_new();
-    Keeper p = open_keeper(graph, extents, machine, arena, arena);
-    uint32_t count = find_seams(&p).count;
-    arena_free(arena);
-    return count;
+// The graph of another target may have fewer choices.
+static Seams choose_seams(const Keeper *p) {
+    SeamChoices choices = find_seams(p);
+    uint32_t last = choices.count - 1;
+    return choices.at[p->saving.seams < last ? p->saving.seams : last];
+}
+
+StretchCounts graph_stretches(const Graph *graph, const int64_t *extents, const Machine *machine,
+                              Arena *arena) {
+    Arena *own = arena_new();
+    Keeper p = open_keeper(graph, extents, machine, (Saving){0}, own, own);
+    SeamChoices choices = find_seams(&p);
+    StretchCounts counts = {0};
+    for (uint32_t i = 0; i < choices.count; i++)
+        vec_push(arena, &counts, choices.at[i].count);
+    arena_free(own);
+    return counts;
+}
+
+uint32_t graph_loop_depth(const Graph *graph) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const CodeBlock *block = graph->values.at[i]->made_for.block;
+        most = block && block->depth > most ? block->depth : most;
+    }
+    return most;
 }
 
 Kept fuse_keep(const Graph *graph, const int64_t *extents, const Machine *machine, Saving saving) {
     Arena *arena = arena_new();
-    Keeper p = open_keeper(graph, extents, machine, graph->arena, arena);
-    p.saving = saving;
+    Keeper p = open_keeper(graph, extents, machine, saving, graph->arena, arena);
     if (saving.step)
-        p.seams = find_seams(&p);
+        p.seams = choose_seams(&p);
     const bool *kept = find_kept(&p);
     const bool *needed = find_needed(&p, kept);
     arena_free(arena);

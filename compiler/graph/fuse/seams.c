@@ -9,7 +9,9 @@
 // Between two seams lies a stretch. What crosses the seams lies there for all of the time, and what
 // a stretch computes again while its gradients are computed: those seams are chosen that take least
 // together with the largest stretch. For a bound on stretches the cheapest seams are a shortest
-// path; some bounds are tried.
+// path; some bounds are tried. What a stretch takes in the end (its adjoints, what is planned to
+// lie in memory at once) is not known here: the seams of each bound are a choice, and where memory
+// is shorter than the first of them allows the planner judges the others.
 //
 // Source: Chen et al. 2016, "Training deep nets with sublinear memory cost".
 #include "graph/fuse/fuse.h"
@@ -106,27 +108,68 @@ static double find_path(const Search *s, double bound, double *least, uint32_t *
     return least[s->count];
 }
 
-// By place, where the stretch that ends there begins.
-static uint32_t *choose_seams(const Search *s) {
-    double *least = arena_array(s->arena, double, s->count + 1), best = INFINITY, all = 0;
+// Seams that were found.
+typedef struct {
+    uint32_t *from; // by place, where the stretch that ends there begins
+    double bytes;   // that cross, with the largest stretch
+} Path;
+typedef VEC(Path) Paths;
+
+static bool same_path(const Search *s, const uint32_t *a, const uint32_t *b) {
+    uint32_t to = s->count;
+    while (to > 0 && a[to] == b[to])
+        to = a[to];
+    return to == 0;
+}
+
+// Behind those that take as much or less.
+static void add_path(const Search *s, Paths *paths, const uint32_t *from, double bytes) {
+    for (uint32_t i = 0; i < paths->count; i++)
+        if (same_path(s, paths->at[i].from, from))
+            return;
+    Path path = {arena_copy(s->arena, from, (s->count + 1) * sizeof *from), bytes};
+    vec_push(s->arena, paths, path);
+    uint32_t at = paths->count - 1;
+    for (; at > 0 && paths->at[at - 1].bytes > bytes; at--)
+        paths->at[at] = paths->at[at - 1];
+    paths->at[at] = path;
+}
+
+// Up to where the largest stretch alone takes more.
+static Paths find_paths(const Search *s) {
+    double *least = arena_array(s->arena, double, s->count + 1), all = 0, bound = 1;
     uint32_t *from = arena_array(s->arena, uint32_t, s->count + 1);
-    uint32_t *chosen = arena_array(s->arena, uint32_t, s->count + 1);
-    double bound = 1;
+    Paths paths = {0};
     for (uint32_t i = 0; i < s->count; i++) {
         all += s->inside[i];
         bound = s->inside[i] > bound ? s->inside[i] : bound;
     }
-    for (bool more = true; more && bound < best; bound *= BOUND_STEP) {
+    for (bool more = true; more && (!paths.count || bound < paths.at[0].bytes);
+         bound *= BOUND_STEP) {
         double bytes = find_path(s, bound, least, from) + bound;
-        if (bytes < best)
-            memcpy(chosen, from, (s->count + 1) * sizeof *from);
-        best = bytes < best ? bytes : best;
+        if (!isinf(bytes))
+            add_path(s, &paths, from, bytes);
         more = bound < all;
     }
-    return chosen;
+    return paths;
 }
 
-Seams fuse_find_seams(const ForwardPass *pass, Arena *arena) {
+static Seams make_seams(const Search *s, const Path *path) {
+    bool *begins = arena_array(s->arena, bool, s->count + 1);
+    for (uint32_t to = s->count; to > 0; to = path->from[to])
+        begins[path->from[to]] = true;
+    Seams seams = {.stretch = arena_array(s->arena, uint32_t, s->count + 1),
+                   .crosses = arena_array(s->arena, bool, s->count + 1)};
+    for (uint32_t i = 0; i < s->count; i++) {
+        seams.count += begins[i];
+        seams.stretch[i] = seams.count - 1;
+    }
+    for (uint32_t i = 0; i < s->count; i++)
+        seams.crosses[i] = s->bytes[i] > 0 && seams.stretch[s->last[i]] > seams.stretch[i];
+    return seams;
+}
+
+SeamChoices fuse_find_seams(const ForwardPass *pass, Arena *arena) {
     uint32_t count = pass->graph->values.count;
     Search s = {.graph = pass->graph,
                 .count = count,
@@ -138,17 +181,9 @@ Seams fuse_find_seams(const ForwardPass *pass, Arena *arena) {
     find_last(&s, pass);
     find_bytes(&s, pass);
     find_places(&s, pass);
-    const uint32_t *from = choose_seams(&s);
-    bool *begins = arena_array(arena, bool, count + 1);
-    for (uint32_t to = count; to > 0; to = from[to])
-        begins[from[to]] = true;
-    Seams seams = {.stretch = arena_array(arena, uint32_t, count + 1),
-                   .crosses = arena_array(arena, bool, count + 1)};
-    for (uint32_t i = 0; i < count; i++) {
-        seams.count += begins[i];
-        seams.stretch[i] = seams.count - 1;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        seams.crosses[i] = s.bytes[i] > 0 && seams.stretch[s.last[i]] > seams.stretch[i];
-    return seams;
+    Paths paths = find_paths(&s);
+    SeamChoices choices = {0};
+    for (uint32_t i = 0; i < paths.count; i++)
+        vec_push(arena, &choices, make_seams(&s, &paths.at[i]));
+    return choices;
 }
