@@ -597,14 +597,6 @@ void fusion_print(const Fusion *fusion, Text *out); // source language, a commen
 // an error for each, with the reason. contracted: the graph that was fused, before graph_expand.
 bool fusion_check_quadratic(const Fusion *fusion, const Graph *contracted);
 
-// ---- fuse/view.c: SPLIT and MERGE in memory ----------------------------------------------------
-DimId regroup_last(const Value *regroup); // the fastest of the parts
-// The order of the value's dims in the memory of its argument, and the other way round; false:
-// there is none.
-bool regroup_order(const Value *regroup, const DimList *of_argument, DimList *out);
-bool regroup_argument_order(const Value *regroup, const DimList *own, DimList *out);
-DimList regroup_glued(const Value *merge, const DimList *order); // the parts where the last one is
-
 // ---- fuse/layout.c, fuse/plan.c: memory --------------------------------------------------------
 // How a stored value lies in memory. With a panel, that dim is cut into groups of panel_width: the
 // order is [panel][other dims...][within panel], and the last panel is whole.

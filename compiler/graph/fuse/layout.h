@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What graph_layout is made of: layout.c chooses orders, layout_lanes.c says what contractions
-// cost.
+// What graph_layout and graph_plan are made of: layout.c chooses orders, layout_lanes.c says what
+// contractions cost, view.c which splits and merges of dims are the memory of what they read.
 #ifndef ATTC_GRAPH_LAYOUT_H
 #define ATTC_GRAPH_LAYOUT_H
 
@@ -57,5 +57,13 @@ double layout_lost_lanes(const Layout *layout, const Value *contraction, int ope
 // Cycles of a contraction whose result has `last` contiguous; *lane: the dim that runs in vectors.
 double layout_contraction_cost(const Layout *layout, const Value *contraction, DimId last,
                                DimId *lane);
+
+// ---- view.c: SPLIT and MERGE in memory ---------------------------------------------------------
+DimId regroup_last(const Value *regroup); // the fastest of the parts
+// The order of the value's dims in the memory of its argument, and the other way round; false:
+// there is none.
+bool regroup_order(const Value *regroup, const DimList *of_argument, DimList *out);
+bool regroup_argument_order(const Value *regroup, const DimList *own, DimList *out);
+DimList regroup_glued(const Value *merge, const DimList *order); // the parts where the last one is
 
 #endif

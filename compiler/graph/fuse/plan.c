@@ -12,7 +12,7 @@
 // buffer has to find room among slots that small ones hold.
 //
 // Requires: graph_fuse, graph_layout. Ensures: plan_verify.
-#include "graph/graph.h"
+#include "graph/fuse/layout.h"
 
 #include <stdlib.h>
 

@@ -10,6 +10,7 @@
 // graph_layout sees to for what is computed, and an input has or has not. A result of the entry
 // that is a view of something computed gives it its own memory: O is written straight into M.
 #include "graph/fuse/fuse.h"
+#include "graph/fuse/layout.h"
 
 DimId regroup_last(const Value *regroup) {
     return regroup->digits->at[regroup->digits->count - 1];
