@@ -14,14 +14,34 @@ STACK = 256 << 10
 SECONDS = 60  # of a processor; each program takes less than a second
 MEMORY = 512 << 20
 
-# One kernel of pointwise values, 20,000 operations.
+# One kernel, 20,000 operations: a scan is never cut.
 CHAIN = """
 dim steps = 9900, n = 64
-def Main(X[n], Y[n]):
-    for i in steps:
-        X = Y - X * 0.5
+def Main(X[n], Y[n], Z[t, n]):
+    scan s in t:
+        X = X + Z[s, n]
+        for i in steps:
+            X = Y - X * 0.5
     return X[n]
 """
+
+# Two values or three in each round.
+TANH = {
+    "pointwise": """
+dim steps = 4000
+def Main(X[n, d]):
+    for i in steps:
+        X = tanh(X * 1.01 + 0.01)
+    return sum(X, reduced_dim=(n, d))
+""",
+    "rows": """
+dim steps = 1000
+def Main(X[n, d]):
+    for i in steps:
+        X = tanh(X - max(X, reduced_dim=d))
+    return X
+""",
+}
 
 # Every value is used twice, so that the paths through the chain are more than anyone can count.
 PATHS = {
@@ -138,6 +158,30 @@ def test_a_chain_is_compiled_without_stack(tmp_path):
     out = tmp_path / "chain.o"
     limited("emit", "-", "--stage=obj", "-D", "steps=1500", "-o", out, "--no-cache", source=CHAIN)
     assert out.stat().st_size > 0
+
+
+@pytest.mark.parametrize("options", [[], ["--grad"]], ids=str)
+@pytest.mark.parametrize("kind", TANH)
+def test_a_chain_is_cut_into_kernels(kind, options):
+    """A kernel has 128 values at most, and what is joined to it counts."""
+    tile = limited("emit", "-", "--stage=tile", *options, source=TANH[kind]).stdout
+    rounds = [kernel.count("tanh(") for kernel in tile.split("\nkernel ")]
+    assert 1 < max(rounds) <= 128 // 2
+    assert sum(count > 1 for count in rounds) > 2
+
+
+@pytest.mark.parametrize("options", [[], ["--grad"]], ids=str)
+def test_a_pointwise_chain_is_compiled(tmp_path, options):
+    """What LLVM takes for one kernel of all would be minutes."""
+    limited("emit", "-", "--stage=obj", "-o", tmp_path / "chain.o", "--no-cache", *options,
+            source=TANH["pointwise"])
+
+
+@pytest.mark.parametrize("kind", TANH)
+def test_results_of_kernels_that_a_chain_is_cut_into(kind, tmp_path):
+    path = tmp_path / "tanh.attn"
+    path.write_text(TANH[kind])
+    attc("verify", path, "-D", "steps=100,n=9,d=11", "--grad")
 
 
 # Weights that the backward pass computes in two sweeps, a long way from the logits.

@@ -12,9 +12,10 @@
 // whose arguments must lie in memory. A whole-row value joins the cluster of its argument when it
 // has the same rows and reduced dims, or takes over a pointwise cluster. A pointwise value joins
 // the cluster of one of its arguments with the same iteration space: contractions and rows before
-// pointwise clusters, the latest first, and only where no cluster would come to need itself. What
-// is cheap to compute from inputs and positions is inline (rules.c). Then pointwise clusters
-// with one reader join it (merge.c), which makes prologues.
+// pointwise clusters, the latest first, and only where no cluster would come to need itself. A
+// cluster that has enough takes no more (rules.c). What is cheap to compute from inputs and
+// positions is inline (rules.c). Then pointwise clusters with one reader join it (merge.c), which
+// makes prologues.
 //
 // Requires: graph_expand. Ensures: see graph.h; fusion_verify checks it.
 #include "graph/fuse/fuse.h"
@@ -124,8 +125,9 @@ static bool stream_fits(const Fuser *fuser, const Cluster *cluster, const Value 
 }
 
 static bool space_fits(const Fuser *fuser, const Cluster *cluster, const Value *value) {
-    if (!fuse_turn_fits(cluster, value->made_for.turn) || cluster->kind == GROUP_SCAN ||
-        cluster->kind == GROUP_ORDER || cluster->kind == GROUP_SCATTER)
+    if (!fuse_turn_fits(cluster, value->made_for.turn) || !fuse_has_room(cluster, 1) ||
+        cluster->kind == GROUP_SCAN || cluster->kind == GROUP_ORDER ||
+        cluster->kind == GROUP_SCATTER)
         return false;
     if (cluster->kind == GROUP_STREAM)
         return stream_fits(fuser, cluster, value);
@@ -209,7 +211,8 @@ static void place_row(Fuser *fuser, Value *value) {
                     (parts == DIM_NONE || cluster->cut == value->dim);
         bool takes_over = cluster->kind == GROUP_MAP && dims_equal(&space, &value->args[0]->dims) &&
                           parts == DIM_NONE;
-        if ((!same && !takes_over) || !fuse_turn_fits(cluster, value->made_for.turn))
+        if ((!same && !takes_over) || !fuse_has_room(cluster, 1) ||
+            !fuse_turn_fits(cluster, value->made_for.turn))
             home = CLUSTER_NONE;
     }
     if (home >= CLUSTER_INLINE)

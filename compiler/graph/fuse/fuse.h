@@ -203,6 +203,8 @@ bool fuse_is_streamed_operand(const Fuser *fuser, const Value *value);
 void fuse_note_inline(Fuser *fuser, const Value *value);
 // Adds a copy of the refusal to those that the value has.
 void fuse_refuse(Fuser *fuser, const Value *value, Refusal refusal);
+// May the cluster take so many values more? A kernel of thousands takes minutes to compile.
+bool fuse_has_room(const Cluster *cluster, uint32_t count);
 // Can MAP cluster `from` join cluster `to`, the only one that reads it?
 bool fuse_prologue_fits(const Fuser *fuser, uint32_t from, uint32_t to);
 // Dims over which the group's members run: contraction dims, rows + reduced, or the MAP's space.
