@@ -20,15 +20,10 @@ typedef struct {
 
 // All zero where the program has no gradient.
 static Parts partition(Session *session, const Graph *plain) {
-    Graph *gradient = graph_gradient(plain, &(GradientOptions){.all_given = true});
-    if (!gradient)
-        return (Parts){0};
-    Graph *simple =
-        graph_simplify(gradient, graph_typical_extents(gradient, session->arena), &passes_machine);
-    Graph *pairs =
-        graph_contract(simple, graph_typical_extents(simple, session->arena), &passes_machine);
-    int64_t *typical = graph_typical_extents(pairs, session->arena);
-    Parts parts = {.whole = graph_expand(pairs, typical)};
+    Parts parts = {.whole = passes_expand_gradient(plain)};
+    if (!parts.whole)
+        return parts;
+    int64_t *typical = graph_typical_extents(parts.whole, session->arena);
     const Partition *cut = graph_partition(parts.whole, typical, &passes_machine, (Saving){0});
     parts.forward = partition_forward(cut);
     graph_verify(parts.forward, "forward");

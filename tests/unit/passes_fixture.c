@@ -83,6 +83,11 @@ static Fusion *fuse(const Graph *graph, bool streams) {
     return fusion;
 }
 
+Graph *passes_expand_gradient(const Graph *plain) {
+    Graph *gradient = graph_gradient(plain, &(GradientOptions){.all_given = true});
+    return gradient ? expand(gradient) : NULL;
+}
+
 Plan *passes_plan_for(const Machine *machine, const Graph *graph, bool streams) {
     Fusion *fusion = fuse(graph, streams);
     Plan *plan = graph_plan(fusion, graph_layout(fusion, typical(fusion->graph), machine));

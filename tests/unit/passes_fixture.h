@@ -14,6 +14,8 @@ Graph *passes_build_file(Session *session, const char *path);
 Graph *passes_simplify(Session *session, const char *text);
 Graph *passes_contract(Session *session, const char *text);
 Graph *passes_expand(Session *session, const char *text);
+// What graph_build makes with its gradients, expanded. NULL: it has none.
+Graph *passes_expand_gradient(const Graph *plain);
 Fusion *passes_fuse(Session *session, const char *text);
 Plan *passes_plan(Session *session, const char *text);
 // The same without streamed groups.
