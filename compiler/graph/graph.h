@@ -59,7 +59,7 @@ typedef struct {
     bool scan;       // the steps of a scan; values after it are over another dim that is alike
     bool reversed;   // of a scan: from the last position to the first
     bool made;       // by a pass: nothing that callers see is over it
-    bool again;      // made by graph_recompute: over it, values over the dim it is like once more
+    bool reswept;    // made by graph_recompute: over it, values over the dim it is like once more
     bool table;      // a softmax goes along it where the whole graph is seen, see fuse_table_dims
 } Dim;
 typedef struct {
@@ -517,7 +517,7 @@ Graph *partition_joined(const Partition *partition); // outputs of forward, then
 // accumulate_dX is not 0.
 Graph *graph_accumulate(const Graph *graph);
 
-// ---- rewrite/parts.c ---------------------------------------------------------------------------
+// ---- rewrite/cut.c -----------------------------------------------------------------------------
 // Reductions of much to little in parts: so many tasks, a number chosen whatever the machine, as
 // results depend on it. Requires: graph_expand.
 enum { REDUCTION_PARTS = 32 };

@@ -73,7 +73,7 @@ static bool over_both(const DimList *dims, const SweptPair *pair) {
 
 static DimId new_dim(Graph *graph, DimId like) {
     DimId dim = graph_new_dim_like(graph, graph->dims.at[like].name, 2, like);
-    graph->dims.at[dim].made = graph->dims.at[dim].again = true;
+    graph->dims.at[dim].made = graph->dims.at[dim].reswept = true;
     return dim;
 }
 
@@ -86,11 +86,11 @@ static bool is_bias(const SweptPair *pair, const Value *value) {
     return value->op == OP_GATHER && has_neither(pair, value->args[0]);
 }
 
-static bool can_be_again(const SweptPair *pair, const Value *value) {
+static bool can_be_reswept(const SweptPair *pair, const Value *value) {
     return op_kind(value->op) == KIND_MAP || value_is_reduction(value) || is_bias(pair, value);
 }
 
-static Value *again(Rewrite *rewrite, const Resweep *sweep, const Value *value);
+static Value *reswept(Rewrite *rewrite, const Resweep *sweep, const Value *value);
 
 // The value that an argument is, but for its names.
 static const Value *read_by(const Resweep *sweep, const Value *arg) {
@@ -100,13 +100,13 @@ static const Value *read_by(const Resweep *sweep, const Value *arg) {
 
 // The arguments of a value over other dims. map: of the dims of a value that reads wide ones,
 // perhaps under other names. NULL: they cannot be.
-static Value **args_again(Rewrite *rewrite, const Resweep *sweep, const Value *value,
-                          const DimMap *map) {
+static Value **reswept_args(Rewrite *rewrite, const Resweep *sweep, const Value *value,
+                            const DimMap *map) {
     Value **args = arena_array(rewrite->arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++) {
         WideRead read = sweeps_read(sweep->pair, value->args[k]);
         bool inside = read.value || map == &sweep->map;
-        args[k] = inside ? again(rewrite, sweep, read_by(sweep, value->args[k]))
+        args[k] = inside ? reswept(rewrite, sweep, read_by(sweep, value->args[k]))
                          : graph_rename_all(rewrite->to, rewrite->now[value->args[k]->id], map);
         if (!args[k])
             return NULL;
@@ -114,11 +114,11 @@ static Value **args_again(Rewrite *rewrite, const Resweep *sweep, const Value *v
     return args;
 }
 
-// The value over other dims; see args_again.
-static Value *again_of_args(Rewrite *rewrite, const Resweep *sweep, const Value *value,
-                            DimList dims, const DimMap *map) {
+// The value over other dims; see reswept_args.
+static Value *reswept_of_args(Rewrite *rewrite, const Resweep *sweep, const Value *value,
+                              DimList dims, const DimMap *map) {
     Graph *graph = rewrite->to;
-    Value **args = args_again(rewrite, sweep, value, map);
+    Value **args = reswept_args(rewrite, sweep, value, map);
     if (!args)
         return NULL;
     if (value_is_reduction(value))
@@ -145,19 +145,19 @@ static bool is_computed(const Recompute *r, const Resweep *sweep, const Value *v
         return false;
     bool given = (r->given[value->id] && op_kind(value->op) == KIND_MAP) ||
                  (is_bias(pair, value) && r->given[value->args[1]->id]);
-    return !has_neither(pair, value) && can_be_again(pair, value) &&
+    return !has_neither(pair, value) && can_be_reswept(pair, value) &&
            (pair->wide[value->id] || given || is_of_sweep(sweep, value));
 }
 
 // Requires: done for the arguments of what is computed.
-static Value *make_again(Rewrite *rewrite, const Resweep *sweep, const Value *value) {
+static Value *resweep_value(Rewrite *rewrite, const Resweep *sweep, const Value *value) {
     const Recompute *r = rewrite->data;
     const SweptPair *pair = sweep->pair;
     if (value->op == OP_INDEX)
         return graph_index(rewrite->to, dimmap_get(&sweep->map, value->dim));
     if (is_computed(r, sweep, value)) {
         DimList dims = dims_renamed(&value->dims, &sweep->map);
-        return again_of_args(rewrite, sweep, value, dims, &sweep->map);
+        return reswept_of_args(rewrite, sweep, value, dims, &sweep->map);
     }
     bool known =
         is_read(sweep, value) || (!pair->wide[value->id] && !is_of_sweep(sweep, value) &&
@@ -179,7 +179,7 @@ static Made *note(Rewrite *rewrite, const Resweep *sweep, const Value *value, Va
 }
 
 // The value, wide or not, over the other dims; NULL: it cannot be.
-static Value *again(Rewrite *rewrite, const Resweep *sweep, const Value *value) {
+static Value *reswept(Rewrite *rewrite, const Resweep *sweep, const Value *value) {
     ValueList open = {0};
     const Made *made = note(rewrite, sweep, value, &open);
     for (uint32_t i = 0; i < open.count; i++)
@@ -190,7 +190,7 @@ static Value *again(Rewrite *rewrite, const Resweep *sweep, const Value *value) 
     bool outer = rewrite->to->made_for.twice;
     rewrite->to->made_for.twice = true;
     for (uint32_t i = 0; i < open.count; i++)
-        note(rewrite, sweep, open.at[i], NULL)->value = make_again(rewrite, sweep, open.at[i]);
+        note(rewrite, sweep, open.at[i], NULL)->value = resweep_value(rewrite, sweep, open.at[i]);
     rewrite->to->made_for.twice = outer;
     return made->value;
 }
@@ -223,11 +223,11 @@ static bool reads_result(const Recompute *r, const SweptPair *pair, const Value 
 // ---- what is made of wide values ---------------------------------------------------------------
 
 // A sum over what is called read.x in it, of wide values and of what has that dim besides.
-static Value *sum_again(Rewrite *rewrite, const SweptPair *pair, const Value *value,
-                        WideRead read) {
+static Value *reswept_sum(Rewrite *rewrite, const SweptPair *pair, const Value *value,
+                          WideRead read) {
     const Resweep *sweep = resweep_for(rewrite, pair, SUMS, read.y, pair->phase[value->id]);
     DimMap own = {1, {read.x}, {sweep->as_x}};
-    return again_of_args(rewrite, sweep, value, value->dims, &own);
+    return reswept_of_args(rewrite, sweep, value, value->dims, &own);
 }
 
 static DimId parts_dim(Rewrite *rewrite, int64_t count) {
@@ -248,7 +248,7 @@ static Value *sum_in_parts(Rewrite *rewrite, const SweptPair *pair, const Value 
     Graph *graph = rewrite->to;
     uint32_t phase = pair->phase[value->id];
     const Resweep *sweep = phase ? resweep_for(rewrite, pair, ROWS, pair->y, phase) : NULL;
-    Value **rows = sweep ? args_again(rewrite, sweep, value, &sweep->map) : args;
+    Value **rows = sweep ? reswept_args(rewrite, sweep, value, &sweep->map) : args;
     if (!rows)
         return NULL;
     Value **wide = arena_array(rewrite->arena, Value *, value->n_args);
@@ -293,37 +293,37 @@ static Value *sum_for_each_row(Rewrite *rewrite, const SweptPair *pair, const Va
     if (sweep)
         rows = dims_renamed(&rows, &sweep->map);
     DimList kept = dims_union(&value->dims, &rows);
-    Value *sums = sweep ? again_of_args(rewrite, sweep, value, kept, &sweep->map)
+    Value *sums = sweep ? reswept_of_args(rewrite, sweep, value, kept, &sweep->map)
                         : graph_reduce_like(graph, value, args, kept);
     return sums ? graph_reduce(graph, OP_SUM, sums, value->dims) : NULL;
 }
 
 // What a later phase has of each row: computed over the dim of its sweep, and called x again.
-static Value *row_again(Rewrite *rewrite, const SweptPair *pair, const Value *value) {
+static Value *reswept_row(Rewrite *rewrite, const SweptPair *pair, const Value *value) {
     if (!pair->phase[value->id])
         return NULL;
     const Resweep *sweep = resweep_for(rewrite, pair, ROWS, pair->y, pair->phase[value->id]);
     DimMap back = {1, {sweep->as_x}, {pair->x}};
-    Value *rows = again(rewrite, sweep, value);
+    Value *rows = reswept(rewrite, sweep, value);
     return rows ? graph_rename_all(rewrite->to, rows, &back) : NULL;
 }
 
 // NULL: as it is.
-static Value *value_again(Rewrite *rewrite, const SweptPair *pair, const Value *value,
-                          Value **args) {
+static Value *value_of_sweeps(Rewrite *rewrite, const SweptPair *pair, const Value *value,
+                              Value **args) {
     WideRead read = sweeps_reads_twice(pair, value);
     if (!read.value || !value_is_reduction(value) || reads_result(rewrite->data, pair, value))
         return NULL;
     bool own_names = read.x == pair->x && read.y == pair->y;
     if (dims_has(&value->dims, read.x))
-        return own_names && !dims_has(&value->dims, read.y) ? row_again(rewrite, pair, value)
+        return own_names && !dims_has(&value->dims, read.y) ? reswept_row(rewrite, pair, value)
                                                             : NULL;
     if (!sweeps_is_sum(value))
         return NULL;
     if (sweeps_parts(pair, value, read))
         return sum_in_parts(rewrite, pair, value, args, read);
     if (dims_has(&value->dims, read.y))
-        return sum_again(rewrite, pair, value, read);
+        return reswept_sum(rewrite, pair, value, read);
     return own_names ? sum_for_each_row(rewrite, pair, value, args) : NULL;
 }
 
@@ -331,8 +331,8 @@ static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args
     Recompute *r = rewrite->data;
     for (uint32_t i = 0; i < r->pairs.count; i++) {
         const SweptPair *pair = &r->pairs.at[i];
-        Value *out = pair->stored[value->id] ? row_again(rewrite, pair, value)
-                                             : value_again(rewrite, pair, value, args);
+        Value *out = pair->stored[value->id] ? reswept_row(rewrite, pair, value)
+                                             : value_of_sweeps(rewrite, pair, value, args);
         if (out)
             return out;
         rewrite->to->made_for.twice |= pair->wide[value->id] && pair->twice[pair->set[value->id]];

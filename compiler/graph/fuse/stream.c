@@ -33,12 +33,12 @@ enum { FEW_ROWS = 8 }; // positions of the rows' dim: fewer are not streamed for
 // streamed from 256 positions on, a feed-forward block stored.)
 static const double WIDE_SHARE = 0.9, ROWS_SHARE = 1, SOFTMAX_SHARE = 0.1;
 
-typedef enum { OUTSIDE, WIDE, REDUCED, BETWEEN } Part;
+typedef enum { OUTSIDE, WIDE, REDUCED, BETWEEN } Standing;
 
 typedef struct {
     Fuser *fuser;
     FusePair pair;
-    uint8_t *part;         // Part, by value id
+    uint8_t *standing;     // Standing, by value id
     uint32_t *sets;        // of value ids: those that are not OUTSIDE and lead to each other
     const Value **barrier; // by root: a value of the set that cannot be streamed, or NULL
     uint32_t *component;   // by root: its number
@@ -197,11 +197,16 @@ static void join(Search *s, uint32_t a, uint32_t b) {
         s->barrier[root] = s->barrier[root == a ? b : a];
 }
 
+// What is computed twice is so as not to be stored.
+static bool is_reswept(const Search *s) {
+    const Graph *graph = s->fuser->graph;
+    return graph->dims.at[s->pair.x].reswept || graph->dims.at[s->pair.y].reswept;
+}
+
 // Does it read what another sweep over the pair stored for this one?
 static bool reads_stored(const Search *s, const Value *value) {
-    const Graph *graph = s->fuser->graph;
-    bool again = graph->dims.at[s->pair.x].again || graph->dims.at[s->pair.y].again;
-    for (uint32_t k = 0; again && op_kind(value->op) == KIND_MAP && k < value->n_args; k++) {
+    bool reswept = is_reswept(s);
+    for (uint32_t k = 0; reswept && op_kind(value->op) == KIND_MAP && k < value->n_args; k++) {
         const Value *arg = value->args[k];
         if (arg->op == OP_RENAME && !fuse_is_of_input(arg) && dims_has(&arg->dims, s->pair.x) &&
             dims_has(&arg->dims, s->pair.y))
@@ -218,14 +223,14 @@ static bool is_wide(const Search *s, const Value *value) {
     if (fuse_makes_pair(value, s->pair.x, s->pair.y) || reads_stored(s, value))
         return true;
     for (uint32_t i = 0; i < value->n_args; i++)
-        if (s->part[value->args[i]->id] == WIDE)
+        if (s->standing[value->args[i]->id] == WIDE)
             return true;
     return false;
 }
 
-static bool reads_part(const Search *s, const Value *value, Part part) {
+static bool reads_any(const Search *s, const Value *value, Standing standing) {
     for (uint32_t i = 0; i < value->n_args; i++)
-        if (s->part[value->args[i]->id] == part)
+        if (s->standing[value->args[i]->id] == standing)
             return true;
     return false;
 }
@@ -243,16 +248,16 @@ static void find_wide_and_reduced(Search *s) {
     const Graph *graph = s->fuser->graph;
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        s->part[i] = OUTSIDE;
+        s->standing[i] = OUTSIDE;
         s->barrier[i] = NULL;
         if (!s->fuser->live[i])
             continue;
         if (is_wide(s, value))
-            s->part[i] = WIDE;
-        else if (reads_part(s, value, WIDE) && s->fuser->owner[i] == CLUSTER_NONE &&
+            s->standing[i] = WIDE;
+        else if (reads_any(s, value, WIDE) && s->fuser->owner[i] == CLUSTER_NONE &&
                  can_be_streamed(value) && is_of_rows(s, value))
-            s->part[i] = REDUCED;
-        if (s->part[i] != OUTSIDE && !can_be_streamed(value))
+            s->standing[i] = REDUCED;
+        if (s->standing[i] != OUTSIDE && !can_be_streamed(value))
             s->barrier[i] = value;
     }
 }
@@ -264,32 +269,32 @@ static void find_between(Search *s, Arena *arena) {
     bool *from = arena_array(arena, bool, count + 1), *back = arena_array(arena, bool, count + 1);
     for (uint32_t i = 0; i < count; i++) {
         const Value *value = graph->values.at[i];
-        if (s->part[i] != OUTSIDE || op_kind(value->op) != KIND_MAP || !s->fuser->live[i])
+        if (s->standing[i] != OUTSIDE || op_kind(value->op) != KIND_MAP || !s->fuser->live[i])
             continue;
-        from[i] = reads_part(s, value, REDUCED);
+        from[i] = reads_any(s, value, REDUCED);
         for (uint32_t k = 0; k < value->n_args; k++)
             from[i] = from[i] || from[value->args[k]->id];
     }
     for (uint32_t i = count; i-- > 0;) {
         const Value *value = graph->values.at[i];
-        bool leads = s->part[i] == WIDE || (from[i] && back[i]);
+        bool leads = s->standing[i] == WIDE || (from[i] && back[i]);
         for (uint32_t k = 0; leads && k < value->n_args; k++)
             back[value->args[k]->id] = true;
     }
     for (uint32_t i = 0; i < count; i++)
-        if (s->part[i] == OUTSIDE && from[i] && back[i])
-            s->part[i] = BETWEEN;
+        if (s->standing[i] == OUTSIDE && from[i] && back[i])
+            s->standing[i] = BETWEEN;
 }
 
 static void join_parts(Search *s) {
     const Graph *graph = s->fuser->graph;
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        for (uint32_t k = 0; s->part[i] != OUTSIDE && k < value->n_args; k++) {
-            Part other = (Part)s->part[value->args[k]->id];
+        for (uint32_t k = 0; s->standing[i] != OUTSIDE && k < value->n_args; k++) {
+            Standing other = (Standing)s->standing[value->args[k]->id];
             // What follows a reduction is in its group only when it leads back, and at once.
             bool leads =
-                other != OUTSIDE && s->part[i] != REDUCED && !fuse_waits(value, value->args[k]);
+                other != OUTSIDE && s->standing[i] != REDUCED && !fuse_waits(value, value->args[k]);
             if (other == WIDE || leads)
                 join(s, i, value->args[k]->id);
         }
@@ -309,7 +314,7 @@ typedef VEC(Component) ComponentList;
 
 static void component_add(const Search *s, Component *c, Value *value) {
     vec_push(s->fuser->arena, &c->members, value);
-    if (s->part[value->id] != REDUCED)
+    if (s->standing[value->id] != REDUCED)
         return;
     bool contracts = value->op == OP_CONTRACT, parts = value_in_parts(value);
     c->reduces |= op_kind(value->op) == KIND_REDUCE && !parts;
@@ -322,7 +327,7 @@ static ComponentList find_components(Search *s) {
     const Graph *graph = s->fuser->graph;
     ComponentList components = {0};
     for (uint32_t i = 0; i < graph->values.count; i++) {
-        if (s->part[i] == OUTSIDE)
+        if (s->standing[i] == OUTSIDE)
             continue;
         uint32_t root = sets_find(s->sets, i);
         if (root == i) {
@@ -335,14 +340,14 @@ static ComponentList find_components(Search *s) {
 }
 
 static bool is_in(Search *s, const Component *c, const Value *value) {
-    return s->part[value->id] != OUTSIDE && sets_find(s->sets, value->id) == c->root;
+    return s->standing[value->id] != OUTSIDE && sets_find(s->sets, value->id) == c->root;
 }
 
 // Keeps for the component's wide values why they are stored after all.
 static void refuse(Search *s, const Component *c, const Value *by, const char *why) {
     Refusal refusal = {.x = s->pair.x, .y = s->pair.y, .by = by, .why = why};
     for (uint32_t i = 0; i < c->members.count; i++)
-        if (s->part[c->members.at[i]->id] == WIDE)
+        if (s->standing[c->members.at[i]->id] == WIDE)
             fuse_refuse(s->fuser, c->members.at[i], refusal);
 }
 
@@ -368,12 +373,6 @@ static bool is_convex(Search *s, const Component *c) {
     return true;
 }
 
-// What is computed twice is so as not to be stored.
-static bool is_again(const Search *s) {
-    const Graph *graph = s->fuser->graph;
-    return graph->dims.at[s->pair.x].again || graph->dims.at[s->pair.y].again;
-}
-
 // Elements of the wide values against those of everything that is read and stored in any case.
 // Refuses the component if these are more.
 static bool is_worth_streaming(Search *s, const Component *c) {
@@ -383,9 +382,9 @@ static bool is_worth_streaming(Search *s, const Component *c) {
     for (uint32_t i = 0; i < c->members.count; i++) {
         const Value *value = c->members.at[i];
         double volume = (double)dims_volume(&value->dims, fuser->extents);
-        if (s->part[value->id] == WIDE && !value_is_shift(value))
+        if (s->standing[value->id] == WIDE && !value_is_shift(value))
             wide = volume > wide ? volume : wide;
-        else if (s->part[value->id] == REDUCED)
+        else if (s->standing[value->id] == REDUCED)
             others += volume;
         for (uint32_t k = 0; k < value->n_args; k++) {
             const Value *arg = value->args[k];
@@ -401,7 +400,7 @@ static bool is_worth_streaming(Search *s, const Component *c) {
     double share = (c->reduces && c->contracts) || c->parts ? SOFTMAX_SHARE
                    : c->reduces                             ? ROWS_SHARE
                                                             : WIDE_SHARE;
-    if (is_again(s) || wide >= share * others)
+    if (is_reswept(s) || wide >= share * others)
         return true;
     refuse(s, c, NULL,
            arena_printf(fuser->graph->arena,
@@ -413,7 +412,7 @@ static bool is_worth_streaming(Search *s, const Component *c) {
 
 static bool has_reduction(const Search *s, const Component *c) {
     for (uint32_t i = 0; i < c->members.count; i++)
-        if (s->part[c->members.at[i]->id] == REDUCED)
+        if (s->standing[c->members.at[i]->id] == REDUCED)
             return true;
     return false;
 }
@@ -522,7 +521,7 @@ void fuse_find_streams(Fuser *fuser) {
         if (fuser->live[i] && graph->values.at[i]->op == OP_CONTRACT)
             refuse_few_rows(fuser, graph->values.at[i]);
     Search s = {.fuser = fuser};
-    s.part = arena_array(fuser->arena, uint8_t, graph->values.count);
+    s.standing = arena_array(fuser->arena, uint8_t, graph->values.count);
     s.barrier = arena_array(fuser->arena, const Value *, graph->values.count);
     s.component = arena_array(fuser->arena, uint32_t, graph->values.count);
     s.after = arena_array(fuser->arena, bool, graph->values.count);

@@ -4,7 +4,7 @@
 //     grad.c         graph_gradient: cotangents in, adjoints from the last value to the first
 //     grad_rules.c   the table; einsums, reductions, rows
 //     grad_loop.c    the sweep over the values, and the scans that it reverses
-//     grad_parts.c   what the rules share
+//     grad_shared.c  what the rules share
 //     grad_leave.c   what leaves reversed scans
 //     grad_scan.c    which values of a reversed scan stand for those of the scan's body
 //     grad_map.c     pointwise ops
@@ -57,7 +57,7 @@ typedef struct {
     DimList home;         // of the value whose rule or copy is being made: where others are read
 } Gradient;
 
-// ---- grad_parts.c ------------------------------------------------------------------------------
+// ---- grad_shared.c -----------------------------------------------------------------------------
 bool gradient_wants(const Gradient *gradient, const Value *value, uint32_t arg);
 // Adds to the adjoint of an argument what each position of `over` contributes to it: positions
 // along dims that the argument lacks are summed. `part` may lack dims of `over`.

@@ -8,6 +8,8 @@
 //     unify.c      graph_unify
 //     totals.c     graph_totals
 //     expand.c     graph_expand
+//     cut.c        graph_cut
+//     accumulate.c graph_accumulate
 //     grad.c       graph_gradient, with a rule for each op in grad_*.c (grad.h)
 #ifndef ATTC_GRAPH_REWRITE_H
 #define ATTC_GRAPH_REWRITE_H
