@@ -89,12 +89,16 @@ static double of_one(Op op, double a, double y) {
     }
 }
 
-// Of two equal values half each; beside a number max takes nothing and min all.
+// Of two equal values half each, and all of NaN and what is beside it; a number's neighbour takes
+// nothing of max where both are equal and nothing of min where it is NaN.
 static double of_extremum(const Value *value, uint32_t arg, double own, double other) {
     bool is_max = value->op == OP_MAX, number = value->args[1 - arg]->op == OP_CONST;
+    bool at_most = own <= other;
+    if (number)
+        return is_max != at_most;
     if (own == other)
-        return number ? !is_max : 0.5;
-    return is_max == (own > other);
+        return 0.5;
+    return isnan(own) || isnan(other) || is_max == (own > other);
 }
 
 static double of_two(const Value *value, uint32_t arg, const double *x) {

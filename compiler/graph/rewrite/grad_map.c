@@ -5,8 +5,9 @@
 //     y = exp(a)     da = dy * y
 //
 // Where a derivative does not exist: |a| at 0 gives 0; max and min of two equal values give half to
-// each, but where one of them is a number, max gives the other nothing (as relu at 0) and min all;
-// a ** b with b = 0 gives a nothing, with a = 0 <= b gives b nothing.
+// each, but where one of them is a number, max gives the other nothing (as relu at 0) and min all.
+// Where one is NaN, all to each, but of min beside a number nothing. a ** b with b = 0 gives a
+// nothing, with a = 0 <= b gives b nothing.
 #include "graph/rewrite/grad.h"
 
 #include <math.h>
@@ -108,13 +109,17 @@ static Value *of_first(const MapRule *m) {
 
 // ---- of two ------------------------------------------------------------------------------------
 
-// Where both are equal: to the tensor beside a number all of min and nothing of max.
+// What gets nothing is chosen, not multiplied by 0: `dy` may be infinite.
 static Value *of_extremum(const MapRule *m, uint32_t arg) {
     Value *own = arg ? m->b : m->a, *other = arg ? m->a : m->b, *zero = num(m, 0);
     bool is_max = m->value->op == OP_MAX;
-    Value *wins = is_max ? less(m, other, own) : less(m, own, other);
-    Value *tie = mul(m, num(m, other->op == OP_CONST ? !is_max : 0.5), m->dy);
-    return where(m, wins, m->dy, where(m, equal(m, own, other), tie, zero));
+    if (other->op == OP_CONST) {
+        Value *below = graph_map2(m->graph, OP_LE, own, other);
+        return is_max ? where(m, below, zero, m->dy) : graph_or_zero(m->graph, below, m->dy);
+    }
+    Value *loses = is_max ? less(m, own, other) : less(m, other, own);
+    Value *half = mul(m, num(m, 0.5), m->dy);
+    return where(m, loses, zero, where(m, equal(m, own, other), half, m->dy));
 }
 
 static Value *of_power(const MapRule *m, uint32_t arg) {
