@@ -170,10 +170,11 @@ EVAL_TESTS := eval eval_moves slope
 $(EVAL_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/eval_fixture.o
 MODULE_TESTS := module program
 $(MODULE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/module_fixture.o
-PASSES_TESTS := rewrite grad seams keep sweeps stored partition simplify contract expand fuse stream stages plan passes lower lower_attention
+PASSES_TESTS := rewrite grad seams keep sweeps stored partition simplify contract expand fuse stream stages plan passes lower lower_attention schedule
 $(PASSES_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/passes_fixture.o
 $(BUILD)/unit/passes_test $(BUILD)/unit/lower_test: $(BUILD)/obj/tests/unit/random_graph.o
-$(BUILD)/unit/lower_test $(BUILD)/unit/lower_attention_test: $(BUILD)/obj/tests/unit/lower_fixture.o
+LOWER_TESTS := lower lower_attention schedule
+$(LOWER_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/lower_fixture.o
 
 # A virtual environment of our own: lit for golden tests, pytest, and NumPy as the second opinion.
 VENV := $(BUILD)/venv

@@ -179,9 +179,9 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
     pass_done(p, "plan", true);
     if (options->stop < AFTER_TILE)
         return true;
-    out->tile = tile_lower(
-        out->plan, options->machine, out->typical,
-        (StreamSchedule){.plan = options->plan, .rows = options->rows, .piece = options->piece});
+    ScheduleWish wish = {
+        .forced = {.plan = options->plan, .rows = options->rows, .piece = options->piece}};
+    out->tile = tile_lower(out->plan, options->machine, out->typical, &wish);
     if (!out->tile)
         return false;
     for (uint32_t i = 0; options->verify && i < out->tile->kernels.count; i++)

@@ -143,9 +143,9 @@ static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
     figure.seconds = machine->threads > 1 ? figure.cost.parallel_seconds : figure.cost.seconds;
     figure.scratch = kernel_scratch_bytes(kernel, own, each);
     figure.recompute = 1;
-    if (kernel->schedule.plan == PLAN_ANY)
+    if (kernel->schedule.kind != SCHEDULE_STREAM)
         return figure;
-    figure.kind = figure.plan = plan_name(kernel->schedule.plan);
+    figure.kind = figure.plan = plan_name(kernel->schedule.stream.plan);
     figure.misfit = misfit_of(program, launch->group, arena);
     add_scratch(&figure, launch, kernel, each, arena);
     if (figure.multiplies > 0)

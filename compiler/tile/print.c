@@ -373,9 +373,7 @@ static void print_arguments(const Kernel *kernel, Place place, const char *title
     }
 }
 
-static void print_schedule(const StreamSchedule *schedule, Text *out) {
-    if (schedule->plan == PLAN_ANY)
-        return;
+static void print_plan(const StreamSchedule *schedule, Text *out) {
     text_printf(out, "  # plan: %s, %ld row%s", plan_name(schedule->plan), (long)schedule->rows,
                 schedule->rows == 1 ? "" : "s");
     if (schedule->plan != PLAN_RESIDENT)
@@ -385,7 +383,8 @@ static void print_schedule(const StreamSchedule *schedule, Text *out) {
 
 void kernel_print(const Kernel *kernel, Text *out) {
     text_printf(out, "kernel %s\n", kernel->name);
-    print_schedule(&kernel->schedule, out);
+    if (kernel->schedule.kind == SCHEDULE_STREAM)
+        print_plan(&kernel->schedule.stream, out);
     text_add(out, "  dims");
     for (uint32_t i = 0; i < kernel->dims.count; i++) {
         text_printf(out, " %s", kernel->dims.at[i].name);

@@ -223,8 +223,8 @@ struct Node {
     Stage *stage;    // STAGE
 };
 
-// ---- schedules ----
-// Every number that lowering uses for a streamed group; lower/stream.c shows the plans.
+// ---- schedules: the numbers that lowering uses for a group, and what they are chosen from ----
+// Of a streamed group; lower/stream.c shows the plans.
 typedef struct {
     PlanKind plan;
     int64_t rows;   // of a task
@@ -235,7 +235,54 @@ typedef struct {
     int64_t rows, streamed; // typical extents of the dims that are cut
     int64_t unit;           // pieces are multiples of it: two vectors
 } StreamShape;
-typedef VEC(StreamSchedule) StreamScheduleList;
+// Of a contraction kernel.
+typedef struct {
+    int64_t task_batch, task_rows, task_lanes; // parallel pieces, of the products below
+    int64_t block_k, block_rows;               // cache blocks inside a task
+    int32_t row_block, lane_block;             // microkernel
+    bool pack_a, pack_b;
+    double seconds; // predicted (contract_model_seconds)
+} ContractSchedule;
+// What the contiguous dim of an operand is: summed, the one the microkernel runs along, another one
+// of rows or lanes, or one of batches.
+typedef enum { LAST_SUMMED, LAST_MAIN, LAST_OTHER, LAST_BATCH } ContractLast;
+typedef struct {
+    int64_t batch, rows, lanes, k; // typical extents, products over all dims of the class
+    int64_t main_rows, main_lanes; // of the two dims that the microkernel runs along
+    bool a_in_place, b_in_place;   // may be read so: no prologue, no conversion, k of one stride
+    ContractLast a_last, b_last;
+    int32_t panel; // the result has panels of so many lanes; 0: none
+    size_t elem_bytes;
+    bool in_order; // see Stage
+} ContractShape;
+// Of pointwise values, rows, recurrences, orders and scattered sums: how they are cut into tasks.
+typedef struct {
+    int64_t tasks;       // about, as far as the dims that may be cut allow it
+    int64_t step_points; // of a recurrence: more tasks, as long as a step has so many points
+} TaskSchedule;
+typedef struct {
+    double seconds; // of all tasks, one thread
+    bool steps;     // it is a recurrence, and seconds are 0
+} TaskShape;
+
+typedef enum { SCHEDULE_NONE, SCHEDULE_TASKS, SCHEDULE_CONTRACT, SCHEDULE_STREAM } ScheduleKind;
+typedef struct {
+    ScheduleKind kind; // NONE: there is nothing to choose
+    union {
+        TaskSchedule tasks;
+        ContractSchedule contract;
+        StreamSchedule stream;
+    };
+} Schedule;
+typedef VEC(Schedule) ScheduleList;
+typedef struct {
+    ScheduleKind kind;
+    union {
+        TaskShape tasks;
+        ContractShape contract;
+        StreamShape stream;
+    };
+} ScheduleShape;
 
 typedef struct Kernel {
     Arena *arena;
@@ -244,7 +291,7 @@ typedef struct Kernel {
     VEC(TileBuffer) buffers; // arguments first, in calling order, then scratch
     uint32_t n_args;
     NodeList body;
-    StreamSchedule schedule; // of a streamed group; plan PLAN_ANY: it is none
+    Schedule schedule; // that it was lowered with
 } Kernel;
 
 // ---- kernel.c: building by hand and by lowering ----
@@ -328,40 +375,35 @@ typedef struct {
 } TileProgram;
 
 // ---- lower/, schedule/, cost/ ----
-// One kernel per group, with the default schedule for the machine at the typical extents. Adjacent
+// Which of the schedules of a group, by index.
+typedef uint32_t ScheduleChoice(void *self, const Group *group, const ScheduleList *space);
+typedef struct {
+    StreamSchedule forced; // the plan of every streamed group that it can do, and its numbers;
+                           // PLAN_ANY and 0: any
+    // NULL: the default of each. space: those that make different kernels, all of which hold; the
+    // default first.
+    ScheduleChoice *choose;
+    void *self;
+} ScheduleWish;
+// One kernel per group, scheduled for the machine at the typical extents. Adjacent
 // dims that stay adjacent in every access become one kernel dim.
-// forced: the plan of every streamed group that it can do, and its numbers; PLAN_ANY and 0: the
-// cheapest. NULL after a diagnostic: there are streamed groups, and the plan can do none.
+// NULL after a diagnostic: there are streamed groups, and the forced plan can do none.
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
-                        StreamSchedule forced);
-// schedule/stream.c: every schedule of a plan that is worth a thought, in a fixed order. wanted:
-// the plan, and its numbers where they are not 0.
-void schedule_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
-                     StreamScheduleList *into);
+                        const ScheduleWish *wish);
 double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of sums of products
 // Bytes of scratch that a task has at most; each: by buffer, the bytes of a scratch one, or NULL.
 int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents, int64_t *each);
-// The numbers of a contraction kernel: what the schedule chooses.
-typedef struct {
-    int64_t task_batch, task_rows, task_lanes; // parallel pieces, of the products below
-    int64_t block_k, block_rows;               // cache blocks inside a task
-    int32_t row_block, lane_block;             // microkernel
-    bool pack_a, pack_b;
-    double seconds; // predicted (contract_model_seconds)
-} ContractSchedule;
-// What the contiguous dim of an operand is: summed, the one the microkernel runs along, another one
-// of rows or lanes, or one of batches.
-typedef enum { LAST_SUMMED, LAST_MAIN, LAST_OTHER, LAST_BATCH } ContractLast;
-typedef struct {
-    int64_t batch, rows, lanes, k; // typical extents, products over all dims of the class
-    int64_t main_rows, main_lanes; // of the two dims that the microkernel runs along
-    bool a_in_place, b_in_place;   // may be read so: no prologue, no conversion, k of one stride
-    ContractLast a_last, b_last;
-    int32_t panel; // the result has panels of so many lanes; 0: none
-    size_t elem_bytes;
-    bool in_order; // see Stage
-} ContractShape;
+// schedule/: the default of a shape, and every one that is worth a thought, in a fixed order. The
+// default of a streamed group is the cheapest that can be lowered (lower/choose.c); wanted: its
+// plan, and its numbers where they are not 0.
+TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine);
 ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine);
+void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
+                              ScheduleList *into);
+void schedule_enumerate_contract(Arena *arena, const ContractShape *shape, const Machine *machine,
+                                 ScheduleList *into);
+void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
+                               ScheduleList *into);
 // What a kernel costs on a machine, counted: the model that schedules are chosen by.
 typedef enum { FROM_L1, FROM_L2, FROM_L3, FROM_MEMORY, N_FROM } TrafficLevel;
 typedef struct {

@@ -210,8 +210,8 @@ bool lower_check(const Graph *built, const LowerCheck *check) {
     Arena *arena = arena_new();
     Plan *plan = passes_plan_for(check->machine, built, check->plan != PLAN_UNFUSED);
     int64_t *typical = extents_with(plan->fusion->graph, check->typical, 0, arena);
-    TileProgram *program =
-        tile_lower(plan, check->machine, typical, (StreamSchedule){.plan = check->plan});
+    ScheduleWish wish = {.forced.plan = check->plan, .choose = check->choose, .self = check->self};
+    TileProgram *program = tile_lower(plan, check->machine, typical, &wish);
     for (int i = 0; program && i < LOWER_EXTENTS && check->dynamic[i]; i++)
         check_extents(built, program, check, check->dynamic[i]);
     arena_free(arena);

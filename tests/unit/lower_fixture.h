@@ -19,6 +19,8 @@ typedef struct {
     int64_t t;                      // a dim called t excepted; 0: no exception
     PlanKind plan;                  // of streamed groups
     double within;                  // of the largest result; 0: what its element type allows
+    ScheduleChoice *choose;         // NULL: the default schedules
+    void *self;
 } LowerCheck;
 // `built` is what graph_build makes. false: the plan is none for it.
 bool lower_check(const Graph *built, const LowerCheck *check);

@@ -172,7 +172,7 @@ static void test_transposed_results(void **state) {
 static TileProgram *lower_text(Session *session, const char *text, const Machine *machine) {
     Plan *plan = passes_plan(session, text);
     int64_t *extents = graph_typical_extents(plan->fusion->graph, session->arena);
-    return tile_lower(plan, machine, extents, (StreamSchedule){0});
+    return tile_lower(plan, machine, extents, &(ScheduleWish){0});
 }
 
 static void test_equal_kernels_are_kept_once(void **state) {

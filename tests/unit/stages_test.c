@@ -44,7 +44,7 @@ static uint32_t check_stages(const Graph *built, const char *text) {
     Plan *plan = passes_plan_for(&passes_machine, built, true);
     const int64_t *extents = graph_typical_extents(plan->fusion->graph, arena);
     TileProgram *program =
-        tile_lower(plan, &passes_machine, extents, (StreamSchedule){.plan = PLAN_RESIDENT});
+        tile_lower(plan, &passes_machine, extents, &(ScheduleWish){.forced.plan = PLAN_RESIDENT});
     assert_non_null(program);
     const Group *last = NULL;
     uint32_t groups = 0;

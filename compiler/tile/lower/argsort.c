@@ -30,15 +30,15 @@ typedef struct {
 
 // Tasks of some rows each.
 static NodeList *open_tasks(const Argsort *a) {
-    const Lowering *lower = a->lower;
+    Lowering *lower = a->lower;
     DimSet all = lower_buffer_set(lower, a->in);
     double points = (double)lower_volume(lower, all);
     TileDimList dims = a->rows;
     dims.at[dims.count++] = a->along; // which no task cuts
     int64_t steps[TILE_RANK_MAX];
-    int64_t chunk =
-        schedule_chunk(points * CYCLES * machine_cycle(lower->machine), lower_volume(lower, all));
-    schedule_pieces(&dims, lower->typical.at, chunk, steps);
+    TaskShape shape = {.seconds = points * CYCLES * machine_cycle(lower->machine)};
+    TaskSchedule tasks = lower_tasks(lower, &shape);
+    schedule_pieces(&dims, lower->typical.at, lower_volume(lower, all), &tasks, steps);
     NodeList *into = &lower->kernel->body;
     for (int i = 0; i < a->rows.count; i++)
         if (steps[i] != lower->kernel->dims.at[a->rows.at[i]].extent)

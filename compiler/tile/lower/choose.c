@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule of a streamed group: every plan and every number that schedule/stream.c gives is
-// lowered and costed, and the cheapest wins. Candidates live in an arena of their own.
+// The default schedule of a streamed group: every plan and every number that schedule/stream.c
+// gives is lowered and costed, and the cheapest wins. Candidates live in an arena of their own.
 //
 // Groups that are equal as one canonical kernel share the choice, so that a layer that is repeated
 // is searched once.
@@ -52,22 +52,21 @@ static void try_schedule(Chooser *c, StreamSchedule schedule, StreamSchedule *be
 }
 
 static StreamSchedule search(Chooser *c, const StreamShape *shape) {
-    StreamSchedule best = {.plan = PLAN_ANY}, forced = c->request->forced;
-    StreamScheduleList list = {0};
+    StreamSchedule best = {.plan = PLAN_ANY};
+    ScheduleList list = {0};
     Arena *arena = arena_new();
-    for (PlanKind plan = PLAN_RESIDENT; plan < N_PLANS; plan++)
-        if (forced.plan == PLAN_ANY || forced.plan == plan) {
-            StreamSchedule wanted = {plan, forced.rows, forced.piece, 0};
-            schedule_stream(arena, &wanted, shape, &list);
-        }
+    schedule_enumerate_stream(arena, &c->request->wish.forced, shape, &list);
     for (uint32_t i = 0; i < list.count; i++)
-        try_schedule(c, list.at[i], &best);
+        try_schedule(c, list.at[i].stream, &best);
     arena_free(arena);
     return best;
 }
 
-StreamSchedule lower_choose(const LowerRequest *request, Group *group) {
+// Of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY when the forced one cannot do
+// it.
+static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
     Chooser c = {.request = request, .group = group};
+    const StreamSchedule *forced = &request->wish.forced;
     Arena *arena = arena_new();
     Lowering lower;
     StreamShape shape;
@@ -77,9 +76,9 @@ StreamSchedule lower_choose(const LowerRequest *request, Group *group) {
     KernelForm key = kernel_form(arena, kernel);
     vec_push(arena, &key, (uint64_t)shape.rows);
     vec_push(arena, &key, (uint64_t)shape.streamed);
-    vec_push(arena, &key, request->forced.plan);
-    vec_push(arena, &key, (uint64_t)request->forced.rows);
-    vec_push(arena, &key, (uint64_t)request->forced.piece);
+    vec_push(arena, &key, forced->plan);
+    vec_push(arena, &key, (uint64_t)forced->rows);
+    vec_push(arena, &key, (uint64_t)forced->piece);
     void **chosen = form_table_at(request->streams, &key);
     arena_free(arena);
     if (!*chosen) {
@@ -87,4 +86,10 @@ StreamSchedule lower_choose(const LowerRequest *request, Group *group) {
         *chosen = arena_copy(request->plan->fusion->graph->arena, &best, sizeof best);
     }
     return *(StreamSchedule *)*chosen;
+}
+
+StreamSchedule lower_streaming(Lowering *lower) {
+    lower->shape.kind = SCHEDULE_STREAM;
+    stream_shape(lower, &lower->shape.stream);
+    return lower->wanted ? lower->wanted->stream : cheapest(lower->request, lower->group);
 }

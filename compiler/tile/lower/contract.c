@@ -262,23 +262,8 @@ static ContractLast role_of_last(const Contract *x, const TileDimList *source, T
                                                      : LAST_OTHER;
 }
 
-static ContractSchedule known_schedule(const Lowering *lower, const ContractShape *s) {
-    uint64_t words[] = {(uint64_t)s->batch, (uint64_t)s->rows,      (uint64_t)s->lanes,
-                        (uint64_t)s->k,     (uint64_t)s->main_rows, (uint64_t)s->main_lanes,
-                        s->a_in_place,      s->b_in_place,          s->a_last,
-                        s->b_last,          (uint64_t)s->panel,     s->elem_bytes,
-                        s->in_order};
-    KernelForm form = {.at = words, .count = sizeof words / sizeof *words};
-    void **known = form_table_at(lower->contractions, &form);
-    if (!*known) {
-        ContractSchedule schedule = schedule_contract(s, lower->machine);
-        *known = arena_copy(lower->graph->arena, &schedule, sizeof schedule);
-    }
-    return *(ContractSchedule *)*known;
-}
-
 static void choose_schedule(Contract *x) {
-    const Lowering *lower = x->lower;
+    Lowering *lower = x->lower;
     ContractShape shape = {
         .batch = batch_to_count_on(x),
         .rows = lower_volume(lower, x->rows_all),
@@ -295,7 +280,7 @@ static void choose_schedule(Contract *x) {
         .elem_bytes = elem_bytes(x->elem),
         .in_order = x->c->made_for.twice,
     };
-    x->schedule = known_schedule(lower, &shape);
+    x->schedule = lower_contraction(lower, &shape);
 }
 
 // Steps of one class of dims, for pieces of about `piece` points: the crossing dim is filled first,

@@ -25,11 +25,11 @@ static Name part_name(Arena *arena, const Group *part) {
 void lower_open(Lowering *lower, const LowerRequest *request, Group *part, Arena *arena,
                 Arena *kernel_arena) {
     const Graph *graph = request->plan->fusion->graph;
-    *lower = (Lowering){.plan = request->plan,
+    *lower = (Lowering){.request = request,
+                        .plan = request->plan,
                         .graph = graph,
                         .machine = request->machine,
                         .extents = request->extents,
-                        .contractions = request->contractions,
                         .arena = arena,
                         .group = part};
     lower->kernel = kernel_new(kernel_arena, part_name(kernel_arena, part));

@@ -140,7 +140,7 @@ static void tell_misfit(const Lowerer *p) {
     const Value *output = misfit->group->outputs.at[0];
     Diag *diag =
         diag_error(graph->session->diags, output->origin, "plan %s does not fit %s%s%s: %s",
-                   plan_name(p->request->forced.plan), output->hint ? "'" : "",
+                   plan_name(p->request->wish.forced.plan), output->hint ? "'" : "",
                    output->hint ? output->hint : "this", output->hint ? "'" : "", misfit->why);
     if (misfit->by && memcmp(&misfit->by->origin, &output->origin, sizeof output->origin) != 0)
         diag_note(diag, misfit->by->origin, misfit->by->hint ? "'%s' is computed here" : "here",
@@ -178,7 +178,7 @@ static int64_t *extents_of_size(const Lowerer *p, const Group *part, int64_t siz
 
 // The plan for a group: the forced one, unless that cannot do it.
 static PlanKind plan_for(Lowerer *p, const Group *group, Group *part) {
-    PlanKind forced = p->request->forced.plan;
+    PlanKind forced = p->request->wish.forced.plan;
     if (forced == PLAN_ANY)
         return forced;
     Arena *arena = arena_new();
@@ -198,6 +198,19 @@ static PlanKind plan_for(Lowerer *p, const Group *group, Group *part) {
     return fits ? forced : PLAN_ANY;
 }
 
+static void make_kernel(Lowerer *p, const LowerRequest *request, Group *part, Launch launch) {
+    Lowering lower;
+    Arena *arena = arena_new();
+    const Schedule *wanted = lower_wanted(arena, request, launch.group, part);
+    lower_open(&lower, request, part, arena, arena_new());
+    lower_arguments(&lower);
+    lower.wanted = wanted;
+    if (!lower_kind(&lower))
+        ice("lower: '%s' has no plan", lower.kernel->name);
+    finish_kernel(p, &lower, launch);
+    arena_free(arena);
+}
+
 // One kernel when the streamed dim's extent is known, otherwise one for each size that wants
 // another.
 static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
@@ -205,23 +218,15 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
     DimId streamed = part->reduced.at[0];
     bool fixed = graph->dims.at[streamed].extent != EXTENT_DYNAMIC;
     LowerRequest request = *p->request;
-    request.forced.plan = plan_for(p, group, part);
-    if (request.forced.plan == PLAN_ANY)
-        request.forced = (StreamSchedule){0};
+    request.wish.forced.plan = plan_for(p, group, part);
+    if (request.wish.forced.plan == PLAN_ANY)
+        request.wish.forced = (StreamSchedule){0};
     Launch launch = {.group = group, .guard = streamed, .least = 0};
     for (uint32_t i = 0; i < (fixed ? 1 : N_SIZES); i++) {
         if (!fixed)
             request.extents = extents_of_size(p, part, sizes[i].typical);
-        Lowering lower;
-        Arena *arena = arena_new();
-        lower_open(&lower, &request, part, arena, arena_new());
-        lower_arguments(&lower);
-        StreamSchedule schedule = lower_choose(&request, part);
-        if (!lower_stream(&lower, &schedule))
-            ice("lower: '%s' has no plan", lower.kernel->name);
         launch.most = fixed ? 0 : sizes[i].most;
-        finish_kernel(p, &lower, launch);
-        arena_free(arena);
+        make_kernel(p, &request, part, launch);
         Launch *last = &p->program->launches.at[p->program->launches.count - 1];
         if (i > 0 && last[-1].kernel == last->kernel) { // the one before serves these extents, too
             last[-1].most = last->most;
@@ -232,30 +237,10 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
 }
 
 static void lower_part(Lowerer *p, const Group *group, Group *part) {
-    if (part->kind == GROUP_STREAM) {
+    if (part->kind == GROUP_STREAM)
         lower_streamed(p, group, part);
-        return;
-    }
-    Lowering lower;
-    Arena *arena = arena_new();
-    lower_open(&lower, p->request, part, arena, arena_new());
-    lower_arguments(&lower);
-    if (part->contraction) {
-        if (!lower_contract(&lower))
-            lower_rows(&lower);
-    } else if (part->kind == GROUP_ROWS) {
-        lower_rows(&lower);
-    } else if (part->kind == GROUP_SCAN) {
-        lower_scan(&lower);
-    } else if (part->kind == GROUP_ORDER) {
-        lower_argsort(&lower);
-    } else if (part->kind == GROUP_SCATTER) {
-        lower_scatter(&lower);
-    } else {
-        lower_map(&lower);
-    }
-    finish_kernel(p, &lower, (Launch){.group = group});
-    arena_free(arena);
+    else
+        make_kernel(p, p->request, part, (Launch){.group = group});
 }
 
 static void lower_new_group(Lowerer *p, const Group *group) {
@@ -280,7 +265,7 @@ static void lower_new_group(Lowerer *p, const Group *group) {
 
 static void lower_group(Lowerer *p, const Group *group) {
     KnownGroup *open;
-    if (p->request->forced.plan != PLAN_ANY) { // misfits are told of by group
+    if (p->request->wish.forced.plan != PLAN_ANY) { // misfits are told of by group
         lower_new_group(p, group);
     } else if (!repeat_group(p->request, p->groups, p->program, group, &open)) {
         lower_new_group(p, group);
@@ -289,10 +274,10 @@ static void lower_group(Lowerer *p, const Group *group) {
 }
 
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
-                        StreamSchedule forced) {
+                        const ScheduleWish *wish) {
     Arena *arena = plan->fusion->graph->arena;
     LowerRequest request = {
-        plan, machine, extents, forced, form_table_new(arena), form_table_new(arena)};
+        plan, machine, extents, *wish, form_table_new(arena), form_table_new(arena)};
     Lowerer p = {.request = &request,
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),

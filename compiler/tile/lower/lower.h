@@ -13,21 +13,23 @@ typedef struct {
     const Plan *plan;
     const Machine *machine;
     const int64_t *extents; // typical, by DimId
-    StreamSchedule forced;  // PLAN_ANY and 0: the cheapest
+    ScheduleWish wish;
     // Schedules by what they were searched for, so that layers that repeat are searched once.
     FormTable *streams, *contractions;
 } LowerRequest;
 
 // A part of a group that becomes one kernel: all of it, or the outputs of one shape.
 typedef struct {
+    const LowerRequest *request;
     const Plan *plan;
     const Graph *graph;
     const Machine *machine;
-    const int64_t *extents;  // typical, by DimId
-    FormTable *contractions; // of the request
-    Arena *arena;            // of this lowering; the kernel has its own
-    Group *group;            // members in order of id and outputs, of this part
+    const int64_t *extents; // typical, by DimId
+    Arena *arena;           // of this lowering; the kernel has its own
+    Group *group;           // members in order of id and outputs, of this part
     Kernel *kernel;
+    const Schedule *wanted;       // NULL: the default
+    ScheduleShape shape;          // what the kernel's schedule was chosen from
     VEC(DimProduct) products;     // per kernel dim
     VEC(int64_t) typical;         // per kernel dim
     VEC(uint32_t) launch_buffers; // per argument: index into plan->buffers
@@ -110,8 +112,16 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule);
 void stream_shape(const Lowering *lower, StreamShape *shape);
 // misfit.c: why lower_stream is false for this plan.
 PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan);
-// choose.c: the cheapest schedule of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY
-// when the forced plan cannot do it.
-StreamSchedule lower_choose(const LowerRequest *request, Group *group);
+// kinds.c: any of them, with the schedule that is wanted. false: its plan cannot do a streamed one.
+bool lower_kind(Lowering *lower);
+
+// ---- schedules: the one that is wanted, or the default ----
+TaskSchedule lower_tasks(Lowering *lower, const TaskShape *shape); // scheduled.c
+ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape);
+StreamSchedule lower_streaming(Lowering *lower); // choose.c
+// space.c: what the request's choice takes of the part's space, which lies in the arena. NULL: it
+// has no choice.
+const Schedule *lower_wanted(Arena *arena, const LowerRequest *request, const Group *group,
+                             Group *part);
 
 #endif

@@ -92,8 +92,8 @@ void lower_map(Lowering *lower) {
     TileDimList dims = lower_buffer_dims(lower, first);
     DimSet box = lower_buffer_set(lower, first);
     int64_t steps[TILE_RANK_MAX];
-    schedule_pieces(&dims, lower->typical.at,
-                    schedule_chunk(map_seconds(lower, box), lower_volume(lower, box)), steps);
+    TaskSchedule tasks = lower_tasks(lower, &(TaskShape){.seconds = map_seconds(lower, box)});
+    schedule_pieces(&dims, lower->typical.at, lower_volume(lower, box), &tasks, steps);
     int64_t panel = widest_panel(kernel);
     if (dims.count)
         steps[dims.count - 1] = round_up(steps[dims.count - 1], panel);

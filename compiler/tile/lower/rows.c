@@ -121,10 +121,10 @@ static double rows_seconds(const Nest *nest) {
 }
 
 static void choose_pieces(Nest *nest, const TileDimList *rows) {
-    const Lowering *lower = nest->lower;
+    Lowering *lower = nest->lower;
     int64_t steps[TILE_RANK_MAX];
-    int64_t chunk = schedule_chunk(rows_seconds(nest), lower_volume(lower, nest->rows));
-    schedule_pieces(rows, lower->typical.at, chunk, steps);
+    TaskSchedule tasks = lower_tasks(lower, &(TaskShape){.seconds = rows_seconds(nest)});
+    schedule_pieces(rows, lower->typical.at, lower_volume(lower, nest->rows), &tasks, steps);
     nest->block = rows->count ? nest_block(nest, 0) : 0;
     for (int i = 0; i < rows->count; i++) {
         TileDimId d = rows->at[i];

@@ -106,8 +106,7 @@ static void choose_order(ScanLowering *s) {
                 s->order.at[s->order.count++] = d;
 }
 
-// Points that a step works on at least, so that what a step costs beside them does not count.
-enum { STEP_POINTS = 512, TASKS_PER_THREAD = 4, LANE_VECTORS = 2 };
+enum { LANE_VECTORS = 2 }; // that a task has at least
 
 static int64_t step_points(const Lowering *lower) {
     int64_t most = 1;
@@ -123,16 +122,17 @@ static int64_t step_points(const Lowering *lower) {
 NodeList *scan_open_tasks(const ScanLowering *s) {
     Lowering *lower = s->lower;
     const Machine *machine = lower->machine;
-    int64_t left = step_points(lower), tasks = 1, wanted = TASKS_PER_THREAD * machine->threads;
+    int64_t left = step_points(lower), tasks = 1;
+    TaskSchedule wanted = lower_tasks(lower, &(TaskShape){.steps = true});
     NodeList *into = &lower->kernel->body;
     for (int i = 0; i < s->order.count; i++) {
         TileDimId d = s->order.at[i];
         int64_t extent = lower->typical.at[d], step = 1;
-        if (!set_has(s->tasks, d) || (left / extent < STEP_POINTS && tasks >= wanted))
+        if (!set_has(s->tasks, d) || (left / extent < wanted.step_points && tasks >= wanted.tasks))
             continue;
         if (d == s->lanes) {
             int64_t least = LANE_VECTORS * machine->vector_bytes / (int64_t)sizeof(float);
-            int64_t pieces = ceil_div(wanted, tasks);
+            int64_t pieces = ceil_div(wanted.tasks, tasks);
             step = round_up(ceil_div(extent, pieces), least);
             if (step >= extent)
                 continue;

@@ -112,9 +112,8 @@ void lower_scatter(Lowering *lower) {
     TileDimList dims = lower_buffer_dims(lower, out);
     DimSet result = lower_buffer_set(lower, out);
     int64_t steps[TILE_RANK_MAX];
-    schedule_pieces(&dims, lower->typical.at,
-                    schedule_chunk(sums_seconds(&sums, result), lower_volume(lower, result)),
-                    steps);
+    TaskSchedule tasks = lower_tasks(lower, &(TaskShape){.seconds = sums_seconds(&sums, result)});
+    schedule_pieces(&dims, lower->typical.at, lower_volume(lower, result), &tasks, steps);
     NodeList *into = &kernel->body;
     for (int i = 0; i < dims.count; i++) {
         TileDimId dim = dims.at[i];

@@ -467,7 +467,7 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule) {
     Stream s = {.lower = lower, .schedule = schedule};
     s.streamed = lower->dim_of[lower->group->reduced.at[0]];
     s.whole = arena_array(lower->arena, bool, lower->graph->values.count + 1);
-    lower->kernel->schedule = *schedule;
+    lower->kernel->schedule = (Schedule){.kind = SCHEDULE_STREAM, .stream = *schedule};
     open_nest(&s);
     lower_designate_outputs(lower);
     if (schedule->plan != PLAN_RESIDENT) {

@@ -26,15 +26,35 @@ static int64_t equal_piece(int64_t extent, int64_t most, int64_t unit) {
     return round_up(ceil_div(extent, ceil_div(extent, most)), unit);
 }
 
-int64_t schedule_chunk(double seconds, int64_t points) {
-    double tasks = seconds / task_seconds;
-    tasks = tasks < 1 ? 1 : tasks > TASKS_MAX ? TASKS_MAX : tasks;
-    int64_t chunk = (int64_t)ceil((double)points / floor(tasks));
-    return chunk < 1 ? 1 : chunk;
+// ---- tasks ----
+
+// Points that a step of a recurrence works on at least, so that what a step costs beside them does
+// not count: chosen.
+enum { STEP_POINTS = 512, STEP_TASKS_PER_THREAD = 4 };
+
+TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine) {
+    if (shape->steps)
+        return (TaskSchedule){STEP_TASKS_PER_THREAD * machine->threads, STEP_POINTS};
+    double tasks = shape->seconds / task_seconds;
+    return (TaskSchedule){.tasks = tasks < 1 ? 1 : tasks > TASKS_MAX ? TASKS_MAX : (int64_t)tasks};
 }
 
-void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t chunk,
-                     int64_t *steps) {
+void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
+                              ScheduleList *into) {
+    TaskSchedule schedule = schedule_tasks(shape, machine);
+    for (schedule.tasks = 1; schedule.tasks <= TASKS_MAX; schedule.tasks *= 2) {
+        Schedule candidate = {.kind = SCHEDULE_TASKS, .tasks = schedule};
+        vec_push(arena, into, candidate);
+        candidate.tasks.step_points = INT64_MAX;
+        if (shape->steps)
+            vec_push(arena, into, candidate);
+    }
+}
+
+void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t points,
+                     const TaskSchedule *schedule, int64_t *steps) {
+    int64_t chunk = ceil_div(points, schedule->tasks);
+    chunk = chunk < 1 ? 1 : chunk;
     for (int i = dims->count; i-- > 0;) {
         int64_t extent = typical[dims->at[i]];
         steps[i] = equal_piece(extent, chunk, i == dims->count - 1 ? 16 : 1);
@@ -188,7 +208,7 @@ static ContractSchedule fastest(Search *m) {
     return best.schedule;
 }
 
-ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine) {
+static Search search_contract(const ContractShape *shape, const Machine *machine) {
     Search m = {.shape = shape,
                 .machine = machine,
                 .width = machine_lanes(machine, shape->elem_bytes),
@@ -201,7 +221,22 @@ ContractSchedule schedule_contract(const ContractShape *shape, const Machine *ma
     if (!m.candidates.count)
         ice("schedule: no blocks for %ld x %ld x %ld", (long)shape->rows, (long)shape->lanes,
             (long)shape->k);
+    return m;
+}
+
+ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine) {
+    Search m = search_contract(shape, machine);
     ContractSchedule best = fastest(&m);
     arena_free(m.arena);
     return best;
+}
+
+void schedule_enumerate_contract(Arena *arena, const ContractShape *shape, const Machine *machine,
+                                 ScheduleList *into) {
+    Search m = search_contract(shape, machine);
+    for (uint32_t i = 0; i < m.candidates.count; i++) {
+        ContractSchedule contract = m.candidates.at[i].schedule;
+        vec_push(arena, into, (Schedule){.kind = SCHEDULE_CONTRACT, .contract = contract});
+    }
+    arena_free(m.arena);
 }

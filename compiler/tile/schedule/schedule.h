@@ -18,11 +18,9 @@ double contract_model_seconds(ContractModel *model, const ContractSchedule *sche
 double contract_model_floor(ContractModel *model, const ContractSchedule *schedule);
 
 // ---- schedule.c: how a nest is cut into tasks ----
-// Pieces of a loop nest that is worked off in tasks: steps per dim of `dims` (outermost first) so
-// that a piece has about `chunk` points, filled from the innermost dim outwards.
-void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t chunk,
-                     int64_t *steps);
-// How many points a task should have when all `points` take `seconds`.
-int64_t schedule_chunk(double seconds, int64_t points);
+// Pieces of a loop nest of so many points that is worked off in tasks: steps per dim of `dims`
+// (outermost first), filled from the innermost dim outwards.
+void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t points,
+                     const TaskSchedule *schedule, int64_t *steps);
 
 #endif

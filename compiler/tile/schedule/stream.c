@@ -11,17 +11,18 @@ static const int64_t pieces[] = {64, 128, 256, 512, 1024};
 enum { N_ROWS = sizeof row_counts / sizeof *row_counts, N_PIECES = sizeof pieces / sizeof *pieces };
 
 static void add_schedule(Arena *arena, PlanKind plan, int64_t rows, int64_t piece,
-                         StreamScheduleList *into) {
+                         ScheduleList *into) {
     for (uint32_t i = 0; i < into->count; i++) {
-        const StreamSchedule *known = &into->at[i];
+        const StreamSchedule *known = &into->at[i].stream;
         if (known->plan == plan && known->rows == rows && known->piece == piece)
             return;
     }
-    vec_push(arena, into, (StreamSchedule){.plan = plan, .rows = rows, .piece = piece});
+    StreamSchedule stream = {.plan = plan, .rows = rows, .piece = piece};
+    vec_push(arena, into, (Schedule){.kind = SCHEDULE_STREAM, .stream = stream});
 }
 
-void schedule_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
-                     StreamScheduleList *into) {
+static void enumerate_plan(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
+                           ScheduleList *into) {
     const int64_t *rows_of = wanted->rows ? &wanted->rows : row_counts;
     const int64_t *piece_of = wanted->piece ? &wanted->piece : pieces;
     for (int r = 0; r < (wanted->rows ? 1 : N_ROWS); r++) {
@@ -38,4 +39,13 @@ void schedule_stream(Arena *arena, const StreamSchedule *wanted, const StreamSha
         if (!wanted->piece)
             add_schedule(arena, wanted->plan, rows, shape->streamed, into);
     }
+}
+
+void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
+                               ScheduleList *into) {
+    for (PlanKind plan = PLAN_RESIDENT; plan < N_PLANS; plan++)
+        if (wanted->plan == PLAN_ANY || wanted->plan == plan) {
+            StreamSchedule of_plan = {plan, wanted->rows, wanted->piece, 0};
+            enumerate_plan(arena, &of_plan, shape, into);
+        }
 }

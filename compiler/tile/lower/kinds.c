@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which lowering a group takes.
+#include "tile/lower/lower.h"
+
+bool lower_kind(Lowering *lower) {
+    const Group *group = lower->group;
+    if (group->kind == GROUP_STREAM) {
+        StreamSchedule schedule = lower_streaming(lower);
+        return lower_stream(lower, &schedule);
+    }
+    if (group->kind == GROUP_SCAN)
+        lower_scan(lower);
+    else if (group->kind == GROUP_ORDER)
+        lower_argsort(lower);
+    else if (group->kind == GROUP_SCATTER)
+        lower_scatter(lower);
+    else if (group->kind != GROUP_ROWS && !group->contraction)
+        lower_map(lower);
+    else if (!group->contraction || !lower_contract(lower))
+        lower_rows(lower);
+    return true;
+}
