@@ -387,8 +387,8 @@ Value *graph_gather(Graph *graph, Value *table, Value *ids, DimId dim) {
 Value *graph_scatter_add(Graph *graph, Value *a, Value *ids, DimId dim, DimList kept) {
     DimList all = dims_union(&ids->dims, &a->dims);
     if (dims_subset(&all, &kept)) { // it sums nothing
-        Value *here =
-            graph_map2(graph, OP_EQ, graph_cast(graph, ids, ELEM_I64), graph_index(graph, dim));
+        Value *index = graph_index(graph, dim);
+        Value *here = graph_map2(graph, OP_EQ, graph_cast(graph, ids, ELEM_I64), index);
         return graph_or_zero(graph, here, a);
     }
     Value draft = value_draft(OP_SCATTER_ADD, a->elem);

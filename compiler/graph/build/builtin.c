@@ -23,8 +23,8 @@ static Value *relu_of(Graph *graph, Value *x) {
 
 static Value *gelu_of(Graph *graph, Value *x) {
     Value *scaled = graph_map2(graph, OP_MUL, x, graph_number(graph, sqrt(0.5), x));
-    Value *erf1 =
-        graph_map2(graph, OP_ADD, graph_number(graph, 1, x), graph_map1(graph, OP_ERF, scaled));
+    Value *erf = graph_map1(graph, OP_ERF, scaled);
+    Value *erf1 = graph_map2(graph, OP_ADD, graph_number(graph, 1, x), erf);
     Value *half = graph_map2(graph, OP_MUL, graph_number(graph, 0.5, x), x);
     return graph_map2(graph, OP_MUL, half, erf1);
 }

@@ -97,8 +97,8 @@ static Value *build_slice(Frame *frame, const Expr *call) {
     build_claim(frame, RULE_BEGINS, dim, from, call->span);
     if (is_number(from))
         return graph_slice(build->graph, x, dim, made, from->number);
-    Value *position = graph_map2(build->graph, OP_ADD, graph_index(build->graph, made),
-                                 build_formula_value(build->graph, from));
+    Value *begin = build_formula_value(build->graph, from);
+    Value *position = graph_map2(build->graph, OP_ADD, graph_index(build->graph, made), begin);
     return graph_gather(build->graph, x, position, dim);
 }
 
@@ -215,8 +215,8 @@ static Value *build_one_hot(Frame *frame, const Expr *call) {
 
 // Of a distance that run time tells: where(0 <= d - by and d - by < extent, x[d - by], 0).
 static Value *shift_by(Graph *graph, Value *x, DimId dim, const Formula *by) {
-    Value *from =
-        graph_map2(graph, OP_SUB, graph_index(graph, dim), build_formula_value(graph, by));
+    Value *distance = build_formula_value(graph, by);
+    Value *from = graph_map2(graph, OP_SUB, graph_index(graph, dim), distance);
     Value *begun = graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), from);
     Value *inside =
         graph_map2(graph, OP_AND, begun, graph_map2(graph, OP_LT, from, graph_extent(graph, dim)));

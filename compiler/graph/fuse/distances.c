@@ -141,13 +141,14 @@ Value *fuse_gather_by_distance(Rewrite *rewrite, const Value *gather, Value *fro
     if (!is_of_distance(slope))
         return NULL;
     if (slope->linear && slope->columns == 1) {
-        Value *rest =
-            distances_at(&d, ids, graph_index(graph, row), graph_const(graph, 0, ELEM_I64));
+        Value *zero = graph_const(graph, 0, ELEM_I64);
+        Value *rest = distances_at(&d, ids, graph_index(graph, row), zero);
         return graph_gather(graph, from, column_plus(&d, graph_cast(graph, rest, ELEM_I64)),
                             gather->dim);
     }
-    Value *is_ahead = graph_map2(graph, OP_LE, graph_index(graph, row), graph_index(graph, column));
-    Value *args[] = {is_ahead, gather_half(&d, gather, from, true),
-                     gather_half(&d, gather, from, false)};
-    return graph_map(graph, OP_SELECT, gather->elem, args, 3);
+    Value *place = graph_index(graph, column);
+    Value *is_ahead = graph_map2(graph, OP_LE, graph_index(graph, row), place);
+    Value *ahead = gather_half(&d, gather, from, true);
+    Value *behind = gather_half(&d, gather, from, false);
+    return graph_select(graph, is_ahead, ahead, behind);
 }

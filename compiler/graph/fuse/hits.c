@@ -56,8 +56,8 @@ static Value *add_by_distance(Rewrite *rewrite, const Value *scatter, Value *x, 
     Distances d = distances_open(rewrite, row, streamed, ids);
     if (!distances_alone(&d, ids))
         return NULL;
-    return graph_map2(rewrite->to, OP_ADD, add_half(&d, scatter, x, true, made),
-                      add_half(&d, scatter, x, false, made));
+    Value *behind = add_half(&d, scatter, x, false, made);
+    return graph_map2(rewrite->to, OP_ADD, add_half(&d, scatter, x, true, made), behind);
 }
 
 // ---- tables of few positions -------------------------------------------------------------------

@@ -51,13 +51,15 @@ static Value *equal(const MapRule *m, Value *a, Value *b) {
 
 static Value *of_abs(const MapRule *m) {
     Value *zero = num(m, 0);
-    Value *below = where(m, less(m, m->a, zero), neg(m, m->dy), zero);
+    Value *turned = neg(m, m->dy);
+    Value *below = where(m, less(m, m->a, zero), turned, zero);
     return where(m, less(m, zero, m->a), m->dy, below);
 }
 
 // 1 - y ** 2
 static Value *of_tanh(const MapRule *m) {
-    return mul(m, m->dy, graph_map2(m->graph, OP_SUB, num(m, 1), mul(m, m->y, m->y)));
+    Value *square = mul(m, m->y, m->y);
+    return mul(m, m->dy, graph_map2(m->graph, OP_SUB, num(m, 1), square));
 }
 
 // y * (1 - y)
@@ -127,10 +129,11 @@ static Value *of_power(const MapRule *m, uint32_t arg) {
     if (arg == 0) {
         Value *less_one = graph_map2(m->graph, OP_SUB, m->b, num(m, 1));
         Value *slope = mul(m, m->b, graph_map2(m->graph, OP_POW, m->a, less_one));
-        return where(m, equal(m, m->b, zero), zero, mul(m, m->dy, slope));
+        Value *part = mul(m, m->dy, slope);
+        return where(m, equal(m, m->b, zero), zero, part);
     }
-    Value *flat =
-        graph_map2(m->graph, OP_AND, equal(m, m->a, zero), graph_map2(m->graph, OP_LE, zero, m->b));
+    Value *risen = graph_map2(m->graph, OP_LE, zero, m->b);
+    Value *flat = graph_map2(m->graph, OP_AND, equal(m, m->a, zero), risen);
     Value *slope = mul(m, m->y, graph_map1(m->graph, OP_LOG, m->a));
     return where(m, flat, zero, mul(m, m->dy, slope));
 }

@@ -59,9 +59,9 @@ void gradient_of_gather(Gradient *gradient, const Value *value, Value *dy) {
 void gradient_of_scatter(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
     Value *ids = graph_cast(graph, gradient_copy(gradient, value->args[1]), ELEM_I64);
-    Value *inside =
-        graph_map2(graph, OP_AND, graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), ids),
-                   graph_map2(graph, OP_LT, ids, graph_extent(graph, value->dim)));
+    Value *ended = graph_map2(graph, OP_LT, ids, graph_extent(graph, value->dim));
+    Value *begun = graph_map2(graph, OP_LE, graph_const(graph, 0, ELEM_I64), ids);
+    Value *inside = graph_map2(graph, OP_AND, begun, ended);
     if (dims_has(&dy->dims, value->dim))
         dy = graph_gather(graph, dy, ids, value->dim);
     DimList all = dims_union(&value->args[0]->dims, &value->args[1]->dims);
@@ -70,8 +70,8 @@ void gradient_of_scatter(Gradient *gradient, const Value *value, Value *dy) {
 
 void gradient_of_take(Gradient *gradient, const Value *value, Value *dy) {
     Graph *graph = gradient->rewrite.to;
-    Value *here = graph_map2(graph, OP_EQ, graph_index(graph, value->dim),
-                             graph_const(graph, (double)value->offset, ELEM_I64));
+    Value *taken = graph_const(graph, (double)value->offset, ELEM_I64);
+    Value *here = graph_map2(graph, OP_EQ, graph_index(graph, value->dim), taken);
     gradient_add(gradient, value, 0, graph_or_zero(graph, here, dy), &value->args[0]->dims);
 }
 

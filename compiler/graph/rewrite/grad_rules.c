@@ -55,9 +55,9 @@ static void gradient_of_prod(Gradient *gradient, const Value *value, Value *dy) 
     Value *zeros = graph_reduce(graph, OP_SUM, graph_cast(graph, is_zero, x->elem), rows);
     Value *others = graph_reduce(graph, OP_PROD, graph_select(graph, is_zero, one, x), rows);
     Value *alone = graph_map2(graph, OP_AND, is_zero, graph_map2(graph, OP_EQ, zeros, one));
-    Value *part =
-        graph_select(graph, graph_map2(graph, OP_EQ, zeros, zero), graph_map2(graph, OP_DIV, y, x),
-                     graph_select(graph, alone, others, zero));
+    Value *some = graph_select(graph, alone, others, zero);
+    Value *none = graph_map2(graph, OP_DIV, y, x);
+    Value *part = graph_select(graph, graph_map2(graph, OP_EQ, zeros, zero), none, some);
     gradient_add(gradient, value, 0, graph_map2(graph, OP_MUL, dy, part), &value->args[0]->dims);
 }
 
@@ -67,8 +67,8 @@ static Value *sought(Graph *graph, Op op, Value *x) {
         return graph_map1(graph, OP_NEG, x);
     if (op == OP_REDUCE_MAX)
         return x;
-    return graph_select(graph, graph_map2(graph, OP_NE, x, x), graph_number(graph, -INFINITY, x),
-                        x);
+    Value *least = graph_number(graph, -INFINITY, x);
+    return graph_select(graph, graph_map2(graph, OP_NE, x, x), least, x);
 }
 
 // One dim after the other: along each the first position that has the extremum of what is left.
@@ -79,8 +79,8 @@ static void gradient_of_extremum(Gradient *gradient, const Value *value, Value *
     for (uint32_t i = 0; i < over.count; i++) {
         DimId dim = over.at[i];
         Value *at = graph_row(graph, OP_ARGMAX, sought(graph, value->op, rest), dim);
-        Value *here =
-            graph_map2(graph, OP_EQ, graph_index(graph, dim), graph_cast(graph, at, ELEM_I64));
+        at = graph_cast(graph, at, ELEM_I64);
+        Value *here = graph_map2(graph, OP_EQ, graph_index(graph, dim), at);
         chosen = chosen ? graph_map2(graph, OP_AND, chosen, here) : here;
         DimList kept = dims_minus(&rest->dims, &(DimList){1, {dim}});
         rest = graph_reduce(graph, value->op, rest, kept);
@@ -109,8 +109,8 @@ static void gradient_of_log_softmax(Gradient *gradient, const Value *value, Valu
 
 static Value *reversed(Gradient *gradient, Value *x, DimId dim) {
     Graph *graph = gradient->rewrite.to;
-    Value *last =
-        graph_map2(graph, OP_SUB, graph_extent(graph, dim), graph_const(graph, 1, ELEM_I64));
+    Value *one = graph_const(graph, 1, ELEM_I64);
+    Value *last = graph_map2(graph, OP_SUB, graph_extent(graph, dim), one);
     return graph_gather(graph, x, graph_map2(graph, OP_SUB, last, graph_index(graph, dim)), dim);
 }
 

@@ -183,9 +183,10 @@ static Value *read_again(Gradient *gradient, const Value *value) {
     DimMap names = {0};
     if (value->op == OP_TAKE)
         return graph_take(graph, gradient_copy(gradient, arg), value->dim, value->offset);
-    for (uint32_t i = 0; i < value->renames->count; i++)
-        dimmap_add(&names, gradient_dim(gradient, &arg->dims, value->renames->from[i]),
-                   gradient_dim(gradient, &value->dims, value->renames->to[i]));
+    for (uint32_t i = 0; i < value->renames->count; i++) {
+        DimId to = gradient_dim(gradient, &value->dims, value->renames->to[i]);
+        dimmap_add(&names, gradient_dim(gradient, &arg->dims, value->renames->from[i]), to);
+    }
     return graph_rename_all(graph, gradient_copy(gradient, arg), &names);
 }
 
