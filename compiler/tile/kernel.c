@@ -432,24 +432,44 @@ static int stage_sums(const Stage *stage) {
     return sums;
 }
 
-// Loops and ranges over a dim cover it once, however it is cut.
-static double stage_multiplies(const Stage *stage, const int64_t *extents) {
+// Dims whose positions number the parts of another dim, of the ranges around a stage.
+typedef struct PartDims {
+    const struct PartDims *outer;
+    uint16_t dim;
+} PartDims;
+
+static bool is_part(const PartDims *parts, uint16_t dim) {
+    while (parts && parts->dim != dim)
+        parts = parts->outer;
+    return parts != NULL;
+}
+
+// Loops and ranges over a dim cover it once, however it is cut, and all parts of one do together.
+static double stage_multiplies(const Stage *stage, const PartDims *parts, const int64_t *extents) {
     double points = stage_sums(stage);
     for (int i = 0; i < stage->n_dims; i++)
-        points *= (double)extents[stage->dims[i]];
+        if (!is_part(parts, stage->dims[i]))
+            points *= (double)extents[stage->dims[i]];
     return points;
 }
 
-static double nodes_multiplies(const NodeList *body, const int64_t *extents) {
+static double nodes_multiplies(const NodeList *body, const PartDims *parts,
+                               const int64_t *extents) {
     double sum = 0;
-    for (uint32_t i = 0; i < body->count; i++)
-        sum += body->at[i]->kind == NODE_STAGE ? stage_multiplies(body->at[i]->stage, extents)
-                                               : nodes_multiplies(&body->at[i]->body, extents);
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
+        PartDims inner = {parts, TILE_DIM_NONE};
+        if (node->kind == NODE_RANGE && node->lo >= 0 &&
+            node->bounds.at[node->lo].kind == BOUND_PART)
+            inner.dim = node->bounds.at[node->lo].dim;
+        sum += node->kind == NODE_STAGE ? stage_multiplies(node->stage, parts, extents)
+                                        : nodes_multiplies(&node->body, &inner, extents);
+    }
     return sum;
 }
 
 double kernel_multiplies(const Kernel *kernel, const int64_t *extents) {
-    return nodes_multiplies(&kernel->body, extents);
+    return nodes_multiplies(&kernel->body, NULL, extents);
 }
 
 // ---- scratch: buffers of bodies that follow each other share memory ----

@@ -106,6 +106,36 @@ def test_two_passes_compute_logits_again():
     assert twice["recompute"] == pytest.approx(1 + nm * (h * d + h * h) / needed)
 
 
+def test_parts_of_the_backward_pass_share_its_work():
+    """A part of the queries for each thread: the products are not counted once a part, and two
+    threads take half the time of one."""
+    sizes = ["-D", "n=1024,m=1024,d_X=512,d_M=512,d_Y=512,h_k=8,h=8,h_v=8,d_k=64,d_v=64"]
+    plan = ["--grad", "--plan", "resident:24"]
+    one, two = (
+        max(
+            streamed(attc_json("cost", TALKING, *sizes, *plan, "--threads", threads)),
+            key=lambda kernel: kernel["predicted_seconds"],
+        )
+        for threads in (1, 2)
+    )
+    assert [one["recompute"], two["recompute"]] == pytest.approx([1, 1], abs=0.01)
+    assert 0.4 < two["predicted_seconds"] / one["predicted_seconds"] < 0.7
+
+
+def test_threads_share_the_room_for_scratch(tmp_path):
+    """Rows of logits over a vocabulary are kept, fewer of them where more threads keep some."""
+    loss = tmp_path / "loss.attn"
+    loss.write_text("""
+def Loss(X[t, d], E[v, d], label[t]: i32):
+    return mean(cross_entropy(einsum(X, E -> [t, v]), label[t]), reduced_dim=t)
+""")
+    for threads in (1, 2, 4):
+        options = ["--grad", "-D", "t=4096,d=768,v=50257", "--threads", threads]
+        kernels = streamed(attc_json("cost", loss, *options))
+        largest = max(kernel["scratch_bytes"] for kernel in kernels)
+        assert 6 << 20 < largest <= (48 << 20) / threads
+
+
 def test_recompute_counts_sums_that_are_no_contraction_stages():
     sizes = "n=64,m=64,d_X=32,d_M=32,d_Y=32,h_k=4,h=4,h_v=4,d_k=16,d_v=16"
     source = EXAMPLES / "dynamic_projections.attn"

@@ -215,6 +215,7 @@ static void walk_kernel(Walk *w) {
         make_buffer(w, (uint16_t)i);
         w->arguments += w->room[i];
     }
+    w->initial = w->seconds;
     cost_open_footprints(w);
     cost_open_frame(w, TILE_DIM_NONE, 1);
     walk_nodes(w, &kernel->body);
@@ -225,13 +226,13 @@ static void walk_whole(Walk *w) {
     walk_kernel(w);
     arena_free(w->arena);
     w->out->flops = w->flops;
-    w->longest_task = w->longest_task > 0 ? w->longest_task : w->seconds;
+    w->longest_task = w->longest_task > 0 ? w->longest_task : w->seconds - w->initial;
 }
 
-// What is not the work of a task: handing tasks out.
-static double handing_out(const Walk *w, double tasks) {
+// What is not the work of a task: initial values of arguments, and handing tasks out.
+static double around_tasks(const Walk *w, double tasks) {
     const Machine *machine = w->machine;
-    return ceil(tasks / machine->threads) * machine->task_seconds +
+    return w->initial / machine->threads + ceil(tasks / machine->threads) * machine->task_seconds +
            (tasks > 1 ? machine->launch_seconds : 0);
 }
 
@@ -241,10 +242,11 @@ TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
     Walk w = {.kernel = kernel, .extents = extents, .machine = machine, .keep = keep, .out = &out};
     walk_whole(&w);
     double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
-    double rounds = w.seconds > 0 ? ceil(w.seconds / w.longest_task / threads - 1e-9) : 0;
+    double shared = w.seconds - w.initial;
+    double rounds = shared > 0 ? ceil(shared / w.longest_task / threads - 1e-9) : 0;
     out.seconds = w.seconds + tasks * machine->task_seconds;
     out.parallel_seconds =
-        fmax(rounds * w.longest_task, w.seconds / threads) + handing_out(&w, tasks);
+        fmax(rounds * w.longest_task, shared / threads) + around_tasks(&w, tasks);
     return out;
 }
 
@@ -254,7 +256,8 @@ TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Mac
     walk_whole(&w);
     double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
     out.seconds = w.seconds + tasks * machine->task_seconds;
-    out.parallel_seconds = fmax(w.longest_task, w.seconds / threads) + handing_out(&w, tasks);
+    out.parallel_seconds =
+        fmax(w.longest_task, (w.seconds - w.initial) / threads) + around_tasks(&w, tasks);
     out.seconds *= 1 - ROUNDING;
     out.parallel_seconds *= 1 - ROUNDING;
     return out;

@@ -59,6 +59,7 @@ typedef struct {
     double arguments;         // bytes of all of them
     double times;             // how often the current place is reached
     double seconds, flops;
+    double initial;      // of the seconds: writing initial values of arguments
     double longest_task; // seconds
     bool in_l1;          // all data is taken to lie in L1
     Arena *keep;         // for the list of stages; NULL: none

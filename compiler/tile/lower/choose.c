@@ -6,12 +6,14 @@
 // is searched once.
 #include "tile/lower/lower.h"
 
-// Bytes of scratch that a task may have: threads have their own, and what is larger streams.
-enum { SCRATCH_MAX = 48 << 20 };
+// Bytes of scratch that the tasks of all threads may have together, and what a task may have in any
+// case: what is larger streams.
+enum { SCRATCH_OF_ALL = 48 << 20, SCRATCH_OF_TASK = 8 << 20 };
 
 typedef struct {
     const LowerRequest *request;
     Group *group;
+    int64_t room;    // bytes of scratch that a task may have
     int64_t scratch; // of the best so far
 } Chooser;
 
@@ -27,7 +29,7 @@ static bool is_better(const Chooser *c, const StreamSchedule *schedule, int64_t 
                       const StreamSchedule *best) {
     if (best->plan == PLAN_ANY)
         return true;
-    if (scratch > SCRATCH_MAX || c->scratch > SCRATCH_MAX)
+    if (scratch > c->room || c->scratch > c->room)
         return scratch < c->scratch;
     return schedule->seconds < best->seconds;
 }
@@ -65,7 +67,9 @@ static StreamSchedule search(Chooser *c, const StreamShape *shape) {
 // Of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY when the forced one cannot do
 // it.
 static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
+    int64_t share = SCRATCH_OF_ALL / request->machine->threads;
     Chooser c = {.request = request, .group = group};
+    c.room = share > SCRATCH_OF_TASK ? share : SCRATCH_OF_TASK;
     const StreamSchedule *forced = &request->wish.forced;
     Arena *arena = arena_new();
     Lowering lower;
