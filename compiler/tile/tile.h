@@ -265,14 +265,24 @@ typedef struct {
     bool steps;     // it is a recurrence, and seconds are 0
 } TaskShape;
 
+// What is chosen for one place of a nest of stages, in rows and in streamed groups: for a loop over
+// rows that stages share, how many of them a turn has (`rows` alone); for a contraction stage, the
+// block of its microkernel and how much of the longest summed dim a turn has.
+typedef struct {
+    int32_t rows, cols, lanes; // of the stage: row_block, col_block, lane_block
+    int64_t sum;               // 0: all of it
+} StageBlocks;
+typedef VEC(StageBlocks) StageBlocksList;
+
 typedef enum { SCHEDULE_NONE, SCHEDULE_TASKS, SCHEDULE_CONTRACT, SCHEDULE_STREAM } ScheduleKind;
 typedef struct {
-    ScheduleKind kind; // NONE: there is nothing to choose
+    ScheduleKind kind; // NONE: there is nothing to choose but blocks
     union {
         TaskSchedule tasks;
         ContractSchedule contract;
         StreamSchedule stream;
     };
+    StageBlocksList blocks; // by place; those that are missing or do not fit are the default ones
 } Schedule;
 typedef VEC(Schedule) ScheduleList;
 typedef struct {
@@ -381,7 +391,8 @@ typedef struct {
     StreamSchedule forced; // the plan of every streamed group that it can do, and its numbers;
                            // PLAN_ANY and 0: any
     // NULL: the default of each. space: those that make different kernels, all of which hold; the
-    // default first.
+    // default first. Asked for all but the blocks, which are the default ones, and then for the
+    // blocks of each place that has several, in order.
     ScheduleChoice *choose;
     void *self;
 } ScheduleWish;

@@ -30,6 +30,7 @@ typedef struct {
     Kernel *kernel;
     const Schedule *wanted;       // NULL: the default
     ScheduleShape shape;          // what the kernel's schedule was chosen from
+    VEC(StageBlocksList) choices;      // likewise its blocks, by place
     VEC(DimProduct) products;     // per kernel dim
     VEC(int64_t) typical;         // per kernel dim
     VEC(uint32_t) launch_buffers; // per argument: index into plan->buffers
@@ -119,6 +120,11 @@ bool lower_kind(Lowering *lower);
 TaskSchedule lower_tasks(Lowering *lower, const TaskShape *shape); // scheduled.c
 ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape);
 StreamSchedule lower_streaming(Lowering *lower); // choose.c
+static inline bool blocks_equal(StageBlocks a, StageBlocks b) {
+    return a.rows == b.rows && a.cols == b.cols && a.lanes == b.lanes && a.sum == b.sum;
+}
+// scheduled.c: one of these, for the next place. The first is the default.
+StageBlocks lower_blocks(Lowering *lower, const StageBlocksList *choices);
 // space.c: what the request's choice takes of the part's space, which lies in the arena. NULL: it
 // has no choice.
 const Schedule *lower_wanted(Arena *arena, const LowerRequest *request, const Group *group,

@@ -158,7 +158,7 @@ static bool fits_designated(const Nest *nest, const Member *m, uint16_t designat
     if (!m->contracts)
         return true;
     if (buffer->panel_dim != TILE_DIM_NONE)
-        return buffer->panel_dim == m->last && buffer->panel_width % m->roles.lane_block == 0;
+        return buffer->panel_dim == m->last && buffer->panel_width % m->blocks.lanes == 0;
     if (roles_sum_lanes(&m->roles))
         return true; // sums go to any place, one by one
     return buffer->rank && buffer->dims[buffer->rank - 1] == m->last;
@@ -506,34 +506,6 @@ static void emit_rescaling(Emission *e, const Value *shift, NodeList *into) {
 
 // ---- runs --------------------------------------------------------------------------------------
 
-// Bytes of what one row of a run touches in scratch.
-static double row_bytes(const Nest *nest, uint32_t run) {
-    double bytes = 0;
-    for (uint32_t i = 0; i < nest->members.count; i++) {
-        const Member *m = &nest->members.at[i];
-        if (!m->stored || m->first_run > run || m->last_run < run)
-            continue;
-        double volume = 4;
-        DimSet dims = lower_dim_set(nest->lower, &m->value->dims) & ~nest->rows;
-        for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
-            volume *= set_has(dims, d) ? (double)nest_length(nest, d) : 1;
-        bytes += volume;
-    }
-    return bytes;
-}
-
-enum { ROWS_MAX = 16 };
-
-// When the lanes run along a row dim, a block is a few vectors of them.
-int64_t nest_block(const Nest *nest, uint32_t run) {
-    const Machine *machine = nest->lower->machine;
-    int64_t vector = machine->vector_bytes / 4;
-    double fits = (double)machine->l1_bytes / 2 / (row_bytes(nest, run) + 1);
-    if (nest->lanes != TILE_DIM_NONE && nest->lanes == nest->block_dim)
-        return fits >= 4 * (double)vector ? 4 * vector : vector;
-    return fits >= ROWS_MAX ? ROWS_MAX : fits > 1 ? (int64_t)fits : 1;
-}
-
 static NodeList *open_rows(Emission *e, uint32_t run, NodeList *into) {
     Nest *nest = e->nest;
     TileDimList rows = lower_order(nest->rows, &nest->order);
@@ -587,6 +559,7 @@ NodeList *nest_open_part(Nest *nest, NodeList *into) {
 
 void nest_emit(Nest *nest, NodeList *into) {
     Emission e = {.nest = nest, .into = into};
+    nest_choose_blocks(nest);
     save_running(&e);
     for (uint32_t i = 0; i < nest->stages.count; i++) {
         e.position = i;

@@ -21,7 +21,6 @@ typedef struct {
     DimSet batch, own_a, own_b, summed;
     TileDimId rows, cols; // of own_a (or NONE); of own_b (or NONE)
     TileDimId lanes;      // of own_b, summed (roles_sum_lanes) or batch (roles_share_lanes)
-    int32_t row_block, col_block, lane_block;
 } ContractRoles;
 
 static inline bool roles_sum_lanes(const ContractRoles *roles) {
@@ -49,6 +48,7 @@ typedef struct {
     TileDimId last;               // its contiguous dim when it lies in scratch
     int home;                     // made ahead of its run, or NO_BUFFER
     ContractRoles roles;
+    StageBlocks blocks; // of the contraction stage, from nest_emit on
 } Member;
 
 // A value that goes on from piece to piece of the streamed loop, in memory that begins with the
@@ -104,17 +104,23 @@ void nest_analyse(Nest *nest);
 // ---- roles.c ----
 // false: no contraction stage can compute this value; it is a sum of products.
 bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles);
+// The summed dim of which a turn has a part.
+TileDimId roles_longest_sum(const Nest *nest, const ContractRoles *roles);
 void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into);
 
 // ---- shifted.c ----
 // Adds a member that is a shifted sum to the buffer, which begins with zeros.
 void shifted_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into);
 
+// ---- blocks.c: what is chosen for each place of the nest ----
+// Rows that a run works off at a time; by default as many as keep what they touch in half of L1.
+int64_t nest_block(const Nest *nest, uint32_t run);
+// The blocks of all contraction stages.
+void nest_choose_blocks(Nest *nest);
+
 // ---- nest.c ----
 // What a reduction of nothing is.
 double nest_neutral(Op op);
-// Rows that a run works off at a time: as many as keep what they touch in half of L1.
-int64_t nest_block(const Nest *nest, uint32_t run);
 // A task for each of the group's parts, and the range of its rows.
 NodeList *nest_open_part(Nest *nest, NodeList *into);
 // Is it an argument with the dim that is in parts? Tasks share it.

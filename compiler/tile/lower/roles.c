@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Contraction stages inside a nest: which dims are batch, rows, lanes and summed, and the blocks of
-// the microkernel.
+// Contraction stages inside a nest: which dims are batch, rows, lanes and summed.
 //
 //     J[n h m] += Q[n h d] * K[m h d]      batch h   rows n   lanes m (K in panels)   summed d
 //     L[n g m] += P[h g] * J[n h m]        batch -   rows g   lanes m, n in loops     summed h
@@ -10,9 +9,6 @@
 //
 // The lanes are a dim of one operand that is contiguous there (or has panels) and can be contiguous
 // in the result. Values in scratch lie as the nest orders them, with the streamed dim last.
-//
-// The block of rows x vectors is the one whose calls take the fewest cycles: two multiply-adds or
-// two loads a cycle, and a fixed cost for each call and each vector of the result.
 #include <math.h>
 
 #include "tile/lower/nest.h"
@@ -154,88 +150,6 @@ static bool choose_common_lanes(const Nest *nest, const Value *c, ContractRoles 
     return summed || nest_length(nest, r->rows) * nest_length(nest, r->cols) > 1;
 }
 
-// ---- blocks ------------------------------------------------------------------------------------
-
-static int64_t volume_of(const Nest *nest, DimSet dims) {
-    int64_t volume = 1;
-    for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
-        volume *= set_has(dims, d) ? nest_length(nest, d) : 1;
-    return volume;
-}
-
-static double block_cycles(const Nest *nest, const ContractRoles *r, int64_t rows, int64_t vectors,
-                           int width) {
-    int64_t all = r->rows == TILE_DIM_NONE ? 1 : nest_length(nest, r->rows);
-    double k = (double)volume_of(nest, r->summed);
-    double lane_blocks = (double)ceil_div(nest_length(nest, r->lanes), vectors * width), cycles = 0;
-    for (int64_t left = all; left > 0; left -= rows) {
-        double now = (double)(left < rows ? left : rows), n = (double)vectors;
-        double step = fmax(fmax(now * n, now + n) / 2, 4 * fmin(1, 8 / (now * n)));
-        cycles += k * step + now * n + 20;
-    }
-    return cycles * lane_blocks;
-}
-
-static int panel_width_of(const Nest *nest, const Value *operand) {
-    Access access;
-    if (!terms_plain_access(nest->lower, operand, &access) ||
-        access_panel_dim(nest->lower->kernel, &access) == TILE_DIM_NONE)
-        return 0;
-    return nest->lower->kernel->buffers.at[access.buffer].panel_width;
-}
-
-static void choose_blocks(const Nest *nest, ContractRoles *r, Elem elem) {
-    const Machine *machine = nest->lower->machine;
-    int width = machine_lanes(machine, elem_bytes(elem)), panel = panel_width_of(nest, r->b);
-    int64_t rows = r->rows == TILE_DIM_NONE ? 1 : nest_length(nest, r->rows);
-    double best = 0;
-    for (int vectors = 1; vectors <= 4; vectors++) {
-        if (panel ? panel % (vectors * width)
-                  : (vectors - 1) * width >= nest_length(nest, r->lanes))
-            continue;
-        int most = (machine->vector_registers - 2 - vectors) / vectors;
-        most = most > machine->rows_unpacked ? machine->rows_unpacked : most < 1 ? 1 : most;
-        int64_t block = ceil_div(rows, ceil_div(rows, most));
-        double cycles = block_cycles(nest, r, block, vectors, width);
-        if (best == 0 || cycles < best) {
-            best = cycles;
-            r->row_block = (int32_t)block;
-            r->lane_block = vectors * width;
-        }
-    }
-    if (best == 0)
-        ice("tile lower: panels of %d fit no block of the microkernel", panel);
-}
-
-// Vectors of shared lanes that a block of so many sums wants, as panels allow.
-static int choose_vectors(const Nest *nest, const ContractRoles *r, int sums, int width) {
-    int vectors = 1, panel_a = panel_width_of(nest, r->a), panel_b = panel_width_of(nest, r->b);
-    while (sums * vectors < SUMS_IN_FLIGHT && panel_a % (2 * vectors * width) == 0 &&
-           panel_b % (2 * vectors * width) == 0)
-        vectors *= 2;
-    return vectors;
-}
-
-// Blocks of rows x cols sums that stay in registers, with as few loads for each as may be.
-static void choose_common_blocks(const Nest *nest, ContractRoles *r, Elem elem) {
-    int width = machine_lanes(nest->lower->machine, elem_bytes(elem));
-    int most = nest->lower->machine->vector_registers;
-    int64_t rows = nest_length(nest, r->rows), cols = nest_length(nest, r->cols);
-    double best = 0;
-    for (int64_t i = 1; i <= rows && i < most; i++)
-        for (int64_t k = 1; k <= cols && i * k + k + 1 < most; k++) {
-            double blocks = (double)(ceil_div(rows, i) * ceil_div(cols, k));
-            double cycles = blocks * (double)(i * k + i + k);
-            if (best > 0 && cycles >= best)
-                continue;
-            best = cycles;
-            r->row_block = (int32_t)i;
-            r->col_block = (int32_t)k;
-        }
-    if (roles_share_lanes(r))
-        r->lane_block = width * choose_vectors(nest, r, r->row_block * r->col_block, width);
-}
-
 bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
     const Lowering *lower = nest->lower;
     Elem elem = elem_work(c->elem);
@@ -246,14 +160,9 @@ bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
     bool fits = (in_a & in_b & ~in_c) && !((in_a ^ in_b) & ~in_c);
     if (!fits || !is_readable(nest, c->args[0], elem) || !is_readable(nest, c->args[1], elem))
         return false;
-    if (!choose_lanes(nest, c, roles)) {
-        if (!choose_common_lanes(nest, c, roles))
-            return false;
-        choose_common_blocks(nest, roles, elem);
-        return true;
-    }
+    if (!choose_lanes(nest, c, roles))
+        return choose_common_lanes(nest, c, roles);
     roles->rows = choose_rows(nest, roles);
-    choose_blocks(nest, roles, elem);
     return true;
 }
 
@@ -266,28 +175,24 @@ static Access operand_access(const Nest *nest, const Value *operand) {
     return access;
 }
 
-// A long sum goes in pieces whose block of b may stay in cache for all blocks of rows, as long as
-// what it is summed into stays in L1 meanwhile.
-static NodeList *open_pieces(const Nest *nest, const ContractRoles *r, Elem c, NodeList *into) {
-    int64_t elem = (int64_t)elem_bytes(c);
-    int64_t width = machine_lanes(nest->lower->machine, elem_bytes(c));
-    int64_t block = elem * r->lane_block * volume_of(nest, r->summed);
-    int64_t result = elem * volume_of(nest, r->own_a | r->own_b);
-    if (block <= ASKED_BYTES_MAX || result > nest->lower->machine->l1_bytes / 2)
-        return into;
-    TileDimList batch = lower_order(r->batch & ~nest->rows, &nest->order);
-    TileDimList k = lower_order(r->summed, &nest->order);
+TileDimId roles_longest_sum(const Nest *nest, const ContractRoles *roles) {
+    TileDimList k = lower_order(roles->summed, &nest->order);
     TileDimId longest = k.at[0];
     for (int i = 1; i < k.count; i++)
         if (nest_length(nest, k.at[i]) > nest_length(nest, longest))
             longest = k.at[i];
-    int64_t pieces = ceil_div(block, ASKED_BYTES_MAX), length = nest_length(nest, longest);
-    if (pieces * width > length)
+    return longest;
+}
+
+// A long sum goes in pieces, all batches one after the other.
+static NodeList *open_pieces(const Nest *nest, const Member *member, NodeList *into) {
+    if (!member->blocks.sum)
         return into;
+    TileDimList batch = lower_order(member->roles.batch & ~nest->rows, &nest->order);
     for (int i = 0; i < batch.count; i++)
         into = &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, batch.at[i], 1)->body;
-    return &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, longest,
-                      round_up(ceil_div(length, pieces), width))
+    return &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL,
+                      roles_longest_sum(nest, &member->roles), member->blocks.sum)
                 ->body;
 }
 
@@ -310,15 +215,14 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
     const ContractRoles *r = &member->roles;
     Kernel *kernel = nest->lower->kernel;
     TileDimList dims = stage_dims(nest, r);
-    if (set_has(r->own_b, r->lanes))
-        into = open_pieces(nest, r, kernel->buffers.at[buffer].elem, into);
+    into = open_pieces(nest, member, into);
     Stage *stage = node_contract(kernel, into, dims, access_plain(kernel, buffer),
                                  operand_access(nest, r->a), operand_access(nest, r->b));
     stage->lanes = r->lanes;
     stage->rows = r->rows;
     stage->cols = r->cols;
-    stage->row_block = r->row_block;
-    stage->col_block = r->col_block;
-    stage->lane_block = r->lane_block;
+    stage->row_block = member->blocks.rows;
+    stage->col_block = member->blocks.cols;
+    stage->lane_block = member->blocks.lanes;
     stage->in_order = member->value->made_for.twice;
 }

@@ -37,3 +37,14 @@ ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape) 
     lower->kernel->schedule = (Schedule){.kind = SCHEDULE_CONTRACT, .contract = schedule};
     return schedule;
 }
+
+StageBlocks lower_blocks(Lowering *lower, const StageBlocksList *choices) {
+    uint32_t place = lower->choices.count, chosen = 0;
+    vec_push(lower->arena, &lower->choices, *choices);
+    if (lower->wanted && place < lower->wanted->blocks.count)
+        for (uint32_t i = choices->count; i-- > 0;)
+            chosen = blocks_equal(choices->at[i], lower->wanted->blocks.at[place]) ? i : chosen;
+    Kernel *kernel = lower->kernel;
+    vec_push(kernel->arena, &kernel->schedule.blocks, choices->at[chosen]);
+    return choices->at[chosen];
+}

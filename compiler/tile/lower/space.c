@@ -1,34 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 // The space of a group: the schedules that make different kernels of it, all of which hold. Each
-// candidate of its kind is lowered in an arena of its own, so that thousands take no memory.
+// candidate of its kind is lowered in an arena of its own, so that thousands take no memory. The
+// blocks of a place are chosen when all before them are, since what they may be depends on it.
 #include "tile/lower/lower.h"
 
 typedef struct {
     const LowerRequest *request;
+    const Group *group;
     Group *part;
-    FormTable *kernels; // of the space so far
-    Arena *arena;       // of the space
-    ScheduleList *space;
+    Arena *arena; // of what is chosen
 } Space;
 
+typedef struct {
+    FormTable *kernels; // of the list so far
+    ScheduleList *list;
+} Offers;
+
 // Lowers the part with a schedule (NULL: the default), and adds it unless there is such a kernel.
-static ScheduleShape offer(const Space *s, const Schedule *schedule) {
+// own: of what is returned.
+static Lowering offer(const Space *s, const Offers *offers, const Schedule *schedule, Arena *own) {
     Arena *arena = arena_new();
     Lowering lower;
     Text why = {.arena = arena};
-    lower_open(&lower, s->request, s->part, arena, arena);
+    lower_open(&lower, s->request, s->part, own, arena);
     lower_arguments(&lower);
     lower.wanted = schedule;
     if (lower_kind(&lower) && kernel_check(lower.kernel, &why)) {
         KernelForm form = kernel_form(arena, lower.kernel);
-        void **known = form_table_at(s->kernels, &form);
+        void **known = form_table_at(offers->kernels, &form);
+        Schedule made = lower.kernel->schedule;
+        made.blocks = (StageBlocksList){0};
+        for (uint32_t i = 0; i < lower.kernel->schedule.blocks.count; i++)
+            vec_push(s->arena, &made.blocks, lower.kernel->schedule.blocks.at[i]);
         if (!*known)
-            vec_push(s->arena, s->space, lower.kernel->schedule);
-        *known = s->space;
+            vec_push(s->arena, offers->list, made);
+        *known = offers->list;
     }
-    ScheduleShape shape = lower.shape;
     arena_free(arena);
-    return shape;
+    lower.kernel = NULL;
+    return lower;
 }
 
 static ScheduleList candidates(const Space *s, const ScheduleShape *shape, Arena *arena) {
@@ -43,20 +53,60 @@ static ScheduleList candidates(const Space *s, const ScheduleShape *shape, Arena
     return list;
 }
 
+static Schedule choose(const Space *s, const ScheduleList *list) {
+    const ScheduleWish *wish = &s->request->wish;
+    uint32_t chosen = wish->choose(wish->self, s->group, list);
+    if (chosen >= list->count)
+        ice("schedule: %u of %u was chosen", chosen, list->count);
+    return list->at[chosen];
+}
+
+// With the default blocks.
+static Schedule choose_numbers(const Space *s) {
+    ScheduleList list = {0};
+    Arena *arena = arena_new();
+    Offers offers = {form_table_new(arena), &list};
+    ScheduleShape shape = offer(s, &offers, NULL, arena).shape;
+    ScheduleList all = candidates(s, &shape, arena);
+    for (uint32_t i = 0; i < all.count; i++) {
+        Arena *own = arena_new();
+        offer(s, &offers, &all.at[i], own);
+        arena_free(own);
+    }
+    arena_free(arena);
+    return choose(s, &list);
+}
+
+// What follows a place that changes has its default. false: there is no such place.
+static bool choose_blocks(const Space *s, Schedule *chosen, uint32_t place) {
+    ScheduleList list = {0};
+    Arena *arena = arena_new();
+    Offers offers = {form_table_new(arena), &list};
+    Lowering lower = offer(s, &offers, chosen, arena);
+    bool there = place < lower.choices.count;
+    for (uint32_t i = 1; there && i < lower.choices.at[place].count; i++) {
+        Schedule other = *chosen;
+        other.blocks = (StageBlocksList){0};
+        for (uint32_t k = 0; k < place; k++)
+            vec_push(arena, &other.blocks, chosen->blocks.at[k]);
+        vec_push(arena, &other.blocks, lower.choices.at[place].at[i]);
+        Arena *own = arena_new();
+        offer(s, &offers, &other, own);
+        arena_free(own);
+    }
+    arena_free(arena);
+    if (list.count > 1)
+        *chosen = choose(s, &list);
+    return there;
+}
+
 const Schedule *lower_wanted(Arena *arena, const LowerRequest *request, const Group *group,
                              Group *part) {
     if (!request->wish.choose)
         return NULL;
-    ScheduleList space = {0};
-    Arena *own = arena_new();
-    Space s = {request, part, form_table_new(own), arena, &space};
-    ScheduleShape shape = offer(&s, NULL);
-    ScheduleList list = candidates(&s, &shape, own);
-    for (uint32_t i = 0; i < list.count; i++)
-        offer(&s, &list.at[i]);
-    arena_free(own);
-    uint32_t chosen = request->wish.choose(request->wish.self, group, &space);
-    if (chosen >= space.count)
-        ice("schedule: %u of %u was chosen", chosen, space.count);
-    return &space.at[chosen];
+    Space s = {request, group, part, arena};
+    Schedule chosen = choose_numbers(&s);
+    for (uint32_t place = 0; choose_blocks(&s, &chosen, place); place++)
+        ;
+    return arena_copy(arena, &chosen, sizeof chosen);
 }
