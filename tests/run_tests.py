@@ -17,7 +17,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WORKERS = 2  # tests at a time: no machine has fewer cores
+# Tests at a time; no machine has fewer than two cores, and each may want a GiB.
+WORKERS = min(max(len(os.sched_getaffinity(0)), 2), 8)
 TAP = re.compile(r"^(ok|not ok) \d+ - (.*)$", re.M)
 
 

@@ -402,10 +402,14 @@ GROWING_LAYERS = {"layers": (LAYERS, 100), "blocks": (BLOCKS, 25), "scans": (SCA
 @pytest.mark.parametrize("name", GROWING_LAYERS)
 def test_time_grows_with_the_number_of_layers(name, options):
     source, count = GROWING_LAYERS[name]
-    few = milliseconds(source, count, options)
-    many = milliseconds(source, 8 * count, options)
-    # Its square would be 64 times as long.
-    assert [p for p in many if many[p] >= 4 * 8 * few[p] + 100] == []
+    for _ in range(3):  # others may keep the processor
+        few = milliseconds(source, count, options)
+        many = milliseconds(source, 8 * count, options)
+        # Its square would be 64 times as long.
+        slow = [p for p in many if many[p] >= 4 * 8 * few[p] + 100]
+        if not slow:
+            break
+    assert slow == []
 
 
 def build_cost(source, out, layers):

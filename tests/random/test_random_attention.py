@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random attention programs under random plans: compiled code against the oracle.
 
-ATTC_RANDOM_ATTENTION=COUNT or FIRST:COUNT chooses the seeds (default 0:500), and
+ATTC_RANDOM_ATTENTION=COUNT or FIRST:COUNT chooses the seeds (default 0:300), and
 ATTC_RANDOM_GRADIENTS=1 has all of them differentiated. FAILED are seeds of the past.
 """
 
@@ -21,7 +21,7 @@ from attc import ATTC  # noqa: E402
 from attention import Attention, generate  # noqa: E402
 
 FAILED = [292, 336, 365, 471, 30010, 31120, 31175]
-_first, _, _count = os.environ.get("ATTC_RANDOM_ATTENTION", "0:500").rpartition(":")
+_first, _, _count = os.environ.get("ATTC_RANDOM_ATTENTION", "0:300").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 FUSED = ["resident", "stream", "two-pass", "spill"]
 # One program of so many is run with its gradients.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random programs of calls against the same programs with the bodies in the place of calls.
 
-ATTC_RANDOM_CALLS=COUNT or FIRST:COUNT chooses the seeds (default 0:100), and
+ATTC_RANDOM_CALLS=COUNT or FIRST:COUNT chooses the seeds (default 0:60), and
 ATTC_RANDOM_GRADIENTS=1 has all of them differentiated.
 """
 
@@ -17,7 +17,7 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "
 from attc import attc  # noqa: E402
 from calls import Program, calls_of, generate  # noqa: E402
 
-_first, _, _count = os.environ.get("ATTC_RANDOM_CALLS", "0:100").rpartition(":")
+_first, _, _count = os.environ.get("ATTC_RANDOM_CALLS", "0:60").rpartition(":")
 SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
 # One program of so many is compiled, and one with its gradients; all of them are run by the oracle.
 COMPILED, DIFFERENTIATED = 8, 1 if os.environ.get("ATTC_RANDOM_GRADIENTS") else 16
