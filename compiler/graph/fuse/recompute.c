@@ -92,22 +92,43 @@ static bool can_be_reswept(const SweptPair *pair, const Value *value) {
 
 static Value *reswept(Rewrite *rewrite, const Resweep *sweep, const Value *value);
 
-// The value that an argument is, but for its names.
-static const Value *read_by(const Resweep *sweep, const Value *arg) {
-    const Value *read = sweeps_read(sweep->pair, arg).value;
-    return !read || read == arg ? arg : arg->args[0];
+// What a reader calls the pair.
+typedef struct {
+    DimId x, y;
+} PairNames;
+
+// What the sweep computes for an argument: the wide value that it is under other names, if the
+// reader calls the pair so. Otherwise it is the argument, as it lies in memory.
+static const Value *read_by(const Resweep *sweep, const Value *arg, PairNames names) {
+    WideRead read = sweeps_read(sweep->pair, arg);
+    return read.value && read.x == names.x && read.y == names.y ? read.value : arg;
+}
+
+// What is computed for the argument, with its names of all dims but the pair's.
+static Value *under_names(Rewrite *rewrite, const SweptPair *pair, const Value *arg, Value *made) {
+    DimMap others = {0};
+    for (uint32_t i = 0; made && arg->op == OP_RENAME && i < arg->renames->count; i++)
+        if (arg->renames->from[i] != pair->x && arg->renames->from[i] != pair->y)
+            dimmap_add(&others, arg->renames->from[i], arg->renames->to[i]);
+    return made ? graph_rename_all(rewrite->to, made, &others) : NULL;
 }
 
 // The arguments of a value over other dims. map: of the dims of a value that reads wide ones,
 // perhaps under other names. NULL: they cannot be.
 static Value **reswept_args(Rewrite *rewrite, const Resweep *sweep, const Value *value,
                             const DimMap *map) {
+    bool inside = map == &sweep->map;
+    PairNames names = {inside ? sweep->pair->x : map->from[0],
+                       inside ? sweep->pair->y : sweep->as_y};
     Value **args = arena_array(rewrite->arena, Value *, value->n_args);
     for (uint32_t k = 0; k < value->n_args; k++) {
-        WideRead read = sweeps_read(sweep->pair, value->args[k]);
-        bool inside = read.value || map == &sweep->map;
-        args[k] = inside ? reswept(rewrite, sweep, read_by(sweep, value->args[k]))
-                         : graph_rename_all(rewrite->to, rewrite->now[value->args[k]->id], map);
+        const Value *arg = value->args[k], *read = read_by(sweep, arg, names);
+        if (read != arg)
+            args[k] = under_names(rewrite, sweep->pair, arg, reswept(rewrite, sweep, read));
+        else if (inside || sweep->pair->wide[arg->id])
+            args[k] = reswept(rewrite, sweep, arg);
+        else
+            args[k] = graph_rename_all(rewrite->to, rewrite->now[arg->id], map);
         if (!args[k])
             return NULL;
     }
@@ -149,6 +170,17 @@ static bool is_computed(const Recompute *r, const Resweep *sweep, const Value *v
            (pair->wide[value->id] || given || is_of_sweep(sweep, value));
 }
 
+// Would two dims have one name: that of y, and one that is called as y is called now?
+static bool collides(const Resweep *sweep, const DimList *dims) {
+    DimId y = sweep->pair->y;
+    return sweep->as_y != y && dims_has(dims, y) && dims_has(dims, sweep->as_y);
+}
+
+static bool computed_collides(const Resweep *sweep, const Value *value) {
+    DimList all;
+    return !value_args_dims(value, &all) || collides(sweep, &all);
+}
+
 // Requires: done for the arguments of what is computed.
 static Value *resweep_value(Rewrite *rewrite, const Resweep *sweep, const Value *value) {
     const Recompute *r = rewrite->data;
@@ -156,13 +188,15 @@ static Value *resweep_value(Rewrite *rewrite, const Resweep *sweep, const Value 
     if (value->op == OP_INDEX)
         return graph_index(rewrite->to, dimmap_get(&sweep->map, value->dim));
     if (is_computed(r, sweep, value)) {
+        if (computed_collides(sweep, value))
+            return NULL;
         DimList dims = dims_renamed(&value->dims, &sweep->map);
         return reswept_of_args(rewrite, sweep, value, dims, &sweep->map);
     }
     bool known =
         is_read(sweep, value) || (!pair->wide[value->id] && !is_of_sweep(sweep, value) &&
                                   (fuse_is_of_input(value) || !over_both(&value->dims, pair)));
-    return known || has_neither(pair, value)
+    return !collides(sweep, &value->dims) && (known || has_neither(pair, value))
                ? graph_rename_all(rewrite->to, rewrite->now[value->id], &sweep->map)
                : NULL;
 }
@@ -182,10 +216,11 @@ static Made *note(Rewrite *rewrite, const Resweep *sweep, const Value *value, Va
 static Value *reswept(Rewrite *rewrite, const Resweep *sweep, const Value *value) {
     ValueList open = {0};
     const Made *made = note(rewrite, sweep, value, &open);
+    PairNames own = {sweep->pair->x, sweep->pair->y};
     for (uint32_t i = 0; i < open.count; i++)
         for (uint32_t k = 0; k < open.at[i]->n_args; k++)
             if (is_computed(rewrite->data, sweep, open.at[i]))
-                note(rewrite, sweep, read_by(sweep, open.at[i]->args[k]), &open);
+                note(rewrite, sweep, read_by(sweep, open.at[i]->args[k], own), &open);
     fuse_sort_values(&open);
     bool outer = rewrite->to->made_for.twice;
     rewrite->to->made_for.twice = true;

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random chains of attention over one sequence with their gradients: compiled code against the
+oracle.
+
+ATTC_RANDOM_CHAINS=COUNT or FIRST:COUNT chooses the seeds (default 0:300). FAILED are seeds of the
+past.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent)]
+from chains import generate  # noqa: E402
+from test_random_attention import agrees, attc, is_refused  # noqa: E402
+
+FAILED = [1009, 2484, 3034, 3644, 3715, 4591]
+_first, _, _count = os.environ.get("ATTC_RANDOM_CHAINS", "0:300").rpartition(":")
+SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
+PLANS = [[], [], ["--plan=unfused"], ["--plan=resident:4"], ["--memory-limit=1M"]]
+
+
+@pytest.mark.parametrize("seed", dict.fromkeys([*FAILED, *SEEDS]))
+def test_chain(seed, tmp_path):
+    text, options = generate(seed)
+    path = tmp_path / "chain.attn"
+    path.write_text(text)
+    options = ["verify", path, *options, "--grad", "-w", "--verify-passes", "--no-cache", "--json"]
+    plan = PLANS[seed % len(PLANS)]
+    run = attc(*options, *plan)
+    if is_refused(run):
+        run = attc(*options)
+    assert agrees(run), f"{text}\n{options} {plan}\n{run.stdout}{run.stderr}"
