@@ -1,20 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 // The default schedule of a streamed group: every plan and every number that schedule/stream.c
-// gives is lowered and costed, and the cheapest wins. Candidates live in an arena of their own.
+// gives is lowered and costed, and the cheapest wins; of those that want much scratch and cost
+// about as much, that of the least. Candidates live in an arena of their own.
 //
 // Groups that are equal as one canonical kernel share the choice, so that a layer that is repeated
 // is searched once.
 #include "tile/lower/lower.h"
 
 // Bytes of scratch that the tasks of all threads may have together, and what a task may have in any
-// case: what is larger streams.
-enum { SCRATCH_OF_ALL = 48 << 20, SCRATCH_OF_TASK = 8 << 20 };
+// case: what is larger streams. MUCH of all counts as a price where times differ by no more than
+// ABOUT, which is what predictions are good for.
+enum { SCRATCH_OF_ALL = 48 << 20, SCRATCH_OF_TASK = 8 << 20, MUCH_OF_ALL = 24 << 20 };
+static const double ABOUT = 1.015;
+
+typedef struct {
+    StreamSchedule schedule; // with its time; plan PLAN_ANY: none
+    int64_t scratch;         // bytes of a task
+} Costed;
 
 typedef struct {
     const LowerRequest *request;
     Group *group;
-    int64_t room;    // bytes of scratch that a task may have
-    int64_t scratch; // of the best so far
+    Arena *arena;
+    int64_t room, much;  // bytes of scratch that a task may have, and that are not counted
+    Costed fastest;      // of those that fit, or else the smallest
+    VEC(Costed) further; // may be about as fast
 } Chooser;
 
 static Kernel *lower_candidate(const Chooser *c, const StreamSchedule *schedule, Lowering *lower,
@@ -24,52 +34,61 @@ static Kernel *lower_candidate(const Chooser *c, const StreamSchedule *schedule,
     return lower_stream(lower, schedule) ? lower->kernel : NULL;
 }
 
-// Faster, as long as the scratch has room; smaller where it has not.
-static bool is_better(const Chooser *c, const StreamSchedule *schedule, int64_t scratch,
-                      const StreamSchedule *best) {
-    if (best->plan == PLAN_ANY)
+// Faster, as long as the scratch has room; smaller where it has not. tolerance: how much longer it
+// may take all the same.
+static bool is_better(const Chooser *c, const Costed *candidate, double tolerance) {
+    const Costed *fastest = &c->fastest;
+    if (fastest->schedule.plan == PLAN_ANY)
         return true;
-    if (scratch > c->room || c->scratch > c->room)
-        return scratch < c->scratch;
-    return schedule->seconds < best->seconds;
+    if (candidate->scratch > c->room || fastest->scratch > c->room)
+        return candidate->scratch < fastest->scratch;
+    return candidate->schedule.seconds < fastest->schedule.seconds * tolerance;
 }
 
-static void try_schedule(Chooser *c, StreamSchedule schedule, StreamSchedule *best) {
+static void try_schedule(Chooser *c, StreamSchedule schedule) {
     Arena *arena = arena_new();
     Lowering lower;
     const Machine *machine = c->request->machine;
     Kernel *kernel = lower_candidate(c, &schedule, &lower, arena);
     if (kernel) {
         const int64_t *extents = lower.typical.at;
-        int64_t scratch = kernel_scratch_bytes(kernel, extents, NULL);
-        schedule.seconds = tile_cost_floor(kernel, extents, machine).parallel_seconds;
-        if (is_better(c, &schedule, scratch, best))
-            schedule.seconds = tile_cost(NULL, kernel, extents, machine).parallel_seconds;
-        if (is_better(c, &schedule, scratch, best)) {
-            *best = schedule;
-            c->scratch = scratch;
-        }
+        Costed candidate = {schedule, kernel_scratch_bytes(kernel, extents, NULL)};
+        double *seconds = &candidate.schedule.seconds;
+        *seconds = tile_cost_floor(kernel, extents, machine).parallel_seconds;
+        if (is_better(c, &candidate, ABOUT))
+            *seconds = tile_cost(NULL, kernel, extents, machine).parallel_seconds;
+        if (is_better(c, &candidate, ABOUT))
+            vec_push(c->arena, &c->further, candidate);
+        if (is_better(c, &candidate, 1))
+            c->fastest = candidate;
     }
     arena_free(arena);
 }
 
 static StreamSchedule search(Chooser *c, const StreamShape *shape) {
-    StreamSchedule best = {.plan = PLAN_ANY};
     ScheduleList list = {0};
-    Arena *arena = arena_new();
-    schedule_enumerate_stream(arena, &c->request->wish.forced, shape, &list);
+    c->arena = arena_new();
+    schedule_enumerate_stream(c->arena, &c->request->wish.forced, shape, &list);
     for (uint32_t i = 0; i < list.count; i++)
-        try_schedule(c, list.at[i].stream, &best);
-    arena_free(arena);
-    return best;
+        try_schedule(c, list.at[i].stream);
+    Costed best = c->fastest;
+    for (uint32_t i = 0; i < c->further.count; i++) {
+        const Costed *other = &c->further.at[i];
+        int64_t counted = other->scratch > c->much ? other->scratch : c->much;
+        if (counted < best.scratch && is_better(c, other, ABOUT))
+            best = *other;
+    }
+    arena_free(c->arena);
+    return best.schedule;
 }
 
 // Of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY when the forced one cannot do
 // it.
 static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
     int64_t share = SCRATCH_OF_ALL / request->machine->threads;
-    Chooser c = {.request = request, .group = group};
+    Chooser c = {.request = request, .group = group, .fastest.schedule.plan = PLAN_ANY};
     c.room = share > SCRATCH_OF_TASK ? share : SCRATCH_OF_TASK;
+    c.much = MUCH_OF_ALL / request->machine->threads;
     const StreamSchedule *forced = &request->wish.forced;
     Arena *arena = arena_new();
     Lowering lower;
