@@ -80,17 +80,18 @@ static int add_name(Options *options, const char *option, const char *given, Nam
 
 // "a,b,c" -> names
 int option_names(Options *options, const char *option, const char *text, NameList *out) {
-    const char *item = text;
-    int status = EXIT_FINE;
-    while (*item && status == EXIT_FINE) {
+    for (const char *item = text;; item++) {
         size_t length = strcspn(item, ",");
+        if (!length)
+            return usage_error("%s '%s': expected names with commas between", option, text);
         if (!att_argument_is_name(item, length))
             return usage_error("%s: '%.*s' is not a name", option, (int)length, item);
         Name name = names_intern(options->session->names, item, length);
-        status = add_name(options, option, text, name, out);
-        item += length + (item[length] == ',');
+        int status = add_name(options, option, text, name, out);
+        item += length;
+        if (!*item || status != EXIT_FINE)
+            return status;
     }
-    return status;
 }
 
 // Names of checkpoints, `layer.0.W`, among them; what they name is known when the entry is built.

@@ -163,7 +163,8 @@ static void add_tensor(TableBuilder *build, TableLevel *level, uint32_t index, i
         .slot = slot,
         .rank = buffer->memory.order.count,
         .dims = dims,
-        .is_param = buffer->role == BUFFER_INPUT && buffer->value->role == ROLE_PARAM,
+        .is_param = buffer->role == BUFFER_INPUT && buffer->value->role == ROLE_PARAM &&
+                    use_of(level, buffer) != USE_SAVED,
         .panel = panel,
         .panel_width = buffer->memory.panel == DIM_NONE ? 0 : buffer->memory.panel_width,
         .use = uses[use_of(level, buffer)],

@@ -31,6 +31,19 @@ static bool is_asked_for(const GradientOptions *options, const Value *input) {
            (!options->wrt.count || names_has(&options->wrt, input->name));
 }
 
+enum { INPUTS_SHOWN = 8 };
+
+static const char *float_inputs(const Graph *graph) {
+    Text text = {.arena = graph->arena};
+    uint32_t shown = 0;
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (elem_is_float(graph->inputs.at[i]->elem) && shown++ < INPUTS_SHOWN)
+            text_printf(&text, "%s%s", shown > 1 ? ", " : "", graph->inputs.at[i]->name);
+    if (shown > INPUTS_SHOWN)
+        text_printf(&text, " and %u more", shown - INPUTS_SHOWN);
+    return shown ? text.at : "none";
+}
+
 static bool wrt_makes_sense(const Graph *graph, Name name) {
     Diags *diags = graph->session->diags;
     Near near = near_to(name);
@@ -48,6 +61,8 @@ static bool wrt_makes_sense(const Graph *graph, Name name) {
                             graph->entry, name);
     if (near.best)
         diag_hint(diag, "did you mean '%s'?", near.best);
+    else
+        diag_hint(diag, "its arguments of floats: %s", float_inputs(graph));
     return false;
 }
 
