@@ -160,10 +160,7 @@ static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
     graph = graph_done(p, "cut", graph_cut(read_graph(p, graph), out->typical), graph);
     out->expanded = graph;
     note_extents(p, graph, out);
-    Streaming streaming = options->plan == PLAN_UNFUSED ? STREAM_NONE
-                          : options->no_materialize       ? STREAM_ALL
-                                                          : STREAM_WORTH;
-    out->fusion = graph_fuse(read_last(p, graph), out->typical, streaming);
+    out->fusion = graph_fuse(read_last(p, graph), out->typical, options->plan != PLAN_UNFUSED);
     if (options->verify)
         fusion_verify(out->fusion, "fuse");
     pass_done(p, "fuse", true);

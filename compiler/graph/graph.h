@@ -585,14 +585,12 @@ typedef struct {
     const Refusal **refused; // by value id: a list, NULL when it is in a group or is not wide
     const Value **lies_in; // by value id: the result, a SPLIT or MERGE of it, in whose memory it is
 } Fusion;
-// Which STREAM groups are made: none, those that are worth their time, or all that can be.
-typedef enum { STREAM_NONE, STREAM_WORTH, STREAM_ALL } Streaming;
 // Requires: graph_expand done. Ensures: the argument of a RENAME GATHER SCATTER_ADD TAKE SLICE
 // CONCAT SHIFT ORDER is an INPUT or an output of an earlier group, and so is every argument that is
 // not a member or a CONST/INDEX/EXTENT leaf. The positions of a GATHER may be a member; in a SCAN
 // whatever a move reads. Between a RENAME or TAKE and what lies in memory there may be others,
-// which are no members, and a SPLIT or MERGE that is a view.
-Fusion *graph_fuse(const Graph *graph, const int64_t *extents, Streaming streaming);
+// which are no members, and a SPLIT or MERGE that is a view. streams: false makes no STREAM groups.
+Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams);
 void fusion_verify(const Fusion *fusion, const char *after_pass);
 void fusion_print(const Fusion *fusion, Text *out); // source language, a comment before each group
 // quadratic.c: does no group store a quadratic value that is no result of the entry? false after

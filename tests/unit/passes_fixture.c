@@ -78,7 +78,7 @@ static Graph *expand(const Graph *graph) {
 
 static Fusion *fuse(const Graph *graph, bool streams) {
     Graph *expanded = expand(graph);
-    Fusion *fusion = graph_fuse(expanded, typical(expanded), streams ? STREAM_WORTH : STREAM_NONE);
+    Fusion *fusion = graph_fuse(expanded, typical(expanded), streams);
     fusion_verify(fusion, "fuse");
     return fusion;
 }

@@ -26,7 +26,7 @@ static uint32_t run_all_passes(uint64_t seed) {
     graph_verify(pairs, "contract");
     Graph *expanded = graph_expand(pairs, extents);
     graph_verify(expanded, "expand");
-    Fusion *fusion = graph_fuse(expanded, extents, STREAM_WORTH);
+    Fusion *fusion = graph_fuse(expanded, extents, true);
     fusion_verify(fusion, "fuse");
     Plan *plan = graph_plan(fusion, graph_layout(fusion, extents, &passes_machine));
     plan_verify(plan);
@@ -64,7 +64,7 @@ static void test_passes_are_deterministic(void **state) {
             graph = graph_contract(graph, extents, &passes_machine);
             graph = graph_expand(graph, extents);
             Text text = {.arena = sessions[i]->arena};
-            fusion_print(graph_fuse(graph, extents, STREAM_WORTH), &text);
+            fusion_print(graph_fuse(graph, extents, true), &text);
             texts[i] = text.at;
         }
         assert_string_equal(texts[0], texts[1]);

@@ -475,7 +475,7 @@ static void fuser_find_users(Fuser *fuser) {
         }
 }
 
-static void open_fuser(Fuser *fuser, Graph *graph) {
+static void open_fuser(Fuser *fuser, Graph *graph, bool streams) {
     uint32_t count = graph->values.count;
     fuser->graph = graph;
     fuse_note_dims(fuser);
@@ -493,10 +493,9 @@ static void open_fuser(Fuser *fuser, Graph *graph) {
     fuser->refused = arena_array(graph->arena, const Refusal *, count + 1);
     fuser->lies_in = arena_array(graph->arena, const Value *, count + 1);
     fuse_find_scans(fuser);
-    bool none = fuser->streaming == STREAM_NONE;
-    if (!none)
+    if (streams)
         fuse_find_streams(fuser);
-    for (uint32_t i = 0; i < count && none; i++)
+    for (uint32_t i = 0; i < count && !streams; i++)
         fuse_refuse(fuser, graph->values.at[i],
                     (Refusal){.x = DIM_NONE,
                               .why = "plan unfused stores what one kernel hands to another"});
@@ -509,13 +508,13 @@ bool group_stores(const Group *group, const Value *value) {
     return false;
 }
 
-Fusion *graph_fuse(const Graph *graph, const int64_t *extents, Streaming streaming) {
+Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
     Arena *arena = arena_new();
-    Fuser fuser = {.arena = arena, .extents = extents, .streaming = streaming};
-    open_fuser(&fuser, fuse_copy_graph(graph, arena));
+    Fuser fuser = {.arena = arena, .extents = extents};
+    open_fuser(&fuser, fuse_copy_graph(graph, arena), streams);
     Graph *packed = fuse_pack_operands(&fuser);
     if (packed)
-        open_fuser(&fuser, packed);
+        open_fuser(&fuser, packed, streams);
     find_stream_sources(&fuser);
     fuse_find_result_views(&fuser);
     ValueList order = order_values(&fuser);

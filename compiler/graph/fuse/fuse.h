@@ -38,7 +38,6 @@ typedef struct {
     Arena *arena; // of the pass alone
     Graph *graph;
     const int64_t *extents;
-    Streaming streaming;
     const bool *live;    // by value id
     const bool *learned; // by DimId, see fuse_learned_dims
     const bool *table;   // likewise, see fuse_table_dims

@@ -374,7 +374,7 @@ static bool is_convex(Search *s, const Component *c) {
 }
 
 // Elements of the wide values against those of everything that is read and stored in any case.
-// Refuses the component if these are more, unless all are wanted.
+// Refuses the component if these are more.
 static bool is_worth_streaming(Search *s, const Component *c) {
     const Fuser *fuser = s->fuser;
     double wide = 0, others = 0;
@@ -400,7 +400,7 @@ static bool is_worth_streaming(Search *s, const Component *c) {
     double share = (c->reduces && c->contracts) || c->parts ? SOFTMAX_SHARE
                    : c->reduces                             ? ROWS_SHARE
                                                             : WIDE_SHARE;
-    if (fuser->streaming == STREAM_ALL || is_reswept(s) || wide >= share * others)
+    if (is_reswept(s) || wide >= share * others)
         return true;
     refuse(s, c, NULL,
            arena_printf(fuser->graph->arena,
