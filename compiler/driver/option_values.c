@@ -78,13 +78,14 @@ static int add_name(Options *options, const char *option, const char *given, Nam
     return EXIT_FINE;
 }
 
-// "a,b,c" -> names
-int option_names(Options *options, const char *option, const char *text, NameList *out) {
+// "a,b,c" -> names. plain: of letters, digits and underscores, as dims and arguments have.
+static int add_names(Options *options, const char *option, const char *text, bool plain,
+                     NameList *out) {
     for (const char *item = text;; item++) {
         size_t length = strcspn(item, ",");
         if (!length)
             return usage_error("%s '%s': expected names with commas between", option, text);
-        if (!att_argument_is_name(item, length))
+        if (plain && !att_argument_is_name(item, length))
             return usage_error("%s: '%.*s' is not a name", option, (int)length, item);
         Name name = names_intern(options->session->names, item, length);
         int status = add_name(options, option, text, name, out);
@@ -94,18 +95,13 @@ int option_names(Options *options, const char *option, const char *text, NameLis
     }
 }
 
+int option_names(Options *options, const char *option, const char *text, NameList *out) {
+    return add_names(options, option, text, true, out);
+}
+
 // Names of checkpoints, `layer.0.W`, among them; what they name is known when the entry is built.
 int option_wrt(Options *options, const char *text) {
-    for (const char *item = text;; item++) {
-        size_t length = strcspn(item, ",");
-        if (!length)
-            return usage_error("--wrt %s: expected names with commas between", text);
-        Name name = names_intern(options->session->names, item, length);
-        int status = add_name(options, "--wrt", text, name, &options->gradient.wrt);
-        item += length;
-        if (!*item || status != EXIT_FINE)
-            return status;
-    }
+    return add_names(options, "--wrt", text, false, &options->gradient.wrt);
 }
 
 static int add_extent(Options *options, const char *option, const AttDimArgument *item,

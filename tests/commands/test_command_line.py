@@ -114,7 +114,7 @@ BAD = [
     (["cost", CAUSAL, "--grad", "--checkpoint", "3"], "--checkpoint: '3' is not a name"),
     (["cost", CAUSAL, "--grad", "--checkpoint", ""], "--checkpoint '': expected names"),
     (["run", CAUSAL, "--wrt", "X"], "run: --wrt says what --grad differentiates by; add --grad"),
-    (["run", CAUSAL, "--grad", "--wrt", "X,"], "--wrt X,: expected names with commas between"),
+    (["run", CAUSAL, "--grad", "--wrt", "X,"], "--wrt 'X,': expected names with commas between"),
     (["check", CAUSAL, "--grad"], "check: takes no --grad\n"),
     (["verify", CAUSAL, "--map", "b=Q,Q"], "--map Q,Q: Q is given twice"),
     (["verify", CAUSAL, "--map", "b=Q", "--map", "b=P_q"], "--map b=P_q: b is given twice"),
@@ -136,6 +136,7 @@ PROBLEMS = [
     (["run", CAUSAL, *SMALL, "X=no-such-file.npy"], "no-such-file.npy"),
     (["run", CAUSAL, *SMALL, "-o", "Q=q.npy"], "has no result 'Q'; its results: Y"),
     (["run", CAUSAL, *SMALL, "--grad", "--wrt", "x"], "has no argument x to differentiate by"),
+    (["run", CAUSAL, *SMALL, "--grad", "--wrt", "other"], "its arguments of floats: X, "),
     (["run", CAUSAL], "the extent of n is unknown"),
     (["run", CAUSAL, *SMALL, "-o", "/no/such/folder/y.npy"], "/no/such/folder"),
     (

@@ -11,7 +11,6 @@ count as positions.
 import random
 import sys
 
-SHAPES = ["[n, n']", "[n, n']", "[n, n']", "[n', n]"]
 POINTWISE = ["tanh({})", "relu({})", "silu({})", "gelu({})", "abs({})", "stop_gradient({})"]
 ROWS = [
     "standardize({}, d=d)",

@@ -18,10 +18,10 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "numeric")]
 from attc import ATTC, attc, attc_json  # noqa: E402
 from generate import generate  # noqa: E402
+from seeds import seeds  # noqa: E402
 
 FAILED = [33, 297, 447, 899, 932, 1177, 1817, 50274, 51214, 51677, 51699, 51825]
-_first, _, _count = os.environ.get("ATTC_RANDOM", "0:400").rpartition(":")
-SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
+SEEDS = seeds("ATTC_RANDOM", 400)
 # Every program goes through the compiled path; shares of them through the slow interpreter and with
 # gradients.
 INTERPRETED, DIFFERENTIATED = 5, 1 if os.environ.get("ATTC_RANDOM_GRADIENTS") else 2

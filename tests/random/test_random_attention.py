@@ -19,10 +19,10 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "numeric")]
 from attc import ATTC  # noqa: E402
 from attention import Attention, generate  # noqa: E402
+from seeds import seeds  # noqa: E402
 
 FAILED = [292, 336, 365, 471, 30010, 31120, 31175]
-_first, _, _count = os.environ.get("ATTC_RANDOM_ATTENTION", "0:300").rpartition(":")
-SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
+SEEDS = seeds("ATTC_RANDOM_ATTENTION", 300)
 FUSED = ["resident", "stream", "two-pass", "spill"]
 # One program of so many is run with its gradients.
 DIFFERENTIATED = 1 if os.environ.get("ATTC_RANDOM_GRADIENTS") else 5

@@ -16,9 +16,9 @@ import pytest
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parent.parent / "numeric")]
 from attc import attc  # noqa: E402
 from calls import Program, calls_of, generate  # noqa: E402
+from seeds import seeds  # noqa: E402
 
-_first, _, _count = os.environ.get("ATTC_RANDOM_CALLS", "0:60").rpartition(":")
-SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
+SEEDS = seeds("ATTC_RANDOM_CALLS", 60)
 # One program of so many is compiled, and one with its gradients; all of them are run by the oracle.
 COMPILED, DIFFERENTIATED = 8, 1 if os.environ.get("ATTC_RANDOM_GRADIENTS") else 16
 # Shares of the programs of SAMPLE seeds with a call of this kind.

@@ -6,7 +6,6 @@ ATTC_RANDOM_CHAINS=COUNT or FIRST:COUNT chooses the seeds (default 0:300). FAILE
 past.
 """
 
-import os
 import sys
 from pathlib import Path
 
@@ -14,11 +13,11 @@ import pytest
 
 sys.path[:0] = [str(Path(__file__).parent)]
 from chains import generate  # noqa: E402
+from seeds import seeds  # noqa: E402
 from test_random_attention import agrees, attc, is_refused  # noqa: E402
 
 FAILED = [1009, 2484, 3034, 3644, 3715, 4591]
-_first, _, _count = os.environ.get("ATTC_RANDOM_CHAINS", "0:300").rpartition(":")
-SEEDS = range(int(_first or 0), int(_first or 0) + int(_count))
+SEEDS = seeds("ATTC_RANDOM_CHAINS", 300)
 PLANS = [[], [], ["--plan=unfused"], ["--plan=resident:4"], ["--memory-limit=1M"]]
 
 

@@ -105,7 +105,8 @@ static const Value *read_by(const Resweep *sweep, const Value *arg, PairNames na
 }
 
 // What is computed for the argument, with its names of all dims but the pair's.
-static Value *under_names(Rewrite *rewrite, const SweptPair *pair, const Value *arg, Value *made) {
+static Value *with_its_names(Rewrite *rewrite, const SweptPair *pair, const Value *arg,
+                             Value *made) {
     DimMap others = {0};
     for (uint32_t i = 0; made && arg->op == OP_RENAME && i < arg->renames->count; i++)
         if (arg->renames->from[i] != pair->x && arg->renames->from[i] != pair->y)
@@ -124,7 +125,7 @@ static Value **reswept_args(Rewrite *rewrite, const Resweep *sweep, const Value 
     for (uint32_t k = 0; k < value->n_args; k++) {
         const Value *arg = value->args[k], *read = read_by(sweep, arg, names);
         if (read != arg)
-            args[k] = under_names(rewrite, sweep->pair, arg, reswept(rewrite, sweep, read));
+            args[k] = with_its_names(rewrite, sweep->pair, arg, reswept(rewrite, sweep, read));
         else if (inside || sweep->pair->wide[arg->id])
             args[k] = reswept(rewrite, sweep, arg);
         else

@@ -221,12 +221,16 @@ static void walk_kernel(Walk *w) {
     walk_nodes(w, &kernel->body);
 }
 
+static double in_tasks(const Walk *w) {
+    return w->seconds - w->initial;
+}
+
 static void walk_whole(Walk *w) {
     w->arena = arena_new();
     walk_kernel(w);
     arena_free(w->arena);
     w->out->flops = w->flops;
-    w->longest_task = w->longest_task > 0 ? w->longest_task : w->seconds - w->initial;
+    w->longest_task = w->longest_task > 0 ? w->longest_task : in_tasks(w);
 }
 
 // What is not the work of a task: initial values of arguments, and handing tasks out.
@@ -242,7 +246,7 @@ TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
     Walk w = {.kernel = kernel, .extents = extents, .machine = machine, .keep = keep, .out = &out};
     walk_whole(&w);
     double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
-    double shared = w.seconds - w.initial;
+    double shared = in_tasks(&w);
     double rounds = shared > 0 ? ceil(shared / w.longest_task / threads - 1e-9) : 0;
     out.seconds = w.seconds + tasks * machine->task_seconds;
     out.parallel_seconds =
@@ -256,8 +260,7 @@ TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Mac
     walk_whole(&w);
     double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
     out.seconds = w.seconds + tasks * machine->task_seconds;
-    out.parallel_seconds =
-        fmax(w.longest_task, (w.seconds - w.initial) / threads) + around_tasks(&w, tasks);
+    out.parallel_seconds = fmax(w.longest_task, in_tasks(&w) / threads) + around_tasks(&w, tasks);
     out.seconds *= 1 - ROUNDING;
     out.parallel_seconds *= 1 - ROUNDING;
     return out;

@@ -47,7 +47,7 @@ int64_t nest_block(const Nest *nest, uint32_t run) {
 
 // ---- contraction stages ------------------------------------------------------------------------
 
-// StageBlocks that are predicted to take so much longer than the default are no choice.
+// Blocks that are predicted to take so much longer than the default are no choice.
 static const double NEAR = 1.25;
 enum { DIVISIONS = 3 }; // numbers of blocks that rows are tried to be divided into
 

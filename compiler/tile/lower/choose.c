@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // The default schedule of a streamed group: every plan and every number that schedule/stream.c
-// gives is lowered and costed, and the cheapest wins; of those that want much scratch and cost
-// about as much, that of the least. Candidates live in an arena of their own.
+// gives is lowered and costed, and the cheapest wins; where it wants much scratch, the cheapest of
+// those that want far less, if that costs about as much. Candidates live in an arena of their own.
 //
 // Groups that are equal as one canonical kernel share the choice, so that a layer that is repeated
 // is searched once.
 #include "tile/lower/lower.h"
 
 // Bytes of scratch that the tasks of all threads may have together, and what a task may have in any
-// case: what is larger streams. MUCH of all counts as a price where times differ by no more than
-// ABOUT, which is what predictions are good for.
+// case: what is larger streams. Of what is beyond MUCH of all, a schedule of FAR_LESS is preferred
+// where times differ by no more than ABOUT, which is what predictions are good for.
 enum { SCRATCH_OF_ALL = 48 << 20, SCRATCH_OF_TASK = 8 << 20, MUCH_OF_ALL = 24 << 20 };
-static const double ABOUT = 1.015;
+static const double ABOUT = 1.02, FAR_LESS = 0.75;
 
 typedef struct {
     StreamSchedule schedule; // with its time; plan PLAN_ANY: none
@@ -72,11 +72,15 @@ static StreamSchedule search(Chooser *c, const StreamShape *shape) {
     for (uint32_t i = 0; i < list.count; i++)
         try_schedule(c, list.at[i].stream);
     Costed best = c->fastest;
-    for (uint32_t i = 0; i < c->further.count; i++) {
+    int64_t far_less = (int64_t)(FAR_LESS * (double)c->fastest.scratch);
+    bool is_much = far_less >= c->much, found = false;
+    for (uint32_t i = 0; i < c->further.count && is_much; i++) {
         const Costed *other = &c->further.at[i];
-        int64_t counted = other->scratch > c->much ? other->scratch : c->much;
-        if (counted < best.scratch && is_better(c, other, ABOUT))
-            best = *other;
+        if (other->scratch > far_less || !is_better(c, other, ABOUT) ||
+            (found && other->schedule.seconds >= best.schedule.seconds))
+            continue;
+        best = *other;
+        found = true;
     }
     arena_free(c->arena);
     return best.schedule;

@@ -16,6 +16,15 @@ typedef struct {
     ScheduleList *list;
 } Offers;
 
+// The schedule without the kernel that it lies in.
+static Schedule kept(const Space *s, const Schedule *schedule) {
+    Schedule out = *schedule;
+    out.blocks = (StageBlocksList){0};
+    for (uint32_t i = 0; i < schedule->blocks.count; i++)
+        vec_push(s->arena, &out.blocks, schedule->blocks.at[i]);
+    return out;
+}
+
 // Lowers the part with a schedule (NULL: the default), and adds it unless there is such a kernel.
 // own: of what is returned.
 static Lowering offer(const Space *s, const Offers *offers, const Schedule *schedule, Arena *own) {
@@ -28,12 +37,8 @@ static Lowering offer(const Space *s, const Offers *offers, const Schedule *sche
     if (lower_kind(&lower) && kernel_check(lower.kernel, &why)) {
         KernelForm form = kernel_form(arena, lower.kernel);
         void **known = form_table_at(offers->kernels, &form);
-        Schedule made = lower.kernel->schedule;
-        made.blocks = (StageBlocksList){0};
-        for (uint32_t i = 0; i < lower.kernel->schedule.blocks.count; i++)
-            vec_push(s->arena, &made.blocks, lower.kernel->schedule.blocks.at[i]);
         if (!*known)
-            vec_push(s->arena, offers->list, made);
+            vec_push(s->arena, offers->list, kept(s, &lower.kernel->schedule));
         *known = offers->list;
     }
     arena_free(arena);
