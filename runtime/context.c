@@ -94,10 +94,11 @@ void att_context_give_memory(AttContext *ctx) {
 void att_memory_free(AttMemory *memory) {
     att_block_free(&memory->workspace);
     att_block_free(&memory->tables);
+    att_block_free(&memory->turns);
 }
 
-AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
-                       size_t scratch_bytes) {
+static AttStatus run_tasks(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks, int64_t at_once,
+                           size_t scratch_bytes) {
     if (!ctx)
         return ATT_ARGUMENT;
     if (tasks < 0 || tasks > INT64_MAX / 2)
@@ -106,11 +107,21 @@ AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
     AttStatus status = att_context_enter(ctx, &outermost);
     if (status)
         return status;
-    if (tasks && !att_pool_run(ctx->pool, fn, arg, tasks, scratch_bytes))
+    if (tasks && !att_pool_run(ctx->pool, fn, arg, tasks, at_once, scratch_bytes))
         status =
             att_fail(ctx, ATT_MEMORY, "out of memory: %zu bytes of scratch memory", scratch_bytes);
     att_context_leave(ctx, outermost);
     return status;
+}
+
+AttStatus att_parallel(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
+                       size_t scratch_bytes) {
+    return run_tasks(ctx, fn, arg, tasks, ATT_TASKS_AT_ONCE, scratch_bytes);
+}
+
+AttStatus att_context_in_turn(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
+                              size_t scratch_bytes) {
+    return run_tasks(ctx, fn, arg, tasks, 1, scratch_bytes);
 }
 
 const char *att_context_missing(const AttContext *ctx, int level) {

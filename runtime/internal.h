@@ -43,8 +43,10 @@ int att_pool_threads(const AttPool *pool);
 // Is the calling thread one of those that the pool started?
 bool att_pool_is_worker(const AttPool *pool);
 // Of one caller at a time, or of a task of the job that runs. false when the caller's scratch
-// cannot be had; then no task has run.
-bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, size_t scratch_bytes);
+// cannot be had; then no task has run. Threads take tasks in their order, so many at once at most.
+bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, int64_t at_once,
+                  size_t scratch_bytes);
+enum { ATT_TASKS_AT_ONCE = 256 }; // that is fine where tasks do not wait for each other
 
 // ---- random.c ----------------------------------------------------------------------------------
 typedef struct {
@@ -56,6 +58,15 @@ void att_random_normal_from(uint64_t seed, uint64_t stream, int64_t begin, int64
                             float *out);
 void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,
                               int64_t below, int64_t *out);
+
+// Tells the processor that a loop waits.
+static inline void att_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 // ---- clock.c -----------------------------------------------------------------------------------
 double att_seconds(void); // of a clock that never goes back
@@ -69,7 +80,11 @@ void att_context_leave(AttContext *ctx, bool outermost);
 typedef struct {
     AttBlock workspace; // for modules called without one
     AttBlock tables;    // pointers and extents of the launch at hand
+    AttBlock turns;     // of a launch with ordered loops
 } AttMemory;
+// att_parallel, for tasks that wait for those before them: threads take one at a time.
+AttStatus att_context_in_turn(AttContext *ctx, AttTaskFn fn, void *arg, int64_t tasks,
+                              size_t scratch_bytes);
 // NULL while another call has it, that this one is within or beside.
 AttMemory *att_context_take_memory(AttContext *ctx);
 void att_context_give_memory(AttContext *ctx);

@@ -210,6 +210,7 @@ static bool make_tables(AttBlock *block, const AttModule *module, Tables *out) {
         args = module->kernels[i].n_args > args ? module->kernels[i].n_args : args;
         dims = module->kernels[i].n_dims > dims ? module->kernels[i].n_dims : dims;
     }
+    args++; // turns
     if (!att_block_reserve(block, (size_t)(module->n_tensors + args + dims) * 8))
         return false;
     out->tensors = block->at;
@@ -240,6 +241,8 @@ static bool count_tasks(const AttKernel *kernel, int level, const int64_t *exten
     for (int64_t i = 0; i < kernel->n_parallel; i++) {
         int64_t extent = extents[kernel->parallel_dims[i]], step = kernel->parallel_steps[level][i];
         int64_t pieces = extent / step + (extent % step != 0);
+        if (kernel->is_ordered && !pieces && i == kernel->n_parallel - 1)
+            pieces = 1;
         if (__builtin_mul_overflow(*tasks, pieces, tasks))
             return false;
     }
@@ -251,8 +254,21 @@ static bool is_guarded(const AttLaunch *launch, const int64_t *extents) {
            (extents[launch->guard] < launch->least || extents[launch->guard] >= launch->most);
 }
 
+// Tasks that take turns: nobody has had one yet.
+static AttStatus run_in_turn(AttContext *ctx, Call *call, void **argument, AttBlock *turns,
+                             int64_t tasks, size_t scratch) {
+    int64_t bytes;
+    if (__builtin_mul_overflow(tasks, (int64_t)sizeof(int64_t) * ATT_TURN_WORDS, &bytes) ||
+        !att_block_reserve(turns, (size_t)bytes))
+        return att_fail(ctx, ATT_MEMORY, "out of memory");
+    memset(turns->at, 0, (size_t)bytes);
+    *argument = turns->at;
+    return att_context_in_turn(ctx, run_task, call, tasks, scratch);
+}
+
 static AttStatus run_launch(AttContext *ctx, const AttModule *module, int level,
-                            const AttLaunch *launch, const int64_t *extents, const Tables *tables) {
+                            const AttLaunch *launch, const int64_t *extents, const Tables *tables,
+                            AttBlock *turns) {
     const AttKernel *kernel = &module->kernels[launch->kernel];
     int64_t tasks, scratch = 0;
     if (is_guarded(launch, extents))
@@ -266,6 +282,9 @@ static AttStatus run_launch(AttContext *ctx, const AttModule *module, int level,
         return att_fail(ctx, ATT_ARGUMENT, "the scratch memory of kernel %s has no size that fits",
                         kernel->name);
     Call call = {kernel->fn[level], tables->buffers, tables->extents};
+    if (kernel->is_ordered)
+        return run_in_turn(ctx, &call, &tables->buffers[kernel->n_args], turns, tasks,
+                           (size_t)scratch);
     return att_parallel(ctx, run_task, &call, tasks, (size_t)scratch);
 }
 
@@ -342,7 +361,8 @@ static AttStatus run_with(AttContext *ctx, const AttModule *module, const int64_
     place_ones(module, tables.tensors);
     double before = seconds ? att_seconds() : 0;
     for (int64_t i = 0; i < module->n_launches[level] && !status; i++) {
-        status = run_launch(ctx, module, level, &module->launches[level][i], extents, &tables);
+        status = run_launch(ctx, module, level, &module->launches[level][i], extents, &tables,
+                            &memory->turns);
         double after = seconds ? att_seconds() : 0;
         if (seconds)
             seconds[i] += after - before;

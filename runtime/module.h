@@ -13,13 +13,14 @@
 extern "C" {
 #endif
 
-enum { ATT_MODULE_ABI = 5 };
+enum { ATT_MODULE_ABI = 6 };
 
 // Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
 enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
 
-// Works off task number `task` (0 .. tasks-1). buffers: one pointer per argument. extents: one per
-// kernel dim. scratch: 64-byte aligned memory of this thread, as large as AttScratchFn says.
+// Works off task number `task` (0 .. tasks-1). buffers: one pointer per argument and, of a kernel
+// with ordered loops, one to its turns. extents: one per kernel dim. scratch: 64-byte aligned
+// memory of this thread, as large as AttScratchFn says.
 typedef void (*AttKernelFn)(void *const *buffers, const int64_t *extents, void *scratch,
                             int64_t task);
 typedef int64_t (*AttScratchFn)(const int64_t *extents);
@@ -40,6 +41,13 @@ typedef struct {
     int64_t *work[2]; // room for `length` each
 } AttOrder;
 void att_order(const AttOrder *order);
+
+// Ordered loops: a task works on positions when the task before, of number task - 1, is done with
+// them. turns: a cache line for each task, all zero before the first, with a word for each loop.
+enum { ATT_TURN_WORDS = 8 };
+void att_turn_await(const int64_t *turns, int64_t task, int64_t loop, int64_t end);
+// The task is done with all that it has before `end`. Requires: the task before is, too.
+void att_turn_end(int64_t *turns, int64_t task, int64_t loop, int64_t end);
 
 typedef struct {
     const char *name;
@@ -113,6 +121,8 @@ typedef struct {
     const int64_t *parallel_steps[ATT_N_LEVELS]; // schedules differ by level
     int64_t n_args;
     int64_t n_dims;
+    int64_t
+        is_ordered; // the innermost parallel dim has a task at least, and tasks are begun in order
 } AttKernel;
 
 typedef struct {

@@ -25,7 +25,7 @@
 #include "arguments.h"
 #include "internal.h"
 
-enum { SPIN_NANOSECONDS = 40000, CHUNKS_PER_THREAD = 32, CHUNK_MAX = 256 };
+enum { SPIN_NANOSECONDS = 40000, CHUNKS_PER_THREAD = 32 };
 
 static const uint64_t GATE_INSIDE = 0xFFFF;
 static const uint64_t GATE_OPEN = (uint64_t)1 << 16;
@@ -62,14 +62,6 @@ struct AttPool {
     char tail[120];                     // nothing else on the counter's cache lines
 };
 
-static void relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 // Tasks in chunks until none is left. A chunk is at most 1/32 of a thread's share, so that the last
 // ones are short, and small tasks do not all fight for the counter.
 static void work(AttPool *pool, void *scratch) {
@@ -94,7 +86,7 @@ static uint64_t wait_for_job(AttPool *pool, uint64_t seen) {
             uint64_t gate = atomic_load(&pool->gate);
             if (gate / GATE_JOB != seen)
                 return gate;
-            relax();
+            att_relax();
         }
     } while (att_seconds() < until);
     pthread_mutex_lock(&pool->lock);
@@ -180,7 +172,7 @@ static void close_gate(AttPool *pool) {
         for (int i = 0; i < 32; i++) {
             if (!(atomic_load(&pool->gate) & GATE_INSIDE))
                 return;
-            relax();
+            att_relax();
         }
     } while (att_seconds() < until);
     pthread_mutex_lock(&pool->lock);
@@ -210,9 +202,10 @@ bool att_pool_is_worker(const AttPool *pool) {
     return false;
 }
 
-bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, size_t scratch_bytes) {
+bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, int64_t at_once,
+                  size_t scratch_bytes) {
     int64_t chunk = tasks / ((int64_t)pool->threads * CHUNKS_PER_THREAD);
-    chunk = chunk < 1 ? 1 : chunk > CHUNK_MAX ? CHUNK_MAX : chunk;
+    chunk = chunk < 1 ? 1 : chunk > at_once ? at_once : chunk;
     Job job = {fn, arg, tasks, chunk, scratch_bytes};
     if (pool->running)
         return run_in_place(&job);

@@ -23,17 +23,23 @@ static bool failed(Arena *arena, LLVMErrorRef error, const char *doing, const ch
     return true;
 }
 
-// The runtime's functions are hidden in what they are linked into: here they are told by address.
-static bool define_runtime(Jit *jit, const char **why) {
-    LLVMOrcCSymbolMapPair order = {
-        .Name = LLVMOrcLLJITMangleAndIntern(jit->lljit, "att_order"),
-        .Sym = {
-            .Address = (uintptr_t)att_order,
-            .Flags = {LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0}}};
-    return !failed(jit->arena,
-                   LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(jit->lljit),
-                                         LLVMOrcAbsoluteSymbols(&order, 1)),
-                   "cannot define the runtime's functions", why);
+LLVMErrorRef emit_define_runtime(LLVMOrcLLJITRef lljit) {
+    const struct {
+        const char *name;
+        uintptr_t address;
+    } functions[] = {{"att_order", (uintptr_t)att_order},
+                     {"att_turn_await", (uintptr_t)att_turn_await},
+                     {"att_turn_end", (uintptr_t)att_turn_end}};
+    enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
+    LLVMOrcCSymbolMapPair symbols[N_FUNCTIONS];
+    for (int i = 0; i < N_FUNCTIONS; i++) {
+        symbols[i].Name = LLVMOrcLLJITMangleAndIntern(lljit, functions[i].name);
+        symbols[i].Sym.Address = functions[i].address;
+        symbols[i].Sym.Flags = (LLVMJITSymbolFlags){
+            LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0};
+    }
+    return LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(lljit),
+                                 LLVMOrcAbsoluteSymbols(symbols, N_FUNCTIONS));
 }
 
 static bool open_lljit(Jit *jit, const Target *target, const char **why) {
@@ -50,7 +56,8 @@ static bool open_lljit(Jit *jit, const Target *target, const char **why) {
                "cannot look up symbols of the process", why))
         return false;
     LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit->lljit), process);
-    return define_runtime(jit, why);
+    return !failed(jit->arena, emit_define_runtime(jit->lljit),
+                   "cannot define the runtime's functions", why);
 }
 
 Jit *jit_new(Arena *arena, const Target *target, const char **why) {

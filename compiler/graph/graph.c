@@ -285,12 +285,30 @@ Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim
     return graph_add(graph, &draft);
 }
 
+Value *graph_sum_in_turn(Graph *graph, Value *a, DimList kept, DimId dim) {
+    Value draft = value_draft(OP_SUM, a->elem);
+    draft.args = &a;
+    draft.n_args = 1;
+    draft.dim = dim;
+    draft.dims = dims_intersect(&a->dims, &kept);
+    return graph_add(graph, &draft);
+}
+
 static bool value_sums(const Value *value) {
     return op_kind(value->op) == KIND_REDUCE || value->op == OP_CONTRACT;
 }
 
 bool value_in_parts(const Value *value) {
     return value_sums(value) && value->dim2 != DIM_NONE;
+}
+
+bool value_in_turn(const Value *value) {
+    return (value->op == OP_SUM || value->op == OP_CONTRACT) && value->dim != DIM_NONE &&
+           value->dim2 == DIM_NONE;
+}
+
+bool value_adds_rows(const Value *value) {
+    return value_in_parts(value) || value_in_turn(value);
 }
 
 bool value_is_zero(const Value *value) {
@@ -331,6 +349,16 @@ Value *graph_einsum_parts(Graph *graph, Value **args, DimList kept, DimId dim, D
     draft.dim2 = parts;
     draft.dims = (DimList){1, {parts}};
     draft.dims = dims_union(&draft.dims, &kept);
+    return graph_add(graph, &draft);
+}
+
+Value *graph_einsum_in_turn(Graph *graph, Value **args, DimList kept, DimId dim) {
+    Value draft = value_draft(OP_CONTRACT, args[0]->elem);
+    draft.number = 1;
+    draft.args = args;
+    draft.n_args = 2;
+    draft.dim = dim;
+    draft.dims = kept;
     return graph_add(graph, &draft);
 }
 

@@ -260,6 +260,11 @@ Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
 // `dim` in parts along `parts`.
 Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts);
 bool value_in_parts(const Value *value);
+// A sum over `dim`, and perhaps more, for the tasks of a streamed group whose rows are that dim:
+// they add to it in turn. Anywhere else it is a sum as any other.
+Value *graph_sum_in_turn(Graph *graph, Value *a, DimList kept, DimId dim);
+bool value_in_turn(const Value *value);
+bool value_adds_rows(const Value *value); // in parts or in turn
 // Where a part of a dim begins that is cut into so many.
 static inline int64_t part_begin(int64_t part, int64_t parts, int64_t extent) {
     return ceil_div(part * extent, parts);
@@ -274,8 +279,9 @@ Value *value_unrenamed(const Value *value);
 // The dims of its arguments, each once; false: more than a list holds, and these are the first.
 bool value_args_dims(const Value *value, DimList *dims);
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result);
-// Of two operands, which both have `dim`: summed in parts of it along `parts`.
+// Of two operands, which both have `dim`: summed in parts of it along `parts`; in turn.
 Value *graph_einsum_parts(Graph *graph, Value **args, DimList kept, DimId dim, DimId parts);
+Value *graph_einsum_in_turn(Graph *graph, Value **args, DimList kept, DimId dim);
 // The reduction or contraction of other arguments, keeping `dims`. Requires: value_is_reduction.
 Value *graph_reduce_like(Graph *graph, const Value *value, Value **args, DimList dims);
 Value *graph_row(Graph *graph, Op op, Value *a, DimId dim); // SOFTMAX LOG_SOFTMAX CUMSUM ARGMAX
@@ -496,9 +502,10 @@ Graph *graph_pick(const Graph *graph, const int64_t *extents, const Machine *mac
 // What is summed over both dims of a pair (weights, in the backward pass of attention) for each of
 // them, in one sweep or in several, so that it is never stored, unless several sweeps need what
 // takes longer to compute again than to move. wide_price: of a byte that is, with that of moving it
-// as the unit. NULL: there is nothing of the kind. Requires: graph_expand.
+// as the unit. saves: sums over rows are added up in turn, which needs no memory for parts of them.
+// NULL: there is nothing of the kind. Requires: graph_expand.
 Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine,
-                       double wide_price);
+                       double wide_price, bool saves);
 
 // ---- fuse/partition.c --------------------------------------------------------------------------
 // A graph with its gradient as two. forward: the entry's arguments -> its results and what backward
@@ -516,6 +523,11 @@ Graph *partition_joined(const Partition *partition); // outputs of forward, then
 // The same graph whose gradients dX are added to what is in their memory where the new argument
 // accumulate_dX is not 0.
 Graph *graph_accumulate(const Graph *graph);
+// What it makes of a gradient: where(flag != 0, before + sum, sum).
+typedef struct {
+    const Value *sum, *before, *flag;
+} Accumulated;
+bool value_is_accumulated(const Value *value, Accumulated *out); // false: it is none
 
 // ---- rewrite/cut.c -----------------------------------------------------------------------------
 // Reductions of much to little in parts: so many tasks, a number chosen whatever the machine, as
@@ -543,7 +555,7 @@ PlanKind plan_find(const char *name); // N_PLANS: there is none
 // STREAM: any number of contractions, reductions and pointwise values whose rows are tasks and
 //       whose reduced dim (one) is streamed through cache: values with that dim are never stored,
 //       unless they are outputs. With parts, a task has the rows of one part, and outputs in parts
-//       are what it sums up over them.
+//       are what it sums up over them. Outputs in turn are what all tasks sum up over their rows.
 // Members that are cheap to compute from inputs and positions (masks, renames, scalars) may be
 // members of several groups and are stored by none. Outputs have all dims of the contraction, of
 // rows (and perhaps reduced), or of the iteration space; other members may have fewer.
@@ -568,7 +580,9 @@ typedef struct {
     // ROWS, ORDER, SCATTER: kept and reduced dims; MAP: rows is the iteration space; STREAM: tasks,
     // streamed dim; SCAN: reduced: dims of the scans, that around the others first
     DimList rows, reduced;
-    DimId cut, parts; // ROWS, STREAM: sums are in parts of `cut` along `parts`, or DIM_NONE
+    // ROWS, STREAM: sums over `cut` are in parts along `parts`, or (STREAM) in turn where that is
+    // DIM_NONE. cut DIM_NONE: neither
+    DimId cut, parts;
 } Group;
 bool group_stores(const Group *group, const Value *value); // is it one of the outputs?
 // Why a set of values over the pair x, y (see fuse/stream.c) became no streamed group.
@@ -583,7 +597,9 @@ typedef struct {
     const Graph *graph;  // may hold COPY values added for results that are inputs or returned twice
     VEC(Group *) groups; // in an order in which they can run
     const Refusal **refused; // by value id: a list, NULL when it is in a group or is not wide
-    const Value **lies_in; // by value id: the result, a SPLIT or MERGE of it, in whose memory it is
+    // By value id: the result in whose memory it is: a SPLIT or MERGE of it, or what
+    // graph_accumulate makes of a sum in turn.
+    const Value **lies_in;
 } Fusion;
 // Requires: graph_expand done. Ensures: the argument of a RENAME GATHER SCATTER_ADD TAKE SLICE
 // CONCAT SHIFT ORDER is an INPUT or an output of an earlier group, and so is every argument that is

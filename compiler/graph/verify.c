@@ -225,6 +225,9 @@ static void verify_reduce(const GraphCheck *check) {
         must(check, value->elem == arg->elem, "elem is not that of the argument");
         return;
     }
+    must(check,
+         !value_in_turn(value) || (arg_has(value, 0, value->dim) && !has_dim(check, value->dim)),
+         "a sum in turn is over another dim");
     must(check, dims_subset(&value->dims, &arg->dims),
          "a reduction has dims that its argument lacks");
     must(check, value->dims.count < arg->dims.count, "a reduction reduces nothing");
@@ -244,6 +247,11 @@ static void verify_contract(const GraphCheck *check) {
                  arg_has(value, 1, value->dim) && has_dim(check, value->dim2) &&
                  !has_dim(check, value->dim),
              "an einsum in parts is of two operands over another dim, without a factor");
+    if (value_in_turn(value))
+        must(check,
+             value->n_args == 2 && value->number == 1 && arg_has(value, 0, value->dim) &&
+                 arg_has(value, 1, value->dim) && !has_dim(check, value->dim),
+             "an einsum in turn is of two operands over another dim, without a factor");
     for (uint32_t i = 0; i < value->dims.count; i++) {
         bool found = value->dims.at[i] == value->dim2;
         for (uint32_t k = 0; k < value->n_args && !found; k++)

@@ -17,7 +17,7 @@
 enum { WORD = 8 };
 _Static_assert(sizeof(AttDim) == 5 * WORD, "AttDim");
 _Static_assert(sizeof(AttTensor) == 10 * WORD, "AttTensor");
-_Static_assert(sizeof(AttKernel) == (5 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
+_Static_assert(sizeof(AttKernel) == (6 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
 _Static_assert(sizeof(AttLaunch) == 6 * WORD, "AttLaunch");
 _Static_assert(sizeof(AttRule) == 5 * WORD, "AttRule");
 _Static_assert(sizeof(AttModule) == (12 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
@@ -132,6 +132,7 @@ static ImagePlace write_kernels(Writer *writer, const AttModule *module) {
                           : 0);
         add_number(writer, &words, kernel->n_args);
         add_number(writer, &words, kernel->n_dims);
+        add_number(writer, &words, kernel->is_ordered);
     }
     return make_table(writer, &words);
 }

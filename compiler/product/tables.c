@@ -235,9 +235,8 @@ static void add_work(TableBuilder *build, TableLevel *level) {
         if (buffer->role == BUFFER_WORK)
             add_tensor(build, level, i, ATT_WORK, buffer->slot);
         else if (is_written_inside(level, buffer))
-            level->tensors[i] =
-                find_output(buffer->value->use == USE_BEFORE ? level : level->before,
-                            buffer->value->output);
+            level->tensors[i] = find_output(
+                buffer->value->use == USE_BEFORE ? level : level->before, buffer->value->output);
     }
 }
 
@@ -263,6 +262,7 @@ static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *ker
         .parallel_dims = dims.at,
         .n_args = kernel->n_args,
         .n_dims = kernel->dims.count,
+        .is_ordered = kernel_ordered(kernel) > 0,
     };
     made.parallel_steps[level->level] = steps.at;
     vec_push(build->arena, &build->kernels, made);

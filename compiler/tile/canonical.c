@@ -185,6 +185,7 @@ static void put_buffer(Writer *w, const TileBuffer *buffer) {
     put(w, buffer->has_initial);
     if (buffer->has_initial)
         put_double(w, buffer->initial);
+    put(w, (uint64_t)buffer->kept_by);
 }
 
 KernelForm kernel_form(Arena *arena, const Kernel *kernel) {

@@ -5,7 +5,8 @@
 // What a kernel may not rely on is made to show. Scratch starts as NaN, the padding of panels too,
 // and so does an element read whose memory another buffer took. Tasks run in a shuffled order, and
 // it is an ice() when two of them write one element or one reads what another writes. So is an
-// index outside a buffer that the kernel did not declare checked.
+// index outside a buffer that the kernel did not declare checked. Tasks that add in turn run one
+// after another.
 #include <math.h>
 
 #include "tile/scalar.h"
@@ -21,7 +22,7 @@ typedef struct {
     // Per element.
     bool *combined;   // buffers without initial value: something was combined into it since made
     uint16_t *holder; // scratch that others take: the buffer that stored to it last
-    uint32_t *writer; // arguments that are stored to: the task, counted from 1
+    uint32_t *writer; // arguments that one task stores to: which, counted from 1
     uint32_t *reader; // and the task that read it, or SEVERAL
 } Storage;
 enum { SEVERAL = UINT32_MAX };
@@ -323,11 +324,21 @@ static void fill_box(const Interpreter *m, uint16_t at, double with, int depth, 
         fill_box(m, at, with, depth + 1, index);
 }
 
+// Did an earlier task begin the argument, or the caller?
+static bool is_begun(const Interpreter *m, uint16_t at) {
+    const TileBuffer *buffer = &m->kernel->buffers.at[at];
+    if (kernel_adds_in_turn(m->kernel, at) && m->ranges[kernel_chain(m->kernel)->dim].lo > 0)
+        return true;
+    return buffer->kept_by >= 0 && *(const int64_t *)m->buffers[buffer->kept_by].data;
+}
+
 static void begin(const Interpreter *m, uint16_t at) {
     const TileBuffer *buffer = &m->kernel->buffers.at[at];
     int64_t index[TILE_RANK_MAX];
     TileDimList over;
     double nothing;
+    if (is_begun(m, at))
+        return;
     if (buffer->has_initial)
         fill_box(m, at, buffer->initial, 0, index);
     else if (kernel_combines(m->kernel, at, &over, &nothing))
@@ -475,7 +486,7 @@ static void open_argument(Interpreter *m, uint32_t at, void *data) {
     storage->data = data;
     for (int d = 0; d < buffer->rank; d++)
         storage->room[d] = (Range){0, m->extents[buffer->dims[d]]};
-    if (buffer->place == PLACE_IN)
+    if (buffer->place == PLACE_IN || kernel_adds_in_turn(m->kernel, (uint16_t)at))
         return;
     int64_t size = storage_size(buffer, storage);
     storage->writer = arena_array(m->kernel->arena, uint32_t, size + 1);
@@ -508,8 +519,8 @@ static void run_task(Interpreter *m, int64_t task) {
     m->task = (uint32_t)task + 1;
     while (n-- > 0) {
         int64_t step = parallel[n]->step, extent = m->extents[parallel[n]->dim];
-        int64_t pieces = ceil_div(extent, step), lo = task % pieces * step;
-        task /= pieces;
+        int64_t pieces = ceil_div(extent, step), lo = pieces ? task % pieces * step : 0;
+        task /= pieces ? pieces : 1;
         m->ranges[parallel[n]->dim] = (Range){lo, lo + step < extent ? lo + step : extent};
     }
     for (uint32_t i = 0; i < m->kernel->n_args; i++)
@@ -530,8 +541,9 @@ void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const 
     for (uint32_t i = 0; i < kernel->n_args; i++)
         open_argument(&m, i, buffers[i]);
     int64_t tasks = kernel_tasks(kernel, extents), *order = shuffled(arena, tasks);
+    bool ordered = kernel_ordered(kernel) > 0;
     for (int64_t i = 0; i < tasks; i++)
-        run_task(&m, order[i]);
+        run_task(&m, ordered ? i : order[i]);
 }
 
 // ---- whole programs ----

@@ -36,6 +36,7 @@ TileBuffer scratch_plain(Name name, Elem elem, TileDimList dims) {
                          .place = PLACE_SCRATCH,
                          .rank = dims.count,
                          .panel_dim = TILE_DIM_NONE,
+                         .kept_by = -1,
                          .takes = -1};
     memcpy(buffer.dims, dims.at, sizeof buffer.dims);
     return buffer;
@@ -401,14 +402,51 @@ bool access_runs_along(const Kernel *kernel, const Access *access, TileDimId dim
     return access->rank && access->index[access->rank - 1].dim == dim;
 }
 
+// ---- tasks ----
+
+static const Node *parallel_loop(const NodeList *body) {
+    bool is_one =
+        body->count == 1 && body->at[0]->kind == NODE_LOOP && body->at[0]->loop == LOOP_PARALLEL;
+    return is_one ? body->at[0] : NULL;
+}
+
+const Node *kernel_chain(const Kernel *kernel) {
+    const Node *last = NULL;
+    for (const Node *loop = parallel_loop(&kernel->body); loop; loop = parallel_loop(&loop->body))
+        last = loop;
+    return last;
+}
+
+static uint32_t count_ordered(const NodeList *body) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
+        count += node->kind == NODE_LOOP && node->loop == LOOP_ORDERED;
+        if (node->kind == NODE_LOOP || node->kind == NODE_RANGE)
+            count += count_ordered(&node->body);
+    }
+    return count;
+}
+
+uint32_t kernel_ordered(const Kernel *kernel) {
+    return count_ordered(&kernel->body);
+}
+
+bool kernel_adds_in_turn(const Kernel *kernel, uint16_t argument) {
+    const TileBuffer *buffer = &kernel->buffers.at[argument];
+    const Node *chain = kernel_chain(kernel);
+    bool has = buffer->place == PLACE_IN || buffer->place == PLACE_SCRATCH || !chain;
+    for (int i = 0; i < buffer->rank && !has; i++)
+        has = buffer->dims[i] == chain->dim;
+    return !has && kernel_ordered(kernel);
+}
+
 int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
+    const Node *chain = kernel_ordered(kernel) ? kernel_chain(kernel) : NULL;
     int64_t tasks = 1;
-    const NodeList *body = &kernel->body;
-    while (body->count == 1 && body->at[0]->kind == NODE_LOOP &&
-           body->at[0]->loop == LOOP_PARALLEL) {
-        const Node *loop = body->at[0];
-        tasks *= (extents[loop->dim] + loop->step - 1) / loop->step;
-        body = &loop->body;
+    for (const Node *loop = parallel_loop(&kernel->body); loop; loop = parallel_loop(&loop->body)) {
+        int64_t pieces = ceil_div(extents[loop->dim], loop->step);
+        tasks *= loop == chain && !pieces ? 1 : pieces;
     }
     return tasks;
 }

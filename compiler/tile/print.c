@@ -265,6 +265,8 @@ static void print_buffer(const Kernel *kernel, const TileBuffer *buffer, Text *o
         text_add(out, " = ");
         text_double(out, buffer->initial);
     }
+    if (buffer->kept_by >= 0)
+        text_printf(out, "  unless %s", kernel->buffers.at[buffer->kept_by].name);
     if (buffer->gap)
         text_printf(out, "  gap %d", buffer->gap);
     if (buffer->takes >= 0)
@@ -328,8 +330,10 @@ static void print_range(const Kernel *kernel, const Node *range, Text *out) {
 }
 
 static void print_nodes(const Kernel *kernel, const NodeList *body, int indent, Text *out) {
-    static const char *const loops[] = {
-        [LOOP_PARALLEL] = "parallel", [LOOP_SEQUENTIAL] = "loop", [LOOP_BACKWARD] = "backward"};
+    static const char *const loops[] = {[LOOP_PARALLEL] = "parallel",
+                                        [LOOP_SEQUENTIAL] = "loop",
+                                        [LOOP_BACKWARD] = "backward",
+                                        [LOOP_ORDERED] = "ordered"};
     for (uint32_t i = 0; i < body->count; i++) {
         const Node *node = body->at[i];
         print_spaces(out, indent);

@@ -36,6 +36,15 @@
 //             z += S
 //           contract O += S * V         over n v m  rows=n:6 lanes=v:64
 //       compute Y = O / z               over n v    lanes=v
+//
+// A sum over the rows of all tasks, which they add to in turn:
+//
+//     out E[v d] = 0
+//     parallel n:64
+//       ordered v:128
+//         scratch P[n v]
+//         ...
+//         contract E += P * X         over v d n  rows=v:12 lanes=d:32
 #ifndef ATTC_TILE_H
 #define ATTC_TILE_H
 
@@ -56,7 +65,8 @@ typedef struct {
 
 // ---- buffers ----
 // Scratch exists below its NODE_SCRATCH: it is made there, element 0 of a dim is that dim's lo
-// there, and there is room for the current range there. An argument is made where a task begins.
+// there, and there is room for the current range there. An argument is made where a task begins;
+// one that tasks add to in turn (see LOOP_ORDERED), where the first of them does.
 typedef enum {
     PLACE_IN,
     PLACE_OUT,
@@ -79,6 +89,9 @@ typedef struct {
     // has no positions, it begins with what a sum of nothing is (kernel_combines).
     bool has_initial;
     double initial;
+    // OUT with an initial value: -1, or an argument, one number of i64. Where that is not 0, the
+    // elements begin with what the caller gave.
+    int32_t kept_by;
     // SCRATCH. Elements left free behind each run of the last dim, when it is plain.
     int32_t gap;
     // SCRATCH. -1, or the scratch, made before in the same body, in whose memory this one lies:
@@ -202,14 +215,20 @@ typedef struct {
 } Bound;
 
 // ---- the tree ----
-typedef enum { LOOP_PARALLEL, LOOP_SEQUENTIAL, LOOP_BACKWARD } LoopKind;
+// PARALLEL loops are the outermost ones and hold all else. BACKWARD: the last piece first. ORDERED:
+// a piece begins when the task before is done with all that it has of the dim up to where the piece
+// ends (a doacross loop). Before a task comes the one whose piece of the innermost parallel loop
+// lies before; the first one of a kernel with such loops is there even where that dim has no
+// positions. So tasks may add to arguments that lack the innermost parallel dim, in their order,
+// whatever the number of threads. Outside of the tasks' own loops there are only ranges.
+typedef enum { LOOP_PARALLEL, LOOP_SEQUENTIAL, LOOP_BACKWARD, LOOP_ORDERED } LoopKind;
+enum { ORDERED_MAX = 8 }; // in a kernel
 typedef enum { NODE_LOOP, NODE_RANGE, NODE_SCRATCH, NODE_STAGE } NodeKind;
 typedef struct Node Node;
 typedef VEC(Node *) NodeList;
 struct Node {
     NodeKind kind;
-    // LOOP. PARALLEL loops are the outermost ones and hold all else; BACKWARD: the last piece first
-    LoopKind loop;
+    LoopKind loop; // LOOP
     TileDimId dim; // LOOP, RANGE
     int64_t step;  // LOOP, >= 1
     NodeList body; // LOOP, RANGE
@@ -461,5 +480,9 @@ void tile_interpret(const TileProgram *program, const int64_t *extents, void *co
 
 // Number of tasks: the product over the parallel loops of ceil(extent / step).
 int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents);
+uint32_t kernel_ordered(const Kernel *kernel);  // number of ORDERED loops
+const Node *kernel_chain(const Kernel *kernel); // its innermost parallel loop, NULL: none
+// Do tasks add to the argument in turn? It lacks the innermost parallel dim.
+bool kernel_adds_in_turn(const Kernel *kernel, uint16_t argument);
 
 #endif

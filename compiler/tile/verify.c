@@ -7,8 +7,25 @@
 
 // ---- buffers ----
 
-// An initial value belongs to what is made here, and all of a task's elements are its own.
+// What the caller gave is kept or not for all of an argument.
+static bool check_kept(Checker *c, const TileBuffer *buffer) {
+    if (buffer->kept_by < 0)
+        return true;
+    if (buffer->place != PLACE_OUT || !buffer->has_initial)
+        return verify_broken(c, "%s is kept and has no initial value", buffer->name);
+    if ((uint32_t)buffer->kept_by >= c->kernel->n_args)
+        return verify_broken(c, "%s is kept by no argument", buffer->name);
+    const TileBuffer *flag = &c->kernel->buffers.at[buffer->kept_by];
+    return (flag->place == PLACE_IN && flag->elem == ELEM_I64 && !flag->rank) ||
+           verify_broken(c, "%s is kept by %s, which is no number of i64", buffer->name,
+                         flag->name);
+}
+
+// An initial value belongs to what is made here, and all of a task's elements are its own, unless
+// tasks add to it in turn.
 static bool check_initial(Checker *c, const TileBuffer *buffer) {
+    if (!check_kept(c, buffer))
+        return false;
     if (!buffer->has_initial)
         return true;
     if (buffer->place == PLACE_IN || buffer->place == PLACE_BOTH)
@@ -16,10 +33,11 @@ static bool check_initial(Checker *c, const TileBuffer *buffer) {
     if (buffer->takes >= 0)
         return verify_broken(c, "%s takes memory and has an initial value", buffer->name);
     const NodeList *body = &c->kernel->body;
+    const Node *chain = kernel_chain(c->kernel);
     for (; buffer->place == PLACE_OUT && body->count == 1 && body->at[0]->kind == NODE_LOOP &&
            body->at[0]->loop == LOOP_PARALLEL;
          body = &body->at[0]->body) {
-        bool has = false;
+        bool has = body->at[0] == chain; // see check_turns
         for (int i = 0; i < buffer->rank; i++)
             has = has || buffer->dims[i] == body->at[0]->dim;
         if (!has)
@@ -70,6 +88,21 @@ static bool check_inside(Checker *c, const Node *node) {
     return fine;
 }
 
+// Each task has it once, and knows which one is before.
+static bool check_ordered(Checker *c, const Node *node) {
+    if (!c->n_parallel)
+        return verify_broken(c, "ordered %s without tasks", verify_dim_name(c, node->dim));
+    if (c->around[c->n_parallel - 1]->dim == node->dim)
+        return verify_broken(c, "ordered %s over the dim of the tasks",
+                             verify_dim_name(c, node->dim));
+    for (uint32_t l = c->n_parallel; l < c->n_around; l++)
+        if (c->around[l]->kind == NODE_LOOP)
+            return verify_broken(c, "ordered %s inside another loop",
+                                 verify_dim_name(c, node->dim));
+    return ++c->n_ordered <= ORDERED_MAX ||
+           verify_broken(c, "more than %d ordered loops", ORDERED_MAX);
+}
+
 static bool check_loop(Checker *c, const NodeList *body, const Node *node) {
     if (node->dim >= c->kernel->dims.count)
         return verify_broken(c, "a loop over no dim");
@@ -88,6 +121,8 @@ static bool check_loop(Checker *c, const NodeList *body, const Node *node) {
                                  verify_dim_name(c, node->dim));
         c->n_parallel++;
     }
+    if (node->loop == LOOP_ORDERED && !check_ordered(c, node))
+        return false;
     return check_inside(c, node);
 }
 
@@ -235,11 +270,27 @@ static bool check_nodes(Checker *c, const NodeList *body) {
     return fine;
 }
 
+// What all tasks would begin is begun by the first of those that take turns.
+static bool check_turns(Checker *c) {
+    const Node *chain = c->n_ordered ? NULL : kernel_chain(c->kernel);
+    for (uint32_t b = 0; b < c->kernel->n_args && chain; b++) {
+        const TileBuffer *buffer = &c->kernel->buffers.at[b];
+        bool has = !buffer->has_initial;
+        for (int i = 0; i < buffer->rank; i++)
+            has = has || buffer->dims[i] == chain->dim;
+        if (!has)
+            return verify_broken(c, "tasks along %s would meet in %s",
+                                 verify_dim_name(c, chain->dim), buffer->name);
+    }
+    return true;
+}
+
 bool kernel_check(const Kernel *kernel, Text *why) {
     Checker c = {.kernel = kernel, .why = why};
     c.scope = arena_array(why->arena, int, kernel->buffers.count + 1);
     c.stored = arena_array(why->arena, bool, kernel->buffers.count + 1);
     c.combined = arena_array(why->arena, bool, kernel->buffers.count + 1);
+    c.ordered = arena_array(why->arena, const Node *, kernel->buffers.count + 1);
     for (uint32_t i = 0; i < kernel->buffers.count; i++)
         c.scope[i] = -1;
     for (uint32_t i = 0; i < kernel->dims.count; i++)
@@ -249,7 +300,7 @@ bool kernel_check(const Kernel *kernel, Text *why) {
     for (uint32_t i = 0; i < kernel->buffers.count; i++)
         if (!check_buffer(&c, i))
             return false;
-    return check_nodes(&c, &kernel->body);
+    return check_nodes(&c, &kernel->body) && check_turns(&c);
 }
 
 void kernel_verify(const Kernel *kernel, const char *after) {

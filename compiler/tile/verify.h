@@ -15,8 +15,10 @@ typedef struct {
     // Per buffer: how many nodes were around where it was made; -1: not yet, -2: no more. Arguments
     // are made inside the parallel loops.
     int *scope;
-    bool *stored;   // per buffer: a stage before this one stores to it
-    bool *combined; // and combines
+    bool *stored;         // per buffer: a stage before this one stores to it
+    bool *combined;       // and combines
+    const Node **ordered; // per buffer: the ordered loop in which tasks add to it
+    uint32_t n_ordered;   // such loops so far
 } Checker;
 
 // ---- verify_checker.c ----

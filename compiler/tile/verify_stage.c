@@ -118,6 +118,21 @@ static bool is_apart(const Checker *c, const Access *access, const Node *task) {
     return false;
 }
 
+// Is the access in an ordered loop along the argument, so that its positions belong to one task
+// after another? It is the same loop for all that is added to the argument.
+static bool is_in_turn(const Checker *c, const Access *access) {
+    const TileBuffer *buffer = buffer_of(c, access);
+    for (uint32_t l = c->n_parallel; l < c->n_around; l++) {
+        const Node *node = c->around[l], **ordered = &c->ordered[access->buffer];
+        if (node->kind != NODE_LOOP || node->loop != LOOP_ORDERED ||
+            !indexes_by(access, buffer, node->dim) || (*ordered && *ordered != node))
+            continue;
+        *ordered = node;
+        return true;
+    }
+    return false;
+}
+
 // What is stored to an argument must not meet what another task stores or loads.
 static bool check_races(Checker *c, const Access *access) {
     const TileBuffer *buffer = buffer_of(c, access);
@@ -125,7 +140,8 @@ static bool check_races(Checker *c, const Access *access) {
         return true;
     for (uint32_t l = 0; l < c->n_parallel; l++) {
         TileDimId dim = c->around[l]->dim;
-        if (!indexes_by(access, buffer, dim) && !is_apart(c, access, c->around[l]))
+        bool apart = indexes_by(access, buffer, dim) || is_apart(c, access, c->around[l]);
+        if (!apart && !(l + 1 == c->n_parallel && is_in_turn(c, access)))
             return verify_broken(c, "tasks along %s would meet in %s", verify_dim_name(c, dim),
                                  buffer->name);
     }
@@ -147,6 +163,8 @@ static bool check_combining(Checker *c, const Stage *stage, const Access *to) {
     const TileBuffer *buffer = buffer_of(c, to);
     if (buffer->has_initial || buffer->place == PLACE_BOTH)
         return true;
+    if (c->ordered[to->buffer])
+        return verify_broken(c, "%s is added to in turn and has no initial value", buffer->name);
     if (c->combined[to->buffer])
         return verify_broken(c, "%s is combined in two places and has no initial value",
                              buffer->name);

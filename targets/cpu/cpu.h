@@ -36,7 +36,10 @@ typedef struct {
     EmitModule *module;
     const Kernel *kernel;
     LLVMValueRef extents; // the function's arguments
-    LLVMValueRef scratch;
+    LLVMValueRef scratch, task;
+    LLVMValueRef turns;           // NULL: no ordered loops
+    LLVMValueRef is_first;        // i1: no task comes before this one
+    int n_ordered;                // loops so far
     LLVMValueRef *extent;         // per dim
     CpuRange *range;              // per dim: current
     CpuBuffer *buffer;            // per buffer
@@ -108,6 +111,15 @@ void cpu_emit_contract(CpuKernel *kernel, const Stage *stage);
 void cpu_emit_dots(CpuKernel *kernel, const Stage *stage);     // a contraction with summed lanes
 void cpu_emit_lanewise(CpuKernel *kernel, const Stage *stage); // with lanes that all have
 void cpu_emit_order(CpuKernel *kernel, const Stage *stage);
+
+// ---- turns.c ----
+// Waits until the task before is done with an ordered loop up to `end`, and tells that this one is.
+void cpu_await_turn(CpuKernel *kernel, int loop, LLVMValueRef end);
+void cpu_end_turn(CpuKernel *kernel, int loop, LLVMValueRef end);
+// Code that runs only in the task that begins an argument: the first one, where tasks add to it in
+// turn, and unless it is kept. Up to the closing; NULL: in every task.
+LLVMBasicBlockRef cpu_beginning_open(CpuKernel *kernel, uint16_t argument);
+void cpu_beginning_close(CpuKernel *kernel, LLVMBasicBlockRef after);
 
 // ---- microkernel.c ----
 // c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride

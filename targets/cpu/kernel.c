@@ -129,14 +129,20 @@ static void load_extents(CpuKernel *k, LLVMValueRef extents) {
     }
 }
 
+static LLVMValueRef load_pointer(EmitModule *m, LLVMValueRef buffers, uint32_t number) {
+    LLVMValueRef offset = index_const(m, number);
+    LLVMValueRef at = LLVMBuildGEP2(m->builder, pointer_type(m), buffers, &offset, 1, "");
+    return LLVMBuildLoad2(m->builder, pointer_type(m), at, "");
+}
+
 static void load_arguments(CpuKernel *k, LLVMValueRef buffers) {
     EmitModule *m = k->module;
+    if (kernel_ordered(k->kernel))
+        k->turns = load_pointer(m, buffers, k->kernel->n_args);
     for (uint32_t b = 0; b < k->kernel->n_args; b++) {
         const TileBuffer *buffer = &k->kernel->buffers.at[b];
         CpuBuffer *memory = &k->buffer[b];
-        LLVMValueRef offset = index_const(m, b);
-        LLVMValueRef at = LLVMBuildGEP2(m->builder, pointer_type(m), buffers, &offset, 1, "");
-        memory->base = LLVMBuildLoad2(m->builder, pointer_type(m), at, "");
+        memory->base = load_pointer(m, buffers, b);
         for (int i = 0; i < buffer->rank; i++) {
             memory->room[i] = memory->length[i] = k->extent[buffer->dims[i]];
             memory->origin[i] = index_const(m, 0);
@@ -176,7 +182,17 @@ static void emit_inside(CpuKernel *k, const Node *node, CpuRange range) {
     k->range[node->dim] = outer;
 }
 
-static void emit_loop(CpuKernel *k, const Node *node) {
+// A piece of a loop. ordered: the number of the ordered loop; -1: it is none.
+static void emit_piece(CpuKernel *k, const Node *node, CpuRange range, int ordered) {
+    LLVMValueRef end = index_add(k->module, range.lo, range.len);
+    if (ordered >= 0)
+        cpu_await_turn(k, ordered, end);
+    emit_inside(k, node, range);
+    if (ordered >= 0)
+        cpu_end_turn(k, ordered, end);
+}
+
+static void emit_pieces(CpuKernel *k, const Node *node, int ordered) {
     EmitModule *m = k->module;
     CpuRange outer = k->range[node->dim];
     int64_t len;
@@ -184,7 +200,7 @@ static void emit_loop(CpuKernel *k, const Node *node) {
     if (known && len <= 0)
         return;
     if (known && len <= node->step) {
-        emit_inside(k, node, outer);
+        emit_piece(k, node, outer, ordered);
         return;
     }
     EmitLoop loop;
@@ -199,8 +215,20 @@ static void emit_loop(CpuKernel *k, const Node *node) {
     LLVMValueRef lo = loop.at;
     if (node->loop == LOOP_BACKWARD)
         lo = LLVMBuildSub(m->builder, ends, loop.at, "");
-    emit_inside(k, node, cpu_range_piece(m, &outer, lo, node->step));
+    emit_piece(k, node, cpu_range_piece(m, &outer, lo, node->step), ordered);
     emit_loop_close(m, &loop, NULL, NULL);
+}
+
+// After the last piece of an ordered loop the task is done with what lies behind it, too, as soon
+// as the task before is.
+static void emit_loop(CpuKernel *k, const Node *node) {
+    bool ordered = node->loop == LOOP_ORDERED;
+    int number = ordered ? k->n_ordered++ : -1;
+    emit_pieces(k, node, number);
+    if (!ordered)
+        return;
+    cpu_await_turn(k, number, index_const(k->module, INT64_MAX));
+    cpu_end_turn(k, number, index_const(k->module, INT64_MAX));
 }
 
 static void emit_stage(CpuKernel *k, const Stage *stage) {
@@ -267,10 +295,12 @@ static void begin_buffer(CpuKernel *k, uint16_t number) {
     memory->begin = arena_array(k->module->arena, LLVMValueRef, k->kernel->dims.count);
     for (uint32_t d = 0; d < k->kernel->dims.count; d++)
         memory->begin[d] = k->range[d].lo;
+    LLVMBasicBlockRef after = buffer->has_initial ? cpu_beginning_open(k, number) : NULL;
     if (buffer->has_initial)
         fill_buffer(k, number, buffer->initial, false);
     else if (kernel_combines(k->kernel, number, &over, &nothing))
         fill_if_empty(k, number, &over, nothing);
+    cpu_beginning_close(k, after);
 }
 
 static void open_scratch(CpuKernel *k, uint16_t number) {
@@ -327,6 +357,9 @@ static void emit_task(CpuKernel *k, Node *const *nodes, uint32_t n, LLVMValueRef
         CpuRange whole = k->range[node->dim];
         LLVMValueRef up = index_add(m, whole.len, index_const(m, node->step - 1));
         LLVMValueRef count = index_div(m, up, node->step);
+        bool chain = k->turns && i == n_parallel - 1;
+        if (chain) // the first task is there even without positions
+            count = index_max(m, count, index_const(m, 1));
         LLVMValueRef number = i ? LLVMBuildURem(m->builder, task, count, "") : task;
         if (i)
             task = LLVMBuildUDiv(m->builder, task, count, "");
@@ -335,6 +368,10 @@ static void emit_task(CpuKernel *k, Node *const *nodes, uint32_t n, LLVMValueRef
             number = index_const(m, 0);
         LLVMValueRef lo = index_mul(m, number, index_const(m, node->step));
         k->range[node->dim] = cpu_range_piece(m, &whole, lo, node->step);
+        if (chain) {
+            k->is_first = LLVMBuildICmp(m->builder, LLVMIntEQ, number, index_const(m, 0), "");
+            k->range[node->dim].nonempty = whole.nonempty;
+        }
     }
     for (uint32_t b = 0; b < k->kernel->n_args; b++)
         begin_buffer(k, (uint16_t)b);
@@ -352,6 +389,7 @@ void cpu_emit_kernel(EmitModule *m, const Kernel *kernel, const Target *target,
     LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(m->context), params, 4, 0);
     LLVMValueRef function = emit_function(m, symbol, type, false);
     k->scratch = LLVMGetParam(function, 2);
+    k->task = LLVMGetParam(function, 3);
     load_extents(k, LLVMGetParam(function, 1));
     load_arguments(k, LLVMGetParam(function, 0));
     lay_out_scratch(k);
@@ -359,6 +397,6 @@ void cpu_emit_kernel(EmitModule *m, const Kernel *kernel, const Target *target,
         k->range[d] = (CpuRange){.lo = index_const(m, 0),
                                  .len = k->extent[d],
                                  .nonempty = kernel->dims.at[d].extent != EXTENT_DYNAMIC};
-    emit_task(k, kernel->body.at, kernel->body.count, LLVMGetParam(function, 3));
+    emit_task(k, kernel->body.at, kernel->body.count, k->task);
     LLVMBuildRetVoid(m->builder);
 }

@@ -50,6 +50,7 @@ static void load(CpuCode *code, const Target *target) {
     check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
         &process, LLVMOrcLLJITGetGlobalPrefix(code->jit), NULL, NULL));
     LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(code->jit), process);
+    check(emit_define_runtime(code->jit));
     LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
         code->object.bytes, code->object.length, "kernel");
     check(LLVMOrcLLJITAddObjectFile(code->jit, LLVMOrcLLJITGetMainJITDylib(code->jit), buffer));
@@ -137,8 +138,14 @@ void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers) {
     size_t bytes = (size_t)code->scratch(extents);
     char *scratch = guarded_new(bytes, 0xFF); // all ones: a NaN of every float type
     int64_t tasks = kernel_tasks(code->kernel, extents);
+    uint32_t n_args = code->kernel->n_args;
+    void **arguments = calloc(n_args + 1, sizeof *arguments);
+    memcpy(arguments, buffers, n_args * sizeof *arguments);
+    arguments[n_args] = calloc((size_t)tasks + 1, ATT_TURN_WORDS * sizeof(int64_t));
     for (int64_t t = 0; t < tasks; t++)
-        code->run(buffers, extents, scratch, t);
+        code->run(arguments, extents, scratch, t);
+    free(arguments[n_args]);
+    free(arguments);
     guarded_free(scratch, bytes, "scratch");
 }
 

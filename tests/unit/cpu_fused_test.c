@@ -111,6 +111,56 @@ static void test_sums_per_piece(void **state) {
     compare_grid(build_pieces, 2e-5);
 }
 
+// ---- sums of all tasks ----
+
+// Sums over n, which tasks add to in turn: of products and of loads, of what is in a range of the
+// task's rows alone, from zeros, from what the caller gave, and from either.
+static void build_in_turn(Grid *g) {
+    Kernel *k = g->k;
+    uint16_t a = in(g, "A", TILE_DIMS(g->n, g->m)), b = in(g, "B", TILE_DIMS(g->n, g->d));
+    uint16_t keep = kernel_add_argument(k, "keep", ELEM_I64, PLACE_IN, (TileDimList){0});
+    uint16_t c = out(g, "C", TILE_DIMS(g->m, g->d)), sums = out(g, "S", TILE_DIMS(g->m));
+    uint16_t most = out(g, "M", TILE_DIMS(g->m));
+    uint16_t given = kernel_add_argument(k, "G", ELEM_F32, PLACE_BOTH, TILE_DIMS(g->m));
+    uint16_t rows = out(g, "R", TILE_DIMS(g->n));
+    buffer_begin_with(k, c, 0);
+    buffer_begin_with(k, sums, 0.5);
+    buffer_begin_with(k, most, -INFINITY);
+    k->buffers.at[sums].kept_by = keep;
+    NodeList *task = hand_tasks(k, g->n, 6);
+    hand_store(k, task, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, rows, a);
+    NodeList *first = &node_loop(k, task, LOOP_ORDERED, g->m, 32)->body;
+    HandBlocks blocks = {g->m, g->d, 6, 16};
+    hand_contract(k, first, TILE_DIMS(g->m, g->d, g->n), access_plain(k, c), access_plain(k, a),
+                  access_plain(k, b), blocks);
+    hand_store(k, first, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, sums, a);
+    Node *range = node_range(k, task, g->m);
+    range->lo = hand_edge(k, range, BOUND_LO, g->n, -3);
+    range->hi = hand_edge(k, range, BOUND_HI, g->n, 2);
+    NodeList *second = &node_loop(k, &range->body, LOOP_ORDERED, g->m, 8)->body;
+    hand_store(k, second, TILE_DIMS(g->n, g->m), g->m, SINK_MAX, most, a);
+    hand_store(k, second, TILE_DIMS(g->n, g->m), g->m, SINK_SUM, given, a);
+}
+
+static void test_sums_in_turn(void **state) {
+    (void)state;
+    compare_grid(build_in_turn, 2e-5);
+}
+
+// Without rows what is summed over them is a sum of nothing.
+static void test_no_rows_in_turn(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Grid g = {.k = kernel_new(arena, "grid"), .extents = {0, 40, 9}};
+    g.n = kernel_add_dim(g.k, "n", EXTENT_DYNAMIC);
+    g.m = kernel_add_dim(g.k, "m", EXTENT_DYNAMIC);
+    g.d = kernel_add_dim(g.k, "d", 9);
+    build_in_turn(&g);
+    assert_int_equal(kernel_tasks(g.k, g.extents), 1);
+    cpu_compare(g.k, g.extents, 0);
+    arena_free(arena);
+}
+
 // ---- ranges ----
 
 // from, to: added to the first of n and to one past its last; beyond 1000: no bound.
@@ -416,6 +466,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_initial_values),
         cmocka_unit_test(test_sums_per_piece),
+        cmocka_unit_test(test_sums_in_turn),
+        cmocka_unit_test(test_no_rows_in_turn),
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_constant_bounds),
         cmocka_unit_test(test_nested_ranges),

@@ -63,10 +63,10 @@ static const int64_t parallel_product[] = {0, 1}, steps_product[] = {2, 1}, para
 #define EVERY_LEVEL(value) {value, value, value}
 static const AttKernel kernels[] = {
     {"product", EVERY_LEVEL(product), EVERY_LEVEL(product_scratch), 2, parallel_product,
-     EVERY_LEVEL(steps_product), 3, 3},
+     EVERY_LEVEL(steps_product), 3, 3, 0},
     {"row_sum", EVERY_LEVEL(row_sum), EVERY_LEVEL(NULL), 1, parallel_row, EVERY_LEVEL(steps_row), 3,
-     2},
-    {"spread", EVERY_LEVEL(spread), EVERY_LEVEL(NULL), 0, NULL, EVERY_LEVEL(NULL), 2, 3},
+     2, 0},
+    {"spread", EVERY_LEVEL(spread), EVERY_LEVEL(NULL), 0, NULL, EVERY_LEVEL(NULL), 2, 3, 0},
 };
 static const int64_t args_product[] = {0, 1, 5}, args_row[] = {5, 2, 3}, args_spread[] = {5, 4};
 static const int64_t factors_product[] = {1, DIM_N, 1, DIM_H, 1, DIM_D},

@@ -329,6 +329,59 @@ static void crowds_do_no_harm(void **state) {
     att_context_free(ctx);
 }
 
+// ---- turns -------------------------------------------------------------------------------------
+// Tasks of chains of CHAIN, each of which notes that it was at every position of a loop, without
+// any lock: the turns are what keeps the notes apart.
+enum { CHAIN = 40, CHAINS = 3, POSITIONS = 64 };
+typedef struct {
+    int64_t turns[CHAIN * CHAINS * ATT_TURN_WORDS];
+    int64_t met[CHAINS][POSITIONS][CHAIN], count[CHAINS][POSITIONS];
+} Notes;
+
+static void note_task(void *arg, void *scratch, int64_t task) {
+    Notes *notes = arg;
+    int64_t chain = task / CHAIN, number = task % CHAIN, last = POSITIONS - task % 5;
+    (void)scratch;
+    for (int64_t at = 0; at < last; at++) {
+        if (number)
+            att_turn_await(notes->turns, task, 3, at + 1);
+        notes->met[chain][at][notes->count[chain][at]++] = number;
+        att_turn_end(notes->turns, task, 3, at + 1);
+    }
+    if (number)
+        att_turn_await(notes->turns, task, 3, INT64_MAX);
+    att_turn_end(notes->turns, task, 3, INT64_MAX);
+}
+
+static void check_notes(const Notes *notes) {
+    for (int64_t chain = 0; chain < CHAINS; chain++)
+        for (int64_t at = 0; at < POSITIONS; at++) {
+            int64_t count = 0;
+            for (int64_t number = 0; number < CHAIN; number++)
+                if (at < POSITIONS - (chain * CHAIN + number) % 5)
+                    assert_int_equal(notes->met[chain][at][count++], number);
+            assert_int_equal(notes->count[chain][at], count);
+        }
+}
+
+// Also with more threads than processors.
+static void tasks_take_turns(void **state) {
+    static const int threads[] = {1, 2, 3, 16};
+    (void)state;
+    for (size_t t = 0; t < sizeof threads / sizeof *threads; t++) {
+        AttContext *ctx = att_context_new(threads[t]);
+        assert_non_null(ctx);
+        for (int round = 0; round < 20; round++) {
+            Notes *notes = calloc(1, sizeof *notes);
+            assert_non_null(notes);
+            assert_int_equal(att_context_in_turn(ctx, note_task, notes, CHAIN * CHAINS, 0), ATT_OK);
+            check_notes(notes);
+            free(notes);
+        }
+        att_context_free(ctx);
+    }
+}
+
 static void default_threads(void **state) {
     AttContext *ctx = att_context_new(0);
     (void)state;
@@ -350,6 +403,7 @@ int main(void) {
         cmocka_unit_test(contexts_side_by_side),
         cmocka_unit_test(second_callers_are_refused),
         cmocka_unit_test(crowds_do_no_harm),
+        cmocka_unit_test(tasks_take_turns),
         cmocka_unit_test(default_threads),
         cmocka_unit_test(woken_threads_keep_off_the_caller),
         cmocka_unit_test(threads_without_room_stay),

@@ -40,7 +40,7 @@ typedef struct {
 
 static Found choose(Session *session, const Graph *graph, double wide_price) {
     int64_t *extents = graph_typical_extents(graph, session->arena);
-    Found found = {graph, sweeps_find(graph, extents, &passes_machine, session->arena)};
+    Found found = {graph, sweeps_find(graph, extents, &passes_machine, false, session->arena)};
     assert_true(found.pairs.count > 0);
     sweeps_choose_stored(&found.pairs, graph, extents, &passes_machine, wide_price, session->arena);
     return found;

@@ -37,7 +37,7 @@ typedef struct {
 
 static Found find(Session *session, const Graph *graph, const Machine *machine) {
     int64_t *extents = graph_typical_extents(graph, session->arena);
-    return (Found){graph, sweeps_find(graph, extents, machine, session->arena)};
+    return (Found){graph, sweeps_find(graph, extents, machine, false, session->arena)};
 }
 
 static Found find_in_gradient(Session *session, const char *text) {

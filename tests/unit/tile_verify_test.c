@@ -351,10 +351,116 @@ static void test_parts(void **state) {
     }
 }
 
+// ---- tasks that take turns ----------------------------------------------------------------------
+
+typedef struct {
+    Kernel *k;
+    TileDimId n, m;
+    uint16_t x, y, keep;
+    Node *task, *loop;
+    Stage *sum;
+} Turns;
+
+// y[m] = sum of x[n, m] over n, added to by tasks of four rows.
+static Turns turns_new(Arena *arena) {
+    Turns t = {.k = kernel_new(arena, "turns")};
+    t.n = kernel_add_dim(t.k, "n", EXTENT_DYNAMIC);
+    t.m = kernel_add_dim(t.k, "m", EXTENT_DYNAMIC);
+    t.x = kernel_add_argument(t.k, "x", ELEM_F32, PLACE_IN, TILE_DIMS(t.n, t.m));
+    t.keep = kernel_add_argument(t.k, "keep", ELEM_I64, PLACE_IN, (TileDimList){0});
+    t.y = kernel_add_argument(t.k, "y", ELEM_F32, PLACE_OUT, TILE_DIMS(t.m));
+    buffer_begin_with(t.k, t.y, 0);
+    t.k->buffers.at[t.y].kept_by = t.keep;
+    t.task = node_loop(t.k, &t.k->body, LOOP_PARALLEL, t.n, 4);
+    t.loop = node_loop(t.k, &t.task->body, LOOP_ORDERED, t.m, 16);
+    t.sum = store(t.k, &t.loop->body, TILE_DIMS(t.n, t.m), SINK_SUM, t.y, t.x);
+    return t;
+}
+
+static void spoil_order(Turns *t) {
+    t->loop->loop = LOOP_SEQUENTIAL;
+}
+static void spoil_other_dim(Turns *t) {
+    t->loop->dim = t->n;
+}
+static void spoil_no_tasks(Turns *t) {
+    t->task->loop = LOOP_SEQUENTIAL;
+}
+static void spoil_inside_loop(Turns *t) {
+    Node *outer = node_loop(t->k, &t->task->body, LOOP_SEQUENTIAL, t->m, 64);
+    t->task->body = (NodeList){0};
+    vec_push(t->k->arena, &t->task->body, outer);
+    vec_push(t->k->arena, &outer->body, t->loop);
+}
+static void spoil_outside(Turns *t) {
+    store(t->k, &t->task->body, TILE_DIMS(t->n, t->m), SINK_SUM, t->y, t->x);
+}
+static void spoil_second_loop(Turns *t) {
+    Node *loop = node_loop(t->k, &t->task->body, LOOP_ORDERED, t->m, 16);
+    store(t->k, &loop->body, TILE_DIMS(t->n, t->m), SINK_SUM, t->y, t->x);
+}
+static void spoil_many_loops(Turns *t) {
+    for (int i = 0; i < ORDERED_MAX; i++)
+        node_loop(t->k, &t->task->body, LOOP_ORDERED, t->m, 16);
+}
+static void spoil_initial(Turns *t) {
+    t->k->buffers.at[t->y].has_initial = false;
+    t->k->buffers.at[t->y].kept_by = -1;
+}
+static void spoil_all_elements(Turns *t) {
+    t->sum->sinks.at[0].to.index[0] = (Index){.dim = TILE_DIM_NONE, .term = -1};
+}
+static void spoil_keep_elem(Turns *t) {
+    t->k->buffers.at[t->keep].elem = ELEM_I32;
+}
+static void spoil_keep_itself(Turns *t) {
+    t->k->buffers.at[t->y].kept_by = t->y;
+}
+static void spoil_keep_scratch(Turns *t) {
+    t->k->buffers.at[t->y].kept_by = 7;
+}
+static void spoil_keep_nothing(Turns *t) {
+    t->k->buffers.at[t->y].has_initial = false;
+}
+
+static void test_turns(void **state) {
+    (void)state;
+    static const struct {
+        void (*spoil)(Turns *t);
+        const char *says;
+    } cases[] = {
+        {spoil_order, "tasks along n would meet in y"},
+        {spoil_other_dim, "ordered n over the dim of the tasks"},
+        {spoil_no_tasks, "ordered m without tasks"},
+        {spoil_inside_loop, "ordered m inside another loop"},
+        {spoil_outside, "tasks along n would meet in y"},
+        {spoil_second_loop, "tasks along n would meet in y"},
+        {spoil_many_loops, "more than 8 ordered loops"},
+        {spoil_initial, "y is added to in turn and has no initial value"},
+        {spoil_all_elements, "tasks along n would meet in y"},
+        {spoil_keep_elem, "y is kept by keep, which is no number of i64"},
+        {spoil_keep_itself, "y is kept by y, which is no number of i64"},
+        {spoil_keep_scratch, "y is kept by no argument"},
+        {spoil_keep_nothing, "y is kept and has no initial value"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        Arena *arena = arena_new();
+        Turns t = turns_new(arena);
+        Text why = {.arena = arena};
+        assert_true(kernel_check(t.k, &why));
+        cases[i].spoil(&t);
+        assert_false(kernel_check(t.k, &why));
+        if (!strstr(why.at, cases[i].says))
+            fail_msg("\"%s\" was expected, not \"%s\"", cases[i].says, why.at);
+        arena_free(arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_verifier_refuses),
         cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,7 +173,7 @@ static DimId stream_lane(const Layout *layout, const Group *group, const Value *
     DimId streamed = group->reduced.at[0];
     bool both = dims_has(&contraction->args[0]->dims, streamed) &&
                 dims_has(&contraction->args[1]->dims, streamed);
-    bool parts = value_in_parts(contraction) && !both;
+    bool parts = value_adds_rows(contraction) && !both;
     if (dims_has(&contraction->dims, streamed) && !parts)
         return streamed;
     DimList order = group_order(layout, group, &contraction->dims);
@@ -246,7 +246,7 @@ static const Value *made_of(const Value *value) {
 static double stream_cost(const Layout *layout, const Group *group, const Value *value,
                           DimId last) {
     const Value *contraction = made_of(value);
-    bool parts = contraction && value_in_parts(contraction);
+    bool parts = contraction && value_adds_rows(contraction);
     ShiftedSum shifted;
     if (value_is_shifted_sum(value, &shifted))
         return volume(layout, &value->dims) * (shifted.to == last ? COPY : STRIDED);
@@ -476,6 +476,14 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     return layout->memory[value->id].order;
 }
 
+// Of what lies in the memory of a result.
+static DimList order_in_result(const Value *result, const DimList *orders) {
+    DimList order = orders[result->id];
+    if (op_regroups(result->op))
+        regroup_argument_order(result, &orders[result->id], &order);
+    return order;
+}
+
 MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine) {
     const Graph *graph = fusion->graph;
     uint32_t count = graph->values.count;
@@ -498,7 +506,7 @@ MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Ma
         orders[graph->outputs.at[i].value->id] = graph->outputs.at[i].order;
     for (uint32_t i = 0; i < count; i++)
         if (fusion->lies_in[i])
-            regroup_argument_order(fusion->lies_in[i], &orders[fusion->lies_in[i]->id], &orders[i]);
+            orders[i] = order_in_result(fusion->lies_in[i], orders);
     for (uint32_t i = fusion->groups.count; i-- > 0;)
         for (uint32_t k = 0; k < fusion->groups.at[i]->outputs.count; k++) {
             const Value *value = fusion->groups.at[i]->outputs.at[k];

@@ -136,7 +136,7 @@ static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, i
     bool scales = value_factor_moves(value) && dims_has(&value->dims, streamed_dim(cluster));
     bool summed_last = !dims_has(&value->dims, last_dim(operand));
     bool rows = dims_subset(&cluster->rows, &operand->dims);
-    bool table = p->fuser->table[streamed_dim(cluster)] && value_in_parts(value);
+    bool table = p->fuser->table[streamed_dim(cluster)] && value_adds_rows(value);
     bool copies =
         rows && fuse_is_of_input(operand) && !summed_last && !scales && !is_half(operand) && !table;
     Value *now = unrounded(p, operand);
@@ -169,7 +169,7 @@ static Value *pack_product(Packer *p, const Cluster *cluster, const Value *value
 static bool reads_table(const Packer *p, const Cluster *cluster, const Value *value, int lanes) {
     DimId streamed = streamed_dim(cluster);
     return lanes != NEITHER && p->fuser->table[streamed] && dims_has(&value->dims, streamed) &&
-           !value_in_parts(value) && fuse_is_of_input(value->args[lanes]) &&
+           !value_adds_rows(value) && fuse_is_of_input(value->args[lanes]) &&
            !is_half(value->args[lanes]) && last_dim(value->args[lanes]) != streamed;
 }
 
@@ -197,7 +197,8 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
     }
     Value *sum = value_in_parts(value)
                      ? graph_einsum_parts(to, pair, value->dims, value->dim, value->dim2)
-                     : graph_einsum(to, 1, pair, 2, value->dims);
+                 : value_in_turn(value) ? graph_einsum_in_turn(to, pair, value->dims, value->dim)
+                                        : graph_einsum(to, 1, pair, 2, value->dims);
     if (factor != 1)
         sum = scaled(p, sum, factor);
     p->changed = p->changed || is_half(value);

@@ -11,8 +11,10 @@
 //
 //     p[part, m, h, v] = sum over the part's n of W * dO,  dV = sum of p over the parts
 //
-// Where the parts would take too much memory, W is computed again, in a second sweep with tasks
-// along m, that of Dao et al. 2022 without atomic sums:
+// Where the parts would take too much memory, tasks add to dV itself, in turn (dim n of the sum):
+// the deterministic order of additions of FlashAttention's backward pass, without its atomic sums.
+// Beside sums that have to be in parts W is computed again, in a second sweep with tasks along m,
+// that of Dao et al. 2022:
 //
 //     W'[n', m, h] = exp(einsum(Q', K) - top'[n', h]) * 1/z'[n', h]
 //     dV[m, h, v] = einsum(W', dO'[n', h, v])              over n', tasks along m
@@ -278,9 +280,36 @@ static DimId parts_dim(Rewrite *rewrite, int64_t count) {
     return dim;
 }
 
-// A sum over x in the sweep that computes its rows, in parts of them. NULL: it cannot be.
-static Value *sum_in_parts(Rewrite *rewrite, const SweptPair *pair, const Value *value,
-                           Value **args, WideRead read) {
+// The sum of these over x, in parts of it.
+static Value *sum_in_parts(Rewrite *rewrite, const Value *value, Value **wide, DimId x,
+                           int64_t count) {
+    Graph *graph = rewrite->to;
+    DimId parts = parts_dim(rewrite, count);
+    Value *sum = value->op == OP_CONTRACT
+                     ? graph_einsum_parts(graph, wide, value->dims, x, parts)
+                     : graph_reduce_parts(graph, OP_SUM, wide[0], value->dims, x, parts);
+    sum = graph_reduce(graph, OP_SUM, sum, value->dims);
+    if (value->op == OP_CONTRACT && value->number != 1)
+        sum = graph_map2(graph, OP_MUL, sum, graph_const(graph, value->number, sum->elem));
+    return sum;
+}
+
+// In turn. A factor goes to what a task computes: the sum is large.
+static Value *sum_in_turn(Rewrite *rewrite, const SweptPair *pair, const Value *value, Value **wide,
+                          DimId x) {
+    Graph *graph = rewrite->to;
+    if (value->op != OP_CONTRACT)
+        return graph_sum_in_turn(graph, wide[0], value->dims, x);
+    int computed = sweeps_read(pair, value->args[0]).value ? 0 : 1;
+    if (value->number != 1)
+        wide[computed] = graph_map2(graph, OP_MUL, wide[computed],
+                                    graph_const(graph, value->number, wide[computed]->elem));
+    return graph_einsum_in_turn(graph, wide, value->dims, x);
+}
+
+// A sum over x in the sweep that computes its rows. NULL: it cannot be.
+static Value *sum_over_rows(Rewrite *rewrite, const SweptPair *pair, const Value *value,
+                            Value **args, WideRead read) {
     Graph *graph = rewrite->to;
     uint32_t phase = pair->phase[value->id];
     const Resweep *sweep = phase ? resweep_for(rewrite, pair, ROWS, pair->y, phase) : NULL;
@@ -291,13 +320,9 @@ static Value *sum_in_parts(Rewrite *rewrite, const SweptPair *pair, const Value 
     for (uint32_t k = 0; k < value->n_args; k++)
         wide[k] = graph_cast(graph, rows[k], elem_work(value->elem));
     DimId x = sweep ? sweep->as_x : pair->x;
-    DimId parts = parts_dim(rewrite, sweeps_parts(pair, value, read));
-    Value *sum = value->op == OP_CONTRACT
-                     ? graph_einsum_parts(graph, wide, value->dims, x, parts)
-                     : graph_reduce_parts(graph, OP_SUM, wide[0], value->dims, x, parts);
-    sum = graph_reduce(graph, OP_SUM, sum, value->dims);
-    if (value->op == OP_CONTRACT && value->number != 1)
-        sum = graph_map2(graph, OP_MUL, sum, graph_const(graph, value->number, sum->elem));
+    int64_t parts = sweeps_parts(pair, value, read);
+    Value *sum = parts ? sum_in_parts(rewrite, value, wide, x, parts)
+                       : sum_in_turn(rewrite, pair, value, wide, x);
     return graph_cast(graph, sum, value->elem);
 }
 
@@ -356,8 +381,8 @@ static Value *value_of_sweeps(Rewrite *rewrite, const SweptPair *pair, const Val
                                                             : NULL;
     if (!sweeps_is_sum(value))
         return NULL;
-    if (sweeps_parts(pair, value, read))
-        return sum_in_parts(rewrite, pair, value, args, read);
+    if (sweeps_parts(pair, value, read) || sweeps_in_turn(pair, value, read))
+        return sum_over_rows(rewrite, pair, value, args, read);
     if (dims_has(&value->dims, read.y))
         return reswept_sum(rewrite, pair, value, read);
     return own_names ? sum_for_each_row(rewrite, pair, value, args) : NULL;
@@ -377,13 +402,13 @@ static Value *recompute_value(Rewrite *rewrite, const Value *value, Value **args
 }
 
 Graph *graph_recompute(const Graph *graph, const int64_t *extents, const Machine *machine,
-                       double wide_price) {
+                       double wide_price, bool saves) {
     Arena *arena = arena_new();
     Recompute r = {.given = fuse_find_given(graph, arena),
                    .result = arena_array(arena, bool, graph->values.count + 1)};
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         r.result[graph->outputs.at[i].value->id] = true;
-    r.pairs = sweeps_find(graph, extents, machine, arena);
+    r.pairs = sweeps_find(graph, extents, machine, saves, arena);
     sweeps_choose_stored(&r.pairs, graph, extents, machine, wide_price, arena);
     if (!r.pairs.count) {
         arena_free(arena);

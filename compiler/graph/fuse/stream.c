@@ -8,9 +8,9 @@
 // A contraction makes a pair of dims (x, y) when x comes from one operand only and y from the
 // other. Values with both dims that depend on such a contraction are wide; so large that storing
 // them costs more than anything else. A streamed group is a connected set of wide values with what
-// reduces them over y, what sums them over x in parts of it (recompute.c), and what leads from
-// there back to wide values (a maximum, a sum, a mixing matrix for each row). Rows x are cut into
-// tasks, y is streamed or stays in cache: which of these is the plan's business
+// reduces them over y, what sums them over x in parts of it or in turn (recompute.c), and what
+// leads from there back to wide values (a maximum, a sum, a mixing matrix for each row). Rows x are
+// cut into tasks, y is streamed or stays in cache: which of these is the plan's business
 // (tile/lower/stream.c). Both are positions, or the entries of a table (fuse_table_dims).
 //
 // Values over (x, y) that do not depend on a contraction (masks, biases, buckets of differences of
@@ -228,9 +228,10 @@ static bool is_wide(const Search *s, const Value *value) {
     return false;
 }
 
+// What all tasks add up is there when the last one ends: nothing leads back from it.
 static bool reads_any(const Search *s, const Value *value, Standing standing) {
     for (uint32_t i = 0; i < value->n_args; i++)
-        if (s->standing[value->args[i]->id] == standing)
+        if (s->standing[value->args[i]->id] == standing && !value_in_turn(value->args[i]))
             return true;
     return false;
 }
@@ -239,9 +240,12 @@ static bool can_be_streamed(const Value *value) {
     return op_kind(value->op) == KIND_MAP || value_is_reduction(value) || value_in_parts(value);
 }
 
-// Is it reduced from wide values by tasks that have rows x, or added up by them?
+// Is it reduced from wide values by tasks that have rows x, or added up by them? Turns are pieces
+// of y.
 static bool is_of_rows(const Search *s, const Value *value) {
-    return value_in_parts(value) ? value->dim == s->pair.x : dims_has(&value->dims, s->pair.x);
+    if (value_in_turn(value) && !dims_has(&value->dims, s->pair.y))
+        return false;
+    return value_adds_rows(value) ? value->dim == s->pair.x : dims_has(&value->dims, s->pair.x);
 }
 
 static void find_wide_and_reduced(Search *s) {
@@ -293,8 +297,8 @@ static void join_parts(Search *s) {
         for (uint32_t k = 0; s->standing[i] != OUTSIDE && k < value->n_args; k++) {
             Standing other = (Standing)s->standing[value->args[k]->id];
             // What follows a reduction is in its group only when it leads back, and at once.
-            bool leads =
-                other != OUTSIDE && s->standing[i] != REDUCED && !fuse_waits(value, value->args[k]);
+            bool leads = other != OUTSIDE && s->standing[i] != REDUCED &&
+                         !value_in_turn(value->args[k]) && !fuse_waits(value, value->args[k]);
             if (other == WIDE || leads)
                 join(s, i, value->args[k]->id);
         }
@@ -308,7 +312,7 @@ typedef struct {
     ValueList members; // in order of id
     bool reduces;      // along the streamed dim, by an op other than a contraction
     bool contracts;    // away the streamed dim
-    bool parts;        // or the rows, in parts of them
+    bool parts;        // or the rows, in parts of them or in turn
 } Component;
 typedef VEC(Component) ComponentList;
 
@@ -316,7 +320,7 @@ static void component_add(const Search *s, Component *c, Value *value) {
     vec_push(s->fuser->arena, &c->members, value);
     if (s->standing[value->id] != REDUCED)
         return;
-    bool contracts = value->op == OP_CONTRACT, parts = value_in_parts(value);
+    bool contracts = value->op == OP_CONTRACT, parts = value_adds_rows(value);
     c->reduces |= op_kind(value->op) == KIND_REDUCE && !parts;
     c->contracts |= contracts;
     c->parts |= contracts && parts;
@@ -363,6 +367,7 @@ static bool is_convex(Search *s, const Component *c) {
         for (uint32_t k = 0; k < value->n_args; k++) {
             const Value *arg = value->args[k];
             bool arg_is_after = arg->id >= c->root && after[arg->id];
+            arg_is_after = arg_is_after || (value_in_turn(arg) && is_in(s, c, arg));
             if (inside && arg_is_after) {
                 refuse(s, c, arg, "its kernel would need that before it ends");
                 return false;
@@ -417,13 +422,13 @@ static bool has_reduction(const Search *s, const Component *c) {
     return false;
 }
 
-// Dims that every member has, the streamed one excepted: the tasks. What is in parts counts as
-// having the dim that it is cut along.
+// Dims that every member has, the streamed one excepted: the tasks. What adds up rows counts as
+// having their dim.
 static DimList common_dims(const Search *s, const Component *c) {
     DimList rows = c->members.at[0]->dims, x = {1, {s->pair.x}};
     for (uint32_t i = 1; i < c->members.count; i++) {
         const Value *value = c->members.at[i];
-        DimList own = value_in_parts(value) ? dims_union(&x, &value->dims) : value->dims;
+        DimList own = value_adds_rows(value) ? dims_union(&x, &value->dims) : value->dims;
         rows = dims_intersect(&rows, &own);
     }
     return dims_minus(&rows, &(DimList){1, {s->pair.y}});
@@ -437,25 +442,25 @@ static void take_component(Search *s, const Component *c) {
     cluster->reduced = (DimList){1, {s->pair.y}};
     for (uint32_t i = 0; i < c->members.count; i++) {
         fuser->owner[c->members.at[i]->id] = number;
-        if (value_in_parts(c->members.at[i])) {
+        if (value_adds_rows(c->members.at[i])) {
             cluster->cut = s->pair.x;
             cluster->parts = c->members.at[i]->dim2;
         }
     }
 }
 
-// A task has one part. Refuses the component if its members want several.
+// A task has one part, or one turn. Refuses the component if its members want several.
 static bool is_in_one_cut(Search *s, const Component *c) {
-    DimId parts = DIM_NONE;
+    const Value *first = NULL;
     for (uint32_t i = 0; i < c->members.count; i++) {
         const Value *value = c->members.at[i];
-        if (!value_in_parts(value))
+        if (!value_adds_rows(value))
             continue;
-        if (parts != DIM_NONE && parts != value->dim2) {
+        if (first && first->dim2 != value->dim2) {
             refuse(s, c, value, "its kernel would sum up rows in parts of two sizes");
             return false;
         }
-        parts = value->dim2;
+        first = value;
     }
     return true;
 }

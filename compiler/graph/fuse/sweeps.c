@@ -351,7 +351,8 @@ static void choose_rows(const Graph *graph, SweptPair *a, SweptPair *b) {
 // Rows of a part: fewer would be summed up for less time than writing the sums takes. Bytes that
 // the parts of all sums of a set may take, and those that they may take for more tasks than two.
 // All chosen, not measured; that parts as such are faster than a second sweep was (12 heads of 64,
-// 512 and 2048 rows, one thread: 38.7 -> 24.8 ms and 626 -> 402 ms).
+// 512 and 2048 rows, one thread: 38.7 -> 24.8 ms and 626 -> 402 ms), and faster than turns (the
+// same heads, mixed, 2048 rows, two threads: 301 against 445 ms), which need no memory.
 enum { ROWS_OF_PART = 128 };
 static const double PARTS_BYTES = 256 << 20, FEW_PARTS_BYTES = 64 << 20;
 
@@ -374,6 +375,11 @@ int64_t sweeps_parts(const SweptPair *pair, const Value *value, WideRead read) {
         return 0;
     const RowSums *sums = &pair->sums[pair->set[read.value->id]];
     return value_is_shifted_sum(value, &shifted) ? sums->small : sums->parts;
+}
+
+bool sweeps_in_turn(const SweptPair *pair, const Value *value, WideRead read) {
+    return can_add_to(pair, value, read) && dims_has(&value->dims, read.y) &&
+           pair->sums[pair->set[read.value->id]].in_turn;
 }
 
 static RowSums sums_of_set(const SweptPair *pair, uint32_t set, const int64_t *extents) {
@@ -409,16 +415,44 @@ static int64_t wanted_parts(const SweptPair *pair, const RowSums *sums, const in
     return wanted < limit ? wanted : limit > 1 ? limit : 1;
 }
 
+// Sums that are too large for parts of them are added up by tasks in turn, unless other sums over
+// the same rows are in parts.
+static void choose_turns(SweptPairs *pairs, const Graph *graph, Arena *arena) {
+    bool *in_parts = arena_array(arena, bool, graph->dims.count + 1);
+    for (uint32_t p = 0; p < pairs->count; p++)
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            const RowSums *sums = &pairs->at[p].sums[i];
+            in_parts[pairs->at[p].x] |= sums->parts || sums->small;
+        }
+    for (uint32_t p = 0; p < pairs->count; p++)
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            RowSums *sums = &pairs->at[p].sums[i];
+            sums->in_turn = sums->bytes > 0 && !in_parts[pairs->at[p].x];
+        }
+}
+
+// By dim of rows: bytes for the parts of all sums of a set. Shifted sums are never added up in
+// turn, and so nothing else over their rows is.
+static double *room_of_parts(const SweptPairs *pairs, const Graph *graph, bool saves,
+                             Arena *arena) {
+    double *room = arena_array(arena, double, graph->dims.count + 1);
+    for (uint32_t p = 0; p < pairs->count; p++)
+        for (uint32_t i = 0; i < graph->values.count; i++)
+            if (!saves || pairs->at[p].sums[i].small)
+                room[pairs->at[p].x] = PARTS_BYTES;
+    return room;
+}
+
 // All sets with the same rows have as many, since one group may hold several of them.
 static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *extents,
-                         int64_t threads, Arena *arena) {
+                         int64_t threads, const double *room, Arena *arena) {
     int64_t *parts = arena_array(arena, int64_t, graph->dims.count + 1);
     double *most = arena_array(arena, double, graph->dims.count + 1);
     for (uint32_t p = 0; p < pairs->count; p++)
         for (uint32_t i = 0; i < graph->values.count; i++) {
             const SweptPair *pair = &pairs->at[p];
             const RowSums *sums = &pair->sums[i];
-            bool fits = sums->bytes > 0 && sums->bytes <= PARTS_BYTES / 2;
+            bool fits = sums->bytes > 0 && sums->bytes <= room[pair->x] / 2;
             if (!fits && !sums->small)
                 continue;
             int64_t wanted = wanted_parts(pair, sums, extents, threads);
@@ -433,7 +467,7 @@ static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *e
         for (uint32_t i = 0; i < graph->values.count; i++) {
             RowSums *sums = &pairs->at[p].sums[i];
             int64_t chosen = parts[pairs->at[p].x];
-            bool fits = sums->bytes > 0 && (double)chosen * sums->bytes <= PARTS_BYTES;
+            bool fits = sums->bytes > 0 && (double)chosen * sums->bytes <= room[pairs->at[p].x];
             sums->parts = fits ? chosen : 0;
             sums->small = sums->small ? chosen : 0;
         }
@@ -496,7 +530,7 @@ static ValueList *find_maps(const Graph *graph, const bool *live, Arena *arena) 
 }
 
 SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine *machine,
-                       Arena *arena) {
+                       bool saves, Arena *arena) {
     uint32_t count = graph->values.count + 1;
     PairSearch search = fuse_search_pairs(graph, extents, arena);
     Levels levels = {.maps = find_maps(graph, search.fuser.live, arena),
@@ -513,7 +547,9 @@ SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine
             note_phases(&levels, pair, i);
             pair->sums[i] = sums_of_set(pair, i, extents);
         }
-    choose_parts(&swept, graph, extents, machine->threads, arena);
+    const double *room = room_of_parts(&swept, graph, saves, arena);
+    choose_parts(&swept, graph, extents, machine->threads, room, arena);
+    choose_turns(&swept, graph, arena);
     return swept;
 }
 
@@ -530,7 +566,8 @@ static bool adds_in_sweep(const SweptPairs *pairs, const Value *sum) {
 
 bool fuse_adds_in_sweeps(const Graph *graph, const ValueList *sums, const Machine *machine) {
     Arena *arena = arena_new();
-    SweptPairs pairs = sweeps_find(graph, graph_typical_extents(graph, arena), machine, arena);
+    SweptPairs pairs =
+        sweeps_find(graph, graph_typical_extents(graph, arena), machine, false, arena);
     bool all = true;
     for (uint32_t i = 0; i < sums->count; i++)
         all = all && adds_in_sweep(&pairs, sums->at[i]);

@@ -13,7 +13,8 @@ enum { FEW_PHASES = 2 };
 typedef struct {
     double bytes;  // of one part; 0: nothing, or not all can be in parts
     int64_t tasks; // of one part
-    int64_t parts; // chosen; 0: in another sweep
+    int64_t parts; // chosen; 0: in turn or in another sweep
+    bool in_turn;
     int64_t small; // of shifted sums: they are short, and for each row they would be quadratic
 } RowSums;
 
@@ -39,9 +40,10 @@ typedef struct {
     DimId x, y;         // what the pair is called
 } WideRead;
 
-// Pairs with sets that are needed for more than what is reduced over y, the best first.
+// Pairs with sets that are needed for more than what is reduced over y, the best first. saves: no
+// memory for parts of sums.
 SweptPairs sweeps_find(const Graph *graph, const int64_t *extents, const Machine *machine,
-                       Arena *arena);
+                       bool saves, Arena *arena);
 WideRead sweeps_read(const SweptPair *pair, const Value *arg);
 // What the wide values that a value reads are called, all of them; value NULL: none, in several
 // ways, or of sets that are computed once.
@@ -51,6 +53,8 @@ bool sweeps_is_sum(const Value *value);
 bool sweeps_is_of_set(const SweptPair *pair, const Value *value, uint32_t set);
 // In how many parts of x a sweep over it adds up the value; 0: it does not.
 int64_t sweeps_parts(const SweptPair *pair, const Value *value, WideRead read);
+// Do the tasks of a sweep over x add up the value in turn?
+bool sweeps_in_turn(const SweptPair *pair, const Value *value, WideRead read);
 
 // stored.c: what sweeps store for later ones.
 void sweeps_choose_stored(SweptPairs *pairs, const Graph *graph, const int64_t *extents,

@@ -103,7 +103,7 @@ static void verify_stream(const FusionCheck *check, const Group *group) {
     bool reduced = false;
     for (uint32_t i = 0; i < group->members.count; i++)
         reduced = reduced || reduces_over(group->members.at[i], streamed) ||
-                  value_in_parts(group->members.at[i]);
+                  value_adds_rows(group->members.at[i]);
     must(check, reduced, "nothing is reduced over its streamed dim or its rows");
 }
 
@@ -114,7 +114,7 @@ static void verify_streamed(const FusionCheck *check, const Group *group, const 
          op_kind(member->op) != KIND_MOVE || op_may_be_view(member->op) || member->op == OP_GATHER,
          "value %u moves elements between pieces", member->id);
     DimList own = member->dims, cut = {1, {member->dim}};
-    if (value_in_parts(member)) {
+    if (value_adds_rows(member)) {
         must(check, member->dim == group->cut && member->dim2 == group->parts,
              "value %u is in other parts", member->id);
         own = dims_union(&own, &cut);

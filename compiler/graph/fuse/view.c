@@ -8,7 +8,8 @@
 // What a split reads is written as its writer likes best, and read under the names of the split:
 // that is a view in any order. A merge is one where its parts follow each other, which
 // graph_layout sees to for what is computed, and an input has or has not. A result of the entry
-// that is a view of something computed gives it its own memory: O is written straight into M.
+// that is a view of something computed gives it its own memory: O is written straight into M. So
+// does a gradient that is added to what is there (graph_accumulate), if tasks add to it in turn.
 #include "graph/fuse/fuse.h"
 #include "graph/fuse/layout.h"
 
@@ -87,6 +88,9 @@ bool fuse_view_is_certain(const Value *view) {
 }
 
 bool fuse_is_result_view(const Fuser *fuser, const Value *value) {
+    Accumulated accumulated;
+    if (value_is_accumulated(value, &accumulated))
+        return fuser->lies_in[accumulated.sum->id] == value;
     return op_regroups(value->op) && fuser->lies_in[value->args[0]->id] == value;
 }
 
@@ -98,10 +102,30 @@ bool fuse_is_view(const Fuser *fuser, const Value *value) {
     return value->op == OP_SPLIT || merge_is_view(fuser, value);
 }
 
+// What tasks add to in turn may begin with what is in the memory of the result: then nothing else
+// adds that.
+static bool add_to_result(Fuser *fuser, const Value *value) {
+    Accumulated accumulated;
+    if (!value_is_accumulated(value, &accumulated) || !value_in_turn(accumulated.sum) ||
+        fuser->owner[accumulated.sum->id] >= CLUSTER_INLINE || fuser->result[accumulated.sum->id])
+        return false;
+    for (const Value **user = fuser->users[accumulated.sum->id]; *user; user++)
+        if (*user != value && *user != value->args[1])
+            return false;
+    const Value **user = fuser->users[value->args[1]->id];
+    if (user[0] != value || user[1] || fuser->users[value->id][0])
+        return false;
+    fuser->lies_in[accumulated.sum->id] = value;
+    fuser->owner[value->id] = fuser->owner[value->args[1]->id] = CLUSTER_INLINE;
+    return true;
+}
+
 void fuse_find_result_views(Fuser *fuser) {
     const Graph *graph = fuser->graph;
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         const Output *output = &graph->outputs.at[i];
+        if (add_to_result(fuser, output->value))
+            continue;
         const Value *value = output->value, *arg = op_regroups(value->op) ? value->args[0] : NULL;
         DimList order;
         if (output->order.count < value->dims.count)

@@ -34,6 +34,15 @@ static Value *added(Graph *graph, const Output *output, uint32_t number, Value *
     return graph_select(graph, asked, sum, gradient);
 }
 
+bool value_is_accumulated(const Value *value, Accumulated *out) {
+    const Value *asked = value->op == OP_SELECT ? value->args[0] : NULL;
+    const Value *added = value->op == OP_SELECT ? value->args[1] : NULL;
+    if (!asked || asked->op != OP_NE || added->op != OP_ADD || added->args[1] != value->args[2])
+        return false;
+    *out = (Accumulated){value->args[2], added->args[0], asked->args[0]};
+    return out->before->use == USE_BEFORE && out->flag->use == USE_FLAG;
+}
+
 Graph *graph_accumulate(const Graph *graph) {
     Arena *arena = arena_new();
     Rewrite rewrite = rewrite_begin("accumulate", graph, graph->arena, arena);

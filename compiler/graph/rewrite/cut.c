@@ -97,9 +97,11 @@ static Value *cut_contraction(Rewrite *rewrite, const Value *value, Value **args
 }
 
 static Value *cut_value(Rewrite *rewrite, const Value *value, Value **args) {
-    if (op_kind(value->op) == KIND_REDUCE && !value_in_parts(value))
+    if (value_adds_rows(value))
+        return rewrite_keep(rewrite, value, args);
+    if (op_kind(value->op) == KIND_REDUCE)
         return cut_reduction(rewrite, value, args);
-    if (value->op == OP_CONTRACT && !value_in_parts(value))
+    if (value->op == OP_CONTRACT)
         return cut_contraction(rewrite, value, args);
     return rewrite_keep(rewrite, value, args);
 }

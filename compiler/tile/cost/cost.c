@@ -159,7 +159,8 @@ static void walk_pieces(Walk *w, const Node *node, double count, double turns, d
 }
 
 static void walk_loop(Walk *w, const Node *node) {
-    double low = w->low[node->dim], length = w->length[node->dim], step = (double)node->step;
+    double before = w->seconds, low = w->low[node->dim], length = w->length[node->dim],
+           step = (double)node->step;
     double whole = floor(length / step + 1e-9), rest = length - whole * step, turns = whole;
     bool more = rest > 1e-9 * step;
     turns += more;
@@ -167,6 +168,8 @@ static void walk_loop(Walk *w, const Node *node) {
         walk_pieces(w, node, whole, turns, low, step);
     if (more)
         walk_pieces(w, node, 1, turns, low + whole * step, rest);
+    if (node->loop == LOOP_ORDERED && turns > 0)
+        w->turns += (w->seconds - before) / turns;
     w->low[node->dim] = low;
     w->length[node->dim] = length;
 }
@@ -240,6 +243,15 @@ static double around_tasks(const Walk *w, double tasks) {
            (tasks > 1 ? machine->launch_seconds : 0);
 }
 
+// Tasks that take turns: no two of a chain are in one turn at a time.
+static double seconds_of_turns(const Walk *w, double tasks) {
+    const Node *chain = kernel_chain(w->kernel);
+    if (w->turns <= 0 || !chain)
+        return 0;
+    double links = ceil((double)w->extents[chain->dim] / (double)chain->step);
+    return w->turns * links / tasks;
+}
+
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
                    const Machine *machine) {
     TileCost out = {0};
@@ -251,6 +263,7 @@ TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
     out.seconds = w.seconds + tasks * machine->task_seconds;
     out.parallel_seconds =
         fmax(rounds * w.longest_task, shared / threads) + around_tasks(&w, tasks);
+    out.parallel_seconds = fmax(out.parallel_seconds, seconds_of_turns(&w, tasks));
     return out;
 }
 
@@ -261,6 +274,7 @@ TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Mac
     double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
     out.seconds = w.seconds + tasks * machine->task_seconds;
     out.parallel_seconds = fmax(w.longest_task, in_tasks(&w) / threads) + around_tasks(&w, tasks);
+    out.parallel_seconds = fmax(out.parallel_seconds, seconds_of_turns(&w, tasks));
     out.seconds *= 1 - ROUNDING;
     out.parallel_seconds *= 1 - ROUNDING;
     return out;

@@ -61,6 +61,7 @@ typedef struct {
     double seconds, flops;
     double initial;      // of the seconds: writing initial values of arguments
     double longest_task; // seconds
+    double turns;        // seconds of one turn of each ordered loop, of all tasks
     bool in_l1;          // all data is taken to lie in L1
     Arena *keep;         // for the list of stages; NULL: none
     TileCost *out;

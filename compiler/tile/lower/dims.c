@@ -324,6 +324,15 @@ static void add_argument(Lowering *lower, const Value *value, const DimList *ord
         lower_set_home(lower, value, buffer);
 }
 
+static void keep_arguments(Lowering *lower) {
+    for (uint32_t i = 0; i < lower->group->outputs.count; i++) {
+        const Value *flag = lower_kept_by(lower->plan, lower->group->outputs.at[i]);
+        if (flag)
+            lower->kernel->buffers.at[lower_argument_of(lower, i)].kept_by =
+                lower_buffer_of(lower, flag);
+    }
+}
+
 void lower_arguments(Lowering *lower) {
     Survey s = {.lower = lower,
                 .pinned = arena_array(lower->arena, bool, lower->graph->dims.count + 1)};
@@ -343,8 +352,14 @@ void lower_arguments(Lowering *lower) {
                                                       : stored_order(lower, value),
                          PLACE_IN);
     }
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        const Value *flag = lower_kept_by(lower->plan, group->outputs.at[i]);
+        if (flag && lower_buffer_of(lower, flag) == NO_BUFFER)
+            add_argument(lower, flag, &(DimList){0}, PLACE_IN);
+    }
     for (uint32_t i = 0; i < group->outputs.count; i++)
         add_argument(lower, group->outputs.at[i], &s.uses.at[n_reads + i].order, PLACE_OUT);
+    keep_arguments(lower);
 }
 
 // ---- small questions ----
@@ -427,6 +442,18 @@ TileDimList lower_order(DimSet dims, const TileDimList *first) {
 }
 
 TileDimId lower_cut_dim(const Lowering *lower) {
-    DimId cut = lower->group->cut;
-    return cut == DIM_NONE ? TILE_DIM_NONE : lower->dim_of[cut];
+    const Group *group = lower->group;
+    return group->parts == DIM_NONE ? TILE_DIM_NONE : lower->dim_of[group->cut];
+}
+
+TileDimId lower_chain_dim(const Lowering *lower) {
+    const Group *group = lower->group;
+    bool in_turn = group->cut != DIM_NONE && group->parts == DIM_NONE;
+    return in_turn ? lower->dim_of[group->cut] : TILE_DIM_NONE;
+}
+
+const Value *lower_kept_by(const Plan *plan, const Value *output) {
+    const Value *result = plan->fusion->lies_in[output->id];
+    Accumulated accumulated;
+    return result && value_is_accumulated(result, &accumulated) ? accumulated.flag : NULL;
 }

@@ -30,7 +30,7 @@ typedef struct {
     Kernel *kernel;
     const Schedule *wanted;       // NULL: the default
     ScheduleShape shape;          // what the kernel's schedule was chosen from
-    VEC(StageBlocksList) choices;      // likewise its blocks, by place
+    VEC(StageBlocksList) choices; // likewise its blocks, by place
     VEC(DimProduct) products;     // per kernel dim
     VEC(int64_t) typical;         // per kernel dim
     VEC(uint32_t) launch_buffers; // per argument: index into plan->buffers
@@ -69,6 +69,10 @@ uint16_t lower_argument_of(const Lowering *lower, uint32_t output); // of the gr
 void lower_designate_outputs(Lowering *lower);                      // each in its argument
 // The dim that the group's parts are parts of; TILE_DIM_NONE: there are none.
 TileDimId lower_cut_dim(const Lowering *lower);
+// The dim of the tasks that add to sums in turn; TILE_DIM_NONE: there are none.
+TileDimId lower_chain_dim(const Lowering *lower);
+// The argument that tells whether an output begins with what is in its memory; NULL: it does not.
+const Value *lower_kept_by(const Plan *plan, const Value *output);
 // The dims of the set, in the order of `first` and then by number.
 TileDimList lower_order(DimSet dims, const TileDimList *first);
 TileDimList lower_buffer_dims(const Lowering *lower, uint16_t buffer);

@@ -108,7 +108,7 @@ bool nest_shares_rows(const Nest *nest, uint16_t buffer) {
 // A reduction over a range that may be empty.
 static bool needs_initial(const Nest *nest, const Member *m) {
     DimSet own = lower_dim_set(nest->lower, &m->value->dims);
-    return m->shifted ||
+    return m->shifted || value_in_turn(m->value) ||
            (m->reduces && m->value->op != OP_CUMSUM && (m->box & ~own & nest->narrowed));
 }
 

@@ -121,13 +121,13 @@ static bool can_be_skipped(const Lowering *lower, const Value *condition) {
         for (uint32_t k = 0; k < value->n_args && value_reduces(value); k++)
             reduces =
                 reduces || (dims_has(&value->args[k]->dims, check.streamed) &&
-                            (!dims_has(&value->dims, check.streamed) || value_in_parts(value)));
+                            (!dims_has(&value->dims, check.streamed) || value_adds_rows(value)));
         if (reduces && !reduction_ignores(&check, value))
             return false;
     }
     for (uint32_t i = 0; i < lower->group->outputs.count; i++) {
         const Value *output = lower->group->outputs.at[i];
-        if (dims_has(&output->dims, check.streamed) && !value_in_parts(output))
+        if (dims_has(&output->dims, check.streamed) && !value_adds_rows(output))
             return false; // every element is wanted
     }
     return true;

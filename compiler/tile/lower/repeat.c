@@ -145,6 +145,10 @@ static Numbering number_group(const LowerRequest *request, const Group *group, A
     for (uint32_t i = 0; i < group->outputs.count; i++) {
         add_word(&n, number_of_value(&n, group->outputs.at[i]));
         add_memory(&n, group->outputs.at[i]);
+        const Value *flag = lower_kept_by(request->plan, group->outputs.at[i]);
+        add_word(&n, flag != NULL);
+        if (flag)
+            add_arg(&n, flag);
     }
     for (uint32_t i = 0; i < n.dims.count; i++)
         add_dim_facts(&n, i);

@@ -76,7 +76,7 @@ static void take_lanes(const Nest *nest, const Value *c, TileDimId lanes, Contra
 static double lanes_worth(const Nest *nest, const Value *c, TileDimId dim) {
     int designated = lower_designated(nest->lower, c);
     double length = (double)nest_length(nest, dim), worth = fmin(length, 64) / 64;
-    if ((set_has(nest->streamed, dim) || dim == nest->lanes) && !value_in_parts(c))
+    if ((set_has(nest->streamed, dim) || dim == nest->lanes) && !value_adds_rows(c))
         worth += 4;
     if (designated != NO_BUFFER) {
         TileDimList order = lower_buffer_dims(nest->lower, (uint16_t)designated);
@@ -85,11 +85,11 @@ static double lanes_worth(const Nest *nest, const Value *c, TileDimId dim) {
     return worth;
 }
 
-// What tasks add to in parts goes where it is wanted, block of rows after block.
+// What tasks add to in parts or in turn goes where it is wanted, block of rows after block.
 static bool may_be_lanes(const Nest *nest, const Value *c, TileDimId dim) {
     int designated = lower_designated(nest->lower, c);
-    if (!value_in_parts(c) || designated == NO_BUFFER)
-        return !value_in_parts(c);
+    if (!value_adds_rows(c) || designated == NO_BUFFER)
+        return !value_adds_rows(c);
     TileDimList order = lower_buffer_dims(nest->lower, (uint16_t)designated);
     return is_last(&order, dim);
 }
@@ -139,7 +139,7 @@ static bool choose_common_lanes(const Nest *nest, const Value *c, ContractRoles 
     bool summed = roles_sum_lanes(r);
     DimSet single = summed ? nest->rows : 0;
     if (!(r->own_a & ~single) || !(r->own_b & ~single) ||
-        (!summed && value_in_parts(c) && !may_be_lanes(nest, c, nest->lanes)))
+        (!summed && value_adds_rows(c) && !may_be_lanes(nest, c, nest->lanes)))
         return false;
     for (int k = 0; k < 2; k++)
         if (!operand_runs_along(nest, c->args[k], nest->lanes) ||

@@ -17,6 +17,11 @@
 //
 //     parallel n:16 { loop m:256 { J, L, top }; { e, z }; X; loop m:256 { U, O } }
 //
+// What all tasks sum up over their rows (values in turn) they add to in ordered loops, or one task
+// has all of the rows, where there are tasks enough without cutting them:
+//
+//     parallel n:96 { loop m:128 { J, top, e, z }; ordered m:128 { J, L, dV, dK } }
+//
 // Tasks are pieces of the rows, dims that every member has. Rows are worked off in blocks along the
 // one that contractions have in one operand only; of the others a task has one position, or all of
 // them if they are rows of contractions, too.
@@ -72,10 +77,9 @@ static TileDimId choose_block_dim(const Lowering *lower, DimSet rows) {
 
 // Rows are worked off in blocks along this dim.
 static TileDimId block_dim_of(const Lowering *lower) {
-    TileDimId cut = lower_cut_dim(lower);
-    return cut != TILE_DIM_NONE
-               ? cut
-               : choose_block_dim(lower, lower_dim_set(lower, &lower->group->rows));
+    DimId cut = lower->group->cut;
+    return cut != DIM_NONE ? lower->dim_of[cut]
+                           : choose_block_dim(lower, lower_dim_set(lower, &lower->group->rows));
 }
 
 // Queries of one key head, not a batch.
@@ -90,7 +94,7 @@ static bool is_few(const Lowering *lower, TileDimId dim) {
 static bool lanes_are_rows(const Lowering *lower, TileDimId streamed) {
     for (uint32_t i = 0; i < lower->group->members.count; i++) {
         const Value *value = lower->group->members.at[i];
-        if (value->op != OP_CONTRACT || value->n_args != 2 || value_in_parts(value) ||
+        if (value->op != OP_CONTRACT || value->n_args != 2 || value_adds_rows(value) ||
             !set_has(lower_dim_set(lower, &value->dims), streamed))
             continue;
         for (int k = 0; k < 2; k++) {
@@ -146,18 +150,45 @@ static void open_nest(Stream *s) {
     choose_order(s);
 }
 
-// With parts, a task has all rows of one, block after block.
+static DimSet chain_set(const Stream *s) {
+    TileDimId chain = lower_chain_dim(s->lower);
+    return chain == TILE_DIM_NONE ? 0 : set_of(chain);
+}
+
+static bool is_cut(const Stream *s, TileDimId dim) {
+    return s->nest.steps[dim] != s->lower->kernel->dims.at[dim].extent;
+}
+
+// Are there too few tasks without those that take turns?
+static bool takes_turns(const Stream *s) {
+    DimSet chain = chain_set(s);
+    int64_t tasks = 1;
+    if (!chain || !is_cut(s, lower_chain_dim(s->lower)))
+        return false;
+    for (TileDimId d = 0; d < s->lower->kernel->dims.count; d++)
+        if (set_has(s->nest.rows & ~chain, d))
+            tasks *= ceil_div(s->lower->typical.at[d], s->nest.steps[d]);
+    return tasks < s->lower->machine->threads;
+}
+
+// With parts, a task has all rows of one, block after block; and all rows that would take turns
+// where there are tasks enough without them.
 static NodeList *open_tasks(Stream *s) {
     NodeList *into = &s->lower->kernel->body;
     TileDimId cut = lower_cut_dim(s->lower);
     DimSet of_part =
         cut == TILE_DIM_NONE ? 0 : set_of(cut) | set_of(s->lower->dim_of[s->lower->group->parts]);
     TileDimList rows = lower_order(s->nest.rows, &s->nest.order);
+    DimSet apart = of_part | (takes_turns(s) ? 0 : chain_set(s));
     for (int i = 0; i < rows.count; i++) {
         int64_t step = s->nest.steps[rows.at[i]];
-        if (!set_has(of_part, rows.at[i]) && step != s->lower->kernel->dims.at[rows.at[i]].extent)
+        if (!set_has(apart, rows.at[i]) && step != s->lower->kernel->dims.at[rows.at[i]].extent)
             into = &node_loop(s->lower->kernel, into, LOOP_PARALLEL, rows.at[i], step)->body;
     }
+    TileDimId chain = lower_chain_dim(s->lower);
+    if (chain != TILE_DIM_NONE && !takes_turns(s) && is_cut(s, chain))
+        return &node_loop(s->lower->kernel, into, LOOP_SEQUENTIAL, chain, s->nest.steps[chain])
+                    ->body;
     if (cut == TILE_DIM_NONE)
         return into;
     into = nest_open_part(&s->nest, into);
@@ -385,6 +416,14 @@ static void close_loop(Stream *s, const Nest *nest) {
         lower_set_home(s->lower, nest->carries.at[i].value, nest->carries.at[i].buffer);
 }
 
+// Is something among them that all tasks add to?
+static bool adds_in_turn(const ValueList *values) {
+    for (uint32_t i = 0; i < values->count; i++)
+        if (value_in_turn(values->at[i]))
+            return true;
+    return false;
+}
+
 static void emit_loop(Stream *s, uint32_t loop) {
     ValueList wanted = loop_wanted(s, loop);
     if (!wanted.count)
@@ -393,7 +432,7 @@ static void emit_loop(Stream *s, uint32_t loop) {
     if (body.hoisted.count)
         emit_straight(s, body.hoisted);
     make_whole_homes(s, &wanted, s->task);
-    if (!body.contracts) {
+    if (!body.contracts && !adds_in_turn(&wanted)) {
         emit_straight(s, wanted);
         return;
     }
@@ -404,7 +443,8 @@ static void emit_loop(Stream *s, uint32_t loop) {
     nest_analyse(&nest);
     add_carries(s, &nest, loop);
     nest_analyse(&nest);
-    Node *node = node_loop(s->lower->kernel, s->task, LOOP_SEQUENTIAL, s->streamed, nest.piece);
+    LoopKind kind = adds_in_turn(&wanted) && takes_turns(s) ? LOOP_ORDERED : LOOP_SEQUENTIAL;
+    Node *node = node_loop(s->lower->kernel, s->task, kind, s->streamed, nest.piece);
     nest_emit(&nest, &node->body);
     close_loop(s, &nest);
 }
@@ -444,6 +484,8 @@ static bool keeps_any(const Stream *s) {
 // Does the group have as many loops as the plan says?
 static bool fits_plan(const Stream *s) {
     switch (s->schedule->plan) {
+    case PLAN_RESIDENT:
+        return !takes_turns(s); // all of the streamed dim would be one turn
     case PLAN_STREAM:
         return s->loops->n_loops == 1;
     case PLAN_TWO_PASS:
@@ -473,9 +515,9 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule) {
     if (schedule->plan != PLAN_RESIDENT) {
         s.loops = stream_loops(lower, schedule->plan != PLAN_SPILL);
         find_whole(&s);
-        if (!fits_plan(&s))
-            return false;
     }
+    if (!fits_plan(&s))
+        return false;
     s.task = open_tasks(&s);
     NodeList *outside = s.task;
     s.task = stream_open_range(lower, &s.nest, s.streamed, s.task);
