@@ -153,7 +153,7 @@ static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
         note_extents(p, graph, out);
         graph = graph_done(p, "recompute",
                            graph_recompute(read_graph(p, graph), out->typical, options->machine,
-                                           wide_price(options), options->saving.step > 0),
+                                           wide_price(options), saving_any(options->saving)),
                            graph);
         note_extents(p, graph, out);
     }

@@ -47,6 +47,14 @@ bool att_pool_is_worker(const AttPool *pool);
 bool att_pool_run(AttPool *pool, AttTaskFn fn, void *arg, int64_t tasks, int64_t at_once,
                   size_t scratch_bytes);
 enum { ATT_TASKS_AT_ONCE = 256 }; // that is fine where tasks do not wait for each other
+// Tells the processor that a loop waits.
+static inline void att_relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
 
 // ---- random.c ----------------------------------------------------------------------------------
 typedef struct {
@@ -58,15 +66,6 @@ void att_random_normal_from(uint64_t seed, uint64_t stream, int64_t begin, int64
                             float *out);
 void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int64_t count,
                               int64_t below, int64_t *out);
-
-// Tells the processor that a loop waits.
-static inline void att_relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
 
 // ---- clock.c -----------------------------------------------------------------------------------
 double att_seconds(void); // of a clock that never goes back

@@ -43,7 +43,8 @@ typedef struct {
 void att_order(const AttOrder *order);
 
 // Ordered loops: a task works on positions when the task before, of number task - 1, is done with
-// them. turns: a cache line for each task, all zero before the first, with a word for each loop.
+// them. turns: a cache line for each task, 64-byte aligned, all zero before the first, with a word
+// for each loop. To await a turn requires that it is not the first task of its chain.
 enum { ATT_TURN_WORDS = 8 };
 void att_turn_await(const int64_t *turns, int64_t task, int64_t loop, int64_t end);
 // The task is done with all that it has before `end`. Requires: the task before is, too.
@@ -121,8 +122,8 @@ typedef struct {
     const int64_t *parallel_steps[ATT_N_LEVELS]; // schedules differ by level
     int64_t n_args;
     int64_t n_dims;
-    int64_t
-        is_ordered; // the innermost parallel dim has a task at least, and tasks are begun in order
+    // The innermost parallel dim has one task at least, and tasks are begun in their order.
+    int64_t is_ordered;
 } AttKernel;
 
 typedef struct {

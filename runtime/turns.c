@@ -18,11 +18,14 @@ static _Atomic int64_t *turn_of(const int64_t *turns, int64_t task, int64_t loop
 
 void att_turn_await(const int64_t *turns, int64_t task, int64_t loop, int64_t end) {
     const _Atomic int64_t *before = turn_of(turns, task - 1, loop);
-    for (int spins = 0; atomic_load_explicit(before, memory_order_acquire) < end; spins++) {
-        if (spins < SPINS)
-            att_relax();
-        else
+    int spins = 0;
+    while (atomic_load_explicit(before, memory_order_acquire) < end) {
+        if (spins == SPINS) {
             sched_yield();
+            continue;
+        }
+        att_relax();
+        spins++;
     }
 }
 

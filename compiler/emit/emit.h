@@ -173,6 +173,6 @@ bool jit_find(Jit *jit, const char *symbol, uintptr_t *address, const char **why
 void jit_free(Jit *jit); // all its addresses become invalid
 // The runtime's functions that kernels call. They are hidden in what they are linked into: here
 // they are told by address.
-LLVMErrorRef emit_define_runtime(LLVMOrcLLJITRef lljit);
+LLVMErrorRef jit_define_runtime(LLVMOrcLLJITRef lljit);
 
 #endif

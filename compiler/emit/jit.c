@@ -23,7 +23,7 @@ static bool failed(Arena *arena, LLVMErrorRef error, const char *doing, const ch
     return true;
 }
 
-LLVMErrorRef emit_define_runtime(LLVMOrcLLJITRef lljit) {
+LLVMErrorRef jit_define_runtime(LLVMOrcLLJITRef lljit) {
     const struct {
         const char *name;
         uintptr_t address;
@@ -56,7 +56,7 @@ static bool open_lljit(Jit *jit, const Target *target, const char **why) {
                "cannot look up symbols of the process", why))
         return false;
     LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit->lljit), process);
-    return !failed(jit->arena, emit_define_runtime(jit->lljit),
+    return !failed(jit->arena, jit_define_runtime(jit->lljit),
                    "cannot define the runtime's functions", why);
 }
 

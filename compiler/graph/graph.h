@@ -183,6 +183,7 @@ struct Value {
     // ORDER SPLIT MERGE and of scans
     // REDUCE and CONTRACT in parts: `dim` is cut into as many parts as dim2 has positions, and the
     // value's position along dim2 is its part: that of position i of dim is i * parts // extent.
+    // SUM and CONTRACT in turn: `dim` is that of the tasks, dim2 is none.
     DimId dim, dim2;
     const DimList *digits; // SPLIT MERGE: the parts of dim, the first the slowest
     const DimMap *renames; // RENAME: dims of its argument, in their order

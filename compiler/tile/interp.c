@@ -4,9 +4,8 @@
 //
 // What a kernel may not rely on is made to show. Scratch starts as NaN, the padding of panels too,
 // and so does an element read whose memory another buffer took. Tasks run in a shuffled order, and
-// it is an ice() when two of them write one element or one reads what another writes. So is an
-// index outside a buffer that the kernel did not declare checked. Tasks that add in turn run one
-// after another.
+// it is an ice() when two of them write one element or one reads what another writes, unless they
+// do so in turn. So is an index outside a buffer that the kernel did not declare checked.
 #include <math.h>
 
 #include "tile/scalar.h"
@@ -327,7 +326,8 @@ static void fill_box(const Interpreter *m, uint16_t at, double with, int depth, 
 // Did an earlier task begin the argument, or the caller?
 static bool is_begun(const Interpreter *m, uint16_t at) {
     const TileBuffer *buffer = &m->kernel->buffers.at[at];
-    if (kernel_adds_in_turn(m->kernel, at) && m->ranges[kernel_chain(m->kernel)->dim].lo > 0)
+    if (kernel_adds_in_turn(m->kernel, at) &&
+        m->ranges[kernel_innermost_parallel(m->kernel)->dim].lo > 0)
         return true;
     return buffer->kept_by >= 0 && *(const int64_t *)m->buffers[buffer->kept_by].data;
 }
@@ -541,9 +541,8 @@ void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const 
     for (uint32_t i = 0; i < kernel->n_args; i++)
         open_argument(&m, i, buffers[i]);
     int64_t tasks = kernel_tasks(kernel, extents), *order = shuffled(arena, tasks);
-    bool ordered = kernel_ordered(kernel) > 0;
     for (int64_t i = 0; i < tasks; i++)
-        run_task(&m, ordered ? i : order[i]);
+        run_task(&m, kernel_ordered(kernel) ? i : order[i]);
 }
 
 // ---- whole programs ----

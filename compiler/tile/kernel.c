@@ -410,7 +410,7 @@ static const Node *parallel_loop(const NodeList *body) {
     return is_one ? body->at[0] : NULL;
 }
 
-const Node *kernel_chain(const Kernel *kernel) {
+const Node *kernel_innermost_parallel(const Kernel *kernel) {
     const Node *last = NULL;
     for (const Node *loop = parallel_loop(&kernel->body); loop; loop = parallel_loop(&loop->body))
         last = loop;
@@ -434,7 +434,7 @@ uint32_t kernel_ordered(const Kernel *kernel) {
 
 bool kernel_adds_in_turn(const Kernel *kernel, uint16_t argument) {
     const TileBuffer *buffer = &kernel->buffers.at[argument];
-    const Node *chain = kernel_chain(kernel);
+    const Node *chain = kernel_innermost_parallel(kernel);
     bool has = buffer->place == PLACE_IN || buffer->place == PLACE_SCRATCH || !chain;
     for (int i = 0; i < buffer->rank && !has; i++)
         has = buffer->dims[i] == chain->dim;
@@ -442,7 +442,7 @@ bool kernel_adds_in_turn(const Kernel *kernel, uint16_t argument) {
 }
 
 int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
-    const Node *chain = kernel_ordered(kernel) ? kernel_chain(kernel) : NULL;
+    const Node *chain = kernel_ordered(kernel) ? kernel_innermost_parallel(kernel) : NULL;
     int64_t tasks = 1;
     for (const Node *loop = parallel_loop(&kernel->body); loop; loop = parallel_loop(&loop->body)) {
         int64_t pieces = ceil_div(extents[loop->dim], loop->step);

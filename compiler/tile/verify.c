@@ -33,7 +33,7 @@ static bool check_initial(Checker *c, const TileBuffer *buffer) {
     if (buffer->takes >= 0)
         return verify_broken(c, "%s takes memory and has an initial value", buffer->name);
     const NodeList *body = &c->kernel->body;
-    const Node *chain = kernel_chain(c->kernel);
+    const Node *chain = kernel_innermost_parallel(c->kernel);
     for (; buffer->place == PLACE_OUT && body->count == 1 && body->at[0]->kind == NODE_LOOP &&
            body->at[0]->loop == LOOP_PARALLEL;
          body = &body->at[0]->body) {
@@ -270,9 +270,14 @@ static bool check_nodes(Checker *c, const NodeList *body) {
     return fine;
 }
 
-// What all tasks would begin is begun by the first of those that take turns.
+// What all tasks would begin is begun by the first of those that take turns, which is there without
+// positions, too.
 static bool check_turns(Checker *c) {
-    const Node *chain = c->n_ordered ? NULL : kernel_chain(c->kernel);
+    const Node *chain = kernel_innermost_parallel(c->kernel);
+    if (c->n_ordered)
+        return !c->counts_on_rows ||
+               verify_broken(c, "the first task of an ordered loop may have no positions of %s",
+                             verify_dim_name(c, chain->dim));
     for (uint32_t b = 0; b < c->kernel->n_args && chain; b++) {
         const TileBuffer *buffer = &c->kernel->buffers.at[b];
         bool has = !buffer->has_initial;

@@ -19,6 +19,7 @@ typedef struct {
     bool *combined;       // and combines
     const Node **ordered; // per buffer: the ordered loop in which tasks add to it
     uint32_t n_ordered;   // such loops so far
+    bool counts_on_rows;  // that each task has a position of the innermost parallel dim
 } Checker;
 
 // ---- verify_checker.c ----
@@ -26,9 +27,13 @@ typedef struct {
 bool verify_broken(Checker *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *verify_dim_name(const Checker *c, TileDimId dim);
 // Has dim at least one position here? Not directly inside a range of it.
-bool verify_nonempty(const Checker *c, TileDimId dim);
+bool verify_nonempty(Checker *c, TileDimId dim);
 // How many nodes were around where the buffer was made.
 uint32_t verify_made(const Checker *c, uint16_t buffer);
+
+// ---- verify_races.c ----
+// What is stored to or loaded from an argument must not meet what another task stores.
+bool verify_races(Checker *c, const Access *access);
 
 // ---- verify_stage.c ----
 // Is there something to read in the buffer of an access, as far as the order of the tree shows?

@@ -17,10 +17,13 @@ const char *verify_dim_name(const Checker *c, TileDimId dim) {
     return dim < c->kernel->dims.count ? c->kernel->dims.at[dim].name : "(no dim)";
 }
 
-bool verify_nonempty(const Checker *c, TileDimId dim) {
+bool verify_nonempty(Checker *c, TileDimId dim) {
     for (uint32_t l = c->n_around; l-- > 0;)
-        if (c->around[l]->dim == dim)
+        if (c->around[l]->dim == dim) {
+            bool dynamic = c->kernel->dims.at[dim].extent == EXTENT_DYNAMIC;
+            c->counts_on_rows = c->counts_on_rows || (dynamic && l + 1 == c->n_parallel);
             return c->around[l]->kind == NODE_LOOP;
+        }
     return true;
 }
 

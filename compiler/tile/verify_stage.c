@@ -90,64 +90,6 @@ bool verify_is_filled(Checker *c, const Access *access) {
     return verify_broken(c, "%s is read before anything is stored to it", buffer->name);
 }
 
-static bool indexes_by(const Access *access, const TileBuffer *buffer, TileDimId dim) {
-    for (int i = 0; i < access->rank; i++)
-        if (access->index[i].dim == dim && buffer->dims[i] == dim && !access->index[i].offset &&
-            access->index[i].term < 0)
-            return true;
-    return false;
-}
-
-// Is it the range of one part, of those that tasks along the dim have?
-static bool is_one_part(const Node *range, TileDimId parts) {
-    if (range->kind != NODE_RANGE || range->lo < 0 || range->hi < 0 || range->align != 1)
-        return false;
-    const Bound *lo = &range->bounds.at[range->lo], *hi = &range->bounds.at[range->hi];
-    return lo->kind == BOUND_PART && hi->kind == BOUND_PART && lo->dim == parts &&
-           hi->dim == parts && lo->number == 0 && hi->number == 1;
-}
-
-// Tasks that have one part each share nothing along the dim that is in parts. What begins with a
-// number begins with it for the whole dim.
-static bool is_apart(const Checker *c, const Access *access, const Node *task) {
-    const TileBuffer *buffer = buffer_of(c, access);
-    for (uint32_t l = c->n_parallel; l < c->n_around && task->step == 1; l++)
-        if (is_one_part(c->around[l], task->dim) && !buffer->has_initial &&
-            indexes_by(access, buffer, c->around[l]->dim))
-            return true;
-    return false;
-}
-
-// Is the access in an ordered loop along the argument, so that its positions belong to one task
-// after another? It is the same loop for all that is added to the argument.
-static bool is_in_turn(const Checker *c, const Access *access) {
-    const TileBuffer *buffer = buffer_of(c, access);
-    for (uint32_t l = c->n_parallel; l < c->n_around; l++) {
-        const Node *node = c->around[l], **ordered = &c->ordered[access->buffer];
-        if (node->kind != NODE_LOOP || node->loop != LOOP_ORDERED ||
-            !indexes_by(access, buffer, node->dim) || (*ordered && *ordered != node))
-            continue;
-        *ordered = node;
-        return true;
-    }
-    return false;
-}
-
-// What is stored to an argument must not meet what another task stores or loads.
-static bool check_races(Checker *c, const Access *access) {
-    const TileBuffer *buffer = buffer_of(c, access);
-    if (buffer->place != PLACE_OUT && buffer->place != PLACE_BOTH)
-        return true;
-    for (uint32_t l = 0; l < c->n_parallel; l++) {
-        TileDimId dim = c->around[l]->dim;
-        bool apart = indexes_by(access, buffer, dim) || is_apart(c, access, c->around[l]);
-        if (!apart && !(l + 1 == c->n_parallel && is_in_turn(c, access)))
-            return verify_broken(c, "tasks along %s would meet in %s", verify_dim_name(c, dim),
-                                 buffer->name);
-    }
-    return true;
-}
-
 // Do the elements that a combining store reaches in a range depend on the turn of a loop around it
 // that it sums over?
 static bool moves(const Checker *c, const Access *to, uint32_t made, uint32_t range) {
@@ -206,7 +148,7 @@ static bool check_store(Checker *c, const Access *to) {
                 return verify_broken(c, "a store to %s has dim %s twice", buffer->name,
                                      verify_dim_name(c, to->index[i].dim));
     }
-    return check_races(c, to);
+    return verify_races(c, to);
 }
 
 // ---- stages ----
@@ -284,7 +226,7 @@ static bool check_term(Checker *c, const Stage *stage, uint32_t at) {
         if (term->elem != buffer_of(c, &term->load)->elem)
             return verify_broken(c, "a load of %s has another elem",
                                  buffer_of(c, &term->load)->name);
-        return check_races(c, &term->load);
+        return verify_races(c, &term->load);
     case TERM_CONST:
         return true;
     case TERM_INDEX:
@@ -516,7 +458,7 @@ static bool check_contract(Checker *c, const Stage *stage) {
         if (elem != sum && !widened)
             return verify_broken(c, "contract: a sum of %s with an operand of %s", elem_name(sum),
                                  elem_name(elem));
-        if (!check_races(c, accesses[i]))
+        if (!verify_races(c, accesses[i]))
             return false;
     }
     if (!check_roles(c, stage))
@@ -584,7 +526,7 @@ static bool check_order(Checker *c, const Stage *stage) {
     if (shares_memory(c, &stage->a, &stage->c))
         return verify_broken(c, "order: %s is read and stored to", buffer_of(c, &stage->a)->name);
     return check_whole(c, stage->along) && check_whole(c, stage->places) &&
-           verify_is_filled(c, &stage->a) && check_races(c, &stage->a) &&
+           verify_is_filled(c, &stage->a) && verify_races(c, &stage->a) &&
            check_store(c, &stage->c) && check_work(c, stage);
 }
 

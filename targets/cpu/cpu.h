@@ -56,6 +56,9 @@ CpuRange cpu_range_piece(EmitModule *module, const CpuRange *outer, LLVMValueRef
 // and hi; NULL: as outside.
 CpuRange cpu_range_between(EmitModule *module, const CpuRange *outer, LLVMValueRef lo,
                            LLVMValueRef hi, int64_t align);
+// Code that runs where a condition (i1) holds, up to the closing; that of NULL does nothing.
+LLVMBasicBlockRef cpu_where_open(EmitModule *module, LLVMValueRef condition);
+void cpu_where_close(EmitModule *module, LLVMBasicBlockRef after);
 // Code for a stage's box when it is not empty, up to the closing; *after is NULL when it never is.
 // false: it always is.
 bool cpu_box_open(CpuKernel *kernel, const Stage *stage, LLVMBasicBlockRef *after);
@@ -117,9 +120,8 @@ void cpu_emit_order(CpuKernel *kernel, const Stage *stage);
 void cpu_await_turn(CpuKernel *kernel, int loop, LLVMValueRef end);
 void cpu_end_turn(CpuKernel *kernel, int loop, LLVMValueRef end);
 // Code that runs only in the task that begins an argument: the first one, where tasks add to it in
-// turn, and unless it is kept. Up to the closing; NULL: in every task.
+// turn, and unless it is kept. Up to cpu_where_close; NULL: in every task.
 LLVMBasicBlockRef cpu_beginning_open(CpuKernel *kernel, uint16_t argument);
-void cpu_beginning_close(CpuKernel *kernel, LLVMBasicBlockRef after);
 
 // ---- microkernel.c ----
 // c[row, lane] (+)= sum over k of a[row, k] * b[k, lane] for a block of rows x vectors. A stride

@@ -277,13 +277,9 @@ static void fill_if_empty(CpuKernel *k, uint16_t number, const TileDimList *over
         LLVMValueRef empty = LLVMBuildICmp(m->builder, LLVMIntEQ, k->extent[over->at[i]], zero, "");
         none = none ? LLVMBuildOr(m->builder, none, empty, "") : empty;
     }
-    LLVMBasicBlockRef fill = emit_block(m, "nothing"), after = emit_block(m, "begun");
-    LLVMBuildCondBr(m->builder, none, fill, after);
-    LLVMPositionBuilderAtEnd(m->builder, fill);
+    LLVMBasicBlockRef after = cpu_where_open(m, none);
     fill_buffer(k, number, with, true);
-    LLVMBuildBr(m->builder, after);
-    LLVMMoveBasicBlockAfter(after, LLVMGetInsertBlock(m->builder));
-    LLVMPositionBuilderAtEnd(m->builder, after);
+    cpu_where_close(m, after);
 }
 
 // The buffer is made here: notes the ranges, and stores what it begins with in their box.
@@ -300,7 +296,7 @@ static void begin_buffer(CpuKernel *k, uint16_t number) {
         fill_buffer(k, number, buffer->initial, false);
     else if (kernel_combines(k->kernel, number, &over, &nothing))
         fill_if_empty(k, number, &over, nothing);
-    cpu_beginning_close(k, after);
+    cpu_where_close(k->module, after);
 }
 
 static void open_scratch(CpuKernel *k, uint16_t number) {

@@ -62,6 +62,21 @@ bool cpu_aligned(const CpuKernel *k, uint16_t buffer, uint8_t slot, TileDimId di
 
 // ---- boxes ----
 
+LLVMBasicBlockRef cpu_where_open(EmitModule *m, LLVMValueRef condition) {
+    LLVMBasicBlockRef there = emit_block(m, "there"), after = emit_block(m, "after");
+    LLVMBuildCondBr(m->builder, condition, there, after);
+    LLVMPositionBuilderAtEnd(m->builder, there);
+    return after;
+}
+
+void cpu_where_close(EmitModule *m, LLVMBasicBlockRef after) {
+    if (!after)
+        return;
+    LLVMBuildBr(m->builder, after);
+    LLVMMoveBasicBlockAfter(after, LLVMGetInsertBlock(m->builder));
+    LLVMPositionBuilderAtEnd(m->builder, after);
+}
+
 bool cpu_box_open(CpuKernel *k, const Stage *stage, LLVMBasicBlockRef *after) {
     EmitModule *m = k->module;
     LLVMValueRef any = NULL;
@@ -79,20 +94,12 @@ bool cpu_box_open(CpuKernel *k, const Stage *stage, LLVMBasicBlockRef *after) {
     }
     if (!any)
         return true;
-    LLVMBasicBlockRef box = emit_block(m, "box");
-    *after = emit_block(m, "after_box");
-    LLVMBuildCondBr(m->builder, any, box, *after);
-    LLVMPositionBuilderAtEnd(m->builder, box);
+    *after = cpu_where_open(m, any);
     return true;
 }
 
 void cpu_box_close(CpuKernel *k, LLVMBasicBlockRef after) {
-    EmitModule *m = k->module;
-    if (!after)
-        return;
-    LLVMBuildBr(m->builder, after);
-    LLVMMoveBasicBlockAfter(after, LLVMGetInsertBlock(m->builder));
-    LLVMPositionBuilderAtEnd(m->builder, after);
+    cpu_where_close(k->module, after);
 }
 
 // ---- first terms ----

@@ -3,6 +3,9 @@
 // first task begins for all that add to them.
 #include "cpu/cpu.h"
 
+_Static_assert((int)ORDERED_MAX <= (int)ATT_TURN_WORDS, "a word for each loop");
+_Static_assert(ATT_TURN_WORDS * sizeof(int64_t) == CPU_LINE, "a cache line for each task");
+
 static void call_runtime(CpuKernel *k, const char *name, int loop, LLVMValueRef end) {
     EmitModule *m = k->module;
     LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0);
@@ -16,25 +19,11 @@ static void call_runtime(CpuKernel *k, const char *name, int loop, LLVMValueRef 
     LLVMBuildCall2(m->builder, type, function, args, 4, "");
 }
 
-// What follows runs where the condition holds, up to the block that is returned.
-static LLVMBasicBlockRef open_where(EmitModule *m, LLVMValueRef condition) {
-    LLVMBasicBlockRef there = emit_block(m, "there"), after = emit_block(m, "after");
-    LLVMBuildCondBr(m->builder, condition, there, after);
-    LLVMPositionBuilderAtEnd(m->builder, there);
-    return after;
-}
-
-static void close_where(EmitModule *m, LLVMBasicBlockRef after) {
-    LLVMBuildBr(m->builder, after);
-    LLVMMoveBasicBlockAfter(after, LLVMGetInsertBlock(m->builder));
-    LLVMPositionBuilderAtEnd(m->builder, after);
-}
-
 void cpu_await_turn(CpuKernel *k, int loop, LLVMValueRef end) {
     EmitModule *m = k->module;
-    LLVMBasicBlockRef after = open_where(m, LLVMBuildNot(m->builder, k->is_first, ""));
+    LLVMBasicBlockRef after = cpu_where_open(m, LLVMBuildNot(m->builder, k->is_first, ""));
     call_runtime(k, "att_turn_await", loop, end);
-    close_where(m, after);
+    cpu_where_close(m, after);
 }
 
 void cpu_end_turn(CpuKernel *k, int loop, LLVMValueRef end) {
@@ -51,10 +40,5 @@ LLVMBasicBlockRef cpu_beginning_open(CpuKernel *k, uint16_t argument) {
         LLVMValueRef none = LLVMBuildICmp(m->builder, LLVMIntEQ, flag, index_const(m, 0), "");
         here = here ? LLVMBuildAnd(m->builder, here, none, "") : none;
     }
-    return here ? open_where(m, here) : NULL;
-}
-
-void cpu_beginning_close(CpuKernel *k, LLVMBasicBlockRef after) {
-    if (after)
-        close_where(k->module, after);
+    return here ? cpu_where_open(m, here) : NULL;
 }

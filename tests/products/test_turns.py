@@ -17,7 +17,8 @@ def Main(X[t, d], param E[v, d], label[t]: i32):
     return mean(cross_entropy(einsum(X[t, d], E[v, d] -> [t, v]), label[t]), reduced_dim=t)
 """
 HALF = LOSS.replace("E[v, d],", "E[v, d]: bf16,").replace("E[v, d] ->", "f32(E[v, d]) ->")
-# Each turn is over more or less of the memory than the one before.
+# Small tasks, so that there are several of them; each turn is over more or less of the memory
+# than the one before.
 MASKED = """
 dim h = 3, g = 4, k = 2, d = 16
 def Main(Q[n, h, d], K[m, h, d], V[m, k, d], param P[h, g], param R[g, k]):
@@ -52,6 +53,7 @@ class Case:
         self.source.write_text(text)
         told = ",".join(f"{d}={e}" for d, e in self.extents.items())
         self.options = [self.source, "-w", "-D", told, "--grad", "--threads", 2]
+        self.options += ["--plan", "spill:24:64" if "t" in self.extents else "two-pass:24:64"]
         if name == "window":
             self.options += ["--dynamic", "n=150,m=333"]
         build = [*self.options, "-o", self.path, "--verify-passes"]
@@ -144,6 +146,23 @@ def test_tasks_add_to_what_is_there(cases, name):
         np.testing.assert_allclose(added[n], kept[n] + alone[n], rtol=1e-6, atol=2e-6 * scale)
     again = case.gradient(**{n: array.copy() for n, array in kept.items()})
     assert all(again[n].tobytes() == alone[n].tobytes() for n in gradients)
+
+
+@pytest.mark.parametrize("n,m", [(0, 7), (0, 0), (7, 0), (1, 1), (24, 65), (25, 64)])
+def test_any_extents_that_are_not_compiled_in(cases, n, m):
+    """Without queries the gradients of the memory are zero, or what was there."""
+    case = cases("window")
+    library, random = case.library, np.random.default_rng(1)
+    shapes = dict(Q=(n, 3, 16), K=(m, 3, 16), V=(m, 2, 16), P=(3, 4), R=(4, 2))
+    inputs = {x: random.standard_normal(shape).astype("f4") for x, shape in shapes.items()}
+    found = library.call("_gradient", dict(n=n, m=m), inputs)
+    before = {f"d{x}": np.ones(shape, "f4") for x, shape in shapes.items()}
+    flags = {f"accumulate_d{x}": 1 for x in shapes}
+    added = library.call("_gradient", dict(n=n, m=m), inputs | before | flags)
+    for x in shapes:
+        gradient = found[f"d{x}"]
+        assert n or not gradient.any()
+        np.testing.assert_allclose(added[f"d{x}"], gradient + 1, rtol=1e-5, equal_nan=True)
 
 
 def test_a_loss_takes_no_workspace_for_the_gradient_of_its_table(cases):

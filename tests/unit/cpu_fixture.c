@@ -7,6 +7,7 @@
 #include <llvm-c/LLJIT.h>
 #include <llvm-c/Orc.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -50,7 +51,7 @@ static void load(CpuCode *code, const Target *target) {
     check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
         &process, LLVMOrcLLJITGetGlobalPrefix(code->jit), NULL, NULL));
     LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(code->jit), process);
-    check(emit_define_runtime(code->jit));
+    check(jit_define_runtime(code->jit));
     LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
         code->object.bytes, code->object.length, "kernel");
     check(LLVMOrcLLJITAddObjectFile(code->jit, LLVMOrcLLJITGetMainJITDylib(code->jit), buffer));
@@ -134,6 +135,35 @@ static void edge_free(char *memory, size_t bytes) {
     munmap(memory + bytes + PAGE - pages_of(bytes), pages_of(bytes));
 }
 
+// Tasks that take turns: each in a thread of its own, the last one first.
+typedef struct {
+    CpuCode *code;
+    const int64_t *extents;
+    void **arguments;
+    int64_t task;
+    pthread_t thread;
+} Runner;
+
+static void *run_alone(void *arg) {
+    Runner *runner = arg;
+    size_t bytes = (size_t)runner->code->scratch(runner->extents);
+    char *scratch = guarded_new(bytes, 0xFF);
+    runner->code->run(runner->arguments, runner->extents, scratch, runner->task);
+    guarded_free(scratch, bytes, "scratch");
+    return NULL;
+}
+
+static void run_at_once(CpuCode *code, const int64_t *extents, void **arguments, int64_t tasks) {
+    Runner *runners = calloc((size_t)tasks, sizeof *runners);
+    for (int64_t t = tasks; t-- > 0;) {
+        runners[t] = (Runner){.code = code, .extents = extents, .arguments = arguments, .task = t};
+        assert_int_equal(pthread_create(&runners[t].thread, NULL, run_alone, &runners[t]), 0);
+    }
+    for (int64_t t = 0; t < tasks; t++)
+        assert_int_equal(pthread_join(runners[t].thread, NULL), 0);
+    free(runners);
+}
+
 void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers) {
     size_t bytes = (size_t)code->scratch(extents);
     char *scratch = guarded_new(bytes, 0xFF); // all ones: a NaN of every float type
@@ -142,7 +172,9 @@ void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers) {
     void **arguments = calloc(n_args + 1, sizeof *arguments);
     memcpy(arguments, buffers, n_args * sizeof *arguments);
     arguments[n_args] = calloc((size_t)tasks + 1, ATT_TURN_WORDS * sizeof(int64_t));
-    for (int64_t t = 0; t < tasks; t++)
+    if (kernel_ordered(code->kernel))
+        run_at_once(code, extents, arguments, tasks);
+    for (int64_t t = 0; t < tasks && !kernel_ordered(code->kernel); t++)
         code->run(arguments, extents, scratch, t);
     free(arguments[n_args]);
     free(arguments);

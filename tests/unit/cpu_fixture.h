@@ -10,6 +10,7 @@ typedef struct CpuCode CpuCode;
 CpuCode *cpu_code_new(Arena *arena, const Kernel *kernel, const Target *target);
 void cpu_code_free(CpuCode *code);
 // All tasks, one after the other, in scratch memory that starts as NaN and has guards around it.
+// Those that take turns all at once.
 void cpu_code_run(CpuCode *code, const int64_t *extents, void *const *buffers);
 // Seconds that LLVM took.
 double cpu_code_seconds(const CpuCode *code);

@@ -21,6 +21,13 @@ static const char attention_text[] = "dim n = 4096, d = 32, k = 16, m like n\n"
                                      "    K[m, k] = einsum(M, R)\n"
                                      "    A[n, m] = softmax(einsum(Q, K), reduced_dim=m)\n"
                                      "    return einsum(A, M -> [n, d])\n";
+// Sums over the rows of 32 MiB, and of 256 MiB.
+#define TEXT_OF_WIDTH(d)                                                                           \
+    "dim n = 4096, d = " d ", k = 16, m = 32768\n"                                                 \
+    "def Main(Q[n, k], K[m, k], V[m, d]):\n"                                                       \
+    "    A[n, m] = softmax(einsum(Q, K), reduced_dim=m)\n"                                         \
+    "    return einsum(A, V -> [n, d])\n"
+static const char wide_text[] = TEXT_OF_WIDTH("240"), widest_text[] = TEXT_OF_WIDTH("2032");
 // Weights that are divided by what they add up to over the rows as well.
 static const char both_ways_text[] = "dim n = 256, d = 32, k = 16, m like n\n"
                                      "def Main(X[n, d], param P[d, k], param R[d, k]):\n"
@@ -109,6 +116,23 @@ static void weights_normalised_both_ways_are_stored(void **state) {
     assert_int_equal(find(session, graph, &passes_machine).pairs.count, 0);
 }
 
+// Are all sums over the rows in so many parts, and in turn where these are 0?
+static void check_sums(const Found *found, int64_t parts) {
+    const SweptPair *pair = pair_of(found);
+    uint32_t sums = 0;
+    for (uint32_t i = 0; i < found->graph->values.count; i++) {
+        const Value *value = found->graph->values.at[i];
+        WideRead read = sweeps_reads_twice(pair, value);
+        if (!read.value || !sweeps_is_sum(value) || dims_has(&value->dims, pair->x))
+            continue;
+        sums++;
+        assert_int_equal(sweeps_parts(pair, value, read), parts);
+        assert_int_equal(sweeps_in_turn(pair, value, read),
+                         !parts && dims_has(&value->dims, pair->y));
+    }
+    assert_true(sums > 0);
+}
+
 // A part for each thread, of a whole number of rows that are worth it.
 static void sums_over_rows_are_in_parts(void **state) {
     Session *session = *state;
@@ -117,18 +141,27 @@ static void sums_over_rows_are_in_parts(void **state) {
         Machine machine = passes_machine;
         machine.threads = threads;
         Found found = find(session, graph, &machine);
-        const SweptPair *pair = pair_of(&found);
-        uint32_t sums = 0;
-        for (uint32_t i = 0; i < graph->values.count; i++) {
-            const Value *value = graph->values.at[i];
-            WideRead read = sweeps_reads_twice(pair, value);
-            if (!read.value || !sweeps_is_sum(value) || dims_has(&value->dims, pair->x))
-                continue;
-            sums++;
-            assert_int_equal(sweeps_parts(pair, value, read), threads < 32 ? threads : 32);
-        }
-        assert_true(sums > 0);
+        check_sums(&found, threads < 32 ? threads : 32);
     }
+}
+
+// Where memory is to be saved, where one part is too large, and where there would be parts for few
+// of the threads.
+static void sums_over_rows_are_in_turn(void **state) {
+    Session *session = *state;
+    Machine machine = passes_machine;
+    Graph *graph = passes_expand_gradient(passes_build(session, attention_text));
+    int64_t *extents = graph_typical_extents(graph, session->arena);
+    Found saved = {graph, sweeps_find(graph, extents, &machine, true, session->arena)};
+    check_sums(&saved, 0);
+    graph = passes_expand_gradient(passes_build(session, wide_text));
+    for (machine.threads = 1; machine.threads <= 16; machine.threads *= 4) {
+        Found found = find(session, graph, &machine);
+        check_sums(&found, machine.threads == 16 ? 0 : machine.threads == 4 ? 2 : 1);
+    }
+    graph = passes_expand_gradient(passes_build(session, widest_text));
+    Found widest = find(session, graph, &passes_machine);
+    check_sums(&widest, 0);
 }
 
 #define sweeps_test(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -140,6 +173,7 @@ int main(void) {
         sweeps_test(later_phases_are_of_earlier_ones),
         sweeps_test(weights_normalised_both_ways_are_stored),
         sweeps_test(sums_over_rows_are_in_parts),
+        sweeps_test(sums_over_rows_are_in_turn),
     };
     return cmocka_run_group_tests_name("sweeps", tests, NULL, NULL);
 }

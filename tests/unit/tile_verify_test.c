@@ -410,6 +410,18 @@ static void spoil_initial(Turns *t) {
 static void spoil_all_elements(Turns *t) {
     t->sum->sinks.at[0].to.index[0] = (Index){.dim = TILE_DIM_NONE, .term = -1};
 }
+static void spoil_unused(Turns *t) {
+    t->loop->loop = LOOP_SEQUENTIAL;
+    t->loop->body = (NodeList){0};
+}
+static void spoil_read(Turns *t) {
+    uint16_t s = node_scratch(t->k, &t->task->body, "s", ELEM_F32, TILE_DIMS(t->m));
+    store(t->k, &t->task->body, TILE_DIMS(t->m), SINK_SET, s, t->y);
+}
+static void spoil_counts_on_rows(Turns *t) {
+    uint16_t s = node_scratch(t->k, &t->task->body, "s", ELEM_F32, TILE_DIMS(t->m));
+    store(t->k, &t->task->body, TILE_DIMS(t->n, t->m), SINK_SUM, s, t->x);
+}
 static void spoil_keep_elem(Turns *t) {
     t->k->buffers.at[t->keep].elem = ELEM_I32;
 }
@@ -438,6 +450,9 @@ static void test_turns(void **state) {
         {spoil_many_loops, "more than 8 ordered loops"},
         {spoil_initial, "y is added to in turn and has no initial value"},
         {spoil_all_elements, "tasks along n would meet in y"},
+        {spoil_unused, "tasks along n would meet in y"},
+        {spoil_read, "tasks along n would meet in y"},
+        {spoil_counts_on_rows, "may have no positions of n"},
         {spoil_keep_elem, "y is kept by keep, which is no number of i64"},
         {spoil_keep_itself, "y is kept by y, which is no number of i64"},
         {spoil_keep_scratch, "y is kept by no argument"},

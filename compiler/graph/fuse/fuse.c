@@ -359,6 +359,7 @@ static void dissolve_last_stream(Fuser *fuser, ValueList *members, const bool *p
             continue;
         for (uint32_t i = 0; i < list->count; i++) {
             fuser->owner[list->at[i]->id] = CLUSTER_NONE;
+            fuse_forget_result_view(fuser, list->at[i]);
             fuse_refuse(fuser, list->at[i],
                         (Refusal){.x = DIM_NONE,
                                   .why = "its kernel and another would need each other's results"});

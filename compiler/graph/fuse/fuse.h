@@ -171,7 +171,8 @@ MadeFor fuse_made_forward(const Kept *kept, const Value *value); // in the forwa
 // view.c: splits and merges of what lies in memory.
 bool fuse_is_view(const Fuser *fuser, const Value *value);
 bool fuse_view_is_certain(const Value *view); // whatever orders graph_layout chooses
-void fuse_find_result_views(Fuser *fuser);    // sets lies_in
+void fuse_forget_result_view(Fuser *fuser, const Value *sum); // of tasks that add in turn
+void fuse_find_result_views(Fuser *fuser);                    // sets lies_in
 // Is it a result that is a view of what is computed?
 bool fuse_is_result_view(const Fuser *fuser, const Value *value);
 

@@ -407,7 +407,8 @@ static void choose_panel(const Layout *layout, uint32_t group_number, const Valu
         if (op_regroups(reads->at[i].user->op) ||
             (reads->at[i].group == group_number && reads->at[i].user->op == OP_CONTRACT))
             return;
-    if (!uses->count || value->dims.count < 2 || is_returned(layout->fusion->graph, value))
+    if (!uses->count || value->dims.count < 2 || is_returned(layout->fusion->graph, value) ||
+        value_in_turn(value)) // tasks add to it where it lies
         return;
     memory->panel = last;
     memory->panel_width = width;

@@ -46,7 +46,9 @@ static void add_stored(const Group *group, Text *text) {
     text_add(text, "; stores");
     for (uint32_t i = 0; i < group->outputs.count; i++) {
         const Value *output = group->outputs.at[i];
-        text_printf(text, "%s %s", i ? "," : "", output->hint ? output->hint : op_name(output->op));
+        text_printf(text, "%s %s%s", i ? "," : "",
+                    output->hint ? output->hint : op_name(output->op),
+                    value_in_turn(output) ? " in turn" : "");
     }
 }
 

@@ -11,8 +11,8 @@
 //
 //     p[part, m, h, v] = sum over the part's n of W * dO,  dV = sum of p over the parts
 //
-// Where the parts would take too much memory, tasks add to dV itself, in turn (dim n of the sum):
-// the deterministic order of additions of FlashAttention's backward pass, without its atomic sums.
+// Where the parts would take too much memory, tasks add to dV itself, one after another (in turn; a
+// doacross loop, Cytron 1986), which has the same bits for any number of threads.
 // Beside sums that have to be in parts W is computed again, in a second sweep with tasks along m,
 // that of Dao et al. 2022:
 //

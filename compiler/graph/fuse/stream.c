@@ -217,7 +217,7 @@ static bool reads_stored(const Search *s, const Value *value) {
 
 static bool is_wide(const Search *s, const Value *value) {
     if (s->fuser->owner[value->id] != CLUSTER_NONE || fuse_is_free(value) ||
-        value_in_parts(value) || !dims_has(&value->dims, s->pair.x) ||
+        value_adds_rows(value) || !dims_has(&value->dims, s->pair.x) ||
         !dims_has(&value->dims, s->pair.y))
         return false;
     if (fuse_makes_pair(value, s->pair.x, s->pair.y) || reads_stored(s, value))
@@ -449,7 +449,8 @@ static void take_component(Search *s, const Component *c) {
     }
 }
 
-// A task has one part, or one turn. Refuses the component if its members want several.
+// A task has one part, or adds to all in turn. Refuses the component if its members want both, or
+// parts of two sizes.
 static bool is_in_one_cut(Search *s, const Component *c) {
     const Value *first = NULL;
     for (uint32_t i = 0; i < c->members.count; i++) {

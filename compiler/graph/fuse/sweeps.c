@@ -351,10 +351,12 @@ static void choose_rows(const Graph *graph, SweptPair *a, SweptPair *b) {
 // Rows of a part: fewer would be summed up for less time than writing the sums takes. Bytes that
 // the parts of all sums of a set may take, and those that they may take for more tasks than two.
 // All chosen, not measured; that parts as such are faster than a second sweep was (12 heads of 64,
-// 512 and 2048 rows, one thread: 38.7 -> 24.8 ms and 626 -> 402 ms), and faster than turns (the
-// same heads, mixed, 2048 rows, two threads: 301 against 445 ms), which need no memory.
+// 512 and 2048 rows, one thread: 38.7 -> 24.8 ms and 626 -> 402 ms).
 enum { ROWS_OF_PART = 128 };
 static const double PARTS_BYTES = 256 << 20, FEW_PARTS_BYTES = 64 << 20;
+// Tasks that add up in turn take longer than parts (the same heads, mixed, 2048 rows, two threads:
+// 445 for 301 ms). They are worth it where one of so many threads would have a part; chosen.
+static const double IN_TURN = 2;
 
 // Is it a sum over x of what has it on both sides, which a sweep over x can add to?
 static bool can_add_to(const SweptPair *pair, const Value *value, WideRead read) {
@@ -448,6 +450,7 @@ static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *e
                          int64_t threads, const double *room, Arena *arena) {
     int64_t *parts = arena_array(arena, int64_t, graph->dims.count + 1);
     double *most = arena_array(arena, double, graph->dims.count + 1);
+    bool *small = arena_array(arena, bool, graph->dims.count + 1);
     for (uint32_t p = 0; p < pairs->count; p++)
         for (uint32_t i = 0; i < graph->values.count; i++) {
             const SweptPair *pair = &pairs->at[p];
@@ -455,14 +458,19 @@ static void choose_parts(SweptPairs *pairs, const Graph *graph, const int64_t *e
             bool fits = sums->bytes > 0 && sums->bytes <= room[pair->x] / 2;
             if (!fits && !sums->small)
                 continue;
+            small[pair->x] |= sums->small > 0;
             int64_t wanted = wanted_parts(pair, sums, extents, threads);
             parts[pair->x] = wanted > parts[pair->x] ? wanted : parts[pair->x];
             if (fits)
                 most[pair->x] = sums->bytes > most[pair->x] ? sums->bytes : most[pair->x];
         }
-    for (uint32_t d = 0; d < graph->dims.count; d++)
+    for (uint32_t d = 0; d < graph->dims.count; d++) {
+        int64_t wanted = parts[d];
         while (parts[d] > 2 && (double)parts[d] * most[d] > FEW_PARTS_BYTES)
             parts[d]--;
+        if (!small[d] && (double)wanted > IN_TURN * (double)parts[d])
+            parts[d] = 0;
+    }
     for (uint32_t p = 0; p < pairs->count; p++)
         for (uint32_t i = 0; i < graph->values.count; i++) {
             RowSums *sums = &pairs->at[p].sums[i];

@@ -107,7 +107,8 @@ bool fuse_is_view(const Fuser *fuser, const Value *value) {
 static bool add_to_result(Fuser *fuser, const Value *value) {
     Accumulated accumulated;
     if (!value_is_accumulated(value, &accumulated) || !value_in_turn(accumulated.sum) ||
-        fuser->owner[accumulated.sum->id] >= CLUSTER_INLINE || fuser->result[accumulated.sum->id])
+        fuser->owner[accumulated.sum->id] >= CLUSTER_INLINE || fuser->result[accumulated.sum->id] ||
+        fuser->clusters.at[fuser->owner[accumulated.sum->id]].kind != GROUP_STREAM)
         return false;
     for (const Value **user = fuser->users[accumulated.sum->id]; *user; user++)
         if (*user != value && *user != value->args[1])
@@ -118,6 +119,15 @@ static bool add_to_result(Fuser *fuser, const Value *value) {
     fuser->lies_in[accumulated.sum->id] = value;
     fuser->owner[value->id] = fuser->owner[value->args[1]->id] = CLUSTER_INLINE;
     return true;
+}
+
+void fuse_forget_result_view(Fuser *fuser, const Value *sum) {
+    const Value *result = fuser->lies_in[sum->id];
+    Accumulated accumulated;
+    if (!result || !value_is_accumulated(result, &accumulated))
+        return;
+    fuser->lies_in[sum->id] = NULL;
+    fuser->owner[result->id] = fuser->owner[result->args[1]->id] = CLUSTER_NONE;
 }
 
 void fuse_find_result_views(Fuser *fuser) {

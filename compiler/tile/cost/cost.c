@@ -158,6 +158,15 @@ static void walk_pieces(Walk *w, const Node *node, double count, double turns, d
     w->times = times;
 }
 
+// A loop is walked once for full tasks and once for the last one.
+static void add_turn(Walk *w, const Node *node, double seconds) {
+    int i = 0;
+    while (i < ORDERED_MAX - 1 && w->ordered[i] && w->ordered[i] != node)
+        i++;
+    w->ordered[i] = node;
+    w->turns[i] += seconds;
+}
+
 static void walk_loop(Walk *w, const Node *node) {
     double before = w->seconds, low = w->low[node->dim], length = w->length[node->dim],
            step = (double)node->step;
@@ -169,7 +178,7 @@ static void walk_loop(Walk *w, const Node *node) {
     if (more)
         walk_pieces(w, node, 1, turns, low + whole * step, rest);
     if (node->loop == LOOP_ORDERED && turns > 0)
-        w->turns += (w->seconds - before) / turns;
+        add_turn(w, node, (w->seconds - before) / turns);
     w->low[node->dim] = low;
     w->length[node->dim] = length;
 }
@@ -215,8 +224,10 @@ static void walk_kernel(Walk *w) {
     for (uint32_t i = 0; i < kernel->dims.count; i++)
         w->length[i] = (double)w->extents[i];
     for (uint32_t i = 0; i < kernel->n_args; i++) {
+        double before = w->seconds;
         make_buffer(w, (uint16_t)i);
         w->arguments += w->room[i];
+        w->alone += kernel_adds_in_turn(kernel, (uint16_t)i) ? w->seconds - before : 0;
     }
     w->initial = w->seconds;
     cost_open_footprints(w);
@@ -239,17 +250,21 @@ static void walk_whole(Walk *w) {
 // What is not the work of a task: initial values of arguments, and handing tasks out.
 static double around_tasks(const Walk *w, double tasks) {
     const Machine *machine = w->machine;
-    return w->initial / machine->threads + ceil(tasks / machine->threads) * machine->task_seconds +
+    return (w->initial - w->alone) / machine->threads + w->alone +
+           ceil(tasks / machine->threads) * machine->task_seconds +
            (tasks > 1 ? machine->launch_seconds : 0);
 }
 
-// Tasks that take turns: no two of a chain are in one turn at a time.
+// Tasks that take turns: no two of a chain are in one turn of a loop at a time.
 static double seconds_of_turns(const Walk *w, double tasks) {
-    const Node *chain = kernel_chain(w->kernel);
-    if (w->turns <= 0 || !chain)
+    const Node *chain = kernel_innermost_parallel(w->kernel);
+    double most = 0;
+    for (int i = 0; i < ORDERED_MAX; i++)
+        most = fmax(most, w->turns[i]);
+    if (most <= 0 || !chain)
         return 0;
     double links = ceil((double)w->extents[chain->dim] / (double)chain->step);
-    return w->turns * links / tasks;
+    return most * links / tasks;
 }
 
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,

@@ -61,9 +61,12 @@ typedef struct {
     double seconds, flops;
     double initial;      // of the seconds: writing initial values of arguments
     double longest_task; // seconds
-    double turns;        // seconds of one turn of each ordered loop, of all tasks
-    bool in_l1;          // all data is taken to lie in L1
-    Arena *keep;         // for the list of stages; NULL: none
+    double alone;        // of `initial`: by the first task of a chain, while the others wait
+    // Seconds of one turn of each ordered loop, of all tasks.
+    const Node *ordered[ORDERED_MAX];
+    double turns[ORDERED_MAX];
+    bool in_l1;  // all data is taken to lie in L1
+    Arena *keep; // for the list of stages; NULL: none
     TileCost *out;
 } Walk;
 

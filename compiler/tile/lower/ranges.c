@@ -224,6 +224,7 @@ static void add_load(LinearSum *l, const Value *value, int sign) {
                 elem_is_int(lower->kernel->buffers.at[access.buffer].elem);
     for (int i = 0; fits && i < access.rank; i++)
         fits = set_has(l->b->nest->rows, access.index[i].dim) &&
+               access.index[i].dim != lower_chain_dim(lower) && // which may be empty
                l->b->nest->steps[access.index[i].dim] == 1;
     l->fits = l->fits && fits;
     if (fits)

@@ -138,6 +138,7 @@ static Numbering number_group(const LowerRequest *request, const Group *group, A
     add_word(&n, group->kind);
     add_dims(&n, &group->rows);
     add_dims(&n, &group->reduced);
+    add_dim(&n, group->cut);
     add_dim(&n, group->parts);
     for (uint32_t i = 0; i < group->members.count; i++)
         add_value(&n, group->members.at[i], true);

@@ -37,7 +37,8 @@ typedef struct {
     TileDimId streamed;
     Nest nest; // what all nests of the kernel have in common
     NodeList *task;
-    bool *whole; // by value id: wide, and kept for the whole of the streamed dim
+    bool *whole;      // by value id: wide, and kept for the whole of the streamed dim
+    bool takes_turns; // are there too few tasks without those that add to sums in turn?
 } Stream;
 
 // ---- rows and order of dims --------------------------------------------------------------------
@@ -125,6 +126,26 @@ static void choose_order(Stream *s) {
     nest->order.at[nest->order.count++] = last;
 }
 
+static DimSet chain_set(const Stream *s) {
+    TileDimId chain = lower_chain_dim(s->lower);
+    return chain == TILE_DIM_NONE ? 0 : set_of(chain);
+}
+
+static bool is_cut(const Stream *s, TileDimId dim) {
+    return s->nest.steps[dim] != s->lower->kernel->dims.at[dim].extent;
+}
+
+static bool find_turns(const Stream *s) {
+    DimSet chain = chain_set(s);
+    int64_t tasks = 1;
+    if (!chain || !is_cut(s, lower_chain_dim(s->lower)))
+        return false;
+    for (TileDimId d = 0; d < s->lower->kernel->dims.count; d++)
+        if (set_has(s->nest.rows & ~chain, d))
+            tasks *= ceil_div(s->lower->typical.at[d], s->nest.steps[d]);
+    return tasks < s->lower->machine->threads;
+}
+
 static void open_nest(Stream *s) {
     Lowering *lower = s->lower;
     Nest *nest = &s->nest;
@@ -147,28 +168,8 @@ static void open_nest(Stream *s) {
         nest->steps[part] = 1; // lengths are asked for before tasks are opened
         nest->narrowed |= set_of(nest->block_dim);
     }
+    s->takes_turns = find_turns(s);
     choose_order(s);
-}
-
-static DimSet chain_set(const Stream *s) {
-    TileDimId chain = lower_chain_dim(s->lower);
-    return chain == TILE_DIM_NONE ? 0 : set_of(chain);
-}
-
-static bool is_cut(const Stream *s, TileDimId dim) {
-    return s->nest.steps[dim] != s->lower->kernel->dims.at[dim].extent;
-}
-
-// Are there too few tasks without those that take turns?
-static bool takes_turns(const Stream *s) {
-    DimSet chain = chain_set(s);
-    int64_t tasks = 1;
-    if (!chain || !is_cut(s, lower_chain_dim(s->lower)))
-        return false;
-    for (TileDimId d = 0; d < s->lower->kernel->dims.count; d++)
-        if (set_has(s->nest.rows & ~chain, d))
-            tasks *= ceil_div(s->lower->typical.at[d], s->nest.steps[d]);
-    return tasks < s->lower->machine->threads;
 }
 
 // With parts, a task has all rows of one, block after block; and all rows that would take turns
@@ -179,14 +180,14 @@ static NodeList *open_tasks(Stream *s) {
     DimSet of_part =
         cut == TILE_DIM_NONE ? 0 : set_of(cut) | set_of(s->lower->dim_of[s->lower->group->parts]);
     TileDimList rows = lower_order(s->nest.rows, &s->nest.order);
-    DimSet apart = of_part | (takes_turns(s) ? 0 : chain_set(s));
+    DimSet apart = of_part | (s->takes_turns ? 0 : chain_set(s));
     for (int i = 0; i < rows.count; i++) {
         int64_t step = s->nest.steps[rows.at[i]];
         if (!set_has(apart, rows.at[i]) && step != s->lower->kernel->dims.at[rows.at[i]].extent)
             into = &node_loop(s->lower->kernel, into, LOOP_PARALLEL, rows.at[i], step)->body;
     }
     TileDimId chain = lower_chain_dim(s->lower);
-    if (chain != TILE_DIM_NONE && !takes_turns(s) && is_cut(s, chain))
+    if (chain != TILE_DIM_NONE && !s->takes_turns && is_cut(s, chain))
         return &node_loop(s->lower->kernel, into, LOOP_SEQUENTIAL, chain, s->nest.steps[chain])
                     ->body;
     if (cut == TILE_DIM_NONE)
@@ -443,7 +444,7 @@ static void emit_loop(Stream *s, uint32_t loop) {
     nest_analyse(&nest);
     add_carries(s, &nest, loop);
     nest_analyse(&nest);
-    LoopKind kind = adds_in_turn(&wanted) && takes_turns(s) ? LOOP_ORDERED : LOOP_SEQUENTIAL;
+    LoopKind kind = adds_in_turn(&wanted) && s->takes_turns ? LOOP_ORDERED : LOOP_SEQUENTIAL;
     Node *node = node_loop(s->lower->kernel, s->task, kind, s->streamed, nest.piece);
     nest_emit(&nest, &node->body);
     close_loop(s, &nest);
@@ -485,7 +486,7 @@ static bool keeps_any(const Stream *s) {
 static bool fits_plan(const Stream *s) {
     switch (s->schedule->plan) {
     case PLAN_RESIDENT:
-        return !takes_turns(s); // all of the streamed dim would be one turn
+        return !s->takes_turns; // all of the streamed dim would be one turn
     case PLAN_STREAM:
         return s->loops->n_loops == 1;
     case PLAN_TWO_PASS:
