@@ -184,11 +184,13 @@ def test_results_of_kernels_that_a_chain_is_cut_into(kind, tmp_path):
     attc("verify", path, "-D", "steps=100,n=9,d=11", "--grad")
 
 
-# Weights that the backward pass computes in two sweeps, a long way from the logits.
+# Weights that the backward pass computes in two sweeps, a long way from the logits: the gradient of
+# a bias by distance is in parts, for which those of K and V are too large.
 LOGITS = f"""
-dim n = 1048576, m = 1048576, d = 64
-def Main(Q[n, d], K[m, d], V[m, d]):
-    L0[n, m] = einsum(Q[n, d], K[m, d])
+dim n = 1048576, m = n, d = 64, b = 32
+def Main(Q[n, d], K[m, d], V[m, d], param B[b]):
+    bias[n, m] = gather(B, min(max(index(m) - index(n), 0), 31), dim=b)
+    L0[n, m] = einsum(Q[n, d], K[m, d]) + bias
 {"".join(f"    L{i + 1} = tanh(L{i})" + chr(10) for i in range(6000))}
     return einsum(softmax(L6000, reduced_dim=m), V[m, d] -> [n, d])
 """

@@ -86,17 +86,6 @@ static StreamSchedule search(Chooser *c, const StreamShape *shape) {
     return best.schedule;
 }
 
-// The same kernel for groups that may share a choice: with the first plan that all such can do.
-static const Kernel *lower_canonical(const Chooser *c, Lowering *lower, Arena *arena) {
-    StreamSchedule canonical = {.plan = PLAN_RESIDENT, .rows = 8, .piece = 8};
-    for (; canonical.plan < N_PLANS; canonical.plan++) {
-        const Kernel *kernel = lower_candidate(c, &canonical, lower, arena);
-        if (kernel)
-            return kernel;
-    }
-    ice("lower: no plan can do a streamed group");
-}
-
 // Of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY when the forced one cannot do
 // it.
 static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
@@ -108,7 +97,8 @@ static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
     Arena *arena = arena_new();
     Lowering lower;
     StreamShape shape;
-    const Kernel *kernel = lower_canonical(&c, &lower, arena);
+    StreamSchedule canonical = {.plan = PLAN_RESIDENT, .rows = 8};
+    Kernel *kernel = lower_candidate(&c, &canonical, &lower, arena);
     stream_shape(&lower, &shape);
     KernelForm key = kernel_form(arena, kernel);
     vec_push(arena, &key, (uint64_t)shape.rows);

@@ -45,11 +45,6 @@ PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan) {
     Arena *arena = lower->kernel->arena;
     const StreamLoops *loops = stream_loops(lower, plan != PLAN_SPILL);
     switch (plan) {
-    case PLAN_RESIDENT:
-        return (PlanMisfit){.why = arena_printf(arena,
-                                                "its tasks add to sums over their rows in turn, a "
-                                                "piece of %s at a time",
-                                                streamed_name(lower))};
     case PLAN_STREAM:
         if (loops->n_loops > 1)
             return more_than_one(lower, loops);

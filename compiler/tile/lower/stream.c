@@ -168,7 +168,8 @@ static void open_nest(Stream *s) {
         nest->steps[part] = 1; // lengths are asked for before tasks are opened
         nest->narrowed |= set_of(nest->block_dim);
     }
-    s->takes_turns = find_turns(s);
+    // A turn is a piece of the streamed dim.
+    s->takes_turns = s->schedule->plan != PLAN_RESIDENT && find_turns(s);
     choose_order(s);
 }
 
@@ -485,8 +486,6 @@ static bool keeps_any(const Stream *s) {
 // Does the group have as many loops as the plan says?
 static bool fits_plan(const Stream *s) {
     switch (s->schedule->plan) {
-    case PLAN_RESIDENT:
-        return !s->takes_turns; // all of the streamed dim would be one turn
     case PLAN_STREAM:
         return s->loops->n_loops == 1;
     case PLAN_TWO_PASS:
