@@ -481,8 +481,8 @@ void tile_interpret(const TileProgram *program, const int64_t *extents, void *co
 // Number of tasks: the product over the parallel loops of ceil(extent / step).
 int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents);
 uint32_t kernel_ordered(const Kernel *kernel); // number of ORDERED loops
-const Node *
-kernel_innermost_parallel(const Kernel *kernel); // its innermost parallel loop, NULL: none
+// NULL: the kernel has no parallel loop.
+const Node *kernel_innermost_parallel(const Kernel *kernel);
 // Do tasks add to the argument in turn? It lacks the innermost parallel dim.
 bool kernel_adds_in_turn(const Kernel *kernel, uint16_t argument);
 
