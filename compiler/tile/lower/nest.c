@@ -176,7 +176,7 @@ static uint16_t make_home(Emission *e, Member *m, NodeList *run_into) {
                               nest_neutral(m->value->op));
         return (uint16_t)designated;
     }
-    if (value_in_turn(m->value))
+    if (value_in_turn(m->value) && lower_chain_dim(nest->lower) != TILE_DIM_NONE)
         ice("tile lower: what tasks add to in turn, value %u, has no memory", m->value->id);
     return make_scratch(e, m, run_into);
 }
