@@ -10,7 +10,6 @@
 #define ATTC_EMIT_H
 
 #include <llvm-c/Core.h>
-#include <llvm-c/LLJIT.h>
 #include <llvm-c/TargetMachine.h>
 
 #include "module.h"
@@ -171,8 +170,5 @@ Jit *jit_new(Arena *arena, const Target *target, const char **why); // NULL on f
 bool jit_add(Jit *jit, const KernelObject *kernel, const char **why);
 bool jit_find(Jit *jit, const char *symbol, uintptr_t *address, const char **why);
 void jit_free(Jit *jit); // all its addresses become invalid
-// The runtime's functions that kernels call. They are hidden in what they are linked into: here
-// they are told by address.
-LLVMErrorRef jit_define_runtime(LLVMOrcLLJITRef lljit);
 
 #endif

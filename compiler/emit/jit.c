@@ -23,7 +23,9 @@ static bool failed(Arena *arena, LLVMErrorRef error, const char *doing, const ch
     return true;
 }
 
-LLVMErrorRef jit_define_runtime(LLVMOrcLLJITRef lljit) {
+// What kernels call of the runtime, whose functions are hidden in what they are linked into: here
+// they are told by address.
+static bool define_runtime(Jit *jit, const char **why) {
     const struct {
         const char *name;
         uintptr_t address;
@@ -33,13 +35,15 @@ LLVMErrorRef jit_define_runtime(LLVMOrcLLJITRef lljit) {
     enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
     LLVMOrcCSymbolMapPair symbols[N_FUNCTIONS];
     for (int i = 0; i < N_FUNCTIONS; i++) {
-        symbols[i].Name = LLVMOrcLLJITMangleAndIntern(lljit, functions[i].name);
+        symbols[i].Name = LLVMOrcLLJITMangleAndIntern(jit->lljit, functions[i].name);
         symbols[i].Sym.Address = functions[i].address;
         symbols[i].Sym.Flags = (LLVMJITSymbolFlags){
             LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable, 0};
     }
-    return LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(lljit),
-                                 LLVMOrcAbsoluteSymbols(symbols, N_FUNCTIONS));
+    return !failed(jit->arena,
+                   LLVMOrcJITDylibDefine(LLVMOrcLLJITGetMainJITDylib(jit->lljit),
+                                         LLVMOrcAbsoluteSymbols(symbols, N_FUNCTIONS)),
+                   "cannot define the runtime's functions", why);
 }
 
 static bool open_lljit(Jit *jit, const Target *target, const char **why) {
@@ -56,8 +60,7 @@ static bool open_lljit(Jit *jit, const Target *target, const char **why) {
                "cannot look up symbols of the process", why))
         return false;
     LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(jit->lljit), process);
-    return !failed(jit->arena, jit_define_runtime(jit->lljit),
-                   "cannot define the runtime's functions", why);
+    return define_runtime(jit, why);
 }
 
 Jit *jit_new(Arena *arena, const Target *target, const char **why) {

@@ -273,25 +273,25 @@ Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept) {
     return graph_add(graph, &draft);
 }
 
-Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts) {
-    Value draft = value_draft(op, a->elem);
-    draft.args = &a;
-    draft.n_args = 1;
+// What tasks add up over their rows `dim`: in parts, or, where parts is DIM_NONE, in turn.
+static Value *add_up_rows(Graph *graph, Value draft, DimList kept, DimId dim, DimId parts) {
+    draft.number = draft.op == OP_CONTRACT ? 1 : draft.number;
     draft.dim = dim;
     draft.dim2 = parts;
-    draft.dims = (DimList){1, {parts}};
-    kept = dims_intersect(&a->dims, &kept);
+    draft.dims = (DimList){parts != DIM_NONE, {parts}};
     draft.dims = dims_union(&draft.dims, &kept);
     return graph_add(graph, &draft);
 }
 
-Value *graph_sum_in_turn(Graph *graph, Value *a, DimList kept, DimId dim) {
-    Value draft = value_draft(OP_SUM, a->elem);
+Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts) {
+    Value draft = value_draft(op, a->elem);
     draft.args = &a;
     draft.n_args = 1;
-    draft.dim = dim;
-    draft.dims = dims_intersect(&a->dims, &kept);
-    return graph_add(graph, &draft);
+    return add_up_rows(graph, draft, dims_intersect(&a->dims, &kept), dim, parts);
+}
+
+Value *graph_sum_in_turn(Graph *graph, Value *a, DimList kept, DimId dim) {
+    return graph_reduce_parts(graph, OP_SUM, a, kept, dim, DIM_NONE);
 }
 
 static bool value_sums(const Value *value) {
@@ -342,24 +342,13 @@ Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, 
 
 Value *graph_einsum_parts(Graph *graph, Value **args, DimList kept, DimId dim, DimId parts) {
     Value draft = value_draft(OP_CONTRACT, args[0]->elem);
-    draft.number = 1;
     draft.args = args;
     draft.n_args = 2;
-    draft.dim = dim;
-    draft.dim2 = parts;
-    draft.dims = (DimList){1, {parts}};
-    draft.dims = dims_union(&draft.dims, &kept);
-    return graph_add(graph, &draft);
+    return add_up_rows(graph, draft, kept, dim, parts);
 }
 
 Value *graph_einsum_in_turn(Graph *graph, Value **args, DimList kept, DimId dim) {
-    Value draft = value_draft(OP_CONTRACT, args[0]->elem);
-    draft.number = 1;
-    draft.args = args;
-    draft.n_args = 2;
-    draft.dim = dim;
-    draft.dims = kept;
-    return graph_add(graph, &draft);
+    return graph_einsum_parts(graph, args, kept, dim, DIM_NONE);
 }
 
 // ---- rows and moves -----------------------------------------------------------------------------

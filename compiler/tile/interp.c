@@ -326,8 +326,8 @@ static void fill_box(const Interpreter *m, uint16_t at, double with, int depth, 
 // Did an earlier task begin the argument, or the caller?
 static bool is_begun(const Interpreter *m, uint16_t at) {
     const TileBuffer *buffer = &m->kernel->buffers.at[at];
-    if (kernel_adds_in_turn(m->kernel, at) &&
-        m->ranges[kernel_innermost_parallel(m->kernel)->dim].lo > 0)
+    const Node *tasks = kernel_innermost_parallel(m->kernel);
+    if (kernel_adds_in_turn(m->kernel, at) && m->ranges[tasks->dim].lo > 0)
         return true;
     return buffer->kept_by >= 0 && *(const int64_t *)m->buffers[buffer->kept_by].data;
 }
@@ -540,9 +540,10 @@ void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const 
         m.ranges[i] = (Range){0, extents[i]};
     for (uint32_t i = 0; i < kernel->n_args; i++)
         open_argument(&m, i, buffers[i]);
-    int64_t tasks = kernel_tasks(kernel, extents), *order = shuffled(arena, tasks);
+    int64_t tasks = kernel_tasks(kernel, extents);
+    const int64_t *order = kernel_ordered(kernel) ? NULL : shuffled(arena, tasks);
     for (int64_t i = 0; i < tasks; i++)
-        run_task(&m, kernel_ordered(kernel) ? i : order[i]);
+        run_task(&m, order ? order[i] : i);
 }
 
 // ---- whole programs ----

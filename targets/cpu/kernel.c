@@ -184,12 +184,14 @@ static void emit_inside(CpuKernel *k, const Node *node, CpuRange range) {
 
 // A piece of a loop. ordered: the number of the ordered loop; -1: it is none.
 static void emit_piece(CpuKernel *k, const Node *node, CpuRange range, int ordered) {
+    if (ordered < 0) {
+        emit_inside(k, node, range);
+        return;
+    }
     LLVMValueRef end = index_add(k->module, range.lo, range.len);
-    if (ordered >= 0)
-        cpu_await_turn(k, ordered, end);
+    cpu_await_turn(k, ordered, end);
     emit_inside(k, node, range);
-    if (ordered >= 0)
-        cpu_end_turn(k, ordered, end);
+    cpu_end_turn(k, ordered, end);
 }
 
 static void emit_pieces(CpuKernel *k, const Node *node, int ordered) {

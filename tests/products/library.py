@@ -23,6 +23,20 @@ def tell_apart(function):
             tensor["name"] += "_"
 
 
+def made_once(tmp_path_factory, make):
+    """For a fixture: what make(folder, name) gives, once for each name; its library is closed."""
+    made = {}
+
+    def case(name):
+        if name not in made:
+            made[name] = make(tmp_path_factory.mktemp(name), name)
+        return made[name]
+
+    yield case
+    for made_case in made.values():
+        made_case.library.close()
+
+
 class Library:
     """A shared library with one entry. threads: of its context."""
 

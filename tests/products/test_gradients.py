@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from attc import ATTC, EXAMPLES, SANITIZED, attc, attc_json
-from library import Library
+from library import Library, made_once
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="libraries of a sanitizer build do not load")
 
@@ -192,16 +192,7 @@ def as_floats(array):
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
-    made = {}
-
-    def case(name):
-        if name not in made:
-            made[name] = Case(tmp_path_factory.mktemp(name), name)
-        return made[name]
-
-    yield case
-    for made_case in made.values():
-        made_case.library.close()
+    yield from made_once(tmp_path_factory, Case)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attc import EXAMPLES, SANITIZED, attc
-from library import Library
+from library import Library, made_once
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="libraries of a sanitizer build do not load")
 
@@ -88,16 +88,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def cases(tmp_path_factory):
-    made = {}
-
-    def case(name):
-        if name not in made:
-            made[name] = Case(tmp_path_factory.mktemp(name), name)
-        return made[name]
-
-    yield case
-    for made_case in made.values():
-        made_case.library.close()
+    yield from made_once(tmp_path_factory, Case)
 
 
 @pytest.mark.parametrize("name", CASES)

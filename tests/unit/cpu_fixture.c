@@ -4,8 +4,6 @@
 
 #include "support.h"
 
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -17,7 +15,7 @@ enum { GUARD = 256, GUARD_BYTE = 0xA5, PAGE = 4096 };
 
 struct CpuCode {
     const Kernel *kernel;
-    LLVMOrcLLJITRef jit;
+    Jit *jit;
     AttKernelFn run;
     AttScratchFn scratch;
     Blob object;
@@ -30,31 +28,12 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void check(LLVMErrorRef error) {
-    if (error)
-        fail_msg("%s", LLVMGetErrorMessage(error));
-}
-
 static void *look_up(CpuCode *code, const char *symbol) {
-    LLVMOrcExecutorAddress address = 0;
-    check(LLVMOrcLLJITLookup(code->jit, &address, symbol));
-    return (void *)(uintptr_t)address;
-}
-
-static void load(CpuCode *code, const Target *target) {
-    LLVMOrcLLJITBuilderRef builder = LLVMOrcCreateLLJITBuilder();
-    LLVMOrcLLJITBuilderSetJITTargetMachineBuilder(
-        builder,
-        LLVMOrcJITTargetMachineBuilderCreateFromTargetMachine(emit_target_machine(target)));
-    check(LLVMOrcCreateLLJIT(&code->jit, builder));
-    LLVMOrcDefinitionGeneratorRef process;
-    check(LLVMOrcCreateDynamicLibrarySearchGeneratorForProcess(
-        &process, LLVMOrcLLJITGetGlobalPrefix(code->jit), NULL, NULL));
-    LLVMOrcJITDylibAddGenerator(LLVMOrcLLJITGetMainJITDylib(code->jit), process);
-    check(jit_define_runtime(code->jit));
-    LLVMMemoryBufferRef buffer = LLVMCreateMemoryBufferWithMemoryRangeCopy(
-        code->object.bytes, code->object.length, "kernel");
-    check(LLVMOrcLLJITAddObjectFile(code->jit, LLVMOrcLLJITGetMainJITDylib(code->jit), buffer));
+    uintptr_t address = 0;
+    const char *why = NULL;
+    if (!jit_find(code->jit, symbol, &address, &why))
+        fail_msg("%s", why);
+    return (void *)address;
 }
 
 CpuCode *cpu_code_new(Arena *arena, const Kernel *kernel, const Target *target) {
@@ -70,14 +49,17 @@ CpuCode *cpu_code_new(Arena *arena, const Kernel *kernel, const Target *target) 
         fail_msg("%s", why);
     emit_module_free(module);
     code->seconds = now() - start;
-    load(code, target);
+    code->jit = jit_new(arena, target, &why);
+    if (!code->jit ||
+        !jit_add(code->jit, &(KernelObject){.symbol = "K", .object = code->object}, &why))
+        fail_msg("%s", why);
     code->run = (AttKernelFn)(uintptr_t)look_up(code, "K");
     code->scratch = (AttScratchFn)(uintptr_t)look_up(code, "K_scratch");
     return code;
 }
 
 void cpu_code_free(CpuCode *code) {
-    check(LLVMOrcDisposeLLJIT(code->jit));
+    jit_free(code->jit);
 }
 
 double cpu_code_seconds(const CpuCode *code) {

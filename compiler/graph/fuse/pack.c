@@ -195,10 +195,9 @@ static Value *pack_contraction(Packer *p, const Cluster *cluster, const Value *v
             pair[1 - lanes] = scaled(p, pair[1 - lanes], factor);
         factor = 1;
     }
-    Value *sum = value_in_parts(value)
+    Value *sum = value_adds_rows(value)
                      ? graph_einsum_parts(to, pair, value->dims, value->dim, value->dim2)
-                 : value_in_turn(value) ? graph_einsum_in_turn(to, pair, value->dims, value->dim)
-                                        : graph_einsum(to, 1, pair, 2, value->dims);
+                     : graph_einsum(to, 1, pair, 2, value->dims);
     if (factor != 1)
         sum = scaled(p, sum, factor);
     p->changed = p->changed || is_half(value);

@@ -8,8 +8,9 @@
 #include "tile/lower/lower.h"
 
 // Bytes of scratch that the tasks of all threads may have together, and what a task may have in any
-// case: what is larger streams. Of what is beyond MUCH of all, a schedule of FAR_LESS is preferred
-// where times differ by no more than ABOUT, which is what predictions are good for.
+// case: what is larger streams. A schedule of FAR_LESS than the fastest wants is preferred to that,
+// if FAR_LESS of it is still MUCH and times differ by no more than ABOUT, which is what predictions
+// are good for.
 enum { SCRATCH_OF_ALL = 48 << 20, SCRATCH_OF_TASK = 8 << 20, MUCH_OF_ALL = 24 << 20 };
 static const double ABOUT = 1.015, FAR_LESS = 0.75;
 
@@ -71,19 +72,18 @@ static StreamSchedule search(Chooser *c, const StreamShape *shape) {
     schedule_enumerate_stream(c->arena, &c->request->wish.forced, shape, &list);
     for (uint32_t i = 0; i < list.count; i++)
         try_schedule(c, list.at[i].stream);
-    Costed best = c->fastest;
+    const Costed *best = &c->fastest;
     int64_t far_less = (int64_t)(FAR_LESS * (double)c->fastest.scratch);
-    bool is_much = far_less >= c->much, found = false;
-    for (uint32_t i = 0; i < c->further.count && is_much; i++) {
+    for (uint32_t i = 0; i < c->further.count && far_less >= c->much; i++) {
         const Costed *other = &c->further.at[i];
-        if (other->scratch > far_less || !is_better(c, other, ABOUT) ||
-            (found && other->schedule.seconds >= best.schedule.seconds))
-            continue;
-        best = *other;
-        found = true;
+        bool first = best == &c->fastest;
+        if (other->scratch <= far_less && is_better(c, other, ABOUT) &&
+            (first || other->schedule.seconds < best->schedule.seconds))
+            best = other;
     }
+    StreamSchedule found = best->schedule;
     arena_free(c->arena);
-    return best.schedule;
+    return found;
 }
 
 // Of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY when the forced one cannot do

@@ -324,15 +324,6 @@ static void add_argument(Lowering *lower, const Value *value, const DimList *ord
         lower_set_home(lower, value, buffer);
 }
 
-static void keep_arguments(Lowering *lower) {
-    for (uint32_t i = 0; i < lower->group->outputs.count; i++) {
-        const Value *flag = lower_kept_by(lower->plan, lower->group->outputs.at[i]);
-        if (flag)
-            lower->kernel->buffers.at[lower_argument_of(lower, i)].kept_by =
-                lower_buffer_of(lower, flag);
-    }
-}
-
 void lower_arguments(Lowering *lower) {
     Survey s = {.lower = lower,
                 .pinned = arena_array(lower->arena, bool, lower->graph->dims.count + 1)};
@@ -357,9 +348,13 @@ void lower_arguments(Lowering *lower) {
         if (flag && lower_buffer_of(lower, flag) == NO_BUFFER)
             add_argument(lower, flag, &(DimList){0}, PLACE_IN);
     }
-    for (uint32_t i = 0; i < group->outputs.count; i++)
+    for (uint32_t i = 0; i < group->outputs.count; i++) {
+        const Value *flag = lower_kept_by(lower->plan, group->outputs.at[i]);
         add_argument(lower, group->outputs.at[i], &s.uses.at[n_reads + i].order, PLACE_OUT);
-    keep_arguments(lower);
+        if (flag)
+            lower->kernel->buffers.at[lower->kernel->n_args - 1].kept_by =
+                lower_buffer_of(lower, flag);
+    }
 }
 
 // ---- small questions ----

@@ -515,9 +515,9 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule) {
     if (schedule->plan != PLAN_RESIDENT) {
         s.loops = stream_loops(lower, schedule->plan != PLAN_SPILL);
         find_whole(&s);
+        if (!fits_plan(&s))
+            return false;
     }
-    if (!fits_plan(&s))
-        return false;
     s.task = open_tasks(&s);
     NodeList *outside = s.task;
     s.task = stream_open_range(lower, &s.nest, s.streamed, s.task);
