@@ -5,6 +5,9 @@
 // ranges of growing size again and again. The rates fall in steps where a range no longer fits a
 // level; the four flat pieces that fit the curve best are L1, L2, L3 and memory. Virtual machines
 // tell sizes that their tenants do not have; what is told only says how many cores share L3.
+//
+// Others may use the machine for some of that time, and what is measured is kept: everything is
+// measured in turns, so that no rate is taken from one moment, and the better ones count.
 #include <immintrin.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@
 
 enum {
     RANGES = 26,      // 8, 12, 16, 24 ... 48 MiB, in KiB 8 << i/2 and half as much again
-    TURNS = 3,        // the best of which counts
+    TURNS = 5,        // the best of which counts
     N_LEVELS = 4,     // L1, L2, L3, memory
     LEVEL_LEAST = 2,  // ranges of a level
     BETWEEN_MOST = 2, // ranges between two
@@ -24,11 +27,13 @@ enum {
     FLOATS_PER_STEP = 128,
     STEPS = 256, // of a call of the microkernel
     CALLS = 100,
-    CONTRACTIONS = 60, // runs of so many calls
-    RATES_MOST = 60,
+    RUNS = 12, // of so many calls in a turn
+    CONTRACTIONS = RUNS * TURNS,
+    RATES_MOST = CONTRACTIONS,
 };
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
 static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
+static const double UNDISTURBED = 0.75; // the share of runs that may be slower
 
 // ---- reading ----
 
@@ -67,20 +72,17 @@ static size_t range_bytes(int i) {
     return ((size_t)(i % 2 ? 12 : 8) << i / 2) << 10;
 }
 
-// Bytes per second of reading each range.
+// Bytes per second of reading each range, where more than before.
 static void read_ranges(const float *memory, int vector_bytes, double *rates) {
     float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
     volatile float sink = 0;
     for (int i = 0; i < RANGES; i++) {
         size_t bytes = range_bytes(i), times = 1 + READ_AT_LEAST / bytes;
-        rates[i] = 0;
         sink += read(memory, bytes / sizeof(float));
-        for (int turn = 0; turn < TURNS; turn++) {
-            double begun = seconds_now();
-            for (size_t k = 0; k < times; k++)
-                sink += read(memory, bytes / sizeof(float));
-            rates[i] = fmax(rates[i], (double)(bytes * times) / (seconds_now() - begun));
-        }
+        double begun = seconds_now();
+        for (size_t k = 0; k < times; k++)
+            sink += read(memory, bytes / sizeof(float));
+        rates[i] = fmax(rates[i], (double)(bytes * times) / (seconds_now() - begun));
     }
 }
 
@@ -89,13 +91,17 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Median of rates [from, to).
-static double median_rate(const double *rates, int from, int to) {
+// Of the rates [from, to) the one that `share` of them are below.
+static double ranked_rate(const double *rates, int from, int to, double share) {
     double sorted[RATES_MOST];
     int count = to - from;
     memcpy(sorted, rates + from, sizeof *rates * (size_t)count);
     qsort(sorted, (size_t)count, sizeof *sorted, by_value);
-    return sorted[count / 2];
+    return sorted[(int)(share * count)];
+}
+
+static double median_rate(const double *rates, int from, int to) {
+    return ranked_rate(rates, from, to, 0.5);
 }
 
 // ---- multiply-adds ----
@@ -137,18 +143,16 @@ __attribute__((target("avx2,fma"))) static float steps_v3(const float *splats, c
     return total;
 }
 
-// Floating-point operations per second; the median of many short runs.
-static double contraction_rate(const float *memory, int vector_bytes) {
+// Floating-point operations per second of short runs.
+static void contract(const float *memory, int vector_bytes, double *rates) {
     float (*steps)(const float *, const float *, int) = vector_bytes >= 64 ? steps_v4 : steps_v3;
     volatile float sink = 0;
-    double rates[CONTRACTIONS];
-    for (int i = 0; i < CONTRACTIONS; i++) {
+    for (int i = 0; i < RUNS; i++) {
         double begun = seconds_now();
         for (int k = 0; k < CALLS; k++)
             sink += steps(memory, memory + 4096, STEPS);
         rates[i] = 2.0 * 12 * (vector_bytes / 4) * STEPS * CALLS / (seconds_now() - begun);
     }
-    return median_rate(rates, 0, CONTRACTIONS);
 }
 
 // ---- levels ----
@@ -278,9 +282,12 @@ bool cpu_measure(Machine *machine) {
         memory[i] = 1; // a page of its own
     for (int i = 0; i < 16384; i++)
         memory[i] = (float)(i * 7 % 64) / 64; // bits that change
-    double rates[RANGES];
-    read_ranges(memory, machine->vector_bytes, rates);
-    machine->flops_per_second = contraction_rate(memory, machine->vector_bytes);
+    double rates[RANGES] = {0}, flops[CONTRACTIONS];
+    for (int turn = 0; turn < TURNS; turn++) {
+        read_ranges(memory, machine->vector_bytes, rates);
+        contract(memory, machine->vector_bytes, flops + turn * RUNS);
+    }
+    machine->flops_per_second = ranked_rate(flops, 0, CONTRACTIONS, UNDISTURBED);
     free(memory);
     set_caches(machine, rates);
     int cores = att_cores_usable();
