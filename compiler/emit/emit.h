@@ -66,6 +66,9 @@ EmitValue emit_larger(EmitModule *module, EmitValue a, EmitValue b);
 EmitValue emit_multiply_add(EmitModule *module, EmitValue a, EmitValue b, EmitValue c); // a*b + c
 EmitValue emit_select(EmitModule *module, LLVMValueRef mask, EmitValue a, EmitValue b);
 EmitValue emit_cast(EmitModule *module, EmitValue value, Elem elem);
+enum { LANES_MAX = 64 }; // of a vector
+// The lanes `picks` of two vectors of one type, a's before b's; of one pick a scalar.
+EmitValue emit_shuffle(EmitModule *module, EmitValue a, EmitValue b, const int *picks, int lanes);
 // Memory. The mask is a vector of i1, NULL for all lanes; lanes that are off give `off`.
 EmitValue emit_load(EmitModule *module, Elem elem, int lanes, LLVMValueRef pointer);
 // One element in all lanes.

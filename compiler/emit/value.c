@@ -102,6 +102,20 @@ EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes) {
                     lanes);
 }
 
+EmitValue emit_shuffle(EmitModule *module, EmitValue a, EmitValue b, const int *picks, int lanes) {
+    LLVMValueRef index[LANES_MAX];
+    if (lanes > LANES_MAX)
+        ice("emit: %d lanes in a shuffle", lanes);
+    for (int i = 0; i < lanes; i++)
+        index[i] = LLVMConstInt(int_type(module, 32, 1), (unsigned)picks[i], 0);
+    LLVMValueRef picked = LLVMBuildShuffleVector(module->builder, a.ref, b.ref,
+                                                 LLVMConstVector(index, (unsigned)lanes), "");
+    if (lanes == 1) // one-lane vectors become scalars
+        picked = LLVMBuildExtractElement(module->builder, picked,
+                                         LLVMConstNull(int_type(module, 32, 1)), "");
+    return value_of(picked, a.elem, lanes);
+}
+
 // ---- arithmetic ----
 
 static EmitValue call1(EmitModule *module, const char *name, EmitValue a) {

@@ -17,12 +17,10 @@ bool vmath_has_avx512(const EmitModule *m) {
 
 // `lanes` lanes of the vectors a and b, one after the other, from lane `from` on.
 static EmitValue pick(EmitModule *m, EmitValue a, EmitValue b, int from, int lanes) {
-    LLVMValueRef index[64];
+    int picks[LANES_MAX];
     for (int i = 0; i < lanes; i++)
-        index[i] = LLVMConstInt(LLVMInt32TypeInContext(m->context), (unsigned)(from + i), 0);
-    LLVMValueRef indexes = LLVMConstVector(index, (unsigned)lanes);
-    return (EmitValue){LLVMBuildShuffleVector(m->builder, a.ref, b.ref, indexes, ""), a.elem,
-                       lanes};
+        picks[i] = from + i;
+    return emit_shuffle(m, a, b, picks, lanes);
 }
 
 static EmitValue run_whole(EmitModule *m, Instruction what, const EmitValue *args) {

@@ -360,6 +360,51 @@ bool stage_has_dim(const Stage *stage, TileDimId dim) {
     return false;
 }
 
+bool stage_writes(const Kernel *kernel, const Stage *stage, uint16_t buffer) {
+    for (uint32_t i = 0; i < stage->sinks.count; i++)
+        if (buffer_memory(kernel, stage->sinks.at[i].to.buffer) == buffer_memory(kernel, buffer))
+            return true;
+    return false;
+}
+
+bool stage_reads_own(const Kernel *kernel, const Stage *stage) {
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        if (stage->terms.at[i].kind == TERM_LOAD &&
+            stage_writes(kernel, stage, stage->terms.at[i].load.buffer))
+            return true;
+    return false;
+}
+
+static bool only_sets(const Stage *stage) {
+    for (uint32_t i = 0; i < stage->sinks.count; i++)
+        if (stage->sinks.at[i].mode != SINK_SET)
+            return false;
+    return true;
+}
+
+static bool fits_transposing(const TileBuffer *buffer) {
+    return buffer->panel_dim == TILE_DIM_NONE &&
+           (buffer->elem == ELEM_F32 || buffer->elem == ELEM_F16 || buffer->elem == ELEM_BF16 ||
+            buffer->elem == ELEM_I32);
+}
+
+bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *access) {
+    if (stage->n_dims < 2 || stage->lanes == TILE_DIM_NONE ||
+        stage->lanes != stage->dims[stage->n_dims - 1] || access->rank < 2 || access->checked ||
+        !fits_transposing(&kernel->buffers.at[access->buffer]) || !only_sets(stage) ||
+        stage_reads_own(kernel, stage))
+        return false;
+    TileDimId outside = stage->dims[stage->n_dims - 2];
+    int of_lanes = 0, of_outside = 0;
+    for (int i = 0; i < access->rank; i++) {
+        if (access->index[i].term >= 0)
+            return false;
+        of_lanes += access->index[i].dim == stage->lanes;
+        of_outside += access->index[i].dim == outside;
+    }
+    return of_lanes == 1 && of_outside == 1 && access->index[access->rank - 1].dim == outside;
+}
+
 bool stage_sums_lanes(const Stage *stage) {
     return stage->kind == STAGE_CONTRACT && stage->lanes != TILE_DIM_NONE &&
            !access_has_dim(&stage->c, stage->lanes);

@@ -364,6 +364,12 @@ void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t 
 // what combining nothing gives. false: there are none.
 bool kernel_combines(const Kernel *kernel, uint16_t buffer, TileDimList *over, double *nothing);
 bool stage_has_dim(const Stage *stage, TileDimId dim);
+bool stage_writes(const Kernel *kernel, const Stage *stage, uint16_t buffer); // a compute stage
+bool stage_reads_own(const Kernel *kernel, const Stage *stage);               // what it writes
+// Does a compute stage, whose points may be visited in any order, read the access across its lanes:
+// contiguous in the dim directly outside of them? A target reads vectors along that dim then, and
+// transposes blocks of as many positions as a vector has lanes.
+bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *access);
 bool stage_sums_lanes(const Stage *stage);   // a contraction's
 bool stage_shares_lanes(const Stage *stage); // likewise: with both operands and the result
 bool access_has_dim(const Access *access, TileDimId dim);

@@ -8,6 +8,9 @@
 // memory for the others; the vectors of the main part are separate sums, added in a fixed order at
 // the end.
 //
+// Where a load crosses the lanes, the positions of the dim outside of them come in blocks, with the
+// lanes between the blocks and the positions of one: see compute_crossed.c.
+//
 // When the lanes dim is that of a panel buffer, the loop over panels becomes the outermost one (if
 // points may be visited in another order), so that each panel is filled from front to back.
 #include "cpu/compute.h"
@@ -113,15 +116,37 @@ static void scalar_body(Compute *c, int level, LLVMValueRef at) {
     emit_level(c, level + 1);
 }
 
+// A position of a block. level: that of the lanes.
+static void position_body(Compute *c, int level, LLVMValueRef at) {
+    enter(c, c->crossed, at);
+    compute_terms(c, level);
+    compute_terms(c, level + 1);
+    compute_point(c);
+}
+
+// Vectors of the lanes, with all positions of the block.
+static void crossed_body(Compute *c, int level, LLVMValueRef at) {
+    EmitModule *m = c->m;
+    enter(c, c->level[level].dim, at);
+    compute_fill_blocks(c);
+    loop_over(c, level, &(Bounds){c->positions.lo, index_const(m, 0), c->positions.len, 1, true},
+              position_body);
+}
+
+static LoopBody *vectors_body(const Compute *c) {
+    return c->crossed == TILE_DIM_NONE ? scalar_body : crossed_body;
+}
+
 static void tail_body(Compute *c, int level, LLVMValueRef at) {
     LLVMValueRef end = index_add(c->m, c->lanes.lo, c->lanes.len);
-    c->mask = tail_mask(c, index_sub(c->m, end, at));
+    c->left = index_sub(c->m, end, at);
+    c->mask = tail_mask(c, c->left);
     if (c->store_all) {
         end = index_add(c->m, c->lanes.lo, index_const(c->m, c->panel_width));
         c->room = c->panel_width % c->width ? tail_mask(c, index_sub(c->m, end, at)) : NULL;
     }
-    scalar_body(c, level, at);
-    c->mask = NULL;
+    vectors_body(c)(c, level, at);
+    c->mask = c->left = NULL;
 }
 
 // `at` as a multiple of the step, counted from the base: rounded up with `round` = step - 1, down
@@ -137,7 +162,7 @@ static LLVMValueRef part_end(Compute *c, const Bounds *bounds, LLVMValueRef at, 
 // The main part of the lanes loop: before, inside and behind of where masks are settled.
 static void emit_whole_vectors(Compute *c, int level, Bounds bounds) {
     if (!c->splits) {
-        loop_in_blocks(c, level, &bounds, scalar_body);
+        loop_in_blocks(c, level, &bounds, vectors_body(c));
         return;
     }
     LLVMValueRef high = bounds.high, first = c->lanes.lo;
@@ -150,7 +175,7 @@ static void emit_whole_vectors(Compute *c, int level, Bounds bounds) {
     for (int part = 0; part < 3; part++) {
         bounds.high = ends[part];
         c->settled = part == 1;
-        loop_in_blocks(c, level, &bounds, scalar_body);
+        loop_in_blocks(c, level, &bounds, vectors_body(c));
         bounds.low = bounds.high;
     }
     c->settled = false;
@@ -206,6 +231,25 @@ static void emit_panels(Compute *c, int level) {
     c->lanes = whole;
 }
 
+static void block_body(Compute *c, int level, LLVMValueRef at) {
+    EmitModule *m = c->m;
+    const CpuRange *range = &c->k->range[c->crossed];
+    LLVMValueRef left = index_sub(m, index_add(m, range->lo, range->len), at);
+    int64_t known;
+    bool whole = index_known(range->len, &known) && known % c->width == 0;
+    c->positions.lo = at;
+    c->positions.len = index_const(m, c->width);
+    if (!whole)
+        c->positions.len = index_min(m, left, c->positions.len);
+    emit_level(c, level + 1);
+}
+
+static void emit_blocks(Compute *c, int level) {
+    const CpuRange *range = &c->k->range[c->crossed];
+    Bounds bounds = {range->lo, index_const(c->m, 0), range->len, c->width, true};
+    loop_over(c, level, &bounds, block_body);
+}
+
 static void emit_level(Compute *c, int level) {
     if (level == c->n_levels) {
         compute_point(c);
@@ -217,6 +261,8 @@ static void emit_level(Compute *c, int level) {
     const Level *now = &c->level[level];
     if (now->kind == LEVEL_PANELS) {
         emit_panels(c, level);
+    } else if (now->kind == LEVEL_BLOCKS) {
+        emit_blocks(c, level);
     } else if (now->kind == LEVEL_LANES) {
         emit_lanes(c, level);
     } else {

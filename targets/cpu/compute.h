@@ -6,7 +6,8 @@
 #include "cpu/cpu.h"
 
 enum { UNROLL_MAX = 8 };
-typedef enum { LEVEL_SCALAR, LEVEL_LANES, LEVEL_PANELS } LevelKind;
+// BLOCKS: as many positions at a time as a vector has lanes, inside the loop over the lanes.
+typedef enum { LEVEL_SCALAR, LEVEL_LANES, LEVEL_PANELS, LEVEL_BLOCKS } LevelKind;
 typedef struct {
     LevelKind kind;
     TileDimId dim;
@@ -15,7 +16,9 @@ typedef enum { SETTLES_NOT, SETTLES_TRUE, SETTLES_FALSE } Settles;
 typedef struct {
     int depth; // loops that must be open: 0 is outside of all
     bool varies;
-    Settles settles; // to what, in the inner part of the lanes loop
+    Settles settles;    // to what, in the inner part of the lanes loop
+    bool crosses;       // a load across the lanes:
+    LLVMValueRef block; // where its blocks are
     EmitValue value[UNROLL_MAX];
     CpuAccess access;
 } TermState;
@@ -45,6 +48,9 @@ typedef struct {
     bool splits;        // the lanes loop has an inner part where masks are settled,
     bool settled;       // now: in it
     CpuRange lanes;     // range of the lanes dim, or of it within the panel
+    LLVMValueRef left;  // now: lanes from here to the end; NULL: enough for all vectors
+    TileDimId crossed;  // the dim of LEVEL_BLOCKS; TILE_DIM_NONE: there is none
+    CpuRange positions; // now: the block of it
     bool partial;       // now: in the last panel, which is not full
     int long_level;     // the outermost one inside which there are long sums; n_levels: none are
     LLVMValueRef turns; // now: of the innermost loop since their sums went into the totals
@@ -57,6 +63,14 @@ typedef struct {
 // ---- compute_prepare.c: levels, depths of terms, suffixes of sinks ----
 void compute_prepare(Compute *compute, CpuKernel *kernel, const Stage *stage);
 int compute_level_of(const Compute *compute, TileDimId dim); // -1: not of the box
+
+// ---- compute_crossed.c: loads across the lanes ----
+bool compute_crosses(const Compute *compute, const Access *access);
+// What the positions of the block have at the vectors at hand. Requires: the lanes were entered,
+// the crossed dim was not.
+void compute_fill_blocks(Compute *compute);
+// The value of such a load for vector u at the position entered.
+EmitValue compute_from_block(Compute *compute, const Term *term, const TermState *state, int u);
 
 // ---- compute_settled.c: masks that have one value along many lanes ----
 // Marks the terms that settle. Requires: levels, depths and what varies.

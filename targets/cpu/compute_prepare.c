@@ -16,23 +16,6 @@ static int depth_of_dim(const Compute *c, TileDimId dim) {
     return dim == TILE_DIM_NONE ? 0 : compute_level_of(c, dim) + 1;
 }
 
-// Does the stage store to the memory of a buffer?
-static bool stage_writes(const Compute *c, uint16_t buffer) {
-    const Kernel *kernel = c->k->kernel;
-    for (uint32_t i = 0; i < c->stage->sinks.count; i++)
-        if (buffer_memory(kernel, c->stage->sinks.at[i].to.buffer) == buffer_memory(kernel, buffer))
-            return true;
-    return false;
-}
-
-static bool reads_own(const Compute *c) {
-    for (uint32_t i = 0; i < c->stage->terms.count; i++)
-        if (c->stage->terms.at[i].kind == TERM_LOAD &&
-            stage_writes(c, c->stage->terms.at[i].load.buffer))
-            return true;
-    return false;
-}
-
 static int larger(int a, int b) {
     return a > b ? a : b;
 }
@@ -47,8 +30,20 @@ static void analyse_load(Compute *c, TermState *state, const Access *access) {
             state->varies |= c->varies[index->term];
         }
     }
-    if (stage_writes(c, access->buffer))
+    if (stage_writes(c->k->kernel, c->stage, access->buffer))
         state->depth = c->n_levels;
+}
+
+// Which loads cross the lanes: then the loop over the dim outside of them is one over blocks.
+static void find_crossing(Compute *c) {
+    for (uint32_t t = 0; t < c->stage->terms.count; t++) {
+        const Term *term = &c->stage->terms.at[t];
+        c->terms[t].crosses = term->kind == TERM_LOAD && compute_crosses(c, &term->load);
+        if (c->terms[t].crosses) {
+            c->crossed = c->level[c->n_levels - 2].dim;
+            c->level[c->n_levels - 2].kind = LEVEL_BLOCKS;
+        }
+    }
 }
 
 static void analyse_term(Compute *c, uint32_t t) {
@@ -89,7 +84,8 @@ static void analyse_sink(Compute *c, uint32_t s) {
 static const TileBuffer *panel_sink(const Compute *c) {
     const Stage *stage = c->stage;
     const Kernel *kernel = c->k->kernel;
-    if (stage->sinks.count != 1 || stage->sinks.at[0].mode != SINK_SET || reads_own(c))
+    if (stage->sinks.count != 1 || stage->sinks.at[0].mode != SINK_SET ||
+        stage_reads_own(kernel, stage))
         return NULL;
     const Access *to = &stage->sinks.at[0].to;
     const TileBuffer *buffer = &kernel->buffers.at[to->buffer];
@@ -120,7 +116,7 @@ static bool lanes_depend(const Compute *c) {
     const Stage *stage = c->stage;
     for (uint32_t i = 0; i < stage->terms.count; i++) {
         const Term *term = &stage->terms.at[i];
-        if (term->kind != TERM_LOAD || !stage_writes(c, term->load.buffer))
+        if (term->kind != TERM_LOAD || !stage_writes(c->k->kernel, stage, term->load.buffer))
             continue;
         for (int j = 0; j < term->load.rank; j++) {
             const Index *index = &term->load.index[j];
@@ -166,12 +162,18 @@ static void choose_lanes(Compute *c) {
 
 void compute_prepare(Compute *c, CpuKernel *k, const Stage *stage) {
     Arena *arena = k->module->arena;
-    *c = (Compute){.k = k, .m = k->module, .stage = stage, .lanes_level = -1, .vectors = 1};
+    *c = (Compute){.k = k,
+                   .m = k->module,
+                   .stage = stage,
+                   .lanes_level = -1,
+                   .vectors = 1,
+                   .crossed = TILE_DIM_NONE};
     c->terms = arena_array(arena, TermState, stage->terms.count);
     c->sinks = arena_array(arena, SinkState, stage->sinks.count);
     c->varies = arena_array(arena, bool, stage->terms.count);
     c->values = arena_array(arena, EmitValue, stage->terms.count);
     choose_lanes(c);
+    find_crossing(c);
     if (stage->lanes != TILE_DIM_NONE)
         c->lanes = k->range[stage->lanes];
     for (uint32_t t = 0; t < stage->terms.count; t++)
@@ -183,5 +185,6 @@ void compute_prepare(Compute *c, CpuKernel *k, const Stage *stage) {
     for (uint32_t s = 0; s < stage->sinks.count; s++)
         analyse_sink(c, s);
     compute_find_long(c);
-    compute_find_settled(c);
+    if (c->crossed == TILE_DIM_NONE) // masks may depend on the position in a block
+        compute_find_settled(c);
 }

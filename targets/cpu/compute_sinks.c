@@ -39,25 +39,13 @@ static EmitValue identity(EmitModule *m, SinkMode mode, Elem elem, int lanes) {
 // Halves a vector until one lane is left: a fixed order of combining.
 static EmitValue across_lanes(EmitModule *m, SinkMode mode, EmitValue value) {
     while (value.lanes > 1) {
-        int half = value.lanes / 2;
-        LLVMValueRef low[64], high[64];
-        LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context);
+        int half = value.lanes / 2, low[LANES_MAX], high[LANES_MAX];
         for (int i = 0; i < half; i++) {
-            low[i] = LLVMConstInt(i32, (unsigned)i, 0);
-            high[i] = LLVMConstInt(i32, (unsigned)(i + half), 0);
+            low[i] = i;
+            high[i] = i + half;
         }
-        LLVMValueRef poison = LLVMGetPoison(LLVMTypeOf(value.ref));
-        EmitValue a = value, b = value;
-        a.lanes = b.lanes = half;
-        a.ref = LLVMBuildShuffleVector(m->builder, value.ref, poison,
-                                       LLVMConstVector(low, (unsigned)half), "");
-        b.ref = LLVMBuildShuffleVector(m->builder, value.ref, poison,
-                                       LLVMConstVector(high, (unsigned)half), "");
-        if (half == 1) { // one-lane vectors become scalars
-            LLVMValueRef zero = LLVMConstNull(i32);
-            a.ref = LLVMBuildExtractElement(m->builder, a.ref, zero, "");
-            b.ref = LLVMBuildExtractElement(m->builder, b.ref, zero, "");
-        }
+        EmitValue a = emit_shuffle(m, value, value, low, half);
+        EmitValue b = emit_shuffle(m, value, value, high, half);
         value = combine(m, mode, a, b);
     }
     return value;

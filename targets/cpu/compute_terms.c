@@ -33,6 +33,8 @@ static EmitValue emit_op(Compute *c, const Term *term, const TermState *state, i
 }
 
 static EmitValue emit_load_term(Compute *c, const Term *term, TermState *state, int u) {
+    if (state->crosses)
+        return compute_from_block(c, term, state, u);
     for (int i = 0; i < term->load.rank; i++) {
         int32_t t = term->load.index[i].term;
         if (t >= 0)

@@ -93,21 +93,16 @@ static void emit_lanes(Blocks *d) {
 // groups half as long: those of u, then those of v, within every `span` lanes.
 static EmitValue halved(Blocks *d, EmitValue u, EmitValue v, int group, int span) {
     EmitModule *m = d->m;
-    LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context);
-    LLVMValueRef low[64], high[64];
-    int half = group / 2;
+    int half = group / 2, low[LANES_MAX], high[LANES_MAX];
     for (int lane = 0; lane < d->width; lane++) {
         int within = lane % span, from_v = within >= span / 2;
         int nth = within % (span / 2) / half; // group of u or v in the span
         int at = lane / span * span + nth * group + lane % half + from_v * d->width;
-        low[lane] = LLVMConstInt(i32, (unsigned)at, 0);
-        high[lane] = LLVMConstInt(i32, (unsigned)(at + half), 0);
+        low[lane] = at;
+        high[lane] = at + half;
     }
-    EmitValue x = u, y = u;
-    unsigned lanes = (unsigned)d->width;
-    x.ref = LLVMBuildShuffleVector(m->builder, u.ref, v.ref, LLVMConstVector(low, lanes), "");
-    y.ref = LLVMBuildShuffleVector(m->builder, u.ref, v.ref, LLVMConstVector(high, lanes), "");
-    return emit_add(m, x, y);
+    EmitValue x = emit_shuffle(m, u, v, low, d->width);
+    return emit_add(m, x, emit_shuffle(m, u, v, high, d->width));
 }
 
 // One vector from n, a power of two.
@@ -143,17 +138,10 @@ static EmitValue add_across(Blocks *d, int row, int col) {
 }
 
 static EmitValue lanes_of(Blocks *d, EmitValue vector, int from, int n) {
-    EmitModule *m = d->m;
-    LLVMTypeRef i32 = LLVMInt32TypeInContext(m->context);
-    LLVMValueRef index[4];
+    int picks[4];
     for (int i = 0; i < n; i++)
-        index[i] = LLVMConstInt(i32, (unsigned)(from + i), 0);
-    vector.lanes = n;
-    vector.ref = n == 1 ? LLVMBuildExtractElement(m->builder, vector.ref, index[0], "")
-                        : LLVMBuildShuffleVector(m->builder, vector.ref,
-                                                 LLVMGetPoison(LLVMTypeOf(vector.ref)),
-                                                 LLVMConstVector(index, (unsigned)n), "");
-    return vector;
+        picks[i] = from + i;
+    return emit_shuffle(d->m, vector, vector, picks, n);
 }
 
 static void put(Blocks *d, EmitValue value, LLVMValueRef at, LLVMValueRef first) {

@@ -469,6 +469,99 @@ static void test_odd_panels(void **state) {
     compare_grid(build_odd_panels, 0, 2);
 }
 
+// Loads across the lanes: of all widths, in pieces, beside loads that do not cross them and a mask
+// that changes within a block.
+static void build_crossed(Grid *g) {
+    static const Elem elems[] = {ELEM_F32, ELEM_F16, ELEM_BF16, ELEM_I32};
+    enum { N = sizeof elems / sizeof *elems };
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d), dn = TILE_DIMS(g->d, g->n);
+    uint16_t row = in(g, "R", ELEM_F32, TILE_DIMS(g->n)), x[N], y[N];
+    uint16_t own = in(g, "O", ELEM_F32, dn), col = in(g, "C", ELEM_F32, TILE_DIMS(g->d));
+    for (int i = 0; i < N; i++)
+        x[i] = in(g, "X", elems[i], nd);
+    for (int i = 0; i < N; i++)
+        y[i] = out(g, "Y", ELEM_F32, dn);
+    NodeList *into = &node_loop(k, &k->body, LOOP_PARALLEL, g->d, 50)->body;
+    into = &node_loop(k, into, LOOP_SEQUENTIAL, g->n, 70)->body;
+    for (int i = 0; i < N; i++) {
+        Stage *stage = node_compute(k, into, dn, g->n);
+        int32_t value = load(g, stage, x[i]);
+        assert_true(stage_crosses(k, stage, &stage->terms.at[value].load));
+        value = stage_op(k, stage, OP_CAST, ELEM_F32, value, -1, -1);
+        value = stage_op(k, stage, OP_MUL, ELEM_F32, value, load(g, stage, row), -1);
+        value = stage_op(k, stage, OP_ADD, ELEM_F32, value, load(g, stage, col), -1);
+        int32_t causal = stage_op(k, stage, OP_LE, ELEM_BOOL, stage_index(k, stage, g->n),
+                                  stage_index(k, stage, g->d), -1);
+        value = stage_op(k, stage, OP_SELECT, ELEM_F32, causal, value, load(g, stage, own));
+        set(g, stage, y[i], value);
+    }
+}
+
+static void test_crossed(void **state) {
+    (void)state;
+    compare_grid(build_crossed, 0, 1);
+}
+
+// Panels that are filled across the lanes, with zeros behind their end.
+static void build_crossed_panels(Grid *g) {
+    static const int widths[] = {6, 24, 32, 40};
+    enum { N = sizeof widths / sizeof *widths };
+    Kernel *k = g->k;
+    TileDimList nd = TILE_DIMS(g->n, g->d), dn = TILE_DIMS(g->d, g->n);
+    uint16_t x = in(g, "X", ELEM_F32, nd), y[N];
+    for (int i = 0; i < N; i++)
+        y[i] = kernel_add_argument_panel(k, "Y", ELEM_F32, PLACE_OUT, dn, g->n, widths[i]);
+    for (int i = 0; i < N; i++) {
+        NodeList *into = &node_loop(k, &k->body, LOOP_SEQUENTIAL, g->n, 2 * widths[i])->body;
+        into = &node_loop(k, into, LOOP_SEQUENTIAL, g->d, 50)->body;
+        Stage *fill = node_compute(k, into, dn, g->n);
+        set(g, fill, y[i], load(g, fill, x));
+        fill->pad = true;
+    }
+}
+
+static void test_crossed_panels(void **state) {
+    (void)state;
+    compare_grid(build_crossed_panels, 0, 1);
+}
+
+// What stays as it was: sums, what is read again, other elements, lanes that are not innermost.
+static void test_what_crosses(void **state) {
+    (void)state;
+    Grid g = {.arena = arena_new()};
+    g.k = kernel_new(g.arena, "grid");
+    g.n = kernel_add_dim(g.k, "n", 40);
+    g.d = kernel_add_dim(g.k, "d", 50);
+    TileDimList nd = TILE_DIMS(g.n, g.d), dn = TILE_DIMS(g.d, g.n);
+    uint16_t x = in(&g, "X", ELEM_F32, nd), wide = in(&g, "W", ELEM_F64, nd);
+    uint16_t y = out(&g, "Y", ELEM_F32, dn), sum = out(&g, "S", ELEM_F32, TILE_DIMS(g.n));
+    Access across = access_plain(g.k, x);
+
+    Stage *stage = node_compute(g.k, &g.k->body, dn, g.n);
+    set(&g, stage, y, load(&g, stage, x));
+    assert_true(stage_crosses(g.k, stage, &across));
+    Access other = access_plain(g.k, wide), own = access_plain(g.k, y), shifted = across;
+    assert_false(stage_crosses(g.k, stage, &other));
+    assert_false(stage_crosses(g.k, stage, &own)); // along the lanes
+    shifted.checked = true;
+    assert_false(stage_crosses(g.k, stage, &shifted));
+
+    Stage *sums = node_compute(g.k, &g.k->body, dn, g.n);
+    stage_sink(g.k, sums, SINK_SUM, access_plain(g.k, sum), load(&g, sums, x));
+    assert_false(stage_crosses(g.k, sums, &across));
+
+    Stage *again = node_compute(g.k, &g.k->body, dn, g.n);
+    int32_t old = load(&g, again, y);
+    set(&g, again, y, stage_op(g.k, again, OP_ADD, ELEM_F32, old, load(&g, again, x), -1));
+    assert_false(stage_crosses(g.k, again, &across));
+
+    Stage *outside = node_compute(g.k, &g.k->body, nd, g.n);
+    set(&g, outside, y, load(&g, outside, x));
+    assert_false(stage_crosses(g.k, outside, &across));
+    arena_free(g.arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_float_ops),
@@ -485,6 +578,9 @@ int main(void) {
         cmocka_unit_test(test_cumsum),
         cmocka_unit_test(test_panels),
         cmocka_unit_test(test_odd_panels),
+        cmocka_unit_test(test_crossed),
+        cmocka_unit_test(test_crossed_panels),
+        cmocka_unit_test(test_what_crosses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

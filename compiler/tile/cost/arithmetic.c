@@ -19,6 +19,7 @@ static const double ADD_PER_SUM = 1.5;    // loading what c holds and waiting fo
 static const double SPLIT_LOAD = 0.25;    // of a vector in two lines, beside the second load
 static const double MASKING = 1.3;        // masks that live in vector registers
 static const double ACROSS_PER_SUM = 1.5; // adding up a vector of summed lanes
+static const double CROSSING = 6; // a vector of a transposed block: 4 shuffles beside memory
 static const double STAGE_ENTRY = 15, LOOP_ENTRY = 6, FOLD = 12;
 
 static double ceiling(double x) {
@@ -317,6 +318,8 @@ static bool is_unit(const Count *c, const Access *access) {
 static double port_cycles(const Count *c, const Access *access, Hoisting at, bool store) {
     size_t bytes = elem_bytes(c->w->kernel->buffers.at[access->buffer].elem);
     double vectors = at.varies ? fmax(bytes / 4.0, 1) : 1;
+    if (at.varies && !store && stage_crosses(c->w->kernel, c->stage, access))
+        return CROSSING;
     if (at.varies && !is_unit(c, access))
         return op_weight(OP_GATHER);
     double lines = at.varies && crosses_lines(c->w, access) ? 2 : 1;

@@ -59,16 +59,15 @@ static NodeList *open_blocks(Contract *x, NodeList *into) {
 }
 
 // Points of a packing stage in the order of what is read; when the lanes are not its contiguous dim
-// they come just outside it, so that a line that was fetched for one point is used for its
-// neighbours.
+// they come inside it, and blocks of both are read across the lanes (stage_crosses).
 static TileDimList pack_order(DimSet dims, TileDimId lanes, const TileDimList *source) {
     TileDimList order = lower_order(dims, source);
     TileDimId last = dims_last_of(&order);
     if (last == lanes)
         return order;
     order = lower_order(dims & ~set_of(lanes) & ~set_of(last), source);
-    order.at[order.count++] = lanes;
     order.at[order.count++] = last;
+    order.at[order.count++] = lanes;
     return order;
 }
 

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// Loads that a compute stage makes across its lanes, see stage_crosses: of a block of as many
+// positions as a vector has lanes, whole vectors are read along the contiguous dim, transposed in
+// registers and kept on the stack, from where each position takes its own.
+//
+// A strided load for each vector reads one element of a line, and comes back to the line for the
+// next position: where rows are a large power of two apart, they share so few places of L1 that it
+// is not there any more.
+#include "cpu/compute.h"
+
+enum { QUAD = 4, QUADS_MAX = 4 }; // elements of 16 bytes: instructions that cross them are fewer
+
+bool compute_crosses(const Compute *c, const Access *access) {
+    const CpuBuffer *memory = &c->k->buffer[access->buffer];
+    int64_t stride;
+    return c->width >= QUAD && c->width <= QUAD * QUADS_MAX &&
+           stage_crosses(c->k->kernel, c->stage, access) &&
+           index_known(memory->stride[access->rank - 1], &stride) && stride == 1;
+}
+
+// Room in the frame of the function that is built, for as long as it runs.
+static LLVMValueRef on_stack(EmitModule *m, Elem elem, int64_t elements) {
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(m->builder);
+    LLVMBasicBlockRef entry = LLVMGetEntryBasicBlock(LLVMGetBasicBlockParent(here));
+    LLVMValueRef first = LLVMGetFirstInstruction(entry);
+    if (first)
+        LLVMPositionBuilderBefore(m->builder, first);
+    LLVMTypeRef type = LLVMArrayType2(emit_memory_type(m, elem, 1), (uint64_t)elements);
+    LLVMValueRef memory = LLVMBuildAlloca(m->builder, type, "");
+    LLVMSetAlignment(memory, CPU_LINE);
+    LLVMPositionBuilderAtEnd(m->builder, here);
+    return memory;
+}
+
+// Halves are f32 in registers, and so they are kept.
+static Elem kept_elem(Elem elem) {
+    return elem == ELEM_I32 ? ELEM_I32 : ELEM_F32;
+}
+
+static int64_t block_elements(const Compute *c) {
+    return (int64_t)c->width * c->width;
+}
+
+// Where a block has vector u of the position `at` of it.
+static LLVMValueRef place_in(Compute *c, const TermState *state, int u, LLVMValueRef at) {
+    EmitModule *m = c->m;
+    LLVMValueRef offset = index_mul(m, at, index_const(m, c->width));
+    offset = index_add(m, offset, index_const(m, u * block_elements(c)));
+    return emit_element(m, ELEM_F32, state->block, offset);
+}
+
+// ---- transposing -------------------------------------------------------------------------------
+
+// What of a block exists, where that is not certain.
+typedef struct {
+    LLVMValueRef rows, positions; // NULL: as many as a vector has lanes
+} Part;
+
+// Two vectors as the low and the high halves of their quads, taken in turn in groups of `group`
+// neighbours.
+static void interleave(EmitModule *m, EmitValue *a, EmitValue *b, int group) {
+    int low[LANES_MAX], high[LANES_MAX], width = a->lanes;
+    for (int i = 0; i < width; i++) {
+        int within = i % QUAD, from_b = within / group % 2 * width;
+        low[i] = i - within + within / (2 * group) * group + within % group + from_b;
+        high[i] = low[i] + QUAD / 2;
+    }
+    EmitValue both = emit_shuffle(m, *a, *b, low, width);
+    *b = emit_shuffle(m, *a, *b, high, width);
+    *a = both;
+}
+
+// Two vectors as their quads of even and of odd number, a's before b's.
+static void sort_quads(EmitModule *m, EmitValue *a, EmitValue *b) {
+    int even[LANES_MAX], odd[LANES_MAX], width = a->lanes;
+    for (int i = 0; i < width; i++) {
+        even[i] = i / QUAD * 2 * QUAD + i % QUAD;
+        odd[i] = even[i] + QUAD;
+    }
+    EmitValue both = emit_shuffle(m, *a, *b, even, width);
+    *b = emit_shuffle(m, *a, *b, odd, width);
+    *a = both;
+}
+
+static LLVMValueRef first_lanes(EmitModule *m, LLVMValueRef count, int width) {
+    EmitValue n = emit_cast(m, (EmitValue){count, ELEM_I64, 1}, ELEM_I32);
+    n = emit_splat(m, n, width);
+    return LLVMBuildICmp(m->builder, LLVMIntSLT, emit_iota(m, ELEM_I32, width).ref, n.ref, "");
+}
+
+typedef struct {
+    EmitModule *m;
+    Elem elem;
+    int width;
+    LLVMValueRef from, stride, to; // to: the block, vector by vector
+    Part part;
+    LLVMValueRef mixed; // what the first half gives to the second
+} Transposer;
+
+static LLVMValueRef vector_in(const Transposer *t, LLVMValueRef memory, LLVMValueRef number) {
+    LLVMValueRef offset = index_mul(t->m, number, index_const(t->m, t->width));
+    return emit_element(t->m, ELEM_F32, memory, offset);
+}
+
+static EmitValue load_row(const Transposer *t, LLVMValueRef row, LLVMValueRef mask) {
+    EmitModule *m = t->m;
+    if (t->part.rows)
+        row = index_min(m, row, index_sub(m, t->part.rows, index_const(m, 1)));
+    LLVMValueRef at = emit_element(m, t->elem, t->from, index_mul(m, row, t->stride));
+    EmitValue value = emit_load_masked(m, t->elem, t->width, at, mask, 0);
+    value.elem = kept_elem(t->elem);
+    return value;
+}
+
+// Of each four rows, quads of four columns: quad l of the i-th vector is their column 4 l + i. Rows
+// that do not exist are the last one that does.
+static void mix_rows(const Transposer *t) {
+    EmitModule *m = t->m;
+    int n_quads = t->width / QUAD;
+    LLVMValueRef mask = t->part.positions ? first_lanes(m, t->part.positions, t->width) : NULL;
+    EmitLoop loop;
+    emit_loop_open(m, &loop, index_const(m, 0), index_const(m, n_quads), index_const(m, 1), true,
+                   NULL, 0);
+    EmitValue r[QUAD];
+    LLVMValueRef first = index_mul(m, loop.at, index_const(m, QUAD));
+    for (int i = 0; i < QUAD; i++)
+        r[i] = load_row(t, index_add(m, first, index_const(m, i)), mask);
+    interleave(m, &r[0], &r[1], 1);
+    interleave(m, &r[2], &r[3], 1);
+    interleave(m, &r[0], &r[2], 2);
+    interleave(m, &r[1], &r[3], 2);
+    EmitValue columns[QUAD] = {r[0], r[2], r[1], r[3]};
+    for (int i = 0; i < QUAD; i++) {
+        LLVMValueRef number = index_add(m, index_const(m, i * n_quads), loop.at);
+        emit_store(m, columns[i], vector_in(t, t->mixed, number));
+    }
+    emit_loop_close(m, &loop, NULL, NULL);
+}
+
+// The quads of one column come together.
+static void gather_columns(const Transposer *t) {
+    EmitModule *m = t->m;
+    int n_quads = t->width / QUAD;
+    EmitLoop loop;
+    emit_loop_open(m, &loop, index_const(m, 0), index_const(m, QUAD), index_const(m, 1), true, NULL,
+                   0);
+    EmitValue r[QUADS_MAX];
+    LLVMValueRef first = index_mul(m, loop.at, index_const(m, n_quads));
+    for (int q = 0; q < n_quads; q++) {
+        LLVMValueRef number = index_add(m, first, index_const(m, q));
+        r[q] = emit_load(m, kept_elem(t->elem), t->width, vector_in(t, t->mixed, number));
+    }
+    for (int s = 1; s < n_quads; s *= 2)
+        for (int q = 0; q < n_quads; q++)
+            if (!(q & s))
+                sort_quads(m, &r[q], &r[q + s]);
+    for (int q = 0; q < n_quads; q++) {
+        LLVMValueRef number = index_add(m, index_const(m, q * QUAD), loop.at);
+        emit_store(m, r[q], vector_in(t, t->to, number));
+    }
+    emit_loop_close(m, &loop, NULL, NULL);
+}
+
+// A function that transposes a block: (from, elements from row to row, to, rows, positions); one
+// for whole blocks and one for others.
+static LLVMValueRef transposer(EmitModule *m, Elem elem, int width, bool whole) {
+    const char *name =
+        arena_printf(m->arena, "transpose_%s%s", elem_name(elem), whole ? "" : "_part");
+    LLVMValueRef function = LLVMGetNamedFunction(m->module, name);
+    if (function)
+        return function;
+    LLVMTypeRef pointer = LLVMPointerTypeInContext(m->context, 0);
+    LLVMTypeRef i64 = LLVMInt64TypeInContext(m->context);
+    LLVMTypeRef params[] = {pointer, i64, pointer, i64, i64};
+    LLVMTypeRef type = LLVMFunctionType(LLVMVoidTypeInContext(m->context), params, 5, false);
+    LLVMBasicBlockRef here = LLVMGetInsertBlock(m->builder);
+    function = emit_function(m, name, type, true);
+    Part part = {LLVMGetParam(function, 3), LLVMGetParam(function, 4)};
+    Transposer t = {m,
+                    elem,
+                    width,
+                    LLVMGetParam(function, 0),
+                    LLVMGetParam(function, 1),
+                    LLVMGetParam(function, 2),
+                    whole ? (Part){0} : part,
+                    on_stack(m, kept_elem(elem), (int64_t)width * width)};
+    mix_rows(&t);
+    gather_columns(&t);
+    LLVMBuildRetVoid(m->builder);
+    LLVMPositionBuilderAtEnd(m->builder, here);
+    return function;
+}
+
+// ---- blocks ------------------------------------------------------------------------------------
+
+// Transposes what the block's positions have at vector u.
+static void fill_block(Compute *c, const TermState *state, int u) {
+    EmitModule *m = c->m;
+    const CpuAccess *a = &state->access;
+    Elem elem = a->buffer->elem;
+    int64_t known;
+    bool whole = !c->left && index_known(c->positions.len, &known) && known == c->width;
+    LLVMValueRef offset = cpu_access_part(c->k, a, c->crossed, c->positions.lo);
+    LLVMValueRef skipped = index_mul(m, a->stride, index_const(m, (int64_t)u * c->width));
+    offset = index_add(m, index_add(m, a->offset, offset), skipped);
+    LLVMValueRef args[] = {emit_element(m, elem, a->memory->base, offset), a->stride,
+                           place_in(c, state, u, index_const(m, 0)),
+                           c->left ? c->left : index_const(m, c->width), c->positions.len};
+    LLVMValueRef function = transposer(m, elem, c->width, whole);
+    LLVMBuildCall2(m->builder, LLVMGlobalGetValueType(function), function, args, 5, "");
+}
+
+void compute_fill_blocks(Compute *c) {
+    for (uint32_t t = 0; t < c->stage->terms.count; t++) {
+        TermState *state = &c->terms[t];
+        if (!state->crosses)
+            continue;
+        Elem elem = kept_elem(state->access.buffer->elem);
+        if (!state->block)
+            state->block = on_stack(c->m, elem, c->unroll * block_elements(c));
+        for (int u = 0; u < c->vectors; u++)
+            fill_block(c, state, u);
+    }
+}
+
+EmitValue compute_from_block(Compute *c, const Term *term, const TermState *state, int u) {
+    LLVMValueRef at = index_sub(c->m, c->k->at[c->crossed], c->positions.lo);
+    Elem elem = kept_elem(state->access.buffer->elem);
+    EmitValue value = emit_load(c->m, elem, c->width, place_in(c, state, u, at));
+    value.elem = term->elem;
+    return value;
+}
