@@ -301,3 +301,40 @@ def test_layers_on_layers(logits, plan, tmp_path):
         attc("emit", path, "--stage=fused", "--grad", "--no-materialize", "-w")
     for extents in (["-D", "b=2,n=37"], ["-D", "b=1,n=70", "--dynamic", "b,n"]):
         attc("verify", path, "--grad", "-w", *extents, *plan)
+
+
+# Logits that are normalised over heads and over the memory: weights do not take their place, for
+# the sums over the memory are computed again from them.
+BOTH_WAYS = """
+def Main(G[], X[d, n], param B[n, n'], param F[v, d], param P_h[h, h2], param P_n[d, h2, h],
+         J[n, h, n'], L[n, n'], V[n', v], U[v2, n', h2], M[h2, n', h]):
+    s[] = 1.2 + 0.6 * tanh(G[])
+    L1[n, n'] = L[n, n'] - (B[n, n'] * s)
+    L2[n, n'] = 0.07292 * L1[n, n']
+    L3[n, n'] = where((2 * index(n') < index(n) + 7), L2[n, n'], 0)
+    W[n, n'] = L3[n, n'] / sqrt(n')
+    O1[v, n] = einsum(V[v, n'], W[n, n'])
+    Y1[d, n] = einsum(O1[n, v], F[v, d] -> [n, d])
+    Y2[d, n] = Y1[n, d] + X[d, n]
+    Y[n, d] = unit(Y2[n, d])
+    N[h, h2, n] = einsum(Y[d, n], (P_n[h2, h, d] * s))
+    S1[n, n', h2] = (einsum(J[n, n', h], P_h[h2, h] -> [n, h2, n'])
+                     + einsum(N[h, h2, n], J[n, n', h] -> [n, n', h2])
+                     + einsum(J[n, h, n'], M[h, h2, n'] -> [n, n', h2]))
+    S2[n, n', h2] = 0.2365 * S1[n, h2, n']
+    S[h2, n, n'] = where(((abs(index(n) - index(n')) <= 8 * index(h2)) and (index(n') != 5 - 1)),
+        S2[n, h2, n'], -inf)
+    A[n, h2, n'] = softmax(S[h2, n, n'], reduced_dim=h2)
+    A1[h2, n, n'] = A[n, n', h2] - 1 / n'
+    O[n, v2, h2] = einsum(U[h2, v2, n'], A1[n, n', h2])
+    T[n, h2] = logsumexp(S[n, n', h2], reduced_dim=n')
+    return O[h2, v2, n], T[h2, n]
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--plan=spill:17:1"], ["--interpret"]], ids=" ".join)
+def test_logits_that_are_normalised_both_ways(options, tmp_path):
+    path = tmp_path / "both.attn"
+    path.write_text(BOTH_WAYS)
+    extents = "n=17,d=32,h=6,h2=3,v=24,v2=65"
+    attc("verify", path, "--grad", "-w", "-D", extents, *options)

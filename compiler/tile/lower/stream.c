@@ -357,7 +357,8 @@ static void add_carries(Stream *s, Nest *nest, uint32_t loop) {
     }
 }
 
-// After the loop that computes `other`, is it read for `value` alone?
+// After the loop that computes `other`, is it read for `value` alone? What is wide and not kept is
+// computed again from it in whichever loop needs that, also when its first one is this.
 static bool only_leads_to(const Stream *s, const Value *other, const Value *value, uint32_t loop) {
     const Group *group = s->lower->group;
     bool *from = arena_array(s->lower->arena, bool, s->lower->graph->values.count);
@@ -370,10 +371,9 @@ static bool only_leads_to(const Stream *s, const Value *other, const Value *valu
         if (!reads || user == value)
             continue;
         bool wide = is_wide(s, user);
-        bool later = wide ? s->loops->first[user->id] > loop : s->loops->done[user->id] > loop;
-        if (later && (!wide || s->whole[user->id]))
+        from[user->id] = wide && !s->whole[user->id];
+        if (!from[user->id] && (wide ? s->loops->first[user->id] : s->loops->done[user->id]) > loop)
             return false;
-        from[user->id] = later;
     }
     return true;
 }
