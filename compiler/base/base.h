@@ -108,6 +108,8 @@ typedef struct {
 void text_add(Text *text, const char *s);
 void text_addn(Text *text, const char *s, size_t length);
 void text_printf(Text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+// Name number nth of a list for a message: "Q, K, V"; of a long one "..." stands for the rest.
+void text_list(Text *text, uint32_t nth, const char *name);
 void text_vprintf(Text *text, const char *format, va_list args);
 char *arena_printf(Arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
 // The shortest decimal that reads back to the same double; "inf", "-inf", "nan".

@@ -51,6 +51,14 @@ void text_printf(Text *text, const char *format, ...) {
     va_end(args);
 }
 
+void text_list(Text *text, uint32_t nth, const char *name) {
+    enum { SHOWN = 12 };
+    if (nth < SHOWN)
+        text_printf(text, "%s%s", nth ? ", " : "", name);
+    else if (nth == SHOWN)
+        text_add(text, ", ...");
+}
+
 void text_double(Text *text, double value) {
     char digits[32];
     if (isnan(value)) {

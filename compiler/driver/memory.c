@@ -277,12 +277,13 @@ static void refuse(const Search *s) {
         const char *bytes = "";
         if (least->workspace >= 0)
             bytes = arena_printf(arena, " (%lld bytes)", (long long)least->workspace);
-        Diag *diag = diag_error(options->session->diags, (Span){0},
-                                "--memory-limit %s: the workspace %stakes %s%s%s",
-                                bytes_text(options->memory_limit, arena),
-                                s->graphs ? "of the forward and backward parts " : "",
-                                s->stretches.count ? "more, the least found is " : "",
-                                bytes_text(least->workspace, arena), bytes);
+        Diag *diag =
+            diag_error(options->session->diags, (Span){0},
+                       "--memory-limit %s (%lld bytes): the workspace %stakes %s%s%s",
+                       bytes_text(options->memory_limit, arena), (long long)options->memory_limit,
+                       s->graphs ? "of the forward and backward parts " : "",
+                       s->stretches.count ? "more, the least found is " : "",
+                       bytes_text(least->workspace, arena), bytes);
         diag_hint(diag, "largest at its fullest moment: %s%s; smaller extents take less",
                   plans->saved ? saved : "",
                   largest_in(plans->at.at[largest], plans->extents.at[largest], arena));

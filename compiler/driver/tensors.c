@@ -160,14 +160,20 @@ static bool read_tensor(Settling *s, const NamedPath *given, const Value *input,
 static bool read_input(Settling *s, const NamedPath *given) {
     const Graph *graph = s->graph;
     Near near = near_to(given->name);
+    Text all = {.arena = s->options->session->arena};
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
         const Value *input = graph->inputs.at[i];
         if (input->name == given->name)
             return read_tensor(s, given, input, &s->tensors->inputs[i]);
         near_offer(&near, input->name);
+        text_list(&all, i, input->name);
     }
     problem(s->options, "%s has no argument %s%s%s%s", graph->entry, given->name,
-            near.best ? "; did you mean " : "", near.best ? near.best : "", near.best ? "?" : "");
+            near.best ? "; did you mean " : "; its arguments: ",
+            near.best ? near.best
+            : all.at  ? all.at
+                      : "none",
+            near.best ? "?" : "");
     return false;
 }
 

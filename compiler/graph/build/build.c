@@ -168,9 +168,17 @@ static const Tensor *def_param(const Def *def, Name name) {
     return NULL;
 }
 
-static void hint_near(Diag *diag, const Near *near) {
+// The nearest name, or all that there are.
+static void hint_names(Diag *diag, const Near *near, const char *what, const Text *names) {
     if (near->best)
         diag_hint(diag, "did you mean '%s'?", near->best);
+    else if (names->at)
+        diag_hint(diag, "%s: %s", what, names->at);
+}
+
+static void offer(Near *near, Text *names, uint32_t *count, Name name) {
+    near_offer(near, name);
+    text_list(names, (*count)++, name);
 }
 
 // Reports names that are no argument of the entry; `what` is the option that has them.
@@ -183,9 +191,11 @@ static void check_arguments(Build *build, const Def *def, const Name *names, uin
                                 "%s names '%s', which is no argument of '%s'", what, names[i],
                                 def->name.name);
         Near near = near_to(names[i]);
+        Text all = {.arena = build->session->arena};
+        uint32_t count = 0;
         for (uint32_t k = 0; k < def->params.count; k++)
-            near_offer(&near, def->params.at[k].name.name);
-        hint_near(diag, &near);
+            offer(&near, &all, &count, def->params.at[k].name.name);
+        hint_names(diag, &near, "its arguments", &all);
     }
 }
 
@@ -305,10 +315,12 @@ static const Def *default_entry(const Session *session, const Program *program) 
 static void report_unknown_entry(Session *session, const Program *program, Name entry) {
     Diag *diag = diag_error(session->diags, (Span){0}, "there is no def '%s'", entry);
     Near near = near_to(entry);
+    Text all = {.arena = session->arena};
+    uint32_t count = 0;
     for (uint32_t i = 0; i < program->defs.count; i++)
         if (!program->defs.at[i]->from_prelude)
-            near_offer(&near, program->defs.at[i]->name.name);
-    hint_near(diag, &near);
+            offer(&near, &all, &count, program->defs.at[i]->name.name);
+    hint_names(diag, &near, "the defs", &all);
 }
 
 static const Def *find_entry(Session *session, const Program *program,

@@ -31,16 +31,12 @@ static bool is_asked_for(const GradientOptions *options, const Value *input) {
            (!options->wrt.count || names_has(&options->wrt, input->name));
 }
 
-enum { INPUTS_SHOWN = 8 };
-
 static const char *float_inputs(const Graph *graph) {
     Text text = {.arena = graph->arena};
     uint32_t shown = 0;
     for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (elem_is_float(graph->inputs.at[i]->elem) && shown++ < INPUTS_SHOWN)
-            text_printf(&text, "%s%s", shown > 1 ? ", " : "", graph->inputs.at[i]->name);
-    if (shown > INPUTS_SHOWN)
-        text_printf(&text, " and %u more", shown - INPUTS_SHOWN);
+        if (elem_is_float(graph->inputs.at[i]->elem))
+            text_list(&text, shown++, graph->inputs.at[i]->name);
     return shown ? text.at : "none";
 }
 

@@ -142,6 +142,8 @@ static void tell_misfit(const Lowerer *p) {
         diag_error(graph->session->diags, output->origin, "plan %s does not fit %s%s%s: %s",
                    plan_name(p->request->wish.forced.plan), output->hint ? "'" : "",
                    output->hint ? output->hint : "this", output->hint ? "'" : "", misfit->why);
+    diag_hint(diag, "the sums of gradients count too; without --plan the cheapest one that fits is "
+                    "taken");
     if (misfit->by && memcmp(&misfit->by->origin, &output->origin, sizeof output->origin) != 0)
         diag_note(diag, misfit->by->origin, misfit->by->hint ? "'%s' is computed here" : "here",
                   misfit->by->hint);
