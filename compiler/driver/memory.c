@@ -260,8 +260,15 @@ static uint32_t largest_plan(const Plans *plans) {
     return largest;
 }
 
+// "20.0 KiB (20480 bytes)"
+static const char *exact_bytes(int64_t bytes, Arena *arena) {
+    const char *text = bytes_text(bytes, arena);
+    return bytes < 0 ? text : arena_printf(arena, "%s (%lld bytes)", text, (long long)bytes);
+}
+
 static void refuse(const Search *s) {
     const Options *options = s->options;
+    int64_t limit = options->memory_limit;
     const MemoryTrial *least = &s->trials->at[0];
     for (uint32_t i = 1; i < s->trials->count; i++)
         if (s->trials->at[i].workspace >= 0 &&
@@ -274,16 +281,12 @@ static void refuse(const Search *s) {
         uint32_t largest = largest_plan(plans);
         const char *saved =
             arena_printf(arena, "what is saved (%s), ", bytes_text(plans->saved, arena));
-        const char *bytes = "";
-        if (least->workspace >= 0)
-            bytes = arena_printf(arena, " (%lld bytes)", (long long)least->workspace);
-        Diag *diag =
-            diag_error(options->session->diags, (Span){0},
-                       "--memory-limit %s (%lld bytes): the workspace %stakes %s%s%s",
-                       bytes_text(options->memory_limit, arena), (long long)options->memory_limit,
-                       s->graphs ? "of the forward and backward parts " : "",
-                       s->stretches.count ? "more, the least found is " : "",
-                       bytes_text(least->workspace, arena), bytes);
+        Diag *diag = diag_error(options->session->diags, (Span){0},
+                                "--memory-limit %s: the workspace %stakes %s%s",
+                                limit < 1024 ? bytes_text(limit, arena) : exact_bytes(limit, arena),
+                                s->graphs ? "of the forward and backward parts " : "",
+                                s->stretches.count ? "more, the least found is " : "",
+                                exact_bytes(least->workspace, arena));
         diag_hint(diag, "largest at its fullest moment: %s%s; smaller extents take less",
                   plans->saved ? saved : "",
                   largest_in(plans->at.at[largest], plans->extents.at[largest], arena));

@@ -389,12 +389,17 @@ static bool fits_transposing(const TileBuffer *buffer) {
 }
 
 bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *access) {
+    enum { FEW = 8 }; // positions, for which a block is not worth it; measured
     if (stage->n_dims < 2 || stage->lanes == TILE_DIM_NONE ||
-        stage->lanes != stage->dims[stage->n_dims - 1] || access->rank < 2 || access->checked ||
+        stage->lanes != stage->dims[stage->n_dims - 1] || access->rank < 2 || access->checked)
+        return false;
+    TileDimId outside = stage->dims[stage->n_dims - 2];
+    int64_t extent = kernel->dims.at[outside].extent;
+    if (access->index[access->rank - 1].dim != outside ||
+        (extent != EXTENT_DYNAMIC && extent < FEW) ||
         !fits_transposing(&kernel->buffers.at[access->buffer]) || !only_sets(stage) ||
         stage_reads_own(kernel, stage))
         return false;
-    TileDimId outside = stage->dims[stage->n_dims - 2];
     int of_lanes = 0, of_outside = 0;
     for (int i = 0; i < access->rank; i++) {
         if (access->index[i].term >= 0)
@@ -402,7 +407,7 @@ bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *acces
         of_lanes += access->index[i].dim == stage->lanes;
         of_outside += access->index[i].dim == outside;
     }
-    return of_lanes == 1 && of_outside == 1 && access->index[access->rank - 1].dim == outside;
+    return of_lanes == 1 && of_outside == 1;
 }
 
 bool stage_sums_lanes(const Stage *stage) {

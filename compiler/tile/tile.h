@@ -367,8 +367,9 @@ bool stage_has_dim(const Stage *stage, TileDimId dim);
 bool stage_writes(const Kernel *kernel, const Stage *stage, uint16_t buffer); // a compute stage
 bool stage_reads_own(const Kernel *kernel, const Stage *stage);               // what it writes
 // Does a compute stage, whose points may be visited in any order, read the access across its lanes:
-// contiguous in the dim directly outside of them? A target reads vectors along that dim then, and
-// transposes blocks of as many positions as a vector has lanes.
+// contiguous in the dim directly outside of them, of which there are enough positions? A target
+// reads vectors along that dim then, and transposes blocks of as many positions as a vector has
+// lanes.
 bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *access);
 bool stage_sums_lanes(const Stage *stage);   // a contraction's
 bool stage_shares_lanes(const Stage *stage); // likewise: with both operands and the result

@@ -6,7 +6,8 @@
 #include "cpu/cpu.h"
 
 enum { UNROLL_MAX = 8 };
-// BLOCKS: as many positions at a time as a vector has lanes, inside the loop over the lanes.
+// BLOCKS: of as many positions as a vector has lanes; those of one come inside the loop over the
+// lanes.
 typedef enum { LEVEL_SCALAR, LEVEL_LANES, LEVEL_PANELS, LEVEL_BLOCKS } LevelKind;
 typedef struct {
     LevelKind kind;
@@ -65,7 +66,7 @@ void compute_prepare(Compute *compute, CpuKernel *kernel, const Stage *stage);
 int compute_level_of(const Compute *compute, TileDimId dim); // -1: not of the box
 
 // ---- compute_crossed.c: loads across the lanes ----
-bool compute_crosses(const Compute *compute, const Access *access);
+bool compute_crosses(const Compute *compute, const CpuAccess *access);
 // What the positions of the block have at the vectors at hand. Requires: the lanes were entered,
 // the crossed dim was not.
 void compute_fill_blocks(Compute *compute);

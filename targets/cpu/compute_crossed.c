@@ -8,14 +8,12 @@
 // is not there any more.
 #include "cpu/compute.h"
 
-enum { QUAD = 4, QUADS_MAX = 4 }; // elements of 16 bytes: instructions that cross them are fewer
+// Elements of 16 bytes: few instructions move numbers from one such part of a vector to another.
+enum { QUAD = 4, QUADS_MAX = 4 };
 
-bool compute_crosses(const Compute *c, const Access *access) {
-    const CpuBuffer *memory = &c->k->buffer[access->buffer];
-    int64_t stride;
-    return c->width >= QUAD && c->width <= QUAD * QUADS_MAX &&
-           stage_crosses(c->k->kernel, c->stage, access) &&
-           index_known(memory->stride[access->rank - 1], &stride) && stride == 1;
+bool compute_crosses(const Compute *c, const CpuAccess *access) {
+    return access->kind == LANES_STRIDED && c->width >= QUAD && c->width <= QUAD * QUADS_MAX &&
+           stage_crosses(c->k->kernel, c->stage, access->access);
 }
 
 // Room in the frame of the function that is built, for as long as it runs.
@@ -51,7 +49,8 @@ static LLVMValueRef place_in(Compute *c, const TermState *state, int u, LLVMValu
 
 // ---- transposing -------------------------------------------------------------------------------
 
-// What of a block exists, where that is not certain.
+// What of a block exists, where that is not certain. Rows may be none or less, where a panel's end
+// is filled up: what is read then lies before the block and is not used.
 typedef struct {
     LLVMValueRef rows, positions; // NULL: as many as a vector has lanes
 } Part;

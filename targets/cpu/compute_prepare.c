@@ -36,13 +36,16 @@ static void analyse_load(Compute *c, TermState *state, const Access *access) {
 
 // Which loads cross the lanes: then the loop over the dim outside of them is one over blocks.
 static void find_crossing(Compute *c) {
+    bool any = false;
     for (uint32_t t = 0; t < c->stage->terms.count; t++) {
-        const Term *term = &c->stage->terms.at[t];
-        c->terms[t].crosses = term->kind == TERM_LOAD && compute_crosses(c, &term->load);
-        if (c->terms[t].crosses) {
-            c->crossed = c->level[c->n_levels - 2].dim;
-            c->level[c->n_levels - 2].kind = LEVEL_BLOCKS;
-        }
+        bool crosses =
+            c->stage->terms.at[t].kind == TERM_LOAD && compute_crosses(c, &c->terms[t].access);
+        c->terms[t].crosses = crosses;
+        any = any || crosses;
+    }
+    if (any) {
+        c->crossed = c->level[c->n_levels - 2].dim;
+        c->level[c->n_levels - 2].kind = LEVEL_BLOCKS;
     }
 }
 
@@ -173,7 +176,6 @@ void compute_prepare(Compute *c, CpuKernel *k, const Stage *stage) {
     c->varies = arena_array(arena, bool, stage->terms.count);
     c->values = arena_array(arena, EmitValue, stage->terms.count);
     choose_lanes(c);
-    find_crossing(c);
     if (stage->lanes != TILE_DIM_NONE)
         c->lanes = k->range[stage->lanes];
     for (uint32_t t = 0; t < stage->terms.count; t++)
@@ -182,6 +184,7 @@ void compute_prepare(Compute *c, CpuKernel *k, const Stage *stage) {
         if (stage->terms.at[t].kind == TERM_LOAD)
             cpu_access_open(k, &c->terms[t].access, &stage->terms.at[t].load, stage->lanes,
                             c->width, c->varies);
+    find_crossing(c);
     for (uint32_t s = 0; s < stage->sinks.count; s++)
         analyse_sink(c, s);
     compute_find_long(c);

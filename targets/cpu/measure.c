@@ -19,7 +19,7 @@
 
 enum {
     RANGES = 26,      // 8, 12, 16, 24 ... 48 MiB, in KiB 8 << i/2 and half as much again
-    TURNS = 5,        // the best of which counts
+    TURNS = 5,        // the best of which counts for reading
     N_LEVELS = 4,     // L1, L2, L3, memory
     LEVEL_LEAST = 2,  // ranges of a level
     BETWEEN_MOST = 2, // ranges between two
@@ -29,11 +29,11 @@ enum {
     CALLS = 100,
     RUNS = 12, // of so many calls in a turn
     CONTRACTIONS = RUNS * TURNS,
-    RATES_MOST = CONTRACTIONS,
+    RATES_MOST = 60,
 };
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
 static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
-static const double UNDISTURBED = 0.75; // the share of runs that may be slower
+static const double SLOWER = 0.75; // the share of contractions that may be disturbed
 
 // ---- reading ----
 
@@ -72,7 +72,7 @@ static size_t range_bytes(int i) {
     return ((size_t)(i % 2 ? 12 : 8) << i / 2) << 10;
 }
 
-// Bytes per second of reading each range, where more than before.
+// Raises the rates of ranges, bytes per second, to what they are read with now.
 static void read_ranges(const float *memory, int vector_bytes, double *rates) {
     float (*read)(const float *, size_t) = vector_bytes >= 64 ? read_v4 : read_v3;
     volatile float sink = 0;
@@ -85,6 +85,8 @@ static void read_ranges(const float *memory, int vector_bytes, double *rates) {
         rates[i] = fmax(rates[i], (double)(bytes * times) / (seconds_now() - begun));
     }
 }
+
+_Static_assert((int)RANGES <= RATES_MOST && (int)CONTRACTIONS <= RATES_MOST, "rates to rank");
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -287,7 +289,7 @@ bool cpu_measure(Machine *machine) {
         read_ranges(memory, machine->vector_bytes, rates);
         contract(memory, machine->vector_bytes, flops + turn * RUNS);
     }
-    machine->flops_per_second = ranked_rate(flops, 0, CONTRACTIONS, UNDISTURBED);
+    machine->flops_per_second = ranked_rate(flops, 0, CONTRACTIONS, SLOWER);
     free(memory);
     set_caches(machine, rates);
     int cores = att_cores_usable();

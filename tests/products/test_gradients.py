@@ -592,7 +592,7 @@ def test_workspaces_and_what_is_saved_fit_the_limit(tmp_path):
              "V": random.standard_normal((5, 64, 16)).astype("f4") / 8}
     _, err = attc("build", tmp_path / "layers.attn", "--grad", "-w", "--memory-limit=1", "-o",
                   tmp_path / "layers.so", status=1)
-    least = int(err.split("(")[1].split(" bytes")[0])
+    least = int(re.search(r"found is .*\((\d+) bytes\)", err).group(1))
     for limit in (1 << 30, least):  # judged where n is 512
         path = tmp_path / f"layers_{limit}.so"
         attc("build", tmp_path / "layers.attn", "--grad", "-w", "--verify-passes",
@@ -650,5 +650,5 @@ def test_parts_that_do_not_fit_are_told(tmp_path):
     for options, least, saved in ((["--grad"], parts, True), ([], "takes ", False)):
         _, err = attc("build", tmp_path / "layers.attn", "-w", *options, "--memory-limit=4K", "-o",
                       tmp_path / "layers.so", status=1)
-        assert f"--memory-limit 4.0 KiB: the workspace {least}" in err
+        assert f"--memory-limit 4.0 KiB (4096 bytes): the workspace {least}" in err
         assert ("largest at its fullest moment: what is saved (" in err) == saved

@@ -505,6 +505,15 @@ static int block_loops(const Walk *w, const Stage *stage, Inner *loops) {
     return n;
 }
 
+// The dim of a compute stage whose positions come in blocks; TILE_DIM_NONE: there is none.
+static TileDimId crossed_dim(const Walk *w, const Stage *stage) {
+    for (uint32_t i = 0; i < stage->terms.count; i++)
+        if (stage->terms.at[i].kind == TERM_LOAD &&
+            stage_crosses(w->kernel, stage, &stage->terms.at[i].load))
+            return stage->dims[stage->n_dims - 2];
+    return TILE_DIM_NONE;
+}
+
 // The loops that the target makes of a stage, outermost first.
 static int inner_loops(const Walk *w, const Stage *stage, Inner *loops) {
     if (stage_sums_lanes(stage) || stage_shares_lanes(stage))
@@ -512,16 +521,17 @@ static int inner_loops(const Walk *w, const Stage *stage, Inner *loops) {
     int n = 0;
     bool contract = stage->kind == STAGE_CONTRACT;
     uint64_t flat = contract ? cost_flat_dims(w, stage) : 0;
+    TileDimId crossed = contract ? TILE_DIM_NONE : crossed_dim(w, stage);
+    double width = machine_lanes(w->machine, sizeof(float));
     for (int summed = 0; summed < (contract ? 2 : 1); summed++)
         for (int i = 0; i < stage->n_dims; i++) {
             TileDimId dim = stage->dims[i];
-            if (!contract) {
-                double width = machine_lanes(w->machine, sizeof(float));
-                loops[n++] = (Inner){dim, dim == stage->lanes ? width : 1};
-            } else if (dim != stage->lanes && dim != stage->rows &&
-                       access_has_dim(&stage->c, dim) == !summed && !(flat >> (dim & 63) & 1)) {
+            bool wide = dim == stage->lanes || dim == crossed;
+            if (!contract)
+                loops[n++] = (Inner){dim, wide ? width : 1};
+            else if (!wide && dim != stage->rows && access_has_dim(&stage->c, dim) == !summed &&
+                     !(flat >> (dim & 63) & 1))
                 loops[n++] = (Inner){dim, 1};
-            }
         }
     if (contract && stage->lanes != TILE_DIM_NONE)
         loops[n++] = (Inner){stage->lanes, stage->lane_block};

@@ -59,7 +59,7 @@ static NodeList *open_blocks(Contract *x, NodeList *into) {
 }
 
 // Points of a packing stage in the order of what is read; when the lanes are not its contiguous dim
-// they come inside it, and blocks of both are read across the lanes (stage_crosses).
+// they come inside it, and blocks of both are read across the lanes where they can (stage_crosses).
 static TileDimList pack_order(DimSet dims, TileDimId lanes, const TileDimList *source) {
     TileDimList order = lower_order(dims, source);
     TileDimId last = dims_last_of(&order);
