@@ -258,7 +258,7 @@ Value *graph_over(Graph *graph, Value *a,
                   const DimList *dims);      // repeated along those that it lacks
 Value *graph_finite(Graph *graph, Value *a); // of floats: the largest number in place of infinity
 Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
-// `dim` in parts along `parts`.
+// `dim` in parts along `parts`; DIM_NONE: a sum in turn, see below.
 Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts);
 bool value_in_parts(const Value *value);
 // A sum over `dim`, and perhaps more, for the tasks of a streamed group whose rows are that dim:
@@ -280,7 +280,7 @@ Value *value_unrenamed(const Value *value);
 // The dims of its arguments, each once; false: more than a list holds, and these are the first.
 bool value_args_dims(const Value *value, DimList *dims);
 Value *graph_einsum(Graph *graph, double factor, Value **args, uint32_t n_args, DimList result);
-// Of two operands, which both have `dim`: summed in parts of it along `parts`; in turn.
+// Of two operands, which both have `dim`: summed in parts of it along `parts`, DIM_NONE: in turn.
 Value *graph_einsum_parts(Graph *graph, Value **args, DimList kept, DimId dim, DimId parts);
 Value *graph_einsum_in_turn(Graph *graph, Value **args, DimList kept, DimId dim);
 // The reduction or contraction of other arguments, keeping `dims`. Requires: value_is_reduction.

@@ -147,8 +147,10 @@ enum { ORDER_WORK = 2 };
 typedef struct {
     StageKind kind;
     uint8_t n_dims;
-    TileDimId dims[TILE_RANK_MAX]; // the box, outermost first; points are visited in this order
-    TileDimId lanes;               // the dim in vectors (TILE_DIM_NONE: scalar)
+    // The box, outermost first. Points are visited in this order, or in another where the stage
+    // only sets what it does not read.
+    TileDimId dims[TILE_RANK_MAX];
+    TileDimId lanes; // the dim in vectors (TILE_DIM_NONE: scalar)
     // CONTRACT: c += a * b over the dims that c lacks, like SINK_SUM; no summed position: nothing.
     // c is f32 or f64 and so are a and b, but those of an f32 may be halves, which are widened.
     // Indexes are plain dims. rows: a dim that a and c have and b lacks (or NONE).

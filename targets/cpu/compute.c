@@ -9,7 +9,8 @@
 // the end.
 //
 // Where a load crosses the lanes, the positions of the dim outside of them come in blocks, with the
-// lanes between the blocks and the positions of one: see compute_crossed.c.
+// lanes between the blocks and the positions of one: see compute_crossed.c. What depends on that
+// dim alone is evaluated inside the lanes then, and no mask is settled along many of them.
 //
 // When the lanes dim is that of a panel buffer, the loop over panels becomes the outermost one (if
 // points may be visited in another order), so that each panel is filled from front to back.
