@@ -41,12 +41,15 @@ endif
 LLVM_CONFIG ?= llvm-config-$(LLVM)
 LLVM_CFLAGS  = $(shell $(LLVM_CONFIG) --cflags 2>/dev/null | tr ' ' '\n' | grep '^-I')
 LLVM_LIBS    = $(shell $(LLVM_CONFIG) --ldflags --libs core 2>/dev/null)
+# The compiler has its part of LLVM inside of it: the shared library is loaded in 15 ms, by every start.
+LLVM_STATIC  = $(shell $(LLVM_CONFIG) --ldflags --link-static --libs core passes orcjit x86 \
+                       2>/dev/null) -lstdc++ -lz -lzstd
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
 CFLAGS  ?= -g
 ALL_CFLAGS = -std=gnu11 $(OPT) $(CFLAGS) $(WARN) -fPIC -D_GNU_SOURCE $(SANFLAGS) \
              -Icompiler -Itargets -Iruntime -I$(BUILD)/gen -MMD -MP
-LIBS     = $(LLVM_LIBS) -ljansson -lxxhash -lm -lpthread
+LIBS     = -ljansson -lxxhash -lm -lpthread
 
 # ---- levels, lowest first; each is one archive, of the sources at any depth of its folder ----------
 # A test of lower levels alone: make LEVELS="base ast graph" build/unit/graph_test
@@ -69,7 +72,7 @@ all: $(BUILD)/attc $(RUNTIME)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) $(LIBS)
+	$(Q)$(CC) $(SANFLAGS) -o $@ $(filter %.o,$^) $(LINK) $(LLVM_STATIC) $(LIBS)
 
 # `q`, not `r`: two folders of a level may have files of one name.
 define archive
@@ -146,7 +149,7 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
                       $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
+	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LLVM_LIBS) $(LIBS)
 PARSE_TESTS := parse parse_errors parse_limits
 $(PARSE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/parse_fixture.o
 VMATH_TESTS := vmath vmath_widths
@@ -165,7 +168,7 @@ $(BUILD)/bench/gemm_bench: $(BUILD)/obj/tests/bench/gemm_bench.o \
                            $(BUILD)/obj/tests/unit/support.o $(ARCHIVES) $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LIBS)
+	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LLVM_LIBS) $(LIBS)
 EVAL_TESTS := eval eval_moves slope
 $(EVAL_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/eval_fixture.o
 MODULE_TESTS := module program

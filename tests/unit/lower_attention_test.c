@@ -113,14 +113,14 @@ static uint32_t check_plans(const char *text, PlanKind first, PlanKind last, boo
 static void test_masks_and_readers(void **state) {
     (void)state;
     char text[2000];
-    uint32_t checked = 0;
-    for (int i = 0; i < N_MASKS * N_READERS; i++) {
+    uint32_t checked = 0, all = 0;
+    for (int i = 0; i < N_MASKS * N_READERS; i += SWEEP_STEP, all++) {
         int m = i % N_MASKS, r = i / N_MASKS;
         write_program(text, sizeof text, "f32", (m + r) % N_LOGITS, m, r);
         PlanKind plan = (PlanKind)(PLAN_RESIDENT + (m + r) % (N_PLANS - PLAN_RESIDENT));
         checked += check_plans(text, plan, plan, m % 3 == 0);
     }
-    assert_true(checked > N_MASKS * N_READERS / 2);
+    assert_true(checked > all / 2);
 }
 
 // Every plan of every reader, under a causal mask.

@@ -24,4 +24,16 @@ jmp_buf *ice_arm(void);
 void ice_disarm(void);
 void ice_check(const char *part); // disarms; fails the test unless the message has this part
 
+// Long sweeps over combinations of what is tested one by one take each SWEEP_STEP-th of them: their
+// values are for other builds to check where each access to memory is checked.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define INSTRUMENTED 1
+#endif
+#endif
+#ifndef INSTRUMENTED
+#define INSTRUMENTED 0
+#endif
+#define SWEEP_STEP (INSTRUMENTED ? 7 : 1)
+
 #endif

@@ -9,16 +9,6 @@
 #include "emit_fixture.h"
 #include "support.h"
 
-// The address sanitizer finds leaks by itself, and what it keeps in quarantine grows.
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define INSTRUMENTED 1
-#endif
-#endif
-#ifndef INSTRUMENTED
-#define INSTRUMENTED 0
-#endif
-
 enum { ROWS = 7, COLUMNS = 5, COUNT = ROWS * COLUMNS };
 
 static int open_session(void **state) {
@@ -158,7 +148,7 @@ static void a_thousand_jits_leave_nothing_behind(void **state) {
         if (i == 200)
             after_warm_up = resident_pages();
     }
-    if (!INSTRUMENTED)
+    if (!INSTRUMENTED) // finds leaks by itself, and what it keeps in quarantine grows
         assert_in_range(resident_pages(), 0, after_warm_up + after_warm_up / 10);
     remove_directory(directory);
 }
