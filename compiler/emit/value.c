@@ -102,6 +102,13 @@ EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes) {
                     lanes);
 }
 
+LLVMValueRef emit_first_lanes(EmitModule *module, LLVMValueRef count, int lanes) {
+    EmitValue n = emit_cast(module, (EmitValue){count, ELEM_I64, 1}, ELEM_I32);
+    n = emit_splat(module, n, lanes);
+    EmitValue iota = emit_iota(module, ELEM_I32, lanes);
+    return LLVMBuildICmp(module->builder, LLVMIntSLT, iota.ref, n.ref, "");
+}
+
 EmitValue emit_shuffle(EmitModule *module, EmitValue a, EmitValue b, const int *picks, int lanes) {
     LLVMValueRef index[LANES_MAX];
     if (lanes > LANES_MAX)

@@ -366,8 +366,8 @@ void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t 
 // what combining nothing gives. false: there are none.
 bool kernel_combines(const Kernel *kernel, uint16_t buffer, TileDimList *over, double *nothing);
 bool stage_has_dim(const Stage *stage, TileDimId dim);
-bool stage_writes(const Kernel *kernel, const Stage *stage, uint16_t buffer); // a compute stage
-bool stage_reads_own(const Kernel *kernel, const Stage *stage);               // what it writes
+bool stage_writes(const Kernel *kernel, const Stage *stage, uint16_t buffer);
+bool stage_reads_own(const Kernel *kernel, const Stage *stage); // a compute stage, what it writes
 // Does a compute stage, whose points may be visited in any order, read the access across its lanes:
 // contiguous in the dim directly outside of them, of which there are enough positions? A target
 // reads vectors along that dim then, and transposes blocks of as many positions as a vector has

@@ -46,14 +46,6 @@ uint32_t blocks_sums(const Blocks *b) {
     return (uint32_t)(b->sets * b->rows * b->cols);
 }
 
-LLVMValueRef blocks_lanes_below(Blocks *b, LLVMValueRef left) {
-    EmitModule *m = b->m;
-    EmitValue n = emit_cast(m, (EmitValue){left, ELEM_I64, 1}, ELEM_I32);
-    n = emit_splat(m, n, b->width);
-    EmitValue iota = emit_iota(m, ELEM_I32, b->width);
-    return LLVMBuildICmp(m->builder, LLVMIntSLT, iota.ref, n.ref, "");
-}
-
 void blocks_multiply(Blocks *b, const EmitValue *rows, const EmitValue *cols, LLVMValueRef *sum) {
     for (int i = 0; i < b->rows; i++)
         for (int j = 0; j < b->cols; j++, sum++)

@@ -47,8 +47,6 @@ void blocks_over_rows(Blocks *b);                   // b->block for all blocks a
 uint32_t blocks_sums(const Blocks *b);              // of a block
 // b->innermost at all points of the summed dims; afterwards the sums are whole.
 void blocks_emit_summed(Blocks *b);
-// The mask of the first `left` lanes, or of all.
-LLVMValueRef blocks_lanes_below(Blocks *b, LLVMValueRef left);
 // The products of one set: of the rows' vectors with the columns', added to its sums.
 void blocks_multiply(Blocks *b, const EmitValue *rows, const EmitValue *cols, LLVMValueRef *sum);
 

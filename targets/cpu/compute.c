@@ -58,11 +58,7 @@ static LLVMValueRef tail_mask(Compute *c, LLVMValueRef left) {
     int64_t known;
     if (index_known(left, &known) && known >= c->width)
         return NULL;
-    LLVMValueRef capped = index_min(m, left, index_const(m, c->width));
-    EmitValue n = emit_cast(m, (EmitValue){capped, ELEM_I64, 1}, ELEM_I32);
-    n = emit_splat(m, n, c->width);
-    EmitValue iota = emit_iota(m, ELEM_I32, c->width);
-    return LLVMBuildICmp(m->builder, LLVMIntSLT, iota.ref, n.ref, "");
+    return emit_first_lanes(m, index_min(m, left, index_const(m, c->width)), c->width);
 }
 
 // Runs body at base + low, base + low + step, ... below base + high. The counter starts from a

@@ -49,8 +49,9 @@ static LLVMValueRef place_in(Compute *c, const TermState *state, int u, LLVMValu
 
 // ---- transposing -------------------------------------------------------------------------------
 
-// What of a block exists, where that is not certain. Rows may be none or less, where a panel's end
-// is filled up: what is read then lies before the block and is not used.
+// What of a block exists, where that is not certain (with masks it takes as long). Rows may be none
+// or less, where a panel's end is filled up: what is read then lies before the block and is not
+// used.
 typedef struct {
     LLVMValueRef rows, positions; // NULL: as many as a vector has lanes
 } Part;
@@ -79,12 +80,6 @@ static void sort_quads(EmitModule *m, EmitValue *a, EmitValue *b) {
     EmitValue both = emit_shuffle(m, *a, *b, even, width);
     *b = emit_shuffle(m, *a, *b, odd, width);
     *a = both;
-}
-
-static LLVMValueRef first_lanes(EmitModule *m, LLVMValueRef count, int width) {
-    EmitValue n = emit_cast(m, (EmitValue){count, ELEM_I64, 1}, ELEM_I32);
-    n = emit_splat(m, n, width);
-    return LLVMBuildICmp(m->builder, LLVMIntSLT, emit_iota(m, ELEM_I32, width).ref, n.ref, "");
 }
 
 typedef struct {
@@ -116,7 +111,7 @@ static EmitValue load_row(const Transposer *t, LLVMValueRef row, LLVMValueRef ma
 static void mix_rows(const Transposer *t) {
     EmitModule *m = t->m;
     int n_quads = t->width / QUAD;
-    LLVMValueRef mask = t->part.positions ? first_lanes(m, t->part.positions, t->width) : NULL;
+    LLVMValueRef mask = t->part.positions ? emit_first_lanes(m, t->part.positions, t->width) : NULL;
     EmitLoop loop;
     emit_loop_open(m, &loop, index_const(m, 0), index_const(m, n_quads), index_const(m, 1), true,
                    NULL, 0);

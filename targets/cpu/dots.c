@@ -61,7 +61,7 @@ static void emit_other_vectors(Blocks *d, LLVMValueRef *a, LLVMValueRef *b, LLVM
     emit_loop_open(m, &loop, from, to, index_const(m, d->width), false, d->sum, n);
     for (uint32_t i = 0; i < n; i++)
         d->sum[i] = loop.carried[i];
-    LLVMValueRef mask = blocks_lanes_below(d, index_sub(m, to, loop.at));
+    LLVMValueRef mask = emit_first_lanes(m, index_sub(m, to, loop.at), d->width);
     multiply(d, a, b, loop.at, mask, d->sum);
     emit_loop_close(m, &loop, d->sum, d->sum);
 }

@@ -68,7 +68,7 @@ static void emit_vectors(Blocks *b, LLVMValueRef from, LLVMValueRef to, int vect
     b->vectors = b->sets = vectors;
     emit_loop_open(m, &loop, from, to, index_const(m, (int64_t)vectors * b->width), false, NULL, 0);
     if (masked)
-        b->mask = blocks_lanes_below(b, index_sub(m, to, loop.at));
+        b->mask = emit_first_lanes(m, index_sub(m, to, loop.at), b->width);
     BlockOffsets saved = blocks_save(b);
     blocks_enter(b, lanes, index_add(m, b->k->range[lanes].lo, loop.at));
     blocks_over_rows(b);

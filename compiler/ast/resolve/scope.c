@@ -162,7 +162,7 @@ bool scope_knows_dim(const Scope *scope, Name dim) {
     bool named = scope->def &&
                  (dimlist_has(&scope->def->dims, dim) || dimlist_has(&scope->def->dims, plain));
     return named || program_find_dim(r->program, plain) ||
-           program_extent(r->session, r->program, plain) > 0;
+           program_given(r->program, &r->session->overrides, plain);
 }
 
 typedef struct {

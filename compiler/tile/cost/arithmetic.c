@@ -35,7 +35,7 @@ double cost_box_points(const Walk *w, const Stage *stage) {
 }
 
 // May a vector of an argument lie in two lines? Then it is two loads.
-static bool crosses_lines(const Walk *w, const Access *access) {
+static bool splits_lines(const Walk *w, const Access *access) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     if (buffer->place == PLACE_SCRATCH || buffer->panel_dim != TILE_DIM_NONE || buffer->rank < 2)
         return false;
@@ -208,8 +208,8 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
                    .registers = machine->vector_registers,
                    .k = 1,
                    .splits = stage->in_order ? 1 : SPLITS_MAX,
-                   .b_splits = crosses_lines(w, &stage->b),
-                   .c_splits = crosses_lines(w, &stage->c),
+                   .b_splits = splits_lines(w, &stage->b),
+                   .c_splits = splits_lines(w, &stage->c),
                    .a_widening = widening(w, &stage->a, false),
                    .b_widening = widening(w, &stage->b, true)};
     for (int i = 0; i < stage->n_dims; i++) {
@@ -322,7 +322,7 @@ static double port_cycles(const Count *c, const Access *access, Hoisting at, boo
         return CROSSING;
     if (at.varies && !is_unit(c, access))
         return op_weight(OP_GATHER);
-    double lines = at.varies && crosses_lines(c->w, access) ? 2 : 1;
+    double lines = at.varies && splits_lines(c->w, access) ? 2 : 1;
     return vectors * lines * (store ? 1 : op_weight(OP_INPUT));
 }
 

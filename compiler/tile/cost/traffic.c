@@ -418,15 +418,6 @@ static double new_part(const Walk *w, const Stage *stage, const Access *access, 
     return run < LINE ? fmax(run / LINE, once) : 1;
 }
 
-static bool stores_to(const Walk *w, const Stage *stage, uint16_t memory) {
-    if (stage->kind != STAGE_COMPUTE)
-        return buffer_memory(w->kernel, stage->c.buffer) == memory;
-    for (uint32_t i = 0; i < stage->sinks.count; i++)
-        if (buffer_memory(w->kernel, stage->sinks.at[i].to.buffer) == memory)
-            return true;
-    return false;
-}
-
 static double sets_of(int64_t bytes, double ways, double most) {
     double sets = 1;
     while (sets * 2 <= most && sets * 2 * ways * LINE <= (double)bytes)
@@ -440,7 +431,8 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     bool scratch = buffer->place == PLACE_SCRATCH;
     uint16_t memory = buffer_memory(w->kernel, access->buffer);
     uint64_t dims = scratch ? 0 : dims_of(access);
-    double ways = stores_to(w, stage, memory) ? 2 : 1; // what is written goes back some time
+    bool writes = stage_writes(w->kernel, stage, access->buffer);
+    double ways = writes ? 2 : 1; // what is written goes back some time
     double left = w->times * ways * touched_bytes(w, stage, access, w->length);
     Flow flow = {machine, {1, 1}, bytes};
     flow.usable[0] = usable_part(w, stage, access, sets_of(machine->l1_bytes, 8, 64));

@@ -20,8 +20,9 @@
 // these are rows.
 #include "tile/lower/contract.h"
 
-// Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
-enum { CROSSING_LANES = 64, DYNAMIC_BATCH = 4 };
+#include "tile/schedule/schedule.h"
+
+enum { DYNAMIC_BATCH = 4 };
 
 // ---- operands ----
 

@@ -4,6 +4,8 @@
 // whole.
 #include "tile/lower/contract.h"
 
+#include "tile/schedule/schedule.h"
+
 static DimSet other_rows(const Contract *x) {
     return x->rows == TILE_DIM_NONE ? 0 : x->rows_all & ~set_of(x->rows);
 }
@@ -58,25 +60,13 @@ static NodeList *open_blocks(Contract *x, NodeList *into) {
     return into;
 }
 
-// Points of a packing stage in the order of what is read; when the lanes are not its contiguous dim
-// they come inside it, and blocks of both are read across the lanes where they can (stage_crosses).
-static TileDimList pack_order(DimSet dims, TileDimId lanes, const TileDimList *source) {
-    TileDimList order = lower_order(dims, source);
-    TileDimId last = dims_last_of(&order);
-    if (last == lanes)
-        return order;
-    order = lower_order(dims & ~set_of(lanes) & ~set_of(last), source);
-    order.at[order.count++] = last;
-    order.at[order.count++] = lanes;
-    return order;
-}
-
 static void pack_operand(Contract *x, NodeList *into, const Value *value, const TileDimList *source,
                          uint16_t scratch, TileDimId lanes, bool pad) {
     Lowering *lower = x->lower;
     DimSet dims =
         lower_buffer_set(lower, scratch) | (lower_dim_set(lower, &value->dims) & x->batch);
-    Stage *stage = node_compute(lower->kernel, into, pack_order(dims, lanes, source), lanes);
+    TileDimList read = lower_order(dims, source);
+    Stage *stage = node_compute(lower->kernel, into, schedule_copy_order(&read, lanes), lanes);
     TermBuilder terms = terms_open(lower, stage);
     int32_t term = terms_cast(&terms, terms_value(&terms, value), x->elem);
     if (value_factor_moves(x->c) && !x->scaled) {

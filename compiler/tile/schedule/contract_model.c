@@ -66,8 +66,9 @@ static int add_packing(ContractModel *x, NodeList *into, uint16_t from, Contract
                       : TILE_DIMS(BATCH, outer, main_dim, SUMMED);
     uint16_t to = panels ? node_scratch_panel(x->kernel, into, "packed", elem, dims, main_dim, 1)
                          : node_scratch(x->kernel, into, "packed", elem, dims);
-    Stage *stage = node_compute(x->kernel, into, order_of(last, outer, main_dim),
-                                panels ? main_dim : (TileDimId)SUMMED);
+    TileDimId lanes = panels ? main_dim : (TileDimId)SUMMED;
+    TileDimList read = order_of(last, outer, main_dim);
+    Stage *stage = node_compute(x->kernel, into, schedule_copy_order(&read, lanes), lanes);
     int32_t term = stage_load(x->kernel, stage, access_plain(x->kernel, from));
     stage_sink(x->kernel, stage, SINK_SET, access_plain(x->kernel, to), term);
     return to;

@@ -6,7 +6,8 @@
 
 #include "tile/tile.h"
 
-enum { CROSSING_LANES = 64 }; // kept of the main dim when tasks are wide along another
+// Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
+enum { CROSSING_LANES = 64 };
 
 typedef struct ContractModel ContractModel;
 ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, const Machine *machine,
@@ -16,6 +17,12 @@ ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, cons
 double contract_model_seconds(ContractModel *model, const ContractSchedule *schedule);
 // Seconds that it does not fall below, found much faster.
 double contract_model_floor(ContractModel *model, const ContractSchedule *schedule);
+
+// ---- order.c ----
+// Points of a stage that copies what lies in the order of `source`, in vectors along `lanes`: as it
+// is read; when the lanes are not its contiguous dim they come inside of that one, and blocks of
+// both are read across the lanes where they can (stage_crosses).
+TileDimList schedule_copy_order(const TileDimList *source, TileDimId lanes);
 
 // ---- schedule.c: how a nest is cut into tasks ----
 // Pieces of a loop nest of so many points that is worked off in tasks: steps per dim of `dims`
