@@ -41,8 +41,8 @@ static const char *processor_name(Arena *arena) {
 static const char *file_name(Arena *arena, const Target *host) {
     const int caches[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE, _SC_LEVEL3_CACHE_SIZE};
     Text text = {.arena = arena};
-    text_printf(&text, "%s %s cores %ld build %s", processor_name(arena), host->name,
-                sysconf(_SC_NPROCESSORS_ONLN), cache_build_id());
+    text_printf(&text, "%s %s cores %d build %s", processor_name(arena), host->name,
+                att_cores_usable(), cache_build_id());
     for (int i = 0; i < 3; i++)
         text_printf(&text, " %ld", sysconf(caches[i]));
     return arena_printf(arena, "machine-%016llx.json", (unsigned long long)hash_text(0, text.at));

@@ -23,7 +23,6 @@ enum {
     N_LEVELS = 4,     // L1, L2, L3, memory
     LEVEL_LEAST = 2,  // ranges of a level
     BETWEEN_MOST = 2, // ranges between two
-    THREADS_LEAST = 8,
     FLOATS_PER_STEP = 128,
     STEPS = 256, // of a call of the microkernel
     CALLS = 100,
@@ -271,7 +270,7 @@ static void set_caches(Machine *machine, const double *rates) {
         last = (int64_t)range_bytes(RANGES - 1);
     }
     int sharers = l3_sharers();
-    last /= sharers > THREADS_LEAST ? sharers : THREADS_LEAST;
+    last /= sharers < machine->threads ? sharers : machine->threads;
     machine->l3_bytes = last > machine->l2_bytes ? last : machine->l2_bytes;
 }
 
@@ -291,8 +290,7 @@ bool cpu_measure(Machine *machine) {
     }
     machine->flops_per_second = ranked_rate(flops, 0, CONTRACTIONS, SLOWER);
     free(memory);
+    machine->threads = att_cores_usable();
     set_caches(machine, rates);
-    int cores = att_cores_usable();
-    machine->threads = cores > THREADS_LEAST ? cores : THREADS_LEAST;
     return true;
 }

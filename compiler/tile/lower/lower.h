@@ -115,6 +115,8 @@ bool lower_contract(Lowering *lower); // false: better lowered as rows
 // A streamed group. false: the plan cannot do it.
 bool lower_stream(Lowering *lower, const StreamSchedule *schedule);
 void stream_shape(const Lowering *lower, StreamShape *shape);
+// together.c: contractions of the kernel that read one wide value run head by head.
+void lower_together(Lowering *lower);
 // misfit.c: why lower_stream is false for this plan.
 PlanMisfit lower_misfit(const Lowering *lower, PlanKind plan);
 // kinds.c: any of them, with the schedule that is wanted. false: its plan cannot do a streamed one.

@@ -527,5 +527,6 @@ bool lower_stream(Lowering *lower, const StreamSchedule *schedule) {
             emit_loop(&s, loop);
     }
     emit_results(&s);
+    lower_together(lower);
     return true;
 }
