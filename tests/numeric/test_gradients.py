@@ -338,3 +338,17 @@ def test_logits_that_are_normalised_both_ways(options, tmp_path):
     path.write_text(BOTH_WAYS)
     extents = "n=17,d=32,h=6,h2=3,v=24,v2=65"
     attc("verify", path, "--grad", "-w", "-D", extents, *options)
+
+
+@pytest.mark.parametrize("lengths", ["n=70,m=70", "n=9,m=90", "n=17,m=71"])
+@pytest.mark.parametrize("dynamic", [[], ["--dynamic=n"]], ids=["known", "run-time"])
+def test_contractions_that_run_head_by_head(lengths, dynamic):
+    """What two of them read is larger than the caches of a tiny machine, a head of it is not."""
+    core = ROOT / "tests" / "bench" / "cores" / "talking_heads.attn"
+    heads = "d=16,e=16,h=4,h_k=4,h_v=4"
+    tiny = ["--machine", ROOT / "tests" / "machines" / "tiny.json", "--plan=resident:8"]
+    given = ["-D", f"{lengths},{heads}", *tiny, *dynamic]
+    attc("verify", core, "--grad", *given)
+    kernels = attc("emit", core, "--grad", "--stage=tile", "--threads=1", *given)[0]
+    together = re.findall(r"loop (h_[kv]):1\n +contract .*\n +contract ", kernels)
+    assert together == ["h_v", "h_k"]
