@@ -48,8 +48,8 @@ class Function:
 class Library:
     """A shared library of attc and its functions, called with NumPy arrays.
 
-    Extents are compiled in, except those of the dims in `dynamic`. OSError, RuntimeError and
-    CalledProcessError say what failed.
+    It is planned for `threads`, and has so many. Extents are compiled in, except those of the dims
+    in `dynamic`. OSError, RuntimeError and CalledProcessError say what failed.
     """
 
     def __init__(self, attc, case, threads, folder, dynamic=(), gradients=False):
@@ -57,6 +57,7 @@ class Library:
         # A path of its own: what is loaded from a path once is not loaded again.
         path = folder / f"{'-'.join([case.name, *run_time])}.so"
         options = ["-D", ",".join(f"{dim}={extent}" for dim, extent in case.extents.items())]
+        options += ["--threads", str(threads)]
         if run_time:
             options += ["--dynamic", ",".join(run_time)]
         if gradients:
