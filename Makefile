@@ -41,9 +41,11 @@ endif
 LLVM_CONFIG ?= llvm-config-$(LLVM)
 LLVM_CFLAGS  = $(shell $(LLVM_CONFIG) --cflags 2>/dev/null | tr ' ' '\n' | grep '^-I')
 LLVM_LIBS    = $(shell $(LLVM_CONFIG) --ldflags --libs core 2>/dev/null)
-# The compiler has its part of LLVM inside of it: the shared library is loaded in 15 ms, by every start.
-LLVM_STATIC  = $(shell $(LLVM_CONFIG) --ldflags --link-static --libs core passes orcjit x86 \
-                       2>/dev/null) -lstdc++ -lz -lzstd
+# The compiler has its part of LLVM inside of it, where the archives are: loading the shared library
+# takes 15 ms of every start.
+LLVM_PARTS   = core passes orcjit x86
+LLVM_STATIC  = $(or $(shell $(LLVM_CONFIG) --ldflags --link-static --libs $(LLVM_PARTS) 2>/dev/null), \
+                    $(LLVM_LIBS)) -lstdc++ -lz -lzstd
 
 WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
 CFLAGS  ?= -g

@@ -211,7 +211,7 @@ static void print_kernels(const Bench *bench, const Call *call) {
         table_cell(&table, "%s", kernel->name);
         table_cell(&table, "%s", kernel->kind);
         table_cell(&table, "%s", dims_text(f->graph, &kernel->dims, f->graph->arena));
-        table_cell(&table, "%.3f ms", 1e3 * seconds);
+        table_seconds(&table, seconds);
         table_cell(&table, "%.1f%%", 100 * seconds / call->seconds);
         if (kernel->multiplies)
             table_cell(&table, "%.1f%%", 100 * share_of_peak(bench, kernel->multiplies, seconds));
@@ -237,7 +237,7 @@ static void print_calls(const Bench *bench) {
     for (uint32_t i = 0; i < bench->n_calls; i++) {
         const Call *call = &bench->calls[i];
         table_cell(&table, "%s", call->name);
-        table_cell(&table, "%.3f ms", 1e3 * call->seconds);
+        table_seconds(&table, call->seconds);
         table_cell(&table, "%.3g GFLOP", gflop_of(call->multiplies));
         table_cell(&table, "%.1f", gflop_of(call->multiplies) / call->seconds);
         table_cell(&table, "%.1f%%", 100 * share_of_peak(bench, call->multiplies, call->seconds));

@@ -2,8 +2,9 @@
 // attc cost: what an entry costs at given extents, before anything runs.
 #include "driver/driver.h"
 
-static int plan_threads(const Options *options) {
-    return options->threads ? options->threads : 1;
+// As the plans are: for the threads asked for, or one per core.
+static int plan_threads(const Options *options, const Target *target) {
+    return options->threads ? options->threads : target->machine.threads;
 }
 
 static const char *count_digits(int64_t count, Arena *arena) {
@@ -33,7 +34,7 @@ static void print_kernels(const CostFigures *f, Arena *arena) {
                    k->multiplies < 0 ? "too many" : count_digits(k->multiplies, arena));
         table_cell(&table, "%s", bytes_text(k->scratch, arena));
         table_cell(&table, "%.2f", k->recompute);
-        table_cell(&table, "%.3f ms", 1e3 * k->seconds);
+        table_seconds(&table, k->seconds);
     }
     printf("\n");
     table_print(&table);
@@ -82,8 +83,8 @@ static bool add_choice(Options *options, const Compilation *built, const MemoryT
     bool ok = pipeline_lower(session, &passes, &compiled);
     if (ok) {
         int64_t *extents = tensors_extents(tensors, compiled.fusion->graph, session->arena);
-        CostFigures f = report_figures(&compiled, &target->machine, plan_threads(options), extents,
-                                       session->arena);
+        CostFigures f = report_figures(&compiled, &target->machine, plan_threads(options, target),
+                                       extents, session->arena);
         const GradientFigures *g = report_gradient(&compiled, &f, extents, session->arena);
         vec_push(options->session->arena, out,
                  (Choice){*trial, f.workspace, g->saved_bytes, g->recomputed_flops,
@@ -120,7 +121,7 @@ static void print_choices(const Options *options, const Choices *choices, Arena 
         table_cell(&table, "%s",
                    c->recomputed < 0 ? "too many"
                                      : arena_printf(arena, "%.4g", (double)c->recomputed));
-        table_cell(&table, "%.3f ms", 1e3 * c->seconds);
+        table_seconds(&table, c->seconds);
         table_cell(&table, "%s", c->taken ? "taken" : "");
     }
     table_print(&table);
@@ -249,16 +250,16 @@ static json_t *kernel_json(const CostFigures *f, const KernelFigure *k) {
 }
 
 static void print_json(const Options *options, const Compilation *compiled, const CostFigures *f,
-                       const Choices *choices, const int64_t *extents) {
+                       const Choices *choices, const int64_t *extents, int threads) {
     json_t *kernels = json_array();
     for (uint32_t i = 0; i < f->kernels.count; i++)
         json_array_append_new(kernels, kernel_json(f, &f->kernels.at[i]));
-    json_t *object = json_pack(
-        "{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
-        "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies, "flops",
-        (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace, "threads",
-        plan_threads(options), "dims", report_extents(compiled->built, extents), "buffers",
-        buffers_json(f, &f->buffers), "kernels", kernels);
+    json_t *object =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "entry", compiled->built->entry,
+                  "parameters", (json_int_t)f->parameters, "multiplies", (json_int_t)f->multiplies,
+                  "flops", (json_int_t)f->flops, "workspace_bytes", (json_int_t)f->workspace,
+                  "threads", threads, "dims", report_extents(compiled->built, extents), "buffers",
+                  buffers_json(f, &f->buffers), "kernels", kernels);
     if (f->gradient)
         json_object_update_new(
             object, json_pack("{s:o, s:I, s:I, s:I, s:I, s:I}", "saved",
@@ -302,13 +303,13 @@ int command_cost(Options *options) {
     bool fine = tensors_open(options, &compiled, true, &tensors) &&
                 find_choices(options, &built, &trials, passes.saving, &tensors, &choices);
     if (fine) {
-        int threads = plan_threads(options);
+        int threads = plan_threads(options, target);
         int64_t *extents = tensors_extents(&tensors, compiled.fusion->graph, arena);
         CostFigures figures = report_figures(&compiled, &target->machine, threads, extents, arena);
         if (compiled.plain)
             figures.gradient = report_gradient(&compiled, &figures, extents, arena);
         if (options->json)
-            print_json(options, &compiled, &figures, &choices, extents);
+            print_json(options, &compiled, &figures, &choices, extents, threads);
         else
             print_text(options, &compiled, &figures, &choices, extents);
     }

@@ -278,6 +278,7 @@ typedef struct {
 } Table;
 Table table_open(Arena *arena, const char *columns);
 void table_cell(Table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void table_seconds(Table *table, double seconds); // of a measurement or prediction
 void table_print(const Table *table);
 
 // ---- value_names.c ----

@@ -207,7 +207,9 @@ int option_memory_limit(Options *options, const char *text) {
     end += unit && !strcmp(end, "iB") ? 2 : 0;
     if (*end || !att_argument_count(arena_strndup(arena, text, digits), 1, INT64_MAX, &number) ||
         !mul_i64(number, scale, &options->memory_limit))
-        return usage_error("--memory-limit %s: expected bytes, such as 200000, 64M or 1GiB", text);
+        return usage_error("--memory-limit %s: expected bytes, such as 200000, 64M or 1GiB, from 1 "
+                           "to %lld",
+                           text, (long long)INT64_MAX);
     return EXIT_FINE;
 }
 
@@ -227,7 +229,8 @@ int option_plan(Options *options, const char *text) {
         if (i == most)
             return usage_error("--plan %s: plan %s has %s", text, words, takes[most]);
         if (!att_argument_count(number, 1, EXTENT_MAX, &numbers[i]))
-            return usage_error("--plan %s: expected a whole number from 1 after %s:", text, words);
+            return usage_error("--plan %s: expected a whole number from 1 to %lld after %s:", text,
+                               (long long)EXTENT_MAX, words);
     }
     options->rows = numbers[ROWS];
     options->piece = numbers[PIECE];

@@ -17,6 +17,14 @@ void table_cell(Table *table, const char *format, ...) {
     vec_push(table->arena, &table->cells, text.at);
 }
 
+void table_seconds(Table *table, double seconds) {
+    enum { LONG = 100 };
+    if (seconds < LONG)
+        table_cell(table, "%.3f ms", 1e3 * seconds);
+    else
+        table_cell(table, "%.4g s", seconds);
+}
+
 void table_print(const Table *table) {
     int *widths = arena_array(table->arena, int, table->n_columns);
     for (uint32_t i = 0; i < table->cells.count; i++) {

@@ -248,13 +248,10 @@ static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *ker
                        const Target *target) {
     VEC(int64_t) dims = {0};
     VEC(int64_t) steps = {0};
-    Node *const *body = kernel->body.at;
-    uint32_t n_body = kernel->body.count;
-    while (n_body && body[0]->kind == NODE_LOOP && body[0]->loop == LOOP_PARALLEL) {
-        vec_push(build->arena, &dims, body[0]->dim);
-        vec_push(build->arena, &steps, body[0]->step);
-        n_body = body[0]->body.count;
-        body = body[0]->body.at;
+    const Node *loop = nodes_parallel(&kernel->body);
+    for (; loop; loop = nodes_parallel(&loop->body)) {
+        vec_push(build->arena, &dims, loop->dim);
+        vec_push(build->arena, &steps, loop->step);
     }
     AttKernel made = {
         .name = copy_text(build, kernel->name),

@@ -511,11 +511,8 @@ static void run_task(Interpreter *m, int64_t task) {
     const Node *parallel[TILE_RANK_MAX];
     const NodeList *body = &m->kernel->body;
     int n = 0;
-    while (body->count == 1 && body->at[0]->kind == NODE_LOOP &&
-           body->at[0]->loop == LOOP_PARALLEL) {
-        parallel[n++] = body->at[0];
-        body = &body->at[0]->body;
-    }
+    for (const Node *loop; (loop = nodes_parallel(body)); body = &loop->body)
+        parallel[n++] = loop;
     m->task = (uint32_t)task + 1;
     while (n-- > 0) {
         int64_t step = parallel[n]->step, extent = m->extents[parallel[n]->dim];

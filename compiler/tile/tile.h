@@ -325,7 +325,7 @@ typedef struct Kernel {
     Schedule schedule; // that it was lowered with
 } Kernel;
 
-// ---- kernel.c: building by hand and by lowering ----
+// ---- kernel.c: building, by hand and by lowering ----
 Kernel *kernel_new(Arena *arena, Name name);
 TileDimId kernel_add_dim(Kernel *kernel, Name name, int64_t extent);
 // Arguments are added before any scratch.
@@ -362,9 +362,8 @@ int32_t stage_extent(Kernel *kernel, Stage *stage, TileDimId dim);
 // Unused arguments are -1. Equal terms of one stage are one term.
 int32_t stage_op(Kernel *kernel, Stage *stage, Op op, Elem elem, int32_t a, int32_t b, int32_t c);
 void stage_sink(Kernel *kernel, Stage *stage, SinkMode mode, Access to, int32_t term);
-// The dims of unknown extent that some stage combines over into a buffer without initial value, and
-// what combining nothing gives. false: there are none.
-bool kernel_combines(const Kernel *kernel, uint16_t buffer, TileDimList *over, double *nothing);
+
+// ---- stage.c: what stages and accesses are ----
 bool stage_has_dim(const Stage *stage, TileDimId dim);
 bool stage_writes(const Kernel *kernel, const Stage *stage, uint16_t buffer);
 bool stage_reads_own(const Kernel *kernel, const Stage *stage); // a compute stage, what it writes
@@ -381,6 +380,24 @@ bool access_is_plain(const Access *access); // plain dims only: no offsets, term
 TileDimId access_panel_dim(const Kernel *kernel, const Access *access);
 // Are its elements along dim side by side, in panels or as the last dim?
 bool access_runs_along(const Kernel *kernel, const Access *access, TileDimId dim);
+
+// ---- counts.c: what is asked of a whole kernel ----
+// The dims of unknown extent that some stage combines over into a buffer without initial value, and
+// what combining nothing gives. false: there are none.
+bool kernel_combines(const Kernel *kernel, uint16_t buffer, TileDimList *over, double *nothing);
+// The parallel loop that all of a body is; NULL: it is none. Those of a kernel's tasks lie around
+// each other at its root.
+const Node *nodes_parallel(const NodeList *body);
+// Number of tasks: the product over the parallel loops of ceil(extent / step).
+int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents);
+uint32_t kernel_ordered(const Kernel *kernel); // number of ORDERED loops
+// NULL: the kernel has no parallel loop.
+const Node *kernel_innermost_parallel(const Kernel *kernel);
+// Do tasks add to the argument in turn? It lacks the innermost parallel dim.
+bool kernel_adds_in_turn(const Kernel *kernel, uint16_t argument);
+double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of sums of products
+// Bytes of scratch that a task has at most; each: by buffer, the bytes of a scratch one, or NULL.
+int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents, int64_t *each);
 
 // ---- a whole entry ----
 typedef struct {
@@ -429,9 +446,6 @@ typedef struct {
 // NULL after a diagnostic: there are streamed groups, and the forced plan can do none.
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
                         const ScheduleWish *wish);
-double kernel_multiplies(const Kernel *kernel, const int64_t *extents); // of sums of products
-// Bytes of scratch that a task has at most; each: by buffer, the bytes of a scratch one, or NULL.
-int64_t kernel_scratch_bytes(const Kernel *kernel, const int64_t *extents, int64_t *each);
 // schedule/: the default of a shape, and every one that is worth a thought, in a fixed order. The
 // default of a streamed group is the cheapest that can be lowered (lower/choose.c); wanted: its
 // plan, and its numbers where they are not 0.
@@ -486,13 +500,5 @@ void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const 
 // Runs all launches; inputs and outputs by index in the graph, in float32/int32/... as declared.
 void tile_interpret(const TileProgram *program, const int64_t *extents, void *const *inputs,
                     void *const *outputs);
-
-// Number of tasks: the product over the parallel loops of ceil(extent / step).
-int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents);
-uint32_t kernel_ordered(const Kernel *kernel); // number of ORDERED loops
-// NULL: the kernel has no parallel loop.
-const Node *kernel_innermost_parallel(const Kernel *kernel);
-// Do tasks add to the argument in turn? It lacks the innermost parallel dim.
-bool kernel_adds_in_turn(const Kernel *kernel, uint16_t argument);
 
 #endif

@@ -32,17 +32,15 @@ static bool check_initial(Checker *c, const TileBuffer *buffer) {
         return verify_broken(c, "%s is given and has an initial value", buffer->name);
     if (buffer->takes >= 0)
         return verify_broken(c, "%s takes memory and has an initial value", buffer->name);
-    const NodeList *body = &c->kernel->body;
     const Node *chain = kernel_innermost_parallel(c->kernel);
-    for (; buffer->place == PLACE_OUT && body->count == 1 && body->at[0]->kind == NODE_LOOP &&
-           body->at[0]->loop == LOOP_PARALLEL;
-         body = &body->at[0]->body) {
-        bool has = body->at[0] == chain; // see check_turns
+    const Node *loop = buffer->place == PLACE_OUT ? nodes_parallel(&c->kernel->body) : NULL;
+    for (; loop; loop = nodes_parallel(&loop->body)) {
+        bool has = loop == chain; // see check_turns
         for (int i = 0; i < buffer->rank; i++)
-            has = has || buffer->dims[i] == body->at[0]->dim;
+            has = has || buffer->dims[i] == loop->dim;
         if (!has)
             return verify_broken(c, "tasks along %s would meet in %s",
-                                 verify_dim_name(c, body->at[0]->dim), buffer->name);
+                                 verify_dim_name(c, loop->dim), buffer->name);
     }
     return true;
 }

@@ -173,12 +173,12 @@ static void emit_scratch_function(EmitModule *m, const Kernel *kernel, const cha
 
 // ---- loop tree ----
 
-static void emit_nodes(CpuKernel *k, Node *const *nodes, uint32_t n);
+static void emit_nodes(CpuKernel *k, const NodeList *body);
 
 static void emit_inside(CpuKernel *k, const Node *node, CpuRange range) {
     CpuRange outer = k->range[node->dim];
     k->range[node->dim] = range;
-    emit_nodes(k, node->body.at, node->body.count);
+    emit_nodes(k, &node->body);
     k->range[node->dim] = outer;
 }
 
@@ -315,9 +315,9 @@ static void open_scratch(CpuKernel *k, uint16_t number) {
     begin_buffer(k, number);
 }
 
-static void emit_nodes(CpuKernel *k, Node *const *nodes, uint32_t n) {
-    for (uint32_t i = 0; i < n; i++) {
-        const Node *node = nodes[i];
+static void emit_nodes(CpuKernel *k, const NodeList *body) {
+    for (uint32_t i = 0; i < body->count; i++) {
+        const Node *node = body->at[i];
         switch (node->kind) {
         case NODE_LOOP:
             emit_loop(k, node);
@@ -335,21 +335,15 @@ static void emit_nodes(CpuKernel *k, Node *const *nodes, uint32_t n) {
     }
 }
 
-static bool is_parallel(const Node *node) {
-    return node->kind == NODE_LOOP && node->loop == LOOP_PARALLEL;
-}
-
 // Takes the task number apart from the innermost parallel loop outwards; sets ranges; then the
 // rest.
-static void emit_task(CpuKernel *k, Node *const *nodes, uint32_t n, LLVMValueRef task) {
+static void emit_task(CpuKernel *k, LLVMValueRef task) {
     EmitModule *m = k->module;
     const Node *parallel[TILE_RANK_MAX];
+    const NodeList *body = &k->kernel->body;
     int n_parallel = 0;
-    while (n == 1 && is_parallel(nodes[0])) {
-        parallel[n_parallel++] = nodes[0];
-        n = nodes[0]->body.count;
-        nodes = nodes[0]->body.at;
-    }
+    for (const Node *loop; (loop = nodes_parallel(body)); body = &loop->body)
+        parallel[n_parallel++] = loop;
     for (int i = n_parallel - 1; i >= 0; i--) {
         const Node *node = parallel[i];
         CpuRange whole = k->range[node->dim];
@@ -373,7 +367,7 @@ static void emit_task(CpuKernel *k, Node *const *nodes, uint32_t n, LLVMValueRef
     }
     for (uint32_t b = 0; b < k->kernel->n_args; b++)
         begin_buffer(k, (uint16_t)b);
-    emit_nodes(k, nodes, n);
+    emit_nodes(k, body);
 }
 
 void cpu_emit_kernel(EmitModule *m, const Kernel *kernel, const Target *target,
@@ -395,6 +389,6 @@ void cpu_emit_kernel(EmitModule *m, const Kernel *kernel, const Target *target,
         k->range[d] = (CpuRange){.lo = index_const(m, 0),
                                  .len = k->extent[d],
                                  .nonempty = kernel->dims.at[d].extent != EXTENT_DYNAMIC};
-    emit_task(k, kernel->body.at, kernel->body.count, k->task);
+    emit_task(k, k->task);
     LLVMBuildRetVoid(m->builder);
 }

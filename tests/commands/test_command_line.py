@@ -52,7 +52,8 @@ BAD = [
     (["cost", CAUSAL, "--plan"], "attc: error: --plan: expected a value\n"),
     (["cost", CAUSAL, "-D"], "attc: error: -D: expected a value\n"),
     *((["cost", CAUSAL, "--memory-limit", given],
-       f"--memory-limit {given}: expected bytes, such as 200000, 64M or 1GiB\n")
+       f"--memory-limit {given}: expected bytes, such as 200000, 64M or 1GiB, "
+       "from 1 to 9223372036854775807\n")
       for given in ("", "0", "-1", "1.5G", "64m", "64MB", "64Mi", "M", "9999999999G")),
     (["run", CAUSAL, "--oracle", "--memory-limit=1M"], "run --oracle: takes no --memory-limit\n"),
     (["check", CAUSAL, "--memory-limit=1M"], "check: takes no --memory-limit\n"),
@@ -62,8 +63,9 @@ BAD = [
     (["cost", CAUSAL, "--plan", "unfused:3"], "plan unfused has no numbers"),
     (["cost", CAUSAL, "--plan", "resident:3:64"], "plan resident has rows alone"),
     (["cost", CAUSAL, "--plan", "stream:3:64:1"], "plan stream has rows and a piece"),
-    (["cost", CAUSAL, "--plan", "stream:"], "expected a whole number from 1 after stream:"),
-    (["cost", CAUSAL, "--plan", "spill:8:0"], "expected a whole number from 1 after spill:"),
+    *((["cost", CAUSAL, "--plan", f"{plan}:{numbers}"],
+       f"expected a whole number from 1 to 1099511627776 after {plan}:")
+      for plan, numbers in (("stream", ""), ("spill", "8:0"))),
     (["run", CAUSAL, "--cache", ""], "--cache: expected a folder"),
     (["build", CAUSAL, "-o", ""], "-o: expected the name of a file"),
     (["cost", CAUSAL, "--machine", ""], "--machine: expected the name of a file"),

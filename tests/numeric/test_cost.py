@@ -68,15 +68,15 @@ def test_unmarked_sources_take_data_from_the_command_line(tmp_path):
 
 def test_predictions_are_made_of_stages():
     """A kernel takes what its stages take and a little more; threads share it."""
-    one = cost("talking_heads", h_k=12, h=12, h_v=12, d_k=64, d_v=64)
+    entry = (EXAMPLES / "talking_heads.attn", "-D", "n=512,m=512")
+    assert attc_json("cost", *entry)["threads"] == attc_json("machine")["threads"]
+    one = attc_json("cost", *entry, "--threads", "1")
     assert one["threads"] == 1
     for kernel in one["kernels"]:
         stages = sum(stage["seconds"] for stage in kernel["stages"])
         assert stages <= kernel["predicted_seconds"] <= 1.2 * stages
         assert all(stage["seconds"] > 0 and stage["over"] for stage in kernel["stages"])
-    four = attc_json(
-        "cost", EXAMPLES / "talking_heads.attn", "-D", "n=512,m=512", "--threads", "4"
-    )
+    four = attc_json("cost", *entry, "--threads", "4")
     assert four["threads"] == 4
     for alone, shared in zip(one["kernels"], four["kernels"]):
         assert 0.2 * alone["predicted_seconds"] < shared["predicted_seconds"]

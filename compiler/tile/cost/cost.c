@@ -136,11 +136,6 @@ static void walk_range(Walk *w, const Node *node) {
     w->length[node->dim] = length;
 }
 
-static bool holds_loop_of_tasks(const Node *node) {
-    return node->body.count && node->body.at[0]->kind == NODE_LOOP &&
-           node->body.at[0]->loop == LOOP_PARALLEL;
-}
-
 // `count` of the loop's pieces, each `length` long, the first beginning at `low`.
 static void walk_pieces(Walk *w, const Node *node, double count, double turns, double low,
                         double length) {
@@ -153,7 +148,7 @@ static void walk_pieces(Walk *w, const Node *node, double count, double turns, d
         cost_measure_turn(w, &node->body);
     walk_nodes(w, &node->body);
     cost_close_frame(w);
-    if (node->loop == LOOP_PARALLEL && !holds_loop_of_tasks(node))
+    if (node->loop == LOOP_PARALLEL && !nodes_parallel(&node->body))
         w->longest_task = fmax(w->longest_task, (w->seconds - before) / w->times);
     w->times = times;
 }
