@@ -7,6 +7,9 @@
 // for all of a block that comes from afar, since what the hardware fetches by itself ends with the
 // page. For blocks that are one piece of memory, so that they are asked for in its order, which the
 // hardware takes up, and of arguments: scratch was written just now.
+//
+// Where b has a row for each step, each step asks for the lanes of its row that follow: the
+// hardware follows few rows at a time.
 #include "cpu/contract.h"
 
 // Beyond so many row blocks the wait is small next to their work, and large blocks of b would
@@ -34,6 +37,14 @@ static bool asks_rows(const CpuMicroShape *shape, int64_t blocks) {
             shape->a_k * (int64_t)elem_bytes(shape->a_elem) >= ASKED_STRIDE_MIN);
 }
 
+// Where all of b is more than half of L1, and few row blocks ask for the same.
+static bool asks_lanes(const Contract *c, int64_t steps, int64_t blocks) {
+    enum { BYTES_LEAST = 16 << 10, BLOCKS_MOST = 4 };
+    int64_t lanes = likely_length(c, c->stage->lanes);
+    return blocks <= BLOCKS_MOST &&
+           steps * lanes * (int64_t)elem_bytes(c->b.buffer->elem) > BYTES_LEAST;
+}
+
 void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     int64_t steps = 1;
     for (int i = 0; i < c->n_flat; i++)
@@ -44,6 +55,7 @@ void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH && blocks <= ROW_BLOCKS_MAX &&
                 steps >= ASKED_STEPS_MIN && steps * bytes <= ASKED_BYTES_MAX;
     shape->asks_rows = asks_rows(shape, blocks);
+    shape->asks_lanes = !one_piece && asks_lanes(c, steps, blocks);
     shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;
 }
 

@@ -140,6 +140,7 @@ typedef struct {
     bool in_order;                  // each sum is one chain of additions
     int ahead;                      // lines that each step of k asks for, of what is read after b
     bool asks_rows;                 // and one of the rows that are read after these
+    bool asks_lanes;                // and for the lanes of b that follow these
 } CpuMicroShape;
 typedef struct {
     LLVMValueRef a, b, c, ahead; // pointers

@@ -46,6 +46,12 @@ static LLVMValueRef line_after(const Micro *u, LLVMValueRef at, int lines) {
     return emit_element(u->m, u->shape->b_elem, at, index_const(u->m, elements));
 }
 
+// Vector number `v` of b's lanes in the current step.
+static LLVMValueRef vector_at(const Micro *u, int v) {
+    LLVMValueRef by = index_const(u->m, v * u->shape->width);
+    return emit_element(u->m, u->shape->b_elem, u->at[OF_B], by);
+}
+
 // From the rows of a block to those that are asked for meanwhile: far enough for L3, near enough
 // for what is asked for to stay in L1.
 static LLVMValueRef rows_ahead(const Micro *u) {
@@ -69,14 +75,14 @@ static void step(Micro *u, int set) {
     const CpuMicroShape *shape = u->shape;
     EmitValue vector[VECTORS_MAX];
     for (int v = 0; v < shape->vectors; v++) {
-        LLVMValueRef at =
-            emit_element(m, shape->b_elem, u->at[OF_B], index_const(m, v * shape->width));
         LLVMValueRef mask = shape->b_masked ? u->mask[v] : NULL;
-        vector[v] = emit_load_masked(m, shape->b_elem, shape->width, at, mask, 0);
+        vector[v] = emit_load_masked(m, shape->b_elem, shape->width, vector_at(u, v), mask, 0);
         vector[v].elem = shape->elem; // a half is an f32 in registers
     }
     for (int line = 0; line < shape->ahead; line++)
         emit_prefetch(m, line_after(u, u->at[OF_AHEAD], line), EMIT_TO_READ);
+    for (int v = 0; v < shape->vectors && shape->asks_lanes; v++)
+        emit_prefetch(m, vector_at(u, shape->vectors + v), EMIT_TO_READ);
     if (shape->asks_rows)
         emit_prefetch(m, emit_element(m, shape->a_elem, u->at[OF_A], rows_ahead(u)), EMIT_TO_READ);
     for (int r = 0; r < shape->rows; r++) {
@@ -347,7 +353,8 @@ static bool is_shape(const CpuMicroShape *a, const CpuMicroShape *b) {
            a->masked == b->masked && a->b_masked == b->b_masked && a->mode == b->mode &&
            a->elem == b->elem && a->a_elem == b->a_elem && a->b_elem == b->b_elem &&
            a->a_row == b->a_row && a->a_k == b->a_k && a->b_k == b->b_k && a->c_row == b->c_row &&
-           a->in_order == b->in_order && a->ahead == b->ahead && a->asks_rows == b->asks_rows;
+           a->in_order == b->in_order && a->ahead == b->ahead && a->asks_rows == b->asks_rows &&
+           a->asks_lanes == b->asks_lanes;
 }
 
 static CpuMicrokernel *find(CpuKernel *k, const CpuMicroShape *shape) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kinds of contraction stages on the CPU, against the tile interpreter at both x86-64 levels:
-// blocks and rows that ask for the next ones, operands in halves, summed lanes.
+// blocks, rows and lanes that ask for the next ones, operands in halves, summed lanes.
 #include "support.h"
 
 #include <math.h>
@@ -143,6 +143,45 @@ static void test_rows_that_ask(void **state) {
             Arena *arena = arena_new();
             int64_t extents[] = {shapes[i][1], shapes[i][0], 64};
             cpu_compare(values_kernel(arena, shapes[i][0], shapes[i][1], dynamic), extents, 2e-5);
+            arena_free(arena);
+        }
+}
+
+// Mixing of heads: c[g m] = sum over h of a[g h] b[h m], a row of b for each step.
+static Kernel *mixing_kernel(Arena *arena, int64_t heads, int64_t n_lanes, bool dynamic) {
+    Kernel *k = kernel_new(arena, "mixing");
+    TileDimId g = kernel_add_dim(k, "g", heads), h = kernel_add_dim(k, "h", heads);
+    TileDimId m = kernel_add_dim(k, "m", extent_of(n_lanes, dynamic));
+    uint16_t a = kernel_add_argument(k, "A", ELEM_F32, PLACE_IN, TILE_DIMS(g, h));
+    uint16_t b = kernel_add_argument(k, "B", ELEM_F32, PLACE_IN, TILE_DIMS(h, m));
+    uint16_t c = kernel_add_argument(k, "C", ELEM_F32, PLACE_OUT, TILE_DIMS(g, m));
+    Stage *stage = node_contract(k, &k->body, TILE_DIMS(g, m, h), access_plain(k, c),
+                                 access_plain(k, a), access_plain(k, b));
+    stage->rows = g;
+    stage->lanes = m;
+    stage->row_block = 12;
+    stage->lane_block = 32;
+    return k;
+}
+
+static void test_who_asks_for_the_next_lanes(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    assert_true(kernel_asks(arena, mixing_kernel(arena, 12, 512, false)));
+    assert_true(kernel_asks(arena, mixing_kernel(arena, 12, 512, true)));
+    assert_false(kernel_asks(arena, mixing_kernel(arena, 12, 256, false)));  // they fit L1
+    assert_false(kernel_asks(arena, mixing_kernel(arena, 96, 1024, false))); // asked once a block
+    arena_free(arena);
+}
+
+static void test_lanes_that_ask(void **state) {
+    (void)state;
+    static const int64_t shapes[][2] = {{1, 5000}, {12, 512}, {24, 321}, {13, 1000}, {48, 130}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int dynamic = 0; dynamic < 2; dynamic++) {
+            Arena *arena = arena_new();
+            int64_t extents[] = {shapes[i][0], shapes[i][0], shapes[i][1]};
+            cpu_compare(mixing_kernel(arena, shapes[i][0], shapes[i][1], dynamic), extents, 2e-5);
             arena_free(arena);
         }
 }
@@ -402,6 +441,8 @@ int main(void) {
         cmocka_unit_test(test_blocks_that_ask),
         cmocka_unit_test(test_who_asks_for_the_next_rows),
         cmocka_unit_test(test_rows_that_ask),
+        cmocka_unit_test(test_who_asks_for_the_next_lanes),
+        cmocka_unit_test(test_lanes_that_ask),
         cmocka_unit_test(test_halves),
         cmocka_unit_test(test_sums_in_order_are_one_chain),
         cmocka_unit_test(test_print),

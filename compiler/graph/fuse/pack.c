@@ -11,7 +11,7 @@
 // it is the result of a contraction, which is written in that order. The factor goes to the
 // operand of the rows or to a copy of one that is no row, or to the result where that one is wide
 // or has to keep its bits (see value_factor_moves). An operand of the rows whose summed dim is not
-// contiguous is copied, too: by the task, for its own rows.
+// contiguous, or whose rows are pages apart, is copied, too: by the task, for its own rows.
 //
 // Contraction stages have operands of the type of their sums: einsums of halves become einsums of
 // their widened operands, rounded afterwards, which is what they mean.
@@ -130,6 +130,18 @@ static Value *pack_lanes(Packer *p, const Cluster *cluster, const Value *value, 
     return fuse_is_of_input(operand) && !runs_past(value, k) ? copied(p, now, FOR_SUMS) : now;
 }
 
+// Are rows of the operand pages apart? Those of a block share few sets of a cache then.
+static bool rows_are_pages_apart(const Fuser *fuser, const Cluster *cluster, const Value *operand) {
+    enum { PAGE = 4096 };
+    const DimList *dims = &operand->dims;
+    int64_t stride = (int64_t)elem_bytes(operand->elem);
+    uint32_t i = dims->count;
+    for (; i && !dims_has(&cluster->rows, dims->at[i - 1]); i--)
+        if (!mul_i64(stride, fuser->extents[dims->at[i - 1]], &stride))
+            return false;
+    return i && stride % PAGE == 0;
+}
+
 // What is scaled or widened is written by the task anyway, in the order that it wants.
 static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, int k) {
     const Value *operand = value->args[k];
@@ -137,8 +149,9 @@ static Value *pack_rows(Packer *p, const Cluster *cluster, const Value *value, i
     bool summed_last = !dims_has(&value->dims, last_dim(operand));
     bool rows = dims_subset(&cluster->rows, &operand->dims);
     bool table = p->fuser->table[streamed_dim(cluster)] && value_adds_rows(value);
+    bool lies_badly = !summed_last || rows_are_pages_apart(p->fuser, cluster, operand);
     bool copies =
-        rows && fuse_is_of_input(operand) && !summed_last && !scales && !is_half(operand) && !table;
+        rows && fuse_is_of_input(operand) && lies_badly && !scales && !is_half(operand) && !table;
     Value *now = unrounded(p, operand);
     return copies ? copied(p, now, FOR_ROWS) : now;
 }

@@ -77,6 +77,22 @@ static void find_shifted(Nest *nest, Member *m) {
         of->is_operand = true;
 }
 
+// Operands of the rows alone (queries) lie as contractions read them: head by head, so that what
+// one head reads is one piece of memory, and contiguous along the lanes or the sum of the first.
+static void place_operand(const Nest *nest, Member *operand, const ContractRoles *roles) {
+    DimSet dims = lower_dim_set(nest->lower, &operand->value->dims);
+    operand->is_operand = true;
+    if (operand->contracts || operand->reduces || set_has(dims, nest->lanes))
+        return;
+    operand->outer =
+        operand->last == TILE_DIM_NONE ? roles->batch & dims : operand->outer & roles->batch;
+    for (uint32_t i = operand->value->dims.count; i-- > 0 && operand->last == TILE_DIM_NONE;) {
+        TileDimId dim = nest->lower->dim_of[operand->value->dims.at[i]];
+        if (set_has(dims, roles->lanes) ? dim == roles->lanes : set_has(roles->summed, dim))
+            operand->last = dim;
+    }
+}
+
 static void find_roles(Nest *nest) {
     for (uint32_t i = 0; i < nest->members.count; i++) {
         Member *m = &nest->members.at[i];
@@ -89,7 +105,7 @@ static void find_roles(Nest *nest) {
         for (int k = 0; k < 2; k++) {
             Member *operand = nest_member(nest, m->value->args[k]);
             if (operand)
-                operand->is_operand = true;
+                place_operand(nest, operand, &m->roles);
         }
     }
 }

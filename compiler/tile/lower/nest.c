@@ -36,10 +36,13 @@ typedef struct {
 
 static TileDimList scratch_dims(const Nest *nest, const Member *m) {
     DimSet dims = lower_dim_set(nest->lower, &m->value->dims);
-    if (m->last == TILE_DIM_NONE)
-        return lower_order(dims, &nest->order);
-    TileDimList order = lower_order(dims & ~set_of(m->last), &nest->order);
-    order.at[order.count++] = m->last;
+    DimSet last = m->last == TILE_DIM_NONE ? 0 : set_of(m->last), outer = m->outer & ~last;
+    TileDimList order = lower_order(outer, &nest->order);
+    TileDimList others = lower_order(dims & ~outer & ~last, &nest->order);
+    for (int i = 0; i < others.count; i++)
+        order.at[order.count++] = others.at[i];
+    if (last)
+        order.at[order.count++] = m->last;
     return order;
 }
 
