@@ -96,11 +96,15 @@ static LLVMValueRef vector_in(const Transposer *t, LLVMValueRef memory, LLVMValu
     return emit_element(t->m, ELEM_F32, memory, offset);
 }
 
+// Asks for what a later block has of the row: hardware does not follow as many rows as there are.
 static EmitValue load_row(const Transposer *t, LLVMValueRef row, LLVMValueRef mask) {
+    enum { BLOCKS_AHEAD = 4 };
     EmitModule *m = t->m;
     if (t->part.rows)
         row = index_min(m, row, index_sub(m, t->part.rows, index_const(m, 1)));
     LLVMValueRef at = emit_element(m, t->elem, t->from, index_mul(m, row, t->stride));
+    LLVMValueRef later = index_const(m, BLOCKS_AHEAD * t->width);
+    emit_prefetch(m, emit_element(m, t->elem, at, later), EMIT_TO_READ);
     EmitValue value = emit_load_masked(m, t->elem, t->width, at, mask, 0);
     value.elem = kept_elem(t->elem);
     return value;
