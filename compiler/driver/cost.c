@@ -2,11 +2,6 @@
 // attc cost: what an entry costs at given extents, before anything runs.
 #include "driver/driver.h"
 
-// As the plans are: for the threads asked for, or one per core.
-static int plan_threads(const Options *options, const Target *target) {
-    return options->threads ? options->threads : target->machine.threads;
-}
-
 static const char *count_digits(int64_t count, Arena *arena) {
     return arena_printf(arena, "%lld", (long long)count);
 }
@@ -83,8 +78,8 @@ static bool add_choice(Options *options, const Compilation *built, const MemoryT
     bool ok = pipeline_lower(session, &passes, &compiled);
     if (ok) {
         int64_t *extents = tensors_extents(tensors, compiled.fusion->graph, session->arena);
-        CostFigures f = report_figures(&compiled, &target->machine, plan_threads(options, target),
-                                       extents, session->arena);
+        CostFigures f = report_figures(&compiled, passes.machine, passes.machine->threads, extents,
+                                       session->arena);
         const GradientFigures *g = report_gradient(&compiled, &f, extents, session->arena);
         vec_push(options->session->arena, out,
                  (Choice){*trial, f.workspace, g->saved_bytes, g->recomputed_flops,
@@ -303,9 +298,9 @@ int command_cost(Options *options) {
     bool fine = tensors_open(options, &compiled, true, &tensors) &&
                 find_choices(options, &built, &trials, passes.saving, &tensors, &choices);
     if (fine) {
-        int threads = plan_threads(options, target);
+        int threads = passes.machine->threads;
         int64_t *extents = tensors_extents(&tensors, compiled.fusion->graph, arena);
-        CostFigures figures = report_figures(&compiled, &target->machine, threads, extents, arena);
+        CostFigures figures = report_figures(&compiled, passes.machine, threads, extents, arena);
         if (compiled.plain)
             figures.gradient = report_gradient(&compiled, &figures, extents, arena);
         if (options->json)

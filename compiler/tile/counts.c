@@ -100,7 +100,7 @@ int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
     const Node *loop = nodes_parallel(&kernel->body);
     for (; loop; loop = nodes_parallel(&loop->body)) {
         int64_t pieces = ceil_div(extents[loop->dim], loop->step);
-        tasks *= loop == chain && !pieces ? 1 : pieces;
+        tasks = mul_capped(tasks, loop == chain && !pieces ? 1 : pieces);
     }
     return tasks;
 }
@@ -184,7 +184,8 @@ static int64_t nodes_bytes(const Kernel *kernel, const NodeList *body, int64_t *
         int64_t inside = 0;
         if (node->kind == NODE_SCRATCH) {
             int64_t bytes = room_bytes(&kernel->buffers.at[node->buffer], rooms);
-            held += kernel->buffers.at[node->buffer].takes < 0 ? bytes : 0;
+            if (kernel->buffers.at[node->buffer].takes < 0)
+                held = add_capped(held, bytes);
             if (each)
                 each[node->buffer] = bytes;
         }
@@ -195,7 +196,8 @@ static int64_t nodes_bytes(const Kernel *kernel, const NodeList *body, int64_t *
             inside = nodes_bytes(kernel, &node->body, rooms, each);
             rooms[node->dim] = outer;
         }
-        most = held + inside > most ? held + inside : most;
+        int64_t here = add_capped(held, inside);
+        most = here > most ? here : most;
     }
     return most;
 }

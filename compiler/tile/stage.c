@@ -12,8 +12,11 @@ bool stage_has_dim(const Stage *stage, TileDimId dim) {
 
 bool stage_writes(const Kernel *kernel, const Stage *stage, uint16_t buffer) {
     uint16_t memory = buffer_memory(kernel, buffer);
-    if (stage->kind == STAGE_CONTRACT)
-        return buffer_memory(kernel, stage->c.buffer) == memory;
+    if (stage->kind != STAGE_COMPUTE && buffer_memory(kernel, stage->c.buffer) == memory)
+        return true;
+    for (int i = 0; stage->kind == STAGE_ORDER && i < ORDER_WORK; i++)
+        if (buffer_memory(kernel, stage->work[i]) == memory)
+            return true;
     for (uint32_t i = 0; i < stage->sinks.count; i++)
         if (buffer_memory(kernel, stage->sinks.at[i].to.buffer) == memory)
             return true;

@@ -28,7 +28,7 @@ LLVMValueRef contract_length(const Contract *contract, TileDimId dim); // of no 
 bool contract_is_panel_dim(const Contract *contract, const Access *access, TileDimId dim);
 
 // ---- contract_ahead.c: asking for what is read after a block of b ----
-// Sets shape->ahead for blocks of shape->rows rows.
+// Sets ahead, asks_rows and asks_b of the shape, for blocks of shape->rows rows.
 void contract_choose_ahead(const Contract *contract, CpuMicroShape *shape);
 // These set next_b: before the loops; in a turn of loop `i`, at `at` from the start of the range,
 // and in a block of lanes at `at`, before their dims are entered.

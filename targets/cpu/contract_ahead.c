@@ -9,7 +9,8 @@
 // hardware takes up, and of arguments: scratch was written just now.
 //
 // Where b has a row for each step, each step asks for the lanes of its row that follow: the
-// hardware follows few rows at a time.
+// hardware follows few rows at a time. If all steps together ask for more than would stay in L2
+// until then, they ask for the same lanes of later rows.
 #include "cpu/contract.h"
 
 // Beyond so many row blocks the wait is small next to their work, and large blocks of b would
@@ -37,12 +38,16 @@ static bool asks_rows(const CpuMicroShape *shape, int64_t blocks) {
             shape->a_k * (int64_t)elem_bytes(shape->a_elem) >= ASKED_STRIDE_MIN);
 }
 
-// Where all of b is more than half of L1, and few row blocks ask for the same.
-static bool asks_lanes(const Contract *c, int64_t steps, int64_t blocks) {
-    enum { BYTES_LEAST = 16 << 10, BLOCKS_MOST = 4 };
-    int64_t lanes = likely_length(c, c->stage->lanes);
-    return blocks <= BLOCKS_MOST &&
-           steps * lanes * (int64_t)elem_bytes(c->b.buffer->elem) > BYTES_LEAST;
+// Nothing where b is no more than half of L1, or more row blocks than gain by it (measured) would
+// ask for the same.
+static CpuMicroAsks asks_of_rows_of_b(const Contract *c, const CpuMicroShape *shape, int64_t steps,
+                                      int64_t blocks) {
+    enum { HALF_OF_L1 = 16 << 10, HALF_OF_L2 = 512 << 10, BLOCKS_MOST = 4 };
+    int64_t row = likely_length(c, c->stage->lanes) * (int64_t)elem_bytes(shape->b_elem);
+    if (blocks > BLOCKS_MOST || steps * row <= HALF_OF_L1)
+        return CPU_ASKS_NOTHING;
+    bool stay = step_bytes(shape) < row && steps * step_bytes(shape) <= HALF_OF_L2;
+    return stay ? CPU_ASKS_LANES : CPU_ASKS_STEPS;
 }
 
 void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
@@ -55,7 +60,7 @@ void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH && blocks <= ROW_BLOCKS_MAX &&
                 steps >= ASKED_STEPS_MIN && steps * bytes <= ASKED_BYTES_MAX;
     shape->asks_rows = asks_rows(shape, blocks);
-    shape->asks_lanes = !one_piece && asks_lanes(c, steps, blocks);
+    shape->asks_b = one_piece ? CPU_ASKS_NOTHING : asks_of_rows_of_b(c, shape, steps, blocks);
     shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;
 }
 

@@ -129,6 +129,8 @@ LLVMBasicBlockRef cpu_beginning_open(CpuKernel *kernel, uint16_t argument);
 #define CPU_UNKNOWN INT64_MIN
 enum { CPU_LINE = 64 };                                         // bytes of a cache line
 typedef enum { CPU_SET, CPU_ADD, CPU_SET_OR_ADD } CpuMicroMode; // the last: told by an argument
+// What each step asks for of b besides: the lanes that follow its own, or its own of a later step.
+typedef enum { CPU_ASKS_NOTHING, CPU_ASKS_LANES, CPU_ASKS_STEPS } CpuMicroAsks;
 typedef struct {
     int rows, vectors; // vectors of `width` lanes
     int width;
@@ -140,7 +142,7 @@ typedef struct {
     bool in_order;                  // each sum is one chain of additions
     int ahead;                      // lines that each step of k asks for, of what is read after b
     bool asks_rows;                 // and one of the rows that are read after these
-    bool asks_lanes;                // and for the lanes of b that follow these
+    CpuMicroAsks asks_b;
 } CpuMicroShape;
 typedef struct {
     LLVMValueRef a, b, c, ahead; // pointers
@@ -149,7 +151,6 @@ typedef struct {
     LLVMValueRef lanes; // valid lanes, <= vectors * width
     LLVMValueRef add;   // i1: add to what c holds
 } CpuMicroCall;
-// shape: zeroed before it was filled, since shapes are compared as bytes.
 void cpu_call_microkernel(CpuKernel *kernel, const CpuMicroShape *shape, const CpuMicroCall *call);
 
 // ---- measure.c ----

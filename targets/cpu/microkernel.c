@@ -52,6 +52,19 @@ static LLVMValueRef vector_at(const Micro *u, int v) {
     return emit_element(u->m, u->shape->b_elem, u->at[OF_B], by);
 }
 
+static void ask_for_b(const Micro *u) {
+    enum { STEPS_LATER = 16 }; // far enough for memory
+    EmitModule *m = u->m;
+    const CpuMicroShape *shape = u->shape;
+    LLVMValueRef later = index_mul(m, u->b_k, index_const(m, STEPS_LATER));
+    LLVMValueRef at = shape->asks_b == CPU_ASKS_LANES
+                          ? vector_at(u, shape->vectors)
+                          : emit_element(m, shape->b_elem, u->at[OF_B], later);
+    int64_t bytes = (int64_t)shape->vectors * shape->width * (int64_t)elem_bytes(shape->b_elem);
+    for (int line = 0; line < ceil_div(bytes, CPU_LINE); line++)
+        emit_prefetch(m, line_after(u, at, line), EMIT_TO_READ);
+}
+
 // From the rows of a block to those that are asked for meanwhile: far enough for L3, near enough
 // for what is asked for to stay in L1.
 static LLVMValueRef rows_ahead(const Micro *u) {
@@ -81,8 +94,8 @@ static void step(Micro *u, int set) {
     }
     for (int line = 0; line < shape->ahead; line++)
         emit_prefetch(m, line_after(u, u->at[OF_AHEAD], line), EMIT_TO_READ);
-    for (int v = 0; v < shape->vectors && shape->asks_lanes; v++)
-        emit_prefetch(m, vector_at(u, shape->vectors + v), EMIT_TO_READ);
+    if (shape->asks_b != CPU_ASKS_NOTHING)
+        ask_for_b(u);
     if (shape->asks_rows)
         emit_prefetch(m, emit_element(m, shape->a_elem, u->at[OF_A], rows_ahead(u)), EMIT_TO_READ);
     for (int r = 0; r < shape->rows; r++) {
@@ -354,7 +367,7 @@ static bool is_shape(const CpuMicroShape *a, const CpuMicroShape *b) {
            a->elem == b->elem && a->a_elem == b->a_elem && a->b_elem == b->b_elem &&
            a->a_row == b->a_row && a->a_k == b->a_k && a->b_k == b->b_k && a->c_row == b->c_row &&
            a->in_order == b->in_order && a->ahead == b->ahead && a->asks_rows == b->asks_rows &&
-           a->asks_lanes == b->asks_lanes;
+           a->asks_b == b->asks_b;
 }
 
 static CpuMicrokernel *find(CpuKernel *k, const CpuMicroShape *shape) {

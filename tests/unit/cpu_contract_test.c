@@ -148,9 +148,10 @@ static void test_rows_that_ask(void **state) {
 }
 
 // Mixing of heads: c[g m] = sum over h of a[g h] b[h m], a row of b for each step.
-static Kernel *mixing_kernel(Arena *arena, int64_t heads, int64_t n_lanes, bool dynamic) {
+static Kernel *mixing_kernel(Arena *arena, int64_t n_rows, int64_t n_steps, int64_t n_lanes,
+                             bool dynamic) {
     Kernel *k = kernel_new(arena, "mixing");
-    TileDimId g = kernel_add_dim(k, "g", heads), h = kernel_add_dim(k, "h", heads);
+    TileDimId g = kernel_add_dim(k, "g", n_rows), h = kernel_add_dim(k, "h", n_steps);
     TileDimId m = kernel_add_dim(k, "m", extent_of(n_lanes, dynamic));
     uint16_t a = kernel_add_argument(k, "A", ELEM_F32, PLACE_IN, TILE_DIMS(g, h));
     uint16_t b = kernel_add_argument(k, "B", ELEM_F32, PLACE_IN, TILE_DIMS(h, m));
@@ -167,21 +168,23 @@ static Kernel *mixing_kernel(Arena *arena, int64_t heads, int64_t n_lanes, bool 
 static void test_who_asks_for_the_next_lanes(void **state) {
     (void)state;
     Arena *arena = arena_new();
-    assert_true(kernel_asks(arena, mixing_kernel(arena, 12, 512, false)));
-    assert_true(kernel_asks(arena, mixing_kernel(arena, 12, 512, true)));
-    assert_false(kernel_asks(arena, mixing_kernel(arena, 12, 256, false)));  // they fit L1
-    assert_false(kernel_asks(arena, mixing_kernel(arena, 96, 1024, false))); // asked once a block
+    assert_true(kernel_asks(arena, mixing_kernel(arena, 12, 12, 512, false)));
+    assert_true(kernel_asks(arena, mixing_kernel(arena, 12, 12, 512, true)));
+    assert_true(kernel_asks(arena, mixing_kernel(arena, 1, 3072, 768, false)));  // in later steps
+    assert_false(kernel_asks(arena, mixing_kernel(arena, 12, 12, 256, false)));  // they fit L1
+    assert_false(kernel_asks(arena, mixing_kernel(arena, 96, 96, 1024, false))); // for each block
     arena_free(arena);
 }
 
 static void test_lanes_that_ask(void **state) {
     (void)state;
-    static const int64_t shapes[][2] = {{1, 5000}, {12, 512}, {24, 321}, {13, 1000}, {48, 130}};
+    static const int64_t shapes[][3] = {{1, 1, 5000},   {12, 12, 512}, {24, 24, 321}, {13, 5, 1000},
+                                        {1, 1500, 100}, {4, 600, 32},  {48, 48, 130}};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int dynamic = 0; dynamic < 2; dynamic++) {
             Arena *arena = arena_new();
-            int64_t extents[] = {shapes[i][0], shapes[i][0], shapes[i][1]};
-            cpu_compare(mixing_kernel(arena, shapes[i][0], shapes[i][1], dynamic), extents, 2e-5);
+            const int64_t *s = shapes[i];
+            cpu_compare(mixing_kernel(arena, s[0], s[1], s[2], dynamic), s, 2e-5);
             arena_free(arena);
         }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which values of a nest are stored, by which stage, and in which order stages run.
+// Which values of a nest are stored, by which stage, and in which order stages run; and how
+// operands lie in memory.
 //
 // A pointwise value is stored when it is wanted, when a contraction reads it, or when computing it
 // again in each stage that needs it would cost more than a load, or when a stage would compute it
@@ -77,19 +78,42 @@ static void find_shifted(Nest *nest, Member *m) {
         of->is_operand = true;
 }
 
-// Operands of the rows alone (queries) lie as contractions read them: head by head, so that what
-// one head reads is one piece of memory, and contiguous along the lanes or the sum of the first.
-static void place_operand(const Nest *nest, Member *operand, const ContractRoles *roles) {
-    DimSet dims = lower_dim_set(nest->lower, &operand->value->dims);
-    operand->is_operand = true;
-    if (operand->contracts || operand->reduces || set_has(dims, nest->lanes))
-        return;
-    operand->outer =
-        operand->last == TILE_DIM_NONE ? roles->batch & dims : operand->outer & roles->batch;
-    for (uint32_t i = operand->value->dims.count; i-- > 0 && operand->last == TILE_DIM_NONE;) {
-        TileDimId dim = nest->lower->dim_of[operand->value->dims.at[i]];
-        if (set_has(dims, roles->lanes) ? dim == roles->lanes : set_has(roles->summed, dim))
-            operand->last = dim;
+// The last of a value's dims that is in the set; TILE_DIM_NONE: there is none.
+static TileDimId last_among(const Lowering *lower, const Value *value, DimSet set) {
+    for (uint32_t i = value->dims.count; i-- > 0;)
+        if (set_has(set, lower->dim_of[value->dims.at[i]]))
+            return lower->dim_of[value->dims.at[i]];
+    return TILE_DIM_NONE;
+}
+
+static void place_operand(const Nest *nest, Member *operand, const Value *other,
+                          const Value *contraction) {
+    const Lowering *lower = nest->lower;
+    DimSet dims = lower_dim_set(lower, &operand->value->dims);
+    DimSet shared = lower_dim_set(lower, &other->dims) & dims;
+    DimSet result = lower_dim_set(lower, &contraction->dims);
+    bool first = operand->last == TILE_DIM_NONE;
+    operand->outer = first ? shared & result : operand->outer & result;
+    if (first) // the sum, or the lanes of a sum over rows
+        operand->last = last_among(lower, operand->value, shared & ~result & ~nest->rows);
+    if (operand->last == TILE_DIM_NONE)
+        operand->last = last_among(lower, operand->value, dims & ~shared & ~nest->rows);
+}
+
+// Operands of the rows alone (queries) lie as the contractions of the group read them, in this nest
+// or another: head by head, so that what one head reads is one piece of memory, and contiguous
+// along what the first one sums, or has as lanes.
+static void place_operands(Nest *nest) {
+    const Lowering *lower = nest->lower;
+    DimSet wide = lower_dim_set(lower, &lower->group->reduced) | set_of(nest->lanes);
+    for (uint32_t i = 0; i < lower->group->members.count; i++) {
+        const Value *value = lower->group->members.at[i];
+        for (uint32_t k = 0; value->op == OP_CONTRACT && value->n_args == 2 && k < 2; k++) {
+            Member *operand = nest_member(nest, value->args[k]);
+            if (operand && operand->value->op != OP_CONTRACT && !operand->reduces &&
+                !(lower_dim_set(lower, &operand->value->dims) & wide))
+                place_operand(nest, operand, value->args[1 - k], value);
+        }
     }
 }
 
@@ -105,7 +129,7 @@ static void find_roles(Nest *nest) {
         for (int k = 0; k < 2; k++) {
             Member *operand = nest_member(nest, m->value->args[k]);
             if (operand)
-                place_operand(nest, operand, &m->roles);
+                operand->is_operand = true;
         }
     }
 }
@@ -311,6 +335,8 @@ static void find_lives(Nest *nest) {
 void nest_analyse(Nest *nest) {
     nest->stages.count = 0;
     open_members(nest);
+    if (!nest->plain)
+        place_operands(nest);
     find_roles(nest);
     find_levels(nest);
     find_stages(nest);

@@ -34,7 +34,7 @@ typedef struct {
 
 // ---- homes -------------------------------------------------------------------------------------
 
-static TileDimList scratch_dims(const Nest *nest, const Member *m) {
+TileDimList nest_scratch_dims(const Nest *nest, const Member *m) {
     DimSet dims = lower_dim_set(nest->lower, &m->value->dims);
     DimSet last = m->last == TILE_DIM_NONE ? 0 : set_of(m->last), outer = m->outer & ~last;
     TileDimList order = lower_order(outer, &nest->order);
@@ -126,7 +126,7 @@ static int32_t run_gap(const Nest *nest, const TileDimList *dims, Elem elem) {
 
 static uint16_t make_scratch(Emission *e, Member *m, NodeList *in) {
     Lowering *lower = e->nest->lower;
-    TileDimList dims = scratch_dims(e->nest, m);
+    TileDimList dims = nest_scratch_dims(e->nest, m);
     TileBuffer buffer =
         scratch_plain(lower_label(lower, m->value), elem_work(m->value->elem), dims);
     bool initial = needs_initial(e->nest, m);
@@ -155,7 +155,8 @@ static bool fits_designated(const Nest *nest, const Member *m, uint16_t designat
         return false; // the argument would begin with it in every task
     if (!exact)
         return !m->reduces && m->needed_by == NO_STAGE;
-    TileDimList scratch = scratch_dims(nest, m), dims = lower_buffer_dims(nest->lower, designated);
+    TileDimList scratch = nest_scratch_dims(nest, m),
+                dims = lower_buffer_dims(nest->lower, designated);
     if (m->is_operand && dims_last_of(&scratch) != dims_last_of(&dims))
         return false; // contractions read it along other lanes
     if (!m->contracts)

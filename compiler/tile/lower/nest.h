@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A nest: some values of a group on their way to stages, in one place of the tree. rows.c and
-// stream.c say which values and where; members.c finds levels, stages and what is stored,
+// stream.c say which values and where; members.c finds levels, stages, what is stored and how,
 // roles.c how a contraction runs, nest.c makes the nodes.
 //
 // The level of a value is the number of reductions on the longest path to it, contractions
@@ -120,6 +120,8 @@ int64_t nest_block(const Nest *nest, uint32_t run);
 void nest_choose_blocks(Nest *nest);
 
 // ---- nest.c ----
+// The order of a member's dims where it lies in scratch.
+TileDimList nest_scratch_dims(const Nest *nest, const Member *member);
 // What a reduction of nothing is.
 double nest_neutral(Op op);
 // A task for each of the group's parts, and the range of its rows.

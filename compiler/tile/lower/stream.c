@@ -329,12 +329,7 @@ static uint16_t make_carry(Stream *s, const Nest *nest, const Value *value) {
             return (uint16_t)designated;
         }
     }
-    DimSet set = lower_dim_set(lower, &value->dims);
-    TileDimList dims = lower_order(set, &nest->order);
-    if (member->last != TILE_DIM_NONE) {
-        dims = lower_order(set & ~set_of(member->last), &nest->order);
-        dims.at[dims.count++] = member->last;
-    }
+    TileDimList dims = nest_scratch_dims(nest, member);
     TileBuffer buffer = scratch_plain(lower_label(lower, value), elem, dims);
     buffer.has_initial = true;
     buffer.initial = nest_neutral(value->op);

@@ -52,7 +52,8 @@ static bool shares(const Together *t, const Stage *first, const Stage *second, c
            bytes / t->lower->typical.at[dim] <= cache && reads(kernel, second, memory) &&
            !reads(kernel, second, buffer_memory(kernel, first->c.buffer)) &&
            !stage_writes(kernel, second, first->c.buffer) &&
-           !stage_writes(kernel, second, access->buffer);
+           !stage_writes(kernel, second, first->a.buffer) &&
+           !stage_writes(kernel, second, first->b.buffer);
 }
 
 static TileDimId shared_dim(const Together *t, const Stage *first, const Stage *second,
