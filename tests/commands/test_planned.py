@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What dynamic dims are planned for: the extents of the arrays or of -D, as powers of two."""
+"""What code is planned for: the extents of the arrays or of -D, dynamic ones as powers of two."""
 
 import numpy as np
-from attc import attc, attc_json, write
+import pytest
+from attc import EXAMPLES, attc, attc_json, write
 
 ROWS = """dim d = 96, f = 80
 def Rows(X[n, d], P[d, f]):
@@ -59,3 +60,21 @@ def Loss(X[t, d], param E[v, d], label[t]: i32):
         for more in ([], ["--dynamic=t,v"])
     ]
     assert dynamic < 1.2 * constant
+
+
+MOST = 2**40  # positions of a dim
+
+
+@pytest.mark.parametrize("example, extents", [
+    ("multi_head", {"n": 64, "m": 64, "h": MOST, "d_v": MOST}),
+    ("talking_heads", {"n": 64, "m": 64, "h": 10**8}),
+    ("talking_heads", {"n": 64, "m": 64, "h_k": MOST}),
+    ("talking_heads", dict.fromkeys(("n", "m", "h", "h_k", "h_v", "d_k", "d_v"), MOST)),
+    ("dynamic_projections", {"n": 64, "m": 64, "h": MOST}),
+    ("head_mask", {"n": MOST, "m": MOST, "h": 3 * 10**9, "d_k": MOST}),
+])
+def test_the_largest_extents_are_planned_for_in_a_moment(example, extents):
+    """Products of them are counted up to what a number holds, and nothing takes as long as that."""
+    dims = ",".join(f"{dim}={extent}" for dim, extent in extents.items())
+    for command in (["cost"], ["cost", "--grad"], ["emit", "--stage=tile", "--grad"]):
+        attc(*command, EXAMPLES / f"{example}.attn", "-D", dims, timeout=20)

@@ -17,11 +17,11 @@ MACHINES = ROOT / "tests" / "machines"
 SANITIZED = Path(ATTC).parent.name == "san"
 
 
-def attc(*args, status=0, stdin=None):
-    """Runs attc; fails the test unless it ends with `status`. Returns (stdout, stderr)."""
-    run = subprocess.run(
-        [ATTC, *map(str, args)], capture_output=True, text=True, input=stdin, errors="replace"
-    )
+def attc(*args, status=0, stdin=None, timeout=None):
+    """Runs attc; fails the test unless it ends with `status`, in `timeout` seconds if that is
+    given. Returns (stdout, stderr)."""
+    run = subprocess.run([ATTC, *map(str, args)], capture_output=True, text=True, input=stdin,
+                         errors="replace", timeout=timeout)
     assert run.returncode == status, f"{args}: status {run.returncode}\n{run.stdout}{run.stderr}"
     return run.stdout, run.stderr
 

@@ -53,8 +53,8 @@ static bool has_parameters(const Graph *graph) {
 static bool expands(const Keeper *p, const FusePair *pair, const Value *value) {
     return fuse_makes_pair(value, pair->x, pair->y) &&
            dims_volume(&value->dims, p->extents) >
-               dims_volume(&value->args[0]->dims, p->extents) +
-                   dims_volume(&value->args[1]->dims, p->extents);
+               add_capped(dims_volume(&value->args[0]->dims, p->extents),
+                          dims_volume(&value->args[1]->dims, p->extents));
 }
 
 // Is it the sum of a softmax over one dim of the pair?

@@ -75,21 +75,25 @@ static void offer_block(BlockSearch *s, StageBlocks blocks, double cycles) {
 static int64_t volume_of(const Nest *nest, DimSet dims) {
     int64_t volume = 1;
     for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
-        volume *= set_has(dims, d) ? nest_length(nest, d) : 1;
+        volume = mul_capped(volume, set_has(dims, d) ? nest_length(nest, d) : 1);
     return volume;
+}
+
+// Of one block.
+static double call_cycles(double rows, double vectors, double k) {
+    if (rows <= 0)
+        return 0;
+    double sums = rows * vectors;
+    return k * fmax(fmax(sums, rows + vectors) / 2, 4 * fmin(1, 8 / sums)) + sums + 20;
 }
 
 static double block_cycles(const Nest *nest, const ContractRoles *r, int64_t rows, int64_t vectors,
                            int width) {
     int64_t all = r->rows == TILE_DIM_NONE ? 1 : nest_length(nest, r->rows);
-    double k = (double)volume_of(nest, r->summed);
-    double lane_blocks = (double)ceil_div(nest_length(nest, r->lanes), vectors * width), cycles = 0;
-    for (int64_t left = all; left > 0; left -= rows) {
-        double now = (double)(left < rows ? left : rows), n = (double)vectors;
-        double step = fmax(fmax(now * n, now + n) / 2, 4 * fmin(1, 8 / (now * n)));
-        cycles += k * step + now * n + 20;
-    }
-    return cycles * lane_blocks;
+    double k = (double)volume_of(nest, r->summed), n = (double)vectors;
+    double lane_blocks = (double)ceil_div(nest_length(nest, r->lanes), vectors * width);
+    double whole = (double)(all / rows) * call_cycles((double)rows, n, k);
+    return (whole + call_cycles((double)(all % rows), n, k)) * lane_blocks;
 }
 
 static int panel_width_of(const Nest *nest, const Value *operand) {
@@ -159,8 +163,8 @@ static void search_blocks(BlockSearch *s) {
 static int64_t sum_piece(const BlockSearch *s, size_t elem_size, StageBlocks blocks) {
     const ContractRoles *r = s->roles;
     int64_t elem = (int64_t)elem_size, l1_bytes = s->nest->lower->machine->l1_bytes;
-    int64_t block = elem * blocks.lanes * volume_of(s->nest, r->summed);
-    int64_t result = elem * volume_of(s->nest, r->own_a | r->own_b);
+    int64_t block = mul_capped(elem * blocks.lanes, volume_of(s->nest, r->summed));
+    int64_t result = mul_capped(elem, volume_of(s->nest, r->own_a | r->own_b));
     if (block <= ASKED_BYTES_MAX || result > l1_bytes / 2)
         return 0;
     int64_t pieces = ceil_div(block, ASKED_BYTES_MAX);

@@ -263,13 +263,18 @@ static ContractLast role_of_last(const Contract *x, const TileDimList *source, T
                                                      : LAST_OTHER;
 }
 
+static int64_t shape_extent(const Lowering *lower, DimSet dims) {
+    int64_t volume = lower_volume(lower, dims);
+    return volume < EXTENT_MAX ? volume : EXTENT_MAX;
+}
+
 static void choose_schedule(Contract *x) {
     Lowering *lower = x->lower;
     ContractShape shape = {
         .batch = batch_to_count_on(x),
-        .rows = lower_volume(lower, x->rows_all),
-        .lanes = lower_volume(lower, x->lanes_all),
-        .k = lower_volume(lower, x->summed),
+        .rows = shape_extent(lower, x->rows_all),
+        .lanes = shape_extent(lower, x->lanes_all),
+        .k = shape_extent(lower, x->summed),
         .main_rows = x->rows == TILE_DIM_NONE ? 1 : lower->typical.at[x->rows],
         .main_lanes = lower->typical.at[x->lanes],
         .a_in_place = x->a_in_place && lies_flat(&x->a_source, &x->k),
@@ -317,7 +322,7 @@ static void choose_steps(Contract *x, DimSet dims, TileDimId main_dim, TileDimId
 static int64_t steps_volume(const Contract *x, DimSet dims) {
     int64_t volume = 1;
     for (TileDimId d = 0; d < x->lower->kernel->dims.count; d++)
-        volume *= set_has(dims, d) ? x->steps[d] : 1;
+        volume = mul_capped(volume, set_has(dims, d) ? x->steps[d] : 1);
     return volume;
 }
 
@@ -329,7 +334,7 @@ static bool choose_early(Contract *x, const TileDimList *source, DimSet others, 
         return false;
     int64_t line = 64 / (int64_t)elem_bytes(x->elem);
     int64_t room = x->lower->machine->l2_bytes / 4 / (int64_t)elem_bytes(x->elem) /
-                   (steps_volume(x, others) * x->schedule.block_k);
+                   mul_capped(steps_volume(x, others), x->schedule.block_k);
     int64_t wanted = clamp(x->lower->typical.at[last], 1, line);
     if (x->steps[last] < wanted && wanted <= room)
         x->steps[last] = wanted;

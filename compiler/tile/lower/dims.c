@@ -255,6 +255,12 @@ static DimId dim_before(const Survey *s, DimId y) {
 // rarely typical, and too large a guess leaves small calls with one task.
 enum { DYNAMIC_TYPICAL_MAX = 2048 };
 
+// No larger than the largest extent: what has more positions fits no memory.
+static int64_t extents_product(int64_t a, int64_t b) {
+    int64_t product = mul_capped(a, b);
+    return product < EXTENT_MAX ? product : EXTENT_MAX;
+}
+
 static void add_kernel_dim(Survey *s, DimId dim) {
     Lowering *lower = s->lower;
     if (lower->dim_of[dim] != TILE_DIM_NONE)
@@ -269,11 +275,11 @@ static void add_kernel_dim(Survey *s, DimId dim) {
         const Dim *d = &lower->graph->dims.at[dim];
         product.at[product.count++] = dim;
         lower->dim_of[dim] = id;
-        typical = mul_capped(typical, lower->extents[dim]);
+        typical = extents_product(typical, lower->extents[dim]);
         if (d->extent == EXTENT_DYNAMIC || extent == EXTENT_DYNAMIC)
             extent = EXTENT_DYNAMIC;
         else
-            extent = mul_capped(extent, d->extent);
+            extent = extents_product(extent, d->extent);
         text_printf(&name, "%s%s", product.count > 1 ? "_" : "", d->name);
     }
     if (id >= 64)
@@ -388,8 +394,8 @@ Name lower_label(const Lowering *lower, const Value *value) {
 int64_t lower_volume(const Lowering *lower, DimSet dims) {
     int64_t volume = 1;
     for (uint32_t d = 0; d < lower->typical.count; d++)
-        if (set_has(dims, (TileDimId)d) && !mul_i64(volume, lower->typical.at[d], &volume))
-            return INT64_MAX;
+        if (set_has(dims, (TileDimId)d))
+            volume = mul_capped(volume, lower->typical.at[d]);
     return volume;
 }
 
