@@ -278,9 +278,13 @@ static void tell(const Check *c, const Group *group, const Value *value) {
                             graph->dims.at[pair.x].name, graph->dims.at[pair.y].name, reason.why);
     if (reason.by && reason.by->origin.file)
         diag_note(diag, reason.by->origin, "%s is computed here", title_of(c, reason.by, "it"));
-    if (!c->parameters)
+    if (value->op == OP_GATHER && reason.by)
+        diag_hint(diag, "gather from an argument, declared with the dims that are wanted");
+    else if (!c->parameters)
         diag_hint(diag, "all arguments count as data: mark what is learned with 'param', or name "
                         "the data with --data");
+    else
+        diag_hint(diag, "without --no-materialize it is stored");
 }
 
 // Is it one that was asked for?
