@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "arguments.h"
@@ -126,6 +127,12 @@ static int parse_entry_option(Options *options, int key, char *arg) {
     }
 }
 
+// Is it a folder, or can it become one?
+static bool may_be_folder(const char *path) {
+    struct stat about;
+    return stat(path, &about) || S_ISDIR(about.st_mode);
+}
+
 static int parse_flag(ParseState *state, int key, char *arg) {
     Options *options = state->options;
     switch (key) {
@@ -158,6 +165,8 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_CACHE:
         if (!*arg)
             return usage_error("--cache: expected a folder");
+        if (!may_be_folder(arg))
+            return usage_error("--cache %s: there is a file of this name, and no folder", arg);
         options->cache.directory = arg;
         break;
     case KEY_TIME_PASSES:

@@ -207,7 +207,8 @@ static void report(const Options *options, const Comparison *c, const Witness *w
                                     report_extents(graph, c->tensors->extents), "draws", c->draws,
                                     "outputs", list, "directions", witness_json(w)));
     else if (c->draws)
-        printf("inputs drawn again %d times: naive errors were too small to judge by\n", c->draws);
+        printf("inputs drawn again%s: naive errors were too small to judge by\n",
+               c->draws == 1 ? "" : arena_printf(options->session->arena, " %d times", c->draws));
     json_decref(list);
 }
 

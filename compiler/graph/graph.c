@@ -143,14 +143,23 @@ bool graph_dims_alike(const Graph *graph, DimId a, DimId b) {
 
 // ---- leaves -------------------------------------------------------------------------------------
 
-static const Value *input_written(const Graph *graph, Name written) {
+const Value *graph_input_written(const Graph *graph, Name written) {
     return map_get(graph->written, name_key(written));
+}
+
+Name graph_source_name(const Graph *graph, Name name) {
+    if (!strchr(name, '.'))
+        return name;
+    Text text = {.arena = graph->arena};
+    for (const char *c = name; *c; c++)
+        text_addn(&text, *c == '.' ? "__" : c, *c == '.' ? 2 : 1);
+    return names_intern(graph->session->names, text.at, text.length);
 }
 
 // `layer.W` is layer__W, or layer__W_ beside another input that is called so.
 static Name written_name(const Graph *graph, Name name) {
     Name written = graph_source_name(graph, name);
-    for (const Value *other; (other = input_written(graph, written)) && other->name != name;)
+    for (const Value *other; (other = graph_input_written(graph, written)) && other->name != name;)
         written = names_find(graph->session->names, arena_printf(graph->arena, "%s_", written));
     return written;
 }
@@ -549,60 +558,6 @@ Value *graph_rebuild(Graph *graph, const Value *like, Value **args) {
 }
 
 // ---- whole graphs -------------------------------------------------------------------------------
-
-void graph_output(Graph *graph, Name name, Value *value, DimList order) {
-    vec_push(graph->arena, &graph->outputs, (Output){name, value, order, USE_PLAIN});
-}
-
-void graph_output_like(Graph *graph, const Output *like, Value *value) {
-    Output output = *like;
-    output.value = value;
-    vec_push(graph->arena, &graph->outputs, output);
-}
-
-Name graph_source_name(const Graph *graph, Name name) {
-    if (!strchr(name, '.'))
-        return name;
-    Text text = {.arena = graph->arena};
-    for (const char *c = name; *c; c++)
-        text_addn(&text, *c == '.' ? "__" : c, *c == '.' ? 2 : 1);
-    return names_intern(graph->session->names, text.at, text.length);
-}
-
-static bool name_of_other_input(const Graph *graph, Name name, const Value *value) {
-    const Value *input = input_written(graph, name);
-    return input && input != value;
-}
-
-static bool name_of_any(const Graph *graph, Name name) {
-    bool any = input_written(graph, name) != NULL;
-    for (uint32_t i = 0; i < graph->outputs.count && !any; i++)
-        any = graph->outputs.at[i].name == name;
-    return any;
-}
-
-// X_out, X_out_2, ...: no two outputs come to one of these.
-Name graph_output_source_name(const Graph *graph, uint32_t output) {
-    Names *names = graph->session->names;
-    Name own = graph->outputs.at[output].name;
-    if (!name_of_other_input(graph, own, graph->outputs.at[output].value))
-        return own;
-    Name name = names_find(names, arena_printf(graph->arena, "%s_out", own));
-    for (int number = 2; name_of_any(graph, name); number++)
-        name = names_find(names, arena_printf(graph->arena, "%s_out_%d", own, number));
-    return name;
-}
-
-uint64_t graph_hash(const Graph *graph) {
-    uint64_t hash = hash_u64(4, graph->outputs.count);
-    for (uint32_t i = 0; i < graph->outputs.count; i++) {
-        const Output *out = &graph->outputs.at[i];
-        hash = hash_text(hash, graph_output_source_name(graph, i));
-        hash = hash_u64(hash, graph_dims_hash(graph, &out->order, true));
-        hash = hash_u64(hash, out->value->hash);
-    }
-    return hash;
-}
 
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena) {
     uint32_t *uses = arena_array(arena, uint32_t, graph->values.count);

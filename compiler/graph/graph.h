@@ -601,6 +601,7 @@ typedef struct {
     // By value id: the result in whose memory it is: a SPLIT or MERGE of it, or what
     // graph_accumulate makes of a sum in turn.
     const Value **lies_in;
+    bool streams; // false: a plan that makes no STREAM groups was asked for
 } Fusion;
 // Requires: graph_expand done. Ensures: the argument of a RENAME GATHER SCATTER_ADD TAKE SLICE
 // CONCAT SHIFT ORDER is an INPUT or an output of an earlier group, and so is every argument that is

@@ -67,6 +67,8 @@ BAD = [
        f"expected a whole number from 1 to 1099511627776 after {plan}:")
       for plan, numbers in (("stream", ""), ("spill", "8:0"))),
     (["run", CAUSAL, "--cache", ""], "--cache: expected a folder"),
+    (["run", CAUSAL, "--cache", CAUSAL], f"--cache {CAUSAL}: there is a file of this name"),
+    (["run", CAUSAL, "--cache", "/dev/null"], "--cache /dev/null: there is a file of this name"),
     (["build", CAUSAL, "-o", ""], "-o: expected the name of a file"),
     (["cost", CAUSAL, "--machine", ""], "--machine: expected the name of a file"),
     (["machine", CAUSAL], "machine: takes no source file"),

@@ -327,6 +327,7 @@ def test_every_stored_quadratic_value_is_named_with_place_and_size():
             "plan unfused stores what one kernel hands to another"
         )
         assert lines[error["line"] - 1].lstrip().startswith(f"{name}[n, m, {dims}] =")
+        assert error["hint"] == "leave out --plan unfused, or --no-materialize"
 
 
 @pytest.mark.parametrize(

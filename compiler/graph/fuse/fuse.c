@@ -534,6 +534,7 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
     fusion->graph = fuser.graph;
     fusion->refused = fuser.refused;
     fusion->lies_in = fuser.lies_in;
+    fusion->streams = streams;
     make_groups(&fuser, fusion);
     arena_free(arena);
     return fusion;

@@ -280,6 +280,8 @@ static void tell(const Check *c, const Group *group, const Value *value) {
         diag_note(diag, reason.by->origin, "%s is computed here", title_of(c, reason.by, "it"));
     if (value->op == OP_GATHER && reason.by)
         diag_hint(diag, "gather from an argument, declared with the dims that are wanted");
+    else if (!c->fusion->streams)
+        diag_hint(diag, "leave out --plan unfused, or --no-materialize");
     else if (!c->parameters)
         diag_hint(diag, "all arguments count as data: mark what is learned with 'param', or name "
                         "the data with --data");
