@@ -219,6 +219,7 @@ static inline int64_t mul_capped(int64_t a, int64_t b) {
     int64_t product;
     return mul_i64(a, b, &product) && product < INT64_C(1) << 62 ? product : INT64_C(1) << 62;
 }
+// The sum of two such counts, at most as much.
 static inline int64_t add_capped(int64_t a, int64_t b) {
     return a < (INT64_C(1) << 62) - b ? a + b : INT64_C(1) << 62;
 }

@@ -83,7 +83,6 @@ DimList dims_renamed(const DimList *dims, const DimMap *map) {
 int64_t dims_volume(const DimList *dims, const int64_t *extents) {
     int64_t volume = 1;
     for (uint32_t i = 0; i < dims->count; i++)
-        if (!mul_i64(volume, extents[dims->at[i]], &volume))
-            return INT64_MAX;
+        volume = mul_capped(volume, extents[dims->at[i]]);
     return volume;
 }

@@ -38,27 +38,27 @@ static bool asks_rows(const CpuMicroShape *shape, int64_t blocks) {
             shape->a_k * (int64_t)elem_bytes(shape->a_elem) >= ASKED_STRIDE_MIN);
 }
 
-// Nothing where b is no more than half of L1, or more row blocks than gain by it (measured) would
-// ask for the same.
+// Nothing where b stays in L1, or more row blocks than gain by it (measured) would ask for the
+// same. Code is for every machine of a level: what stays in the caches of the smallest.
 static CpuMicroAsks asks_of_rows_of_b(const Contract *c, const CpuMicroShape *shape, int64_t steps,
                                       int64_t blocks) {
-    enum { HALF_OF_L1 = 16 << 10, HALF_OF_L2 = 512 << 10, BLOCKS_MOST = 4 };
-    int64_t row = likely_length(c, c->stage->lanes) * (int64_t)elem_bytes(shape->b_elem);
-    if (blocks > BLOCKS_MOST || steps * row <= HALF_OF_L1)
+    enum { STAYS_IN_L1 = 16 << 10, STAYS_IN_L2 = 512 << 10, BLOCKS_MOST = 4 };
+    int64_t row = mul_capped(likely_length(c, c->stage->lanes), (int64_t)elem_bytes(shape->b_elem));
+    if (blocks > BLOCKS_MOST || mul_capped(steps, row) <= STAYS_IN_L1)
         return CPU_ASKS_NOTHING;
-    bool stay = step_bytes(shape) < row && steps * step_bytes(shape) <= HALF_OF_L2;
+    bool stay = step_bytes(shape) < row && mul_capped(steps, step_bytes(shape)) <= STAYS_IN_L2;
     return stay ? CPU_ASKS_LANES : CPU_ASKS_STEPS;
 }
 
 void contract_choose_ahead(const Contract *c, CpuMicroShape *shape) {
     int64_t steps = 1;
     for (int i = 0; i < c->n_flat; i++)
-        steps *= likely_length(c, c->flat[i]);
+        steps = mul_capped(steps, likely_length(c, c->flat[i]));
     int64_t blocks = (likely_length(c, c->stage->rows) + shape->rows - 1) / shape->rows;
     int64_t bytes = step_bytes(shape);
     bool one_piece = shape->b_k == (int64_t)shape->vectors * shape->width;
     bool asks = one_piece && c->b.buffer->place != PLACE_SCRATCH && blocks <= ROW_BLOCKS_MAX &&
-                steps >= ASKED_STEPS_MIN && steps * bytes <= ASKED_BYTES_MAX;
+                steps >= ASKED_STEPS_MIN && mul_capped(steps, bytes) <= ASKED_BYTES_MAX;
     shape->asks_rows = asks_rows(shape, blocks);
     shape->asks_b = one_piece ? CPU_ASKS_NOTHING : asks_of_rows_of_b(c, shape, steps, blocks);
     shape->ahead = asks ? (int)((bytes + blocks * CPU_LINE - 1) / (blocks * CPU_LINE)) : 0;

@@ -239,9 +239,14 @@ static Reason why_refused(const Check *c, const Value *value) {
     return (Reason){0};
 }
 
+// A gather from what is computed is never made where it is needed.
+static bool gathers_computed(const Value *value) {
+    return value->op == OP_GATHER && value->args[0]->op != OP_INPUT;
+}
+
 static Reason why_stored(const Check *c, const Group *group, const Value *value) {
     Reason reason = {0};
-    if (value->op == OP_GATHER && value->args[0]->op != OP_INPUT)
+    if (gathers_computed(value))
         return (Reason){"only from an argument is gathered where it is needed", value->args[0]};
     if (group->kind != GROUP_STREAM)
         reason = why_refused(c, value);
@@ -278,7 +283,7 @@ static void tell(const Check *c, const Group *group, const Value *value) {
                             graph->dims.at[pair.x].name, graph->dims.at[pair.y].name, reason.why);
     if (reason.by && reason.by->origin.file)
         diag_note(diag, reason.by->origin, "%s is computed here", title_of(c, reason.by, "it"));
-    if (value->op == OP_GATHER && reason.by)
+    if (gathers_computed(value))
         diag_hint(diag, "gather from an argument, declared with the dims that are wanted");
     else if (!c->fusion->streams)
         diag_hint(diag, "leave out --plan unfused, or --no-materialize");

@@ -144,7 +144,7 @@ static void offer_common_blocks(BlockSearch *s) {
     int64_t rows = nest_length(s->nest, r->rows), cols = nest_length(s->nest, r->cols);
     for (int64_t i = 1; i <= rows && i < most; i++)
         for (int64_t k = 1; k <= cols && i * k + k + 1 < most; k++) {
-            double blocks = (double)(ceil_div(rows, i) * ceil_div(cols, k));
+            double blocks = (double)ceil_div(rows, i) * (double)ceil_div(cols, k);
             StageBlocks found = {.rows = (int32_t)i, .cols = (int32_t)k};
             if (roles_share_lanes(r))
                 found.lanes = s->width * choose_vectors(panels, i * k, s->width);

@@ -92,7 +92,8 @@ static void place_operand(const Nest *nest, Member *operand, const Value *other,
     DimSet dims = lower_dim_set(lower, &operand->value->dims);
     DimSet shared = lower_dim_set(lower, &other->dims) & dims;
     DimSet result = lower_dim_set(lower, &contraction->dims);
-    bool first = operand->last == TILE_DIM_NONE;
+    bool first = !operand->placed;
+    operand->placed = true;
     operand->outer = first ? shared & result : operand->outer & result;
     if (first) // the sum, or the lanes of a sum over rows
         operand->last = last_among(lower, operand->value, shared & ~result & ~nest->rows);

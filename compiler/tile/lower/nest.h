@@ -46,7 +46,8 @@ typedef struct {
     uint32_t first_run, last_run; // of the row loops that touch it
     uint32_t last_stage;          // in running order: the last that reads it
     TileDimId last;               // its contiguous dim when it lies in scratch,
-    DimSet outer;                 // and those outside of all others
+    DimSet outer;                 // and those outside of all others,
+    bool placed;                  // which a contraction has told
     int home;                     // made ahead of its run, or NO_BUFFER
     ContractRoles roles;
     StageBlocks blocks; // of the contraction stage, from nest_emit on

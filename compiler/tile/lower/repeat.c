@@ -81,7 +81,7 @@ static void add_arg(Numbering *n, const Value *arg) {
 static void add_attributes(Numbering *n, const Value *value) {
     uint64_t number;
     memcpy(&number, &value->number, sizeof number);
-    add_word(n, value->op);
+    add_word(n, value->op | (uint64_t)value->made_for.twice << 32);
     add_word(n, number);
     add_word(n, (uint64_t)value->offset);
     add_dim(n, value->dim);

@@ -147,7 +147,7 @@ static bool choose_common_lanes(const Nest *nest, const Value *c, ContractRoles 
             return false;
     r->rows = longest_of(nest, r->own_a);
     r->cols = longest_of(nest, r->own_b);
-    return summed || nest_length(nest, r->rows) * nest_length(nest, r->cols) > 1;
+    return summed || nest_length(nest, r->rows) > 1 || nest_length(nest, r->cols) > 1;
 }
 
 bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {

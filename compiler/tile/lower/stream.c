@@ -142,7 +142,7 @@ static bool find_turns(const Stream *s) {
         return false;
     for (TileDimId d = 0; d < s->lower->kernel->dims.count; d++)
         if (set_has(s->nest.rows & ~chain, d))
-            tasks *= ceil_div(s->lower->typical.at[d], s->nest.steps[d]);
+            tasks = mul_capped(tasks, ceil_div(s->lower->typical.at[d], s->nest.steps[d]));
     return tasks < s->lower->machine->threads;
 }
 
