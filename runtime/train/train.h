@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level train: the training runtime, linked into programs that train (trainer.h says what the
+// compiler hands to it). It stands on the runtime library; nothing of it is in other products.
+//
+// Files never print and never end the process, but for commands.c and what it calls to tell of.
+#ifndef ATT_TRAIN_H
+#define ATT_TRAIN_H
+
+#include "internal.h"
+#include "train/trainer.h"
+
+// ---- safetensors_read.c, safetensors_write.c: a file of named tensors --------------------------
+// A strict reader: everything that the format asks for is checked, and what is wrong is told with
+// the tensor's name. The file is mapped; data is that of the file, row-major, of the file's life.
+typedef struct {
+    const char *name;
+    AttElem elem;
+    int rank;
+    int64_t shape[ATT_RANK_MAX];
+    const void *data; // aligned to its element where the file has it so
+    int64_t bytes;
+} AttNamedTensor;
+typedef struct {
+    const char *key, *value;
+} AttNote; // of __metadata__
+typedef struct {
+    int64_t n_tensors, n_notes;
+    AttNamedTensor *tensors; // in the order of the file
+    AttNote *notes;
+    void *owner; // of all of it
+} AttTensorFile;
+AttStatus att_safetensors_open(AttContext *ctx, const char *path, AttTensorFile *out);
+void att_safetensors_close(AttTensorFile *file);
+const AttNamedTensor *att_safetensors_find(const AttTensorFile *file, const char *name); // or NULL
+const char *att_safetensors_note(const AttTensorFile *file, const char *key);            // or NULL
+// Writes a temporary name in the same folder, syncs, renames, syncs the folder: the path has the
+// old file or the new one, whole, whatever happens. NULL-terminated texts.
+AttStatus att_safetensors_write(AttContext *ctx, const char *path, const AttNamedTensor *tensors,
+                                int64_t n_tensors, const AttNote *notes, int64_t n_notes);
+
+// ---- data.c, data_text.c, data_shards.c, data_fields.c, data_masked.c, data_span.c --------------
+// Examples for the data arguments of an entry. Example i of a part is a function of the files, the
+// options and i alone; the order of training is a permutation of each epoch that is computed from
+// the seed, so that any step can be gone on from.
+typedef enum {
+    ATT_OBJECTIVE_AUTO,     // by the names of the fields, see data.c
+    ATT_OBJECTIVE_LANGUAGE, // the next token
+    ATT_OBJECTIVE_MASKED,   // BERT: 15%, of which 80% masked, 10% another token, 10% as they are
+    ATT_OBJECTIVE_SPAN,     // T5: 15% in spans of mean length 3
+    ATT_OBJECTIVE_FIELDS    // arrays by name
+} AttObjective;
+typedef struct {
+    const char *const *paths; // files, or NAME=file for FIELDS
+    int64_t n_paths;
+    AttObjective objective;
+    double held_out; // share of the examples that training does not see
+    uint64_t seed;
+} AttDataOptions;
+typedef enum { ATT_PART_TRAIN, ATT_PART_HELD_OUT, ATT_N_PARTS } AttPart;
+typedef struct AttData AttData;
+// fields: the data arguments of the entry that examples fill, with their shapes: extents by module
+// dim, that of the batch aside, must be known. Messages name the file, and in it the place.
+AttStatus att_data_open(AttContext *ctx, const AttDataOptions *options, const AttTrainer *trainer,
+                        const int64_t *extents, int64_t batch_dim, AttData **out);
+void att_data_close(AttData *data);
+int64_t att_data_examples(const AttData *data, AttPart part);
+bool att_data_is_bytes(const AttData *data); // the tokens are the bytes of text
+const char *att_data_objective(const AttData *data); // its name
+// Does the data fill a field, or does the program tell it (a seed)?
+bool att_data_fills(const AttData *data, int64_t field);
+// Fills count examples from number `first` on (of all epochs, one after another, in TRAIN; modulo
+// their number in HELD_OUT) into tensors, one per field, NULL for those that it does not fill.
+AttStatus att_data_batch(AttContext *ctx, AttData *data, AttPart part, int64_t first, int64_t count,
+                         void *const *tensors);
+
+// ---- init.c ------------------------------------------------------------------------------------
+// First values, from the seed and the tensor's name.
+void att_param_init(const AttParam *param, uint64_t seed, int64_t count, float *out);
+
+// ---- optimizer.c -------------------------------------------------------------------------------
+// State k of a tensor: its shape. States begin at 0.
+int att_optimizer_state(const AttOptimizer *optimizer, int64_t k, int rank, const int64_t *shape,
+                        int64_t *state_shape); // returns the state's rank
+const char *att_optimizer_state_name(const AttOptimizer *optimizer, int64_t k);
+typedef struct {
+    float step; // from 1
+    float learning_rate;
+    float scale;           // what gradients are multiplied with first
+    const float *settings; // by number of the optimizer's; NULL: all as they are
+} AttUpdate;
+// New values of a tensor and its states, in place. Same bits for any number of threads.
+AttStatus att_optimizer_update(AttContext *ctx, const AttOptimizer *optimizer, int rank,
+                               const int64_t *shape, float *tensor, const float *gradient,
+                               float *const *states, const AttUpdate *update);
+// Sum of the squares of a gradient.
+AttStatus att_squares(AttContext *ctx, const AttModule *squares, int64_t count, const float *x,
+                      double *sum);
+
+#endif

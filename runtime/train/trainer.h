@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// What generated code hands to the training runtime: a model as a few entries that share tensors.
+//
+// The compiler emits one constant AttTrainer per program (compiler/product/trainer.c). All fields
+// are 8 bytes wide, as those of module.h are.
+#ifndef ATT_TRAINER_H
+#define ATT_TRAINER_H
+
+#include "module.h"
+
+enum { ATT_TRAINER_ABI = 1 };
+
+// First values of a trained tensor. `glorot` comes as UNIFORM.
+enum {
+    ATT_INIT_VALUE,           // a everywhere
+    ATT_INIT_NORMAL,          // mean 0, deviation a
+    ATT_INIT_UNIFORM,         // from a to b
+    ATT_INIT_TRUNCATED_NORMAL // NORMAL, cut at two deviations
+};
+typedef struct {
+    const char *name; // in checkpoints, layer.0.attend.P_q; that of the modules' inputs
+    int64_t input;    // its place among entry->tensors
+    int64_t init;     // ATT_INIT_*
+    double a, b;
+} AttParam;
+
+// An argument of the entry that is data, or a number that the program tells.
+typedef struct {
+    const char *name;
+    int64_t input; // its place among entry->tensors
+    int64_t below; // ids of a table of so many positions; 0: no ids, or nothing is known
+} AttField;
+
+typedef struct {
+    const char *name;
+    double value; // unless the command line says another
+} AttSetting;
+
+// A rule that makes new values of one tensor from its gradient, in place (language.md 8.5). The
+// module has run-time dims: it serves every tensor.
+typedef struct {
+    const char *name;        // adamw
+    const AttModule *module; // see optimizer.c for how it is called
+    int64_t rank;            // 1: a tensor is a row of numbers; 2: a matrix, see optimizer.c
+    int64_t n_states;
+    int64_t n_settings; // numbers besides step, learning_rate and the gradient's scale
+    const AttSetting *settings;
+} AttOptimizer;
+
+// The logits of one more position of a sequence, with what earlier positions left.
+typedef struct {
+    const AttModule *module;    // see generate.c for how it is called
+    int64_t n_params;           // inputs of the module that are trained tensors,
+    const int64_t *params;      // each the number of a trainer's param
+    const int64_t *param_tensor; // and its place among module->tensors
+    int64_t token, position;    // places among module->tensors
+    int64_t logits;
+    int64_t n_caches;
+    const int64_t *cache_input, *row_output; // places among module->tensors
+    const int64_t *cache_dim;   // the place of the position among the dims of the cache
+    int64_t length;             // positions that caches have room for
+} AttDecode;
+
+typedef struct {
+    int64_t abi;               // ATT_TRAINER_ABI
+    const AttModule *entry;    // results
+    const AttModule *gradient; // results, and gradients by all params
+    int64_t n_params;
+    const AttParam *params;
+    int64_t n_fields;
+    const AttField *fields;
+    int64_t n_optimizers; // the first is the default
+    const AttOptimizer *optimizers;
+    const AttModule *squares; // the sum of the squares of x[i], an f32 with run-time i
+    const AttDecode *decode;  // NULL: there is none
+} AttTrainer;
+
+// main() of a program made by `attc build --exe` of an entry that can be trained.
+int att_trainer_main(const AttTrainer *trainer, int argc, char **argv);
+
+#endif
