@@ -9,7 +9,7 @@
 #   make ranking  how well predicted times rank schedules; CASES=, THREADS=, COUNT=
 #   make random-long   110,000 random programs, oracle against compiled code
 #   make mutations     10,000 examples and variants with tokens changed: what attc says of them
-#   make fuzz     an hour of fuzzing the parser and the .npy reader (FUZZ_SECONDS=3600)
+#   make fuzz     an hour of fuzzing the parser and the readers of files (FUZZ_SECONDS=3600)
 #   make unit golden numeric variants commands products random accuracy lint   one suite of the tests
 #
 # Variables: BUILD=dir, SAN=1 (clang, address and undefined-behaviour sanitizers), LLVM=19 (or later).
@@ -64,13 +64,17 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call sources,$(1))) $(GEN_$(1))
 ARCHIVES := $(patsubst %,$(BUILD)/lib/lib%.a,$(LEVELS))
 RUNTIME_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(wildcard runtime/*.c)))
 RUNTIME := $(BUILD)/lib/libattc_runtime.a
+TRAIN_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(wildcard runtime/train/*.c)))
+TRAIN := $(BUILD)/lib/libattc_train.a
+# Programs that train read JSON by jansson, which comes along: where they are linked none is needed.
+JANSSON := $(shell $(CC) -print-file-name=libjansson.a)
 # Each level calls lower ones only, so that one pass over the archives from the top is enough.
 reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
 LINK    := $(call reverse,$(ARCHIVES)) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric variants commands products random random-long mutations accuracy lint deps \
         bench ranking fuzz fuzzers replays clean format always
-all: $(BUILD)/attc $(RUNTIME)
+all: $(BUILD)/attc $(RUNTIME) $(TRAIN)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
 	$(call say,LINK,$@)
@@ -91,6 +95,12 @@ $(RUNTIME): $(RUNTIME_OBJECTS)
 	@rm -f $@
 	$(call say,AR,$@)
 	$(Q)$(AR) rcs $@ $^
+
+$(TRAIN): $(TRAIN_OBJECTS)
+	@mkdir -p $(@D)
+	$(call say,AR,$@)
+	$(Q)cp $(JANSSON) $@
+	$(Q)$(AR) qcs $@ $^
 
 # The runtime goes into shared libraries: only what is marked ATT_API leaves them.
 $(BUILD)/obj/runtime/%.o: runtime/%.c
@@ -152,6 +162,9 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LLVM_LIBS) $(LIBS)
+TRAIN_TESTS := safetensors data
+$(TRAIN_TESTS:%=$(BUILD)/unit/%_test): $(TRAIN)
+$(TRAIN_TESTS:%=$(BUILD)/unit/%_test): LINK := $(TRAIN) $(LINK)
 PARSE_TESTS := parse parse_errors parse_limits
 $(PARSE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/parse_fixture.o
 VMATH_TESTS := vmath vmath_widths
@@ -209,10 +222,10 @@ unit golden numeric variants commands products random accuracy lint: all units r
 
 # ---- fuzzing: corpora are replayed by every test run; `make fuzz` searches for FUZZ_SECONDS ------------
 FUZZ_SECONDS ?= 3600
-FUZZ := parse npy
+FUZZ := parse npy safetensors
 REPLAY := $(patsubst %,$(BUILD)/fuzz/%_replay,$(FUZZ))
 $(BUILD)/fuzz/%_replay: $(BUILD)/obj/tests/fuzz/%_fuzz.o $(BUILD)/obj/tests/fuzz/replay_main.o \
-                        $(BUILD)/lib/libast.a $(BUILD)/lib/libbase.a $(RUNTIME)
+                        $(BUILD)/lib/libast.a $(BUILD)/lib/libbase.a $(TRAIN) $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -o $@ $^ -ljansson -lxxhash -lm -lpthread
@@ -220,7 +233,7 @@ replays: $(REPLAY)
 
 # libFuzzer instruments everything but supplies main() to the harness alone.
 $(BUILD)/fuzz/%_fuzz: $(BUILD)/obj/tests/fuzz/%_fuzz.o $(BUILD)/lib/libast.a $(BUILD)/lib/libbase.a \
-                      $(RUNTIME)
+                      $(TRAIN) $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) -fsanitize=fuzzer,$(SANITIZERS) -o $@ $^ -ljansson -lxxhash -lm -lpthread

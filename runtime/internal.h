@@ -31,6 +31,18 @@ bool att_bytes_of(int rank, const int64_t *shape, size_t size, int64_t *bytes);
 // false where there is no such folder: errno says why.
 bool att_path_target(const char *path, char *target);
 
+// ---- file.c: writing a file in one stroke -------------------------------------------------------
+typedef struct AttFile AttFile; // that is being written
+// Appends bytes. false where that failed: errno says why.
+bool att_file_put(AttFile *file, const void *bytes, size_t length);
+// Puts all that belongs in the file. false where that failed: errno says why.
+typedef bool (*AttFileWriter)(AttFile *file, const void *arg);
+// Calls `writer` once. The path then has the old file or the whole new one, whatever happens: a
+// file of another name in the same folder is written, synced and renamed, and the folder is synced.
+// Nothing else stays behind, also where a signal ends the process. What is no regular file (a pipe,
+// a terminal) is written to.
+AttStatus att_file_write(AttContext *ctx, const char *path, AttFileWriter writer, const void *arg);
+
 // ---- formula.c ---------------------------------------------------------------------------------
 AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents);
 

@@ -9,16 +9,29 @@
 #include "internal.h"
 #include "train/trainer.h"
 
+// ---- mapped.c: a file as memory ----------------------------------------------------------------
+// Regular files that are not empty. Who maps one must be sure that nobody makes it shorter.
+typedef struct {
+    const uint8_t *bytes;
+    size_t length;
+} AttMapped;
+AttStatus att_map_file(AttContext *ctx, const char *path, AttMapped *out);
+void att_unmap(AttMapped *map); // also one that is all zeros
+// A name of a file for a message: without control characters, at most so long.
+enum { ATT_SHOWN_ROOM = 160 };
+const char *att_shown(const char *name, char shown[ATT_SHOWN_ROOM]);
+
 // ---- safetensors_read.c, safetensors_write.c: a file of named tensors --------------------------
 // A strict reader: everything that the format asks for is checked, and what is wrong is told with
 // the tensor's name. The file is mapped; data is that of the file, row-major, of the file's life.
 typedef struct {
     const char *name;
-    AttElem elem;
+    AttElem elem;     // ATT_N_ELEM: the format knows the type, the runtime has no such elements
+    const char *type; // the format's name of it, "F32"; not looked at by writing
     int rank;
     int64_t shape[ATT_RANK_MAX];
     const void *data; // aligned to its element where the file has it so
-    int64_t bytes;
+    int64_t bytes;    // not looked at by writing
 } AttNamedTensor;
 typedef struct {
     const char *key, *value;
@@ -30,11 +43,14 @@ typedef struct {
     void *owner; // of all of it
 } AttTensorFile;
 AttStatus att_safetensors_open(AttContext *ctx, const char *path, AttTensorFile *out);
-void att_safetensors_close(AttTensorFile *file);
+// The same of a file in memory, which stays the caller's; label stands for its name in messages.
+AttStatus att_safetensors_parse(AttContext *ctx, const char *label, const void *bytes,
+                                size_t length, AttTensorFile *out);
+void att_safetensors_close(AttTensorFile *file); // also one that could not be opened
 const AttNamedTensor *att_safetensors_find(const AttTensorFile *file, const char *name); // or NULL
 const char *att_safetensors_note(const AttTensorFile *file, const char *key);            // or NULL
-// Writes a temporary name in the same folder, syncs, renames, syncs the folder: the path has the
-// old file or the new one, whole, whatever happens. NULL-terminated texts.
+// Writes in one stroke (file.c): the path has the old file or the new one, whole, whatever happens.
+// In the file, tensors of wide elements come before those of narrow ones, else in their order.
 AttStatus att_safetensors_write(AttContext *ctx, const char *path, const AttNamedTensor *tensors,
                                 int64_t n_tensors, const AttNote *notes, int64_t n_notes);
 
@@ -64,7 +80,7 @@ AttStatus att_data_open(AttContext *ctx, const AttDataOptions *options, const At
                         const int64_t *extents, int64_t batch_dim, AttData **out);
 void att_data_close(AttData *data);
 int64_t att_data_examples(const AttData *data, AttPart part);
-bool att_data_is_bytes(const AttData *data); // the tokens are the bytes of text
+bool att_data_is_bytes(const AttData *data);         // the tokens are the bytes of text
 const char *att_data_objective(const AttData *data); // its name
 // Does the data fill a field, or does the program tell it (a seed)?
 bool att_data_fills(const AttData *data, int64_t field);
