@@ -80,6 +80,16 @@ DimList dims_renamed(const DimList *dims, const DimMap *map) {
     return out;
 }
 
+DimId value_moved_dim(const Value *value, uint32_t arg, DimId dim) {
+    if (value->op == OP_RENAME)
+        return dimmap_get(value->renames, dim);
+    if (value->op == OP_SLICE && dim == value->dim)
+        return value->dim2;
+    if (value->op == OP_CONCAT && dim == value->cats[arg])
+        return value->dim2;
+    return dim;
+}
+
 int64_t dims_volume(const DimList *dims, const int64_t *extents) {
     int64_t volume = 1;
     for (uint32_t i = 0; i < dims->count; i++)

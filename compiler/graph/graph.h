@@ -275,6 +275,8 @@ bool value_is_reduction(const Value *value); // a contraction or reduction that 
 // May arguments of a contraction be multiplied by its factor, and not the sum? What is computed
 // twice has its bits by then, unless rounding does not see a factor: a power of two.
 bool value_factor_moves(const Value *value);
+// What a move (RENAME SLICE CONCAT) calls the dim of its argument; of others the dim itself.
+DimId value_moved_dim(const Value *value, uint32_t arg, DimId dim);
 // What a RENAME gives other names to; of any other value itself.
 Value *value_unrenamed(const Value *value);
 // The dims of its arguments, each once; false: more than a list holds, and these are the first.

@@ -80,22 +80,11 @@ static Pair pair_made(const Check *c, const Value *value) {
     return no_pair();
 }
 
-// What a move calls the dim of its argument.
-static DimId moved_dim(const Value *value, uint32_t arg, DimId dim) {
-    if (value->op == OP_RENAME)
-        return dimmap_get(value->renames, dim);
-    if (value->op == OP_SLICE && dim == value->dim)
-        return value->dim2;
-    if (value->op == OP_CONCAT && dim == value->cats[arg])
-        return value->dim2;
-    return dim;
-}
-
 // The pair of an argument, if the value still has it.
 static Pair pair_kept(const Value *value, uint32_t arg, Pair pair) {
     if (pair.x == DIM_NONE)
         return pair;
-    Pair moved = {moved_dim(value, arg, pair.x), moved_dim(value, arg, pair.y)};
+    Pair moved = {value_moved_dim(value, arg, pair.x), value_moved_dim(value, arg, pair.y)};
     bool kept = dims_has(&value->dims, moved.x) && dims_has(&value->dims, moved.y);
     return kept ? moved : no_pair();
 }
