@@ -83,6 +83,8 @@ Graph *graph_new_like(const Graph *graph, Arena *arena) {
         add_dim(out, graph->dims.at[i]);
     for (uint32_t i = 0; i < graph->rules.count; i++)
         vec_push(out->arena, &out->rules, graph->rules.at[i]);
+    for (uint32_t i = 0; i < graph->counted.count; i++)
+        vec_push(out->arena, &out->counted, graph->counted.at[i]);
     return out;
 }
 

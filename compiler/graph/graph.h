@@ -222,6 +222,7 @@ typedef struct {
     ValueList values;      // by id
     ValueList inputs;      // in the order of the entry's parameters, trained tensors last
     VEC(Output) outputs;
+    NameList counted; // dims whose extents the source uses as numbers, without primes
     MadeFor made_for; // of the values that are added
     Map *cons;        // hash -> value
     Map *written;     // name -> the input that is written so
@@ -236,6 +237,9 @@ Graph *graph_new_like(const Graph *graph, Arena *arena);
 DimId graph_find_dim(const Graph *graph, Name name);         // DIM_NONE: there is none
 DimId graph_dim(Graph *graph, Name name, int64_t extent);    // finds or adds
 bool graph_dims_alike(const Graph *graph, DimId a, DimId b); // of one `like` class
+// The source uses the extent of a dim of this name as a number.
+void graph_note_counted(Graph *graph, Name dim);
+bool graph_is_counted(const Graph *graph, DimId dim); // that of one of its class
 // A name as it can be written in the language: the dots of `layer.0.W` become `layer__0__W`.
 Name graph_source_name(const Graph *graph, Name name);
 // The name under which an output stands beside all inputs and other outputs: with `_out` where an
@@ -383,6 +387,32 @@ typedef struct {
 Graph *graph_gradient(const Graph *graph, const GradientOptions *options);
 // `dX` of X: what a gradient or a cotangent is called. arena: of no use afterwards.
 Name gradient_name(const Graph *graph, Name name, Arena *arena);
+
+// ---- heads/: the heads of attention -------------------------------------------------------------
+typedef struct {
+    const Value *input; // of the masked graph: f32 over the heads
+    Name of;            // the value that it masks, with its path: layer.0.attend.W
+} HeadMask;
+typedef struct {
+    Graph *graph; // the same results, with the masks as the last inputs
+    VEC(HeadMask) masks;
+} HeadMasks;
+// A factor for each head of each attention. Requires: what graph_build makes.
+HeadMasks graph_head_masks(const Graph *graph);
+typedef struct {
+    uint32_t of, dim; // place among the masks or the graph's inputs; place among its dims
+} HeadAxis;
+// Heads that are removed together, each with its position of all of these.
+typedef struct {
+    Name name;       // of the dim in the source, without primes
+    uint32_t number; // that of no other group
+    DimId dim;       // the first of its class
+    VEC(HeadAxis) masks;
+    VEC(HeadAxis) params;
+    const char *fault; // why none can be removed, the end of a sentence; NULL: they can
+} HeadGroup;
+typedef VEC(HeadGroup) HeadGroups;
+HeadGroups graph_head_groups(const HeadMasks *masks, Arena *arena);
 
 // ---- verify.c, print.c -------------------------------------------------------------------------
 // ice() naming the pass when a rule of the level is broken.

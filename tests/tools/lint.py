@@ -27,6 +27,7 @@ FOLDERS = [
     ["compiler/graph/oracle"],
     ["compiler/graph/rewrite"],
     ["compiler/graph/fuse"],
+    ["compiler/graph/heads"],
     ["compiler/tile"],
     ["compiler/tile/cost"],
     ["compiler/tile/schedule"],

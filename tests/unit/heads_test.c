@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "graph/rewrite/heads.h"
+#include "graph/rewrite/rewrite.h"
 
 static int setup(void **state) {
     *state = session_new();
@@ -77,20 +77,21 @@ static void test_groups_of_heads(void **state) {
 
 static const char talking_steps[] =
     DIMS "def F(X[n, d], param P_q[d, k, h_k], param P_k[d, k, h_k], param P_v[d, k, h_v],\n"
-         "      param P_l[h_k, h], param P_w[h, h_v]):\n"
+         "      param P_o[d, k, h_v], param P_l[h_k, h], param P_w[h, h_v]):\n"
          "    J[n, m, h_k] = einsum(X[n, d], P_q[d, k, h_k], X[m, d'], P_k[d', k, h_k])\n"
          "    L[n, m, h] = einsum(J[n, m, h_k], P_l[h_k, h])\n"
          "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
          "    U[n, m, h_v] = einsum(W[n, m, h], P_w[h, h_v])\n"
-         "    return einsum(U[n, m, h_v], X[m, d], P_v[d, k, h_v] -> [n, k, h_v])\n";
+         "    O[n, k, h_v] = einsum(U[n, m, h_v], X[m, d], P_v[d, k, h_v])\n"
+         "    return einsum(O[n, k, h_v], P_o[d, k, h_v] -> [n, d])\n";
 static const char talking_at_once[] =
     DIMS "def F(X[n, d], param P_q[d, k, h_k], param P_k[d, k, h_k], param P_v[d, k, h_v],\n"
-         "      param P_l[h_k, h], param P_w[h, h_v]):\n"
+         "      param P_o[d, k, h_v], param P_l[h_k, h], param P_w[h, h_v]):\n"
          "    L[n, m, h] = einsum(X[n, d], P_q[d, k, h_k], X[m, d'], P_k[d', k, h_k],\n"
          "        P_l[h_k, h])\n"
          "    W[n, m, h] = softmax(L[n, m, h], reduced_dim=m)\n"
          "    O[n, k, h_v] = einsum(W[n, m, h], P_w[h, h_v], X[m, d], P_v[d, k, h_v])\n"
-         "    return O[n, k, h_v]\n";
+         "    return einsum(O[n, k, h_v], P_o[d, k, h_v] -> [n, d])\n";
 
 static void test_talking_heads_have_three(void **state) {
     HeadMasks steps = mask(*state, talking_steps);
@@ -125,6 +126,103 @@ static void test_sums_of_rows_take_nothing_in(void **state) {
                           "    W = E / sum(E, reduced_dim=m)\n"
                           "    return einsum(W[n, m, h], K[m, k, h] -> [n, k, h])\n");
     assert_string_equal(names_text(&masks), "heads.W.h=W");
+}
+
+// ---- what is removed together ------------------------------------------------------------------
+
+// Each group: its dim, masks and parameters with the places of the dim, or why nothing is removed.
+static const char *groups_text(const HeadMasks *masks) {
+    Graph *graph = masks->graph;
+    HeadGroups groups = graph_head_groups(masks, graph->arena);
+    Text text = {.arena = graph->arena};
+    for (uint32_t i = 0; i < groups.count; i++) {
+        const HeadGroup *group = &groups.at[i];
+        text_printf(&text, "%s%s:", i ? "; " : "", graph->dims.at[group->dim].name);
+        for (uint32_t k = 0; k < group->masks.count && !group->fault; k++)
+            text_printf(&text, " %s/%u", masks->masks.at[group->masks.at[k].of].of,
+                        group->masks.at[k].dim);
+        for (uint32_t k = 0; k < group->params.count && !group->fault; k++)
+            text_printf(&text, " %s/%u", graph->inputs.at[group->params.at[k].of]->name,
+                        group->params.at[k].dim);
+        text_printf(&text, "%s%s", group->fault ? " " : "", group->fault ? group->fault : "");
+    }
+    return text.at ? text.at : "";
+}
+
+static void assert_groups(Session *session, const char *text, const char *expected) {
+    HeadMasks masks = mask(session, text);
+    assert_string_equal(groups_text(&masks), expected);
+}
+
+static void test_a_head_is_a_position_of_its_parameters(void **state) {
+    assert_groups(*state, DIMS "def F(X[n, d], " PARAMS "):\n" MULTI_HEAD,
+                  "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2");
+    assert_groups(*state, talking_steps,
+                  "h_k: J/0 P_q/2 P_k/2 P_l/0; h: W/0 P_l/1 P_w/0; h_v: U/0 P_v/2 P_o/2 P_w/1");
+    assert_groups(*state, talking_at_once,
+                  "h_k: L/0 P_q/2 P_k/2 P_l/0; h: W/0 P_l/1 P_w/0; h_v: O/0 P_v/2 P_o/2 P_w/1");
+}
+
+static void test_layers_are_groups_of_their_own(void **state) {
+    const char *const calls[] = {"for layer in layers:", "for layer in layers shared:"};
+    const char *const expected[] = {
+        "h: layer.0.Attend.W/0 layer.0.Attend.P_q/2 layer.0.Attend.P_k/2 layer.0.Attend.P_v/2 "
+        "layer.0.Attend.P_o/2; "
+        "h: layer.1.Attend.W/0 layer.1.Attend.P_q/2 layer.1.Attend.P_k/2 layer.1.Attend.P_v/2 "
+        "layer.1.Attend.P_o/2",
+        "h: layer.0.Attend.W/0 layer.1.Attend.W/0 layer.Attend.P_q/2 layer.Attend.P_k/2 "
+        "layer.Attend.P_v/2 layer.Attend.P_o/2"};
+    for (uint32_t i = 0; i < 2; i++) {
+        Session *session = *state;
+        const char *text = arena_printf(session->arena,
+                                        DIMS "dim layers = 2\n"
+                                             "def Attend(X[n, d]):\n"
+                                             "    param P_q[d, k, h], P_k[d, k, h]\n"
+                                             "    param P_v[d, k, h], P_o[d, k, h]\n" MULTI_HEAD
+                                             "def F(X[n, d]):\n"
+                                             "    %s\n"
+                                             "        X = X + Attend(X)\n"
+                                             "    return sum(X, reduced_dim=(n, d))\n",
+                                        calls[i]);
+        assert_groups(session, text, expected[i]);
+    }
+}
+
+#define BEFORE_RETURN DIMS "def F(X[n, d], " PARAMS ", param c[h]):\n" ATTEND
+#define AFTER "    return einsum(Z[n, k, h], P_o[d, k, h] -> [n, d])\n"
+
+// A root mean square of each head is 0 where the head is, and gates are multiplied with it.
+static void test_what_keeps_zero(void **state) {
+    assert_groups(*state, BEFORE_RETURN "    Z = rms_norm(O, d=k) * sigmoid(c[h])\n" AFTER,
+                  "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2 c/0");
+    assert_groups(*state,
+                  DIMS "def F(X[n, d], " PARAMS ", seed[]: i64):\n"
+                       "    L[n, m, h] = einsum(X[n, d], P_q[d, k, h], X[m, d'], P_k[d', k, h])\n"
+                       "    W[n, m, h] = dropout(softmax(L, reduced_dim=m), rate=0.1, seed=seed)\n"
+                       "    O[n, k, h] = einsum(W[n, m, h], X[m, d], P_v[d, k, h])\n"
+                       "    return einsum(O[n, k, h], P_o[d, k, h] -> [n, d])\n",
+                  "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2");
+}
+
+static void test_what_does_not(void **state) {
+    assert_groups(*state, BEFORE_RETURN "    Z = O + c[h]\n" AFTER,
+                  "h: einsum adds up what is not 0 without the head's weights");
+    assert_groups(*state, BEFORE_RETURN "    Z = O * c / 3 ** h\n" AFTER,
+                  "h: their number is used as a number");
+    assert_groups(*state, BEFORE_RETURN "    Z = O * c * f32(index(h))\n" AFTER,
+                  "h: cast depends on their numbers");
+    assert_groups(*state, BEFORE_RETURN "    Z = O * softmax(c, reduced_dim=h)\n" AFTER,
+                  "h: softmax works along them; h: softmax works along them");
+    assert_groups(*state, BEFORE_RETURN "    Z = O * c * max(c, reduced_dim=h)\n" AFTER,
+                  "h: reduce_max is over all of them");
+    assert_groups(*state,
+                  DIMS "def F(X[n, d], " PARAMS ", param c[d, h], param e[d, h]):\n" ATTEND
+                       "    Y[n, d] = einsum(O[n, k, h], P_o[d, k, h])\n"
+                       "    return Y + einsum(c[d, h], e[d, h] -> [d])\n",
+                  "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2; "
+                  "h: einsum adds up what is not 0 without the head's weights");
+    assert_groups(*state, BEFORE_RETURN "    Z = O\n" AFTER,
+                  "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2; h: 'c' has them outside of attention");
 }
 
 // ---- what they do ------------------------------------------------------------------------------
@@ -188,6 +286,11 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_gains_are_no_mixing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_attention_no_mask, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sums_of_rows_take_nothing_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_head_is_a_position_of_its_parameters, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(test_layers_are_groups_of_their_own, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_keeps_zero, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_does_not, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ones_change_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_zero_takes_a_head_away, setup, teardown),
     };

@@ -116,6 +116,7 @@ static void build_loop(Frame *frame, const Stmt *loop) {
         tell_loop_extent(frame, loop);
         return;
     }
+    frame_note_counted(frame, loop->loop_dim.name);
     for (int64_t i = 0; i < extent && build_step(build, loop->span); i++)
         build_iteration(frame, loop, i);
 }

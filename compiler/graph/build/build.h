@@ -82,6 +82,7 @@ void frame_note_calls(const Frame *frame, Diag *diag);
 int64_t frame_extent(const Frame *frame, Name dim);    // EXTENT_DYNAMIC when unknown
 bool frame_extent_given(const Frame *frame, Name dim); // by -D, also what it is computed from
 DimId frame_dim(Frame *frame, Name dim);
+void frame_note_counted(Frame *frame, Name dim); // its extent is used as a number
 // As frame_dim, but a dim that nothing else says the extent of gets this one (slices, concats).
 DimId frame_dim_sized(Frame *frame, Name dim, int64_t extent);
 bool frame_is_given(const Frame *frame, Name dim); // a call that led here binds it

@@ -158,6 +158,7 @@ static Value *count_of(Graph *graph, const DimList *dims, Elem elem) {
     double known = 1;
     Value *count = NULL;
     for (uint32_t i = 0; i < dims->count; i++) {
+        graph_note_counted(graph, graph->dims.at[dims->at[i]].name);
         if (graph->dims.at[dims->at[i]].extent != EXTENT_DYNAMIC) {
             known *= (double)graph->dims.at[dims->at[i]].extent;
             continue;

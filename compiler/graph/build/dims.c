@@ -102,6 +102,12 @@ int64_t frame_extent(const Frame *frame, Name dim) {
     return slot ? frame->build->graph->dims.at[slot->id].extent : top_extent(frame->build, dim);
 }
 
+void frame_note_counted(Frame *frame, Name dim) {
+    Graph *graph = frame->build->graph;
+    const DimSlot *slot = bound_slot(frame, dim);
+    graph_note_counted(graph, slot ? graph->dims.at[slot->id].name : dim);
+}
+
 bool frame_extent_given(const Frame *frame, Name dim) {
     const DimSlot *slot = bound_slot(frame, dim);
     return program_extent_given(frame->build->session, frame->build->program,

@@ -18,6 +18,7 @@ static bool collect_names(Frame *frame, const Expr *expr, LoopValues *known) {
         LoopValue extent = {expr->name.name, frame_extent(frame, expr->name.name)};
         if (extent.value == EXTENT_DYNAMIC)
             return false;
+        frame_note_counted(frame, expr->name.name);
         vec_push(frame->build->arena, known, extent);
     }
     for (uint32_t i = 0; i < expr->args.count; i++)
@@ -57,8 +58,10 @@ static Value *build_steps(Frame *frame, const Expr *ref, Value *value) {
 }
 
 static Value *build_name(Frame *frame, const Expr *expr) {
-    if (expr->name_kind == NAME_EXTENT)
+    if (expr->name_kind == NAME_EXTENT) {
+        frame_note_counted(frame, expr->name.name);
         return graph_extent(frame->build->graph, frame_dim(frame, expr->name.name));
+    }
     if (expr->name_kind == NAME_STEP)
         return graph_index(frame->build->graph, frame_step(frame, expr->name.name));
     Value *value = frame_find(frame, expr->name);

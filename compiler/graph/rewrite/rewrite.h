@@ -11,7 +11,6 @@
 //     cut.c        graph_cut
 //     accumulate.c graph_accumulate
 //     grad.c       graph_gradient, with a rule for each op in grad_*.c (grad.h)
-//     heads.c      graph_head_masks, with what a head's removal takes along in groups.c (heads.h)
 #ifndef ATTC_GRAPH_REWRITE_H
 #define ATTC_GRAPH_REWRITE_H
 

@@ -18,9 +18,8 @@
 //
 // Requires: what graph_build makes. Ensures: the results with the masks as further inputs of f32,
 // the last ones.
-#include "graph/rewrite/heads.h"
-
 #include "graph/fuse/fuse.h"
+#include "graph/rewrite/rewrite.h"
 
 #include <string.h>
 
