@@ -53,10 +53,12 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %token <ident> FROM "the dim of a split"
 %token INTO "'->' of dims"
 %token <ident> IN "'in'" SHARED "'shared'" REVERSED "'reversed'" LIKE "'like'" AS "'as'" DIM "'dim'"
-%token PARAM "'param'" DEF "'def'" IMPORT "'import'" FOR "'for'" SCAN "'scan'" RETURN "'return'"
+%token PARAM "'param'" DEF "'def'" OPTIMIZER "'optimizer'" IMPORT "'import'" FOR "'for'"
+%token SCAN "'scan'" RETURN "'return'"
 %token AND "'and'" OR "'or'" NOT "'not'"
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'"
-%token COMMA "','" DIM_COMMA "',' of dims" COLON "':'" ASSIGN "'='" TILDE "'~'" ARROW "'->'"
+%token COMMA "','" DIM_COMMA "',' of dims" COLON "':'" ASSIGN "'='"
+%token DEFAULT "'=' of a parameter" TILDE "'~'" ARROW "'->'"
 %token PLUS "'+'" MINUS "'-'" STAR "'*'" SLASH "'/'" FLOORDIV "'//'" PERCENT "'%'" POW "'**'"
 %token EQ "'=='" NE "'!='" LT "'<'" LE "'<='" GT "'>'" GE "'>='"
 // What only other languages have: it is told of by the actions, never expected. See foreign.c.
@@ -85,7 +87,7 @@ static void yyerror(Span *span, Parser *parser, const char *message);
 %type <range> range
 %type <ident> name dim_name plain_name plain_dim key_name
 %type <idents> dims dim_list from into
-%type <expr> expr primary call member method choice place slice array
+%type <expr> expr default primary call member method choice place slice array
 %type <exprs> exprs places place_list
 %type <args> args arg_list
 %type <key> key
@@ -120,10 +122,14 @@ dim_item:
 | name LIKE name                    { syntax_add_dim(parser, $1, NULL, $3); };
 
 def:
-  DEF name parameters COLON block   { syntax_add_def(parser, @1, $2, @3, $3, $5); }
-| DEF name parameters error block   { yyerrok; syntax_add_def(parser, @1, $2, @3, $3, $5); }
-| DEF name error block              { yyerrok; syntax_add_broken_def(parser, @1, $2, $4); }
-| DEF error block                   { yyerrok; syntax_lose_item(parser, @$); };
+  head name parameters COLON block  { syntax_add_def(parser, @1, $2, @3, $3, $5); }
+| head name parameters error block  { yyerrok; syntax_add_def(parser, @1, $2, @3, $3, $5); }
+| head name error block             { yyerrok; syntax_add_broken_def(parser, @1, $2, $4); }
+| head error block                  { yyerrok; syntax_lose_item(parser, @$); };
+
+head:
+  DEF                               { parser->in_optimizer = false; }
+| OPTIMIZER                         { parser->in_optimizer = true; };
 
 parameters:
   LPAREN RPAREN                     { $$ = (TensorList){0}; }
@@ -142,7 +148,12 @@ parameter_list:
 
 parameter:
   tensor
-| PARAM tensor                      { $$ = $2; $$.is_param = true; };
+| PARAM tensor                      { $$ = $2; $$.is_param = true; }
+| tensor DEFAULT default            { $$ = syntax_init_value($1, $3); };
+
+default:
+  NUMBER                            { $$ = expr_number(ARENA, @1, $1->number, $1->is_integer); }
+| MINUS default                     { $$ = syntax_operation(parser, @$, OPER_NEG, $2, NULL); };
 
 tensor:
   name                              { $$ = syntax_tensor(@$, $1); }
@@ -404,7 +415,7 @@ static bool after_loop_dim(const Expected *e) {
 // What the rules for forms of other languages would take is not expected.
 static void drop_foreign(Expected *e) {
     DROP(e, YYSYMBOL_AT, YYSYMBOL_DOT, YYSYMBOL_UPDATE, YYSYMBOL_IF, YYSYMBOL_ELSE,
-         YYSYMBOL_QUESTION, YYSYMBOL_ELLIPSIS, YYSYMBOL_QUOTED);
+         YYSYMBOL_QUESTION, YYSYMBOL_ELLIPSIS, YYSYMBOL_QUOTED, YYSYMBOL_DEFAULT);
     if (e->has[YYSYMBOL_RBRACKET]) DROP(e, YYSYMBOL_COLON);
     if (e->has[YYSYMBOL_NUMBER]) DROP(e, YYSYMBOL_STRING, YYSYMBOL_LBRACKET);
     if (after_target(e)) DROP(e, YYSYMBOL_EQ);
@@ -434,8 +445,9 @@ static const char *expected_text(Arena *arena, Expected e) {
     e.has[YYSYMBOL_COMMA] |= e.has[YYSYMBOL_DIM_COMMA];
     e.has[YYSYMBOL_INDENT] = e.has[YYSYMBOL_DIM_COMMA] = false;
     if (after_target(&e)) DROP(&e, YYSYMBOL_COMMA); // another name is seldom what is missing
-    if (e.has[YYSYMBOL_DEF]) return "'dim', 'param', 'def' or 'import'";
+    if (e.has[YYSYMBOL_DEF]) return "'dim', 'param', 'def', 'optimizer' or 'import'";
     if (e.has[YYSYMBOL_RETURN]) return "a statement";
+    if (e.has[YYSYMBOL_NUMBER] && !e.has[YYSYMBOL_NAME]) return "a number";
     if (e.has[YYSYMBOL_NUMBER]) {
         group = "an expression";
         DROP(&e, YYSYMBOL_NUMBER, YYSYMBOL_LPAREN, YYSYMBOL_LBRACKET, YYSYMBOL_MINUS, YYSYMBOL_NOT,
@@ -484,8 +496,8 @@ static const char *near_keyword(const Parser *parser, const Expected *expected) 
     if (!token->first || token->kind != TOK_NAME) return NULL;
     int next = token[1].kind; // a keyword is followed by a word
     if (next != TOK_NAME && next != TOK_NUMBER && next != TOK_STRING) return NULL;
-    static const char *const keywords[] = {"def",    "dim",    "param", "import",
-                                           "return", "for", "scan"};
+    static const char *const keywords[] = {"def",    "dim", "param", "import",
+                                           "return", "for", "scan",  "optimizer"};
     for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++) {
         uint32_t limit = strlen(keywords[i]) > 3 ? 2 : 1;
         if (name_distance(token->text, keywords[i]) <= limit) return keywords[i];
@@ -500,6 +512,7 @@ static bool is_comparison(yysymbol_kind_t kind) {
 
 static bool is_word(yysymbol_kind_t kind) {
     return kind == YYSYMBOL_DIM || kind == YYSYMBOL_PARAM || kind == YYSYMBOL_DEF ||
+           kind == YYSYMBOL_OPTIMIZER ||
            kind == YYSYMBOL_IMPORT || kind == YYSYMBOL_FOR || kind == YYSYMBOL_SCAN ||
            kind == YYSYMBOL_RETURN || kind == YYSYMBOL_AND || kind == YYSYMBOL_OR ||
            kind == YYSYMBOL_NOT;
@@ -523,6 +536,8 @@ static const char *syntax_hint(const Parser *parser, const Expected *e, yysymbol
     if (found == YYSYMBOL_PRIMED) return "only dims have primes, and they are not declared";
     if (keyword) return arena_printf(parser->scratch, "did you mean '%s'?", keyword);
     if (e->has[YYSYMBOL_DEF] && operand) return "statements belong in a def";
+    if (parser->current - parser->tokens.at > 2 && parser->current[-2].kind == TOK_DEFAULT)
+        return "a default is a number";
     if (is_missing_colon(e, found)) return "add ':'";
     if (found == YYSYMBOL_ARROW && e->has[YYSYMBOL_COLON])
         return "the result is what the 'return' of the body says";

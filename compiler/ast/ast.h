@@ -183,7 +183,7 @@ typedef struct {
     bool has_elem;
     Elem elem;
     bool is_param; // marked `param`
-    InitKind init;
+    InitKind init; // of a parameter: VALUE if it has a default
     Expr *init_args[2];
     Span span;
     bool garbled; // syntax errors are in it: its dims and type are unknown
@@ -222,6 +222,7 @@ struct Def {
     TensorList params;
     StmtList body;
     bool from_prelude;
+    bool is_optimizer;
     bool incomplete; // syntax errors lost parts of it: names unknown in it, a missing return and
                      // the arguments of its calls give no message
     bool garbled;    // syntax errors lost expressions of it: what they used is unknown
@@ -338,6 +339,17 @@ typedef struct {
 } LoopValue;
 bool expr_evaluate(const Session *session, const Program *program, const Expr *expr,
                    const LoopValue *loop, uint32_t n_loop, double *value);
+// What an optimizer takes besides the tensor and its gradient.
+typedef struct {
+    Name name;
+    double value; // its default
+} OptimizerSetting;
+typedef struct {
+    uint32_t rank; // of the tensor: 1 or 2
+    uint32_t n_states;
+    VEC(OptimizerSetting) settings; // numbers but step and learning_rate, in order
+} OptimizerFacts;
+OptimizerFacts def_optimizer_facts(Arena *arena, const Def *optimizer); // of a resolved one
 // What cannot be about the first value of a tensor whose init_args have these values, and where;
 // NULL when nothing is.
 const char *tensor_init_problem(Arena *arena, const Tensor *tensor, const double *numbers,

@@ -279,18 +279,23 @@ static void print_params(const TensorList *params, const char *separator, Text *
         if (params->at[i].is_param)
             text_add(out, "param ");
         print_tensor(&params->at[i], out);
+        if (params->at[i].init == INIT_VALUE) {
+            text_add(out, " = ");
+            print_expr(params->at[i].init_args[0], ANY, out);
+        }
     }
 }
 
 // The parameters go on one line, or on one line each.
 static void print_def(const Def *def, Text *out) {
     size_t begin = out->length;
-    text_printf(out, "def %s(", def->name.name);
+    const char *word = def->is_optimizer ? "optimizer" : "def";
+    text_printf(out, "%s %s(", word, def->name.name);
     print_params(&def->params, ", ", out);
     text_add(out, "):\n");
     if (out->length - begin > LINE_WIDTH + 1) {
         out->length = begin;
-        text_printf(out, "def %s(\n%*s", def->name.name, 2 * INDENT, "");
+        text_printf(out, "%s %s(\n%*s", word, def->name.name, 2 * INDENT, "");
         print_params(&def->params, ",\n        ", out);
         text_add(out, "):\n");
     }

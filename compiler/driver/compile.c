@@ -55,7 +55,8 @@ void driver_tell_entry(Options *options, const Compilation *compiled) {
     const Def *entry = program_find_def(program, compiled->built->entry);
     uint32_t of_file = 0;
     for (uint32_t i = 0; i < program->defs.count; i++)
-        of_file += program->defs.at[i]->span.file == entry->span.file;
+        of_file += !program->defs.at[i]->is_optimizer &&
+                   program->defs.at[i]->span.file == entry->span.file;
     if (options->entry.entry || of_file == 1)
         return;
     diag_remark(options->session->diags, (Span){0},

@@ -178,7 +178,7 @@ def lengthen(text, choose):
     length = choose.randrange(6, 36)
     words = set(re.findall(r"\b[A-Za-z_]\w*\b(?![(=])", re.sub(r"#.*", "", text)))
     words -= set("dim param def import for scan return and or not inf pi".split())
-    words -= set("in shared reversed like as".split())
+    words -= set("in shared reversed like as optimizer".split())
     words -= set("f32 f64 f16 bf16 i32 i64 bool glorot".split())
     longer = {word: (word + "_" + "abcdefghij" * 4)[: max(len(word), length)] for word in words}
     return re.sub(r"\b[A-Za-z_]\w*\b(?![(=])", lambda m: longer.get(m[0], m[0]), text)

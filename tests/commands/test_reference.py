@@ -246,6 +246,21 @@ def test_the_prelude():
     assert dims and all(f"`{line}`" in " ".join(sum(table("9.2").rows, [])) for line in dims)
 
 
+def test_the_optimizers_of_the_prelude():
+    source = (words.ROOT / "compiler/ast/read/prelude.attn").read_text()
+    heads = re.findall(r"^optimizer (\w+)\((.*?)\):$", source, re.M | re.S)
+    told = {"step[]", "learning_rate[]"}
+    written = {
+        name: [
+            [p for p in parameters[2:] if " = " not in p and p not in told],
+            [p.replace("[]", "") for p in parameters if " = " in p],
+        ]
+        for name, parameters in ((n, re.split(r",\s+(?![c]\])", text)) for n, text in heads)
+    }
+    listed = {codes(row[0])[0]: [codes(row[1]), codes(row[2])] for row in table("8.5").rows}
+    assert listed == written
+
+
 # ---- 10: warnings --------------------------------------------------------------------------------
 def test_every_warning_is_in_the_table():
     assert names_of("10.3") == list(words.warnings())

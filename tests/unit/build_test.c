@@ -319,9 +319,13 @@ static void test_maps_nest_in_the_order_written(void **state) {
 static void test_choice_of_entry(void **state) {
     (void)state;
     const char *source = "def First(X[n]):\n    return X[n]\n"
-                         "def Second(X[n]):\n    return -X[n]\n";
+                         "def Second(X[n]):\n    return -X[n]\n"
+                         "optimizer plain(W[i], dW[i]):\n    return W - dW\n";
     Session *session = session_new();
     assert_string_equal(build_fine(session, source, (BuildCase){0})->entry, "Second");
+    session_free(session);
+    session = session_new();
+    assert_string_equal(build_fine(session, source, (BuildCase){.entry = "plain"})->entry, "plain");
     session_free(session);
     session = session_new();
     assert_string_equal(build_fine(session, source, (BuildCase){.entry = "First"})->entry, "First");

@@ -230,12 +230,14 @@ static void expressions_over_lines_are_joined(void **state) {
 static void items_are_told_from_statements(void **state) {
     (void)state;
     check_errors("deff F(X):\n  Y = X X\n",
-                 "1:1 expected 'dim', 'param', 'def' or 'import', found 'deff' | did you mean "
-                 "'def'?\n2:9 expected an operator or the end of the line, found 'X'\n");
+                 "1:1 expected 'dim', 'param', 'def', 'optimizer' or 'import', found 'deff' | "
+                 "did you mean 'def'?\n"
+                 "2:9 expected an operator or the end of the line, found 'X'\n");
     check_errors("x = 3\ny = 4\ndim n\nz = f(5)\n",
-                 "1:1 expected 'dim', 'param', 'def' or 'import', found 'x' | write 'dim x = 3'\n"
-                 "4:1 expected 'dim', 'param', 'def' or 'import', found 'z' | statements belong in "
-                 "a def\n");
+                 "1:1 expected 'dim', 'param', 'def', 'optimizer' or 'import', found 'x' | "
+                 "write 'dim x = 3'\n"
+                 "4:1 expected 'dim', 'param', 'def', 'optimizer' or 'import', found 'z' | "
+                 "statements belong in a def\n");
     check_errors("dim 3 = 4, n\ndim n = , m\nimport foo\n",
                  "1:5 expected a name, found '3'\n2:9 expected an expression, found ','\n"
                  "3:8 expected a string, found 'foo' | a path is written in double quotes\n");

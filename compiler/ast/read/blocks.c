@@ -43,7 +43,7 @@ static void pop_levels(Blocks *b, uint32_t keep) {
 
 static bool line_is_loop_or_def(const Blocks *b) {
     int kind = b->out.at[b->line_start].kind;
-    return kind == TOK_DEF || token_is_loop(kind);
+    return token_is_def(kind) || token_is_loop(kind);
 }
 
 static bool line_is_header(const Blocks *b) {
@@ -117,7 +117,7 @@ static bool starts_statement(const Blocks *b, uint32_t i) {
 // Whether a statement or an item may begin with such a token.
 static bool can_start_line(int kind) {
     return token_is_name(kind) || kind == TOK_PARAM || kind == TOK_RETURN || token_is_loop(kind) ||
-           kind == TOK_DEF || kind == TOK_DIM || kind == TOK_IMPORT;
+           token_is_def(kind) || kind == TOK_DIM || kind == TOK_IMPORT;
 }
 
 // Whether one does begin at token i.
@@ -243,9 +243,9 @@ static void report_missing_body(Blocks *b) {
     const Token *head = &b->out.at[b->line_start];
     const Token *name = head + 1;
     if (!has_body_on_line(b)) {
-        bool named = head->kind == TOK_DEF && token_is_name(name->kind);
+        bool named = token_is_def(head->kind) && token_is_name(name->kind);
         if (named)
-            syntax_error(b->parser, name->span, "def '%s' has no body", name->text);
+            syntax_error(b->parser, name->span, "%s '%s' has no body", head->text, name->text);
         else
             syntax_error(b->parser, head->span, "this block has no lines");
         b->out.at[b->out.count - 1].quiet = true; // the line end, if a colon is missing as well
@@ -287,7 +287,7 @@ static void place_line(Blocks *b, uint32_t i, uint32_t column, bool header, bool
     uint32_t base = b->levels.at[0].column;
     if (column < base)
         base = b->levels.at[0].column = column; // the first line was too far right
-    bool is_item = first->kind == TOK_DEF || first->kind == TOK_IMPORT;
+    bool is_item = token_is_def(first->kind) || first->kind == TOK_IMPORT;
     if (is_item && column != base) {
         if (!b->tabs) {
             const char *word = first->text;
@@ -358,6 +358,7 @@ static void blocks_end(Blocks *b) {
 }
 
 void blocks_tokens(Parser *parser) {
+    optimizers_tokens(parser);
     foreign_tokens(parser);
     regroup_tokens(parser);
     Blocks b = {.parser = parser, .raw = parser->tokens.at, .n = parser->tokens.count};

@@ -55,7 +55,7 @@ bool brackets_begins_item(const Blocks *b, uint32_t i) {
     const Token *token = &b->raw[i];
     if (!token->first)
         return false;
-    if (token->kind == TOK_DEF || token->kind == TOK_IMPORT)
+    if (token_is_def(token->kind) || token->kind == TOK_IMPORT)
         return true;
     return token->kind == TOK_DIM && i + 1 < b->n && token_is_name(b->raw[i + 1].kind);
 }
@@ -177,7 +177,7 @@ bool brackets_end_before(const Blocks *b, uint32_t i) {
         return false;
     const Token *token = &b->raw[i];
     const Token *line = &b->out.at[b->line_start];
-    bool in_def = line->kind == TOK_DEF, has_dims;
+    bool in_def = token_is_def(line->kind), has_dims;
     if (token->kind == TOK_RETURN || token_is_loop(token->kind))
         return true;
     if (token->kind == TOK_PARAM)
@@ -247,7 +247,7 @@ static bool dims_close_ahead(const Blocks *b, uint32_t i) {
 
 // `def F(X[n, d]:` at the end of a line: the parameter list is over.
 static bool ends_header(const Blocks *b, uint32_t i) {
-    if (!b->suspicious || !b->open.count || b->out.at[b->line_start].kind != TOK_DEF)
+    if (!b->suspicious || !b->open.count || !token_is_def(b->out.at[b->line_start].kind))
         return false;
     if (b->raw[i].kind != TOK_COLON || (i + 1 < b->n && !b->raw[i + 1].first))
         return false;
@@ -259,7 +259,7 @@ static bool ends_header(const Blocks *b, uint32_t i) {
 // `def F X[n, d]):` lacks the bracket that opens the parameter list.
 void brackets_open_header(Blocks *b, uint32_t i) {
     const Token *line = b->out.count ? &b->out.at[b->line_start] : NULL;
-    bool after_name = line && b->out.count == b->line_start + 2 && line->kind == TOK_DEF &&
+    bool after_name = line && b->out.count == b->line_start + 2 && token_is_def(line->kind) &&
                       token_is_name(line[1].kind);
     if (!after_name || !b->suspicious || b->raw[i].kind == TOK_LPAREN)
         return;
@@ -309,7 +309,8 @@ static void add_missing_closers(Blocks *b, const Token *token, uint32_t match) {
 
 // `def F(X[n, d]), Y[m, d]):` the parameter list goes on after the bracket that seems to close it.
 static bool ends_header_early(const Blocks *b, uint32_t i) {
-    bool closes = b->suspicious && b->open.count == 1 && b->out.at[b->line_start].kind == TOK_DEF;
+    bool in_header = token_is_def(b->out.at[b->line_start].kind);
+    bool closes = b->suspicious && b->open.count == 1 && in_header;
     if (!closes || i + 1 == b->n || b->raw[i + 1].kind == TOK_COLON)
         return false;
     return slips_if(b, i + 1, 1) < slips_if(b, i + 1, 0);

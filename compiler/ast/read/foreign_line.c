@@ -97,14 +97,15 @@ static const char *one_text(const Parser *parser, const Token *from, const Token
 
 // Whether the def names it above the line.
 static bool is_known(const Parser *parser, const Token *line, const char *name) {
-    while (line > parser->tokens.at && line->kind != TOK_DEF && !foreign_is_word(line - 1, name))
+    while (line > parser->tokens.at && !token_is_def(line->kind) &&
+           !foreign_is_word(line - 1, name))
         line--;
-    return line > parser->tokens.at && line->kind != TOK_DEF;
+    return line > parser->tokens.at && !token_is_def(line->kind);
 }
 
 // Whether the def declares it above the line: `c: bool`, `c[n]: bool`.
 static bool is_bool(const Parser *parser, const Token *line, const char *name) {
-    for (; line > parser->tokens.at && line->kind != TOK_DEF; line--) {
+    for (; line > parser->tokens.at && !token_is_def(line->kind); line--) {
         const Token *behind = line + 1;
         if (!foreign_is_word(line, name))
             continue;
@@ -188,9 +189,9 @@ static bool is_taken(const void *of, const char *name) {
 // NAME_1, or another name that nothing in the def has.
 static const char *fresh_name(const Parser *parser, const Token *line, const char *name) {
     Lines def = {line, line};
-    while (def.from > parser->tokens.at && def.from->kind != TOK_DEF)
+    while (def.from > parser->tokens.at && !token_is_def(def.from->kind))
         def.from--;
-    while (def.to->kind != TOK_YYEOF && def.to->kind != TOK_DEF)
+    while (def.to->kind != TOK_YYEOF && !token_is_def(def.to->kind))
         def.to++;
     return text_numbered(parser->arena, name, is_taken, &def);
 }
@@ -198,7 +199,7 @@ static const char *fresh_name(const Parser *parser, const Token *line, const cha
 // Whether the line is in a block of a loop.
 static bool is_in_loop(const Parser *parser, const Token *line) {
     int depth = 0;
-    for (; line > parser->tokens.at && line->kind != TOK_DEF; line--) {
+    for (; line > parser->tokens.at && !token_is_def(line->kind); line--) {
         bool header = line->first && depth < 0;
         if (header && (line->kind == TOK_FOR || line->kind == TOK_SCAN))
             return true;

@@ -514,6 +514,7 @@ static void add_def(Parser *parser, Span span, Ident name, TensorList params, St
     def->span = span;
     def->params = params;
     def->body = body;
+    def->is_optimizer = parser->in_optimizer;
     def->incomplete = parser->lost;
     def->garbled = parser->garbled || mistakes_of_layout_in(parser, all);
     parser->lost = parser->garbled = parser->told_if = false;

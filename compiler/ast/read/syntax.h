@@ -43,6 +43,7 @@ typedef struct {
     uint32_t next;        // token to give to the grammar
     const Token *current; // the last one given
     VEC(Import) imports;
+    bool in_optimizer;           // the def being parsed is one
     bool lost;                   // a statement of the def being parsed was lost
     bool garbled;                // an expression of it was
     bool told_if;                // an `if` of it was told of
@@ -79,7 +80,11 @@ void scan_file(Parser *parser);
 // ---- tokens.c
 Span span_after(Span span); // the empty place where it ends
 bool token_is_name(int kind);
-bool token_is_loop(int kind); // the keyword of one: for, scan
+bool token_is_def(int kind);  // the keyword of one: def, optimizer
+bool token_is_loop(int kind); // likewise: for, scan
+
+// ---- optimizers.c
+void optimizers_tokens(Parser *parser); // where `optimizer` is no name, and defaults of parameters
 
 // ---- regroup.c
 void regroup_tokens(Parser *parser); // the dims of `d -> h k`

@@ -25,6 +25,10 @@ bool token_is_name(int kind) {
            kind == TOK_REVERSED || kind == TOK_LIKE || kind == TOK_AS;
 }
 
+bool token_is_def(int kind) {
+    return kind == TOK_DEF || kind == TOK_OPTIMIZER;
+}
+
 bool token_is_loop(int kind) {
     return kind == TOK_FOR || kind == TOK_SCAN;
 }

@@ -366,7 +366,8 @@ static void check_def_name(Resolver *r, const Def *def) {
     const Def *first = program_find_def(r->program, def->name.name);
     if (first == def || first->from_prelude != def->from_prelude)
         return;
-    Diag *diag = diag_error(r->diags, def->name.span, "def '%s' is declared twice", def->name.name);
+    Diag *diag = diag_error(r->diags, def->name.span, "%s '%s' is declared twice",
+                            def->is_optimizer ? "optimizer" : "def", def->name.name);
     diag_note(diag, first->name.span, "first here");
 }
 
@@ -378,6 +379,8 @@ void resolve_def(Resolver *r, Def *def) {
     resolve_body(&scope, &def->body);
     resolve_paths(r, def);
     check_returns(&scope);
+    if (def->is_optimizer && !def->incomplete && !def->garbled)
+        resolve_optimizer(&scope);
     def->ok = diags_errors(r->diags) == errors_before && !def->incomplete && !def->garbled;
     if (def->ok)
         scope_warn_unused(&scope);

@@ -182,6 +182,10 @@ bool scope_check_dim(Scope *scope, Ident dim);
 // ---- infer.c: parameters without brackets ------------------------------------------------------
 void scope_infer_arguments(Scope *scope);
 
+// ---- optimizer.c -------------------------------------------------------------------------------
+void resolve_optimizer(Scope *scope); // of a def that is one, after its statements
+void report_called_optimizer(Scope *scope, const Expr *call, const Def *optimizer);
+
 // ---- expr.c ------------------------------------------------------------------------------------
 void resolve_expr(Scope *scope, Expr *expr, const Wanted *wanted); // wanted may be NULL
 void resolve_number(Scope *scope, Expr *expr, const char *what);   // of numbers and extents only

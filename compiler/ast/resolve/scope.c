@@ -14,10 +14,11 @@ static Symbol *find_with(const Scope *scope, Name name, bool past) {
 }
 
 // Top-level params are symbols of a def from where it first looks for them: it has its own, since
-// what is wrong with its uses is its own too.
+// what is wrong with its uses is its own too. The prelude's see none: their names are theirs alone.
 Symbol *scope_find(Scope *scope, Name name) {
     Symbol *symbol = find_with(scope, name, false);
-    const Tensor *global = scope->def ? map_get(scope->resolver->globals, (uintptr_t)name) : NULL;
+    bool sees = scope->def && !scope_in_prelude(scope);
+    const Tensor *global = sees ? map_get(scope->resolver->globals, (uintptr_t)name) : NULL;
     if (symbol || !global)
         return symbol;
     symbol = scope_add(scope, SYMBOL_GLOBAL, global->name);

@@ -145,7 +145,8 @@ void report_unknown_def(Scope *scope, const Expr *call) {
     }
     Near near = near_to(name.name);
     for (uint32_t i = 0; i < r->program->defs.count; i++)
-        near_offer(&near, r->program->defs.at[i]->name.name);
+        if (!r->program->defs.at[i]->is_optimizer)
+            near_offer(&near, r->program->defs.at[i]->name.name);
     for (int i = 0; i < N_BUILTIN; i++)
         near_offer(&near, names_find(r->session->names, builtin_name((Builtin)i)));
     hint_near(diag, name.name, &near);

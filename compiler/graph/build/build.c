@@ -304,7 +304,7 @@ static const Def *default_entry(const Session *session, const Program *program) 
     uint32_t file = main_file(session);
     for (uint32_t i = 0; i < program->defs.count; i++) {
         const Def *def = program->defs.at[i];
-        if (def->from_prelude)
+        if (def->from_prelude || def->is_optimizer)
             continue;
         last = def;
         if (def->span.file == file)

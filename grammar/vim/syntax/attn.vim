@@ -6,7 +6,7 @@ endif
 
 syn case match
 
-syn keyword attnItem dim param def import
+syn keyword attnItem dim param def optimizer import
 syn keyword attnStatement for scan in shared reversed like as return
 syn keyword attnOperator and or not
 syn keyword attnConstant inf pi
@@ -20,14 +20,14 @@ syn keyword attnPrelude norm layer_norm standardize rms_norm unit gelu_tanh quic
 syn keyword attnPrelude squared_relu softcap glu reglu geglu swiglu causal causal_window window prefix
 syn keyword attnPrelude padding sinusoidal rotary rotary_pairs alibi relative_bucket causal_bucket
 syn keyword attnPrelude relative_bias causal_relative_bias cross_entropy smooth_cross_entropy correct
-syn keyword attnPrelude squared_error
+syn keyword attnPrelude squared_error sum_of_squares
 
 " n', n'' are dims like n; a tensor's name stands before its brackets
 syn match attnPrimed "\<\h\w*'\+"
 syn match attnNumber "\<\d\+\%(\.\d*\)\=\%([eE][+-]\=\d\+\)\=\>"
 syn match attnNumber "\.\d\+\%([eE][+-]\=\d\+\)\=\>"
 syn match attnArrow "->"
-syn match attnDefName "\%(\<def\s\+\)\@<=\h\w*"
+syn match attnDefName "\%(\<\%(def\|optimizer\)\s\+\)\@<=\h\w*"
 syn match attnKey "\<\h\w*\ze\s*==\@!" contained
 syn region attnArguments start="(" end=")" transparent contains=ALLBUT,attnTodo
 syn region attnString start=+"+ end=+"+ oneline

@@ -164,6 +164,10 @@ static void resolve_call_for(Scope *scope, Expr *call, uint32_t n_wanted) {
         report_recursion(scope, call, callee);
     if (!known)
         return;
+    if (callee->is_optimizer) {
+        report_called_optimizer(scope, call, callee);
+        return;
+    }
     call->callee = callee;
     if (callee->incomplete || !check_no_regroup(scope, call))
         return;
