@@ -3,7 +3,8 @@
 //
 //     optimizer momentum(W[i], dW[i], m[i], learning_rate[], decay[] = 0.9):
 //         m_1 = decay * m + dW                 W: the tensor    dW: its gradient    m: a state
-//         return W - learning_rate * m_1, m_1  learning_rate: told by the program   decay: a setting
+//         return W - learning_rate * m_1, m_1  learning_rate: told by the program   decay: a
+//         setting
 //
 // Everything else is that of a def.
 #include "ast/resolve/resolve.h"
@@ -68,11 +69,10 @@ static void check_state(Scope *scope, const Tensor *param, const Tensor *tensor)
     }
     if (dimlist_within(&param->result, &tensor->result))
         return;
-    Diag *diag = diag_error(r->diags, param->span,
-                            "a state is over dims of '%s', '%s' is over %s", tensor->name.name,
-                            param->name.name, dimlist_text(r->arena, &param->result));
-    diag_note(diag, tensor->span, "the tensor is over %s",
-              dimlist_text(r->arena, &tensor->result));
+    Diag *diag =
+        diag_error(r->diags, param->span, "a state is over dims of '%s', '%s' is over %s",
+                   tensor->name.name, param->name.name, dimlist_text(r->arena, &param->result));
+    diag_note(diag, tensor->span, "the tensor is over %s", dimlist_text(r->arena, &tensor->result));
 }
 
 static void check_leading(Scope *scope, const Def *def) {
@@ -80,9 +80,10 @@ static void check_leading(Scope *scope, const Def *def) {
     const Tensor *tensor = &def->params.at[0], *gradient = &def->params.at[1];
     uint32_t rank = tensor->result.count;
     if (rank < 1 || rank > 2) {
-        Diag *diag = diag_error(r->diags, tensor->span,
-                                "an optimizer sees a tensor as a row or as a matrix, '%s' has %u dims",
-                                tensor->name.name, rank);
+        Diag *diag =
+            diag_error(r->diags, tensor->span,
+                       "an optimizer sees a tensor as a row or as a matrix, '%s' has %u dims",
+                       tensor->name.name, rank);
         diag_hint(diag, "'%s[i]' and '%s[r, c]' stand for tensors of any dims", tensor->name.name,
                   tensor->name.name);
     } else if (!dimlist_same(&tensor->result, &gradient->result)) {
@@ -104,8 +105,8 @@ static bool check_parameters(Scope *scope, const Def *def) {
     Diags *diags = scope->resolver->diags;
     uint32_t errors = diags_errors(diags);
     if (def->params.count < N_LEADING) {
-        Diag *diag = diag_error(diags, def->name.span,
-                                "an optimizer begins with a tensor and its gradient");
+        Diag *diag =
+            diag_error(diags, def->name.span, "an optimizer begins with a tensor and its gradient");
         diag_hint(diag, "write 'optimizer %s(W[i], dW[i], ...):'", def->name.name);
         return false;
     }
