@@ -55,6 +55,15 @@ Program *pipeline_front(Session *session, const char *path);
 // diagnostics.
 bool pipeline_build(Session *session, const Program *program, const PipelineOptions *options,
                     Compilation *out);
+// The same of an optimizer (language.md 8.5) as the graph of its update in place, whose dims are of
+// run time, whatever the file and the command line say. Arguments: the gradient, the optimizer's
+// numbers, and a number that the gradient is multiplied with. Results, which are also read: the
+// tensor and its states. Neither options->entry nor ->gradient is looked at.
+bool pipeline_build_optimizer(Session *session, const Program *program, const Def *optimizer,
+                              const PipelineOptions *options, Compilation *out);
+// The same of the sum of the squares, an f64, of x[i].
+bool pipeline_build_squares(Session *session, const Program *program,
+                            const PipelineOptions *options, Compilation *out);
 // From there, or from `once` where that is there, to the stop, in the session that built it or a
 // fork of that; graphs that are there are only read.
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out);

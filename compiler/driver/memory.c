@@ -366,9 +366,20 @@ bool driver_partition(Options *options, Session *session, const Program *program
            (!saving_any(passes->saving) || pipeline_divide(session, passes, graphs));
 }
 
+// `emit` shows an optimizer as training has it.
+static bool build_entry(Options *options, const Program *program, const PipelineOptions *passes,
+                        Compilation *out) {
+    Session *session = options->session;
+    Name entry = options->entry.entry;
+    const Def *def = entry ? program_find_def(program, entry) : NULL;
+    if (def && def->is_optimizer && options->kind == COMMAND_EMIT && !passes->gradient)
+        return pipeline_build_optimizer(session, program, def, passes, out);
+    return pipeline_build(session, program, passes, out);
+}
+
 bool driver_compile(Options *options, const Target *target, PipelineStop stop, Compilation *out) {
     Program *program = driver_front(options);
     PipelineOptions passes = driver_passes(options, target, stop);
-    return program && pipeline_build(options->session, program, &passes, out) &&
+    return program && build_entry(options, program, &passes, out) &&
            driver_lower(options, target, &passes, out, NULL);
 }

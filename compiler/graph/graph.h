@@ -140,6 +140,7 @@ typedef enum {
     USE_RESULT,    // input of the backward part: a result of the forward part
     USE_BEFORE,    // input: what a gradient is added to, in the memory of that
     USE_FLAG,      // input: whether it is added
+    USE_REPLACED,  // input: in the memory of a result, which takes its place
 } TensorUse;
 // Some arguments of an einsum whose product had a name before it was flattened.
 typedef struct {
@@ -197,7 +198,8 @@ struct Value {
     TensorUse use;             // INPUT: not part of the meaning
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
     // not part of the meaning:
-    uint32_t output;  // INPUT: which it is of the part before (SAVED RESULT) or its own (BEFORE)
+    uint32_t output;  // INPUT: which it is of the part before (SAVED RESULT) or its own (BEFORE
+                      // REPLACED)
     Name hint;        // the name the user gave this value, or NULL
     const char *path; // of hint: calls and loops on the way to it, `layer.0.attend.`; or NULL
     Span origin;      // where it was written
@@ -365,6 +367,7 @@ typedef struct {
     NameList args;
 } EntryMap;
 typedef struct {
+    const Def *def;       // NULL: by its name
     Name entry;           // NULL: the only def of the main file, or its last
     VEC(EntryMap) maps;   // outermost first; no two have one dim
     NameList checkpoints; // dims: rounds of the loops over them are checkpointed
@@ -561,6 +564,11 @@ typedef struct {
     const Value *sum, *before, *flag;
 } Accumulated;
 bool value_is_accumulated(const Value *value, Accumulated *out); // false: it is none
+
+// ---- rewrite/in_place.c ------------------------------------------------------------------------
+// The same graph whose results take the place of arguments, of the same dims, and have their names:
+// result i that of input replaced[i]. Input `gradient` is multiplied by a new argument, the last.
+Graph *graph_in_place(const Graph *graph, uint32_t gradient, const uint32_t *replaced);
 
 // ---- rewrite/cut.c -----------------------------------------------------------------------------
 // Reductions of much to little in parts: so many tasks, a number chosen whatever the machine, as

@@ -488,6 +488,11 @@ typedef struct FormTable FormTable;
 FormTable *form_table_new(Arena *arena);
 void **form_table_at(FormTable *table, const KernelForm *form); // holds NULL at first
 
+// ---- in_place.c ----
+// An argument that may be written over, by the result that takes its place (USE_REPLACED), before
+// all that reads it has run; NULL: there is none.
+const Value *tile_in_place_problem(const TileProgram *program);
+
 // ---- verify.c, print.c, interp.c ----
 // Every rule of this level; false with the first broken one in *why.
 bool kernel_check(const Kernel *kernel, Text *why);

@@ -327,6 +327,8 @@ static void report_unknown_entry(Session *session, const Program *program, Name 
 static const Def *find_entry(Session *session, const Program *program,
                              const EntryOptions *options) {
     Name entry = options->entry;
+    if (options->def)
+        return options->def;
     const Def *def = entry ? program_find_def(program, entry) : default_entry(session, program);
     if (!def && entry)
         report_unknown_entry(session, program, entry);

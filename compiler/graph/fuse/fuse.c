@@ -530,6 +530,7 @@ Fusion *graph_fuse(const Graph *graph, const int64_t *extents, bool streams) {
             place_value(&fuser, value);
     }
     fuse_merge_producers(&fuser);
+    fuse_merge_updates(&fuser);
     Fusion *fusion = arena_new_of(fuser.graph->arena, Fusion);
     fusion->graph = fuser.graph;
     fusion->refused = fuser.refused;

@@ -228,5 +228,11 @@ ClusterNumbers fuse_order_clusters(const Fuser *fuser);
 
 // merge.c: pointwise clusters that only one other cluster reads join it.
 void fuse_merge_producers(Fuser *fuser);
+void fuse_join_clusters(Fuser *fuser, uint32_t from, uint32_t to); // what `from` owns goes to `to`
+
+// update.c: results that take the place of arguments.
+void fuse_merge_updates(Fuser *fuser);
+// Does the cluster store a result over an argument that a cluster which is not done reads?
+bool fuse_writes_over(const Fuser *fuser, uint32_t cluster, const bool *done);
 
 #endif

@@ -29,7 +29,7 @@ static uint32_t cluster_only_reader(const Fuser *fuser, uint32_t number) {
     return found;
 }
 
-static void cluster_join(Fuser *fuser, uint32_t from, uint32_t to) {
+void fuse_join_clusters(Fuser *fuser, uint32_t from, uint32_t to) {
     Cluster *a = &fuser->clusters.at[from], *b = &fuser->clusters.at[to];
     for (uint32_t i = 0; i < a->owned.count; i++) {
         vec_push(fuser->arena, &b->owned, a->owned.at[i]);
@@ -52,7 +52,7 @@ void fuse_merge_producers(Fuser *fuser) {
             if (reader == CLUSTER_NONE || !fuse_prologue_fits(fuser, i, reader) ||
                 !fuse_turn_fits(cluster, fuser->clusters.at[reader].turn))
                 continue;
-            cluster_join(fuser, i, reader);
+            fuse_join_clusters(fuser, i, reader);
             changed = true;
         }
     }

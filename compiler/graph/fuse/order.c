@@ -126,9 +126,28 @@ static uint64_t place_of(const Fuser *fuser, uint32_t cluster) {
     return (uint64_t)fuser->clusters.at[cluster].turn << 32 | cluster;
 }
 
+// The first that may run, but one that writes over what others have still to read only where there
+// is nothing else.
+static uint32_t pop_ready(const Fuser *fuser, Heap *ready, const bool *done) {
+    Heap held = {0};
+    uint64_t first = heap_pop(ready);
+    while (fuse_writes_over(fuser, (uint32_t)first, done)) {
+        heap_push(fuser->arena, &held, first);
+        if (!ready->count) {
+            first = heap_pop(&held);
+            break;
+        }
+        first = heap_pop(ready);
+    }
+    while (held.count)
+        heap_push(fuser->arena, ready, heap_pop(&held));
+    return (uint32_t)first;
+}
+
 ClusterNumbers fuse_order_clusters(const Fuser *fuser) {
     uint32_t left = 0, count = fuser->clusters.count;
     Waiting *waiting = arena_array(fuser->arena, Waiting, count + 1);
+    bool *done = arena_array(fuser->arena, bool, count + 1);
     ClusterNumbers order = {0};
     Heap ready = {0};
     for (uint32_t i = 0; i < count; i++)
@@ -140,7 +159,8 @@ ClusterNumbers fuse_order_clusters(const Fuser *fuser) {
         if (!fuser->clusters.at[i].dead && !waiting[i].missing)
             heap_push(fuser->arena, &ready, place_of(fuser, i));
     while (ready.count) {
-        uint32_t next = (uint32_t)heap_pop(&ready);
+        uint32_t next = pop_ready(fuser, &ready, done);
+        done[next] = true;
         vec_push(fuser->arena, &order, next);
         const ClusterNumbers *users = &waiting[next].users;
         for (uint32_t i = 0; i < users->count; i++)

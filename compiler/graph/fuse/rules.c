@@ -142,7 +142,8 @@ static void add_cost(Inlined *sum, const Inlined *arg) {
 
 // What an argument adds to the cost of a value that is computed where it is read.
 static Inlined cost_as_argument(const Fuser *fuser, const Value *value) {
-    if (op_is_immediate(value->op))
+    bool is_number = value->op == OP_INPUT && !value->dims.count; // loaded once per task
+    if (op_is_immediate(value->op) || is_number)
         return (Inlined){.legal = true};
     bool is_inline = fuser->owner[value->id] == CLUSTER_INLINE;
     if (value->op == OP_INPUT || (op_may_be_view(value->op) && is_inline))

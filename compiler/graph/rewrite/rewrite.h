@@ -10,6 +10,7 @@
 //     expand.c     graph_expand
 //     cut.c        graph_cut
 //     accumulate.c graph_accumulate
+//     in_place.c   graph_in_place
 //     grad.c       graph_gradient, with a rule for each op in grad_*.c (grad.h)
 #ifndef ATTC_GRAPH_REWRITE_H
 #define ATTC_GRAPH_REWRITE_H

@@ -120,7 +120,7 @@ static bool reads_before(const Group *group) {
     for (uint32_t i = 0; i < group->members.count; i++)
         for (uint32_t k = 0; k < group->members.at[i]->n_args; k++) {
             const Value *arg = group->members.at[i]->args[k];
-            if (arg->op == OP_INPUT && arg->use == USE_BEFORE)
+            if (arg->op == OP_INPUT && (arg->use == USE_BEFORE || arg->use == USE_REPLACED))
                 return true;
         }
     return false;
