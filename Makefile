@@ -162,9 +162,10 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LLVM_LIBS) $(LIBS)
-TRAIN_TESTS := safetensors data
+TRAIN_TESTS := safetensors data optimizer
 $(TRAIN_TESTS:%=$(BUILD)/unit/%_test): $(TRAIN)
 $(TRAIN_TESTS:%=$(BUILD)/unit/%_test): LINK := $(TRAIN) $(LINK)
+$(BUILD)/unit/optimizer_test: $(BUILD)/obj/compiler/pipeline.o
 PARSE_TESTS := parse parse_errors parse_limits
 $(PARSE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/parse_fixture.o
 VMATH_TESTS := vmath vmath_widths

@@ -106,8 +106,7 @@ static bool is_alike(const Program *program, const NameList *dims, Name dim) {
 }
 
 // One in which these dims have no extent, and all arguments of an entry are alike.
-static Session *open_session(const Session *session, const Program *program,
-                             const NameList *dims) {
+static Session *open_session(const Session *session, const Program *program, const NameList *dims) {
     Session *open = arena_copy(session->arena, session, sizeof *session);
     open->dynamic = *dims;
     open->overrides = open->planned = (DimExtents){0};

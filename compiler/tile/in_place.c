@@ -124,7 +124,8 @@ static bool is_pointwise(const Stage *stage, const Access *load, const Access *s
 
 // Do they lie alike? Views of a tensor have other dims.
 static bool lie_alike(const Kernel *kernel, const Access *load, const Access *store) {
-    const TileBuffer *a = &kernel->buffers.at[load->buffer], *b = &kernel->buffers.at[store->buffer];
+    const TileBuffer *a = &kernel->buffers.at[load->buffer],
+                     *b = &kernel->buffers.at[store->buffer];
     bool alike = a->rank == b->rank && a->panel_dim == TILE_DIM_NONE &&
                  b->panel_dim == TILE_DIM_NONE && !b->has_initial;
     for (int i = 0; alike && i < a->rank; i++)
@@ -147,8 +148,7 @@ static bool are_in_order(const Kernel *kernel, const Touch *load, const Touch *s
 
 static bool kernel_may(const Kernel *kernel, const bool *reads, const bool *writes) {
     Arena *arena = arena_new();
-    Walk walk = {
-        .kernel = kernel, .reads = reads, .writes = writes, .arena = arena, .fine = true};
+    Walk walk = {.kernel = kernel, .reads = reads, .writes = writes, .arena = arena, .fine = true};
     walk_nodes(&walk, &kernel->body);
     bool fine = walk.fine;
     for (uint32_t i = 0; i < walk.loads.count; i++)
