@@ -14,7 +14,7 @@
 
 enum { STATES_MAX = 2, SETTINGS_MAX = 8 };
 
-// ---- compiling ---------------------------------------------------------------------------------
+// ---- compiling ----------------------------------------------------------------------------------
 typedef struct {
     Session *session;
     LoadedProduct *loaded;
@@ -79,7 +79,7 @@ static void unmake(Made *made) {
     session_free(made->session);
 }
 
-// ---- tensors -----------------------------------------------------------------------------------
+// ---- tensors ------------------------------------------------------------------------------------
 typedef struct {
     int rank;
     int64_t shape[4];
@@ -197,8 +197,7 @@ static void adafactor(int64_t r, int64_t c, double *W, const double *g, double *
     free(u);
 }
 
-// ---- updates against formulas
-// --------------------------------------------------------------------
+// ---- updates against formulas -------------------------------------------------------------------
 static double *widen(int64_t count, const float *x) {
     double *wide = malloc((size_t)count * sizeof *wide);
     for (int64_t i = 0; i < count; i++)
@@ -275,8 +274,7 @@ static void adafactor_is_its_formula(void **state) {
     check_prelude(*state, "adafactor", adafactor, (double[]){-0.5, 1e-3, 0.1, 2, 0.1}, 0.01f);
 }
 
-// ---- shapes of states
-// ----------------------------------------------------------------------------
+// ---- shapes of states ---------------------------------------------------------------------------
 static void states_have_the_dims_of_their_cut(void **state) {
     Made made;
     int64_t shape[] = {256, 32, 8}, own[ATT_RANK_MAX];
@@ -295,8 +293,7 @@ static void states_have_the_dims_of_their_cut(void **state) {
     unmake(&made);
 }
 
-// ---- threads
-// -------------------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 static void run_with_threads(int threads, const AttOptimizer *optimizer, const Shape *shape,
                              Data *data) {
     AttContext *ctx = att_context_new(threads);
@@ -331,9 +328,8 @@ static void bits_are_the_same_for_any_threads(void **state) {
     }
 }
 
-// ---- others
-// -------------------------------------------------------------------------------------- Dims of
-// the file mean nothing to an optimizer's, and a local of it no tensor of the file.
+// ---- others -------------------------------------------------------------------------------------
+// Dims of the file mean nothing to an optimizer's, and a local of it no tensor of the file.
 static const char own[] =
     "dim i = 3, r = 2, c = r * 2\n"
     "param rate[i] = 1\n"

@@ -232,6 +232,8 @@ void fuse_join_clusters(Fuser *fuser, uint32_t from, uint32_t to); // what `from
 
 // update.c: results that take the place of arguments.
 void fuse_merge_updates(Fuser *fuser);
+
+// replaced.c: what they wait for.
 // Does the cluster store a result over an argument that a cluster which is not done reads?
 bool fuse_writes_over(const Fuser *fuser, uint32_t cluster, const bool *done);
 
