@@ -76,7 +76,9 @@ LINK    := $(call reverse,$(ARCHIVES)) $(RUNTIME)
         bench ranking fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME) $(TRAIN)
 
-$(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(RUNTIME)
+$(BUILD)/attc: LINK := $(call reverse,$(ARCHIVES)) $(TRAIN) $(RUNTIME)
+$(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(TRAIN) \
+               $(RUNTIME)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -o $@ $(filter %.o,$^) $(LINK) $(LLVM_STATIC) $(LIBS)
 

@@ -26,6 +26,11 @@ void att_block_free(AttBlock *block);
 // does not fit an int64_t.
 bool att_bytes_of(int rank, const int64_t *shape, size_t size, int64_t *bytes);
 
+// ---- tensor.c ----------------------------------------------------------------------------------
+// Makes element i of floats a number, rounded once. false: the number is finite and what it is
+// rounded to is not, or the elements are no floats.
+bool att_float_store(AttElem elem, void *data, int64_t i, double x);
+
 // ---- path.c ------------------------------------------------------------------------------------
 // The file that writing to a path makes or replaces, without links; target has PATH_MAX bytes.
 // false where there is no such folder: errno says why.

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,38 +74,6 @@ static Number load_number(const NpyHeader *header, const uint8_t *at) {
     return (Number){.is_float = true, .real = real};
 }
 
-// To float with an odd last bit unless exact, so that rounding once more to 16 bits is right.
-static float round_to_odd(double x) {
-    float near = (float)x;
-    uint32_t bits;
-    memcpy(&bits, &near, sizeof bits);
-    if (isnan(x) || isinf(near) || (double)near == x || (bits & 1))
-        return near;
-    bits = fabs((double)near) < fabs(x) ? bits + 1 : bits - 1;
-    memcpy(&near, &bits, sizeof near);
-    return near;
-}
-
-static bool store_float(AttElem elem, void *data, int64_t i, double x) {
-    bool finite = isfinite(x);
-    switch (elem) {
-    case ATT_F64:
-        ((double *)data)[i] = x;
-        return true;
-    case ATT_F32:
-        ((float *)data)[i] = (float)x;
-        return !finite || isfinite((float)x);
-    case ATT_F16:
-        ((uint16_t *)data)[i] = att_f32_to_f16(round_to_odd(x));
-        return !finite || (((uint16_t *)data)[i] & 0x7C00) != 0x7C00;
-    case ATT_BF16:
-        ((uint16_t *)data)[i] = att_f32_to_bf16(round_to_odd(x));
-        return !finite || (((uint16_t *)data)[i] & 0x7F80) != 0x7F80;
-    default:
-        return false;
-    }
-}
-
 // false: the element type cannot hold the value.
 static bool store_number(AttElem elem, void *data, int64_t i, Number n) {
     switch (elem) {
@@ -121,11 +88,11 @@ static bool store_number(AttElem elem, void *data, int64_t i, Number n) {
         return n.whole == 0 || n.whole == 1;
     case ATT_F32:
         if (n.is_float)
-            return store_float(elem, data, i, n.real);
+            return att_float_store(elem, data, i, n.real);
         ((float *)data)[i] = (float)n.whole; // rounded once, not through double
         return true;
     default:
-        return store_float(elem, data, i, n.is_float ? n.real : (double)n.whole);
+        return att_float_store(elem, data, i, n.is_float ? n.real : (double)n.whole);
     }
 }
 

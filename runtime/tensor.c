@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Element types and tensors that own their memory.
 
+#include <math.h>
 #include <string.h>
 
 #include "internal.h"
@@ -20,6 +21,38 @@ size_t att_elem_bytes(AttElem elem) {
 
 const char *att_elem_name(AttElem elem) {
     return elem < ATT_N_ELEM ? elems[elem].name : "unknown";
+}
+
+// To float with an odd last bit unless exact, so that rounding once more to 16 bits is right.
+static float round_to_odd(double x) {
+    float near = (float)x;
+    uint32_t bits;
+    memcpy(&bits, &near, sizeof bits);
+    if (isnan(x) || isinf(near) || (double)near == x || (bits & 1))
+        return near;
+    bits = fabs((double)near) < fabs(x) ? bits + 1 : bits - 1;
+    memcpy(&near, &bits, sizeof near);
+    return near;
+}
+
+bool att_float_store(AttElem elem, void *data, int64_t i, double x) {
+    bool finite = isfinite(x);
+    switch (elem) {
+    case ATT_F64:
+        ((double *)data)[i] = x;
+        return true;
+    case ATT_F32:
+        ((float *)data)[i] = (float)x;
+        return !finite || isfinite((float)x);
+    case ATT_F16:
+        ((uint16_t *)data)[i] = att_f32_to_f16(round_to_odd(x));
+        return !finite || (((uint16_t *)data)[i] & 0x7C00) != 0x7C00;
+    case ATT_BF16:
+        ((uint16_t *)data)[i] = att_f32_to_bf16(round_to_odd(x));
+        return !finite || (((uint16_t *)data)[i] & 0x7F80) != 0x7F80;
+    default:
+        return false;
+    }
 }
 
 AttStatus att_tensor_new(AttContext *ctx, AttElem elem, int rank, const int64_t *shape,

@@ -64,6 +64,7 @@ typedef struct {
     int64_t memory_limit;    // bytes of workspace, 0: none was given
     const Target *target;    // --target, NULL: the best of this machine
     const char *machine;     // --machine
+    const char *weights;     // --weights
     const Target *chosen;    // driver_target, once it was asked for
     const Machine *measured; // this machine, likewise
     CacheOptions cache;
@@ -146,6 +147,13 @@ json_t *machine_to_json(const Machine *machine);
 const char *machine_from_file(Arena *arena, const char *path, Machine *machine);
 const char *machine_from_text(Arena *arena, const char *text, Machine *machine);
 
+// ---- weights.c: --weights ----
+// By index of an input in graph->inputs: the tensors of the file that it gives, copied, in their
+// declared elements; others are left. Those are all trained tensors that no NAME=FILE gives. Which
+// were taken is noted. false after diagnostics.
+bool weights_read(Options *options, AttContext *context, const Graph *graph, AttTensorData *inputs,
+                  bool *taken);
+
 // ---- tensors.c: tensors of an entry at known extents ----
 // The graph is the one that holds the entry's inputs and outputs; extents are by its DimId.
 typedef struct {
@@ -155,8 +163,8 @@ typedef struct {
     AttTensorData *outputs; // by index in graph->outputs
     AttContext *context;
 } Tensors;
-// Of the graph as it was built. Reads the .npy files given and settles every extent (constants,
-// files, -D of --dynamic dims). need_all: a dim that nothing settles is an error; otherwise it gets
+// Of the graph as it was built. Reads the files given and settles every extent (constants, files,
+// -D of --dynamic dims). need_all: a dim that nothing settles is an error; otherwise it gets
 // a small extent. false after diagnostics.
 bool tensors_open(Options *options, const Compilation *compiled, bool need_all, Tensors *out);
 // Draws the inputs that no file gave from the seed, and makes the outputs. false after diagnostics.

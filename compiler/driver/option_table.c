@@ -8,6 +8,8 @@
 
 #include <string.h>
 
+#include "arguments.h"
+
 typedef enum {
     USE_CHECK,
     USE_COST,
@@ -111,6 +113,8 @@ static const Option table[] = {
     {"machine", KEY_MACHINE, "FILE", 3, FOR_MACHINE | MACHINE, KEY_MACHINE,
      "plan for the machine in this file, not for this one (see attc machine)"},
     {"print-targets", KEY_PRINT_TARGETS, NULL, 3, ANY, 0, "list the targets"},
+    {"weights", KEY_WEIGHTS, "FILE", 4, RUN | VERIFY | BENCH, KEY_WEIGHTS,
+     "take the trained tensors that are not given from this safetensors file, by their names"},
     {"seed", KEY_SEED, "S", 4, RUN | VERIFY | BENCH, KEY_SEED,
      "seed of the inputs that are not given (default 0)"},
     {"threads", KEY_THREADS, "T", 4, THREADED, KEY_THREADS,
@@ -237,6 +241,10 @@ int options_check(const Options *options, const OptionList *given) {
         return usage_error("%s: --wrt says what --grad differentiates by; add --grad", name);
     if (options->entry.checkpoints.count && !options->grad)
         return usage_error("%s: --checkpoint says what --grad computes again; add --grad", name);
+    for (uint32_t i = 0; i < options->outputs.count && options->weights; i++)
+        if (att_argument_same_file(att_argument_output(options->outputs.at[i]).path,
+                                   options->weights))
+            return usage_error("-o %s would overwrite the weights", options->outputs.at[i]);
     if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH)))
         return usage_error("%s: takes no %s=%s", name, options->inputs.at[0].name,
                            options->inputs.at[0].path);

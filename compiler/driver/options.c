@@ -192,6 +192,11 @@ static int parse_flag(ParseState *state, int key, char *arg) {
             return usage_error("--machine: expected the name of a file");
         options->machine = arg;
         break;
+    case KEY_WEIGHTS:
+        if (!*arg || !strcmp(arg, "-"))
+            return usage_error("--weights: expected the name of a file");
+        options->weights = arg;
+        break;
     case KEY_GRAD:
         options->grad = true;
         break;

@@ -38,6 +38,7 @@ enum {
     KEY_PLAN,
     KEY_NO_MATERIALIZE,
     KEY_CHECK,
+    KEY_WEIGHTS,
 };
 
 // ---- option_table.c ----

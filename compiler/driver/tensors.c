@@ -157,6 +157,63 @@ static bool read_tensor(Settling *s, const NamedPath *given, const Value *input,
     return fine;
 }
 
+// n, d=4: what is not known has its name alone.
+static const char *known_dims(const Settling *s, const DimList *dims) {
+    Text text = {.arena = s->options->session->arena};
+    for (uint32_t k = 0; k < dims->count; k++) {
+        int64_t extent = s->tensors->extents[class_of(s->graph, dims->at[k])];
+        text_printf(&text, "%s%s", k ? ", " : "", s->graph->dims.at[dims->at[k]].name);
+        if (extent != EXTENT_DYNAMIC)
+            text_printf(&text, "=%lld", (long long)extent);
+    }
+    return text.at ? text.at : "";
+}
+
+static const char *shape_text(const AttTensorData *tensor, Arena *arena) {
+    Text text = {.arena = arena};
+    for (int k = 0; k < tensor->rank; k++)
+        text_printf(&text, "%s%lld", k ? ", " : "", (long long)tensor->shape[k]);
+    return text.at ? text.at : "";
+}
+
+// A trained tensor has the shape that it has in the file, or there is one message with both.
+static bool settle_weight(Settling *s, const Value *input, const AttTensorData *tensor) {
+    Options *options = s->options;
+    const char *path = options->weights;
+    bool fits = tensor->rank == input->dims.count;
+    const char *by = "";
+    for (int k = 0; fits && k < tensor->rank; k++) {
+        DimId dim = input->dims.at[k], root = class_of(s->graph, dim);
+        int64_t *known = &s->tensors->extents[root];
+        if (*known == EXTENT_DYNAMIC) {
+            *known = tensor->shape[k];
+            s->settled_by[root] = path;
+        }
+        fits = *known == tensor->shape[k];
+        if (!fits)
+            by = arena_printf(options->session->arena, "; %s is %lld in %s",
+                              s->graph->dims.at[dim].name, (long long)*known, s->settled_by[root]);
+    }
+    if (!fits)
+        problem(options, "%s: tensor '%s' has the shape [%s], but %s is [%s]%s", path, input->name,
+                shape_text(tensor, options->session->arena), input->name,
+                known_dims(s, &input->dims), by);
+    return fits;
+}
+
+static bool read_weights(Settling *s) {
+    const Graph *graph = s->graph;
+    Options *options = s->options;
+    bool *taken = arena_array(options->session->arena, bool, graph->inputs.count + 1);
+    if (!options->weights)
+        return true;
+    bool fine = weights_read(options, s->tensors->context, graph, s->tensors->inputs, taken);
+    for (uint32_t i = 0; fine && i < graph->inputs.count; i++)
+        if (taken[i])
+            fine = settle_weight(s, graph->inputs.at[i], &s->tensors->inputs[i]);
+    return fine;
+}
+
 static bool read_input(Settling *s, const NamedPath *given) {
     const Graph *graph = s->graph;
     Near near = near_to(given->name);
@@ -411,6 +468,7 @@ bool tensors_open(Options *options, const Compilation *compiled, bool need_all, 
     bool fine = settle_constants(&s);
     for (uint32_t i = 0; i < options->inputs.count; i++)
         fine &= read_input(&s, &options->inputs.at[i]);
+    fine &= read_weights(&s);
     return fine && settle_rest(&s, need_all);
 }
 

@@ -21,7 +21,7 @@ void att_unmap(AttMapped *map); // also one that is all zeros
 enum { ATT_SHOWN_ROOM = 160 };
 const char *att_shown(const char *name, char shown[ATT_SHOWN_ROOM]);
 
-// ---- safetensors_read.c, safetensors_write.c: a file of named tensors --------------------------
+// ---- safetensors_read.c, _floats.c, _write.c: a file of named tensors ---------------------------
 // A strict reader: everything that the format asks for is checked, and what is wrong is told with
 // the tensor's name. The file is mapped; data is that of the file, row-major, of the file's life.
 typedef struct {
@@ -49,6 +49,11 @@ AttStatus att_safetensors_parse(AttContext *ctx, const char *label, const void *
 void att_safetensors_close(AttTensorFile *file); // also one that could not be opened
 const AttNamedTensor *att_safetensors_find(const AttTensorFile *file, const char *name); // or NULL
 const char *att_safetensors_note(const AttTensorFile *file, const char *key);            // or NULL
+// A copy of a tensor of floats in such elements, where that loses nothing but precision: numbers
+// that become infinite, and tensors of other than floats, are ATT_FORMAT. path: of the file, for
+// messages. On failure out holds no memory.
+AttStatus att_safetensors_floats(AttContext *ctx, const char *path, const AttNamedTensor *tensor,
+                                 AttElem elem, AttTensorData *out);
 // Writes in one stroke (file.c): the path has the old file or the new one, whole, whatever happens.
 // In the file, tensors of wide elements come before those of narrow ones, else in their order.
 AttStatus att_safetensors_write(AttContext *ctx, const char *path, const AttNamedTensor *tensors,

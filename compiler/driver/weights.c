@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trained tensors of an entry from a safetensors file, by their names. What else the file has,
+// such as the states of an optimizer, is passed over.
+#include "driver/driver.h"
+
+#include "train/train.h"
+
+static bool is_given(const Options *options, Name name) {
+    for (uint32_t i = 0; i < options->inputs.count; i++)
+        if (options->inputs.at[i].name == name)
+            return true;
+    return false;
+}
+
+// What a file lacks.
+typedef struct {
+    uint32_t trained, missing; // tensors
+    Text names;                // of the first that are missing
+} Lack;
+
+static bool report_lack(Options *options, const Graph *graph, const Lack *lack) {
+    if (!lack->trained)
+        problem(options,
+                "--weights %s: %s has no trained tensors: mark them param, or say with "
+                "--data what is data",
+                options->weights, graph->entry);
+    else if (lack->missing)
+        problem(options, "%s: lacks %u of the %u trained tensors of %s: %s", options->weights,
+                lack->missing, lack->trained, graph->entry, lack->names.at);
+    return lack->trained && !lack->missing;
+}
+
+static bool take_all(Options *options, AttContext *context, const Graph *graph,
+                     const AttTensorFile *file, AttTensorData *inputs, bool *taken) {
+    Lack lack = {.names = {.arena = options->session->arena}};
+    bool fine = true;
+    for (uint32_t i = 0; i < graph->inputs.count; i++) {
+        const Value *input = graph->inputs.at[i];
+        const AttNamedTensor *found = att_safetensors_find(file, input->name);
+        if (input->role != ROLE_PARAM)
+            continue;
+        lack.trained++;
+        if (is_given(options, input->name))
+            continue;
+        if (!found) {
+            text_list(&lack.names, lack.missing++, input->name);
+            continue;
+        }
+        taken[i] = !att_safetensors_floats(context, options->weights, found, (AttElem)input->elem,
+                                           &inputs[i]);
+        if (!taken[i])
+            problem(options, "%s", att_message(context));
+        fine &= taken[i];
+    }
+    return report_lack(options, graph, &lack) && fine;
+}
+
+bool weights_read(Options *options, AttContext *context, const Graph *graph, AttTensorData *inputs,
+                  bool *taken) {
+    AttTensorFile file;
+    bool fine = !att_safetensors_open(context, options->weights, &file);
+    if (fine)
+        fine = take_all(options, context, graph, &file, inputs, taken);
+    else
+        problem(options, "%s", att_message(context));
+    att_safetensors_close(&file);
+    return fine;
+}
