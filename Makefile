@@ -70,13 +70,12 @@ TRAIN := $(BUILD)/lib/libattc_train.a
 JANSSON := $(shell $(CC) -print-file-name=libjansson.a)
 # Each level calls lower ones only, so that one pass over the archives from the top is enough.
 reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
-LINK    := $(call reverse,$(ARCHIVES)) $(RUNTIME)
+LINK    := $(call reverse,$(ARCHIVES)) $(TRAIN) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric variants commands products random random-long mutations accuracy lint deps \
         bench ranking fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME) $(TRAIN)
 
-$(BUILD)/attc: LINK := $(call reverse,$(ARCHIVES)) $(TRAIN) $(RUNTIME)
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(TRAIN) \
                $(RUNTIME)
 	$(call say,LINK,$@)
@@ -160,13 +159,10 @@ $(BUILD)/obj/compiler/ast/read/prelude.o: $(BUILD)/gen/prelude.inc
 UNIT := $(patsubst tests/unit/%_test.c,$(BUILD)/unit/%_test,$(sort $(wildcard tests/unit/*_test.c)))
 $(BUILD)/obj/tests/unit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/support.o $(ARCHIVES) \
-                      $(RUNTIME)
+                      $(TRAIN) $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LLVM_LIBS) $(LIBS)
-TRAIN_TESTS := safetensors data optimizer
-$(TRAIN_TESTS:%=$(BUILD)/unit/%_test): $(TRAIN)
-$(TRAIN_TESTS:%=$(BUILD)/unit/%_test): LINK := $(TRAIN) $(LINK)
 $(BUILD)/unit/optimizer_test: $(BUILD)/obj/compiler/pipeline.o
 PARSE_TESTS := parse parse_errors parse_limits
 $(PARSE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/parse_fixture.o
@@ -183,7 +179,7 @@ $(BUILD)/unit/spill_test: $(BUILD)/obj/tests/unit/spills.o
 $(BUILD)/obj/tests/bench/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/bench/gemm_bench: $(BUILD)/obj/tests/bench/gemm_bench.o \
                            $(BUILD)/obj/tests/unit/cpu_fixture.o \
-                           $(BUILD)/obj/tests/unit/support.o $(ARCHIVES) $(RUNTIME)
+                           $(BUILD)/obj/tests/unit/support.o $(ARCHIVES) $(TRAIN) $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LLVM_LIBS) $(LIBS)
