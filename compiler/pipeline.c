@@ -78,6 +78,22 @@ Program *pipeline_front(Session *session, const char *path) {
 
 // ---- the passes ----
 
+// The built graph as the step along the dim that is named. false after a diagnostic.
+static bool build_step(Session *session, Name name, Compilation *out) {
+    DimId dim = graph_find_dim(out->built, name);
+    if (dim == DIM_NONE) {
+        diag_error(session->diags, (Span){0}, "decode: %s has no dim %s", out->built->entry, name);
+        return false;
+    }
+    Decoding *decoding = arena_new_of(session->arena, Decoding);
+    *decoding = graph_decode(out->built, dim);
+    out->decoding = decoding;
+    out->built = decoding->graph;
+    if (!decoding->graph)
+        diag_error(session->diags, decoding->origin, "decode: %s", decoding->why);
+    return decoding->graph != NULL;
+}
+
 bool pipeline_build(Session *session, const Program *program, const PipelineOptions *options,
                     Compilation *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
@@ -86,6 +102,10 @@ bool pipeline_build(Session *session, const Program *program, const PipelineOpti
     if (!out->built || diags_errors(session->diags))
         return false;
     graph_done(&p, "build", out->built, NULL);
+    if (options->decode && !build_step(session, options->decode, out))
+        return false;
+    if (options->decode)
+        graph_done(&p, "decode", out->built, NULL);
     if (!options->gradient)
         return true;
     out->plain = out->built;

@@ -21,6 +21,7 @@ typedef struct {
     const Machine *machine;
     PipelineStop stop;
     const GradientOptions *gradient; // NULL: results alone
+    Name decode;                     // the step along this dim; NULL: the whole
     // Of streamed groups; PLAN_ANY and 0: the cheapest.
     PlanKind plan;
     int64_t rows, piece;
@@ -36,7 +37,8 @@ typedef struct {
 // Everything that one entry went through; fields after the stop are NULL.
 typedef struct {
     const Program *program;
-    Graph *plain; // before its gradient; NULL: there is none
+    Graph *plain;             // before its gradient; NULL: there is none
+    const Decoding *decoding; // what `built` is the step of; NULL: it is none
     Graph *built, *simplified, *contracted, *expanded;
     Graph *once;            // as expanded, before anything is computed again
     const int64_t *typical; // by DimId

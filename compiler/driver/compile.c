@@ -30,6 +30,7 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
         .entry = options->entry,
         .machine = machine,
         .gradient = options->grad ? &options->gradient : NULL,
+        .decode = options->decode,
         .plan = options->plan,
         .rows = options->rows,
         .piece = options->piece,

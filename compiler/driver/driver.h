@@ -57,6 +57,7 @@ typedef struct {
     int threads;              // 0: one per core
     bool grad;                // --grad
     GradientOptions gradient; // of --grad
+    Name decode;              // --decode, NULL: it was not given
     bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize, check;
     DiagFormat diagnostics;
     PlanKind plan;           // PLAN_ANY: the cheapest

@@ -86,6 +86,8 @@ static const Option table[] = {
     {"checkpoint", KEY_CHECKPOINT, "LAYERS,M", 1, KERNELS, KEY_CHECKPOINT,
      "for --grad: of each round of the loops over these dims only what it reads is kept for the "
      "backward pass, all else is computed again"},
+    {"decode", KEY_DECODE, "N", 1, PASSES, KEY_GRAD,
+     "the step at one position along this dim, from what caches hold of earlier ones"},
     {"output", 'o', "OUT", 2, EMIT | RUN | BUILD, 0,
      "output file, - for standard output; for run also NAME=FILE.npy"},
     {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,

@@ -120,6 +120,9 @@ static int parse_entry_option(Options *options, int key, char *arg) {
         return option_map(options, arg);
     case KEY_WRT:
         return option_wrt(options, arg);
+    case KEY_DECODE:
+        options->decode = names_find(session->names, arg);
+        return EXIT_FINE;
     case KEY_CHECKPOINT:
         return option_names(options, "--checkpoint", arg, &options->entry.checkpoints);
     default:
@@ -228,6 +231,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *argp) {
     case KEY_DATA:
     case KEY_MAP:
     case KEY_WRT:
+    case KEY_DECODE:
     case KEY_CHECKPOINT:
     case KEY_DYNAMIC:
         state->status = parse_entry_option(state->options, key, arg);

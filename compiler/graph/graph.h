@@ -417,6 +417,25 @@ typedef struct {
 typedef VEC(HeadGroup) HeadGroups;
 HeadGroups graph_head_groups(const HeadMasks *masks, Arena *arena);
 
+// ---- decode/: one position at a time
+// -------------------------------------------------------------- The graph of one step of a
+// sequence: its results at one position along a dim, from what earlier positions left in caches.
+typedef struct {
+    uint32_t input, output; // of the step: the cache, and what the step adds to it
+    DimId dim;              // the position's among the cache's dims. DIM_NONE: all of it is new
+} DecodeCache;
+typedef struct {
+    Graph *graph;      // NULL: there is no such step
+    const char *why;   // it is NULL
+    Span origin;       // of what is to blame
+    uint32_t position; // number of the input that tells the position
+    VEC(DecodeCache) caches;
+} Decoding;
+// n: the dim of the sequence. Inputs of the step: those of the graph in their order, of data
+// without n; the position; caches. Its outputs: those of the graph without n; what is added to the
+// caches. Requires: what graph_build makes.
+Decoding graph_decode(const Graph *graph, DimId n);
+
 // ---- verify.c, print.c -------------------------------------------------------------------------
 // ice() naming the pass when a rule of the level is broken.
 void graph_verify(const Graph *graph, const char *after_pass);

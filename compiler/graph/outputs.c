@@ -28,7 +28,7 @@ static bool name_of_any(const Graph *graph, Name name) {
 // X_out, X_out_2, ...: no two outputs come to one of these.
 Name graph_output_source_name(const Graph *graph, uint32_t output) {
     Names *names = graph->session->names;
-    Name own = graph->outputs.at[output].name;
+    Name own = graph_source_name(graph, graph->outputs.at[output].name);
     if (!name_of_other_input(graph, own, graph->outputs.at[output].value))
         return own;
     Name name = names_find(names, arena_printf(graph->arena, "%s_out", own));
