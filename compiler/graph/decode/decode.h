@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the files of graph_decode: decode.c, which makes the graph of a step, project.c,
-// which cuts einsums so that little is kept, and check.c, which sees to it that no step
-// reads what later ones write.
+// Between the files of graph_decode: decode.c, which makes the graph of a step, project.c, which
+// cuts einsums so that little is kept, and check.c, which sees to it that no step reads what later
+// ones write.
 #ifndef ATTC_GRAPH_DECODE_H
 #define ATTC_GRAPH_DECODE_H
 
