@@ -417,9 +417,9 @@ typedef struct {
 typedef VEC(HeadGroup) HeadGroups;
 HeadGroups graph_head_groups(const HeadMasks *masks, Arena *arena);
 
-// ---- decode/: one position at a time
-// -------------------------------------------------------------- The graph of one step of a
-// sequence: its results at one position along a dim, from what earlier positions left in caches.
+// ---- decode/: one position at a time ------------------------------------------------------------
+// The graph of one step of a sequence: its results at one position along a dim, from what earlier
+// positions left in caches.
 typedef struct {
     uint32_t input, output; // of the step: the cache, and what the step adds to it
     DimId dim;              // the position's among the cache's dims. DIM_NONE: all of it is new

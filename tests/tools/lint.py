@@ -28,6 +28,7 @@ FOLDERS = [
     ["compiler/graph/rewrite"],
     ["compiler/graph/fuse"],
     ["compiler/graph/heads"],
+    ["compiler/graph/decode"],
     ["compiler/tile"],
     ["compiler/tile/cost"],
     ["compiler/tile/schedule"],

@@ -77,7 +77,7 @@ static Beyond joined(const Check *check, const Value *value, DimId dim) {
     return worst;
 }
 
-// ---- comparisons of positions ------------------------------------------------------------------
+// ---- comparisons of positions -------------------------------------------------------------------
 
 // at * index(dim) + now * position + rest
 typedef struct {
@@ -150,7 +150,7 @@ static Beyond compared(const Check *check, const Value *value, DimId dim) {
     return meaningless;
 }
 
-// ---- pointwise values --------------------------------------------------------------------------
+// ---- pointwise values ---------------------------------------------------------------------------
 
 static bool stays_finite(Op op) {
     switch (op) {
@@ -260,7 +260,7 @@ static Beyond mapped(const Check *check, const Value *value, DimId dim) {
                                                                  : computed(value->op, a, b);
 }
 
-// ---- all others --------------------------------------------------------------------------------
+// ---- all others ---------------------------------------------------------------------------------
 
 // Of the arguments of an einsum, at the same positions.
 static Beyond multiplied(const Check *check, const Value *value, DimId dim) {
@@ -319,8 +319,7 @@ static Beyond find_beyond(const Check *check, const Value *value, DimId dim) {
     return joined(check, value, dim);
 }
 
-// ---- what goes over positions
-// --------------------------------------------------------------------
+// ---- what goes over positions -------------------------------------------------------------------
 
 // Is it a position up to that of the step?
 static bool is_reached(const Check *check, const Value *ids) {

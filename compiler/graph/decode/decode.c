@@ -65,7 +65,7 @@ static uint32_t place_of(const Value *value, DimId dim) {
     return place;
 }
 
-// ---- what depends on the sequence --------------------------------------------------------------
+// ---- what depends on the sequence ---------------------------------------------------------------
 
 static bool note(bool *flag, bool now) {
     bool changed = now && !*flag;
@@ -102,8 +102,7 @@ static void mark_varying(Decode *decode) {
     }
 }
 
-// ---- positions of values and of what they are made of
-// --------------------------------------------
+// ---- positions of values and of what they are made of -------------------------------------------
 
 // Is what a value is at one position along dim made of other positions of what it is made of?
 static bool mixes(const Value *value, DimId dim) {
@@ -178,8 +177,7 @@ static DimId dim_to_remember(const Decode *decode, const Value *value) {
     return dim == DIM_NONE || mixes(value, dim) ? DIM_NONE : dim;
 }
 
-// ---- what is wanted of each value
-// ----------------------------------------------------------------
+// ---- what is wanted of each value ---------------------------------------------------------------
 
 static void want(Decode *decode, const Value *value, DimId dim) {
     decode->wanted[value->id] |= 1u << (dim == DIM_NONE ? WHOLE : place_of(value, dim));
@@ -263,8 +261,7 @@ static void want_all(Decode *decode) {
         want_args(decode, from->values.at[i]);
 }
 
-// ---- inputs
-// ----------------------------------------------------------------------------------------
+// ---- inputs -------------------------------------------------------------------------------------
 
 static Name new_name(const Graph *graph, const char *name) {
     Name free = names_find(graph->session->names, name);
@@ -294,8 +291,7 @@ static void add_inputs(Decode *decode) {
                                    (DimList){0}, ROLE_DATA);
 }
 
-// ---- caches
-// ----------------------------------------------------------------------------------------
+// ---- caches -------------------------------------------------------------------------------------
 
 // What a cache and its rows are called after: `layer.0.attend.K`, or a number.
 static const char *name_for(const Decode *decode, const Value *value) {
@@ -348,8 +344,7 @@ static Value *remember(Decode *decode, const Value *value) {
     return graph_select(decode->to, here, row(decode, value, along), earlier(decode, value));
 }
 
-// ---- values
-// --------------------------------------------------------------------------------------
+// ---- values -------------------------------------------------------------------------------------
 
 // dim: the position of the step along it, DIM_NONE: whole.
 static Value *rebuild(Decode *decode, const Value *value, DimId dim) {
@@ -438,8 +433,7 @@ static void make_value(Decode *decode, const Value *value) {
             decode->to->values.at[i]->origin = value->origin;
 }
 
-// ---- results
-// ---------------------------------------------------------------------------------------
+// ---- results ------------------------------------------------------------------------------------
 
 static void add_cached(Decode *decode, Kept *kept) {
     Graph *to = decode->to;
