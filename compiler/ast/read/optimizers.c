@@ -13,10 +13,11 @@ static bool begins_optimizer(const TokenList *tokens, uint32_t i) {
     return word->first && i + 1 < tokens->count && token_is_name(word[1].kind) && !word[1].first;
 }
 
-// From the bracket that opens the parameters. A statement of a body that the bracket is not closed
-// before begins a line behind no comma: its sign is none of a default.
+// From where the bracket is that opens the parameters, or should be; those of dims may not match. A
+// statement of a body that the bracket is not closed before begins a line behind no comma: its sign
+// is none of a default.
 static void mark_defaults(TokenList *tokens, uint32_t open) {
-    int depth = 0;
+    int depth = tokens->at[open].kind != TOK_LPAREN;
     bool in_parameter = false;
     for (uint32_t i = open; i < tokens->count; i++) {
         Token *token = &tokens->at[i];
@@ -24,8 +25,7 @@ static void mark_defaults(TokenList *tokens, uint32_t open) {
             i > open && (token[-1].kind == TOK_COMMA || token[-1].kind == TOK_LPAREN);
         if (depth == 1 && (token->first || after_comma))
             in_parameter = after_comma && token_is_name(token->kind);
-        depth += token->kind == TOK_LPAREN || token->kind == TOK_LBRACKET;
-        depth -= token->kind == TOK_RPAREN || token->kind == TOK_RBRACKET;
+        depth += (token->kind == TOK_LPAREN) - (token->kind == TOK_RPAREN);
         if (depth <= 0 || (token->first && token_is_def(token->kind)))
             return;
         if (depth == 1 && in_parameter && token->kind == TOK_ASSIGN)
@@ -39,6 +39,6 @@ void optimizers_tokens(Parser *parser) {
         if (tokens->at[i].kind == TOK_OPTIMIZER && !begins_optimizer(tokens, i))
             tokens->at[i].kind = TOK_NAME;
     for (uint32_t i = 0; i + 2 < tokens->count; i++)
-        if (tokens->at[i].kind == TOK_OPTIMIZER && tokens->at[i + 2].kind == TOK_LPAREN)
+        if (tokens->at[i].kind == TOK_OPTIMIZER)
             mark_defaults(tokens, i + 2);
 }

@@ -66,6 +66,7 @@ static void check_state(Scope *scope, const Tensor *param, const Tensor *tensor)
         Diag *diag = diag_error(r->diags, param->init_args[0]->span,
                                 "'%s' has dims: only numbers have defaults", param->name.name);
         diag_hint(diag, "states begin at 0; a number is '%s[]'", param->name.name);
+        return;
     }
     if (dimlist_within(&param->result, &tensor->result))
         return;
@@ -116,6 +117,8 @@ static bool check_parameters(Scope *scope, const Def *def) {
     if (!fine)
         return false;
     check_leading(scope, def);
+    if (diags_errors(diags) > errors)
+        return false;
     for (uint32_t i = N_LEADING; i < def->params.count; i++) {
         if (is_number(&def->params.at[i]))
             check_number(scope, &def->params.at[i]);
