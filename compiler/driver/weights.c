@@ -3,6 +3,8 @@
 // such as the states of an optimizer, is passed over.
 #include "driver/driver.h"
 
+#include <string.h>
+
 #include "train/train.h"
 
 static bool is_given(const Options *options, Name name) {
@@ -18,15 +20,37 @@ typedef struct {
     Text names;                // of the first that are missing
 } Lack;
 
-static bool report_lack(Options *options, const Graph *graph, const Lack *lack) {
+static bool is_input(const Graph *graph, const char *name) {
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (!strcmp(graph->inputs.at[i]->name, name))
+            return true;
+    return false;
+}
+
+// The first tensors of the file that nothing asks for: what is missing may have another name there.
+static const char *others_in(const AttTensorFile *file, const Graph *graph, Arena *arena) {
+    static const char states[] = "optimizer."; // those of an optimizer are no weights
+    Text names = {.arena = arena};
+    uint32_t count = 0;
+    char shown[ATT_SHOWN_ROOM];
+    for (int64_t i = 0; i < file->n_tensors; i++)
+        if (strncmp(file->tensors[i].name, states, strlen(states)) != 0 &&
+            !is_input(graph, file->tensors[i].name))
+            text_list(&names, count++, att_shown(file->tensors[i].name, shown));
+    return names.at ? arena_printf(arena, "; it has besides: %s", names.at) : "";
+}
+
+static bool report_lack(Options *options, const Graph *graph, const AttTensorFile *file,
+                        const Lack *lack) {
     if (!lack->trained)
         problem(options,
                 "--weights %s: %s has no trained tensors: mark them param, or say with "
                 "--data what is data",
                 options->weights, graph->entry);
     else if (lack->missing)
-        problem(options, "%s: lacks %u of the %u trained tensors of %s: %s", options->weights,
-                lack->missing, lack->trained, graph->entry, lack->names.at);
+        problem(options, "%s: lacks %u of the %u trained tensors of %s: %s%s", options->weights,
+                lack->missing, lack->trained, graph->entry, lack->names.at,
+                others_in(file, graph, options->session->arena));
     return lack->trained && !lack->missing;
 }
 
@@ -52,7 +76,7 @@ static bool take_all(Options *options, AttContext *context, const Graph *graph,
             problem(options, "%s", att_message(context));
         fine &= taken[i];
     }
-    return report_lack(options, graph, &lack) && fine;
+    return report_lack(options, graph, file, &lack) && fine;
 }
 
 bool weights_read(Options *options, AttContext *context, const Graph *graph, AttTensorData *inputs,

@@ -108,12 +108,26 @@ def test_a_file_for_one_tensor_wins(model):
     assert np.allclose(result(folder, "--weights", file, *replaced), X @ W + 2 * b, atol=1e-5)
 
 
+def test_a_tensor_without_dims(tmp_path):
+    (tmp_path / "model.attn").write_text("def Main(X[n]):\n    param s[]\n    return s * X\n")
+    file = write(tmp_path / "w.safetensors", {"s": np.array(3, np.float32)})
+    X = np.arange(4, dtype=np.float32)
+    assert np.array_equal(result(tmp_path, "--weights", file, *given(tmp_path, X=X)), 3 * X)
+
+
 @pytest.mark.parametrize("seed", [[], ["--seed=1"]], ids=str)
 def test_half_a_model_is_an_error(model, seed):
     folder, X, W, b = model
-    file = write(folder / "w.safetensors", {"W": W, "Linear.b": b})
+    file = write(folder / "w.safetensors", {"Linear.b": b})
     err = refusal(folder, "--weights", file, *given(folder, X=X), *seed)
     assert "w.safetensors: lacks 1 of the 2 trained tensors of Main: Linear.W\n" in err
+
+
+def test_names_that_may_be_meant(model):
+    folder, X, W, b = model
+    file = write(folder / "w.safetensors", {"A\nW": W, "Linear.b": b, "X": X, "optimizer.m.W": W})
+    err = refusal(folder, "--weights", file, *given(folder, X=X))
+    assert err.endswith(" trained tensors of Main: Linear.W; it has besides: A?W\n")
 
 
 def test_what_is_missing_is_listed_up_to_some(tmp_path):

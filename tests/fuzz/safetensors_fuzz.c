@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzz target: any bytes as a safetensors file. Tensors that come out must fill the file behind its
-// header, one after another, and have the size of their shape.
+// header, one after another, and have the size of their shape; floats are then read as narrower
+// ones.
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +14,17 @@ static void check(int holds) {
         abort();
 }
 
-static void check_tensors(const AttTensorFile *file, const uint8_t *data, size_t size) {
+// A number that is too large for them is refused.
+static void check_floats(AttContext *ctx, const AttNamedTensor *tensor) {
+    AttTensorData narrow;
+    AttStatus status = att_safetensors_floats(ctx, "fuzz.safetensors", tensor, ATT_F16, &narrow);
+    check(status == ATT_OK || status == ATT_FORMAT);
+    check(status ? !narrow.data : !narrow.data == !tensor->bytes);
+    att_tensor_free(&narrow);
+}
+
+static void check_tensors(AttContext *ctx, const AttTensorFile *file, const uint8_t *data,
+                          size_t size) {
     const uint8_t *at = file->n_tensors ? file->tensors[0].data : data + size;
     check(at >= data + 8);
     for (int64_t i = 0; i < file->n_tensors; i++) {
@@ -23,6 +34,7 @@ static void check_tensors(const AttTensorFile *file, const uint8_t *data, size_t
         check(att_bytes_of(tensor->rank, tensor->shape, 1, &bytes));
         check(bytes ? tensor->bytes % bytes == 0 : tensor->bytes == 0);
         check(att_safetensors_find(file, tensor->name) == tensor);
+        check_floats(ctx, tensor);
         at += tensor->bytes;
     }
     check(at == data + size);
@@ -38,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (status)
         check(!file.owner && !strncmp(att_message(ctx), "fuzz.safetensors: ", 18));
     else
-        check_tensors(&file, data, size);
+        check_tensors(ctx, &file, data, size);
     att_safetensors_close(&file);
     att_context_free(ctx);
     return 0;
