@@ -275,7 +275,7 @@ static bool check_in_place(const Passes *p, const Compilation *out) {
     if (!lost)
         return true;
     const Def *def = program_find_def(out->program, out->built->entry);
-    Diag *diag = diag_error(p->session->diags, def->name.span,
+    Diag *diag = diag_error(p->session->diags, def ? def->name.span : (Span){0},
                             "'%s' cannot take its new values in place: the old ones are needed "
                             "after these are there",
                             lost->name);

@@ -455,10 +455,14 @@ static const char *regroup_hint(const Parser *parser, const Token *first) {
                                               : NULL;
 }
 
-// `def F(X[n, d], k=3):`
+// `def F(X[n, d], k=3):`, `def F(X[n, d], k[] = 3):`
 static const char *default_hint(const Parser *parser, const Token *first) {
     const Token *at = parser->current;
-    if (first->kind != TOK_DEF || at->kind != TOK_ASSIGN || at[-1].kind != TOK_NAME)
+    if (first->kind != TOK_DEF || at->kind != TOK_ASSIGN)
+        return NULL;
+    if (at[-1].kind == TOK_RBRACKET)
+        return "only numbers of an optimizer have defaults: write it in the body";
+    if (at[-1].kind != TOK_NAME)
         return NULL;
     if (at[1].kind != TOK_NUMBER || !at[1].is_integer || at[1].number < 1)
         return "parameters have no values of their own: write it in the body";
