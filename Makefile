@@ -117,7 +117,8 @@ $(BUILD)/gen/build_id.inc: always
 		xargs cat | cksum | sed 's/\([0-9]*\).*/"\1"/' > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 $(BUILD)/obj/compiler/emit/cache.o: $(BUILD)/gen/build_id.inc
-$(BUILD)/obj/compiler/driver/%.o: ALL_CFLAGS += -DATTC_RUNTIME_ARCHIVE='"$(abspath $(RUNTIME))"'
+$(BUILD)/obj/compiler/driver/%.o: ALL_CFLAGS += -DATTC_RUNTIME_ARCHIVE='"$(abspath $(RUNTIME))"' \
+                                               -DATTC_TRAIN_ARCHIVE='"$(abspath $(TRAIN))"'
 $(BUILD)/obj/compiler/emit/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/obj/targets/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)
 $(BUILD)/obj/compiler/product/%.o: ALL_CFLAGS += $(LLVM_CFLAGS)

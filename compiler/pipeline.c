@@ -323,6 +323,8 @@ bool pipeline_lower(Session *session, const PipelineOptions *options, Compilatio
             &p, "again",
             graph_again(read_graph(&p, graph), out->typical, options->machine, options->saving),
             graph);
+    if (options->accumulate)
+        graph = graph_done(&p, "accumulate", graph_accumulate(read_graph(&p, graph)), graph);
     bool ok = run_group_passes(&p, graph, out);
     close_graphs(&p, out);
     return ok && run_tile_passes(&p, out);

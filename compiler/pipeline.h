@@ -25,7 +25,8 @@ typedef struct {
     // Of streamed groups; PLAN_ANY and 0: the cheapest.
     PlanKind plan;
     int64_t rows, piece;
-    Saving saving; // of memory for gradients
+    Saving saving;   // of memory for gradients
+    bool accumulate; // gradients can be added to what is there
     // What can be computed again over pairs of positions is not stored, and quadratic values that
     // are stored all the same are errors; seen from AFTER_FUSED on.
     bool no_materialize;

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // attc build: libraries, objects and programs, with code for every level of the architecture.
+//
+// A product is a list of functions, each made from a graph once for every level: the entry; of a
+// library with gradients its parts; of a program that trains (language.md 14.1) results and
+// gradients in one call, and what updates tensors.
 #include "driver/driver.h"
+#include "graph/training.h"
 
 #include <string.h>
 
@@ -25,58 +30,173 @@ static uint32_t product_targets(Options *options, const Target **out, uint32_t r
     return n;
 }
 
-// ---- one program ----
+// ---- what is built ----
 
-// One part of a function for one level.
+// A function of the product: what it is made from, for every level.
+typedef struct {
+    const char *suffix; // of its name, after the entry's
+    Compilation built;
+    const GradientGraphs *graphs; // NULL: it is made from `built`, else from a part of these
+    const Graph *part;
+    Saving saving;
+    bool accumulate;
+} Function;
+
+// A function for one level.
 typedef struct {
     Session *session; // a fork
     PipelineOptions passes;
-    const GradientGraphs *graphs; // NULL: of the entry
-    const Graph *part;
+    const Function *function;
     Compilation compiled;
     bool ok;
 } Lowering;
-
-static void lower_one(void *lowerings, uint32_t i) {
-    Lowering *l = (Lowering *)lowerings + i;
-    l->ok = l->graphs
-                ? pipeline_lower_part(l->session, l->graphs, l->part, &l->passes, &l->compiled)
-                : pipeline_lower(l->session, &l->passes, &l->compiled);
-}
-
-// ---- all of them ----
-
-enum { ENTRY, FORWARD, BACKWARD, BOTH, PROGRAMS_MAX };
 
 typedef struct {
     Options *options;
     const Program *program;
     uint32_t n_targets;
     const Target *targets[LEVELS_MAX];
-    uint32_t n_programs; // for each level: the entry, with its gradient in parts, or all
-    Lowering lowerings[LEVELS_MAX * PROGRAMS_MAX]; // the entry's for all levels, forward's, ...
-    TileProgram *programs[PROGRAMS_MAX][LEVELS_MAX];
-    ProductFunction functions[PROGRAMS_MAX]; // of the programs
+    VEC(Function) functions; // the entry first
+    Lowering *lowerings;     // of the first function for all levels, of the second, ..
+    ProductTrainer *trainer; // NULL: it is no program that trains
 } Build;
 
-// From the built graphs on programs have nothing in common. With --time-passes they do not run
-// beside each other. entry, parts: what either saves.
-static bool lower_built(Build *build, const Compilation *built, const GradientGraphs *graphs,
-                        Saving entry, Saving parts) {
+// Returns its number.
+static uint32_t add_function(Build *build, Function function) {
+    vec_push(build->options->session->arena, &build->functions, function);
+    return build->functions.count - 1;
+}
+
+static uint32_t count_lowerings(const Build *build) {
+    return build->functions.count * build->n_targets;
+}
+
+// ---- functions ----
+
+static bool add_entry(Build *build, Session *early, const PipelineOptions *passes) {
+    Function entry = {.suffix = ""};
+    MemoryTrials trials = {0};
+    bool ok = pipeline_build(early, build->program, passes, &entry.built) &&
+              memory_fit(build->options, &entry.built, build->targets, build->n_targets,
+                         &entry.saving, &trials);
+    if (ok)
+        add_function(build, entry);
+    return ok;
+}
+
+// Of a library with gradients.
+static bool add_parts(Build *build, Session *early, GradientGraphs *graphs) {
     Options *options = build->options;
-    uint32_t count = build->n_programs * build->n_targets;
-    const Graph *of[] = {NULL, graphs->forward, graphs->backward, graphs->both};
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t program = i / build->n_targets;
-        Lowering *lowering = &build->lowerings[i];
-        lowering->session = session_fork(options->session);
-        lowering->passes = driver_passes(options, build->targets[i % build->n_targets], AFTER_TILE);
-        lowering->passes.only_tile = true;
-        lowering->passes.saving = program == ENTRY ? entry : parts;
-        lowering->compiled = *built;
-        lowering->graphs = program == ENTRY ? NULL : graphs;
-        lowering->part = of[program];
+    PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE);
+    if (!driver_partition(options, early, build->program, build->targets, build->n_targets, &passes,
+                          graphs))
+        return false;
+    Function part = {.graphs = graphs, .saving = passes.saving};
+    const Graph *of[] = {graphs->forward, graphs->backward, graphs->both};
+    static const char *const suffixes[] = {"_forward", "_backward", "_gradient"};
+    for (uint32_t i = 0; i < sizeof of / sizeof of[0] && of[i]; i++) {
+        part.part = of[i];
+        part.suffix = suffixes[i];
+        add_function(build, part);
     }
+    return true;
+}
+
+// ---- a program that trains ----
+
+static int64_t init_of(InitKind kind) {
+    static const int64_t inits[] = {
+        [INIT_VALUE] = ATT_INIT_VALUE,
+        [INIT_NORMAL] = ATT_INIT_NORMAL,
+        [INIT_UNIFORM] = ATT_INIT_UNIFORM,
+        [INIT_TRUNCATED_NORMAL] = ATT_INIT_TRUNCATED_NORMAL,
+    };
+    return inits[kind];
+}
+
+static void note_arguments(Build *build, const Graph *plain, NameList *params) {
+    Arena *arena = build->options->session->arena;
+    for (uint32_t i = 0; i < plain->inputs.count; i++) {
+        const Value *input = plain->inputs.at[i];
+        if (input->role != ROLE_PARAM) {
+            AttField field = {.name = input->name, .below = graph_ids_below(plain, input)};
+            vec_push(arena, &build->trainer->fields, field);
+            continue;
+        }
+        FirstValue first = graph_first_value(plain, input);
+        AttParam param = {
+            .name = input->name, .init = init_of(first.kind), .a = first.a, .b = first.b};
+        vec_push(arena, &build->trainer->params, param);
+        vec_push(arena, params, input->name);
+    }
+}
+
+// Results and gradients by all that is trained, in one call.
+static bool add_gradient(Build *build, Session *early, const GradientOptions *wrt) {
+    Options *options = build->options;
+    PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE);
+    Function gradient = {.suffix = "_gradient", .accumulate = true};
+    MemoryTrials trials = {0};
+    passes.gradient = wrt;
+    if (!pipeline_build(early, build->program, &passes, &gradient.built) ||
+        !memory_fit(options, &gradient.built, build->targets, build->n_targets, &gradient.saving,
+                    &trials))
+        return false;
+    build->trainer->gradient = add_function(build, gradient);
+    return true;
+}
+
+static bool add_training(Build *build, Session *early) {
+    Options *options = build->options;
+    const Graph *plain = build->functions.at[0].built.built;
+    Trains trains = graph_trains(plain);
+    GradientOptions wrt = {0};
+    if (trains.kind == TRAINS_BUT) {
+        Diag *diag = diag_remark(options->session->diags, trains.at,
+                                 "the program does not train: %s", trains.why);
+        if (trains.hint)
+            diag_hint(diag, "%s", trains.hint);
+    }
+    if (trains.kind != TRAINS)
+        return true;
+    build->trainer = arena_new_of(options->session->arena, ProductTrainer);
+    note_arguments(build, plain, &wrt.wrt);
+    return add_gradient(build, early, &wrt);
+}
+
+// ---- lowering ----
+
+static void lower_one(void *lowerings, uint32_t i) {
+    Lowering *l = (Lowering *)lowerings + i;
+    const Function *f = l->function;
+    l->ok = f->graphs ? pipeline_lower_part(l->session, f->graphs, f->part, &l->passes,
+                                            &l->compiled)
+                      : pipeline_lower(l->session, &l->passes, &l->compiled);
+}
+
+static Lowering open_lowering(const Build *build, const Function *function, const Target *target) {
+    Lowering lowering = {
+        .session = session_fork(build->options->session),
+        .passes = driver_passes(build->options, target, AFTER_TILE),
+        .function = function,
+        .compiled = function->built,
+    };
+    lowering.passes.only_tile = true;
+    lowering.passes.saving = function->saving;
+    lowering.passes.accumulate = function->accumulate;
+    return lowering;
+}
+
+// From the built graphs on programs have nothing in common. With --time-passes they do not run
+// beside each other.
+static bool lower_functions(Build *build) {
+    Options *options = build->options;
+    uint32_t count = count_lowerings(build);
+    build->lowerings = arena_array(options->session->arena, Lowering, count);
+    for (uint32_t i = 0; i < count; i++)
+        build->lowerings[i] =
+            open_lowering(build, &build->functions.at[i / build->n_targets],
+                          build->targets[i % build->n_targets]);
     if (options->time_passes)
         for (uint32_t i = 0; i < count; i++)
             lower_one(build->lowerings, i);
@@ -86,46 +206,45 @@ static bool lower_built(Build *build, const Compilation *built, const GradientGr
     for (uint32_t i = 0; i < count; i++) {
         session_join(options->session, build->lowerings[i].session);
         ok = ok && build->lowerings[i].ok;
-        build->programs[i / build->n_targets][i % build->n_targets] =
-            build->lowerings[i].compiled.tile;
     }
     return ok;
 }
 
-static void add_functions(Build *build) {
-    static const char *const suffixes[] = {"", "_forward", "_backward", "_gradient"};
-    for (uint32_t i = 0; i < build->n_programs; i++)
-        build->functions[i] = (ProductFunction){suffixes[i], build->programs[i], 1};
-}
-
 // Programs of all functions for each target. The graphs that they are made from are freed. What
-// --exe makes of a gradient computes all in one call.
+// --exe --grad makes computes all in one call.
 static bool lower_all(Build *build) {
     Options *options = build->options;
     Session early = *options->session;
     early.arena = arena_new();
     bool parts = options->grad && options->product != PRODUCT_EXE;
-    PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE), plain = passes;
+    bool may_train = !options->grad && options->product == PRODUCT_EXE;
+    PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE);
     GradientGraphs graphs = {0};
-    Compilation built;
-    MemoryTrials trials = {0};
     if (parts)
-        plain.gradient = NULL;
-    bool ok =
-        pipeline_build(&early, build->program, &plain, &built) &&
-        (!parts || driver_partition(options, &early, build->program, build->targets,
-                                    build->n_targets, &passes, &graphs)) &&
-        memory_fit(options, &built, build->targets, build->n_targets, &plain.saving, &trials);
-    build->n_programs = graphs.both ? PROGRAMS_MAX : parts ? BOTH : 1;
-    ok = ok && lower_built(build, &built, &graphs, plain.saving, passes.saving);
-    if (ok)
-        add_functions(build);
+        passes.gradient = NULL;
+    bool ok = add_entry(build, &early, &passes) && (!parts || add_parts(build, &early, &graphs)) &&
+              (!may_train || add_training(build, &early)) && lower_functions(build);
     arena_free(early.arena);
     return ok;
 }
 
+// ---- the product ----
+
+static ProductEntry product_of(const Build *build) {
+    Arena *arena = build->options->session->arena;
+    ProductFunction *functions = arena_array(arena, ProductFunction, build->functions.count);
+    for (uint32_t f = 0; f < build->functions.count; f++) {
+        TileProgram **programs = arena_array(arena, TileProgram *, build->n_targets);
+        for (uint32_t t = 0; t < build->n_targets; t++)
+            programs[t] = build->lowerings[f * build->n_targets + t].compiled.tile;
+        functions[f] = (ProductFunction){build->functions.at[f].suffix, programs, 1};
+    }
+    return (ProductEntry){functions, build->functions.count, build->targets, build->n_targets,
+                          build->trainer};
+}
+
 static void free_lowerings(Build *build) {
-    for (uint32_t i = 0; i < build->n_programs * build->n_targets; i++)
+    for (uint32_t i = 0; build->lowerings && i < count_lowerings(build); i++)
         session_free(build->lowerings[i].session);
 }
 
@@ -144,14 +263,16 @@ int command_build(Options *options) {
         .kind = options->product,
         .output = options->outputs.at[0],
         .runtime_archive = ATTC_RUNTIME_ARCHIVE,
+        .train_archive = ATTC_TRAIN_ARCHIVE,
         .source = options->file,
     };
     const char *why = NULL;
     Product *product = NULL;
     bool lowered = lower_all(build);
-    ProductEntry entry = {build->functions, build->n_programs, build->targets, build->n_targets};
-    if (lowered)
+    if (lowered) {
+        ProductEntry entry = product_of(build);
         product = product_compile(options->session, &entry, &options->cache, &about, &why);
+    }
     free_lowerings(build); // they take more memory than what is left to do
     if (!lowered)
         return EXIT_PROBLEM;

@@ -197,6 +197,7 @@ struct Value {
     InputRole role;            // INPUT
     TensorUse use;             // INPUT: not part of the meaning
     const Tensor *declaration; // INPUT: for initialisers; may be NULL
+    double first[2];           // INPUT: what the numbers of its initialiser come to
     // not part of the meaning:
     uint32_t output;  // INPUT: which it is of the part before (SAVED RESULT) or its own (BEFORE
                       // REPLACED)

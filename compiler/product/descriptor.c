@@ -4,7 +4,8 @@
 //     AttStatus F(AttContext *ctx, const F_args *args)     att_module_call(ctx, &module, args)
 //     int64_t F_workspace(int64_t n, ...)                  att_module_workspace_for(&module, ...)
 //     const char *F_manifest(void)                         module.manifest
-//     int main(int argc, char **argv)                      att_program_main(&module, argc, argv)
+//     int main(int argc, char **argv)                      att_program_main(&module, argc, argv),
+//                                                          att_trainer_main(&trainer, argc, argv)
 //
 // The first two also of F_forward, F_backward and F_gradient. All of it is for the architecture's
 // baseline: it runs before the runtime has looked at the machine. Fields of the tables are 8 bytes
@@ -250,12 +251,12 @@ static void write_manifest(Writer *writer, LLVMValueRef table, const char *symbo
     LLVMBuildRet(builder, LLVMBuildLoad2(builder, writer->pointer, at, ""));
 }
 
-static void write_main(Writer *writer, LLVMValueRef table) {
+static void write_main(Writer *writer, const char *callee, LLVMValueRef table) {
     LLVMTypeRef status = LLVMInt32TypeInContext(writer->emit->context);
     LLVMTypeRef params[] = {status, writer->pointer};
     LLVMValueRef function = begin_function(writer, "main", status, params, 2);
     LLVMValueRef args[] = {table, LLVMGetParam(function, 0), LLVMGetParam(function, 1)};
-    return_call(writer, "att_program_main", status, args, 3);
+    return_call(writer, callee, status, args, 3);
 }
 
 static Target baseline_of(const Target *target) {
@@ -272,7 +273,7 @@ static void write_functions(Writer *writer, LLVMValueRef table, const char *symb
 }
 
 bool product_descriptor(Arena *arena, const TablesList *list, const Target *target, bool with_main,
-                        Blob *out, const char **why) {
+                        const ProductTrainer *trainer, Blob *out, const char **why) {
     Target baseline = baseline_of(target);
     Arena *scratch = arena_new();
     const char *symbol = list->at[0]->symbol;
@@ -287,16 +288,18 @@ bool product_descriptor(Arena *arena, const TablesList *list, const Target *targ
         writer.tables = list->at[i];
         modules[i] = write_module(&writer);
     }
+    ImagePlace of_main =
+        trainer ? product_write_trainer(&writer.image, list, trainer, modules) : modules[0];
     image_finish(&writer.image);
     for (uint32_t i = 0; i < list->count && !with_main; i++) {
         writer.tables = list->at[i];
         write_functions(&writer, image_address(&writer.image, modules[i]), list->at[i]->symbol);
     }
-    LLVMValueRef table = image_address(&writer.image, modules[0]);
     if (with_main)
-        write_main(&writer, table);
+        write_main(&writer, trainer ? "att_trainer_main" : "att_program_main",
+                   image_address(&writer.image, of_main));
     else
-        write_manifest(&writer, table, symbol);
+        write_manifest(&writer, image_address(&writer.image, modules[0]), symbol);
     arena_free(scratch);
     bool ok = emit_compile(emit, EMIT_OBJECT, out, why);
     emit_module_free(emit);

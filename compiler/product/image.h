@@ -47,4 +47,8 @@ ImagePlace image_numbers(Image *image, const int64_t *numbers, int64_t count);
 void image_finish(Image *image);
 LLVMValueRef image_address(const Image *image, ImagePlace place); // requires: it is finished
 
+// ---- trainer.c: the AttTrainer of a program that trains; modules: by function
+ImagePlace product_write_trainer(Image *image, const TablesList *list,
+                                 const ProductTrainer *trainer, const ImagePlace *modules);
+
 #endif

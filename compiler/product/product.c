@@ -33,6 +33,8 @@ struct Product {
     const char *result;    // what the tool writes; absolute
     const char *output;    // what it is renamed to; absolute. NULL: written in place
     const char *runtime;   // archive; absolute
+    const char *train;     // likewise; NULL: it does not train
+    const ProductTrainer *trainer;
     Arguments parts;       // object files in the directory
     AttHeldSignals held;
     const char **why;
@@ -204,6 +206,8 @@ static bool make_program(Product *product) {
     Arguments link = {0};
     add_arguments(product, &link, (const char *[]){"cc", "-o", product->result, NULL});
     add_parts(product, &link);
+    if (product->train)
+        vec_push(product->arena, &link, product->train);
     add_arguments(product, &link,
                   (const char *[]){product->runtime, "-Wl,--gc-sections,--strip-debug", "-lm",
                                    "-lpthread", NULL});
@@ -379,7 +383,8 @@ Product *product_compile(Session *session, const ProductEntry *entry, const Cach
     Arena *arena = session->arena;
     Product *product = arena_new_of(arena, Product);
     *product =
-        (Product){.arena = arena, .options = options, .target = entry->targets[0], .why = why};
+        (Product){.arena = arena, .options = options, .target = entry->targets[0], .why = why,
+                  .trainer = entry->trainer};
     make_tables(product, entry);
     if (!place_result(product))
         return NULL;
@@ -388,6 +393,8 @@ Product *product_compile(Session *session, const ProductEntry *entry, const Cach
         if (!product->runtime)
             return NULL;
     }
+    if (entry->trainer && !(product->train = absolute_path(product, options->train_archive)))
+        return NULL;
     return compile_kernels(product, session, entry, cache) ? product : NULL;
 }
 
@@ -400,7 +407,8 @@ static bool write_parts(Product *product) {
             return false;
     }
     return product_descriptor(arena, &product->list, product->target,
-                              product->options->kind == PRODUCT_EXE, &descriptor, product->why) &&
+                              product->options->kind == PRODUCT_EXE, product->trainer, &descriptor,
+                              product->why) &&
            add_part(product, arena_printf(arena, "entry_%s.o", product->list.at[0]->symbol),
                     &descriptor);
 }

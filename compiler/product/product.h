@@ -7,6 +7,7 @@
 #include "emit/emit.h"
 #include "module.h"
 #include "signals.h"
+#include "train/trainer.h"
 
 // ---- tables.c: tile programs -> the tables of runtime/module.h ----------------------------------
 // A function of a product: the entry, or its gradient.
@@ -43,20 +44,34 @@ LoadedProduct *product_load(Session *session, const ProductFunction *function,
 const AttModule *product_module(const LoadedProduct *loaded); // lives as long as `loaded`
 void product_unload(LoadedProduct *loaded);                   // may be NULL
 
-// ---- product.c, descriptor.c, header.c, manifest.c: libraries and programs ----------------------
+// ---- product.c, descriptor.c, trainer.c, header.c, manifest.c: libraries and programs ----------------------
 typedef enum { PRODUCT_OBJECT, PRODUCT_STATIC, PRODUCT_SHARED, PRODUCT_EXE } ProductKind;
 typedef struct {
     ProductKind kind;
     const char *output;          // path; the header goes to the same path ending in .h; "-": stdout
     const char *runtime_archive; // libattc_runtime.a; unused by PRODUCT_OBJECT
+    const char *train_archive;   // libattc_train.a, of programs that train
     const char *source;          // for the header's comment and the manifest
 } ProductOptions;
+// What makes a program one that trains: which functions it has besides the entry, and facts about
+// them. `input` of params and fields and `module` of optimizers are left to the tables.
+typedef struct {
+    AttOptimizer facts;
+    uint32_t function; // its number
+} ProductOptimizer;
+typedef struct {
+    uint32_t gradient, squares; // numbers of functions
+    VEC(AttParam) params;
+    VEC(AttField) fields;
+    VEC(ProductOptimizer) optimizers; // the first is the default
+} ProductTrainer;
 // The entry, and perhaps more functions of it, for all levels of the architecture.
 typedef struct {
     const ProductFunction *functions;
     uint32_t n_functions;
     const Target *const *targets; // one per level
     uint32_t n_targets;
+    const ProductTrainer *trainer; // of a program that trains, else NULL
 } ProductEntry;
 // An entry on its way into a file: tables and compiled kernels. NULL on failure. The programs may
 // be freed afterwards.
@@ -73,9 +88,10 @@ typedef struct {
 const char *product_bytes(Arena *arena, const AttModule *module, const AttTensor *tensor);
 // JSON text about an entry: tensors, dims, kernels, levels, versions.
 char *product_manifest(Arena *arena, const TablesList *list, const char *source);
-// The constant AttModules with their functions, and main() of the entry for a program.
+// The constant AttModules with their functions, and for a program main() of the entry, or of the
+// trainer where there is one.
 bool product_descriptor(Arena *arena, const TablesList *list, const Target *target, bool with_main,
-                        Blob *out, const char **why);
+                        const ProductTrainer *trainer, Blob *out, const char **why);
 // The C header of an entry, with the runtime's own in it.
 char *product_header(Arena *arena, const TablesList *list, const ProductOptions *options);
 

@@ -5,6 +5,8 @@
 // these are the names in checkpoints. ast/resolve/paths.c has seen to it that the calls and loops
 // of a block have parts of their own; the rounds of a loop have numbers, unless it is `shared`. So
 // one name is one tensor, and only a tensor of the file can meet another of its name.
+#include <string.h>
+
 #include "graph/build/build.h"
 
 static uint64_t key_of(Name name) {
@@ -35,10 +37,9 @@ Value *names_input(Build *build, const Tensor *declaration, Name name, DimList o
 
 // ---- trained tensors ---------------------------------------------------------------------------
 
-// A first value that cannot be is told of at its first use.
-static void check_init(Frame *frame, const Tensor *declaration) {
+// The numbers of an initialiser. A first value that cannot be is told of at its first use.
+static void find_first(Frame *frame, const Tensor *declaration, double *numbers) {
     Build *build = frame->build;
-    double numbers[2] = {0};
     for (int i = 0; i < 2 && declaration->init_args[i]; i++)
         if (!build_number(frame, declaration->init_args[i], &numbers[i]))
             return;
@@ -78,8 +79,11 @@ Value *build_trained(Frame *frame, const Tensor *declaration) {
     Value *old = trained_find(build, declaration, name, &order);
     if (old)
         return old;
-    check_init(frame, declaration);
-    return names_input(build, declaration, name, order, ROLE_PARAM);
+    double first[2] = {0};
+    find_first(frame, declaration, first);
+    Value *value = names_input(build, declaration, name, order, ROLE_PARAM);
+    memcpy(value->first, first, sizeof first);
+    return value;
 }
 
 // A tensor of the file, read over the dims that its names stand for in this frame.
