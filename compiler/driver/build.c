@@ -169,9 +169,9 @@ static bool add_training(Build *build, Session *early) {
 static void lower_one(void *lowerings, uint32_t i) {
     Lowering *l = (Lowering *)lowerings + i;
     const Function *f = l->function;
-    l->ok = f->graphs ? pipeline_lower_part(l->session, f->graphs, f->part, &l->passes,
-                                            &l->compiled)
-                      : pipeline_lower(l->session, &l->passes, &l->compiled);
+    l->ok = f->graphs
+                ? pipeline_lower_part(l->session, f->graphs, f->part, &l->passes, &l->compiled)
+                : pipeline_lower(l->session, &l->passes, &l->compiled);
 }
 
 static Lowering open_lowering(const Build *build, const Function *function, const Target *target) {
@@ -194,9 +194,8 @@ static bool lower_functions(Build *build) {
     uint32_t count = count_lowerings(build);
     build->lowerings = arena_array(options->session->arena, Lowering, count);
     for (uint32_t i = 0; i < count; i++)
-        build->lowerings[i] =
-            open_lowering(build, &build->functions.at[i / build->n_targets],
-                          build->targets[i % build->n_targets]);
+        build->lowerings[i] = open_lowering(build, &build->functions.at[i / build->n_targets],
+                                            build->targets[i % build->n_targets]);
     if (options->time_passes)
         for (uint32_t i = 0; i < count; i++)
             lower_one(build->lowerings, i);

@@ -9,7 +9,8 @@
 
 #include <math.h>
 
-// ---- can it be trained? --------------------------------------------------------------------------
+// ---- can it be trained?
+// --------------------------------------------------------------------------
 
 static const Value *unknown_param(const Graph *graph, DimId *dim) {
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
@@ -47,21 +48,22 @@ Trains graph_trains(const Graph *graph) {
         return (Trains){.kind = TRAINS_NOT};
     if (odd)
         return (Trains){TRAINS_BUT,
-                        arena_printf(graph->arena, "'%s' is %s: trained tensors are f32",
-                                     odd->name, elem_name(odd->elem)),
+                        arena_printf(graph->arena, "'%s' is %s: trained tensors are f32", odd->name,
+                                     elem_name(odd->elem)),
                         NULL, odd->origin};
     DimId dim;
     const Value *open = unknown_param(graph, &dim);
     if (!open)
         return (Trains){.kind = TRAINS};
     const char *name = graph->dims.at[dim].name;
-    return (Trains){TRAINS_BUT,
-                    arena_printf(graph->arena, "the extent of '%s' in '%s' is not known", name,
-                                 open->name),
-                    arena_printf(graph->arena, "give it with -D %s=N", name), open->origin};
+    return (Trains){
+        TRAINS_BUT,
+        arena_printf(graph->arena, "the extent of '%s' in '%s' is not known", name, open->name),
+        arena_printf(graph->arena, "give it with -D %s=N", name), open->origin};
 }
 
-// ---- first values --------------------------------------------------------------------------------
+// ---- first values
+// --------------------------------------------------------------------------------
 
 // Of the first dim, and of all others.
 static void find_fans(const Graph *graph, const Value *param, double *in, double *out) {
@@ -85,7 +87,8 @@ FirstValue graph_first_value(const Graph *graph, const Value *param) {
     return (FirstValue){INIT_NORMAL, 1 / sqrt(fmax(in, 1)), 0};
 }
 
-// ---- ids -----------------------------------------------------------------------------------------
+// ---- ids
+// -----------------------------------------------------------------------------------------
 
 // Is the value an argument's ids, chosen, clamped or read otherwise?
 static bool hands_on(const Value *value, uint32_t arg) {

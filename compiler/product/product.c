@@ -35,7 +35,7 @@ struct Product {
     const char *runtime;   // archive; absolute
     const char *train;     // likewise; NULL: it does not train
     const ProductTrainer *trainer;
-    Arguments parts;       // object files in the directory
+    Arguments parts; // object files in the directory
     AttHeldSignals held;
     const char **why;
 };
@@ -382,9 +382,11 @@ Product *product_compile(Session *session, const ProductEntry *entry, const Cach
                          const ProductOptions *options, const char **why) {
     Arena *arena = session->arena;
     Product *product = arena_new_of(arena, Product);
-    *product =
-        (Product){.arena = arena, .options = options, .target = entry->targets[0], .why = why,
-                  .trainer = entry->trainer};
+    *product = (Product){.arena = arena,
+                         .options = options,
+                         .target = entry->targets[0],
+                         .why = why,
+                         .trainer = entry->trainer};
     make_tables(product, entry);
     if (!place_result(product))
         return NULL;

@@ -39,12 +39,13 @@ void product_formula_dims(const Formula *formula, bool *needed); // marks them, 
 // ---- load.c: an entry in this process -----------------------------------------------------------
 typedef struct LoadedProduct LoadedProduct;
 // Loads the kernels of programs compiled for the host; the session may be gone before the result.
-LoadedProduct *product_load(Session *session, const ProductFunction *function,
-                            const Target *target, const CacheOptions *cache, const char **why);
+LoadedProduct *product_load(Session *session, const ProductFunction *function, const Target *target,
+                            const CacheOptions *cache, const char **why);
 const AttModule *product_module(const LoadedProduct *loaded); // lives as long as `loaded`
 void product_unload(LoadedProduct *loaded);                   // may be NULL
 
-// ---- product.c, descriptor.c, trainer.c, header.c, manifest.c: libraries and programs ----------------------
+// ---- product.c, descriptor.c, trainer.c, header.c, manifest.c: libraries and programs
+// ----------------------
 typedef enum { PRODUCT_OBJECT, PRODUCT_STATIC, PRODUCT_SHARED, PRODUCT_EXE } ProductKind;
 typedef struct {
     ProductKind kind;

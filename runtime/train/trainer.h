@@ -49,16 +49,16 @@ typedef struct {
 
 // The logits of one more position of a sequence, with what earlier positions left.
 typedef struct {
-    const AttModule *module;    // see generate.c for how it is called
-    int64_t n_params;           // inputs of the module that are trained tensors,
-    const int64_t *params;      // each the number of a trainer's param
+    const AttModule *module;     // see generate.c for how it is called
+    int64_t n_params;            // inputs of the module that are trained tensors,
+    const int64_t *params;       // each the number of a trainer's param
     const int64_t *param_tensor; // and its place among module->tensors
-    int64_t token, position;    // places among module->tensors
+    int64_t token, position;     // places among module->tensors
     int64_t logits;
     int64_t n_caches;
     const int64_t *cache_input, *row_output; // places among module->tensors
-    const int64_t *cache_dim;   // the place of the position among the dims of the cache
-    int64_t length;             // positions that caches have room for
+    const int64_t *cache_dim; // the place of the position among the dims of the cache
+    int64_t length;           // positions that caches have room for
 } AttDecode;
 
 typedef struct {
