@@ -146,6 +146,47 @@ static bool add_gradient(Build *build, Session *early, const GradientOptions *wr
     return true;
 }
 
+static bool add_optimizer(Build *build, Session *early, const Def *def) {
+    Arena *arena = build->options->session->arena;
+    PipelineOptions passes = driver_passes(build->options, build->targets[0], AFTER_TILE);
+    Function update = {.suffix = arena_printf(arena, "_%s", def->name.name)};
+    if (!pipeline_build_optimizer(early, build->program, def, &passes, &update.built))
+        return false;
+    OptimizerFacts facts = def_optimizer_facts(arena, def);
+    AttSetting *settings = arena_array(arena, AttSetting, facts.settings.count);
+    for (uint32_t i = 0; i < facts.settings.count; i++)
+        settings[i] = (AttSetting){facts.settings.at[i].name, facts.settings.at[i].value};
+    AttOptimizer optimizer = {.name = def->name.name,
+                              .rank = facts.rank,
+                              .n_states = facts.n_states,
+                              .n_settings = facts.settings.count,
+                              .settings = settings};
+    ProductOptimizer made = {optimizer, add_function(build, update)};
+    vec_push(arena, &build->trainer->optimizers, made);
+    return true;
+}
+
+// Those of the file, then those of the prelude; one of the same name takes another's place.
+static bool add_optimizers(Build *build, Session *early) {
+    const Program *program = build->program;
+    bool ok = true;
+    for (uint32_t i = 0; i < program->defs.count && ok; i++) {
+        const Def *def = program->defs.at[i];
+        if (def->is_optimizer && program_find_def(program, def->name.name) == def)
+            ok = add_optimizer(build, early, def);
+    }
+    return ok;
+}
+
+static bool add_squares(Build *build, Session *early) {
+    PipelineOptions passes = driver_passes(build->options, build->targets[0], AFTER_TILE);
+    Function squares = {.suffix = "_squares"};
+    if (!pipeline_build_squares(early, build->program, &passes, &squares.built))
+        return false;
+    build->trainer->squares = add_function(build, squares);
+    return true;
+}
+
 static bool add_training(Build *build, Session *early) {
     Options *options = build->options;
     const Graph *plain = build->functions.at[0].built.built;
@@ -161,7 +202,8 @@ static bool add_training(Build *build, Session *early) {
         return true;
     build->trainer = arena_new_of(options->session->arena, ProductTrainer);
     note_arguments(build, plain, &wrt.wrt);
-    return add_gradient(build, early, &wrt);
+    return add_gradient(build, early, &wrt) && add_optimizers(build, early) &&
+           add_squares(build, early);
 }
 
 // ---- lowering ----
