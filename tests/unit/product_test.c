@@ -69,7 +69,8 @@ static bool build(Fixture *fixture, ProductKind kind, const char *output, const 
                               .runtime_archive = fixture->archive,
                               .source = "scale.attn"};
     ProductFunction function = {"", programs, 1};
-    ProductEntry made = {&function, 1, targets, 2};
+    ProductEntry made = {
+        .functions = &function, .n_functions = 1, .targets = targets, .n_targets = 2};
     Product *product = product_compile(session, &made, NULL, &options, why);
     return product && product_write(product, why);
 }
