@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory for the data arguments of a batch, and the argument `seed` that the program tells.
+
+#include "train/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const AttTensor *tensor_of(const AttTrainer *trainer, int64_t field) {
+    return &trainer->entry->tensors[trainer->fields[field].input];
+}
+
+static bool is_seed(const AttTrainer *trainer, int64_t field) {
+    const AttTensor *tensor = tensor_of(trainer, field);
+    return strcmp(trainer->fields[field].name, "seed") == 0 && tensor->rank == 0 &&
+           (tensor->elem == ATT_I64 || tensor->elem == ATT_I32);
+}
+
+// Elements of a field in a batch.
+static int64_t elements_of(const AttTrainer *trainer, int64_t field, const int64_t *extents) {
+    const AttTensor *tensor = tensor_of(trainer, field);
+    int64_t count = 1;
+    for (int64_t i = 0; i < tensor->rank; i++)
+        count *= extents[tensor->dims[i]];
+    return count;
+}
+
+static AttStatus open_field(AttContext *ctx, const int64_t *extents, int64_t field, AttBatch *b) {
+    const AttTensor *tensor = tensor_of(b->trainer, field);
+    int64_t shape[ATT_RANK_MAX];
+    AttTensorData data;
+    bool fills = att_data_fills(b->data, field);
+    if (!fills && !is_seed(b->trainer, field))
+        return att_fail(ctx, ATT_ARGUMENT, "the data has nothing for the argument %s of %s",
+                        tensor->name, b->trainer->entry->entry);
+    for (int64_t i = 0; i < tensor->rank; i++)
+        shape[i] = extents[tensor->dims[i]];
+    AttStatus status = att_tensor_new(ctx, (AttElem)tensor->elem, (int)tensor->rank, shape, &data);
+    if (status)
+        return status;
+    b->fields[field] = data.data;
+    b->filled[field] = fills ? data.data : NULL;
+    if (!b->tokens && fills)
+        b->tokens = elements_of(b->trainer, field, extents) / b->n_examples;
+    return ATT_OK;
+}
+
+AttStatus att_batch_open(AttContext *ctx, const AttTrainer *trainer, const AttData *data,
+                         const int64_t *extents, int64_t n_examples, AttBatch *out) {
+    size_t count = (size_t)trainer->n_fields + 1;
+    *out = (AttBatch){
+        .trainer = trainer,
+        .data = data,
+        .fields = calloc(count, sizeof *out->fields),
+        .filled = calloc(count, sizeof *out->filled),
+        .n_examples = n_examples,
+    };
+    AttStatus status =
+        out->fields && out->filled ? ATT_OK : att_fail(ctx, ATT_MEMORY, "out of memory");
+    for (int64_t i = 0; i < trainer->n_fields && !status; i++)
+        status = open_field(ctx, extents, i, out);
+    return status;
+}
+
+void att_batch_close(AttBatch *batch) {
+    for (int64_t i = 0; batch->fields && i < batch->trainer->n_fields; i++)
+        att_release(batch->fields[i]);
+    free(batch->fields);
+    free(batch->filled);
+    *batch = (AttBatch){0};
+}
+
+void att_batch_seed(AttBatch *batch, int64_t seed) {
+    for (int64_t i = 0; i < batch->trainer->n_fields; i++) {
+        if (batch->filled[i] || !is_seed(batch->trainer, i))
+            continue;
+        if (tensor_of(batch->trainer, i)->elem == ATT_I64)
+            *(int64_t *)batch->fields[i] = seed;
+        else
+            *(int32_t *)batch->fields[i] = (int32_t)(seed < 0 ? seed : seed & INT32_MAX);
+    }
+}
