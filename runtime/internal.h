@@ -48,6 +48,14 @@ typedef bool (*AttFileWriter)(AttFile *file, const void *arg);
 // a terminal) is written to.
 AttStatus att_file_write(AttContext *ctx, const char *path, AttFileWriter writer, const void *arg);
 
+// ---- program.c ---------------------------------------------------------------------------------
+// Makes the tensors of trained inputs whose data is NULL from a file; tensors: by the module's.
+typedef AttStatus AttWeightsFn(AttContext *ctx, const AttModule *module, const char *path,
+                               AttTensorData *tensors);
+// att_program_main with --weights FILE. NULL: without.
+int att_program_main_with(const AttModule *module, AttWeightsFn *take_weights, int argc,
+                          char **argv);
+
 // ---- formula.c ---------------------------------------------------------------------------------
 AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents);
 

@@ -20,7 +20,8 @@ enum {
     OPTION_SEED = 256,
     OPTION_THREADS,
     OPTION_TIME,
-    OPTION_MANIFEST
+    OPTION_MANIFEST,
+    OPTION_WEIGHTS
 };
 
 // What the command line says, and the tensors. Arrays are parallel to module->tensors or
@@ -32,7 +33,9 @@ typedef struct {
     AttTensorData *tensors; // per tensor
     const AttTensorData **inputs;
     void **pointers;
-    int64_t *known, *extents; // per dim
+    int64_t *known, *extents;   // per dim
+    AttWeightsFn *take_weights; // NULL: there is no --weights
+    const char *weights;        // a file; NULL: not given
     bool has_seed, has_threads, show_time, show_help, show_manifest;
     uint64_t seed;
     int threads;
@@ -82,12 +85,16 @@ static void print_help(const Program *p) {
            "  --seed S       draw the inputs that are not given: normal numbers, trained\n"
            "                 tensors and those of more than two dims scaled to keep\n"
            "                 magnitudes, integers 0 or 1\n"
+           "%s"
            "  --threads T    threads to use; 0, the default: one per core\n"
            "  --time         print the seconds of the computation to standard error\n"
            "  --manifest     describe the entry as JSON and exit\n"
            "  -h, --help     this text\n\n"
            "Exit status: 0 fine, 1 errors in the data or a name that is not above, 2 wrong\n"
-           "command line.\n");
+           "command line.\n",
+           p->take_weights
+               ? "  --weights FILE trained tensors that are not given, from a checkpoint\n"
+               : "");
 }
 
 // ---- command line ------------------------------------------------------------------------------
@@ -211,6 +218,13 @@ static int take_option(Program *p, int option, char **argv) {
         p->has_threads = true;
         p->threads = (int)value;
         return STATUS_FINE;
+    case OPTION_WEIGHTS:
+        if (p->weights)
+            return fail(p, STATUS_USAGE, "--weights is given twice");
+        if (!p->take_weights)
+            return fail(p, STATUS_USAGE, "unknown option '%s'; see --help", "--weights");
+        p->weights = optarg;
+        return STATUS_FINE;
     case OPTION_TIME:
         p->show_time = true;
         return STATUS_FINE;
@@ -233,6 +247,7 @@ static int read_command_line(Program *p, int argc, char **argv) {
                                             {"threads", required_argument, NULL, OPTION_THREADS},
                                             {"time", no_argument, NULL, OPTION_TIME},
                                             {"manifest", no_argument, NULL, OPTION_MANIFEST},
+                                            {"weights", required_argument, NULL, OPTION_WEIGHTS},
                                             {"help", no_argument, NULL, OPTION_HELP},
                                             {0}};
     int option, status = STATUS_FINE;
@@ -244,18 +259,24 @@ static int read_command_line(Program *p, int argc, char **argv) {
     return status;
 }
 
+// Does neither a file of its own nor the weights tell an input?
+static bool is_missing(const Program *p, int64_t i) {
+    const AttTensor *tensor = &p->module->tensors[i];
+    return tensor->role == ATT_INPUT && !p->paths[i] && !(p->weights && tensor->is_param);
+}
+
 // Something to do, and nothing missing that the seed may not draw.
 static int check_command_line(Program *p) {
     const AttModule *module = p->module;
     bool missing = false, writes = false;
     for (int64_t i = 0; i < module->n_tensors; i++) {
-        missing |= module->tensors[i].role == ATT_INPUT && !p->paths[i];
+        missing |= is_missing(p, i);
         writes |= module->tensors[i].role == ATT_OUTPUT && p->paths[i];
     }
     if (missing && !p->has_seed) {
         fail(p, STATUS_USAGE, "inputs are missing (give NAME=FILE.npy, or --seed to draw them):");
         for (int64_t i = 0; i < module->n_tensors; i++)
-            if (module->tensors[i].role == ATT_INPUT && !p->paths[i])
+            if (is_missing(p, i))
                 print_tensor(module, &module->tensors[i], stderr);
         return STATUS_USAGE;
     }
@@ -279,6 +300,11 @@ static int read_inputs(Program *p) {
             return report(p);
         p->inputs[i] = &p->tensors[i];
     }
+    if (p->weights && p->take_weights(p->ctx, p->module, p->weights, p->tensors))
+        return report(p);
+    for (int64_t i = 0; i < p->module->n_tensors && p->weights; i++)
+        if (p->module->tensors[i].role == ATT_INPUT && p->module->tensors[i].is_param)
+            p->inputs[i] = &p->tensors[i];
     if (att_module_extents(p->ctx, p->module, p->inputs, p->known, p->extents))
         return report(p);
     for (int64_t d = 0; d < p->module->n_dims; d++)
@@ -348,10 +374,16 @@ static int run_program(Program *p, int argc, char **argv) {
 }
 
 int att_program_main(const AttModule *module, int argc, char **argv) {
+    return att_program_main_with(module, NULL, argc, argv);
+}
+
+int att_program_main_with(const AttModule *module, AttWeightsFn *take_weights, int argc,
+                          char **argv) {
     size_t tensors = (size_t)module->n_tensors + 1, dims = (size_t)module->n_dims + 1;
     const char *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
     Program p = {
         .module = module,
+        .take_weights = take_weights,
         .name = slash      ? slash + 1
                 : argc > 0 ? argv[0]
                            : module->entry,

@@ -13,7 +13,10 @@ enum { ATT_EXIT_FINE = 0, ATT_EXIT_DATA = 1, ATT_EXIT_USAGE = 2 };
 typedef int (*AttCommandFn)(const AttTrainer *trainer, int argc, char **argv);
 int att_command_train(const AttTrainer *trainer, int argc, char **argv);
 int att_command_eval(const AttTrainer *trainer, int argc, char **argv);
+int att_command_run(const AttTrainer *trainer, int argc, char **argv);
 int att_command_info(const AttTrainer *trainer, int argc, char **argv);
+// What `run` does, without the word.
+int att_run_entry(const AttTrainer *trainer, int argc, char **argv);
 
 // ---- options.c ---------------------------------------------------------------------------------
 typedef struct {

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommand eval: means of the entry's results over examples, with the tensors of a file.
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "train/model.h"
+
+typedef struct {
+    AttWords data, dims;
+    const char *weights;
+    int64_t batch, batches, seed, threads;
+    double held_out;
+    int objective;
+    bool json;
+} Values;
+
+static const char *const objectives[] = {"auto", "language", "masked", "span", "fields", NULL};
+static const AttOption options_of_eval[] = {
+    {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
+     "text, token shards, or NAME=FILE of arrays", .needed = true},
+    {"weights", ATT_OPTION_TEXT, offsetof(Values, weights), "FILE", "a checkpoint", .needed = true},
+    {"batch", ATT_OPTION_COUNT, offsetof(Values, batch), "B", "examples at a time", .least = 1,
+     .most = 1e9},
+    {"batches", ATT_OPTION_COUNT, offsetof(Values, batches), "N", "how many; 0: all", .most = 1e9},
+    {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
+     "what examples are made of tokens", .choices = objectives},
+    {"held-out", ATT_OPTION_NUMBER, offsetof(Values, held_out), "SHARE",
+     "the share that train left out with this; 0: all examples", .most = 0.9},
+    {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S", "as train had it", .most = 9e18},
+    {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
+     .letter = 'D'},
+    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core", .most = 4096},
+    {"json", ATT_OPTION_FLAG, offsetof(Values, json), NULL, "one JSON object", .least = 0},
+    {0}};
+static const AttUsage usage = {"--data FILE... --weights FILE [OPTION]...",
+                               "Means of the results over examples.", options_of_eval, NULL};
+
+typedef struct {
+    const AttTrainer *trainer;
+    const Values *values;
+    AttContext *ctx;
+    AttModel model;
+    AttData *data;
+    AttBatch batch;
+    AttCall call;
+    AttMeans means;
+} Eval;
+
+static AttStatus open_eval(Eval *e, int64_t *extents) {
+    const Values *v = e->values;
+    const AttModule *entry = e->trainer->entry;
+    AttDataOptions options = {.paths = v->data.at,
+                              .n_paths = v->data.count,
+                              .objective = (AttObjective)v->objective,
+                              .held_out = v->held_out,
+                              .seed = (uint64_t)v->seed};
+    AttStatus status = att_model_open(e->ctx, e->trainer, &e->model);
+    if (!status)
+        status = att_model_read(e->ctx, &e->model, v->weights);
+    if (!status)
+        status = att_extents(e->ctx, e->trainer, entry, &v->dims, v->batch, extents);
+    if (!status)
+        status = att_data_open(e->ctx, &options, e->trainer, extents, att_batch_dim(e->trainer),
+                               &e->data);
+    if (!status)
+        status = att_batch_open(e->ctx, e->trainer, e->data, extents, v->batch, &e->batch);
+    if (!status)
+        status = att_call_open(e->ctx, entry, &e->model, &e->batch, NULL, &v->dims, &e->call);
+    return status;
+}
+
+static AttStatus evaluate(Eval *e) {
+    const Values *v = e->values;
+    AttEvaluation evaluation = {.call = &e->call,
+                                .batch = &e->batch,
+                                .data = e->data,
+                                .part = v->held_out > 0 ? ATT_PART_HELD_OUT : ATT_PART_TRAIN,
+                                .batches = v->batches,
+                                .dims = &v->dims};
+    return att_evaluate(e->ctx, &evaluation, &e->means);
+}
+
+// Further names of the loss, where it is a mean over tokens.
+static void tell(const Eval *e) {
+    double loss = e->means.results[0];
+    json_t *all = json_object();
+    json_object_set_new(all, "examples", json_integer(e->means.n_examples));
+    json_object_set_new(all, "loss", json_real(loss));
+    if (isfinite(exp(loss)))
+        json_object_set_new(all, "perplexity", json_real(exp(loss)));
+    if (att_data_is_bytes(e->data))
+        json_object_set_new(all, "bits_per_byte", json_real(loss / M_LN2));
+    for (int64_t k = 1; k < e->call.n_results; k++)
+        json_object_set_new(all, att_call_result_name(&e->call, k), json_real(e->means.results[k]));
+    const char *key;
+    json_t *value;
+    if (e->values->json)
+        json_dumpf(all, stdout, JSON_INDENT(1));
+    else
+        json_object_foreach(all, key, value)
+            printf("%-14s %.*g\n", key, json_is_integer(value) ? 15 : 6, json_number_value(value));
+    if (e->values->json)
+        putchar('\n');
+    json_decref(all);
+}
+
+static AttStatus run(Eval *e) {
+    const AttModule *entry = e->trainer->entry;
+    int64_t *extents = calloc((size_t)entry->n_dims + 1, sizeof *extents);
+    e->means.results = calloc((size_t)entry->n_tensors + 1, sizeof *e->means.results);
+    AttStatus status =
+        extents && e->means.results ? ATT_OK : att_fail(e->ctx, ATT_MEMORY, "out of memory");
+    if (!status)
+        status = open_eval(e, extents);
+    if (!status)
+        status = evaluate(e);
+    free(extents);
+    return status;
+}
+
+static void close_eval(Eval *e) {
+    if (e->call.module)
+        att_call_close(&e->call);
+    if (e->batch.fields)
+        att_batch_close(&e->batch);
+    if (e->data)
+        att_data_close(e->data);
+    if (e->model.params)
+        att_model_close(&e->model);
+    free(e->means.results);
+    att_context_free(e->ctx);
+}
+
+int att_command_eval(const AttTrainer *trainer, int argc, char **argv) {
+    Values values = {.batch = 8};
+    AttOptions options = {.values = &values};
+    int status = ATT_EXIT_FINE;
+    int64_t fixed = att_batch_fixed(trainer);
+    if (fixed)
+        values.batch = fixed;
+    if (!att_options_read(&usage, argc, argv, &options, &status))
+        return status;
+    Eval eval = {.trainer = trainer, .values = &values};
+    eval.ctx = att_context_new((int)values.threads);
+    if (!eval.ctx)
+        status = att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
+    else if (run(&eval))
+        status = att_command_report(argv, eval.ctx);
+    if (!status) {
+        tell(&eval);
+        if (fflush(stdout))
+            status = att_command_fail(argv, ATT_EXIT_DATA, "%s", strerror(errno));
+    }
+    if (eval.ctx)
+        close_eval(&eval);
+    att_options_free(&usage, &options);
+    return status;
+}

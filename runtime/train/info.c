@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommand info: what the program holds.
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "train/commands.h"
+
+typedef struct {
+    bool json;
+} Values;
+static const AttOption options_of_info[] = {
+    {"json", ATT_OPTION_FLAG, offsetof(Values, json), NULL, "one JSON object", .least = 0}, {0}};
+static const AttUsage usage = {"[--json]", "Tells what the program holds.", options_of_info, NULL};
+
+static const AttTensor *param_tensor(const AttTrainer *trainer, int64_t i) {
+    return &trainer->entry->tensors[trainer->params[i].input];
+}
+
+static int64_t count_elements(const AttModule *module, const AttTensor *tensor) {
+    int64_t count = 1;
+    for (int64_t i = 0; i < tensor->rank; i++)
+        count *= module->dims[tensor->dims[i]].extent;
+    return count;
+}
+
+static int64_t count_parameters(const AttTrainer *trainer) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < trainer->n_params; i++)
+        count += count_elements(trainer->entry, param_tensor(trainer, i));
+    return count;
+}
+
+// ---- as JSON -----------------------------------------------------------------------------------
+static json_t *json_tensor(const AttModule *module, const AttTensor *tensor) {
+    json_t *made = json_object(), *dims = json_array(), *shape = json_array();
+    for (int64_t i = 0; i < tensor->rank; i++) {
+        const AttDim *dim = &module->dims[tensor->dims[i]];
+        json_array_append_new(dims, json_string(dim->name));
+        json_array_append_new(shape, dim->extent < 0 ? json_null() : json_integer(dim->extent));
+    }
+    json_object_set_new(made, "name", json_string(tensor->name));
+    json_object_set_new(made, "elem", json_string(att_elem_name((AttElem)tensor->elem)));
+    json_object_set_new(made, "dims", dims);
+    json_object_set_new(made, "shape", shape);
+    return made;
+}
+
+static json_t *json_optimizers(const AttTrainer *trainer) {
+    json_t *list = json_array();
+    for (int64_t i = 0; i < trainer->n_optimizers; i++) {
+        const AttOptimizer *optimizer = &trainer->optimizers[i];
+        json_t *made = json_object(), *settings = json_object();
+        for (int64_t k = 0; k < optimizer->n_settings; k++)
+            json_object_set_new(settings, optimizer->settings[k].name,
+                                json_real(optimizer->settings[k].value));
+        json_object_set_new(made, "name", json_string(optimizer->name));
+        json_object_set_new(made, "settings", settings);
+        json_array_append_new(list, made);
+    }
+    return list;
+}
+
+static void print_json(const AttTrainer *trainer) {
+    json_t *all = json_object(), *params = json_array(), *fields = json_array();
+    for (int64_t i = 0; i < trainer->n_params; i++)
+        json_array_append_new(params, json_tensor(trainer->entry, param_tensor(trainer, i)));
+    for (int64_t i = 0; i < trainer->n_fields; i++)
+        json_array_append_new(
+            fields,
+            json_tensor(trainer->entry, &trainer->entry->tensors[trainer->fields[i].input]));
+    json_object_set_new(all, "entry", json_string(trainer->entry->entry));
+    json_object_set_new(all, "parameters", json_integer(count_parameters(trainer)));
+    json_object_set_new(all, "data", fields);
+    json_object_set_new(all, "optimizers", json_optimizers(trainer));
+    json_object_set_new(all, "tensors", params);
+    json_dumpf(all, stdout, JSON_INDENT(1));
+    putchar('\n');
+    json_decref(all);
+}
+
+// ---- as text -----------------------------------------------------------------------------------
+static void print_tensor(const AttModule *module, const AttTensor *tensor) {
+    printf("  %s[", tensor->name);
+    for (int64_t i = 0; i < tensor->rank; i++) {
+        const AttDim *dim = &module->dims[tensor->dims[i]];
+        printf("%s%s", i ? ", " : "", dim->name);
+        if (dim->extent >= 0)
+            printf("=%lld", (long long)dim->extent);
+    }
+    printf("]: %s\n", att_elem_name((AttElem)tensor->elem));
+}
+
+static void print_text(const AttTrainer *trainer) {
+    printf("entry       %s\nparameters  %lld\n\ndata:\n", trainer->entry->entry,
+           (long long)count_parameters(trainer));
+    for (int64_t i = 0; i < trainer->n_fields; i++)
+        print_tensor(trainer->entry, &trainer->entry->tensors[trainer->fields[i].input]);
+    printf("\noptimizers, with their settings:\n");
+    for (int64_t i = 0; i < trainer->n_optimizers; i++) {
+        const AttOptimizer *optimizer = &trainer->optimizers[i];
+        printf("  %s", optimizer->name);
+        for (int64_t k = 0; k < optimizer->n_settings; k++)
+            printf("%s%s=%g", k ? "," : ":", optimizer->settings[k].name,
+                   optimizer->settings[k].value);
+        putchar('\n');
+    }
+    printf("\ntrained tensors:\n");
+    for (int64_t i = 0; i < trainer->n_params; i++)
+        print_tensor(trainer->entry, param_tensor(trainer, i));
+}
+
+int att_command_info(const AttTrainer *trainer, int argc, char **argv) {
+    Values values = {0};
+    AttOptions options = {.values = &values};
+    int status;
+    if (!att_options_read(&usage, argc, argv, &options, &status))
+        return status;
+    if (values.json)
+        print_json(trainer);
+    else
+        print_text(trainer);
+    att_options_free(&usage, &options);
+    return fflush(stdout) ? att_command_fail(argv, ATT_EXIT_DATA, "%s", strerror(errno))
+                          : ATT_EXIT_FINE;
+}

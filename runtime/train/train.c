@@ -1,0 +1,439 @@
+// SPDX-License-Identifier: Apache-2.0
+// The subcommand train: steps until there are enough, a signal comes or a number is not finite;
+// evaluations and checkpoints in between.
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "train/loop.h"
+
+typedef struct {
+    AttWords data, eval_data, dims;
+    int64_t steps, batch, seed, warmup, eval_every, eval_batches, save_every, keep, accumulate,
+        threads;
+    double rate, held_out, clip;
+    int schedule, objective;
+    const char *out, *optimizer, *init;
+    bool resume;
+} Values;
+
+static const char *const objectives[] = {"auto", "language", "masked", "span", "fields", NULL};
+
+static const AttOption options_of_train[] = {
+    {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
+     "text, token shards, or NAME=FILE of arrays", .needed = true},
+    {"out", ATT_OPTION_TEXT, offsetof(Values, out), "DIR",
+     "the folder for logs, pictures and checkpoints", .needed = true, .is_of_call = true},
+    {"steps", ATT_OPTION_COUNT, offsetof(Values, steps), "N", "steps to take in all", .most = 1e9,
+     .needed = true, .may_change = true},
+    {"batch", ATT_OPTION_COUNT, offsetof(Values, batch), "B", "examples at a time", .least = 1,
+     .most = 1e9},
+    {"accumulate", ATT_OPTION_COUNT, offsetof(Values, accumulate), "A", "batches of a step",
+     .least = 1, .most = 1e9},
+    {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
+     "what examples are made of tokens", .choices = objectives},
+    {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S",
+     "of first values, the order of examples and dropout", .most = 9e18},
+    {"lr", ATT_OPTION_NUMBER, offsetof(Values, rate), "R", "the learning rate", .most = 1e6},
+    {"schedule", ATT_OPTION_CHOICE, offsetof(Values, schedule), "NAME",
+     "how it goes on after the warm-up", .choices = att_schedule_names},
+    {"warmup", ATT_OPTION_COUNT, offsetof(Values, warmup), "W", "steps in which it rises",
+     .most = 1e9},
+    {"optimizer", ATT_OPTION_TEXT, offsetof(Values, optimizer), "NAME[:SETTING=NUMBER,...]",
+     "how tensors are updated, see info", .least = 0},
+    {"clip", ATT_OPTION_NUMBER, offsetof(Values, clip), "C",
+     "the largest norm of a gradient; 0: any", .most = 1e30},
+    {"held-out", ATT_OPTION_NUMBER, offsetof(Values, held_out), "SHARE",
+     "of the examples, for evaluation alone", .most = 0.9},
+    {"eval-data", ATT_OPTION_WORDS, offsetof(Values, eval_data), "FILE...",
+     "evaluate on these instead", .may_change = true},
+    {"eval-every", ATT_OPTION_COUNT, offsetof(Values, eval_every), "N",
+     "steps between evaluations; 0: none", .most = 1e9, .may_change = true},
+    {"eval-batches", ATT_OPTION_COUNT, offsetof(Values, eval_batches), "N",
+     "batches of an evaluation; 0: all", .most = 1e9, .may_change = true},
+    {"save-every", ATT_OPTION_COUNT, offsetof(Values, save_every), "N",
+     "steps between checkpoints; 0: at the end", .most = 1e9, .may_change = true},
+    {"keep", ATT_OPTION_COUNT, offsetof(Values, keep), "K", "checkpoints to keep", .least = 1,
+     .most = 1e9, .may_change = true},
+    {"resume", ATT_OPTION_FLAG, offsetof(Values, resume), NULL,
+     "go on from the last checkpoint in DIR", .is_of_call = true},
+    {"init", ATT_OPTION_TEXT, offsetof(Values, init), "FILE",
+     "begin with the tensors of this file, as far as it has them", .least = 0},
+    {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
+     .letter = 'D'},
+    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core", .most = 4096,
+     .may_change = true},
+    {0}};
+static const AttUsage usage = {
+    "--data FILE... --steps N --out DIR [OPTION]...", "Trains the model.", options_of_train,
+    "DIR gets log.csv, eval.csv, loss.svg, settings.json, step-*.safetensors and the link latest.\n"
+    "An interrupt or SIGTERM ends training after the step, with a checkpoint.\n"};
+
+static const Values defaults = {
+    .batch = 8,
+    .accumulate = 1,
+    .rate = 1e-3,
+    .schedule = ATT_SCHEDULE_COSINE,
+    .warmup = 100,
+    .clip = 1,
+    .held_out = 0.05,
+    .eval_every = 100,
+    .eval_batches = 16,
+    .save_every = 200,
+    .keep = 3,
+};
+
+// All of a run, to be closed as one.
+typedef struct {
+    char **argv;
+    const AttTrainer *trainer;
+    const Values *values;
+    AttContext *ctx;
+    AttModel model;
+    AttUpdater updater;
+    AttData *data, *eval_data; // eval_data: NULL: data's own part
+    AttLearner learner;
+    AttBatch eval_batch;
+    AttCall eval_call;
+    double *means;
+    FILE *log, *eval_log;
+    AttProgress progress;
+    AttSchedule schedule;
+    int64_t step, saved; // last step taken; of the last checkpoint, -1: none
+    sigset_t ending, before;
+    bool ended; // a signal came
+} Run;
+
+// ---- opening -----------------------------------------------------------------------------------
+static AttStatus open_data(Run *r, const AttWords *files, double held_out, AttData **out) {
+    const Values *v = r->values;
+    AttDataOptions options = {.paths = files->at,
+                              .n_paths = files->count,
+                              .objective = (AttObjective)v->objective,
+                              .held_out = held_out,
+                              .seed = (uint64_t)v->seed};
+    int64_t *extents = calloc((size_t)r->trainer->entry->n_dims + 1, sizeof *extents);
+    if (!extents)
+        return att_fail(r->ctx, ATT_MEMORY, "out of memory");
+    AttStatus status =
+        att_extents(r->ctx, r->trainer, r->trainer->entry, &v->dims, v->batch, extents);
+    if (!status)
+        status =
+            att_data_open(r->ctx, &options, r->trainer, extents, att_batch_dim(r->trainer), out);
+    free(extents);
+    return status;
+}
+
+static AttStatus open_learner(Run *r) {
+    const Values *v = r->values;
+    r->learner = (AttLearner){.model = &r->model,
+                              .data = r->data,
+                              .updater = &r->updater,
+                              .accumulate = v->accumulate,
+                              .clip = v->clip,
+                              .seed = (uint64_t)v->seed};
+    return att_learner_open(r->ctx, &r->learner, &v->dims, v->batch);
+}
+
+static bool evaluates(const Run *r) {
+    return r->eval_data || att_data_examples(r->data, ATT_PART_HELD_OUT) > 0;
+}
+
+static AttStatus open_evaluation(Run *r) {
+    const Values *v = r->values;
+    const AttModule *entry = r->trainer->entry;
+    const AttData *data = r->eval_data ? r->eval_data : r->data;
+    r->means = calloc((size_t)entry->n_tensors + 1, sizeof *r->means);
+    int64_t *extents = calloc((size_t)entry->n_dims + 1, sizeof *extents);
+    AttStatus status = r->means && extents ? ATT_OK : att_fail(r->ctx, ATT_MEMORY, "out of memory");
+    if (!status)
+        status = att_extents(r->ctx, r->trainer, entry, &v->dims, v->batch, extents);
+    if (!status)
+        status = att_batch_open(r->ctx, r->trainer, data, extents, v->batch, &r->eval_batch);
+    if (!status)
+        status =
+            att_call_open(r->ctx, entry, &r->model, &r->eval_batch, NULL, &v->dims, &r->eval_call);
+    free(extents);
+    return status;
+}
+
+static void list_names(Run *r, const char *what, int64_t count, const char *const *names) {
+    for (int64_t i = 0; i < count; i++)
+        att_command_note(r->argv, "%s '%s'", what, names[i]);
+}
+
+static AttStatus take_init(Run *r) {
+    AttTensorFile file;
+    AttMatch match = {0};
+    AttStatus status = att_safetensors_open(r->ctx, r->values->init, &file);
+    if (!status)
+        status = att_model_take(r->ctx, &r->model, r->values->init, &file, &match);
+    if (!status && match.n_missing == r->trainer->n_params)
+        status = att_fail(r->ctx, ATT_FORMAT, "--init %s: it has no tensor of this model",
+                          r->values->init);
+    if (!status) {
+        list_names(r, "begins anew, as the file lacks it:", match.n_missing, match.missing);
+        list_names(r, "is not of this model:", match.n_extra, match.extra);
+    }
+    att_match_free(&match);
+    att_safetensors_close(&file);
+    return status;
+}
+
+// ---- the folder --------------------------------------------------------------------------------
+static bool is_there(const char *folder, const char *name) {
+    char path[ATT_PATH_ROOM];
+    struct stat found;
+    return att_path_in(folder, name, path) && lstat(path, &found) == 0;
+}
+
+static AttStatus open_folder(Run *r) {
+    const Values *v = r->values;
+    if (mkdir(v->out, 0777) && errno != EEXIST)
+        return att_fail(r->ctx, ATT_IO, "cannot create %s: %s", v->out, strerror(errno));
+    bool run = is_there(v->out, "latest") || is_there(v->out, "log.csv");
+    if (run && !v->resume)
+        return att_fail(r->ctx, ATT_ARGUMENT,
+                        "%s has a run in it: go on with --resume, or give another --out", v->out);
+    if (v->resume && !is_there(v->out, "latest"))
+        return att_fail(r->ctx, ATT_ARGUMENT, "--resume: %s has no checkpoint to go on from",
+                        v->out);
+    return v->resume ? att_settings_agree(r->ctx, v->out, &usage, v) : ATT_OK;
+}
+
+static AttStatus open_log(Run *r, const char *name, const char *head, const AttCall *call,
+                          FILE **out) {
+    char path[ATT_PATH_ROOM], header[ATT_PATH_ROOM];
+    size_t at = (size_t)snprintf(header, sizeof header, "%s", head);
+    for (int64_t k = 1; k < call->n_results && at < sizeof header; k++)
+        at +=
+            (size_t)snprintf(header + at, sizeof header - at, ",%s", att_call_result_name(call, k));
+    if (!att_path_in(r->values->out, name, path) || at >= sizeof header)
+        return att_fail(r->ctx, ATT_ARGUMENT, "the path %.100s... is too long", r->values->out);
+    AttStatus status = att_log_cut(r->ctx, path, r->step);
+    if (status)
+        return status;
+    *out = att_log_open(path, header);
+    return *out ? ATT_OK : att_fail(r->ctx, ATT_IO, "cannot write %s: %s", path, strerror(errno));
+}
+
+static AttStatus open_logs(Run *r) {
+    AttStatus status =
+        open_log(r, "log.csv", "step,loss,learning_rate,gradient_norm,seconds,tokens_per_second",
+                 &r->learner.call, &r->log);
+    if (!status && evaluates(r))
+        status = open_log(r, "eval.csv", "step,loss,perplexity,bits_per_byte", &r->eval_call,
+                          &r->eval_log);
+    return status;
+}
+
+static AttStatus begin(Run *r) {
+    const Values *v = r->values;
+    const char *facts[][2] = {{"entry", r->trainer->entry->entry},
+                              {"examples", att_data_objective(r->data)},
+                              {NULL, NULL}};
+    AttStatus status = ATT_OK;
+    r->saved = -1;
+    att_model_init(&r->model, (uint64_t)v->seed);
+    if (v->resume)
+        status = att_checkpoint_read(r->ctx, &r->learner, v->out, &r->step);
+    else if (v->init)
+        status = take_init(r);
+    if (!status && v->resume)
+        r->saved = r->step;
+    if (!status)
+        status = open_logs(r);
+    return status ? status : att_settings_write(r->ctx, v->out, &usage, v, facts);
+}
+
+static AttStatus open_run(Run *r) {
+    const Values *v = r->values;
+    AttStatus status = att_updater_open(r->ctx, r->trainer, v->optimizer, &r->updater);
+    if (!status)
+        status = att_model_open(r->ctx, r->trainer, &r->model);
+    if (!status)
+        status = open_data(r, &v->data, v->eval_data.count ? 0 : v->held_out, &r->data);
+    if (!status && v->eval_data.count)
+        status = open_data(r, &v->eval_data, 0, &r->eval_data);
+    if (!status)
+        status = open_learner(r);
+    if (!status && evaluates(r))
+        status = open_evaluation(r);
+    if (!status)
+        status = open_folder(r);
+    return status ? status : begin(r);
+}
+
+static void close_run(Run *r) {
+    att_learner_close(&r->learner);
+    if (r->eval_call.module)
+        att_call_close(&r->eval_call);
+    if (r->eval_batch.fields)
+        att_batch_close(&r->eval_batch);
+    if (r->data)
+        att_data_close(r->data);
+    if (r->eval_data)
+        att_data_close(r->eval_data);
+    if (r->model.params)
+        att_model_close(&r->model);
+    att_updater_close(&r->updater);
+    free(r->means);
+    if (r->log)
+        fclose(r->log);
+    if (r->eval_log)
+        fclose(r->eval_log);
+    att_context_free(r->ctx);
+}
+
+// ---- signals -----------------------------------------------------------------------------------
+// They wait until the end of the step. A second one ends the process.
+static void hold_signals(Run *r) {
+    sigemptyset(&r->ending);
+    sigaddset(&r->ending, SIGINT);
+    sigaddset(&r->ending, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &r->ending, &r->before);
+}
+
+static bool signal_came(Run *r) {
+    struct timespec now = {0, 0};
+    if (!r->ended && sigtimedwait(&r->ending, NULL, &now) > 0) {
+        r->ended = true;
+        pthread_sigmask(SIG_SETMASK, &r->before, NULL);
+    }
+    return r->ended;
+}
+
+// ---- running -----------------------------------------------------------------------------------
+static AttStatus save(Run *r) {
+    if (r->saved == r->step)
+        return ATT_OK;
+    AttStatus status =
+        att_checkpoint_write(r->ctx, &r->learner, r->values->out, r->step, r->values->keep);
+    if (!status)
+        status = att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
+    r->saved = r->step;
+    return status;
+}
+
+static AttStatus evaluate(Run *r) {
+    AttMeans means = {0, r->means};
+    AttEvaluation evaluation = {.call = &r->eval_call,
+                                .batch = &r->eval_batch,
+                                .data = r->eval_data ? r->eval_data : r->data,
+                                .part = r->eval_data ? ATT_PART_TRAIN : ATT_PART_HELD_OUT,
+                                .batches = r->values->eval_batches,
+                                .dims = &r->values->dims};
+    AttStatus status = att_evaluate(r->ctx, &evaluation, &means);
+    if (status)
+        return status;
+    fprintf(r->eval_log, "%lld,%.9g,%.9g,", (long long)r->step, r->means[0], exp(r->means[0]));
+    if (att_data_is_bytes(evaluation.data))
+        fprintf(r->eval_log, "%.9g", r->means[0] / M_LN2);
+    for (int64_t k = 1; k < r->eval_call.n_results; k++)
+        fprintf(r->eval_log, ",%.9g", r->means[k]);
+    fputc('\n', r->eval_log);
+    att_progress_break(&r->progress);
+    fprintf(stderr, "evaluation after step %lld: loss %.4f\n", (long long)r->step, r->means[0]);
+    return att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
+}
+
+static void note_step(Run *r, double rate, double seconds) {
+    double tokens = (double)(r->learner.batch.tokens * r->values->batch * r->values->accumulate);
+    AttProgressLine line = {r->step, r->learner.results[0], rate, r->learner.norm,
+                            tokens / seconds};
+    fprintf(r->log, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g", (long long)r->step, line.loss, line.rate,
+            line.norm, seconds, line.tokens_per_second);
+    for (int64_t k = 1; k < r->learner.call.n_results; k++)
+        fprintf(r->log, ",%.9g", r->learner.results[k]);
+    fputc('\n', r->log);
+    att_progress_tell(&r->progress, &line);
+}
+
+// What is not finite stops training before it reaches a tensor: the state before is kept.
+static AttStatus stop_wild(Run *r) {
+    const char *tensor = att_learner_first_wild(&r->learner);
+    AttStatus status = save(r);
+    if (status)
+        return status;
+    return att_fail(r->ctx, ATT_ARGUMENT,
+                    "step %lld: the loss is %g and the norm of the gradient %g; %s%s. The "
+                    "checkpoint of step %lld is kept: try a smaller --lr or another --clip",
+                    (long long)r->step + 1, r->learner.results[0], r->learner.norm,
+                    tensor ? "the first tensor whose gradient is not finite is "
+                           : "every gradient is finite",
+                    tensor ? tensor : "", (long long)r->step);
+}
+
+static AttStatus take_step(Run *r) {
+    double begun = att_seconds(), rate = att_learning_rate(&r->schedule, r->step + 1);
+    AttStatus status = att_learner_gradient(r->ctx, &r->learner, r->step + 1);
+    if (!status && !att_learner_is_finite(&r->learner))
+        return stop_wild(r);
+    if (!status)
+        status = att_learner_update(r->ctx, &r->learner, r->step + 1, rate);
+    if (status)
+        return status;
+    r->step++;
+    note_step(r, rate, att_seconds() - begun);
+    return ATT_OK;
+}
+
+static bool is_due(int64_t step, int64_t every, int64_t steps) {
+    return every && (step % every == 0 || step == steps);
+}
+
+static AttStatus train(Run *r) {
+    const Values *v = r->values;
+    AttStatus status = v->steps == 0 ? save(r) : ATT_OK;
+    while (r->step < v->steps && !status && !signal_came(r)) {
+        status = take_step(r);
+        if (!status && r->eval_log && is_due(r->step, v->eval_every, v->steps))
+            status = evaluate(r);
+        if (!status && v->save_every && r->step % v->save_every == 0)
+            status = save(r);
+    }
+    att_progress_break(&r->progress);
+    if (!status)
+        status = save(r);
+    if (!status && (ferror(r->log) || (r->eval_log && ferror(r->eval_log))))
+        status = att_fail(r->ctx, ATT_IO, "cannot write the logs in %s", v->out);
+    if (!status && r->ended)
+        att_command_note(r->argv, "ended by a signal after step %lld; --resume goes on",
+                         (long long)r->step);
+    return status;
+}
+
+int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
+    Values values = defaults;
+    AttOptions options = {.values = &values};
+    int status = ATT_EXIT_FINE;
+    int64_t fixed = att_batch_fixed(trainer);
+    if (fixed)
+        values.batch = fixed;
+    if (trainer->n_optimizers)
+        values.optimizer = trainer->optimizers[0].name;
+    if (!att_options_read(&usage, argc, argv, &options, &status))
+        return status;
+    Run run = {.argv = argv, .trainer = trainer, .values = &values};
+    run.schedule =
+        (AttSchedule){(AttScheduleKind)values.schedule, values.rate, values.steps, values.warmup};
+    hold_signals(&run);
+    run.ctx = att_context_new((int)values.threads);
+    if (!run.ctx)
+        status = att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
+    else if (open_run(&run))
+        status = att_command_report(argv, run.ctx);
+    if (!status) {
+        run.progress = att_progress_open(argv, values.steps, run.step);
+        if (train(&run))
+            status = att_command_report(argv, run.ctx);
+    }
+    if (run.ctx)
+        close_run(&run);
+    att_options_free(&usage, &options);
+    return status;
+}

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that train: what a run leaves, that it goes on bit for bit, and how it ends."""
+
+import csv
+import json
+import os
+import signal
+import struct
+import subprocess
+import time
+import xml.etree.ElementTree as xml
+
+import numpy as np
+import pytest
+
+from attc import SANITIZED, attc
+
+pytestmark = pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
+
+MODEL = """
+dim v = 256, d = 24, h = 2, k = 12, n = 16
+
+param E[v, d] ~ normal(std=0.1)
+
+def Attend(X[n, d]):
+    param P_q[d, k, h], P_k[d, k, h], P_v[d, k, h], P_o[k, h, d]
+    L[n, n', h] = einsum(X[n, d], P_q[d, k, h], X[n', d], P_k[d, k, h])
+    W[n, n', h] = softmax(causal(L / sqrt(k), n=n, m=n'), reduced_dim=n')
+    return einsum(W[n, n', h], X[n', d], P_v[d, k, h], P_o[k, h, d] -> [n, d])
+
+def Loss(tokens[b, n]: i32, labels[b, n]: i32):
+    X[b, n, d] = gather(E[v, d], tokens[b, n], dim=v)
+    Y = X + Attend(norm(X))
+    logits[b, n, v] = einsum(norm(Y)[b, n, d], E[v, d])
+    right = mean(correct(logits, labels), reduced_dim=(b, n))
+    return mean(cross_entropy(logits, labels), reduced_dim=(b, n)), right
+"""
+MODEL = MODEL.replace("norm(Y)[b, n, d]", "Z[b, n, d]").replace(
+    "    logits", "    Z[b, n, d] = norm(Y) as last\n    logits"
+)
+TEXT = "to be or not to be, that is the question: " * 60
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("training")
+    (folder / "lm.attn").write_text(MODEL)
+    (folder / "text").write_text(TEXT)
+    attc("build", folder / "lm.attn", "--exe", "-o", folder / "lm")
+    return folder
+
+
+def lm(made, *arguments, status=0):
+    run = subprocess.run(
+        [made / "lm", *map(str, arguments)], cwd=made, capture_output=True, text=True, timeout=60
+    )
+    assert run.returncode == status, run.stderr
+    return run.stdout if status == 0 else run.stderr
+
+
+USUAL = ("--data", "text", "--batch", 4, "--warmup", 5, "--lr", 0.02, "--eval-every", 10)
+
+
+def train(made, out, *arguments, status=0):
+    """With the usual options, but for those that are given."""
+    usual = [word for pair in zip(USUAL[::2], USUAL[1::2]) if pair[0] not in arguments
+             for word in pair]
+    return lm(made, "train", *usual, "--out", out, *arguments, status=status)
+
+
+def log(made, out, name="log.csv"):
+    with open(made / out / name) as file:
+        return list(csv.DictReader(file))
+
+
+def losses(made, out):
+    return [row["loss"] for row in log(made, out)]
+
+
+def tensors(path):
+    """A safetensors file: arrays by name, and the notes."""
+    raw = path.read_bytes()
+    (length,) = struct.unpack("<Q", raw[:8])
+    head = json.loads(raw[8 : 8 + length])
+    notes = head.pop("__metadata__")
+    data = raw[8 + length :]
+    return {
+        name: np.frombuffer(data[slice(*entry["data_offsets"])], np.float32).reshape(entry["shape"])
+        for name, entry in head.items()
+    }, notes
+
+
+@pytest.fixture(scope="module")
+def trained(made):
+    train(made, "whole", "--steps", 40, "--save-every", 10)
+    return made / "whole"
+
+
+# ---- what a run leaves ---------------------------------------------------------------------------
+def test_loss_falls(made, trained):
+    rows = log(made, "whole")
+    assert [int(row["step"]) for row in rows] == list(range(1, 41))
+    assert 5.3 < float(rows[0]["loss"]) < 5.8  # about that of 256 equal chances
+    assert float(rows[-1]["loss"]) < 2.9
+    assert float(rows[-1]["right"]) > float(rows[0]["right"])
+    evaluations = log(made, "whole", "eval.csv")
+    assert [int(row["step"]) for row in evaluations] == [10, 20, 30, 40]
+    for row in evaluations:
+        assert np.isclose(float(row["perplexity"]), np.exp(float(row["loss"])), rtol=1e-5)
+        assert np.isclose(float(row["bits_per_byte"]), float(row["loss"]) / np.log(2), rtol=1e-5)
+
+
+def test_checkpoints(trained):
+    files = sorted(path.name for path in trained.glob("step-*"))
+    assert files == [f"step-{step:08}.safetensors" for step in (20, 30, 40)]  # --keep 3
+    assert os.readlink(trained / "latest") == files[-1]
+    arrays, notes = tensors(trained / "latest")
+    assert notes["step"] == "40" and notes["examples"] == "160" and notes["optimizer"] == "adamw"
+    assert arrays["E"].shape == (256, 24) and arrays["Attend.P_q"].shape == (24, 12, 2)
+    assert arrays["optimizer.m.E"].shape == (256, 24) and arrays["optimizer.v.E"].max() > 0
+    params = [name for name in arrays if not name.startswith("optimizer.")]
+    assert len(arrays) == 3 * len(params)
+
+
+def test_picture_and_settings(trained):
+    xml.parse(trained / "loss.svg")
+    assert "evaluation" in (trained / "loss.svg").read_text()
+    settings = json.loads((trained / "settings.json").read_text())
+    assert settings["lr"] == 0.02 and settings["optimizer"] == "adamw"
+    assert settings["examples"] == "language"
+
+
+# ---- bits ----------------------------------------------------------------------------------------
+def test_threads(made, trained):
+    train(made, "one", "--steps", 40, "--threads", 1)
+    assert losses(made, "one") == losses(made, "whole")
+    assert (made / "one" / "latest").read_bytes() == (trained / "latest").read_bytes()
+
+
+def test_resume(made, trained):
+    folder = made / "resumed"
+    train(made, folder, "--steps", 40, "--save-every", 13, "--keep", 9)
+    (folder / "latest").unlink()
+    (folder / "latest").symlink_to("step-00000013.safetensors")
+    train(made, folder, "--steps", 40, "--save-every", 13, "--resume")
+    assert losses(made, folder) == losses(made, "whole")
+    assert log(made, folder, "eval.csv") == log(made, "whole", "eval.csv")
+    assert (folder / "latest").read_bytes() == (trained / "latest").read_bytes()
+
+
+def test_batches_add_up(made):
+    """Two batches of four are one of eight but for rounding."""
+    train(made, "two", "--steps", 4, "--accumulate", 2, "--clip", 0)
+    train(made, "eight", "--steps", 4, "--batch", 8, "--clip", 0)
+    a, b = ([float(row["gradient_norm"]) for row in log(made, out)] for out in ("two", "eight"))
+    assert np.allclose(a, b, rtol=1e-3)
+
+
+def test_optimizers_differ(made):
+    for name in ("sgd:momentum=0.9", "adam", "adafactor"):
+        train(made, f"by-{name}", "--steps", 12, "--optimizer", name)
+        rows = losses(made, f"by-{name}")
+        assert float(rows[-1]) < float(rows[0]), name
+
+
+# ---- how it ends -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_save(made, number):
+    out = made / f"ended-{number}"
+    run = subprocess.Popen(
+        [made / "lm", *map(str, ("train", *USUAL, "--steps", 10**6, "--out", out))],
+        cwd=made, stderr=subprocess.PIPE, text=True,
+    )
+    for _ in range(600):
+        if (out / "log.csv").exists() and len((out / "log.csv").read_text().splitlines()) > 3:
+            break
+        time.sleep(0.05)
+    run.send_signal(number)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 0 and "--resume goes on" in said
+    assert int(tensors(out / "latest")[1]["step"]) == len(losses(made, out))
+
+
+def test_what_is_not_finite_stops(made):
+    said = train(made, "wild", "--steps", 500, "--optimizer", "sgd", "--lr", 1e6, "--warmup", 0,
+                 "--clip", 0, "--eval-every", 0, status=1)
+    step = len(losses(made, "wild"))
+    assert f"step {step + 1}: the loss is" in said
+    arrays, notes = tensors(made / "wild" / "latest")
+    assert int(notes["step"]) == step
+
+
+@pytest.mark.parametrize("options, said", [
+    ((), "--data FILE... is missing"),
+    (("--data", "text", "--out", "x"), "--steps N is missing"),
+    ((*USUAL, "--steps", "few", "--out", "x"), "--steps few: expected a whole number"),
+    ((*USUAL, "--steps", 1, "--out", "x", "--schedule", "up"), "expected one of linear, cosine"),
+    ((*USUAL, "--steps", 1, "--out", "x", "--size", 3), "unknown option '--size'"),
+])
+def test_wrong_command_lines(made, options, said):
+    assert said in lm(made, "train", *options, status=2)
+
+
+@pytest.mark.parametrize("options, said", [
+    (("--optimizer", "newton"), "--optimizer newton: there are adamw, sgd, adam, adafactor"),
+    (("--optimizer", "adamw:rate=1"), "'rate=1' is no SETTING=NUMBER of adamw, which has beta_1"),
+    (("--init", "text"), "text"),
+    (("-D", "q=3"), "has no dim named 'q'"),
+])
+def test_wrong_settings(made, options, said):
+    message = train(made, "wrong", "--steps", 1, *options, status=1)
+    assert said in message and message.count("\n") == 1
+    assert not (made / "wrong" / "log.csv").exists()
+
+
+def test_a_run_is_not_overwritten(made, trained):
+    before = (trained / "log.csv").read_bytes()
+    assert "has a run in it: go on with --resume" in train(made, "whole", "--steps", 2, status=1)
+    other = train(made, "whole", "--steps", 41, "--resume", "--clip", 7, status=1)
+    assert "--clip was 1.0 and is 7.0; give it as it was" in other
+    assert "no checkpoint to go on from" in train(made, "empty", "--steps", 2, "--resume", status=1)
+    assert (trained / "log.csv").read_bytes() == before
+
+
+# ---- with the tensors of a run -----------------------------------------------------------------------
+def test_eval(made, trained):
+    said = json.loads(lm(made, "eval", "--data", "text", "--weights", "whole/latest", "--batch", 4,
+                         "--held-out", 0.05, "--batches", 16, "--json"))
+    last = log(made, "whole", "eval.csv")[-1]
+    assert np.isclose(said["loss"], float(last["loss"]), rtol=1e-6)
+    assert np.isclose(said["bits_per_byte"], float(last["bits_per_byte"]), rtol=1e-6)
+    assert np.isclose(said["right"], float(last["right"]), rtol=1e-6)
+
+
+def test_run_with_weights(made, trained):
+    text = np.frombuffer(TEXT.encode(), np.uint8).astype(np.int32)
+    np.save(made / "tokens.npy", text[:16].reshape(1, 16))
+    np.save(made / "labels.npy", text[1:17].reshape(1, 16))
+    given = ("tokens=tokens.npy", "labels=labels.npy", "--weights", "whole/latest")
+    lm(made, "run", *given, "-o", "result=a.npy")
+    lm(made, *given, "-o", "result=b.npy")  # without the word
+    attc("run", made / "lm.attn", *(str(word).replace("=", f"={made}/") for word in given[:2]),
+         "--weights", trained / "latest", "-o", f"result={made}/c.npy")
+    results = [np.load(made / f"{name}.npy") for name in "abc"]
+    assert results[0] < 3 and results[0] == results[1] and np.isclose(*results[1:], rtol=1e-5)
+    assert "there is no tensor" not in lm(made, "run", *given, "-o", "result=a.npy")
+
+
+def test_init(made, trained):
+    train(made, "again", "--steps", 1, "--init", "whole/latest", "--eval-every", 0)
+    assert float(losses(made, "again")[0]) < 3
+    arrays, _ = tensors(made / "again" / "latest")
+    assert np.abs(arrays["E"] - tensors(trained / "latest")[0]["E"]).max() < 0.1
+
+
+def test_info(made):
+    said = json.loads(lm(made, "info", "--json"))
+    assert said["parameters"] == 256 * 24 + 4 * 24 * 24 + 4 * 24
+    assert [field["name"] for field in said["data"]] == ["tokens", "labels"]
+    assert {"adamw", "sgd", "adam", "adafactor"} <= {o["name"] for o in said["optimizers"]}
+    assert "parameters  8544" in lm(made, "info")
+
+
+def test_help(made):
+    assert "train" in lm(made, "--help")
+    for command in ("train", "eval", "run", "info"):
+        assert "Usage: lm" in lm(made, command, "--help")
+    assert "Commands:" in lm(made, status=2)
