@@ -32,4 +32,14 @@ AttStatus att_npy_text_parse(AttContext *ctx, const char *label, const char *tex
                              NpyHeader *out);
 const char *att_npy_type_name(const NpyHeader *header); // "float32", ...
 
+// ---- npy_read.c --------------------------------------------------------------------------------
+// The header of a file in memory, and where its data is: all that the shape needs, nothing behind.
+AttStatus att_npy_header(AttContext *ctx, const char *label, const void *bytes, size_t length,
+                         NpyHeader *header, const void **data);
+// Are the bytes of the data those of a tensor of such elements? Not of bools, which are checked.
+bool att_npy_is_verbatim(const NpyHeader *header, AttElem elem);
+// A tensor of the data that the header describes, as att_npy_read makes it.
+AttStatus att_npy_elements(AttContext *ctx, const char *label, const NpyHeader *header,
+                           const void *data, AttElem elem, AttTensorData *out);
+
 #endif

@@ -115,8 +115,7 @@ static bool elem_is_float(AttElem elem) {
     return elem == ATT_F32 || elem == ATT_F64 || elem == ATT_F16 || elem == ATT_BF16;
 }
 
-// The bytes of the file are those of the tensor.
-static bool is_verbatim(const NpyHeader *header, AttElem elem) {
+bool att_npy_is_verbatim(const NpyHeader *header, AttElem elem) {
     return header->kind != NPY_BOOL && (header->kind != NPY_UINT) && natural_elem(header) == elem &&
            (size_t)header->size == att_elem_bytes(elem) && !header->big_endian &&
            !(header->fortran_order && header->rank > 1);
@@ -222,26 +221,29 @@ static AttStatus check_length(Input *in, const NpyHeader *header) {
                     (unsigned long long)have);
 }
 
+static AttStatus make_tensor(Input *in, const NpyHeader *header, AttElem elem, AttTensorData *out) {
+    if (elem == ATT_N_ELEM)
+        elem = natural_elem(header);
+    if (header->kind == NPY_FLOAT && !elem_is_float(elem))
+        return att_fail(in->ctx, ATT_FORMAT, "%s: holds %s where %s is needed", in->label,
+                        att_npy_type_name(header), att_elem_name(elem));
+    AttStatus status = att_tensor_new(in->ctx, elem, header->rank, header->shape, out);
+    if (!status && header->count)
+        status = att_npy_is_verbatim(header, elem)
+                     ? input_read(in, out->data, (size_t)header->bytes)
+                     : convert_data(in, header, out);
+    if (status)
+        att_tensor_free(out);
+    return status;
+}
+
 static AttStatus read_tensor(Input *in, AttElem elem, AttTensorData *out) {
     NpyHeader header;
     *out = (AttTensorData){0};
     AttStatus status = read_header(in, &header);
     if (!status)
         status = check_length(in, &header);
-    if (status)
-        return status;
-    if (elem == ATT_N_ELEM)
-        elem = natural_elem(&header);
-    if (header.kind == NPY_FLOAT && !elem_is_float(elem))
-        return att_fail(in->ctx, ATT_FORMAT, "%s: holds %s where %s is needed", in->label,
-                        att_npy_type_name(&header), att_elem_name(elem));
-    status = att_tensor_new(in->ctx, elem, header.rank, header.shape, out);
-    if (!status && header.count)
-        status = is_verbatim(&header, elem) ? input_read(in, out->data, (size_t)header.bytes)
-                                            : convert_data(in, &header, out);
-    if (status)
-        att_tensor_free(out);
-    return status;
+    return status ? status : make_tensor(in, &header, elem, out);
 }
 
 // ---- entry points ------------------------------------------------------------------------------
@@ -249,6 +251,23 @@ AttStatus att_npy_parse(AttContext *ctx, const char *label, const void *bytes, s
                         AttElem elem, AttTensorData *out) {
     Input in = {ctx, label, length ? bytes : "", -1, length, 0};
     return read_tensor(&in, elem, out);
+}
+
+AttStatus att_npy_header(AttContext *ctx, const char *label, const void *bytes, size_t length,
+                         NpyHeader *header, const void **data) {
+    Input in = {ctx, label, length ? bytes : "", -1, length, 0};
+    AttStatus status = read_header(&in, header);
+    if (!status)
+        status = check_length(&in, header);
+    *data = in.memory + in.at;
+    return status;
+}
+
+AttStatus att_npy_elements(AttContext *ctx, const char *label, const NpyHeader *header,
+                           const void *data, AttElem elem, AttTensorData *out) {
+    Input in = {ctx, label, header->bytes ? data : "", -1, (uint64_t)header->bytes, 0};
+    *out = (AttTensorData){0};
+    return make_tensor(&in, header, elem, out);
 }
 
 // What has no size of its own (a pipe) is collected in memory first, as long as it may be an .npy

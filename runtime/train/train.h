@@ -59,10 +59,10 @@ AttStatus att_safetensors_floats(AttContext *ctx, const char *path, const AttNam
 AttStatus att_safetensors_write(AttContext *ctx, const char *path, const AttNamedTensor *tensors,
                                 int64_t n_tensors, const AttNote *notes, int64_t n_notes);
 
-// ---- data.c, data_text.c, data_shards.c, data_fields.c, data_masked.c, data_span.c --------------
+// ---- data.c ------------------------------------------------------------------------------------
 // Examples for the data arguments of an entry. Example i of a part is a function of the files, the
 // options and i alone; the order of training is a permutation of each epoch that is computed from
-// the seed, so that any step can be gone on from.
+// the seed, so that any step can be gone on from. data.h: the files that make them.
 typedef enum {
     ATT_OBJECTIVE_AUTO,     // by the names of the fields, see data.c
     ATT_OBJECTIVE_LANGUAGE, // the next token
@@ -71,23 +71,25 @@ typedef enum {
     ATT_OBJECTIVE_FIELDS    // arrays by name
 } AttObjective;
 typedef struct {
-    const char *const *paths; // files, or NAME=file for FIELDS
+    // Files of tokens: text, or shards of llm.c; for FIELDS NAME=FILE.npy, or one safetensors file.
+    const char *const *paths; // not kept
     int64_t n_paths;
     AttObjective objective;
-    double held_out; // share of the examples that training does not see
+    double held_out; // share of the examples that training does not see, 0 .. 1: the last ones
     uint64_t seed;
 } AttDataOptions;
 typedef enum { ATT_PART_TRAIN, ATT_PART_HELD_OUT, ATT_N_PARTS } AttPart;
 typedef struct AttData AttData;
 // fields: the data arguments of the entry that examples fill, with their shapes: extents by module
-// dim, that of the batch aside, must be known. Messages name the file, and in it the place.
+// dim, that of the batch aside, must be known. Messages name the file, and in it the place. All ids
+// are checked here. On failure *out is NULL.
 AttStatus att_data_open(AttContext *ctx, const AttDataOptions *options, const AttTrainer *trainer,
                         const int64_t *extents, int64_t batch_dim, AttData **out);
 void att_data_close(AttData *data);
 int64_t att_data_examples(const AttData *data, AttPart part);
 bool att_data_is_bytes(const AttData *data);         // the tokens are the bytes of text
 const char *att_data_objective(const AttData *data); // its name
-// Does the data fill a field, or does the program tell it (a seed)?
+// Does the data fill a field, or does the program tell it (a seed)? Fields with dims are filled.
 bool att_data_fills(const AttData *data, int64_t field);
 // Fills count examples from number `first` on (of all epochs, one after another, in TRAIN; modulo
 // their number in HELD_OUT) into tensors, one per field, NULL for those that it does not fill.
