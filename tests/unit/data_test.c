@@ -674,7 +674,7 @@ static void objectives_refused(void **state) {
     w->extents[M] = 6;
     w->fields[2].below = 122;
     give_text(w, text);
-    open_refused(w, "byte 18 is 120, and the table of 122 ids has 3 of its last");
+    open_refused(w, "byte 13 is 119, and the table of 122 ids has 3 of its last");
 }
 
 static void arguments_refused(void **state) {
