@@ -165,6 +165,8 @@ $(BUILD)/unit/%_test: $(BUILD)/obj/tests/unit/%_test.o $(BUILD)/obj/tests/unit/s
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -rdynamic -o $@ $(filter %.o,$^) $(LINK) -lcmocka $(LLVM_LIBS) $(LIBS)
 $(BUILD)/unit/optimizer_test: $(BUILD)/obj/compiler/pipeline.o
+DATA_TESTS := data data_refused
+$(DATA_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/data_fixture.o
 PARSE_TESTS := parse parse_errors parse_limits
 $(PARSE_TESTS:%=$(BUILD)/unit/%_test): $(BUILD)/obj/tests/unit/parse_fixture.o
 VMATH_TESTS := vmath vmath_widths

@@ -9,8 +9,7 @@
 
 #include <math.h>
 
-// ---- can it be trained?
-// --------------------------------------------------------------------------
+// ---- can it be trained? ------------------------------------------------------------------------
 
 static const Value *unknown_param(const Graph *graph, DimId *dim) {
     for (uint32_t i = 0; i < graph->inputs.count; i++) {
@@ -62,8 +61,7 @@ Trains graph_trains(const Graph *graph) {
         arena_printf(graph->arena, "give it with -D %s=N", name), open->origin};
 }
 
-// ---- first values
-// --------------------------------------------------------------------------------
+// ---- first values ------------------------------------------------------------------------------
 
 // Of the first dim, and of all others.
 static void find_fans(const Graph *graph, const Value *param, double *in, double *out) {
@@ -87,8 +85,7 @@ FirstValue graph_first_value(const Graph *graph, const Value *param) {
     return (FirstValue){INIT_NORMAL, 1 / sqrt(fmax(in, 1)), 0};
 }
 
-// ---- ids
-// -----------------------------------------------------------------------------------------
+// ---- ids ---------------------------------------------------------------------------------------
 
 // Is the value an argument's ids, chosen, clamped or read otherwise?
 static bool hands_on(const Value *value, uint32_t arg) {

@@ -44,8 +44,7 @@ LoadedProduct *product_load(Session *session, const ProductFunction *function, c
 const AttModule *product_module(const LoadedProduct *loaded); // lives as long as `loaded`
 void product_unload(LoadedProduct *loaded);                   // may be NULL
 
-// ---- product.c, descriptor.c, trainer.c, header.c, manifest.c: libraries and programs
-// ----------------------
+// ---- product.c, descriptor.c, trainer.c, header.c, manifest.c: what is written -----------------
 typedef enum { PRODUCT_OBJECT, PRODUCT_STATIC, PRODUCT_SHARED, PRODUCT_EXE } ProductKind;
 typedef struct {
     ProductKind kind;

@@ -163,7 +163,7 @@ def test_optimizers_differ(made):
         assert float(rows[-1]) < float(rows[0]), name
 
 
-# ---- how it ends -----------------------------------------------------------------------------------
+# ---- how it ends ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_save(made, number):
     out = made / f"ended-{number}"
@@ -222,7 +222,7 @@ def test_a_run_is_not_overwritten(made, trained):
     assert (trained / "log.csv").read_bytes() == before
 
 
-# ---- with the tensors of a run -----------------------------------------------------------------------
+# ---- with the tensors of a run -------------------------------------------------------------------
 def test_eval(made, trained):
     said = json.loads(lm(made, "eval", "--data", "text", "--weights", "whole/latest", "--batch", 4,
                          "--held-out", 0.05, "--batches", 16, "--json"))
