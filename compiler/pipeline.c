@@ -94,6 +94,21 @@ static bool build_step(Session *session, Name name, Compilation *out) {
     return decoding->graph != NULL;
 }
 
+// By the masks alone.
+static GradientOptions by_masks(const Passes *p, const HeadMasks *heads) {
+    GradientOptions options = *p->options->gradient;
+    options.wrt = (NameList){0};
+    for (uint32_t i = 0; i < heads->masks.count; i++)
+        vec_push(p->session->arena, &options.wrt, heads->masks.at[i].input->name);
+    return options;
+}
+
+static void add_masks(Passes *p, Compilation *out) {
+    out->heads = graph_head_masks(out->built);
+    graph_done(p, "heads", out->heads.graph, out->built);
+    out->built = out->heads.graph;
+}
+
 bool pipeline_build(Session *session, const Program *program, const PipelineOptions *options,
                     Compilation *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
@@ -106,10 +121,15 @@ bool pipeline_build(Session *session, const Program *program, const PipelineOpti
         return false;
     if (options->decode)
         graph_done(&p, "decode", out->built, NULL);
-    if (!options->gradient)
+    if (options->heads)
+        add_masks(&p, out);
+    if (options->logits)
+        out->built = graph_done(&p, "logits", graph_head_logits(out->built), out->built);
+    if (!options->gradient || (options->heads && !out->heads.masks.count))
         return true;
     out->plain = out->built;
-    out->built = graph_gradient(out->plain, options->gradient);
+    GradientOptions masks = options->heads ? by_masks(&p, &out->heads) : (GradientOptions){0};
+    out->built = graph_gradient(out->plain, options->heads ? &masks : options->gradient);
     if (!out->built)
         return false;
     graph_done(&p, "gradient", out->built, out->plain);

@@ -22,6 +22,8 @@ typedef struct {
     PipelineStop stop;
     const GradientOptions *gradient; // NULL: results alone
     Name decode;                     // the step along this dim; NULL: the whole
+    bool heads;  // with a mask for each head of each attention, and gradients by these alone
+    bool logits; // those of each attention in the place of the results
     // Of streamed groups; PLAN_ANY and 0: the cheapest.
     PlanKind plan;
     int64_t rows, piece;
@@ -38,6 +40,7 @@ typedef struct {
 // Everything that one entry went through; fields after the stop are NULL.
 typedef struct {
     const Program *program;
+    HeadMasks heads;          // none without PipelineOptions.heads, and where there is no attention
     Graph *plain;             // before its gradient; NULL: there is none
     const Decoding *decoding; // what `built` is the step of; NULL: it is none
     Graph *built, *simplified, *contracted, *expanded;

@@ -40,6 +40,7 @@ typedef struct {
     const Graph *part;
     Saving saving;
     bool accumulate;
+    bool only_first; // code for the first level, which all machines run
 } Function;
 
 // A function for one level.
@@ -48,6 +49,7 @@ typedef struct {
     PipelineOptions passes;
     const Function *function;
     Compilation compiled;
+    bool skipped; // the function has no code for the level
     bool ok;
 } Lowering;
 
@@ -187,6 +189,45 @@ static bool add_squares(Build *build, Session *early) {
     return true;
 }
 
+// What softmaxes of attention are of; 0: there are none.
+static bool add_logits(Build *build, Session *early, uint32_t *number) {
+    PipelineOptions passes = driver_passes(build->options, build->targets[0], AFTER_TILE);
+    Function logits = {.suffix = "_logits", .only_first = true};
+    passes.logits = true;
+    if (!pipeline_build(early, build->program, &passes, &logits.built))
+        return false;
+    *number = logits.built.built->outputs.count ? add_function(build, logits) : 0;
+    return true;
+}
+
+// Results, and results with gradients by the masks of heads; nothing where there are no heads. They
+// are run once for a model, where training is run for long, so one level is enough of them.
+static bool add_heads(Build *build, Session *early) {
+    Options *options = build->options;
+    PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE);
+    GradientOptions given = {.all_given = true};
+    Function masked = {.suffix = "_masked", .only_first = true};
+    Function gradient = {.suffix = "_heads", .only_first = true};
+    MemoryTrials trials = {0};
+    passes.heads = true;
+    if (!pipeline_build(early, build->program, &passes, &masked.built))
+        return false;
+    if (!masked.built.heads.masks.count)
+        return true;
+    passes.gradient = &given;
+    if (!pipeline_build(early, build->program, &passes, &gradient.built) ||
+        !memory_fit(options, &masked.built, build->targets, build->n_targets, &masked.saving,
+                    &trials) ||
+        !memory_fit(options, &gradient.built, build->targets, build->n_targets, &gradient.saving,
+                    &trials))
+        return false;
+    ProductHeads *heads = driver_heads(options, build->program, &gradient.built);
+    heads->masked = add_function(build, masked);
+    heads->gradient = add_function(build, gradient);
+    build->trainer->heads = heads;
+    return add_logits(build, early, &heads->logits);
+}
+
 static bool add_training(Build *build, Session *early) {
     Options *options = build->options;
     const Graph *plain = build->functions.at[0].built.built;
@@ -203,7 +244,7 @@ static bool add_training(Build *build, Session *early) {
     build->trainer = arena_new_of(options->session->arena, ProductTrainer);
     note_arguments(build, plain, &wrt.wrt);
     return add_gradient(build, early, &wrt) && add_optimizers(build, early) &&
-           add_squares(build, early);
+           add_squares(build, early) && add_heads(build, early);
 }
 
 // ---- lowering ----
@@ -211,6 +252,9 @@ static bool add_training(Build *build, Session *early) {
 static void lower_one(void *lowerings, uint32_t i) {
     Lowering *l = (Lowering *)lowerings + i;
     const Function *f = l->function;
+    l->ok = true;
+    if (l->skipped)
+        return;
     l->ok = f->graphs
                 ? pipeline_lower_part(l->session, f->graphs, f->part, &l->passes, &l->compiled)
                 : pipeline_lower(l->session, &l->passes, &l->compiled);
@@ -222,6 +266,7 @@ static Lowering open_lowering(const Build *build, const Function *function, cons
         .passes = driver_passes(build->options, target, AFTER_TILE),
         .function = function,
         .compiled = function->built,
+        .skipped = function->only_first && target != build->targets[0],
     };
     lowering.passes.only_tile = true;
     lowering.passes.saving = function->saving;
@@ -278,7 +323,9 @@ static ProductEntry product_of(const Build *build) {
         TileProgram **programs = arena_array(arena, TileProgram *, build->n_targets);
         for (uint32_t t = 0; t < build->n_targets; t++)
             programs[t] = build->lowerings[f * build->n_targets + t].compiled.tile;
-        functions[f] = (ProductFunction){build->functions.at[f].suffix, programs, 1};
+        const Function *function = &build->functions.at[f];
+        functions[f] =
+            (ProductFunction){function->suffix, programs, 1, function->only_first ? 1 : 0};
     }
     return (ProductEntry){functions, build->functions.count, build->targets, build->n_targets,
                           build->trainer};

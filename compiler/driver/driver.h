@@ -107,6 +107,12 @@ void driver_tell_entry(Options *options, const Compilation *compiled);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
 
+// ---- heads.c ----
+// What a training program is told of its heads; gradient: built with PipelineOptions.heads and
+// gradient. It lives as long as the session.
+ProductHeads *driver_heads(const Options *options, const Program *program,
+                           const Compilation *gradient);
+
 // ---- memory.c: --memory-limit ----
 typedef struct {
     Saving saving;

@@ -403,6 +403,9 @@ typedef struct {
 } HeadMasks;
 // A factor for each head of each attention. Requires: what graph_build makes.
 HeadMasks graph_head_masks(const Graph *graph);
+// In the place of the results, what the softmaxes of attention are of, before positions are masked:
+// over batches, heads, queries and memory. They are called after the softmaxes.
+Graph *graph_head_logits(const Graph *graph);
 typedef struct {
     uint32_t of, dim; // place among the masks or the graph's inputs; place among its dims
 } HeadAxis;

@@ -51,4 +51,7 @@ LLVMValueRef image_address(const Image *image, ImagePlace place); // requires: i
 ImagePlace product_write_trainer(Image *image, const TablesList *list,
                                  const ProductTrainer *trainer, const ImagePlace *modules);
 
+// ---- trainer_heads.c: an AttHeads; likewise
+ImagePlace product_write_heads(Image *image, const ProductHeads *heads, const ImagePlace *modules);
+
 #endif

@@ -324,12 +324,17 @@ static bool publish_header(Product *product) {
 
 // ---- the whole ----
 
+static uint32_t levels_of(const ProductEntry *entry, const ProductFunction *function) {
+    return function->n_levels ? function->n_levels : entry->n_targets;
+}
+
 static void make_tables(Product *product, const ProductEntry *entry) {
     Arena *arena = product->arena;
     product->list.at = arena_array(arena, ModuleTables *, entry->n_functions);
     for (uint32_t f = 0; f < entry->n_functions; f++) {
+        const ProductFunction *function = &entry->functions[f];
         ModuleTables *tables =
-            product_tables(arena, &entry->functions[f], entry->targets, entry->n_targets);
+            product_tables(arena, function, entry->targets, levels_of(entry, function));
         product_name_dims(arena, &tables->module);
         product->list.at[product->list.count++] = tables;
     }
@@ -360,7 +365,7 @@ static bool compile_kernels(Product *product, Session *session, const ProductEnt
     ProgramList list = {0};
     for (uint32_t f = 0; f < entry->n_functions; f++) {
         const ProductFunction *function = &entry->functions[f];
-        for (uint32_t i = 0; i < entry->n_targets * function->n_parts; i++)
+        for (uint32_t i = 0; i < levels_of(entry, function) * function->n_parts; i++)
             add_program(product->arena, &list, function->programs[i],
                         entry->targets[i / function->n_parts]);
     }

@@ -15,6 +15,7 @@ typedef struct {
     const char *suffix;           // of its name, after the entry's: "", "_forward"
     TileProgram *const *programs; // its parts for the first level, for the second, ...
     uint32_t n_parts;             // run one after the other
+    uint32_t n_levels;            // 0: all, else the first of them
 } ProductFunction;
 // The kernels of all levels one after the other; each has code for its own level only. Dims of
 // inputs and outputs come first, then those that only intermediates have: not a graph's order.
@@ -60,10 +61,21 @@ typedef struct {
     uint32_t function; // its number
 } ProductOptimizer;
 typedef struct {
+    uint32_t masked, gradient; // numbers of functions
+    uint32_t logits;           // likewise; 0: there is none
+    NameList masks;            // the values that are masked
+    int64_t first;             // the first mask among the tensors of both functions
+    int64_t first_slope;       // the first gradient by one among those of the second
+    HeadGroups groups;
+    VEC(AttSourcePiece) source;
+    const char *import; // NULL: the source is one text
+} ProductHeads;
+typedef struct {
     uint32_t gradient, squares; // numbers of functions
     VEC(AttParam) params;
     VEC(AttField) fields;
     VEC(ProductOptimizer) optimizers; // the first is the default
+    const ProductHeads *heads;        // NULL: there is no attention
 } ProductTrainer;
 // The entry, and perhaps more functions of it, for all levels of the architecture.
 typedef struct {

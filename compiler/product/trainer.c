@@ -10,7 +10,7 @@ _Static_assert(sizeof(AttParam) == 5 * WORD, "AttParam");
 _Static_assert(sizeof(AttField) == 3 * WORD, "AttField");
 _Static_assert(sizeof(AttSetting) == 2 * WORD, "AttSetting");
 _Static_assert(sizeof(AttOptimizer) == 6 * WORD, "AttOptimizer");
-_Static_assert(sizeof(AttTrainer) == 11 * WORD, "AttTrainer");
+_Static_assert(sizeof(AttTrainer) == 12 * WORD, "AttTrainer");
 
 typedef struct {
     Image *image;
@@ -84,6 +84,7 @@ static ImagePlace write_optimizers(Writer *writer) {
 ImagePlace product_write_trainer(Image *image, const TablesList *list,
                                  const ProductTrainer *trainer, const ImagePlace *modules) {
     Writer writer = {image, trainer, &list->at[0]->module, modules};
+    ImagePlace heads = trainer->heads ? product_write_heads(image, trainer->heads, modules) : 0;
     ImageWords words = {0};
     image_number(image, &words, ATT_TRAINER_ABI);
     image_place(image, &words, modules[0]);
@@ -96,5 +97,6 @@ ImagePlace product_write_trainer(Image *image, const TablesList *list,
     image_place(image, &words, write_optimizers(&writer));
     image_place(image, &words, modules[trainer->squares]);
     image_place(image, &words, 0); // decode
+    image_place(image, &words, heads);
     return image_table(image, &words);
 }

@@ -14,6 +14,7 @@ typedef int (*AttCommandFn)(const AttTrainer *trainer, int argc, char **argv);
 int att_command_train(const AttTrainer *trainer, int argc, char **argv);
 int att_command_eval(const AttTrainer *trainer, int argc, char **argv);
 int att_command_run(const AttTrainer *trainer, int argc, char **argv);
+int att_command_heads(const AttTrainer *trainer, int argc, char **argv);
 int att_command_info(const AttTrainer *trainer, int argc, char **argv);
 // What `run` does, without the word.
 int att_run_entry(const AttTrainer *trainer, int argc, char **argv);

@@ -61,6 +61,47 @@ typedef struct {
     int64_t length;           // positions that caches have room for
 } AttDecode;
 
+// A factor xi for each head of an attention: an f32 input of the entry with masks, which is 1 where
+// nothing is removed.
+typedef struct {
+    const char *name; // of the value that it masks: layer.0.attend.W
+    int64_t input;    // its place among the tensors of both modules
+    int64_t gradient; // the place of its gradient among those of the second
+} AttHeadMask;
+typedef struct {
+    int64_t of, dim; // place among the masks, or among the entry's tensors; place among its dims
+} AttHeadAxis;
+// Heads that are removed together, each with its position of all of these.
+typedef struct {
+    const char *dim;   // its name in the source
+    const char *fault; // why none can be removed, the end of a sentence; NULL: they can
+    int64_t n_masks;
+    const AttHeadAxis *masks;
+    int64_t n_params;
+    const AttHeadAxis *params;
+} AttHeadGroup;
+// The source text up to a place where a number stands: the extent of a dim of heads, or (dim NULL)
+// what another dim had. value -1: the end of the text, without a number.
+typedef struct {
+    const char *before;
+    const char *dim;
+    int64_t value;
+} AttSourcePiece;
+typedef struct {
+    const AttModule *masked;   // the entry's inputs, then masks: its results
+    const AttModule *gradient; // the same, and cotangents: its results, then gradients by the masks
+    // The entry's inputs: the logits of each attention, over batches, heads, queries and memory,
+    // before positions are masked. NULL: there are none.
+    const AttModule *logits;
+    int64_t n_masks;
+    const AttHeadMask *masks;
+    int64_t n_groups;
+    const AttHeadGroup *groups;
+    int64_t n_source;
+    const AttSourcePiece *source;
+    const char *import; // a file that the source imports: it is no whole text; NULL: none
+} AttHeads;
+
 typedef struct {
     int64_t abi;               // ATT_TRAINER_ABI
     const AttModule *entry;    // results
@@ -73,6 +114,7 @@ typedef struct {
     const AttOptimizer *optimizers;
     const AttModule *squares; // the sum of the squares of x[i], an f32 with run-time i
     const AttDecode *decode;  // NULL: there is none
+    const AttHeads *heads;    // NULL: no attention
 } AttTrainer;
 
 // main() of a program made by `attc build --exe` of an entry that can be trained.

@@ -128,6 +128,34 @@ static void test_sums_of_rows_take_nothing_in(void **state) {
     assert_string_equal(names_text(&masks), "heads.W.h=W");
 }
 
+// ---- logits ------------------------------------------------------------------------------------
+
+static void test_logits_before_they_are_masked(void **state) {
+    const char *text = DIMS "def F(X[b, n, d], " PARAMS "):\n"
+                            "    Q[b, n, k, h] = einsum(X[b, n, d], P_q[d, k, h])\n"
+                            "    K[b, m, k, h] = einsum(X[b, m, d], P_k[d, k, h])\n"
+                            "    L[b, n, m, h] = einsum(Q[b, n, k, h], K[b, m, k, h])\n"
+                            "    W[b, n, m, h] = softmax(causal(L), reduced_dim=m)\n"
+                            "    V[b, m, k, h] = einsum(X[b, m, d], P_v[d, k, h])\n"
+                            "    O[b, n, k, h] = einsum(W[b, n, m, h], V[b, m, k, h])\n"
+                            "    Y[b, n, d] = einsum(O[b, n, k, h], P_o[d, k, h])\n"
+                            "    return Y[b, n, d]\n";
+    Graph *logits = graph_head_logits(passes_build(*state, text));
+    graph_verify(logits, "logits");
+    assert_int_equal(logits->outputs.count, 1);
+    assert_string_equal(logits->outputs.at[0].name, "W");
+    assert_string_equal(dims_text(logits, &logits->outputs.at[0].order), "b h n m");
+    assert_string_equal(logits->outputs.at[0].value->hint, "L");
+}
+
+// A loss over a vocabulary has a softmax, and no heads of attention.
+static void test_logits_of_attention_alone(void **state) {
+    const char *text =
+        DIMS "def F(X[n, d], param E[v, d]):\n"
+             "    return softmax(einsum(X[n, d], E[v, d] -> [n, v]), reduced_dim=v)\n";
+    assert_int_equal(graph_head_logits(passes_build(*state, text))->outputs.count, 0);
+}
+
 // ---- what is removed together ------------------------------------------------------------------
 
 // Each group: its dim, masks and parameters with the places of the dim, or why nothing is removed.
@@ -204,23 +232,31 @@ static void test_what_keeps_zero(void **state) {
                   "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2");
 }
 
+static void test_first_values_count_nothing(void **state) {
+    assert_groups(*state,
+                  DIMS "def F(X[n, d]):\n"
+                       "    param P_q[d, k, h] ~ normal(std=1 / h), P_k[d, k, h] = 1 / h\n"
+                       "    param P_v[d, k, h], P_o[d, k, h]\n" MULTI_HEAD,
+                  "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2");
+}
+
 static void test_what_does_not(void **state) {
     assert_groups(*state, BEFORE_RETURN "    Z = O + c[h]\n" AFTER,
-                  "h: einsum adds up what is not 0 without the head's weights");
+                  "h: a value (einsum) adds up what is not 0 without the head's weights");
     assert_groups(*state, BEFORE_RETURN "    Z = O * c / 3 ** h\n" AFTER,
                   "h: their number is used as a number");
     assert_groups(*state, BEFORE_RETURN "    Z = O * c * f32(index(h))\n" AFTER,
-                  "h: cast depends on their numbers");
+                  "h: a value (cast) depends on their numbers");
     assert_groups(*state, BEFORE_RETURN "    Z = O * softmax(c, reduced_dim=h)\n" AFTER,
-                  "h: softmax works along them; h: softmax works along them");
+                  "h: a value (softmax) works along them; h: a value (softmax) works along them");
     assert_groups(*state, BEFORE_RETURN "    Z = O * c * max(c, reduced_dim=h)\n" AFTER,
-                  "h: reduce_max is over all of them");
+                  "h: a value (reduce_max) is over all of them");
     assert_groups(*state,
                   DIMS "def F(X[n, d], " PARAMS ", param c[d, h], param e[d, h]):\n" ATTEND
                        "    Y[n, d] = einsum(O[n, k, h], P_o[d, k, h])\n"
                        "    return Y + einsum(c[d, h], e[d, h] -> [d])\n",
                   "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2; "
-                  "h: einsum adds up what is not 0 without the head's weights");
+                  "h: a value (einsum) adds up what is not 0 without the head's weights");
     assert_groups(*state, BEFORE_RETURN "    Z = O\n" AFTER,
                   "h: W/0 P_q/2 P_k/2 P_v/2 P_o/2; h: 'c' has them outside of attention");
 }
@@ -268,6 +304,20 @@ static void test_ones_change_nothing(void **state) {
     }
 }
 
+// Whatever the program: masks of 1 change nothing, and its heads have groups.
+static void test_any_program(void **state) {
+    for (uint32_t i = 0; passes_programs[i]; i++) {
+        Session *session = session_new();
+        HeadMasks masks = mask(session, passes_programs[i]);
+        HeadGroups groups = graph_head_groups(&masks, session->arena);
+        assert_int_equal(groups.count > 0, masks.masks.count > 0);
+        assert_same_results(passes_build(session, passes_programs[i]), with_numbers(&masks, 1, 0),
+                            5, i);
+        session_free(session);
+    }
+    (void)state;
+}
+
 // Head 1 of the weights is nothing, as with parameters that are 0 there.
 static void test_zero_takes_a_head_away(void **state) {
     HeadMasks masks = mask(*state, DIMS "def F(X[n, d], " PARAMS "):\n" MULTI_HEAD);
@@ -286,12 +336,16 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_gains_are_no_mixing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_attention_no_mask, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sums_of_rows_take_nothing_in, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_logits_before_they_are_masked, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_logits_of_attention_alone, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_head_is_a_position_of_its_parameters, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(test_layers_are_groups_of_their_own, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_keeps_zero, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_first_values_count_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_does_not, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ones_change_nothing, setup, teardown),
+        cmocka_unit_test(test_any_program),
         cmocka_unit_test_setup_teardown(test_zero_takes_a_head_away, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -146,6 +146,8 @@ Value *build_expr(Frame *frame, const Expr *expr); // of expr->elem
 Value *build_expr_as(Frame *frame, const Expr *expr, Elem elem);
 // A number of literals, extents and loop variables that is known now.
 bool build_number(Frame *frame, const Expr *expr, double *number);
+// The same of what a tensor begins with, which no result is made of.
+bool build_first_value(Frame *frame, const Expr *expr, double *number);
 
 // ---- constant.c --------------------------------------------------------------------------------
 bool expr_is_constant(const Expr *expr); // zeros, ones, full or an array

@@ -18,7 +18,6 @@ static bool collect_names(Frame *frame, const Expr *expr, LoopValues *known) {
         LoopValue extent = {expr->name.name, frame_extent(frame, expr->name.name)};
         if (extent.value == EXTENT_DYNAMIC)
             return false;
-        frame_note_counted(frame, expr->name.name);
         vec_push(frame->build->arena, known, extent);
     }
     for (uint32_t i = 0; i < expr->args.count; i++)
@@ -27,14 +26,30 @@ static bool collect_names(Frame *frame, const Expr *expr, LoopValues *known) {
     return true;
 }
 
-bool build_number(Frame *frame, const Expr *expr, double *number) {
-    LoopValues known = {0};
-    if (!expr->is_literal || !collect_names(frame, expr, &known))
+// extents: those that it was computed from.
+static bool evaluate(Frame *frame, const Expr *expr, LoopValues *extents, double *number) {
+    if (!expr->is_literal || !collect_names(frame, expr, extents))
         return false;
+    LoopValues known = {0};
+    for (uint32_t i = 0; i < extents->count; i++)
+        vec_push(frame->build->arena, &known, extents->at[i]);
     for (uint32_t i = frame->loops.count; i-- > 0;) // inner loops first
         vec_push(frame->build->arena, &known, frame->loops.at[i]);
     return expr_evaluate(frame->build->session, frame->build->program, expr, known.at, known.count,
                          number);
+}
+
+bool build_number(Frame *frame, const Expr *expr, double *number) {
+    LoopValues extents = {0};
+    if (!evaluate(frame, expr, &extents, number))
+        return false;
+    for (uint32_t i = 0; i < extents.count; i++)
+        frame_note_counted(frame, extents.at[i].name);
+    return true;
+}
+
+bool build_first_value(Frame *frame, const Expr *expr, double *number) {
+    return evaluate(frame, expr, &(LoopValues){0}, number);
 }
 
 // ---- names -------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ Value *names_input(Build *build, const Tensor *declaration, Name name, DimList o
 static void find_first(Frame *frame, const Tensor *declaration, double *numbers) {
     Build *build = frame->build;
     for (int i = 0; i < 2 && declaration->init_args[i]; i++)
-        if (!build_number(frame, declaration->init_args[i], &numbers[i]))
+        if (!build_first_value(frame, declaration->init_args[i], &numbers[i]))
             return;
     Span at;
     const char *problem = tensor_init_problem(build->arena, declaration, numbers, &at);

@@ -36,7 +36,7 @@ static uint32_t node_of(const Search *s, const Value *value, DimId dim) {
 static const char *title(const Search *s, const Value *value) {
     const char *path = value->path ? value->path : "";
     return value->hint ? arena_printf(s->arena, "'%s%s'", path, value->hint)
-                       : arena_printf(s->arena, "%s", op_name(value->op));
+                       : arena_printf(s->arena, "a value (%s)", op_name(value->op));
 }
 
 static void blame(Search *s, uint32_t node, const char *why) {

@@ -21,6 +21,7 @@
 #include "graph/fuse/fuse.h"
 #include "graph/rewrite/rewrite.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct {
@@ -208,6 +209,11 @@ static const Value *named_after(const HeadSearch *search, const Value *value) {
     return value;
 }
 
+static const char *full_name(Arena *arena, const Value *value) {
+    return arena_printf(arena, "%s%s", value->path ? value->path : "",
+                        value->hint ? value->hint : "attention");
+}
+
 static bool is_taken(const void *graph, const char *name) {
     const ValueList *inputs = &((const Graph *)graph)->inputs;
     for (uint32_t i = 0; i < inputs->count; i++)
@@ -218,8 +224,7 @@ static bool is_taken(const void *graph, const char *name) {
 
 static Value *new_mask(HeadSearch *search, Graph *graph, const Value *value, DimList dims) {
     const Value *named = named_after(search, value);
-    const char *of = arena_printf(graph->arena, "%s%s", named->path ? named->path : "",
-                                  named->hint ? named->hint : "attention");
+    const char *of = full_name(graph->arena, named);
     Text name = {.arena = search->arena};
     text_printf(&name, "heads.%s", of);
     for (uint32_t i = 0; i < dims.count; i++)
@@ -257,23 +262,102 @@ static Value *masked(Rewrite *rewrite, const Value *value, Value **args) {
     return graph_map2(rewrite->to, OP_MUL, now, graph_cast(rewrite->to, mask, now->elem));
 }
 
+static void open_search(HeadSearch *search, const Graph *graph, Arena *arena) {
+    uint32_t count = graph->values.count + 1;
+    *search = (HeadSearch){.live = graph_live(graph, arena),
+                           .data = fuse_depends_on(graph, ROLE_DATA, arena),
+                           .param = fuse_depends_on(graph, ROLE_PARAM, arena),
+                           .learned = fuse_learned_dims(graph, arena),
+                           .pair = arena_array(arena, PairDims, count),
+                           .on_value = arena_array(arena, DimList, count),
+                           .on_einsum = arena_array(arena, DimList, count),
+                           .arena = arena};
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        follow_learned(search, graph->values.at[i]);
+    find_pairs(search, graph);
+}
+
 HeadMasks graph_head_masks(const Graph *graph) {
     Arena *arena = arena_new();
-    uint32_t count = graph->values.count + 1;
     HeadMasks masks = {0};
-    HeadSearch search = {.live = graph_live(graph, arena),
-                         .data = fuse_depends_on(graph, ROLE_DATA, arena),
-                         .param = fuse_depends_on(graph, ROLE_PARAM, arena),
-                         .learned = fuse_learned_dims(graph, arena),
-                         .pair = arena_array(arena, PairDims, count),
-                         .on_value = arena_array(arena, DimList, count),
-                         .on_einsum = arena_array(arena, DimList, count),
-                         .masks = &masks,
-                         .arena = arena};
-    for (uint32_t i = 0; i < graph->values.count; i++)
-        follow_learned(&search, graph->values.at[i]);
-    find_pairs(&search, graph);
+    HeadSearch search;
+    open_search(&search, graph, arena);
+    search.masks = &masks;
     find_places(&search, graph);
     masks.graph = rewrite_graph("heads", graph, graph->arena, arena, masked, &search);
     return masks;
+}
+
+// ---- logits ------------------------------------------------------------------------------------
+
+static bool is_minus_infinity(const Value *value) {
+    return value->op == OP_CONST && isinf(value->number) && value->number < 0;
+}
+
+// What a softmax is of, before positions are masked.
+static Value *logits_of(const Value *softmax) {
+    Value *logits = softmax->args[0];
+    for (;;) {
+        if (logits->op == OP_SELECT && is_minus_infinity(logits->args[2]))
+            logits = logits->args[1];
+        else if (logits->op == OP_SELECT && is_minus_infinity(logits->args[1]))
+            logits = logits->args[2];
+        else
+            return logits;
+    }
+}
+
+// Batches, heads, then the pair with what the softmax goes along last.
+static DimList logits_order(const HeadSearch *search, const Value *logits, DimId along) {
+    PairDims pair = search->pair[logits->id];
+    DimList heads = heads_of(search, logits), order = {0};
+    for (uint32_t i = 0; i < logits->dims.count; i++)
+        if (logits->dims.at[i] != pair.x && logits->dims.at[i] != pair.y)
+            dims_add(&order, logits->dims.at[i]);
+    order = dims_minus(&order, &heads);
+    order = dims_union(&order, &heads);
+    dims_add(&order, along == pair.x ? pair.y : pair.x);
+    dims_add(&order, along);
+    return order;
+}
+
+static bool has_logits(const HeadSearch *search, const Value *value) {
+    if (!search->live[value->id] || value->op != OP_SOFTMAX)
+        return false;
+    const Value *logits = logits_of(value);
+    PairDims pair = search->pair[logits->id];
+    return pair.x != DIM_NONE && (value->dim == pair.x || value->dim == pair.y);
+}
+
+static bool is_output(const void *graph, const char *name) {
+    const Graph *of = graph;
+    for (uint32_t i = 0; i < of->outputs.count; i++)
+        if (strcmp(of->outputs.at[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+static Name logits_name(const Graph *graph, const Value *named) {
+    const char *name = full_name(graph->arena, named);
+    if (is_output(graph, name))
+        name = text_numbered(graph->arena, name, is_output, graph);
+    return names_find(graph->session->names, name);
+}
+
+Graph *graph_head_logits(const Graph *graph) {
+    Arena *arena = arena_new();
+    HeadSearch search;
+    open_search(&search, graph, arena);
+    Rewrite rewrite = rewrite_begin("logits", graph, graph->arena, arena);
+    rewrite_values(&rewrite, rewrite_keep);
+    for (uint32_t i = 0; i < graph->values.count; i++) {
+        const Value *softmax = graph->values.at[i];
+        if (!has_logits(&search, softmax))
+            continue;
+        const Value *logits = logits_of(softmax);
+        graph_output(rewrite.to, logits_name(rewrite.to, softmax->hint ? softmax : logits),
+                     rewrite.now[logits->id], logits_order(&search, logits, softmax->dim));
+    }
+    arena_free(arena);
+    return rewrite.to;
 }
