@@ -205,7 +205,7 @@ static bool add_logits(Build *build, Session *early, uint32_t *number) {
 static bool add_heads(Build *build, Session *early) {
     Options *options = build->options;
     PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE);
-    GradientOptions given = {.all_given = true};
+    GradientOptions by_masks = {.of_first = true};
     Function masked = {.suffix = "_masked", .only_first = true};
     Function gradient = {.suffix = "_heads", .only_first = true};
     MemoryTrials trials = {0};
@@ -214,7 +214,7 @@ static bool add_heads(Build *build, Session *early) {
         return false;
     if (!masked.built.heads.masks.count)
         return true;
-    passes.gradient = &given;
+    passes.gradient = &by_masks;
     if (!pipeline_build(early, build->program, &passes, &gradient.built) ||
         !memory_fit(options, &masked.built, build->targets, build->n_targets, &masked.saving,
                     &trials) ||
@@ -232,7 +232,7 @@ static bool add_training(Build *build, Session *early) {
     Options *options = build->options;
     const Graph *plain = build->functions.at[0].built.built;
     Trains trains = graph_trains(plain);
-    GradientOptions wrt = {0};
+    GradientOptions wrt = {.of_first = true};
     if (trains.kind == TRAINS_BUT) {
         Diag *diag = diag_remark(options->session->diags, trains.at,
                                  "the program does not train: %s", trains.why);

@@ -114,8 +114,7 @@ static const char *first_import(const Describer *d) {
     return NULL;
 }
 
-// The masks are the last inputs of the entry with masks, gradients by them the last results of the
-// other function, behind cotangents.
+// The masks are the last inputs, gradients by them the last results.
 ProductHeads *driver_heads(const Options *options, const Program *program,
                            const Compilation *gradient) {
     Arena *arena = options->session->arena;

@@ -384,6 +384,7 @@ typedef struct {
     NameList wrt;   // inputs to differentiate by; none: all of floats
     NameList given; // cotangents `dY` of results without dims that are arguments and not 1
     bool all_given; // all of them are
+    bool of_first;  // the first result of floats is a loss, and the others have no part in it
 } GradientOptions;
 // The same results, then `dX` for each input X asked for: the gradient of the sum of results times
 // cotangents. `dY` are new inputs, one for each result Y of floats with dims. Requires: what

@@ -89,7 +89,7 @@ typedef struct {
 } AttSourcePiece;
 typedef struct {
     const AttModule *masked;   // the entry's inputs, then masks: its results
-    const AttModule *gradient; // the same, and cotangents: its results, then gradients by the masks
+    const AttModule *gradient; // the same: its results, then gradients of the loss by the masks
     // The entry's inputs: the logits of each attention, over batches, heads, queries and memory,
     // before positions are masked. NULL: there are none.
     const AttModule *logits;

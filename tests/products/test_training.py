@@ -266,3 +266,20 @@ def test_help(made):
     for command in ("train", "eval", "run", "info"):
         assert "Usage: lm" in lm(made, command, "--help")
     assert "Commands:" in lm(made, status=2)
+
+
+def test_gradients_are_those_of_the_loss_alone(tmp_path):
+    """What else the entry returns is told, and not learned from."""
+    norms = []
+    for returned in ("loss", "loss, 100 * loss"):
+        (tmp_path / "two.attn").write_text(
+            "dim d = 4\ndef Loss(X[b, d], param w[d]):\n"
+            "    loss = mean((einsum(X[b, d], w[d] -> [b]) - 1) ** 2, reduced_dim=b)\n"
+            f"    return {returned}\n")
+        np.save(tmp_path / "X.npy", np.eye(8, 4, dtype=np.float32))
+        attc("build", tmp_path / "two.attn", "--exe", "--target", "x86-64-v3", "-o",
+             tmp_path / "lm")
+        lm(tmp_path, "train", "--data", "X=X.npy", "--steps", 1, "--batch", 8, "--out",
+           f"out{len(norms)}")
+        norms.append(float(log(tmp_path, f"out{len(norms)}")[0]["gradient_norm"]))
+    assert norms[0] == norms[1] > 0

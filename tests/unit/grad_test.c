@@ -68,6 +68,20 @@ static void test_only_what_is_asked_for(void **state) {
     assert_int_equal(count_live(graph, OP_MUL), 0);
 }
 
+// Of a loss: what else is returned has no part in it.
+static void test_of_the_first_result(void **state) {
+    Session *session = *state;
+    GradientOptions options = {.of_first = true};
+    Graph *graph = graph_gradient(passes_build(session, "def F(X[n], Y[n]):\n"
+                                                        "    loss = sum(X * Y, reduced_dim=n)\n"
+                                                        "    return loss, 3 * loss\n"),
+                                  &options);
+    graph_verify(graph, "gradient");
+    int64_t *typical = graph_typical_extents(graph, graph->arena);
+    Graph *simple = graph_simplify(graph, typical, &passes_machine);
+    assert_ptr_equal(simple->outputs.at[2].value, simple->inputs.at[1]); // dX = Y
+}
+
 static void refuse(Session *session, const char *text, const char *wrt) {
     assert_null(differentiate(session, text, wrt));
     assert_true(diags_errors(session->diags) > 0);
@@ -120,6 +134,7 @@ int main(void) {
         cmocka_unit_test(test_every_op_has_a_rule),
         cmocka_unit_test_setup_teardown(test_results_then_gradients, setup, teardown),
         cmocka_unit_test_setup_teardown(test_a_number_needs_no_cotangent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_of_the_first_result, setup, teardown),
         cmocka_unit_test_setup_teardown(test_only_what_is_asked_for, setup, teardown),
         cmocka_unit_test_setup_teardown(test_unknown_argument, setup, teardown),
         cmocka_unit_test_setup_teardown(test_whole_numbers_have_no_gradient, setup, teardown),

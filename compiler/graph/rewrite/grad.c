@@ -204,6 +204,8 @@ static void seed_adjoints(Gradient *gradient, const GradientOptions *options) {
         seed = graph_cast(graph, seed, elem_work(seed->elem));
         Value **adjoint = &gradient->adjoint[output->value->id];
         *adjoint = *adjoint ? graph_map2(graph, OP_ADD, *adjoint, seed) : seed;
+        if (options->of_first)
+            return;
     }
 }
 
