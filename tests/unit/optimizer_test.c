@@ -27,7 +27,7 @@ static bool lower(Session *session, const PipelineOptions *options, Compilation 
     const char *why = NULL;
     if (!pipeline_lower(session, options, compiled))
         return false;
-    ProductFunction function = {"", &compiled->tile, 1};
+    ProductFunction function = {.suffix = "", .programs = &compiled->tile, .n_parts = 1};
     *out = product_load(session, &function, target_host(&why), NULL, &why);
     assert_non_null(*out);
     return true;
