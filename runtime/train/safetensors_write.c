@@ -25,7 +25,8 @@ typedef struct {
     AttContext *ctx;
     const char *path;
     json_t *header;
-    char *text; // of the header
+    char *text; // of the header, of this length
+    size_t length;
     int64_t n_pieces;
     Piece *pieces; // in the order of the file
 } Writer;
@@ -65,17 +66,25 @@ static AttStatus add_notes(Writer *w, const AttNote *notes, int64_t n_notes) {
     return status;
 }
 
+// NULL: there was no memory for it.
+static json_t *shape_of(const AttNamedTensor *tensor) {
+    json_t *shape = json_array();
+    for (int i = 0; shape && i < tensor->rank; i++)
+        if (json_array_append_new(shape, json_integer(tensor->shape[i]))) {
+            json_decref(shape);
+            return NULL;
+        }
+    return shape;
+}
+
 static AttStatus add_tensor(Writer *w, const Piece *piece, int64_t begin) {
     const AttNamedTensor *tensor = piece->tensor;
-    json_t *shape = json_array();
-    if (strcmp(tensor->name, SAFETENSORS_NOTES) == 0) {
-        json_decref(shape);
+    if (strcmp(tensor->name, SAFETENSORS_NOTES) == 0)
         return wrong(w, "tensor", tensor->name, "has the name of the notes");
-    }
-    for (int i = 0; i < tensor->rank; i++)
-        json_array_append_new(shape, json_integer(tensor->shape[i]));
-    json_t *info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[tensor->elem], "shape", shape,
-                             "data_offsets", (json_int_t)begin, (json_int_t)(begin + piece->bytes));
+    json_t *shape = shape_of(tensor), *info = NULL;
+    if (shape)
+        info = json_pack("{s:s, s:o, s:[I, I]}", "dtype", types[tensor->elem], "shape", shape,
+                         "data_offsets", (json_int_t)begin, (json_int_t)(begin + piece->bytes));
     return add(w, w->header, "tensor", tensor->name, info);
 }
 
@@ -125,22 +134,29 @@ static AttStatus add_tensors(Writer *w, const AttNamedTensor *tensors, int64_t n
 static bool put_file(AttFile *file, const void *arg) {
     static const char spaces[SAFETENSORS_ALIGN] = "        ";
     const Writer *w = arg;
-    size_t length = strlen(w->text), pad = -length % SAFETENSORS_ALIGN;
+    size_t pad = -w->length % SAFETENSORS_ALIGN;
     uint8_t prefix[SAFETENSORS_PREFIX];
     for (int i = 0; i < SAFETENSORS_PREFIX; i++)
-        prefix[i] = (uint8_t)((uint64_t)(length + pad) >> 8 * i);
-    bool done = att_file_put(file, prefix, sizeof prefix) && att_file_put(file, w->text, length) &&
-                att_file_put(file, spaces, pad);
+        prefix[i] = (uint8_t)((uint64_t)(w->length + pad) >> 8 * i);
+    bool done = att_file_put(file, prefix, sizeof prefix) &&
+                att_file_put(file, w->text, w->length) && att_file_put(file, spaces, pad);
     for (int64_t i = 0; i < w->n_pieces && done; i++)
         done = att_file_put(file, w->pieces[i].tensor->data, (size_t)w->pieces[i].bytes);
     return done;
 }
 
+// Into memory of a length that is known: json_dumps leaves out keys that it has no memory for.
+static bool print_header(Writer *w) {
+    w->length = json_dumpb(w->header, NULL, 0, JSON_COMPACT);
+    w->text = malloc(w->length + 1);
+    return w->length && w->text &&
+           json_dumpb(w->header, w->text, w->length, JSON_COMPACT) == w->length;
+}
+
 static AttStatus write_file(Writer *w) {
-    w->text = json_dumps(w->header, JSON_COMPACT);
-    if (!w->text)
+    if (!print_header(w))
         return att_fail(w->ctx, ATT_MEMORY, "%s: out of memory", w->path);
-    if (strlen(w->text) + SAFETENSORS_ALIGN > SAFETENSORS_HEADER_MOST)
+    if (w->length + SAFETENSORS_ALIGN > SAFETENSORS_HEADER_MOST)
         return att_fail(w->ctx, ATT_ARGUMENT,
                         "%s: the names and notes of a safetensors file have %d bytes at most",
                         w->path, SAFETENSORS_HEADER_MOST);

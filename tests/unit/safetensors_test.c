@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <fcntl.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -489,6 +490,58 @@ static void places_refused(void **state) {
     }
 }
 
+// ---- memory ------------------------------------------------------------------------------------
+// jansson has its allocator for the process.
+static int64_t allocations_left; // until one fails
+
+static void *allocate_but_one(size_t bytes) {
+    return allocations_left-- ? malloc(bytes) : NULL;
+}
+
+static AttStatus write_in(Place *place, int64_t allocations) {
+    static const AttNote note = {"step", "200"};
+    allocations_left = allocations;
+    json_set_alloc_funcs(allocate_but_one, free);
+    AttStatus status = att_safetensors_write(place->ctx, place->path, some, N_SOME, &note, 1);
+    json_set_alloc_funcs(malloc, free);
+    return status;
+}
+
+static AttStatus open_in(Place *place, int64_t allocations, AttTensorFile *file) {
+    allocations_left = allocations;
+    json_set_alloc_funcs(allocate_but_one, free);
+    AttStatus status = att_safetensors_open(place->ctx, place->path, file);
+    json_set_alloc_funcs(malloc, free);
+    return status;
+}
+
+// Whichever allocation fails, there is no file, or all of it; and nothing is read, or all of it.
+static void memory_that_ends(void **state) {
+    enum { MOST = 1000 };
+    Place place;
+    AttTensorFile file;
+    int64_t n = 0;
+    make_place(&place, *state);
+    while (write_in(&place, n) != ATT_OK) {
+        assert_int_equal(access(place.path, F_OK), -1);
+        assert_true(++n < MOST);
+    }
+    assert_true(n > N_SOME);
+    for (n = 0; open_in(&place, n, &file) != ATT_OK; n++) {
+        assert_null(file.owner);
+        assert_true(n < MOST);
+    }
+    assert_true(n > N_SOME && file.n_tensors == N_SOME && file.n_notes == 1);
+    for (int i = 0; i < N_SOME; i++) {
+        const AttNamedTensor *read = att_safetensors_find(&file, some[i].name);
+        assert_non_null(read);
+        assert_int_equal(read->rank, some[i].rank);
+        assert_memory_equal(read->shape, some[i].shape, sizeof read->shape);
+    }
+    att_safetensors_close(&file);
+    remove_place(&place);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(headers_refused, make_context, free_context),
@@ -506,6 +559,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(nothing_is_a_file, make_context, free_context),
         cmocka_unit_test_setup_teardown(arguments_refused, make_context, free_context),
         cmocka_unit_test_setup_teardown(places_refused, make_context, free_context),
+        cmocka_unit_test_setup_teardown(memory_that_ends, make_context, free_context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
