@@ -38,12 +38,19 @@ AttDraws att_draws(uint64_t seed, uint64_t stream) {
     return (AttDraws){.seed = seed, .stream = stream};
 }
 
-int64_t att_draw_below(AttDraws *draws, int64_t below) {
+static uint64_t next_word(AttDraws *draws) {
     uint64_t number = draws->next++;
-    if (number % 2 == 0)
-        draws->block = att_philox(draws->seed, draws->stream, number / 2);
-    const uint32_t *word = &draws->block.word[number % 2 * 2];
-    // The top of a product: biased by less than below / 2^64.
-    return (int64_t)((unsigned __int128)((uint64_t)word[1] << 32 | word[0]) * (uint64_t)below >>
-                     64);
+    if (number % 4 == 0)
+        draws->block = att_philox(draws->seed, draws->stream, number / 4);
+    return draws->block.word[number % 4];
+}
+
+// The top of a product of `below` and 32 bits, biased by less than 2^-16, or of 64 where that would
+// be more.
+int64_t att_draw_below(AttDraws *draws, int64_t below) {
+    uint64_t word = next_word(draws);
+    if (below <= 1 << 16)
+        return (int64_t)(word * (uint64_t)below >> 32);
+    word |= next_word(draws) << 32;
+    return (int64_t)((unsigned __int128)word * (uint64_t)below >> 64);
 }
