@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: a safetensors file with the trained tensors under their names and the optimizer's
-// states as optimizer.STATE.NAME; its notes say the step, which is all that the order of the data
-// and random numbers are made of beside the settings. `latest` is a link to the last one that is
-// whole; it is replaced in one stroke.
+// states as optimizer.STATE.NAME; its notes say the step and the seed, which is all that the order
+// of the data and random numbers are made of, and the settings. `latest` is a link to the last one
+// that is whole; it is replaced in one stroke.
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +15,7 @@
 #include "train/loop.h"
 
 enum { FILE_ROOM = 64 };
+#define NOTE_EPOCH "examples_of_an_epoch"
 #define STEP_FORMAT "step-%08lld.safetensors"
 
 // ---- what is in one ----------------------------------------------------------------------------
@@ -63,6 +65,15 @@ static void free_content(Content *content) {
 }
 
 // ---- the folder --------------------------------------------------------------------------------
+// The link must be there before older checkpoints go. Some file systems cannot: no matter.
+static void sync_folder(const char *folder) {
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    close(fd);
+}
+
 static AttStatus point_latest(AttContext *ctx, const char *folder, const char *file) {
     char link[ATT_PATH_ROOM], latest[ATT_PATH_ROOM];
     if (!att_path_in(folder, "latest.new", link) || !att_path_in(folder, "latest", latest))
@@ -70,6 +81,7 @@ static AttStatus point_latest(AttContext *ctx, const char *folder, const char *f
     unlink(link);
     if (symlink(file, link) || rename(link, latest))
         return att_fail(ctx, ATT_IO, "cannot write %s: %s", latest, strerror(errno));
+    sync_folder(folder);
     return ATT_OK;
 }
 
@@ -83,23 +95,24 @@ static long long step_of(const char *file) {
     return strcmp(made, file) == 0 ? step : -1;
 }
 
-// How many are newer than a step.
-static int64_t count_newer(const char *folder, long long step) {
+// How many are newer than a step, up to the last.
+static int64_t count_newer(const char *folder, long long step, long long last) {
     DIR *listing = opendir(folder);
     int64_t count = 0;
     for (struct dirent *item; listing && (item = readdir(listing));)
-        count += step_of(item->d_name) > step;
+        count += step_of(item->d_name) > step && step_of(item->d_name) <= last;
     if (listing)
         closedir(listing);
     return count;
 }
 
-static void remove_old(const char *folder, int64_t keep) {
+// Later ones are of a run that was gone on with from an earlier step: they will be written anew.
+static void remove_old(const char *folder, long long last, int64_t keep) {
     DIR *listing = opendir(folder);
     char path[ATT_PATH_ROOM];
     for (struct dirent *item; listing && (item = readdir(listing));) {
         long long step = step_of(item->d_name);
-        if (step >= 0 && count_newer(folder, step) >= keep &&
+        if (step >= 0 && count_newer(folder, step, last) >= keep &&
             att_path_in(folder, item->d_name, path))
             unlink(path);
     }
@@ -109,15 +122,20 @@ static void remove_old(const char *folder, int64_t keep) {
 
 AttStatus att_checkpoint_write(AttContext *ctx, const AttLearner *learner, const char *folder,
                                int64_t step, int64_t keep) {
-    char file[FILE_ROOM], path[ATT_PATH_ROOM], number[32], examples[32];
+    char file[FILE_ROOM], path[ATT_PATH_ROOM], number[32], examples[32], of[32], seed[32];
     snprintf(file, sizeof file, STEP_FORMAT, (long long)step);
     snprintf(number, sizeof number, "%lld", (long long)step);
     snprintf(examples, sizeof examples, "%lld",
              (long long)(step * learner->accumulate * learner->batch.n_examples));
+    snprintf(of, sizeof of, "%lld", (long long)att_data_examples(learner->data, ATT_PART_TRAIN));
+    snprintf(seed, sizeof seed, "%llu", (unsigned long long)learner->seed);
     if (!att_path_in(folder, file, path))
         return att_fail(ctx, ATT_ARGUMENT, "the path %.100s... is too long", folder);
     AttNote notes[] = {{"step", number},
                        {"examples", examples},
+                       {NOTE_EPOCH, of},
+                       {"seed", seed},
+                       {"settings", learner->settings},
                        {"optimizer", learner->updater->optimizer->name},
                        {"entry", learner->model->trainer->entry->entry}};
     Content content;
@@ -129,7 +147,7 @@ AttStatus att_checkpoint_write(AttContext *ctx, const AttLearner *learner, const
     if (!status)
         status = point_latest(ctx, folder, file);
     if (!status)
-        remove_old(folder, keep);
+        remove_old(folder, step, keep);
     return status;
 }
 
@@ -149,6 +167,18 @@ static AttStatus take(AttContext *ctx, const char *path, const AttTensorFile *fi
     return status;
 }
 
+// Other data would be gone on with unnoticed.
+static AttStatus check_data(AttContext *ctx, const char *path, const AttTensorFile *file,
+                            const AttData *data) {
+    const char *note = att_safetensors_note(file, NOTE_EPOCH);
+    long long count = att_data_examples(data, ATT_PART_TRAIN);
+    if (!note || strtoll(note, NULL, 10) == count)
+        return ATT_OK;
+    return att_fail(ctx, ATT_ARGUMENT,
+                    "--resume: the data makes %lld examples and made %.20s when %s was written",
+                    count, note, path);
+}
+
 AttStatus att_checkpoint_read(AttContext *ctx, AttLearner *learner, const char *folder,
                               int64_t *step) {
     char path[ATT_PATH_ROOM], *end = NULL;
@@ -166,6 +196,8 @@ AttStatus att_checkpoint_read(AttContext *ctx, AttLearner *learner, const char *
         *step = number ? strtoll(number, &end, 10) : -1;
     if (!status && (!number || *end || end == number || *step < 0))
         status = att_fail(ctx, ATT_FORMAT, "%s: its notes do not say a step", path);
+    if (!status)
+        status = check_data(ctx, path, &file, learner->data);
     free_content(&content);
     att_safetensors_close(&file);
     return status;

@@ -50,5 +50,10 @@ int att_trainer_main(const AttTrainer *trainer, int argc, char **argv) {
     for (int i = 0; i < N_COMMANDS; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].fn(trainer, argc, argv);
+    if (argv[1][0] != '-' && !strchr(argv[1], '=')) {
+        fprintf(stderr, "%s: error: there is no command '%s'; see --help\n",
+                att_command_program(argv), argv[1]);
+        return ATT_EXIT_USAGE;
+    }
     return att_run_entry(trainer, argc, argv);
 }

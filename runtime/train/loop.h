@@ -50,6 +50,7 @@ typedef struct {
     int64_t accumulate; // batches of a step
     double clip;        // the largest norm; 0: any
     uint64_t seed;
+    const char *settings; // fixed ones as JSON, for the notes of checkpoints
 } AttLearner;
 // Requires: model, data, updater, accumulate, clip and seed are set.
 AttStatus att_learner_open(AttContext *ctx, AttLearner *learner, const AttWords *dims,
@@ -86,11 +87,13 @@ AttPoint *att_log_points(const char *path, int64_t *count);
 AttStatus att_chart_loss(AttContext *ctx, const char *folder, const char *title);
 
 // ---- settings.c --------------------------------------------------------------------------------
-// FOLDER/settings.json: what was asked for, by name. `facts`: lines of further names and texts,
-// ended by NULL.
-AttStatus att_settings_write(AttContext *ctx, const char *folder, const AttUsage *usage,
-                             const void *values, const char *const (*facts)[2]);
-// Are they those of a run that is gone on with? What may not differ is told of.
+// What was asked for, by name, as JSON; the caller's to free, NULL where it is not UTF-8. facts:
+// lines of further names and texts, ended by NULL. fixed: without what may change.
+char *att_settings_text(const AttUsage *usage, const void *values, const char *const (*facts)[2],
+                        bool fixed);
+AttStatus att_settings_write(AttContext *ctx, const char *folder, const char *text);
+// Are they, by FOLDER/settings.json, those of a run that is gone on with? What may not differ is
+// told of.
 AttStatus att_settings_agree(AttContext *ctx, const char *folder, const AttUsage *usage,
                              const void *values);
 

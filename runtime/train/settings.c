@@ -2,7 +2,6 @@
 // settings.json: the options of a run by their names, from the table of options, so that a run that
 // is gone on with is the same run.
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,13 +35,8 @@ static json_t *json_of(const AttOption *option, const void *values) {
     }
 }
 
-typedef struct {
-    const char *text;
-} Written;
-
-static bool put_text(AttFile *file, const void *arg) {
-    const Written *written = arg;
-    return att_file_put(file, written->text, strlen(written->text)) && att_file_put(file, "\n", 1);
+static bool put_text(AttFile *file, const void *text) {
+    return att_file_put(file, text, strlen(text)) && att_file_put(file, "\n", 1);
 }
 
 static AttStatus settings_path(AttContext *ctx, const char *folder, char path[ATT_PATH_ROOM]) {
@@ -51,26 +45,23 @@ static AttStatus settings_path(AttContext *ctx, const char *folder, char path[AT
     return att_fail(ctx, ATT_ARGUMENT, "the path %.100s... is too long", folder);
 }
 
-AttStatus att_settings_write(AttContext *ctx, const char *folder, const AttUsage *usage,
-                             const void *values, const char *const (*facts)[2]) {
-    char path[ATT_PATH_ROOM];
-    AttStatus status = settings_path(ctx, folder, path);
-    if (status)
-        return status;
+char *att_settings_text(const AttUsage *usage, const void *values, const char *const (*facts)[2],
+                        bool fixed) {
     json_t *all = json_object();
     for (; (*facts)[0]; facts++)
         json_object_set_new_nocheck(all, (*facts)[0], json_string_nocheck((*facts)[1]));
     for (const AttOption *option = usage->options; option->name; option++)
-        if (!option->is_of_call)
+        if (!option->is_of_call && !(fixed && option->may_change))
             json_object_set_new_nocheck(all, option->name, json_of(option, values));
-    Written written = {json_dumps(all, JSON_INDENT(1))};
+    char *text = json_dumps(all, JSON_INDENT(1));
     json_decref(all);
-    if (!written.text)
-        return att_fail(ctx, ATT_FORMAT, "cannot write %s: a path among the options is not UTF-8",
-                        path);
-    status = att_file_write(ctx, path, put_text, &written);
-    free((void *)written.text);
-    return status;
+    return text;
+}
+
+AttStatus att_settings_write(AttContext *ctx, const char *folder, const char *text) {
+    char path[ATT_PATH_ROOM];
+    AttStatus status = settings_path(ctx, folder, path);
+    return status ? status : att_file_write(ctx, path, put_text, text);
 }
 
 // What an option was and is, as texts.

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "train/loop.h"
 
@@ -100,12 +101,12 @@ typedef struct {
     AttBatch eval_batch;
     AttCall eval_call;
     double *means;
+    char *settings, *fixed; // JSON; fixed: without what may change
     FILE *log, *eval_log;
     AttProgress progress;
     AttSchedule schedule;
     int64_t step, saved; // last step taken; of the last checkpoint, -1: none
-    sigset_t ending, before;
-    bool ended; // a signal came
+    bool ended;          // a signal came
 } Run;
 
 // ---- opening -----------------------------------------------------------------------------------
@@ -139,8 +140,11 @@ static AttStatus open_learner(Run *r) {
     return att_learner_open(r->ctx, &r->learner, &v->dims, v->batch);
 }
 
+// Are there examples to evaluate? Where the entry is of so many, as many as a batch has.
 static bool evaluates(const Run *r) {
-    return r->eval_data || att_data_examples(r->data, ATT_PART_HELD_OUT) > 0;
+    int64_t count = r->eval_data ? att_data_examples(r->eval_data, ATT_PART_TRAIN)
+                                 : att_data_examples(r->data, ATT_PART_HELD_OUT);
+    return count >= (att_batch_fixed(r->trainer) ? r->values->batch : 1);
 }
 
 static AttStatus open_evaluation(Run *r) {
@@ -195,11 +199,16 @@ static AttStatus open_folder(Run *r) {
     const Values *v = r->values;
     if (mkdir(v->out, 0777) && errno != EEXIST)
         return att_fail(r->ctx, ATT_IO, "cannot create %s: %s", v->out, strerror(errno));
-    bool run = is_there(v->out, "latest") || is_there(v->out, "log.csv");
-    if (run && !v->resume)
+    bool checkpoint = is_there(v->out, "latest"), run = checkpoint || is_there(v->out, "log.csv");
+    if (checkpoint && !v->resume)
         return att_fail(r->ctx, ATT_ARGUMENT,
                         "%s has a run in it: go on with --resume, or give another --out", v->out);
-    if (v->resume && !is_there(v->out, "latest"))
+    if (run && !checkpoint)
+        return att_fail(r->ctx, ATT_ARGUMENT,
+                        "%s has a run in it that ended before its first checkpoint: remove it, or "
+                        "give another --out",
+                        v->out);
+    if (v->resume && !checkpoint)
         return att_fail(r->ctx, ATT_ARGUMENT, "--resume: %s has no checkpoint to go on from",
                         v->out);
     return v->resume ? att_settings_agree(r->ctx, v->out, &usage, v) : ATT_OK;
@@ -237,6 +246,11 @@ static AttStatus begin(Run *r) {
                               {"examples", att_data_objective(r->data)},
                               {NULL, NULL}};
     AttStatus status = ATT_OK;
+    r->settings = att_settings_text(&usage, v, facts, false);
+    r->fixed = att_settings_text(&usage, v, facts, true);
+    if (!r->settings || !r->fixed)
+        return att_fail(r->ctx, ATT_ARGUMENT, "a path among the options is not UTF-8");
+    r->learner.settings = r->fixed;
     r->saved = -1;
     att_model_init(&r->model, (uint64_t)v->seed);
     if (v->resume)
@@ -247,7 +261,7 @@ static AttStatus begin(Run *r) {
         r->saved = r->step;
     if (!status)
         status = open_logs(r);
-    return status ? status : att_settings_write(r->ctx, v->out, &usage, v, facts);
+    return status ? status : att_settings_write(r->ctx, v->out, r->settings);
 }
 
 static AttStatus open_run(Run *r) {
@@ -263,6 +277,8 @@ static AttStatus open_run(Run *r) {
         status = open_learner(r);
     if (!status && evaluates(r))
         status = open_evaluation(r);
+    else if (!status && (v->held_out > 0 || r->eval_data) && v->eval_every)
+        att_command_note(r->argv, "no evaluations: there are fewer examples than a batch has");
     if (!status)
         status = open_folder(r);
     return status ? status : begin(r);
@@ -282,6 +298,8 @@ static void close_run(Run *r) {
         att_model_close(&r->model);
     att_updater_close(&r->updater);
     free(r->means);
+    free(r->settings);
+    free(r->fixed);
     if (r->log)
         fclose(r->log);
     if (r->eval_log)
@@ -290,33 +308,59 @@ static void close_run(Run *r) {
 }
 
 // ---- signals -----------------------------------------------------------------------------------
-// They wait until the end of the step. A second one ends the process.
-static void hold_signals(Run *r) {
-    sigemptyset(&r->ending);
-    sigaddset(&r->ending, SIGINT);
-    sigaddset(&r->ending, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &r->ending, &r->before);
+// The first one does nothing but take away its handler, which is how it is noticed after the step;
+// so a second one ends the process, at once. Whoever ignores them is not asked.
+static const int ending[] = {SIGINT, SIGTERM};
+enum { N_ENDING = sizeof ending / sizeof ending[0] };
+
+static void handle(int number) {
+    (void)number;
+}
+
+static void await_signals(void) {
+    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART | SA_RESETHAND}, old;
+    for (int i = 0; i < N_ENDING; i++)
+        if (!sigaction(ending[i], NULL, &old) && old.sa_handler == SIG_DFL)
+            sigaction(ending[i], &action, NULL);
 }
 
 static bool signal_came(Run *r) {
-    struct timespec now = {0, 0};
-    if (!r->ended && sigtimedwait(&r->ending, NULL, &now) > 0) {
-        r->ended = true;
-        pthread_sigmask(SIG_SETMASK, &r->before, NULL);
-    }
+    struct sigaction now;
+    for (int i = 0; i < N_ENDING && !r->ended; i++)
+        r->ended = !sigaction(ending[i], NULL, &now) && now.sa_handler == SIG_DFL;
+    for (int i = 0; i < N_ENDING && r->ended; i++)
+        if (!sigaction(ending[i], NULL, &now) && now.sa_handler == handle)
+            signal(ending[i], SIG_DFL);
     return r->ended;
 }
 
 // ---- running -----------------------------------------------------------------------------------
+static AttStatus check_logs(Run *r) {
+    if (!ferror(r->log) && (!r->eval_log || !ferror(r->eval_log)))
+        return ATT_OK;
+    return att_fail(r->ctx, ATT_IO, "cannot write the logs in %s: %s", r->values->out,
+                    strerror(errno));
+}
+
+// A checkpoint that is there has its lines in the logs. Some file systems cannot sync: no matter.
+static AttStatus sync_logs(Run *r) {
+    (void)fdatasync(fileno(r->log));
+    if (r->eval_log)
+        (void)fdatasync(fileno(r->eval_log));
+    return check_logs(r);
+}
+
 static AttStatus save(Run *r) {
     if (r->saved == r->step)
         return ATT_OK;
-    AttStatus status =
-        att_checkpoint_write(r->ctx, &r->learner, r->values->out, r->step, r->values->keep);
+    AttStatus status = sync_logs(r);
     if (!status)
-        status = att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
+        status =
+            att_checkpoint_write(r->ctx, &r->learner, r->values->out, r->step, r->values->keep);
+    if (status)
+        return status;
     r->saved = r->step;
-    return status;
+    return att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
 }
 
 static AttStatus evaluate(Run *r) {
@@ -337,7 +381,11 @@ static AttStatus evaluate(Run *r) {
         fprintf(r->eval_log, ",%.9g", r->means[k]);
     fputc('\n', r->eval_log);
     att_progress_break(&r->progress);
-    fprintf(stderr, "evaluation after step %lld: loss %.4f\n", (long long)r->step, r->means[0]);
+    fprintf(stderr, "evaluation after step %lld: loss %.4f  perplexity %.4g", (long long)r->step,
+            r->means[0], exp(r->means[0]));
+    if (att_data_is_bytes(evaluation.data))
+        fprintf(stderr, "  bits per byte %.4f", r->means[0] / M_LN2);
+    fputc('\n', stderr);
     return att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
 }
 
@@ -353,19 +401,20 @@ static void note_step(Run *r, double rate, double seconds) {
     att_progress_tell(&r->progress, &line);
 }
 
-// What is not finite stops training before it reaches a tensor: the state before is kept.
+// What is not finite stops training before it reaches a tensor. Nothing is written: the steps
+// before have likely gone astray already, and older checkpoints would make room.
 static AttStatus stop_wild(Run *r) {
     const char *tensor = att_learner_first_wild(&r->learner);
-    AttStatus status = save(r);
-    if (status)
-        return status;
+    char last[80] = "there is no checkpoint yet";
+    if (r->saved >= 0)
+        snprintf(last, sizeof last, "the last checkpoint is of step %lld", (long long)r->saved);
     return att_fail(r->ctx, ATT_ARGUMENT,
-                    "step %lld: the loss is %g and the norm of the gradient %g; %s%s. The "
-                    "checkpoint of step %lld is kept: try a smaller --lr or another --clip",
+                    "step %lld: the loss is %g and the norm of the gradient %g; %s%s; %s. Try a "
+                    "smaller --lr or another --clip",
                     (long long)r->step + 1, r->learner.results[0], r->learner.norm,
                     tensor ? "the first tensor whose gradient is not finite is "
                            : "every gradient is finite",
-                    tensor ? tensor : "", (long long)r->step);
+                    tensor ? tensor : "", last);
 }
 
 static AttStatus take_step(Run *r) {
@@ -379,7 +428,7 @@ static AttStatus take_step(Run *r) {
         return status;
     r->step++;
     note_step(r, rate, att_seconds() - begun);
-    return ATT_OK;
+    return check_logs(r);
 }
 
 static bool is_due(int64_t step, int64_t every, int64_t steps) {
@@ -399,8 +448,6 @@ static AttStatus train(Run *r) {
     att_progress_break(&r->progress);
     if (!status)
         status = save(r);
-    if (!status && (ferror(r->log) || (r->eval_log && ferror(r->eval_log))))
-        status = att_fail(r->ctx, ATT_IO, "cannot write the logs in %s", v->out);
     if (!status && r->ended)
         att_command_note(r->argv, "ended by a signal after step %lld; --resume goes on",
                          (long long)r->step);
@@ -421,7 +468,7 @@ int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
     Run run = {.argv = argv, .trainer = trainer, .values = &values};
     run.schedule =
         (AttSchedule){(AttScheduleKind)values.schedule, values.rate, values.steps, values.warmup};
-    hold_signals(&run);
+    await_signals();
     run.ctx = att_context_new((int)values.threads);
     if (!run.ctx)
         status = att_command_fail(argv, ATT_EXIT_DATA, "out of memory");

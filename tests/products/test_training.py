@@ -116,6 +116,7 @@ def test_checkpoints(trained):
     assert os.readlink(trained / "latest") == files[-1]
     arrays, notes = tensors(trained / "latest")
     assert notes["step"] == "40" and notes["examples"] == "160" and notes["optimizer"] == "adamw"
+    assert notes["seed"] == "0" and json.loads(notes["settings"])["lr"] == 0.02
     assert arrays["E"].shape == (256, 24) and arrays["Attend.P_q"].shape == (24, 12, 2)
     assert arrays["optimizer.m.E"].shape == (256, 24) and arrays["optimizer.v.E"].max() > 0
     params = [name for name in arrays if not name.startswith("optimizer.")]
@@ -146,6 +147,21 @@ def test_resume(made, trained):
     assert losses(made, folder) == losses(made, "whole")
     assert log(made, folder, "eval.csv") == log(made, "whole", "eval.csv")
     assert (folder / "latest").read_bytes() == (trained / "latest").read_bytes()
+
+
+def test_resume_from_an_earlier_checkpoint(made):
+    """Those of later steps are not counted among the ones to keep."""
+    train(made, "back", "--steps", 5, "--save-every", 1, "--keep", 9)
+    (made / "back" / "latest").unlink()
+    (made / "back" / "latest").symlink_to("step-00000002.safetensors")
+    train(made, "back", "--steps", 3, "--keep", 1, "--resume")
+    assert tensors(made / "back" / "latest")[1]["step"] == "3"
+    assert len(losses(made, "back")) == 3
+    (made / "more").write_text(2 * TEXT)
+    settings = made / "back" / "settings.json"
+    settings.write_text(settings.read_text().replace('"text"', '"more"'))
+    said = train(made, "back", "--data", "more", "--steps", 9, "--resume", status=1)
+    assert "--resume: the data makes" in said
 
 
 def test_batches_add_up(made):
@@ -185,9 +201,8 @@ def test_what_is_not_finite_stops(made):
     said = train(made, "wild", "--steps", 500, "--optimizer", "sgd", "--lr", 1e6, "--warmup", 0,
                  "--clip", 0, "--eval-every", 0, status=1)
     step = len(losses(made, "wild"))
-    assert f"step {step + 1}: the loss is" in said
-    arrays, notes = tensors(made / "wild" / "latest")
-    assert int(notes["step"]) == step
+    assert f"step {step + 1}: the loss is" in said and "there is no checkpoint yet" in said
+    assert not list((made / "wild").glob("step-*"))
 
 
 @pytest.mark.parametrize("options, said", [
@@ -266,6 +281,7 @@ def test_help(made):
     for command in ("train", "eval", "run", "info"):
         assert "Usage: lm" in lm(made, command, "--help")
     assert "Commands:" in lm(made, status=2)
+    assert "there is no command 'trian'" in lm(made, "trian", "--data", "text", status=2)
 
 
 def test_gradients_are_those_of_the_loss_alone(tmp_path):
