@@ -43,6 +43,7 @@ typedef struct {
     double least, most;
     const char *const *choices; // ended by NULL
     bool needed;
+    bool completes;     // with it, those that are needed may be missing, but for is_of_call
     bool may_change;    // when training goes on (settings.c)
     bool is_of_call;    // how it is called, not a setting
     char letter;        // also -D; 0: there is none

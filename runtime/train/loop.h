@@ -92,10 +92,11 @@ AttStatus att_chart_loss(AttContext *ctx, const char *folder, const char *title)
 char *att_settings_text(const AttUsage *usage, const void *values, const char *const (*facts)[2],
                         bool fixed);
 AttStatus att_settings_write(AttContext *ctx, const char *folder, const char *text);
-// Are they, by FOLDER/settings.json, those of a run that is gone on with? What may not differ is
-// told of.
-AttStatus att_settings_agree(AttContext *ctx, const char *folder, const AttUsage *usage,
-                             const void *values);
+// Options that are not given become those of FOLDER/settings.json; what may not differ is told of.
+// owner: of texts among them, for att_settings_free; also set on failure.
+AttStatus att_settings_take(AttContext *ctx, const char *folder, const AttUsage *usage,
+                            AttOptions *options, void **owner);
+void att_settings_free(void *owner);
 
 // ---- progress.c --------------------------------------------------------------------------------
 typedef struct {

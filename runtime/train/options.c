@@ -229,10 +229,18 @@ static int take_option(Reader *r, int code) {
     return take_value(r, line, optarg);
 }
 
+static bool is_completed(const Reader *r) {
+    for (int i = 0; r->usage->options[i].name; i++)
+        if (r->usage->options[i].completes && r->options->given[i])
+            return true;
+    return false;
+}
+
 static int check_needed(const Reader *r) {
+    bool completed = is_completed(r);
     for (int i = 0; r->usage->options[i].name; i++) {
         const AttOption *option = &r->usage->options[i];
-        if (option->needed && !r->options->given[i])
+        if (option->needed && !r->options->given[i] && !(completed && !option->is_of_call))
             return att_command_fail(r->argv, ATT_EXIT_USAGE, "--%s %s is missing; see --help",
                                     option->name, option->value);
     }

@@ -77,26 +77,90 @@ static AttStatus fail_other(AttContext *ctx, const char *path, const AttOption *
     return status;
 }
 
-AttStatus att_settings_agree(AttContext *ctx, const char *folder, const AttUsage *usage,
-                             const void *values) {
+static bool take_choice(const AttOption *option, const json_t *was, int *out) {
+    for (int i = 0; json_is_string(was) && option->choices[i]; i++)
+        if (strcmp(option->choices[i], json_string_value(was)) == 0) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+static bool take_words(const json_t *was, AttWords *out) {
+    size_t count = json_array_size(was);
+    bool ok = json_is_array(was);
+    out->at = ok ? calloc(count + 1, sizeof *out->at) : NULL;
+    for (size_t i = 0; out->at && i < count; i++) {
+        out->at[i] = json_string_value(json_array_get(was, i));
+        ok = ok && out->at[i];
+    }
+    out->count = ok && out->at ? (int64_t)count : 0;
+    return ok && out->at;
+}
+
+static bool is_in_range(const AttOption *option, const json_t *was) {
+    double number = json_number_value(was);
+    return number >= option->least && number <= option->most;
+}
+
+// false: it is no value of the option.
+static bool take(const AttOption *option, const json_t *was, void *values) {
+    void *at = (char *)values + option->at;
+    switch (option->kind) {
+    case ATT_OPTION_FLAG:
+        *(bool *)at = json_is_true(was);
+        return json_is_boolean(was);
+    case ATT_OPTION_COUNT:
+        *(int64_t *)at = json_integer_value(was);
+        return json_is_integer(was) && is_in_range(option, was);
+    case ATT_OPTION_NUMBER:
+        *(double *)at = json_number_value(was);
+        return json_is_number(was) && is_in_range(option, was);
+    case ATT_OPTION_TEXT:
+        *(const char **)at = json_string_value(was);
+        return json_is_string(was) || json_is_null(was);
+    case ATT_OPTION_CHOICE:
+        return take_choice(option, was, at);
+    default:
+        return take_words(was, at);
+    }
+}
+
+static AttStatus take_or_compare(AttContext *ctx, const char *path, const AttOption *option,
+                                 bool given, const json_t *was, void *values) {
+    if (!given && (!was || !take(option, was, values)))
+        return att_fail(ctx, ATT_FORMAT, "%s: '%s' is missing or no value of --%s", path,
+                        option->name, option->name);
+    if (!given || option->may_change)
+        return ATT_OK;
+    json_t *is = json_of(option, values);
+    AttStatus status = was && json_equal(was, is) ? ATT_OK : fail_other(ctx, path, option, was, is);
+    json_decref(is);
+    return status;
+}
+
+AttStatus att_settings_take(AttContext *ctx, const char *folder, const AttUsage *usage,
+                            AttOptions *options, void **owner) {
     char path[ATT_PATH_ROOM];
     json_error_t error;
     AttStatus status = settings_path(ctx, folder, path);
+    *owner = NULL;
     if (status)
         return status;
     json_t *all = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    if (!json_is_object(all)) {
-        json_decref(all);
-        return att_fail(ctx, ATT_FORMAT, "%s: %s", path, error.text);
+    *owner = all;
+    if (!json_is_object(all))
+        return att_fail(ctx, ATT_FORMAT, "%s: %s", path,
+                        *error.text ? error.text : "is no JSON object");
+    for (int i = 0; usage->options[i].name && !status; i++) {
+        const AttOption *option = &usage->options[i];
+        if (!option->is_of_call)
+            status = take_or_compare(ctx, path, option, options->given[i],
+                                     json_object_get(all, option->name), options->values);
     }
-    for (const AttOption *option = usage->options; option->name && !status; option++) {
-        if (option->is_of_call || option->may_change)
-            continue;
-        json_t *is = json_of(option, values), *was = json_object_get(all, option->name);
-        if (!was || !json_equal(was, is))
-            status = fail_other(ctx, path, option, was, is);
-        json_decref(is);
-    }
-    json_decref(all);
     return status;
+}
+
+void att_settings_free(void *owner) {
+    json_decref(owner);
 }

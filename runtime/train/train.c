@@ -61,7 +61,7 @@ static const AttOption options_of_train[] = {
     {"keep", ATT_OPTION_COUNT, offsetof(Values, keep), "K", "checkpoints to keep", .least = 1,
      .most = 1e9, .may_change = true},
     {"resume", ATT_OPTION_FLAG, offsetof(Values, resume), NULL,
-     "go on from the last checkpoint in DIR", .is_of_call = true},
+     "go on from the last checkpoint in DIR, as it was", .is_of_call = true, .completes = true},
     {"init", ATT_OPTION_TEXT, offsetof(Values, init), "FILE",
      "begin with the tensors of this file, as far as it has them", .least = 0},
     {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
@@ -197,21 +197,35 @@ static bool is_there(const char *folder, const char *name) {
 
 static AttStatus open_folder(Run *r) {
     const Values *v = r->values;
+    if (v->resume)
+        return ATT_OK; // go_on looked into it
     if (mkdir(v->out, 0777) && errno != EEXIST)
         return att_fail(r->ctx, ATT_IO, "cannot create %s: %s", v->out, strerror(errno));
     bool checkpoint = is_there(v->out, "latest"), run = checkpoint || is_there(v->out, "log.csv");
-    if (checkpoint && !v->resume)
+    if (checkpoint)
         return att_fail(r->ctx, ATT_ARGUMENT,
                         "%s has a run in it: go on with --resume, or give another --out", v->out);
-    if (run && !checkpoint)
+    if (run)
         return att_fail(r->ctx, ATT_ARGUMENT,
                         "%s has a run in it that ended before its first checkpoint: remove it, or "
                         "give another --out",
                         v->out);
-    if (v->resume && !checkpoint)
-        return att_fail(r->ctx, ATT_ARGUMENT, "--resume: %s has no checkpoint to go on from",
-                        v->out);
-    return v->resume ? att_settings_agree(r->ctx, v->out, &usage, v) : ATT_OK;
+    return ATT_OK;
+}
+
+// The settings of the run that --resume goes on with.
+static int go_on(char **argv, AttOptions *options, void **owner) {
+    const Values *v = options->values;
+    AttContext *ctx = att_context_new(1);
+    if (!ctx)
+        return att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
+    AttStatus status =
+        is_there(v->out, "latest")
+            ? att_settings_take(ctx, v->out, &usage, options, owner)
+            : att_fail(ctx, ATT_ARGUMENT, "--resume: %s has no checkpoint to go on from", v->out);
+    int exit_status = status ? att_command_report(argv, ctx) : ATT_EXIT_FINE;
+    att_context_free(ctx);
+    return exit_status;
 }
 
 static AttStatus open_log(Run *r, const char *name, const char *head, const AttCall *call,
@@ -454,9 +468,30 @@ static AttStatus train(Run *r) {
     return status;
 }
 
+static int run_with(const AttTrainer *trainer, char **argv, const Values *values) {
+    int status = ATT_EXIT_FINE;
+    Run run = {.argv = argv, .trainer = trainer, .values = values};
+    run.schedule = (AttSchedule){(AttScheduleKind)values->schedule, values->rate, values->steps,
+                                 values->warmup};
+    await_signals();
+    run.ctx = att_context_new((int)values->threads);
+    if (!run.ctx)
+        return att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
+    if (open_run(&run))
+        status = att_command_report(argv, run.ctx);
+    if (!status) {
+        run.progress = att_progress_open(argv, values->steps, run.step);
+        if (train(&run))
+            status = att_command_report(argv, run.ctx);
+    }
+    close_run(&run);
+    return status;
+}
+
 int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
     Values values = defaults;
     AttOptions options = {.values = &values};
+    void *owner = NULL;
     int status = ATT_EXIT_FINE;
     int64_t fixed = att_batch_fixed(trainer);
     if (fixed)
@@ -465,22 +500,11 @@ int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
         values.optimizer = trainer->optimizers[0].name;
     if (!att_options_read(&usage, argc, argv, &options, &status))
         return status;
-    Run run = {.argv = argv, .trainer = trainer, .values = &values};
-    run.schedule =
-        (AttSchedule){(AttScheduleKind)values.schedule, values.rate, values.steps, values.warmup};
-    await_signals();
-    run.ctx = att_context_new((int)values.threads);
-    if (!run.ctx)
-        status = att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
-    else if (open_run(&run))
-        status = att_command_report(argv, run.ctx);
-    if (!status) {
-        run.progress = att_progress_open(argv, values.steps, run.step);
-        if (train(&run))
-            status = att_command_report(argv, run.ctx);
-    }
-    if (run.ctx)
-        close_run(&run);
+    if (values.resume)
+        status = go_on(argv, &options, &owner);
+    if (!status)
+        status = run_with(trainer, argv, &values);
     att_options_free(&usage, &options);
+    att_settings_free(owner);
     return status;
 }

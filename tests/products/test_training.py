@@ -154,7 +154,7 @@ def test_resume_from_an_earlier_checkpoint(made):
     train(made, "back", "--steps", 5, "--save-every", 1, "--keep", 9)
     (made / "back" / "latest").unlink()
     (made / "back" / "latest").symlink_to("step-00000002.safetensors")
-    train(made, "back", "--steps", 3, "--keep", 1, "--resume")
+    lm(made, "train", "--out", "back", "--steps", 3, "--keep", 1, "--resume")  # others as they were
     assert tensors(made / "back" / "latest")[1]["step"] == "3"
     assert len(losses(made, "back")) == 3
     (made / "more").write_text(2 * TEXT)
