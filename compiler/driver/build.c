@@ -189,6 +189,15 @@ static bool add_squares(Build *build, Session *early) {
     return true;
 }
 
+static void add_decode(Build *build, Session *early, const Graph *plain) {
+    Function step = {.suffix = "_decode"};
+    ProductDecode *decode =
+        driver_decode(build->options, early, build->program, plain, build->trainer, &step.built);
+    if (decode)
+        decode->function = add_function(build, step);
+    build->trainer->decode = decode;
+}
+
 // What softmaxes of attention are of; 0: there are none.
 static bool add_logits(Build *build, Session *early, uint32_t *number) {
     PipelineOptions passes = driver_passes(build->options, build->targets[0], AFTER_TILE);
@@ -243,6 +252,7 @@ static bool add_training(Build *build, Session *early) {
         return true;
     build->trainer = arena_new_of(options->session->arena, ProductTrainer);
     note_arguments(build, plain, &wrt.wrt);
+    add_decode(build, early, plain);
     return add_gradient(build, early, &wrt) && add_optimizers(build, early) &&
            add_squares(build, early) && add_heads(build, early);
 }

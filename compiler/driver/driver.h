@@ -283,6 +283,13 @@ Elem tolerance_coarser(Elem a, Elem b); // of the floats among them that with th
 double tolerance_least(Elem elem);      // sums of numbers up to this count as zero
 OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const double *actual);
 
+// ---- decode.c ----
+// The step that a program generates with. NULL where there is none: after a remark, if the file has
+// a def Logits. `function` of the result is left to the caller.
+ProductDecode *driver_decode(Options *options, Session *early, const Program *program,
+                             const Graph *entry, const ProductTrainer *trainer,
+                             Compilation *built);
+
 // ---- table.c ----
 // columns: one letter each, 'l' for cells at the left, 'r' at the right. Cells come row by row.
 typedef struct {

@@ -61,6 +61,10 @@ typedef struct {
     uint32_t function; // its number
 } ProductOptimizer;
 typedef struct {
+    uint32_t function; // its number
+    AttDecode facts;   // but `module`
+} ProductDecode;
+typedef struct {
     uint32_t masked, gradient; // numbers of functions
     uint32_t logits;           // likewise; 0: there is none
     NameList masks;            // the values that are masked
@@ -71,7 +75,8 @@ typedef struct {
     const char *import; // NULL: the source is one text
 } ProductHeads;
 typedef struct {
-    uint32_t gradient, squares; // numbers of functions
+    uint32_t gradient, squares;  // numbers of functions
+    const ProductDecode *decode; // NULL: there is none
     VEC(AttParam) params;
     VEC(AttField) fields;
     VEC(ProductOptimizer) optimizers; // the first is the default

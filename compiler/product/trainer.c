@@ -10,6 +10,7 @@ _Static_assert(sizeof(AttParam) == 5 * WORD, "AttParam");
 _Static_assert(sizeof(AttField) == 3 * WORD, "AttField");
 _Static_assert(sizeof(AttSetting) == 2 * WORD, "AttSetting");
 _Static_assert(sizeof(AttOptimizer) == 6 * WORD, "AttOptimizer");
+_Static_assert(sizeof(AttDecode) == 12 * WORD, "AttDecode");
 _Static_assert(sizeof(AttTrainer) == 12 * WORD, "AttTrainer");
 
 typedef struct {
@@ -81,6 +82,27 @@ static ImagePlace write_optimizers(Writer *writer) {
     return image_table(writer->image, &words);
 }
 
+static ImagePlace write_decode(Writer *writer, const ProductDecode *decode) {
+    ImageWords words = {0};
+    Image *image = writer->image;
+    if (!decode)
+        return 0;
+    const AttDecode *facts = &decode->facts;
+    image_place(image, &words, writer->modules[decode->function]);
+    image_number(image, &words, facts->n_params);
+    image_place(image, &words, image_numbers(image, facts->params, facts->n_params));
+    image_place(image, &words, image_numbers(image, facts->param_tensor, facts->n_params));
+    image_number(image, &words, facts->token);
+    image_number(image, &words, facts->position);
+    image_number(image, &words, facts->logits);
+    image_number(image, &words, facts->n_caches);
+    image_place(image, &words, image_numbers(image, facts->cache_input, facts->n_caches));
+    image_place(image, &words, image_numbers(image, facts->row_output, facts->n_caches));
+    image_place(image, &words, image_numbers(image, facts->cache_dim, facts->n_caches));
+    image_number(image, &words, facts->length);
+    return image_table(image, &words);
+}
+
 ImagePlace product_write_trainer(Image *image, const TablesList *list,
                                  const ProductTrainer *trainer, const ImagePlace *modules) {
     Writer writer = {image, trainer, &list->at[0]->module, modules};
@@ -96,7 +118,7 @@ ImagePlace product_write_trainer(Image *image, const TablesList *list,
     image_number(image, &words, trainer->optimizers.count);
     image_place(image, &words, write_optimizers(&writer));
     image_place(image, &words, modules[trainer->squares]);
-    image_place(image, &words, 0); // decode
+    image_place(image, &words, write_decode(&writer, trainer->decode));
     image_place(image, &words, heads);
     return image_table(image, &words);
 }

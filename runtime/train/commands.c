@@ -15,6 +15,7 @@ typedef struct {
 static const Command commands[] = {
     {"train", att_command_train, "train the model on data"},
     {"eval", att_command_eval, "the loss of a checkpoint on data"},
+    {"generate", att_command_generate, "text that goes on from a prompt"},
     {"run", att_command_run, "results for inputs from .npy files"},
     {"heads", att_command_heads, "how much each head of attention matters; a model with fewer"},
     {"info", att_command_info, "what the program holds"},

@@ -13,6 +13,7 @@ enum { ATT_EXIT_FINE = 0, ATT_EXIT_DATA = 1, ATT_EXIT_USAGE = 2 };
 typedef int (*AttCommandFn)(const AttTrainer *trainer, int argc, char **argv);
 int att_command_train(const AttTrainer *trainer, int argc, char **argv);
 int att_command_eval(const AttTrainer *trainer, int argc, char **argv);
+int att_command_generate(const AttTrainer *trainer, int argc, char **argv);
 int att_command_run(const AttTrainer *trainer, int argc, char **argv);
 int att_command_heads(const AttTrainer *trainer, int argc, char **argv);
 int att_command_info(const AttTrainer *trainer, int argc, char **argv);

@@ -47,18 +47,21 @@ typedef struct {
     const AttSetting *settings;
 } AttOptimizer;
 
-// The logits of one more position of a sequence, with what earlier positions left.
+// The logits of one more position of a sequence, with what earlier positions left: the step that
+// language.md 11.5 tells of, with one sequence at a time. An input `seed` without dims drops
+// nothing.
 typedef struct {
-    const AttModule *module;     // see generate.c for how it is called
+    const AttModule *module;
     int64_t n_params;            // inputs of the module that are trained tensors,
     const int64_t *params;       // each the number of a trainer's param
     const int64_t *param_tensor; // and its place among module->tensors
     int64_t token, position;     // places among module->tensors
-    int64_t logits;
+    int64_t logits;              // its last dim counts tokens
     int64_t n_caches;
     const int64_t *cache_input, *row_output; // places among module->tensors
-    const int64_t *cache_dim; // the place of the position among the dims of the cache
-    int64_t length;           // positions that caches have room for
+    const int64_t *cache_dim; // the place of the position among the dims of the cache; -1: there is
+                              // none, the row takes the place of the cache
+    int64_t length;           // positions of a sequence; 0: known at run time only
 } AttDecode;
 
 // A factor xi for each head of an attention: an f32 input of the entry with masks, which is 1 where
