@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from attc import EXAMPLES, MACHINES, Entry, attc, attc_json, draw, extents_options, widened, write
+from model_twins import MODELS
 from shapes import SHAPES, STATIC, extents, with_derived
 from twins import TWINS
 
-NAMES = sorted(path.stem for path in EXAMPLES.glob("*.attn"))
+NAMES = sorted({path.stem for path in EXAMPLES.glob("*.attn")} - set(MODELS))  # test_models.py
 WITH_TWIN = sorted(TWINS)
 
 
