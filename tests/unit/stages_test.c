@@ -76,13 +76,24 @@ static bool has_no_pairs(const char *path) {
     return false;
 }
 
+// Whole models are of many layers, and end with a loss that is no attention.
+static bool is_model(const char *path) {
+    static const char *const names[] = {"lm.attn", "bert.attn", "t5.attn", "transformer.attn"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strstr(path, names[i]))
+            return true;
+    return false;
+}
+
 static void test_examples(void **state) {
     (void)state;
     glob_t files;
     assert_int_equal(glob("examples/*.attn", 0, NULL, &files), 0);
     for (size_t i = 0; i < files.gl_pathc; i++) {
-        Session *session = session_new();
         const char *path = files.gl_pathv[i];
+        if (is_model(path))
+            continue;
+        Session *session = session_new();
         uint32_t groups = check_stages(passes_build_file(session, path), path);
         if (groups != (has_no_pairs(path) ? 0 : 1))
             fail_msg("%s has %u streamed groups", path, groups);
