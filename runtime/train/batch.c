@@ -6,42 +6,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const AttTensor *tensor_of(const AttTrainer *trainer, int64_t field) {
-    return &trainer->entry->tensors[trainer->fields[field].input];
-}
-
 static bool is_seed(const AttTrainer *trainer, int64_t field) {
-    const AttTensor *tensor = tensor_of(trainer, field);
+    const AttTensor *tensor = att_field_tensor(trainer, field);
     return strcmp(trainer->fields[field].name, "seed") == 0 && tensor->rank == 0 &&
            (tensor->elem == ATT_I64 || tensor->elem == ATT_I32);
 }
 
-// Elements of a field in a batch.
-static int64_t elements_of(const AttTrainer *trainer, int64_t field, const int64_t *extents) {
-    const AttTensor *tensor = tensor_of(trainer, field);
-    int64_t count = 1;
-    for (int64_t i = 0; i < tensor->rank; i++)
-        count *= extents[tensor->dims[i]];
-    return count;
-}
-
 static AttStatus open_field(AttContext *ctx, const int64_t *extents, int64_t field, AttBatch *b) {
-    const AttTensor *tensor = tensor_of(b->trainer, field);
+    const AttTensor *tensor = att_field_tensor(b->trainer, field);
     int64_t shape[ATT_RANK_MAX];
     AttTensorData data;
     bool fills = att_data_fills(b->data, field);
     if (!fills && !is_seed(b->trainer, field))
         return att_fail(ctx, ATT_ARGUMENT, "the data has nothing for the argument %s of %s",
                         tensor->name, b->trainer->entry->entry);
-    for (int64_t i = 0; i < tensor->rank; i++)
-        shape[i] = extents[tensor->dims[i]];
+    att_shape_of(b->trainer->entry, tensor, extents, shape);
     AttStatus status = att_tensor_new(ctx, (AttElem)tensor->elem, (int)tensor->rank, shape, &data);
     if (status)
         return status;
     b->fields[field] = data.data;
     b->filled[field] = fills ? data.data : NULL;
     if (!b->tokens && fills)
-        b->tokens = elements_of(b->trainer, field, extents) / b->n_examples;
+        b->tokens = att_elements_of(b->trainer->entry, tensor, extents) / b->n_examples;
     return ATT_OK;
 }
 
@@ -74,7 +60,7 @@ void att_batch_seed(AttBatch *batch, int64_t seed) {
     for (int64_t i = 0; i < batch->trainer->n_fields; i++) {
         if (batch->filled[i] || !is_seed(batch->trainer, i))
             continue;
-        if (tensor_of(batch->trainer, i)->elem == ATT_I64)
+        if (att_field_tensor(batch->trainer, i)->elem == ATT_I64)
             *(int64_t *)batch->fields[i] = seed;
         else
             *(int32_t *)batch->fields[i] = (int32_t)(seed < 0 ? seed : seed & INT32_MAX);

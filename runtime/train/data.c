@@ -2,7 +2,7 @@
 // Examples for the data arguments of an entry (language.md 14.4): what is opened decides how many
 // there are, and every one can be made alone.
 //
-// Which objective makes them follows from the files and the arguments' names, see `kinds`:
+// Which objective makes them follows from the files and the arguments' names, see `arguments`:
 // NAME=FILE with the name of an argument, or one safetensors file, are arrays; else files are
 // tokens. What the program tells, arguments without dims, is no data.
 
@@ -12,14 +12,18 @@
 
 #include "train/data.h"
 
-static const struct {
-    const char *name;
-    const char *fields[ATT_ID_FIELDS]; // [b, n]; of SPAN, the last two are [b, m]
-} kinds[] = {
-    [ATT_OBJECTIVE_LANGUAGE] = {"language", {"tokens", "labels"}},
-    [ATT_OBJECTIVE_MASKED] = {"masked", {"masked", "labels"}},
-    [ATT_OBJECTIVE_SPAN] = {"span", {"source", "target", "labels"}},
-    [ATT_OBJECTIVE_FIELDS] = {"fields", {NULL}},
+const char *const att_objective_names[] = {
+    [ATT_OBJECTIVE_AUTO] = "auto",     [ATT_OBJECTIVE_LANGUAGE] = "language",
+    [ATT_OBJECTIVE_MASKED] = "masked", [ATT_OBJECTIVE_SPAN] = "span",
+    [ATT_OBJECTIVE_FIELDS] = "fields", [ATT_OBJECTIVE_FIELDS + 1] = NULL,
+};
+
+// [b, n]; of SPAN, the last two are [b, m].
+static const char *const arguments[][ATT_ID_FIELDS] = {
+    [ATT_OBJECTIVE_LANGUAGE] = {"tokens", "labels"},
+    [ATT_OBJECTIVE_MASKED] = {"masked", "labels"},
+    [ATT_OBJECTIVE_SPAN] = {"source", "target", "labels"},
+    [ATT_OBJECTIVE_FIELDS] = {NULL},
 };
 
 enum { ID_MOST = INT32_MAX }; // ids below this are known to the objectives
@@ -51,10 +55,6 @@ typedef struct {
     AttData *data;
 } Opening;
 
-static const AttTensor *tensor_of(const Opening *o, int64_t field) {
-    return &o->trainer->entry->tensors[o->trainer->fields[field].input];
-}
-
 static int64_t find_field(const Opening *o, const char *name) {
     for (int64_t f = 0; f < o->trainer->n_fields; f++)
         if (o->data->filled[f] && strcmp(o->trainer->fields[f].name, name) == 0)
@@ -65,7 +65,7 @@ static int64_t find_field(const Opening *o, const char *name) {
 // ---- arguments ---------------------------------------------------------------------------------
 static AttStatus check_field(const Opening *o, int64_t field) {
     const AttModule *entry = o->trainer->entry;
-    const AttTensor *tensor = tensor_of(o, field);
+    const AttTensor *tensor = att_field_tensor(o->trainer, field);
     for (int64_t i = 0; i < tensor->rank; i++) {
         const AttDim *dim = &entry->dims[tensor->dims[i]];
         bool is_batch = dim->like == o->batch;
@@ -98,7 +98,7 @@ static AttStatus check_fields(const Opening *o) {
 // ---- the objective -----------------------------------------------------------------------------
 static int count_names(AttObjective objective) {
     int n = 0;
-    while (n < ATT_ID_FIELDS && kinds[objective].fields[n])
+    while (n < ATT_ID_FIELDS && arguments[objective][n])
         n++;
     return n;
 }
@@ -109,7 +109,7 @@ static bool names_fit(const Opening *o, AttObjective objective) {
     for (int64_t f = 0; f < o->trainer->n_fields; f++)
         n_filled += o->data->filled[f];
     for (int i = 0; i < n_names; i++)
-        if (find_field(o, kinds[objective].fields[i]) < 0)
+        if (find_field(o, arguments[objective][i]) < 0)
             return false;
     return n_filled == n_names;
 }
@@ -129,14 +129,14 @@ static AttObjective choose_objective(const Opening *o, const AttArraysOf *of) {
 // ---- tokens ------------------------------------------------------------------------------------
 static AttStatus set_id_field(const Opening *o, int i) {
     AttData *data = o->data;
-    const char *name = kinds[data->objective].fields[i];
+    const char *name = arguments[data->objective][i];
     int64_t field = find_field(o, name);
-    const AttTensor *tensor = field < 0 ? NULL : tensor_of(o, field);
+    const AttTensor *tensor = field < 0 ? NULL : att_field_tensor(o->trainer, field);
     if (!tensor)
         return att_fail(o->ctx, ATT_ARGUMENT,
                         "the %s objective fills an argument %s, and %s has "
                         "none",
-                        kinds[data->objective].name, name, o->trainer->entry->entry);
+                        att_objective_names[data->objective], name, o->trainer->entry->entry);
     if (tensor->rank != 2 || (tensor->elem != ATT_I32 && tensor->elem != ATT_I64))
         return att_fail(o->ctx, ATT_ARGUMENT,
                         "%s must be ids, i32 or i64, with two dims: the batch and places of a "
@@ -169,7 +169,7 @@ static AttStatus set_id_fields(const Opening *o) {
             return att_fail(o->ctx, ATT_ARGUMENT,
                             "nothing fills the argument %s: the %s objective "
                             "has no such field",
-                            o->trainer->fields[f].name, kinds[data->objective].name);
+                            o->trainer->fields[f].name, att_objective_names[data->objective]);
     }
     const AttIdField *last = &data->ids[data->n_ids - 1], *beside = last - 1;
     if (last->length != beside->length)
@@ -193,7 +193,7 @@ static AttStatus size_examples(const Opening *o, int64_t *n_special) {
         return att_fail(o->ctx, ATT_ARGUMENT,
                         "the %s objective takes ids from the top of the table of tokens, and %s of "
                         "%s does not gather from one",
-                        kinds[data->objective].name, o->trainer->fields[ids[0].field].name,
+                        att_objective_names[data->objective], o->trainer->fields[ids[0].field].name,
                         o->trainer->entry->entry);
     *n_special = 1;
     if (data->objective == ATT_OBJECTIVE_MASKED)
@@ -298,7 +298,7 @@ static AttStatus begin(Opening *o, const int64_t *extents, int64_t batch_dim) {
     for (int64_t d = 0; d < entry->n_dims; d++)
         o->extents[d] = extents[d] < 0 ? extents[entry->dims[d].like] : extents[d];
     for (int64_t f = 0; f < o->trainer->n_fields; f++)
-        o->data->filled[f] = tensor_of(o, f)->rank > 0;
+        o->data->filled[f] = att_field_tensor(o->trainer, f)->rank > 0;
     o->data->seed = options->seed;
     return ATT_OK;
 }
@@ -347,7 +347,7 @@ bool att_data_is_bytes(const AttData *data) {
 }
 
 const char *att_data_objective(const AttData *data) {
-    return kinds[data->objective].name;
+    return att_objective_names[data->objective];
 }
 
 bool att_data_fills(const AttData *data, int64_t field) {

@@ -29,10 +29,6 @@ struct AttArrays {
     Array *arrays;
 };
 
-static const AttTensor *tensor_of(const AttTrainer *trainer, int64_t field) {
-    return &trainer->entry->tensors[trainer->fields[field].input];
-}
-
 // ---- which file is whose -----------------------------------------------------------------------
 // The file that fills the field, NULL where it has none.
 static const char *path_of(const AttTrainer *trainer, int64_t field, const char *const *paths,
@@ -84,18 +80,9 @@ static AttStatus check_paths(const AttArraysOf *of, const char *const *paths, in
 }
 
 // ---- an array and its argument -----------------------------------------------------------------
-static void write_shape(char *out, size_t room, const char *first, int rank, const int64_t *shape) {
-    size_t at = (size_t)snprintf(out, room, "[%s", first);
-    for (int i = 0; i < rank && at < room; i++)
-        at += (size_t)snprintf(out + at, room - at, "%s%lld", i || *first ? ", " : "",
-                               (long long)shape[i]);
-    if (at < room)
-        snprintf(out + at, room - at, "]");
-}
-
 // Sets the sizes of a row from the argument, and checks the shape of the file against it.
 static AttStatus check_shape(const AttArraysOf *of, Array *array, int rank, const int64_t *shape) {
-    const AttTensor *tensor = tensor_of(of->trainer, array->field);
+    const AttTensor *tensor = att_field_tensor(of->trainer, array->field);
     int64_t need[ATT_RANK_MAX];
     int n = (int)tensor->rank - 1;
     for (int i = 0; i < n; i++)
@@ -108,16 +95,15 @@ static AttStatus check_shape(const AttArraysOf *of, Array *array, int rank, cons
         array->examples = shape[0];
         return ATT_OK;
     }
-    char has[400], wants[400];
-    write_shape(has, sizeof has, "", rank, shape);
-    write_shape(wants, sizeof wants, "examples", n, need);
+    char has[ATT_SHAPE_ROOM], wants[ATT_SHAPE_ROOM];
     return att_fail(of->ctx, ATT_ARGUMENT, "%s: has the shape %s, and %s takes %s", array->path,
-                    has, tensor->name, wants);
+                    att_shape_text("", rank, shape, has), tensor->name,
+                    att_shape_text("examples", n, need, wants));
 }
 
 static AttStatus take_data(const AttArraysOf *of, Array *array, const NpyHeader *header,
                            const void *data) {
-    AttElem elem = (AttElem)tensor_of(of->trainer, array->field)->elem;
+    AttElem elem = (AttElem)att_field_tensor(of->trainer, array->field)->elem;
     AttStatus status = check_shape(of, array, header->rank, header->shape);
     if (status || att_npy_is_verbatim(header, elem)) {
         array->rows = data;
@@ -158,7 +144,7 @@ static bool npy_type(const char *type, NpyHeader *header) {
 }
 
 static AttStatus open_named(const AttArraysOf *of, Array *array, const AttTensorFile *file) {
-    const AttTensor *tensor = tensor_of(of->trainer, array->field);
+    const AttTensor *tensor = att_field_tensor(of->trainer, array->field);
     const AttNamedTensor *named = att_safetensors_find(file, tensor->name);
     if (!named)
         return att_fail(of->ctx, ATT_ARGUMENT, "%s: has no tensor '%s' for the argument",
@@ -191,7 +177,7 @@ static int64_t whole_at(const Array *array, AttElem elem, int64_t i) {
 
 static AttStatus check_ids(const AttArraysOf *of, const Array *array) {
     const AttField *field = &of->trainer->fields[array->field];
-    AttElem elem = (AttElem)tensor_of(of->trainer, array->field)->elem;
+    AttElem elem = (AttElem)att_field_tensor(of->trainer, array->field)->elem;
     if (!field->below || (elem != ATT_I32 && elem != ATT_I64))
         return ATT_OK;
     int64_t count = array->examples * array->row_count;

@@ -20,7 +20,6 @@ typedef struct {
     bool json;
 } Values;
 
-static const char *const objectives[] = {"auto", "language", "masked", "span", "fields", NULL};
 static const AttOption options_of_eval[] = {
     {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
      "text, token shards, or NAME=FILE of arrays", .needed = true},
@@ -29,7 +28,7 @@ static const AttOption options_of_eval[] = {
      .most = 1e9},
     {"batches", ATT_OPTION_COUNT, offsetof(Values, batches), "N", "how many; 0: all", .most = 1e9},
     {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
-     "what examples are made of tokens", .choices = objectives},
+     "what examples are made of tokens", .choices = att_objective_names},
     {"held-out", ATT_OPTION_NUMBER, offsetof(Values, held_out), "SHARE",
      "the share that train left out with this; 0: all examples", .most = 0.9},
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S", "as train had it", .most = 9e18},
@@ -86,25 +85,37 @@ static AttStatus evaluate(Eval *e) {
     return att_evaluate(e->ctx, &evaluation, &e->means);
 }
 
+// JSON has no NaN and no infinity: null.
+static json_t *json_of(double number) {
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
+static void print_line(const char *key, const json_t *value) {
+    printf("%-14s ", key);
+    if (json_is_null(value))
+        printf("not finite\n");
+    else
+        printf("%.*g\n", json_is_integer(value) ? 15 : 6, json_number_value(value));
+}
+
 // Further names of the loss, where it is a mean over tokens.
 static void tell(const Eval *e) {
     double loss = e->means.results[0];
     json_t *all = json_object();
     json_object_set_new(all, "examples", json_integer(e->means.n_examples));
-    json_object_set_new(all, "loss", json_real(loss));
+    json_object_set_new(all, "loss", json_of(loss));
     if (isfinite(exp(loss)))
         json_object_set_new(all, "perplexity", json_real(exp(loss)));
     if (att_data_is_bytes(e->data))
-        json_object_set_new(all, "bits_per_byte", json_real(loss / M_LN2));
+        json_object_set_new(all, "bits_per_byte", json_of(loss / M_LN2));
     for (int64_t k = 1; k < e->call.n_results; k++)
-        json_object_set_new(all, att_call_result_name(&e->call, k), json_real(e->means.results[k]));
+        json_object_set_new(all, att_call_result_name(&e->call, k), json_of(e->means.results[k]));
     const char *key;
     json_t *value;
     if (e->values->json)
         json_dumpf(all, stdout, JSON_INDENT(1));
     else
-        json_object_foreach(all, key, value)
-            printf("%-14s %.*g\n", key, json_is_integer(value) ? 15 : 6, json_number_value(value));
+        json_object_foreach(all, key, value) print_line(key, value);
     if (e->values->json)
         putchar('\n');
     json_decref(all);

@@ -24,7 +24,7 @@ AttStatus att_evaluate(AttContext *ctx, const AttEvaluation *e, AttMeans *means)
     AttStatus status = ATT_OK;
     if (att_batch_fixed(e->batch->trainer))
         most -= most % size;
-    if (e->batches && e->batches < most / size)
+    if (e->batches && e->batches <= most / size)
         most = e->batches * size;
     if (most < 1)
         return att_fail(ctx, ATT_ARGUMENT, "there are fewer examples to evaluate than a batch has");

@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct {
@@ -18,8 +17,6 @@ typedef struct {
     int objective;
     bool quick;
 } Values;
-
-static const char *const objectives[] = {"auto", "language", "masked", "span", "fields", NULL};
 
 static const AttOption table[] = {
     {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
@@ -36,7 +33,7 @@ static const AttOption table[] = {
     {"source", ATT_OPTION_TEXT, offsetof(Values, source), "FILE", "with --prune: the text",
      .least = 0},
     {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
-     "what examples are made of tokens", .choices = objectives},
+     "what examples are made of tokens", .choices = att_objective_names},
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S", "of the choice of examples", .least = 0,
      .most = 9e18},
     {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core", .least = 0,
@@ -227,24 +224,13 @@ static AttStatus draw(const Heads *h, const char *path) {
 
 // ---- what is left in a folder ------------------------------------------------------------------
 
-enum { PATH_ROOM = 4096 };
-
-static const char *within(const Heads *h, const char *name, char out[PATH_ROOM]) {
-    if (!h->values->out)
-        return NULL;
-    snprintf(out, PATH_ROOM, "%.3900s/%s", h->values->out, name);
-    return out;
-}
-
-static AttStatus make_folder(const Heads *h) {
-    if (!h->values->out || mkdir(h->values->out, 0777) == 0 || errno == EEXIST)
-        return ATT_OK;
-    return att_fail(h->ctx, ATT_IO, "cannot make the folder %s: %s", h->values->out,
-                    strerror(errno));
+// NULL: there is no folder. One that was made has room for the name.
+static const char *within(const Heads *h, const char *name, char out[ATT_PATH_ROOM]) {
+    return h->values->out && att_path_in(h->values->out, name, out) ? out : NULL;
 }
 
 static AttStatus tell_all(Heads *h, const AttHeadSettings *settings) {
-    char path[PATH_ROOM];
+    char path[ATT_PATH_ROOM];
     print_table(h);
     AttStatus status = att_heads_logits(h->ctx, settings, h->data, &h->batch, stdout,
                                         within(h, "logits.svg", path));
@@ -303,8 +289,8 @@ static AttStatus work(Heads *h) {
         status = att_model_read(h->ctx, &h->model, h->values->weights);
     if (!status)
         status = open_data(h);
-    if (!status && !h->share)
-        status = make_folder(h);
+    if (!status && !h->share && h->values->out)
+        status = att_folder_make(h->ctx, h->values->out);
     if (status)
         return status;
     int64_t examples = att_data_examples(h->data, ATT_PART_TRAIN);
@@ -376,6 +362,8 @@ int att_command_heads(const AttTrainer *trainer, int argc, char **argv) {
         status = att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
     else
         status = work(&h) ? att_command_report(argv, h.ctx) : ATT_EXIT_FINE;
+    if (!status && fflush(stdout))
+        status = att_command_fail(argv, ATT_EXIT_DATA, "%s", strerror(errno));
     close_heads(&h);
     att_options_free(&usage, &options);
     return status;

@@ -55,8 +55,7 @@ static int64_t bytes_of(const Logits *l) {
     for (int64_t i = 0; i < l->count; i++) {
         const AttTensor *tensor = result_of(l, i);
         int64_t shape[ATT_RANK_MAX], bytes;
-        for (int64_t d = 0; d < tensor->rank; d++)
-            shape[d] = extent_of(l, tensor, d);
+        att_shape_of(l->call.module, tensor, l->call.extents, shape);
         if (!att_bytes_of((int)tensor->rank, shape, att_elem_bytes((AttElem)tensor->elem), &bytes))
             return BYTES_MOST + 1;
         sum = bytes < BYTES_MOST && sum <= BYTES_MOST ? sum + bytes : BYTES_MOST + 1;
@@ -70,8 +69,7 @@ static AttStatus add_memory(Logits *l) {
         const AttTensor *tensor = result_of(l, i);
         int64_t shape[ATT_RANK_MAX];
         AttTensorData data;
-        for (int64_t d = 0; d < tensor->rank; d++)
-            shape[d] = extent_of(l, tensor, d);
+        att_shape_of(l->call.module, tensor, l->call.extents, shape);
         AttStatus status =
             att_tensor_new(l->ctx, (AttElem)tensor->elem, (int)tensor->rank, shape, &data);
         l->call.tensors[l->call.outputs[i]] = data.data;

@@ -30,11 +30,7 @@ static void *zeros(AttContext *ctx, size_t bytes, AttStatus *status) {
 
 int64_t att_heads_of(const AttHeads *heads, int64_t mask) {
     const AttModule *module = heads->masked;
-    const AttTensor *tensor = &module->tensors[heads->masks[mask].input];
-    int64_t count = 1;
-    for (int64_t i = 0; i < tensor->rank; i++)
-        count *= module->dims[tensor->dims[i]].extent;
-    return count;
+    return att_elements_of(module, &module->tensors[heads->masks[mask].input], NULL);
 }
 
 // ---- functions ---------------------------------------------------------------------------------
@@ -71,7 +67,7 @@ static void repeat_example(const Measure *m) {
     const AttModule *entry = m->trainer->entry;
     int64_t copies = m->batch->n_examples;
     for (int64_t i = 0; i < m->trainer->n_fields && copies > 1; i++) {
-        const AttTensor *tensor = &entry->tensors[m->trainer->fields[i].input];
+        const AttTensor *tensor = att_field_tensor(m->trainer, i);
         char *first = m->batch->filled[i];
         if (!first || !tensor->rank ||
             entry->dims[tensor->dims[0]].like != att_batch_dim(m->trainer))
@@ -191,7 +187,8 @@ AttStatus att_heads_measure(AttContext *ctx, const AttHeadSettings *settings, At
         if (settings->progress)
             settings->progress(i + 1, settings->examples);
     }
-    take_means(out, settings->losses);
+    if (!status)
+        take_means(out, settings->losses);
     close_all(&m);
     return status;
 }

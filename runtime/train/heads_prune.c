@@ -83,6 +83,7 @@ static AttStatus choose(Pruning *p, double share, bool *any) {
             kept->kept[i] = i;
         // A share that was written as 0.3 is not quite that.
         int64_t drop = (int64_t)floor(share * (double)kept->extent + 1e-9);
+        drop = drop < kept->extent ? drop : kept->extent - 1;
         for (int64_t i = 0; i < drop; i++)
             drop_one(p, group, kept);
         *any = *any || drop > 0;

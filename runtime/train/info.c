@@ -20,17 +20,10 @@ static const AttTensor *param_tensor(const AttTrainer *trainer, int64_t i) {
     return &trainer->entry->tensors[trainer->params[i].input];
 }
 
-static int64_t count_elements(const AttModule *module, const AttTensor *tensor) {
-    int64_t count = 1;
-    for (int64_t i = 0; i < tensor->rank; i++)
-        count *= module->dims[tensor->dims[i]].extent;
-    return count;
-}
-
 static int64_t count_parameters(const AttTrainer *trainer) {
     int64_t count = 0;
     for (int64_t i = 0; i < trainer->n_params; i++)
-        count += count_elements(trainer->entry, param_tensor(trainer, i));
+        count += att_elements_of(trainer->entry, param_tensor(trainer, i), NULL);
     return count;
 }
 
@@ -69,9 +62,7 @@ static void print_json(const AttTrainer *trainer) {
     for (int64_t i = 0; i < trainer->n_params; i++)
         json_array_append_new(params, json_tensor(trainer->entry, param_tensor(trainer, i)));
     for (int64_t i = 0; i < trainer->n_fields; i++)
-        json_array_append_new(
-            fields,
-            json_tensor(trainer->entry, &trainer->entry->tensors[trainer->fields[i].input]));
+        json_array_append_new(fields, json_tensor(trainer->entry, att_field_tensor(trainer, i)));
     json_object_set_new(all, "entry", json_string(trainer->entry->entry));
     json_object_set_new(all, "parameters", json_integer(count_parameters(trainer)));
     json_object_set_new(all, "data", fields);
@@ -98,7 +89,7 @@ static void print_text(const AttTrainer *trainer) {
     printf("entry       %s\nparameters  %lld\n\ndata:\n", trainer->entry->entry,
            (long long)count_parameters(trainer));
     for (int64_t i = 0; i < trainer->n_fields; i++)
-        print_tensor(trainer->entry, &trainer->entry->tensors[trainer->fields[i].input]);
+        print_tensor(trainer->entry, att_field_tensor(trainer, i));
     printf("\noptimizers, with their settings:\n");
     for (int64_t i = 0; i < trainer->n_optimizers; i++) {
         const AttOptimizer *optimizer = &trainer->optimizers[i];

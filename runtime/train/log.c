@@ -8,11 +8,6 @@
 
 #include "train/loop.h"
 
-bool att_path_in(const char *folder, const char *name, char path[ATT_PATH_ROOM]) {
-    int length = snprintf(path, ATT_PATH_ROOM, "%s/%s", folder, name);
-    return length >= 0 && length < ATT_PATH_ROOM;
-}
-
 FILE *att_log_open(const char *path, const char *header) {
     FILE *file = fopen(path, "ae");
     if (!file)

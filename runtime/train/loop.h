@@ -113,8 +113,4 @@ AttProgress att_progress_open(char **argv, int64_t steps, int64_t begun);
 void att_progress_tell(AttProgress *progress, const AttProgressLine *line);
 void att_progress_break(AttProgress *progress); // before another line
 
-enum { ATT_PATH_ROOM = 4096 };
-// FOLDER/name; false: it is too long.
-bool att_path_in(const char *folder, const char *name, char path[ATT_PATH_ROOM]);
-
 #endif

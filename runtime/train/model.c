@@ -3,7 +3,6 @@
 
 #include "train/model.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +13,8 @@ static AttStatus open_param(AttContext *ctx, const AttTrainer *trainer, const At
     AttTensorData data;
     out->name = param->name;
     out->rank = (int)tensor->rank;
-    out->count = 1;
-    for (int i = 0; i < out->rank; i++) {
-        out->shape[i] = trainer->entry->dims[tensor->dims[i]].extent;
-        out->count *= out->shape[i];
-    }
+    att_shape_of(trainer->entry, tensor, NULL, out->shape);
+    out->count = att_elements_of(trainer->entry, tensor, NULL);
     AttStatus status = att_tensor_new(ctx, ATT_F32, out->rank, out->shape, &data);
     out->data = data.data;
     return status;
@@ -59,26 +55,18 @@ bool att_is_state_name(const char *name) {
     return strncmp(name, "optimizer.", strlen("optimizer.")) == 0;
 }
 
-static void print_shape(int rank, const int64_t *shape, char *out, size_t room) {
-    size_t at = (size_t)snprintf(out, room, "[");
-    for (int i = 0; i < rank && at < room; i++)
-        at += (size_t)snprintf(out + at, room - at, "%s%lld", i ? ", " : "", (long long)shape[i]);
-    if (at < room)
-        snprintf(out + at, room - at, "]");
-}
-
 AttStatus att_tensor_expect(AttContext *ctx, const char *path, const AttNamedTensor *tensor,
                             int rank, const int64_t *shape) {
-    char has[200], needs[200], shown[ATT_SHOWN_ROOM];
+    char has[ATT_SHAPE_ROOM], needs[ATT_SHAPE_ROOM], shown[ATT_SHOWN_ROOM];
     if (tensor->elem != ATT_F32)
         return att_fail(ctx, ATT_FORMAT, "%s: tensor '%s' is of %s where F32 is needed", path,
                         att_shown(tensor->name, shown), tensor->type);
     if (tensor->rank == rank && memcmp(tensor->shape, shape, (size_t)rank * sizeof *shape) == 0)
         return ATT_OK;
-    print_shape(tensor->rank, tensor->shape, has, sizeof has);
-    print_shape(rank, shape, needs, sizeof needs);
     return att_fail(ctx, ATT_FORMAT, "%s: tensor '%s' has the shape %s where %s is needed", path,
-                    att_shown(tensor->name, shown), has, needs);
+                    att_shown(tensor->name, shown),
+                    att_shape_text("", tensor->rank, tensor->shape, has),
+                    att_shape_text("", rank, shape, needs));
 }
 
 static bool model_has(const AttModel *model, const char *name) {

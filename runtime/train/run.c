@@ -14,8 +14,7 @@ static AttStatus take_tensor(AttContext *ctx, const AttModule *module, int64_t i
     if (!found)
         return att_fail(ctx, ATT_FORMAT, "%s: there is no tensor '%s', which %s needs", path,
                         tensor->name, module->entry);
-    for (int64_t k = 0; k < tensor->rank; k++)
-        shape[k] = module->dims[tensor->dims[k]].extent;
+    att_shape_of(module, tensor, NULL, shape);
     AttStatus status = att_tensor_expect(ctx, path, found, (int)tensor->rank, shape);
     if (!status)
         status = att_tensor_new(ctx, ATT_F32, (int)tensor->rank, shape, out);

@@ -22,8 +22,6 @@ typedef struct {
     bool resume;
 } Values;
 
-static const char *const objectives[] = {"auto", "language", "masked", "span", "fields", NULL};
-
 static const AttOption options_of_train[] = {
     {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
      "text, token shards, or NAME=FILE of arrays", .needed = true},
@@ -36,7 +34,7 @@ static const AttOption options_of_train[] = {
     {"accumulate", ATT_OPTION_COUNT, offsetof(Values, accumulate), "A", "batches of a step",
      .least = 1, .most = 1e9},
     {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
-     "what examples are made of tokens", .choices = objectives},
+     "what examples are made of tokens", .choices = att_objective_names},
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S",
      "of first values, the order of examples and dropout", .most = 9e18},
     {"lr", ATT_OPTION_NUMBER, offsetof(Values, rate), "R", "the learning rate", .most = 1e6},

@@ -21,6 +21,24 @@ void att_unmap(AttMapped *map); // also one that is all zeros
 enum { ATT_SHOWN_ROOM = 160 };
 const char *att_shown(const char *name, char shown[ATT_SHOWN_ROOM]);
 
+// ---- folder.c: where subcommands leave files ---------------------------------------------------
+enum { ATT_PATH_ROOM = 4096 };
+// FOLDER/name; false: it is too long.
+bool att_path_in(const char *folder, const char *name, char path[ATT_PATH_ROOM]);
+// Unless it is there. Refuses one whose path leaves no room for the name of a file.
+AttStatus att_folder_make(AttContext *ctx, const char *folder);
+
+// ---- shape.c: tensors of a module --------------------------------------------------------------
+const AttTensor *att_field_tensor(const AttTrainer *trainer, int64_t field); // of the entry
+// extents: by dim of the module; NULL: all of the tensor's are constants.
+void att_shape_of(const AttModule *module, const AttTensor *tensor, const int64_t *extents,
+                  int64_t *shape);
+int64_t att_elements_of(const AttModule *module, const AttTensor *tensor, const int64_t *extents);
+// "[2, 3]" for a message; first: what comes before the extents, or "". Returns out.
+enum { ATT_SHAPE_ROOM = 400 };
+const char *att_shape_text(const char *first, int rank, const int64_t *shape,
+                           char out[ATT_SHAPE_ROOM]);
+
 // ---- safetensors_read.c, _floats.c, _write.c: a file of named tensors ---------------------------
 // A strict reader: everything that the format asks for is checked, and what is wrong is told with
 // the tensor's name. The file is mapped; data is that of the file, row-major, of the file's life.
@@ -70,6 +88,7 @@ typedef enum {
     ATT_OBJECTIVE_SPAN,     // T5: 15% in spans of mean length 3
     ATT_OBJECTIVE_FIELDS    // arrays by name
 } AttObjective;
+extern const char *const att_objective_names[]; // by objective, ended by NULL
 typedef struct {
     // Files of tokens: text, or shards of llm.c; for FIELDS NAME=FILE.npy, or one safetensors file.
     const char *const *paths; // not kept

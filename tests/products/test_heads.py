@@ -294,6 +294,22 @@ def test_a_share_of_no_head(built):
     assert "10% of 4 heads is none" in built.prune("10%", status=1)
 
 
+def test_a_share_of_almost_all_leaves_a_head(built):
+    assert {len(heads) for heads in kept_heads(built.prune("0.99999999999")).values()} == {1}
+
+
+def test_a_folder_with_too_long_a_path(built):
+    assert "is too long" in built.heads("--quick", "--out", "a/" * 2000, status=1)
+
+
+def test_output_that_cannot_be_written(built):
+    words = ["--data", *built.fields, "--weights", "big.safetensors", "--quick"]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run([built.folder / "big", "heads", *words], cwd=built.folder,
+                             stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert run.returncode == 1 and "No space left on device" in run.stderr
+
+
 ONE_HEAD_DIM = """
 dim n = 4, m like n, d = 6, h = 2, k = 3
 def Loss(X[b, n, d], T[b, n, d], param P_q[d, k, h], param P_k[d, k, h], param P_v[d, k, h]):

@@ -247,6 +247,25 @@ def test_eval(made, trained):
     assert np.isclose(said["right"], float(last["right"]), rtol=1e-6)
 
 
+def test_eval_of_some_batches(made, trained):
+    """Of 7 examples one batch of 4 is asked for."""
+    said = json.loads(lm(made, "eval", "--data", "text", "--weights", "whole/latest", "--batch", 4,
+                         "--held-out", 0.05, "--batches", 1, "--json"))
+    assert said["examples"] == 4
+
+
+def test_eval_of_what_is_not_finite(made, trained):
+    raw = bytearray((trained / "latest").read_bytes())
+    (length,) = struct.unpack("<Q", raw[:8])
+    begin, end = (8 + length + at for at in json.loads(raw[8 : 8 + length])["E"]["data_offsets"])
+    raw[begin:end] = np.full((end - begin) // 4, np.nan, np.float32).tobytes()
+    (made / "nan.safetensors").write_bytes(raw)
+    given = ("eval", "--data", "text", "--weights", "nan.safetensors")
+    said = json.loads(lm(made, *given, "--json"))
+    assert said["loss"] is None and "perplexity" not in said
+    assert "loss           not finite" in lm(made, *given)
+
+
 def test_run_with_weights(made, trained):
     text = np.frombuffer(TEXT.encode(), np.uint8).astype(np.int32)
     np.save(made / "tokens.npy", text[:16].reshape(1, 16))
