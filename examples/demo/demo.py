@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, end to end: an encoder block compiled to a native program, run over the README.
+"""The main job, end to end: a language model with talking heads is compiled to a native program, which
+trains on text of this machine and writes some; then an encoder block is run over the README.
 
 usage: demo.py ATTC OUTPUT_FOLDER
-Prints the layer's cost, time, share of the machine's peak and error against the double-precision
-oracle, and leaves the program, its outputs and a picture of one head's attention weights there.
+Prints how the loss falls, a sample, and the encoder block's cost, time, share of the machine's peak
+and error against the double-precision oracle. Programs, checkpoints, logs and pictures stay there.
 """
 
+import csv
 import json
+import math
+import re
+import shutil
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import numpy as np
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+MODEL = ROOT / "examples" / "lm.attn"
+SMALL = "layers=2,d=128,d_ff=512,h=8,d_k=16,n=128"  # trains in about a minute on two cores
+STEPS, BATCH = 500, 16
+SAMPLE = 300  # bytes
 SOURCE = ROOT / "examples" / "encoder_block.attn"
 ENTRY = "EncoderBlock"
 WINDOW = 512  # bytes of text that see each other
@@ -94,9 +104,62 @@ def draw_picture(path, text, weights):
     path.write_text("\n".join(parts + ["</svg>\n"]))
 
 
-def main():
-    attc, folder = sys.argv[1], Path(sys.argv[2])
-    folder.mkdir(parents=True, exist_ok=True)
+# ---- a language model ------------------------------------------------------------------------------
+def training_text():
+    """Licences that are on every Debian machine, and what this project says about itself."""
+    licences = sorted(path for path in Path("/usr/share/common-licenses").glob("*")
+                      if path.is_file() and not path.is_symlink())
+    return [*licences, ROOT / "README.md", ROOT / "grammar" / "language.md"]
+
+
+def talking_heads(folder):
+    """The example with the other attention: one line is changed."""
+    text = MODEL.read_text()
+    changed = re.sub(r"= X \+ MultiHead\(A\) as attend.*", "= X + TalkingHeads(A) as attend", text)
+    assert changed != text
+    (folder / "lm.attn").write_text(changed)
+    return folder / "lm.attn"
+
+
+def read_log(path):
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def train_model(attc, folder):
+    source, run_folder = talking_heads(folder), folder / "run"
+    shutil.rmtree(run_folder, ignore_errors=True)
+    begun = time.time()
+    run(attc, "build", source, "-D", SMALL, "--entry", "Loss", "--exe", "-o", folder / "lm")
+    info = json.loads(run(folder / "lm", "info", "--json")[0])
+    print(f"built {folder / 'lm'} in {time.time() - begun:.2f} s: a language model with talking heads, "
+          f"{info['parameters']} parameters")
+
+    text = training_text()
+    size = sum(path.stat().st_size for path in text)
+    print(f"training {STEPS} steps of {BATCH} x 128 bytes, on {size} bytes of licences and of this "
+          "project's documents")
+    begun = time.time()
+    run(folder / "lm", "train", "--data", *text, "--steps", STEPS, "--batch", BATCH, "--lr", 0.003,
+        "--warmup", 50, "--eval-every", STEPS // 5, "--out", run_folder)
+    seconds = time.time() - begun
+    first = float(read_log(run_folder / "log.csv")[0]["loss"]) / math.log(2)
+    print(f"bits per byte: {first:.2f} at first; on text that was held out", end="")
+    for row in read_log(run_folder / "eval.csv"):
+        print(f", {float(row['bits_per_byte']):.2f} after {row['step']} steps", end="")
+    print(f"\n{STEPS * BATCH * 128 / seconds:.0f} bytes a second for {seconds:.0f} s; "
+          f"loss curve: {run_folder / 'loss.svg'}")
+    sample, _ = run(folder / "lm", "generate", "--weights", run_folder / "latest", "--tokens", SAMPLE,
+                    "--prompt", "The program ", "--temperature", 0.7, "--seed", 1)
+    print("a sample:\n")
+    print(textwrap.indent(sample.strip(), "    "))
+    run(folder / "lm", "heads", "--data", *text, "--weights", run_folder / "latest", "--examples", 8,
+        "--quick", "--out", folder / "heads")
+    print(f"\nwhat the heads do, and what mixes them: {folder / 'heads'}/heads.svg, mixing.svg")
+
+
+# ---- an encoder block ------------------------------------------------------------------------------
+def run_encoder(attc, folder):
     tokens = read_text(folder)
 
     begun = time.time()
@@ -143,6 +206,14 @@ def main():
     picture = folder / "attention.svg"
     draw_picture(picture, tokens[0], np.asarray(weights[0, :count, head, :count]))
     print(f"\npicture of one head's attention weights: {picture}")
+
+
+def main():
+    attc, folder = sys.argv[1], Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    train_model(attc, folder)
+    print()
+    run_encoder(attc, folder)
 
 
 if __name__ == "__main__":
