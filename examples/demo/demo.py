@@ -2,7 +2,7 @@
 """The main job, end to end: a language model with talking heads is compiled to a native program, which
 trains on text of this machine and writes some; then an encoder block is run over the README.
 
-usage: demo.py ATTC OUTPUT_FOLDER
+usage: demo.py ATTC OUTPUT_FOLDER [STEPS]
 Prints how the loss falls, a sample, and the encoder block's cost, time, share of the machine's peak
 and error against the double-precision oracle. Programs, checkpoints, logs and pictures stay there.
 """
@@ -126,7 +126,7 @@ def read_log(path):
         return list(csv.DictReader(file))
 
 
-def train_model(attc, folder):
+def train_model(attc, folder, steps):
     source, run_folder = talking_heads(folder), folder / "run"
     shutil.rmtree(run_folder, ignore_errors=True)
     begun = time.time()
@@ -137,17 +137,17 @@ def train_model(attc, folder):
 
     text = training_text()
     size = sum(path.stat().st_size for path in text)
-    print(f"training {STEPS} steps of {BATCH} x 128 bytes, on {size} bytes of licences and of this "
+    print(f"training {steps} steps of {BATCH} x 128 bytes, on {size} bytes of licences and of this "
           "project's documents")
     begun = time.time()
-    run(folder / "lm", "train", "--data", *text, "--steps", STEPS, "--batch", BATCH, "--lr", 0.003,
-        "--warmup", 50, "--eval-every", STEPS // 5, "--out", run_folder)
+    run(folder / "lm", "train", "--data", *text, "--steps", steps, "--batch", BATCH, "--lr", 0.003,
+        "--warmup", 50, "--eval-every", max(steps // 5, 1), "--out", run_folder)
     seconds = time.time() - begun
     first = float(read_log(run_folder / "log.csv")[0]["loss"]) / math.log(2)
     print(f"bits per byte: {first:.2f} at first; on text that was held out", end="")
     for row in read_log(run_folder / "eval.csv"):
         print(f", {float(row['bits_per_byte']):.2f} after {row['step']} steps", end="")
-    print(f"\n{STEPS * BATCH * 128 / seconds:.0f} bytes a second for {seconds:.0f} s; "
+    print(f"\n{steps * BATCH * 128 / seconds:.0f} bytes a second for {seconds:.0f} s; "
           f"loss curve: {run_folder / 'loss.svg'}")
     sample, _ = run(folder / "lm", "generate", "--weights", run_folder / "latest", "--tokens", SAMPLE,
                     "--prompt", "The program ", "--temperature", 0.7, "--seed", 1)
@@ -211,7 +211,7 @@ def run_encoder(attc, folder):
 def main():
     attc, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
-    train_model(attc, folder)
+    train_model(attc, folder, int(sys.argv[3]) if len(sys.argv) > 3 else STEPS)
     print()
     run_encoder(attc, folder)
 
