@@ -104,7 +104,7 @@ def draw_picture(path, text, weights):
     path.write_text("\n".join(parts + ["</svg>\n"]))
 
 
-# ---- a language model ------------------------------------------------------------------------------
+# ---- a language model ----------------------------------------------------------------------------
 def training_text():
     """Licences that are on every Debian machine, and what this project says about itself."""
     licences = sorted(path for path in Path("/usr/share/common-licenses").glob("*")
@@ -158,7 +158,7 @@ def train_model(attc, folder, steps):
     print(f"\nwhat the heads do, and what mixes them: {folder / 'heads'}/heads.svg, mixing.svg")
 
 
-# ---- an encoder block ------------------------------------------------------------------------------
+# ---- an encoder block ----------------------------------------------------------------------------
 def run_encoder(attc, folder):
     tokens = read_text(folder)
 
