@@ -132,8 +132,10 @@ def train_model(attc, folder, steps):
     begun = time.time()
     run(attc, "build", source, "-D", SMALL, "--entry", "Loss", "--exe", "-o", folder / "lm")
     info = json.loads(run(folder / "lm", "info", "--json")[0])
-    print(f"built {folder / 'lm'} in {time.time() - begun:.2f} s: a language model with talking heads, "
-          f"{info['parameters']} parameters")
+    print(
+        f"built {folder / 'lm'} in {time.time() - begun:.2f} s: a language model with talking "
+        f"heads, {info['parameters']} parameters"
+    )
 
     text = training_text()
     size = sum(path.stat().st_size for path in text)
@@ -149,12 +151,16 @@ def train_model(attc, folder, steps):
         print(f", {float(row['bits_per_byte']):.2f} after {row['step']} steps", end="")
     print(f"\n{steps * BATCH * 128 / seconds:.0f} bytes a second for {seconds:.0f} s; "
           f"loss curve: {run_folder / 'loss.svg'}")
-    sample, _ = run(folder / "lm", "generate", "--weights", run_folder / "latest", "--tokens", SAMPLE,
-                    "--prompt", "The program ", "--temperature", 0.7, "--seed", 1)
+    sample, _ = run(
+        folder / "lm", "generate", "--weights", run_folder / "latest", "--tokens", SAMPLE,
+        "--prompt", "The program ", "--temperature", 0.7, "--seed", 1,
+    )
     print("a sample:\n")
     print(textwrap.indent(sample.strip(), "    "))
-    run(folder / "lm", "heads", "--data", *text, "--weights", run_folder / "latest", "--examples", 8,
-        "--quick", "--out", folder / "heads")
+    run(
+        folder / "lm", "heads", "--data", *text, "--weights", run_folder / "latest",
+        "--examples", 8, "--quick", "--out", folder / "heads",
+    )
     print(f"\nwhat the heads do, and what mixes them: {folder / 'heads'}/heads.svg, mixing.svg")
 
 
