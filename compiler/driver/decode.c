@@ -28,8 +28,7 @@ static bool has_name(const NameList *names, Name name) {
     return has;
 }
 
-// ---- the def by itself
-// ---------------------------------------------------------------------------
+// ---- the def by itself -------------------------------------------------------------------------
 
 // The dims of sequences: all but the last of the first argument that is data.
 static NameList batch_dims(const Generation *g) {
@@ -110,8 +109,7 @@ static bool make_step(Generation *g) {
     return g->step.graph || refuse(g, g->step.origin, g->step.why);
 }
 
-// ---- trained tensors
-// -----------------------------------------------------------------------------
+// ---- trained tensors ---------------------------------------------------------------------------
 
 static bool same_shape(const Generation *g, const Value *a, const Value *b) {
     bool same = a->dims.count == b->dims.count;
@@ -168,8 +166,7 @@ static const char *find_path(const Generation *g) {
     return lacks ? NULL : "";
 }
 
-// ---- tables
-// --------------------------------------------------------------------------------------
+// ---- tables ------------------------------------------------------------------------------------
 
 static int64_t number_of(const ProductTrainer *trainer, Name name) {
     uint32_t number = 0;

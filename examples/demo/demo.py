@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The main job, end to end: a language model with talking heads is compiled to a native program, which
-trains on text of this machine and writes some; then an encoder block is run over the README.
+"""The main job, end to end: a language model with talking heads is compiled to a native program,
+which trains on text of this machine and writes some; then an encoder block is run over the README.
 
 usage: demo.py ATTC OUTPUT_FOLDER [STEPS]
 Prints how the loss falls, a sample, and the encoder block's cost, time, share of the machine's peak
