@@ -12,27 +12,47 @@ static bool is_seed(const AttTrainer *trainer, int64_t field) {
            (tensor->elem == ATT_I64 || tensor->elem == ATT_I32);
 }
 
-static AttStatus open_field(AttContext *ctx, const int64_t *extents, int64_t field, AttBatch *b) {
+// The extents are the caller's to free, also on failure.
+static AttStatus find_extents(AttContext *ctx, const AttTrainer *trainer, const AttWords *dims,
+                              int64_t n_examples, int64_t **out) {
+    *out = calloc((size_t)trainer->entry->n_dims + 1, sizeof **out);
+    if (!*out)
+        return att_fail(ctx, ATT_MEMORY, "out of memory");
+    return att_extents(ctx, trainer, trainer->entry, dims, n_examples, *out);
+}
+
+AttStatus att_batch_data(AttContext *ctx, const AttDataOptions *options, const AttTrainer *trainer,
+                         const AttWords *dims, int64_t n_examples, AttData **out) {
+    int64_t *extents;
+    AttStatus status = find_extents(ctx, trainer, dims, n_examples, &extents);
+    if (!status)
+        status = att_data_open(ctx, options, trainer, extents, att_batch_dim(trainer), out);
+    free(extents);
+    return status;
+}
+
+static AttStatus open_field(AttContext *ctx, int64_t field, AttBatch *b) {
+    const AttModule *entry = b->trainer->entry;
     const AttTensor *tensor = att_field_tensor(b->trainer, field);
     int64_t shape[ATT_RANK_MAX];
     AttTensorData data;
     bool fills = att_data_fills(b->data, field);
     if (!fills && !is_seed(b->trainer, field))
         return att_fail(ctx, ATT_ARGUMENT, "the data has nothing for the argument %s of %s",
-                        tensor->name, b->trainer->entry->entry);
-    att_shape_of(b->trainer->entry, tensor, extents, shape);
+                        tensor->name, entry->entry);
+    att_shape_of(entry, tensor, b->extents, shape);
     AttStatus status = att_tensor_new(ctx, (AttElem)tensor->elem, (int)tensor->rank, shape, &data);
     if (status)
         return status;
     b->fields[field] = data.data;
     b->filled[field] = fills ? data.data : NULL;
     if (!b->tokens && fills)
-        b->tokens = att_elements_of(b->trainer->entry, tensor, extents) / b->n_examples;
+        b->tokens = att_elements_of(entry, tensor, b->extents) / b->n_examples;
     return ATT_OK;
 }
 
 AttStatus att_batch_open(AttContext *ctx, const AttTrainer *trainer, const AttData *data,
-                         const int64_t *extents, int64_t n_examples, AttBatch *out) {
+                         const AttWords *dims, int64_t n_examples, AttBatch *out) {
     size_t count = (size_t)trainer->n_fields + 1;
     *out = (AttBatch){
         .trainer = trainer,
@@ -43,8 +63,10 @@ AttStatus att_batch_open(AttContext *ctx, const AttTrainer *trainer, const AttDa
     };
     AttStatus status =
         out->fields && out->filled ? ATT_OK : att_fail(ctx, ATT_MEMORY, "out of memory");
+    if (!status)
+        status = find_extents(ctx, trainer, dims, n_examples, &out->extents);
     for (int64_t i = 0; i < trainer->n_fields && !status; i++)
-        status = open_field(ctx, extents, i, out);
+        status = open_field(ctx, i, out);
     return status;
 }
 
@@ -53,6 +75,7 @@ void att_batch_close(AttBatch *batch) {
         att_release(batch->fields[i]);
     free(batch->fields);
     free(batch->filled);
+    free(batch->extents);
     *batch = (AttBatch){0};
 }
 

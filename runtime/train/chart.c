@@ -107,9 +107,9 @@ static AttStatus draw(AttContext *ctx, const char *path, const char *title, AttP
 
 AttStatus att_chart_loss(AttContext *ctx, const char *folder, const char *title) {
     char log[ATT_PATH_ROOM], eval[ATT_PATH_ROOM], path[ATT_PATH_ROOM];
-    if (!att_path_in(folder, "log.csv", log) || !att_path_in(folder, "eval.csv", eval) ||
-        !att_path_in(folder, "loss.svg", path))
-        return att_fail(ctx, ATT_ARGUMENT, "the path %.100s... is too long", folder);
+    if (att_path_in(ctx, folder, "log.csv", log) || att_path_in(ctx, folder, "eval.csv", eval) ||
+        att_path_in(ctx, folder, "loss.svg", path))
+        return ATT_ARGUMENT;
     int64_t n_train, n_eval;
     AttPoint *train = att_log_points(log, &n_train), *evals = att_log_points(eval, &n_eval);
     AttStatus status = draw(ctx, path, title, train, n_train, evals, n_eval);

@@ -76,8 +76,8 @@ static void sync_folder(const char *folder) {
 
 static AttStatus point_latest(AttContext *ctx, const char *folder, const char *file) {
     char link[ATT_PATH_ROOM], latest[ATT_PATH_ROOM];
-    if (!att_path_in(folder, "latest.new", link) || !att_path_in(folder, "latest", latest))
-        return att_fail(ctx, ATT_ARGUMENT, "the path %.100s... is too long", folder);
+    if (att_path_in(ctx, folder, "latest.new", link) || att_path_in(ctx, folder, "latest", latest))
+        return ATT_ARGUMENT;
     unlink(link);
     if (symlink(file, link) || rename(link, latest))
         return att_fail(ctx, ATT_IO, "cannot write %s: %s", latest, strerror(errno));
@@ -107,13 +107,13 @@ static int64_t count_newer(const char *folder, long long step, long long last) {
 }
 
 // Later ones are of a run that was gone on with from an earlier step: they will be written anew.
-static void remove_old(const char *folder, long long last, int64_t keep) {
+static void remove_old(AttContext *ctx, const char *folder, long long last, int64_t keep) {
     DIR *listing = opendir(folder);
     char path[ATT_PATH_ROOM];
     for (struct dirent *item; listing && (item = readdir(listing));) {
         long long step = step_of(item->d_name);
         if (step >= 0 && count_newer(folder, step, last) >= keep &&
-            att_path_in(folder, item->d_name, path))
+            !att_path_in(ctx, folder, item->d_name, path))
             unlink(path);
     }
     if (listing)
@@ -129,8 +129,8 @@ AttStatus att_checkpoint_write(AttContext *ctx, const AttLearner *learner, const
              (long long)(step * learner->accumulate * learner->batch.n_examples));
     snprintf(of, sizeof of, "%lld", (long long)att_data_examples(learner->data, ATT_PART_TRAIN));
     snprintf(seed, sizeof seed, "%llu", (unsigned long long)learner->seed);
-    if (!att_path_in(folder, file, path))
-        return att_fail(ctx, ATT_ARGUMENT, "the path %.100s... is too long", folder);
+    if (att_path_in(ctx, folder, file, path))
+        return ATT_ARGUMENT;
     AttNote notes[] = {{"step", number},
                        {"examples", examples},
                        {NOTE_EPOCH, of},
@@ -147,7 +147,7 @@ AttStatus att_checkpoint_write(AttContext *ctx, const AttLearner *learner, const
     if (!status)
         status = point_latest(ctx, folder, file);
     if (!status)
-        remove_old(folder, step, keep);
+        remove_old(ctx, folder, step, keep);
     return status;
 }
 
@@ -184,8 +184,8 @@ AttStatus att_checkpoint_read(AttContext *ctx, AttLearner *learner, const char *
     char path[ATT_PATH_ROOM], *end = NULL;
     Content content = {0};
     AttTensorFile file;
-    if (!att_path_in(folder, "latest", path))
-        return att_fail(ctx, ATT_ARGUMENT, "the path %.100s... is too long", folder);
+    if (att_path_in(ctx, folder, "latest", path))
+        return ATT_ARGUMENT;
     AttStatus status = att_safetensors_open(ctx, path, &file);
     if (!status)
         status = list_content(ctx, learner, &content);

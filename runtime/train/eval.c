@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "arguments.h"
 #include "train/model.h"
 
 typedef struct {
@@ -34,7 +35,8 @@ static const AttOption options_of_eval[] = {
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S", "as train had it", .most = 9e18},
     {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
      .letter = 'D'},
-    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core", .most = 4096},
+    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core",
+     .most = ATT_THREADS_MOST},
     {"json", ATT_OPTION_FLAG, offsetof(Values, json), NULL, "one JSON object", .least = 0},
     {0}};
 static const AttUsage usage = {"--data FILE... --weights FILE [OPTION]...",
@@ -51,9 +53,8 @@ typedef struct {
     AttMeans means;
 } Eval;
 
-static AttStatus open_eval(Eval *e, int64_t *extents) {
+static AttStatus open_eval(Eval *e) {
     const Values *v = e->values;
-    const AttModule *entry = e->trainer->entry;
     AttDataOptions options = {.paths = v->data.at,
                               .n_paths = v->data.count,
                               .objective = (AttObjective)v->objective,
@@ -63,14 +64,12 @@ static AttStatus open_eval(Eval *e, int64_t *extents) {
     if (!status)
         status = att_model_read(e->ctx, &e->model, v->weights);
     if (!status)
-        status = att_extents(e->ctx, e->trainer, entry, &v->dims, v->batch, extents);
+        status = att_batch_data(e->ctx, &options, e->trainer, &v->dims, v->batch, &e->data);
     if (!status)
-        status = att_data_open(e->ctx, &options, e->trainer, extents, att_batch_dim(e->trainer),
-                               &e->data);
+        status = att_batch_open(e->ctx, e->trainer, e->data, &v->dims, v->batch, &e->batch);
     if (!status)
-        status = att_batch_open(e->ctx, e->trainer, e->data, extents, v->batch, &e->batch);
-    if (!status)
-        status = att_call_open(e->ctx, entry, &e->model, &e->batch, NULL, &v->dims, &e->call);
+        status = att_call_open(e->ctx, e->trainer->entry, &e->model, &e->batch, NULL, &v->dims,
+                               &e->call);
     return status;
 }
 
@@ -122,17 +121,12 @@ static void tell(const Eval *e) {
 }
 
 static AttStatus run(Eval *e) {
-    const AttModule *entry = e->trainer->entry;
-    int64_t *extents = calloc((size_t)entry->n_dims + 1, sizeof *extents);
-    e->means.results = calloc((size_t)entry->n_tensors + 1, sizeof *e->means.results);
-    AttStatus status =
-        extents && e->means.results ? ATT_OK : att_fail(e->ctx, ATT_MEMORY, "out of memory");
-    if (!status)
-        status = open_eval(e, extents);
-    if (!status)
-        status = evaluate(e);
-    free(extents);
-    return status;
+    size_t count = (size_t)e->trainer->entry->n_tensors + 1;
+    e->means.results = calloc(count, sizeof *e->means.results);
+    if (!e->means.results)
+        return att_fail(e->ctx, ATT_MEMORY, "out of memory");
+    AttStatus status = open_eval(e);
+    return status ? status : evaluate(e);
 }
 
 static void close_eval(Eval *e) {

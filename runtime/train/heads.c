@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "arguments.h"
+
 typedef struct {
     AttWords data, dims;
     const char *weights, *out, *source, *prune;
@@ -37,7 +39,7 @@ static const AttOption table[] = {
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S", "of the choice of examples", .least = 0,
      .most = 9e18},
     {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core", .least = 0,
-     .most = 4096},
+     .most = ATT_THREADS_MOST},
     {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
      .letter = 'D'},
     {0}};
@@ -55,8 +57,7 @@ typedef struct {
     AttModel model;
     AttData *data;
     AttBatch batch;
-    int64_t *extents; // of the entry
-    double share;     // to prune; 0: none
+    double share; // to prune; 0: none
     AttHeadFigures figures;
 } Heads;
 
@@ -226,7 +227,7 @@ static AttStatus draw(const Heads *h, const char *path) {
 
 // NULL: there is no folder. One that was made has room for the name.
 static const char *within(const Heads *h, const char *name, char out[ATT_PATH_ROOM]) {
-    return h->values->out && att_path_in(h->values->out, name, out) ? out : NULL;
+    return h->values->out && !att_path_in(h->ctx, h->values->out, name, out) ? out : NULL;
 }
 
 static AttStatus tell_all(Heads *h, const AttHeadSettings *settings) {
@@ -256,22 +257,15 @@ static AttStatus prune(const Heads *h) {
 
 static AttStatus open_data(Heads *h) {
     const Values *values = h->values;
-    const AttModule *entry = h->trainer->entry;
     int64_t batch = att_batch_fixed(h->trainer);
     batch = batch ? batch : 1;
     AttDataOptions options = {.paths = values->data.at,
                               .n_paths = values->data.count,
                               .objective = (AttObjective)values->objective,
                               .seed = (uint64_t)values->seed};
-    h->extents = calloc((size_t)entry->n_dims + 1, sizeof *h->extents);
-    if (!h->extents)
-        return att_fail(h->ctx, ATT_MEMORY, "out of memory");
-    AttStatus status = att_extents(h->ctx, h->trainer, entry, &values->dims, batch, h->extents);
+    AttStatus status = att_batch_data(h->ctx, &options, h->trainer, &values->dims, batch, &h->data);
     if (!status)
-        status = att_data_open(h->ctx, &options, h->trainer, h->extents, att_batch_dim(h->trainer),
-                               &h->data);
-    if (!status)
-        status = att_batch_open(h->ctx, h->trainer, h->data, h->extents, batch, &h->batch);
+        status = att_batch_open(h->ctx, h->trainer, h->data, &values->dims, batch, &h->batch);
     return status;
 }
 
@@ -296,7 +290,6 @@ static AttStatus work(Heads *h) {
     int64_t examples = att_data_examples(h->data, ATT_PART_TRAIN);
     AttHeadSettings settings = {.model = &h->model,
                                 .dims = h->values->dims,
-                                .extents = h->extents,
                                 .examples =
                                     examples < h->values->examples ? examples : h->values->examples,
                                 .losses = !h->values->quick && !h->share,
@@ -315,7 +308,6 @@ static void close_heads(Heads *h) {
         att_data_close(h->data);
     if (h->model.trainer)
         att_model_close(&h->model);
-    free(h->extents);
     att_context_free(h->ctx);
 }
 

@@ -57,7 +57,6 @@ typedef struct {
 typedef struct {
     const AttModel *model;
     AttWords dims;                               // of -D
-    const int64_t *extents;                      // of the entry's dims
     int64_t examples;                            // from the first on
     bool losses;                                 // also without each head, and with it alone
     void (*progress)(int64_t done, int64_t all); // examples; NULL: nobody is told

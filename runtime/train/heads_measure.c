@@ -74,7 +74,7 @@ static void repeat_example(const Measure *m) {
             continue;
         size_t bytes = att_elem_bytes((AttElem)tensor->elem);
         for (int64_t k = 1; k < tensor->rank; k++)
-            bytes *= (size_t)m->settings->extents[tensor->dims[k]];
+            bytes *= (size_t)m->batch->extents[tensor->dims[k]];
         for (int64_t k = 1; k < copies; k++)
             memcpy(first + (size_t)k * bytes, first, bytes);
     }

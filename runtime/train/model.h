@@ -55,13 +55,17 @@ typedef struct {
     const AttData *data;
     void **fields;      // by number of the trainer's: memory for a batch
     void **filled;      // the same; NULL where the data does not fill it
+    int64_t *extents;   // of the entry's dims
     int64_t n_examples; // that there is memory for
     int64_t tokens;     // of an example: elements of the first data argument
 } AttBatch;
-// extents: of the entry, for a batch of n_examples. Refuses arguments that nothing fills.
+// att_data_open of the data of batches. dims: the words of -D.
+AttStatus att_batch_data(AttContext *ctx, const AttDataOptions *options, const AttTrainer *trainer,
+                         const AttWords *dims, int64_t n_examples, AttData **out);
+// Refuses arguments that nothing fills.
 AttStatus att_batch_open(AttContext *ctx, const AttTrainer *trainer, const AttData *data,
-                         const int64_t *extents, int64_t n_examples, AttBatch *out);
-void att_batch_close(AttBatch *batch);
+                         const AttWords *dims, int64_t n_examples, AttBatch *out);
+void att_batch_close(AttBatch *batch); // also one that could not be opened, or is all zeros
 void att_batch_seed(AttBatch *batch, int64_t seed); // the argument `seed`, where there is one
 enum { ATT_SEED_NONE = -1 };                        // evaluation: nothing is dropped
 

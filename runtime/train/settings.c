@@ -9,6 +9,8 @@
 
 #include "train/loop.h"
 
+#define FILE_NAME "settings.json"
+
 static json_t *list_of(const AttWords *words) {
     json_t *list = json_array();
     for (int64_t i = 0; i < words->count; i++)
@@ -39,12 +41,6 @@ static bool put_text(AttFile *file, const void *text) {
     return att_file_put(file, text, strlen(text)) && att_file_put(file, "\n", 1);
 }
 
-static AttStatus settings_path(AttContext *ctx, const char *folder, char path[ATT_PATH_ROOM]) {
-    if (att_path_in(folder, "settings.json", path))
-        return ATT_OK;
-    return att_fail(ctx, ATT_ARGUMENT, "the path %.100s... is too long", folder);
-}
-
 char *att_settings_text(const AttUsage *usage, const void *values, const char *const (*facts)[2],
                         bool fixed) {
     json_t *all = json_object();
@@ -60,7 +56,7 @@ char *att_settings_text(const AttUsage *usage, const void *values, const char *c
 
 AttStatus att_settings_write(AttContext *ctx, const char *folder, const char *text) {
     char path[ATT_PATH_ROOM];
-    AttStatus status = settings_path(ctx, folder, path);
+    AttStatus status = att_path_in(ctx, folder, FILE_NAME, path);
     return status ? status : att_file_write(ctx, path, put_text, text);
 }
 
@@ -143,7 +139,7 @@ AttStatus att_settings_take(AttContext *ctx, const char *folder, const AttUsage 
                             AttOptions *options, void **owner) {
     char path[ATT_PATH_ROOM];
     json_error_t error;
-    AttStatus status = settings_path(ctx, folder, path);
+    AttStatus status = att_path_in(ctx, folder, FILE_NAME, path);
     *owner = NULL;
     if (status)
         return status;

@@ -32,20 +32,6 @@ static AttStatus open_tensor(AttContext *ctx, AttLearner *learner, int64_t i) {
     return status;
 }
 
-// Extents of the entry, for memory of its arguments.
-static AttStatus open_batch(AttContext *ctx, AttLearner *learner, const AttWords *dims,
-                            int64_t examples) {
-    const AttTrainer *trainer = learner->model->trainer;
-    int64_t *extents = calloc((size_t)trainer->entry->n_dims + 1, sizeof *extents);
-    if (!extents)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
-    AttStatus status = att_extents(ctx, trainer, trainer->entry, dims, examples, extents);
-    if (!status)
-        status = att_batch_open(ctx, trainer, learner->data, extents, examples, &learner->batch);
-    free(extents);
-    return status;
-}
-
 AttStatus att_learner_open(AttContext *ctx, AttLearner *learner, const AttWords *dims,
                            int64_t examples) {
     const AttTrainer *trainer = learner->model->trainer;
@@ -59,7 +45,7 @@ AttStatus att_learner_open(AttContext *ctx, AttLearner *learner, const AttWords 
     for (int64_t i = 0; i < trainer->n_params && !status; i++)
         status = open_tensor(ctx, learner, i);
     if (!status)
-        status = open_batch(ctx, learner, dims, examples);
+        status = att_batch_open(ctx, trainer, learner->data, dims, examples, &learner->batch);
     if (!status)
         status = att_call_open(ctx, trainer->gradient, learner->model, &learner->batch,
                                learner->gradients, dims, &learner->call);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "arguments.h"
 #include "train/loop.h"
 
 typedef struct {
@@ -64,8 +65,8 @@ static const AttOption options_of_train[] = {
      "begin with the tensors of this file, as far as it has them", .least = 0},
     {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
      .letter = 'D'},
-    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core", .most = 4096,
-     .may_change = true},
+    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core",
+     .most = ATT_THREADS_MOST, .may_change = true},
     {0}};
 static const AttUsage usage = {
     "--data FILE... --steps N --out DIR [OPTION]...", "Trains the model.", options_of_train,
@@ -115,16 +116,7 @@ static AttStatus open_data(Run *r, const AttWords *files, double held_out, AttDa
                               .objective = (AttObjective)v->objective,
                               .held_out = held_out,
                               .seed = (uint64_t)v->seed};
-    int64_t *extents = calloc((size_t)r->trainer->entry->n_dims + 1, sizeof *extents);
-    if (!extents)
-        return att_fail(r->ctx, ATT_MEMORY, "out of memory");
-    AttStatus status =
-        att_extents(r->ctx, r->trainer, r->trainer->entry, &v->dims, v->batch, extents);
-    if (!status)
-        status =
-            att_data_open(r->ctx, &options, r->trainer, extents, att_batch_dim(r->trainer), out);
-    free(extents);
-    return status;
+    return att_batch_data(r->ctx, &options, r->trainer, &v->dims, v->batch, out);
 }
 
 static AttStatus open_learner(Run *r) {
@@ -150,16 +142,12 @@ static AttStatus open_evaluation(Run *r) {
     const AttModule *entry = r->trainer->entry;
     const AttData *data = r->eval_data ? r->eval_data : r->data;
     r->means = calloc((size_t)entry->n_tensors + 1, sizeof *r->means);
-    int64_t *extents = calloc((size_t)entry->n_dims + 1, sizeof *extents);
-    AttStatus status = r->means && extents ? ATT_OK : att_fail(r->ctx, ATT_MEMORY, "out of memory");
-    if (!status)
-        status = att_extents(r->ctx, r->trainer, entry, &v->dims, v->batch, extents);
-    if (!status)
-        status = att_batch_open(r->ctx, r->trainer, data, extents, v->batch, &r->eval_batch);
+    if (!r->means)
+        return att_fail(r->ctx, ATT_MEMORY, "out of memory");
+    AttStatus status = att_batch_open(r->ctx, r->trainer, data, &v->dims, v->batch, &r->eval_batch);
     if (!status)
         status =
             att_call_open(r->ctx, entry, &r->model, &r->eval_batch, NULL, &v->dims, &r->eval_call);
-    free(extents);
     return status;
 }
 
@@ -187,19 +175,21 @@ static AttStatus take_init(Run *r) {
 }
 
 // ---- the folder --------------------------------------------------------------------------------
-static bool is_there(const char *folder, const char *name) {
+static bool is_there(AttContext *ctx, const char *folder, const char *name) {
     char path[ATT_PATH_ROOM];
     struct stat found;
-    return att_path_in(folder, name, path) && lstat(path, &found) == 0;
+    return !att_path_in(ctx, folder, name, path) && lstat(path, &found) == 0;
 }
 
 static AttStatus open_folder(Run *r) {
     const Values *v = r->values;
     if (v->resume)
         return ATT_OK; // go_on looked into it
-    if (mkdir(v->out, 0777) && errno != EEXIST)
-        return att_fail(r->ctx, ATT_IO, "cannot create %s: %s", v->out, strerror(errno));
-    bool checkpoint = is_there(v->out, "latest"), run = checkpoint || is_there(v->out, "log.csv");
+    AttStatus status = att_folder_make(r->ctx, v->out);
+    if (status)
+        return status;
+    bool checkpoint = is_there(r->ctx, v->out, "latest");
+    bool run = checkpoint || is_there(r->ctx, v->out, "log.csv");
     if (checkpoint)
         return att_fail(r->ctx, ATT_ARGUMENT,
                         "%s has a run in it: go on with --resume, or give another --out", v->out);
@@ -218,7 +208,7 @@ static int go_on(char **argv, AttOptions *options, void **owner) {
     if (!ctx)
         return att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
     AttStatus status =
-        is_there(v->out, "latest")
+        is_there(ctx, v->out, "latest")
             ? att_settings_take(ctx, v->out, &usage, options, owner)
             : att_fail(ctx, ATT_ARGUMENT, "--resume: %s has no checkpoint to go on from", v->out);
     int exit_status = status ? att_command_report(argv, ctx) : ATT_EXIT_FINE;
@@ -233,9 +223,11 @@ static AttStatus open_log(Run *r, const char *name, const char *head, const AttC
     for (int64_t k = 1; k < call->n_results && at < sizeof header; k++)
         at +=
             (size_t)snprintf(header + at, sizeof header - at, ",%s", att_call_result_name(call, k));
-    if (!att_path_in(r->values->out, name, path) || at >= sizeof header)
-        return att_fail(r->ctx, ATT_ARGUMENT, "the path %.100s... is too long", r->values->out);
-    AttStatus status = att_log_cut(r->ctx, path, r->step);
+    if (at >= sizeof header)
+        return att_fail(r->ctx, ATT_ARGUMENT, "the names of the results are too long for %s", name);
+    AttStatus status = att_path_in(r->ctx, r->values->out, name, path);
+    if (!status)
+        status = att_log_cut(r->ctx, path, r->step);
     if (status)
         return status;
     *out = att_log_open(path, header);

@@ -23,8 +23,9 @@ const char *att_shown(const char *name, char shown[ATT_SHOWN_ROOM]);
 
 // ---- folder.c: where subcommands leave files ---------------------------------------------------
 enum { ATT_PATH_ROOM = 4096 };
-// FOLDER/name; false: it is too long.
-bool att_path_in(const char *folder, const char *name, char path[ATT_PATH_ROOM]);
+// FOLDER/name; one that is too long is refused.
+AttStatus att_path_in(AttContext *ctx, const char *folder, const char *name,
+                      char path[ATT_PATH_ROOM]);
 // Unless it is there. Refuses one whose path leaves no room for the name of a file.
 AttStatus att_folder_make(AttContext *ctx, const char *folder);
 
