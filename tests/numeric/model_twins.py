@@ -65,7 +65,8 @@ def relu(X):
 
 
 def attend(X, M, part, seen=None, bias=0, scaled=True):
-    """X[b,p,d], M[b,q,d]; seen[p,q], bias[p,q,h]. With P_l and P_w heads talk."""
+    """X[b,p,d], M[b,q,d]; seen[b,p,q] or what broadcasts to it, bias[p,q,h]. With P_l and P_w heads
+    talk."""
     Q, K, V = (
         np.einsum("bnd,dhk->bnhk", T, part["P_" + c]) + part.get("b_" + c)
         for T, c in ((X, "q"), (M, "k"), (M, "v"))
@@ -74,7 +75,7 @@ def attend(X, M, part, seen=None, bias=0, scaled=True):
     talking = np.ndim(part.get("P_l")) == 2
     L = (L @ part["P_l"] if talking else L) + bias
     if seen is not None:
-        L = np.where(seen[:, :, None], L, -np.inf)
+        L = np.where(seen[..., None], L, -np.inf)
     W = softmax(L, 2)
     W = W @ part["P_w"] if talking else W
     return np.einsum("bpqh,bqhk,hkd->bpd", W, V, part["P_o"]) + part.get("b_o")
@@ -98,6 +99,11 @@ def loss(logits, labels, smoothing=0.0):
     return np.where(asked, nats, 0).sum() / max(asked.sum(), 1)
 
 
+def embed(E, ids):
+    """-1 is nothing."""
+    return np.where(ids[..., None] >= 0, E[ids], 0)
+
+
 def upto(n):
     return np.tri(n, dtype=bool)
 
@@ -116,9 +122,9 @@ def lm(data, tensors):
 MODELS["fixed_heads_lm"] = lm
 
 
-def post_norm_encoder(X, layers, act):
+def post_norm_encoder(X, layers, act, seen=None):
     for layer in layers:
-        X = norm(X + attend(X, X, layer.part("attend")), layer.part("norm"))
+        X = norm(X + attend(X, X, layer.part("attend"), seen), layer.part("norm"))
         X = norm(X + feed(X, layer.part("feed"), act), layer.part("norm_1"))
     return X
 
@@ -151,14 +157,15 @@ def buckets(distance, near, count):
 @model
 def t5(data, tensors):
     encoder, decoder = (Part(tensors, f"Logits.{side}") for side in ("encoder", "decoder"))
-    X, Y = (tensors["E"][data[name]] for name in ("source", "target"))
+    X, Y = (embed(tensors["E"], data[name]) for name in ("source", "target"))
+    there = data["source"][:, None, :] >= 0
     n, m = np.arange(X.shape[1]), np.arange(Y.shape[1])
     ahead, behind = n[None, :] - n[:, None], m[:, None] - m[None, :]
     both_ways = buckets(np.abs(ahead), 8, 16) + np.where(ahead > 0, 16, 0)
     bias = tensors["encoder_bias"][both_ways]
     for layer in encoder.layers():
         A = rms_norm(X, layer.part("rms_norm"))
-        X = X + attend(A, A, layer.part("attend"), bias=bias, scaled=False)
+        X = X + attend(A, A, layer.part("attend"), there, bias, scaled=False)
         X = X + feed(rms_norm(X, layer.part("rms_norm_1")), layer.part("feed"), relu)
     M = rms_norm(X, encoder.part("rms_norm"))
     bias = tensors["decoder_bias"][buckets(np.maximum(behind, 0), 16, 32)]
@@ -166,7 +173,7 @@ def t5(data, tensors):
         A = rms_norm(Y, layer.part("rms_norm"))
         Y = Y + attend(A, A, layer.part("attend"), upto(len(m)), bias, scaled=False)
         C = rms_norm(Y, layer.part("rms_norm_1"))
-        Y = Y + attend(C, M, layer.part("cross"), scaled=False)
+        Y = Y + attend(C, M, layer.part("cross"), there, scaled=False)
         Y = Y + feed(rms_norm(Y, layer.part("rms_norm_2")), layer.part("feed"), relu)
     Y = rms_norm(Y, decoder.part("rms_norm"))
     return loss(Y @ tensors["E"].T / math.sqrt(Y.shape[-1]), data["labels"])
@@ -178,12 +185,13 @@ def transformer(data, tensors):
     encoder, decoder = (Part(tensors, f"Logits.{side}") for side in ("encoder", "decoder"))
     d = tensors["E"].shape[1]
     X, Y = (
-        tensors["E"][ids] * math.sqrt(d) + sinusoids(ids.shape[1], d)
+        embed(tensors["E"], ids) * math.sqrt(d) + sinusoids(ids.shape[1], d)
         for ids in (data["source"], data["target"])
     )
-    X = post_norm_encoder(X, encoder.layers(), relu)
+    there = data["source"][:, None, :] >= 0
+    X = post_norm_encoder(X, encoder.layers(), relu, there)
     for layer in decoder.layers():
         Y = norm(Y + attend(Y, Y, layer.part("attend"), upto(Y.shape[1])), layer.part("norm"))
-        Y = norm(Y + attend(Y, X, layer.part("cross")), layer.part("norm_1"))
+        Y = norm(Y + attend(Y, X, layer.part("cross"), there), layer.part("norm_1"))
         Y = norm(Y + feed(Y, layer.part("feed"), relu), layer.part("norm_2"))
     return loss(Y @ tensors["E"].T, data["labels"], 0.1)

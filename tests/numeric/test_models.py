@@ -11,7 +11,7 @@ from model_twins import MODELS
 SMALL = dict(b=2, layers=2, d=12, d_ff=20, h=3, d_k=8, d_p=7, e=5, n=9, m=7, v=23)
 TINY = dict(SMALL, layers=1, d=6, d_ff=8, h=2, d_k=4, d_p=4, e=4, n=4, m=3, v=7)
 TALKING = [("lm", ["(A) as attend"]), ("bert", ["(X) as attend"]),
-           ("t5", ["(A, A[n', d], all, bias)", "(A, A[m', d], earlier, bias)", "(C, M, all,"])]
+           ("t5", ["(A, A[n', d], there, bias)", "(A, A[m', d], earlier, bias)", "(C, M, there,"])]
 
 
 def sizes_of(name, sizes):
@@ -33,6 +33,8 @@ def drawn(path, sizes):
         for name, (over, _) in Entry(path).parameters.items()
         if over
     }
+    for name in {"source", "target"} & set(data):
+        data[name][0, -2:] = -1  # shorter than the other
     tensors = {
         b["name"]: random.standard_normal([dims[d] for d in b["dims"]]).astype("f4") / 3
         for b in cost["buffers"]
