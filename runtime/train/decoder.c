@@ -25,8 +25,7 @@ static int64_t elements(const AttTensorData *tensor) {
 static AttStatus own_tensor(AttContext *ctx, AttDecoder *d, int64_t i) {
     const AttTensor *tensor = &d->decode->module->tensors[i];
     int64_t shape[ATT_RANK_MAX];
-    for (int64_t k = 0; k < tensor->rank; k++)
-        shape[k] = d->extents[tensor->dims[k]];
+    att_shape_of(d->decode->module, tensor, d->extents, shape);
     AttTensorData *own = &d->owned[i];
     AttStatus status = att_tensor_new(ctx, (AttElem)tensor->elem, (int)tensor->rank, shape, own);
     if (status)

@@ -131,7 +131,7 @@ def test_a_model_that_sees_later_positions(tmp_path):
     source = MODEL.replace("where(index(n') <= index(n), L, -inf)", "L").replace(
         "layers = 2", "layers = 1")
     remark = program(tmp_path, "lm", source)
-    assert "remark: the program does not generate: the softmax over n' sees positions after n" in re
+    assert "the program does not generate: the softmax over n' sees positions after n" in remark
     run(tmp_path, "train", "--data", "text", "--batch", 2, "--steps", 1, "--out", "out")
     assert "Loss has no step to generate with" in generate(tmp_path, status=1)
 
