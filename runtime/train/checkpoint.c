@@ -186,6 +186,12 @@ AttStatus att_checkpoint_read(AttContext *ctx, AttLearner *learner, const char *
     AttTensorFile file;
     if (att_path_in(ctx, folder, "latest", path))
         return ATT_ARGUMENT;
+    struct stat found;
+    if (stat(path, &found) && errno == ENOENT)
+        return att_fail(ctx, ATT_IO,
+                        "%s: points to a file that is not there; make it a link to another "
+                        "checkpoint of the folder",
+                        path);
     AttStatus status = att_safetensors_open(ctx, path, &file);
     if (!status)
         status = list_content(ctx, learner, &content);

@@ -33,6 +33,7 @@ struct AttData {
     uint64_t seed;
     int64_t examples, held_out;
     bool *filled; // by field
+    AttWatch *watches;
     AttArrays *arrays;
     // Of tokens: example i begins at token i * stride and needs `needed` of them.
     AttTokens tokens;
@@ -282,6 +283,9 @@ static AttStatus open_data(const Opening *o) {
         data->examples = status ? 0 : att_arrays_examples(data->arrays);
     } else
         status = open_tokens(o);
+    if (!status)
+        status = att_watch_open(o->ctx, o->options->paths, o->options->n_paths,
+                                data->arrays != NULL, &data->watches);
     return status ? status : hold_out(o);
 }
 
@@ -330,6 +334,7 @@ void att_data_close(AttData *data) {
         return;
     att_arrays_close(data->arrays);
     att_tokens_close(&data->tokens);
+    att_watch_close(data->watches);
     for (int i = 0; i < ATT_ID_FIELDS; i++)
         free(data->ids[i].row);
     free(data->row);
@@ -393,7 +398,8 @@ AttStatus att_data_batch(AttContext *ctx, AttData *data, AttPart part, int64_t f
     if (!examples)
         return att_fail(ctx, ATT_ARGUMENT, "no example is %s",
                         train ? "left to train with" : "held out");
-    for (int64_t i = 0; i < count; i++) {
+    AttStatus status = att_watch_check(ctx, data->watches);
+    for (int64_t i = 0; i < count && !status; i++) {
         int64_t number = first + i, place = number % examples;
         // Trained ones are drawn for anew in each epoch; held out ones are always the same.
         AttDraws draws = att_draws(data->seed, stream + (uint64_t)(train ? number : place));
@@ -406,5 +412,5 @@ AttStatus att_data_batch(AttContext *ctx, AttData *data, AttPart part, int64_t f
         else
             make_example(data, place, &draws, i, tensors);
     }
-    return ATT_OK;
+    return status;
 }

@@ -6,6 +6,7 @@
 //     data_fields.c     arrays by name
 //     data_tokens.c     files as one row of tokens: text, and the shards of data_shards.c
 //     data_order.c      the order of an epoch, and draws
+//     data_watch.c      files that become shorter
 #ifndef ATT_TRAIN_DATA_H
 #define ATT_TRAIN_DATA_H
 
@@ -21,6 +22,15 @@ typedef struct {
 } AttDraws;
 AttDraws att_draws(uint64_t seed, uint64_t stream);
 int64_t att_draw_below(AttDraws *draws, int64_t below); // 0 .. below-1; below >= 1
+
+// ---- data_watch.c ------------------------------------------------------------------------------
+typedef struct AttWatch AttWatch; // of each file; the last has no path
+// arrays: paths may be NAME=FILE. What *out has is for att_watch_close, also on failure.
+AttStatus att_watch_open(AttContext *ctx, const char *const *paths, int64_t n_paths, bool arrays,
+                         AttWatch **out);
+// Are all as long as they were?
+AttStatus att_watch_check(AttContext *ctx, const AttWatch *watches);
+void att_watch_close(AttWatch *watches);
 
 // ---- data_shards.c -----------------------------------------------------------------------------
 // Where the tokens of a file are, and how wide: 1 byte, as it is text, or those of a shard.

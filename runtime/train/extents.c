@@ -37,9 +37,14 @@ static AttStatus set_dim(AttContext *ctx, const AttTrainer *trainer, const AttMo
                          const AttDimArgument *item, int64_t *known) {
     if (item->problem)
         return att_fail(ctx, ATT_ARGUMENT, "-D %.*s: %s", item->length, item->text, item->problem);
-    if (find_dim(trainer->entry, item->text, (size_t)item->name_length) < 0)
+    int64_t of_entry = find_dim(trainer->entry, item->text, (size_t)item->name_length);
+    if (of_entry < 0)
         return att_fail(ctx, ATT_ARGUMENT, "-D %.*s: %s has no dim named '%.*s'", item->length,
                         item->text, trainer->entry->entry, item->name_length, item->text);
+    if (trainer->entry->dims[of_entry].like == att_batch_dim(trainer))
+        return att_fail(ctx, ATT_ARGUMENT,
+                        "-D %.*s: %.*s is the dim of the batch: give --batch %lld", item->length,
+                        item->text, item->name_length, item->text, (long long)item->extent);
     int64_t dim = find_dim(module, item->text, (size_t)item->name_length);
     if (dim >= 0 && known[dim] != ATT_EXTENT_UNKNOWN && known[dim] != item->extent)
         return att_fail(ctx, ATT_ARGUMENT, "-D %.*s: %s has %lld positions already", item->length,

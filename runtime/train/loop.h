@@ -71,6 +71,15 @@ AttStatus att_checkpoint_write(AttContext *ctx, const AttLearner *learner, const
 AttStatus att_checkpoint_read(AttContext *ctx, AttLearner *learner, const char *folder,
                               int64_t *step);
 
+// ---- lock.c ------------------------------------------------------------------------------------
+typedef struct {
+    int fd;
+    bool open;
+} AttFolderLock;
+// Fails where another process has it. What *out has is for att_folder_unlock, also on failure.
+AttStatus att_folder_lock(AttContext *ctx, const char *folder, AttFolderLock *out);
+void att_folder_unlock(AttFolderLock *lock); // also one that is all zeros
+
 // ---- log.c -------------------------------------------------------------------------------------
 // A table of numbers that grows by lines. NULL where it failed: errno says why.
 FILE *att_log_open(const char *path, const char *header); // a new one, or at its end

@@ -31,9 +31,15 @@ const char *att_command_program(char **argv) {
 }
 
 static void say(char **argv, const char *kind, const char *format, va_list args) {
-    fprintf(stderr, "%s %s: %s", att_command_program(argv), argv[1], kind);
-    vfprintf(stderr, format, args);
-    fputc('\n', stderr);
+    char *text = NULL;
+    if (vasprintf(&text, format, args) < 0)
+        text = NULL;
+    for (char *at = text; at && *at; at++) // of names, which may have anything in them
+        if ((unsigned char)*at < ' ' || *at == 0x7F)
+            *at = '?';
+    fprintf(stderr, "%s %s: %s%s\n", att_command_program(argv), argv[1], kind,
+            text ? text : "out of memory");
+    free(text);
 }
 
 int att_command_fail(char **argv, int status, const char *format, ...) {

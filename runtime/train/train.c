@@ -106,6 +106,7 @@ typedef struct {
     AttSchedule schedule;
     int64_t step, saved; // last step taken; of the last checkpoint, -1: none
     bool ended;          // a signal came
+    AttFolderLock lock;
 } Run;
 
 // ---- opening -----------------------------------------------------------------------------------
@@ -183,11 +184,11 @@ static bool is_there(AttContext *ctx, const char *folder, const char *name) {
 
 static AttStatus open_folder(Run *r) {
     const Values *v = r->values;
-    if (v->resume)
-        return ATT_OK; // go_on looked into it
-    AttStatus status = att_folder_make(r->ctx, v->out);
-    if (status)
-        return status;
+    AttStatus status = v->resume ? ATT_OK : att_folder_make(r->ctx, v->out);
+    if (!status)
+        status = att_folder_lock(r->ctx, v->out, &r->lock);
+    if (status || v->resume)
+        return status; // go_on looked into it
     bool checkpoint = is_there(r->ctx, v->out, "latest");
     bool run = checkpoint || is_there(r->ctx, v->out, "log.csv");
     if (checkpoint)
@@ -308,6 +309,7 @@ static void close_run(Run *r) {
         fclose(r->log);
     if (r->eval_log)
         fclose(r->eval_log);
+    att_folder_unlock(&r->lock);
     att_context_free(r->ctx);
 }
 
@@ -367,6 +369,13 @@ static AttStatus save(Run *r) {
     return att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
 }
 
+// Data or an evaluation that fails takes no steps with it.
+static AttStatus keep_steps(Run *r, AttStatus failed) {
+    if (r->step > 0)
+        (void)save(r);
+    return failed;
+}
+
 static AttStatus evaluate(Run *r) {
     AttMeans means = {0, r->means};
     AttEvaluation evaluation = {.call = &r->eval_call,
@@ -377,7 +386,7 @@ static AttStatus evaluate(Run *r) {
                                 .dims = &r->values->dims};
     AttStatus status = att_evaluate(r->ctx, &evaluation, &means);
     if (status)
-        return status;
+        return keep_steps(r, status);
     fprintf(r->eval_log, "%lld,%.9g,%.9g,", (long long)r->step, r->means[0], exp(r->means[0]));
     if (att_data_is_bytes(evaluation.data))
         fprintf(r->eval_log, "%.9g", r->means[0] / M_LN2);
@@ -390,7 +399,8 @@ static AttStatus evaluate(Run *r) {
     if (att_data_is_bytes(evaluation.data))
         fprintf(stderr, "  bits per byte %.4f", r->means[0] / M_LN2);
     fputc('\n', stderr);
-    return att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
+    status = att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
+    return status ? keep_steps(r, status) : ATT_OK;
 }
 
 static void note_step(Run *r, double rate, double seconds) {
@@ -424,10 +434,11 @@ static AttStatus stop_wild(Run *r) {
 static AttStatus take_step(Run *r) {
     double begun = att_seconds(), rate = att_learning_rate(&r->schedule, r->step + 1);
     AttStatus status = att_learner_gradient(r->ctx, &r->learner, r->step + 1);
-    if (!status && !att_learner_is_finite(&r->learner))
+    if (status)
+        return keep_steps(r, status);
+    if (!att_learner_is_finite(&r->learner))
         return stop_wild(r);
-    if (!status)
-        status = att_learner_update(r->ctx, &r->learner, r->step + 1, rate);
+    status = att_learner_update(r->ctx, &r->learner, r->step + 1, rate);
     if (status)
         return status;
     r->step++;
@@ -442,6 +453,9 @@ static bool is_due(int64_t step, int64_t every, int64_t steps) {
 static AttStatus train(Run *r) {
     const Values *v = r->values;
     AttStatus status = v->steps == 0 ? save(r) : ATT_OK;
+    if (v->resume && r->step >= v->steps)
+        att_command_note(r->argv, "%lld steps are taken already; a larger --steps goes on",
+                         (long long)r->step);
     while (r->step < v->steps && !status && !signal_came(r)) {
         status = take_step(r);
         if (!status && r->eval_log && is_due(r->step, v->eval_every, v->steps))

@@ -237,6 +237,72 @@ def test_a_run_is_not_overwritten(made, trained):
     assert (trained / "log.csv").read_bytes() == before
 
 
+@pytest.fixture
+def long_run(made, request):
+    """A run that does not end by itself, after some steps."""
+    out = made / request.node.name
+    with open(made / "long", "w") as file:
+        file.write(40 * TEXT)
+    run = subprocess.Popen(
+        [made / "lm", "train", "--data", "long", "--held-out", "0", "--steps", "1000000000",
+         "--out", out], cwd=made, stderr=subprocess.PIPE, text=True,
+    )
+    for _ in range(600):
+        if (out / "log.csv").exists() and len((out / "log.csv").read_text().splitlines()) > 3:
+            break
+        time.sleep(0.05)
+    yield out, run
+    run.kill()
+    run.communicate()
+
+
+def test_one_process_writes_to_a_folder(made, long_run):
+    out, run = long_run
+    said = train(made, out, "--steps", 2, status=1)
+    assert "another process trains in" in said and "--out" in said
+    run.kill()
+    run.wait(timeout=60)
+    assert "before its first checkpoint" in train(made, out, "--steps", 2, status=1)
+
+
+def test_data_that_becomes_shorter_ends_a_run(made, long_run):
+    """Its pages are gone; the steps that were taken are kept."""
+    out, run = long_run
+    os.truncate(made / "long", 100)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 1 and "long: has become shorter" in said
+    assert int(tensors(out / "latest")[1]["step"]) == len(losses(made, out))
+
+
+def test_an_evaluation_that_fails_takes_no_steps_with_it(made):
+    (made / "unchartable").mkdir()
+    (made / "unchartable" / "loss.svg").mkdir()
+    said = train(made, "unchartable", "--steps", 20, status=1)
+    assert "loss.svg" in said
+    assert tensors(made / "unchartable" / "latest")[1]["step"] == "10"
+
+
+def test_going_on_says_what_is_missing(made, trained):
+    said = train(made, "dangling", "--steps", 2, "--eval-every", 0)
+    (made / "dangling" / "step-00000002.safetensors").unlink()
+    said = lm(made, "train", "--out", "dangling", "--resume", status=1)
+    assert "latest: points to a file that is not there; make it a link to another" in said
+    run = subprocess.run([made / "lm", "train", "--out", "whole", "--steps", "7", "--resume"],
+                         cwd=made, capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0 and "40 steps are taken already" in run.stderr
+    train(made, "whole", "--steps", 40, "--resume")
+
+
+def test_the_batch_has_an_option_of_its_own(made):
+    assert "b is the dim of the batch: give --batch 2" in train(
+        made, "wrong", "--steps", 1, "-D", "b=2", status=1)
+
+
+def test_messages_are_one_line(made):
+    said = train(made, "wrong", "--steps", 1, "--data", "no\n\x1b[31mfile", status=1)
+    assert "no??[31mfile: No such file" in said and said.count("\n") == 1
+
+
 # ---- with the tensors of a run -------------------------------------------------------------------
 def test_eval(made, trained):
     said = json.loads(lm(made, "eval", "--data", "text", "--weights", "whole/latest", "--batch", 4,
