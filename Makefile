@@ -2,7 +2,7 @@
 # attc: `make demo` and `make test` do everything, also on a fresh Debian 12 machine.
 #
 #   make          build/attc and the runtime library
-#   make demo     install what is missing, build, compile and run an encoder block on the README
+#   make demo     install what is missing, build, train a language model, run an encoder block
 #   make test     all tests; ends with "N passed, N failed"
 #   make lint     house rules (STYLE): includes, sizes, formatting
 #   make bench    attc against PyTorch, JAX, NumPy; CASES=th-*,.. THREADS=1 PEERS=sdpa QUICK=1 GRAD=1

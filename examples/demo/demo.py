@@ -34,7 +34,8 @@ PICTURE = 48, 3  # bytes shown, and the head
 
 
 def run(*command):
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True,
+                          errors="replace")
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout, done.stderr
