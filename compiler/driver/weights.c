@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "train/train.h"
+#include "train/model.h"
 
 static bool is_given(const Options *options, Name name) {
     for (uint32_t i = 0; i < options->inputs.count; i++)
@@ -29,13 +29,11 @@ static bool is_input(const Graph *graph, const char *name) {
 
 // The first tensors of the file that nothing asks for: what is missing may have another name there.
 static const char *others_in(const AttTensorFile *file, const Graph *graph, Arena *arena) {
-    static const char states[] = "optimizer."; // those of an optimizer are no weights
     Text names = {.arena = arena};
     uint32_t count = 0;
     char shown[ATT_SHOWN_ROOM];
     for (int64_t i = 0; i < file->n_tensors; i++)
-        if (strncmp(file->tensors[i].name, states, strlen(states)) != 0 &&
-            !is_input(graph, file->tensors[i].name))
+        if (!att_is_state_name(file->tensors[i].name) && !is_input(graph, file->tensors[i].name))
             text_list(&names, count++, att_shown(file->tensors[i].name, shown));
     return names.at ? arena_printf(arena, "; it has besides: %s", names.at) : "";
 }

@@ -49,7 +49,7 @@ static AttStatus list_content(AttContext *ctx, const AttLearner *learner, Conten
             char *name = out->names + (i * states + k) * ATT_STATE_NAME_ROOM;
             int64_t shape[ATT_RANK_MAX];
             int rank = att_optimizer_state(optimizer, k, param->rank, param->shape, shape);
-            int length = snprintf(name, ATT_STATE_NAME_ROOM, "optimizer.%s.%s",
+            int length = snprintf(name, ATT_STATE_NAME_ROOM, ATT_STATE_PREFIX "%s.%s",
                                   att_optimizer_state_name(optimizer, k), param->name);
             if (length >= ATT_STATE_NAME_ROOM)
                 return att_fail(ctx, ATT_ARGUMENT, "the name %.60s... is too long for a checkpoint",

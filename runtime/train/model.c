@@ -52,7 +52,7 @@ int64_t att_model_parameters(const AttModel *model) {
 
 // ---- from a file -------------------------------------------------------------------------------
 bool att_is_state_name(const char *name) {
-    return strncmp(name, "optimizer.", strlen("optimizer.")) == 0;
+    return strncmp(name, ATT_STATE_PREFIX, strlen(ATT_STATE_PREFIX)) == 0;
 }
 
 AttStatus att_tensor_expect(AttContext *ctx, const char *path, const AttNamedTensor *tensor,

@@ -35,7 +35,8 @@ void att_match_free(AttMatch *match);
 // From a checkpoint: one that is missing is an error, what is extra is passed over.
 AttStatus att_model_read(AttContext *ctx, AttModel *model, const char *path);
 enum { ATT_STATE_NAME_ROOM = 600 };
-bool att_is_state_name(const char *name); // optimizer.STATE.NAME
+#define ATT_STATE_PREFIX "optimizer." // of optimizer.STATE.NAME
+bool att_is_state_name(const char *name);
 AttStatus att_tensor_expect(AttContext *ctx, const char *path, const AttNamedTensor *tensor,
                             int rank, const int64_t *shape);
 
