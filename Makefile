@@ -7,6 +7,8 @@
 #   make lint     house rules (STYLE): includes, sizes, formatting
 #   make bench    attc against PyTorch, JAX, NumPy; CASES=th-*,.. THREADS=1 PEERS=sdpa QUICK=1 GRAD=1
 #   make ranking  how well predicted times rank schedules; CASES=, THREADS=, COUNT=
+#   make training  steps of training a language model against PyTorch; THREADS=, PEERS=
+#   make parity    the first losses of training programs against PyTorch's
 #   make random-long   110,000 random programs, oracle against compiled code
 #   make mutations     10,000 examples and variants with tokens changed: what attc says of them
 #   make fuzz     an hour of fuzzing the parser and the readers of files (FUZZ_SECONDS=3600)
@@ -73,7 +75,7 @@ reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstwor
 LINK    := $(call reverse,$(ARCHIVES)) $(TRAIN) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric variants commands products random random-long mutations accuracy lint deps \
-        bench ranking fuzz fuzzers replays clean format always
+        bench ranking training parity fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME) $(TRAIN)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(TRAIN) \
@@ -283,6 +285,14 @@ bench: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
 ranking: all $(BENCH_VENV)/ready
 	$(BENCH_VENV)/bin/python tests/bench/ranking.py $(BUILD)/attc $(if $(CASES),--cases '$(CASES)') \
 		$(if $(THREADS),--threads $(THREADS)) $(if $(COUNT),--count $(COUNT))
+
+# Steps of training against PyTorch's: how long they take (THREADS, PEERS), and the first losses.
+training: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
+	$(BENCH_VENV)/bin/python tests/bench/training.py $(BUILD)/attc \
+		--peak $(BUILD)/bench/libpeak.so $(if $(THREADS),--threads $(THREADS)) \
+		$(if $(PEERS),--peers $(PEERS))
+parity: all $(BENCH_VENV)/ready
+	$(BENCH_VENV)/bin/python tests/bench/parity.py $(BUILD)/attc
 
 clean:
 	rm -rf $(BUILD)
