@@ -77,13 +77,18 @@ static uint32_t count_lowerings(const Build *build) {
 
 static bool add_entry(Build *build, Session *early, const PipelineOptions *passes) {
     Function entry = {.suffix = ""};
-    MemoryTrials trials = {0};
-    bool ok = pipeline_build(early, build->program, passes, &entry.built) &&
-              memory_fit(build->options, &entry.built, build->targets, build->n_targets,
-                         &entry.saving, &trials);
+    bool ok = pipeline_build(early, build->program, passes, &entry.built);
     if (ok)
         add_function(build, entry);
     return ok;
+}
+
+// After the parts of a gradient, which take more and tell of it.
+static bool fit_entry(Build *build) {
+    Function *entry = &build->functions.at[0];
+    MemoryTrials trials = {0};
+    return memory_fit(build->options, &entry->built, build->targets, build->n_targets,
+                      &entry->saving, &trials);
 }
 
 // Of a library with gradients.
@@ -319,7 +324,8 @@ static bool lower_all(Build *build) {
     if (parts)
         passes.gradient = NULL;
     bool ok = add_entry(build, &early, &passes) && (!parts || add_parts(build, &early, &graphs)) &&
-              (!may_train || add_training(build, &early)) && lower_functions(build);
+              fit_entry(build) && (!may_train || add_training(build, &early)) &&
+              lower_functions(build);
     arena_free(early.arena);
     return ok;
 }
