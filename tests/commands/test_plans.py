@@ -19,6 +19,8 @@ PLANS = ["resident", "stream", "two-pass", "spill"]
 UNSTREAMED = {"one_query", "topk_attention", "mixture_of_experts", "expert_choice"}
 UNSTREAMED |= {"deltanet", "gated_linear"}
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.attn"))
+# Losses that stream their tables as well, which other plans fit.
+WHOLE = {"albert", "bert", "fixed_heads_lm", "lm", "t5", "transformer"}
 
 CUMULATIVE = """
 dim d = 64, h = 4, k = 16
@@ -202,7 +204,7 @@ def test_fused_groups_say_what_is_never_whole():
 
 
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("name", sorted(set(NAMES) - UNSTREAMED))
+@pytest.mark.parametrize("name", sorted(set(NAMES) - UNSTREAMED - WHOLE))
 def test_a_plan_is_forced_or_refused(name, plan):
     """Talking heads need a second pass, all others one."""
     source = EXAMPLES / f"{name}.attn"
@@ -313,7 +315,7 @@ def test_attention_is_never_stored(name, extents):
         "emit", source, "--stage=fused", "--no-materialize", "--plan", "unfused", *options
     )
     for error in unfused:
-        pair = r"quadratic in (n and m|m and n|n and n'): plan unfused stores"
+        pair = r"quadratic in [nm]'? and [nm]'?: plan unfused stores"
         assert re.search(pair, error["message"])
         assert error["file"] == str(source)
 
