@@ -138,67 +138,16 @@ bool pipeline_build(Session *session, const Program *program, const PipelineOpti
 
 // ---- optimizers ----
 
-static bool is_alike(const Program *program, const NameList *dims, Name dim) {
-    for (uint32_t i = 0; i < dims->count; i++)
-        if (program_dims_alike(program, dims->at[i], dim))
-            return true;
-    return false;
-}
-
-// One in which these dims have no extent, and all arguments of an entry are alike.
-static Session *open_session(const Session *session, const Program *program, const NameList *dims) {
-    Session *open = arena_copy(session->arena, session, sizeof *session);
-    open->dynamic = *dims;
-    open->overrides = open->planned = (DimExtents){0};
-    open->data = (NameList){0};
-    for (uint32_t i = 0; i < session->overrides.count; i++)
-        if (!is_alike(program, dims, session->overrides.at[i].dim))
-            vec_push(session->arena, &open->overrides, session->overrides.at[i]);
-    return open;
-}
-
-// Tensors are mostly large: a row of a million elements, a matrix of a thousand rows.
-static void plan_for_tensors(Graph *graph) {
-    int64_t *extents = arena_array(graph->arena, int64_t, graph->dims.count + 1);
-    const DimList *dims = &graph->inputs.at[0]->dims;
-    for (uint32_t i = 0; i < dims->count; i++)
-        extents[dims->at[i]] = dims->count == 1 ? 1 << 20 : 1 << 10;
-    graph_plan_for(graph, extents);
-}
-
-static Graph *build_for_tensors(Session *session, const Program *program, const Def *def) {
-    const NameList *dims = &def->params.at[0].result;
-    if (dims->count == 2 && program_dims_alike(program, dims->at[0], dims->at[1])) {
-        diag_error(session->diags, def->name.span,
-                   "the rows and columns of tensors are not alike, as '%s' and '%s' are",
-                   dims->at[0], dims->at[1]);
-        return NULL;
-    }
-    EntryOptions entry = {.def = def};
-    Graph *graph = graph_build(open_session(session, program, dims), program, &entry);
-    if (graph)
-        plan_for_tensors(graph);
-    return graph;
-}
-
-// By result: the argument that it takes the place of. The second is the gradient.
-static const uint32_t *find_replaced(const Graph *graph) {
-    uint32_t *replaced = arena_array(graph->arena, uint32_t, graph->outputs.count + 1);
-    for (uint32_t i = 2, next = 1; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i]->dims.count)
-            replaced[next++] = i;
-    return replaced;
-}
-
 bool pipeline_build_optimizer(Session *session, const Program *program, const Def *optimizer,
                               const PipelineOptions *options, Compilation *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
     *out = (Compilation){.program = program};
-    Graph *graph = build_for_tensors(session, program, optimizer);
+    const uint32_t *replaced;
+    Graph *graph = graph_build_update(session, program, optimizer, &replaced);
     if (!graph)
         return false;
     graph_done(&p, "build", graph, NULL);
-    out->built = graph_in_place(graph, 1, find_replaced(graph));
+    out->built = graph_in_place(graph, 1, replaced);
     graph_done(&p, "in_place", out->built, graph);
     return true;
 }
@@ -206,13 +155,8 @@ bool pipeline_build_optimizer(Session *session, const Program *program, const De
 bool pipeline_build_squares(Session *session, const Program *program,
                             const PipelineOptions *options, Compilation *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
-    Name name = names_find(session->names, "sum_of_squares");
     *out = (Compilation){.program = program};
-    for (uint32_t i = 0; i < program->defs.count; i++) {
-        const Def *def = program->defs.at[i];
-        if (def->from_prelude && def->name.name == name)
-            out->built = build_for_tensors(session, program, def);
-    }
+    out->built = graph_build_squares(session, program);
     if (out->built)
         graph_done(&p, "build", out->built, NULL);
     return out->built;

@@ -4,6 +4,7 @@
 #ifndef ATTC_PIPELINE_H
 #define ATTC_PIPELINE_H
 
+#include "graph/model.h"
 #include "tile/tile.h"
 
 typedef enum {

@@ -323,6 +323,9 @@ bool program_extent_given(const Session *session, const Program *program, Name d
 bool program_extent_wrong(const Program *program, Name dim);
 // Of -D or --dynamic: what tells a dim, its own, its class's root's or any other member's; or NULL.
 const DimExtent *program_given(const Program *program, const DimExtents *given, Name dim);
+// The session without --data, and without what -D and --dynamic tell of these dims and those that
+// are alike.
+Session *program_untold(const Session *session, const Program *program, const NameList *dims);
 // --dynamic of the dim, or of one that is alike.
 bool program_made_dynamic(const Session *session, const Program *program, Name dim);
 Name program_like_root(const Program *program, Name dim);        // the same for all alike

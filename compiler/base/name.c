@@ -88,6 +88,13 @@ Name name_primed(Names *names, Name name, uint32_t primes) {
     return names_intern(names, text, length + primes);
 }
 
+bool namelist_has(const NameList *list, Name name) {
+    for (uint32_t i = 0; i < list->count; i++)
+        if (list->at[i] == name)
+            return true;
+    return false;
+}
+
 const char *quoted_text(Arena *arena, const NameList *list) {
     Text text = {.arena = arena};
     text_add(&text, "");

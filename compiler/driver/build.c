@@ -5,7 +5,7 @@
 // library with gradients its parts; of a program that trains (language.md 14.1) results and
 // gradients in one call, and what updates tensors.
 #include "driver/driver.h"
-#include "graph/training.h"
+#include "graph/model.h"
 
 #include <string.h>
 

@@ -21,13 +21,6 @@ static bool refuse(const Generation *g, Span at, const char *why) {
     return false;
 }
 
-static bool has_name(const NameList *names, Name name) {
-    bool has = false;
-    for (uint32_t i = 0; i < names->count; i++)
-        has |= names->at[i] == name;
-    return has;
-}
-
 // ---- the def by itself -------------------------------------------------------------------------
 
 // The dims of sequences: all but the last of the first argument that is data.
@@ -40,33 +33,18 @@ static NameList batch_dims(const Generation *g) {
     return dims;
 }
 
-static bool is_batch(const Generation *g, const NameList *batch, Name dim) {
-    bool is = false;
-    for (uint32_t i = 0; i < batch->count; i++)
-        is |= program_dims_alike(g->program, batch->at[i], dim);
-    return is;
-}
-
 // One in which there is one sequence, and the arguments of the def alone are data. What is wrong is
 // told nowhere.
 static Session *open_session(const Generation *g) {
     const Session *early = g->early;
     Arena *arena = early->arena;
-    Session *session = arena_copy(arena, early, sizeof *early);
     NameList batch = batch_dims(g);
+    Session *session = program_untold(early, g->program, &batch);
     session->diags = diags_new(arena, early->sources);
-    session->overrides = (DimExtents){0};
-    session->dynamic = session->data = (NameList){0};
-    for (uint32_t i = 0; i < early->overrides.count; i++)
-        if (!is_batch(g, &batch, early->overrides.at[i].dim))
-            vec_push(arena, &session->overrides, early->overrides.at[i]);
-    for (uint32_t i = 0; i < early->dynamic.count; i++)
-        if (!is_batch(g, &batch, early->dynamic.at[i]))
-            vec_push(arena, &session->dynamic, early->dynamic.at[i]);
     for (uint32_t i = 0; i < batch.count; i++)
         vec_push(arena, &session->overrides, ((DimExtent){batch.at[i], 1}));
     for (uint32_t i = 0; i < g->def->params.count; i++)
-        if (has_name(&early->data, g->def->params.at[i].name.name))
+        if (namelist_has(&early->data, g->def->params.at[i].name.name))
             vec_push(arena, &session->data, g->def->params.at[i].name.name);
     return session;
 }
@@ -118,19 +96,12 @@ static bool same_shape(const Generation *g, const Value *a, const Value *b) {
     return same;
 }
 
-static const Value *find_input(const Graph *graph, Name name) {
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i]->name == name)
-            return graph->inputs.at[i];
-    return NULL;
-}
-
 // A tensor of the entry: behind the path of a call, or one of the file or of an argument.
 static const Value *find_param(const Generation *g, const Value *param, const char *path) {
     Names *names = g->early->names;
-    const Value *found = find_input(
+    const Value *found = graph_find_input(
         g->entry, names_find(names, arena_printf(g->early->arena, "%s%s", path, param->name)));
-    return found ? found : find_input(g->entry, param->name);
+    return found ? found : graph_find_input(g->entry, param->name);
 }
 
 // The first that the entry lacks; NULL: none.

@@ -20,20 +20,14 @@ typedef struct {
     Text names;                // of the first that are missing
 } Lack;
 
-static bool is_input(const Graph *graph, const char *name) {
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (!strcmp(graph->inputs.at[i]->name, name))
-            return true;
-    return false;
-}
-
 // The first tensors of the file that nothing asks for: what is missing may have another name there.
 static const char *others_in(const AttTensorFile *file, const Graph *graph, Arena *arena) {
     Text names = {.arena = arena};
     uint32_t count = 0;
     char shown[ATT_SHOWN_ROOM];
     for (int64_t i = 0; i < file->n_tensors; i++)
-        if (!att_is_state_name(file->tensors[i].name) && !is_input(graph, file->tensors[i].name))
+        if (!att_is_state_name(file->tensors[i].name) &&
+            !graph_find_input(graph, names_find(graph->session->names, file->tensors[i].name)))
             text_list(&names, count++, att_shown(file->tensors[i].name, shown));
     return names.at ? arena_printf(arena, "; it has besides: %s", names.at) : "";
 }

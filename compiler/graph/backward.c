@@ -16,14 +16,26 @@ static bool note(bool *flag, bool now) {
 }
 
 // What a scan carries depends on what its first value and its update do.
-static bool mark_carries(bool *backward, const Value *end) {
+static bool mark_carries(bool *marked, const Value *end) {
     bool changed = false;
     for (uint32_t i = 0; op_kind(end->op) == KIND_SCAN && i < graph_scan_carries(end); i++) {
         ScanCarry carry = graph_scan_carry(end, i);
-        changed |= note(&backward[carry.carry->id],
-                        backward[carry.first->id] || backward[carry.update->id]);
+        changed |=
+            note(&marked[carry.carry->id], marked[carry.first->id] || marked[carry.update->id]);
     }
     return changed;
+}
+
+void graph_spread(const Graph *graph, bool *marked) {
+    for (bool more = true; more;) {
+        more = false;
+        for (uint32_t i = 0; i < graph->values.count; i++) {
+            const Value *value = graph->values.at[i];
+            for (uint32_t k = 0; k < value->n_args; k++)
+                note(&marked[i], marked[value->args[k]->id]);
+            more |= mark_carries(marked, value);
+        }
+    }
 }
 
 static bool is_root(const Value *value) {
@@ -34,15 +46,8 @@ static bool is_root(const Value *value) {
 
 bool *graph_backward(const Graph *graph, Arena *arena) {
     bool *backward = arena_array(arena, bool, graph->values.count + 1);
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t i = 0; i < graph->values.count; i++) {
-            const Value *value = graph->values.at[i];
-            note(&backward[i], is_root(value));
-            for (uint32_t k = 0; k < value->n_args; k++)
-                note(&backward[i], backward[value->args[k]->id]);
-            more |= mark_carries(backward, value);
-        }
-    }
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        backward[i] = is_root(graph->values.at[i]);
+    graph_spread(graph, backward);
     return backward;
 }

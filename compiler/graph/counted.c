@@ -4,10 +4,8 @@
 
 void graph_note_counted(Graph *graph, Name dim) {
     Name plain = name_unprimed(graph->session->names, dim);
-    for (uint32_t i = 0; i < graph->counted.count; i++)
-        if (graph->counted.at[i] == plain)
-            return;
-    vec_push(graph->arena, &graph->counted, plain);
+    if (!namelist_has(&graph->counted, plain))
+        vec_push(graph->arena, &graph->counted, plain);
 }
 
 bool graph_is_counted(const Graph *graph, DimId dim) {

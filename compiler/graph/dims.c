@@ -90,6 +90,16 @@ DimId value_moved_dim(const Value *value, uint32_t arg, DimId dim) {
     return dim;
 }
 
+const DimPair dim_pair_none = {DIM_NONE, DIM_NONE};
+
+DimPair value_kept_pair(const Value *value, uint32_t arg, DimPair pair) {
+    if (pair.x == DIM_NONE)
+        return pair;
+    DimPair moved = {value_moved_dim(value, arg, pair.x), value_moved_dim(value, arg, pair.y)};
+    bool kept = dims_has(&value->dims, moved.x) && dims_has(&value->dims, moved.y);
+    return kept ? moved : dim_pair_none;
+}
+
 int64_t dims_volume(const DimList *dims, const int64_t *extents) {
     int64_t volume = 1;
     for (uint32_t i = 0; i < dims->count; i++)

@@ -166,10 +166,24 @@ static Name written_name(const Graph *graph, Name name) {
     return written;
 }
 
-Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role) {
+Value *graph_find_input(const Graph *graph, Name name) {
     for (uint32_t i = 0; i < graph->inputs.count; i++)
         if (graph->inputs.at[i]->name == name)
-            ice("graph_input: two inputs are named %s", name);
+            return graph->inputs.at[i];
+    return NULL;
+}
+
+Name graph_new_name(const Graph *graph, const char *name) {
+    Name made = names_find(graph->session->names, name);
+    bool taken = graph_find_input(graph, made) != NULL;
+    for (uint32_t i = 0; i < graph->outputs.count; i++)
+        taken |= graph->outputs.at[i].name == made;
+    return taken ? graph_new_name(graph, arena_printf(graph->arena, "%s_", name)) : made;
+}
+
+Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role) {
+    if (graph_find_input(graph, name))
+        ice("graph_input: two inputs are named %s", name);
     Value draft = value_draft(OP_INPUT, elem);
     draft.name = draft.hint = name;
     draft.written = written_name(graph, name);

@@ -248,6 +248,9 @@ Name graph_source_name(const Graph *graph, Name name);
 // The name under which an output stands beside all inputs and other outputs: with `_out` where an
 // input that it is not has its own.
 Name graph_output_source_name(const Graph *graph, uint32_t output);
+Value *graph_find_input(const Graph *graph, Name name); // NULL: there is none
+// The name, or with a `_` after the other, as no input and no output has it.
+Name graph_new_name(const Graph *graph, const char *name);
 // Requires: no other input has the name.
 Value *graph_input(Graph *graph, Name name, Elem elem, DimList order, InputRole role);
 Value *graph_const(Graph *graph, double number, Elem elem);
@@ -282,6 +285,13 @@ bool value_is_reduction(const Value *value); // a contraction or reduction that 
 // May arguments of a contraction be multiplied by its factor, and not the sum? What is computed
 // twice has its bits by then, unless rounding does not see a factor: a power of two.
 bool value_factor_moves(const Value *value);
+// Two positions that a value is over.
+typedef struct {
+    DimId x, y; // DIM_NONE: it has no pair
+} DimPair;
+extern const DimPair dim_pair_none;
+// The pair of argument `arg` as the value calls it, if it still has both.
+DimPair value_kept_pair(const Value *value, uint32_t arg, DimPair pair);
 // What a move (RENAME SLICE CONCAT) calls the dim of its argument; of others the dim itself.
 DimId value_moved_dim(const Value *value, uint32_t arg, DimId dim);
 // What a RENAME gives other names to; of any other value itself.
@@ -341,6 +351,8 @@ void graph_plan_for(Graph *graph, const int64_t *extents);
 uint32_t *graph_count_uses(const Graph *graph, Arena *arena); // by id, outputs count too
 bool *graph_live(const Graph *graph, Arena *arena);           // by id: reachable from the outputs
 bool *graph_backward(const Graph *graph, Arena *arena);       // by id: see backward.c
+// Marks, by id, what is made of what is marked, through what scans carry, too.
+void graph_spread(const Graph *graph, bool *marked);
 
 // ---- formula.c: construction (numbers are folded), text, meaning -------------------------------
 const Formula *formula_number(Arena *arena, int64_t number);
@@ -392,54 +404,6 @@ typedef struct {
 Graph *graph_gradient(const Graph *graph, const GradientOptions *options);
 // `dX` of X: what a gradient or a cotangent is called. arena: of no use afterwards.
 Name gradient_name(const Graph *graph, Name name, Arena *arena);
-
-// ---- heads/: the heads of attention -------------------------------------------------------------
-typedef struct {
-    const Value *input; // of the masked graph: f32 over the heads
-    Name of;            // the value that it masks, with its path: layer.0.attend.W
-} HeadMask;
-typedef struct {
-    Graph *graph; // the same results, with the masks as the last inputs
-    VEC(HeadMask) masks;
-} HeadMasks;
-// A factor for each head of each attention. Requires: what graph_build makes.
-HeadMasks graph_head_masks(const Graph *graph);
-// In the place of the results, what the softmaxes of attention are of, before positions are masked:
-// over batches, heads, queries and memory. They are called after the softmaxes.
-Graph *graph_head_logits(const Graph *graph);
-typedef struct {
-    uint32_t of, dim; // place among the masks or the graph's inputs; place among its dims
-} HeadAxis;
-// Heads that are removed together, each with its position of all of these.
-typedef struct {
-    Name name;       // of the dim in the source, without primes
-    uint32_t number; // that of no other group
-    DimId dim;       // the first of its class
-    VEC(HeadAxis) masks;
-    VEC(HeadAxis) params;
-    const char *fault; // why none can be removed, the end of a sentence; NULL: they can
-} HeadGroup;
-typedef VEC(HeadGroup) HeadGroups;
-HeadGroups graph_head_groups(const HeadMasks *masks, Arena *arena);
-
-// ---- decode/: one position at a time ------------------------------------------------------------
-// The graph of one step of a sequence: its results at one position along a dim, from what earlier
-// positions left in caches.
-typedef struct {
-    uint32_t input, output; // of the step: the cache, and what the step adds to it
-    DimId dim;              // the position's among the cache's dims. DIM_NONE: all of it is new
-} DecodeCache;
-typedef struct {
-    Graph *graph;      // NULL: there is no such step
-    const char *why;   // it is NULL
-    Span origin;       // of what is to blame
-    uint32_t position; // number of the input that tells the position
-    VEC(DecodeCache) caches;
-} Decoding;
-// n: the dim of the sequence. Inputs of the step: those of the graph in their order, of data
-// without n; the position; caches. Its outputs: those of the graph without n; what is added to the
-// caches. Requires: what graph_build makes.
-Decoding graph_decode(const Graph *graph, DimId n);
 
 // ---- verify.c, print.c -------------------------------------------------------------------------
 // ice() naming the pass when a rule of the level is broken.
@@ -588,11 +552,6 @@ typedef struct {
     const Value *sum, *before, *flag;
 } Accumulated;
 bool value_is_accumulated(const Value *value, Accumulated *out); // false: it is none
-
-// ---- rewrite/in_place.c ------------------------------------------------------------------------
-// The same graph whose results take the place of arguments, of the same dims, and have their names:
-// result i that of input replaced[i]. Input `gradient` is multiplied by a new argument, the last.
-Graph *graph_in_place(const Graph *graph, uint32_t gradient, const uint32_t *replaced);
 
 // ---- rewrite/cut.c -----------------------------------------------------------------------------
 // Reductions of much to little in parts: so many tasks, a number chosen whatever the machine, as

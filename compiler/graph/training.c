@@ -5,7 +5,7 @@
 //         param E[v, d] ~ normal(std=0.02)                   begins NORMAL 0.02
 //
 // All of it is read off the graph as graph_build makes it, where nothing has been rewritten.
-#include "graph/training.h"
+#include "graph/model.h"
 
 #include <math.h>
 

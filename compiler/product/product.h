@@ -5,6 +5,7 @@
 #define ATTC_PRODUCT_H
 
 #include "emit/emit.h"
+#include "graph/model.h"
 #include "module.h"
 #include "signals.h"
 #include "train/trainer.h"

@@ -23,7 +23,7 @@ USERS = {"import_file", "hint_part"}  # have it from where files are read, from 
 # tests/unit/resolve_test.c has it; names and dims are checked before the other can be met.
 ELSEWHERE = {"%s: extents are from 0 to %lld",
              "'%s' is shared by calls that give its dims different meanings"}
-UNIT = ["parse*_test.c", "import_test.c", "resolve_test.c", "build_test.c"]
+UNIT = ["parse*_test.c", "import_test.c", "resolve_test.c", "build_test.c", "optimizer_test.c"]
 
 COMMENT = re.compile(r'("(?:[^"\\\n]|\\.)*")|//[^\n]*')
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')

@@ -127,6 +127,7 @@ CASES = {
         "L[n, v], y[n]: i32", "smooth_cross_entropy(L, y, 0.1)",
         lambda L, y: -0.9 * log_softmax(L)[np.arange(len(y)), y] - 0.1 * log_softmax(L).mean(-1)),
     "correct": ("L[n, v], y[n]: i32", "correct(L, y)", lambda L, y: 1.0 * (L.argmax(-1) == y)),
+    "sum_of_squares": ("X[d]", "sum_of_squares(X)", lambda X: (X ** 2).sum()),
 }
 CASES |= {name: ("X[n, d]", f"{name}(X)", f) for name, f in POINTWISE.items()}
 CASES |= {name: ("X[n, d], Y[n, d]", f"{name}(X, Y)", f) for name, f in GATED.items()}

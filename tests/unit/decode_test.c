@@ -5,6 +5,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "graph/model.h"
+
 enum { LENGTH = 5 };
 
 static int setup(void **state) {
@@ -291,6 +293,10 @@ static void test_refuses_what_sees_later_positions(void **state) {
         {"the softmax over m sees positions after n", ATTEND("max(causal(L), L)")},
         {"the einsum over m sees positions after n",
          ATTEND("where(index(m) <= index(n), L, -1e9)")},
+        // Which of several hidden logits is the largest is a position, not one of them.
+        {"the einsum over m sees positions after n",
+         HEADS "    A[n, m] = argmax(causal(L), reduced_dim=h)\n"
+               "    return einsum(where(A == 0, 1.0, 0.0), X[m, d] -> [n, d])\n"},
         {"the softmax over n sees positions after n",
          HEADS "    return softmax(causal(L), reduced_dim=n)\n"},
         {"the sum over n sees positions after n", "def F(X[n]):\n    return X / sum(X, "

@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "graph/model.h"
 #include "graph/rewrite/rewrite.h"
 
 static int setup(void **state) {

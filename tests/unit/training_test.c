@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "graph/training.h"
+#include "graph/model.h"
 
 static int setup(void **state) {
     *state = session_new();

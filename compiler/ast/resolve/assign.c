@@ -68,7 +68,7 @@ static Symbol *assigned_symbol(Scope *scope, const Stmt *stmt, bool *fine) {
 // The tensor in the value that has the dim.
 static const Expr *find_tensor(const Expr *value, Name dim) {
     if (expr_is_tensor(value))
-        return value->ok && dimlist_has(&value->result, dim) ? value : NULL;
+        return value->ok && namelist_has(&value->result, dim) ? value : NULL;
     const Expr *found = NULL;
     for (uint32_t i = 0; i < value->args.count && !found; i++)
         if (value->kind == EXPR_BINARY || value->kind == EXPR_UNARY)
@@ -83,7 +83,7 @@ static bool hint_read_as(Scope *scope, Diag *diag, const Tensor *target, const E
     const Expr *tensor = find_tensor(value, dim);
     for (uint32_t i = 0; tensor && i < target->dims.count; i++) {
         Name wanted = target->dims.at[i].name;
-        if (!program_dims_alike(r->program, wanted, dim) || dimlist_has(&tensor->result, wanted))
+        if (!program_dims_alike(r->program, wanted, dim) || namelist_has(&tensor->result, wanted))
             continue;
         NameList over = dimlist_replaced(r->arena, &tensor->result, dim, wanted);
         diag_hint(diag, "write '%s%s' to read it over '%s'", tensor->name.name,
@@ -182,10 +182,10 @@ static Name alike_of(const Program *program, const NameList *dims, Name dim) {
 static const Expr *brings(const Expr *value, Name dim, Name other) {
     if (!value->ok || value->kind != EXPR_BINARY)
         return NULL;
-    bool first = dimlist_has(&value->args.at[0]->result, dim);
-    bool second = dimlist_has(&value->args.at[1]->result, dim);
+    bool first = namelist_has(&value->args.at[0]->result, dim);
+    bool second = namelist_has(&value->args.at[1]->result, dim);
     const Expr *brought = first == second ? NULL : value->args.at[second];
-    return brought && !dimlist_has(&brought->result, other) ? brought : NULL;
+    return brought && !namelist_has(&brought->result, other) ? brought : NULL;
 }
 
 // A carried tensor keeps the dims that it has when the loop begins.

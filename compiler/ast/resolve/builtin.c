@@ -165,7 +165,7 @@ static bool add_reduced(Scope *scope, Expr *call, Expr *value, const char *what)
     const Ident *dim = call_as_dim(scope, call, value, what);
     if (!dim)
         return false;
-    if (dimlist_has(&call->reduced, dim->name)) {
+    if (namelist_has(&call->reduced, dim->name)) {
         diag_error(r->diags, dim->span, "dim '%s' stands here twice", dim->name);
         return false;
     }
@@ -178,7 +178,7 @@ static bool add_reduced(Scope *scope, Expr *call, Expr *value, const char *what)
         over = dimlist_union(r->arena, &over, &arg->result);
         span = span_join(span, arg->span);
     }
-    if (known && !dimlist_has(&over, dim->name)) {
+    if (known && !namelist_has(&over, dim->name)) {
         Diag *diag = diag_error(r->diags, dim->span, "the argument of '%s' has no dim '%s'",
                                 builtins[call->builtin].name, dim->name);
         diag_note(diag, span, "it is over %s", dimlist_text(r->arena, &over));

@@ -141,7 +141,7 @@ void resolve_note_extent(Resolver *r, Diag *diag, Name dim) {
 static void note_extents(Resolver *r, Diag *diag, const Expr *expr, NameList *told) {
     for (uint32_t i = 0; i < expr->args.count; i++)
         note_extents(r, diag, expr->args.at[i], told);
-    if (expr->kind != EXPR_NAME || dimlist_has(told, expr->name.name))
+    if (expr->kind != EXPR_NAME || namelist_has(told, expr->name.name))
         return;
     vec_push(r->arena, told, expr->name.name);
     resolve_note_extent(r, diag, expr->name.name);
@@ -194,7 +194,7 @@ static DimValue extent_of_name(Extents *extents, const Expr *expr) {
         return report_cycle(extents, decl, expr->span);
     if (decl)
         return extent_of_decl(decl);
-    if (dimlist_has(&r->named, dim))
+    if (namelist_has(&r->named, dim))
         return (DimValue){VALUE_DYNAMIC, -1};
     Diag *diag = diag_error(r->diags, expr->span, "no dim is named '%s'", dim);
     Near near = near_to(dim);
@@ -446,7 +446,7 @@ static bool is_map_dim(const Session *session, Name dim) {
 }
 
 static void check_dim_exists(Resolver *r, Name dim, const char *given) {
-    if (dimlist_has(&r->named, dim) || dimlist_has(&r->counted, dim) ||
+    if (namelist_has(&r->named, dim) || namelist_has(&r->counted, dim) ||
         is_map_dim(r->session, dim) || r->garbled)
         return;
     Diag *diag = diag_warning(r->diags, "unused", (Span){0},

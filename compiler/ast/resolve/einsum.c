@@ -20,7 +20,7 @@ typedef VEC(Single) SingleList;
 static uint32_t count_operands_with(const Expr *einsum, Name dim) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < einsum->args.count; i++)
-        n += dimlist_has(&einsum->args.at[i]->result, dim);
+        n += namelist_has(&einsum->args.at[i]->result, dim);
     return n;
 }
 
@@ -30,7 +30,7 @@ static SingleList find_singles(Arena *arena, const Expr *einsum, const NameList 
         const Expr *operand = einsum->args.at[i];
         for (uint32_t k = 0; k < operand->result.count; k++) {
             Name dim = operand->result.at[k];
-            if (!dimlist_has(result, dim) && count_operands_with(einsum, dim) == 1)
+            if (!namelist_has(result, dim) && count_operands_with(einsum, dim) == 1)
                 vec_push(arena, &singles, (Single){dim, operand});
         }
     }
@@ -113,12 +113,12 @@ static Name mixed_dim(const Expr *einsum, const Single *single, const Expr **oth
     const NameList *dims = &single->operand->result;
     for (uint32_t k = 0; k < dims->count; k++) {
         Name dim = dims->at[k];
-        if (dim == single->dim || !dimlist_has(&einsum->result, dim) ||
+        if (dim == single->dim || !namelist_has(&einsum->result, dim) ||
             !same_stem(dim, single->dim))
             continue;
         for (uint32_t i = 0; i < einsum->args.count; i++) {
             *other = einsum->args.at[i];
-            if (*other != single->operand && dimlist_has(&(*other)->result, dim))
+            if (*other != single->operand && namelist_has(&(*other)->result, dim))
                 return dim;
         }
     }
@@ -141,8 +141,8 @@ static Name only_alike(const Program *program, const Expr *operand, Name dim) {
 
 // Has the result all of its dims without this operand's?
 static bool is_spared(const Expr *einsum, const Expr *operand, Name dim) {
-    return !dimlist_has(&einsum->result, dim) ||
-           count_operands_with(einsum, dim) > dimlist_has(&operand->result, dim);
+    return !namelist_has(&einsum->result, dim) ||
+           count_operands_with(einsum, dim) > namelist_has(&operand->result, dim);
 }
 
 // einsum(W[n, n'], X[n, d] -> [n, d]): `'X[n', d]'`, the tensors that can be read over the dim that
@@ -227,7 +227,7 @@ static const char *likely_result(Scope *scope, const Expr *einsum, const Wanted 
 
 static bool is_in_operands(const Expr *einsum, Name dim) {
     for (uint32_t i = 0; i + 1 < einsum->args.count; i++)
-        if (dimlist_has(&einsum->args.at[i]->result, dim))
+        if (namelist_has(&einsum->args.at[i]->result, dim))
             return true;
     return false;
 }

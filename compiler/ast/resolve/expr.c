@@ -28,7 +28,7 @@ Span expr_dim_place(const Expr *expr, Name dim) {
         return ident ? ident->span : expr->span;
     }
     for (uint32_t i = 0; i < expr->args.count; i++)
-        if (dimlist_has(&expr->args.at[i]->result, dim))
+        if (namelist_has(&expr->args.at[i]->result, dim))
             return expr_dim_place(expr->args.at[i], dim);
     return expr->span;
 }

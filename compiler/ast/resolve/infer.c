@@ -159,7 +159,7 @@ static Name name_here(Scope *scope, const Def *callee, const Expr *call, Name fo
         const NameList *formals = &callee->params.at[i].result;
         const Expr *arg = call->args.at[i];
         NameList actuals;
-        if (!dimlist_has(formals, formal) || !known_dims(scope, arg, &actuals))
+        if (!namelist_has(formals, formal) || !known_dims(scope, arg, &actuals))
             continue;
         ArgumentDims dims = bind_argument(arena, scope->resolver->program, formals, &actuals,
                                           expr_has_brackets(arg), &hands);

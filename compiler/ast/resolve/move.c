@@ -18,7 +18,7 @@ static const Ident *dim_of(Scope *scope, const Expr *call, Expr *value, const Ex
                            const char *what) {
     Resolver *r = scope->resolver;
     const Ident *dim = call_as_dim(scope, call, value, what);
-    if (!dim || !tensor->ok || dimlist_has(&tensor->result, dim->name))
+    if (!dim || !tensor->ok || namelist_has(&tensor->result, dim->name))
         return dim;
     Diag *diag = diag_error(r->diags, dim->span, "the argument of '%s' has no dim '%s'",
                             call->name.name, dim->name);
@@ -118,7 +118,7 @@ void resolve_index(Scope *scope, Expr *call) {
 
 // The dim that a function gives its result is none of an argument.
 static bool adds_dim(Scope *scope, const Expr *call, const Expr *arg, const Ident *dim) {
-    if (!dimlist_has(&arg->result, dim->name))
+    if (!namelist_has(&arg->result, dim->name))
         return true;
     Diag *diag = diag_error(scope->resolver->diags, dim->span,
                             "'%s' adds dim '%s', but an argument has it already", call->name.name,
@@ -304,7 +304,7 @@ static Name slice_made_dim(Scope *scope, const Expr *call, const NameList *kept,
     diag_note(diag, wanted->span, "its result is to be over %s",
               dimlist_text(r->arena, &wanted->dims));
     scope->doubt = scope->doubt || !call->has_arrow;
-    if (dimlist_has(&made, dim))
+    if (namelist_has(&made, dim))
         diag_hint(diag, "the part has another extent than '%s': give it a name of its own", dim);
     else if (wanted->in_sum)
         diag_hint(diag, "write its dims inside it: '-> [...]'");
@@ -320,7 +320,7 @@ static Name slice_dim_of(const Scope *scope, const Expr *call, Name dim, const N
     double from, to;
     bool differs = extent > 0 && evaluate(scope, call->args.at[2], &from) &&
                    evaluate(scope, call->args.at[3], &to) && to - from != (double)extent;
-    return made.count == 1 && !dimlist_has(list, dim) && !differs ? made.at[0] : NULL;
+    return made.count == 1 && !namelist_has(list, dim) && !differs ? made.at[0] : NULL;
 }
 
 static const char *slice_example(Scope *scope, const Expr *call, const Ident *dim,
@@ -370,7 +370,7 @@ void resolve_slice(Scope *scope, Expr *call, const Wanted *wanted) {
 static NameList concat_kept(Scope *scope, const Expr *call, Name dim, const Wanted *wanted) {
     Arena *arena = scope->resolver->arena;
     NameList joined = one_dim(arena, dim);
-    if (wanted && dimlist_has(&wanted->dims, dim) && !wanted->in_sum && !wanted->beside)
+    if (wanted && namelist_has(&wanted->dims, dim) && !wanted->in_sum && !wanted->beside)
         return dimlist_minus(arena, &wanted->dims, &joined);
     NameList kept = call->args.at[0]->result;
     for (uint32_t i = 1; i < call->args.count; i++) {
@@ -389,7 +389,7 @@ static bool ask_for_concat(Scope *scope, const Expr *call, const Ident *dim, con
     Diag *diag = diag_error(r->diags, call->span, "'concat' does not know which dim '%s' replaces",
                             dim->name);
     diag_note(diag, call->args.at[0]->span, "the parts are over %s", dimlist_text(r->arena, kept));
-    const char *with_dims = dimlist_has(kept, dim->name) ? foreign_call_hint(scope, call) : NULL;
+    const char *with_dims = namelist_has(kept, dim->name) ? foreign_call_hint(scope, call) : NULL;
     if (with_dims) {
         diag_hint(diag, "the whole is over a dim of another name: %s", with_dims);
         return true;
@@ -424,7 +424,7 @@ static Name concat_own_dim(Scope *scope, const Expr *call, const Expr *part, con
                            const Ident *dim, Diag **told) {
     Resolver *r = scope->resolver;
     NameList own = dimlist_minus(r->arena, &part->result, kept);
-    if (dimlist_has(&part->result, dim->name)) {
+    if (namelist_has(&part->result, dim->name)) {
         Diag *diag = diag_error(r->diags, part->span, "this part of '%s' is over '%s' itself",
                                 call->name.name, dim->name);
         diag_note(diag, dim->span, "'%s' is the dim of the whole", dim->name);

@@ -4,28 +4,21 @@
 
 #include <string.h>
 
-bool dimlist_has(const NameList *list, Name dim) {
-    for (uint32_t i = 0; i < list->count; i++)
-        if (list->at[i] == dim)
-            return true;
-    return false;
-}
-
 void dimlist_add(Arena *arena, NameList *list, Name dim) {
-    if (!dimlist_has(list, dim))
+    if (!namelist_has(list, dim))
         vec_push(arena, list, dim);
 }
 
 bool dimlist_within(const NameList *part, const NameList *whole) {
     for (uint32_t i = 0; i < part->count; i++)
-        if (!dimlist_has(whole, part->at[i]))
+        if (!namelist_has(whole, part->at[i]))
             return false;
     return true;
 }
 
 bool dimlist_meets(const NameList *a, const NameList *b) {
     for (uint32_t i = 0; i < a->count; i++)
-        if (dimlist_has(b, a->at[i]))
+        if (namelist_has(b, a->at[i]))
             return true;
     return false;
 }
@@ -44,7 +37,7 @@ bool dimlist_same(const NameList *a, const NameList *b) {
 NameList dimlist_minus(Arena *arena, const NameList *a, const NameList *b) {
     NameList left = {0};
     for (uint32_t i = 0; i < a->count; i++)
-        if (!dimlist_has(b, a->at[i]))
+        if (!namelist_has(b, a->at[i]))
             vec_push(arena, &left, a->at[i]);
     return left;
 }

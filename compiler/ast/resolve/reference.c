@@ -27,7 +27,7 @@ static bool reads_as(Scope *scope, const Expr *ref, Name own, Name written) {
 }
 
 static bool has_own(const Expr *ref, const Symbol *symbol, Name written) {
-    return dimlist_has(&symbol->dims, written) && !steps_find(&ref->steps, written);
+    return namelist_has(&symbol->dims, written) && !steps_find(&ref->steps, written);
 }
 
 static NameList without(Arena *arena, const NameList *list, Name dim) {
@@ -80,7 +80,7 @@ static NameList own_order(Scope *scope, const Expr *ref, const Symbol *symbol) {
         Name next = NULL;
         for (uint32_t k = 0; k < symbol->dims.count && !next; k++) {
             Name own = symbol->dims.at[k];
-            if (dimlist_has(&written, own) && !dimlist_has(&taken, own) &&
+            if (namelist_has(&written, own) && !namelist_has(&taken, own) &&
                 program_dims_alike(r->program, own, ordered.at[i]))
                 next = own;
         }
@@ -122,7 +122,7 @@ void scope_note_dims(Scope *scope, Diag *diag, const Symbol *symbol) {
 static Name dim_in_place_of(const Expr *ref, const Symbol *symbol, Name written,
                             const NameList *unwritten) {
     for (uint32_t i = 0; i < ref->dims.count && i < symbol->dims.count; i++)
-        if (ref->dims.at[i].name == written && dimlist_has(unwritten, symbol->dims.at[i]))
+        if (ref->dims.at[i].name == written && namelist_has(unwritten, symbol->dims.at[i]))
             return symbol->dims.at[i];
     return unwritten->count == 1 ? unwritten->at[0] : NULL;
 }
@@ -182,7 +182,7 @@ static void report_reference(Scope *scope, Expr *ref, const Symbol *symbol, cons
     Resolver *r = scope->resolver;
     Diag *diag;
     for (uint32_t i = 0; i < lacking->count; i++)
-        if (dimlist_has(&r->program->lost, lacking->at[i]))
+        if (namelist_has(&r->program->lost, lacking->at[i]))
             return; // its `dim` may have said that it is like one of the tensor's
     if (lacking->count)
         diag = diag_error(r->diags, idents_find(&ref->dims, lacking->at[0])->span,

@@ -52,11 +52,11 @@ static bool report_lacking(Scope *scope, const Expr *call, const Ident *dim, con
 // Dims of the argument that are regrouped, and new ones that it does not keep.
 static bool check_dims(Scope *scope, const Expr *call, const Expr *arg, const NameList *kept) {
     for (uint32_t i = 0; i < call->from.count; i++)
-        if (!dimlist_has(&arg->result, call->from.at[i].name))
+        if (!namelist_has(&arg->result, call->from.at[i].name))
             return report_lacking(scope, call, &call->from.at[i], arg);
     for (uint32_t i = 0; i < call->into.count; i++) {
         const Ident *dim = &call->into.at[i];
-        bool kept_too = dimlist_has(kept, dim->name);
+        bool kept_too = namelist_has(kept, dim->name);
         if (!kept_too && !idents_find(&call->from, dim->name))
             continue;
         Diag *diag = diag_error(scope->resolver->diags, dim->span,

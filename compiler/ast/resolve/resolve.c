@@ -196,7 +196,7 @@ static void check_loop_dim(Scope *scope, const Stmt *stmt) {
 
 static bool check_variable(Scope *scope, const Stmt *loop, const char *what) {
     Ident variable = loop->loop_var;
-    if (!dimlist_has(&scope->def->dims, variable.name))
+    if (!namelist_has(&scope->def->dims, variable.name))
         return check_new_name(scope, variable, true);
     if (loop->foreign) // as what Y[t] of a scan is read, where a `for` stands
         return false;
@@ -294,7 +294,7 @@ static void resolve_return(Scope *scope, Stmt *stmt) {
         resolve_warn_numbers(scope, result);
         fine = result->ok && fine;
         Name name = result_name(scope, result, i);
-        if (dimlist_has(&def->result_names, name))
+        if (namelist_has(&def->result_names, name))
             diag_error(r->diags, result->span, "two results are named '%s'", name);
         vec_push(r->arena, &def->result_names, name);
     }
@@ -402,7 +402,7 @@ static void resolve_globals(Resolver *r) {
 static void warn_unused_globals(Resolver *r) {
     for (uint32_t i = 0; i < r->program->params.count; i++) {
         Ident name = r->program->params.at[i]->name;
-        if (dimlist_has(&r->used_params, name.name) || name.name[0] == '_')
+        if (namelist_has(&r->used_params, name.name) || name.name[0] == '_')
             continue;
         Diag *diag = diag_warning(r->diags, "unused", name.span,
                                   "trained tensor '%s' never takes part", name.name);

@@ -12,7 +12,6 @@
 #include "ast/ast.h"
 
 // ---- names.c: lists of dims, hints -------------------------------------------------------------
-bool dimlist_has(const NameList *list, Name dim);
 void dimlist_add(Arena *arena, NameList *list, Name dim); // at the end, unless there
 bool dimlist_equal(const NameList *a, const NameList *b); // as sets; neither repeats a dim
 bool dimlist_same(const NameList *a, const NameList *b);  // in the same order

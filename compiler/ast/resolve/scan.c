@@ -140,7 +140,7 @@ NameList scan_positions(const Scope *scope, const NameList *dims, const NameList
     NameList positions = *dims;
     for (uint32_t i = 0; i < scope->scans.count; i++) {
         const Stmt *scan = scope->scans.at[i].stmt;
-        if (dimlist_has(which, scan->loop_dim.name))
+        if (namelist_has(which, scan->loop_dim.name))
             positions = dimlist_replaced(scope->resolver->arena, &positions, scan->loop_dim.name,
                                          scan->loop_var.name);
     }

@@ -161,7 +161,7 @@ bool scope_knows_dim(const Scope *scope, Name dim) {
     const Resolver *r = scope->resolver;
     Name plain = name_unprimed(r->session->names, dim);
     bool named = scope->def &&
-                 (dimlist_has(&scope->def->dims, dim) || dimlist_has(&scope->def->dims, plain));
+                 (namelist_has(&scope->def->dims, dim) || namelist_has(&scope->def->dims, plain));
     return named || program_find_dim(r->program, plain) ||
            program_given(r->program, &r->session->overrides, plain);
 }
@@ -175,7 +175,7 @@ static bool is_taken(const void *of, const char *text) {
     const Taken *taken = of;
     Name name = names_find(taken->scope->resolver->session->names, text);
     return scope_knows_dim(taken->scope, name) || scope_find(taken->scope, name) ||
-           dimlist_has(taken->names, name);
+           namelist_has(taken->names, name);
 }
 
 Name scope_free_name(Scope *scope, const char *name, const NameList *taken) {

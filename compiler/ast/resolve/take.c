@@ -39,7 +39,7 @@ void take_loop_numbers(Scope *scope, Expr *ref, const Symbol *tensor) {
     for (uint32_t i = ref->dims.count; i-- > 0;) {
         Name name = ref->dims.at[i].name;
         const Symbol *symbol = scope_find(scope, name);
-        if (symbol && symbol->kind == SYMBOL_LOOP && !dimlist_has(&tensor->dims, name))
+        if (symbol && symbol->kind == SYMBOL_LOOP && !namelist_has(&tensor->dims, name))
             name_to_position(scope->resolver->arena, ref, i);
     }
 }

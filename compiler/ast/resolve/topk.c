@@ -36,7 +36,7 @@ static const Ident *kept_dim(Scope *scope, const Expr *call, Expr *value) {
     if (!dim || !scope_check_dim(scope, *dim))
         return NULL;
     const Expr *arg = call->args.at[0];
-    if (!arg->ok || !dimlist_has(&arg->result, dim->name))
+    if (!arg->ok || !namelist_has(&arg->result, dim->name))
         return dim;
     Diag *diag = diag_error(r->diags, dim->span, "'%s' adds dim '%s', but its argument has it",
                             function, dim->name);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 bool scope_is_news(Scope *scope, Name name) {
-    if (dimlist_has(&scope->unknown, name) || dimlist_has(&scope->resolver->program->lost, name))
+    if (namelist_has(&scope->unknown, name) || namelist_has(&scope->resolver->program->lost, name))
         return false;
     vec_push(scope->resolver->arena, &scope->unknown, name);
     return true;

@@ -4,8 +4,7 @@
 //     K[m, k] = where(index(m) == position, row_K[k], cache_K[m, k])    beyond it: anything finite
 //     S[m] = where(index(m) <= position, einsum(Q[k], K[m, k]), -inf)   beyond it: -inf
 //     W[m] = softmax(S[m], reduced_dim=m)                               beyond it: 0
-//     Y[k] = einsum(W[m], K[m, k])                                      right: 0 times what is
-//     finite
+//     Y[k] = einsum(W[m], K[m, k])                                      right: 0 times anything
 //
 // Of each value and each of its dims that run along the sequence it is found what the value is at
 // positions beyond that of the step, where caches hold what means nothing. Sums, softmax and
@@ -278,7 +277,8 @@ static Beyond multiplied(const Check *check, const Value *value, DimId dim) {
 
 // What remains of one number over a dim that is summed or reduced, with another dim kept.
 static Beyond reduced(const Value *value, Beyond arg) {
-    bool extremum = value->op != OP_SUM && value->op != OP_PROD;
+    bool extremum =
+        value->op == OP_REDUCE_MAX || value->op == OP_REDUCE_MIN || value->op == OP_REDUCE_TOP;
     if (arg.kind == BEYOND_NUMBER)
         return extremum || (value->op == OP_SUM && arg.number == 0) ? arg : right;
     return value->op == OP_PROD && arg.kind == BEYOND_FINITE ? any : arg;

@@ -67,39 +67,9 @@ static uint32_t place_of(const Value *value, DimId dim) {
 
 // ---- what depends on the sequence ---------------------------------------------------------------
 
-static bool note(bool *flag, bool now) {
-    bool changed = now && !*flag;
-    *flag = *flag || now;
-    return changed;
-}
-
 // Data that comes position by position.
 static bool is_told(const Decode *decode, const Value *input) {
     return input->op == OP_INPUT && input->role == ROLE_DATA && dims_has(&input->dims, decode->n);
-}
-
-// What a scan carries along the sequence is another at each position.
-static bool mark_carries(Decode *decode, const Value *end) {
-    bool changed = false, *varies = decode->varies;
-    for (uint32_t i = 0; op_kind(end->op) == KIND_SCAN && i < graph_scan_carries(end); i++) {
-        ScanCarry c = graph_scan_carry(end, i);
-        changed |= note(&varies[c.carry->id], varies[c.first->id] || varies[c.update->id]);
-    }
-    return changed;
-}
-
-static void mark_varying(Decode *decode) {
-    const ValueList *values = &decode->from->values;
-    for (bool more = true; more;) {
-        more = false;
-        for (uint32_t i = 0; i < values->count; i++) {
-            const Value *value = values->at[i];
-            note(&decode->varies[i], is_told(decode, value));
-            for (uint32_t k = 0; k < value->n_args; k++)
-                note(&decode->varies[i], decode->varies[value->args[k]->id]);
-            more |= mark_carries(decode, value);
-        }
-    }
 }
 
 // ---- positions of values and of what they are made of -------------------------------------------
@@ -263,17 +233,6 @@ static void want_all(Decode *decode) {
 
 // ---- inputs -------------------------------------------------------------------------------------
 
-static Name new_name(const Graph *graph, const char *name) {
-    Name free = names_find(graph->session->names, name);
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i]->name == free)
-            return new_name(graph, arena_printf(graph->arena, "%s_", name));
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
-        if (graph->outputs.at[i].name == free)
-            return new_name(graph, arena_printf(graph->arena, "%s_", name));
-    return free;
-}
-
 // Those of the graph, what is told at each position without the dim, and the position.
 static void add_inputs(Decode *decode) {
     const Graph *from = decode->from;
@@ -287,7 +246,7 @@ static void add_inputs(Decode *decode) {
         decode->now[input->id][form] = graph_rebuild(decode->to, &step, NULL);
     }
     decode->out.position = decode->to->inputs.count;
-    decode->position = graph_input(decode->to, new_name(decode->to, "position"), ELEM_I64,
+    decode->position = graph_input(decode->to, graph_new_name(decode->to, "position"), ELEM_I64,
                                    (DimList){0}, ROLE_DATA);
 }
 
@@ -306,7 +265,7 @@ static Value *add_cache(Decode *decode, const Value *of, DimList dims, Kept kept
     kept.cache.input = to->inputs.count;
     const char *name = arena_printf(decode->arena, "cache_%s", name_for(decode, of));
     vec_push(decode->arena, &decode->kept, kept);
-    return graph_input(to, new_name(to, name), of->elem, dims, ROLE_DATA);
+    return graph_input(to, graph_new_name(to, name), of->elem, dims, ROLE_DATA);
 }
 
 // Positions are before the last dim, the row of a vector: so rows are stored and read.
@@ -442,7 +401,7 @@ static void add_cached(Decode *decode, Kept *kept) {
     const Value *input = to->inputs.at[kept->cache.input];
     const char *name = arena_printf(decode->arena, "row_%s", input->name + sizeof "cache");
     kept->cache.output = to->outputs.count;
-    graph_output(to, new_name(to, name), kept->row,
+    graph_output(to, graph_new_name(to, name), kept->row,
                  dims_minus(&input->dims, &(DimList){1, {kept->cache.dim}}));
     vec_push(to->arena, &decode->out.caches, kept->cache);
 }
@@ -488,7 +447,9 @@ Decoding graph_decode(const Graph *whole_graph, DimId n) {
                      .wanted = arena_array(arena, uint32_t, count + 1),
                      .now = (Value * (*)[FORMS]) arena_array(arena, Value *, (count + 1) * FORMS),
                      .carries = arena_array(arena, const ScanCarry *, count + 1)};
-    mark_varying(&decode);
+    for (uint32_t i = 0; i < count; i++)
+        decode.varies[i] = is_told(&decode, graph->values.at[i]);
+    graph_spread(graph, decode.varies);
     for (uint32_t i = 0; i < count; i++)
         decode.along[i] = dim_to_remember(&decode, graph->values.at[i]);
     if (!is_over_data(&decode))

@@ -5,7 +5,7 @@
 #ifndef ATTC_GRAPH_DECODE_H
 #define ATTC_GRAPH_DECODE_H
 
-#include "graph/graph.h"
+#include "graph/model.h"
 
 // project.c
 // The same graph, with what einsums project of other positions computed before them.
@@ -13,7 +13,7 @@ Graph *decode_project(const Graph *graph, DimId n);
 
 // check.c
 // Why a result or cache of the step depends on positions of caches after the one of the step; NULL:
-// none does. `kept`: the dim that stands for the sequence in messages. *origin: where.
+// none does. n: the dim that stands for the sequence in messages. *origin: where.
 const char *decode_problem(const Decoding *decoding, DimId n, Span *origin);
 
 #endif

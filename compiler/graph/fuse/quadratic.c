@@ -16,23 +16,15 @@
 // ---- quadratic values --------------------------------------------------------------------------
 
 typedef struct {
-    DimId x, y; // DIM_NONE: it has no pair
-} Pair;
-
-typedef struct {
     const Fusion *fusion;
     Arena *arena;
     const bool *learned; // by DimId
     const bool *live;    // by value id
     const bool *data;    // by value id: depends on data
-    const Pair *of;      // by value id: the pair that it is quadratic in
+    const DimPair *of;   // by value id: the pair that it is quadratic in
     Map *names;          // place in the source -> name, of values that expansion took apart
     bool parameters;     // has the entry any?
 } Check;
-
-static Pair no_pair(void) {
-    return (Pair){DIM_NONE, DIM_NONE};
-}
 
 static bool input_has(const Check *c, DimId x, DimId y) {
     const Graph *graph = c->fusion->graph;
@@ -70,39 +62,30 @@ static bool makes_pair(const Check *c, const Value *value, DimId x, DimId y) {
 }
 
 // The pair of positions that a value makes.
-static Pair pair_made(const Check *c, const Value *value) {
+static DimPair pair_made(const Check *c, const Value *value) {
     for (uint32_t i = 0; i < value->dims.count; i++)
         for (uint32_t k = i + 1; k < value->dims.count; k++) {
             DimId x = value->dims.at[i], y = value->dims.at[k];
             if (!c->learned[x] && !c->learned[y] && makes_pair(c, value, x, y))
-                return (Pair){x, y};
+                return (DimPair){x, y};
         }
-    return no_pair();
-}
-
-// The pair of an argument, if the value still has it.
-static Pair pair_kept(const Value *value, uint32_t arg, Pair pair) {
-    if (pair.x == DIM_NONE)
-        return pair;
-    Pair moved = {value_moved_dim(value, arg, pair.x), value_moved_dim(value, arg, pair.y)};
-    bool kept = dims_has(&value->dims, moved.x) && dims_has(&value->dims, moved.y);
-    return kept ? moved : no_pair();
+    return dim_pair_none;
 }
 
 // Every value that depends on `first` and keeps its pair.
-static void follow_pair(const Check *c, uint32_t first, Pair pair, Pair *has) {
+static void follow_pair(const Check *c, uint32_t first, DimPair pair, DimPair *has) {
     const Graph *graph = c->fusion->graph;
     for (uint32_t i = 0; i < graph->values.count; i++)
-        has[i] = i == first ? pair : no_pair();
+        has[i] = i == first ? pair : dim_pair_none;
     for (uint32_t i = first + 1; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
         for (uint32_t k = 0; c->live[i] && has[i].x == DIM_NONE && k < value->n_args; k++)
-            has[i] = pair_kept(value, k, has[value->args[k]->id]);
+            has[i] = value_kept_pair(value, k, has[value->args[k]->id]);
     }
 }
 
 // Of those, the ones that are reduced over the pair in the end.
-static void keep_reduced(const Check *c, const Pair *has, Pair *of) {
+static void keep_reduced(const Check *c, const DimPair *has, DimPair *of) {
     const Graph *graph = c->fusion->graph;
     bool *reduced = arena_array(c->arena, bool, graph->values.count + 1);
     for (uint32_t i = graph->values.count; i-- > 0;) {
@@ -112,7 +95,7 @@ static void keep_reduced(const Check *c, const Pair *has, Pair *of) {
                        value->op == OP_SCATTER_ADD || value->op == OP_ORDER;
         for (uint32_t k = 0; c->live[i] && k < value->n_args; k++) {
             uint32_t arg = value->args[k]->id;
-            bool goes_on = pair_kept(value, k, has[arg]).x != DIM_NONE;
+            bool goes_on = value_kept_pair(value, k, has[arg]).x != DIM_NONE;
             reduced[arg] = reduced[arg] || (goes_on ? reduced[i] : reduces);
         }
         if (has[i].x != DIM_NONE && reduced[i])
@@ -120,14 +103,14 @@ static void keep_reduced(const Check *c, const Pair *has, Pair *of) {
     }
 }
 
-static Pair *quadratic_values(const Check *c) {
+static DimPair *quadratic_values(const Check *c) {
     const Graph *graph = c->fusion->graph;
-    Pair *of = arena_array(c->arena, Pair, graph->values.count + 1);
-    Pair *has = arena_array(c->arena, Pair, graph->values.count + 1);
+    DimPair *of = arena_array(c->arena, DimPair, graph->values.count + 1);
+    DimPair *has = arena_array(c->arena, DimPair, graph->values.count + 1);
     for (uint32_t i = 0; i < graph->values.count; i++)
-        of[i] = no_pair();
+        of[i] = dim_pair_none;
     for (uint32_t i = 0; i < graph->values.count; i++) {
-        Pair pair = c->live[i] ? pair_made(c, graph->values.at[i]) : no_pair();
+        DimPair pair = c->live[i] ? pair_made(c, graph->values.at[i]) : dim_pair_none;
         if (pair.x == DIM_NONE || (of[i].x == pair.x && of[i].y == pair.y))
             continue;
         follow_pair(c, i, pair, has);
@@ -196,7 +179,7 @@ static const Value *from_which(const Check *c, const Value *value) {
 }
 
 static const Refusal *refusal_of(const Check *c, const Value *value) {
-    Pair pair = c->of[value->id];
+    DimPair pair = c->of[value->id];
     const Refusal *refusal = c->fusion->refused[value->id];
     for (; refusal; refusal = refusal->next)
         if (refusal->x == DIM_NONE || (refusal->x == pair.x && refusal->y == pair.y) ||
@@ -261,7 +244,7 @@ static const char *size_text(const Check *c, const Value *value) {
 
 static void tell(const Check *c, const Group *group, const Value *value) {
     const Graph *graph = c->fusion->graph;
-    Pair pair = c->of[value->id];
+    DimPair pair = c->of[value->id];
     Text dims = {.arena = c->arena};
     for (uint32_t i = 0; i < value->dims.count; i++)
         text_printf(&dims, "%s%s", i ? ", " : "", graph->dims.at[value->dims.at[i]].name);

@@ -14,7 +14,7 @@
 //
 // Requires: what graph_head_masks makes. Ensures: a group of every dim of each mask, and the
 // parameters that have it.
-#include "graph/graph.h"
+#include "graph/model.h"
 
 typedef struct {
     const Graph *graph;

@@ -19,32 +19,21 @@
 // Requires: what graph_build makes. Ensures: the results with the masks as further inputs of f32,
 // the last ones.
 #include "graph/fuse/fuse.h"
+#include "graph/model.h"
 #include "graph/rewrite/rewrite.h"
 
 #include <math.h>
 #include <string.h>
 
 typedef struct {
-    DimId x, y; // DIM_NONE: it has no pair
-} PairDims;
-
-typedef struct {
     const bool *live, *data, *param; // by value id: see fuse_depends_on
     bool *learned;                   // by DimId
-    PairDims *pair;                  // by value id
+    DimPair *pair;                   // by value id
     DimList *on_value;               // by value id: dims of its mask
     DimList *on_einsum;              // by value id: dims of masks that are operands
     HeadMasks *masks;
     Arena *arena; // of the pass alone
 } HeadSearch;
-
-static PairDims no_pair(void) {
-    return (PairDims){DIM_NONE, DIM_NONE};
-}
-
-static bool has_pair(const DimList *dims, PairDims pair) {
-    return pair.x != DIM_NONE && dims_has(dims, pair.x) && dims_has(dims, pair.y);
-}
 
 // ---- which dims are heads ----------------------------------------------------------------------
 
@@ -93,33 +82,24 @@ static bool comes_alone(const HeadSearch *search, const Value *value, DimId x, D
     return found;
 }
 
-static PairDims pair_made(const HeadSearch *search, const Value *value) {
+static DimPair pair_made(const HeadSearch *search, const Value *value) {
     for (uint32_t i = 0; value->op == OP_CONTRACT && i < value->dims.count; i++)
         for (uint32_t k = i + 1; k < value->dims.count; k++) {
             DimId x = value->dims.at[i], y = value->dims.at[k];
             if (!search->learned[x] && !search->learned[y] && comes_alone(search, value, x, y) &&
                 comes_alone(search, value, y, x))
-                return (PairDims){x, y};
+                return (DimPair){x, y};
         }
-    return no_pair();
-}
-
-// That of an argument, as the value calls it; none where it does not have both any more.
-static PairDims pair_kept(const HeadSearch *search, const Value *value, uint32_t arg) {
-    PairDims pair = search->pair[value->args[arg]->id];
-    if (pair.x == DIM_NONE)
-        return pair;
-    PairDims moved = {value_moved_dim(value, arg, pair.x), value_moved_dim(value, arg, pair.y)};
-    return has_pair(&value->dims, moved) ? moved : no_pair();
+    return dim_pair_none;
 }
 
 static void find_pairs(HeadSearch *search, const Graph *graph) {
     for (uint32_t i = 0; i < graph->values.count; i++) {
         const Value *value = graph->values.at[i];
-        search->pair[i] = search->live[i] ? pair_made(search, value) : no_pair();
+        search->pair[i] = search->live[i] ? pair_made(search, value) : dim_pair_none;
         for (uint32_t k = 0; search->live[i] && search->pair[i].x == DIM_NONE && k < value->n_args;
              k++)
-            search->pair[i] = pair_kept(search, value, k);
+            search->pair[i] = value_kept_pair(value, k, search->pair[value->args[k]->id]);
     }
 }
 
@@ -127,7 +107,7 @@ static void find_pairs(HeadSearch *search, const Graph *graph) {
 
 // Is it multiplied by something made of data at one of the positions?
 static bool meets_data(const HeadSearch *search, const Value *einsum, uint32_t arg) {
-    PairDims pair = search->pair[einsum->args[arg]->id];
+    DimPair pair = search->pair[einsum->args[arg]->id];
     for (uint32_t k = 0; k < einsum->n_args; k++) {
         const Value *other = einsum->args[k];
         if (k != arg && search->data[other->id] &&
@@ -142,7 +122,7 @@ static bool takes_in(const HeadSearch *search, const Value *einsum, uint32_t arg
     DimList heads = heads_of(search, einsum->args[arg]);
     if (search->pair[einsum->args[arg]->id].x == DIM_NONE || !heads.count)
         return false;
-    if (pair_kept(search, einsum, arg).x == DIM_NONE)
+    if (value_kept_pair(einsum, arg, search->pair[einsum->args[arg]->id]).x == DIM_NONE)
         return meets_data(search, einsum, arg);
     return !dims_subset(&heads, &einsum->dims);
 }
@@ -214,14 +194,6 @@ static const char *full_name(Arena *arena, const Value *value) {
                         value->hint ? value->hint : "attention");
 }
 
-static bool is_taken(const void *graph, const char *name) {
-    const ValueList *inputs = &((const Graph *)graph)->inputs;
-    for (uint32_t i = 0; i < inputs->count; i++)
-        if (strcmp(inputs->at[i]->name, name) == 0)
-            return true;
-    return false;
-}
-
 static Value *new_mask(HeadSearch *search, Graph *graph, const Value *value, DimList dims) {
     const Value *named = named_after(search, value);
     const char *of = full_name(graph->arena, named);
@@ -229,11 +201,8 @@ static Value *new_mask(HeadSearch *search, Graph *graph, const Value *value, Dim
     text_printf(&name, "heads.%s", of);
     for (uint32_t i = 0; i < dims.count; i++)
         text_printf(&name, ".%s", graph->dims.at[dims.at[i]].name);
-    const char *free =
-        is_taken(graph, name.at) ? text_numbered(search->arena, name.at, is_taken, graph) : name.at;
-    Names *names = graph->session->names;
-    Value *mask = graph_input(graph, names_find(names, free), ELEM_F32, dims, ROLE_DATA);
-    HeadMask made = {mask, names_find(names, of)};
+    Value *mask = graph_input(graph, graph_new_name(graph, name.at), ELEM_F32, dims, ROLE_DATA);
+    HeadMask made = {mask, names_find(graph->session->names, of)};
     vec_push(graph->arena, &search->masks->masks, made);
     return mask;
 }
@@ -268,7 +237,7 @@ static void open_search(HeadSearch *search, const Graph *graph, Arena *arena) {
                            .data = fuse_depends_on(graph, ROLE_DATA, arena),
                            .param = fuse_depends_on(graph, ROLE_PARAM, arena),
                            .learned = fuse_learned_dims(graph, arena),
-                           .pair = arena_array(arena, PairDims, count),
+                           .pair = arena_array(arena, DimPair, count),
                            .on_value = arena_array(arena, DimList, count),
                            .on_einsum = arena_array(arena, DimList, count),
                            .arena = arena};
@@ -309,7 +278,7 @@ static Value *logits_of(const Value *softmax) {
 
 // Batches, heads, then the pair with what the softmax goes along last.
 static DimList logits_order(const HeadSearch *search, const Value *logits, DimId along) {
-    PairDims pair = search->pair[logits->id];
+    DimPair pair = search->pair[logits->id];
     DimList heads = heads_of(search, logits), order = {0};
     for (uint32_t i = 0; i < logits->dims.count; i++)
         if (logits->dims.at[i] != pair.x && logits->dims.at[i] != pair.y)
@@ -325,7 +294,7 @@ static bool has_logits(const HeadSearch *search, const Value *value) {
     if (!search->live[value->id] || value->op != OP_SOFTMAX)
         return false;
     const Value *logits = logits_of(value);
-    PairDims pair = search->pair[logits->id];
+    DimPair pair = search->pair[logits->id];
     return pair.x != DIM_NONE && (value->dim == pair.x || value->dim == pair.y);
 }
 

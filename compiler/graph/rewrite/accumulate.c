@@ -13,12 +13,7 @@
 #include "graph/rewrite/rewrite.h"
 
 static Name new_name(const Graph *graph, const char *what, Name of) {
-    Names *names = graph->session->names;
-    Name name = names_find(names, arena_printf(graph->arena, "%s_%s", what, of));
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i]->name == name)
-            return new_name(graph, what, names_find(names, arena_printf(graph->arena, "%s_", of)));
-    return name;
+    return graph_new_name(graph, arena_printf(graph->arena, "%s_%s", what, of));
 }
 
 static Value *added(Graph *graph, const Output *output, uint32_t number, Value *gradient) {

@@ -19,16 +19,9 @@ Name gradient_name(const Graph *graph, Name name, Arena *arena) {
     return names_find(graph->session->names, arena_printf(arena, "d%s", name));
 }
 
-static bool names_has(const NameList *names, Name name) {
-    for (uint32_t i = 0; i < names->count; i++)
-        if (names->at[i] == name)
-            return true;
-    return false;
-}
-
 static bool is_asked_for(const GradientOptions *options, const Value *input) {
     return elem_is_float(input->elem) &&
-           (!options->wrt.count || names_has(&options->wrt, input->name));
+           (!options->wrt.count || namelist_has(&options->wrt, input->name));
 }
 
 static const char *float_inputs(const Graph *graph) {
@@ -68,13 +61,11 @@ static bool has_cotangent(const Output *output) {
 
 // The argument or result of this name; NULL: there is none.
 static const Value *find_tensor(const Graph *graph, Name name) {
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i]->name == name)
-            return graph->inputs.at[i];
-    for (uint32_t i = 0; i < graph->outputs.count; i++)
+    const Value *input = graph_find_input(graph, name);
+    for (uint32_t i = 0; !input && i < graph->outputs.count; i++)
         if (graph->outputs.at[i].name == name)
             return graph->outputs.at[i].value;
-    return NULL;
+    return input;
 }
 
 // Names of cotangents and gradients are those of no argument or result.
@@ -185,7 +176,7 @@ static bool *mark_wanted(const Graph *graph, const GradientOptions *options, Are
 static Value *cotangent(Graph *graph, const Output *output, const GradientOptions *options) {
     Elem elem = output->value->elem;
     Name name = gradient_name(graph, output->name, graph->arena);
-    bool given = options->all_given || names_has(&options->given, name);
+    bool given = options->all_given || namelist_has(&options->given, name);
     if (!output->order.count && !given)
         return graph_const(graph, 1, elem);
     Value *input = graph_input(graph, name, elem, output->order, ROLE_DATA);

@@ -13,22 +13,15 @@
 // Requires: a result and the argument that it replaces have the same dims. Ensures: in this graph
 // nothing else; tile_in_place_problem says of a tile program whether all that is read of an
 // argument is read before it is written over.
+#include "graph/model.h"
 #include "graph/rewrite/rewrite.h"
-
-static Name free_name(const Graph *graph, const char *name) {
-    Names *names = graph->session->names;
-    for (uint32_t i = 0; i < graph->inputs.count; i++)
-        if (graph->inputs.at[i]->name == names_find(names, name))
-            return free_name(graph, arena_printf(graph->arena, "%s_", name));
-    return names_find(names, name);
-}
 
 Graph *graph_in_place(const Graph *graph, uint32_t gradient, const uint32_t *replaced) {
     Arena *arena = arena_new();
     Rewrite rewrite = rewrite_begin("in_place", graph, graph->arena, arena);
     Value **scaled = &rewrite.now[graph->inputs.at[gradient]->id];
-    Value *scale = graph_input(rewrite.to, free_name(graph, "scale"), (*scaled)->elem, (DimList){0},
-                               ROLE_DATA);
+    Value *scale = graph_input(rewrite.to, graph_new_name(rewrite.to, "scale"), (*scaled)->elem,
+                               (DimList){0}, ROLE_DATA);
     *scaled = graph_map2(rewrite.to, OP_MUL, scale, *scaled);
     rewrite_values(&rewrite, rewrite_keep);
     for (uint32_t i = 0; i < graph->outputs.count; i++) {

@@ -98,7 +98,7 @@ static void bind_hand(Binder *b, const KeyArg *key) {
 
 void check_hands(Binder *b) {
     for (uint32_t i = 0; i < b->call->keys.count; i++)
-        if (!dimlist_has(&b->callee->dims, b->call->keys.at[i].key.name))
+        if (!namelist_has(&b->callee->dims, b->call->keys.at[i].key.name))
             report_no_formal(b, &b->call->keys.at[i].key);
 }
 
@@ -220,7 +220,7 @@ static void warn_of_param(const Binder *b, uint32_t param, const ArgumentDims *d
     bool one = dims->open.count == 1, all = dims->open.count == formals->count;
     NameList taken = {0};
     for (uint32_t i = 0; i < formals->count; i++)
-        if (dimlist_has(&dims->open, formals->at[i]))
+        if (namelist_has(&dims->open, formals->at[i]))
             vec_push(b->resolver->arena, &taken, dims->actuals.at[i]);
     Diag *diag = diag_warning(b->resolver->diags, "by-place", b->call->args.at[param]->span,
                               "'%s' of '%s' takes the last dim%s%s: %s", param_name(b, param),
@@ -276,7 +276,7 @@ static const char *reordered(const Binder *b, uint32_t param) {
     NameList known = {0}, order = {0};
     for (uint32_t i = 0; i < formals->count; i++) {
         const Bound *bound = find_formal(b, formals->at[i]);
-        if (bound && !dimlist_has(&arg->result, bound->actual))
+        if (bound && !namelist_has(&arg->result, bound->actual))
             return NULL;
         if (bound)
             dimlist_add(arena, &known, bound->actual);
@@ -312,7 +312,7 @@ static Name own_name(const Binder *b, Name formal, Name actual, const NameList *
     if (formal != actual && program_dims_alike(b->resolver->program, formal, actual))
         return formal;
     Name own = actual;
-    while (dimlist_has(over, own))
+    while (namelist_has(over, own))
         own = name_primed(b->resolver->session->names, own, 1);
     return own;
 }

@@ -37,7 +37,7 @@ static bool bind_named(ArgumentDims *dims, const NameList *formals, const NameLi
     for (uint32_t i = 0; i < formals->count; i++) {
         Name hand = hand_of(hands, formals->at[i]);
         vec_push(arena, &dims->actuals, hand);
-        if (hand && !dimlist_has(actuals, hand)) {
+        if (hand && !namelist_has(actuals, hand)) {
             dims->problem = BIND_HAND_ABSENT;
             dims->formal = i;
             return false;
@@ -45,8 +45,8 @@ static bool bind_named(ArgumentDims *dims, const NameList *formals, const NameLi
     }
     for (uint32_t i = 0; i < formals->count; i++) {
         Name formal = formals->at[i];
-        if (!dims->actuals.at[i] && dimlist_has(actuals, formal) &&
-            !dimlist_has(&dims->actuals, formal)) {
+        if (!dims->actuals.at[i] && namelist_has(actuals, formal) &&
+            !namelist_has(&dims->actuals, formal)) {
             dims->actuals.at[i] = formal;
             dims->n_named++;
         }
@@ -68,7 +68,7 @@ static Name only_alike(const Program *program, const NameList *dims, Name dim,
                        const NameList *taken) {
     Name found = NULL;
     for (uint32_t i = 0; i < dims->count; i++) {
-        if (dimlist_has(taken, dims->at[i]) || !program_dims_alike(program, dims->at[i], dim))
+        if (namelist_has(taken, dims->at[i]) || !program_dims_alike(program, dims->at[i], dim))
             continue;
         if (found)
             return NULL;

@@ -136,7 +136,7 @@ static Name primed_here(Binder *b, uint32_t which, uint32_t n_bound) {
     Name own = b->callee->dims.at[which];
     Name here = plain_here(b, name_unprimed(names, own), n_bound);
     here = name_primed(names, here, name_primes(own));
-    while (find_actual(b, here) || dimlist_has(&b->call->mapped, here) ||
+    while (find_actual(b, here) || namelist_has(&b->call->mapped, here) ||
            is_own_before(b, here, which))
         here = name_primed(names, here, 1);
     return here;
@@ -153,7 +153,7 @@ void bind_own_dims(Binder *b) {
         const Bound *taken = find_actual(b, here);
         if (taken)
             report_collision(b, own, taken->place, say(b, "'%s'", taken->formal));
-        else if (dimlist_has(&b->call->mapped, here))
+        else if (namelist_has(&b->call->mapped, here))
             report_collision(b, own, actual_place(b->call->args.at[b->mapped_by], here),
                              "a mapped dim");
         else if (here != own)

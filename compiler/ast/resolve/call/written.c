@@ -124,11 +124,11 @@ static HandDims hands_of(const Plan *p, const NameList *reading, bool bound) {
     Arena *arena = p->b->resolver->arena;
     HandDims out = {0};
     for (uint32_t i = 0; i < p->hands.count; i++)
-        if (dimlist_has(reading, p->hands.at[i].actual.name))
+        if (namelist_has(reading, p->hands.at[i].actual.name))
             vec_push(arena, &out, p->hands.at[i]);
     for (uint32_t i = 0; bound && i < p->bound.count; i++) {
         const Bound *one = &p->bound.at[i];
-        if (!has_hand(p, one->formal) && dimlist_has(reading, one->actual))
+        if (!has_hand(p, one->formal) && namelist_has(reading, one->actual))
             vec_push(arena, &out, ((HandDim){one->formal, {.name = one->actual}}));
     }
     return out;
@@ -149,10 +149,10 @@ static ArgumentDims bind_reading(const Plan *p, uint32_t param, const NameList *
 static Name own_name(const Plan *p, Name formal, Name actual, const NameList *over) {
     const Resolver *r = p->b->resolver;
     if (program_dims_alike(r->program, formal, actual) && !is_taken(p, formal) &&
-        !dimlist_has(over, formal))
+        !namelist_has(over, formal))
         return formal;
     Name own = actual;
-    while (dimlist_has(over, own) || is_taken(p, own))
+    while (namelist_has(over, own) || is_taken(p, own))
         own = name_primed(r->session->names, own, 1);
     return own;
 }
@@ -171,14 +171,14 @@ static bool plan_dims(Plan *p, uint32_t param, const NameList *actuals, const Na
                    : is_taken(p, actual) ? own_name(p, formal, actual, &reading)
                                          : actual;
         if (own != actual) {
-            if (!named || dimlist_has(&reading, own) ||
+            if (!named || namelist_has(&reading, own) ||
                 !program_dims_alike(b->resolver->program, own, actual))
                 return false;
             reading = dimlist_replaced(arena, &reading, actual, own);
         }
         if (!before)
             vec_push(arena, &p->bound, ((Bound){formal, own, arg->span, param}));
-        if (dimlist_has(by_hand, formal) && !has_hand(p, formal))
+        if (namelist_has(by_hand, formal) && !has_hand(p, formal))
             add_hand(p, formal, own);
     }
     vec_push(arena, &p->readings, reading);
@@ -202,7 +202,7 @@ static bool plan_argument(Plan *p, uint32_t param) {
         return false;
     uint32_t next = p->first ? 0 : dims.left.count - dims.open.count;
     for (uint32_t i = 0; i < formals->count; i++)
-        if (dimlist_has(&dims.open, formals->at[i]))
+        if (namelist_has(&dims.open, formals->at[i]))
             dims.actuals.at[i] = dims.left.at[next++];
     return plan_dims(p, param, &dims.actuals, &by_hand);
 }
@@ -282,7 +282,7 @@ static const char *choice_text(const Binder *b, uint32_t param, const ArgumentDi
     const NameList *formals = &b->callee->params.at[param].result;
     NameList actuals = {0};
     for (uint32_t i = 0, next = 0; i < formals->count; i++) {
-        bool open = dimlist_has(&dims->open, formals->at[i]);
+        bool open = namelist_has(&dims->open, formals->at[i]);
         vec_push(b->resolver->arena, &actuals,
                  open ? dims->left.at[choice->at[next++]] : dims->actuals.at[i]);
     }

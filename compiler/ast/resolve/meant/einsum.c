@@ -32,7 +32,7 @@ typedef struct {
 } Product;
 
 Name meant_primed(const Meaning *m, Name dim, const NameList *a, const NameList *b) {
-    while (dimlist_has(a, dim) || dimlist_has(b, dim))
+    while (namelist_has(a, dim) || namelist_has(b, dim))
         dim = name_primed(m->scope->resolver->session->names, dim, 1);
     return dim;
 }
@@ -54,7 +54,7 @@ static bool find_summed(Meaning *m, Product *p) {
     }
     uint32_t common = 0;
     for (uint32_t i = 0; i < p->a_dims.count; i++)
-        if (dimlist_has(&p->b_dims, p->a_dims.at[i])) {
+        if (namelist_has(&p->b_dims, p->a_dims.at[i])) {
             p->summed = p->a_dims.at[i];
             common++;
         }
@@ -68,7 +68,7 @@ static void set_apart(Meaning *m, Product *p) {
         return;
     for (uint32_t i = p->b_dims.count - 2; i < p->b_dims.count; i++) {
         Name dim = p->b_dims.at[i];
-        if (dim != p->summed && dimlist_has(&p->a_dims, dim))
+        if (dim != p->summed && namelist_has(&p->a_dims, dim))
             p->b_dims.at[i] = meant_primed(m, dim, &p->a_dims, &p->b_dims);
     }
 }
@@ -108,7 +108,7 @@ Meant meant_product(Meaning *m, const Meant *a, const Meant *b) {
     set_apart(m, &p);
     NameList clash = {0};
     for (uint32_t i = 0; i < a->summed.count; i++)
-        if (dimlist_has(&p.b_dims, a->summed.at[i]))
+        if (namelist_has(&p.b_dims, a->summed.at[i]))
             vec_push(m->arena, &clash, a->summed.at[i]);
     bool joins = a->operands && !clash.count;
     const char *left = joins ? a->operands : meant_over(m, a, &p.a_dims);

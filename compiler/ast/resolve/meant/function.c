@@ -184,14 +184,14 @@ Name dim_at(const Meant *of, const Expr *place) {
 Name dim_given(const Meant *of, const Expr *expr) {
     if (expr->kind != EXPR_NAME)
         return dim_at(of, expr);
-    return dimlist_has(&of->dims, expr->name.name) ? expr->name.name : NULL;
+    return namelist_has(&of->dims, expr->name.name) ? expr->name.name : NULL;
 }
 
 static bool dims_given(Meaning *m, const Meant *of, const Expr *expr, NameList *out) {
     uint32_t n = given_list(expr) ? expr->args.count : 1;
     for (uint32_t i = 0; i < n; i++) {
         Name dim = dim_given(of, given_list(expr) ? expr->args.at[i] : expr);
-        if (!dim || dimlist_has(out, dim))
+        if (!dim || namelist_has(out, dim))
             return false;
         vec_push(m->arena, out, dim);
     }

@@ -154,7 +154,7 @@ static bool take_ids(Taken *t, const Expr *item, const Meant *ids, Name dim) {
         return false;
     for (uint32_t i = 0; i < ids->dims.count; i++) {
         Name own = ids->dims.at[i];
-        t->fine = t->fine && (own == dim || !dimlist_has(&t->of->dims, own));
+        t->fine = t->fine && (own == dim || !namelist_has(&t->of->dims, own));
     }
     for (uint32_t i = 0; i < t->cuts.count; i++)
         t->fine = t->fine && t->cuts.at[i].kind != CUT_TAKE;

@@ -51,7 +51,7 @@ void meant_without(Meaning *m, Meant *of, const NameList *dims, const Expr *kept
     bool goes = !kept || (named && word_says(kept->name.name, false));
     bool known = meant_places(of, &places) && (stays || goes);
     for (uint32_t i = 0; i < places.count; i++) {
-        bool reduced = places.at[i] && dimlist_has(dims, places.at[i]);
+        bool reduced = places.at[i] && namelist_has(dims, places.at[i]);
         if (!reduced || stays)
             vec_push(m->arena, &left, reduced ? NULL : places.at[i]);
     }
@@ -76,7 +76,7 @@ static bool set_apart(Meaning *m, const Meant *all, const NameList *places, Mean
     NameList apart = {0};
     for (uint32_t i = 1; i <= own->count; i++) {
         Name dim = place_from_end(own, i);
-        if (dim && dim != place_from_end(places, i) && dimlist_has(&all->dims, dim))
+        if (dim && dim != place_from_end(places, i) && namelist_has(&all->dims, dim))
             vec_push(m->arena, &apart, dim);
     }
     for (uint32_t i = 0; i < apart.count; i++) {
@@ -250,7 +250,7 @@ static bool read_order(Meaning *m, const Given *given, const Meant *of, NameList
     n = list ? list->args.count : n;
     for (uint32_t i = 0; i < n; i++) {
         Name dim = dim_given(of, args[i]);
-        if (!dim || dimlist_has(order, dim))
+        if (!dim || namelist_has(order, dim))
             return false;
         vec_push(m->arena, order, dim);
     }

@@ -60,7 +60,7 @@ static bool same_indices(const Meant *of, const Meant *ids, Name dim, bool besid
     for (uint32_t i = 0; i < ids->dims.count; i++) {
         Name own = ids->dims.at[i];
         if (beside ? of->dims.at[i] != dim && of->dims.at[i] != own
-                   : own != dim && dimlist_has(&of->dims, own))
+                   : own != dim && namelist_has(&of->dims, own))
             return false;
     }
     return true;

@@ -23,7 +23,7 @@ static Meant regrouped(Meaning *m, const Meant *of, const NameList *from, const 
                        NameList dims) {
     const char *function = from->count == 1 ? "split" : "merge";
     for (uint32_t i = 0; i < into->count && from->count == 1; i++)
-        if (dimlist_has(&of->dims, into->at[i])) // which is another dim here
+        if (namelist_has(&of->dims, into->at[i])) // which is another dim here
             return (Meant){0};
     const char *text = arena_printf(m->arena, "%s(%s, %s -> %s)", function, of->text,
                                     dims_words(m, from), dims_words(m, into));
@@ -46,7 +46,7 @@ static bool is_product_of_dims(Meaning *m, const Expr *expr, NameList *out) {
                is_product_of_dims(m, expr->args.at[1], out);
     Meant extent = meant(m, expr);
     Name dim = extent.text ? names_find(m->scope->resolver->session->names, extent.text) : NULL;
-    if (!dim || !scope_knows_dim(m->scope, dim) || dimlist_has(out, dim))
+    if (!dim || !scope_knows_dim(m->scope, dim) || namelist_has(out, dim))
         return false;
     vec_push(m->arena, out, dim);
     return true;
@@ -68,7 +68,7 @@ static bool view_dims(Meaning *m, const Expr *const *args, uint32_t n, NameList 
             extent.text ? names_find(m->scope->resolver->session->names, extent.text) : NULL;
         if (!open && !(named && scope_knows_dim(m->scope, named)))
             named = is_free(m, arg) ? arg->name.name : NULL;
-        if (named ? dimlist_has(out, named) : !open)
+        if (named ? namelist_has(out, named) : !open)
             return false;
         vec_push(m->arena, out, named);
     }
@@ -298,7 +298,7 @@ static bool declare_sizes(Meaning *m, const KeyList *sizes, const NameList *into
         Name dim = sizes->at[i].key.name;
         const Expr *value = sizes->at[i].value;
         bool same = value->kind == EXPR_NAME && value->name.name == dim;
-        if (!dimlist_has(into, dim) || (!same && !expr_is_count(value)))
+        if (!namelist_has(into, dim) || (!same && !expr_is_count(value)))
             return false;
         if (!same && !scope_knows_dim(m->scope, dim))
             meant_declare(m, dim, arena_printf(m->arena, "%.0f", value->number));

@@ -34,7 +34,7 @@ static bool is_extent(const Expr *expr) {
 }
 
 static bool is_extent_of(const Expr *expr, const NameList *dims) {
-    return is_extent(expr) && dimlist_has(dims, expr->name.name);
+    return is_extent(expr) && namelist_has(dims, expr->name.name);
 }
 
 // ---- max(X, d) ----------------------------------------------------------------------------------
@@ -121,8 +121,8 @@ static void warn_difference(Scope *scope, const Expr *difference) {
 }
 
 static bool are_both(const NameList *dims, const Expr *difference) {
-    return dims && dimlist_has(dims, difference->args.at[0]->name.name) &&
-           dimlist_has(dims, difference->args.at[1]->name.name);
+    return dims && namelist_has(dims, difference->args.at[0]->name.name) &&
+           namelist_has(dims, difference->args.at[1]->name.name);
 }
 
 // Is something of the def over both dims?

@@ -58,7 +58,7 @@ typedef struct {
 } JointPair;
 
 static bool has(const Expr *operand, Name dim) {
-    return dimlist_has(&operand->result, dim);
+    return namelist_has(&operand->result, dim);
 }
 
 static bool is_trained(const Joint *j, const Expr *operand) {

@@ -43,7 +43,7 @@ static const Expr *called(Scope *scope, const Expr *expr) {
 
 static bool is_argument_dim(const Expr *call, Name dim) {
     for (uint32_t i = 0; i < call->args.count; i++)
-        if (dimlist_has(&call->args.at[i]->result, dim))
+        if (namelist_has(&call->args.at[i]->result, dim))
             return true;
     return false;
 }
@@ -52,7 +52,7 @@ static bool is_argument_dim(const Expr *call, Name dim) {
 static Name alike_of(const Program *program, const NameList *result, Name own,
                      const NameList *other) {
     for (uint32_t i = 0; i < other->count; i++)
-        if (!dimlist_has(result, other->at[i]) && program_dims_alike(program, own, other->at[i]))
+        if (!namelist_has(result, other->at[i]) && program_dims_alike(program, own, other->at[i]))
             return other->at[i];
     return NULL;
 }
@@ -81,7 +81,7 @@ static bool warn_operand(Scope *scope, const Expr *operand, const Expr *other) {
     const Expr *call = called(scope, operand);
     for (uint32_t i = 0; call && i < operand->result.count; i++) {
         Name own = operand->result.at[i];
-        if (dimlist_has(&other->result, own) || is_argument_dim(call, own))
+        if (namelist_has(&other->result, own) || is_argument_dim(call, own))
             continue;
         Name like = alike_of(scope->resolver->program, &operand->result, own, &other->result);
         if (like) {
@@ -104,7 +104,7 @@ static bool warn_vector(Scope *scope, const Expr *operand, const Expr *other) {
     if (other->result.count < 2 || !is_given_vector(scope, operand))
         return false;
     Name own = operand->result.at[0];
-    Name like = dimlist_has(&other->result, own)
+    Name like = namelist_has(&other->result, own)
                     ? NULL
                     : alike_of(scope->resolver->program, &operand->result, own, &other->result);
     if (like)
@@ -113,7 +113,7 @@ static bool warn_vector(Scope *scope, const Expr *operand, const Expr *other) {
 }
 
 static bool is_over(const Expr *expr, const void *dim) {
-    return dimlist_has(&expr->result, dim);
+    return namelist_has(&expr->result, dim);
 }
 
 static bool warn_mixed(Scope *scope, const Expr *operand, const Expr *other) {

@@ -47,11 +47,11 @@ static bool find_rows(RankBound *bound) {
         Name dim = einsum->result.at[i];
         bool shared = dim == bound->memory;
         for (uint32_t k = 0; k < einsum->args.count; k++)
-            shared = shared || (dimlist_has(&einsum->args.at[k]->result, dim) &&
-                                dimlist_has(&einsum->args.at[k]->result, bound->memory));
+            shared = shared || (namelist_has(&einsum->args.at[k]->result, dim) &&
+                                namelist_has(&einsum->args.at[k]->result, bound->memory));
         uint32_t holders = 0;
         for (uint32_t k = 0; k < einsum->args.count; k++)
-            holders += dimlist_has(&einsum->args.at[k]->result, dim);
+            holders += namelist_has(&einsum->args.at[k]->result, dim);
         if (shared && holders == 1 && dim != bound->memory)
             return false;
         if (!shared && holders == 1)
@@ -69,7 +69,7 @@ static void try_split(RankBound *bound, uint32_t side) {
     for (uint32_t i = 0; i < einsum->args.count; i++) {
         const Expr *operand = einsum->args.at[i];
         bool in_side = side >> i & 1;
-        if ((dimlist_has(&operand->result, bound->memory) && !in_side) ||
+        if ((namelist_has(&operand->result, bound->memory) && !in_side) ||
             (dimlist_meets(&bound->rows, &operand->result) && in_side))
             return;
         for (uint32_t k = 0; in_side && k < operand->result.count; k++) {
@@ -77,8 +77,8 @@ static void try_split(RankBound *bound, uint32_t side) {
             bool crosses = false;
             for (uint32_t j = 0; j < einsum->args.count; j++)
                 crosses =
-                    crosses || (!(side >> j & 1) && dimlist_has(&einsum->args.at[j]->result, dim));
-            if (!crosses || dimlist_has(&einsum->result, dim) || dimlist_has(&crossing, dim))
+                    crosses || (!(side >> j & 1) && namelist_has(&einsum->args.at[j]->result, dim));
+            if (!crosses || namelist_has(&einsum->result, dim) || namelist_has(&crossing, dim))
                 continue;
             int64_t extent = program_extent(r->session, r->program, dim);
             if (extent < 1)
