@@ -9,6 +9,7 @@
 #   make ranking  how well predicted times rank schedules; CASES=, THREADS=, COUNT=
 #   make training  steps of training a language model against PyTorch; THREADS=, PEERS=
 #   make parity    the first losses of training programs against PyTorch's
+#   make experiments   small experiments with heads, in about an hour; EXPERIMENTS='rank sizes'
 #   make random-long   110,000 random programs, oracle against compiled code
 #   make mutations     10,000 examples and variants with tokens changed: what attc says of them
 #   make fuzz     an hour of fuzzing the parser and the readers of files (FUZZ_SECONDS=3600)
@@ -75,7 +76,7 @@ reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstwor
 LINK    := $(call reverse,$(ARCHIVES)) $(TRAIN) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric variants commands products random random-long mutations accuracy lint deps \
-        bench ranking training parity fuzz fuzzers replays clean format always
+        bench ranking training parity experiments fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME) $(TRAIN)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(TRAIN) \
@@ -226,7 +227,7 @@ unit golden numeric variants commands products random accuracy lint: all units r
 
 # ---- fuzzing: corpora are replayed by every test run; `make fuzz` searches for FUZZ_SECONDS ------------
 FUZZ_SECONDS ?= 3600
-FUZZ := parse npy safetensors
+FUZZ := parse npy safetensors shard
 REPLAY := $(patsubst %,$(BUILD)/fuzz/%_replay,$(FUZZ))
 $(BUILD)/fuzz/%_replay: $(BUILD)/obj/tests/fuzz/%_fuzz.o $(BUILD)/obj/tests/fuzz/replay_main.o \
                         $(BUILD)/lib/libast.a $(BUILD)/lib/libbase.a $(TRAIN) $(RUNTIME)
@@ -293,6 +294,17 @@ training: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
 		$(if $(PEERS),--peers $(PEERS))
 parity: all $(BENCH_VENV)/ready
 	$(BENCH_VENV)/bin/python tests/bench/parity.py $(BUILD)/attc
+
+# ---- experiments: charts want matplotlib, in an environment of their own ------------------------------
+EXPERIMENTS_VENV := $(BUILD)/experiments-venv
+$(EXPERIMENTS_VENV)/ready: examples/experiments/requirements.txt
+	$(PYTHON) -m venv $(EXPERIMENTS_VENV)
+	$(EXPERIMENTS_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+experiments: deps
+	$(MAKE) --no-print-directory -j2 all $(EXPERIMENTS_VENV)/ready
+	$(EXPERIMENTS_VENV)/bin/python examples/experiments $(BUILD)/attc $(EXPERIMENTS) \
+		--out $(BUILD)/experiments
 
 clean:
 	rm -rf $(BUILD)

@@ -66,6 +66,10 @@ AttStatus att_fail(AttContext *ctx, AttStatus status, const char *format, ...) {
     return status;
 }
 
+AttStatus att_no_memory(AttContext *ctx) {
+    return att_fail(ctx, ATT_MEMORY, "out of memory");
+}
+
 // ---- turns -------------------------------------------------------------------------------------
 // Workers are in nobody's call but the owner's.
 AttStatus att_context_enter(AttContext *ctx, bool *outermost) {

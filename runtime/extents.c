@@ -99,7 +99,7 @@ AttStatus att_module_extents(AttContext *ctx, const AttModule *module,
                              int64_t *extents) {
     Origin *origins = calloc((size_t)module->n_dims + 1, sizeof *origins);
     if (!origins)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     AttStatus status = set_known(ctx, module, known, extents);
     if (!status)
         status = read_inputs(ctx, module, inputs, origins, extents);

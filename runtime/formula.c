@@ -213,7 +213,7 @@ static AttStatus apply_rules(AttContext *ctx, const AttModule *module, const int
         most = module->rules[i].n_words > most ? module->rules[i].n_words : most;
     int64_t *stack = most ? calloc((size_t)most, sizeof *stack) : NULL;
     if (most && !stack)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     for (int64_t i = 0; i < module->n_rules && !status; i++)
         status = apply_rule(ctx, module, &module->rules[i], stack, extents, computed, settles);
     free(stack);

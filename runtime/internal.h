@@ -96,6 +96,7 @@ void att_random_integers_from(uint64_t seed, uint64_t stream, int64_t begin, int
 double att_seconds(void); // of a clock that never goes back
 
 // ---- context.c ---------------------------------------------------------------------------------
+AttStatus att_no_memory(AttContext *ctx); // att_fail with ATT_MEMORY
 // Makes the context the calling thread's until att_context_leave. A task of a call that has it may
 // call again: that is not the outermost. ATT_BUSY, with the message, when another thread has it.
 AttStatus att_context_enter(AttContext *ctx, bool *outermost);

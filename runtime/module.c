@@ -260,7 +260,7 @@ static AttStatus run_in_turn(AttContext *ctx, Call *call, void **argument, AttBl
     int64_t bytes;
     if (__builtin_mul_overflow(tasks, (int64_t)sizeof(int64_t) * ATT_TURN_WORDS, &bytes) ||
         !att_block_reserve(turns, (size_t)bytes))
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     memset(turns->at, 0, (size_t)bytes);
     *argument = turns->at;
     return att_context_in_turn(ctx, run_task, call, tasks, scratch);
@@ -352,7 +352,7 @@ static AttStatus run_with(AttContext *ctx, const AttModule *module, const int64_
     if (!status)
         status = find_workspace(ctx, module, extents, &memory->workspace, &workspace);
     if (!status && !make_tables(&memory->tables, module, &tables))
-        status = att_fail(ctx, ATT_MEMORY, "out of memory");
+        status = att_no_memory(ctx);
     if (status)
         return status;
     memcpy(tables.tensors, tensors, (size_t)n * sizeof *tensors);
@@ -448,8 +448,8 @@ AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *
         extents = calloc((size_t)module->n_dims, sizeof *extents);
     if (n_arguments(module) > TENSORS_AT_HAND)
         tensors = calloc((size_t)n_arguments(module), sizeof *tensors);
-    AttStatus status = extents && tensors ? call_with(ctx, module, args, extents, tensors)
-                                          : att_fail(ctx, ATT_MEMORY, "out of memory");
+    AttStatus status =
+        extents && tensors ? call_with(ctx, module, args, extents, tensors) : att_no_memory(ctx);
     if (extents != some_extents)
         free(extents);
     if (tensors != some_tensors)

@@ -166,7 +166,7 @@ static AttStatus convert_data(Input *in, const NpyHeader *header, AttTensorData 
     Walk walk;
     uint8_t *block = malloc(BLOCK_BYTES);
     if (!block)
-        return att_fail(in->ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(in->ctx);
     walk_begin(&walk, header);
     AttStatus status = ATT_OK;
     int64_t per_block = BLOCK_BYTES / header->size;
@@ -201,7 +201,7 @@ static AttStatus read_header(Input *in, NpyHeader *header) {
         return status;
     char *text = malloc(text_length + 1);
     if (!text)
-        return att_fail(in->ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(in->ctx);
     status = input_read(in, text, text_length);
     if (!status)
         status = att_npy_text_parse(in->ctx, in->label, text, text_length, header);

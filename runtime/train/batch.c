@@ -17,7 +17,7 @@ static AttStatus find_extents(AttContext *ctx, const AttTrainer *trainer, const 
                               int64_t n_examples, int64_t **out) {
     *out = calloc((size_t)trainer->entry->n_dims + 1, sizeof **out);
     if (!*out)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     return att_extents(ctx, trainer, trainer->entry, dims, n_examples, *out);
 }
 
@@ -61,8 +61,7 @@ AttStatus att_batch_open(AttContext *ctx, const AttTrainer *trainer, const AttDa
         .filled = calloc(count, sizeof *out->filled),
         .n_examples = n_examples,
     };
-    AttStatus status =
-        out->fields && out->filled ? ATT_OK : att_fail(ctx, ATT_MEMORY, "out of memory");
+    AttStatus status = out->fields && out->filled ? ATT_OK : att_no_memory(ctx);
     if (!status)
         status = find_extents(ctx, trainer, dims, n_examples, &out->extents);
     for (int64_t i = 0; i < trainer->n_fields && !status; i++)

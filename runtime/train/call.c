@@ -88,7 +88,7 @@ AttStatus att_call_open(AttContext *ctx, const AttModule *module, const AttModel
         .outputs = calloc(tensors, sizeof *out->outputs),
     };
     if (!out->extents || !out->tensors || !out->results || !out->outputs)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     AttStatus status =
         att_extents(ctx, model->trainer, module, dims, batch->n_examples, out->extents);
     Binder binder = {ctx, model, batch, gradients, out, 0, false};

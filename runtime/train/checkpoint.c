@@ -38,7 +38,7 @@ static AttStatus list_content(AttContext *ctx, const AttLearner *learner, Conten
     size_t most = (size_t)(params * (1 + states)) + 1;
     *out = (Content){0, calloc(most, sizeof *out->tensors), calloc(most, ATT_STATE_NAME_ROOM)};
     if (!out->tensors || !out->names)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     for (int64_t i = 0; i < params; i++) {
         const AttModelTensor *param = &learner->model->params[i];
         out->tensors[out->count++] = named(param->name, param->rank, param->shape, param->data);

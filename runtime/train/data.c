@@ -251,7 +251,7 @@ static AttStatus open_tokens(const Opening *o) {
         data->ids[i].row = calloc((size_t)data->ids[i].length, sizeof *data->ids[i].row);
         fine &= data->ids[i].row != NULL;
     }
-    return fine ? ATT_OK : att_fail(o->ctx, ATT_MEMORY, "out of memory");
+    return fine ? ATT_OK : att_no_memory(o->ctx);
 }
 
 // ---- opening -----------------------------------------------------------------------------------
@@ -316,7 +316,7 @@ AttStatus att_data_open(AttContext *ctx, const AttDataOptions *options, const At
     if (o.data)
         o.data->filled = calloc((size_t)trainer->n_fields + 1, sizeof *o.data->filled);
     if (!o.extents || !o.data || !o.data->filled)
-        status = att_fail(ctx, ATT_MEMORY, "out of memory");
+        status = att_no_memory(ctx);
     else
         status = begin(&o, extents, batch_dim);
     if (!status)
@@ -348,7 +348,7 @@ int64_t att_data_examples(const AttData *data, AttPart part) {
 }
 
 bool att_data_is_bytes(const AttData *data) {
-    return att_tokens_are_bytes(&data->tokens);
+    return data->objective == ATT_OBJECTIVE_LANGUAGE && att_tokens_are_bytes(&data->tokens);
 }
 
 const char *att_data_objective(const AttData *data) {

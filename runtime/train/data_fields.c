@@ -221,7 +221,7 @@ AttStatus att_arrays_open(const AttArraysOf *of, const char *const *paths, int64
     if (all)
         all->arrays = calloc((size_t)of->trainer->n_fields + 1, sizeof *all->arrays);
     if (!all || !all->arrays)
-        return att_fail(of->ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(of->ctx);
     all->trainer = of->trainer;
     AttStatus status = n_paths == 1 && is_safetensors(paths[0]) && !names_a_field(of, paths[0])
                            ? att_safetensors_open(of->ctx, paths[0], &all->file)

@@ -45,7 +45,7 @@ AttStatus att_tokens_open(AttContext *ctx, const char *const *paths, int64_t n_p
                           AttTokens *out) {
     *out = (AttTokens){.files = calloc((size_t)n_paths + 1, sizeof *out->files)};
     if (!out->files)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     for (int64_t i = 0; i < n_paths; i++) {
         AttTokenFile *file = &out->files[out->n_files++];
         AttStatus status = open_file(ctx, paths[i], file);

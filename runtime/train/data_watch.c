@@ -30,10 +30,10 @@ AttStatus att_watch_open(AttContext *ctx, const char *const *paths, int64_t n_pa
             continue; // renamed meanwhile: the one that is mapped is nobody's to shorten by it
         watch->path = strdup(path);
         if (!watch->path)
-            return att_fail(ctx, ATT_MEMORY, "out of memory");
+            return att_no_memory(ctx);
         n++;
     }
-    return watches ? ATT_OK : att_fail(ctx, ATT_MEMORY, "out of memory");
+    return watches ? ATT_OK : att_no_memory(ctx);
 }
 
 AttStatus att_watch_check(AttContext *ctx, const AttWatch *watches) {

@@ -66,7 +66,7 @@ AttStatus att_decoder_open(AttContext *ctx, const AttModel *model, const AttWord
                         .tensors = calloc((size_t)module->n_tensors + 1, sizeof *out->tensors)};
     AttStatus status = ATT_OK;
     if (!out->extents || !out->owned || !out->tensors)
-        status = att_fail(ctx, ATT_MEMORY, "out of memory");
+        status = att_no_memory(ctx);
     if (!status)
         status = att_extents(ctx, model->trainer, module, dims, 1, out->extents);
     if (!status)

@@ -124,7 +124,7 @@ static AttStatus run(Eval *e) {
     size_t count = (size_t)e->trainer->entry->n_tensors + 1;
     e->means.results = calloc(count, sizeof *e->means.results);
     if (!e->means.results)
-        return att_fail(e->ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(e->ctx);
     AttStatus status = open_eval(e);
     return status ? status : evaluate(e);
 }

@@ -79,7 +79,7 @@ AttStatus att_extents(AttContext *ctx, const AttTrainer *trainer, const AttModul
     const AttTensorData **inputs = calloc(count, sizeof *inputs);
     AttStatus status = ATT_OK;
     if (!known || !inputs)
-        status = att_fail(ctx, ATT_MEMORY, "out of memory");
+        status = att_no_memory(ctx);
     for (size_t d = 0; d < count && !status; d++)
         known[d] = ATT_EXTENT_UNKNOWN;
     if (!status && entry_dim >= 0) {

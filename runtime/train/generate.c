@@ -158,7 +158,7 @@ static AttStatus open_text(Generate *g) {
                  (g->values->form == FORM_AUTO && vocabulary >= 256 && vocabulary <= 512);
     g->text = calloc(prompt + (size_t)g->values->tokens + 1, sizeof *g->text);
     g->room = calloc((size_t)vocabulary, sizeof *g->room);
-    return g->text && g->room ? ATT_OK : att_fail(g->ctx, ATT_MEMORY, "out of memory");
+    return g->text && g->room ? ATT_OK : att_no_memory(g->ctx);
 }
 
 static AttStatus generate(Generate *g, const AttTrainer *trainer) {

@@ -212,7 +212,7 @@ static AttStatus draw(const Heads *h, const char *path) {
         n_panels++;
     }
     AttStatus status = fine ? att_heat_maps_write(h->ctx, path, maps, abreast * n_panels, abreast)
-                            : att_fail(h->ctx, ATT_MEMORY, "out of memory");
+                            : att_no_memory(h->ctx);
     for (int64_t i = 0; i < n_panels; i++) {
         free(panels[i].cells);
         free(panels[i].names);

@@ -46,10 +46,6 @@ static int64_t heads_of(const Logits *l, const AttTensor *tensor) {
     return count;
 }
 
-static AttStatus no_memory(AttContext *ctx) {
-    return att_fail(ctx, ATT_MEMORY, "out of memory");
-}
-
 static int64_t bytes_of(const Logits *l) {
     int64_t sum = 0;
     for (int64_t i = 0; i < l->count; i++) {
@@ -115,7 +111,7 @@ static AttStatus find_ranks(Logits *l, int64_t i) {
     int64_t columns = m < POSITIONS_MOST ? m : POSITIONS_MOST;
     double *room = malloc(sizeof *room * (size_t)(rows * rows + 3 * rows));
     if (!room)
-        return no_memory(l->ctx);
+        return att_no_memory(l->ctx);
     for (int64_t h = 0; h < heads_of(l, tensor) && tensor->elem == ATT_F32; h++)
         l->ranks[i * l->heads + h] = rank_of(logits + h * n * m, m, rows, columns, room);
     free(room);
@@ -127,7 +123,7 @@ static AttStatus find_all(Logits *l) {
     l->ranks = malloc(sizeof *l->ranks * cells);
     l->names = malloc(sizeof *l->names * (size_t)l->count);
     if (!l->ranks || !l->names)
-        return no_memory(l->ctx);
+        return att_no_memory(l->ctx);
     for (size_t i = 0; i < cells; i++)
         l->ranks[i] = NAN;
     AttStatus status = ATT_OK;

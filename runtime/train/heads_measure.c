@@ -24,7 +24,7 @@ typedef struct {
 static void *zeros(AttContext *ctx, size_t bytes, AttStatus *status) {
     void *memory = calloc(1, bytes ? bytes : 1);
     if (!memory && !*status)
-        *status = att_fail(ctx, ATT_MEMORY, "out of memory");
+        *status = att_no_memory(ctx);
     return memory;
 }
 

@@ -25,10 +25,6 @@ typedef struct {
     int64_t count, room;
 } Matrices;
 
-static AttStatus no_memory(AttContext *ctx) {
-    return att_fail(ctx, ATT_MEMORY, "out of memory");
-}
-
 static void free_matrices(Matrices *list) {
     for (int64_t i = 0; i < list->count; i++) {
         free(list->at[i].title);
@@ -52,7 +48,7 @@ static Matrix *add_matrix(Matrices *list, const char *title, const char *more, i
     if (list->count == list->room || !name || !cells) {
         free(name);
         free(cells);
-        no_memory(list->ctx);
+        att_no_memory(list->ctx);
         return NULL;
     }
     snprintf(name, length, "%s%s", title, more);
@@ -166,7 +162,7 @@ static AttStatus tell_mixing(const Matrices *list, FILE *out) {
         free(work);
         free(values);
         if (!fine)
-            return no_memory(list->ctx);
+            return att_no_memory(list->ctx);
     }
     return ATT_OK;
 }
@@ -231,7 +227,7 @@ static AttStatus add_spaces(Matrices *list, int64_t param, const Spaces *s) {
     Matrix *matrix = add_matrix(list, tensor->name, "", s->heads, s->heads);
     if (!bases || !matrix) {
         free(bases);
-        return no_memory(list->ctx);
+        return att_no_memory(list->ctx);
     }
     matrix->row_dim = matrix->column_dim =
         trainer->heads->groups[group_of(trainer, param, s->head_dim)].dim;
@@ -285,7 +281,7 @@ static AttStatus collect_spaces(Matrices *list, FILE *out) {
 static AttStatus draw(const Matrices *list, bool has_signs, int64_t abreast, const char *path) {
     AttHeatMap *maps = calloc((size_t)list->count, sizeof *maps);
     if (!maps)
-        return no_memory(list->ctx);
+        return att_no_memory(list->ctx);
     for (int64_t i = 0; i < list->count; i++) {
         const Matrix *matrix = &list->at[i];
         maps[i] = (AttHeatMap){.title = matrix->title,

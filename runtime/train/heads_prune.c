@@ -28,10 +28,6 @@ typedef struct {
     void **owned; // by tensor: what is not the model's
 } Pruning;
 
-static AttStatus no_memory(AttContext *ctx) {
-    return att_fail(ctx, ATT_MEMORY, "out of memory");
-}
-
 // ---- which heads -------------------------------------------------------------------------------
 
 static int64_t extent_of(const AttHeads *heads, const AttHeadGroup *group) {
@@ -78,7 +74,7 @@ static AttStatus choose(Pruning *p, double share, bool *any) {
         kept->extent = kept->count = extent_of(p->heads, group);
         kept->kept = malloc(sizeof *kept->kept * (size_t)kept->extent);
         if (!kept->kept)
-            return no_memory(p->ctx);
+            return att_no_memory(p->ctx);
         for (int64_t i = 0; i < kept->extent; i++)
             kept->kept[i] = i;
         // A share that was written as 0.3 is not quite that.
@@ -118,7 +114,7 @@ static AttStatus cut_tensor(Pruning *p, int64_t number, int64_t dim, const Kept 
         cut_dim(tensor->data, att_elem_bytes(tensor->elem), tensor->rank, tensor->shape, dim, kept);
     free(p->owned[number]);
     tensor->data = p->owned[number] = cut;
-    return cut ? ATT_OK : no_memory(p->ctx);
+    return cut ? ATT_OK : att_no_memory(p->ctx);
 }
 
 static int64_t param_at(const AttTrainer *trainer, int64_t input) {
@@ -225,7 +221,7 @@ AttStatus att_heads_prune(AttContext *ctx, const AttModel *model, const AttHeadF
     p.kept = calloc((size_t)heads->n_groups + 1, sizeof *p.kept);
     p.tensors = calloc(count, sizeof *p.tensors);
     p.owned = calloc(count, sizeof *p.owned);
-    AttStatus status = p.kept && p.tensors && p.owned ? prune(&p, wish) : no_memory(ctx);
+    AttStatus status = p.kept && p.tensors && p.owned ? prune(&p, wish) : att_no_memory(ctx);
     for (int64_t g = 0; p.kept && g < heads->n_groups; g++)
         free(p.kept[g].kept);
     for (size_t i = 0; p.owned && i < count; i++)

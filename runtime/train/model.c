@@ -24,7 +24,7 @@ AttStatus att_model_open(AttContext *ctx, const AttTrainer *trainer, AttModel *o
     AttStatus status = ATT_OK;
     *out = (AttModel){trainer, calloc((size_t)trainer->n_params + 1, sizeof *out->params)};
     if (!out->params)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     for (int64_t i = 0; i < trainer->n_params && !status; i++)
         status = open_param(ctx, trainer, &trainer->params[i], &out->params[i]);
     return status;
@@ -83,7 +83,7 @@ static AttStatus list_names(AttContext *ctx, const AttModel *model, const AttTen
         .extra = calloc((size_t)file->n_tensors + 1, sizeof *match->extra),
     };
     if (!match->missing || !match->extra)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     for (int64_t i = 0; i < model->trainer->n_params; i++)
         if (!att_safetensors_find(file, model->params[i].name))
             match->missing[match->n_missing++] = model->params[i].name;

@@ -79,7 +79,7 @@ static AttStatus call_new(AttContext *ctx, const AttModule *module, Call *out) {
     int64_t words = module->n_dims + 2 * module->n_tensors;
     out->extents = calloc((size_t)words + 1, sizeof(int64_t));
     if (!out->extents)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     out->tensors = (void **)(out->extents + module->n_dims);
     out->numbers = (float *)(out->tensors + module->n_tensors);
     return ATT_OK;

@@ -23,7 +23,7 @@ static AttStatus open_tensor(AttContext *ctx, AttLearner *learner, int64_t i) {
     int64_t shape[ATT_RANK_MAX];
     learner->states[i] = calloc((size_t)optimizer->n_states + 1, sizeof *learner->states[i]);
     if (!learner->states[i])
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     AttStatus status = new_floats(ctx, param->rank, param->shape, &learner->gradients[i]);
     for (int64_t k = 0; k < optimizer->n_states && !status; k++) {
         int rank = att_optimizer_state(optimizer, k, param->rank, param->shape, shape);
@@ -40,7 +40,7 @@ AttStatus att_learner_open(AttContext *ctx, AttLearner *learner, const AttWords 
     learner->states = calloc(count, sizeof *learner->states);
     learner->results = calloc((size_t)trainer->gradient->n_tensors + 1, sizeof *learner->results);
     if (!learner->gradients || !learner->states || !learner->results)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     AttStatus status = ATT_OK;
     for (int64_t i = 0; i < trainer->n_params && !status; i++)
         status = open_tensor(ctx, learner, i);

@@ -29,7 +29,7 @@ AttStatus att_svg_open(AttContext *ctx, AttSvg *svg, int width, int height) {
     *svg = (AttSvg){0};
     svg->out = open_memstream(&svg->text, &svg->length);
     if (!svg->out)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     fprintf(svg->out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" "
             "viewBox=\"0 0 %d %d\">\n<style>\n%s</style>\n"
@@ -81,8 +81,8 @@ static bool put_all(AttFile *file, const void *arg) {
 
 AttStatus att_svg_close(AttContext *ctx, AttSvg *svg, const char *path) {
     fputs("</svg>\n", svg->out);
-    AttStatus status = fclose(svg->out) ? att_fail(ctx, ATT_MEMORY, "out of memory")
-                                        : att_file_write(ctx, path, put_all, svg);
+    AttStatus status =
+        fclose(svg->out) ? att_no_memory(ctx) : att_file_write(ctx, path, put_all, svg);
     free(svg->text);
     *svg = (AttSvg){0};
     return status;

@@ -144,7 +144,7 @@ static AttStatus open_evaluation(Run *r) {
     const AttData *data = r->eval_data ? r->eval_data : r->data;
     r->means = calloc((size_t)entry->n_tensors + 1, sizeof *r->means);
     if (!r->means)
-        return att_fail(r->ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(r->ctx);
     AttStatus status = att_batch_open(r->ctx, r->trainer, data, &v->dims, v->batch, &r->eval_batch);
     if (!status)
         status =
@@ -257,11 +257,8 @@ static AttStatus begin(Run *r) {
         return att_fail(r->ctx, ATT_ARGUMENT, "a path among the options is not UTF-8");
     r->learner.settings = r->fixed;
     r->saved = -1;
-    att_model_init(&r->model, (uint64_t)v->seed);
     if (v->resume)
         status = att_checkpoint_read(r->ctx, &r->learner, v->out, &r->step);
-    else if (v->init)
-        status = take_init(r);
     if (!status && v->resume)
         r->saved = r->step;
     if (!status)
@@ -275,7 +272,7 @@ static AttStatus open_run(Run *r) {
     if (!status)
         status = att_model_open(r->ctx, r->trainer, &r->model);
     if (!status)
-        status = open_data(r, &v->data, v->eval_data.count ? 0 : v->held_out, &r->data);
+        status = open_data(r, &v->data, v->held_out, &r->data);
     if (!status && v->eval_data.count)
         status = open_data(r, &v->eval_data, 0, &r->eval_data);
     if (!status)
@@ -284,6 +281,10 @@ static AttStatus open_run(Run *r) {
         status = open_evaluation(r);
     else if (!status && (v->held_out > 0 || r->eval_data) && v->eval_every)
         att_command_note(r->argv, "no evaluations: there are fewer examples than a batch has");
+    if (!status)
+        att_model_init(&r->model, (uint64_t)v->seed);
+    if (!status && v->init && !v->resume)
+        status = take_init(r);
     if (!status)
         status = open_folder(r);
     return status ? status : begin(r);
@@ -506,6 +507,8 @@ int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
         return status;
     if (values.resume)
         status = go_on(argv, &options, &owner);
+    else if (values.eval_data.count)
+        values.held_out = 0; // all of --data is to be learned
     if (!status)
         status = run_with(trainer, argv, &values);
     att_options_free(&usage, &options);

@@ -107,7 +107,7 @@ AttStatus att_data_open(AttContext *ctx, const AttDataOptions *options, const At
                         const int64_t *extents, int64_t batch_dim, AttData **out);
 void att_data_close(AttData *data);
 int64_t att_data_examples(const AttData *data, AttPart part);
-bool att_data_is_bytes(const AttData *data);         // the tokens are the bytes of text
+bool att_data_is_bytes(const AttData *data);         // is each byte of a text asked for, once?
 const char *att_data_objective(const AttData *data); // its name
 // Does the data fill a field, or does the program tell it (a seed)? Fields with dims are filled.
 bool att_data_fills(const AttData *data, int64_t field);

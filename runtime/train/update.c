@@ -89,7 +89,7 @@ AttStatus att_updater_open(AttContext *ctx, const AttTrainer *trainer, const cha
     out->settings = calloc(count, sizeof *out->settings);
     out->undecayed = calloc(count, sizeof *out->undecayed);
     if (!out->settings || !out->undecayed)
-        return att_fail(ctx, ATT_MEMORY, "out of memory");
+        return att_no_memory(ctx);
     for (int64_t i = 0; i < out->optimizer->n_settings; i++)
         out->settings[i] = (float)out->optimizer->settings[i].value;
     AttStatus status = text && text[name] ? set_all(ctx, out, text + name + 1) : ATT_OK;

@@ -225,7 +225,18 @@ def test_wrong_command_lines(made, options, said):
 def test_wrong_settings(made, options, said):
     message = train(made, "wrong", "--steps", 1, *options, status=1)
     assert said in message and message.count("\n") == 1
-    assert not (made / "wrong" / "log.csv").exists()
+    assert not (made / "wrong").exists()
+
+
+def test_other_data_for_evaluations(made):
+    """Without it a share is held out, also after it was given to a run that goes on."""
+    train(made, "elsewhere", "--steps", 4, "--eval-every", 2)
+    lm(made, "train", "--out", "elsewhere", "--resume", "--steps", 6, "--eval-data", "text")
+    assert [row["step"] for row in log(made, "elsewhere", "eval.csv")] == ["2", "4", "6"]
+    train(made, "all", "--steps", 2, "--eval-data", "text")
+    examples = [json.loads(tensors(made / name / "latest")[1]["settings"])["held-out"]
+                for name in ("elsewhere", "all")]
+    assert examples == [0.05, 0]
 
 
 def test_a_run_is_not_overwritten(made, trained):
