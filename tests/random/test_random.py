@@ -2,7 +2,7 @@
 """Random programs: compiled code and tile interpreter against the oracle, prints against source,
 gradients of some arguments.
 
-ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:400), ATTC_RANDOM_GRADIENTS=1 has all
+ATTC_RANDOM=COUNT or FIRST:COUNT chooses the seeds (default 0:240), ATTC_RANDOM_GRADIENTS=1 has all
 of them differentiated. FAILED are seeds of the past.
 """
 
@@ -21,7 +21,7 @@ from generate import generate  # noqa: E402
 from seeds import seeds  # noqa: E402
 
 FAILED = [33, 297, 447, 899, 932, 1177, 1817, 50274, 51214, 51677, 51699, 51825]
-SEEDS = seeds("ATTC_RANDOM", 400)
+SEEDS = seeds("ATTC_RANDOM", 240)
 # Every program goes through the compiled path; shares of them through the slow interpreter and with
 # gradients.
 INTERPRETED, DIFFERENTIATED = 5, 1 if os.environ.get("ATTC_RANDOM_GRADIENTS") else 2
