@@ -3,8 +3,8 @@
 
 usage: python examples/experiments ATTC [NAME...] [--out FOLDER] [--results FOLDER] [--seeds N]
                                         [--steps N]
-Names: heads, head_size, pruning, scaling, rank, sizes; without any, all of them, in about an hour on
-two cores. What an experiment found is printed, and in the folder of results; programs and
+Names: heads, head_size, scaling, pruning, rank, sizes; without any, all of them, in about an hour
+on two cores. What an experiment found is printed, and in the folder of results; programs and
 checkpoints stay in the other folder, and are not made again.
 """
 

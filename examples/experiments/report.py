@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables and charts of experiments: means over seeds, and what lies between the smallest and largest."""
+"""Tables and charts of experiments: means over seeds, from the smallest to the largest of them."""
 
 import csv
 import statistics

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes of "Attention is all you need" side by side: what they cost, and how they begin to learn.
+"""The sizes of "Attention is all you need" side by side: what they cost, how they begin to learn.
 
 Vaswani et al. 2017, table 3: base, rows (C), big. Ids are bytes, in place of 37000 pieces of words.
 """
@@ -8,6 +8,7 @@ from lab import HERE, Model
 from report import mean_of, write_csv
 from tasks import Text
 
+SOURCE = HERE.parent / "transformer.attn"
 SIZES = {
     "base": "",
     "2 layers": "layers=2",
@@ -30,8 +31,8 @@ def run(lab, results):
                "--warmup", 20, "--optimizer", "adam:beta_2=0.98", "--held-out", 0.002]
     table = []
     for size, extents in SIZES.items():
+        model = Model(SOURCE, f"{extents},{LENGTHS}" if extents else LENGTHS)
         for seed in lab.seeds:
-            model = Model(HERE.parent / "transformer.attn", ",".join(filter(None, (extents, LENGTHS))))
             run = lab.train(model, seed, STEPS, options, THREADS)
             gib = run.peak_bytes / 2**30
             table.append((size, run.parameters, seed, run.step_seconds, gib, run.loss))
