@@ -20,12 +20,15 @@ NAMES = "heads", "head_size", "scaling", "pruning", "rank", "sizes"
 def main():
     parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1])
     parser.add_argument("attc", type=Path)
-    parser.add_argument("names", nargs="*", choices=[*NAMES, []], metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--out", type=Path, default=Path("build/experiments"))
     parser.add_argument("--results", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, help="at most so many in each run")
     options = parser.parse_args()
+    for name in options.names:
+        if name not in NAMES:
+            parser.error(f"there is no experiment '{name}': there are {', '.join(NAMES)}")
     lab = Lab(options.attc.resolve(), options.out.resolve(), options.seeds, options.steps)
     results = options.results or options.out / "results"
     results.mkdir(parents=True, exist_ok=True)
