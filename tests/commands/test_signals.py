@@ -10,10 +10,9 @@ import time
 import numpy as np
 import pytest
 
-from attc import EXAMPLES, SANITIZED, attc
+from attc import EXAMPLES, SANITIZED, SIGNALS, attc, heed_signals
 
 CAUSAL = EXAMPLES / "causal.attn"
-SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGUSR2]
 
 # A tool that has temporary files and a child, and that takes its time.
 SLOW_TOOL = """#!/bin/sh
@@ -33,12 +32,6 @@ def until(condition, seconds=60):
     while not condition():
         assert time.monotonic() < end, "it did not happen"
         time.sleep(0.01)
-
-
-def heed_signals():
-    """A harness may ignore some of them (nohup), and what it begins would, too."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_DFL)
 
 
 def is_running(pid):

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 
@@ -15,6 +16,13 @@ EXAMPLES = ROOT / "examples"
 MACHINES = ROOT / "tests" / "machines"
 # Programs are linked without the sanitizers that the runtime of such a build wants.
 SANITIZED = Path(ATTC).parent.name == "san"
+SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGALRM, signal.SIGUSR2]
+
+
+def heed_signals():
+    """A harness may ignore some of them (nohup), and what it begins would, too."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def attc(*args, status=0, stdin=None, timeout=None):

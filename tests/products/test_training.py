@@ -13,7 +13,7 @@ import xml.etree.ElementTree as xml
 import numpy as np
 import pytest
 
-from attc import SANITIZED, attc
+from attc import SANITIZED, attc, heed_signals
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
 
@@ -185,7 +185,7 @@ def test_signals_save(made, number):
     out = made / f"ended-{number}"
     run = subprocess.Popen(
         [made / "lm", *map(str, ("train", *USUAL, "--steps", 10**6, "--out", out))],
-        cwd=made, stderr=subprocess.PIPE, text=True,
+        cwd=made, stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals,
     )
     for _ in range(600):
         if (out / "log.csv").exists() and len((out / "log.csv").read_text().splitlines()) > 3:
