@@ -67,7 +67,7 @@ objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call sources,$(1))) $(GEN_$(1))
 ARCHIVES := $(patsubst %,$(BUILD)/lib/lib%.a,$(LEVELS))
 RUNTIME_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(wildcard runtime/*.c)))
 RUNTIME := $(BUILD)/lib/libattc_runtime.a
-TRAIN_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(wildcard runtime/train/*.c)))
+TRAIN_OBJECTS := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(shell find runtime/train -name '*.c')))
 TRAIN := $(BUILD)/lib/libattc_train.a
 # Programs that train read JSON by jansson, which comes along: where they are linked none is needed.
 JANSSON := $(shell $(CC) -print-file-name=libjansson.a)

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "train/model.h"
+#include "train/model/model.h"
 
 static bool is_given(const Options *options, Name name) {
     for (uint32_t i = 0; i < options->inputs.count; i++)

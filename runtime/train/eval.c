@@ -10,7 +10,7 @@
 #include <jansson.h>
 
 #include "arguments.h"
-#include "train/model.h"
+#include "train/model/model.h"
 
 typedef struct {
     AttWords data, dims;

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
-#include "train/generate.h"
+#include "train/generate/generate.h"
 
 typedef struct {
     AttWords dims;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The subcommand heads: a table of all heads, as CSV and pictures in a folder, or a pruned model.
-#include "train/heads.h"
+#include "train/heads/heads.h"
 
 #include <errno.h>
 #include <math.h>

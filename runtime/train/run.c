@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "train/model.h"
+#include "train/model/model.h"
 
 static AttStatus take_tensor(AttContext *ctx, const AttModule *module, int64_t i, const char *path,
                              const AttTensorFile *file, AttTensorData *out) {

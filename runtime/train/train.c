@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
-#include "train/loop.h"
+#include "train/loop/loop.h"
 
 typedef struct {
     AttWords data, eval_data, dims;

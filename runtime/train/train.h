@@ -2,7 +2,12 @@
 // Level train: the training runtime, linked into programs that train (trainer.h says what the
 // compiler hands to it). It stands on the runtime library; nothing of it is in other products.
 //
-// Files never print and never end the process, but for commands.c and what it calls to tell of.
+//     commands.h, and the files here   subcommands: what is printed and how they end
+//     files/, data/                    files of tensors, folders and pictures; examples
+//     model/                           tensors, batches, and calls of modules
+//     loop/, generate/, heads/         what train, generate and heads do
+//
+// Files in folders never print but for loop/progress.c; none ends the process.
 #ifndef ATT_TRAIN_H
 #define ATT_TRAIN_H
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/data.h"
+#include "train/data/data.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 
 #include "support.h"
 
-#include "train/data.h"
+#include "train/data/data.h"
 
 enum { B, N, M, D, TABLE, N_DIMS, FIELDS_MOST = 4, BATCH = 8 };
 

@@ -2,7 +2,7 @@
 // att_sample: which tokens may be drawn, and logits that none can be drawn by.
 #include "support.h"
 
-#include "train/generate.h"
+#include "train/generate/generate.h"
 
 #include <math.h>
 

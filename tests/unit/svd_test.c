@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/heads.h"
+#include "train/heads/heads.h"
 
 static void assert_near(double a, double b, double relative) {
     if (!(fabs(a - b) <= relative * fabs(b)))

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "support.h"
-#include "train/loop.h"
+#include "train/loop/loop.h"
 
 // ---- schedules ----
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// How training is getting on, on standard error: a line that renews itself on a terminal, else a
+// line every ten seconds, and of the first and the last step.
+
+#include <string.h>
+#include <unistd.h>
+
+#include "train/loop/loop.h"
+
+enum { ROOM = 200 };
+static const double seconds_between[] = {10, 0.1}; // lines; of a terminal
+
+AttProgress att_progress_open(char **argv, int64_t steps, int64_t begun) {
+    return (AttProgress){argv, steps, begun, att_seconds(), 0, isatty(STDERR_FILENO) == 1, false};
+}
+
+static void print_left(double seconds, char *out, size_t room) {
+    long long whole = seconds < 1e9 ? (long long)(seconds + 0.5) : 0;
+    if (whole >= 3600)
+        snprintf(out, room, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(out, room, "%lld:%02lld", whole / 60, whole % 60);
+}
+
+void att_progress_tell(AttProgress *p, const AttProgressLine *line) {
+    char text[ROOM], left[40];
+    double now = att_seconds(), done = (double)(line->step - p->begun);
+    bool end = line->step == p->steps || line->step == p->begun + 1;
+    if (!end && now - p->told < seconds_between[p->terminal])
+        return;
+    p->told = now;
+    print_left((now - p->start) / done * (double)(p->steps - line->step), left, sizeof left);
+    int length = snprintf(text, sizeof text,
+                          "step %lld/%lld  loss %.4f  rate %.3g  norm %.3g  %.0f tokens/s  %s left",
+                          (long long)line->step, (long long)p->steps, line->loss, line->rate,
+                          line->norm, line->tokens_per_second, left);
+    if (!p->terminal)
+        fprintf(stderr, "%s\n", text);
+    else
+        fprintf(stderr, "\r%s%*s", text, length < 78 ? 78 - length : 0, "");
+    p->open = p->terminal;
+}
+
+void att_progress_break(AttProgress *p) {
+    if (p->open)
+        fputc('\n', stderr);
+    p->open = false;
+}
