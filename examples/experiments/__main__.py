@@ -25,7 +25,7 @@ def main():
     parser.add_argument("--results", type=Path)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--steps", type=int, help="at most so many in each run")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     for name in options.names:
         if name not in NAMES:
             parser.error(f"there is no experiment '{name}': there are {', '.join(NAMES)}")

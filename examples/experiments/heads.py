@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do more heads help, and does it help that they talk? Heads of d / h, parameters equal."""
 
-from report import Line, mean_of, chart, write_csv
-from tasks import WIDTH, Recall, Text
+from compare import compare
+from tasks import WIDTH
 
 HEADS = 4, 8, 16, 32
-ATTENTIONS = "MultiHead", "TalkingHeads"
-COLUMNS = "task", "attention", "heads", "head_size", "d_ff", "parameters", "seed", "loss"
+ATTENTIONS = {"MultiHead": "multi-head", "TalkingHeads": "talking heads"}
 
 
 def hidden(attention, heads):
@@ -15,26 +14,10 @@ def hidden(attention, heads):
     return 4 * WIDTH - round(mixing / (2 * WIDTH + 1))
 
 
+def model(task, attention, heads):
+    size = WIDTH // heads
+    return size, task.model(heads, size, attention, hidden(attention, heads))
+
+
 def run(lab, results):
-    jobs = [(task, attention, heads, seed)
-            for task in (Text(lab.folder), Recall(lab.folder))
-            for heads in HEADS for attention in ATTENTIONS for seed in lab.seeds]
-
-    def one(job):
-        task, attention, heads, seed = job
-        d_ff = hidden(attention, heads)
-        model = task.model(heads, WIDTH // heads, attention, d_ff)
-        done = lab.train(model, seed, task.steps, task.options())
-        return (task.name, attention, heads, WIDTH // heads, d_ff, done.parameters, seed, done.loss)
-
-    table = lab.all(one, jobs)
-    write_csv(results / "heads.csv", COLUMNS, table)
-    for task in (Text, Recall):
-        lines = []
-        for attention in ATTENTIONS:
-            runs = {heads: [row[-1] for row in table if row[:3] == (task.name, attention, heads)]
-                    for heads in HEADS}
-            lines.append(Line(attention, runs))
-        chart(results / f"heads_{task.name}.svg", lines, "heads of d / h", task.unit,
-              log=task is Recall)
-    return mean_of(table, COLUMNS, ("task", "attention", "heads", "parameters"))
+    return compare(lab, results, "heads", "attention", ATTENTIONS, HEADS, model)

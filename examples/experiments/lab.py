@@ -8,7 +8,6 @@ were ended go on where they were, and experiments share what they have in common
 import csv
 import json
 import os
-import re
 import shutil
 import statistics
 import subprocess
@@ -22,21 +21,23 @@ from pathlib import Path
 from threading import Lock
 
 HERE = Path(__file__).resolve().parent
-ATTENTION = re.compile(r"= (\w+) \+ MultiHead\((.*?)\) as attend.*")
+sys.path.append(str(HERE.parent))
+from models import with_attention  # noqa: E402
 
 
 @dataclass(frozen=True)
 class Model:
-    """An example with another attention, other extents (`h=4,d_k=32`) and words replaced."""
+    """An example with other extents (`h=4,d_k=32`), another attention, words replaced."""
 
     source: Path
     extents: str
-    attention: str = "MultiHead"
+    attention: str = ""
     replaced: tuple = ()
 
     def text(self):
         text = self.source.read_text()
-        text = ATTENTION.sub(rf"= \1 + {self.attention}(\2) as attend", text)
+        if self.attention:
+            text = with_attention(text, self.attention)
         for old, new in self.replaced:
             if old not in text:
                 sys.exit(f"{self.source}: has no '{old}'")
@@ -45,7 +46,8 @@ class Model:
 
     def name(self):
         key = sha256(repr((self.text(), self.extents)).encode()).hexdigest()[:8]
-        return f"{self.source.stem}-{self.attention}-{self.extents.replace('=', '')}-{key}"
+        extents = self.extents.replace("=", "")
+        return "-".join(filter(None, (self.source.stem, self.attention, extents, key)))
 
 
 @dataclass(frozen=True)

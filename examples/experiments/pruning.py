@@ -3,10 +3,10 @@
 
 import json
 
-from heads import ATTENTIONS, hidden
+from heads import ATTENTIONS, model
 from lab import call, output
 from report import Line, chart, mean_of, write_csv
-from tasks import WIDTH, Text
+from tasks import HELD_OUT, Text
 
 HEADS = 8, 16
 EIGHTHS = range(8)
@@ -24,8 +24,8 @@ def pruned_loss(lab, task, run, program, eighths):
         program = base
     else:
         weights = run.folder / "latest"
-    told = json.loads(output(program, "eval", *task.data(), "--weights", weights, "--held-out",
-                             0.05, "--threads", 1, "--json"))
+    told = json.loads(output(program, "eval", *task.data(), "--weights", weights, *HELD_OUT,
+                             "--threads", 1, "--json"))
     return json.loads(output(program, "info", "--json"))["parameters"], told["loss"]
 
 
@@ -36,16 +36,17 @@ def run(lab, results):
 
     def one(job):
         attention, heads, seed, eighths = job
-        model = task.model(heads, WIDTH // heads, attention, hidden(attention, heads))
-        done = lab.train(model, seed, task.steps, task.options())
-        parameters, loss = pruned_loss(lab, task, done, lab.build(model), eighths)
+        _, whole = model(task, attention, heads)
+        done = lab.train(whole, seed, task.steps, task.options())
+        parameters, loss = pruned_loss(lab, task, done, lab.build(whole), eighths)
         return attention, heads, eighths / 8, parameters, seed, loss
 
     table = lab.all(one, jobs)
     write_csv(results / "pruning.csv", COLUMNS, table)
-    lines = [Line(f"{attention}, {heads} heads",
-                  {eighths / 8: [row[-1] for row in table
-                                 if row[:3] == (attention, heads, eighths / 8)]
-                   for eighths in EIGHTHS}) for attention in ATTENTIONS for heads in HEADS]
-    chart(results / "pruning.svg", lines, "share of heads that are taken out", Text.unit)
-    return mean_of(table, COLUMNS, ("attention", "heads", "pruned", "parameters"))
+    lines = {}
+    for attention, heads, share, _, _, loss in table:
+        title = f"{ATTENTIONS[attention]}, {heads} heads"
+        lines.setdefault(title, Line(title)).add(share, loss)
+    chart(results / "pruning.svg", list(lines.values()), "share of heads that are taken out",
+          task.unit)
+    return mean_of(table, COLUMNS)

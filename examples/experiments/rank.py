@@ -81,8 +81,9 @@ def run(lab, results):
 
     table = lab.all(one, jobs)
     write_csv(results / "rank.csv", COLUMNS, table)
-    lines = [Line("divergence of a row, in nats, after training",
-                  {size: [row[3] for row in table if row[:2] == (size, "fitted")]
-                   for size in SIZES})]
-    chart(results / "rank.svg", lines, f"head size d_k, of {POSITIONS} positions", "nats", log=True)
-    return mean_of(table, COLUMNS, ("head_size", "how"), ("divergence", "largest_error"))
+    line = Line("divergence of a row, in nats, after training")
+    for size, how, _, divergence, _ in table:
+        if how == "fitted":
+            line.add(size, divergence)
+    chart(results / "rank.svg", [line], f"head size d_k, of {POSITIONS} positions", "nats", "log")
+    return mean_of(table, COLUMNS)

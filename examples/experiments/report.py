@@ -3,7 +3,7 @@
 
 import csv
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 STYLE = {"svg.hashsalt": "attc", "svg.fonttype": "none", "axes.spines.top": False,
          "axes.spines.right": False, "figure.figsize": (6, 3.6)}
@@ -14,10 +14,13 @@ class Line:
     """What was measured at each place of the horizontal axis, a number for each seed."""
 
     name: str
-    runs: dict
+    runs: dict = field(default_factory=dict)
+
+    def add(self, place, measured):
+        self.runs.setdefault(place, []).append(measured)
 
 
-def chart(path, lines, across, up, log=False):
+def chart(path, lines, across, up, scale="linear"):
     """Lines through the means; a bar from the smallest to the largest of the seeds."""
     import matplotlib  # not where it loads: numbers are to be had without it
     import matplotlib.pyplot as plt
@@ -34,8 +37,7 @@ def chart(path, lines, across, up, log=False):
     if min(places) > 0 and max(places) >= 4 * min(places):
         axes.set_xscale("log", base=2)
         axes.set_xticks(places, labels=[f"{place:g}" for place in places])
-    if log:
-        axes.set_yscale("log")
+    axes.set_yscale(scale)
     axes.set_xlabel(across)
     axes.set_ylabel(up)
     axes.legend(frameon=False)
@@ -50,18 +52,18 @@ def write_csv(path, columns, table):
         writer.writerows(table)
 
 
-def mean_of(table, columns, keys, measured=("loss",)):
-    """Markdown: a line for each value of the keys, with mean, smallest and largest of the seeds."""
-    at = [columns.index(key) for key in keys]
+def mean_of(table, columns):
+    """Markdown: a line for each value of the columns before `seed`; of those behind it, mean,
+    smallest and largest of the seeds."""
+    seed = columns.index("seed")
     groups = {}
     for row in table:
-        groups.setdefault(tuple(row[i] for i in at), []).append(row)
-    lines = ["| " + " | ".join([*keys, *measured]) + " |",
-             "|" + "---|" * (len(keys) + len(measured))]
+        groups.setdefault(tuple(row[:seed]), []).append(row[seed + 1 :])
+    names = [*columns[:seed], *columns[seed + 1 :]]
+    lines = ["| " + " | ".join(names) + " |", "|" + "---|" * len(names)]
     for key, group in groups.items():
         cells = [f"{cell:g}" if isinstance(cell, float) else str(cell) for cell in key]
-        for name in measured:
-            values = [row[columns.index(name)] for row in group]
+        for values in zip(*group):
             spread = f" ({min(values):.4g} to {max(values):.4g})" if len(values) > 1 else ""
             cells.append(f"{statistics.fmean(values):.4g}{spread}")
         lines.append("| " + " | ".join(cells) + " |")

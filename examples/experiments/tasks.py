@@ -9,12 +9,13 @@ import numpy as np
 from lab import HERE, Model
 
 WIDTH = 128
+HELD_OUT = "--held-out", 0.05
 
 
 class Text:
     """Modules of Python's standard library, as bytes, in a language model of two layers."""
 
-    name, unit = "text", "nats per byte of text that was held out"
+    name, unit, spread = "text", "nats per byte of text that was held out", "linear"
     steps = 400
     size = 1 << 20
 
@@ -33,13 +34,13 @@ class Text:
         return ["--data", self.path]
 
     def options(self):
-        return [*self.data(), "--batch", 16, "--lr", 0.003, "--warmup", 50, "--held-out", 0.05]
+        return [*self.data(), "--batch", 16, "--lr", 0.003, "--warmup", 50, *HELD_OUT]
 
 
 class Recall:
     """64 positions hold a key of 256 and a value of 64; 32 queries ask for values."""
 
-    name, unit = "recall", "nats per query that was held out"
+    name, unit, spread = "recall", "nats per query that was held out", "log"
     steps = 1000
     examples, positions, queries, keys, values = 40000, 64, 32, 256, 64
 
@@ -65,4 +66,7 @@ class Recall:
 
     def options(self):
         data = ["--data", *(f"{name}={path}" for name, path in self.paths.items())]
-        return [*data, "--batch", 32, "--lr", 0.001, "--warmup", 50, "--held-out", 0.05]
+        return [*data, "--batch", 32, "--lr", 0.001, "--warmup", 50, *HELD_OUT]
+
+
+TASKS = Text, Recall

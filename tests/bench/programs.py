@@ -3,21 +3,23 @@
 
 import csv
 import json
-import re
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
-TALKING = re.compile(r"MultiHead(\(.*\) as (?:attend|cross))")
+sys.path.append(str(EXAMPLES))
+from models import with_attention  # noqa: E402
+
 
 
 def build(attc, name, extents, folder, talking=False, threads=1):
     """The program of an example; with `talking` all of its attention is talking heads."""
     source = folder / f"{name}{'-talking' * talking}.attn"
     text = (EXAMPLES / f"{name}.attn").read_text()
-    source.write_text(TALKING.sub(r"TalkingHeads\1", text) if talking else text)
+    source.write_text(with_attention(text, "TalkingHeads") if talking else text)
     program = source.with_suffix("")
     options = ["-D", ",".join(f"{dim}={extent}" for dim, extent in extents.items())]
     options += ["--threads", str(threads)]

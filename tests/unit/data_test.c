@@ -207,6 +207,7 @@ static void masked_shares(void **state) {
     data_give(w, "", "", bytes, sizeof bytes);
     data_open_fine(w);
     assert_string_equal(att_data_objective(w->opened), "masked");
+    assert_false(att_data_is_bytes(w->opened)); // some of them are asked for
     for (int64_t e = 0; e < EXAMPLES; e++) {
         data_fill(w, ATT_PART_HELD_OUT, e, 1);
         int asked = 0;
