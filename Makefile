@@ -54,11 +54,11 @@ WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror
 CFLAGS  ?= -g
 ALL_CFLAGS = -std=gnu11 $(OPT) $(CFLAGS) $(WARN) -fPIC -D_GNU_SOURCE $(SANFLAGS) \
              -Icompiler -Itargets -Iruntime -I$(BUILD)/gen -MMD -MP
-LIBS     = -ljansson -lxxhash -lm -lpthread
+LIBS     = -lsqlite3 -ljansson -lxxhash -lm -lpthread
 
 # ---- levels, lowest first; each is one archive, of the sources at any depth of its folder ----------
 # A test of lower levels alone: make LEVELS="base ast graph" build/unit/graph_test
-LEVELS  := base ast graph tile emit targets product driver
+LEVELS  := base ast graph tile emit targets product tune driver
 folder   = $(if $(filter targets,$(1)),targets,compiler/$(1))
 GEN_ast := $(BUILD)/gen/parse.o $(BUILD)/gen/scan.o
 

@@ -306,6 +306,8 @@ typedef struct {
     StageBlocksList blocks; // by place; those that are missing or do not fit are the default ones
 } Schedule;
 typedef VEC(Schedule) ScheduleList;
+// What the numbers of a schedule mean: raised when they mean something else.
+enum { SCHEDULE_VERSION = 1 };
 typedef struct {
     ScheduleKind kind;
     union {
@@ -457,6 +459,11 @@ void schedule_enumerate_contract(Arena *arena, const ContractShape *shape, const
                                  ScheduleList *into);
 void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
                                ScheduleList *into);
+// json.c: a schedule as one line of JSON, and back. false with *why: it is none. Predicted seconds
+// are not written.
+char *schedule_to_json(Arena *arena, const Schedule *schedule);
+bool schedule_from_json(Arena *arena, const char *text, Schedule *out, const char **why);
+const char *schedule_kind_name(ScheduleKind kind); // "contract"
 // What a kernel costs on a machine, counted: the model that schedules are chosen by.
 typedef enum { FROM_L1, FROM_L2, FROM_L3, FROM_MEMORY, N_FROM } TrafficLevel;
 typedef struct {

@@ -5,7 +5,8 @@
 set -eu
 llvm=$1
 packages="gcc g++ make binutils flex bison git python3 python3-venv llvm-$llvm-dev llvm-$llvm-tools
-clang-$llvm libclang-rt-$llvm-dev libxxhash-dev libjansson-dev libcmocka-dev libzstd-dev zlib1g-dev"
+clang-$llvm libclang-rt-$llvm-dev libxxhash-dev libjansson-dev libcmocka-dev libsqlite3-dev libzstd-dev
+zlib1g-dev"
 missing=""
 for package in $packages; do
     state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)

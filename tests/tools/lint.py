@@ -37,6 +37,7 @@ FOLDERS = [
     ["targets/cpu"],
     ["targets"],
     ["compiler/product", "compiler/pipeline"],
+    ["compiler/tune"],
     ["compiler/driver"],
     ["compiler"],
 ]

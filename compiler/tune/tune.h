@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Level tune: schedules found by measurement, and the database that keeps them.
+#ifndef ATTC_TUNE_H
+#define ATTC_TUNE_H
+
+#include "tile/tile.h"
+
+// ---- db.c: schedules that were measured, in one SQLite file ------------------------------------
+// What a schedule is for. All of it has to be equal for an entry to be used.
+typedef struct {
+    const char *group;   // 16 hex digits: what is computed, whatever it is called; without extents
+    const char *extents; // "512 64 12": of the group's dims; "~1024": of run time, planned for that
+    const char *target;  // "x86-64-v4"
+    const char *machine; // model of the processor
+    int threads;         // that it is planned for
+} TuneKey;
+typedef struct {
+    TuneKey key;
+    const char *name;     // of the kernel that it was found for: for people alone
+    const char *schedule; // of schedule_to_json
+    double seconds;       // median, and that of the default schedule in the same run
+    double default_seconds;
+    double confidence; // that it is the faster of both, from 0 to 1
+    const char *date;  // "2026-11-24T19:00:00Z"
+} TuneEntry;
+typedef VEC(TuneEntry) TuneEntries;
+
+typedef struct TuneDb TuneDb;
+// Where it is without --db: $ATTC_DB, else $XDG_DATA_HOME/attc/schedules.db, else
+// ~/.local/share/attc/schedules.db. NULL: there is no home.
+char *tune_db_path(Arena *arena);
+typedef enum { TUNE_DB_READ, TUNE_DB_WRITE } TuneDbMode;
+// To write, a file (and its folders) that is not there is made. To read, one that is not there is
+// NULL without *why. NULL with *why, the end of a sentence that begins with the path: it is no
+// database of schedules, damaged, of another version, not readable.
+TuneDb *tune_db_open(Arena *arena, const char *path, TuneDbMode mode, const char **why);
+void tune_db_close(TuneDb *db); // may be NULL
+// All of these return false with *why where the file cannot be read or written. Any number of
+// processes may use one file; what was put is there, or *why says that it is not, whatever happens
+// to the process afterwards.
+//
+// *found: there is such an entry; out lies in the arena.
+bool tune_db_find(TuneDb *db, Arena *arena, const TuneKey *key, TuneEntry *out, bool *found,
+                  const char **why);
+// The entry takes the place of another of its key.
+bool tune_db_put(TuneDb *db, const TuneEntry *entry, const char **why);
+// The same unless the one that is there is at least as fast. *kept: it was put.
+bool tune_db_merge(TuneDb *db, const TuneEntry *entry, bool *kept, const char **why);
+// All of them, by key; those whose schedule is no schedule are among them.
+bool tune_db_list(TuneDb *db, Arena *arena, TuneEntries *out, const char **why);
+bool tune_db_remove(TuneDb *db, const TuneKey *key, const char **why);
+// Everything that is wrong with the file, a line each; NULL: nothing.
+char *tune_db_check(TuneDb *db, Arena *arena);
+
+// ---- exchange.c: entries as text ----------------------------------------------------------------
+// One JSON object a line, sorted by key, after a first line that says what the file is.
+char *tune_entries_to_text(Arena *arena, const TuneEntries *entries);
+// false with *why and *line: nothing of a text that has a mistake is taken.
+bool tune_entries_from_text(Arena *arena, const char *text, TuneEntries *out, uint32_t *line,
+                            const char **why);
+
+#endif
