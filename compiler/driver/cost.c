@@ -245,7 +245,8 @@ static json_t *kernel_json(const CostFigures *f, const KernelFigure *k) {
 }
 
 static void print_json(const Options *options, const Compilation *compiled, const CostFigures *f,
-                       const Choices *choices, const int64_t *extents, int threads) {
+                       const Choices *choices, const SpaceFigures *spaces, const int64_t *extents,
+                       int threads) {
     json_t *kernels = json_array();
     for (uint32_t i = 0; i < f->kernels.count; i++)
         json_array_append_new(kernels, kernel_json(f, &f->kernels.at[i]));
@@ -268,6 +269,8 @@ static void print_json(const Options *options, const Compilation *compiled, cons
             object, json_pack("{s:I}", "memory_limit", (json_int_t)options->memory_limit));
     if (choices->count)
         json_object_set_new(object, "choices", choices_json(choices));
+    if (spaces)
+        json_object_set_new(object, "spaces", report_spaces_json(spaces, options->session->arena));
     report_print_json(object);
 }
 
@@ -303,10 +306,16 @@ int command_cost(Options *options) {
         CostFigures figures = report_figures(&compiled, passes.machine, threads, extents, arena);
         if (compiled.plain)
             figures.gradient = report_gradient(&compiled, &figures, extents, arena);
+        SpaceFigures spaces;
+        if (options->space)
+            spaces = report_spaces(&compiled, passes.machine, arena);
         if (options->json)
-            print_json(options, &compiled, &figures, &choices, extents, threads);
+            print_json(options, &compiled, &figures, &choices, options->space ? &spaces : NULL,
+                       extents, threads);
         else
             print_text(options, &compiled, &figures, &choices, extents);
+        if (options->space && !options->json)
+            report_print_spaces(&spaces, arena);
     }
     tensors_close(&tensors);
     return fine ? EXIT_FINE : EXIT_PROBLEM;

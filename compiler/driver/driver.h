@@ -8,6 +8,7 @@
 
 #include "pipeline.h"
 #include "product/product.h"
+#include "tune/tune.h"
 
 typedef struct {
     Name name;
@@ -58,7 +59,7 @@ typedef struct {
     bool grad;                // --grad
     GradientOptions gradient; // of --grad
     Name decode;              // --decode, NULL: it was not given
-    bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize, check;
+    bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize, check, space;
     DiagFormat diagnostics;
     PlanKind plan;           // PLAN_ANY: the cheapest
     int64_t rows, piece;     // --plan's numbers, 0: the cheapest
@@ -287,8 +288,7 @@ OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const doub
 // The step that a program generates with. NULL where there is none: after a remark, if the file has
 // a def Logits. `function` of the result is left to the caller.
 ProductDecode *driver_decode(Options *options, Session *early, const Program *program,
-                             const Graph *entry, const ProductTrainer *trainer,
-                             Compilation *built);
+                             const Graph *entry, const ProductTrainer *trainer, Compilation *built);
 
 // ---- table.c ----
 // columns: one letter each, 'l' for cells at the left, 'r' at the right. Cells come row by row.
@@ -353,6 +353,15 @@ CostFigures report_figures(const Compilation *compiled, const Machine *machine, 
 // Requires: figures with all but this.
 const GradientFigures *report_gradient(const Compilation *compiled, const CostFigures *figures,
                                        const int64_t *extents, Arena *arena);
+// ---- space.c: --space ----
+typedef struct {
+    TuneSpaces spaces;
+    ScheduleList *blocks; // by space: those that differ from the default in blocks alone
+} SpaceFigures;
+SpaceFigures report_spaces(const Compilation *compiled, const Machine *machine, Arena *arena);
+void report_print_spaces(const SpaceFigures *figures, Arena *arena);
+json_t *report_spaces_json(const SpaceFigures *figures, Arena *arena);
+
 int64_t report_sum(int64_t a, int64_t b);                           // -1 when one is, or too large
 json_t *report_number(double value);                                // null when not finite
 json_t *report_dim_names(const Graph *graph, const DimList *dims);  // ["n", "d"]

@@ -96,6 +96,8 @@ static const Option table[] = {
      "for fmt: change nothing, tell the names of files in another layout; status 1 if any"},
     {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE, 0,
      "one JSON object instead of a table"},
+    {"space", KEY_SPACE, NULL, 2, COST, 0,
+     "for cost: how many schedules each kernel has to choose from"},
     {"shared", KEY_SHARED, NULL, 3, BUILD, KEY_SHARED, "build a shared library (default)"},
     {"static", KEY_STATIC, NULL, 3, BUILD, KEY_SHARED, "build a static library"},
     {"object", KEY_OBJECT, NULL, 3, BUILD, KEY_SHARED, "build a relocatable object"},

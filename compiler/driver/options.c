@@ -187,6 +187,9 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_NO_MATERIALIZE:
         options->no_materialize = true;
         break;
+    case KEY_SPACE:
+        options->space = true;
+        return EXIT_FINE;
     case KEY_CHECK:
         options->check = true;
         break;

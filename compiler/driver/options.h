@@ -40,6 +40,7 @@ enum {
     KEY_NO_MATERIALIZE,
     KEY_CHECK,
     KEY_WEIGHTS,
+    KEY_SPACE,
 };
 
 // ---- option_table.c ----

@@ -671,5 +671,7 @@ const Buffer *plan_buffer(const Plan *plan, const Value *value);
 // each. -1: more than 2^63.
 int64_t plans_workspace(const Plan *const *plans, const int64_t *const *extents, uint32_t count);
 void plan_verify(const Plan *plan);
+// The same plan, of which what is made lies in the arena.
+Plan *plan_in_arena(const Plan *plan, Arena *arena);
 
 #endif

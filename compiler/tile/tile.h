@@ -304,6 +304,8 @@ typedef struct {
         StreamSchedule stream;
     };
     StageBlocksList blocks; // by place; those that are missing or do not fit are the default ones
+    double seconds;         // of the kernel, predicted for the machine's threads; 0: nobody asked
+    const char *found;      // where it was looked up; NULL: it was chosen here
 } Schedule;
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean: raised when they mean something else.
@@ -406,11 +408,18 @@ typedef struct {
     uint8_t count;
     DimId at[DIMS_MAX]; // the kernel dim is the product of these dims of the entry
 } DimProduct;
+// What a schedule is for, whatever it is called and whichever layer it is of.
+typedef struct {
+    uint64_t group; // XXH3 of what is computed and how it lies in memory, without extents
+    const char
+        *extents; // of its dims: "512 64", "~1024" of one of run time that is planned for that
+} ScheduleSite;
 typedef struct {
     uint32_t kernel;   // index into program->kernels
     uint32_t *buffers; // per argument of the kernel: index into plan->buffers
     DimProduct *dims;  // per dim of the kernel
     const Group *group;
+    ScheduleSite site;
     // Of several ways to work off a group, the one for these extents: it runs when least <= extent
     // of the entry's dim < most. most 0: always.
     DimId guard;
@@ -432,16 +441,25 @@ typedef struct {
 } TileProgram;
 
 // ---- lower/, schedule/, cost/ ----
-// Which of the schedules of a group, by index.
-typedef uint32_t ScheduleChoice(void *self, const Group *group, const ScheduleList *space);
+// Which of the schedules for a site, by index.
+typedef uint32_t ScheduleChoice(void *self, const ScheduleSite *site, const ScheduleList *space);
+// The schedule that is known for a site, in the arena; NULL: none. Called from several threads.
+typedef const Schedule *ScheduleFind(const void *known, const ScheduleSite *site, Arena *arena);
+typedef struct {
+    ScheduleFind *find; // NULL: none is known
+    const void *known;
+} ScheduleSource;
 typedef struct {
     StreamSchedule forced; // the plan of every streamed group that it can do, and its numbers;
                            // PLAN_ANY and 0: any
-    // NULL: the default of each. space: those that make different kernels, all of which hold; the
-    // default first. Asked for all but the blocks, which are the default ones, and then for the
-    // blocks of each place that has several, in order.
+    // NULL: the default of each. space: those that make different kernels, all of which hold, with
+    // their predicted times; the default first. Asked for all but the blocks, which are the default
+    // ones, and then for the blocks of each place that has several, in order.
     ScheduleChoice *choose;
     void *self;
+    // Asked first: what it gives is taken, if it is one of the space, and with a choice too only
+    // the blocks are left to choose. Where a plan is forced it is not asked.
+    ScheduleSource source;
 } ScheduleWish;
 // One kernel per group, scheduled for the machine at the typical extents. Adjacent
 // dims that stay adjacent in every access become one kernel dim.
@@ -459,6 +477,11 @@ void schedule_enumerate_contract(Arena *arena, const ContractShape *shape, const
                                  ScheduleList *into);
 void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
                                ScheduleList *into);
+// All of them, for a shape of any kind.
+ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const Machine *machine,
+                                const StreamSchedule *wanted);
+// Are all numbers but those of blocks the same?
+bool schedule_same_numbers(const Schedule *a, const Schedule *b);
 // json.c: a schedule as one line of JSON, and back. false with *why: it is none. Predicted seconds
 // are not written.
 char *schedule_to_json(Arena *arena, const Schedule *schedule);

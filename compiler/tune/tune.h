@@ -5,6 +5,33 @@
 
 #include "tile/tile.h"
 
+// ---- spaces.c: what can be chosen in programs ---------------------------------------------------
+// One site with its schedules, whatever the kernels that it stands for are called.
+typedef struct {
+    ScheduleSite site;
+    const char *name;     // of what the first of its kernels makes
+    ScheduleList numbers; // the default first, with predicted times; blocks are the default ones
+} TuneSpace;
+typedef struct {
+    Arena *arena;
+    VEC(TuneSpace) at; // in order of their first kernels
+} TuneSpaces;
+// Adds the sites of a program that are new.
+void tune_spaces_add(TuneSpaces *spaces, const Plan *plan, const Machine *machine,
+                     const int64_t *extents);
+uint32_t tune_spaces_find(const TuneSpaces *spaces, const ScheduleSite *site); // count: not there
+// The schedules that differ from one in the blocks of one place, in the arena; those of a program's
+// sites that have some. picks: by site; NULL: leave it out.
+void tune_spaces_blocks(const TuneSpaces *spaces, const Plan *plan, const Machine *machine,
+                        const int64_t *extents, const Schedule *const *picks, ScheduleList *lists,
+                        Arena *arena);
+// Of the schedules by site, as lowering asks for it.
+typedef struct {
+    const TuneSpaces *spaces;
+    const Schedule *const *picks; // by site; NULL: the default
+} TunePicks;
+ScheduleSource tune_picks_source(const TunePicks *picks);
+
 // ---- db.c: schedules that were measured, in one SQLite file ------------------------------------
 // What a schedule is for. All of it has to be equal for an entry to be used.
 typedef struct {

@@ -15,25 +15,13 @@ typedef struct {
     bool first;                                   // takes the default
 } Chooser;
 
-static bool same_numbers(const Schedule *a, const Schedule *b) {
-    switch (a->kind) {
-    case SCHEDULE_TASKS:
-        return a->tasks.tasks == b->tasks.tasks && a->tasks.step_points == b->tasks.step_points;
-    case SCHEDULE_STREAM:
-        return a->stream.plan == b->stream.plan && a->stream.rows == b->stream.rows &&
-               a->stream.piece == b->stream.piece;
-    default:
-        return a->kind == SCHEDULE_NONE;
-    }
-}
-
-static uint32_t choose_any(void *self, const Group *group, const ScheduleList *space) {
+static uint32_t choose_any(void *self, const ScheduleSite *site, const ScheduleList *space) {
     Chooser *chooser = self;
-    (void)group;
+    assert_true(site->group && site->extents);
     ScheduleKind kind = space->at[0].kind;
     for (uint32_t i = 0; i < space->count; i++)
         assert_int_equal(space->at[i].kind, kind);
-    if (space->count > 1 && same_numbers(&space->at[0], &space->at[1])) {
+    if (space->count > 1 && schedule_same_numbers(&space->at[0], &space->at[1])) {
         chooser->blocks += space->count;
     } else {
         chooser->groups[kind]++;

@@ -271,6 +271,16 @@ Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders) {
     return plan;
 }
 
+Plan *plan_in_arena(const Plan *plan, Arena *arena) {
+    Graph *graph = arena_copy(arena, plan->fusion->graph, sizeof *graph);
+    Fusion *fusion = arena_copy(arena, plan->fusion, sizeof *fusion);
+    Plan *copy = arena_copy(arena, plan, sizeof *plan);
+    graph->arena = arena;
+    fusion->graph = graph;
+    copy->fusion = fusion;
+    return copy;
+}
+
 // ---- workspace ---------------------------------------------------------------------------------
 
 enum { SLOT_ALIGN = 64 }; // as runtime/module.c has it

@@ -192,7 +192,7 @@ static StageBlocksList blocks_of(const Nest *nest, const Member *member) {
     BlockSearch s = {.nest = nest, .roles = &member->roles};
     s.width = machine_lanes(nest->lower->machine, elem_size);
     search_blocks(&s);
-    s.near = nest->lower->request->wish.choose != NULL; // somebody asks for more than the default
+    s.near = nest->lower->wanted || nest->lower->request->wish.choose; // more than the default
     if (s.near)
         search_blocks(&s);
     if (set_has(s.roles->own_b, s.roles->lanes))

@@ -118,5 +118,6 @@ static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
 StreamSchedule lower_streaming(Lowering *lower) {
     lower->shape.kind = SCHEDULE_STREAM;
     stream_shape(lower, &lower->shape.stream);
-    return lower->wanted ? lower->wanted->stream : cheapest(lower->request, lower->group);
+    return lower_takes_wanted(lower) ? lower->wanted->stream
+                                     : cheapest(lower->request, lower->group);
 }

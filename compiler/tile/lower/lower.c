@@ -200,15 +200,32 @@ static PlanKind plan_for(Lowerer *p, const Group *group, Group *part) {
     return fits ? forced : PLAN_ANY;
 }
 
+// With the schedule, or with the default one (NULL). false: it does not hold for the part.
+static bool try_kernel(const LowerRequest *request, Group *part, const Schedule *wanted,
+                       Lowering *lower, Arena *arena) {
+    Text why = {.arena = arena};
+    lower_open(lower, request, part, arena, arena_new());
+    lower_arguments(lower);
+    lower->wanted = wanted;
+    if (lower_kind(lower) && (!wanted || kernel_check(lower->kernel, &why)))
+        return true;
+    arena_free(lower->kernel->arena);
+    return false;
+}
+
+static bool is_default(const Lowering *lower) {
+    return !lower->wanted || !schedule_same_numbers(lower->wanted, &lower->kernel->schedule);
+}
+
 static void make_kernel(Lowerer *p, const LowerRequest *request, Group *part, Launch launch) {
     Lowering lower;
     Arena *arena = arena_new();
-    const Schedule *wanted = lower_wanted(arena, request, launch.group, part);
-    lower_open(&lower, request, part, arena, arena_new());
-    lower_arguments(&lower);
-    lower.wanted = wanted;
-    if (!lower_kind(&lower))
-        ice("lower: '%s' has no plan", lower.kernel->name);
+    launch.site = repeat_site(request, part, p->arena);
+    const Schedule *wanted = lower_wanted(arena, request, &launch.site, part);
+    if (!try_kernel(request, part, wanted, &lower, arena) &&
+        !try_kernel(request, part, NULL, &lower, arena))
+        ice("lower: '%s' has no plan", part->outputs.at[0]->hint);
+    lower.kernel->schedule.found = is_default(&lower) ? NULL : wanted->found;
     finish_kernel(p, &lower, launch);
     arena_free(arena);
 }
@@ -223,6 +240,8 @@ static void lower_streamed(Lowerer *p, const Group *group, Group *part) {
     request.wish.forced.plan = plan_for(p, group, part);
     if (request.wish.forced.plan == PLAN_ANY)
         request.wish.forced = (StreamSchedule){0};
+    else
+        request.wish.source = (ScheduleSource){0};
     Launch launch = {.group = group, .guard = streamed, .least = 0};
     for (uint32_t i = 0; i < (fixed ? 1 : N_SIZES); i++) {
         if (!fixed)

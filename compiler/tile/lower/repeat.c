@@ -118,7 +118,7 @@ static void add_value(Numbering *n, const Value *value, bool member) {
         vec_push(n->arena, &n->values, value);
 }
 
-// What lowering knows of a dim, its place among the others by id included.
+// What lowering knows of a dim besides its extent, its place among the others by id included.
 static void add_dim_facts(Numbering *n, uint32_t number) {
     const Graph *graph = n->request->plan->fusion->graph;
     DimId dim = n->dims.at[number];
@@ -129,10 +129,17 @@ static void add_dim_facts(Numbering *n, uint32_t number) {
         if (graph_dims_alike(graph, n->dims.at[i], dim))
             like = i;
     add_word(n, (uint64_t)rank << 32 | like);
-    add_word(n, (uint64_t)graph->dims.at[dim].extent);
-    add_word(n, (uint64_t)n->request->extents[dim]);
 }
 
+static void add_extents(Numbering *n) {
+    const Graph *graph = n->request->plan->fusion->graph;
+    for (uint32_t i = 0; i < n->dims.count; i++) {
+        add_word(n, (uint64_t)graph->dims.at[n->dims.at[i]].extent);
+        add_word(n, (uint64_t)n->request->extents[n->dims.at[i]]);
+    }
+}
+
+// But for extents.
 static Numbering number_group(const LowerRequest *request, const Group *group, Arena *arena) {
     Numbering n = {.request = request, .arena = arena};
     add_word(&n, group->kind);
@@ -154,6 +161,24 @@ static Numbering number_group(const LowerRequest *request, const Group *group, A
     for (uint32_t i = 0; i < n.dims.count; i++)
         add_dim_facts(&n, i);
     return n;
+}
+
+ScheduleSite repeat_site(const LowerRequest *request, const Group *group, Arena *arena) {
+    Arena *own = arena_new();
+    const Graph *graph = request->plan->fusion->graph;
+    Numbering n = number_group(request, group, own);
+    Text extents = {.arena = own};
+    text_add(&extents, "");
+    for (uint32_t i = 0; i < n.dims.count; i++) {
+        DimId dim = n.dims.at[i];
+        bool dynamic = graph->dims.at[dim].extent == EXTENT_DYNAMIC;
+        text_printf(&extents, "%s%s%lld", i ? " " : "", dynamic ? "~" : "",
+                    (long long)request->extents[dim]);
+    }
+    ScheduleSite site = {hash_bytes(0, n.form.at, n.form.count * sizeof *n.form.at),
+                         arena_strndup(arena, extents.at, extents.length)};
+    arena_free(own);
+    return site;
 }
 
 // ---- launches -----------------------------------------------------------------------------------
@@ -195,6 +220,7 @@ bool repeat_group(const LowerRequest *request, FormTable *known_groups, TileProg
                   const Group *group, KnownGroup **open) {
     Arena *lasting = request->plan->fusion->graph->arena, *arena = arena_new();
     Numbering n = number_group(request, group, arena);
+    add_extents(&n);
     void **slot = form_table_at(known_groups, &n.form);
     KnownGroup *known = *slot;
     for (uint32_t i = 0; known && i < known->count; i++) {

@@ -11,6 +11,8 @@ typedef struct KnownGroup KnownGroup;
 // are added until repeat_close are those of the group.
 bool repeat_group(const LowerRequest *request, FormTable *known_groups, TileProgram *program,
                   const Group *group, KnownGroup **open);
+// The group, or a part of one, in the arena.
+ScheduleSite repeat_site(const LowerRequest *request, const Group *group, Arena *arena);
 void repeat_close(KnownGroup *open, const TileProgram *program);
 
 #endif

@@ -3,14 +3,27 @@
 // is chosen from. The kernel notes it.
 #include "tile/lower/lower.h"
 
-static bool wants(const Lowering *lower, ScheduleKind kind) {
-    return lower->wanted && lower->wanted->kind == kind;
+// Is one wanted, and one of those that the shape leaves? What was looked up may be of another
+// machine, or of an earlier compiler.
+bool lower_takes_wanted(Lowering *lower) {
+    const Schedule *wanted = lower->wanted;
+    if (!wanted || !wanted->found)
+        return wanted && wanted->kind == lower->shape.kind;
+    const StreamSchedule any = {0};
+    Arena *arena = arena_new();
+    ScheduleList all = schedule_enumerate(arena, &lower->shape, lower->machine, &any);
+    uint32_t i = 0;
+    while (i < all.count && !schedule_same_numbers(&all.at[i], wanted))
+        i++;
+    bool takes = i < all.count;
+    arena_free(arena);
+    return takes;
 }
 
 TaskSchedule lower_tasks(Lowering *lower, const TaskShape *shape) {
-    bool wanted = wants(lower, SCHEDULE_TASKS);
-    TaskSchedule tasks = wanted ? lower->wanted->tasks : schedule_tasks(shape, lower->machine);
     lower->shape = (ScheduleShape){.kind = SCHEDULE_TASKS, .tasks = *shape};
+    bool wanted = lower_takes_wanted(lower);
+    TaskSchedule tasks = wanted ? lower->wanted->tasks : schedule_tasks(shape, lower->machine);
     lower->kernel->schedule = (Schedule){.kind = SCHEDULE_TASKS, .tasks = tasks};
     return tasks;
 }
@@ -31,9 +44,9 @@ static ContractSchedule known_contraction(const Lowering *lower, const ContractS
 }
 
 ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape) {
-    bool wanted = wants(lower, SCHEDULE_CONTRACT);
-    ContractSchedule schedule = wanted ? lower->wanted->contract : known_contraction(lower, shape);
     lower->shape = (ScheduleShape){.kind = SCHEDULE_CONTRACT, .contract = *shape};
+    bool wanted = lower_takes_wanted(lower);
+    ContractSchedule schedule = wanted ? lower->wanted->contract : known_contraction(lower, shape);
     lower->kernel->schedule = (Schedule){.kind = SCHEDULE_CONTRACT, .contract = schedule};
     return schedule;
 }

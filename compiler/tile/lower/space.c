@@ -6,7 +6,7 @@
 
 typedef struct {
     const LowerRequest *request;
-    const Group *group;
+    const ScheduleSite *site;
     Group *part;
     Arena *arena; // of what is chosen
 } Space;
@@ -37,8 +37,12 @@ static Lowering offer(const Space *s, const Offers *offers, const Schedule *sche
     if (lower_kind(&lower) && kernel_check(lower.kernel, &why)) {
         KernelForm form = kernel_form(arena, lower.kernel);
         void **known = form_table_at(offers->kernels, &form);
-        if (!*known)
-            vec_push(s->arena, offers->list, kept(s, &lower.kernel->schedule));
+        if (!*known) {
+            Schedule found = kept(s, &lower.kernel->schedule);
+            found.seconds =
+                tile_cost(NULL, lower.kernel, lower.typical.at, lower.machine).parallel_seconds;
+            vec_push(s->arena, offers->list, found);
+        }
         *known = offers->list;
     }
     arena_free(arena);
@@ -46,21 +50,9 @@ static Lowering offer(const Space *s, const Offers *offers, const Schedule *sche
     return lower;
 }
 
-static ScheduleList candidates(const Space *s, const ScheduleShape *shape, Arena *arena) {
-    ScheduleList list = {0};
-    const Machine *machine = s->request->machine;
-    if (shape->kind == SCHEDULE_TASKS)
-        schedule_enumerate_tasks(arena, &shape->tasks, machine, &list);
-    else if (shape->kind == SCHEDULE_CONTRACT)
-        schedule_enumerate_contract(arena, &shape->contract, machine, &list);
-    else if (shape->kind == SCHEDULE_STREAM)
-        schedule_enumerate_stream(arena, &s->request->wish.forced, &shape->stream, &list);
-    return list;
-}
-
 static Schedule choose(const Space *s, const ScheduleList *list) {
     const ScheduleWish *wish = &s->request->wish;
-    uint32_t chosen = wish->choose(wish->self, s->group, list);
+    uint32_t chosen = wish->choose(wish->self, s->site, list);
     if (chosen >= list->count)
         ice("schedule: %u of %u was chosen", chosen, list->count);
     return list->at[chosen];
@@ -72,7 +64,8 @@ static Schedule choose_numbers(const Space *s) {
     Arena *arena = arena_new();
     Offers offers = {form_table_new(arena), &list};
     ScheduleShape shape = offer(s, &offers, NULL, arena).shape;
-    ScheduleList all = candidates(s, &shape, arena);
+    const LowerRequest *r = s->request;
+    ScheduleList all = schedule_enumerate(arena, &shape, r->machine, &r->wish.forced);
     for (uint32_t i = 0; i < all.count; i++) {
         Arena *own = arena_new();
         offer(s, &offers, &all.at[i], own);
@@ -105,12 +98,14 @@ static bool choose_blocks(const Space *s, Schedule *chosen, uint32_t place) {
     return there;
 }
 
-const Schedule *lower_wanted(Arena *arena, const LowerRequest *request, const Group *group,
+const Schedule *lower_wanted(Arena *arena, const LowerRequest *request, const ScheduleSite *site,
                              Group *part) {
+    const ScheduleSource *source = &request->wish.source;
+    const Schedule *known = source->find ? source->find(source->known, site, arena) : NULL;
     if (!request->wish.choose)
-        return NULL;
-    Space s = {request, group, part, arena};
-    Schedule chosen = choose_numbers(&s);
+        return known;
+    Space s = {request, site, part, arena};
+    Schedule chosen = known ? *known : choose_numbers(&s);
     for (uint32_t place = 0; choose_blocks(&s, &chosen, place); place++)
         ;
     return arena_copy(arena, &chosen, sizeof chosen);

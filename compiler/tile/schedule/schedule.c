@@ -240,3 +240,38 @@ void schedule_enumerate_contract(Arena *arena, const ContractShape *shape, const
     }
     arena_free(m.arena);
 }
+
+// ---- any kind ----
+
+ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const Machine *machine,
+                                const StreamSchedule *wanted) {
+    ScheduleList list = {0};
+    if (shape->kind == SCHEDULE_TASKS)
+        schedule_enumerate_tasks(arena, &shape->tasks, machine, &list);
+    else if (shape->kind == SCHEDULE_CONTRACT)
+        schedule_enumerate_contract(arena, &shape->contract, machine, &list);
+    else if (shape->kind == SCHEDULE_STREAM)
+        schedule_enumerate_stream(arena, wanted, &shape->stream, &list);
+    return list;
+}
+
+bool schedule_same_numbers(const Schedule *a, const Schedule *b) {
+    const ContractSchedule *x = &a->contract, *y = &b->contract;
+    if (a->kind != b->kind)
+        return false;
+    switch (a->kind) {
+    case SCHEDULE_TASKS:
+        return a->tasks.tasks == b->tasks.tasks && a->tasks.step_points == b->tasks.step_points;
+    case SCHEDULE_CONTRACT:
+        return x->task_batch == y->task_batch && x->task_rows == y->task_rows &&
+               x->task_lanes == y->task_lanes && x->block_k == y->block_k &&
+               x->block_rows == y->block_rows && x->row_block == y->row_block &&
+               x->lane_block == y->lane_block && x->pack_a == y->pack_a && x->pack_b == y->pack_b;
+    case SCHEDULE_STREAM:
+        return a->stream.plan == b->stream.plan && a->stream.rows == b->stream.rows &&
+               a->stream.piece == b->stream.piece;
+    case SCHEDULE_NONE:
+        break;
+    }
+    return true;
+}
