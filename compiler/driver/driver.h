@@ -210,12 +210,52 @@ typedef struct {
 } Loaded;
 bool execute_load(Options *options, TileProgram *const *parts, uint32_t n_parts,
                   const Target *target, const Tensors *tensors, Loaded *out);
+// The two halves of it. The first may run in another thread than what runs entries; session: its
+// own. NULL with *why.
+LoadedProduct *execute_compile(Session *session, const Options *options, TileProgram *const *parts,
+                               uint32_t n_parts, const Target *target, const char **why);
+// Owns the product from then on, whatever it returns.
+bool execute_bind(Options *options, LoadedProduct *product, TileProgram *const *parts,
+                  uint32_t n_parts, const Target *target, const Tensors *tensors, Loaded *out);
 void execute_unload(Loaded *loaded);
 // The entry's results into the tensors' outputs: compiled, or with --interpret in plain loops.
 bool execute_compiled(Options *options, const Compilation *compiled, const Tensors *tensors);
 // Runs a part of a loaded entry once. seconds: NULL or one accumulator per launch of it.
 bool execute_run(Options *options, const Loaded *loaded, uint32_t part, const Tensors *tensors,
                  double *seconds);
+
+// ---- calls.c: what is timed, by bench and tune ----
+enum { CALLS_MAX = 3 };
+typedef struct {
+    const char *name; // "forward"; NULL: it is the entry alone
+    Compilation compiled;
+    int64_t multiplies; // of the graph, each value once
+} Call;
+typedef struct {
+    const Target *target;
+    Call at[CALLS_MAX]; // in the order in which they can run; the last is the whole
+    uint32_t count;
+    GradientGraphs graphs;
+    Tensors tensors; // of the whole
+} Calls;
+// Reads the file, compiles and fills tensors. false after diagnostics; to be closed all the same.
+bool calls_open(Options *options, const Target *target, Calls *calls);
+void calls_close(Calls *calls);
+typedef struct {
+    Loaded whole, parts;
+} LoadedCalls;
+// With the programs that the calls were compiled to. false after diagnostics; to be unloaded all
+// the same.
+bool calls_load(Options *options, const Calls *calls, LoadedCalls *out);
+// The two halves of it, with other programs of the same plans, by call: see execute_compile.
+bool calls_compile(Session *session, const Options *options, const Calls *calls,
+                   TileProgram *const *programs, LoadedCalls *out, const char **why);
+bool calls_bind(Options *options, const Calls *calls, TileProgram *const *programs,
+                LoadedCalls *out);
+void calls_unload(LoadedCalls *loaded);
+// seconds: NULL or one accumulator per launch of the call. false after diagnostics.
+bool calls_run(Options *options, const Calls *calls, const LoadedCalls *loaded, uint32_t call,
+               double *seconds);
 
 // ---- directional.c ------------------------------------------------------------------------------
 // Random directions that gradients are judged along, and draws of nudged inputs, of which the

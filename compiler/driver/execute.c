@@ -37,21 +37,21 @@ static bool make_workspace(Options *options, const Tensors *tensors, Loaded *out
     return false;
 }
 
-bool execute_load(Options *options, TileProgram *const *parts, uint32_t n_parts,
-                  const Target *target, const Tensors *tensors, Loaded *out) {
-    Session *session = options->session;
-    const char *why = NULL;
-    *out = (Loaded){0};
+LoadedProduct *execute_compile(Session *session, const Options *options, TileProgram *const *parts,
+                               uint32_t n_parts, const Target *target, const char **why) {
     double begun = pipeline_seconds();
     ProductFunction function = {"", parts, n_parts, 0};
-    out->product = product_load(session, &function, target, &options->cache, &why);
-    if (!out->product) {
-        problem(options, "%s", why);
-        return false;
-    }
-    if (options->time_passes)
+    LoadedProduct *product = product_load(session, &function, target, &options->cache, why);
+    if (product && options->time_passes)
         pipeline_print_time("load", begun, true);
-    const AttModule *module = product_module(out->product);
+    return product;
+}
+
+bool execute_bind(Options *options, LoadedProduct *product, TileProgram *const *parts,
+                  uint32_t n_parts, const Target *target, const Tensors *tensors, Loaded *out) {
+    Arena *arena = options->session->arena;
+    *out = (Loaded){.product = product};
+    const AttModule *module = product_module(product);
     const AttLaunch *launches = module->launches[target->level];
     for (uint32_t i = 0; i < n_parts; i++) {
         out->parts[i] = *module;
@@ -59,11 +59,22 @@ bool execute_load(Options *options, TileProgram *const *parts, uint32_t n_parts,
         out->parts[i].n_launches[target->level] = parts[i]->launches.count;
         launches += parts[i]->launches.count;
     }
-    out->extents = product_extents(session->arena, module, tensors->graph, tensors->extents);
-    out->pointers = arena_array(session->arena, void *, module->n_tensors + 1);
+    out->extents = product_extents(arena, module, tensors->graph, tensors->extents);
+    out->pointers = arena_array(arena, void *, module->n_tensors + 1);
     for (int64_t i = 0; i < module->n_tensors && module->tensors[i].role != ATT_WORK; i++)
-        out->pointers[i] = pointer_to(tensors, &module->tensors[i], session->arena);
+        out->pointers[i] = pointer_to(tensors, &module->tensors[i], arena);
     return n_parts == 1 || make_workspace(options, tensors, out);
+}
+
+bool execute_load(Options *options, TileProgram *const *parts, uint32_t n_parts,
+                  const Target *target, const Tensors *tensors, Loaded *out) {
+    const char *why = NULL;
+    *out = (Loaded){0};
+    LoadedProduct *product =
+        execute_compile(options->session, options, parts, n_parts, target, &why);
+    if (!product)
+        problem(options, "%s", why);
+    return product && execute_bind(options, product, parts, n_parts, target, tensors, out);
 }
 
 void execute_unload(Loaded *loaded) {

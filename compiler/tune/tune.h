@@ -32,6 +32,65 @@ typedef struct {
 } TunePicks;
 ScheduleSource tune_picks_source(const TunePicks *picks);
 
+// ---- statistics.c -------------------------------------------------------------------------------
+double tune_median(const double *values, uint32_t count); // count: at least 1
+// How sure it is that the values tend to be below 1: one less the chance that a fair coin would put
+// so many there (sign test).
+double tune_confidence(const double *values, uint32_t count);
+// Spearman, "The proof and measurement of association between two things" (1904), ties at their
+// mean rank. NAN where all of one are equal.
+double tune_rank_correlation(const double *a, const double *b, uint32_t count);
+
+// ---- search.c: which schedules to measure next, whoever measures them ---------------------------
+// A schedule of a site. Ratios are its times over those of the default schedule, each of two runs
+// next to each other.
+typedef struct {
+    Schedule schedule;
+    VEC(double) ratios;
+    double ratio; // their median; INFINITY: there are none yet
+    bool numbers; // has the default blocks
+} TuneTrial;
+typedef struct {
+    const TuneSpace *space;
+    VEC(TuneTrial) trials; // the default first
+    uint32_t best;         // so far
+} TuneSite;
+typedef enum { EFFORT_QUICK, EFFORT_NORMAL, EFFORT_EXHAUSTIVE, N_EFFORTS } TuneEffort;
+// Fills in lists, by site: schedules that differ from the pick in the blocks of one place.
+typedef void TuneBlocks(void *self, const Schedule *const *picks, ScheduleList *lists,
+                        Arena *arena);
+typedef struct {
+    TuneEffort effort;
+    uint64_t seed;
+    TuneBlocks *blocks;
+    void *self;
+} TuneSearchOptions;
+typedef struct TuneSearch TuneSearch;
+TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
+                            const TuneSearchOptions *options);
+void tune_search_skip(TuneSearch *search, uint32_t site); // the default stays
+const TuneSite *tune_search_site(const TuneSearch *search, uint32_t site);
+enum { TUNE_NO_TRIAL = UINT32_MAX };
+// One trial of each site, to be measured in one program; sites that have none now: TUNE_NO_TRIAL.
+typedef struct {
+    uint32_t *trials; // by site
+    bool final;       // of the last ones, which wants the most pairs of runs
+} TuneRound;
+// The next round, in the arena of the search. false: there is none before results of earlier rounds
+// are noted, or at all. What is asked for depends on nothing but options and what was noted.
+bool tune_search_next(TuneSearch *search, TuneRound *round);
+bool tune_search_done(const TuneSearch *search); // nothing is asked for or waited for
+// No more than the last trials of each site, the best so far, from now on.
+void tune_search_hurry(TuneSearch *search);
+// count 0: it could not be measured.
+void tune_search_note(TuneSearch *search, uint32_t site, uint32_t trial, const double *ratios,
+                      uint32_t count);
+// The best trial, if it is faster than the default beyond doubt; 0: the default.
+enum { TUNE_DEFAULT = 0 };
+uint32_t tune_search_winner(const TuneSearch *search, uint32_t site);
+// Of predicted and measured times of all trials with default blocks.
+double tune_search_correlation(const TuneSearch *search, uint32_t site);
+
 // ---- db.c: schedules that were measured, in one SQLite file ------------------------------------
 // What a schedule is for. All of it has to be equal for an entry to be used.
 typedef struct {

@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which schedules to measure next. All sites of a program are searched at one time: a round tries
+// one schedule of each.
+//
+// A site goes from phase to phase, and a phase asks for trials:
+//
+//     numbers   those that are predicted to be the fastest, the fastest first
+//     again     the best quarter once more, then the best of these: successive halving (Karnin,
+//               Koren, Somekh, "Almost optimal exploration in multi-armed bandits", 2013)
+//     blocks    of the best, other blocks of one place at a time, then the good ones together
+//     moves     neighbours of the best that were not tried, some drawn at random, as long as they
+//               find something
+//     finals    the best few against the default, with many pairs of runs
+//
+// How much each phase asks for is the effort. Which trial is asked for depends on the space, the
+// seed and the measurements alone.
+#include <math.h>
+#include <stdlib.h>
+
+#include "tune/tune.h"
+
+typedef enum {
+    PHASE_NUMBERS,
+    PHASE_AGAIN,
+    PHASE_BLOCKS,
+    PHASE_TOGETHER,
+    PHASE_MOVES,
+    PHASE_FINALS,
+    PHASE_DONE
+} Phase;
+
+typedef struct {
+    uint32_t numbers;    // trials at most
+    double near;         // predicted times up to so many times the best
+    uint32_t blocks;     // trials for each of the best numbers
+    uint32_t block_runs; // of how many numbers blocks are tried
+    uint32_t moves;      // trials of a generation
+    uint32_t generations;
+} Effort;
+static const Effort efforts[N_EFFORTS] = {
+    [EFFORT_QUICK] = {8, 1.3, 6, 1, 0, 0},
+    [EFFORT_NORMAL] = {32, 2, 16, 1, 6, 3},
+    [EFFORT_EXHAUSTIVE] = {UINT32_MAX, INFINITY, UINT32_MAX, 3, 0, 0},
+};
+enum { AGAIN = 8, FINALS = 3 };
+// What is worth a schedule of its own: gains below it are not told from noise, and age.
+static const double WORTH = 0.99, SURE = 0.95;
+
+typedef struct {
+    TuneSite site;
+    Phase phase;
+    VEC(uint32_t) queue; // trials of this phase
+    uint32_t asked;      // of the queue
+    uint32_t waits;      // trials that are asked for and not noted
+    uint32_t base;       // trial whose blocks are tried
+    uint32_t block_runs, generations;
+    double before; // the best ratio when the generation began
+} Site;
+
+struct TuneSearch {
+    Arena *arena;
+    const TuneSpaces *spaces;
+    TuneSearchOptions options;
+    Effort effort;
+    Site *sites;
+    uint64_t draws;
+    bool hurry;
+};
+
+// ---- trials -------------------------------------------------------------------------------------
+
+static uint32_t add_trial(TuneSearch *s, Site *site, const Schedule *schedule, bool numbers) {
+    TuneTrial trial = {.schedule = *schedule, .ratio = INFINITY, .numbers = numbers};
+    vec_push(s->arena, &site->site.trials, trial);
+    return site->site.trials.count - 1;
+}
+
+static bool same_blocks(const StageBlocks *a, const StageBlocks *b) {
+    return a->rows == b->rows && a->cols == b->cols && a->lanes == b->lanes && a->sum == b->sum;
+}
+
+static bool same_schedule(const Schedule *a, const Schedule *b) {
+    if (!schedule_same_numbers(a, b) || a->blocks.count != b->blocks.count)
+        return false;
+    for (uint32_t i = 0; i < a->blocks.count; i++)
+        if (!same_blocks(&a->blocks.at[i], &b->blocks.at[i]))
+            return false;
+    return true;
+}
+
+// Its number among the trials; their count: it is none yet.
+static uint32_t find_trial(const Site *site, const Schedule *schedule) {
+    uint32_t i = 0;
+    while (i < site->site.trials.count &&
+           !same_schedule(&site->site.trials.at[i].schedule, schedule))
+        i++;
+    return i;
+}
+
+static void ask(TuneSearch *s, Site *site, uint32_t trial) {
+    vec_push(s->arena, &site->queue, trial);
+}
+
+static bool ask_new(TuneSearch *s, Site *site, const Schedule *schedule, bool numbers) {
+    if (find_trial(site, schedule) < site->site.trials.count)
+        return false;
+    ask(s, site, add_trial(s, site, schedule, numbers));
+    return true;
+}
+
+typedef struct {
+    double key;
+    uint32_t number;
+} Ranked;
+
+static int compare_ranked(const void *a, const void *b) {
+    const Ranked *x = a, *y = b;
+    if (x->key != y->key)
+        return x->key < y->key ? -1 : 1;
+    return x->number < y->number ? -1 : x->number > y->number;
+}
+
+// Those that are measured but for the default, the fastest first.
+static Ranked *ranked_trials(const TuneSearch *s, const Site *site, uint32_t *count) {
+    Ranked *all = arena_array(s->arena, Ranked, site->site.trials.count + 1);
+    *count = 0;
+    for (uint32_t i = 1; i < site->site.trials.count; i++)
+        if (isfinite(site->site.trials.at[i].ratio))
+            all[(*count)++] = (Ranked){site->site.trials.at[i].ratio, i};
+    qsort(all, *count, sizeof *all, compare_ranked);
+    return all;
+}
+
+static void ask_best(TuneSearch *s, Site *site, uint32_t most) {
+    uint32_t count;
+    Ranked *all = ranked_trials(s, site, &count);
+    for (uint32_t i = 0; i < count && i < most; i++)
+        ask(s, site, all[i].number);
+}
+
+static const TuneTrial *best_trial(const Site *site) {
+    return &site->site.trials.at[site->site.best];
+}
+
+// ---- the phases: each asks for its trials, or for none
+// -------------------------------------------
+
+static void begin_numbers(TuneSearch *s, Site *site) {
+    const ScheduleList *list = &site->site.space->numbers;
+    Ranked *all = arena_array(s->arena, Ranked, list->count);
+    for (uint32_t i = 0; i < list->count; i++)
+        all[i] = (Ranked){list->at[i].seconds, i};
+    qsort(all, list->count, sizeof *all, compare_ranked);
+    for (uint32_t i = 0; i < list->count && i < s->effort.numbers; i++)
+        if (all[i].key <= s->effort.near * all[0].key)
+            ask_new(s, site, &list->at[all[i].number], true);
+}
+
+static void begin_again(TuneSearch *s, Site *site) {
+    uint32_t quarter = (site->site.trials.count + 3) / 4;
+    ask_best(s, site, quarter < AGAIN ? quarter : AGAIN);
+}
+
+// Of the best numbers whose blocks were not tried yet.
+static void begin_blocks(TuneSearch *s, Site *site) {
+    const Schedule **picks = arena_array(s->arena, const Schedule *, s->spaces->at.count + 1);
+    ScheduleList *lists = arena_array(s->arena, ScheduleList, s->spaces->at.count + 1);
+    uint32_t count, number = (uint32_t)(site - s->sites);
+    Ranked *all = ranked_trials(s, site, &count);
+    if (!site->block_runs)
+        site->base = site->site.best;
+    else
+        for (uint32_t i = 0, met = 0; i < count && met <= site->block_runs; i++)
+            if (site->site.trials.at[all[i].number].numbers && met++ == site->block_runs)
+                site->base = all[i].number;
+    site->block_runs++;
+    picks[number] = &site->site.trials.at[site->base].schedule;
+    s->options.blocks(s->options.self, picks, lists, s->arena);
+    Ranked *near = arena_array(s->arena, Ranked, lists[number].count + 1);
+    for (uint32_t i = 0; i < lists[number].count; i++)
+        near[i] = (Ranked){lists[number].at[i].seconds, i};
+    qsort(near, lists[number].count, sizeof *near, compare_ranked);
+    for (uint32_t i = 0; i < lists[number].count && i < s->effort.blocks; i++)
+        ask_new(s, site, &lists[number].at[near[i].number], false);
+}
+
+// The place in which a trial differs from the base; the number of its places: in none or several.
+static uint32_t place_of_change(const Schedule *base, const Schedule *other) {
+    uint32_t changed = 0, place = base->blocks.count;
+    if (!schedule_same_numbers(base, other) || other->blocks.count != base->blocks.count)
+        return place;
+    for (uint32_t i = 0; i < base->blocks.count; i++)
+        if (!same_blocks(&base->blocks.at[i], &other->blocks.at[i])) {
+            changed++;
+            place = i;
+        }
+    return changed == 1 ? place : base->blocks.count;
+}
+
+// Of each place the best blocks, where they are faster.
+static void begin_together(TuneSearch *s, Site *site) {
+    const TuneTrial *base = &site->site.trials.at[site->base];
+    Schedule together = base->schedule;
+    uint32_t places = together.blocks.count;
+    together.blocks.at = arena_copy(s->arena, together.blocks.at, places * sizeof(StageBlocks));
+    double *best = arena_array(s->arena, double, places + 1);
+    for (uint32_t p = 0; p < places; p++)
+        best[p] = base->ratio;
+    for (uint32_t i = 0; i < site->site.trials.count; i++) {
+        const TuneTrial *trial = &site->site.trials.at[i];
+        uint32_t place = place_of_change(&base->schedule, &trial->schedule);
+        if (place < places && trial->ratio < best[place]) {
+            best[place] = trial->ratio;
+            together.blocks.at[place] = trial->schedule.blocks.at[place];
+        }
+    }
+    ask_new(s, site, &together, false);
+}
+
+static double log_ratio(int64_t a, int64_t b) {
+    return fabs(log2((double)(a > 0 ? a : 1) / (double)(b > 0 ? b : 1)));
+}
+
+// How many steps of two one is from another.
+static double distance(const Schedule *a, const Schedule *b) {
+    const ContractSchedule *x = &a->contract, *y = &b->contract;
+    switch (a->kind) {
+    case SCHEDULE_TASKS:
+        return log_ratio(a->tasks.tasks, b->tasks.tasks) +
+               (a->tasks.step_points != b->tasks.step_points);
+    case SCHEDULE_CONTRACT:
+        return log_ratio(x->task_batch, y->task_batch) + log_ratio(x->task_rows, y->task_rows) +
+               log_ratio(x->task_lanes, y->task_lanes) + log_ratio(x->block_k, y->block_k) +
+               log_ratio(x->row_block, y->row_block) + log_ratio(x->lane_block, y->lane_block) +
+               (x->pack_a != y->pack_a) + (x->pack_b != y->pack_b);
+    case SCHEDULE_STREAM:
+        return log_ratio(a->stream.rows, b->stream.rows) +
+               log_ratio(a->stream.piece, b->stream.piece) + 2 * (a->stream.plan != b->stream.plan);
+    case SCHEDULE_NONE:
+        break;
+    }
+    return 0;
+}
+
+static uint64_t draw(TuneSearch *s) {
+    return hash_u64(s->options.seed, s->draws++);
+}
+
+// Some of the nearest to the best that were not tried, with the default blocks.
+static void begin_moves(TuneSearch *s, Site *site) {
+    const ScheduleList *list = &site->site.space->numbers;
+    Ranked *all = arena_array(s->arena, Ranked, list->count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->count; i++)
+        if (find_trial(site, &list->at[i]) == site->site.trials.count)
+            all[count++] = (Ranked){distance(&list->at[i], &best_trial(site)->schedule), i};
+    qsort(all, count, sizeof *all, compare_ranked);
+    uint32_t pool = 3 * s->effort.moves < count ? 3 * s->effort.moves : count;
+    for (uint32_t i = 0; i < s->effort.moves && i < pool; i++) {
+        uint32_t other = i + (uint32_t)(draw(s) % (pool - i));
+        Ranked drawn = all[other];
+        all[other] = all[i];
+        ask_new(s, site, &list->at[drawn.number], true);
+    }
+    site->generations++;
+    site->before = best_trial(site)->ratio;
+}
+
+static Phase next_phase(const TuneSearch *s, const Site *site) {
+    bool found = best_trial(site)->ratio < site->before;
+    if (s->hurry && site->phase < PHASE_FINALS)
+        return PHASE_FINALS;
+    switch (site->phase) {
+    case PHASE_TOGETHER:
+        return site->block_runs < s->effort.block_runs ? PHASE_BLOCKS : PHASE_MOVES;
+    case PHASE_MOVES:
+        return found && site->generations < s->effort.generations ? PHASE_MOVES : PHASE_FINALS;
+    default:
+        return site->phase + 1;
+    }
+}
+
+static void begin_phase(TuneSearch *s, Site *site, Phase phase) {
+    site->phase = phase;
+    site->queue.count = site->asked = 0;
+    switch (phase) {
+    case PHASE_NUMBERS:
+        begin_numbers(s, site);
+        break;
+    case PHASE_AGAIN:
+        begin_again(s, site);
+        break;
+    case PHASE_BLOCKS:
+        begin_blocks(s, site);
+        break;
+    case PHASE_TOGETHER:
+        begin_together(s, site);
+        break;
+    case PHASE_MOVES:
+        begin_moves(s, site);
+        break;
+    case PHASE_FINALS:
+        ask_best(s, site, FINALS);
+        break;
+    case PHASE_DONE:
+        break;
+    }
+}
+
+// On to a phase that asks for something.
+static void advance(TuneSearch *s, Site *site) {
+    bool hurries = s->hurry && site->phase < PHASE_FINALS;
+    while (site->phase != PHASE_DONE && !site->waits &&
+           (site->asked == site->queue.count || hurries)) {
+        begin_phase(s, site, next_phase(s, site));
+        hurries = false;
+    }
+}
+
+// ---- the search ---------------------------------------------------------------------------------
+
+TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
+                            const TuneSearchOptions *options) {
+    TuneSearch *s = arena_new_of(arena, TuneSearch);
+    s->arena = arena;
+    s->spaces = spaces;
+    s->options = *options;
+    s->effort = efforts[options->effort];
+    s->sites = arena_array(arena, Site, spaces->at.count + 1);
+    for (uint32_t i = 0; i < spaces->at.count; i++) {
+        Site *site = &s->sites[i];
+        site->site.space = &spaces->at.at[i];
+        site->before = 1;
+        add_trial(s, site, &site->site.space->numbers.at[TUNE_DEFAULT], true);
+        site->site.trials.at[TUNE_DEFAULT].ratio = 1;
+        begin_phase(s, site, PHASE_NUMBERS);
+    }
+    return s;
+}
+
+void tune_search_skip(TuneSearch *s, uint32_t site) {
+    s->sites[site].phase = PHASE_DONE;
+}
+
+const TuneSite *tune_search_site(const TuneSearch *s, uint32_t site) {
+    return &s->sites[site].site;
+}
+
+bool tune_search_next(TuneSearch *s, TuneRound *round) {
+    bool any = false;
+    *round = (TuneRound){arena_array(s->arena, uint32_t, s->spaces->at.count + 1), false};
+    for (uint32_t i = 0; i < s->spaces->at.count; i++) {
+        Site *site = &s->sites[i];
+        advance(s, site);
+        round->trials[i] = TUNE_NO_TRIAL;
+        if (site->phase == PHASE_DONE || site->asked == site->queue.count)
+            continue;
+        round->trials[i] = site->queue.at[site->asked++];
+        round->final |= site->phase == PHASE_FINALS;
+        site->waits++;
+        any = true;
+    }
+    return any;
+}
+
+bool tune_search_done(const TuneSearch *s) {
+    for (uint32_t i = 0; i < s->spaces->at.count; i++)
+        if (s->sites[i].phase != PHASE_DONE)
+            return false;
+    return true;
+}
+
+void tune_search_hurry(TuneSearch *s) {
+    s->hurry = true;
+}
+
+void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const double *ratios,
+                      uint32_t count) {
+    Site *site = &s->sites[number];
+    TuneTrial *t = &site->site.trials.at[trial];
+    for (uint32_t i = 0; i < count; i++)
+        vec_push(s->arena, &t->ratios, ratios[i]);
+    if (t->ratios.count)
+        t->ratio = tune_median(t->ratios.at, t->ratios.count);
+    site->waits--;
+    site->site.best = TUNE_DEFAULT;
+    for (uint32_t i = 1; i < site->site.trials.count; i++)
+        if (site->site.trials.at[i].ratio < best_trial(site)->ratio)
+            site->site.best = i;
+}
+
+uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
+    const Site *site = &s->sites[number];
+    const TuneTrial *best = best_trial(site);
+    bool sure =
+        best->ratio <= WORTH && tune_confidence(best->ratios.at, best->ratios.count) >= SURE;
+    return sure ? site->site.best : TUNE_DEFAULT;
+}
+
+double tune_search_correlation(const TuneSearch *s, uint32_t number) {
+    const TuneSite *site = &s->sites[number].site;
+    Arena *arena = arena_new();
+    double *predicted = arena_array(arena, double, site->trials.count);
+    double *measured = arena_array(arena, double, site->trials.count);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < site->trials.count; i++)
+        if (site->trials.at[i].numbers && isfinite(site->trials.at[i].ratio)) {
+            predicted[count] = site->trials.at[i].schedule.seconds;
+            measured[count++] = site->trials.at[i].ratio;
+        }
+    double correlation = tune_rank_correlation(predicted, measured, count);
+    arena_free(arena);
+    return correlation;
+}

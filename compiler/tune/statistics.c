@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What measurements on a noisy machine tell: medians, a sign test, ranks.
+#include <math.h>
+#include <stdlib.h>
+
+#include "tune/tune.h"
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double tune_median(const double *values, uint32_t count) {
+    Arena *arena = arena_new();
+    double *sorted = arena_copy(arena, values, count * sizeof *values);
+    qsort(sorted, count, sizeof *sorted, compare);
+    double median = 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]);
+    arena_free(arena);
+    return median;
+}
+
+// The chance of a fair coin to show heads at least `heads` times of `count`.
+static double chance(uint32_t heads, uint32_t count) {
+    double sum = 0;
+    for (uint32_t k = heads; k <= count; k++)
+        sum +=
+            exp(lgamma(count + 1.0) - lgamma(k + 1.0) - lgamma(count - k + 1.0) - count * log(2));
+    return sum > 1 ? 1 : sum;
+}
+
+double tune_confidence(const double *values, uint32_t count) {
+    uint32_t below = 0;
+    for (uint32_t i = 0; i < count; i++)
+        below += values[i] < 1;
+    return count ? 1 - chance(below, count) : 0;
+}
+
+// 1 for the least; equal ones have the mean of their places.
+static void find_ranks(const double *values, uint32_t count, double *ranks) {
+    for (uint32_t i = 0; i < count; i++) {
+        double below = 0, equal = 0;
+        for (uint32_t k = 0; k < count; k++) {
+            below += values[k] < values[i];
+            equal += values[k] == values[i];
+        }
+        ranks[i] = below + 0.5 * (equal + 1);
+    }
+}
+
+double tune_rank_correlation(const double *a, const double *b, uint32_t count) {
+    Arena *arena = arena_new();
+    double *x = arena_array(arena, double, count + 1), *y = arena_array(arena, double, count + 1);
+    find_ranks(a, count, x);
+    find_ranks(b, count, y);
+    double mean = 0.5 * (count + 1), xy = 0, xx = 0, yy = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        xy += (x[i] - mean) * (y[i] - mean);
+        xx += (x[i] - mean) * (x[i] - mean);
+        yy += (y[i] - mean) * (y[i] - mean);
+    }
+    arena_free(arena);
+    return xx > 0 && yy > 0 ? xy / sqrt(xx * yy) : NAN;
+}
