@@ -259,8 +259,9 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
     pass_done(p, "plan", true);
     if (options->stop < AFTER_TILE)
         return true;
-    ScheduleWish wish = {
-        .forced = {.plan = options->plan, .rows = options->rows, .piece = options->piece}};
+    ScheduleWish wish = options->wish;
+    wish.forced =
+        (StreamSchedule){.plan = options->plan, .rows = options->rows, .piece = options->piece};
     out->tile = tile_lower(out->plan, options->machine, out->typical, &wish);
     if (!out->tile)
         return false;

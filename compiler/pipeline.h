@@ -28,6 +28,7 @@ typedef struct {
     // Of streamed groups; PLAN_ANY and 0: the cheapest.
     PlanKind plan;
     int64_t rows, piece;
+    ScheduleWish wish; // of all groups, but for the forced plan, which the above is
     Saving saving;   // of memory for gradients
     bool accumulate; // gradients can be added to what is there
     // What can be computed again over pairs of positions is not stored, and quadratic values that

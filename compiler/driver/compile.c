@@ -10,7 +10,7 @@ const Target *driver_target(Options *options) {
     if (!target)
         problem(options, "no target fits this machine: %s", why);
     else
-        options->chosen = driver_with_machine(options, target);
+        options->chosen = schedules_read(options) ? driver_with_machine(options, target) : NULL;
     return options->chosen;
 }
 
@@ -26,6 +26,9 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
         machine = arena_copy(options->session->arena, &target->machine, sizeof *machine);
     if (target && plans_for_threads(options))
         *machine = machine_with_threads(&target->machine, options->threads);
+    ScheduleWish wish = options->wish;
+    if (target && options->known)
+        wish.source = schedules_source(options, target, machine);
     return (PipelineOptions){
         .entry = options->entry,
         .machine = machine,
@@ -34,6 +37,7 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
         .plan = options->plan,
         .rows = options->rows,
         .piece = options->piece,
+        .wish = wish,
         .no_materialize = options->no_materialize,
         .stop = stop,
         .verify = options->verify_passes,

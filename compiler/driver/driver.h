@@ -17,6 +17,8 @@ typedef struct {
 
 typedef VEC(NamedPath) NamedPathList;
 
+typedef struct KnownSchedules KnownSchedules;
+
 typedef enum {
     COMMAND_CHECK,
     COMMAND_COST,
@@ -26,6 +28,7 @@ typedef enum {
     COMMAND_BUILD,
     COMMAND_BENCH,
     COMMAND_MACHINE,
+    COMMAND_TUNE,
     COMMAND_FMT,
     N_COMMANDS
 } CommandKind;
@@ -61,14 +64,24 @@ typedef struct {
     Name decode;              // --decode, NULL: it was not given
     bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize, check, space;
     DiagFormat diagnostics;
-    PlanKind plan;           // PLAN_ANY: the cheapest
-    int64_t rows, piece;     // --plan's numbers, 0: the cheapest
-    int64_t memory_limit;    // bytes of workspace, 0: none was given
-    const Target *target;    // --target, NULL: the best of this machine
-    const char *machine;     // --machine
-    const char *weights;     // --weights
-    const Target *chosen;    // driver_target, once it was asked for
-    const Machine *measured; // this machine, likewise
+    PlanKind plan;               // PLAN_ANY: the cheapest
+    int64_t rows, piece;         // --plan's numbers, 0: the cheapest
+    int64_t memory_limit;        // bytes of workspace, 0: none was given
+    const Target *target;        // --target, NULL: the best of this machine
+    const char *machine;         // --machine
+    const char *weights;         // --weights
+    const char *db;              // --db, NULL: where tune_db_path says
+    bool no_db;                  // --no-db
+    const char *schedules;       // --schedules, NULL: those of the database
+    const KnownSchedules *known; // of these, once they were read; NULL: none
+    ScheduleWish wish;           // of a command itself, in their place
+    NameList kernels;            // --kernels of tune; empty: all
+    const char *shapes;          // --shapes of tune
+    TuneEffort effort;           // of tune
+    double budget;               // seconds of tune; 0: as long as it takes
+    bool calibrate;              // of tune
+    const Target *chosen;        // driver_target, once it was asked for
+    const Machine *measured;     // this machine, likewise
     CacheOptions cache;
     ProductKind product;
 } Options;
@@ -94,6 +107,7 @@ int command_verify(Options *options);
 int command_build(Options *options);
 int command_bench(Options *options);
 int command_machine(Options *options);
+int command_tune(Options *options);
 int command_fmt(Options *options);
 
 // ---- compile.c: what several commands start with ----
@@ -107,6 +121,16 @@ Program *driver_front(Options *options);
 void driver_tell_entry(Options *options, const Compilation *compiled);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
+
+// ---- schedules.c: what is known of schedules ----
+// Reads --schedules or the database, unless --no-db. false after a message: --schedules cannot be
+// read. A database that cannot be is warned of, and nothing is known.
+bool schedules_read(Options *options);
+// What is known for a target whose code is planned for the machine.
+ScheduleSource schedules_source(const Options *options, const Target *target,
+                                const Machine *machine);
+TuneKey schedules_key(Arena *arena, const ScheduleSite *site, const Target *target,
+                      const Machine *machine);
 
 // ---- heads.c ----
 // What a training program is told of its heads; gradient: built with PipelineOptions.heads and
@@ -197,6 +221,7 @@ enum { NAIVE_DRAWS = 24 }; // of inputs, at most, when naive errors tell too lit
 // directions. false after a message: it cannot have the memory. The extents must be settled, no
 // tensor needs to be there.
 bool oracle_fits(Options *options, const Tensors *tensors, const Compilation *compared);
+double oracle_seconds(const Tensors *tensors, const Compilation *compared); // at most, about
 
 // ---- execute.c ----
 // A compiled entry in this process, in one part or in several that are run one after the other.
@@ -256,6 +281,13 @@ void calls_unload(LoadedCalls *loaded);
 // seconds: NULL or one accumulator per launch of the call. false after diagnostics.
 bool calls_run(Options *options, const Calls *calls, const LoadedCalls *loaded, uint32_t call,
                double *seconds);
+
+// ---- verify.c ----
+// A compiled entry against the oracle, on inputs that are drawn; NONE: after diagnostics.
+typedef enum { VERDICT_FINE, VERDICT_WRONG, VERDICT_NONE } Verdict;
+Verdict verify_entry(Options *options, const Compilation *compiled);
+// Without a word. NONE: the oracle would take more than `most` seconds, or after diagnostics.
+Verdict verify_quickly(Options *options, const Compilation *compiled, double most);
 
 // ---- directional.c ------------------------------------------------------------------------------
 // Random directions that gradients are judged along, and draws of nudged inputs, of which the

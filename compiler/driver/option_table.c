@@ -25,6 +25,7 @@ typedef enum {
     USE_BUILD,
     USE_BENCH,
     USE_MACHINE,
+    USE_TUNE,
     USE_FMT,
 } Use;
 
@@ -45,8 +46,9 @@ enum {
     BUILD = 1 << USE_BUILD,
     BENCH = 1 << USE_BENCH,
     MACHINE = 1 << USE_MACHINE,
+    TUNE = 1 << USE_TUNE,
     FMT = 1 << USE_FMT,
-    KERNELS = COST | EMIT_KERNELS | (RUN & ~RUN_ORACLE) | VERIFY | BUILD | BENCH,
+    KERNELS = COST | EMIT_KERNELS | (RUN & ~RUN_ORACLE) | VERIFY | BUILD | BENCH | TUNE,
     FOR_MACHINE = KERNELS | EMIT_CONTRACTED,
     THREADED = FOR_MACHINE & ~(RUN_INTERPRET | VERIFY_INTERPRET),
     PASSES = FOR_MACHINE | EMIT_GRAPH | RUN_ORACLE,
@@ -58,14 +60,16 @@ enum {
 static const char *const command_names[N_COMMANDS] = {
     [COMMAND_CHECK] = "check", [COMMAND_COST] = "cost",       [COMMAND_EMIT] = "emit",
     [COMMAND_RUN] = "run",     [COMMAND_VERIFY] = "verify",   [COMMAND_BUILD] = "build",
-    [COMMAND_BENCH] = "bench", [COMMAND_MACHINE] = "machine", [COMMAND_FMT] = "fmt",
+    [COMMAND_BENCH] = "bench", [COMMAND_MACHINE] = "machine", [COMMAND_TUNE] = "tune",
+    [COMMAND_FMT] = "fmt",
 };
 
 // All uses of a command.
 static const unsigned command_uses[N_COMMANDS] = {
     [COMMAND_CHECK] = CHECK, [COMMAND_COST] = COST,       [COMMAND_EMIT] = EMIT,
     [COMMAND_RUN] = RUN,     [COMMAND_VERIFY] = VERIFY,   [COMMAND_BUILD] = BUILD,
-    [COMMAND_BENCH] = BENCH, [COMMAND_MACHINE] = MACHINE, [COMMAND_FMT] = FMT,
+    [COMMAND_BENCH] = BENCH, [COMMAND_MACHINE] = MACHINE, [COMMAND_TUNE] = TUNE,
+    [COMMAND_FMT] = FMT,
 };
 
 static const Option table[] = {
@@ -88,13 +92,13 @@ static const Option table[] = {
      "backward pass, all else is computed again"},
     {"decode", KEY_DECODE, "N", 1, PASSES, KEY_GRAD,
      "the step at one position along this dim, from what caches hold of earlier ones"},
-    {"output", 'o', "OUT", 2, EMIT | RUN | BUILD, 0,
-     "output file, - for standard output; for run also NAME=FILE.npy"},
+    {"output", 'o', "OUT", 2, EMIT | RUN | BUILD | TUNE, 0,
+     "output file, - for standard output; for run also NAME=FILE.npy; for tune a picture, .svg"},
     {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
      "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"},
     {"check", KEY_CHECK, NULL, 2, FMT, 0,
      "for fmt: change nothing, tell the names of files in another layout; status 1 if any"},
-    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE, 0,
+    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE | TUNE, 0,
      "one JSON object instead of a table"},
     {"space", KEY_SPACE, NULL, 2, COST, 0,
      "for cost: how many schedules each kernel has to choose from"},
@@ -117,10 +121,10 @@ static const Option table[] = {
     {"machine", KEY_MACHINE, "FILE", 3, FOR_MACHINE | MACHINE, KEY_MACHINE,
      "plan for the machine in this file, not for this one (see attc machine)"},
     {"print-targets", KEY_PRINT_TARGETS, NULL, 3, ANY, 0, "list the targets"},
-    {"weights", KEY_WEIGHTS, "FILE", 4, RUN | VERIFY | BENCH, KEY_WEIGHTS,
+    {"weights", KEY_WEIGHTS, "FILE", 4, RUN | VERIFY | BENCH | TUNE, KEY_WEIGHTS,
      "take the trained tensors that are not given from this safetensors file, by their names"},
-    {"seed", KEY_SEED, "S", 4, RUN | VERIFY | BENCH, KEY_SEED,
-     "seed of the inputs that are not given (default 0)"},
+    {"seed", KEY_SEED, "S", 4, RUN | VERIFY | BENCH | TUNE, KEY_SEED,
+     "seed of the inputs that are not given, and of tune's search (default 0)"},
     {"threads", KEY_THREADS, "T", 4, THREADED, KEY_THREADS,
      "threads (default: one per core); build, bench, cost and emit plan for so many"},
     {"oracle", KEY_ORACLE, NULL, 4, RUN, KEY_ORACLE, "for run: the double-precision interpreter"},
@@ -129,6 +133,22 @@ static const Option table[] = {
     {"no-cache", KEY_NO_CACHE, NULL, 4, FOR_MACHINE | MACHINE, 0, "compile afresh, keep nothing"},
     {"cache", KEY_CACHE, "DIR", 4, FOR_MACHINE | MACHINE, KEY_CACHE,
      "where compiled kernels are kept"},
+    {"db", KEY_DB, "FILE", 4, KERNELS, KEY_DB,
+     "the database of schedules (default: see attc db --help)"},
+    {"no-db", KEY_NO_DB, NULL, 4, KERNELS & ~TUNE, KEY_DB,
+     "predicted schedules alone, none of the database"},
+    {"schedules", KEY_SCHEDULES, "FILE", 4, KERNELS & ~TUNE, KEY_DB,
+     "schedules from this text (see attc db export), none of the database"},
+    {"effort", KEY_EFFORT, "quick|normal|exhaustive", 4, TUNE, KEY_EFFORT,
+     "for tune: how many schedules are tried (default normal)"},
+    {"budget", KEY_BUDGET, "TIME", 4, TUNE, KEY_BUDGET,
+     "for tune: seconds to spend (60s, 5m), about"},
+    {"kernels", KEY_KERNELS, "NAME,...", 4, TUNE, 0,
+     "for tune: these kernels alone, by the names that attc cost gives them"},
+    {"shapes", KEY_SHAPES, "FILE", 4, TUNE, KEY_SHAPES,
+     "for tune: a file with extents, n=512,m=512, a line for each shape to tune"},
+    {"calibrate", KEY_CALIBRATE, NULL, 4, TUNE, 0,
+     "for tune: only fit the machine's rates to what was measured"},
     {NULL, 'W', "WARNING", 5, SOURCE, 0, "-Wname, -Wno-name, -Werror"},
     {NULL, 'w', NULL, 5, SOURCE, 0, "no warnings"},
     {"diagnostics", KEY_DIAGNOSTICS, "text|json", 5, ANY, 0, "form of messages on standard error"},
@@ -219,6 +239,8 @@ static Use use_of(const Options *options, const char **words) {
         return USE_BENCH;
     case COMMAND_MACHINE:
         return USE_MACHINE;
+    case COMMAND_TUNE:
+        return USE_TUNE;
     case COMMAND_FMT:
         return USE_FMT;
     case N_COMMANDS:
@@ -249,7 +271,7 @@ int options_check(const Options *options, const OptionList *given) {
         if (att_argument_same_file(att_argument_output(options->outputs.at[i]).path,
                                    options->weights))
             return usage_error("-o %s would overwrite the weights", options->outputs.at[i]);
-    if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH)))
+    if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH | TUNE)))
         return usage_error("%s: takes no %s=%s", name, options->inputs.at[0].name,
                            options->inputs.at[0].path);
     return EXIT_FINE;

@@ -236,3 +236,26 @@ int option_plan(Options *options, const char *text) {
     options->piece = numbers[PIECE];
     return EXIT_FINE;
 }
+
+int option_effort(Options *options, const char *text) {
+    static const char *const names[N_EFFORTS] = {
+        [EFFORT_QUICK] = "quick", [EFFORT_NORMAL] = "normal", [EFFORT_EXHAUSTIVE] = "exhaustive"};
+    for (TuneEffort effort = 0; effort < N_EFFORTS; effort++)
+        if (!strcmp(text, names[effort])) {
+            options->effort = effort;
+            return EXIT_FINE;
+        }
+    return usage_error("--effort %s: expected quick, normal or exhaustive", text);
+}
+
+int option_budget(Options *options, const char *text) {
+    enum { DAY = 86400 };
+    char *end;
+    double value = strtod(text, &end);
+    double unit = !strcmp(end, "m") ? 60 : !strcmp(end, "h") ? 3600 : 1;
+    bool known = unit != 1 || !*end || !strcmp(end, "s");
+    if (end == text || !known || !(value * unit >= 1) || !(value * unit <= DAY))
+        return usage_error("--budget %s: expected a time from 1s to 24h, such as 60s or 5m", text);
+    options->budget = value * unit;
+    return EXIT_FINE;
+}

@@ -136,86 +136,112 @@ static bool may_be_folder(const char *path) {
     return stat(path, &about) || S_ISDIR(about.st_mode);
 }
 
+// What an option that takes no value sets to true; NULL: it is no such option.
+static bool *flag_of(Options *options, int key) {
+    switch (key) {
+    case KEY_JSON:
+        return &options->json;
+    case KEY_ORACLE:
+        return &options->oracle;
+    case KEY_INTERPRET:
+        return &options->interpret;
+    case KEY_TIME_PASSES:
+        return &options->time_passes;
+    case KEY_VERIFY_PASSES:
+        return &options->verify_passes;
+    case KEY_NO_MATERIALIZE:
+        return &options->no_materialize;
+    case KEY_SPACE:
+        return &options->space;
+    case KEY_CHECK:
+        return &options->check;
+    case KEY_GRAD:
+        return &options->grad;
+    case KEY_NO_DB:
+        return &options->no_db;
+    case KEY_CALIBRATE:
+        return &options->calibrate;
+    default:
+        return NULL;
+    }
+}
+
+static int parse_product(Options *options, int key) {
+    options->product = key == KEY_STATIC   ? PRODUCT_STATIC
+                       : key == KEY_OBJECT ? PRODUCT_OBJECT
+                       : key == KEY_EXE    ? PRODUCT_EXE
+                                           : PRODUCT_SHARED;
+    return EXIT_FINE;
+}
+
+static int parse_cache(Options *options, const char *arg) {
+    if (!*arg)
+        return usage_error("--cache: expected a folder");
+    if (!may_be_folder(arg))
+        return usage_error("--cache %s: there is a file of this name, and no folder", arg);
+    options->cache.directory = arg;
+    return EXIT_FINE;
+}
+
+static int parse_file(Options *options, int key, const char *arg, const char **out) {
+    if (!*arg || !strcmp(arg, "-"))
+        return usage_error("%s: expected the name of a file",
+                           option_text(options, option_find(key)));
+    *out = arg;
+    return EXIT_FINE;
+}
+
 static int parse_flag(ParseState *state, int key, char *arg) {
     Options *options = state->options;
+    bool *flag = flag_of(options, key);
+    if (flag) {
+        *flag = true;
+        return EXIT_FINE;
+    }
     switch (key) {
     case KEY_STAGE:
         return option_stage(options, arg);
-    case KEY_JSON:
-        options->json = true;
-        break;
-    case KEY_ORACLE:
-        options->oracle = true;
-        break;
-    case KEY_INTERPRET:
-        options->interpret = true;
-        break;
     case KEY_SHARED:
-        options->product = PRODUCT_SHARED;
-        break;
     case KEY_STATIC:
-        options->product = PRODUCT_STATIC;
-        break;
     case KEY_OBJECT:
-        options->product = PRODUCT_OBJECT;
-        break;
     case KEY_EXE:
-        options->product = PRODUCT_EXE;
-        break;
+        return parse_product(options, key);
     case KEY_NO_CACHE:
         options->cache.enabled = false;
-        break;
+        return EXIT_FINE;
     case KEY_CACHE:
-        if (!*arg)
-            return usage_error("--cache: expected a folder");
-        if (!may_be_folder(arg))
-            return usage_error("--cache %s: there is a file of this name, and no folder", arg);
-        options->cache.directory = arg;
-        break;
-    case KEY_TIME_PASSES:
-        options->time_passes = true;
-        break;
-    case KEY_VERIFY_PASSES:
-        options->verify_passes = true;
-        break;
+        return parse_cache(options, arg);
     case KEY_TARGET:
         return parse_target(options, arg);
     case KEY_PLAN:
         return option_plan(options, arg);
     case KEY_MEMORY_LIMIT:
         return option_memory_limit(options, arg);
-    case KEY_NO_MATERIALIZE:
-        options->no_materialize = true;
-        break;
-    case KEY_SPACE:
-        options->space = true;
-        return EXIT_FINE;
-    case KEY_CHECK:
-        options->check = true;
-        break;
     case KEY_MACHINE:
-        if (!*arg)
-            return usage_error("--machine: expected the name of a file");
-        options->machine = arg;
-        break;
+        return parse_file(options, key, arg, &options->machine);
     case KEY_WEIGHTS:
-        if (!*arg || !strcmp(arg, "-"))
-            return usage_error("--weights: expected the name of a file");
-        options->weights = arg;
-        break;
-    case KEY_GRAD:
-        options->grad = true;
-        break;
+        return parse_file(options, key, arg, &options->weights);
+    case KEY_DB:
+        return parse_file(options, key, arg, &options->db);
+    case KEY_SCHEDULES:
+        return parse_file(options, key, arg, &options->schedules);
+    case KEY_SHAPES:
+        return parse_file(options, key, arg, &options->shapes);
+    case KEY_KERNELS:
+        return option_names(options, "--kernels", arg, &options->kernels);
+    case KEY_EFFORT:
+        return option_effort(options, arg);
+    case KEY_BUDGET:
+        return option_budget(options, arg);
     case KEY_PRINT_TARGETS:
         print_targets();
         state->stop = true;
-        break;
+        return EXIT_FINE;
     case 'o':
         return option_output(options, arg);
     default:
         return ARGP_ERR_UNKNOWN;
     }
-    return EXIT_FINE;
 }
 
 static error_t parse_option(int key, char *arg, struct argp_state *argp) {

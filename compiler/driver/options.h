@@ -41,6 +41,14 @@ enum {
     KEY_CHECK,
     KEY_WEIGHTS,
     KEY_SPACE,
+    KEY_DB,
+    KEY_NO_DB,
+    KEY_SCHEDULES,
+    KEY_KERNELS,
+    KEY_SHAPES,
+    KEY_EFFORT,
+    KEY_BUDGET,
+    KEY_CALIBRATE,
 };
 
 // ---- option_table.c ----
@@ -76,5 +84,7 @@ int option_map(Options *options, const char *text);          // b=X,M
 int option_plan(Options *options, const char *text);         // stream:12:64
 int option_memory_limit(Options *options, const char *text); // 64M
 int option_stage(Options *options, const char *text);
+int option_effort(Options *options, const char *text); // normal
+int option_budget(Options *options, const char *text); // 60s, 5m
 
 #endif

@@ -128,3 +128,7 @@ bool oracle_fits(Options *options, const Tensors *tensors, const Compilation *co
     fputc('\n', stderr);
     return true;
 }
+
+double oracle_seconds(const Tensors *tensors, const Compilation *compared) {
+    return needs_of(tensors, compared).most;
+}

@@ -212,29 +212,49 @@ static void report(const Options *options, const Comparison *c, const Witness *w
     json_decref(list);
 }
 
+static Verdict judge_entry(Options *options, const Compilation *compiled, Tensors *tensors,
+                           bool quiet) {
+    if (!tensors_fill(options, tensors) || !execute_compiled(options, compiled, tensors))
+        return VERDICT_NONE;
+    Witness witness = {
+        .seed = options->seed, .asked = compiled->plain != NULL, .fine = !compiled->plain};
+    if (witness.asked) // before inputs are moved
+        witness.directions = directions_open(options, compiled->plain, tensors);
+    Comparison c = compare(options, tensors);
+    if (witness.asked)
+        judge_witness(&witness, &c, options->session->arena);
+    if (!quiet)
+        report(options, &c, &witness);
+    if (witness.asked && !options->json && !quiet)
+        print_witness(&witness);
+    return c.fine && witness.fine ? VERDICT_FINE : VERDICT_WRONG;
+}
+
+Verdict verify_entry(Options *options, const Compilation *compiled) {
+    Tensors tensors;
+    Verdict verdict = VERDICT_NONE;
+    if (tensors_open(options, compiled, false, &tensors) &&
+        oracle_fits(options, &tensors, compiled))
+        verdict = judge_entry(options, compiled, &tensors, false);
+    tensors_close(&tensors);
+    return verdict;
+}
+
+Verdict verify_quickly(Options *options, const Compilation *compiled, double most) {
+    Tensors tensors;
+    Verdict verdict = VERDICT_NONE;
+    if (tensors_open(options, compiled, false, &tensors) &&
+        oracle_seconds(&tensors, compiled) <= most)
+        verdict = judge_entry(options, compiled, &tensors, true);
+    tensors_close(&tensors);
+    return verdict;
+}
+
 int command_verify(Options *options) {
     const Target *target = driver_target(options);
     Compilation compiled;
     if (!target || !driver_compile(options, target, AFTER_TILE, &compiled))
         return EXIT_PROBLEM;
     driver_tell_entry(options, &compiled);
-    Tensors tensors;
-    int status = EXIT_PROBLEM;
-    if (tensors_open(options, &compiled, false, &tensors) &&
-        oracle_fits(options, &tensors, &compiled) && tensors_fill(options, &tensors) &&
-        execute_compiled(options, &compiled, &tensors)) {
-        Witness witness = {
-            .seed = options->seed, .asked = compiled.plain != NULL, .fine = !compiled.plain};
-        if (witness.asked) // before inputs are moved
-            witness.directions = directions_open(options, compiled.plain, &tensors);
-        Comparison c = compare(options, &tensors);
-        if (witness.asked)
-            judge_witness(&witness, &c, options->session->arena);
-        report(options, &c, &witness);
-        if (witness.asked && !options->json)
-            print_witness(&witness);
-        status = c.fine && witness.fine ? EXIT_FINE : EXIT_PROBLEM;
-    }
-    tensors_close(&tensors);
-    return status;
+    return verify_entry(options, &compiled) == VERDICT_FINE ? EXIT_FINE : EXIT_PROBLEM;
 }

@@ -75,24 +75,10 @@ static uint32_t add_trial(TuneSearch *s, Site *site, const Schedule *schedule, b
     return site->site.trials.count - 1;
 }
 
-static bool same_blocks(const StageBlocks *a, const StageBlocks *b) {
-    return a->rows == b->rows && a->cols == b->cols && a->lanes == b->lanes && a->sum == b->sum;
-}
-
-static bool same_schedule(const Schedule *a, const Schedule *b) {
-    if (!schedule_same_numbers(a, b) || a->blocks.count != b->blocks.count)
-        return false;
-    for (uint32_t i = 0; i < a->blocks.count; i++)
-        if (!same_blocks(&a->blocks.at[i], &b->blocks.at[i]))
-            return false;
-    return true;
-}
-
 // Its number among the trials; their count: it is none yet.
 static uint32_t find_trial(const Site *site, const Schedule *schedule) {
     uint32_t i = 0;
-    while (i < site->site.trials.count &&
-           !same_schedule(&site->site.trials.at[i].schedule, schedule))
+    while (i < site->site.trials.count && !tune_same(&site->site.trials.at[i].schedule, schedule))
         i++;
     return i;
 }
@@ -190,7 +176,7 @@ static uint32_t place_of_change(const Schedule *base, const Schedule *other) {
     if (!schedule_same_numbers(base, other) || other->blocks.count != base->blocks.count)
         return place;
     for (uint32_t i = 0; i < base->blocks.count; i++)
-        if (!same_blocks(&base->blocks.at[i], &other->blocks.at[i])) {
+        if (!tune_same_blocks(&base->blocks.at[i], &other->blocks.at[i])) {
             changed++;
             place = i;
         }
@@ -217,31 +203,6 @@ static void begin_together(TuneSearch *s, Site *site) {
     ask_new(s, site, &together, false);
 }
 
-static double log_ratio(int64_t a, int64_t b) {
-    return fabs(log2((double)(a > 0 ? a : 1) / (double)(b > 0 ? b : 1)));
-}
-
-// How many steps of two one is from another.
-static double distance(const Schedule *a, const Schedule *b) {
-    const ContractSchedule *x = &a->contract, *y = &b->contract;
-    switch (a->kind) {
-    case SCHEDULE_TASKS:
-        return log_ratio(a->tasks.tasks, b->tasks.tasks) +
-               (a->tasks.step_points != b->tasks.step_points);
-    case SCHEDULE_CONTRACT:
-        return log_ratio(x->task_batch, y->task_batch) + log_ratio(x->task_rows, y->task_rows) +
-               log_ratio(x->task_lanes, y->task_lanes) + log_ratio(x->block_k, y->block_k) +
-               log_ratio(x->row_block, y->row_block) + log_ratio(x->lane_block, y->lane_block) +
-               (x->pack_a != y->pack_a) + (x->pack_b != y->pack_b);
-    case SCHEDULE_STREAM:
-        return log_ratio(a->stream.rows, b->stream.rows) +
-               log_ratio(a->stream.piece, b->stream.piece) + 2 * (a->stream.plan != b->stream.plan);
-    case SCHEDULE_NONE:
-        break;
-    }
-    return 0;
-}
-
 static uint64_t draw(TuneSearch *s) {
     return hash_u64(s->options.seed, s->draws++);
 }
@@ -253,7 +214,7 @@ static void begin_moves(TuneSearch *s, Site *site) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++)
         if (find_trial(site, &list->at[i]) == site->site.trials.count)
-            all[count++] = (Ranked){distance(&list->at[i], &best_trial(site)->schedule), i};
+            all[count++] = (Ranked){tune_distance(&list->at[i], &best_trial(site)->schedule), i};
     qsort(all, count, sizeof *all, compare_ranked);
     uint32_t pool = 3 * s->effort.moves < count ? 3 * s->effort.moves : count;
     for (uint32_t i = 0; i < s->effort.moves && i < pool; i++) {

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is known of schedules: the entries of the database, or those of a text that was exported
+// from one. They are read once, before anything is lowered, and only looked at from then on, by
+// several threads.
+//
+// The database's are used on the machine that they were measured on alone. A text that is named on
+// the command line is meant for what is built, wherever that is done: its entries are used for
+// other machines too, if it has none for this one.
+#include "driver/driver.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct KnownSchedules {
+    Arena *arena;
+    Map *by_key; // -> TuneEntry
+    const char *from;
+    bool any_machine;
+};
+
+// What find_known is asked with.
+typedef struct {
+    const KnownSchedules *known;
+    const Target *target;
+    const Machine *machine;
+} KnownFor;
+
+static uint64_t hash_key(const TuneKey *key, bool any_machine) {
+    uint64_t hash = hash_text(hash_text(hash_text(0, key->group), key->extents), key->target);
+    hash = hash_u64(hash, (uint64_t)key->threads);
+    return any_machine ? hash : hash_text(hash, key->machine);
+}
+
+static void add_entry(KnownSchedules *known, const TuneEntry *entry, bool any_machine) {
+    uint64_t hash = hash_key(&entry->key, any_machine);
+    if (!map_get(known->by_key, hash))
+        map_put(known->by_key, hash, arena_copy(known->arena, entry, sizeof *entry));
+}
+
+static KnownSchedules *known_new(Arena *arena, const TuneEntries *entries, const char *from) {
+    KnownSchedules *known = arena_new_of(arena, KnownSchedules);
+    known->arena = arena;
+    known->by_key = map_new(arena);
+    known->from = from;
+    for (uint32_t i = 0; i < entries->count; i++)
+        add_entry(known, &entries->at[i], false);
+    return known;
+}
+
+TuneKey schedules_key(Arena *arena, const ScheduleSite *site, const Target *target,
+                      const Machine *machine) {
+    return (TuneKey){
+        .group = arena_printf(arena, "%016llx", (unsigned long long)site->group),
+        .extents = site->extents,
+        .target = target->name,
+        .machine = machine->name,
+        .threads = machine->threads,
+    };
+}
+
+static const Schedule *find_known(const void *of_for, const ScheduleSite *site, Arena *arena) {
+    const KnownFor *f = of_for;
+    const KnownSchedules *known = f->known;
+    TuneKey key = schedules_key(arena, site, f->target, f->machine);
+    const TuneEntry *entry = map_get(known->by_key, hash_key(&key, false));
+    if (!entry && known->any_machine)
+        entry = map_get(known->by_key, hash_key(&key, true));
+    Schedule *schedule = arena_new_of(arena, Schedule);
+    const char *why;
+    if (!entry || !schedule_from_json(arena, entry->schedule, schedule, &why))
+        return NULL;
+    schedule->found = known->from;
+    return schedule;
+}
+
+ScheduleSource schedules_source(const Options *options, const Target *target,
+                                const Machine *machine) {
+    KnownFor f = {options->known, target, machine};
+    return (ScheduleSource){find_known, arena_copy(options->session->arena, &f, sizeof f)};
+}
+
+// ---- reading ------------------------------------------------------------------------------------
+
+static bool read_text(Options *options) {
+    Arena *arena = options->session->arena;
+    Sources *sources = sources_new(arena);
+    const char *why = NULL;
+    uint32_t line = 0, file = sources_read(sources, options->schedules, &why);
+    TuneEntries entries = {0};
+    if (!file) {
+        problem(options, "%s", why);
+        return false;
+    }
+    if (!tune_entries_from_text(arena, sources_get(sources, file)->text, &entries, &line, &why)) {
+        problem(options, "%s, line %u: %s", options->schedules, line, why);
+        return false;
+    }
+    KnownSchedules *known = known_new(arena, &entries, "file");
+    known->any_machine = true;
+    for (uint32_t i = 0; i < entries.count; i++)
+        add_entry(known, &entries.at[i], true);
+    options->known = known;
+    return true;
+}
+
+static void read_database(Options *options) {
+    Arena *arena = options->session->arena;
+    const char *path = options->db ? options->db : tune_db_path(arena), *why = NULL;
+    TuneEntries entries = {0};
+    TuneDb *db = path ? tune_db_open(arena, path, TUNE_DB_READ, &why) : NULL;
+    bool fine = db && tune_db_list(db, arena, &entries, &why);
+    if (!fine && why)
+        diag_hint(diag_warning(options->session->diags, "schedules", (Span){0},
+                               "%s %s; all schedules are predicted", path, why),
+                  "attc db check tells more; --no-db leaves it alone");
+    if (fine && entries.count)
+        options->known = known_new(arena, &entries, "database");
+    tune_db_close(db);
+}
+
+bool schedules_read(Options *options) {
+    if (options->known || options->no_db || options->kind == COMMAND_TUNE)
+        return true;
+    if (options->schedules)
+        return read_text(options);
+    read_database(options);
+    return true;
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// attc tune: looks for schedules that are faster on this machine than the default ones.
+//
+// All kernels of an entry are searched at one time, with the whole entry as the benchmark, so that
+// each is measured where it will run: behind the kernels before it and in the state that these
+// leave caches in. Everything about which schedule comes next is tune/search.c.
+#include <math.h>
+#include <string.h>
+
+#include "driver/tuning.h"
+
+// Of all the time of an entry: kernels below it are not worth a search.
+static const double LITTLE[N_EFFORTS] = {
+    [EFFORT_QUICK] = 0.03, [EFFORT_NORMAL] = 0.005, [EFFORT_EXHAUSTIVE] = 0};
+static const double BUDGET_OF_SEARCH = 0.75; // the rest is for the last trials
+
+// ---- the beginning ------------------------------------------------------------------------------
+
+static void list_blocks(void *of_tuner, const Schedule *const *picks, ScheduleList *lists,
+                        Arena *arena) {
+    const Tuner *tuner = of_tuner;
+    for (uint32_t i = 0; i < tuner->calls.count; i++) {
+        const Compilation *compiled = &tuner->calls.at[i].compiled;
+        ScheduleList *own = arena_array(arena, ScheduleList, tuner->spaces.at.count + 1);
+        tune_spaces_blocks(&tuner->spaces, compiled->plan, &tuner->machine, compiled->typical,
+                           picks, own, arena);
+        for (uint32_t s = 0; s < tuner->spaces.at.count; s++)
+            if (!lists[s].count)
+                lists[s] = own[s];
+    }
+}
+
+static bool make_reference(Tuner *tuner) {
+    Arena *arena = tuner->options->session->arena;
+    candidate_make(tuner, picks_default(tuner, arena), &tuner->reference);
+    if (!tuner->reference.made)
+        problem(tuner->options, "%s", tuner->reference.why);
+    return candidate_bind(tuner, &tuner->reference) && tuner_measure_default(tuner);
+}
+
+static double default_seconds(const Tuner *tuner, uint32_t site) {
+    return tune_median(tuner->of_default[site].at, tuner->of_default[site].count);
+}
+
+static bool is_wanted(const Tuner *tuner, uint32_t site) {
+    const NameList *kernels = &tuner->options->kernels;
+    for (uint32_t i = 0; i < kernels->count; i++)
+        if (!strcmp(kernels->at[i], tuner->spaces.at.at[site].name))
+            return true;
+    return !kernels->count;
+}
+
+// false after a message: there is no kernel of a name.
+static bool check_kernels(const Tuner *tuner) {
+    const NameList *kernels = &tuner->options->kernels;
+    for (uint32_t k = 0; k < kernels->count; k++) {
+        bool there = false;
+        Text names = {.arena = tuner->options->session->arena};
+        for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+            there |= !strcmp(kernels->at[k], tuner->spaces.at.at[i].name);
+            text_list(&names, i, tuner->spaces.at.at[i].name);
+        }
+        if (!there) {
+            problem(tuner->options, "--kernels: there is no kernel %s, but %s", kernels->at[k],
+                    names.at);
+            return false;
+        }
+    }
+    return true;
+}
+
+// Those that take little time, or do not run at these extents, keep their default.
+static void skip_little(Tuner *tuner) {
+    double all = 0;
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        all += default_seconds(tuner, i);
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        double seconds = default_seconds(tuner, i);
+        bool little = seconds <= LITTLE[tuner->options->effort] * all;
+        bool alone = tuner->spaces.at.at[i].numbers.count == 1 &&
+                     !tuner->spaces.at.at[i].numbers.at[TUNE_DEFAULT].blocks.count;
+        if (!is_wanted(tuner, i) || (little && !tuner->options->kernels.count) || alone)
+            tune_search_skip(tuner->search, i);
+    }
+}
+
+// Compiles, finds what can be chosen and times the default. false after diagnostics.
+static bool prepare(Tuner *tuner) {
+    Options *options = tuner->options;
+    Arena *arena = options->session->arena;
+    if (!calls_open(options, tuner->target, &tuner->calls))
+        return false;
+    tuner->spaces.arena = arena;
+    for (uint32_t i = 0; i < tuner->calls.count; i++) {
+        const Compilation *compiled = &tuner->calls.at[i].compiled;
+        tune_spaces_add(&tuner->spaces, compiled->plan, &tuner->machine, compiled->typical);
+    }
+    tuner->of_default =
+        arena_alloc(arena, (tuner->spaces.at.count + 1) * sizeof *tuner->of_default);
+    tuner->results = arena_array(arena, TuneResult, tuner->spaces.at.count + 1);
+    if (!check_kernels(tuner) || !make_reference(tuner))
+        return false;
+    TuneSearchOptions how = {
+        .effort = options->effort, .seed = options->seed, .blocks = list_blocks, .self = tuner};
+    tuner->search = tune_search_new(arena, &tuner->spaces, &how);
+    skip_little(tuner);
+    return true;
+}
+
+// ---- the search ---------------------------------------------------------------------------------
+
+static const Schedule **picks_of_round(const Tuner *tuner, const TuneRound *round) {
+    const Schedule **picks = picks_default(tuner, tuner->options->session->arena);
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        if (round->trials[i] != TUNE_NO_TRIAL)
+            picks[i] = &tune_search_site(tuner->search, i)->trials.at[round->trials[i]].schedule;
+    return picks;
+}
+
+// One candidate, from its round to what was measured.
+typedef struct {
+    TuneRound round;
+    Candidate candidate;
+    Maker *maker;
+    bool there;
+} Lane;
+
+static void begin_lane(Tuner *tuner, Lane *lane) {
+    lane->there = tune_search_next(tuner->search, &lane->round);
+    if (lane->there)
+        lane->maker = maker_start(tuner->options->session->arena, tuner,
+                                  picks_of_round(tuner, &lane->round), &lane->candidate);
+}
+
+static void end_lane(Tuner *tuner, Lane *lane) {
+    candidate_bind(tuner, &lane->candidate);
+    tuner_measure(tuner, &lane->candidate, &lane->round);
+    candidate_free(&lane->candidate);
+    tuner_progress(tuner);
+}
+
+static void look_at_the_time(Tuner *tuner) {
+    double budget = tuner->options->budget;
+    if (budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * budget)
+        tune_search_hurry(tuner->search);
+    if (att_signals_came(&tuner->held)) {
+        tuner->interrupted = true;
+        tune_search_hurry(tuner->search);
+    }
+}
+
+// While one candidate is measured the next one is compiled.
+static void search(Tuner *tuner) {
+    Lane lanes[2];
+    uint32_t at = 0;
+    begin_lane(tuner, &lanes[at]);
+    while (lanes[at].there) {
+        maker_finish(lanes[at].maker);
+        begin_lane(tuner, &lanes[!at]);
+        end_lane(tuner, &lanes[at]);
+        look_at_the_time(tuner);
+        at = !at;
+        if (!lanes[at].there) // what was noted since may lead on
+            begin_lane(tuner, &lanes[at]);
+    }
+}
+
+static void take_results(Tuner *tuner) {
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        const TuneSite *site = tune_search_site(tuner->search, i);
+        TuneResult *result = &tuner->results[i];
+        result->winner = tune_search_winner(tuner->search, i);
+        const TuneTrial *trial = &site->trials.at[result->winner];
+        result->of_default = default_seconds(tuner, i);
+        result->seconds = result->of_default * trial->ratio;
+        result->confidence = tune_confidence(trial->ratios.at, trial->ratios.count);
+    }
+}
+
+// ---- one shape ----------------------------------------------------------------------------------
+
+static int tune_shape(Options *options, const Target *target) {
+    Tuner *tuner = arena_new_of(options->session->arena, Tuner);
+    tuner->options = options;
+    tuner->target = target;
+    tuner->machine = *driver_passes(options, target, AFTER_TILE).machine;
+    tuner->begun = pipeline_seconds();
+    att_signals_hold(&tuner->held);
+    tuner_pin(tuner);
+    bool fine = prepare(tuner);
+    if (fine) {
+        search(tuner);
+        take_results(tuner);
+        tuner_end_progress(tuner);
+        fine = tuner_keep(tuner);
+        if (options->json)
+            report_print_json(tuner_json(tuner));
+        else
+            tuner_print(tuner);
+        if (options->outputs.count)
+            fine = tuner_picture(tuner, options->outputs.at[0]) && fine;
+    }
+    if (tuner->reference.session)
+        candidate_free(&tuner->reference);
+    calls_close(&tuner->calls);
+    // What has come in has been heeded.
+    static const struct timespec at_once = {0};
+    while (sigtimedwait(&tuner->held.ending, NULL, &at_once) > 0)
+        ;
+    att_signals_release(&tuner->held);
+    return fine ? EXIT_FINE : EXIT_PROBLEM;
+}
+
+int command_tune(Options *options) {
+    if (options->outputs.count > 1)
+        return usage_error("tune: give one -o PICTURE.svg");
+    const Target *target = driver_target(options);
+    return target ? tune_shape(options, target) : EXIT_PROBLEM;
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+// Candidates of attc tune: all calls compiled with one schedule for each site.
+//
+// A candidate is made in a session of its own, so that thousands take no memory, and in another
+// thread while the one before it is measured: on other cores, if one thread is planned for. With
+// more threads the two take turns, since they would want the same cores.
+#include <pthread.h>
+#include <string.h>
+
+#include "driver/tuning.h"
+
+const Schedule **picks_default(const Tuner *tuner, Arena *arena) {
+    uint32_t n = tuner->spaces.at.count;
+    const Schedule **picks = arena_array(arena, const Schedule *, n + 1);
+    for (uint32_t i = 0; i < n; i++)
+        picks[i] = &tuner->spaces.at.at[i].numbers.at[TUNE_DEFAULT];
+    return picks;
+}
+
+static uint32_t *sites_of(const Tuner *tuner, const TileProgram *program, Arena *arena) {
+    uint32_t *sites = arena_array(arena, uint32_t, program->launches.count + 1);
+    for (uint32_t i = 0; i < program->launches.count; i++)
+        sites[i] = tune_spaces_find(&tuner->spaces, &program->launches.at[i].site);
+    return sites;
+}
+
+void candidate_make(const Tuner *tuner, const Schedule *const *picks, Candidate *out) {
+    *out = (Candidate){.session = session_fork(tuner->options->session)};
+    Arena *arena = out->session->arena;
+    TunePicks known = {&tuner->spaces, picks};
+    ScheduleWish wish = {.source = tune_picks_source(&known)};
+    for (uint32_t i = 0; i < tuner->calls.count; i++) {
+        const Compilation *compiled = &tuner->calls.at[i].compiled;
+        Plan *plan = plan_in_arena(compiled->plan, arena);
+        out->programs[i] = tile_lower(plan, &tuner->machine, compiled->typical, &wish);
+        out->sites[i] = sites_of(tuner, out->programs[i], arena);
+    }
+    out->made = calls_compile(out->session, tuner->options, &tuner->calls, out->programs,
+                              &out->loaded, &out->why);
+}
+
+bool candidate_bind(const Tuner *tuner, Candidate *candidate) {
+    Options options = *tuner->options;
+    options.session = candidate->session;
+    return candidate->made &&
+           calls_bind(&options, &tuner->calls, candidate->programs, &candidate->loaded);
+}
+
+void candidate_free(Candidate *candidate) {
+    calls_unload(&candidate->loaded);
+    session_free(candidate->session);
+    *candidate = (Candidate){0};
+}
+
+bool candidate_run(const Tuner *tuner, const Candidate *candidate, double *seconds) {
+    bool fine = true;
+    Arena *arena = arena_new();
+    memset(seconds, 0, tuner->spaces.at.count * sizeof *seconds);
+    for (uint32_t c = 0; c < tuner->calls.count && fine; c++) {
+        uint32_t n = candidate->programs[c]->launches.count;
+        double *of_launch = arena_array(arena, double, n + 1);
+        fine = calls_run(tuner->options, &tuner->calls, &candidate->loaded, c, of_launch);
+        for (uint32_t i = 0; i < n && fine; i++)
+            seconds[candidate->sites[c][i]] += of_launch[i];
+    }
+    arena_free(arena);
+    return fine;
+}
+
+// ---- in another thread
+// ---------------------------------------------------------------------------
+
+struct Maker {
+    const Tuner *tuner;
+    const Schedule *const *picks;
+    Candidate *out;
+    pthread_t thread;
+    bool started;
+};
+
+// The last core that this process may use is for measuring, the others are for compiling. There
+// have to be two, and one thread that is planned for.
+void tuner_pin(Tuner *tuner) {
+    int last = 0;
+    CoreSets *sets = &tuner->cores;
+    if (tuner->machine.threads > 1 || sched_getaffinity(0, sizeof sets->make, &sets->make) ||
+        CPU_COUNT(&sets->make) < 2)
+        return;
+    for (int core = 0; core < CPU_SETSIZE; core++)
+        if (CPU_ISSET(core, &sets->make))
+            last = core;
+    CPU_ZERO(&sets->measure);
+    CPU_SET(last, &sets->measure);
+    CPU_CLR(last, &sets->make);
+    sets->apart = !sched_setaffinity(0, sizeof sets->measure, &sets->measure);
+}
+
+static void *make(void *of_maker) {
+    Maker *maker = of_maker;
+    candidate_make(maker->tuner, maker->picks, maker->out);
+    return NULL;
+}
+
+static bool start(Maker *maker) {
+    pthread_attr_t attributes;
+    const CoreSets *sets = &maker->tuner->cores;
+    if (!sets->apart || pthread_attr_init(&attributes))
+        return false;
+    bool ok = !pthread_attr_setaffinity_np(&attributes, sizeof sets->make, &sets->make) &&
+              !pthread_create(&maker->thread, &attributes, make, maker);
+    pthread_attr_destroy(&attributes);
+    return ok;
+}
+
+Maker *maker_start(Arena *arena, const Tuner *tuner, const Schedule *const *picks, Candidate *out) {
+    Maker *maker = arena_new_of(arena, Maker);
+    *maker = (Maker){.tuner = tuner, .picks = picks, .out = out};
+    maker->started = start(maker);
+    return maker;
+}
+
+void maker_finish(Maker *maker) {
+    if (maker->started)
+        pthread_join(maker->thread, NULL);
+    else
+        make(maker);
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attc tune tells: how it gets on, a table at the end, or JSON.
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "driver/tuning.h"
+
+static const double seconds_between[] = {10, 0.2}; // lines; of a terminal
+
+// ---- progress -----------------------------------------------------------------------------------
+
+static double peak_of(const Tuner *tuner) {
+    return tune_median(tuner->peaks.at, tuner->peaks.count);
+}
+
+// Of all calls together, with the best schedules so far.
+static double share_of_peak(const Tuner *tuner) {
+    double seconds = 0, multiplies = 0;
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        seconds += tune_median(tuner->of_default[i].at, tuner->of_default[i].count);
+    for (uint32_t i = 0; i < tuner->calls.count; i++)
+        multiplies += (double)tuner->calls.at[i].multiplies;
+    double gain = tuner->points.count ? tuner->points.at[tuner->points.count - 1].gain : 1;
+    return 2 * multiplies * gain / (seconds * peak_of(tuner));
+}
+
+void tuner_progress(Tuner *tuner) {
+    bool terminal = isatty(STDERR_FILENO);
+    double now = tuner_seconds(tuner), budget = tuner->options->budget;
+    if (tuner->told && now - tuner->told < seconds_between[terminal])
+        return;
+    tuner->told = now;
+    Text text = {.arena = arena_new()};
+    text_printf(&text, "%.0f s  %u candidates  %.3fx of the default's speed  %.0f%% of peak", now,
+                tuner->tried, tuner->points.at[tuner->points.count - 1].gain,
+                100 * share_of_peak(tuner));
+    if (budget)
+        text_printf(&text, "  %.0f s left", fmax(budget - now, 0));
+    if (terminal)
+        fprintf(stderr, "\r%-78s", text.at);
+    else
+        fprintf(stderr, "%s\n", text.at);
+    tuner->line_open = terminal;
+    arena_free(text.arena);
+}
+
+void tuner_end_progress(Tuner *tuner) {
+    if (tuner->line_open)
+        fputc('\n', stderr);
+    tuner->line_open = false;
+}
+
+// ---- results ------------------------------------------------------------------------------------
+
+static uint32_t measured_trials(const TuneSite *site) {
+    uint32_t count = 0;
+    for (uint32_t i = 1; i < site->trials.count; i++)
+        count += site->trials.at[i].ratios.count > 0;
+    return count;
+}
+
+static const TuneTrial *winner_of(const Tuner *tuner, uint32_t site) {
+    return &tune_search_site(tuner->search, site)->trials.at[tuner->results[site].winner];
+}
+
+static double gain_of_all(const Tuner *tuner) {
+    double before = 0, after = 0;
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        before += tuner->results[i].of_default;
+        after += tuner->results[i].seconds;
+    }
+    return after > 0 ? before / after : 1;
+}
+
+void tuner_print(const Tuner *tuner) {
+    Arena *arena = tuner->options->session->arena;
+    static const char *const heads[] = {"kernel", "kind",  "tried", "of",   "default",
+                                        "tuned",  "speed", "sure",  "ranks"};
+    Table table = table_open(arena, "llrrrrrrr");
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        table_cell(&table, "%s", heads[i]);
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        const TuneSpace *space = &tuner->spaces.at.at[i];
+        const TuneResult *result = &tuner->results[i];
+        double ranks = tune_search_correlation(tuner->search, i);
+        table_cell(&table, "%s", space->name);
+        table_cell(&table, "%s", schedule_kind_name(space->numbers.at[0].kind));
+        table_cell(&table, "%u", measured_trials(tune_search_site(tuner->search, i)));
+        table_cell(&table, "%u", space->numbers.count);
+        table_seconds(&table, result->of_default);
+        table_seconds(&table, result->seconds);
+        table_cell(&table, result->winner ? "%.3fx" : "-", result->of_default / result->seconds);
+        table_cell(&table, result->winner ? "%.1f%%" : "-", 100 * result->confidence);
+        table_cell(&table, isnan(ranks) ? "-" : "%.2f", ranks);
+    }
+    table_print(&table);
+    printf("\n%u candidates in %.0f s%s: %.3fx of the default's speed, all kernels together\n",
+           tuner->tried, tuner_seconds(tuner), tuner->interrupted ? ", interrupted" : "",
+           gain_of_all(tuner));
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        if (tuner->results[i].kept)
+            printf("%s: %s\n", tuner->spaces.at.at[i].name,
+                   schedule_to_json(arena, &winner_of(tuner, i)->schedule));
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------
+
+static json_t *trials_json(const TuneSite *site, Arena *arena) {
+    json_t *list = json_array();
+    for (uint32_t i = 1; i < site->trials.count; i++) {
+        const TuneTrial *trial = &site->trials.at[i];
+        if (trial->ratios.count)
+            json_array_append_new(
+                list,
+                json_pack("{s:o, s:o, s:o, s:i}", "schedule",
+                          json_loads(schedule_to_json(arena, &trial->schedule), 0, NULL),
+                          "predicted_seconds", report_number(trial->schedule.seconds), "ratio",
+                          report_number(trial->ratio), "pairs", (int)trial->ratios.count));
+    }
+    return list;
+}
+
+static json_t *site_json(const Tuner *tuner, uint32_t i, Arena *arena) {
+    const TuneSpace *space = &tuner->spaces.at.at[i];
+    const TuneResult *result = &tuner->results[i];
+    return json_pack(
+        "{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "kernel", space->name, "kind",
+        schedule_kind_name(space->numbers.at[0].kind), "extents", space->site.extents, "schedules",
+        (int)space->numbers.count, "default_seconds", report_number(result->of_default), "seconds",
+        report_number(result->seconds), "confidence", report_number(result->confidence), "kept",
+        result->kept, "rank_correlation", report_number(tune_search_correlation(tuner->search, i)),
+        "schedule", json_loads(schedule_to_json(arena, &winner_of(tuner, i)->schedule), 0, NULL),
+        "trials", trials_json(tune_search_site(tuner->search, i), arena));
+}
+
+json_t *tuner_json(const Tuner *tuner) {
+    Arena *arena = tuner->options->session->arena;
+    const Tensors *tensors = &tuner->calls.tensors;
+    json_t *kernels = json_array();
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        json_array_append_new(kernels, site_json(tuner, i, arena));
+    return json_pack(
+        "{s:s, s:o, s:i, s:s, s:i, s:f, s:f, s:b, s:f, s:o}", "entry", tensors->graph->entry,
+        "dims", report_extents(tensors->graph, tensors->extents), "threads", tuner->machine.threads,
+        "machine", tuner->machine.name, "candidates", (int)tuner->tried, "seconds",
+        tuner_seconds(tuner), "peak_gflops", 1e-9 * peak_of(tuner), "interrupted",
+        tuner->interrupted, "speed", gain_of_all(tuner), "kernels", kernels);
+}
+
+// ---- the picture --------------------------------------------------------------------------------
+
+bool tuner_picture(const Tuner *tuner, const char *path) {
+    problem(tuner->options, "%s: no pictures yet", path);
+    return false;
+}
