@@ -7,7 +7,7 @@ static int (*const commands[N_COMMANDS])(Options *options) = {
     [COMMAND_EMIT] = command_emit,     [COMMAND_RUN] = command_run,
     [COMMAND_VERIFY] = command_verify, [COMMAND_BUILD] = command_build,
     [COMMAND_BENCH] = command_bench,   [COMMAND_MACHINE] = command_machine,
-    [COMMAND_FMT] = command_fmt,
+    [COMMAND_FMT] = command_fmt,       [COMMAND_DB] = command_db,
 };
 
 int main(int argc, char **argv) {

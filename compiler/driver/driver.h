@@ -8,6 +8,7 @@
 
 #include "pipeline.h"
 #include "product/product.h"
+#include "tune/tune.h"
 
 typedef struct {
     Name name;
@@ -26,6 +27,7 @@ typedef enum {
     COMMAND_BENCH,
     COMMAND_MACHINE,
     COMMAND_FMT,
+    COMMAND_DB,
     N_COMMANDS
 } CommandKind;
 
@@ -43,11 +45,23 @@ typedef enum {
     N_STAGES
 } EmitStage;
 
+// What attc db does.
+typedef enum {
+    DB_LIST,
+    DB_SHOW,
+    DB_EXPORT,
+    DB_IMPORT,
+    DB_MERGE,
+    DB_PRUNE,
+    DB_CHECK,
+    N_DB_ACTIONS // it was not said
+} DbAction;
+
 typedef struct {
     Session *session;
     const char *command;
-    CommandKind kind; // of the command
-    const char *file;
+    CommandKind kind;        // of the command
+    const char *file;        // of db: what stands after the action
     VEC(const char *) files; // of fmt
     EntryOptions entry;
     NamedPathList inputs;      // X=x.npy after the file
@@ -70,12 +84,16 @@ typedef struct {
     const Machine *measured; // this machine, likewise
     CacheOptions cache;
     ProductKind product;
+    DbAction db_action;
+    const char *db;     // --db, NULL: tune_db_path
+    int64_t older_than; // days, 0: entries of any age stay
 } Options;
 
 // ---- option_values.c ----
 // Prints "attc: error: ..." and returns EXIT_USAGE.
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *stage_name(EmitStage stage); // "graph"
+const char *stage_name(EmitStage stage);     // "graph"
+const char *db_action_name(DbAction action); // "list"
 
 // ---- options.c ----
 // Parses argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
@@ -94,6 +112,7 @@ int command_build(Options *options);
 int command_bench(Options *options);
 int command_machine(Options *options);
 int command_fmt(Options *options);
+int command_db(Options *options);
 
 // ---- compile.c: what several commands start with ----
 // The target asked for or the host's, with the machine to plan for. NULL after a message.
@@ -287,8 +306,7 @@ OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const doub
 // The step that a program generates with. NULL where there is none: after a remark, if the file has
 // a def Logits. `function` of the result is left to the caller.
 ProductDecode *driver_decode(Options *options, Session *early, const Program *program,
-                             const Graph *entry, const ProductTrainer *trainer,
-                             Compilation *built);
+                             const Graph *entry, const ProductTrainer *trainer, Compilation *built);
 
 // ---- table.c ----
 // columns: one letter each, 'l' for cells at the left, 'r' at the right. Cells come row by row.

@@ -57,6 +57,8 @@ static int parse_positional(Options *options, const char *text) {
         options->kind = command_find(text);
         return options->kind == N_COMMANDS ? usage_error("unknown command '%s'", text) : EXIT_FINE;
     }
+    if (options->kind == COMMAND_DB)
+        return option_db_word(options, text);
     if (options->kind == COMMAND_FMT)
         vec_push(options->session->arena, &options->files, text);
     if (!options->file || options->kind == COMMAND_FMT) {
@@ -200,6 +202,13 @@ static int parse_flag(ParseState *state, int key, char *arg) {
             return usage_error("--weights: expected the name of a file");
         options->weights = arg;
         break;
+    case KEY_DB:
+        if (!*arg)
+            return usage_error("--db: expected the name of a file");
+        options->db = arg;
+        break;
+    case KEY_OLDER_THAN:
+        return option_older_than(options, arg);
     case KEY_GRAD:
         options->grad = true;
         break;
@@ -268,6 +277,9 @@ static const char doc[] =
     "  bench   time and share of the machine's peak\n"
     "  machine the facts of the machine that code is planned for; takes no FILE\n"
     "  fmt     source files in their canonical layout; takes several FILEs\n"
+    "  db      the database of tuned schedules; takes an action, and no FILE:\n"
+    "          list, show KERNEL, export [-o TEXT], import TEXT, merge DATABASE-OR-TEXT,\n"
+    "          prune [--older-than DAYS], check\n"
     "\nFILE may be - for standard input. Inputs that are not given are drawn from the seed.\n";
 
 const char *argp_program_version = "attc " ATTC_VERSION;
@@ -312,6 +324,7 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
     const char *no_colour = getenv("NO_COLOR");
     options->colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
     options->product = PRODUCT_SHARED;
+    options->db_action = N_DB_ACTIONS;
     Arena *arena = options->session->arena;
     options->cache = cache_default(arena);
     if (check_spelling(arena, argc, argv) != EXIT_FINE)
@@ -332,6 +345,6 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
         state.status = options->command
                            ? options_check(options, &state.given)
                            : usage_error("expected a command: check, cost, emit, run, verify, "
-                                         "build, bench, machine or fmt");
+                                         "build, bench, machine, fmt or db");
     return state.status;
 }

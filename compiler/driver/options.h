@@ -40,6 +40,8 @@ enum {
     KEY_NO_MATERIALIZE,
     KEY_CHECK,
     KEY_WEIGHTS,
+    KEY_DB,
+    KEY_OLDER_THAN,
 };
 
 // ---- option_table.c ----
@@ -75,5 +77,7 @@ int option_map(Options *options, const char *text);          // b=X,M
 int option_plan(Options *options, const char *text);         // stream:12:64
 int option_memory_limit(Options *options, const char *text); // 64M
 int option_stage(Options *options, const char *text);
+int option_older_than(Options *options, const char *text); // 30
+int option_db_word(Options *options, const char *text);    // list, and what stands after it
 
 #endif
