@@ -8,6 +8,7 @@ static int (*const commands[N_COMMANDS])(Options *options) = {
     [COMMAND_VERIFY] = command_verify, [COMMAND_BUILD] = command_build,
     [COMMAND_BENCH] = command_bench,   [COMMAND_MACHINE] = command_machine,
     [COMMAND_TUNE] = command_tune,     [COMMAND_FMT] = command_fmt,
+    [COMMAND_DB] = command_db,
 };
 
 int main(int argc, char **argv) {

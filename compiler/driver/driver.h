@@ -30,6 +30,7 @@ typedef enum {
     COMMAND_MACHINE,
     COMMAND_TUNE,
     COMMAND_FMT,
+    COMMAND_DB,
     N_COMMANDS
 } CommandKind;
 
@@ -47,11 +48,23 @@ typedef enum {
     N_STAGES
 } EmitStage;
 
+// What attc db does.
+typedef enum {
+    DB_LIST,
+    DB_SHOW,
+    DB_EXPORT,
+    DB_IMPORT,
+    DB_MERGE,
+    DB_PRUNE,
+    DB_CHECK,
+    N_DB_ACTIONS // it was not said
+} DbAction;
+
 typedef struct {
     Session *session;
     const char *command;
-    CommandKind kind; // of the command
-    const char *file;
+    CommandKind kind;        // of the command
+    const char *file;        // of db: what stands after the action
     VEC(const char *) files; // of fmt
     EntryOptions entry;
     NamedPathList inputs;      // X=x.npy after the file
@@ -70,7 +83,6 @@ typedef struct {
     const Target *target;        // --target, NULL: the best of this machine
     const char *machine;         // --machine
     const char *weights;         // --weights
-    const char *db;              // --db, NULL: where tune_db_path says
     bool no_db;                  // --no-db
     const char *schedules;       // --schedules, NULL: those of the database
     const KnownSchedules *known; // of these, once they were read; NULL: none
@@ -84,12 +96,16 @@ typedef struct {
     const Machine *measured;     // this machine, likewise
     CacheOptions cache;
     ProductKind product;
+    DbAction db_action;
+    const char *db;     // --db, NULL: where tune_db_path says
+    int64_t older_than; // days, 0: entries of any age stay
 } Options;
 
 // ---- option_values.c ----
 // Prints "attc: error: ..." and returns EXIT_USAGE.
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-const char *stage_name(EmitStage stage); // "graph"
+const char *stage_name(EmitStage stage);     // "graph"
+const char *db_action_name(DbAction action); // "list"
 
 // ---- options.c ----
 // Parses argv[1] on. Returns EXIT_FINE to go on, EXIT_USAGE after a message; *stop when --help or
@@ -109,6 +125,7 @@ int command_bench(Options *options);
 int command_machine(Options *options);
 int command_tune(Options *options);
 int command_fmt(Options *options);
+int command_db(Options *options);
 
 // ---- compile.c: what several commands start with ----
 // The target asked for or the host's, with the machine to plan for. NULL after a message.

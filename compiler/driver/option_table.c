@@ -27,6 +27,7 @@ typedef enum {
     USE_MACHINE,
     USE_TUNE,
     USE_FMT,
+    USE_DB, // and its actions from here on, in the order of DbAction
 } Use;
 
 // Sets of uses.
@@ -48,20 +49,24 @@ enum {
     MACHINE = 1 << USE_MACHINE,
     TUNE = 1 << USE_TUNE,
     FMT = 1 << USE_FMT,
+    DB_TABLES = 1 << (USE_DB + DB_LIST) | 1 << (USE_DB + DB_SHOW),
+    DB_TEXT = 1 << (USE_DB + DB_EXPORT),
+    DB_PRUNED = 1 << (USE_DB + DB_PRUNE),
+    DB = ((1 << N_DB_ACTIONS) - 1) << USE_DB,
     KERNELS = COST | EMIT_KERNELS | (RUN & ~RUN_ORACLE) | VERIFY | BUILD | BENCH | TUNE,
     FOR_MACHINE = KERNELS | EMIT_CONTRACTED,
     THREADED = FOR_MACHINE & ~(RUN_INTERPRET | VERIFY_INTERPRET),
     PASSES = FOR_MACHINE | EMIT_GRAPH | RUN_ORACLE,
     ENTRY = PASSES | CHECK,
     SOURCE = ENTRY | EMIT_AST,
-    ANY = SOURCE | MACHINE | FMT,
+    ANY = SOURCE | MACHINE | FMT | DB,
 };
 
 static const char *const command_names[N_COMMANDS] = {
     [COMMAND_CHECK] = "check", [COMMAND_COST] = "cost",       [COMMAND_EMIT] = "emit",
     [COMMAND_RUN] = "run",     [COMMAND_VERIFY] = "verify",   [COMMAND_BUILD] = "build",
     [COMMAND_BENCH] = "bench", [COMMAND_MACHINE] = "machine", [COMMAND_TUNE] = "tune",
-    [COMMAND_FMT] = "fmt",
+    [COMMAND_FMT] = "fmt",     [COMMAND_DB] = "db",
 };
 
 // All uses of a command.
@@ -69,7 +74,7 @@ static const unsigned command_uses[N_COMMANDS] = {
     [COMMAND_CHECK] = CHECK, [COMMAND_COST] = COST,       [COMMAND_EMIT] = EMIT,
     [COMMAND_RUN] = RUN,     [COMMAND_VERIFY] = VERIFY,   [COMMAND_BUILD] = BUILD,
     [COMMAND_BENCH] = BENCH, [COMMAND_MACHINE] = MACHINE, [COMMAND_TUNE] = TUNE,
-    [COMMAND_FMT] = FMT,
+    [COMMAND_FMT] = FMT,     [COMMAND_DB] = DB,
 };
 
 static const Option table[] = {
@@ -92,16 +97,18 @@ static const Option table[] = {
      "backward pass, all else is computed again"},
     {"decode", KEY_DECODE, "N", 1, PASSES, KEY_GRAD,
      "the step at one position along this dim, from what caches hold of earlier ones"},
-    {"output", 'o', "OUT", 2, EMIT | RUN | BUILD | TUNE, 0,
+    {"output", 'o', "OUT", 2, EMIT | RUN | BUILD | TUNE | DB_TEXT, 0,
      "output file, - for standard output; for run also NAME=FILE.npy; for tune a picture, .svg"},
     {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
      "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"},
     {"check", KEY_CHECK, NULL, 2, FMT, 0,
      "for fmt: change nothing, tell the names of files in another layout; status 1 if any"},
-    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE | TUNE, 0,
+    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE | TUNE | DB_TABLES, 0,
      "one JSON object instead of a table"},
     {"space", KEY_SPACE, NULL, 2, COST, 0,
      "for cost: how many schedules each kernel has to choose from"},
+    {"older-than", KEY_OLDER_THAN, "DAYS", 2, DB_PRUNED, KEY_OLDER_THAN,
+     "for db prune: entries that were measured earlier go as well"},
     {"shared", KEY_SHARED, NULL, 3, BUILD, KEY_SHARED, "build a shared library (default)"},
     {"static", KEY_STATIC, NULL, 3, BUILD, KEY_SHARED, "build a static library"},
     {"object", KEY_OBJECT, NULL, 3, BUILD, KEY_SHARED, "build a relocatable object"},
@@ -133,8 +140,8 @@ static const Option table[] = {
     {"no-cache", KEY_NO_CACHE, NULL, 4, FOR_MACHINE | MACHINE, 0, "compile afresh, keep nothing"},
     {"cache", KEY_CACHE, "DIR", 4, FOR_MACHINE | MACHINE, KEY_CACHE,
      "where compiled kernels are kept"},
-    {"db", KEY_DB, "FILE", 4, KERNELS, KEY_DB,
-     "the database of schedules (default: see attc db --help)"},
+    {"db", KEY_DB, "FILE", 4, KERNELS | DB, KEY_DB,
+     "the database of schedules (default: $ATTC_DB, else attc/schedules.db in the user's data)"},
     {"no-db", KEY_NO_DB, NULL, 4, KERNELS & ~TUNE, KEY_DB,
      "predicted schedules alone, none of the database"},
     {"schedules", KEY_SCHEDULES, "FILE", 4, KERNELS & ~TUNE, KEY_DB,
@@ -221,6 +228,8 @@ static Use use_of(const Options *options, const char **words) {
     const char *way = options->oracle ? " --oracle" : options->interpret ? " --interpret" : "";
     if (options->kind == COMMAND_EMIT && options->stage != STAGE_NONE)
         way = arena_printf(options->session->arena, " --stage=%s", stage_name(options->stage));
+    if (options->kind == COMMAND_DB)
+        way = arena_printf(options->session->arena, " %s", db_action_name(options->db_action));
     *words = arena_printf(options->session->arena, "%s%s", command, way);
     switch (options->kind) {
     case COMMAND_CHECK:
@@ -243,19 +252,43 @@ static Use use_of(const Options *options, const char **words) {
         return USE_TUNE;
     case COMMAND_FMT:
         return USE_FMT;
+    case COMMAND_DB:
+        return USE_DB + options->db_action;
     case N_COMMANDS:
         break;
     }
     ice("options: command %d", (int)options->kind);
 }
 
+// What stands after the command; NULL: nothing.
+static const char *operand_of(unsigned use) {
+    if (use & (SOURCE | FMT))
+        return "a source file";
+    if (use & (1 << (USE_DB + DB_SHOW)))
+        return "the name of a kernel, or how the group of an entry begins";
+    if (use & (1 << (USE_DB + DB_IMPORT)))
+        return "a file of exported schedules";
+    if (use & (1 << (USE_DB + DB_MERGE)))
+        return "another database, or a file of exported schedules";
+    return NULL;
+}
+
+static int check_operand(const Options *options, unsigned use, const char *words) {
+    const char *operand = operand_of(use);
+    if (operand && !options->file)
+        return usage_error("%s: expected %s", words, operand);
+    if (!operand && options->file)
+        return usage_error(use & DB ? "%s: takes no file" : "%s: takes no source file", words);
+    return EXIT_FINE;
+}
+
 int options_check(const Options *options, const OptionList *given) {
     const char *words, *name = command_names[options->kind];
+    if (options->kind == COMMAND_DB && options->db_action == N_DB_ACTIONS)
+        return usage_error("db: expected list, show, export, import, merge, prune or check");
     unsigned bit = 1u << use_of(options, &words);
-    bool takes_file = bit & (SOURCE | FMT);
-    if (takes_file != (options->file != NULL))
-        return usage_error(takes_file ? "%s: expected a source file" : "%s: takes no source file",
-                           name);
+    if (check_operand(options, bit, options->kind == COMMAND_DB ? words : name) != EXIT_FINE)
+        return EXIT_USAGE;
     for (uint32_t k = 0; k < given->count; k++) {
         const Option *option = given->at[k];
         if (!(option->uses & bit))

@@ -259,3 +259,36 @@ int option_budget(Options *options, const char *text) {
     options->budget = value * unit;
     return EXIT_FINE;
 }
+
+int option_older_than(Options *options, const char *text) {
+    enum { DAYS_MOST = 36500 };
+    return att_argument_count(text, 1, DAYS_MOST, &options->older_than)
+               ? EXIT_FINE
+               : usage_error("--older-than %s: expected a whole number of days from 1 to %d", text,
+                             DAYS_MOST);
+}
+
+const char *db_action_name(DbAction action) {
+    static const char *const names[N_DB_ACTIONS] = {
+        [DB_LIST] = "list",   [DB_SHOW] = "show",   [DB_EXPORT] = "export", [DB_IMPORT] = "import",
+        [DB_MERGE] = "merge", [DB_PRUNE] = "prune", [DB_CHECK] = "check",
+    };
+    return names[action];
+}
+
+int option_db_word(Options *options, const char *text) {
+    if (options->db_action == N_DB_ACTIONS) {
+        options->db_action = 0;
+        while (options->db_action < N_DB_ACTIONS &&
+               strcmp(text, db_action_name(options->db_action)) != 0)
+            options->db_action++;
+        return options->db_action < N_DB_ACTIONS
+                   ? EXIT_FINE
+                   : usage_error(
+                         "db: '%s' is not list, show, export, import, merge, prune or check", text);
+    }
+    if (options->file)
+        return usage_error("db %s: takes no '%s'", db_action_name(options->db_action), text);
+    options->file = text;
+    return EXIT_FINE;
+}

@@ -57,6 +57,8 @@ static int parse_positional(Options *options, const char *text) {
         options->kind = command_find(text);
         return options->kind == N_COMMANDS ? usage_error("unknown command '%s'", text) : EXIT_FINE;
     }
+    if (options->kind == COMMAND_DB)
+        return option_db_word(options, text);
     if (options->kind == COMMAND_FMT)
         vec_push(options->session->arena, &options->files, text);
     if (!options->file || options->kind == COMMAND_FMT) {
@@ -233,6 +235,8 @@ static int parse_flag(ParseState *state, int key, char *arg) {
         return option_effort(options, arg);
     case KEY_BUDGET:
         return option_budget(options, arg);
+    case KEY_OLDER_THAN:
+        return option_older_than(options, arg);
     case KEY_PRINT_TARGETS:
         print_targets();
         state->stop = true;
@@ -296,7 +300,11 @@ static const char doc[] =
     "  build   a library, object or program\n"
     "  bench   time and share of the machine's peak\n"
     "  machine the facts of the machine that code is planned for; takes no FILE\n"
+    "  tune    looks for schedules that are faster on this machine, for the database\n"
     "  fmt     source files in their canonical layout; takes several FILEs\n"
+    "  db      the database of tuned schedules; takes an action, and no FILE:\n"
+    "          list, show KERNEL, export [-o TEXT], import TEXT, merge DATABASE-OR-TEXT,\n"
+    "          prune [--older-than DAYS], check\n"
     "\nFILE may be - for standard input. Inputs that are not given are drawn from the seed.\n";
 
 const char *argp_program_version = "attc " ATTC_VERSION;
@@ -341,6 +349,7 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
     const char *no_colour = getenv("NO_COLOR");
     options->colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
     options->product = PRODUCT_SHARED;
+    options->db_action = N_DB_ACTIONS;
     Arena *arena = options->session->arena;
     options->cache = cache_default(arena);
     if (check_spelling(arena, argc, argv) != EXIT_FINE)
@@ -361,6 +370,6 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
         state.status = options->command
                            ? options_check(options, &state.given)
                            : usage_error("expected a command: check, cost, emit, run, verify, "
-                                         "build, bench, machine or fmt");
+                                         "build, bench, machine, fmt or db");
     return state.status;
 }

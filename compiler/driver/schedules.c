@@ -91,7 +91,8 @@ static bool read_text(Options *options) {
         problem(options, "%s", why);
         return false;
     }
-    if (!tune_entries_from_text(arena, sources_get(sources, file)->text, &entries, &line, &why)) {
+    const Source *text = sources_get(sources, file);
+    if (!tune_entries_from_text(arena, text->text, text->length, &entries, &line, &why)) {
         problem(options, "%s, line %u: %s", options->schedules, line, why);
         return false;
     }
@@ -103,16 +104,23 @@ static bool read_text(Options *options) {
     return true;
 }
 
+static void warn(Options *options, const char *path, const char *what) {
+    diag_hint(diag_warning(options->session->diags, "schedules", (Span){0}, "%s %s", path, what),
+              "attc db check tells more; --no-db leaves the database alone");
+}
+
 static void read_database(Options *options) {
     Arena *arena = options->session->arena;
     const char *path = options->db ? options->db : tune_db_path(arena), *why = NULL;
     TuneEntries entries = {0};
+    TuneLeftOut left_out = {0};
     TuneDb *db = path ? tune_db_open(arena, path, TUNE_DB_READ, &why) : NULL;
-    bool fine = db && tune_db_list(db, arena, &entries, &why);
+    bool fine = db && tune_db_list(db, arena, &entries, &left_out, &why);
     if (!fine && why)
-        diag_hint(diag_warning(options->session->diags, "schedules", (Span){0},
-                               "%s %s; all schedules are predicted", path, why),
-                  "attc db check tells more; --no-db leaves it alone");
+        warn(options, path, arena_printf(arena, "%s; all schedules are predicted", why));
+    if (left_out.damaged)
+        warn(options, path,
+             arena_printf(arena, "has %u damaged schedules; they are left out", left_out.damaged));
     if (fine && entries.count)
         options->known = known_new(arena, &entries, "database");
     tune_db_close(db);
