@@ -5,7 +5,8 @@
 //       "dims": [{ "name": "n", "extent": null, "like": "n" }, ...],
 //       "tensors": [{ "name": "X", "role": "input", "elem": "f32", "dims": ["n", "d"],
 //                     "is_param": false }, ...],
-//       "kernels": [{ "name": "...", "symbol": "attc_..._v4", "level": "x86-64-v4" }, ...],
+//       "kernels": [{ "name": "...", "symbol": "attc_..._v4", "level": "x86-64-v4",
+//                     "schedule": { "kind": "contract", .. }, "schedule_from": "predicted" }, ...],
 //       "levels": [{ "name": "x86-64-v4", "launches": 8 }, ...],
 //       "functions": [{ "name": "MultiHead_forward", "dims": .., "tensors": [.., { "name":
 //                       "saved_Q", "role": "output", "use": "saved", "bytes": "3072 * n", .. }],
@@ -116,6 +117,8 @@ static json_t *list_kernels(const ModuleTables *tables) {
         json_object_set_new(item, "name", json_text(tables->kernels[i].name));
         json_object_set_new(item, "symbol", json_string(tables->symbols[i]));
         json_object_set_new(item, "level", json_string(level_name(tables->levels[i])));
+        json_object_set_new(item, "schedule", json_loads(tables->origins[i].schedule, 0, NULL));
+        json_object_set_new(item, "schedule_from", json_string(tables->origins[i].from));
         json_array_append_new(list, item);
     }
     return list;

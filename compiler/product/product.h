@@ -21,11 +21,16 @@ typedef struct {
 // The kernels of all levels one after the other; each has code for its own level only. Dims of
 // inputs and outputs come first, then those that only intermediates have: not a graph's order.
 typedef struct {
+    const char *schedule; // as JSON
+    const char *from;     // "predicted", or where it was found
+} KernelOrigin;
+typedef struct {
     AttModule module;
-    const char *symbol;   // the function's name in C
-    AttKernel *kernels;   // module.kernels; the functions are left NULL
-    const char **symbols; // by kernel
-    int64_t *levels;      // by kernel: ATT_LEVEL_*
+    const char *symbol;    // the function's name in C
+    AttKernel *kernels;    // module.kernels; the functions are left NULL
+    const char **symbols;  // by kernel
+    KernelOrigin *origins; // likewise
+    int64_t *levels;       // by kernel: ATT_LEVEL_*
 } ModuleTables;
 ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
                              const Target *const *targets, uint32_t n);

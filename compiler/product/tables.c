@@ -46,6 +46,7 @@ typedef struct {
     VEC(AttTensor) tensors;
     VEC(AttKernel) kernels;
     VEC(const char *) symbols;
+    VEC(KernelOrigin) origins;
     VEC(int64_t) levels;
 } TableBuilder;
 
@@ -268,6 +269,10 @@ static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *ker
     made.parallel_steps[level->level] = steps.at;
     vec_push(build->arena, &build->kernels, made);
     vec_push(build->arena, &build->symbols, emit_kernel_symbol(build->arena, kernel, target));
+    KernelOrigin origin = {schedule_to_json(build->arena, &kernel->schedule), "predicted"};
+    if (kernel->schedule.found)
+        origin.from = copy_text(build, kernel->schedule.found);
+    vec_push(build->arena, &build->origins, origin);
     vec_push(build->arena, &build->levels, level->level);
 }
 
@@ -353,6 +358,7 @@ ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
         arena_printf(arena, "%s%s", product_entry_symbol(arena, entry), function->suffix);
     tables->kernels = build.kernels.at;
     tables->symbols = build.symbols.at;
+    tables->origins = build.origins.at;
     tables->levels = build.levels.at;
     AttModule *module = &tables->module;
     module->abi = ATT_MODULE_ABI;
