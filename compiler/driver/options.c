@@ -138,6 +138,21 @@ static bool may_be_folder(const char *path) {
     return stat(path, &about) || S_ISDIR(about.st_mode);
 }
 
+static int parse_path_option(Options *options, int key, const char *arg) {
+    const char *option = option_text(options, option_find(key));
+    bool is_stdin = !strcmp(arg, "-");
+    if (!*arg || (key == KEY_WEIGHTS && is_stdin))
+        return usage_error("%s: expected %s", option,
+                           key == KEY_CACHE ? "a folder" : "the name of a file");
+    if (key == KEY_CACHE && !may_be_folder(arg))
+        return usage_error("%s %s: there is a file of this name, and no folder", option, arg);
+    *(key == KEY_CACHE     ? &options->cache.directory
+      : key == KEY_MACHINE ? &options->machine
+      : key == KEY_WEIGHTS ? &options->weights
+                           : &options->db) = arg;
+    return EXIT_FINE;
+}
+
 static int parse_flag(ParseState *state, int key, char *arg) {
     Options *options = state->options;
     switch (key) {
@@ -167,13 +182,6 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_NO_CACHE:
         options->cache.enabled = false;
         break;
-    case KEY_CACHE:
-        if (!*arg)
-            return usage_error("--cache: expected a folder");
-        if (!may_be_folder(arg))
-            return usage_error("--cache %s: there is a file of this name, and no folder", arg);
-        options->cache.directory = arg;
-        break;
     case KEY_TIME_PASSES:
         options->time_passes = true;
         break;
@@ -192,21 +200,11 @@ static int parse_flag(ParseState *state, int key, char *arg) {
     case KEY_CHECK:
         options->check = true;
         break;
+    case KEY_CACHE:
     case KEY_MACHINE:
-        if (!*arg)
-            return usage_error("--machine: expected the name of a file");
-        options->machine = arg;
-        break;
     case KEY_WEIGHTS:
-        if (!*arg || !strcmp(arg, "-"))
-            return usage_error("--weights: expected the name of a file");
-        options->weights = arg;
-        break;
     case KEY_DB:
-        if (!*arg)
-            return usage_error("--db: expected the name of a file");
-        options->db = arg;
-        break;
+        return parse_path_option(options, key, arg);
     case KEY_OLDER_THAN:
         return option_older_than(options, arg);
     case KEY_GRAD:
