@@ -41,6 +41,7 @@ def environment(build):
         ATTC_ROOT=str(ROOT),
         ATTC_PYTHON=sys.executable,
         ATTC_CACHE=str(build / "cache"),
+        ATTC_DB=str(build / "no schedules.db"),
         # Plans must not depend on what was measured on the machine that runs the tests.
         ATTC_MACHINE=str(ROOT / "tests" / "machines" / "avx512.json"),
     )

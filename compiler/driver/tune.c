@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "driver/options.h"
 #include "driver/tuning.h"
 
 // Of all the time of an entry: kernels below it are not worth a search.
@@ -203,6 +204,7 @@ static int tune_shape(Options *options, const Target *target) {
     if (tuner->reference.session)
         candidate_free(&tuner->reference);
     calls_close(&tuner->calls);
+    tuner_unpin(tuner);
     // What has come in has been heeded.
     static const struct timespec at_once = {0};
     while (sigtimedwait(&tuner->held.ending, NULL, &at_once) > 0)
@@ -211,9 +213,63 @@ static int tune_shape(Options *options, const Target *target) {
     return fine ? EXIT_FINE : EXIT_PROBLEM;
 }
 
+// ---- shapes -------------------------------------------------------------------------------------
+
+static bool extents_have(const DimExtents *extents, Name dim) {
+    for (uint32_t i = 0; i < extents->count; i++)
+        if (extents->at[i].dim == dim)
+            return true;
+    return false;
+}
+
+// A line of --shapes, in the place of -D of the same dims.
+static int tune_line(Options *options, const Target *target, const char *line) {
+    Options own = *options;
+    own.session = session_fork(options->session);
+    DimExtents *given = &own.session->overrides;
+    const DimExtents before = *given;
+    *given = (DimExtents){0};
+    int status = option_extents(&own, "--shapes", line, given);
+    for (uint32_t i = 0; i < before.count && status == EXIT_FINE; i++)
+        if (!extents_have(given, before.at[i].dim))
+            vec_push(own.session->arena, given, before.at[i]);
+    if (status == EXIT_FINE) {
+        if (!options->json)
+            printf("%s\n", line);
+        status = tune_shape(&own, target);
+    }
+    session_join(options->session, own.session);
+    session_free(own.session);
+    return status;
+}
+
+// Empty lines and those that begin with # are left out.
+static int tune_shapes(Options *options, const Target *target) {
+    Arena *arena = options->session->arena;
+    Sources *sources = sources_new(arena);
+    const char *why = NULL;
+    uint32_t file = sources_read(sources, options->shapes, &why);
+    int status = EXIT_FINE;
+    if (!file)
+        return problem(options, "%s", why);
+    for (const char *at = sources_get(sources, file)->text; *at && status == EXIT_FINE;) {
+        size_t length = strcspn(at, "\n");
+        const char *line = at + strspn(at, " \t");
+        line = arena_strndup(arena, line, line < at + length ? strcspn(line, " \t\r\n") : 0);
+        if (*line && *line != '#')
+            status = tune_line(options, target, line);
+        at += length + (at[length] == '\n');
+    }
+    return status;
+}
+
 int command_tune(Options *options) {
     if (options->outputs.count > 1)
         return usage_error("tune: give one -o PICTURE.svg");
+    if (options->shapes && !strcmp(options->file, "-"))
+        return usage_error("tune: with --shapes the source is read several times; it cannot be -");
     const Target *target = driver_target(options);
-    return target ? tune_shape(options, target) : EXIT_PROBLEM;
+    if (!target)
+        return EXIT_PROBLEM;
+    return options->shapes ? tune_shapes(options, target) : tune_shape(options, target);
 }

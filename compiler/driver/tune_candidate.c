@@ -83,16 +83,22 @@ struct Maker {
 void tuner_pin(Tuner *tuner) {
     int last = 0;
     CoreSets *sets = &tuner->cores;
-    if (tuner->machine.threads > 1 || sched_getaffinity(0, sizeof sets->make, &sets->make) ||
-        CPU_COUNT(&sets->make) < 2)
+    if (tuner->machine.threads > 1 || sched_getaffinity(0, sizeof sets->all, &sets->all) ||
+        CPU_COUNT(&sets->all) < 2)
         return;
     for (int core = 0; core < CPU_SETSIZE; core++)
-        if (CPU_ISSET(core, &sets->make))
+        if (CPU_ISSET(core, &sets->all))
             last = core;
+    sets->make = sets->all;
     CPU_ZERO(&sets->measure);
     CPU_SET(last, &sets->measure);
     CPU_CLR(last, &sets->make);
     sets->apart = !sched_setaffinity(0, sizeof sets->measure, &sets->measure);
+}
+
+void tuner_unpin(const Tuner *tuner) {
+    if (tuner->cores.apart)
+        sched_setaffinity(0, sizeof tuner->cores.all, &tuner->cores.all);
 }
 
 static void *make(void *of_maker) {

@@ -147,10 +147,3 @@ json_t *tuner_json(const Tuner *tuner) {
         tuner_seconds(tuner), "peak_gflops", 1e-9 * peak_of(tuner), "interrupted",
         tuner->interrupted, "speed", gain_of_all(tuner), "kernels", kernels);
 }
-
-// ---- the picture --------------------------------------------------------------------------------
-
-bool tuner_picture(const Tuner *tuner, const char *path) {
-    problem(tuner->options, "%s: no pictures yet", path);
-    return false;
-}

@@ -10,8 +10,8 @@
 #include "signals.h"
 
 typedef struct {
-    cpu_set_t measure, make;
-    bool apart; // else neither is set
+    cpu_set_t all, measure, make;
+    bool apart; // else none is set
 } CoreSets;
 
 // The programs of all calls with one schedule for each site, loaded.
@@ -71,6 +71,7 @@ Maker *maker_start(Arena *arena, const Tuner *tuner, const Schedule *const *pick
 void maker_finish(Maker *maker);
 // Keeps this thread on one core from now on, where one thread is planned for.
 void tuner_pin(Tuner *tuner);
+void tuner_unpin(const Tuner *tuner);
 
 // ---- tune_measure.c ----
 // Compares the candidate with the reference, and tells the search what came of it.
@@ -88,6 +89,8 @@ void tuner_progress(Tuner *tuner); // a line on standard error, now and then
 void tuner_end_progress(Tuner *tuner);
 void tuner_print(const Tuner *tuner);
 json_t *tuner_json(const Tuner *tuner);
+
+// ---- tune_picture.c ----
 // Best so far over time, and predicted against measured times. false after a message.
 bool tuner_picture(const Tuner *tuner, const char *path);
 

@@ -394,8 +394,10 @@ def test_option(place, option, row, tmp_path):
     """Commands take it or say that they do not; no file is read that far."""
     taken = codes(row["of"])[0].split()
     assert set(taken) <= set(commands_of_help())
+    action = {"--older-than=30": "prune", "--output=out": "export", "-o out": "export"}
+    files = {"machine": [], "db": [action.get(option, "list")]}
     for command in commands_of_help():
-        file = [] if command == "machine" else ["no-such-file.attn"]
+        file = files.get(command, ["no-such-file.attn"])
         stage = ["--stage=asm"] if command == "emit" and "--stage" not in option else []
         run = subprocess.run([ATTC, command, *file, *stage, *option.split(" ")],
                              cwd=tmp_path, capture_output=True, text=True)
