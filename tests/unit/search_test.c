@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// The search for schedules on a machine that is made up: what it asks for, what it finds, and that
+// it depends on nothing but what it is told.
+#include "passes_fixture.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "tune/tune.h"
+
+// ---- a machine that is made up ------------------------------------------------------------------
+
+typedef struct {
+    const char *text;
+    Session *session;
+    Plan *plan;
+    int64_t *extents;
+    TuneSpaces spaces;
+    const Schedule *fastest; // of the last site: others are slower the farther they are from it
+    double noise;
+} World;
+
+static const char *const source_text =
+    "dim n = 192, m = 192, d = 32, h = 4\n"
+    "def F(X[n, d], P[d, h, d'], K[m, h, d'], V[m, h, d']):\n"
+    "    Q[n, h, d'] = einsum(X[n, d], P[d, h, d'])\n"
+    "    W[n, m, h] = softmax(einsum(Q[n, h, d'], K[m, h, d'] -> [n, m, h]), reduced_dim=m)\n"
+    "    return einsum(W[n, m, h], V[m, h, d'] -> [n, h, d'])\n";
+
+static World world_open(void) {
+    World w = {.text = source_text, .session = session_new()};
+    w.plan = passes_plan(w.session, w.text);
+    w.extents = graph_typical_extents(w.plan->fusion->graph, w.session->arena);
+    w.spaces.arena = w.session->arena;
+    tune_spaces_add(&w.spaces, w.plan, &passes_machine, w.extents);
+    return w;
+}
+
+static void blocks_of(void *of_world, const Schedule *const *picks, ScheduleList *lists,
+                      Arena *arena) {
+    World *w = of_world;
+    tune_spaces_blocks(&w->spaces, w->plan, &passes_machine, w->extents, picks, lists, arena);
+}
+
+static double time_of(const World *w, uint32_t site, const Schedule *schedule, uint64_t run) {
+    uint64_t draw = hash_u64(hash_u64(site, run), (uint64_t)(schedule->seconds * 1e12));
+    double noise = 1 + w->noise * ((double)(draw >> 11) * 0x1p-53 - 0.5);
+    double blocks = 0;
+    for (uint32_t i = 0; i < schedule->blocks.count; i++)
+        blocks += 0.01 * (schedule->blocks.at[i].rows % 3);
+    if (site + 1 != w->spaces.at.count || !w->fastest)
+        return noise;
+    return (1 + 0.1 * tune_distance(schedule, w->fastest) + blocks) * noise;
+}
+
+// The whole search. Returns how many trials were measured; *trace: a number for all of them.
+static uint32_t search_all(World *w, TuneSearch *search, uint64_t *trace, uint32_t hurry_after) {
+    uint32_t count = 0, pairs = 5;
+    TuneRound round;
+    while (tune_search_next(search, &round)) {
+        for (uint32_t i = 0; i < w->spaces.at.count; i++) {
+            uint32_t trial = round.trials[i];
+            if (trial == TUNE_NO_TRIAL)
+                continue;
+            double ratios[5];
+            const TuneSite *site = tune_search_site(search, i);
+            for (uint32_t p = 0; p < pairs; p++)
+                ratios[p] = time_of(w, i, &site->trials.at[trial].schedule, count * 10 + p) /
+                            time_of(w, i, &site->trials.at[0].schedule, count * 10 + p + 5);
+            tune_search_note(search, i, trial, ratios, pairs);
+            *trace = hash_u64(hash_u64(*trace, i), trial);
+            count++;
+        }
+        if (count > hurry_after)
+            tune_search_hurry(search);
+    }
+    assert_true(tune_search_done(search));
+    return count;
+}
+
+static TuneSearch *search_of(World *w, TuneEffort effort, uint64_t seed) {
+    TuneSearchOptions options = {.effort = effort, .seed = seed, .blocks = blocks_of, .self = w};
+    return tune_search_new(w->session->arena, &w->spaces, &options);
+}
+
+static const TuneSpace *last_space(const World *w) {
+    return &w->spaces.at.at[w->spaces.at.count - 1];
+}
+
+// ---- spaces -------------------------------------------------------------------------------------
+
+static void test_spaces_are_by_site_and_predicted(void **state) {
+    (void)state;
+    World w = world_open();
+    assert_true(w.spaces.at.count >= 2);
+    for (uint32_t i = 0; i < w.spaces.at.count; i++) {
+        const TuneSpace *space = &w.spaces.at.at[i];
+        assert_non_null(space->name);
+        assert_int_equal(tune_spaces_find(&w.spaces, &space->site), i);
+        for (uint32_t k = 0; k < space->numbers.count; k++) {
+            assert_true(space->numbers.at[k].seconds > 0);
+            for (uint32_t j = 0; j < k; j++)
+                assert_false(tune_same(&space->numbers.at[k], &space->numbers.at[j]));
+        }
+    }
+    assert_true(last_space(&w)->numbers.count > 10);
+    uint32_t before = w.spaces.at.count;
+    tune_spaces_add(&w.spaces, w.plan, &passes_machine, w.extents);
+    assert_int_equal(w.spaces.at.count, before);
+    session_free(w.session);
+}
+
+// Other names, the same site; other extents, another text of extents and the same group.
+static void test_sites_know_no_names(void **state) {
+    (void)state;
+    static const char *const texts[] = {"dim n = 64, d = 32\ndef F(X[n, d], P[d, e]):\n    return "
+                                        "einsum(X[n, d], P[d, e] -> [n, e])\n",
+                                        "dim row = 64, c = 32\ndef G(A[row, c], B[c, k]):\n    "
+                                        "return einsum(A[row, c], B[c, k] -> [row, k])\n",
+                                        "dim n = 96, d = 32\ndef F(X[n, d], P[d, e]):\n    return "
+                                        "einsum(X[n, d], P[d, e] -> [n, e])\n",
+                                        "dim n = 64, d = 32\ndef F(X[n, d], P[d, e]):\n    return "
+                                        "exp(einsum(X[n, d], P[d, e] -> [n, e]))\n"};
+    ScheduleSite sites[4];
+    Arena *arena = arena_new();
+    for (int i = 0; i < 4; i++) {
+        Session *session = session_new();
+        Plan *plan = passes_plan(session, texts[i]);
+        TuneSpaces spaces = {.arena = session->arena};
+        tune_spaces_add(&spaces, plan, &passes_machine,
+                        graph_typical_extents(plan->fusion->graph, session->arena));
+        assert_int_equal(spaces.at.count, 1);
+        sites[i] = spaces.at.at[0].site;
+        sites[i].extents = arena_printf(arena, "%s", sites[i].extents);
+        session_free(session);
+    }
+    assert_true(sites[0].group == sites[1].group && sites[0].group == sites[2].group);
+    assert_true(sites[0].group != sites[3].group);
+    assert_string_equal(sites[0].extents, sites[1].extents);
+    assert_string_not_equal(sites[0].extents, sites[2].extents);
+    assert_non_null(strstr(sites[0].extents, "~")); // e is of run time
+    arena_free(arena);
+}
+
+// What is known is used if it is of the space, and left alone if it is not.
+static void test_what_is_known_is_used(void **state) {
+    (void)state;
+    World w = world_open();
+    uint32_t n = w.spaces.at.count;
+    const Schedule **picks = arena_array(w.session->arena, const Schedule *, n + 1);
+    const ScheduleList *numbers = &last_space(&w)->numbers;
+    Schedule known = numbers->at[numbers->count - 1];
+    known.found = "here";
+    TunePicks chosen = {&w.spaces, picks};
+    ScheduleWish wish = {.source = tune_picks_source(&chosen)};
+    for (int foreign = 0; foreign < 2; foreign++) {
+        if (foreign)
+            known.stream.rows += 5;
+        picks[n - 1] = &known;
+        Arena *arena = arena_new();
+        TileProgram *program =
+            tile_lower(plan_in_arena(w.plan, arena), &passes_machine, w.extents, &wish);
+        const Launch *launch = &program->launches.at[program->launches.count - 1];
+        const Schedule *taken = &program->kernels.at[launch->kernel]->schedule;
+        assert_int_equal(schedule_same_numbers(taken, &known), !foreign);
+        assert_int_equal(taken->found != NULL, !foreign);
+        assert_true(foreign ? schedule_same_numbers(taken, &numbers->at[0]) : true);
+        arena_free(arena);
+    }
+    session_free(w.session);
+}
+
+// ---- the search ---------------------------------------------------------------------------------
+
+static void test_the_same_measurements_ask_for_the_same(void **state) {
+    (void)state;
+    uint64_t traces[3] = {0};
+    for (int i = 0; i < 3; i++) {
+        World w = world_open();
+        w.noise = 0.1;
+        w.fastest = &last_space(&w)->numbers.at[last_space(&w)->numbers.count / 2];
+        search_all(&w, search_of(&w, EFFORT_NORMAL, i == 2 ? 7 : 3), &traces[i], UINT32_MAX);
+        session_free(w.session);
+    }
+    assert_true(traces[0] == traces[1]);
+    assert_true(traces[0] != traces[2]); // the seed draws moves
+}
+
+static void test_all_are_tried_with_all_effort(void **state) {
+    (void)state;
+    World w = world_open();
+    w.fastest = &last_space(&w)->numbers.at[last_space(&w)->numbers.count - 1];
+    TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
+    uint64_t trace = 0;
+    search_all(&w, search, &trace, UINT32_MAX);
+    for (uint32_t i = 0; i < w.spaces.at.count; i++) {
+        const TuneSite *site = tune_search_site(search, i);
+        const ScheduleList *all = &w.spaces.at.at[i].numbers;
+        for (uint32_t k = 0; k < all->count; k++) {
+            uint32_t t = 0;
+            while (t < site->trials.count && !tune_same(&site->trials.at[t].schedule, &all->at[k]))
+                t++;
+            assert_true(t < site->trials.count);
+        }
+    }
+    uint32_t winner = tune_search_winner(search, w.spaces.at.count - 1);
+    const Schedule *found =
+        &tune_search_site(search, w.spaces.at.count - 1)->trials.at[winner].schedule;
+    assert_true(tune_distance(found, w.fastest) == 0);
+    session_free(w.session);
+}
+
+// Moves lead from the fastest of those that were predicted to be to what nobody predicted.
+static void test_moves_come_near(void **state) {
+    (void)state;
+    World w = world_open();
+    const ScheduleList *all = &last_space(&w)->numbers;
+    double before = 0, after = 0;
+    for (uint32_t k = 0; k < all->count; k += 7) {
+        w.fastest = &all->at[k];
+        TuneSearch *search = search_of(&w, EFFORT_NORMAL, k);
+        uint64_t trace = 0;
+        search_all(&w, search, &trace, UINT32_MAX);
+        const TuneSite *site = tune_search_site(search, w.spaces.at.count - 1);
+        before += tune_distance(&all->at[0], w.fastest);
+        after += tune_distance(&site->trials.at[site->best].schedule, w.fastest);
+    }
+    assert_true(after < 0.25 * before);
+    session_free(w.session);
+}
+
+static void test_noise_alone_wins_nothing(void **state) {
+    (void)state;
+    World w = world_open();
+    w.noise = 0.02;
+    for (uint64_t seed = 0; seed < 10; seed++) {
+        TuneSearch *search = search_of(&w, EFFORT_NORMAL, seed);
+        uint64_t trace = seed;
+        search_all(&w, search, &trace, UINT32_MAX);
+        for (uint32_t i = 0; i < w.spaces.at.count; i++) {
+            const TuneTrial *best =
+                &tune_search_site(search, i)->trials.at[tune_search_winner(search, i)];
+            assert_true(best->ratio > 0.98);
+        }
+    }
+    session_free(w.session);
+}
+
+static void test_a_hurry_ends_with_the_best_so_far(void **state) {
+    (void)state;
+    World w = world_open();
+    w.fastest = &last_space(&w)->numbers.at[1];
+    uint64_t trace = 0;
+    TuneSearch *calm = search_of(&w, EFFORT_EXHAUSTIVE, 0);
+    uint32_t all = search_all(&w, calm, &trace, UINT32_MAX);
+    TuneSearch *hurried = search_of(&w, EFFORT_EXHAUSTIVE, 0);
+    uint32_t few = search_all(&w, hurried, &trace, 10);
+    assert_true(few < all / 2 && few <= 10 + 5 * w.spaces.at.count);
+    session_free(w.session);
+}
+
+static void test_a_skipped_site_keeps_its_default(void **state) {
+    (void)state;
+    World w = world_open();
+    TuneSearch *search = search_of(&w, EFFORT_QUICK, 0);
+    for (uint32_t i = 0; i < w.spaces.at.count; i++)
+        tune_search_skip(search, i);
+    TuneRound round;
+    assert_false(tune_search_next(search, &round));
+    assert_true(tune_search_done(search));
+    assert_int_equal(tune_search_winner(search, 0), TUNE_DEFAULT);
+    session_free(w.session);
+}
+
+// ---- statistics and text ------------------------------------------------------------------------
+
+static void test_statistics(void **state) {
+    (void)state;
+    double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2};
+    assert_true(tune_median(odd, 3) == 2 && tune_median(even, 4) == 2.5);
+    double faster[] = {0.9, 0.8, 0.9, 0.7, 0.95}, mixed[] = {0.9, 1.1, 0.9, 1.2};
+    assert_true(fabs(tune_confidence(faster, 5) - (1 - 1.0 / 32)) < 1e-12);
+    assert_true(fabs(tune_confidence(mixed, 4) - (1 - 11.0 / 16)) < 1e-12);
+    assert_true(tune_confidence(NULL, 0) == 0);
+    double a[] = {1, 2, 3, 4}, up[] = {10, 20, 30, 50}, down[] = {4, 3, 2, 1},
+           flat[] = {1, 1, 1, 1};
+    double ties[] = {1, 1, 2, 2};
+    assert_true(tune_rank_correlation(a, up, 4) == 1);
+    assert_true(tune_rank_correlation(a, down, 4) == -1);
+    assert_true(isnan(tune_rank_correlation(a, flat, 4)));
+    assert_true(fabs(tune_rank_correlation(a, ties, 4) - 0.8944271909999159) < 1e-12);
+}
+
+static void test_schedules_are_read_as_they_are_written(void **state) {
+    (void)state;
+    World w = world_open();
+    Arena *arena = w.session->arena;
+    for (uint32_t i = 0; i < w.spaces.at.count; i++)
+        for (uint32_t k = 0; k < w.spaces.at.at[i].numbers.count; k++) {
+            const Schedule *schedule = &w.spaces.at.at[i].numbers.at[k];
+            const char *text = schedule_to_json(arena, schedule), *why;
+            Schedule read;
+            assert_true(schedule_from_json(arena, text, &read, &why));
+            assert_true(tune_same(schedule, &read));
+            assert_string_equal(schedule_to_json(arena, &read), text);
+        }
+    session_free(w.session);
+}
+
+static void test_what_is_no_schedule_is_refused(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "",
+        "[]",
+        "{",
+        "{}",
+        "{\"kind\": \"none\"}",
+        "{\"kind\": 3, \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 0, \"step_points\": 0, \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 1.5, \"step_points\": 0, \"blocks\": []}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"blocks\": {}}",
+        "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"more\": 1, \"blocks\": []}",
+        "{\"kind\": \"stream\", \"plan\": \"any\", \"rows\": 1, \"piece\": 1, \"blocks\": []}",
+        "{\"kind\": \"stream\", \"plan\": \"resident\", \"rows\": -1, \"piece\": 1, \"blocks\": "
+        "[]}",
+        "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": 1, \"piece\": 1, \"blocks\": [1]}",
+        "{\"kind\": \"none\", \"kind\": \"none\", \"blocks\": []}",
+        "{\"kind\": \"none\", \"blocks\": [{\"rows\": 1, \"cols\": 0, \"lanes\": 0}]}"};
+    Arena *arena = arena_new();
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        Schedule schedule;
+        const char *why = NULL;
+        assert_false(schedule_from_json(arena, texts[i], &schedule, &why));
+        assert_non_null(why);
+    }
+    arena_free(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spaces_are_by_site_and_predicted),
+        cmocka_unit_test(test_sites_know_no_names),
+        cmocka_unit_test(test_what_is_known_is_used),
+        cmocka_unit_test(test_the_same_measurements_ask_for_the_same),
+        cmocka_unit_test(test_all_are_tried_with_all_effort),
+        cmocka_unit_test(test_moves_come_near),
+        cmocka_unit_test(test_noise_alone_wins_nothing),
+        cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),
+        cmocka_unit_test(test_a_skipped_site_keeps_its_default),
+        cmocka_unit_test(test_statistics),
+        cmocka_unit_test(test_schedules_are_read_as_they_are_written),
+        cmocka_unit_test(test_what_is_no_schedule_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
