@@ -22,7 +22,8 @@ config.substitutions += [
     ("%python", python),
     ("%root", os.path.dirname(here)),
 ]
-for name in ("ATTC_CACHE", "ATTC_DB", "ATTC_MACHINE", "HOME", "ASAN_OPTIONS", "UBSAN_OPTIONS", "ATTC_LEVEL"):
+for name in ("ATTC_CACHE", "ATTC_DB", "ATTC_MACHINE", "HOME", "ASAN_OPTIONS", "UBSAN_OPTIONS",
+             "ATTC_LEVEL"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 config.environment["NO_COLOR"] = "1"

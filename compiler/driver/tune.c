@@ -188,7 +188,7 @@ static int tune_shape(Options *options, const Target *target) {
     tuner->begun = pipeline_seconds();
     att_signals_hold(&tuner->held);
     tuner_pin(tuner);
-    bool fine = prepare(tuner);
+    bool fine = prepare(tuner) && tuner_open_db(tuner);
     if (fine) {
         search(tuner);
         take_results(tuner);
@@ -203,6 +203,7 @@ static int tune_shape(Options *options, const Target *target) {
     }
     if (tuner->reference.session)
         candidate_free(&tuner->reference);
+    tune_db_close(tuner->db);
     calls_close(&tuner->calls);
     tuner_unpin(tuner);
     // What has come in has been heeded.

@@ -67,8 +67,7 @@ bool candidate_run(const Tuner *tuner, const Candidate *candidate, double *secon
     return fine;
 }
 
-// ---- in another thread
-// ---------------------------------------------------------------------------
+// ---- in another thread --------------------------------------------------------------------------
 
 struct Maker {
     const Tuner *tuner;

@@ -144,7 +144,7 @@ static const char *now_text(Arena *arena) {
     return arena_printf(arena, "%s", text);
 }
 
-static bool put(Tuner *tuner, TuneDb *db, uint32_t site, const char *path) {
+static bool put(Tuner *tuner, uint32_t site) {
     Arena *arena = tuner->options->session->arena;
     const TuneSpace *space = &tuner->spaces.at.at[site];
     TuneResult *result = &tuner->results[site];
@@ -159,10 +159,25 @@ static bool put(Tuner *tuner, TuneDb *db, uint32_t site, const char *path) {
         .date = now_text(arena),
     };
     const char *why = NULL;
-    result->kept = tune_db_put(db, &entry, &why);
+    result->kept = tune_db_put(tuner->db, &entry, &why);
     if (!result->kept)
-        problem(tuner->options, "%s %s", path, why);
+        problem(tuner->options, "%s %s", tuner->path, why);
     return result->kept;
+}
+
+bool tuner_open_db(Tuner *tuner) {
+    Options *options = tuner->options;
+    Arena *arena = options->session->arena;
+    const char *why = NULL;
+    tuner->path = options->db ? options->db : tune_db_path(arena);
+    if (!tuner->path) {
+        problem(options, "there is no home for a database of schedules: give --db FILE");
+        return false;
+    }
+    tuner->db = tune_db_open(arena, tuner->path, TUNE_DB_WRITE, &why);
+    if (!tuner->db)
+        problem(options, "%s %s", tuner->path, why);
+    return tuner->db;
 }
 
 // Picks of the winners; how many there are.
@@ -205,18 +220,9 @@ bool tuner_keep(Tuner *tuner) {
             options->session->diags, (Span){0},
             "the oracle was not asked: with smaller extents of -D there is no such program, "
             "or it takes long");
-    const char *path = options->db ? options->db : tune_db_path(arena), *why = NULL;
-    if (!path) {
-        problem(options, "there is no home for a database of schedules: give --db FILE");
-        return false;
-    }
-    TuneDb *db = tune_db_open(arena, path, TUNE_DB_WRITE, &why);
-    bool fine = db;
-    if (!db)
-        problem(options, "%s %s", path, why);
+    bool fine = true;
     for (uint32_t i = 0; i < tuner->spaces.at.count && fine; i++)
         if (tuner->results[i].winner != TUNE_DEFAULT)
-            fine = put(tuner, db, i, path);
-    tune_db_close(db);
+            fine = put(tuner, i);
     return fine;
 }

@@ -44,6 +44,8 @@ typedef struct {
     Calls calls;
     TuneSpaces spaces;
     TuneSearch *search;
+    TuneDb *db;
+    const char *path;         // of the database
     Candidate reference;      // with default schedules
     VEC(double) * of_default; // by site: times of the default
     VEC(double) peaks;        // flops per second, measured in between
@@ -80,6 +82,7 @@ bool tuner_measure_default(Tuner *tuner); // some runs of the reference alone
 double tuner_seconds(const Tuner *tuner); // since the search began
 
 // ---- tune_keep.c ----
+bool tuner_open_db(Tuner *tuner); // false after a message
 // Winners that compute what the default does, at these extents, and what the oracle does, at small
 // ones, are put into the database. false after diagnostics.
 bool tuner_keep(Tuner *tuner);

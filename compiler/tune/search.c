@@ -128,8 +128,7 @@ static const TuneTrial *best_trial(const Site *site) {
     return &site->site.trials.at[site->site.best];
 }
 
-// ---- the phases: each asks for its trials, or for none
-// -------------------------------------------
+// ---- the phases: each asks for its trials, or for none ------------------------------------------
 
 static void begin_numbers(TuneSearch *s, Site *site) {
     const ScheduleList *list = &site->site.space->numbers;

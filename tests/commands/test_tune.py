@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`attc tune`, and schedules that other commands look up: from a database, or from a text."""
+
+import json
+import re
+import signal
+import subprocess
+import time
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from attc import ATTC, SANITIZED, attc, attc_json, heed_signals
+from schedules import entry, read, text_of
+
+SOURCE = """dim d = 16, h = 3
+def Attention(X[n, d], P[d, h, e], K[m, h, e], V[m, h, e]):
+    Q[n, h, e] = einsum(X[n, d], P[d, h, e])
+    W[n, m, h] = softmax(einsum(Q[n, h, e], K[m, h, e] -> [n, m, h]), reduced_dim=m)
+    O[n, h, e] = einsum(W[n, m, h], V[m, h, e] -> [n, h, e])
+    return O[n, h, e]
+"""
+D = ["-D", "n=80,m=96,e=16", "--target", "x86-64-v3"]  # which every machine runs
+MACHINE = "avx512"  # of tests/machines, which the harness chooses
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "attention.attn"
+    path.write_text(SOURCE)
+    return path
+
+
+@pytest.fixture
+def db(tmp_path):
+    return tmp_path / "schedules.db"
+
+
+def spaces(source, *options):
+    return attc_json("cost", source, *D, "--space", "--threads", 1, "--no-db", *options)["spaces"]
+
+
+
+def known(space, number=-1, **changes):
+    """An entry of one of a kernel's schedules."""
+    return entry(group=space["group"], extents=space["extents"], target="x86-64-v3",
+                 machine=MACHINE, threads=1, name=space["kernel"],
+                 schedule=space["schedules"][number]["schedule"]) | changes
+
+
+def kernels(source, tmp_path, *options):
+    """By name: where its schedule is from, and the schedule."""
+    out = tmp_path / "lib.so"
+    attc("build", source, *D, "--threads", 1, "-o", out, *options)
+    return {kernel["name"]: (kernel["schedule_from"], kernel["schedule"])
+            for kernel in manifest(out)["kernels"]}
+
+
+def manifest(library):
+    text = library.read_bytes()
+    start = text.index(b'{\n "abi"')
+    return json.JSONDecoder().raw_decode(text[start:].decode(errors="replace"))[0]
+
+
+# ---- what is looked up ---------------------------------------------------------------------------
+
+
+def test_the_default_comes_first_in_a_space(source, tmp_path):
+    of_kernels = kernels(source, tmp_path, "--no-db")
+    for space in spaces(source):
+        assert of_kernels[space["kernel"]] == ("predicted", space["schedules"][0]["schedule"])
+
+
+def test_a_known_schedule_is_used_everywhere(source, db, tmp_path):
+    stream = [space for space in spaces(source)
+              if space["schedules"][0]["schedule"]["kind"] == "stream"][0]
+    wanted = known(stream)
+    attc("db", "import", "-", "--db", db, stdin=text_of(wanted))
+    found = kernels(source, tmp_path, "--db", db)
+    assert found[stream["kernel"]] == ("database", wanted["schedule"])
+    others = {origin for name, (origin, _) in found.items() if name != stream["kernel"]}
+    assert others == {"predicted"}
+    tile = [attc("emit", source, *D, "--stage=tile", "--threads", 1, *options)[0]
+            for options in (["--db", db], ["--no-db"], [])]
+    assert tile[0] != tile[1] and tile[1] == tile[2]
+    for command in ("verify", "bench"):
+        attc(command, source, *D, "--threads", 1, "--db", db)
+    text = tmp_path / "schedules.txt"
+    attc("db", "export", "--db", db, "-o", text)
+    assert kernels(source, tmp_path, "--schedules", text)[stream["kernel"]] == (
+        "file", wanted["schedule"])
+
+
+def test_builds_are_the_same_bytes(source, db, tmp_path):
+    attc("db", "import", "-", "--db", db, stdin=text_of(*map(known, spaces(source))))
+    moved = tmp_path / "elsewhere" / "moved.db"
+    moved.parent.mkdir()
+    libraries = []
+    for place in ("a", "b"):
+        out = tmp_path / place / "lib.so"
+        out.parent.mkdir()
+        attc("build", source, *D, "--threads", 1, "-o", out, "--db", db)
+        libraries.append(out.read_bytes())
+        db.rename(moved)
+        db = moved
+        moved = tmp_path / "again.db"
+    assert libraries[0] == libraries[1]
+
+
+@pytest.mark.parametrize("changes", [
+    {"threads": 2}, {"machine": "another"}, {"target": "x86-64-v9"}, {"extents": "1 2 3"},
+    {"group": "0" * 16}])
+def test_other_keys_are_not_used(source, db, tmp_path, changes):
+    attc("db", "import", "-", "--db", db,
+         stdin=text_of(known(spaces(source)[-1], **changes)))
+    assert {origin for origin, _ in kernels(source, tmp_path, "--db", db).values()} == {"predicted"}
+
+
+def test_a_text_that_is_named_serves_other_machines(source, tmp_path):
+    space = spaces(source)[-1]
+    text = tmp_path / "schedules.txt"
+    text.write_text(text_of(known(space, machine="another")))
+    assert kernels(source, tmp_path, "--schedules", text)[space["kernel"]][0] == "file"
+
+
+def test_what_is_not_in_the_space_is_left_alone(source, db, tmp_path):
+    """Of another compiler, or made up: the numbers are in their ranges, and mean nothing here."""
+    wrong = []
+    for space in spaces(source):
+        schedule = dict(space["schedules"][0]["schedule"])
+        for key, value in schedule.items():
+            if isinstance(value, int) and key not in ("pack_a", "pack_b"):
+                schedule[key] = value + 7
+        wrong.append(known(space, schedule=schedule))
+    attc("db", "import", "-", "--db", db, stdin=text_of(*wrong))
+    assert {origin for origin, _ in kernels(source, tmp_path, "--db", db).values()} == {"predicted"}
+    attc("verify", source, *D, "--db", db)
+
+
+def test_a_damaged_database_is_warned_of(source, db):
+    db.write_bytes(b"no database at all\n" * 100)
+    _, err = attc("cost", source, *D, "--db", db)
+    assert re.search(r"warning: .*schedules\.db .*\[-Wschedules\]", err), err
+    assert "attc db check" in err
+    _, err = attc("cost", source, *D, "--db", db, "-Wno-schedules")
+    assert err == ""
+    _, err = attc("cost", source, *D, "--no-db")
+    assert err == ""
+
+
+def test_a_wrong_text_is_an_error(source, tmp_path):
+    text = tmp_path / "schedules.txt"
+    _, err = attc("cost", source, *D, "--schedules", text, status=1)
+    assert "schedules.txt" in err
+    text.write_text(text_of(entry()) + "{}\n")
+    _, err = attc("cost", source, *D, "--schedules", text, status=1)
+    assert "line 3" in err
+
+
+def test_forced_plans_are_not_looked_up(source, db, tmp_path):
+    attc("db", "import", "-", "--db", db, stdin=text_of(*map(known, spaces(source))))
+    found = kernels(source, tmp_path, "--db", db, "--plan", "stream:8:64")
+    streams = [value for value in found.values() if value[1]["kind"] == "stream"]
+    assert [(origin, s["plan"], s["rows"]) for origin, s in streams] == [("predicted", "stream", 8)]
+
+
+# ---- the search ----------------------------------------------------------------------------------
+
+
+def tune(source, db, *options, status=0):
+    return attc("tune", source, *D, "--threads", 1, "--db", db, *options, status=status)
+
+
+def test_tune_tells_what_it_found(source, db, tmp_path):
+    picture = tmp_path / "search.svg"
+    out, _ = tune(source, db, "--effort", "quick", "-o", picture)
+    heads = out.splitlines()[0].split()
+    assert heads == ["kernel", "kind", "tried", "of", "default", "tuned", "speed", "sure", "ranks"]
+    assert re.search(r"^\d+ candidates in \d+ s: \d\.\d{3}x of the default's speed", out, re.M)
+    assert ElementTree.parse(picture).getroot().tag.endswith("svg")
+    attc("verify", source, *D, "--db", db)
+
+
+def test_what_is_told_of_is_what_is_kept(source, db):
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
+    assert found["threads"] == 1 and found["candidates"] > 0 and not found["interrupted"]
+    kept = {kernel["kernel"]: kernel for kernel in found["kernels"] if kernel["kept"]}
+    entries = read(attc("db", "export", "--db", db)[0]) if kept else []
+    assert {e["name"]: e["schedule"] for e in entries} == {
+        name: kernel["schedule"] for name, kernel in kept.items()}
+    for kernel in found["kernels"]:
+        assert kernel["kept"] == (kernel["seconds"] < kernel["default_seconds"])
+        for trial in kernel["trials"]:
+            assert trial["pairs"] >= 2 and trial["predicted_seconds"] > 0
+        if kernel["kept"]:
+            assert kernel["confidence"] >= 0.95
+
+
+def test_gradients_and_shapes_and_kernels(source, db, tmp_path):
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text("# two\nn=16,m=24\n\n  n=24,m=16,e=8  \n")
+    out, _ = tune(source, db, "--effort", "quick", "--shapes", shapes, "--kernels", "O", "--grad")
+    assert out.splitlines()[0] == "n=16,m=24" and "\nn=24,m=16,e=8\n" in out
+    tried = [line.split()[:3] for line in out.splitlines()
+             if re.match(r"\w+ +(stream|tasks|contract) ", line)]
+    assert all(number == "0" for name, _, number in tried if name != "O")
+    assert any(number != "0" for name, _, number in tried if name == "O")
+
+
+def test_there_is_no_kernel_of_that_name(source, db):
+    _, err = tune(source, db, "--kernels", "nothing", status=1)
+    assert "there is no kernel nothing, but " in err and not db.exists()
+
+
+@pytest.mark.parametrize("options", [
+    ["--effort", "some"], ["--budget", "0"], ["--budget", "5x"], ["--budget", "nan"],
+    ["--no-db"], ["--schedules", "x"], ["-o", "a.svg", "-o", "b.svg"], ["--shapes", ""]])
+def test_options_that_mean_nothing(source, options):
+    _, err = attc("tune", source, *D, *options, status=2)
+    assert err.startswith("attc: error: ")
+
+
+def test_a_shape_that_is_wrong(source, db, tmp_path):
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text("n=16,m\n")
+    _, err = tune(source, db, "--shapes", shapes, status=2)
+    assert "--shapes" in err
+    _, err = tune(source, db, "--shapes", tmp_path / "none", status=1)
+    assert "none" in err
+
+
+def test_a_database_that_cannot_be_written(source, tmp_path):
+    """It is told before anything is searched for."""
+    begun = time.monotonic()
+    _, err = tune(source, source / "x.db", status=1)
+    assert "x.db" in err
+    _, err = tune(source, source, status=1)
+    assert "attention.attn" in err
+    assert time.monotonic() - begun < 20
+
+
+def test_a_budget_is_kept(source, db):
+    begun = time.monotonic()
+    tune(source, db, "--effort", "exhaustive", "--budget", "3s")
+    assert time.monotonic() - begun < (60 if SANITIZED else 20)
+
+
+def test_what_was_found_is_kept_when_interrupted(source, db):
+    run = subprocess.Popen([ATTC, "tune", source, *D, "--threads", "1", "--db", db, "--effort",
+                            "exhaustive", "--json"], stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals)
+    assert "candidates" in run.stderr.readline()
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=120)
+    assert run.returncode == 0, err
+    assert json.loads(out)["interrupted"]
