@@ -314,12 +314,19 @@ static bool is_unit(const Count *c, const Access *access) {
     return true;
 }
 
+// Of a vector of a transposed block, which has as many positions of the dim outside of the lanes as
+// lanes; where there are fewer of them the rest of the block is for nothing.
+static double crossing_cycles(const Count *c) {
+    double positions = c->w->length[c->stage->dims[c->stage->n_dims - 2]];
+    return CROSSING * c->width / fmax(fmin(positions, c->width), 1);
+}
+
 // Cycles of moving one vector between registers and L1.
 static double port_cycles(const Count *c, const Access *access, Hoisting at, bool store) {
     size_t bytes = elem_bytes(c->w->kernel->buffers.at[access->buffer].elem);
     double vectors = at.varies ? fmax(bytes / 4.0, 1) : 1;
     if (at.varies && !store && stage_crosses(c->w->kernel, c->stage, access))
-        return CROSSING;
+        return crossing_cycles(c);
     if (at.varies && !is_unit(c, access))
         return op_weight(OP_GATHER);
     double lines = at.varies && splits_lines(c->w, access) ? 2 : 1;

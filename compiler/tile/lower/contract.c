@@ -393,6 +393,7 @@ static void choose_pieces(Contract *x) {
         fit_tile(x);
     x->b_early = choose_early(x, &x->b_source, x->lanes_all, s->pack_b);
     x->a_early = choose_early(x, &x->a_source, x->rows_all, s->pack_a);
+    x->a_crossing = crossing_dim(&x->a_source, x->rows_all, x->rows, s->pack_a) != TILE_DIM_NONE;
 }
 
 bool lower_contract(Lowering *lower) {

@@ -23,7 +23,8 @@ typedef struct {
     // An operand whose contiguous dim is a batch dim is packed for all batches of the task at once,
     // so that its lines are used up.
     bool a_early, b_early;
-    bool scaled; // the factor is already in an operand
+    bool a_crossing; // likewise of another dim of rows, for all of those of the task
+    bool scaled;     // the factor is already in an operand
 } Contract;
 // Requires: schedule and steps are settled, no node was made yet.
 void contract_emit(Contract *x);

@@ -144,13 +144,16 @@ static void emit_blocks(Contract *x, NodeList *into) {
     if (s->pack_b && !x->b_early)
         pack_b(x, into);
     if (x->rows != TILE_DIM_NONE && !x->a_early) {
-        into = open_single(x, other_rows(x), into);
+        if (!x->a_crossing)
+            into = open_single(x, other_rows(x), into);
         if (s->block_rows < x->steps[x->rows])
             into =
                 &node_loop(x->lower->kernel, into, LOOP_SEQUENTIAL, x->rows, s->block_rows)->body;
     }
     if (s->pack_a && !x->a_early)
         pack_a(x, into);
+    if (x->a_crossing)
+        into = open_single(x, other_rows(x), into);
     emit_contract(x, into);
 }
 

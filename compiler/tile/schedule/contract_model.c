@@ -123,11 +123,15 @@ ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, cons
     into = &node_loop(kernel, into, LOOP_SEQUENTIAL, BATCH, 1)->body;
     if (packs_b && !b_early)
         pack_b(x, into, b);
-    into = &node_loop(kernel, into, LOOP_SEQUENTIAL, ROWS_OUTER, 1)->body;
+    bool crossing = packs_a && shape->a_last == LAST_OTHER;
+    if (!crossing)
+        into = &node_loop(kernel, into, LOOP_SEQUENTIAL, ROWS_OUTER, 1)->body;
     x->block_rows = node_loop(kernel, into, LOOP_SEQUENTIAL, ROWS, 1);
     into = &x->block_rows->body;
     if (packs_a && !a_early)
         pack_a(x, into, a);
+    if (crossing)
+        into = &node_loop(kernel, into, LOOP_SEQUENTIAL, ROWS_OUTER, 1)->body;
     add_contract(x, into, a, b, c);
     return x;
 }

@@ -99,9 +99,16 @@ static bool reads_once(const ContractShape *shape, const ContractSchedule *s) {
     return !s->pack_b && shape->rows <= s->row_block;
 }
 
+// How many positions of the other rows are packed together: a task's, of which it has as many as
+// leave it a block of the main rows.
+static int64_t packed_together(const ContractShape *shape, const ContractSchedule *s) {
+    int64_t others = ceil_div(shape->rows, shape->main_rows), most = s->task_rows / s->row_block;
+    return s->pack_a && shape->a_last == LAST_OTHER ? clamp(most, 1, others) : 1;
+}
+
 // Rows of a that stay in L2 beside the block of b; a loop over less costs more than it saves.
 static int64_t choose_block_rows(const Search *m, const ContractSchedule *s) {
-    int64_t bytes = s->block_k * (int64_t)m->shape->elem_bytes;
+    int64_t bytes = s->block_k * (int64_t)m->shape->elem_bytes * packed_together(m->shape, s);
     int64_t most = m->machine->l2_bytes * 5 / 8 / bytes / s->row_block * s->row_block;
     most = most < s->row_block ? s->row_block : most;
     int64_t rows = s->task_rows < m->shape->main_rows ? s->task_rows : m->shape->main_rows;
