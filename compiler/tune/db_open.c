@@ -143,7 +143,8 @@ static bool ask_number(TuneDb *db, const char *sql, const char *parameter, int64
 
 static void make_folders(Arena *arena, const char *path) {
     char *folder = arena_printf(arena, "%s", path);
-    for (char *slash = strchr(folder + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+    char *slash = strchr(folder + (*folder == '/'), '/');
+    for (; slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
         mkdir(folder, 0777); // opening the file tells when that fails
         *slash = '/';

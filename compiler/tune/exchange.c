@@ -144,12 +144,13 @@ static int read_whole(Reader *r, const json_t *object, Field field) {
 static const char *read_schedule(Reader *r, const json_t *object) {
     const json_t *value = value_of(r, object, FIELD_SCHEDULE);
     char *text = value ? json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
-    Schedule schedule = {0};
-    const char *why = NULL;
-    if (text && !schedule_from_json(r->arena, text, &schedule, &why))
+    Schedule schedule;
+    const char *why;
+    bool ok = text && schedule_from_json(r->arena, text, &schedule, &why);
+    if (text && !ok)
         complain(r, arena_printf(r->arena, "schedule: %s", why));
     free(text);
-    return schedule_to_json(r->arena, &schedule);
+    return ok ? schedule_to_json(r->arena, &schedule) : "";
 }
 
 static bool is_field(const char *name) {

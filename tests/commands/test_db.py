@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -319,6 +320,44 @@ def test_a_folder_that_can_only_be_read(closed_folder):
     text.unlink()
     assert before == (path.read_bytes(), path.stat().st_mtime_ns)
     assert os.listdir(folder) == ["x.db"]
+
+
+def die_within_a_change(path):
+    """A process that is killed with a part of a change in the file, and the journal beside it."""
+    script = ("import os, sqlite3, sys\n"
+              "database = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+              "database.execute('PRAGMA cache_size = 1')\n"
+              "database.execute('BEGIN')\n"
+              "database.execute('UPDATE schedules SET name = upper(hex(zeroblob(400)))')\n"
+              "os.kill(os.getpid(), 9)\n")
+    assert subprocess.run([sys.executable, "-c", script, path]).returncode == -signal.SIGKILL
+    assert path.with_name(f"{path.name}-journal").exists()
+
+
+def test_who_reads_next_mends_what_was_cut_off(path):
+    fill(path, *map(entry, range(40)))
+    before = export(path)
+    die_within_a_change(path)
+    assert export(path) == before
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_was_cut_off_in_a_folder_that_can_only_be_read(closed_folder):
+    folder, limited = closed_folder
+    path = folder / "x.db"
+    folder.chmod(0o755)
+    path.chmod(0o644)
+    fill(path, *map(entry, range(40)))
+    before = export(path)
+    die_within_a_change(path)
+    folder.chmod(0o555)
+    path.chmod(0o444)
+    done = limited("db", "list", "--db", path)
+    assert done.returncode == 1
+    assert "was left in the middle of a change, and mending it wants leave to write" in done.stderr
+    folder.chmod(0o755)
+    path.chmod(0o644)
+    assert export(path) == before
 
 
 # ---- several processes, and their ends -----------------------------------------------------------
