@@ -6,7 +6,7 @@
 #   make test     all tests; ends with "N passed, N failed"
 #   make lint     house rules (STYLE): includes, sizes, formatting
 #   make bench    attc against PyTorch, JAX, NumPy; CASES=th-*,.. THREADS=1 PEERS=sdpa QUICK=1 GRAD=1
-#   make ranking  how well predicted times rank schedules; CASES=, THREADS=, COUNT=
+#   make tuning   what attc tune finds, and how good defaults are; CASES=, THREADS=, EFFORT=
 #   make training  steps of training a language model against PyTorch; THREADS=, PEERS=
 #   make parity    the first losses of training programs against PyTorch's
 #   make experiments   small experiments with heads, in about an hour; EXPERIMENTS='rank sizes'
@@ -76,7 +76,7 @@ reverse  = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstwor
 LINK    := $(call reverse,$(ARCHIVES)) $(TRAIN) $(RUNTIME)
 
 .PHONY: all demo test unit units golden numeric variants commands products random random-long mutations accuracy lint deps \
-        bench ranking training parity experiments fuzz fuzzers replays clean format always
+        bench tuning training parity experiments fuzz fuzzers replays clean format always
 all: $(BUILD)/attc $(RUNTIME) $(TRAIN)
 
 $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(ARCHIVES) $(TRAIN) \
@@ -282,10 +282,11 @@ bench: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
 	$(BENCH_VENV)/bin/python tests/bench $(BUILD)/attc --peak $(BUILD)/bench/libpeak.so \
 		--out $(BUILD)/bench $(BENCH_OPTIONS)
 
-# How well predicted times rank schedules; CASES, THREADS, COUNT (schedules of a case).
-ranking: all $(BENCH_VENV)/ready
-	$(BENCH_VENV)/bin/python tests/bench/ranking.py $(BUILD)/attc $(if $(CASES),--cases '$(CASES)') \
-		$(if $(THREADS),--threads $(THREADS)) $(if $(COUNT),--count $(COUNT))
+# What attc tune finds, and how good the default schedules are; CASES, THREADS, EFFORT.
+tuning: all $(BENCH_VENV)/ready
+	$(BENCH_VENV)/bin/python tests/bench/tuning.py $(BUILD)/attc --out $(BUILD)/tuning.csv \
+		$(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(THREADS)) \
+		$(if $(EFFORT),--effort $(EFFORT))
 
 # Steps of training against PyTorch's: how long they take (THREADS, PEERS), and the first losses.
 training: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so

@@ -17,8 +17,8 @@ from chart import chart
 from library import Library
 from measure import Attc, Contender, Failed, Measurement, Settings, compare
 from peers import PEERS, Timed, arrange
-from ranking import space, spearman
 from report import HEADER, share, table, write_csv
+from tuning import every_entry, geometric_mean, summary
 
 ATTC = os.environ["ATTC"]
 CASES = {case.name: case for case in every_case()}
@@ -254,25 +254,23 @@ def test_every_peer_states_what_it_needs():
     assert eager.bytes(case) > 12 * 8192**2 * 4 and fold.bytes(case) == 0
 
 
-def test_ranks_are_compared():
-    assert spearman([(1, 10), (2, 20), (3, 40)]) == 1
-    assert spearman([(1, 40), (2, 20), (3, 10)]) == -1
-    assert spearman([(1, 10), (2, 40), (3, 20)]) == 0.5
+@pytest.mark.parametrize("entry", every_entry(), ids=lambda entry: entry.name)
+def test_sources_of_tuning_compile(entry):
+    options = ["--entry", entry.entry, *extents(entry.extents), "--space", "--json"]
+    spaces = json.loads(attc("cost", entry.source, *options))["spaces"]
+    assert sum(len(space["schedules"]) for space in spaces) > 1
 
 
-def test_schedules_of_the_ranking_are_those_asked_for():
-    plans = list(space(CASES["th-12x64-512"]))
-    assert len(plans) == len(set(plans)) > 100
-    for plan in plans[:: len(plans) // 5]:
-        case = CASES["th-12x64-512"]
-        run = [ATTC, "emit", case.source, *extents(case.extents), "--stage=tile", "--plan", plan]
-        told = subprocess.run(run, capture_output=True, text=True)
-        kind, rows, *_ = plan.split(":")
-        assert f"# plan: {kind}, {rows} row" in told.stdout or "does not fit" in told.stderr
+def test_searches_are_summed_up():
+    def kernel(seconds, ratios, ranks):
+        return dict(default_seconds=seconds, rank_correlation=ranks,
+                    trials=[dict(ratio=ratio) for ratio in ratios])
+
+    found = dict(kernels=[kernel(3.0, [0.5, 2.0], 0.9), kernel(1.0, [1.5], 0.5),
+                          kernel(0.1, [], None)])
+    against_best, mean, least = summary(found)
+    assert against_best == 4.1 / 2.6
+    assert mean == pytest.approx((3 * 0.9 + 0.5) / 4) and least == 0.5
+    assert geometric_mean([2.0, 0.5]) == pytest.approx(1)
 
 
-def test_what_is_chosen_is_one_of_the_ranking():
-    case = CASES["th-12x64-512"]
-    tile = attc("emit", case.source, *extents(case.extents), "--stage=tile")
-    kind, rows = re.search(r"# plan: ([\w-]+), (\d+) row", tile).groups()
-    assert any(plan.split(":")[:2] == [kind, rows] for plan in space(case))
