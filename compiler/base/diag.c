@@ -14,7 +14,6 @@ static const WarningGroup warning_groups[N_WARNING_GROUPS] = {
     {"outer", true},      // every position with every other where a sum of vectors is meant
     {"extent", true},     // the extent of a dim where its positions are likely meant
     {"unused", true},     // a tensor that never takes part
-    {"schedules", true},  // a database of schedules that cannot be read
     {"rank", false},      // a head size below the number of memory positions
 };
 

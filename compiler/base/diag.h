@@ -26,7 +26,7 @@ typedef struct {
     bool on;
 } WarningGroup;
 
-enum { N_WARNING_GROUPS = 9 };
+enum { N_WARNING_GROUPS = 8 };
 
 struct Diags {
     Arena *arena;

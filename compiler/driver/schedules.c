@@ -104,8 +104,8 @@ static bool read_text(Options *options) {
     return true;
 }
 
-static void warn(Options *options, const char *path, const char *what) {
-    diag_hint(diag_warning(options->session->diags, "schedules", (Span){0}, "%s %s", path, what),
+static void tell(Options *options, const char *path, const char *what) {
+    diag_hint(diag_remark(options->session->diags, (Span){0}, "%s %s", path, what),
               "attc db check tells more; --no-db leaves the database alone");
 }
 
@@ -117,9 +117,9 @@ static void read_database(Options *options) {
     TuneDb *db = path ? tune_db_open(arena, path, TUNE_DB_READ, &why) : NULL;
     bool fine = db && tune_db_list(db, arena, &entries, &left_out, &why);
     if (!fine && why)
-        warn(options, path, arena_printf(arena, "%s; all schedules are predicted", why));
+        tell(options, path, arena_printf(arena, "%s; all schedules are predicted", why));
     if (left_out.damaged)
-        warn(options, path,
+        tell(options, path,
              arena_printf(arena, "has %u damaged schedules; they are left out", left_out.damaged));
     if (fine && entries.count)
         options->known = known_new(arena, &entries, "database");
