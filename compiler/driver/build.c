@@ -121,7 +121,7 @@ static int64_t init_of(InitKind kind) {
     return inits[kind];
 }
 
-static void note_arguments(Build *build, const Graph *plain, NameList *params) {
+static void note_arguments(Build *build, const Graph *plain) {
     Arena *arena = build->options->session->arena;
     for (uint32_t i = 0; i < plain->inputs.count; i++) {
         const Value *input = plain->inputs.at[i];
@@ -134,7 +134,6 @@ static void note_arguments(Build *build, const Graph *plain, NameList *params) {
         AttParam param = {
             .name = input->name, .init = init_of(first.kind), .a = first.a, .b = first.b};
         vec_push(arena, &build->trainer->params, param);
-        vec_push(arena, params, input->name);
     }
 }
 
@@ -256,7 +255,8 @@ static bool add_training(Build *build, Session *early) {
     if (trains.kind != TRAINS)
         return true;
     build->trainer = arena_new_of(options->session->arena, ProductTrainer);
-    note_arguments(build, plain, &wrt.wrt);
+    note_arguments(build, plain);
+    wrt.wrt = graph_trained(plain, options->session->arena);
     add_decode(build, early, plain);
     return add_gradient(build, early, &wrt) && add_optimizers(build, early) &&
            add_squares(build, early) && add_heads(build, early);

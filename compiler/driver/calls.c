@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is timed: an entry alone, in one call; or with --grad three calls: the parts that
 // `attc build --grad` makes, forward and then backward on what that saved, and all in one call, as
-// `attc run --grad` has it.
+// `attc run --grad` has it. With --exe it is what a program does most: of one that trains the step
+// to results and gradients.
 #include "driver/driver.h"
+#include "graph/model.h"
 
 enum { FORWARD, BACKWARD, BOTH };
 
@@ -18,6 +20,31 @@ static bool compile_entry(Calls *calls, Options *options, const Program *program
     calls->count = 1;
     return pipeline_build(options->session, program, &passes, compiled) &&
            driver_lower(options, calls->target, &passes, compiled, NULL);
+}
+
+// The results and gradients that a program trains with. false without a word: it does not train.
+static bool compile_step(Calls *calls, Options *options, const Program *program) {
+    Session *session = options->session;
+    PipelineOptions passes = driver_passes(options, calls->target, AFTER_TILE);
+    Compilation *compiled = &calls->at[0].compiled;
+    passes.gradient = NULL;
+    if (!pipeline_build(session, program, &passes, compiled) ||
+        graph_trains(compiled->built).kind != TRAINS)
+        return false;
+    GradientOptions *wrt = arena_new_of(session->arena, GradientOptions);
+    *wrt =
+        (GradientOptions){.of_first = true, .wrt = graph_trained(compiled->built, session->arena)};
+    passes.gradient = wrt;
+    passes.accumulate = true;
+    calls->count = 1;
+    return pipeline_build(session, program, &passes, compiled) &&
+           driver_lower(options, calls->target, &passes, compiled, NULL);
+}
+
+// As `attc build --exe` makes it: in one call, with --grad, too.
+static bool compile_program(Calls *calls, Options *options, const Program *program) {
+    return compile_step(calls, options, program) ||
+           (!diags_errors(options->session->diags) && compile_entry(calls, options, program));
 }
 
 static bool compile_gradient(Calls *calls, Options *options, const Program *program) {
@@ -51,8 +78,10 @@ static void count_work(Calls *calls, Options *options) {
 bool calls_open(Options *options, const Target *target, Calls *calls) {
     const Program *program = driver_front(options);
     *calls = (Calls){.target = target};
-    if (!program || !(options->grad ? compile_gradient(calls, options, program)
-                                    : compile_entry(calls, options, program)))
+    bool exe = options->product == PRODUCT_EXE;
+    if (!program || !(exe             ? compile_program(calls, options, program)
+                      : options->grad ? compile_gradient(calls, options, program)
+                                      : compile_entry(calls, options, program)))
         return false;
     const Compilation *whole = &calls->at[calls->count - 1].compiled;
     if (!tensors_open(options, whole, true, &calls->tensors) ||

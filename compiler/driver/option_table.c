@@ -112,8 +112,8 @@ static const Option table[] = {
     {"shared", KEY_SHARED, NULL, 3, BUILD, KEY_SHARED, "build a shared library (default)"},
     {"static", KEY_STATIC, NULL, 3, BUILD, KEY_SHARED, "build a static library"},
     {"object", KEY_OBJECT, NULL, 3, BUILD, KEY_SHARED, "build a relocatable object"},
-    {"exe", KEY_EXE, NULL, 3, BUILD, KEY_SHARED,
-     "build a program that reads and writes .npy files"},
+    {"exe", KEY_EXE, NULL, 3, BUILD | TUNE, KEY_SHARED,
+     "for tune: what such a program does most; build a program that reads and writes .npy files"},
     {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 3, KERNELS, KEY_PLAN,
      "how attention is fused where that fits: resident, stream, two-pass, spill or unfused, and "
      "the rows of a task and the piece of the streamed dim (default: the cheapest)"},

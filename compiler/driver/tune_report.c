@@ -125,7 +125,8 @@ static json_t *site_json(const Tuner *tuner, uint32_t i, Arena *arena) {
     const TuneSpace *space = &tuner->spaces.at.at[i];
     const TuneResult *result = &tuner->results[i];
     return json_pack(
-        "{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "kernel", space->name, "kind",
+        "{s:s, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "kernel", space->name,
+        "group", json_sprintf("%016llx", (unsigned long long)space->site.group), "kind",
         schedule_kind_name(space->numbers.at[0].kind), "extents", space->site.extents, "schedules",
         (int)space->numbers.count, "default_seconds", report_number(result->of_default), "seconds",
         report_number(result->seconds), "confidence", report_number(result->confidence), "kept",

@@ -19,6 +19,7 @@ typedef struct {
     Span at;
 } Trains;
 Trains graph_trains(const Graph *graph);
+NameList graph_trained(const Graph *graph, Arena *arena); // the names of what it learns
 
 // What a trained tensor begins with: VALUE, NORMAL, UNIFORM or TRUNCATED_NORMAL with its numbers.
 typedef struct {

@@ -139,3 +139,11 @@ int64_t graph_ids_below(const Graph *graph, const Value *input) {
     arena_free(arena);
     return below;
 }
+
+NameList graph_trained(const Graph *graph, Arena *arena) {
+    NameList names = {0};
+    for (uint32_t i = 0; i < graph->inputs.count; i++)
+        if (graph->inputs.at[i]->role == ROLE_PARAM)
+            vec_push(arena, &names, graph->inputs.at[i]->name);
+    return names;
+}

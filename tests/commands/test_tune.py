@@ -207,6 +207,30 @@ def test_gradients_and_shapes_and_kernels(source, db, tmp_path):
     assert any(number != "0" for name, _, number in tried if name == "O")
 
 
+LOSS = """dim d = 16, f = 24
+def Loss(X[n, d], Y[n, f], param A[d, f]):
+    return mean((relu(einsum(X[n, d], A[d, f] -> [n, f])) - Y[n, f]) ** 2, reduced_dim=(n, f))
+"""
+
+
+def test_programs_that_train_are_tuned_for(tmp_path, db):
+    """The keys of --exe are those of the function that training calls."""
+    source = tmp_path / "loss.attn"
+    source.write_text(LOSS)
+    options = ["--threads", 1, "--target", "x86-64-v3", "--exe", source]
+    found = attc_json("tune", "-D", "n=64", "--dynamic", "n", "--effort", "exhaustive", "--db", db,
+                      *options)
+    others = [known({"group": kernel["group"], "extents": kernel["extents"],
+                     "kernel": kernel["kernel"], "schedules": kernel["trials"]})
+              for kernel in found["kernels"] if kernel["trials"]]
+    assert others
+    attc("db", "import", "-", "--db", db, stdin=text_of(*others))
+    out = tmp_path / "program"
+    attc("build", "--dynamic", "n=64", "-o", out, "--db", db, *options)
+    text = out.read_bytes().decode(errors="replace")
+    assert text.count('"schedule_from": "database"') >= len(others)
+
+
 def test_there_is_no_kernel_of_that_name(source, db):
     _, err = tune(source, db, "--kernels", "nothing", status=1)
     assert "there is no kernel nothing, but " in err and not db.exists()
