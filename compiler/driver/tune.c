@@ -85,6 +85,31 @@ static void skip_little(Tuner *tuner) {
     }
 }
 
+// Schedules that are known for the sites, on this machine or on others, are where the search
+// begins.
+static bool suggest_known(Tuner *tuner) {
+    Arena *arena = tuner->options->session->arena;
+    TuneEntries entries = {0};
+    const char *why = NULL;
+    if (!tune_db_list(tuner->db, arena, &entries, NULL, &why)) {
+        problem(tuner->options, "%s %s", tuner->path, why);
+        return false;
+    }
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        TuneKey key =
+            schedules_key(arena, &tuner->spaces.at.at[i].site, tuner->target, &tuner->machine);
+        for (uint32_t k = 0; k < entries.count; k++) {
+            const TuneKey *other = &entries.at[k].key;
+            Schedule schedule;
+            if (!strcmp(other->group, key.group) && !strcmp(other->extents, key.extents) &&
+                !strcmp(other->target, key.target) && other->threads == key.threads &&
+                schedule_from_json(arena, entries.at[k].schedule, &schedule, &why))
+                tune_search_suggest(tuner->search, i, &schedule);
+        }
+    }
+    return true;
+}
+
 // Compiles, finds what can be chosen and times the default. false after diagnostics.
 static bool prepare(Tuner *tuner) {
     Options *options = tuner->options;
@@ -105,7 +130,7 @@ static bool prepare(Tuner *tuner) {
         .effort = options->effort, .seed = options->seed, .blocks = list_blocks, .self = tuner};
     tuner->search = tune_search_new(arena, &tuner->spaces, &how);
     skip_little(tuner);
-    return true;
+    return tuner_open_db(tuner) && suggest_known(tuner);
 }
 
 // ---- the search ---------------------------------------------------------------------------------
@@ -188,7 +213,7 @@ static int tune_shape(Options *options, const Target *target) {
     tuner->begun = pipeline_seconds();
     att_signals_hold(&tuner->held);
     tuner_pin(tuner);
-    bool fine = prepare(tuner) && tuner_open_db(tuner);
+    bool fine = prepare(tuner);
     if (fine) {
         search(tuner);
         take_results(tuner);

@@ -46,13 +46,14 @@ enum { AGAIN = 8, FINALS = 3 };
 // What is worth a schedule of its own: gains below it are not told from noise, and age.
 static const double WORTH = 0.99, SURE = 0.95;
 
+typedef VEC(uint32_t) TrialNumbers;
 typedef struct {
     TuneSite site;
     Phase phase;
-    VEC(uint32_t) queue; // trials of this phase
-    uint32_t asked;      // of the queue
-    uint32_t waits;      // trials that are asked for and not noted
-    uint32_t base;       // trial whose blocks are tried
+    TrialNumbers queue; // of this phase
+    uint32_t asked;     // of the queue
+    uint32_t waits;     // trials that are asked for and not noted
+    uint32_t base;      // trial whose blocks are tried
     uint32_t block_runs, generations;
     double before; // the best ratio when the generation began
 } Site;
@@ -300,6 +301,30 @@ TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
 
 void tune_search_skip(TuneSearch *s, uint32_t site) {
     s->sites[site].phase = PHASE_DONE;
+}
+
+void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedule) {
+    Site *site = &s->sites[number];
+    const ScheduleList *list = &site->site.space->numbers;
+    uint32_t i = 0;
+    while (i < list->count && !schedule_same_numbers(&list->at[i], schedule))
+        i++;
+    if (i == list->count || site->phase != PHASE_NUMBERS)
+        return;
+    Schedule known = *schedule;
+    known.seconds = list->at[i].seconds;
+    known.found = NULL;
+    uint32_t trial = find_trial(site, &known);
+    if (trial == TUNE_DEFAULT)
+        return;
+    if (trial == site->site.trials.count)
+        add_trial(s, site, &known, tune_same(&known, &list->at[i]));
+    TrialNumbers before = site->queue;
+    site->queue = (TrialNumbers){0};
+    ask(s, site, trial);
+    for (uint32_t k = 0; k < before.count; k++)
+        if (before.at[k] != trial)
+            ask(s, site, before.at[k]);
 }
 
 const TuneSite *tune_search_site(const TuneSearch *s, uint32_t site) {

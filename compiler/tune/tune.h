@@ -76,6 +76,8 @@ typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
                             const TuneSearchOptions *options);
 void tune_search_skip(TuneSearch *search, uint32_t site); // the default stays
+// The schedule is tried first, if its numbers are of the space; before the first round.
+void tune_search_suggest(TuneSearch *search, uint32_t site, const Schedule *schedule);
 const TuneSite *tune_search_site(const TuneSearch *search, uint32_t site);
 enum { TUNE_NO_TRIAL = UINT32_MAX };
 // One trial of each site, to be measured in one program; sites that have none now: TUNE_NO_TRIAL.

@@ -259,6 +259,35 @@ static void test_a_hurry_ends_with_the_best_so_far(void **state) {
     session_free(w.session);
 }
 
+// Of the space they are the first trial, with their own blocks or the default ones; others are
+// none.
+static void test_suggestions_come_first(void **state) {
+    (void)state;
+    World w = world_open();
+    uint32_t last = w.spaces.at.count - 1;
+    const ScheduleList *numbers = &last_space(&w)->numbers;
+    Schedule wanted = numbers->at[numbers->count - 1], foreign = wanted;
+    foreign.stream.rows += 5;
+    TuneSearch *search = search_of(&w, EFFORT_QUICK, 0);
+    tune_search_suggest(search, last, &foreign);
+    tune_search_suggest(search, last, &numbers->at[0]); // the default needs no trial
+    tune_search_suggest(search, last, &wanted);
+    TuneRound round;
+    assert_true(tune_search_next(search, &round));
+    const TuneSite *site = tune_search_site(search, last);
+    assert_true(tune_same(&site->trials.at[round.trials[last]].schedule, &wanted));
+    uint64_t trace = 0;
+    for (uint32_t i = 0; i <= last; i++)
+        if (round.trials[i] != TUNE_NO_TRIAL)
+            tune_search_note(search, i, round.trials[i], (double[]){1}, 1);
+    search_all(&w, search, &trace, UINT32_MAX);
+    uint32_t times = 0;
+    for (uint32_t t = 0; t < site->trials.count; t++)
+        times += tune_same(&site->trials.at[t].schedule, &wanted);
+    assert_int_equal(times, 1);
+    session_free(w.session);
+}
+
 static void test_a_skipped_site_keeps_its_default(void **state) {
     (void)state;
     World w = world_open();
@@ -346,6 +375,7 @@ int main(void) {
         cmocka_unit_test(test_moves_come_near),
         cmocka_unit_test(test_noise_alone_wins_nothing),
         cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),
+        cmocka_unit_test(test_suggestions_come_first),
         cmocka_unit_test(test_a_skipped_site_keeps_its_default),
         cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_schedules_are_read_as_they_are_written),
