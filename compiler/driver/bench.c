@@ -12,7 +12,7 @@
 
 #include <stdlib.h>
 
-#include "peak.h"
+#include "train/loop/peak.h"
 
 enum { ROUNDS_MIN = 11, ROUNDS_MAX = 400, WARM_UP = 2, CALLS_MAX = 3 };
 static const double SECONDS_WANTED = 1.0; // of each call
@@ -166,7 +166,7 @@ static bool measure(Bench *bench) {
     double begun = pipeline_seconds(), wanted = SECONDS_WANTED * bench->n_calls;
     uint32_t n = 0;
     for (; n < ROUNDS_MAX && (n < ROUNDS_MIN || pipeline_seconds() - begun < wanted); n++) {
-        peaks[n] = cpu_peak_flops(bench->tensors.context, bench->target->machine.vector_bytes);
+        peaks[n] = att_peak_flops(bench->tensors.context, bench->target->machine.vector_bytes);
         for (uint32_t i = 0; i < bench->n_calls; i++)
             if (!time_call(bench, &bench->calls[i], n))
                 return false;

@@ -43,7 +43,7 @@ bool execute_load(Options *options, TileProgram *const *parts, uint32_t n_parts,
     const char *why = NULL;
     *out = (Loaded){0};
     double begun = pipeline_seconds();
-    ProductFunction function = {"", parts, n_parts, 0};
+    ProductFunction function = {.suffix = "", .programs = parts, .n_parts = n_parts};
     out->product = product_load(session, &function, target, &options->cache, &why);
     if (!out->product) {
         problem(options, "%s", why);

@@ -103,6 +103,7 @@ typedef struct {
     char *settings, *fixed; // JSON; fixed: without what may change
     FILE *log, *eval_log;
     AttProgress progress;
+    AttWork work;
     AttSchedule schedule;
     int64_t step, saved; // last step taken; of the last checkpoint, -1: none
     bool ended;          // a signal came
@@ -236,9 +237,10 @@ static AttStatus open_log(Run *r, const char *name, const char *head, const AttC
 }
 
 static AttStatus open_logs(Run *r) {
-    AttStatus status =
-        open_log(r, "log.csv", "step,loss,learning_rate,gradient_norm,seconds,tokens_per_second",
-                 &r->learner.call, &r->log);
+    AttStatus status = open_log(r, "log.csv",
+                                "step,loss,learning_rate,gradient_norm,seconds,tokens_per_second,"
+                                "share_of_peak",
+                                &r->learner.call, &r->log);
     if (!status && evaluates(r))
         status = open_log(r, "eval.csv", "step,loss,perplexity,bits_per_byte", &r->eval_call,
                           &r->eval_log);
@@ -406,10 +408,16 @@ static AttStatus evaluate(Run *r) {
 
 static void note_step(Run *r, double rate, double seconds) {
     double tokens = (double)(r->learner.batch.tokens * r->values->batch * r->values->accumulate);
-    AttProgressLine line = {r->step, r->learner.results[0], rate, r->learner.norm,
-                            tokens / seconds};
-    fprintf(r->log, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g", (long long)r->step, line.loss, line.rate,
+    AttProgressLine line = {.step = r->step,
+                            .loss = r->learner.results[0],
+                            .rate = rate,
+                            .norm = r->learner.norm,
+                            .tokens_per_second = tokens / seconds,
+                            .share = att_work_share(&r->work, seconds)};
+    fprintf(r->log, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g,", (long long)r->step, line.loss, line.rate,
             line.norm, seconds, line.tokens_per_second);
+    if (isfinite(line.share))
+        fprintf(r->log, "%.4g", line.share);
     for (int64_t k = 1; k < r->learner.call.n_results; k++)
         fprintf(r->log, ",%.9g", r->learner.results[k]);
     fputc('\n', r->log);
@@ -485,6 +493,7 @@ static int run_with(const AttTrainer *trainer, char **argv, const Values *values
     if (open_run(&run))
         status = att_command_report(argv, run.ctx);
     if (!status) {
+        run.work = att_work_open(run.ctx, trainer, &run.learner.call, values->accumulate);
         run.progress = att_progress_open(argv, values->steps, run.step);
         if (train(&run))
             status = att_command_report(argv, run.ctx);

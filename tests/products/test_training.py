@@ -4,6 +4,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -13,7 +14,7 @@ import xml.etree.ElementTree as xml
 import numpy as np
 import pytest
 
-from attc import SANITIZED, attc, heed_signals
+from attc import SANITIZED, attc, attc_json, heed_signals
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
 
@@ -370,6 +371,55 @@ def test_info(made):
     assert [field["name"] for field in said["data"]] == ["tokens", "labels"]
     assert {"adamw", "sgd", "adam", "adafactor"} <= {o["name"] for o in said["optimizers"]}
     assert "parameters  8544" in lm(made, "info")
+
+
+# ---- work ----------------------------------------------------------------------------------------
+PLAIN = """
+dim d = 24, v = 40
+
+def Loss(X[b, n, d], Y[b, n, v]):
+    param W[d, v]
+    Z[b, n, v] = einsum(X[b, n, d], W[d, v])
+    return sum((Z - Y) ** 2, reduced_dim=(b, n, v))
+"""
+
+
+def test_work_is_that_of_bench(made):
+    """Of the contractions of a batch with its gradients, each value once: as many as a program is
+    planned for whose batch is not known, since einsums of many arguments go by that."""
+    said = json.loads(lm(made, "info", "--json"))["multiplies"]
+    figures = attc_json("bench", made / "lm.attn", "--grad", "-D", "b=512", "--threads", 1)
+    assert eval(said, {"b": 512}) == figures["multiplies"]
+    assert f"multiplies  {said}, of a batch with its gradients\n" in lm(made, "info")
+
+
+def test_work_is_that_of_the_closed_form(tmp_path):
+    """Two products: the result, and the gradient by W; X is data."""
+    (tmp_path / "plain.attn").write_text(PLAIN)
+    attc("build", tmp_path / "plain.attn", "--exe", "-o", tmp_path / "lm")
+    assert json.loads(lm(tmp_path, "info", "--json"))["multiplies"] == f"{2 * 24 * 40} * b * n"
+
+
+def test_share_of_peak(made, trained):
+    """A step of two batches does twice the work."""
+    train(made, "twice", "--steps", 30, "--accumulate", 2)
+    for name, batches in ("whole", 1), ("twice", 2):
+        rows = log(made, name)
+        assert rows and all(0 < float(row["share_of_peak"]) < 1.2 for row in rows)
+        # share * seconds is work / peak; tokens/s * seconds the tokens of a step
+        assert all(round(float(row["tokens_per_second"]) * float(row["seconds"])) ==
+                   4 * 16 * batches for row in rows)
+    once, twice = (np.median([float(row["share_of_peak"]) * float(row["seconds"])
+                              for row in log(made, name)]) for name in ("whole", "twice"))
+    assert 1.2 < twice / once < 3.3  # two of the peak, which is measured anew
+
+
+def test_progress(made, trained):
+    out = made / "told"
+    run = subprocess.run([made / "lm", "train", *map(str, USUAL), "--steps", "2", "--out", out],
+                         cwd=made, capture_output=True, text=True, timeout=60)
+    line = r"step 1/2  loss \d\.\d{4}  rate \S+  norm \S+  \d+ tokens/s  \d+% of peak  0:0\d left"
+    assert re.fullmatch(line, run.stderr.splitlines()[0])
 
 
 def test_help(made):

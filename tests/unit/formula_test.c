@@ -64,7 +64,7 @@ static void expect(const World *w, const Formula *formula, const char *text, int
     vec_push(graph->arena, &graph->rules, (ExtentRule){RULE_COMPUTES, w->t, formula, {0}});
     AttModule module = {.n_dims = 3, .dims = table, .n_rules = 1};
     module.rules = product_rules(graph->arena, graph, dims);
-    assert_string_equal(module.rules[0].text, text);
+    assert_string_equal(module.rules[0].formula.text, text);
     AttContext *ctx = att_context_new(1);
     AttStatus status = att_module_compute(ctx, &module, extents);
     assert_int_equal(status, why ? ATT_ARGUMENT : ATT_OK);
