@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that train: what a run leaves, that it goes on bit for bit, and how it ends."""
 
+import contextlib
 import csv
 import json
 import os
+import pty
 import re
 import signal
 import struct
 import subprocess
+import termios
 import time
 import xml.etree.ElementTree as xml
 
@@ -420,6 +423,29 @@ def test_progress(made, trained):
                          cwd=made, capture_output=True, text=True, timeout=60)
     line = r"step 1/2  loss \d\.\d{4}  rate \S+  norm \S+  \d+ tokens/s  \d+% of peak  0:0\d left"
     assert re.fullmatch(line, run.stderr.splitlines()[0])
+
+
+def told_on_a_terminal(made, columns):
+    """What a run of two steps prints there, by lines that took the place of each other."""
+    seen, shown = pty.openpty()
+    termios.tcsetwinsize(shown, (24, columns))
+    words = ("train", *USUAL, "--steps", 2, "--out", made / f"shown-{columns}")
+    subprocess.run([made / "lm", *map(str, words)], cwd=made, stderr=shown, timeout=60)
+    os.close(shown)
+    told = b""
+    with contextlib.suppress(OSError):  # the end of what a terminal says
+        while piece := os.read(seen, 4096):
+            told += piece
+    os.close(seen)
+    first = told.decode().split("\n")[0].rstrip("\r")
+    return [line.removesuffix("\x1b[K") for line in first.split("\r") if line]
+
+
+def test_a_narrow_terminal_has_short_lines(made):
+    narrow, wide = (told_on_a_terminal(made, columns) for columns in (80, 120))
+    assert all(len(line) < 80 and "norm" not in line for line in narrow)
+    assert all("norm" in line for line in wide)
+    assert narrow[-1].endswith("left") and "of peak" in narrow[-1]
 
 
 def test_help(made):
