@@ -42,7 +42,7 @@ static const AttOption options_of_train[] = {
     {"schedule", ATT_OPTION_CHOICE, offsetof(Values, schedule), "NAME",
      "how it goes on after the warm-up", .choices = att_schedule_names},
     {"warmup", ATT_OPTION_COUNT, offsetof(Values, warmup), "W", "steps in which it rises",
-     .most = 1e9},
+     .most = 1e9, .unless = "a tenth of --steps, at most 100"},
     {"optimizer", ATT_OPTION_TEXT, offsetof(Values, optimizer), "NAME[:SETTING=NUMBER,...]",
      "how tensors are updated, see info", .least = 0},
     {"clip", ATT_OPTION_NUMBER, offsetof(Values, clip), "C",
@@ -73,12 +73,14 @@ static const AttUsage usage = {
     "DIR gets log.csv, eval.csv, loss.svg, settings.json, step-*.safetensors and the link latest.\n"
     "An interrupt or SIGTERM ends training after the step, with a checkpoint.\n"};
 
+enum { WARMUP_BY_STEPS = -1 };
+
 static const Values defaults = {
     .batch = 8,
     .accumulate = 1,
     .rate = 1e-3,
     .schedule = ATT_SCHEDULE_COSINE,
-    .warmup = 100,
+    .warmup = WARMUP_BY_STEPS,
     .clip = 1,
     .held_out = 0.05,
     .eval_every = 100,
@@ -502,6 +504,12 @@ static int run_with(const AttTrainer *trainer, char **argv, const Values *values
     return status;
 }
 
+// Of a run that begins. One that takes no steps yet may take many when it goes on.
+static int64_t choose_warmup(int64_t steps) {
+    enum { MOST = 100 };
+    return steps == 0 || steps / 10 > MOST ? MOST : steps / 10;
+}
+
 int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
     Values values = defaults;
     AttOptions options = {.values = &values};
@@ -514,6 +522,8 @@ int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
         values.optimizer = trainer->optimizers[0].name;
     if (!att_options_read(&usage, argc, argv, &options, &status))
         return status;
+    if (values.warmup == WARMUP_BY_STEPS && !values.resume)
+        values.warmup = choose_warmup(values.steps);
     if (values.resume)
         status = go_on(argv, &options, &owner);
     else if (values.eval_data.count)

@@ -135,6 +135,21 @@ def test_picture_and_settings(trained):
     assert settings["examples"] == "language"
 
 
+def test_warm_up_by_the_number_of_steps(made):
+    """A tenth of the steps that the run begins with, also when it goes on for longer."""
+    quiet = ("--data", "text", "--eval-every", 0, "--lr", 1, "--schedule", "constant")
+    lm(made, "train", *quiet, "--steps", 20, "--out", "short")
+    assert [row["learning_rate"] for row in log(made, "short")] == ["0.5"] + 19 * ["1"]
+    lm(made, "train", "--resume", "--steps", 40, "--out", "short")
+    assert [row["learning_rate"] for row in log(made, "short")][20:] == 20 * ["1"]
+    other = lm(made, "train", "--resume", "--warmup", 4, "--out", "short", status=1)
+    assert "--warmup was 2 and is 4" in other
+    for steps, out in (0, "none"), (1200, "many"):
+        lm(made, "train", *quiet, "--steps", steps, "--out", out)
+        assert json.loads((made / out / "settings.json").read_text())["warmup"] == 100
+    assert "default: a tenth of --steps, at most 100" in lm(made, "train", "--help")
+
+
 # ---- bits ----------------------------------------------------------------------------------------
 def test_threads(made, trained):
     train(made, "one", "--steps", 40, "--threads", 1)
