@@ -252,7 +252,7 @@ static AttStatus open_logs(Run *r) {
 static AttStatus begin(Run *r) {
     const Values *v = r->values;
     const char *facts[][2] = {{"entry", r->trainer->entry->entry},
-                              {"examples", att_data_objective(r->data)},
+                              {"chosen-objective", att_data_objective(r->data)},
                               {NULL, NULL}};
     AttStatus status = ATT_OK;
     r->settings = att_settings_text(&usage, v, facts, false);

@@ -132,7 +132,7 @@ def test_picture_and_settings(trained):
     assert "evaluation" in (trained / "loss.svg").read_text()
     settings = json.loads((trained / "settings.json").read_text())
     assert settings["lr"] == 0.02 and settings["optimizer"] == "adamw"
-    assert settings["examples"] == "language"
+    assert settings["objective"] == "auto" and settings["chosen-objective"] == "language"
 
 
 def test_warm_up_by_the_number_of_steps(made):
