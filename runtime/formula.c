@@ -108,8 +108,8 @@ static bool is_named_before(const AttFormula *formula, int64_t place) {
 }
 
 // " with n = 2, p = 5": the dims of a formula, each once, and what they are; as many as fit.
-static void write_values(const AttModule *module, const AttFormula *formula,
-                         const int64_t *extents, char *text, size_t size) {
+static void write_values(const AttModule *module, const AttFormula *formula, const int64_t *extents,
+                         char *text, size_t size) {
     size_t length = 0;
     text[0] = 0;
     for (int64_t at = next_dim(formula, 0); at >= 0; at = next_dim(formula, at + 1)) {
@@ -154,11 +154,11 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
         return att_fail(ctx, ATT_ARGUMENT, "argmax over %s has nothing to choose from: %s is %lld",
                         name, name, known);
     if (rule->kind == ATT_RULE_BEGINS && value < 0)
-        return att_fail(ctx, ATT_ARGUMENT, "a slice of %s begins at %s, which is %lld", name,
-                        text, found);
+        return att_fail(ctx, ATT_ARGUMENT, "a slice of %s begins at %s, which is %lld", name, text,
+                        found);
     if (rule->kind == ATT_RULE_HOLDS && value > extent)
-        return att_fail(ctx, ATT_ARGUMENT, "%s must be at most %s: they are %lld and %lld",
-                        text, name, (long long)value, (long long)extent);
+        return att_fail(ctx, ATT_ARGUMENT, "%s must be at most %s: they are %lld and %lld", text,
+                        name, (long long)value, (long long)extent);
     if (rule->kind == ATT_RULE_REACHES && value > extent && number)
         return att_fail(ctx, ATT_ARGUMENT, "a slice of %s ends at %lld, but %s is %lld", name,
                         found, name, known);
@@ -174,8 +174,7 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
     if (computes && (value < 0 || value > ATT_EXTENT_MOST))
         return fail_extent(ctx, module, rule, value, extents);
     if (wrong)
-        return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but %s is %lld", name, known, text,
-                        found);
+        return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but %s is %lld", name, known, text, found);
     return ATT_OK;
 }
 

@@ -28,7 +28,8 @@ typedef struct {
     AttKernel *kernels;   // module.kernels; the functions are left NULL
     const char **symbols; // by kernel
     int64_t *levels;      // by kernel: ATT_LEVEL_*
-    AttFormula multiplies[ATT_N_LEVELS]; // without words where they are not known
+    // By ATT_LEVEL_*; without words where they are not known.
+    AttFormula multiplies[ATT_N_LEVELS];
 } ModuleTables;
 ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
                              const Target *const *targets, uint32_t n);
