@@ -14,7 +14,8 @@ typedef struct {
 } Values;
 static const AttOption options_of_info[] = {
     {"json", ATT_OPTION_FLAG, offsetof(Values, json), NULL, "one JSON object", .least = 0}, {0}};
-static const AttUsage usage = {"[--json]", "Tells what the program holds.", options_of_info, NULL};
+static const AttUsage usage = {
+    "[--json]", "Tells what the program holds.", {options_of_info}, NULL};
 
 static const AttTensor *param_tensor(const AttTrainer *trainer, int64_t i) {
     return &trainer->entry->tensors[trainer->params[i].input];

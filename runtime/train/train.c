@@ -14,18 +14,16 @@
 #include "train/loop/loop.h"
 
 typedef struct {
-    AttWords data, eval_data, dims;
-    int64_t steps, batch, seed, warmup, eval_every, eval_batches, save_every, keep, accumulate,
-        threads;
+    AttShared shared;
+    AttWords eval_data;
+    int64_t steps, batch, seed, warmup, eval_every, eval_batches, save_every, keep, accumulate;
     double rate, held_out, clip;
-    int schedule, objective;
+    int schedule;
     const char *out, *optimizer, *init;
     bool resume;
 } Values;
 
 static const AttOption options_of_train[] = {
-    {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
-     "text, token shards, or NAME=FILE of arrays", .needed = true},
     {"out", ATT_OPTION_TEXT, offsetof(Values, out), "DIR",
      "the folder for logs, pictures and checkpoints", .needed = true, .is_of_call = true},
     {"steps", ATT_OPTION_COUNT, offsetof(Values, steps), "N", "steps to take in all", .most = 1e9,
@@ -34,8 +32,6 @@ static const AttOption options_of_train[] = {
      .most = 1e9},
     {"accumulate", ATT_OPTION_COUNT, offsetof(Values, accumulate), "A", "batches of a step",
      .least = 1, .most = 1e9},
-    {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
-     "what examples are made of tokens", .choices = att_objective_names},
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S",
      "of first values, the order of examples and dropout", .most = 9e18},
     {"lr", ATT_OPTION_NUMBER, offsetof(Values, rate), "R", "the learning rate", .most = 1e6},
@@ -63,13 +59,11 @@ static const AttOption options_of_train[] = {
      "go on from the last checkpoint in DIR, as it was", .is_of_call = true, .completes = true},
     {"init", ATT_OPTION_TEXT, offsetof(Values, init), "FILE",
      "begin with the tensors of this file, as far as it has them", .least = 0},
-    {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
-     .letter = 'D'},
-    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core",
-     .most = ATT_THREADS_MOST, .may_change = true},
     {0}};
 static const AttUsage usage = {
-    "--data FILE... --steps N --out DIR [OPTION]...", "Trains the model.", options_of_train,
+    "--data FILE... --steps N --out DIR [OPTION]...",
+    "Trains the model.",
+    {att_options_of_data, options_of_train, att_options_of_call},
     "DIR gets log.csv, eval.csv, loss.svg, settings.json, step-*.safetensors and the link latest.\n"
     "An interrupt or SIGTERM ends training after the step, with a checkpoint.\n"};
 
@@ -117,10 +111,10 @@ static AttStatus open_data(Run *r, const AttWords *files, double held_out, AttDa
     const Values *v = r->values;
     AttDataOptions options = {.paths = files->at,
                               .n_paths = files->count,
-                              .objective = (AttObjective)v->objective,
+                              .objective = (AttObjective)v->shared.objective,
                               .held_out = held_out,
                               .seed = (uint64_t)v->seed};
-    return att_batch_data(r->ctx, &options, r->trainer, &v->dims, v->batch, out);
+    return att_batch_data(r->ctx, &options, r->trainer, &v->shared.dims, v->batch, out);
 }
 
 static AttStatus open_learner(Run *r) {
@@ -131,7 +125,7 @@ static AttStatus open_learner(Run *r) {
                               .accumulate = v->accumulate,
                               .clip = v->clip,
                               .seed = (uint64_t)v->seed};
-    return att_learner_open(r->ctx, &r->learner, &v->dims, v->batch);
+    return att_learner_open(r->ctx, &r->learner, &v->shared.dims, v->batch);
 }
 
 // Are there examples to evaluate? Where the entry is of so many, as many as a batch has.
@@ -148,10 +142,11 @@ static AttStatus open_evaluation(Run *r) {
     r->means = calloc((size_t)entry->n_tensors + 1, sizeof *r->means);
     if (!r->means)
         return att_no_memory(r->ctx);
-    AttStatus status = att_batch_open(r->ctx, r->trainer, data, &v->dims, v->batch, &r->eval_batch);
+    AttStatus status =
+        att_batch_open(r->ctx, r->trainer, data, &v->shared.dims, v->batch, &r->eval_batch);
     if (!status)
-        status =
-            att_call_open(r->ctx, entry, &r->model, &r->eval_batch, NULL, &v->dims, &r->eval_call);
+        status = att_call_open(r->ctx, entry, &r->model, &r->eval_batch, NULL, &v->shared.dims,
+                               &r->eval_call);
     return status;
 }
 
@@ -276,7 +271,7 @@ static AttStatus open_run(Run *r) {
     if (!status)
         status = att_model_open(r->ctx, r->trainer, &r->model);
     if (!status)
-        status = open_data(r, &v->data, v->held_out, &r->data);
+        status = open_data(r, &v->shared.data, v->held_out, &r->data);
     if (!status && v->eval_data.count)
         status = open_data(r, &v->eval_data, 0, &r->eval_data);
     if (!status)
@@ -388,7 +383,7 @@ static AttStatus evaluate(Run *r) {
                                 .data = r->eval_data ? r->eval_data : r->data,
                                 .part = r->eval_data ? ATT_PART_TRAIN : ATT_PART_HELD_OUT,
                                 .batches = r->values->eval_batches,
-                                .dims = &r->values->dims};
+                                .dims = &r->values->shared.dims};
     AttStatus status = att_evaluate(r->ctx, &evaluation, &means);
     if (status)
         return keep_steps(r, status);
@@ -489,7 +484,7 @@ static int run_with(const AttTrainer *trainer, char **argv, const Values *values
     run.schedule = (AttSchedule){(AttScheduleKind)values->schedule, values->rate, values->steps,
                                  values->warmup};
     await_signals();
-    run.ctx = att_context_new((int)values->threads);
+    run.ctx = att_context_new((int)values->shared.threads);
     if (!run.ctx)
         return att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
     if (open_run(&run))
