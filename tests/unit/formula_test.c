@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "internal.h"
 #include "module.h"
 #include "product/product.h"
 
@@ -118,11 +119,32 @@ static void test_what_is_wrong(void **state) {
     session_free(w.session);
 }
 
+// A formula by itself: 3 * n * n + p, as of the work of a step.
+static void test_a_value_or_none(void **state) {
+    (void)state;
+    World w = world_new();
+    const Formula *n = dim(&w, w.n), *p = dim(&w, w.p);
+    const Formula *square = of(&w, FORMULA_MUL, of(&w, FORMULA_MUL, number(&w, 3), n), n);
+    const int64_t dims[] = {0, 1, 2}, known[] = {7, 5, ATT_EXTENT_UNKNOWN},
+                  lacks[] = {7, ATT_EXTENT_UNKNOWN, 0}, large[] = {INT64_C(1) << 40, 5, 0};
+    AttFormula made =
+        product_formula(w.graph->arena, w.graph, of(&w, FORMULA_ADD, square, p), dims);
+    int64_t value = 0;
+    assert_string_equal(made.text, "3 * n * n + p");
+    assert_true(att_formula_value(&made, known, &value));
+    assert_int_equal(value, 152);
+    assert_false(att_formula_value(&made, lacks, &value));
+    assert_false(att_formula_value(&made, large, &value));
+    assert_false(att_formula_value(&(AttFormula){0}, known, &value));
+    session_free(w.session);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_are_folded),
         cmocka_unit_test(test_values_and_texts),
         cmocka_unit_test(test_what_is_wrong),
+        cmocka_unit_test(test_a_value_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
