@@ -270,7 +270,7 @@ $(BENCH_VENV)/ready: tests/bench/requirements.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
-$(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(call objects,targets)) $(RUNTIME)
+$(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(TRAIN_OBJECTS)) $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -shared -o $@ $^ -lm -lpthread

@@ -197,6 +197,7 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
     graph =
         graph_done(p, "totals", graph_totals(read_graph(p, graph), out->typical, machine), graph);
     out->contracted = graph;
+    out->multiplies = graph_multiplies_formula(graph, p->session->arena);
     if (options->stop == AFTER_CONTRACTED)
         return NULL;
 

@@ -48,6 +48,8 @@ typedef struct {
     Graph *built, *simplified, *contracted, *expanded;
     Graph *once;            // as expanded, before anything is computed again
     const int64_t *typical; // by DimId
+    // Of the contracted graph, over dims that all graphs after it have; NULL: they do not fit.
+    const Formula *multiplies;
     Fusion *fusion;
     Plan *plan;
     TileProgram *tile;

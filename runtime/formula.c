@@ -65,56 +65,56 @@ static Result apply(int64_t op, int64_t a, int64_t b) {
 }
 
 // stack: room for as many numbers as the formula has words.
-static Result evaluate(const AttRule *rule, const int64_t *extents, int64_t *stack) {
+static Result evaluate(const AttFormula *formula, const int64_t *extents, int64_t *stack) {
     Result result = {0};
     int64_t depth = 0;
-    for (int64_t i = 0; i < rule->n_words && !result.why; i++) {
-        int64_t op = rule->words[i];
+    for (int64_t i = 0; i < formula->n_words && !result.why; i++) {
+        int64_t op = formula->words[i];
         if (op == ATT_FORMULA_NUMBER || op == ATT_FORMULA_DIM) {
-            int64_t operand = rule->words[++i];
+            int64_t operand = formula->words[++i];
             stack[depth++] = op == ATT_FORMULA_DIM ? extents[operand] : operand;
             continue;
         }
         result = apply(op, stack[depth - 2], stack[depth - 1]);
-        result.any = op == ATT_FORMULA_DIV && !result.a && !result.b && i == rule->n_words - 1;
+        result.any = op == ATT_FORMULA_DIV && !result.a && !result.b && i == formula->n_words - 1;
         stack[--depth - 1] = result.value;
     }
     result.value = stack[0];
     return result;
 }
 
-// The place in a rule's words after which the next dim is named, from `at` on; -1: there is none.
-static int64_t next_dim(const AttRule *rule, int64_t at) {
-    for (; at < rule->n_words; at++) {
-        if (rule->words[at] == ATT_FORMULA_DIM)
+// The place among the words after which the next dim is named, from `at` on; -1: there is none.
+static int64_t next_dim(const AttFormula *formula, int64_t at) {
+    for (; at < formula->n_words; at++) {
+        if (formula->words[at] == ATT_FORMULA_DIM)
             return at + 1;
-        at += rule->words[at] == ATT_FORMULA_NUMBER;
+        at += formula->words[at] == ATT_FORMULA_NUMBER;
     }
     return -1;
 }
 
-static bool is_open(const AttRule *rule, const int64_t *extents) {
-    for (int64_t at = next_dim(rule, 0); at >= 0; at = next_dim(rule, at + 1))
-        if (extents[rule->words[at]] == ATT_EXTENT_UNKNOWN)
+static bool is_open(const AttFormula *formula, const int64_t *extents) {
+    for (int64_t at = next_dim(formula, 0); at >= 0; at = next_dim(formula, at + 1))
+        if (extents[formula->words[at]] == ATT_EXTENT_UNKNOWN)
             return true;
     return false;
 }
 
-static bool is_named_before(const AttRule *rule, int64_t place) {
-    int64_t at = next_dim(rule, 0);
-    while (rule->words[at] != rule->words[place])
-        at = next_dim(rule, at + 1);
+static bool is_named_before(const AttFormula *formula, int64_t place) {
+    int64_t at = next_dim(formula, 0);
+    while (formula->words[at] != formula->words[place])
+        at = next_dim(formula, at + 1);
     return at < place;
 }
 
 // " with n = 2, p = 5": the dims of a formula, each once, and what they are; as many as fit.
-static void write_values(const AttModule *module, const AttRule *rule, const int64_t *extents,
+static void write_values(const AttModule *module, const AttFormula *formula, const int64_t *extents,
                          char *text, size_t size) {
     size_t length = 0;
     text[0] = 0;
-    for (int64_t at = next_dim(rule, 0); at >= 0; at = next_dim(rule, at + 1)) {
-        int64_t dim = rule->words[at];
-        if (is_named_before(rule, at))
+    for (int64_t at = next_dim(formula, 0); at >= 0; at = next_dim(formula, at + 1)) {
+        int64_t dim = formula->words[at];
+        if (is_named_before(formula, at))
             continue;
         int added = snprintf(text + length, size - length, "%s %s = %lld", length ? "," : " with",
                              module->dims[dim].name, (long long)extents[dim]);
@@ -131,34 +131,34 @@ static AttStatus fail_value(AttContext *ctx, const AttModule *module, const AttR
     const char *name = module->dims[rule->dim].name;
     if (result->remainder)
         return att_fail(ctx, ATT_ARGUMENT, "%s = %s: %lld is not divisible by %lld", name,
-                        rule->text, (long long)result->a, (long long)result->b);
-    return att_fail(ctx, ATT_ARGUMENT, "%s = %s: %s", name, rule->text, result->why);
+                        rule->formula.text, (long long)result->a, (long long)result->b);
+    return att_fail(ctx, ATT_ARGUMENT, "%s = %s: %s", name, rule->formula.text, result->why);
 }
 
 static AttStatus fail_extent(AttContext *ctx, const AttModule *module, const AttRule *rule,
                              int64_t value, const int64_t *extents) {
     char values[256];
-    write_values(module, rule, extents, values, sizeof values);
+    write_values(module, &rule->formula, extents, values, sizeof values);
     return att_fail(ctx, ATT_ARGUMENT, "%s = %s is %lld%s; extents are from 0 to %lld",
-                    module->dims[rule->dim].name, rule->text, (long long)value, values,
+                    module->dims[rule->dim].name, rule->formula.text, (long long)value, values,
                     (long long)ATT_EXTENT_MOST);
 }
 
 // extent: of the rule's dim, or the value where it is not known.
 static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttRule *rule,
                             int64_t value, int64_t extent, const int64_t *extents) {
-    const char *name = module->dims[rule->dim].name;
+    const char *name = module->dims[rule->dim].name, *text = rule->formula.text;
     long long found = (long long)value, known = (long long)extent;
-    bool number = rule->words[0] == ATT_FORMULA_NUMBER && rule->n_words == 2;
+    bool number = rule->formula.words[0] == ATT_FORMULA_NUMBER && rule->formula.n_words == 2;
     if (rule->kind == ATT_RULE_CHOOSES && value > extent)
         return att_fail(ctx, ATT_ARGUMENT, "argmax over %s has nothing to choose from: %s is %lld",
                         name, name, known);
     if (rule->kind == ATT_RULE_BEGINS && value < 0)
-        return att_fail(ctx, ATT_ARGUMENT, "a slice of %s begins at %s, which is %lld", name,
-                        rule->text, found);
+        return att_fail(ctx, ATT_ARGUMENT, "a slice of %s begins at %s, which is %lld", name, text,
+                        found);
     if (rule->kind == ATT_RULE_HOLDS && value > extent)
-        return att_fail(ctx, ATT_ARGUMENT, "%s must be at most %s: they are %lld and %lld",
-                        rule->text, name, (long long)value, (long long)extent);
+        return att_fail(ctx, ATT_ARGUMENT, "%s must be at most %s: they are %lld and %lld", text,
+                        name, (long long)value, (long long)extent);
     if (rule->kind == ATT_RULE_REACHES && value > extent && number)
         return att_fail(ctx, ATT_ARGUMENT, "a slice of %s ends at %lld, but %s is %lld", name,
                         found, name, known);
@@ -169,13 +169,12 @@ static AttStatus check_rule(AttContext *ctx, const AttModule *module, const AttR
         return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but must be %lld", name, known, found);
     if (rule->kind == ATT_RULE_REACHES && value > extent)
         return att_fail(ctx, ATT_ARGUMENT,
-                        "a slice of %s ends at %s, which is %lld, but %s is %lld", name, rule->text,
+                        "a slice of %s ends at %s, which is %lld, but %s is %lld", name, text,
                         found, name, known);
     if (computes && (value < 0 || value > ATT_EXTENT_MOST))
         return fail_extent(ctx, module, rule, value, extents);
     if (wrong)
-        return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but %s is %lld", name, known, rule->text,
-                        found);
+        return att_fail(ctx, ATT_ARGUMENT, "%s is %lld, but %s is %lld", name, known, text, found);
     return ATT_OK;
 }
 
@@ -185,9 +184,9 @@ static AttStatus apply_rule(AttContext *ctx, const AttModule *module, const AttR
                             int64_t *stack, const int64_t *extents, int64_t *computed,
                             bool settles) {
     bool equal = rule->kind == ATT_RULE_COMPUTES || rule->kind == ATT_RULE_IS;
-    if (is_open(rule, extents))
+    if (is_open(&rule->formula, extents))
         return ATT_OK;
-    Result result = evaluate(rule, extents, stack);
+    Result result = evaluate(&rule->formula, extents, stack);
     int64_t extent = extents[rule->dim], like = module->dims[rule->dim].like;
     if (result.any && (extent != ATT_EXTENT_UNKNOWN || !settles))
         return ATT_OK;
@@ -210,7 +209,7 @@ static AttStatus apply_rules(AttContext *ctx, const AttModule *module, const int
     AttStatus status = ATT_OK;
     int64_t most = 0;
     for (int64_t i = 0; i < module->n_rules; i++)
-        most = module->rules[i].n_words > most ? module->rules[i].n_words : most;
+        most = module->rules[i].formula.n_words > most ? module->rules[i].formula.n_words : most;
     int64_t *stack = most ? calloc((size_t)most, sizeof *stack) : NULL;
     if (most && !stack)
         return att_no_memory(ctx);
@@ -243,4 +242,16 @@ AttStatus att_module_compute(AttContext *ctx, const AttModule *module, int64_t *
 
 AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents) {
     return apply_rules(ctx, module, extents, NULL, false);
+}
+
+bool att_formula_value(const AttFormula *formula, const int64_t *extents, int64_t *value) {
+    int64_t *stack = formula->n_words ? calloc((size_t)formula->n_words, sizeof *stack) : NULL;
+    if (!stack || is_open(formula, extents)) {
+        free(stack);
+        return false;
+    }
+    Result result = evaluate(formula, extents, stack);
+    free(stack);
+    *value = result.value;
+    return !result.why;
 }

@@ -58,6 +58,8 @@ int att_program_main_with(const AttModule *module, AttWeightsFn *take_weights, i
 
 // ---- formula.c ---------------------------------------------------------------------------------
 AttStatus att_module_check_rules(AttContext *ctx, const AttModule *module, const int64_t *extents);
+// false where it has none: extents are not known, it has no words, or a number does not fit.
+bool att_formula_value(const AttFormula *formula, const int64_t *extents, int64_t *value);
 
 // ---- pool.c ------------------------------------------------------------------------------------
 typedef struct AttPool AttPool;

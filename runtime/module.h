@@ -73,6 +73,11 @@ enum {
     ATT_FORMULA_MIN,
     ATT_FORMULA_MAX
 };
+typedef struct {
+    const char *text; // as it was written: "p + n"
+    int64_t n_words;
+    const int64_t *words;
+} AttFormula;
 // What follows from other extents. Those that compute come first, each after those that it needs.
 enum {
     ATT_RULE_COMPUTES,  // the dim is as large as the formula says, nothing else tells it
@@ -85,9 +90,7 @@ enum {
 };
 typedef struct {
     int64_t kind, dim;
-    const char *text; // the formula as it was written: "p + n"
-    int64_t n_words;
-    const int64_t *words;
+    AttFormula formula;
 } AttRule;
 
 enum { ATT_INPUT, ATT_OUTPUT, ATT_WORK };

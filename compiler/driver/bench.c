@@ -8,7 +8,7 @@
 // With --grad a round has three calls, see calls.c.
 #include "driver/driver.h"
 
-#include "peak.h"
+#include "train/loop/peak.h"
 
 enum { ROUNDS_MIN = 11, ROUNDS_MAX = 400, WARM_UP = 2 };
 static const double SECONDS_WANTED = 1.0; // of each call
@@ -93,7 +93,7 @@ static bool measure(Bench *bench) {
     double begun = pipeline_seconds(), wanted = SECONDS_WANTED * calls->count;
     uint32_t n = 0;
     for (; n < ROUNDS_MAX && (n < ROUNDS_MIN || pipeline_seconds() - begun < wanted); n++) {
-        peaks[n] = cpu_peak_flops(calls->tensors.context, calls->target->machine.vector_bytes);
+        peaks[n] = att_peak_flops(calls->tensors.context, calls->target->machine.vector_bytes);
         for (uint32_t i = 0; i < calls->count; i++)
             if (!time_call(bench, i, n))
                 return false;

@@ -337,11 +337,19 @@ static ProductEntry product_of(const Build *build) {
     ProductFunction *functions = arena_array(arena, ProductFunction, build->functions.count);
     for (uint32_t f = 0; f < build->functions.count; f++) {
         TileProgram **programs = arena_array(arena, TileProgram *, build->n_targets);
-        for (uint32_t t = 0; t < build->n_targets; t++)
-            programs[t] = build->lowerings[f * build->n_targets + t].compiled.tile;
+        const Formula **multiplies = arena_array(arena, const Formula *, build->n_targets);
+        for (uint32_t t = 0; t < build->n_targets; t++) {
+            const Compilation *compiled = &build->lowerings[f * build->n_targets + t].compiled;
+            programs[t] = compiled->tile;
+            multiplies[t] = compiled->multiplies;
+        }
         const Function *function = &build->functions.at[f];
-        functions[f] =
-            (ProductFunction){function->suffix, programs, 1, function->only_first ? 1 : 0};
+        functions[f] = (ProductFunction){.suffix = function->suffix,
+                                         .programs = programs,
+                                         .n_parts = 1,
+                                         .n_levels = function->only_first ? 1 : 0};
+        if (build->trainer && build->trainer->gradient == f)
+            functions[f].multiplies = multiplies;
     }
     return (ProductEntry){functions, build->functions.count, build->targets, build->n_targets,
                           build->trainer};

@@ -40,7 +40,7 @@ static bool make_workspace(Options *options, const Tensors *tensors, Loaded *out
 LoadedProduct *execute_compile(Session *session, const Options *options, TileProgram *const *parts,
                                uint32_t n_parts, const Target *target, const char **why) {
     double begun = pipeline_seconds();
-    ProductFunction function = {"", parts, n_parts, 0};
+    ProductFunction function = {.suffix = "", .programs = parts, .n_parts = n_parts};
     LoadedProduct *product = product_load(session, &function, target, &options->cache, why);
     if (product && options->time_passes)
         pipeline_print_time("load", begun, true);

@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "driver/tuning.h"
-#include "peak.h"
+#include "train/loop/peak.h"
 
 enum { PAIRS_MAX = 41, PAIRS_LEAST = 3, PAIRS_FINAL = 11, PAIRS_HOPELESS = 2, AGAIN_MAX = 2 };
 static const double SECONDS_OF_ROUND = 0.1, SECONDS_OF_FINAL = 0.5; // for short programs
@@ -27,7 +27,7 @@ static void note_default(Tuner *tuner, const double *seconds) {
 }
 
 static double measure_peak(Tuner *tuner) {
-    double flops = cpu_peak_flops(tuner->calls.tensors.context, tuner->machine.vector_bytes);
+    double flops = att_peak_flops(tuner->calls.tensors.context, tuner->machine.vector_bytes);
     vec_push(tuner->options->session->arena, &tuner->peaks, flops);
     return flops;
 }

@@ -4,7 +4,9 @@
 // Multiplies are those of the paper ("Talking-Heads Attention", tables 1 and 4): every pairwise
 // contraction costs the product of all dims that take part in it. Pointwise products are not
 // counted there. Everything is 64-bit and checked: a count that does not fit is -1, never a wrong
-// number.
+// number. As a formula it is a sum of products of dims, each product once:
+//
+//     einsum(X[b, n, d], P[d, k]), twice over, of n = 16, d = 4, k = 2     256 * b
 #include "graph/graph.h"
 
 static bool count_product(const DimList *dims, const int64_t *extents, int64_t *out) {
@@ -102,6 +104,64 @@ int64_t graph_multiplies(const Graph *graph, const int64_t *extents) {
 
 int64_t graph_flops(const Graph *graph, const int64_t *extents) {
     return count_live(graph, extents, count_flops);
+}
+
+// ---- as a formula of the dims of run time ----
+
+typedef struct {
+    int64_t factor;
+    DimList dims; // the first of their classes, sorted; one may be there twice
+} Product;
+typedef VEC(Product) Products;
+
+static bool count_as_product(const Graph *graph, const Value *value, Product *out) {
+    DimList space = count_space(value);
+    *out = (Product){.factor = 1};
+    for (uint32_t i = 0; i < space.count; i++) {
+        const Dim *root = &graph->dims.at[graph->dims.at[space.at[i]].like];
+        uint8_t at = out->dims.count;
+        if (root->extent != EXTENT_DYNAMIC) {
+            if (!mul_i64(out->factor, root->extent, &out->factor))
+                return false;
+            continue;
+        }
+        for (out->dims.count++; at > 0 && out->dims.at[at - 1] > root->like; at--)
+            out->dims.at[at] = out->dims.at[at - 1];
+        out->dims.at[at] = root->like;
+    }
+    return true;
+}
+
+static bool add_product(Arena *arena, Products *sum, const Product *product) {
+    for (uint32_t i = 0; i < sum->count; i++)
+        if (dims_same_order(&sum->at[i].dims, &product->dims))
+            return add_i64(sum->at[i].factor, product->factor, &sum->at[i].factor);
+    vec_push(arena, sum, *product);
+    return true;
+}
+
+static const Formula *formula_of_product(Arena *arena, const Product *product) {
+    const Formula *formula = formula_number(arena, product->factor);
+    for (uint8_t i = 0; i < product->dims.count; i++) {
+        Formula dim = {.op = FORMULA_DIM, .dim = product->dims.at[i]};
+        formula = formula_of(arena, FORMULA_MUL, formula, arena_copy(arena, &dim, sizeof dim));
+    }
+    return formula;
+}
+
+const Formula *graph_multiplies_formula(const Graph *graph, Arena *arena) {
+    const bool *live = graph_live(graph, arena);
+    Products sum = {0};
+    Product product;
+    for (uint32_t i = 0; i < graph->values.count; i++)
+        if (live[i] && graph->values.at[i]->op == OP_CONTRACT &&
+            !(count_as_product(graph, graph->values.at[i], &product) &&
+              add_product(arena, &sum, &product)))
+            return NULL;
+    const Formula *formula = formula_number(arena, 0);
+    for (uint32_t i = 0; i < sum.count; i++)
+        formula = formula_of(arena, FORMULA_ADD, formula, formula_of_product(arena, &sum.at[i]));
+    return formula;
 }
 
 // Also parameters that never take part: they are stored and shipped all the same.

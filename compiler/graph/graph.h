@@ -459,6 +459,8 @@ Graph *graph_contract(const Graph *graph, const int64_t *extents, const Machine 
 // ---- count.c: exact counts, -1 on overflow -----------------------------------------------------
 // Scalar multiplies: the product of all dims of each CONTRACT.
 int64_t graph_multiplies(const Graph *graph, const int64_t *extents);
+// The same of any extents of run time; NULL: numbers in it do not fit.
+const Formula *graph_multiplies_formula(const Graph *graph, Arena *arena);
 // 2 per multiply, 1 per element of a map or of a reduction's argument.
 int64_t graph_flops(const Graph *graph, const int64_t *extents);
 int64_t value_flops(const Value *value, const int64_t *extents);

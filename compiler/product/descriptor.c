@@ -77,9 +77,7 @@ static ImagePlace write_rules(Writer *writer, const AttModule *module) {
         const AttRule *rule = &module->rules[i];
         add_number(writer, &words, rule->kind);
         add_number(writer, &words, rule->dim);
-        add_text(writer, &words, rule->text);
-        add_number(writer, &words, rule->n_words);
-        add_place(writer, &words, make_numbers(writer, rule->words, rule->n_words));
+        image_formula(&writer->image, &words, &rule->formula);
     }
     return make_table(writer, &words);
 }

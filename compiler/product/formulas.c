@@ -43,14 +43,19 @@ void product_formula_dims(const Formula *formula, bool *needed) {
     }
 }
 
+AttFormula product_formula(Arena *arena, const Graph *graph, const Formula *formula,
+                           const int64_t *dims) {
+    Words words = {0};
+    add_words(arena, formula, dims, &words);
+    return (AttFormula){formula_text(graph, formula, arena), words.count, words.at};
+}
+
 AttRule *product_rules(Arena *arena, const Graph *graph, const int64_t *dims) {
     AttRule *rules = arena_array(arena, AttRule, graph->rules.count + 1);
     for (uint32_t i = 0; i < graph->rules.count; i++) {
         const ExtentRule *rule = &graph->rules.at[i];
-        Words words = {0};
-        add_words(arena, rule->formula, dims, &words);
         rules[i] = (AttRule){kinds[rule->kind], dims[rule->dim],
-                             formula_text(graph, rule->formula, arena), words.count, words.at};
+                             product_formula(arena, graph, rule->formula, dims)};
     }
     return rules;
 }

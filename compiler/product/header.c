@@ -164,7 +164,7 @@ static void write_extents(Header *header) {
     for (int64_t i = 0; i < module->n_rules; i++)
         if (module->rules[i].kind == ATT_RULE_COMPUTES)
             text_printf(&header->text, "    // %s = %s\n", module->dims[module->rules[i].dim].name,
-                        module->rules[i].text);
+                        module->rules[i].formula.text);
 }
 
 static char *field_text(Header *header, int64_t index) {

@@ -103,6 +103,12 @@ ImagePlace image_numbers(Image *image, const int64_t *numbers, int64_t count) {
     return place;
 }
 
+void image_formula(Image *image, ImageWords *words, const AttFormula *formula) {
+    image_text(image, words, formula->text);
+    image_number(image, words, formula->n_words);
+    image_place(image, words, image_numbers(image, formula->words, formula->n_words));
+}
+
 // ---- the constant
 
 typedef VEC(LLVMValueRef) Parts;

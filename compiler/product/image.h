@@ -42,6 +42,8 @@ void image_function(Image *image, ImageWords *words, LLVMValueRef function);
 // Adds a table; nowhere if it has no words. Equal tables of numbers are written once.
 ImagePlace image_table(Image *image, const ImageWords *words);
 ImagePlace image_numbers(Image *image, const int64_t *numbers, int64_t count);
+// The words of an AttFormula, whose own table is added.
+void image_formula(Image *image, ImageWords *words, const AttFormula *formula);
 
 // Makes the image a constant of the module: nothing is added from then on.
 void image_finish(Image *image);

@@ -47,7 +47,7 @@ static const char *text_of_rule(const AttModule *module, int64_t like) {
     for (int64_t i = 0; i < module->n_rules; i++)
         if (module->rules[i].kind == ATT_RULE_COMPUTES &&
             module->dims[module->rules[i].dim].like == like)
-            return module->rules[i].text;
+            return module->rules[i].formula.text;
     ice("product_manifest: nothing computes %s", module->dims[like].name);
 }
 

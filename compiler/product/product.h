@@ -17,13 +17,15 @@ typedef struct {
     TileProgram *const *programs; // its parts for the first level, for the second, ...
     uint32_t n_parts;             // run one after the other
     uint32_t n_levels;            // 0: all, else the first of them
+    // By program, see Compilation; NULL: nobody asks. Each may be NULL.
+    const Formula *const *multiplies;
 } ProductFunction;
-// The kernels of all levels one after the other; each has code for its own level only. Dims of
-// inputs and outputs come first, then those that only intermediates have: not a graph's order.
 typedef struct {
     const char *schedule; // as JSON
     const char *from;     // "predicted", or where it was found
 } KernelOrigin;
+// The kernels of all levels one after the other; each has code for its own level only. Dims of
+// inputs and outputs come first, then those that only intermediates have: not a graph's order.
 typedef struct {
     AttModule module;
     const char *symbol;    // the function's name in C
@@ -31,6 +33,8 @@ typedef struct {
     const char **symbols;  // by kernel
     KernelOrigin *origins; // likewise
     int64_t *levels;       // by kernel: ATT_LEVEL_*
+    // By ATT_LEVEL_*; without words where they are not known.
+    AttFormula multiplies[ATT_N_LEVELS];
 } ModuleTables;
 ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
                              const Target *const *targets, uint32_t n);
@@ -39,6 +43,9 @@ int64_t *product_extents(Arena *arena, const AttModule *module, const Graph *gra
                          const int64_t *extents);
 
 // ---- formulas.c ---------------------------------------------------------------------------------
+// As words of the runtime; dims: module dims by DimId, for all that it has.
+AttFormula product_formula(Arena *arena, const Graph *graph, const Formula *formula,
+                           const int64_t *dims);
 // The graph's rules about extents; dims: module dims by DimId, for all that the rules are about.
 AttRule *product_rules(Arena *arena, const Graph *graph, const int64_t *dims);
 void product_formula_dims(const Formula *formula, bool *needed); // marks them, by DimId

@@ -134,6 +134,17 @@ static void add_rules(TableBuilder *build, TableLevel *level) {
     build->tables->module.rules = product_rules(build->arena, graph, level->dims);
 }
 
+static void add_multiplies(TableBuilder *build, TableLevel *level, const Formula *multiplies) {
+    const Graph *graph = level->graph;
+    bool *needed = arena_array(build->arena, bool, graph->dims.count + 1);
+    product_formula_dims(multiplies, needed);
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        if (needed[d])
+            map_rule_dim(build, level, (DimId)d);
+    build->tables->multiplies[level->level] =
+        product_formula(build->arena, graph, multiplies, level->dims);
+}
+
 // ---- tensors ----
 
 static const char *tensor_name(TableBuilder *build, const TableLevel *level, const Buffer *buffer) {
@@ -346,6 +357,9 @@ ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
     add_rules(&build, &levels[0]);
     for (uint32_t i = 0; i < count; i++)
         add_saved(&build, &levels[i]);
+    for (uint32_t i = 0; i < count; i++)
+        if (function->multiplies && function->multiplies[i])
+            add_multiplies(&build, &levels[i], function->multiplies[i]);
     AttLaunches launches = {0};
     for (uint32_t i = 0; i < count; i++) {
         if (!levels[i].before)

@@ -11,7 +11,8 @@ _Static_assert(sizeof(AttField) == 3 * WORD, "AttField");
 _Static_assert(sizeof(AttSetting) == 2 * WORD, "AttSetting");
 _Static_assert(sizeof(AttOptimizer) == 6 * WORD, "AttOptimizer");
 _Static_assert(sizeof(AttDecode) == 12 * WORD, "AttDecode");
-_Static_assert(sizeof(AttTrainer) == 12 * WORD, "AttTrainer");
+_Static_assert(sizeof(AttFormula) == 3 * WORD, "AttFormula");
+_Static_assert(sizeof(AttTrainer) == 13 * WORD, "AttTrainer");
 
 typedef struct {
     Image *image;
@@ -103,6 +104,13 @@ static ImagePlace write_decode(Writer *writer, const ProductDecode *decode) {
     return image_table(image, &words);
 }
 
+static ImagePlace write_multiplies(Writer *writer, const ModuleTables *gradient) {
+    ImageWords words = {0};
+    for (int level = 0; level < ATT_N_LEVELS; level++)
+        image_formula(writer->image, &words, &gradient->multiplies[level]);
+    return image_table(writer->image, &words);
+}
+
 ImagePlace product_write_trainer(Image *image, const TablesList *list,
                                  const ProductTrainer *trainer, const ImagePlace *modules) {
     Writer writer = {image, trainer, &list->at[0]->module, modules};
@@ -120,5 +128,6 @@ ImagePlace product_write_trainer(Image *image, const TablesList *list,
     image_place(image, &words, modules[trainer->squares]);
     image_place(image, &words, write_decode(&writer, trainer->decode));
     image_place(image, &words, heads);
+    image_place(image, &words, write_multiplies(&writer, list->at[trainer->gradient]));
     return image_table(image, &words);
 }

@@ -51,16 +51,26 @@ typedef struct {
     const char *unless; // for --help: the default where `values` does not say it
 } AttOption;
 enum { ATT_OPTIONS_MOST = 40 };
+// What the values of subcommands begin with that have options of these.
 typedef struct {
-    const char *usage; // "--data FILE... --out DIR [OPTION]..."
-    const char *does;  // "Trains the model."
-    const AttOption *options;
-    const char *notes; // behind the options in --help; NULL: nothing
+    AttWords data, dims;
+    int64_t threads;
+    int objective; // AttObjective
+} AttShared;
+extern const AttOption att_options_of_data[]; // --data, --objective
+extern const AttOption att_options_of_call[]; // -D, --threads
+enum { ATT_TABLES_MOST = 3 };
+typedef struct {
+    const char *usage;                            // "--data FILE... --out DIR [OPTION]..."
+    const char *does;                             // "Trains the model."
+    const AttOption *tables[ATT_TABLES_MOST + 1]; // one after another, ended by NULL
+    const char *notes;                            // behind the options in --help; NULL: nothing
 } AttUsage;
+const AttOption *att_option_line(const AttUsage *usage, int i); // NULL: behind the last
 // Values of options: those that are not given stay as they are, so they are the defaults before.
 typedef struct {
     void *values;
-    bool given[ATT_OPTIONS_MOST]; // by line of the table
+    bool given[ATT_OPTIONS_MOST]; // by line
 } AttOptions;
 // false: there is nothing more to do, *status is the exit status (--help, or a wrong command line,
 // which is told of).

@@ -13,34 +13,27 @@
 #include "train/model/model.h"
 
 typedef struct {
-    AttWords data, dims;
+    AttShared shared;
     const char *weights;
-    int64_t batch, batches, seed, threads;
+    int64_t batch, batches, seed;
     double held_out;
-    int objective;
     bool json;
 } Values;
 
 static const AttOption options_of_eval[] = {
-    {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
-     "text, token shards, or NAME=FILE of arrays", .needed = true},
     {"weights", ATT_OPTION_TEXT, offsetof(Values, weights), "FILE", "a checkpoint", .needed = true},
     {"batch", ATT_OPTION_COUNT, offsetof(Values, batch), "B", "examples at a time", .least = 1,
      .most = 1e9},
     {"batches", ATT_OPTION_COUNT, offsetof(Values, batches), "N", "how many; 0: all", .most = 1e9},
-    {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
-     "what examples are made of tokens", .choices = att_objective_names},
     {"held-out", ATT_OPTION_NUMBER, offsetof(Values, held_out), "SHARE",
      "the share that train left out with this; 0: all examples", .most = 0.9},
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S", "as train had it", .most = 9e18},
-    {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
-     .letter = 'D'},
-    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core",
-     .most = ATT_THREADS_MOST},
     {"json", ATT_OPTION_FLAG, offsetof(Values, json), NULL, "one JSON object", .least = 0},
     {0}};
 static const AttUsage usage = {"--data FILE... --weights FILE [OPTION]...",
-                               "Means of the results over examples.", options_of_eval, NULL};
+                               "Means of the results over examples.",
+                               {att_options_of_data, options_of_eval, att_options_of_call},
+                               NULL};
 
 typedef struct {
     const AttTrainer *trainer;
@@ -55,21 +48,21 @@ typedef struct {
 
 static AttStatus open_eval(Eval *e) {
     const Values *v = e->values;
-    AttDataOptions options = {.paths = v->data.at,
-                              .n_paths = v->data.count,
-                              .objective = (AttObjective)v->objective,
+    AttDataOptions options = {.paths = v->shared.data.at,
+                              .n_paths = v->shared.data.count,
+                              .objective = (AttObjective)v->shared.objective,
                               .held_out = v->held_out,
                               .seed = (uint64_t)v->seed};
     AttStatus status = att_model_open(e->ctx, e->trainer, &e->model);
     if (!status)
         status = att_model_read(e->ctx, &e->model, v->weights);
     if (!status)
-        status = att_batch_data(e->ctx, &options, e->trainer, &v->dims, v->batch, &e->data);
+        status = att_batch_data(e->ctx, &options, e->trainer, &v->shared.dims, v->batch, &e->data);
     if (!status)
-        status = att_batch_open(e->ctx, e->trainer, e->data, &v->dims, v->batch, &e->batch);
+        status = att_batch_open(e->ctx, e->trainer, e->data, &v->shared.dims, v->batch, &e->batch);
     if (!status)
-        status = att_call_open(e->ctx, e->trainer->entry, &e->model, &e->batch, NULL, &v->dims,
-                               &e->call);
+        status = att_call_open(e->ctx, e->trainer->entry, &e->model, &e->batch, NULL,
+                               &v->shared.dims, &e->call);
     return status;
 }
 
@@ -80,7 +73,7 @@ static AttStatus evaluate(Eval *e) {
                                 .data = e->data,
                                 .part = v->held_out > 0 ? ATT_PART_HELD_OUT : ATT_PART_TRAIN,
                                 .batches = v->batches,
-                                .dims = &v->dims};
+                                .dims = &v->shared.dims};
     return att_evaluate(e->ctx, &evaluation, &e->means);
 }
 
@@ -152,7 +145,7 @@ int att_command_eval(const AttTrainer *trainer, int argc, char **argv) {
     if (!att_options_read(&usage, argc, argv, &options, &status))
         return status;
     Eval eval = {.trainer = trainer, .values = &values};
-    eval.ctx = att_context_new((int)values.threads);
+    eval.ctx = att_context_new((int)values.shared.threads);
     if (!eval.ctx)
         status = att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
     else if (run(&eval))

@@ -14,9 +14,9 @@
 #include "train/generate/generate.h"
 
 typedef struct {
-    AttWords dims;
+    AttShared shared;
     const char *weights, *prompt;
-    int64_t tokens, top_k, seed, threads;
+    int64_t tokens, top_k, seed;
     double temperature, top_p;
     int form;
 } Values;
@@ -37,15 +37,13 @@ static const AttOption options_of_generate[] = {
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S", "of the draws", .most = 9e18},
     {"form", ATT_OPTION_CHOICE, offsetof(Values, form), "FORM",
      "what tokens are in prompt and output", .choices = forms},
-    {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...",
-     "extents of run-time dims, such as the positions that there is room for", .letter = 'D'},
-    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core",
-     .most = ATT_THREADS_MOST},
     {0}};
-static const AttUsage usage = {"--weights FILE [OPTION]...",
-                               "Makes text that goes on from a prompt.", options_of_generate,
-                               "Where there is no room for more positions it starts again from the "
-                               "last half of the text."};
+static const AttUsage usage = {
+    "--weights FILE [OPTION]...",
+    "Makes text that goes on from a prompt.",
+    {options_of_generate, att_options_of_call},
+    "Where there is no room for more positions, as the dim of positions or -D has it, it starts\n"
+    "again from the last half of the text.\n"};
 
 typedef struct {
     const Values *values;
@@ -166,7 +164,7 @@ static AttStatus generate(Generate *g, const AttTrainer *trainer) {
     if (!status)
         status = att_model_read(g->ctx, &g->model, g->values->weights);
     if (!status)
-        status = att_decoder_open(g->ctx, &g->model, &g->values->dims, &g->decoder);
+        status = att_decoder_open(g->ctx, &g->model, &g->values->shared.dims, &g->decoder);
     if (!status)
         status = open_text(g);
     return status ? status : make_text(g);
@@ -181,7 +179,7 @@ static void close_generate(Generate *g) {
 }
 
 static int run(const AttTrainer *trainer, char **argv, const Values *values) {
-    Generate g = {.values = values, .ctx = att_context_new((int)values->threads)};
+    Generate g = {.values = values, .ctx = att_context_new((int)values->shared.threads)};
     int status = ATT_EXIT_FINE;
     if (!g.ctx)
         return att_command_fail(argv, ATT_EXIT_DATA, "out of memory");

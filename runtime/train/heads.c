@@ -13,16 +13,13 @@
 #include "arguments.h"
 
 typedef struct {
-    AttWords data, dims;
+    AttShared shared;
     const char *weights, *out, *source, *prune;
-    int64_t examples, seed, threads;
-    int objective;
+    int64_t examples, seed;
     bool quick;
 } Values;
 
 static const AttOption table[] = {
-    {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
-     "text, token shards, or NAME=FILE of arrays", .needed = true},
     {"weights", ATT_OPTION_TEXT, offsetof(Values, weights), "FILE", "a checkpoint", .needed = true},
     {"examples", ATT_OPTION_COUNT, offsetof(Values, examples), "N", "examples, drawn by the seed",
      .least = 1, .most = 1e12},
@@ -34,20 +31,15 @@ static const AttOption table[] = {
      "write a model without so many of its heads: 40% or 0.4", .least = 0},
     {"source", ATT_OPTION_TEXT, offsetof(Values, source), "FILE", "with --prune: the text",
      .least = 0},
-    {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
-     "what examples are made of tokens", .choices = att_objective_names},
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S", "of the choice of examples", .least = 0,
      .most = 9e18},
-    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core", .least = 0,
-     .most = ATT_THREADS_MOST},
-    {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
-     .letter = 'D'},
     {0}};
 static const AttUsage usage = {
-    "--data FILE... --weights FILE [OPTION]...", "Tells how much each head of attention matters.",
-    table,
+    "--data FILE... --weights FILE [OPTION]...",
+    "Tells how much each head of attention matters.",
+    {att_options_of_data, table, att_options_of_call},
     "importance: mean of |dLoss/dxi| over the examples, xi being a factor of the head.\n"
-    "without, alone: the loss without the head, and without all others of its attention."};
+    "without, alone: the loss without the head, and without all others of its attention.\n"};
 
 // What the subcommand works with.
 typedef struct {
@@ -259,13 +251,15 @@ static AttStatus open_data(Heads *h) {
     const Values *values = h->values;
     int64_t batch = att_batch_fixed(h->trainer);
     batch = batch ? batch : 1;
-    AttDataOptions options = {.paths = values->data.at,
-                              .n_paths = values->data.count,
-                              .objective = (AttObjective)values->objective,
+    AttDataOptions options = {.paths = values->shared.data.at,
+                              .n_paths = values->shared.data.count,
+                              .objective = (AttObjective)values->shared.objective,
                               .seed = (uint64_t)values->seed};
-    AttStatus status = att_batch_data(h->ctx, &options, h->trainer, &values->dims, batch, &h->data);
+    AttStatus status =
+        att_batch_data(h->ctx, &options, h->trainer, &values->shared.dims, batch, &h->data);
     if (!status)
-        status = att_batch_open(h->ctx, h->trainer, h->data, &values->dims, batch, &h->batch);
+        status =
+            att_batch_open(h->ctx, h->trainer, h->data, &values->shared.dims, batch, &h->batch);
     return status;
 }
 
@@ -289,7 +283,7 @@ static AttStatus work(Heads *h) {
         return status;
     int64_t examples = att_data_examples(h->data, ATT_PART_TRAIN);
     AttHeadSettings settings = {.model = &h->model,
-                                .dims = h->values->dims,
+                                .dims = h->values->shared.dims,
                                 .examples =
                                     examples < h->values->examples ? examples : h->values->examples,
                                 .losses = !h->values->quick && !h->share,
@@ -350,7 +344,7 @@ int att_command_heads(const AttTrainer *trainer, int argc, char **argv) {
                                   "%s has no heads: nothing over pairs of positions and heads is "
                                   "taken in by an einsum",
                                   trainer->entry->entry);
-    else if (!(h.ctx = att_context_new((int)values.threads)))
+    else if (!(h.ctx = att_context_new((int)values.shared.threads)))
         status = att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
     else
         status = work(&h) ? att_command_report(argv, h.ctx) : ATT_EXIT_FINE;

@@ -14,7 +14,8 @@ typedef struct {
 } Values;
 static const AttOption options_of_info[] = {
     {"json", ATT_OPTION_FLAG, offsetof(Values, json), NULL, "one JSON object", .least = 0}, {0}};
-static const AttUsage usage = {"[--json]", "Tells what the program holds.", options_of_info, NULL};
+static const AttUsage usage = {
+    "[--json]", "Tells what the program holds.", {options_of_info}, NULL};
 
 static const AttTensor *param_tensor(const AttTrainer *trainer, int64_t i) {
     return &trainer->entry->tensors[trainer->params[i].input];
@@ -25,6 +26,14 @@ static int64_t count_parameters(const AttTrainer *trainer) {
     for (int64_t i = 0; i < trainer->n_params; i++)
         count += att_elements_of(trainer->entry, param_tensor(trainer, i), NULL);
     return count;
+}
+
+// Multiplies of results and gradients of a batch, by the extents that a run tells; NULL: not known.
+static const char *multiplies_text(const AttTrainer *trainer) {
+    AttContext *ctx = att_context_new(1);
+    int level = ctx ? att_module_level(ctx, trainer->gradient) : -1;
+    att_context_free(ctx);
+    return level < 0 ? NULL : trainer->multiplies[level].text;
 }
 
 // ---- as JSON -----------------------------------------------------------------------------------
@@ -65,6 +74,8 @@ static void print_json(const AttTrainer *trainer) {
         json_array_append_new(fields, json_tensor(trainer->entry, att_field_tensor(trainer, i)));
     json_object_set_new(all, "entry", json_string(trainer->entry->entry));
     json_object_set_new(all, "parameters", json_integer(count_parameters(trainer)));
+    const char *multiplies = multiplies_text(trainer);
+    json_object_set_new(all, "multiplies", multiplies ? json_string(multiplies) : json_null());
     json_object_set_new(all, "data", fields);
     json_object_set_new(all, "optimizers", json_optimizers(trainer));
     json_object_set_new(all, "tensors", params);
@@ -86,8 +97,11 @@ static void print_tensor(const AttModule *module, const AttTensor *tensor) {
 }
 
 static void print_text(const AttTrainer *trainer) {
-    printf("entry       %s\nparameters  %lld\n\ndata:\n", trainer->entry->entry,
+    const char *multiplies = multiplies_text(trainer);
+    printf("entry       %s\nparameters  %lld\n", trainer->entry->entry,
            (long long)count_parameters(trainer));
+    printf("multiplies  %s, of a batch with its gradients\n\ndata:\n",
+           multiplies ? multiplies : "not known");
     for (int64_t i = 0; i < trainer->n_fields; i++)
         print_tensor(trainer->entry, att_field_tensor(trainer, i));
     printf("\noptimizers, with their settings:\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the options of a subcommand by its table, into a struct that holds the defaults before.
+// Reads the options of a subcommand by its tables, into a struct that holds the defaults before.
 //
 //     {"steps", ATT_OPTION_COUNT, offsetof(Values, steps), "N", "steps to take", .least = 1, ..}
 
@@ -23,6 +23,28 @@ typedef struct {
     int last; // line of the option that words belong to
     bool help;
 } Reader;
+
+// ---- tables ------------------------------------------------------------------------------------
+const AttOption att_options_of_data[] = {
+    {"data", ATT_OPTION_WORDS, offsetof(AttShared, data), "FILE...",
+     "text, token shards, or NAME=FILE of arrays", .needed = true},
+    {"objective", ATT_OPTION_CHOICE, offsetof(AttShared, objective), "NAME",
+     "what examples are made of tokens", .choices = att_objective_names},
+    {0}};
+const AttOption att_options_of_call[] = {{"dims", ATT_OPTION_EACH, offsetof(AttShared, dims),
+                                          "DIM=N,...", "extents of run-time dims", .letter = 'D'},
+                                         {"threads", ATT_OPTION_COUNT, offsetof(AttShared, threads),
+                                          "T", "0: one per core", .most = ATT_THREADS_MOST,
+                                          .may_change = true},
+                                         {0}};
+
+const AttOption *att_option_line(const AttUsage *usage, int i) {
+    for (const AttOption *const *table = usage->tables; *table; table++)
+        for (const AttOption *option = *table; option->name; option++)
+            if (i-- == 0)
+                return option;
+    return NULL;
+}
 
 // ---- messages ----------------------------------------------------------------------------------
 const char *att_command_program(char **argv) {
@@ -123,7 +145,7 @@ static bool is_list(const AttOption *option) {
 }
 
 static int take_value(Reader *r, int line, const char *text) {
-    const AttOption *option = &r->usage->options[line];
+    const AttOption *option = att_option_line(r->usage, line);
     if (r->options->given[line] && !is_list(option) && option->kind != ATT_OPTION_FLAG)
         return att_command_fail(r->argv, ATT_EXIT_USAGE, "--%s is given twice", option->name);
     r->options->given[line] = true;
@@ -184,7 +206,8 @@ static void print_option(const AttOptions *options, const AttOption *option) {
 static int print_help(const Reader *r) {
     printf("Usage: %s %s %s\n%s\n\nOptions:\n", att_command_program(r->argv), r->argv[1],
            r->usage->usage, r->usage->does);
-    for (const AttOption *option = r->usage->options; option->name; option++)
+    const AttOption *option;
+    for (int i = 0; (option = att_option_line(r->usage, i)); i++)
         print_option(r->options, option);
     printf("  -h, --help%*sthis text\n", HELP_COLUMN - 12, "");
     if (r->usage->notes)
@@ -196,10 +219,10 @@ static int print_help(const Reader *r) {
 
 // ---- the command line --------------------------------------------------------------------------
 static void describe(const AttUsage *usage, struct option *longs, char *letters) {
+    const AttOption *option;
     int count = 0;
     letters += sprintf(letters, "-:h");
-    for (; usage->options[count].name && count < ATT_OPTIONS_MOST; count++) {
-        const AttOption *option = &usage->options[count];
+    for (; count < ATT_OPTIONS_MOST && (option = att_option_line(usage, count)); count++) {
         int argument = option->kind == ATT_OPTION_FLAG ? no_argument : required_argument;
         longs[count] = (struct option){option->name, argument, NULL, CODE_FIRST + count};
         if (option->letter)
@@ -210,8 +233,9 @@ static void describe(const AttUsage *usage, struct option *longs, char *letters)
 }
 
 static int line_of_letter(const AttUsage *usage, int letter) {
-    for (int i = 0; usage->options[i].name; i++)
-        if (letter && usage->options[i].letter == letter)
+    const AttOption *option;
+    for (int i = 0; (option = att_option_line(usage, i)); i++)
+        if (letter && option->letter == letter)
             return i;
     return NONE;
 }
@@ -236,20 +260,20 @@ static int take_option(Reader *r, int code) {
 }
 
 static bool is_completed(const Reader *r) {
-    for (int i = 0; r->usage->options[i].name; i++)
-        if (r->usage->options[i].completes && r->options->given[i])
+    const AttOption *option;
+    for (int i = 0; (option = att_option_line(r->usage, i)); i++)
+        if (option->completes && r->options->given[i])
             return true;
     return false;
 }
 
 static int check_needed(const Reader *r) {
+    const AttOption *option;
     bool completed = is_completed(r);
-    for (int i = 0; r->usage->options[i].name; i++) {
-        const AttOption *option = &r->usage->options[i];
+    for (int i = 0; (option = att_option_line(r->usage, i)); i++)
         if (option->needed && !r->options->given[i] && !(completed && !option->is_of_call))
             return att_command_fail(r->argv, ATT_EXIT_USAGE, "--%s %s is missing; see --help",
                                     option->name, option->value);
-    }
     return ATT_EXIT_FINE;
 }
 
@@ -281,7 +305,8 @@ bool att_options_read(const AttUsage *usage, int argc, char **argv, AttOptions *
 }
 
 void att_options_free(const AttUsage *usage, AttOptions *options) {
-    for (const AttOption *option = usage->options; option->name; option++) {
+    const AttOption *option;
+    for (int i = 0; (option = att_option_line(usage, i)); i++) {
         if (!is_list(option))
             continue;
         AttWords *words = value_at(options, option);

@@ -14,18 +14,16 @@
 #include "train/loop/loop.h"
 
 typedef struct {
-    AttWords data, eval_data, dims;
-    int64_t steps, batch, seed, warmup, eval_every, eval_batches, save_every, keep, accumulate,
-        threads;
+    AttShared shared;
+    AttWords eval_data;
+    int64_t steps, batch, seed, warmup, eval_every, eval_batches, save_every, keep, accumulate;
     double rate, held_out, clip;
-    int schedule, objective;
+    int schedule;
     const char *out, *optimizer, *init;
     bool resume;
 } Values;
 
 static const AttOption options_of_train[] = {
-    {"data", ATT_OPTION_WORDS, offsetof(Values, data), "FILE...",
-     "text, token shards, or NAME=FILE of arrays", .needed = true},
     {"out", ATT_OPTION_TEXT, offsetof(Values, out), "DIR",
      "the folder for logs, pictures and checkpoints", .needed = true, .is_of_call = true},
     {"steps", ATT_OPTION_COUNT, offsetof(Values, steps), "N", "steps to take in all", .most = 1e9,
@@ -34,15 +32,13 @@ static const AttOption options_of_train[] = {
      .most = 1e9},
     {"accumulate", ATT_OPTION_COUNT, offsetof(Values, accumulate), "A", "batches of a step",
      .least = 1, .most = 1e9},
-    {"objective", ATT_OPTION_CHOICE, offsetof(Values, objective), "NAME",
-     "what examples are made of tokens", .choices = att_objective_names},
     {"seed", ATT_OPTION_COUNT, offsetof(Values, seed), "S",
      "of first values, the order of examples and dropout", .most = 9e18},
     {"lr", ATT_OPTION_NUMBER, offsetof(Values, rate), "R", "the learning rate", .most = 1e6},
     {"schedule", ATT_OPTION_CHOICE, offsetof(Values, schedule), "NAME",
      "how it goes on after the warm-up", .choices = att_schedule_names},
     {"warmup", ATT_OPTION_COUNT, offsetof(Values, warmup), "W", "steps in which it rises",
-     .most = 1e9},
+     .most = 1e9, .unless = "a tenth of --steps, at most 100"},
     {"optimizer", ATT_OPTION_TEXT, offsetof(Values, optimizer), "NAME[:SETTING=NUMBER,...]",
      "how tensors are updated, see info", .least = 0},
     {"clip", ATT_OPTION_NUMBER, offsetof(Values, clip), "C",
@@ -63,22 +59,22 @@ static const AttOption options_of_train[] = {
      "go on from the last checkpoint in DIR, as it was", .is_of_call = true, .completes = true},
     {"init", ATT_OPTION_TEXT, offsetof(Values, init), "FILE",
      "begin with the tensors of this file, as far as it has them", .least = 0},
-    {"dims", ATT_OPTION_EACH, offsetof(Values, dims), "DIM=N,...", "extents of run-time dims",
-     .letter = 'D'},
-    {"threads", ATT_OPTION_COUNT, offsetof(Values, threads), "T", "0: one per core",
-     .most = ATT_THREADS_MOST, .may_change = true},
     {0}};
 static const AttUsage usage = {
-    "--data FILE... --steps N --out DIR [OPTION]...", "Trains the model.", options_of_train,
+    "--data FILE... --steps N --out DIR [OPTION]...",
+    "Trains the model.",
+    {att_options_of_data, options_of_train, att_options_of_call},
     "DIR gets log.csv, eval.csv, loss.svg, settings.json, step-*.safetensors and the link latest.\n"
     "An interrupt or SIGTERM ends training after the step, with a checkpoint.\n"};
+
+enum { WARMUP_BY_STEPS = -1 };
 
 static const Values defaults = {
     .batch = 8,
     .accumulate = 1,
     .rate = 1e-3,
     .schedule = ATT_SCHEDULE_COSINE,
-    .warmup = 100,
+    .warmup = WARMUP_BY_STEPS,
     .clip = 1,
     .held_out = 0.05,
     .eval_every = 100,
@@ -103,6 +99,7 @@ typedef struct {
     char *settings, *fixed; // JSON; fixed: without what may change
     FILE *log, *eval_log;
     AttProgress progress;
+    AttWork work;
     AttSchedule schedule;
     int64_t step, saved; // last step taken; of the last checkpoint, -1: none
     bool ended;          // a signal came
@@ -114,10 +111,10 @@ static AttStatus open_data(Run *r, const AttWords *files, double held_out, AttDa
     const Values *v = r->values;
     AttDataOptions options = {.paths = files->at,
                               .n_paths = files->count,
-                              .objective = (AttObjective)v->objective,
+                              .objective = (AttObjective)v->shared.objective,
                               .held_out = held_out,
                               .seed = (uint64_t)v->seed};
-    return att_batch_data(r->ctx, &options, r->trainer, &v->dims, v->batch, out);
+    return att_batch_data(r->ctx, &options, r->trainer, &v->shared.dims, v->batch, out);
 }
 
 static AttStatus open_learner(Run *r) {
@@ -128,7 +125,7 @@ static AttStatus open_learner(Run *r) {
                               .accumulate = v->accumulate,
                               .clip = v->clip,
                               .seed = (uint64_t)v->seed};
-    return att_learner_open(r->ctx, &r->learner, &v->dims, v->batch);
+    return att_learner_open(r->ctx, &r->learner, &v->shared.dims, v->batch);
 }
 
 // Are there examples to evaluate? Where the entry is of so many, as many as a batch has.
@@ -145,10 +142,11 @@ static AttStatus open_evaluation(Run *r) {
     r->means = calloc((size_t)entry->n_tensors + 1, sizeof *r->means);
     if (!r->means)
         return att_no_memory(r->ctx);
-    AttStatus status = att_batch_open(r->ctx, r->trainer, data, &v->dims, v->batch, &r->eval_batch);
+    AttStatus status =
+        att_batch_open(r->ctx, r->trainer, data, &v->shared.dims, v->batch, &r->eval_batch);
     if (!status)
-        status =
-            att_call_open(r->ctx, entry, &r->model, &r->eval_batch, NULL, &v->dims, &r->eval_call);
+        status = att_call_open(r->ctx, entry, &r->model, &r->eval_batch, NULL, &v->shared.dims,
+                               &r->eval_call);
     return status;
 }
 
@@ -236,9 +234,10 @@ static AttStatus open_log(Run *r, const char *name, const char *head, const AttC
 }
 
 static AttStatus open_logs(Run *r) {
-    AttStatus status =
-        open_log(r, "log.csv", "step,loss,learning_rate,gradient_norm,seconds,tokens_per_second",
-                 &r->learner.call, &r->log);
+    AttStatus status = open_log(r, "log.csv",
+                                "step,loss,learning_rate,gradient_norm,seconds,tokens_per_second,"
+                                "share_of_peak",
+                                &r->learner.call, &r->log);
     if (!status && evaluates(r))
         status = open_log(r, "eval.csv", "step,loss,perplexity,bits_per_byte", &r->eval_call,
                           &r->eval_log);
@@ -248,7 +247,7 @@ static AttStatus open_logs(Run *r) {
 static AttStatus begin(Run *r) {
     const Values *v = r->values;
     const char *facts[][2] = {{"entry", r->trainer->entry->entry},
-                              {"examples", att_data_objective(r->data)},
+                              {"chosen-objective", att_data_objective(r->data)},
                               {NULL, NULL}};
     AttStatus status = ATT_OK;
     r->settings = att_settings_text(&usage, v, facts, false);
@@ -272,7 +271,7 @@ static AttStatus open_run(Run *r) {
     if (!status)
         status = att_model_open(r->ctx, r->trainer, &r->model);
     if (!status)
-        status = open_data(r, &v->data, v->held_out, &r->data);
+        status = open_data(r, &v->shared.data, v->held_out, &r->data);
     if (!status && v->eval_data.count)
         status = open_data(r, &v->eval_data, 0, &r->eval_data);
     if (!status)
@@ -384,7 +383,7 @@ static AttStatus evaluate(Run *r) {
                                 .data = r->eval_data ? r->eval_data : r->data,
                                 .part = r->eval_data ? ATT_PART_TRAIN : ATT_PART_HELD_OUT,
                                 .batches = r->values->eval_batches,
-                                .dims = &r->values->dims};
+                                .dims = &r->values->shared.dims};
     AttStatus status = att_evaluate(r->ctx, &evaluation, &means);
     if (status)
         return keep_steps(r, status);
@@ -406,10 +405,16 @@ static AttStatus evaluate(Run *r) {
 
 static void note_step(Run *r, double rate, double seconds) {
     double tokens = (double)(r->learner.batch.tokens * r->values->batch * r->values->accumulate);
-    AttProgressLine line = {r->step, r->learner.results[0], rate, r->learner.norm,
-                            tokens / seconds};
-    fprintf(r->log, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g", (long long)r->step, line.loss, line.rate,
+    AttProgressLine line = {.step = r->step,
+                            .loss = r->learner.results[0],
+                            .rate = rate,
+                            .norm = r->learner.norm,
+                            .tokens_per_second = tokens / seconds,
+                            .share = att_work_share(&r->work, seconds)};
+    fprintf(r->log, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g,", (long long)r->step, line.loss, line.rate,
             line.norm, seconds, line.tokens_per_second);
+    if (isfinite(line.share))
+        fprintf(r->log, "%.4g", line.share);
     for (int64_t k = 1; k < r->learner.call.n_results; k++)
         fprintf(r->log, ",%.9g", r->learner.results[k]);
     fputc('\n', r->log);
@@ -479,18 +484,25 @@ static int run_with(const AttTrainer *trainer, char **argv, const Values *values
     run.schedule = (AttSchedule){(AttScheduleKind)values->schedule, values->rate, values->steps,
                                  values->warmup};
     await_signals();
-    run.ctx = att_context_new((int)values->threads);
+    run.ctx = att_context_new((int)values->shared.threads);
     if (!run.ctx)
         return att_command_fail(argv, ATT_EXIT_DATA, "out of memory");
     if (open_run(&run))
         status = att_command_report(argv, run.ctx);
     if (!status) {
+        run.work = att_work_open(run.ctx, trainer, &run.learner.call, values->accumulate);
         run.progress = att_progress_open(argv, values->steps, run.step);
         if (train(&run))
             status = att_command_report(argv, run.ctx);
     }
     close_run(&run);
     return status;
+}
+
+// Of a run that begins. One that takes no steps yet may take many when it goes on.
+static int64_t choose_warmup(int64_t steps) {
+    enum { MOST = 100 };
+    return steps == 0 || steps / 10 > MOST ? MOST : steps / 10;
 }
 
 int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
@@ -505,6 +517,8 @@ int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
         values.optimizer = trainer->optimizers[0].name;
     if (!att_options_read(&usage, argc, argv, &options, &status))
         return status;
+    if (values.warmup == WARMUP_BY_STEPS && !values.resume)
+        values.warmup = choose_warmup(values.steps);
     if (values.resume)
         status = go_on(argv, &options, &owner);
     else if (values.eval_data.count)

@@ -8,7 +8,7 @@
 
 #include "module.h"
 
-enum { ATT_TRAINER_ABI = 1 };
+enum { ATT_TRAINER_ABI = 2 };
 
 // First values of a trained tensor. `glorot` comes as UNIFORM.
 enum {
@@ -118,6 +118,9 @@ typedef struct {
     const AttModule *squares; // the sum of the squares of x[i], an f32 with run-time i
     const AttDecode *decode;  // NULL: there is none
     const AttHeads *heads;    // NULL: no attention
+    // By ATT_LEVEL_*: multiplies of the contractions of a call of `gradient`, each value once. A
+    // formula without words: not known.
+    const AttFormula *multiplies;
 } AttTrainer;
 
 // main() of a program made by `attc build --exe` of an entry that can be trained.

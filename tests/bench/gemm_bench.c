@@ -11,7 +11,7 @@
 #include "../unit/support.h"
 
 #include "../unit/cpu_fixture.h"
-#include "peak.h"
+#include "train/loop/peak.h"
 
 typedef struct {
     int64_t n, f, d;
@@ -33,7 +33,7 @@ static double now(void) {
 
 static double peak_flops(const Bench *bench) {
     double wall = clock_seconds(CLOCK_MONOTONIC), own = now();
-    double rate = cpu_peak_flops(bench->context, bench->target->machine.vector_bytes);
+    double rate = att_peak_flops(bench->context, bench->target->machine.vector_bytes);
     return rate * (clock_seconds(CLOCK_MONOTONIC) - wall) / (now() - own);
 }
 

@@ -105,7 +105,7 @@ class Peak:
     def __init__(self, path, threads):
         self.lib = ctypes.CDLL(str(path))
         self.lib.att_context_new.restype = ctypes.c_void_p
-        self.lib.cpu_peak_flops.restype = ctypes.c_double
+        self.lib.att_peak_flops.restype = ctypes.c_double
         self.context = ctypes.c_void_p(self.lib.att_context_new(threads))
         self.vector_bytes = 64 if has_avx512() else 32
 
@@ -115,7 +115,7 @@ class Peak:
     def one_run(self, clock):
         """The loop measures wall time; by a clock that runs slower it is faster."""
         begun = time.perf_counter(), clock()
-        rate = 1e-9 * self.lib.cpu_peak_flops(self.context, self.vector_bytes)
+        rate = 1e-9 * self.lib.att_peak_flops(self.context, self.vector_bytes)
         return rate * (time.perf_counter() - begun[0]) / (clock() - begun[1])
 
 

@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that train: what a run leaves, that it goes on bit for bit, and how it ends."""
 
+import contextlib
 import csv
 import json
 import os
+import pty
+import re
 import signal
 import struct
 import subprocess
+import termios
 import time
 import xml.etree.ElementTree as xml
 
 import numpy as np
 import pytest
 
-from attc import SANITIZED, attc, heed_signals
+from attc import SANITIZED, attc, attc_json, heed_signals
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
 
@@ -128,7 +132,22 @@ def test_picture_and_settings(trained):
     assert "evaluation" in (trained / "loss.svg").read_text()
     settings = json.loads((trained / "settings.json").read_text())
     assert settings["lr"] == 0.02 and settings["optimizer"] == "adamw"
-    assert settings["examples"] == "language"
+    assert settings["objective"] == "auto" and settings["chosen-objective"] == "language"
+
+
+def test_warm_up_by_the_number_of_steps(made):
+    """A tenth of the steps that the run begins with, also when it goes on for longer."""
+    quiet = ("--data", "text", "--eval-every", 0, "--lr", 1, "--schedule", "constant")
+    lm(made, "train", *quiet, "--steps", 20, "--out", "short")
+    assert [row["learning_rate"] for row in log(made, "short")] == ["0.5"] + 19 * ["1"]
+    lm(made, "train", "--resume", "--steps", 40, "--out", "short")
+    assert [row["learning_rate"] for row in log(made, "short")][20:] == 20 * ["1"]
+    other = lm(made, "train", "--resume", "--warmup", 4, "--out", "short", status=1)
+    assert "--warmup was 2 and is 4" in other
+    for steps, out in (0, "none"), (1200, "many"):
+        lm(made, "train", *quiet, "--steps", steps, "--out", out)
+        assert json.loads((made / out / "settings.json").read_text())["warmup"] == 100
+    assert "default: a tenth of --steps, at most 100" in lm(made, "train", "--help")
 
 
 # ---- bits ----------------------------------------------------------------------------------------
@@ -370,6 +389,78 @@ def test_info(made):
     assert [field["name"] for field in said["data"]] == ["tokens", "labels"]
     assert {"adamw", "sgd", "adam", "adafactor"} <= {o["name"] for o in said["optimizers"]}
     assert "parameters  8544" in lm(made, "info")
+
+
+# ---- work ----------------------------------------------------------------------------------------
+PLAIN = """
+dim d = 24, v = 40
+
+def Loss(X[b, n, d], Y[b, n, v]):
+    param W[d, v]
+    Z[b, n, v] = einsum(X[b, n, d], W[d, v])
+    return sum((Z - Y) ** 2, reduced_dim=(b, n, v))
+"""
+
+
+def test_work_is_that_of_bench(made):
+    """Of the contractions of a batch with its gradients, each value once: as many as a program is
+    planned for whose batch is not known, since einsums of many arguments go by that."""
+    said = json.loads(lm(made, "info", "--json"))["multiplies"]
+    figures = attc_json("bench", made / "lm.attn", "--grad", "-D", "b=512", "--threads", 1)
+    assert eval(said, {"b": 512}) == figures["multiplies"]
+    assert f"multiplies  {said}, of a batch with its gradients\n" in lm(made, "info")
+
+
+def test_work_is_that_of_the_closed_form(tmp_path):
+    """Two products: the result, and the gradient by W; X is data."""
+    (tmp_path / "plain.attn").write_text(PLAIN)
+    attc("build", tmp_path / "plain.attn", "--exe", "-o", tmp_path / "lm")
+    assert json.loads(lm(tmp_path, "info", "--json"))["multiplies"] == f"{2 * 24 * 40} * b * n"
+
+
+def test_share_of_peak(made, trained):
+    """A step of two batches does twice the work."""
+    train(made, "twice", "--steps", 30, "--accumulate", 2)
+    for name, batches in ("whole", 1), ("twice", 2):
+        rows = log(made, name)
+        assert rows and all(0 < float(row["share_of_peak"]) < 1.2 for row in rows)
+        # share * seconds is work / peak; tokens/s * seconds the tokens of a step
+        assert all(round(float(row["tokens_per_second"]) * float(row["seconds"])) ==
+                   4 * 16 * batches for row in rows)
+    once, twice = (np.median([float(row["share_of_peak"]) * float(row["seconds"])
+                              for row in log(made, name)]) for name in ("whole", "twice"))
+    assert 1.2 < twice / once < 3.3  # two of the peak, which is measured anew
+
+
+def test_progress(made, trained):
+    out = made / "told"
+    run = subprocess.run([made / "lm", "train", *map(str, USUAL), "--steps", "2", "--out", out],
+                         cwd=made, capture_output=True, text=True, timeout=60)
+    line = r"step 1/2  loss \d\.\d{4}  rate \S+  norm \S+  \d+ tokens/s  \d+% of peak  0:0\d left"
+    assert re.fullmatch(line, run.stderr.splitlines()[0])
+
+
+def told_on_a_terminal(made, columns):
+    """What a run of two steps prints there, by lines that took the place of each other."""
+    seen, shown = pty.openpty()
+    termios.tcsetwinsize(shown, (24, columns))
+    words = ("train", *USUAL, "--steps", 2, "--out", made / f"shown-{columns}")
+    subprocess.run([made / "lm", *map(str, words)], cwd=made, stderr=shown, timeout=60)
+    os.close(shown)
+    told = b""
+    with contextlib.suppress(OSError):  # the end of what a terminal says
+        while piece := os.read(seen, 4096):
+            told += piece
+    os.close(seen)
+    first = told.decode().split("\n")[0].rstrip("\r")
+    return [line.removesuffix("\x1b[K") for line in first.split("\r") if line]
+
+
+def test_a_narrow_terminal_has_short_lines(made):
+    narrow, wide = (told_on_a_terminal(made, columns) for columns in (80, 120))
+    assert all(len(line) < 80 and "norm" not in line for line in narrow)
+    assert all("norm" in line for line in wide)
+    assert narrow[-1].endswith("left") and "of peak" in narrow[-1]
 
 
 def test_help(made):

@@ -51,7 +51,6 @@ FILE_CAP, FUNCTION_CAP, LINE_CAP = 800, 80, 100
 # interface, which is of no level.
 FREE = {
     "target.h": "compiler/emit",
-    "peak.h": "targets/cpu",
     "pipeline.h": "compiler/pipeline",
     "module.h": "compiler/emit",
     "attc.h": "compiler/base",

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "internal.h"
 #include "module.h"
 #include "product/product.h"
 
@@ -64,7 +65,7 @@ static void expect(const World *w, const Formula *formula, const char *text, int
     vec_push(graph->arena, &graph->rules, (ExtentRule){RULE_COMPUTES, w->t, formula, {0}});
     AttModule module = {.n_dims = 3, .dims = table, .n_rules = 1};
     module.rules = product_rules(graph->arena, graph, dims);
-    assert_string_equal(module.rules[0].text, text);
+    assert_string_equal(module.rules[0].formula.text, text);
     AttContext *ctx = att_context_new(1);
     AttStatus status = att_module_compute(ctx, &module, extents);
     assert_int_equal(status, why ? ATT_ARGUMENT : ATT_OK);
@@ -118,11 +119,32 @@ static void test_what_is_wrong(void **state) {
     session_free(w.session);
 }
 
+// A formula by itself: 3 * n * n + p, as of the work of a step.
+static void test_a_value_or_none(void **state) {
+    (void)state;
+    World w = world_new();
+    const Formula *n = dim(&w, w.n), *p = dim(&w, w.p);
+    const Formula *square = of(&w, FORMULA_MUL, of(&w, FORMULA_MUL, number(&w, 3), n), n);
+    const int64_t dims[] = {0, 1, 2}, known[] = {7, 5, ATT_EXTENT_UNKNOWN},
+                  lacks[] = {7, ATT_EXTENT_UNKNOWN, 0}, large[] = {INT64_C(1) << 40, 5, 0};
+    AttFormula made =
+        product_formula(w.graph->arena, w.graph, of(&w, FORMULA_ADD, square, p), dims);
+    int64_t value = 0;
+    assert_string_equal(made.text, "3 * n * n + p");
+    assert_true(att_formula_value(&made, known, &value));
+    assert_int_equal(value, 152);
+    assert_false(att_formula_value(&made, lacks, &value));
+    assert_false(att_formula_value(&made, large, &value));
+    assert_false(att_formula_value(&(AttFormula){0}, known, &value));
+    session_free(w.session);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers_are_folded),
         cmocka_unit_test(test_values_and_texts),
         cmocka_unit_test(test_what_is_wrong),
+        cmocka_unit_test(test_a_value_or_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

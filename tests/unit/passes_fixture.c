@@ -261,9 +261,21 @@ const char *dims_text(const Graph *graph, const DimList *dims) {
     return text.at ? text.at : "";
 }
 
+static int64_t value_of(const Formula *formula, const int64_t *extents) {
+    if (formula->op == FORMULA_NUMBER)
+        return formula->number;
+    if (formula->op == FORMULA_DIM)
+        return extents[formula->dim];
+    int64_t a = value_of(formula->a, extents), b = value_of(formula->b, extents);
+    assert_true(formula->op == FORMULA_ADD || formula->op == FORMULA_MUL);
+    return formula->op == FORMULA_ADD ? a + b : a * b;
+}
+
 int64_t multiplies(const Graph *graph) {
     Arena *arena = arena_new();
-    int64_t count = graph_multiplies(graph, graph_typical_extents(graph, arena));
+    const int64_t *extents = graph_typical_extents(graph, arena);
+    int64_t count = graph_multiplies(graph, extents);
+    assert_int_equal(value_of(graph_multiplies_formula(graph, arena), extents), count);
     arena_free(arena);
     return count;
 }

@@ -68,7 +68,7 @@ static bool build(Fixture *fixture, ProductKind kind, const char *output, const 
                               .output = output,
                               .runtime_archive = fixture->archive,
                               .source = "scale.attn"};
-    ProductFunction function = {"", programs, 1, 0};
+    ProductFunction function = {.suffix = "", .programs = programs, .n_parts = 1};
     ProductEntry made = {
         .functions = &function, .n_functions = 1, .targets = targets, .n_targets = 2};
     Product *product = product_compile(session, &made, NULL, &options, why);

@@ -38,7 +38,7 @@ static void tables_say_what_the_entry_is(void **state) {
     TileProgram *programs[] = {fixture_program(session, &fixture_v3, "Scale"),
                                fixture_program(session, &fixture_v4, "Scale")};
     const Target *targets[] = {&fixture_v3, &fixture_v4};
-    ProductFunction function = {"", programs, 1, 0};
+    ProductFunction function = {.suffix = "", .programs = programs, .n_parts = 1};
     ModuleTables *tables = product_tables(session->arena, &function, targets, 2);
     const AttModule *module = &tables->module;
     // n, d, m: the alias of n that only intermediates have stands for n itself.
@@ -97,7 +97,7 @@ static void run_module(const AttModule *module) {
 
 static LoadedProduct *load(Session *session, TileProgram *program, const Target *target,
                            const CacheOptions *cache, const char **why) {
-    ProductFunction function = {"", &program, 1, 0};
+    ProductFunction function = {.suffix = "", .programs = &program, .n_parts = 1};
     return product_load(session, &function, target, cache, why);
 }
 
@@ -210,7 +210,7 @@ static void the_header_shows_extents_shapes_and_elements(void **state) {
     Session *session = *state;
     TileProgram *programs[] = {fixture_program(session, &fixture_v3, "Scale")};
     const Target *targets[] = {&fixture_v3};
-    ProductFunction function = {"", programs, 1, 0};
+    ProductFunction function = {.suffix = "", .programs = programs, .n_parts = 1};
     ModuleTables *tables = product_tables(session->arena, &function, targets, 1);
     ProductOptions options = {.kind = PRODUCT_SHARED, .source = "a*/\\\nb.attn"};
     TablesList list = {&tables, 1};

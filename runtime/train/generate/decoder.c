@@ -25,7 +25,7 @@ static int64_t elements(const AttTensorData *tensor) {
 static AttStatus own_tensor(AttContext *ctx, AttDecoder *d, int64_t i) {
     const AttTensor *tensor = &d->decode->module->tensors[i];
     int64_t shape[ATT_RANK_MAX];
-    att_shape_of(d->decode->module, tensor, d->extents, shape);
+    att_shape_of(d->decode->module, tensor, d->call.extents, shape);
     AttTensorData *own = &d->owned[i];
     AttStatus status = att_tensor_new(ctx, (AttElem)tensor->elem, (int)tensor->rank, shape, own);
     if (status)
@@ -33,7 +33,7 @@ static AttStatus own_tensor(AttContext *ctx, AttDecoder *d, int64_t i) {
     memset(own->data, 0, (size_t)elements(own) * att_elem_bytes(own->elem));
     if (strcmp(tensor->name, "seed") == 0 && !tensor->rank && tensor->role == ATT_INPUT)
         put_number(own->elem, own->data, ATT_SEED_NONE);
-    d->tensors[i] = own->data;
+    d->call.tensors[i] = own->data;
     return ATT_OK;
 }
 
@@ -41,9 +41,9 @@ static AttStatus own_tensors(AttContext *ctx, AttDecoder *d, const AttModel *mod
     const AttModule *module = d->decode->module;
     AttStatus status = ATT_OK;
     for (int64_t i = 0; i < d->decode->n_params; i++)
-        d->tensors[d->decode->param_tensor[i]] = model->params[d->decode->params[i]].data;
+        d->call.tensors[d->decode->param_tensor[i]] = model->params[d->decode->params[i]].data;
     for (int64_t i = 0; i < module->n_tensors && !status; i++)
-        if (module->tensors[i].role != ATT_WORK && !d->tensors[i])
+        if (module->tensors[i].role != ATT_WORK && !d->call.tensors[i])
             status = own_tensor(ctx, d, i);
     return status;
 }
@@ -61,14 +61,12 @@ AttStatus att_decoder_open(AttContext *ctx, const AttModel *model, const AttWord
     const AttDecode *decode = model->trainer->decode;
     const AttModule *module = decode->module;
     *out = (AttDecoder){.decode = decode,
-                        .extents = calloc((size_t)module->n_dims + 1, sizeof *out->extents),
-                        .owned = calloc((size_t)module->n_tensors + 1, sizeof *out->owned),
-                        .tensors = calloc((size_t)module->n_tensors + 1, sizeof *out->tensors)};
-    AttStatus status = ATT_OK;
-    if (!out->extents || !out->owned || !out->tensors)
+                        .owned = calloc((size_t)module->n_tensors + 1, sizeof *out->owned)};
+    AttStatus status = att_call_new(ctx, module, &out->call);
+    if (!status && !out->owned)
         status = att_no_memory(ctx);
     if (!status)
-        status = att_extents(ctx, model->trainer, module, dims, 1, out->extents);
+        status = att_extents(ctx, model->trainer, module, dims, 1, out->call.extents);
     if (!status)
         status = own_tensors(ctx, out, model);
     if (status)
@@ -83,9 +81,8 @@ AttStatus att_decoder_open(AttContext *ctx, const AttModel *model, const AttWord
 void att_decoder_close(AttDecoder *decoder) {
     for (int64_t i = 0; decoder->owned && i < decoder->decode->module->n_tensors; i++)
         att_tensor_free(&decoder->owned[i]);
-    free(decoder->extents);
     free(decoder->owned);
-    free(decoder->tensors);
+    att_call_close(&decoder->call);
     *decoder = (AttDecoder){0};
 }
 
@@ -116,8 +113,7 @@ AttStatus att_decoder_step(AttContext *ctx, AttDecoder *decoder, int64_t token) 
     put_number(position->elem, position->data, decoder->position);
     for (int64_t i = 0; i < elements(tokens); i++)
         ((int32_t *)tokens->data)[i] = (int32_t)token;
-    AttStatus status =
-        att_module_run(ctx, decode->module, decoder->extents, decoder->tensors, NULL, NULL);
+    AttStatus status = att_call_run(ctx, &decoder->call);
     for (int64_t i = 0; i < decode->n_caches && !status; i++)
         store_row(decoder, i);
     decoder->position += !status;

@@ -8,9 +8,8 @@
 // ---- decoder.c: one sequence with its caches ---------------------------------------------------
 typedef struct {
     const AttDecode *decode;
-    int64_t *extents;     // by dim of the module
+    AttCall call;
     AttTensorData *owned; // by number of the module's tensors; none of those that are the model's
-    void **tensors;       // likewise, all of them
     int64_t position;     // of the next step
     int64_t length;       // positions that there is room for
     int64_t vocabulary;

@@ -63,6 +63,16 @@ bool att_learner_is_finite(const AttLearner *learner);
 const char *att_learner_first_wild(const AttLearner *learner);
 AttStatus att_learner_update(AttContext *ctx, AttLearner *learner, int64_t step, double rate);
 
+// ---- work.c, peak.c ----------------------------------------------------------------------------
+typedef struct {
+    double flops; // of a step
+    double peak;  // of the machine, per second; 0: one of the two is not known
+} AttWork;
+// Of steps of so many batches. Measures the peak, in some milliseconds.
+AttWork att_work_open(AttContext *ctx, const AttTrainer *trainer, const AttCall *gradient,
+                      int64_t batches);
+double att_work_share(const AttWork *work, double seconds); // of a step; NAN: not known
+
 // ---- checkpoint.c ------------------------------------------------------------------------------
 // Writes FOLDER/step-N.safetensors, points `latest` at it, and removes all but the newest `keep`.
 AttStatus att_checkpoint_write(AttContext *ctx, const AttLearner *learner, const char *folder,
@@ -117,6 +127,7 @@ typedef struct {
 typedef struct {
     int64_t step;
     double loss, rate, norm, tokens_per_second;
+    double share; // of the machine's peak; NAN: not known
 } AttProgressLine;
 AttProgress att_progress_open(char **argv, int64_t steps, int64_t begun);
 void att_progress_tell(AttProgress *progress, const AttProgressLine *line);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "train/train.h"
+#include "train/model/model.h"
 
 typedef struct {
     int at;          // leading dims of the shape are rows, the others columns
@@ -68,23 +68,6 @@ const char *att_optimizer_state_name(const AttOptimizer *optimizer, int64_t k) {
 }
 
 // ---- calls -------------------------------------------------------------------------------------
-// What a module is run with, one allocation.
-typedef struct {
-    int64_t *extents;
-    void **tensors;
-    float *numbers; // by input
-} Call;
-
-static AttStatus call_new(AttContext *ctx, const AttModule *module, Call *out) {
-    int64_t words = module->n_dims + 2 * module->n_tensors;
-    out->extents = calloc((size_t)words + 1, sizeof(int64_t));
-    if (!out->extents)
-        return att_no_memory(ctx);
-    out->tensors = (void **)(out->extents + module->n_dims);
-    out->numbers = (float *)(out->tensors + module->n_tensors);
-    return ATT_OK;
-}
-
 // Extents of the dims of a tensor, and of all that follow from them.
 static AttStatus find_extents(AttContext *ctx, const AttModule *module, const AttTensor *tensor,
                               const int64_t *of_tensor, int64_t *extents) {
@@ -120,41 +103,42 @@ AttStatus att_optimizer_update(AttContext *ctx, const AttOptimizer *optimizer, i
     const AttModule *module = optimizer->module;
     int64_t inputs = n_inputs(module);
     Cut cut;
-    Call call = {0};
+    AttCall call;
     if (!cut_shape(rank, shape, &cut))
         return att_fail(ctx, ATT_ARGUMENT, "a tensor has more bytes than memory can hold");
     if (cut.i == 0)
         return ATT_OK;
-    AttStatus status = call_new(ctx, module, &call);
-    if (status)
-        return status;
     int64_t matrix[] = {cut.r, cut.c};
-    call.tensors[0] = (void *)gradient;
-    fill_numbers(optimizer, inputs, update, call.numbers);
-    for (int64_t i = 1; i < inputs; i++)
-        call.tensors[i] = &call.numbers[i];
-    call.tensors[inputs] = tensor;
-    for (int64_t k = 0; k < optimizer->n_states; k++)
-        call.tensors[inputs + 1 + k] = states[k];
-    status = find_extents(ctx, module, result_of(optimizer, 0),
-                          optimizer->rank == 1 ? &cut.i : matrix, call.extents);
+    AttStatus status = att_call_new(ctx, module, &call);
     if (!status)
-        status = att_module_run(ctx, module, call.extents, call.tensors, NULL, NULL);
-    free(call.extents);
+        status = find_extents(ctx, module, result_of(optimizer, 0),
+                              optimizer->rank == 1 ? &cut.i : matrix, call.extents);
+    if (!status) {
+        float *numbers = call.numbers;
+        fill_numbers(optimizer, inputs, update, numbers);
+        call.tensors[0] = (void *)gradient;
+        for (int64_t i = 1; i < inputs; i++)
+            call.tensors[i] = &numbers[i];
+        call.tensors[inputs] = tensor;
+        for (int64_t k = 0; k < optimizer->n_states; k++)
+            call.tensors[inputs + 1 + k] = states[k];
+        status = att_call_run(ctx, &call);
+    }
+    att_call_close(&call);
     return status;
 }
 
 AttStatus att_squares(AttContext *ctx, const AttModule *squares, int64_t count, const float *x,
                       double *sum) {
-    Call call = {0};
-    AttStatus status = call_new(ctx, squares, &call);
-    if (status)
-        return status;
-    call.tensors[0] = (void *)x;
-    call.tensors[1] = sum;
-    status = find_extents(ctx, squares, &squares->tensors[0], &count, call.extents);
+    AttCall call;
+    AttStatus status = att_call_new(ctx, squares, &call);
     if (!status)
-        status = att_module_run(ctx, squares, call.extents, call.tensors, NULL, NULL);
-    free(call.extents);
+        status = find_extents(ctx, squares, &squares->tensors[0], &count, call.extents);
+    if (!status) {
+        call.tensors[0] = (void *)x;
+        call.tensors[1] = sum;
+        status = att_call_run(ctx, &call);
+    }
+    att_call_close(&call);
     return status;
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // How training is getting on, on standard error: a line that renews itself on a terminal, else a
-// line every ten seconds, and of the first and the last step.
+// line every ten seconds, and of the first and the last step. Where the terminal is too narrow for
+// all of it the rate and the norm, which log.csv has, are left out: a line that is broken in two
+// does not renew itself.
 
+#include <math.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "train/loop/loop.h"
@@ -22,6 +26,26 @@ static void print_left(double seconds, char *out, size_t room) {
         snprintf(out, room, "%lld:%02lld", whole / 60, whole % 60);
 }
 
+static size_t terminal_width(void) {
+    struct winsize size;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+}
+
+static void write_line(const AttProgress *p, const AttProgressLine *line, const char *left,
+                       char text[ROOM]) {
+    char rate[80] = "", share[40] = "";
+    if (isfinite(line->share))
+        snprintf(share, sizeof share, "  %.0f%% of peak", 100 * line->share);
+    snprintf(rate, sizeof rate, "  rate %.3g  norm %.3g", line->rate, line->norm);
+    for (int all = 1; all >= 0; all--) {
+        snprintf(text, ROOM, "step %lld/%lld  loss %.4f%s  %.0f tokens/s%s  %s left",
+                 (long long)line->step, (long long)p->steps, line->loss, all ? rate : "",
+                 line->tokens_per_second, share, left);
+        if (!p->terminal || strlen(text) < terminal_width())
+            return;
+    }
+}
+
 void att_progress_tell(AttProgress *p, const AttProgressLine *line) {
     char text[ROOM], left[40];
     double now = att_seconds(), done = (double)(line->step - p->begun);
@@ -30,14 +54,11 @@ void att_progress_tell(AttProgress *p, const AttProgressLine *line) {
         return;
     p->told = now;
     print_left((now - p->start) / done * (double)(p->steps - line->step), left, sizeof left);
-    int length = snprintf(text, sizeof text,
-                          "step %lld/%lld  loss %.4f  rate %.3g  norm %.3g  %.0f tokens/s  %s left",
-                          (long long)line->step, (long long)p->steps, line->loss, line->rate,
-                          line->norm, line->tokens_per_second, left);
+    write_line(p, line, left, text);
     if (!p->terminal)
         fprintf(stderr, "%s\n", text);
     else
-        fprintf(stderr, "\r%s%*s", text, length < 78 ? 78 - length : 0, "");
+        fprintf(stderr, "\r%s\033[K", text); // and nothing of the line before
     p->open = p->terminal;
 }
 

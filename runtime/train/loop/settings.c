@@ -46,7 +46,8 @@ char *att_settings_text(const AttUsage *usage, const void *values, const char *c
     json_t *all = json_object();
     for (; (*facts)[0]; facts++)
         json_object_set_new_nocheck(all, (*facts)[0], json_string_nocheck((*facts)[1]));
-    for (const AttOption *option = usage->options; option->name; option++)
+    const AttOption *option;
+    for (int i = 0; (option = att_option_line(usage, i)); i++)
         if (!option->is_of_call && !(fixed && option->may_change))
             json_object_set_new_nocheck(all, option->name, json_of(option, values));
     char *text = json_dumps(all, JSON_INDENT(1));
@@ -148,12 +149,11 @@ AttStatus att_settings_take(AttContext *ctx, const char *folder, const AttUsage 
     if (!json_is_object(all))
         return att_fail(ctx, ATT_FORMAT, "%s: %s", path,
                         *error.text ? error.text : "is no JSON object");
-    for (int i = 0; usage->options[i].name && !status; i++) {
-        const AttOption *option = &usage->options[i];
+    const AttOption *option;
+    for (int i = 0; !status && (option = att_option_line(usage, i)); i++)
         if (!option->is_of_call)
             status = take_or_compare(ctx, path, option, options->given[i],
                                      json_object_get(all, option->name), options->values);
-    }
     return status;
 }
 

@@ -57,7 +57,7 @@ static AttStatus bind_output(Binder *b, int64_t i) {
         return ATT_OK;
     }
     call->outputs[call->n_results] = i;
-    call->tensors[i] = (char *)call->results + NUMBER_BYTES * call->n_results++;
+    call->tensors[i] = (char *)call->numbers + NUMBER_BYTES * call->n_results++;
     return ATT_OK;
 }
 
@@ -76,21 +76,25 @@ static AttStatus bind(Binder *b) {
     return status;
 }
 
-AttStatus att_call_open(AttContext *ctx, const AttModule *module, const AttModel *model,
-                        const AttBatch *batch, float *const *gradients, const AttWords *dims,
-                        AttCall *out) {
+AttStatus att_call_new(AttContext *ctx, const AttModule *module, AttCall *out) {
     size_t tensors = (size_t)module->n_tensors + 1;
     *out = (AttCall){
         .module = module,
         .extents = calloc((size_t)module->n_dims + 1, sizeof *out->extents),
         .tensors = calloc(tensors, sizeof *out->tensors),
-        .results = calloc(tensors, NUMBER_BYTES),
+        .numbers = calloc(tensors, NUMBER_BYTES),
         .outputs = calloc(tensors, sizeof *out->outputs),
     };
-    if (!out->extents || !out->tensors || !out->results || !out->outputs)
-        return att_no_memory(ctx);
-    AttStatus status =
-        att_extents(ctx, model->trainer, module, dims, batch->n_examples, out->extents);
+    bool ok = out->extents && out->tensors && out->numbers && out->outputs;
+    return ok ? ATT_OK : att_no_memory(ctx);
+}
+
+AttStatus att_call_open(AttContext *ctx, const AttModule *module, const AttModel *model,
+                        const AttBatch *batch, float *const *gradients, const AttWords *dims,
+                        AttCall *out) {
+    AttStatus status = att_call_new(ctx, module, out);
+    if (!status)
+        status = att_extents(ctx, model->trainer, module, dims, batch->n_examples, out->extents);
     Binder binder = {ctx, model, batch, gradients, out, 0, false};
     return status ? status : bind(&binder);
 }
@@ -98,7 +102,7 @@ AttStatus att_call_open(AttContext *ctx, const AttModule *module, const AttModel
 void att_call_close(AttCall *call) {
     free(call->extents);
     free(call->tensors);
-    free(call->results);
+    free(call->numbers);
     free(call->outputs);
     *call = (AttCall){0};
 }

@@ -75,11 +75,14 @@ typedef struct {
     const AttModule *module;
     int64_t *extents;
     void **tensors; // by number of the module's, of inputs and outputs
-    void *results;  // memory of those without dims
+    void *numbers;  // memory for those without dims: 8 bytes for each tensor
     int64_t n_results;
     int64_t *outputs; // places of results among module->tensors
     int64_t flag;     // what flags say: gradients are added to what is there
 } AttCall;
+// All NULL and zero, of which the caller sets extents and tensors. A call that failed here or in
+// att_call_open is to be closed, too.
+AttStatus att_call_new(AttContext *ctx, const AttModule *module, AttCall *out);
 // Inputs are params and fields by name; plain outputs are results; those that are gradients go into
 // `gradients`, by number of the trainer's params (NULL: there are none). The gradient is that of
 // the first result.

@@ -5,10 +5,13 @@
 // Independent chains hide the latency of the unit (4 cycles times 2 units on today's machines),
 // nothing touches memory, so the rate is what any kernel could reach at the clock of this very
 // moment.
-#include "peak.h"
 
+#include "train/loop/peak.h"
+
+#include "internal.h"
+
+#if defined(__x86_64__)
 #include <immintrin.h>
-#include <time.h>
 
 enum { CHAINS = 12, ROUNDS = 20000 };
 
@@ -54,15 +57,20 @@ static void peak_task(void *arg, void *scratch, int64_t task) {
     run->sink[task & 63] = run->lanes == 16 ? chains_v4() : chains_v3();
 }
 
-double cpu_peak_flops(AttContext *context, int vector_bytes) {
+double att_peak_flops(AttContext *ctx, int vector_bytes) {
     PeakRun run = {.lanes = vector_bytes / 4};
-    int64_t tasks = 4 * (int64_t)att_context_threads(context);
-    struct timespec begin, end;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    if (att_parallel(context, peak_task, &run, tasks, 0))
+    int64_t tasks = 4 * (int64_t)att_context_threads(ctx);
+    double begun = att_seconds();
+    if (att_parallel(ctx, peak_task, &run, tasks, 0))
         return 0;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    double seconds =
-        (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec);
-    return 2.0 * run.lanes * CHAINS * ROUNDS * (double)tasks / seconds;
+    return 2.0 * run.lanes * CHAINS * ROUNDS * (double)tasks / (att_seconds() - begun);
 }
+
+#else
+
+double att_peak_flops(AttContext *ctx, int vector_bytes) {
+    (void)ctx, (void)vector_bytes;
+    return 0;
+}
+
+#endif
