@@ -199,7 +199,7 @@ static void take_results(Tuner *tuner) {
         const TuneTrial *trial = &site->trials.at[result->winner];
         result->of_default = default_seconds(tuner, i);
         result->seconds = result->of_default * trial->ratio;
-        result->confidence = tune_confidence(trial->ratios.at, trial->ratios.count);
+        result->confidence = tune_trial_confidence(trial);
     }
 }
 

@@ -227,6 +227,15 @@ static void begin_moves(TuneSearch *s, Site *site) {
     site->before = best_trial(site)->ratio;
 }
 
+static void begin_finals(TuneSearch *s, Site *site) {
+    ask_best(s, site, FINALS);
+    for (uint32_t i = 0; i < site->queue.count; i++) {
+        TuneTrial *trial = &site->site.trials.at[site->queue.at[i]];
+        trial->last = true;
+        trial->judged_from = trial->ratios.count;
+    }
+}
+
 static Phase next_phase(const TuneSearch *s, const Site *site) {
     bool found = best_trial(site)->ratio < site->before;
     if (s->hurry && site->phase < PHASE_FINALS)
@@ -261,7 +270,7 @@ static void begin_phase(TuneSearch *s, Site *site, Phase phase) {
         begin_moves(s, site);
         break;
     case PHASE_FINALS:
-        ask_best(s, site, FINALS);
+        begin_finals(s, site);
         break;
     case PHASE_DONE:
         break;
@@ -365,8 +374,8 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
     TuneTrial *t = &site->site.trials.at[trial];
     for (uint32_t i = 0; i < count; i++)
         vec_push(s->arena, &t->ratios, ratios[i]);
-    if (t->ratios.count)
-        t->ratio = tune_median(t->ratios.at, t->ratios.count);
+    if (t->ratios.count > t->judged_from)
+        t->ratio = tune_median(t->ratios.at + t->judged_from, t->ratios.count - t->judged_from);
     site->waits--;
     site->site.best = TUNE_DEFAULT;
     for (uint32_t i = 1; i < site->site.trials.count; i++)
@@ -374,12 +383,21 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
             site->site.best = i;
 }
 
+double tune_trial_confidence(const TuneTrial *trial) {
+    return tune_confidence(trial->ratios.at + trial->judged_from,
+                           trial->ratios.count - trial->judged_from);
+}
+
 uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
-    const Site *site = &s->sites[number];
-    const TuneTrial *best = best_trial(site);
-    bool sure =
-        best->ratio <= WORTH && tune_confidence(best->ratios.at, best->ratios.count) >= SURE;
-    return sure ? site->site.best : TUNE_DEFAULT;
+    const TuneSite *site = &s->sites[number].site;
+    uint32_t winner = TUNE_DEFAULT;
+    for (uint32_t i = 1; i < site->trials.count; i++) {
+        const TuneTrial *trial = &site->trials.at[i];
+        if (trial->last && trial->ratio <= WORTH && tune_trial_confidence(trial) >= SURE &&
+            trial->ratio < site->trials.at[winner].ratio)
+            winner = i;
+    }
+    return winner;
 }
 
 double tune_search_correlation(const TuneSearch *s, uint32_t number) {

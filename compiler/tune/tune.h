@@ -56,6 +56,9 @@ typedef struct {
     VEC(double) ratios;
     double ratio; // their median; INFINITY: there are none yet
     bool numbers; // has the default blocks
+    // One of the last trials: the ratios before this one chose it, and do not judge it.
+    bool last;
+    uint32_t judged_from;
 } TuneTrial;
 typedef struct {
     const TuneSpace *space;
@@ -97,6 +100,7 @@ void tune_search_note(TuneSearch *search, uint32_t site, uint32_t trial, const d
 // The best trial, if it is faster than the default beyond doubt; 0: the default.
 enum { TUNE_DEFAULT = 0 };
 uint32_t tune_search_winner(const TuneSearch *search, uint32_t site);
+double tune_trial_confidence(const TuneTrial *trial); // that it is faster than the default
 // Of predicted and measured times of all trials with default blocks.
 double tune_search_correlation(const TuneSearch *search, uint32_t site);
 
