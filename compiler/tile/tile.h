@@ -308,7 +308,8 @@ typedef struct {
     const char *found;      // where it was looked up; NULL: it was chosen here
 } Schedule;
 typedef VEC(Schedule) ScheduleList;
-// What the numbers of a schedule mean: raised when they mean something else.
+// What the numbers of a schedule mean, and what the cost model counts: raised when they mean
+// something else.
 enum { SCHEDULE_VERSION = 1 };
 typedef struct {
     ScheduleKind kind;
@@ -491,20 +492,31 @@ const char *schedule_kind_name(ScheduleKind kind); // "contract"
 typedef enum { FROM_L1, FROM_L2, FROM_L3, FROM_MEMORY, N_FROM } TrafficLevel;
 typedef struct {
     const Stage *stage;
-    double times;         // how often it runs
-    double cycles;        // arithmetic of all runs
-    double bytes[N_FROM]; // moved to and from each level
-    double seconds;       // of all runs, one thread
+    double times;           // how often it runs
+    double cycles;          // arithmetic of all runs
+    double bytes[N_FROM];   // moved to and from each level
+    double exposed[N_FROM]; // of these, what arithmetic does not hide
+    double seconds;         // of all runs, one thread
 } StageCost;
 typedef struct {
     double flops;            // of one run: 2 per multiply-add, 1 per float term and combining sink
     double seconds;          // one thread
-    double parallel_seconds; // as many threads as the machine has
-    VEC(StageCost) stages;   // in order; one whose loops leave a remainder comes more than once
+    double parallel_seconds; // as many threads as the machine has: `outside`, and of what all tasks
+                             // take (stages, and cycles for initial values) the part `waited`
+    double cycles, waited;
+    double outside_cycles, outside_seconds; // initial values of arguments; tasks and launches
+    VEC(StageCost) stages; // in order; one whose loops leave a remainder comes more than once
 } TileCost;
 // keep: for the list of stages; NULL: without it.
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
                    const Machine *machine);
+// The parallel seconds of what was counted on a machine whose rates are others, and how they depend
+// on the rates: a rate that grows by a small part takes that part of its seconds away. FROM_L1:
+// those of arithmetic.
+typedef struct {
+    double seconds, due[N_FROM];
+} RatedCost;
+RatedCost tile_cost_rated(const TileCost *counted, const Machine *machine);
 // Seconds that tile_cost does not fall below, found much faster: as if all data lay in L1.
 TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Machine *machine);
 

@@ -547,6 +547,38 @@ static void test_threads_share_the_last_cache(void **state) {
     arena_free(arena);
 }
 
+// ---- other rates -------------------------------------------------------------------------------
+
+static double with_rate(const TileCost *cost, Machine machine, int level, double factor) {
+    double *const rates[N_FROM] = {&machine.flops_per_second, &machine.l2_bytes_per_second,
+                                   &machine.l3_bytes_per_second, &machine.memory_bytes_per_second};
+    *rates[level] *= factor;
+    return tile_cost_rated(cost, &machine).seconds;
+}
+
+// What is due to each rate is what the seconds change by with it.
+static void test_what_is_due_to_rates(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    for (int i = 0; i < 6; i++) {
+        Machine machine = desktop();
+        machine.threads = i % 2 ? 6 : 1;
+        machine.memory_bytes_per_second /= 1 << i; // then memory is what is waited for
+        Fused fused = talking_heads(arena, 500, 16 + 32 * (i / 2));
+        TileCost cost = tile_cost(arena, fused.kernel, fused.extents, &machine);
+        RatedCost rated = tile_cost_rated(&cost, &machine);
+        assert_near(rated.seconds, cost.parallel_seconds, 1e-12);
+        for (int level = 0; level < N_FROM; level++) {
+            double slope = (with_rate(&cost, machine, level, 1 - 1e-5) -
+                            with_rate(&cost, machine, level, 1 + 1e-5)) /
+                           2e-5;
+            if (fabs(slope - rated.due[level]) > 1e-4 * rated.seconds)
+                fail_msg("level %d: %g is due, %g was found", level, rated.due[level], slope);
+        }
+    }
+    arena_free(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_contraction_is_its_multiply_adds),
@@ -563,6 +595,7 @@ int main(void) {
         cmocka_unit_test(test_order_of_rows_per_task),
         cmocka_unit_test(test_where_the_data_of_fused_heads_is),
         cmocka_unit_test(test_threads_share_the_last_cache),
+        cmocka_unit_test(test_what_is_due_to_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

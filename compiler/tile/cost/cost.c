@@ -3,10 +3,10 @@
 // a box.
 //
 // A stage takes as long as its arithmetic (arithmetic.c) or its traffic with the caches and memory
-// (traffic.c), whichever is longer, and a part of the other, since they do not overlap perfectly. A
-// loop that does not divide its range is walked twice, for its full pieces and for the last one. A
-// range is as long as its bounds say at the average position of the pieces around it; what is
-// loaded is taken to be the middle.
+// (traffic.c), whichever is longer, and a part of the other, since they do not overlap perfectly
+// (rates.c). A loop that does not divide its range is walked twice, for its full pieces and for the
+// last one. A range is as long as its bounds say at the average position of the pieces around it;
+// what is loaded is taken to be the middle.
 #include "tile/cost/cost.h"
 
 #include <math.h>
@@ -36,27 +36,6 @@ static double stage_flops(const Walk *w, const Stage *stage) {
 
 // ---- seconds ----
 
-static double bandwidth(const Machine *machine, int level) {
-    const double rates[] = {machine->l1_bytes_per_second, machine->l2_bytes_per_second,
-                            machine->l3_bytes_per_second, machine->memory_bytes_per_second};
-    return rates[level];
-}
-
-// Arithmetic and traffic at the same time: the longer of the two, and what is not hidden of the
-// other. Bytes from L1 are loads of the arithmetic.
-static double overlapped(const Machine *machine, double arithmetic, double bytes[N_FLOWS][N_FROM]) {
-    double traffic = 0, exposed = 0;
-    for (int flow = 0; flow < N_FLOWS; flow++)
-        for (int level = FROM_L2; level < N_FROM; level++) {
-            double seconds = bytes[flow][level] / bandwidth(machine, level);
-            traffic += seconds;
-            exposed += seconds * EXPOSED[flow][level > FROM_L2];
-        }
-    if (traffic <= 0)
-        return arithmetic;
-    return fmax(arithmetic, traffic) + exposed / traffic * fmin(arithmetic, traffic);
-}
-
 static void add_stage_cost(Walk *w, const Stage *stage) {
     StageCost cost = {.stage = stage, .times = w->times};
     double bytes[N_FLOWS][N_FROM] = {{0}};
@@ -66,10 +45,12 @@ static void add_stage_cost(Walk *w, const Stage *stage) {
     cost.cycles = w->times * cycles;
     if (!w->in_l1)
         cost.cycles += cost_add_traffic(w, stage, bytes);
-    cost.seconds = overlapped(w->machine, cost.cycles * machine_cycle(w->machine), bytes);
     for (int flow = 0; flow < N_FLOWS; flow++)
-        for (int level = 0; level < N_FROM; level++)
+        for (int level = 0; level < N_FROM; level++) {
             cost.bytes[level] += bytes[flow][level];
+            cost.exposed[level] += bytes[flow][level] * EXPOSED[flow][level > FROM_L2];
+        }
+    cost.seconds = cost_stage_seconds(&cost, w->machine);
     w->seconds += cost.seconds;
     if (w->keep)
         vec_push(w->keep, &w->out->stages, cost);
@@ -83,8 +64,9 @@ static void make_buffer(Walk *w, uint16_t at) {
     w->made[at] = w->depth;
     if (!buffer->has_initial)
         return;
-    double stores = w->room[at] / w->machine->vector_bytes;
-    w->seconds += w->times * stores * machine_cycle(w->machine);
+    double cycles = w->times * w->room[at] / w->machine->vector_bytes;
+    w->cycles += cycles;
+    w->seconds += cycles * machine_cycle(w->machine);
 }
 
 static double bound_position(const Walk *w, const Node *range, int32_t at) {
@@ -225,6 +207,7 @@ static void walk_kernel(Walk *w) {
         w->alone += kernel_adds_in_turn(kernel, (uint16_t)i) ? w->seconds - before : 0;
     }
     w->initial = w->seconds;
+    w->cycles = 0;
     cost_open_footprints(w);
     cost_open_frame(w, TILE_DIM_NONE, 1);
     walk_nodes(w, &kernel->body);
@@ -242,12 +225,19 @@ static void walk_whole(Walk *w) {
     w->longest_task = w->longest_task > 0 ? w->longest_task : in_tasks(w);
 }
 
-// What is not the work of a task: initial values of arguments, and handing tasks out.
-static double around_tasks(const Walk *w, double tasks) {
-    const Machine *machine = w->machine;
-    return (w->initial - w->alone) / machine->threads + w->alone +
-           ceil(tasks / machine->threads) * machine->task_seconds +
+// What is not the work of a task: initial values of arguments,
+static double initial_outside(const Walk *w) {
+    return (w->initial - w->alone) / w->machine->threads + w->alone;
+}
+
+// and handing tasks out.
+static double handing_out(const Machine *machine, double tasks) {
+    return ceil(tasks / machine->threads) * machine->task_seconds +
            (tasks > 1 ? machine->launch_seconds : 0);
+}
+
+static double around_tasks(const Walk *w, double tasks) {
+    return initial_outside(w) + handing_out(w->machine, tasks);
 }
 
 // Tasks that take turns: no two of a chain are in one turn of a loop at a time.
@@ -274,6 +264,11 @@ TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
     out.parallel_seconds =
         fmax(rounds * w.longest_task, shared / threads) + around_tasks(&w, tasks);
     out.parallel_seconds = fmax(out.parallel_seconds, seconds_of_turns(&w, tasks));
+    out.cycles = w.cycles;
+    out.outside_cycles = initial_outside(&w) / machine_cycle(machine);
+    out.outside_seconds = handing_out(machine, tasks);
+    if (shared > 0)
+        out.waited = (out.parallel_seconds - around_tasks(&w, tasks)) / shared;
     return out;
 }
 

@@ -59,6 +59,7 @@ typedef struct {
     double arguments;         // bytes of all of them
     double times;             // how often the current place is reached
     double seconds, flops;
+    double cycles;       // of the seconds: writing initial values of scratch
     double initial;      // of the seconds: writing initial values of arguments
     double longest_task; // seconds
     double alone;        // of `initial`: by the first task of a chain, while the others wait
@@ -94,5 +95,8 @@ typedef enum { FLOW_ASKED, FLOW_STEADY, FLOW_BURSTS, N_FLOWS } FlowKind;
 // cycles that go into finding pages.
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]);
 double cost_made_bytes(const TileBuffer *buffer, const double *length);
+
+// ---- rates.c: from what was counted to seconds ----
+double cost_stage_seconds(const StageCost *stage, const Machine *machine);
 
 #endif
