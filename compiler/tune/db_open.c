@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening the database of schedules.
 //
-// It is one file with one table. A rollback journal, not a write-ahead log: a log wants to make
+// It is one file with a table of schedules, one of measurements, and one of what rates of machines
+// were fitted to these. A rollback journal, not a write-ahead log: a log wants to make
 // files beside the database even to read it, and shared memory, so that neither a folder that can
 // only be read nor one on a network would do; writers are rare here, and each has the file for
 // itself for a few milliseconds. synchronous=EXTRA: what was reported stays after a loss of power.
@@ -14,27 +15,62 @@
 #include <string.h>
 #include <sys/stat.h>
 
-// Raised when the table is another.
-enum { LAYOUT_VERSION = 1, APPLICATION_ID = 0x61747463 }; // "attc"
+// Raised when a table is another.
+enum { LAYOUT_VERSION = 2, APPLICATION_ID = 0x61747463 }; // "attc"
 enum { READ_PATIENCE_MS = 5000, WRITE_PATIENCE_MS = 30000, LONGEST_VALUE = 1 << 20 };
 
-static const char layout[] = "CREATE TABLE schedules (\n"
-                             "  id INTEGER PRIMARY KEY,\n"
-                             "  version INTEGER NOT NULL,\n"
-                             "  group_id TEXT NOT NULL,\n"
-                             "  extents TEXT NOT NULL,\n"
-                             "  target TEXT NOT NULL,\n"
-                             "  machine TEXT NOT NULL,\n"
-                             "  threads INTEGER NOT NULL,\n"
-                             "  name TEXT NOT NULL,\n"
-                             "  schedule TEXT NOT NULL,\n"
-                             "  seconds REAL NOT NULL,\n"
-                             "  default_seconds REAL NOT NULL,\n"
-                             "  confidence REAL NOT NULL,\n"
-                             "  date TEXT NOT NULL,\n"
-                             "  checksum INTEGER NOT NULL,\n"
-                             "  UNIQUE (group_id, extents, target, machine, threads, version)\n"
-                             ")";
+static const struct {
+    const char *name, *sql;
+} tables[] = {
+    {"schedules", "CREATE TABLE schedules (\n"
+                  "  id INTEGER PRIMARY KEY,\n"
+                  "  version INTEGER NOT NULL,\n"
+                  "  group_id TEXT NOT NULL,\n"
+                  "  extents TEXT NOT NULL,\n"
+                  "  target TEXT NOT NULL,\n"
+                  "  machine TEXT NOT NULL,\n"
+                  "  threads INTEGER NOT NULL,\n"
+                  "  name TEXT NOT NULL,\n"
+                  "  schedule TEXT NOT NULL,\n"
+                  "  seconds REAL NOT NULL,\n"
+                  "  default_seconds REAL NOT NULL,\n"
+                  "  confidence REAL NOT NULL,\n"
+                  "  date TEXT NOT NULL,\n"
+                  "  checksum INTEGER NOT NULL,\n"
+                  "  UNIQUE (group_id, extents, target, machine, threads, version)\n"
+                  ")"},
+    {"measurements", "CREATE TABLE measurements (\n"
+                     "  id INTEGER PRIMARY KEY,\n"
+                     "  version INTEGER NOT NULL,\n"
+                     "  group_id TEXT NOT NULL,\n"
+                     "  extents TEXT NOT NULL,\n"
+                     "  target TEXT NOT NULL,\n"
+                     "  machine TEXT NOT NULL,\n"
+                     "  threads INTEGER NOT NULL,\n"
+                     "  name TEXT NOT NULL,\n"
+                     "  schedule TEXT NOT NULL,\n"
+                     "  counts TEXT NOT NULL,\n"
+                     "  seconds REAL NOT NULL,\n"
+                     "  date TEXT NOT NULL,\n"
+                     "  checksum INTEGER NOT NULL,\n"
+                     "  UNIQUE (group_id, extents, target, machine, threads, version, schedule)\n"
+                     ")"},
+    {"rates", "CREATE TABLE rates (\n"
+              "  id INTEGER PRIMARY KEY,\n"
+              "  version INTEGER NOT NULL,\n"
+              "  target TEXT NOT NULL,\n"
+              "  machine TEXT NOT NULL,\n"
+              "  threads INTEGER NOT NULL,\n"
+              "  flops REAL NOT NULL,\n"
+              "  l2 REAL NOT NULL,\n"
+              "  l3 REAL NOT NULL,\n"
+              "  memory REAL NOT NULL,\n"
+              "  date TEXT NOT NULL,\n"
+              "  checksum INTEGER NOT NULL,\n"
+              "  UNIQUE (target, machine, threads, version)\n"
+              ")"},
+};
+enum { N_TABLES = sizeof tables / sizeof *tables };
 
 char *tune_db_path(Arena *arena) {
     const char *own = getenv("ATTC_DB"), *xdg = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
@@ -195,21 +231,41 @@ static bool connect(TuneDb *db, const char *path, TuneDbMode mode, const char **
 
 // Another process may have done it meanwhile.
 static bool make_layout(TuneDb *db, const char **why) {
-    int64_t tables;
+    int64_t there;
     if (!db_begin(db, why))
         return false;
-    bool ok = ask_number(db, "SELECT count(*) FROM sqlite_schema", NULL, &tables, why);
-    if (ok && !tables) {
+    bool ok = ask_number(db, "SELECT count(*) FROM sqlite_schema", NULL, &there, why);
+    if (ok && !there) {
         char *numbers = sqlite3_mprintf("PRAGMA application_id = %d; PRAGMA user_version = %d",
                                         APPLICATION_ID, LAYOUT_VERSION);
-        ok = numbers && db_run(db, layout, why) && db_run(db, numbers, why);
+        for (int i = 0; i < N_TABLES && ok; i++)
+            ok = db_run(db, tables[i].sql, why);
+        ok = ok && numbers && db_run(db, numbers, why);
         sqlite3_free(numbers);
     }
     return db_end(db, ok, why);
 }
 
+static void check_tables(TuneDb *db, const char **why) {
+    int64_t same = 1, others = 0;
+    for (int i = 0; i < N_TABLES && same == 1 && !*why; i++) {
+        char *sql = sqlite3_mprintf("SELECT count(*) FROM sqlite_schema WHERE name = '%s' "
+                                    "AND type = 'table' AND sql = ?",
+                                    tables[i].name);
+        if (sql && ask_number(db, sql, tables[i].sql, &same, why) && same != 1)
+            *why =
+                arena_printf(db->arena, "is damaged: its table of %s is another", tables[i].name);
+        sqlite3_free(sql);
+    }
+    if (!*why &&
+        ask_number(db, "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')", NULL,
+                   &others, why) &&
+        others)
+        *why = "is damaged: there is more in it than tables";
+}
+
 static bool is_ours(TuneDb *db, const char **why) {
-    int64_t application, version, same, others;
+    int64_t application, version;
     if (!ask_number(db, "PRAGMA application_id", NULL, &application, why) ||
         !ask_number(db, "PRAGMA user_version", NULL, &version, why))
         return false;
@@ -220,14 +276,8 @@ static bool is_ours(TuneDb *db, const char **why) {
                             "is a database of schedules in form %lld; this attc reads "
                             "and writes form %d",
                             (long long)version, LAYOUT_VERSION);
-    else if (ask_number(db,
-                        "SELECT count(*) FROM sqlite_schema WHERE name = 'schedules' "
-                        "AND type = 'table' AND sql = ?",
-                        layout, &same, why) &&
-             ask_number(db, "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')",
-                        NULL, &others, why) &&
-             (same != 1 || others))
-        *why = "is damaged: its table of schedules is another";
+    else
+        check_tables(db, why);
     return !*why;
 }
 

@@ -5,39 +5,34 @@
 
 #include <string.h>
 
-enum { COLUMN_ID, COLUMN_VERSION, COLUMN_GROUP, COLUMN_CHECKSUM = COLUMN_GROUP + 11 };
-
-static uint64_t hash_double(uint64_t seed, double value) {
+uint64_t db_hash_double(uint64_t seed, double value) {
     uint64_t bits;
     memcpy(&bits, &value, sizeof bits);
     return hash_u64(seed, bits);
 }
 
+uint64_t db_hash_key(uint64_t seed, const TuneKey *key) {
+    uint64_t hash = hash_text(seed, key->group);
+    hash = hash_text(hash, key->extents);
+    hash = hash_text(hash, key->target);
+    hash = hash_text(hash, key->machine);
+    return hash_u64(hash, (uint64_t)key->threads);
+}
+
 int64_t db_row_checksum(int64_t version, const TuneEntry *entry) {
     uint64_t hash = hash_u64(0, (uint64_t)version);
-    hash = hash_text(hash, entry->key.group);
-    hash = hash_text(hash, entry->key.extents);
-    hash = hash_text(hash, entry->key.target);
-    hash = hash_text(hash, entry->key.machine);
-    hash = hash_u64(hash, (uint64_t)entry->key.threads);
+    hash = db_hash_key(hash, &entry->key);
     hash = hash_text(hash, entry->name);
     hash = hash_text(hash, entry->schedule);
-    hash = hash_double(hash, entry->seconds);
-    hash = hash_double(hash, entry->default_seconds);
-    hash = hash_double(hash, entry->confidence);
+    hash = db_hash_double(hash, entry->seconds);
+    hash = db_hash_double(hash, entry->default_seconds);
+    hash = db_hash_double(hash, entry->confidence);
     return (int64_t)hash_text(hash, entry->date);
 }
 
 // ---- reading ------------------------------------------------------------------------------------
 
-typedef struct {
-    sqlite3_stmt *select;
-    Arena *arena;
-    int column; // the next
-    bool typed; // all had the types of their columns
-} Columns;
-
-static const char *next_text(Columns *c) {
+const char *db_next_text(DbColumns *c) {
     int column = c->column++;
     c->typed &= sqlite3_column_type(c->select, column) == SQLITE_TEXT;
     const char *text = (const char *)sqlite3_column_text(c->select, column);
@@ -46,7 +41,7 @@ static const char *next_text(Columns *c) {
     return arena_strndup(c->arena, text ? text : "", length);
 }
 
-static int64_t next_whole(Columns *c, int64_t most) {
+int64_t db_next_whole(DbColumns *c, int64_t most) {
     int column = c->column++;
     int64_t value = sqlite3_column_int64(c->select, column);
     bool typed =
@@ -55,39 +50,46 @@ static int64_t next_whole(Columns *c, int64_t most) {
     return typed ? value : 0;
 }
 
-static double next_double(Columns *c) {
+double db_next_double(DbColumns *c) {
     int column = c->column++;
     c->typed &= sqlite3_column_type(c->select, column) == SQLITE_FLOAT;
     return sqlite3_column_double(c->select, column);
 }
 
-static TuneEntry next_entry(Columns *c) {
-    TuneEntry entry = {0};
-    entry.key.group = next_text(c);
-    entry.key.extents = next_text(c);
-    entry.key.target = next_text(c);
-    entry.key.machine = next_text(c);
-    entry.key.threads = (int)next_whole(c, INT32_MAX);
-    entry.name = next_text(c);
-    entry.schedule = next_text(c);
-    entry.seconds = next_double(c);
-    entry.default_seconds = next_double(c);
-    entry.confidence = next_double(c);
-    entry.date = next_text(c);
+TuneKey db_next_key(DbColumns *c) {
+    TuneKey key = {.group = db_next_text(c)};
+    key.extents = db_next_text(c);
+    key.target = db_next_text(c);
+    key.machine = db_next_text(c);
+    key.threads = (int)db_next_whole(c, INT32_MAX);
+    return key;
+}
+
+const char *db_columns_problem(const DbColumns *c, int64_t checksum) {
+    if (!c->typed)
+        return "a column has a value of another type";
+    return checksum != sqlite3_column_int64(c->select, c->column) ? "its checksum is another"
+                                                                  : NULL;
+}
+
+static TuneEntry next_entry(DbColumns *c) {
+    TuneEntry entry = {.key = db_next_key(c)};
+    entry.name = db_next_text(c);
+    entry.schedule = db_next_text(c);
+    entry.seconds = db_next_double(c);
+    entry.default_seconds = db_next_double(c);
+    entry.confidence = db_next_double(c);
+    entry.date = db_next_text(c);
     return entry;
 }
 
 DbRow db_row_read(sqlite3_stmt *select, Arena *arena) {
-    Columns c = {select, arena, COLUMN_ID, true};
-    DbRow row = {.id = next_whole(&c, INT64_MAX)};
-    row.version = next_whole(&c, INT32_MAX);
+    DbColumns c = {select, arena, 0, true};
+    DbRow row = {.id = db_next_whole(&c, INT64_MAX)};
+    row.version = db_next_whole(&c, INT32_MAX);
     row.entry = next_entry(&c);
-    int64_t checksum = sqlite3_column_int64(select, COLUMN_CHECKSUM);
-    if (!c.typed)
-        row.wrong = "a column has a value of another type";
-    else if (checksum != db_row_checksum(row.version, &row.entry))
-        row.wrong = "its checksum is another";
-    else if (row.version == SCHEDULE_VERSION)
+    row.wrong = db_columns_problem(&c, db_row_checksum(row.version, &row.entry));
+    if (!row.wrong && row.version == SCHEDULE_VERSION)
         row.wrong = tune_entry_problem(arena, &row.entry);
     return row;
 }

@@ -3,9 +3,47 @@
 // use.
 #include "tune/db.h"
 
+#include <math.h>
 #include <string.h>
 
-static const char all_rows[] = "SELECT " DB_COLUMNS " FROM schedules ORDER BY id";
+// What is asked of a row, whatever it holds.
+typedef struct {
+    int64_t id, version;
+    const char *wrong, *date;
+    double gain;
+} Facts;
+
+static Facts facts_of_schedule(sqlite3_stmt *select, Arena *arena) {
+    DbRow row = db_row_read(select, arena);
+    double gain = row.wrong ? 0 : tune_gain(&row.entry);
+    return (Facts){row.id, row.version, row.wrong, row.entry.date, gain};
+}
+
+static Facts facts_of_measurement(sqlite3_stmt *select, Arena *arena) {
+    DbMeasuredRow row = db_measured_read(select, arena);
+    return (Facts){row.id, row.version, row.wrong, row.measurement.date, INFINITY};
+}
+
+static Facts facts_of_rates(sqlite3_stmt *select, Arena *arena) {
+    DbRatesRow row = db_rates_read(select, arena);
+    return (Facts){row.id, row.version, row.wrong, row.rates.date, INFINITY};
+}
+
+typedef struct {
+    const char *row; // what one is called
+    Facts (*read)(sqlite3_stmt *select, Arena *arena);
+    const char *all, *removal;
+} DbTable;
+enum { SCHEDULES, N_TABLES = 3 };
+static const DbTable tables[N_TABLES] = {
+    [SCHEDULES] = {"entry", facts_of_schedule, "SELECT " DB_COLUMNS " FROM schedules ORDER BY id",
+                   "DELETE FROM schedules WHERE id = ?"},
+    {"measurement", facts_of_measurement,
+     "SELECT " DB_MEASURED_COLUMNS " FROM measurements ORDER BY id",
+     "DELETE FROM measurements WHERE id = ?"},
+    {"row of rates", facts_of_rates, "SELECT " DB_RATES_COLUMNS " FROM rates ORDER BY id",
+     "DELETE FROM rates WHERE id = ?"},
+};
 
 // ---- check --------------------------------------------------------------------------------------
 
@@ -30,14 +68,14 @@ static void check_pages(TuneDb *db, Text *lines) {
     sqlite3_finalize(check);
 }
 
-static void check_rows(TuneDb *db, Text *lines) {
+static void check_rows(TuneDb *db, const DbTable *table, Text *lines) {
     const char *why = NULL;
-    sqlite3_stmt *select = db_prepare(db, all_rows, &why);
+    sqlite3_stmt *select = db_prepare(db, table->all, &why);
     int status = select ? sqlite3_step(select) : SQLITE_DONE;
     for (; status == SQLITE_ROW; status = sqlite3_step(select)) {
-        DbRow row = db_row_read(select, db->arena);
+        Facts row = table->read(select, db->arena);
         if (row.wrong)
-            add_line(lines, arena_printf(db->arena, "has a damaged entry, number %lld: %s",
+            add_line(lines, arena_printf(db->arena, "has a damaged %s, number %lld: %s", table->row,
                                          (long long)row.id, row.wrong));
     }
     if (select && status != SQLITE_DONE)
@@ -50,35 +88,36 @@ static void check_rows(TuneDb *db, Text *lines) {
 char *tune_db_check(TuneDb *db, Arena *arena) {
     Text lines = {.arena = arena};
     check_pages(db, &lines);
-    check_rows(db, &lines);
+    for (int i = 0; i < N_TABLES; i++)
+        check_rows(db, &tables[i], &lines);
     return lines.at;
 }
 
 // ---- prune --------------------------------------------------------------------------------------
 
 // The count that a row goes with, or that of those that stay.
-static uint32_t *fate(const DbRow *row, const TunePrune *prune, TunePruned *counts) {
+static uint32_t *fate(const Facts *row, const TunePrune *prune, TunePruned *counts) {
     if (row->version != SCHEDULE_VERSION)
         return &counts->unusable.other_versions;
     if (row->wrong)
         return &counts->unusable.damaged;
-    if (tune_gain(&row->entry) < prune->least_gain)
+    if (row->gain < prune->least_gain)
         return &counts->slow;
-    if (prune->oldest && strcmp(row->entry.date, prune->oldest) < 0)
+    if (prune->oldest && strcmp(row->date, prune->oldest) < 0)
         return &counts->old;
     return &counts->left;
 }
 
 typedef VEC(int64_t) Ids;
 
-static bool choose(TuneDb *db, Arena *arena, const TunePrune *prune, TunePruned *counts, Ids *out,
-                   const char **why) {
-    sqlite3_stmt *select = db_prepare(db, all_rows, why);
+static bool choose(TuneDb *db, const DbTable *table, Arena *arena, const TunePrune *prune,
+                   TunePruned *counts, Ids *out, const char **why) {
+    sqlite3_stmt *select = db_prepare(db, table->all, why);
     if (!select)
         return false;
     int status;
     while ((status = sqlite3_step(select)) == SQLITE_ROW) {
-        DbRow row = db_row_read(select, arena);
+        Facts row = table->read(select, arena);
         uint32_t *count = fate(&row, prune, counts);
         ++*count;
         if (count != &counts->left)
@@ -89,8 +128,8 @@ static bool choose(TuneDb *db, Arena *arena, const TunePrune *prune, TunePruned 
     return ok;
 }
 
-static bool remove_rows(TuneDb *db, const Ids *ids, const char **why) {
-    sqlite3_stmt *statement = db_prepare(db, "DELETE FROM schedules WHERE id = ?", why);
+static bool remove_rows(TuneDb *db, const DbTable *table, const Ids *ids, const char **why) {
+    sqlite3_stmt *statement = db_prepare(db, table->removal, why);
     bool ok = statement != NULL;
     for (uint32_t i = 0; i < ids->count && ok; i++) {
         sqlite3_bind_int64(statement, 1, ids->at[i]);
@@ -101,14 +140,26 @@ static bool remove_rows(TuneDb *db, const Ids *ids, const char **why) {
     return ok;
 }
 
-bool tune_db_prune(TuneDb *db, const TunePrune *prune, TunePruned *out, const char **why) {
+// Of the other tables than that of schedules it is only told how many rows went.
+static bool prune_tables(TuneDb *db, const TunePrune *prune, TunePruned *out, const char **why) {
     Arena *scratch = arena_new();
-    Ids ids = {0};
-    *out = (TunePruned){0};
-    *why = NULL;
-    bool ok =
-        db_begin(db, why) &&
-        db_end(db, choose(db, scratch, prune, out, &ids, why) && remove_rows(db, &ids, why), why);
+    bool ok = true;
+    for (int i = 0; i < N_TABLES && ok; i++) {
+        Ids ids = {0};
+        TunePruned counts = {0};
+        ok = choose(db, &tables[i], scratch, prune, &counts, &ids, why) &&
+             remove_rows(db, &tables[i], &ids, why);
+        if (i == SCHEDULES)
+            *out = counts;
+        out->measurements += i == SCHEDULES ? 0 : ids.count;
+        out->measurements_left += i == SCHEDULES ? 0 : counts.left;
+    }
     arena_free(scratch);
     return ok;
+}
+
+bool tune_db_prune(TuneDb *db, const TunePrune *prune, TunePruned *out, const char **why) {
+    *out = (TunePruned){0};
+    *why = NULL;
+    return db_begin(db, why) && db_end(db, prune_tables(db, prune, out, why), why);
 }

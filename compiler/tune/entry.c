@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// An entry of the database: the order of keys, and what an entry may hold. Everything that comes
-// from a file goes through tune_entry_problem, so that what is used is what could have been put.
+// Entries, measurements and rates of the database: the order of keys, and what they may hold.
+// Everything that comes from a file goes through these checks, so that what is used is what could
+// have been put.
 #include "tune/tune.h"
 
 #include <math.h>
@@ -10,6 +11,7 @@
 
 enum { GROUP_DIGITS = 16, WORDS_MOST = 1000, NUMBER_DIGITS_MOST = 13 };
 static const double seconds_most = 1e6;
+static const double rate_least = 1e6, rate_most = 1e18; // in a second
 
 int tune_key_compare(const TuneKey *a, const TuneKey *b) {
     int order = strcmp(a->group, b->group);
@@ -68,36 +70,77 @@ static bool is_date(const char *text) {
     return !form[i] && !text[i];
 }
 
-static bool are_seconds(double seconds) {
-    return isfinite(seconds) && seconds > 0 && seconds <= seconds_most;
+static const char *words_problem(Arena *arena, const char *field, const char *text) {
+    return are_words(text)
+               ? NULL
+               : arena_printf(arena, "%s: expected a text of one line, of 1 to %d bytes", field,
+                              WORDS_MOST);
 }
 
-const char *tune_entry_problem(Arena *arena, const TuneEntry *entry) {
-    const TuneKey *key = &entry->key;
-    Schedule schedule;
-    const char *why;
+static const char *machine_problem(Arena *arena, const char *target, const char *machine,
+                                   int threads) {
+    const char *problem = words_problem(arena, "target", target);
+    problem = problem ? problem : words_problem(arena, "machine", machine);
+    if (!problem && (threads < 1 || threads > ATT_THREADS_MOST))
+        problem =
+            arena_printf(arena, "threads: expected a whole number from 1 to %d", ATT_THREADS_MOST);
+    return problem;
+}
+
+static const char *key_problem(Arena *arena, const TuneKey *key) {
     if (!is_group(key->group))
         return "group: expected 16 hexadecimal digits";
     if (!are_extents(key->extents))
         return "extents: expected numbers such as \"512 ~64\"";
-    if (!are_words(key->target) || !are_words(key->machine) || !are_words(entry->name))
-        return arena_printf(arena, "%s: expected a text of one line, of 1 to %d bytes",
-                            !are_words(key->target)    ? "target"
-                            : !are_words(key->machine) ? "machine"
-                                                       : "name",
-                            WORDS_MOST);
-    if (key->threads < 1 || key->threads > ATT_THREADS_MOST)
-        return arena_printf(arena, "threads: expected a whole number from 1 to %d",
-                            ATT_THREADS_MOST);
-    if (!schedule_from_json(arena, entry->schedule, &schedule, &why))
-        return arena_printf(arena, "schedule: %s", why);
-    if (!are_seconds(entry->seconds) || !are_seconds(entry->default_seconds))
-        return arena_printf(arena, "%s: expected a number above 0, at most %g",
-                            are_seconds(entry->seconds) ? "default_seconds" : "seconds",
-                            seconds_most);
-    if (!(entry->confidence >= 0 && entry->confidence <= 1))
-        return "confidence: expected a number from 0 to 1";
-    if (!is_date(entry->date))
-        return "date: expected such as \"2026-11-24T19:00:00Z\"";
-    return NULL;
+    return machine_problem(arena, key->target, key->machine, key->threads);
+}
+
+static const char *schedule_problem(Arena *arena, const char *text) {
+    Schedule schedule;
+    const char *why;
+    return schedule_from_json(arena, text, &schedule, &why)
+               ? NULL
+               : arena_printf(arena, "schedule: %s", why);
+}
+
+static const char *seconds_problem(Arena *arena, const char *field, double seconds) {
+    bool fine = isfinite(seconds) && seconds > 0 && seconds <= seconds_most;
+    return fine ? NULL
+                : arena_printf(arena, "%s: expected a number above 0, at most %g", field,
+                               seconds_most);
+}
+
+static const char *date_problem(const char *date) {
+    return is_date(date) ? NULL : "date: expected such as \"2026-11-24T19:00:00Z\"";
+}
+
+const char *tune_entry_problem(Arena *arena, const TuneEntry *entry) {
+    const char *problem = key_problem(arena, &entry->key);
+    problem = problem ? problem : words_problem(arena, "name", entry->name);
+    problem = problem ? problem : schedule_problem(arena, entry->schedule);
+    problem = problem ? problem : seconds_problem(arena, "seconds", entry->seconds);
+    problem = problem ? problem : seconds_problem(arena, "default_seconds", entry->default_seconds);
+    if (!problem && !(entry->confidence >= 0 && entry->confidence <= 1))
+        problem = "confidence: expected a number from 0 to 1";
+    return problem ? problem : date_problem(entry->date);
+}
+
+const char *tune_measurement_problem(Arena *arena, const TuneMeasurement *measurement) {
+    TileCost counted;
+    const char *why, *problem = key_problem(arena, &measurement->key);
+    problem = problem ? problem : words_problem(arena, "name", measurement->name);
+    problem = problem ? problem : schedule_problem(arena, measurement->schedule);
+    problem = problem ? problem : seconds_problem(arena, "seconds", measurement->seconds);
+    if (!problem && !tune_counts_from_text(arena, measurement->counts, &counted, &why))
+        problem = arena_printf(arena, "counts: %s", why);
+    return problem ? problem : date_problem(measurement->date);
+}
+
+const char *tune_rates_problem(Arena *arena, const TuneRates *rates) {
+    const char *problem = machine_problem(arena, rates->target, rates->machine, rates->threads);
+    for (int level = 0; level < N_FROM && !problem; level++)
+        if (!(rates->at[level] >= rate_least && rates->at[level] <= rate_most))
+            problem =
+                arena_printf(arena, "rates: expected numbers from %g to %g", rate_least, rate_most);
+    return problem ? problem : date_problem(rates->date);
 }

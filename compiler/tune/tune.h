@@ -130,6 +130,54 @@ double tune_gain(const TuneEntry *entry);                 // 0.25: a quarter mor
 // What is wrong with it, "threads: expected ..."; NULL: nothing. Names and the like are texts of
 // one line.
 const char *tune_entry_problem(Arena *arena, const TuneEntry *entry);
+// A schedule that was tried, with what the cost model counted of it: what its rates are fitted to.
+typedef struct {
+    TuneKey key;
+    const char *name;     // of the kernel: for people alone
+    const char *schedule; // of schedule_to_json
+    const char *counts;   // of tune_counts_to_text
+    double seconds;       // of one launch
+    const char *date;
+} TuneMeasurement;
+typedef VEC(TuneMeasurement) TuneMeasurements;
+const char *tune_measurement_problem(Arena *arena, const TuneMeasurement *measurement);
+// Rates of one core of a machine while so many threads work, as code of a target gets them.
+typedef struct {
+    const char *target, *machine;
+    int threads;
+    double at[N_FROM]; // flops in a second in place of FROM_L1, bytes in a second from the others
+    const char *date;
+} TuneRates;
+typedef VEC(TuneRates) TuneRatesList;
+const char *tune_rates_problem(Arena *arena, const TuneRates *rates);
+
+// ---- counts.c: what the cost model counted, as a line of JSON -----------------------------------
+// Of a kernel, what its parallel seconds are made of (tile_cost_rated), in digits that are enough
+// for that.
+char *tune_counts_to_text(Arena *arena, const TileCost *counted);
+// Without stages' places in a kernel. false with *why: it is none.
+bool tune_counts_from_text(Arena *arena, const char *text, TileCost *out, const char **why);
+
+// ---- fit.c: the rates of a machine from measurements --------------------------------------------
+enum { TUNE_FIT_LEAST = 16, TUNE_RANKED_LEAST = 5 }; // measurements: in all, of a kernel
+// How well a machine's rates predict.
+typedef struct {
+    double error;  // mean of |predicted / measured - 1|
+    double ranks;  // mean of the rank correlations of kernels; NAN: none has enough measurements
+    double of_all; // rank correlation of all measurements
+} TuneFitness;
+typedef struct {
+    Machine machine; // the one in use with the fitted rates
+    uint32_t measurements, kernels, ranked;
+    TuneFitness before, after;
+    bool better; // a smaller error, and correlations that are as good
+} TuneFit;
+double *tune_rate(Machine *machine, TrafficLevel level); // of arithmetic for FROM_L1
+// measured: the machine that rates are kept near to where measurements do not tell; used: the one
+// that predicts now; they differ in rates alone. false: there are too few measurements.
+bool tune_fit(const TuneMeasurements *measurements, const Machine *measured, const Machine *used,
+              TuneFit *out);
+TuneFitness tune_fitness(const TuneMeasurements *measurements, const Machine *machine);
 
 // ---- db*.c: the entries in one SQLite file ------------------------------------------------------
 // One thread at a time uses a TuneDb; any number of processes, and of TuneDbs, may use one file.
@@ -164,6 +212,14 @@ typedef struct {
 bool tune_db_list(TuneDb *db, Arena *arena, TuneEntries *out, TuneLeftOut *left_out,
                   const char **why);
 bool tune_db_remove(TuneDb *db, const TuneKey *key, const char **why);
+// Measurements take the places of others of their keys and schedules; of a key the newest
+// TUNE_MEASURED_MOST stay.
+enum { TUNE_MEASURED_MOST = 48 };
+bool tune_db_put_measurements(TuneDb *db, const TuneMeasurements *measurements, const char **why);
+// Of all machines, the oldest of a key first. Those that are left out are not told of.
+bool tune_db_list_measurements(TuneDb *db, Arena *arena, TuneMeasurements *out, const char **why);
+bool tune_db_put_rates(TuneDb *db, const TuneRates *rates, const char **why); // likewise
+bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, const char **why);
 typedef struct {
     double least_gain;  // those with less go
     const char *oldest; // those of earlier dates go; NULL: no date is too early
@@ -171,7 +227,9 @@ typedef struct {
 typedef struct {
     TuneLeftOut unusable; // removed, each for the first reason that there is
     uint32_t slow, old;
-    uint32_t left; // that stay
+    uint32_t left;         // that stay
+    uint32_t measurements; // and fitted rates, that are removed: unusable ones, and old ones
+    uint32_t measurements_left;
 } TunePruned;
 // Removes what is never found as well.
 bool tune_db_prune(TuneDb *db, const TunePrune *prune, TunePruned *out, const char **why);

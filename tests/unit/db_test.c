@@ -245,7 +245,7 @@ static void test_prune_says_why_each_goes(void **state) {
     TunePruned pruned;
     TunePrune prune = {0.01, "2026-11-01T00:00:00Z"};
     assert_true(tune_db_prune(f->db, &prune, &pruned, &f->why));
-    assert_memory_equal(&pruned, &((TunePruned){{1, 1}, 1, 1, 2}), sizeof pruned);
+    assert_memory_equal(&pruned, &((TunePruned){{1, 1}, 1, 1, 2, 0, 0}), sizeof pruned);
     TuneEntries left = list(f, &left_out);
     assert_int_equal(left.count, 2);
     assert_int_equal(left.at[0].key.threads + left.at[1].key.threads, 5 + 6);
@@ -303,8 +303,9 @@ static void test_other_files_are_told_apart(void **state) {
     } cases[] = {
         {"PRAGMA application_id = 7", "none of schedules"},
         {"PRAGMA application_id = 0x61747463; PRAGMA user_version = 9", "in form 9"},
-        {"PRAGMA user_version = 1; CREATE VIEW v AS SELECT 1", "its table"},
-        {"DROP VIEW v; ALTER TABLE schedules RENAME TO others", "its table"},
+        {"PRAGMA user_version = 2; CREATE VIEW v AS SELECT 1", "more in it than tables"},
+        {"DROP VIEW v; ALTER TABLE rates RENAME TO others", "its table of rates"},
+        {"ALTER TABLE schedules RENAME TO more", "its table of schedules"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         sqlite3 *handle;
