@@ -14,18 +14,12 @@ const Target *driver_target(Options *options) {
     return options->chosen;
 }
 
-// Commands that make or judge code plan for the threads asked for. What `run` and `verify` compute
-// does not depend on --threads: other plans round differently.
-static bool plans_for_threads(const Options *options) {
-    return options->threads && options->kind != COMMAND_RUN && options->kind != COMMAND_VERIFY;
-}
-
 PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop) {
     Machine *machine = NULL; // of the oracle
-    if (target)
-        machine = arena_copy(options->session->arena, &target->machine, sizeof *machine);
-    if (target && plans_for_threads(options))
-        *machine = machine_with_threads(&target->machine, options->threads);
+    if (target) {
+        machine = arena_new_of(options->session->arena, Machine);
+        *machine = driver_machine(options, target);
+    }
     ScheduleWish wish = options->wish;
     if (target && options->known)
         wish.source = schedules_source(options, target, machine);

@@ -286,9 +286,10 @@ static int prune_entries(Options *options, const char *path) {
     bool ok = db && tune_db_prune(db, &prune, &pruned, &why);
     if (ok)
         printf("removed: %u of other versions of attc, %u damaged, %u that gain less than %g%%, "
-               "%u too old\nleft: %u\n",
+               "%u too old\nleft: %u\nmeasurements removed: %u, left: %u\n",
                pruned.unusable.other_versions, pruned.unusable.damaged, pruned.slow,
-               100 * least_gain, pruned.old, pruned.left);
+               100 * least_gain, pruned.old, pruned.left, pruned.measurements,
+               pruned.measurements_left);
     else if (db)
         db_problem(options, path, why);
     tune_db_close(db);
@@ -299,18 +300,20 @@ static int check_entries(Options *options, const char *path) {
     const char *why;
     TuneEntries entries;
     TuneLeftOut left_out;
+    TuneMeasurements measurements;
     Arena *arena = options->session->arena;
     TuneDb *db = open_db(options, path, TUNE_DB_READ);
     char *lines = db ? tune_db_check(db, arena) : NULL;
     while (lines)
         db_problem(options, path, strsep(&lines, "\n"));
     bool ok = db && !diags_errors(options->session->diags);
-    if (ok && !tune_db_list(db, arena, &entries, &left_out, &why))
+    if (ok && (!tune_db_list(db, arena, &entries, &left_out, &why) ||
+               !tune_db_list_measurements(db, arena, &measurements, &why)))
         ok = db_problem(options, path, why) == EXIT_FINE;
     tune_db_close(db);
     if (ok)
-        printf("entries: %u, and %u of other versions of attc\n", entries.count,
-               left_out.other_versions);
+        printf("entries: %u, and %u of other versions of attc\nmeasurements: %u\n", entries.count,
+               left_out.other_versions, measurements.count);
     return ok ? EXIT_FINE : EXIT_PROBLEM;
 }
 

@@ -92,6 +92,7 @@ typedef struct {
     TuneEffort effort;           // of tune
     double budget;               // seconds of tune; 0: as long as it takes
     bool calibrate;              // of tune
+    TuneRatesList rates;         // of the database, once it was read
     const Target *chosen;        // driver_target, once it was asked for
     const Machine *measured;     // this machine, likewise
     CacheOptions cache;
@@ -142,6 +143,7 @@ bool driver_may_write(Options *options, const char *path);
 // ---- schedules.c: what is known of schedules ----
 // Reads --schedules or the database, unless --no-db. false after a message: --schedules cannot be
 // read. A database that cannot be is warned of, and nothing is known.
+// The rates of machines that a database has are read as well, and for tune alone.
 bool schedules_read(Options *options);
 // What is known for a target whose code is planned for the machine.
 ScheduleSource schedules_source(const Options *options, const Target *target,
@@ -187,9 +189,11 @@ bool driver_lower(Options *options, const Target *target, PipelineOptions *passe
 bool file_replace(Arena *arena, const char *path, const Text *text);
 
 // ---- machine_choice.c, machine_file.c: the machine that code is planned for ----
-// A target with the machine to plan for: the one asked for, this one as it was measured, or the
-// target's own. NULL after a message.
+// A target with the machine to plan for: the one asked for, this one as it was measured, with the
+// rates of options->rates if these are for it, or the target's own. NULL after a message.
 const Target *driver_with_machine(Options *options, const Target *target);
+// Of such a target, with the threads that are planned for.
+Machine driver_machine(const Options *options, const Target *target);
 json_t *machine_to_json(const Machine *machine);
 // Puts the facts that are there in place of those in *machine. NULL, or what is wrong: then nothing
 // was changed.
@@ -439,6 +443,9 @@ typedef struct {
 // Predictions are for this many threads.
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena);
+// Extents of the dims of a launch's kernel.
+int64_t *report_kernel_extents(const Launch *launch, const Kernel *kernel, const int64_t *extents,
+                               Arena *arena);
 // Requires: figures with all but this.
 const GradientFigures *report_gradient(const Compilation *compiled, const CostFigures *figures,
                                        const int64_t *extents, Arena *arena);

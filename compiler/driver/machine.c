@@ -6,6 +6,7 @@ int command_machine(Options *options) {
     const Target *target = driver_target(options);
     if (!target)
         return EXIT_PROBLEM;
-    report_print_json(machine_to_json(&target->machine));
+    Machine machine = driver_machine(options, target);
+    report_print_json(machine_to_json(&machine));
     return EXIT_FINE;
 }

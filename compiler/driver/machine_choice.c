@@ -5,7 +5,9 @@
 // do not run here the facts of a common machine. This machine is measured when it is first asked
 // for and kept beside the compiled kernels, in a file named by what identifies it; a file that is
 // damaged is as good as none. Figures are rounded to two digits, so that plans do not change with
-// every measurement.
+// every measurement. Rates that attc tune --calibrate has fitted to kernels take the place of those
+// that were measured with loops of one instruction; they are in the database, where they outlive
+// this compiler.
 #include "driver/driver.h"
 
 #include <math.h>
@@ -88,6 +90,31 @@ static const Machine *this_machine(Options *options, const Target *host) {
 
 // ---- the machine to plan for ----
 
+// Commands that make or judge code plan for the threads asked for. What `run` and `verify` compute
+// does not depend on --threads: other plans round differently.
+static int threads_planned_for(const Options *options, const Machine *machine) {
+    bool asked =
+        options->threads && options->kind != COMMAND_RUN && options->kind != COMMAND_VERIFY;
+    return asked ? options->threads : machine->threads;
+}
+
+Machine driver_machine(const Options *options, const Target *target) {
+    return machine_with_threads(&target->machine, threads_planned_for(options, &target->machine));
+}
+
+// Puts in fitted rates, if there are some for it.
+static void take_rates(const Options *options, const Target *target, Machine *machine) {
+    for (uint32_t i = 0; i < options->rates.count; i++) {
+        const TuneRates *rates = &options->rates.at[i];
+        if (strcmp(rates->machine, machine->name) != 0 ||
+            strcmp(rates->target, target->name) != 0 ||
+            rates->threads != threads_planned_for(options, machine))
+            continue;
+        for (int level = 0; level < N_FROM; level++)
+            *tune_rate(machine, level) = rates->at[level];
+    }
+}
+
 const Target *driver_with_machine(Options *options, const Target *target) {
     Arena *arena = options->session->arena;
     const char *path = options->machine, *why = NULL;
@@ -97,15 +124,19 @@ const Target *driver_with_machine(Options *options, const Target *target) {
     *whole = *target;
     Machine facts = target->machine;
     const Target *host = target_host(&why);
+    bool here = host && !strcmp(host->triple, target->triple) && host->level >= target->level;
     if (path && *path) {
         why = machine_from_file(arena, path, &facts);
         if (why) {
             problem(options, "machine %s: %s", path, why);
             return NULL;
         }
-    } else if (host && !strcmp(host->triple, target->triple) && host->level >= target->level) {
-        facts = *this_machine(options, host);
+        here = false;
     }
+    if (here)
+        facts = *this_machine(options, host);
     whole->machine = machine_within(facts, &target->machine);
+    if (here)
+        take_rates(options, target, &whole->machine);
     return whole;
 }

@@ -26,6 +26,7 @@ typedef enum {
     USE_BENCH,
     USE_MACHINE,
     USE_TUNE,
+    USE_TUNE_CALIBRATE,
     USE_FMT,
     USE_DB, // and its actions from here on, in the order of DbAction
 } Use;
@@ -48,6 +49,7 @@ enum {
     BENCH = 1 << USE_BENCH,
     MACHINE = 1 << USE_MACHINE,
     TUNE = 1 << USE_TUNE,
+    CALIBRATE = 1 << USE_TUNE_CALIBRATE,
     FMT = 1 << USE_FMT,
     DB_TABLES = 1 << (USE_DB + DB_LIST) | 1 << (USE_DB + DB_SHOW),
     DB_TEXT = 1 << (USE_DB + DB_EXPORT),
@@ -59,7 +61,8 @@ enum {
     PASSES = FOR_MACHINE | EMIT_GRAPH | RUN_ORACLE,
     ENTRY = PASSES | CHECK,
     SOURCE = ENTRY | EMIT_AST,
-    ANY = SOURCE | MACHINE | FMT | DB,
+    OF_THIS_MACHINE = FOR_MACHINE | MACHINE | CALIBRATE,
+    ANY = SOURCE | MACHINE | CALIBRATE | FMT | DB,
 };
 
 static const char *const command_names[N_COMMANDS] = {
@@ -73,7 +76,7 @@ static const char *const command_names[N_COMMANDS] = {
 static const unsigned command_uses[N_COMMANDS] = {
     [COMMAND_CHECK] = CHECK, [COMMAND_COST] = COST,       [COMMAND_EMIT] = EMIT,
     [COMMAND_RUN] = RUN,     [COMMAND_VERIFY] = VERIFY,   [COMMAND_BUILD] = BUILD,
-    [COMMAND_BENCH] = BENCH, [COMMAND_MACHINE] = MACHINE, [COMMAND_TUNE] = TUNE,
+    [COMMAND_BENCH] = BENCH, [COMMAND_MACHINE] = MACHINE, [COMMAND_TUNE] = TUNE | CALIBRATE,
     [COMMAND_FMT] = FMT,     [COMMAND_DB] = DB,
 };
 
@@ -103,7 +106,7 @@ static const Option table[] = {
      "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"},
     {"check", KEY_CHECK, NULL, 2, FMT, 0,
      "for fmt: change nothing, tell the names of files in another layout; status 1 if any"},
-    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE | TUNE | DB_TABLES, 0,
+    {"json", KEY_JSON, NULL, 2, COST | VERIFY | BENCH | MACHINE | TUNE | CALIBRATE | DB_TABLES, 0,
      "one JSON object instead of a table"},
     {"space", KEY_SPACE, NULL, 2, COST, 0,
      "for cost: how many schedules each kernel has to choose from"},
@@ -123,7 +126,7 @@ static const Option table[] = {
      "far as it has to be; what does not fit is an error"},
     {"no-materialize", KEY_NO_MATERIALIZE, NULL, 3, KERNELS, 0,
      "fail when a value over pairs of positions would be stored"},
-    {"target", KEY_TARGET, "NAME", 3, FOR_MACHINE | MACHINE, KEY_TARGET,
+    {"target", KEY_TARGET, "NAME", 3, OF_THIS_MACHINE, KEY_TARGET,
      "compile for this machine level (see --print-targets)"},
     {"machine", KEY_MACHINE, "FILE", 3, FOR_MACHINE | MACHINE, KEY_MACHINE,
      "plan for the machine in this file, not for this one (see attc machine)"},
@@ -132,18 +135,17 @@ static const Option table[] = {
      "take the trained tensors that are not given from this safetensors file, by their names"},
     {"seed", KEY_SEED, "S", 4, RUN | VERIFY | BENCH | TUNE, KEY_SEED,
      "seed of the inputs that are not given, and of tune's search (default 0)"},
-    {"threads", KEY_THREADS, "T", 4, THREADED, KEY_THREADS,
+    {"threads", KEY_THREADS, "T", 4, THREADED | MACHINE | CALIBRATE, KEY_THREADS,
      "threads (default: one per core); build, bench, cost and emit plan for so many"},
     {"oracle", KEY_ORACLE, NULL, 4, RUN, KEY_ORACLE, "for run: the double-precision interpreter"},
     {"interpret", KEY_INTERPRET, NULL, 4, RUN | VERIFY, KEY_ORACLE,
      "for run and verify: the tile programs in plain loops"},
-    {"no-cache", KEY_NO_CACHE, NULL, 4, FOR_MACHINE | MACHINE, 0, "compile afresh, keep nothing"},
-    {"cache", KEY_CACHE, "DIR", 4, FOR_MACHINE | MACHINE, KEY_CACHE,
-     "where compiled kernels are kept"},
-    {"db", KEY_DB, "FILE", 4, KERNELS | DB, KEY_DB,
+    {"no-cache", KEY_NO_CACHE, NULL, 4, OF_THIS_MACHINE, 0, "compile afresh, keep nothing"},
+    {"cache", KEY_CACHE, "DIR", 4, OF_THIS_MACHINE, KEY_CACHE, "where compiled kernels are kept"},
+    {"db", KEY_DB, "FILE", 4, KERNELS | MACHINE | CALIBRATE | DB, KEY_DB,
      "the database of schedules (default: $ATTC_DB, else attc/schedules.db in the user's data)"},
-    {"no-db", KEY_NO_DB, NULL, 4, KERNELS & ~TUNE, KEY_DB,
-     "predicted schedules alone, none of the database"},
+    {"no-db", KEY_NO_DB, NULL, 4, (KERNELS & ~TUNE) | MACHINE, KEY_DB,
+     "predicted schedules alone, none of the database, nor its rates of this machine"},
     {"schedules", KEY_SCHEDULES, "FILE", 4, KERNELS & ~TUNE, KEY_DB,
      "schedules from this text (see attc db export), none of the database"},
     {"effort", KEY_EFFORT, "quick|normal|exhaustive", 4, TUNE, KEY_EFFORT,
@@ -154,8 +156,8 @@ static const Option table[] = {
      "for tune: these kernels alone, by the names that attc cost gives them"},
     {"shapes", KEY_SHAPES, "FILE", 4, TUNE, KEY_SHAPES,
      "for tune: a file with extents, n=512,m=512, a line for each shape to tune"},
-    {"calibrate", KEY_CALIBRATE, NULL, 4, TUNE, 0,
-     "for tune: only fit the machine's rates to what was measured"},
+    {"calibrate", KEY_CALIBRATE, NULL, 4, CALIBRATE, 0,
+     "for tune, in the place of FILE: fit the machine's rates to what tune has measured so far"},
     {NULL, 'W', "WARNING", 5, SOURCE, 0, "-Wname, -Wno-name, -Werror"},
     {NULL, 'w', NULL, 5, SOURCE, 0, "no warnings"},
     {"diagnostics", KEY_DIAGNOSTICS, "text|json", 5, ANY, 0, "form of messages on standard error"},
@@ -225,7 +227,10 @@ static Use emit_use(EmitStage stage) {
 // What attc is asked for; *words: as it is written.
 static Use use_of(const Options *options, const char **words) {
     const char *command = command_names[options->kind];
-    const char *way = options->oracle ? " --oracle" : options->interpret ? " --interpret" : "";
+    const char *way = options->oracle      ? " --oracle"
+                      : options->interpret ? " --interpret"
+                      : options->calibrate ? " --calibrate"
+                                           : "";
     if (options->kind == COMMAND_EMIT && options->stage != STAGE_NONE)
         way = arena_printf(options->session->arena, " --stage=%s", stage_name(options->stage));
     if (options->kind == COMMAND_DB)
@@ -249,7 +254,7 @@ static Use use_of(const Options *options, const char **words) {
     case COMMAND_MACHINE:
         return USE_MACHINE;
     case COMMAND_TUNE:
-        return USE_TUNE;
+        return options->calibrate ? USE_TUNE_CALIBRATE : USE_TUNE;
     case COMMAND_FMT:
         return USE_FMT;
     case COMMAND_DB:
@@ -287,7 +292,7 @@ int options_check(const Options *options, const OptionList *given) {
     if (options->kind == COMMAND_DB && options->db_action == N_DB_ACTIONS)
         return usage_error("db: expected list, show, export, import, merge, prune or check");
     unsigned bit = 1u << use_of(options, &words);
-    if (check_operand(options, bit, options->kind == COMMAND_DB ? words : name) != EXIT_FINE)
+    if (check_operand(options, bit, bit & (DB | CALIBRATE) ? words : name) != EXIT_FINE)
         return EXIT_USAGE;
     for (uint32_t k = 0; k < given->count; k++) {
         const Option *option = given->at[k];

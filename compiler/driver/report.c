@@ -89,7 +89,7 @@ static KernelFigure group_figure(const Group *group, const char *const *names,
     return figure;
 }
 
-static int64_t *kernel_extents(const Launch *launch, const Kernel *kernel, const int64_t *extents,
+int64_t *report_kernel_extents(const Launch *launch, const Kernel *kernel, const int64_t *extents,
                                Arena *arena) {
     int64_t *out = arena_array(arena, int64_t, kernel->dims.count + 1);
     for (uint32_t d = 0; d < kernel->dims.count; d++) {
@@ -135,7 +135,7 @@ static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
     const Launch *launch = &program->launches.at[index];
     const Kernel *kernel = program->kernels.at[launch->kernel];
     KernelFigure figure = group_figure(launch->group, names, extents, arena);
-    int64_t *own = kernel_extents(launch, kernel, extents, arena);
+    int64_t *own = report_kernel_extents(launch, kernel, extents, arena);
     int64_t *each = arena_array(arena, int64_t, kernel->buffers.count + 1);
     figure.launch = index;
     figure.kernel = kernel;

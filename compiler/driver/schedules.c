@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is known of schedules: the entries of the database, or those of a text that was exported
 // from one. They are read once, before anything is lowered, and only looked at from then on, by
-// several threads.
+// several threads. So are the rates of machines that were fitted to measurements.
 //
 // The database's are used on the machine that they were measured on alone. A text that is named on
 // the command line is meant for what is built, wherever that is done: its entries are used for
@@ -109,13 +109,16 @@ static void tell(Options *options, const char *path, const char *what) {
               "attc db check tells more; --no-db leaves the database alone");
 }
 
+// Tune finds its schedules anew.
 static void read_database(Options *options) {
     Arena *arena = options->session->arena;
     const char *path = options->db ? options->db : tune_db_path(arena), *why = NULL;
     TuneEntries entries = {0};
     TuneLeftOut left_out = {0};
     TuneDb *db = path ? tune_db_open(arena, path, TUNE_DB_READ, &why) : NULL;
-    bool fine = db && tune_db_list(db, arena, &entries, &left_out, &why);
+    bool fine =
+        db && tune_db_list_rates(db, arena, &options->rates, &why) &&
+        (options->kind == COMMAND_TUNE || tune_db_list(db, arena, &entries, &left_out, &why));
     if (!fine && why)
         tell(options, path, arena_printf(arena, "%s; all schedules are predicted", why));
     if (left_out.damaged)
@@ -127,7 +130,7 @@ static void read_database(Options *options) {
 }
 
 bool schedules_read(Options *options) {
-    if (options->known || options->no_db || options->kind == COMMAND_TUNE)
+    if (options->known || options->no_db)
         return true;
     if (options->schedules)
         return read_text(options);

@@ -123,6 +123,7 @@ static bool prepare(Tuner *tuner) {
     }
     tuner->of_default =
         arena_alloc(arena, (tuner->spaces.at.count + 1) * sizeof *tuner->of_default);
+    tuner->counted = arena_alloc(arena, (tuner->spaces.at.count + 1) * sizeof *tuner->counted);
     tuner->results = arena_array(arena, TuneResult, tuner->spaces.at.count + 1);
     if (!check_kernels(tuner) || !make_reference(tuner))
         return false;
@@ -130,6 +131,7 @@ static bool prepare(Tuner *tuner) {
         .effort = options->effort, .seed = options->seed, .blocks = list_blocks, .self = tuner};
     tuner->search = tune_search_new(arena, &tuner->spaces, &how);
     skip_little(tuner);
+    tuner_count(tuner, &tuner->reference, NULL);
     return tuner_open_db(tuner) && suggest_known(tuner);
 }
 
@@ -161,6 +163,8 @@ static void begin_lane(Tuner *tuner, Lane *lane) {
 static void end_lane(Tuner *tuner, Lane *lane) {
     candidate_bind(tuner, &lane->candidate);
     tuner_measure(tuner, &lane->candidate, &lane->round);
+    if (lane->candidate.made)
+        tuner_count(tuner, &lane->candidate, &lane->round);
     candidate_free(&lane->candidate);
     tuner_progress(tuner);
 }
@@ -218,7 +222,7 @@ static int tune_shape(Options *options, const Target *target) {
         search(tuner);
         take_results(tuner);
         tuner_end_progress(tuner);
-        fine = tuner_keep(tuner);
+        fine = tuner_keep_measurements(tuner) && tuner_keep(tuner);
         if (options->json)
             report_print_json(tuner_json(tuner));
         else
@@ -290,6 +294,8 @@ static int tune_shapes(Options *options, const Target *target) {
 }
 
 int command_tune(Options *options) {
+    if (options->calibrate)
+        return tune_calibrate(options);
     if (options->outputs.count > 1)
         return usage_error("tune: give one -o PICTURE.svg");
     if (options->shapes && !strcmp(options->file, "-"))

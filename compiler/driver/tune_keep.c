@@ -135,7 +135,7 @@ static Verdict ask_oracle(const Tuner *tuner, const Schedule *const *picks) {
 
 // ---- keeping ------------------------------------------------------------------------------------
 
-static const char *now_text(Arena *arena) {
+const char *tuner_date(Arena *arena) {
     time_t now = time(NULL);
     struct tm parts;
     char text[32];
@@ -156,7 +156,7 @@ static bool put(Tuner *tuner, uint32_t site) {
         .seconds = result->seconds,
         .default_seconds = result->of_default,
         .confidence = result->confidence,
-        .date = now_text(arena),
+        .date = tuner_date(arena),
     };
     const char *why = NULL;
     result->kept = tune_db_put(tuner->db, &entry, &why);

@@ -29,6 +29,12 @@ typedef struct {
     double gain;    // the default's time over that of the best so far, all sites together
 } TunePoint;
 
+// A trial of a site whose counts are known.
+typedef struct {
+    uint32_t trial;
+    const char *counts;
+} CountedTrial;
+
 // What became of a site.
 typedef struct {
     uint32_t winner;            // trial; TUNE_DEFAULT: the default stays
@@ -45,10 +51,11 @@ typedef struct {
     TuneSpaces spaces;
     TuneSearch *search;
     TuneDb *db;
-    const char *path;         // of the database
-    Candidate reference;      // with default schedules
-    VEC(double) * of_default; // by site: times of the default
-    VEC(double) peaks;        // flops per second, measured in between
+    const char *path;            // of the database
+    Candidate reference;         // with default schedules
+    VEC(double) * of_default;    // by site: times of the default
+    VEC(CountedTrial) * counted; // by site
+    VEC(double) peaks;           // flops per second, measured in between
     VEC(TunePoint) points;
     TuneResult *results; // by site
     CoreSets cores;
@@ -86,6 +93,18 @@ bool tuner_open_db(Tuner *tuner); // false after a message
 // Winners that compute what the default does, at these extents, and what the oracle does, at small
 // ones, are put into the database. false after diagnostics.
 bool tuner_keep(Tuner *tuner);
+
+const char *tuner_date(Arena *arena); // now
+
+// ---- tune_counts.c ----
+// Keeps what the cost model counts of the trials that a candidate has, of those with the default
+// blocks. round: NULL, where it has the default schedules.
+void tuner_count(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
+// All of these that were measured go into the database. false after a message.
+bool tuner_keep_measurements(Tuner *tuner);
+
+// ---- calibrate.c ----
+int tune_calibrate(Options *options); // an exit status
 
 // ---- tune_report.c ----
 void tuner_progress(Tuner *tuner); // a line on standard error, now and then

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attc tune notes for the cost model: of each schedule that was tried what the model counts,
+// beside the time that it took.
+//
+// Trials with other blocks than the default ones are left out: they are far more than the others,
+// and differ from them in arithmetic alone. So are kernels that were not searched, which take
+// little time: what they show is noise.
+#include <math.h>
+
+#include "driver/tuning.h"
+
+// ---- counting -----------------------------------------------------------------------------------
+
+// By dim of the graph that launches of a call are of.
+static int64_t *extents_of(const Tuner *tuner, uint32_t call, Arena *arena) {
+    return tensors_extents(&tuner->calls.tensors, tuner->calls.at[call].compiled.fusion->graph,
+                           arena);
+}
+
+static bool is_counted(const Tuner *tuner, uint32_t site, uint32_t trial) {
+    for (uint32_t i = 0; i < tuner->counted[site].count; i++)
+        if (tuner->counted[site].at[i].trial == trial)
+            return true;
+    return !tune_search_site(tuner->search, site)->trials.at[trial].numbers;
+}
+
+static void count_launch(Tuner *tuner, const TileProgram *program, const Launch *launch,
+                         const int64_t *extents, uint32_t site, uint32_t trial) {
+    Arena *scratch = arena_new();
+    const Kernel *kernel = program->kernels.at[launch->kernel];
+    const int64_t *own = report_kernel_extents(launch, kernel, extents, scratch);
+    TileCost cost = tile_cost(scratch, kernel, own, &tuner->machine);
+    Arena *arena = tuner->options->session->arena;
+    CountedTrial counted = {trial, tune_counts_to_text(arena, &cost)};
+    vec_push(arena, &tuner->counted[site], counted);
+    arena_free(scratch);
+}
+
+void tuner_count(Tuner *tuner, const Candidate *candidate, const TuneRound *round) {
+    Arena *scratch = arena_new();
+    for (uint32_t c = 0; c < tuner->calls.count; c++) {
+        const TileProgram *program = candidate->programs[c];
+        const int64_t *extents = extents_of(tuner, c, scratch);
+        for (uint32_t i = 0; i < program->launches.count; i++) {
+            const Launch *launch = &program->launches.at[i];
+            uint32_t site = candidate->sites[c][i];
+            uint32_t trial = round ? round->trials[site] : TUNE_DEFAULT;
+            if (trial != TUNE_NO_TRIAL && launch_runs(launch, extents) &&
+                !is_counted(tuner, site, trial))
+                count_launch(tuner, program, launch, extents, site, trial);
+        }
+    }
+    arena_free(scratch);
+}
+
+// ---- keeping ------------------------------------------------------------------------------------
+
+// By site: how often it is launched in a run of all calls.
+static uint32_t *count_launches(const Tuner *tuner, Arena *arena) {
+    uint32_t *out = arena_array(arena, uint32_t, tuner->spaces.at.count + 1);
+    for (uint32_t c = 0; c < tuner->calls.count; c++) {
+        const TileProgram *program = tuner->reference.programs[c];
+        const int64_t *extents = extents_of(tuner, c, arena);
+        for (uint32_t i = 0; i < program->launches.count; i++)
+            out[tuner->reference.sites[c][i]] += launch_runs(&program->launches.at[i], extents);
+    }
+    return out;
+}
+
+// What others do at the same time makes runs longer, never shorter; ratios do not tell of it.
+static double least_of_default(const Tuner *tuner, uint32_t site) {
+    double least = INFINITY;
+    for (uint32_t i = 0; i < tuner->of_default[site].count; i++)
+        least = fmin(least, tuner->of_default[site].at[i]);
+    return least;
+}
+
+static void add_site(const Tuner *tuner, uint32_t at, uint32_t launches, TuneMeasurements *out) {
+    Arena *arena = tuner->options->session->arena;
+    const TuneSite *site = tune_search_site(tuner->search, at);
+    double of_default = least_of_default(tuner, at);
+    for (uint32_t i = 0; i < tuner->counted[at].count; i++) {
+        const CountedTrial *counted = &tuner->counted[at].at[i];
+        const TuneTrial *trial = &site->trials.at[counted->trial];
+        if (!isfinite(trial->ratio) || of_default <= 0 || isinf(of_default))
+            continue;
+        TuneMeasurement measurement = {
+            .key = schedules_key(arena, &site->space->site, tuner->target, &tuner->machine),
+            .name = site->space->name,
+            .schedule = schedule_to_json(arena, &trial->schedule),
+            .counts = counted->counts,
+            .seconds = trial->ratio * of_default / launches,
+            .date = tuner_date(arena),
+        };
+        vec_push(arena, out, measurement);
+    }
+}
+
+bool tuner_keep_measurements(Tuner *tuner) {
+    Arena *arena = tuner->options->session->arena;
+    const uint32_t *launches = count_launches(tuner, arena);
+    TuneMeasurements all = {0};
+    const char *why = NULL;
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        if (tune_search_site(tuner->search, i)->trials.count > 1)
+            add_site(tuner, i, launches[i], &all);
+    bool fine = tune_db_put_measurements(tuner->db, &all, &why);
+    if (!fine)
+        problem(tuner->options, "%s %s", tuner->path, why);
+    return fine;
+}
