@@ -186,7 +186,8 @@ static int parse_cache(Options *options, const char *arg) {
 }
 
 static int parse_file(Options *options, int key, const char *arg, const char **out) {
-    if (!*arg || !strcmp(arg, "-"))
+    bool has_stdin = key == KEY_WEIGHTS || key == KEY_SHAPES || key == KEY_SCHEDULES;
+    if (!*arg || (has_stdin && !strcmp(arg, "-"))) // which is the source's
         return usage_error("%s: expected the name of a file",
                            option_text(options, option_find(key)));
     *out = arg;
