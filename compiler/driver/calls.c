@@ -75,6 +75,16 @@ static void count_work(Calls *calls, Options *options) {
     at[BACKWARD].multiplies = at[BOTH].multiplies - at[FORWARD].multiplies;
 }
 
+bool calls_compile_whole(Options *options, const Target *target, Compilation *out) {
+    Calls calls = {.target = target};
+    const Program *program = driver_front(options);
+    bool exe = options->product == PRODUCT_EXE;
+    bool fine = program && (exe ? compile_program(&calls, options, program)
+                                : compile_entry(&calls, options, program));
+    *out = calls.at[0].compiled;
+    return fine;
+}
+
 bool calls_open(Options *options, const Target *target, Calls *calls) {
     const Program *program = driver_front(options);
     *calls = (Calls){.target = target};

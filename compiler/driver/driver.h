@@ -284,7 +284,10 @@ typedef struct {
     GradientGraphs graphs;
     Tensors tensors; // of the whole
 } Calls;
-// Reads the file, compiles and fills tensors. false after diagnostics; to be closed all the same.
+// Reads the file and compiles the last of the calls. false after diagnostics.
+bool calls_compile_whole(Options *options, const Target *target, Compilation *out);
+// Reads the file, compiles all of them and fills tensors. false after diagnostics; to be closed all
+// the same.
 bool calls_open(Options *options, const Target *target, Calls *calls);
 void calls_close(Calls *calls);
 typedef struct {

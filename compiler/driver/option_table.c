@@ -117,7 +117,7 @@ static const Option table[] = {
     {"object", KEY_OBJECT, NULL, 3, BUILD, KEY_SHARED, "build a relocatable object"},
     {"exe", KEY_EXE, NULL, 3, BUILD | TUNE, KEY_SHARED,
      "for tune: what such a program does most; build a program that reads and writes .npy files"},
-    {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 3, KERNELS, KEY_PLAN,
+    {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 3, KERNELS & ~TUNE, KEY_PLAN,
      "how attention is fused where that fits: resident, stream, two-pass, spill or unfused, and "
      "the rows of a task and the piece of the streamed dim (default: the cheapest)"},
     {"memory-limit", KEY_MEMORY_LIMIT, "BYTES", 3, KERNELS, KEY_MEMORY_LIMIT,

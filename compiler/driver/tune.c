@@ -13,7 +13,7 @@
 // Of all the time of an entry: kernels below it are not worth a search.
 static const double LITTLE[N_EFFORTS] = {
     [EFFORT_QUICK] = 0.03, [EFFORT_NORMAL] = 0.005, [EFFORT_EXHAUSTIVE] = 0};
-static const double BUDGET_OF_SEARCH = 0.75; // the rest is for the last trials
+static const double BUDGET_OF_SEARCH = 0.6; // the rest is for the last trials
 
 // ---- the beginning ------------------------------------------------------------------------------
 
@@ -33,10 +33,9 @@ static void list_blocks(void *of_tuner, const Schedule *const *picks, ScheduleLi
 
 static bool make_reference(Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
-    candidate_make(tuner, picks_default(tuner, arena), &tuner->reference);
-    if (!tuner->reference.made)
-        problem(tuner->options, "%s", tuner->reference.why);
-    return candidate_bind(tuner, &tuner->reference) && tuner_measure_default(tuner);
+    candidate_open(tuner, picks_default(tuner, arena), &tuner->reference);
+    session_join(tuner->options->session, tuner->reference.session);
+    return tuner->reference.made && tuner_measure_default(tuner);
 }
 
 static double default_seconds(const Tuner *tuner, uint32_t site) {
@@ -110,6 +109,18 @@ static bool suggest_known(Tuner *tuner) {
     return true;
 }
 
+static void count_launches(Tuner *tuner) {
+    Arena *arena = tuner->options->session->arena;
+    tuner->launches = arena_array(arena, uint32_t, tuner->spaces.at.count + 1);
+    for (uint32_t c = 0; c < tuner->calls.count; c++) {
+        const TileProgram *program = tuner->reference.programs[c];
+        const int64_t *extents = tuner_extents(tuner, c, arena);
+        for (uint32_t i = 0; i < program->launches.count; i++)
+            tuner->launches[tuner->reference.sites[c][i]] +=
+                launch_runs(&program->launches.at[i], extents);
+    }
+}
+
 // Compiles, finds what can be chosen and times the default. false after diagnostics.
 static bool prepare(Tuner *tuner) {
     Options *options = tuner->options;
@@ -131,6 +142,7 @@ static bool prepare(Tuner *tuner) {
         .effort = options->effort, .seed = options->seed, .blocks = list_blocks, .self = tuner};
     tuner->search = tune_search_new(arena, &tuner->spaces, &how);
     skip_little(tuner);
+    count_launches(tuner);
     tuner_count(tuner, &tuner->reference, NULL);
     return tuner_open_db(tuner) && suggest_known(tuner);
 }
@@ -161,7 +173,7 @@ static void begin_lane(Tuner *tuner, Lane *lane) {
 }
 
 static void end_lane(Tuner *tuner, Lane *lane) {
-    candidate_bind(tuner, &lane->candidate);
+    tuner->failed += !lane->candidate.made;
     tuner_measure(tuner, &lane->candidate, &lane->round);
     if (lane->candidate.made)
         tuner_count(tuner, &lane->candidate, &lane->round);
@@ -169,14 +181,25 @@ static void end_lane(Tuner *tuner, Lane *lane) {
     tuner_progress(tuner);
 }
 
+// Interrupts are heeded and end here; other signals that end processes do so when all is kept.
+static void look_at_signals(Tuner *tuner) {
+    static const struct timespec at_once = {0};
+    sigset_t interrupts;
+    sigemptyset(&interrupts);
+    sigaddset(&interrupts, SIGINT);
+    sigaddset(&interrupts, SIGTERM);
+    sigandset(&interrupts, &interrupts, &tuner->held.ending);
+    if (!att_signals_came(&tuner->held))
+        return;
+    tuner->signals++;
+    sigtimedwait(&interrupts, NULL, &at_once);
+}
+
 static void look_at_the_time(Tuner *tuner) {
     double budget = tuner->options->budget;
-    if (budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * budget)
+    look_at_signals(tuner);
+    if (tuner->signals || (budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * budget))
         tune_search_hurry(tuner->search);
-    if (att_signals_came(&tuner->held)) {
-        tuner->interrupted = true;
-        tune_search_hurry(tuner->search);
-    }
 }
 
 // While one candidate is measured the next one is compiled.
@@ -186,11 +209,13 @@ static void search(Tuner *tuner) {
     begin_lane(tuner, &lanes[at]);
     while (lanes[at].there) {
         maker_finish(lanes[at].maker);
-        begin_lane(tuner, &lanes[!at]);
+        lanes[!at].there = false;
+        if (tuner->signals < 2)
+            begin_lane(tuner, &lanes[!at]);
         end_lane(tuner, &lanes[at]);
         look_at_the_time(tuner);
         at = !at;
-        if (!lanes[at].there) // what was noted since may lead on
+        if (!lanes[at].there && tuner->signals < 2) // what was noted since may lead on
             begin_lane(tuner, &lanes[at]);
     }
 }
@@ -200,46 +225,51 @@ static void take_results(Tuner *tuner) {
         const TuneSite *site = tune_search_site(tuner->search, i);
         TuneResult *result = &tuner->results[i];
         result->winner = tune_search_winner(tuner->search, i);
-        const TuneTrial *trial = &site->trials.at[result->winner];
-        result->of_default = default_seconds(tuner, i);
-        result->seconds = result->of_default * trial->ratio;
-        result->confidence = tune_trial_confidence(trial);
+        result->confidence = tune_trial_confidence(&site->trials.at[result->winner]);
+        result->seconds = result->of_default =
+            default_seconds(tuner, i) / fmax(tuner->launches[i], 1);
     }
 }
 
 // ---- one shape ----------------------------------------------------------------------------------
 
-static int tune_shape(Options *options, const Target *target) {
+static bool finish(Tuner *tuner) {
+    const Options *options = tuner->options;
+    take_results(tuner);
+    tuner_check(tuner);
+    bool fine = tuner_confirm(tuner);
+    tuner_end_progress(tuner);
+    fine = fine && tuner_keep_measurements(tuner) && tuner_keep(tuner);
+    if (options->json)
+        report_print_json(tuner_json(tuner));
+    else
+        tuner_print(tuner);
+    if (options->outputs.count)
+        fine = tuner_picture(tuner, options->outputs.at[0]) && fine;
+    return fine;
+}
+
+// *interrupted: a signal has ended it.
+static int tune_shape(Options *options, const Target *target, bool *interrupted) {
     Tuner *tuner = arena_new_of(options->session->arena, Tuner);
     tuner->options = options;
     tuner->target = target;
-    tuner->machine = *driver_passes(options, target, AFTER_TILE).machine;
+    tuner->machine = driver_machine(options, target);
     tuner->begun = pipeline_seconds();
     att_signals_hold(&tuner->held);
     tuner_pin(tuner);
     bool fine = prepare(tuner);
     if (fine) {
         search(tuner);
-        take_results(tuner);
-        tuner_end_progress(tuner);
-        fine = tuner_keep_measurements(tuner) && tuner_keep(tuner);
-        if (options->json)
-            report_print_json(tuner_json(tuner));
-        else
-            tuner_print(tuner);
-        if (options->outputs.count)
-            fine = tuner_picture(tuner, options->outputs.at[0]) && fine;
+        fine = finish(tuner);
     }
     if (tuner->reference.session)
         candidate_free(&tuner->reference);
     tune_db_close(tuner->db);
     calls_close(&tuner->calls);
     tuner_unpin(tuner);
-    // What has come in has been heeded.
-    static const struct timespec at_once = {0};
-    while (sigtimedwait(&tuner->held.ending, NULL, &at_once) > 0)
-        ;
     att_signals_release(&tuner->held);
+    *interrupted = tuner->signals > 0;
     return fine ? EXIT_FINE : EXIT_PROBLEM;
 }
 
@@ -253,7 +283,7 @@ static bool extents_have(const DimExtents *extents, Name dim) {
 }
 
 // A line of --shapes, in the place of -D of the same dims.
-static int tune_line(Options *options, const Target *target, const char *line) {
+static int tune_line(Options *options, const Target *target, const char *line, bool *interrupted) {
     Options own = *options;
     own.session = session_fork(options->session);
     DimExtents *given = &own.session->overrides;
@@ -266,7 +296,7 @@ static int tune_line(Options *options, const Target *target, const char *line) {
     if (status == EXIT_FINE) {
         if (!options->json)
             printf("%s\n", line);
-        status = tune_shape(&own, target);
+        status = tune_shape(&own, target, interrupted);
     }
     session_join(options->session, own.session);
     session_free(own.session);
@@ -280,14 +310,16 @@ static int tune_shapes(Options *options, const Target *target) {
     const char *why = NULL;
     uint32_t file = sources_read(sources, options->shapes, &why);
     int status = EXIT_FINE;
+    bool interrupted = false;
     if (!file)
         return problem(options, "%s", why);
-    for (const char *at = sources_get(sources, file)->text; *at && status == EXIT_FINE;) {
+    for (const char *at = sources_get(sources, file)->text;
+         *at && status == EXIT_FINE && !interrupted;) {
         size_t length = strcspn(at, "\n");
         const char *line = at + strspn(at, " \t");
         line = arena_strndup(arena, line, line < at + length ? strcspn(line, " \t\r\n") : 0);
         if (*line && *line != '#')
-            status = tune_line(options, target, line);
+            status = tune_line(options, target, line, &interrupted);
         at += length + (at[length] == '\n');
     }
     return status;
@@ -303,5 +335,7 @@ int command_tune(Options *options) {
     const Target *target = driver_target(options);
     if (!target)
         return EXIT_PROBLEM;
-    return options->shapes ? tune_shapes(options, target) : tune_shape(options, target);
+    bool interrupted;
+    return options->shapes ? tune_shapes(options, target)
+                           : tune_shape(options, target, &interrupted);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Candidates of attc tune: all calls compiled with one schedule for each site.
 //
-// A candidate is made in a session of its own, so that thousands take no memory, and in another
+// A candidate is made in a session of its own, which is freed with it, and in another
 // thread while the one before it is measured: on other cores, if one thread is planned for. With
 // more threads the two take turns, since they would want the same cores.
 #include <pthread.h>
@@ -24,26 +24,47 @@ static uint32_t *sites_of(const Tuner *tuner, const TileProgram *program, Arena 
     return sites;
 }
 
-void candidate_make(const Tuner *tuner, const Schedule *const *picks, Candidate *out) {
-    *out = (Candidate){.session = session_fork(tuner->options->session)};
+int64_t *tuner_extents(const Tuner *tuner, uint32_t call, Arena *arena) {
+    return tensors_extents(&tuner->calls.tensors, tuner->calls.at[call].compiled.fusion->graph,
+                           arena);
+}
+
+// Compiled kernels are looked up in the user's cache, and not added to it: they are many.
+static Options options_of(const Tuner *tuner, const Candidate *candidate) {
+    Options options = *tuner->options;
+    options.session = candidate->session;
+    options.cache.only_read = true;
+    return options;
+}
+
+// Requires: its session is there.
+static void compile(const Tuner *tuner, const Schedule *const *picks, Candidate *out) {
     Arena *arena = out->session->arena;
+    Options options = options_of(tuner, out);
     TunePicks known = {&tuner->spaces, picks};
     ScheduleWish wish = {.source = tune_picks_source(&known)};
+    const char *why = NULL;
     for (uint32_t i = 0; i < tuner->calls.count; i++) {
         const Compilation *compiled = &tuner->calls.at[i].compiled;
         Plan *plan = plan_in_arena(compiled->plan, arena);
         out->programs[i] = tile_lower(plan, &tuner->machine, compiled->typical, &wish);
         out->sites[i] = sites_of(tuner, out->programs[i], arena);
     }
-    out->made = calls_compile(out->session, tuner->options, &tuner->calls, out->programs,
-                              &out->loaded, &out->why);
+    out->made =
+        calls_compile(out->session, &options, &tuner->calls, out->programs, &out->loaded, &why);
+    if (!out->made)
+        problem(&options, "%s", why);
 }
 
-bool candidate_bind(const Tuner *tuner, Candidate *candidate) {
-    Options options = *tuner->options;
-    options.session = candidate->session;
-    return candidate->made &&
-           calls_bind(&options, &tuner->calls, candidate->programs, &candidate->loaded);
+static void bind(const Tuner *tuner, Candidate *out) {
+    Options options = options_of(tuner, out);
+    out->made = out->made && calls_bind(&options, &tuner->calls, out->programs, &out->loaded);
+}
+
+void candidate_open(const Tuner *tuner, const Schedule *const *picks, Candidate *out) {
+    *out = (Candidate){.session = session_fork(tuner->options->session)};
+    compile(tuner, picks, out);
+    bind(tuner, out);
 }
 
 void candidate_free(Candidate *candidate) {
@@ -102,7 +123,7 @@ void tuner_unpin(const Tuner *tuner) {
 
 static void *make(void *of_maker) {
     Maker *maker = of_maker;
-    candidate_make(maker->tuner, maker->picks, maker->out);
+    compile(maker->tuner, maker->picks, maker->out);
     return NULL;
 }
 
@@ -120,6 +141,7 @@ static bool start(Maker *maker) {
 Maker *maker_start(Arena *arena, const Tuner *tuner, const Schedule *const *picks, Candidate *out) {
     Maker *maker = arena_new_of(arena, Maker);
     *maker = (Maker){.tuner = tuner, .picks = picks, .out = out};
+    *out = (Candidate){.session = session_fork(tuner->options->session)};
     maker->started = start(maker);
     return maker;
 }
@@ -129,4 +151,5 @@ void maker_finish(Maker *maker) {
         pthread_join(maker->thread, NULL);
     else
         make(maker);
+    bind(maker->tuner, maker->out);
 }

@@ -11,17 +11,11 @@
 
 // ---- counting -----------------------------------------------------------------------------------
 
-// By dim of the graph that launches of a call are of.
-static int64_t *extents_of(const Tuner *tuner, uint32_t call, Arena *arena) {
-    return tensors_extents(&tuner->calls.tensors, tuner->calls.at[call].compiled.fusion->graph,
-                           arena);
-}
-
 static bool is_counted(const Tuner *tuner, uint32_t site, uint32_t trial) {
     for (uint32_t i = 0; i < tuner->counted[site].count; i++)
         if (tuner->counted[site].at[i].trial == trial)
             return true;
-    return !tune_search_site(tuner->search, site)->trials.at[trial].numbers;
+    return !tune_search_site(tuner->search, site)->trials.at[trial].default_blocks;
 }
 
 static void count_launch(Tuner *tuner, const TileProgram *program, const Launch *launch,
@@ -40,7 +34,7 @@ void tuner_count(Tuner *tuner, const Candidate *candidate, const TuneRound *roun
     Arena *scratch = arena_new();
     for (uint32_t c = 0; c < tuner->calls.count; c++) {
         const TileProgram *program = candidate->programs[c];
-        const int64_t *extents = extents_of(tuner, c, scratch);
+        const int64_t *extents = tuner_extents(tuner, c, scratch);
         for (uint32_t i = 0; i < program->launches.count; i++) {
             const Launch *launch = &program->launches.at[i];
             uint32_t site = candidate->sites[c][i];
@@ -55,18 +49,6 @@ void tuner_count(Tuner *tuner, const Candidate *candidate, const TuneRound *roun
 
 // ---- keeping ------------------------------------------------------------------------------------
 
-// By site: how often it is launched in a run of all calls.
-static uint32_t *count_launches(const Tuner *tuner, Arena *arena) {
-    uint32_t *out = arena_array(arena, uint32_t, tuner->spaces.at.count + 1);
-    for (uint32_t c = 0; c < tuner->calls.count; c++) {
-        const TileProgram *program = tuner->reference.programs[c];
-        const int64_t *extents = extents_of(tuner, c, arena);
-        for (uint32_t i = 0; i < program->launches.count; i++)
-            out[tuner->reference.sites[c][i]] += launch_runs(&program->launches.at[i], extents);
-    }
-    return out;
-}
-
 // What others do at the same time makes runs longer, never shorter; ratios do not tell of it.
 static double least_of_default(const Tuner *tuner, uint32_t site) {
     double least = INFINITY;
@@ -75,7 +57,7 @@ static double least_of_default(const Tuner *tuner, uint32_t site) {
     return least;
 }
 
-static void add_site(const Tuner *tuner, uint32_t at, uint32_t launches, TuneMeasurements *out) {
+static void add_site(const Tuner *tuner, uint32_t at, TuneMeasurements *out) {
     Arena *arena = tuner->options->session->arena;
     const TuneSite *site = tune_search_site(tuner->search, at);
     double of_default = least_of_default(tuner, at);
@@ -89,7 +71,7 @@ static void add_site(const Tuner *tuner, uint32_t at, uint32_t launches, TuneMea
             .name = site->space->name,
             .schedule = schedule_to_json(arena, &trial->schedule),
             .counts = counted->counts,
-            .seconds = trial->ratio * of_default / launches,
+            .seconds = trial->ratio * of_default / tuner->launches[at],
             .date = tuner_date(arena),
         };
         vec_push(arena, out, measurement);
@@ -97,13 +79,11 @@ static void add_site(const Tuner *tuner, uint32_t at, uint32_t launches, TuneMea
 }
 
 bool tuner_keep_measurements(Tuner *tuner) {
-    Arena *arena = tuner->options->session->arena;
-    const uint32_t *launches = count_launches(tuner, arena);
     TuneMeasurements all = {0};
     const char *why = NULL;
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         if (tune_search_site(tuner->search, i)->trials.count > 1)
-            add_site(tuner, i, launches[i], &all);
+            add_site(tuner, i, &all);
     bool fine = tune_db_put_measurements(tuner->db, &all, &why);
     if (!fine)
         problem(tuner->options, "%s %s", tuner->path, why);

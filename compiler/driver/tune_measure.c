@@ -4,15 +4,18 @@
 // A candidate and the reference, which has the default schedules, run in turns, and what counts is
 // the ratio of two runs next to each other: what slows the machine down for a while slows both. A
 // kernel of each site is tried at one time, so a run decides on all of them. Candidates that are
-// far slower get two pairs of runs, the last ones of a search many, and between rounds a loop on
-// registers tells whether the machine is itself: where it is much slower than usual, a round is
-// measured again.
+// far slower get two pairs of runs, the last ones of a search many, as far as there is time, and
+// between rounds a loop on registers tells whether the machine is itself: where it is much slower
+// than usual, a round is measured again. At the end all winners together run in turns with the
+// default: what does not hold up there is none.
 #include <math.h>
 
 #include "driver/tuning.h"
 #include "train/loop/peak.h"
 
-enum { PAIRS_MAX = 41, PAIRS_LEAST = 3, PAIRS_FINAL = 11, PAIRS_HOPELESS = 2, AGAIN_MAX = 2 };
+enum { PAIRS_MAX = 41, PAIRS_LEAST = 3, PAIRS_HOPELESS = 2, AGAIN_MAX = 2 };
+// Of the last rounds: enough for the sign test, and what is usual; how many such rounds there are.
+enum { PAIRS_SURE = 7, PAIRS_FINAL = 15, ROUNDS_FINAL = 4 };
 static const double SECONDS_OF_ROUND = 0.1, SECONDS_OF_FINAL = 0.5; // for short programs
 static const double HOPELESS = 1.2;                                 // times of the best so far
 static const double DISTURBED = 0.85;                               // of the usual peak
@@ -52,10 +55,17 @@ typedef struct {
     Tuner *tuner;
     const Candidate *candidate;
     const TuneRound *round;
-    double *ratios; // by site and pair
-    double *ours, *theirs;
+    double *ratios, *seconds, *of_default; // by site and pair
+    double *ours, *theirs;                 // by site, of the last pair
     uint32_t pairs;
 } Contest;
+
+static void note_pair(Contest *c, uint32_t site) {
+    uint32_t at = site * PAIRS_MAX + c->pairs;
+    c->seconds[at] = c->ours[site];
+    c->of_default[at] = c->theirs[site];
+    c->ratios[at] = c->theirs[site] > 0 ? c->ours[site] / c->theirs[site] : NAN;
+}
 
 static bool run_pair(Contest *c) {
     Tuner *tuner = c->tuner;
@@ -67,7 +77,7 @@ static bool run_pair(Contest *c) {
         return false;
     note_default(tuner, c->theirs);
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
-        c->ratios[i * PAIRS_MAX + c->pairs] = c->theirs[i] > 0 ? c->ours[i] / c->theirs[i] : NAN;
+        note_pair(c, i);
     c->pairs++;
     return true;
 }
@@ -81,20 +91,30 @@ static bool is_hopeless(const Contest *c) {
             if (c->ratios[i * PAIRS_MAX + p] < HOPELESS * best)
                 return false;
     }
-    return true;
+    return !c->round->final;
+}
+
+static double seconds_left(const Tuner *tuner) {
+    double budget = tuner->options->budget;
+    return budget ? fmax(budget - tuner_seconds(tuner), 0) : INFINITY;
 }
 
 static uint32_t pairs_wanted(const Contest *c, double seconds_of_pair) {
-    bool final = c->round->final;
-    double wanted = (final ? SECONDS_OF_FINAL : SECONDS_OF_ROUND) / seconds_of_pair;
-    return (uint32_t)fmin(fmax(wanted, final ? PAIRS_FINAL : PAIRS_LEAST), PAIRS_MAX);
+    if (!c->round->final)
+        return (uint32_t)clamp((int64_t)(SECONDS_OF_ROUND / seconds_of_pair), PAIRS_LEAST,
+                               PAIRS_MAX);
+    double most = fmin(seconds_left(c->tuner) / ROUNDS_FINAL / seconds_of_pair, PAIRS_MAX);
+    double wanted = fmax(SECONDS_OF_FINAL / seconds_of_pair, PAIRS_FINAL);
+    return (uint32_t)fmax(fmin(wanted, most), PAIRS_SURE);
 }
 
 static bool run_contest(Contest *c) {
     c->pairs = 0;
     if (!candidate_run(c->tuner, c->candidate, c->ours)) // pages and caches are as later
         return false;
-    for (uint32_t wanted = 1; c->pairs < wanted && !att_signals_came(&c->tuner->held);) {
+    for (uint32_t wanted = 1; c->pairs < wanted;) {
+        if (att_signals_came(&c->tuner->held) && !c->round->final)
+            break;
         double start = pipeline_seconds();
         if (!run_pair(c))
             return false;
@@ -115,7 +135,7 @@ static bool run_steadily(Contest *c) {
             return false;
         double after = measure_peak(tuner),
                usual = tune_median(tuner->peaks.at, tuner->peaks.count);
-        if (fmin(before, after) > DISTURBED * usual)
+        if (fmin(before, after) > DISTURBED * usual || seconds_left(tuner) <= 0)
             break;
     }
     return true;
@@ -133,19 +153,91 @@ static void note_point(Tuner *tuner) {
     vec_push(tuner->options->session->arena, &tuner->points, point);
 }
 
-void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round) {
-    Arena *arena = arena_new();
+static Contest contest_open(Tuner *tuner, const Candidate *candidate, const TuneRound *round,
+                            Arena *arena) {
     uint32_t n = tuner->spaces.at.count;
     Contest c = {.tuner = tuner, .candidate = candidate, .round = round};
     c.ratios = arena_array(arena, double, n *PAIRS_MAX + 1);
+    c.seconds = arena_array(arena, double, n *PAIRS_MAX + 1);
+    c.of_default = arena_array(arena, double, n *PAIRS_MAX + 1);
     c.ours = arena_array(arena, double, n + 1);
     c.theirs = arena_array(arena, double, n + 1);
+    return c;
+}
+
+void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round) {
+    Arena *arena = arena_new();
+    Contest c = contest_open(tuner, candidate, round, arena);
     if (candidate->made && !run_steadily(&c))
         c.pairs = 0;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         if (round->trials[i] != TUNE_NO_TRIAL)
             tune_search_note(tuner->search, i, round->trials[i], c.ratios + i * PAIRS_MAX, c.pairs);
-    tuner->tried++;
+    tuner->tried += c.pairs > 0;
     note_point(tuner);
     arena_free(arena);
+}
+
+// ---- all winners together -----------------------------------------------------------------------
+
+static double speed_of(const Contest *c, Arena *arena) {
+    double *speeds = arena_array(arena, double, PAIRS_MAX);
+    for (uint32_t p = 0; p < c->pairs; p++) {
+        double ours = 0, theirs = 0;
+        for (uint32_t i = 0; i < c->tuner->spaces.at.count; i++) {
+            ours += c->seconds[i * PAIRS_MAX + p];
+            theirs += c->of_default[i * PAIRS_MAX + p];
+        }
+        speeds[p] = theirs / ours;
+    }
+    return tune_median(speeds, c->pairs);
+}
+
+// true: some of the winners are not faster there.
+static bool take_times(const Contest *c) {
+    bool dropped = false;
+    for (uint32_t i = 0; i < c->tuner->spaces.at.count; i++) {
+        TuneResult *result = &c->tuner->results[i];
+        double launches = fmax(c->tuner->launches[i], 1);
+        if (result->winner == TUNE_DEFAULT)
+            continue;
+        result->seconds = tune_median(c->seconds + i * PAIRS_MAX, c->pairs) / launches;
+        result->of_default = tune_median(c->of_default + i * PAIRS_MAX, c->pairs) / launches;
+        if (tune_median(c->ratios + i * PAIRS_MAX, c->pairs) < 1)
+            continue;
+        *result = (TuneResult){.seconds = result->of_default, .of_default = result->of_default};
+        dropped = true;
+    }
+    return dropped;
+}
+
+// Again without those that do not hold up, until all that are left do.
+bool tuner_confirm(Tuner *tuner) {
+    tuner->speed = 1;
+    for (bool again = true; again;) {
+        Arena *arena = arena_new();
+        uint32_t winners;
+        const Schedule **picks = picks_of_winners(tuner, arena, &winners);
+        TuneRound round = {arena_array(arena, uint32_t, tuner->spaces.at.count + 1), true};
+        Candidate candidate = {0};
+        Contest c = contest_open(tuner, &candidate, &round, arena);
+        if (winners)
+            candidate_open(tuner, picks, &candidate);
+        again = false;
+        bool fine = !winners || (candidate.made && run_steadily(&c));
+        if (winners && fine && c.pairs) {
+            again = take_times(&c);
+            tuner->speed = speed_of(&c, arena);
+        }
+        if (candidate.session) {
+            session_join(tuner->options->session, candidate.session);
+            candidate_free(&candidate);
+        }
+        arena_free(arena);
+        if (!fine)
+            return false;
+        if (again)
+            tuner->speed = 1;
+    }
+    return true;
 }

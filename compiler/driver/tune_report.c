@@ -53,10 +53,12 @@ void tuner_end_progress(Tuner *tuner) {
 
 // ---- results ------------------------------------------------------------------------------------
 
-static uint32_t measured_trials(const TuneSite *site) {
+// Those with the default blocks, or with others.
+static uint32_t measured_trials(const TuneSite *site, bool default_blocks) {
     uint32_t count = 0;
     for (uint32_t i = 1; i < site->trials.count; i++)
-        count += site->trials.at[i].ratios.count > 0;
+        count += site->trials.at[i].ratios.count > 0 &&
+                 site->trials.at[i].default_blocks == default_blocks;
     return count;
 }
 
@@ -64,20 +66,11 @@ static const TuneTrial *winner_of(const Tuner *tuner, uint32_t site) {
     return &tune_search_site(tuner->search, site)->trials.at[tuner->results[site].winner];
 }
 
-static double gain_of_all(const Tuner *tuner) {
-    double before = 0, after = 0;
-    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
-        before += tuner->results[i].of_default;
-        after += tuner->results[i].seconds;
-    }
-    return after > 0 ? before / after : 1;
-}
-
 void tuner_print(const Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
-    static const char *const heads[] = {"kernel", "kind",  "tried", "of",   "default",
-                                        "tuned",  "speed", "sure",  "ranks"};
-    Table table = table_open(arena, "llrrrrrrr");
+    static const char *const heads[] = {"kernel",  "kind",  "tried", "of",   "blocks",
+                                        "default", "tuned", "speed", "sure", "ranks"};
+    Table table = table_open(arena, "llrrrrrrrr");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, "%s", heads[i]);
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
@@ -86,8 +79,10 @@ void tuner_print(const Tuner *tuner) {
         double ranks = tune_search_correlation(tuner->search, i);
         table_cell(&table, "%s", space->name);
         table_cell(&table, "%s", schedule_kind_name(space->numbers.at[0].kind));
-        table_cell(&table, "%u", measured_trials(tune_search_site(tuner->search, i)));
-        table_cell(&table, "%u", space->numbers.count);
+        const TuneSite *site = tune_search_site(tuner->search, i);
+        table_cell(&table, "%u", measured_trials(site, true));
+        table_cell(&table, "%u", space->numbers.count - 1);
+        table_cell(&table, "%u", measured_trials(site, false));
         table_seconds(&table, result->of_default);
         table_seconds(&table, result->seconds);
         table_cell(&table, result->winner ? "%.3fx" : "-", result->of_default / result->seconds);
@@ -96,8 +91,9 @@ void tuner_print(const Tuner *tuner) {
     }
     table_print(&table);
     printf("\n%u candidates in %.0f s%s: %.3fx of the default's speed, all kernels together\n",
-           tuner->tried, tuner_seconds(tuner), tuner->interrupted ? ", interrupted" : "",
-           gain_of_all(tuner));
+           tuner->tried, tuner_seconds(tuner), tuner->signals ? ", interrupted" : "", tuner->speed);
+    if (tuner->failed)
+        printf("%u candidates could not be compiled or loaded\n", tuner->failed);
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         if (tuner->results[i].kept)
             printf("%s: %s\n", tuner->spaces.at.at[i].name,
@@ -125,14 +121,15 @@ static json_t *site_json(const Tuner *tuner, uint32_t i, Arena *arena) {
     const TuneSpace *space = &tuner->spaces.at.at[i];
     const TuneResult *result = &tuner->results[i];
     return json_pack(
-        "{s:s, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "kernel", space->name,
+        "{s:s, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", "kernel", space->name,
         "group", json_sprintf("%016llx", (unsigned long long)space->site.group), "kind",
         schedule_kind_name(space->numbers.at[0].kind), "extents", space->site.extents, "schedules",
         (int)space->numbers.count, "default_seconds", report_number(result->of_default), "seconds",
-        report_number(result->seconds), "confidence", report_number(result->confidence), "kept",
-        result->kept, "rank_correlation", report_number(tune_search_correlation(tuner->search, i)),
-        "schedule", json_loads(schedule_to_json(arena, &winner_of(tuner, i)->schedule), 0, NULL),
-        "trials", trials_json(tune_search_site(tuner->search, i), arena));
+        report_number(result->seconds), "confidence", report_number(result->confidence),
+        "by_oracle", result->by_oracle, "kept", result->kept, "rank_correlation",
+        report_number(tune_search_correlation(tuner->search, i)), "schedule",
+        json_loads(schedule_to_json(arena, &winner_of(tuner, i)->schedule), 0, NULL), "trials",
+        trials_json(tune_search_site(tuner->search, i), arena));
 }
 
 json_t *tuner_json(const Tuner *tuner) {
@@ -141,10 +138,11 @@ json_t *tuner_json(const Tuner *tuner) {
     json_t *kernels = json_array();
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         json_array_append_new(kernels, site_json(tuner, i, arena));
-    return json_pack(
-        "{s:s, s:o, s:i, s:s, s:i, s:f, s:f, s:b, s:f, s:o}", "entry", tensors->graph->entry,
-        "dims", report_extents(tensors->graph, tensors->extents), "threads", tuner->machine.threads,
-        "machine", tuner->machine.name, "candidates", (int)tuner->tried, "seconds",
-        tuner_seconds(tuner), "peak_gflops", 1e-9 * peak_of(tuner), "interrupted",
-        tuner->interrupted, "speed", gain_of_all(tuner), "kernels", kernels);
+    return json_pack("{s:s, s:o, s:i, s:s, s:i, s:f, s:f, s:b, s:f, s:i, s:o}", "entry",
+                     tensors->graph->entry, "dims",
+                     report_extents(tensors->graph, tensors->extents), "threads",
+                     tuner->machine.threads, "machine", tuner->machine.name, "candidates",
+                     (int)tuner->tried, "seconds", tuner_seconds(tuner), "peak_gflops",
+                     1e-9 * peak_of(tuner), "interrupted", tuner->signals > 0, "speed",
+                     tuner->speed, "failed", (int)tuner->failed, "kernels", kernels);
 }

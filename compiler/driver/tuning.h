@@ -20,8 +20,7 @@ typedef struct {
     TileProgram *programs[CALLS_MAX];
     uint32_t *sites[CALLS_MAX]; // by launch: its site
     LoadedCalls loaded;
-    bool made; // compiled; else why it is not
-    const char *why;
+    bool made; // and can run; else the session has been told why
 } Candidate;
 
 typedef struct {
@@ -38,8 +37,9 @@ typedef struct {
 // What became of a site.
 typedef struct {
     uint32_t winner;            // trial; TUNE_DEFAULT: the default stays
-    double seconds, of_default; // medians
-    double confidence;
+    double seconds, of_default; // medians of one launch, in the runs that confirm the winners
+    double confidence;          // of the last trials
+    bool by_oracle;             // its kind of kernel was compared with the oracle
     bool kept;
 } TuneResult;
 
@@ -55,29 +55,34 @@ typedef struct {
     Candidate reference;         // with default schedules
     VEC(double) * of_default;    // by site: times of the default
     VEC(CountedTrial) * counted; // by site
+    uint32_t *launches;          // by site, in a run of all calls
     VEC(double) peaks;           // flops per second, measured in between
     VEC(TunePoint) points;
     TuneResult *results; // by site
     CoreSets cores;
     AttHeldSignals held;
     double begun, told;
-    uint32_t tried; // candidates that were measured
-    bool interrupted, failed, line_open;
+    uint32_t tried, failed; // candidates that were measured, and that could not be
+    double speed;           // the default's time over that of all winners together, measured
+    uint32_t signals;       // that came: the first ends the search, the second everything
+    bool line_open;
 } Tuner;
 
 // ---- tune_candidate.c ----
-// picks: by site. Another thread may do it, while entries run: nothing of the tuner is changed.
-void candidate_make(const Tuner *tuner, const Schedule *const *picks, Candidate *out);
-// For this thread to run. false: it cannot be; why says why.
-bool candidate_bind(const Tuner *tuner, Candidate *candidate);
+// picks: by site. To be freed whatever comes of it.
+void candidate_open(const Tuner *tuner, const Schedule *const *picks, Candidate *out);
 void candidate_free(Candidate *candidate);
 // Runs all calls once. seconds: by site, set to the time of all of its launches.
 bool candidate_run(const Tuner *tuner, const Candidate *candidate, double *seconds);
 const Schedule **picks_default(const Tuner *tuner, Arena *arena); // by site
-// Makes one in another thread, on other cores than this one where one thread is planned for.
+// Opens one: compiles it in another thread, on other cores than this one, where one thread is
+// planned for, while entries run here; else in maker_finish. Nothing of the tuner is changed, and
+// meanwhile nothing else may be lowered: it reads the plans of the calls.
 typedef struct Maker Maker;
 Maker *maker_start(Arena *arena, const Tuner *tuner, const Schedule *const *picks, Candidate *out);
 void maker_finish(Maker *maker);
+// By DimId of the graph that launches of a call are of.
+int64_t *tuner_extents(const Tuner *tuner, uint32_t call, Arena *arena);
 // Keeps this thread on one core from now on, where one thread is planned for.
 void tuner_pin(Tuner *tuner);
 void tuner_unpin(const Tuner *tuner);
@@ -86,13 +91,20 @@ void tuner_unpin(const Tuner *tuner);
 // Compares the candidate with the reference, and tells the search what came of it.
 void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
 bool tuner_measure_default(Tuner *tuner); // some runs of the reference alone
+// All winners together against the default: their times, and which of them hold up. false after
+// diagnostics.
+bool tuner_confirm(Tuner *tuner);
 double tuner_seconds(const Tuner *tuner); // since the search began
 
 // ---- tune_keep.c ----
 bool tuner_open_db(Tuner *tuner); // false after a message
-// Winners that compute what the default does, at these extents, and what the oracle does, at small
-// ones, are put into the database. false after diagnostics.
+// Drops winners that do not compute what the default does, at these extents, or what the oracle
+// does, at small ones, after a message.
+void tuner_check(Tuner *tuner);
+// Winners go into the database, and what was found to be none goes out of it. false after
+// diagnostics.
 bool tuner_keep(Tuner *tuner);
+const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *count); // by site
 
 const char *tuner_date(Arena *arena); // now
 

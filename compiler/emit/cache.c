@@ -277,7 +277,7 @@ static bool store_in(const CacheOptions *cache, Arena *arena, const char *key, c
 }
 
 bool cache_store(const CacheOptions *cache, const char *key, const Blob *object) {
-    if (!is_usable(cache))
+    if (!is_usable(cache) || cache->only_read)
         return false;
     Arena *arena = arena_new();
     bool ok = store_in(cache, arena, full_key(arena, key), object);

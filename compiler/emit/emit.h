@@ -138,6 +138,7 @@ char *emit_flags_text(Arena *arena, const Target *target);
 typedef struct {
     const char *directory; // NULL: no cache. Files are written under a temporary name and renamed
     bool enabled;
+    bool only_read; // nothing is added
     uint64_t room; // bytes the directory may hold, about; 0: CACHE_ROOM
 } CacheOptions;
 enum { CACHE_ROOM = 512 * 1024 * 1024 };

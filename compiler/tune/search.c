@@ -44,7 +44,8 @@ static const Effort efforts[N_EFFORTS] = {
 };
 enum { AGAIN = 8, FINALS = 3 };
 // What is worth a schedule of its own: gains below it are not told from noise, and age.
-static const double WORTH = 0.99, SURE = 0.95;
+// Of several last trials one may be lucky (Bonferroni).
+static const double WORTH = 0.99, SURE = 1 - 0.05 / FINALS;
 
 typedef VEC(uint32_t) TrialNumbers;
 typedef struct {
@@ -70,8 +71,9 @@ struct TuneSearch {
 
 // ---- trials -------------------------------------------------------------------------------------
 
-static uint32_t add_trial(TuneSearch *s, Site *site, const Schedule *schedule, bool numbers) {
-    TuneTrial trial = {.schedule = *schedule, .ratio = INFINITY, .numbers = numbers};
+static uint32_t add_trial(TuneSearch *s, Site *site, const Schedule *schedule,
+                          bool default_blocks) {
+    TuneTrial trial = {.schedule = *schedule, .ratio = INFINITY, .default_blocks = default_blocks};
     vec_push(s->arena, &site->site.trials, trial);
     return site->site.trials.count - 1;
 }
@@ -88,10 +90,10 @@ static void ask(TuneSearch *s, Site *site, uint32_t trial) {
     vec_push(s->arena, &site->queue, trial);
 }
 
-static bool ask_new(TuneSearch *s, Site *site, const Schedule *schedule, bool numbers) {
+static bool ask_new(TuneSearch *s, Site *site, const Schedule *schedule, bool default_blocks) {
     if (find_trial(site, schedule) < site->site.trials.count)
         return false;
-    ask(s, site, add_trial(s, site, schedule, numbers));
+    ask(s, site, add_trial(s, site, schedule, default_blocks));
     return true;
 }
 
@@ -157,7 +159,7 @@ static void begin_blocks(TuneSearch *s, Site *site) {
         site->base = site->site.best;
     else
         for (uint32_t i = 0, met = 0; i < count && met <= site->block_runs; i++)
-            if (site->site.trials.at[all[i].number].numbers && met++ == site->block_runs)
+            if (site->site.trials.at[all[i].number].default_blocks && met++ == site->block_runs)
                 site->base = all[i].number;
     site->block_runs++;
     picks[number] = &site->site.trials.at[site->base].schedule;
@@ -187,6 +189,7 @@ static uint32_t place_of_change(const Schedule *base, const Schedule *other) {
 static void begin_together(TuneSearch *s, Site *site) {
     const TuneTrial *base = &site->site.trials.at[site->base];
     Schedule together = base->schedule;
+    together.seconds = 0;
     uint32_t places = together.blocks.count;
     together.blocks.at = arena_copy(s->arena, together.blocks.at, places * sizeof(StageBlocks));
     double *best = arena_array(s->arena, double, places + 1);
@@ -227,8 +230,16 @@ static void begin_moves(TuneSearch *s, Site *site) {
     site->before = best_trial(site)->ratio;
 }
 
+// The best, and what was suggested.
 static void begin_finals(TuneSearch *s, Site *site) {
     ask_best(s, site, FINALS);
+    for (uint32_t i = 1; i < site->site.trials.count; i++) {
+        bool asked = false;
+        for (uint32_t k = 0; k < site->queue.count; k++)
+            asked |= site->queue.at[k] == i;
+        if (site->site.trials.at[i].known && !asked)
+            ask(s, site, i);
+    }
     for (uint32_t i = 0; i < site->queue.count; i++) {
         TuneTrial *trial = &site->site.trials.at[site->queue.at[i]];
         trial->last = true;
@@ -279,12 +290,8 @@ static void begin_phase(TuneSearch *s, Site *site, Phase phase) {
 
 // On to a phase that asks for something.
 static void advance(TuneSearch *s, Site *site) {
-    bool hurries = s->hurry && site->phase < PHASE_FINALS;
-    while (site->phase != PHASE_DONE && !site->waits &&
-           (site->asked == site->queue.count || hurries)) {
+    while (site->phase != PHASE_DONE && !site->waits && site->asked == site->queue.count)
         begin_phase(s, site, next_phase(s, site));
-        hurries = false;
-    }
 }
 
 // ---- the search ---------------------------------------------------------------------------------
@@ -321,13 +328,15 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
     if (i == list->count || site->phase != PHASE_NUMBERS)
         return;
     Schedule known = *schedule;
-    known.seconds = list->at[i].seconds;
+    bool default_blocks = tune_same(&known, &list->at[i]);
+    known.seconds = default_blocks ? list->at[i].seconds : 0;
     known.found = NULL;
     uint32_t trial = find_trial(site, &known);
     if (trial == TUNE_DEFAULT)
         return;
     if (trial == site->site.trials.count)
-        add_trial(s, site, &known, tune_same(&known, &list->at[i]));
+        add_trial(s, site, &known, default_blocks);
+    site->site.trials.at[trial].known = true;
     TrialNumbers before = site->queue;
     site->queue = (TrialNumbers){0};
     ask(s, site, trial);
@@ -366,6 +375,9 @@ bool tune_search_done(const TuneSearch *s) {
 
 void tune_search_hurry(TuneSearch *s) {
     s->hurry = true;
+    for (uint32_t i = 0; i < s->spaces->at.count; i++)
+        if (s->sites[i].phase < PHASE_FINALS)
+            s->sites[i].queue.count = s->sites[i].asked;
 }
 
 void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const double *ratios,
@@ -374,8 +386,10 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
     TuneTrial *t = &site->site.trials.at[trial];
     for (uint32_t i = 0; i < count; i++)
         vec_push(s->arena, &t->ratios, ratios[i]);
-    if (t->ratios.count > t->judged_from)
-        t->ratio = tune_median(t->ratios.at + t->judged_from, t->ratios.count - t->judged_from);
+    const double *judged = t->ratios.at + t->judged_from;
+    uint32_t judging = t->ratios.count - t->judged_from;
+    if (judging)
+        t->ratio = t->last ? tune_median(judged, judging) : tune_quantile(judged, judging, 0.75);
     site->waits--;
     site->site.best = TUNE_DEFAULT;
     for (uint32_t i = 1; i < site->site.trials.count; i++)
@@ -385,7 +399,7 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
 
 double tune_trial_confidence(const TuneTrial *trial) {
     return tune_confidence(trial->ratios.at + trial->judged_from,
-                           trial->ratios.count - trial->judged_from);
+                           trial->ratios.count - trial->judged_from, WORTH);
 }
 
 uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
@@ -407,7 +421,7 @@ double tune_search_correlation(const TuneSearch *s, uint32_t number) {
     double *measured = arena_array(arena, double, site->trials.count);
     uint32_t count = 0;
     for (uint32_t i = 0; i < site->trials.count; i++)
-        if (site->trials.at[i].numbers && isfinite(site->trials.at[i].ratio)) {
+        if (site->trials.at[i].default_blocks && isfinite(site->trials.at[i].ratio)) {
             predicted[count] = site->trials.at[i].schedule.seconds;
             measured[count++] = site->trials.at[i].ratio;
         }

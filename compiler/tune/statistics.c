@@ -10,13 +10,20 @@ static int compare(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-double tune_median(const double *values, uint32_t count) {
+// Between two of the values in their order.
+double tune_quantile(const double *values, uint32_t count, double share) {
     Arena *arena = arena_new();
     double *sorted = arena_copy(arena, values, count * sizeof *values);
     qsort(sorted, count, sizeof *sorted, compare);
-    double median = 0.5 * (sorted[(count - 1) / 2] + sorted[count / 2]);
+    double place = share * (count - 1);
+    uint32_t below = (uint32_t)place, above = below + 1 < count ? below + 1 : below;
+    double part = place - below, quantile = sorted[below] + part * (sorted[above] - sorted[below]);
     arena_free(arena);
-    return median;
+    return quantile;
+}
+
+double tune_median(const double *values, uint32_t count) {
+    return tune_quantile(values, count, 0.5);
 }
 
 // The chance of a fair coin to show heads at least `heads` times of `count`.
@@ -28,10 +35,10 @@ static double chance(uint32_t heads, uint32_t count) {
     return sum > 1 ? 1 : sum;
 }
 
-double tune_confidence(const double *values, uint32_t count) {
+double tune_confidence(const double *values, uint32_t count, double limit) {
     uint32_t below = 0;
     for (uint32_t i = 0; i < count; i++)
-        below += values[i] < 1;
+        below += values[i] < limit;
     return count ? 1 - chance(below, count) : 0;
 }
 

@@ -34,9 +34,11 @@ ScheduleSource tune_picks_source(const TunePicks *picks);
 
 // ---- statistics.c -------------------------------------------------------------------------------
 double tune_median(const double *values, uint32_t count); // count: at least 1
-// How sure it is that the values tend to be below 1: one less the chance that a fair coin would put
-// so many there (sign test).
-double tune_confidence(const double *values, uint32_t count);
+double tune_quantile(const double *values, uint32_t count,
+                     double share); // 0.75: the upper quartile
+// How sure it is that the values tend to be below a limit: one less the chance that a fair coin
+// would put so many there (sign test).
+double tune_confidence(const double *values, uint32_t count, double limit);
 // Spearman, "The proof and measurement of association between two things" (1904), ties at their
 // mean rank. NAN where all of one are equal.
 double tune_rank_correlation(const double *a, const double *b, uint32_t count);
@@ -54,8 +56,11 @@ uint32_t tune_nearest(const ScheduleList *space, const Schedule *wanted); // its
 typedef struct {
     Schedule schedule;
     VEC(double) ratios;
-    double ratio; // their median; INFINITY: there are none yet
-    bool numbers; // has the default blocks
+    // What it is ranked by: their upper quartile, so that a lucky run does not make it the best;
+    // of the last trials the median of the last ratios. INFINITY: there are none yet.
+    double ratio;
+    bool default_blocks;
+    bool known; // was suggested
     // One of the last trials: the ratios before this one chose it, and do not judge it.
     bool last;
     uint32_t judged_from;
@@ -79,7 +84,8 @@ typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
                             const TuneSearchOptions *options);
 void tune_search_skip(TuneSearch *search, uint32_t site); // the default stays
-// The schedule is tried first, if its numbers are of the space; before the first round.
+// The schedule is tried first, if its numbers are of the space, and is one of the last trials
+// whatever comes of it; before the first round.
 void tune_search_suggest(TuneSearch *search, uint32_t site, const Schedule *schedule);
 const TuneSite *tune_search_site(const TuneSearch *search, uint32_t site);
 enum { TUNE_NO_TRIAL = UINT32_MAX };
@@ -92,7 +98,8 @@ typedef struct {
 // are noted, or at all. What is asked for depends on nothing but options and what was noted.
 bool tune_search_next(TuneSearch *search, TuneRound *round);
 bool tune_search_done(const TuneSearch *search); // nothing is asked for or waited for
-// No more than the last trials of each site, the best so far, from now on.
+// No more than the last trials of each site, the best so far, from now on: of what is asked for
+// already the results are waited for.
 void tune_search_hurry(TuneSearch *search);
 // count 0: it could not be measured.
 void tune_search_note(TuneSearch *search, uint32_t site, uint32_t trial, const double *ratios,

@@ -175,7 +175,7 @@ def test_tune_tells_what_it_found(source, db, tmp_path):
     picture = tmp_path / "search.svg"
     out, _ = tune(source, db, "--effort", "quick", "-o", picture)
     heads = out.splitlines()[0].split()
-    assert heads == ["kernel", "kind", "tried", "of", "default", "tuned", "speed", "sure", "ranks"]
+    assert heads == ["kernel", "kind", "tried", "of", "blocks", "default", "tuned", "speed", "sure", "ranks"]
     assert re.search(r"^\d+ candidates in \d+ s: \d\.\d{3}x of the default's speed", out, re.M)
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
     attc("verify", source, *D, "--db", db)

@@ -18,6 +18,7 @@ typedef struct {
     TuneSpaces spaces;
     const Schedule *fastest; // of the last site: others are slower the farther they are from it
     double noise;
+    uint64_t seed; // of the noise
 } World;
 
 static const char *const source_text =
@@ -43,7 +44,8 @@ static void blocks_of(void *of_world, const Schedule *const *picks, ScheduleList
 }
 
 static double time_of(const World *w, uint32_t site, const Schedule *schedule, uint64_t run) {
-    uint64_t draw = hash_u64(hash_u64(site, run), (uint64_t)(schedule->seconds * 1e12));
+    uint64_t draw =
+        hash_u64(hash_u64(site + 100 * w->seed, run), (uint64_t)(schedule->seconds * 1e12));
     double noise = 1 + w->noise * ((double)(draw >> 11) * 0x1p-53 - 0.5);
     double blocks = 0;
     for (uint32_t i = 0; i < schedule->blocks.count; i++)
@@ -55,18 +57,19 @@ static double time_of(const World *w, uint32_t site, const Schedule *schedule, u
 
 // The whole search. Returns how many trials were measured; *trace: a number for all of them.
 static uint32_t search_all(World *w, TuneSearch *search, uint64_t *trace, uint32_t hurry_after) {
-    uint32_t count = 0, pairs = 5;
+    uint32_t count = 0;
     TuneRound round;
     while (tune_search_next(search, &round)) {
         for (uint32_t i = 0; i < w->spaces.at.count; i++) {
             uint32_t trial = round.trials[i];
             if (trial == TUNE_NO_TRIAL)
                 continue;
-            double ratios[5];
+            double ratios[9];
+            uint32_t pairs = round.final ? 9 : 5;
             const TuneSite *site = tune_search_site(search, i);
             for (uint32_t p = 0; p < pairs; p++)
-                ratios[p] = time_of(w, i, &site->trials.at[trial].schedule, count * 10 + p) /
-                            time_of(w, i, &site->trials.at[0].schedule, count * 10 + p + 5);
+                ratios[p] = time_of(w, i, &site->trials.at[trial].schedule, count * 20 + p) /
+                            time_of(w, i, &site->trials.at[0].schedule, count * 20 + p + 10);
             tune_search_note(search, i, trial, ratios, pairs);
             *trace = hash_u64(hash_u64(*trace, i), trial);
             count++;
@@ -229,33 +232,51 @@ static void test_moves_come_near(void **state) {
     session_free(w.session);
 }
 
+// 10% of noise around the default's time, in many worlds: hardly one trial is taken to be faster.
 static void test_noise_alone_wins_nothing(void **state) {
     (void)state;
     World w = world_open();
-    w.noise = 0.02;
-    for (uint64_t seed = 0; seed < 10; seed++) {
-        TuneSearch *search = search_of(&w, EFFORT_NORMAL, seed);
-        uint64_t trace = seed;
+    uint32_t won = 0, searched = 0;
+    w.noise = 0.1;
+    for (w.seed = 0; w.seed < 60; w.seed++) {
+        TuneSearch *search = search_of(&w, EFFORT_NORMAL, w.seed);
+        uint64_t trace = 0;
         search_all(&w, search, &trace, UINT32_MAX);
-        for (uint32_t i = 0; i < w.spaces.at.count; i++) {
-            const TuneTrial *best =
-                &tune_search_site(search, i)->trials.at[tune_search_winner(search, i)];
-            assert_true(best->ratio > 0.98);
-        }
+        for (uint32_t i = 0; i < w.spaces.at.count; i++, searched++)
+            won += tune_search_winner(search, i) != TUNE_DEFAULT;
     }
+    assert_true(won <= searched / 20);
     session_free(w.session);
+}
+
+// As attc tune does it: the next round is asked for before what the last one gave is noted.
+static uint32_t search_ahead(World *w, TuneSearch *search, uint32_t hurry_after) {
+    TuneRound rounds[2];
+    bool there[2] = {tune_search_next(search, &rounds[0]), false};
+    uint32_t count = 0;
+    for (int at = 0; there[at]; at = !at) {
+        there[!at] = tune_search_next(search, &rounds[!at]);
+        for (uint32_t i = 0; i < w->spaces.at.count; i++)
+            if (rounds[at].trials[i] != TUNE_NO_TRIAL) {
+                double ratios[] = {1.1, 1.1, 1.1, 1.1, 1.1};
+                tune_search_note(search, i, rounds[at].trials[i], ratios, 5);
+                count++;
+            }
+        if (count > hurry_after)
+            tune_search_hurry(search);
+        if (!there[!at])
+            there[!at] = tune_search_next(search, &rounds[!at]);
+    }
+    assert_true(tune_search_done(search));
+    return count;
 }
 
 static void test_a_hurry_ends_with_the_best_so_far(void **state) {
     (void)state;
     World w = world_open();
-    w.fastest = &last_space(&w)->numbers.at[1];
-    uint64_t trace = 0;
-    TuneSearch *calm = search_of(&w, EFFORT_EXHAUSTIVE, 0);
-    uint32_t all = search_all(&w, calm, &trace, UINT32_MAX);
-    TuneSearch *hurried = search_of(&w, EFFORT_EXHAUSTIVE, 0);
-    uint32_t few = search_all(&w, hurried, &trace, 10);
-    assert_true(few < all / 2 && few <= 10 + 5 * w.spaces.at.count);
+    uint32_t all = search_ahead(&w, search_of(&w, EFFORT_EXHAUSTIVE, 0), UINT32_MAX);
+    uint32_t few = search_ahead(&w, search_of(&w, EFFORT_EXHAUSTIVE, 0), 10);
+    assert_true(few < all / 2 && few <= 10 + 6 * w.spaces.at.count);
     session_free(w.session);
 }
 
@@ -308,9 +329,11 @@ static void test_statistics(void **state) {
     double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2};
     assert_true(tune_median(odd, 3) == 2 && tune_median(even, 4) == 2.5);
     double faster[] = {0.9, 0.8, 0.9, 0.7, 0.95}, mixed[] = {0.9, 1.1, 0.9, 1.2};
-    assert_true(fabs(tune_confidence(faster, 5) - (1 - 1.0 / 32)) < 1e-12);
-    assert_true(fabs(tune_confidence(mixed, 4) - (1 - 11.0 / 16)) < 1e-12);
-    assert_true(tune_confidence(NULL, 0) == 0);
+    assert_true(fabs(tune_confidence(faster, 5, 1) - (1 - 1.0 / 32)) < 1e-12);
+    assert_true(fabs(tune_confidence(mixed, 4, 1) - (1 - 11.0 / 16)) < 1e-12);
+    assert_true(tune_confidence(NULL, 0, 1) == 0);
+    assert_true(tune_confidence(faster, 5, 0.85) < 0.6); // two of five
+    assert_true(tune_quantile(even, 4, 0.75) == 3.25 && tune_quantile(odd, 1, 0.75) == 3);
     double a[] = {1, 2, 3, 4}, up[] = {10, 20, 30, 50}, down[] = {4, 3, 2, 1},
            flat[] = {1, 1, 1, 1};
     double ties[] = {1, 1, 2, 2};
