@@ -61,7 +61,7 @@ Name names_find(Names *names, const char *text); // interns a NUL-terminated tex
 // Primes at the end: n'' has two and is n without them.
 uint32_t name_primes(Name name);
 Name name_unprimed(Names *names, Name name);
-Name name_primed(Names *names, Name name, uint32_t primes);  // with so many more
+Name name_primed(Names *names, Name name, uint32_t primes); // with so many more
 bool namelist_has(const NameList *list, Name name);
 const char *quoted_text(Arena *arena, const NameList *list); // "'n', 'd' and 'h'"
 

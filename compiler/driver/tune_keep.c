@@ -161,11 +161,10 @@ static bool put(Tuner *tuner, uint32_t site) {
     Arena *arena = tuner->options->session->arena;
     const TuneSpace *space = &tuner->spaces.at.at[site];
     TuneResult *result = &tuner->results[site];
-    const TuneTrial *trial = &tune_search_site(tuner->search, site)->trials.at[result->winner];
     TuneEntry entry = {
         .key = schedules_key(arena, &space->site, tuner->target, &tuner->machine),
         .name = space->name,
-        .schedule = schedule_to_json(arena, &trial->schedule),
+        .schedule = schedule_to_json(arena, &result->schedule),
         .seconds = result->seconds,
         .default_seconds = result->of_default,
         .confidence = result->confidence,

@@ -211,6 +211,19 @@ static bool take_times(const Contest *c) {
     return dropped;
 }
 
+// As they were lowered.
+static void take_schedules(const Contest *c) {
+    Arena *arena = c->tuner->options->session->arena;
+    for (uint32_t k = 0; k < c->tuner->calls.count; k++) {
+        const TileProgram *program = c->candidate->programs[k];
+        for (uint32_t i = 0; i < program->launches.count; i++) {
+            const Kernel *kernel = program->kernels.at[program->launches.at[i].kernel];
+            TuneResult *result = &c->tuner->results[c->candidate->sites[k][i]];
+            result->schedule = schedule_copy(arena, &kernel->schedule);
+        }
+    }
+}
+
 // Again without those that do not hold up, until all that are left do.
 bool tuner_confirm(Tuner *tuner) {
     tuner->speed = 1;
@@ -227,6 +240,7 @@ bool tuner_confirm(Tuner *tuner) {
         bool fine = !winners || (candidate.made && run_steadily(&c));
         if (winners && fine && c.pairs) {
             again = take_times(&c);
+            take_schedules(&c);
             tuner->speed = speed_of(&c, arena);
         }
         if (candidate.session) {

@@ -62,8 +62,9 @@ static uint32_t measured_trials(const TuneSite *site, bool default_blocks) {
     return count;
 }
 
-static const TuneTrial *winner_of(const Tuner *tuner, uint32_t site) {
-    return &tune_search_site(tuner->search, site)->trials.at[tuner->results[site].winner];
+static const Schedule *schedule_of(const Tuner *tuner, uint32_t site) {
+    const TuneResult *result = &tuner->results[site];
+    return result->winner ? &result->schedule : &tuner->spaces.at.at[site].numbers.at[TUNE_DEFAULT];
 }
 
 void tuner_print(const Tuner *tuner) {
@@ -97,7 +98,7 @@ void tuner_print(const Tuner *tuner) {
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         if (tuner->results[i].kept)
             printf("%s: %s\n", tuner->spaces.at.at[i].name,
-                   schedule_to_json(arena, &winner_of(tuner, i)->schedule));
+                   schedule_to_json(arena, &tuner->results[i].schedule));
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -128,7 +129,7 @@ static json_t *site_json(const Tuner *tuner, uint32_t i, Arena *arena) {
         report_number(result->seconds), "confidence", report_number(result->confidence),
         "by_oracle", result->by_oracle, "kept", result->kept, "rank_correlation",
         report_number(tune_search_correlation(tuner->search, i)), "schedule",
-        json_loads(schedule_to_json(arena, &winner_of(tuner, i)->schedule), 0, NULL), "trials",
+        json_loads(schedule_to_json(arena, schedule_of(tuner, i)), 0, NULL), "trials",
         trials_json(tune_search_site(tuner->search, i), arena));
 }
 

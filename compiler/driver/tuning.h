@@ -37,6 +37,7 @@ typedef struct {
 // What became of a site.
 typedef struct {
     uint32_t winner;            // trial; TUNE_DEFAULT: the default stays
+    Schedule schedule;          // as it was lowered: of a trial blocks that do not fit are others
     double seconds, of_default; // medians of one launch, in the runs that confirm the winners
     double confidence;          // of the last trials
     bool by_oracle;             // its kind of kernel was compared with the oracle

@@ -52,7 +52,7 @@ typedef struct {
 LLVMTypeRef emit_type(EmitModule *module, Elem elem, int lanes);        // in registers
 LLVMTypeRef emit_memory_type(EmitModule *module, Elem elem, int lanes); // in memory
 EmitValue emit_number(EmitModule *module, Elem elem, double number, int lanes);
-EmitValue emit_iota(EmitModule *module, Elem elem, int lanes);        // 0 1 2 ... (i32 or i64)
+EmitValue emit_iota(EmitModule *module, Elem elem, int lanes); // 0 1 2 ... (i32 or i64)
 // The mask of the first `count` lanes, or of all; 0 <= count < 2^31, an i64.
 LLVMValueRef emit_first_lanes(EmitModule *module, LLVMValueRef count, int lanes);
 EmitValue emit_splat(EmitModule *module, EmitValue value, int lanes); // a vector stays as it is
@@ -139,7 +139,7 @@ typedef struct {
     const char *directory; // NULL: no cache. Files are written under a temporary name and renamed
     bool enabled;
     bool only_read; // nothing is added
-    uint64_t room; // bytes the directory may hold, about; 0: CACHE_ROOM
+    uint64_t room;  // bytes the directory may hold, about; 0: CACHE_ROOM
 } CacheOptions;
 enum { CACHE_ROOM = 512 * 1024 * 1024 };
 // Default place: $ATTC_CACHE, else $XDG_CACHE_HOME/attc, else ~/.cache/attc.

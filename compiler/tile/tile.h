@@ -483,6 +483,9 @@ ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const 
                                 const StreamSchedule *wanted);
 // Are all numbers but those of blocks the same?
 bool schedule_same_numbers(const Schedule *a, const Schedule *b);
+bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b); // of one place
+bool schedule_same(const Schedule *a, const Schedule *b);              // numbers and blocks
+Schedule schedule_copy(Arena *arena, const Schedule *schedule);        // with its blocks
 // json.c: a schedule as one line of JSON, and back. false with *why: it is none. Predicted seconds
 // are not written.
 char *schedule_to_json(Arena *arena, const Schedule *schedule);

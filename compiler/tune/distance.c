@@ -4,19 +4,6 @@
 
 #include "tune/tune.h"
 
-bool tune_same_blocks(const StageBlocks *a, const StageBlocks *b) {
-    return a->rows == b->rows && a->cols == b->cols && a->lanes == b->lanes && a->sum == b->sum;
-}
-
-bool tune_same(const Schedule *a, const Schedule *b) {
-    if (!schedule_same_numbers(a, b) || a->blocks.count != b->blocks.count)
-        return false;
-    for (uint32_t i = 0; i < a->blocks.count; i++)
-        if (!tune_same_blocks(&a->blocks.at[i], &b->blocks.at[i]))
-            return false;
-    return true;
-}
-
 static double log_ratio(int64_t a, int64_t b) {
     return fabs(log2((double)(a > 0 ? a : 1) / (double)(b > 0 ? b : 1)));
 }
@@ -45,7 +32,7 @@ double tune_distance(const Schedule *a, const Schedule *b) {
 static double differing_blocks(const Schedule *a, const Schedule *b) {
     double count = 0;
     for (uint32_t i = 0; i < a->blocks.count && i < b->blocks.count; i++)
-        count += !tune_same_blocks(&a->blocks.at[i], &b->blocks.at[i]);
+        count += !schedule_same_blocks(&a->blocks.at[i], &b->blocks.at[i]);
     return count;
 }
 

@@ -81,7 +81,8 @@ static uint32_t add_trial(TuneSearch *s, Site *site, const Schedule *schedule,
 // Its number among the trials; their count: it is none yet.
 static uint32_t find_trial(const Site *site, const Schedule *schedule) {
     uint32_t i = 0;
-    while (i < site->site.trials.count && !tune_same(&site->site.trials.at[i].schedule, schedule))
+    while (i < site->site.trials.count &&
+           !schedule_same(&site->site.trials.at[i].schedule, schedule))
         i++;
     return i;
 }
@@ -178,7 +179,7 @@ static uint32_t place_of_change(const Schedule *base, const Schedule *other) {
     if (!schedule_same_numbers(base, other) || other->blocks.count != base->blocks.count)
         return place;
     for (uint32_t i = 0; i < base->blocks.count; i++)
-        if (!tune_same_blocks(&base->blocks.at[i], &other->blocks.at[i])) {
+        if (!schedule_same_blocks(&base->blocks.at[i], &other->blocks.at[i])) {
             changed++;
             place = i;
         }
@@ -328,7 +329,7 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
     if (i == list->count || site->phase != PHASE_NUMBERS)
         return;
     Schedule known = *schedule;
-    bool default_blocks = tune_same(&known, &list->at[i]);
+    bool default_blocks = schedule_same(&known, &list->at[i]);
     known.seconds = default_blocks ? list->at[i].seconds : 0;
     known.found = NULL;
     uint32_t trial = find_trial(site, &known);

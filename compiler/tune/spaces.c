@@ -30,15 +30,6 @@ ScheduleSource tune_picks_source(const TunePicks *picks) {
     return (ScheduleSource){find_pick, picks};
 }
 
-// In the arena, with its blocks.
-static Schedule keep(Arena *arena, const Schedule *schedule) {
-    Schedule out = *schedule;
-    const StageBlocksList *blocks = &schedule->blocks;
-    out.blocks.at = arena_copy(arena, blocks->at, blocks->count * sizeof *blocks->at);
-    out.blocks.room = blocks->count;
-    return out;
-}
-
 // ---- numbers ------------------------------------------------------------------------------------
 
 // Of what is offered for a site the first list is that of its numbers.
@@ -49,7 +40,7 @@ static uint32_t note_numbers(void *of_spaces, const ScheduleSite *site, const Sc
     TuneSpace new = {.site = *site};
     new.site.extents = arena_printf(spaces->arena, "%s", site->extents);
     for (uint32_t i = 0; i < space->count; i++)
-        vec_push(spaces->arena, &new.numbers, keep(spaces->arena, &space->at[i]));
+        vec_push(spaces->arena, &new.numbers, schedule_copy(spaces->arena, &space->at[i]));
     vec_push(spaces->arena, &spaces->at, new);
     return 0;
 }
@@ -82,7 +73,7 @@ static uint32_t note_blocks(void *of_notes, const ScheduleSite *site, const Sche
     uint32_t at = tune_spaces_find(notes->picks.spaces, site);
     if (at < notes->picks.spaces->at.count && notes->picks.picks[at])
         for (uint32_t i = 1; i < space->count; i++)
-            vec_push(notes->arena, &notes->lists[at], keep(notes->arena, &space->at[i]));
+            vec_push(notes->arena, &notes->lists[at], schedule_copy(notes->arena, &space->at[i]));
     return 0;
 }
 

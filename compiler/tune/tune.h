@@ -44,8 +44,6 @@ double tune_confidence(const double *values, uint32_t count, double limit);
 double tune_rank_correlation(const double *a, const double *b, uint32_t count);
 
 // ---- distance.c ---------------------------------------------------------------------------------
-bool tune_same_blocks(const StageBlocks *a, const StageBlocks *b);
-bool tune_same(const Schedule *a, const Schedule *b); // numbers and blocks
 // How many steps of two the numbers of one are from those of another of its kind.
 double tune_distance(const Schedule *a, const Schedule *b);
 uint32_t tune_nearest(const ScheduleList *space, const Schedule *wanted); // its index

@@ -67,7 +67,8 @@ static void offer_block(BlockSearch *s, StageBlocks blocks, double cycles) {
         s->best = cycles;
         s->found.count = 0;
         vec_push(arena, &s->found, blocks);
-    } else if (s->near && cycles <= NEAR * s->best && !blocks_equal(blocks, s->found.at[0])) {
+    } else if (s->near && cycles <= NEAR * s->best &&
+               !schedule_same_blocks(&blocks, &s->found.at[0])) {
         vec_push(arena, &s->found, blocks);
     }
 }

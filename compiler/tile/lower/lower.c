@@ -200,21 +200,19 @@ static PlanKind plan_for(Lowerer *p, const Group *group, Group *part) {
     return fits ? forced : PLAN_ANY;
 }
 
-// With the schedule, or with the default one (NULL). false: it does not hold for the part.
+// With the schedule, or with the default one (NULL). false: it does not hold for the part. What was
+// looked up is taken whole or not at all.
 static bool try_kernel(const LowerRequest *request, Group *part, const Schedule *wanted,
                        Lowering *lower, Arena *arena) {
     Text why = {.arena = arena};
     lower_open(lower, request, part, arena, arena_new());
     lower_arguments(lower);
     lower->wanted = wanted;
-    if (lower_kind(lower) && (!wanted || kernel_check(lower->kernel, &why)))
+    bool fits = lower_kind(lower) && (!wanted || kernel_check(lower->kernel, &why));
+    if (fits && (!wanted || !wanted->found || schedule_same(wanted, &lower->kernel->schedule)))
         return true;
     arena_free(lower->kernel->arena);
     return false;
-}
-
-static bool is_default(const Lowering *lower) {
-    return !lower->wanted || !schedule_same_numbers(lower->wanted, &lower->kernel->schedule);
 }
 
 static void make_kernel(Lowerer *p, const LowerRequest *request, Group *part, Launch launch) {
@@ -225,7 +223,7 @@ static void make_kernel(Lowerer *p, const LowerRequest *request, Group *part, La
     if (!try_kernel(request, part, wanted, &lower, arena) &&
         !try_kernel(request, part, NULL, &lower, arena))
         ice("lower: '%s' has no plan", part->outputs.at[0]->hint);
-    lower.kernel->schedule.found = is_default(&lower) ? NULL : wanted->found;
+    lower.kernel->schedule.found = lower.wanted ? wanted->found : NULL;
     finish_kernel(p, &lower, launch);
     arena_free(arena);
 }

@@ -127,9 +127,6 @@ TaskSchedule lower_tasks(Lowering *lower, const TaskShape *shape); // scheduled.
 ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape);
 StreamSchedule lower_streaming(Lowering *lower); // choose.c
 bool lower_takes_wanted(Lowering *lower);        // scheduled.c; requires: the shape is set
-static inline bool blocks_equal(StageBlocks a, StageBlocks b) {
-    return a.rows == b.rows && a.cols == b.cols && a.lanes == b.lanes && a.sum == b.sum;
-}
 // scheduled.c: one of these, for the next place. The first is the default.
 StageBlocks lower_blocks(Lowering *lower, const StageBlocksList *choices);
 // space.c: what the request's choice takes of the part's space, or what it knows for the site; it

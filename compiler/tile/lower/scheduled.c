@@ -56,7 +56,9 @@ StageBlocks lower_blocks(Lowering *lower, const StageBlocksList *choices) {
     vec_push(lower->arena, &lower->choices, *choices);
     if (lower->wanted && place < lower->wanted->blocks.count)
         for (uint32_t i = choices->count; i-- > 0;)
-            chosen = blocks_equal(choices->at[i], lower->wanted->blocks.at[place]) ? i : chosen;
+            chosen = schedule_same_blocks(&choices->at[i], &lower->wanted->blocks.at[place])
+                         ? i
+                         : chosen;
     Kernel *kernel = lower->kernel;
     vec_push(kernel->arena, &kernel->schedule.blocks, choices->at[chosen]);
     return choices->at[chosen];

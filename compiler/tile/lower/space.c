@@ -16,15 +16,6 @@ typedef struct {
     ScheduleList *list;
 } Offers;
 
-// The schedule without the kernel that it lies in.
-static Schedule kept(const Space *s, const Schedule *schedule) {
-    Schedule out = *schedule;
-    out.blocks = (StageBlocksList){0};
-    for (uint32_t i = 0; i < schedule->blocks.count; i++)
-        vec_push(s->arena, &out.blocks, schedule->blocks.at[i]);
-    return out;
-}
-
 // Lowers the part with a schedule (NULL: the default), and adds it unless there is such a kernel.
 // own: of what is returned.
 static Lowering offer(const Space *s, const Offers *offers, const Schedule *schedule, Arena *own) {
@@ -38,7 +29,7 @@ static Lowering offer(const Space *s, const Offers *offers, const Schedule *sche
         KernelForm form = kernel_form(arena, lower.kernel);
         void **known = form_table_at(offers->kernels, &form);
         if (!*known) {
-            Schedule found = kept(s, &lower.kernel->schedule);
+            Schedule found = schedule_copy(s->arena, &lower.kernel->schedule);
             found.seconds =
                 tile_cost(NULL, lower.kernel, lower.typical.at, lower.machine).parallel_seconds;
             vec_push(s->arena, offers->list, found);

@@ -282,3 +282,24 @@ bool schedule_same_numbers(const Schedule *a, const Schedule *b) {
     }
     return true;
 }
+
+bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b) {
+    return a->rows == b->rows && a->cols == b->cols && a->lanes == b->lanes && a->sum == b->sum;
+}
+
+bool schedule_same(const Schedule *a, const Schedule *b) {
+    if (!schedule_same_numbers(a, b) || a->blocks.count != b->blocks.count)
+        return false;
+    for (uint32_t i = 0; i < a->blocks.count; i++)
+        if (!schedule_same_blocks(&a->blocks.at[i], &b->blocks.at[i]))
+            return false;
+    return true;
+}
+
+Schedule schedule_copy(Arena *arena, const Schedule *schedule) {
+    Schedule out = *schedule;
+    out.blocks = (StageBlocksList){0};
+    for (uint32_t i = 0; i < schedule->blocks.count; i++)
+        vec_push(arena, &out.blocks, schedule->blocks.at[i]);
+    return out;
+}
