@@ -18,6 +18,8 @@ int main(int argc, char **argv) {
     int status = options_parse(&options, argc, argv, &stop);
     if (status == EXIT_FINE && !stop)
         status = commands[options.kind](&options);
+    if (status == EXIT_FINE)
+        schedules_tell(&options);
     diags_print(session->diags, stderr, options.diagnostics, options.colour);
     if (status == EXIT_FINE && diags_errors(session->diags))
         status = EXIT_PROBLEM;

@@ -23,21 +23,37 @@ static double two_digits(double x) {
     return unit >= 1 ? round(x / unit) * unit : round(x / unit) / round(1 / unit);
 }
 
-// The model that the system names, "this machine" when it does not.
-static const char *processor_name(Arena *arena) {
+// What stands behind a key of /proc/cpuinfo, of the first processor; NULL: nothing.
+static const char *processor_fact(Arena *arena, const char *key) {
     char line[256];
-    const char *name = NULL;
+    const char *fact = NULL;
     FILE *file = fopen("/proc/cpuinfo", "re");
-    while (file && !name && fgets(line, sizeof line, file)) {
+    while (file && !fact && fgets(line, sizeof line, file)) {
         const char *colon = strchr(line, ':');
-        if (strncmp(line, "model name", 10) != 0 || !colon)
+        size_t length = strlen(key);
+        if (!colon || strncmp(line, key, length) != 0 ||
+            line + length + strspn(line + length, " \t") != colon)
             continue;
         const char *at = colon + 1 + strspn(colon + 1, " \t");
-        name = arena_strndup(arena, at, strcspn(at, "\n"));
+        fact = arena_strndup(arena, at, strcspn(at, "\n"));
     }
     if (file)
         fclose(file);
-    return name && *name ? name : "this machine";
+    return fact && *fact ? fact : NULL;
+}
+
+// The model that the system names, with the numbers that tell processors of one name apart, as
+// virtual machines give them: "AMD EPYC (25.17.1)". "this machine" when it does not.
+static const char *processor_name(Arena *arena) {
+    const char *name = processor_fact(arena, "model name");
+    const char *family = processor_fact(arena, "cpu family");
+    const char *model = processor_fact(arena, "model"),
+               *stepping = processor_fact(arena, "stepping");
+    if (!name)
+        return "this machine";
+    return family && model && stepping
+               ? arena_printf(arena, "%s (%s.%s.%s)", name, family, model, stepping)
+               : name;
 }
 
 static const char *file_name(Arena *arena, const Target *host) {

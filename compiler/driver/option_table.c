@@ -101,7 +101,8 @@ static const Option table[] = {
     {"decode", KEY_DECODE, "N", 1, PASSES, KEY_GRAD,
      "the step at one position along this dim, from what caches hold of earlier ones"},
     {"output", 'o', "OUT", 2, EMIT | RUN | BUILD | TUNE | DB_TEXT, 0,
-     "output file, - for standard output; for run also NAME=FILE.npy; for tune a picture, .svg"},
+     "output file, - for standard output; for run also NAME=FILE.npy; for tune a picture, "
+     "FILE.svg"},
     {"stage", KEY_STAGE, "STAGE", 2, EMIT, KEY_STAGE,
      "for emit: ast, graph, simplified, contracted, fused, tile, llvm, asm or obj"},
     {"check", KEY_CHECK, NULL, 2, FMT, 0,
@@ -153,7 +154,7 @@ static const Option table[] = {
     {"budget", KEY_BUDGET, "TIME", 4, TUNE, KEY_BUDGET,
      "for tune: seconds to spend (60s, 5m), about"},
     {"kernels", KEY_KERNELS, "NAME,...", 4, TUNE, 0,
-     "for tune: these kernels alone, by the names that attc cost gives them"},
+     "for tune: these kernels alone, by the names that attc tune and cost --space give them"},
     {"shapes", KEY_SHAPES, "FILE", 4, TUNE, KEY_SHAPES,
      "for tune: a file with extents, n=512,m=512, a line for each shape to tune"},
     {"calibrate", KEY_CALIBRATE, NULL, 4, CALIBRATE, 0,

@@ -8,6 +8,7 @@
 // other machines too, if it has none for this one.
 #include "driver/driver.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@ struct KnownSchedules {
     Map *by_key; // -> TuneEntry
     const char *from;
     bool any_machine;
+    uint32_t count;
+    atomic_uint *met; // how often an entry was for what is compiled
 };
 
 // What find_known is asked with.
@@ -42,6 +45,8 @@ static KnownSchedules *known_new(Arena *arena, const TuneEntries *entries, const
     known->arena = arena;
     known->by_key = map_new(arena);
     known->from = from;
+    known->count = entries->count;
+    known->met = arena_new_of(arena, atomic_uint);
     for (uint32_t i = 0; i < entries->count; i++)
         add_entry(known, &entries->at[i], false);
     return known;
@@ -70,6 +75,7 @@ static const Schedule *find_known(const void *of_for, const ScheduleSite *site, 
     if (!entry || !schedule_from_json(arena, entry->schedule, schedule, &why))
         return NULL;
     schedule->found = known->from;
+    atomic_fetch_add(known->met, 1);
     return schedule;
 }
 
@@ -77,6 +83,15 @@ ScheduleSource schedules_source(const Options *options, const Target *target,
                                 const Machine *machine) {
     KnownFor f = {options->known, target, machine};
     return (ScheduleSource){find_known, arena_copy(options->session->arena, &f, sizeof f)};
+}
+
+void schedules_tell(const Options *options) {
+    const KnownSchedules *known = options->known;
+    if (options->schedules && known && !atomic_load(known->met))
+        diag_remark(options->session->diags, (Span){0},
+                    "none of the %u schedules of %s is for what is compiled here: a kernel, its "
+                    "extents, the target and the threads have to be the same",
+                    known->count, options->schedules);
 }
 
 // ---- reading ------------------------------------------------------------------------------------

@@ -4,10 +4,10 @@
 // All kernels of an entry are searched at one time, with the whole entry as the benchmark, so that
 // each is measured where it will run: behind the kernels before it and in the state that these
 // leave caches in. Everything about which schedule comes next is tune/search.c.
+#include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include "driver/options.h"
 #include "driver/tuning.h"
 
 // Of all the time of an entry: kernels below it are not worth a search.
@@ -241,7 +241,7 @@ static bool finish(Tuner *tuner) {
     tuner_end_progress(tuner);
     fine = fine && tuner_keep_measurements(tuner) && tuner_keep(tuner);
     if (options->json)
-        report_print_json(tuner_json(tuner));
+        json_array_append_new(tuner->found, tuner_json(tuner));
     else
         tuner_print(tuner);
     if (options->outputs.count)
@@ -249,10 +249,11 @@ static bool finish(Tuner *tuner) {
     return fine;
 }
 
-// *interrupted: a signal has ended it.
-static int tune_shape(Options *options, const Target *target, bool *interrupted) {
+// With --json what came of it goes to the end of `found`. *interrupted: a signal has ended it.
+static int tune_shape(Options *options, const Target *target, json_t *found, bool *interrupted) {
     Tuner *tuner = arena_new_of(options->session->arena, Tuner);
     tuner->options = options;
+    tuner->found = found;
     tuner->target = target;
     tuner->machine = driver_machine(options, target);
     tuner->begun = pipeline_seconds();
@@ -273,69 +274,65 @@ static int tune_shape(Options *options, const Target *target, bool *interrupted)
     return fine ? EXIT_FINE : EXIT_PROBLEM;
 }
 
-// ---- shapes -------------------------------------------------------------------------------------
+// ---- the command --------------------------------------------------------------------------------
 
-static bool extents_have(const DimExtents *extents, Name dim) {
-    for (uint32_t i = 0; i < extents->count; i++)
-        if (extents->at[i].dim == dim)
-            return true;
-    return false;
+// One object; with --shapes a list of them in one.
+static void print_json(const Options *options, json_t *found) {
+    if (options->shapes)
+        report_print_json(json_pack("{s:O}", "shapes", found));
+    else if (json_array_size(found))
+        report_print_json(json_incref(json_array_get(found, 0)));
+    json_decref(found);
 }
 
-// A line of --shapes, in the place of -D of the same dims.
-static int tune_line(Options *options, const Target *target, const char *line, bool *interrupted) {
-    Options own = *options;
-    own.session = session_fork(options->session);
-    DimExtents *given = &own.session->overrides;
-    const DimExtents before = *given;
-    *given = (DimExtents){0};
-    int status = option_extents(&own, "--shapes", line, given);
-    for (uint32_t i = 0; i < before.count && status == EXIT_FINE; i++)
-        if (!extents_have(given, before.at[i].dim))
-            vec_push(own.session->arena, given, before.at[i]);
-    if (status == EXIT_FINE) {
-        if (!options->json)
-            printf("%s\n", line);
-        status = tune_shape(&own, target, interrupted);
-    }
-    session_join(options->session, own.session);
-    session_free(own.session);
-    return status;
-}
-
-// Empty lines and those that begin with # are left out.
-static int tune_shapes(Options *options, const Target *target) {
-    Arena *arena = options->session->arena;
-    Sources *sources = sources_new(arena);
-    const char *why = NULL;
-    uint32_t file = sources_read(sources, options->shapes, &why);
+static int tune_each(Options *options, const Target *target, const TuneShapes *shapes,
+                     json_t *found) {
     int status = EXIT_FINE;
     bool interrupted = false;
-    if (!file)
-        return problem(options, "%s", why);
-    for (const char *at = sources_get(sources, file)->text;
-         *at && status == EXIT_FINE && !interrupted;) {
-        size_t length = strcspn(at, "\n");
-        const char *line = at + strspn(at, " \t");
-        line = arena_strndup(arena, line, line < at + length ? strcspn(line, " \t\r\n") : 0);
-        if (*line && *line != '#')
-            status = tune_line(options, target, line, &interrupted);
-        at += length + (at[length] == '\n');
+    for (uint32_t i = 0; i < shapes->count && status == EXIT_FINE && !interrupted; i++) {
+        Options own = *options;
+        own.session = session_fork(options->session);
+        own.session->overrides = shapes->at[i].extents;
+        if (!options->json && options->shapes)
+            printf("%s\n", shapes->at[i].text);
+        status = tune_shape(&own, target, found, &interrupted);
+        session_join(options->session, own.session);
+        session_free(own.session);
     }
     return status;
+}
+
+// A picture has to be a file that can be written; false after a message.
+static int check_picture(Options *options) {
+    if (!options->outputs.count)
+        return EXIT_FINE;
+    const char *path = options->outputs.at[0], *end = strrchr(path, '.');
+    if (options->outputs.count > 1 || !end || strcmp(end, ".svg") != 0)
+        return usage_error("tune: -o takes one picture, FILE.svg");
+    if (options->shapes)
+        return usage_error("tune: -o is for one search, and --shapes makes several");
+    FILE *file = fopen(path, "ae");
+    if (!file)
+        return problem(options, "cannot write %s: %s", path, strerror(errno));
+    fclose(file);
+    return EXIT_FINE;
 }
 
 int command_tune(Options *options) {
     if (options->calibrate)
         return tune_calibrate(options);
-    if (options->outputs.count > 1)
-        return usage_error("tune: give one -o PICTURE.svg");
     if (options->shapes && !strcmp(options->file, "-"))
         return usage_error("tune: with --shapes the source is read several times; it cannot be -");
-    const Target *target = driver_target(options);
-    if (!target)
-        return EXIT_PROBLEM;
-    bool interrupted;
-    return options->shapes ? tune_shapes(options, target)
-                           : tune_shape(options, target, &interrupted);
+    int status = check_picture(options);
+    TuneShapes shapes = {0};
+    const Target *target = status == EXIT_FINE ? driver_target(options) : NULL;
+    if (!target || !tune_shapes_read(options, &shapes))
+        return status == EXIT_FINE ? EXIT_PROBLEM : status;
+    json_t *found = json_array();
+    status = tune_each(options, target, &shapes, found);
+    if (options->json)
+        print_json(options, found);
+    else
+        json_decref(found);
+    return status;
 }

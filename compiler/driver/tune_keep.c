@@ -244,9 +244,11 @@ static void tell_unjudged(const Tuner *tuner, Arena *arena) {
             text_list(&names, count++, tuner->spaces.at.at[i].name);
     if (count)
         diag_remark(tuner->options->session->diags, (Span){0},
-                    "not compared with the oracle, but with the default alone: %s; with smaller "
-                    "extents of -D there is no such kernel, or the oracle takes long",
-                    names.at);
+                    "not compared with the oracle, but with the default alone: %s; %s", names.at,
+                    strcmp(tuner->options->file, "-")
+                        ? "with smaller extents of -D there is no such kernel, or the oracle "
+                          "takes long"
+                        : "standard input cannot be read a second time");
 }
 
 void tuner_check(Tuner *tuner) {

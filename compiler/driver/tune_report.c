@@ -25,14 +25,12 @@ static double share_of_peak(const Tuner *tuner) {
     return 2 * multiplies * gain / (seconds * peak_of(tuner));
 }
 
-void tuner_progress(Tuner *tuner) {
+static void tell_progress(Tuner *tuner) {
     bool terminal = isatty(STDERR_FILENO);
     double now = tuner_seconds(tuner), budget = tuner->options->budget;
-    if (tuner->told && now - tuner->told < seconds_between[terminal])
-        return;
     tuner->told = now;
     Text text = {.arena = arena_new()};
-    text_printf(&text, "%.0f s  %u candidates  %.3fx of the default's speed  %.0f%% of peak", now,
+    text_printf(&text, "%.0f s  %u tried  %.3fx of the default's speed  %.0f%% of peak", now,
                 tuner->tried, tuner->points.at[tuner->points.count - 1].gain,
                 100 * share_of_peak(tuner));
     if (budget)
@@ -45,7 +43,15 @@ void tuner_progress(Tuner *tuner) {
     arena_free(text.arena);
 }
 
+void tuner_progress(Tuner *tuner) {
+    double since = tuner_seconds(tuner) - tuner->told;
+    if (!tuner->told || since >= seconds_between[isatty(STDERR_FILENO)])
+        tell_progress(tuner);
+}
+
 void tuner_end_progress(Tuner *tuner) {
+    if (tuner->points.count)
+        tell_progress(tuner);
     if (tuner->line_open)
         fputc('\n', stderr);
     tuner->line_open = false;
@@ -69,9 +75,9 @@ static const Schedule *schedule_of(const Tuner *tuner, uint32_t site) {
 
 void tuner_print(const Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
-    static const char *const heads[] = {"kernel",  "kind",  "tried", "of",   "blocks",
-                                        "default", "tuned", "speed", "sure", "ranks"};
-    Table table = table_open(arena, "llrrrrrrrr");
+    static const char *const heads[] = {"kernel",  "kind",  "times", "tried", "of",   "blocks",
+                                        "default", "tuned", "speed", "sure",  "ranks"};
+    Table table = table_open(arena, "llrrrrrrrrr");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, "%s", heads[i]);
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
@@ -81,6 +87,7 @@ void tuner_print(const Tuner *tuner) {
         table_cell(&table, "%s", space->name);
         table_cell(&table, "%s", schedule_kind_name(space->numbers.at[0].kind));
         const TuneSite *site = tune_search_site(tuner->search, i);
+        table_cell(&table, "%u", tuner->launches[i]);
         table_cell(&table, "%u", measured_trials(site, true));
         table_cell(&table, "%u", space->numbers.count - 1);
         table_cell(&table, "%u", measured_trials(site, false));

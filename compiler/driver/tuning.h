@@ -67,6 +67,7 @@ typedef struct {
     double speed;           // the default's time over that of all winners together, measured
     uint32_t signals;       // that came: the first ends the search, the second everything
     bool line_open;
+    json_t *found; // with --json: a list that what came of it goes to the end of
 } Tuner;
 
 // ---- tune_candidate.c ----
@@ -115,6 +116,15 @@ const char *tuner_date(Arena *arena); // now
 void tuner_count(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
 // All of these that were measured go into the database. false after a message.
 bool tuner_keep_measurements(Tuner *tuner);
+
+// ---- tune_shapes.c ----
+typedef struct {
+    const char *text;
+    DimExtents extents; // with those of -D of other dims
+} TuneShape;
+typedef VEC(TuneShape) TuneShapes;
+// Those of --shapes, or the one of -D. false after a message.
+bool tune_shapes_read(Options *options, TuneShapes *out);
 
 // ---- calibrate.c ----
 int tune_calibrate(Options *options); // an exit status

@@ -45,6 +45,20 @@ static uint32_t note_numbers(void *of_spaces, const ScheduleSite *site, const Sc
     return 0;
 }
 
+static bool is_taken(const void *of_spaces, const char *name) {
+    const TuneSpaces *spaces = of_spaces;
+    for (uint32_t i = 0; i < spaces->at.count; i++)
+        if (spaces->at.at[i].name && !strcmp(spaces->at.at[i].name, name))
+            return true;
+    return false;
+}
+
+// Kernels of several calls, or of one group at several extents, may be called the same.
+static const char *name_apart(const TuneSpaces *spaces, const char *name) {
+    return is_taken(spaces, name) ? text_numbered(spaces->arena, name, is_taken, spaces)
+                                  : arena_printf(spaces->arena, "%s", name);
+}
+
 void tune_spaces_add(TuneSpaces *spaces, const Plan *plan, const Machine *machine,
                      const int64_t *extents) {
     Arena *arena = arena_new();
@@ -54,8 +68,7 @@ void tune_spaces_add(TuneSpaces *spaces, const Plan *plan, const Machine *machin
         const Launch *launch = &program->launches.at[i];
         TuneSpace *space = &spaces->at.at[tune_spaces_find(spaces, &launch->site)];
         if (!space->name)
-            space->name =
-                arena_printf(spaces->arena, "%s", program->kernels.at[launch->kernel]->name);
+            space->name = name_apart(spaces, program->kernels.at[launch->kernel]->name);
     }
     arena_free(arena);
 }

@@ -148,6 +148,13 @@ def test_a_damaged_database_is_told_of(source, db):
     assert err == ""
 
 
+def test_a_text_that_is_for_nothing_here(source, tmp_path):
+    text = tmp_path / "schedules.txt"
+    text.write_text(text_of(*map(entry, range(3))))
+    _, err = attc("cost", source, *D, "--schedules", text)
+    assert "none of the 3 schedules of" in err
+
+
 def test_a_wrong_text_is_an_error(source, tmp_path):
     text = tmp_path / "schedules.txt"
     _, err = attc("cost", source, *D, "--schedules", text, status=1)
@@ -175,7 +182,8 @@ def test_tune_tells_what_it_found(source, db, tmp_path):
     picture = tmp_path / "search.svg"
     out, _ = tune(source, db, "--effort", "quick", "-o", picture)
     heads = out.splitlines()[0].split()
-    assert heads == ["kernel", "kind", "tried", "of", "blocks", "default", "tuned", "speed", "sure", "ranks"]
+    assert heads == ["kernel", "kind", "times", "tried", "of", "blocks", "default", "tuned",
+                     "speed", "sure", "ranks"]
     assert re.search(r"^\d+ candidates in \d+ s: \d\.\d{3}x of the default's speed", out, re.M)
     assert ElementTree.parse(picture).getroot().tag.endswith("svg")
     attc("verify", source, *D, "--db", db)
@@ -201,10 +209,10 @@ def test_gradients_and_shapes_and_kernels(source, db, tmp_path):
     shapes.write_text("# two\nn=16,m=24\n\n  n=24,m=16,e=8  \n")
     out, _ = tune(source, db, "--effort", "quick", "--shapes", shapes, "--kernels", "O", "--grad")
     assert out.splitlines()[0] == "n=16,m=24" and "\nn=24,m=16,e=8\n" in out
-    tried = [line.split()[:3] for line in out.splitlines()
+    tried = [line.split()[:4] for line in out.splitlines()
              if re.match(r"\w+ +(stream|tasks|contract) ", line)]
-    assert all(number == "0" for name, _, number in tried if name != "O")
-    assert any(number != "0" for name, _, number in tried if name == "O")
+    assert all(number == "0" for name, _, _, number in tried if name != "O")
+    assert any(number != "0" for name, _, _, number in tried if name == "O")
 
 
 LOSS = """dim d = 16, f = 24
@@ -238,19 +246,44 @@ def test_there_is_no_kernel_of_that_name(source, db):
 
 @pytest.mark.parametrize("options", [
     ["--effort", "some"], ["--budget", "0"], ["--budget", "5x"], ["--budget", "nan"],
-    ["--no-db"], ["--schedules", "x"], ["-o", "a.svg", "-o", "b.svg"], ["--shapes", ""]])
+    ["--no-db"], ["--schedules", "x"], ["-o", "a.svg", "-o", "b.svg"], ["--shapes", ""],
+    ["-o", "-"], ["-o", "a.png"], ["--shapes", "x", "-o", "a.svg"], ["--plan", "stream"]])
 def test_options_that_mean_nothing(source, options):
     _, err = attc("tune", source, *D, *options, status=2)
     assert err.startswith("attc: error: ")
 
 
-def test_a_shape_that_is_wrong(source, db, tmp_path):
+@pytest.mark.parametrize("line, told", [
+    ("n=16,m", "m: "), ("n=16,n=17", "n is given twice"), ("n=0x", "n=0x: "), ("bogus line", ": ")])
+def test_a_shape_that_is_wrong(source, db, tmp_path, line, told):
+    """All lines are read before anything is searched for."""
     shapes = tmp_path / "shapes.txt"
-    shapes.write_text("n=16,m\n")
-    _, err = tune(source, db, "--shapes", shapes, status=2)
-    assert "--shapes" in err
+    shapes.write_text(f"# wrong\nn=16,m=16\n{line}\n")
+    out, err = tune(source, db, "--shapes", shapes, status=1)
+    assert out == "" and f"{shapes}:3: " in err and told in err
+
+
+def test_no_shapes(source, db, tmp_path):
     _, err = tune(source, db, "--shapes", tmp_path / "none", status=1)
     assert "none" in err
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text("# none\n\n")
+    _, err = tune(source, db, "--shapes", shapes, status=1)
+    assert "it has no shapes" in err
+
+
+def test_shapes_are_one_object(source, db, tmp_path):
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text("n=16,m=24\nn=24,m=16")
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--effort", "quick",
+                      "--shapes", shapes)["shapes"]
+    assert [(one["dims"]["n"], one["dims"]["m"]) for one in found] == [(16, 24), (24, 16)]
+
+
+def test_a_picture_that_cannot_be_written(source, db, tmp_path):
+    begun = time.monotonic()
+    _, err = tune(source, db, "--effort", "exhaustive", "-o", tmp_path / "no" / "x.svg", status=1)
+    assert "x.svg" in err and time.monotonic() - begun < 5 and not db.exists()
 
 
 def test_a_database_that_cannot_be_written(source, tmp_path):
@@ -273,7 +306,7 @@ def test_what_was_found_is_kept_when_interrupted(source, db):
     run = subprocess.Popen([ATTC, "tune", source, *D, "--threads", "1", "--db", db, "--effort",
                             "exhaustive", "--json"], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals)
-    assert "candidates" in run.stderr.readline()
+    assert " tried " in run.stderr.readline()
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
