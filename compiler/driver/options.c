@@ -351,6 +351,7 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
     const char *no_colour = getenv("NO_COLOR");
     options->colour = isatty(STDERR_FILENO) && !(no_colour && *no_colour);
     options->product = PRODUCT_SHARED;
+    options->effort = EFFORT_NORMAL;
     options->db_action = N_DB_ACTIONS;
     Arena *arena = options->session->arena;
     options->cache = cache_default(arena);
