@@ -150,6 +150,11 @@ def plain(told):
     return re.sub(r"(a#sample:\n\n)(.*?)\n\n(?=what#the#heads)", r"\1\n", told, flags=re.S)
 
 
+def tuned(told):
+    """The kernels of a search, without what was found."""
+    return [line.split()[:3] for line in told.split("\n\n")[0].splitlines()]
+
+
 def sessions():
     """(block, command, what it prints) of everything behind `$ `; all before belongs to nothing."""
     for block in BLOCKS:
@@ -182,10 +187,15 @@ def test_what_commands_print(block, command, printed, tmp_path):
         words = [sys.executable, ROOT / "examples/demo/demo.py", ATTC, "build/demo", DEMO_STEPS]
     elif words[0] in ("attc", "build/attc"):
         words[0] = ATTC
+    search = words[0] == ATTC and words[1] == "tune"
+    if search:
+        words += ["--effort", "quick", "--db", "found.db"]
     run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    told = (run.stdout + run.stderr).strip()
+    told = run.stdout.strip() if search else (run.stdout + run.stderr).strip()
     if command == "make demo":
         told, printed = plain(told), plain(printed)
+    elif search:
+        told, printed = tuned(told), tuned(printed)
     elif words[0] == ATTC and words[1] not in EXACT:
         told, printed = MEASURED.sub("#", told), MEASURED.sub("#", printed)
     assert told == printed, f"{block}: {command}"
