@@ -108,11 +108,18 @@ static void print_rates(Calibration *c) {
     table_print(&table);
 }
 
+static void fitness_cell(Table *table, const char *form, double value) {
+    if (isnan(value))
+        table_cell(table, "-");
+    else
+        table_cell(table, form, value);
+}
+
 static void fitness_row(Table *table, const char *name, const char *form, double before,
                         double after) {
     table_cell(table, "%s", name);
-    table_cell(table, isnan(before) ? "-" : form, before);
-    table_cell(table, isnan(after) ? "-" : form, after);
+    fitness_cell(table, form, before);
+    fitness_cell(table, form, after);
 }
 
 static void print_text(Calibration *c) {
