@@ -377,8 +377,7 @@ static void test_what_is_no_schedule_is_refused(void **state) {
         "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"blocks\": {}}",
         "{\"kind\": \"tasks\", \"tasks\": 4, \"step_points\": 0, \"more\": 1, \"blocks\": []}",
         "{\"kind\": \"stream\", \"plan\": \"any\", \"rows\": 1, \"piece\": 1, \"blocks\": []}",
-        "{\"kind\": \"stream\", \"plan\": \"resident\", \"rows\": -1, \"piece\": 1, \"blocks\": "
-        "[]}",
+        "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": -1, \"piece\": 1, \"blocks\": []}",
         "{\"kind\": \"stream\", \"plan\": \"spill\", \"rows\": 1, \"piece\": 1, \"blocks\": [1]}",
         "{\"kind\": \"none\", \"kind\": \"none\", \"blocks\": []}",
         "{\"kind\": \"none\", \"blocks\": [{\"rows\": 1, \"cols\": 0, \"lanes\": 0}]}"};
