@@ -387,8 +387,8 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
     TuneTrial *t = &site->site.trials.at[trial];
     for (uint32_t i = 0; i < count; i++)
         vec_push(s->arena, &t->ratios, ratios[i]);
-    const double *judged = t->ratios.at + t->judged_from;
     uint32_t judging = t->ratios.count - t->judged_from;
+    const double *judged = judging ? t->ratios.at + t->judged_from : NULL;
     if (judging)
         t->ratio = t->last ? tune_median(judged, judging) : tune_quantile(judged, judging, 0.75);
     site->waits--;
@@ -399,8 +399,8 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
 }
 
 double tune_trial_confidence(const TuneTrial *trial) {
-    return tune_confidence(trial->ratios.at + trial->judged_from,
-                           trial->ratios.count - trial->judged_from, WORTH);
+    uint32_t judging = trial->ratios.count - trial->judged_from;
+    return judging ? tune_confidence(trial->ratios.at + trial->judged_from, judging, WORTH) : 0;
 }
 
 uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
