@@ -270,7 +270,7 @@ $(BENCH_VENV)/ready: tests/bench/requirements.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
-$(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(TRAIN_OBJECTS)) $(RUNTIME)
+$(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(RUNTIME_OBJECTS)) $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -shared -o $@ $^ -lm -lpthread
@@ -283,8 +283,8 @@ bench: all $(BENCH_VENV)/ready $(BUILD)/bench/libpeak.so
 		--out $(BUILD)/bench $(BENCH_OPTIONS)
 
 # What attc tune finds, and how good the default schedules are; CASES, THREADS, EFFORT.
-tuning: all $(BENCH_VENV)/ready
-	$(BENCH_VENV)/bin/python tests/bench/tuning.py $(BUILD)/attc --out $(BUILD)/tuning.csv \
+tuning: all $(VENV)/ready
+	$(VENV)/bin/python tests/bench/tuning.py $(BUILD)/attc --out $(BUILD)/tuning.csv \
 		$(if $(CASES),--cases '$(CASES)') $(if $(THREADS),--threads $(THREADS)) \
 		$(if $(EFFORT),--effort $(EFFORT))
 

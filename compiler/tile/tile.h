@@ -49,7 +49,7 @@
 #define ATTC_TILE_H
 
 #include "base/machine.h"
-#include "graph/graph.h"
+#include "graph/plan.h"
 
 typedef uint8_t TileDimId; // index into kernel->dims
 enum { TILE_DIM_NONE = 0xFF, TILE_RANK_MAX = 16 };

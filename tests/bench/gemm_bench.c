@@ -11,7 +11,7 @@
 #include "../unit/support.h"
 
 #include "../unit/cpu_fixture.h"
-#include "train/loop/peak.h"
+#include "peak.h"
 
 typedef struct {
     int64_t n, f, d;

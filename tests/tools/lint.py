@@ -39,6 +39,7 @@ FOLDERS = [
     ["compiler/product", "compiler/pipeline"],
     ["compiler/tune"],
     ["compiler/driver"],
+    ["compiler/driver/tune"],
     ["compiler"],
 ]
 # Here files call each other: they follow the recursion of expressions, or of a tree of loops.

@@ -5,7 +5,7 @@
 
 #include "support.h"
 
-#include "graph/graph.h"
+#include "graph/plan.h"
 
 // The entry of a source text (its last def), built and verified. The test fails on a diagnostic.
 Graph *passes_build(Session *session, const char *text);

@@ -6,7 +6,7 @@
 #ifndef ATTC_GRAPH_FUSE_H
 #define ATTC_GRAPH_FUSE_H
 
-#include "graph/graph.h"
+#include "graph/plan.h"
 #include "graph/rewrite/rewrite.h"
 
 enum { CLUSTER_NONE = UINT32_MAX, CLUSTER_INLINE = UINT32_MAX - 1 };

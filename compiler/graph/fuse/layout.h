@@ -4,7 +4,7 @@
 #ifndef ATTC_GRAPH_LAYOUT_H
 #define ATTC_GRAPH_LAYOUT_H
 
-#include "graph/graph.h"
+#include "graph/plan.h"
 
 // Cycles of an access to an element: vector load and store; contiguous in the rows of an operand; a
 // line of memory for each element.

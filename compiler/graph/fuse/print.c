@@ -9,7 +9,7 @@
 //
 // A value that several groups compute for themselves (a mask, a rename) is written where it is
 // needed first. The text parses back to a graph with the same hash.
-#include "graph/graph.h"
+#include "graph/plan.h"
 
 static void add_dims(const Graph *graph, const DimList *dims, Text *text) {
     for (uint32_t i = 0; i < dims->count; i++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules that groups keep, checked after graph_fuse; graph.h states them.
-#include "graph/graph.h"
+#include "graph/plan.h"
 
 #include <stdarg.h>
 

@@ -63,7 +63,7 @@ bool att_learner_is_finite(const AttLearner *learner);
 const char *att_learner_first_wild(const AttLearner *learner);
 AttStatus att_learner_update(AttContext *ctx, AttLearner *learner, int64_t step, double rate);
 
-// ---- work.c, peak.c ----------------------------------------------------------------------------
+// ---- work.c ------------------------------------------------------------------------------------
 typedef struct {
     double flops; // of a step
     double peak;  // of the machine, per second; 0: one of the two is not known

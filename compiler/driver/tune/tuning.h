@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the files of attc tune: candidates (tune_candidate.c), their times (tune_measure.c), what
-// is checked and kept (tune_keep.c), what is told (tune_report.c), and the command (tune.c).
-#ifndef ATTC_DRIVER_TUNING_H
-#define ATTC_DRIVER_TUNING_H
+// Between the files of attc tune: candidates (candidate.c), their times (measure.c), what
+// is checked and kept (keep.c), what is told (report.c), and the command (tune.c).
+#ifndef ATTC_DRIVER_TUNE_H
+#define ATTC_DRIVER_TUNE_H
 
 #include <sched.h>
 
@@ -70,7 +70,7 @@ typedef struct {
     json_t *found; // with --json: a list that what came of it goes to the end of
 } Tuner;
 
-// ---- tune_candidate.c ----
+// ---- candidate.c ----
 // picks: by site. To be freed whatever comes of it.
 void candidate_open(const Tuner *tuner, const Schedule *const *picks, Candidate *out);
 void candidate_free(Candidate *candidate);
@@ -89,7 +89,7 @@ int64_t *tuner_extents(const Tuner *tuner, uint32_t call, Arena *arena);
 void tuner_pin(Tuner *tuner);
 void tuner_unpin(const Tuner *tuner);
 
-// ---- tune_measure.c ----
+// ---- measure.c ----
 // Compares the candidate with the reference, and tells the search what came of it.
 void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
 bool tuner_measure_default(Tuner *tuner); // some runs of the reference alone
@@ -98,7 +98,7 @@ bool tuner_measure_default(Tuner *tuner); // some runs of the reference alone
 bool tuner_confirm(Tuner *tuner);
 double tuner_seconds(const Tuner *tuner); // since the search began
 
-// ---- tune_keep.c ----
+// ---- keep.c ----
 bool tuner_open_db(Tuner *tuner); // false after a message
 // Drops winners that do not compute what the default does, at these extents, or what the oracle
 // does, at small ones, after a message.
@@ -110,14 +110,14 @@ const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *co
 
 const char *tuner_date(Arena *arena); // now
 
-// ---- tune_counts.c ----
+// ---- counts.c ----
 // Keeps what the cost model counts of the trials that a candidate has, of those with the default
 // blocks. round: NULL, where it has the default schedules.
 void tuner_count(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
 // All of these that were measured go into the database. false after a message.
 bool tuner_keep_measurements(Tuner *tuner);
 
-// ---- tune_shapes.c ----
+// ---- shapes.c ----
 typedef struct {
     const char *text;
     DimExtents extents; // with those of -D of other dims
@@ -129,13 +129,13 @@ bool tune_shapes_read(Options *options, TuneShapes *out);
 // ---- calibrate.c ----
 int tune_calibrate(Options *options); // an exit status
 
-// ---- tune_report.c ----
+// ---- report.c ----
 void tuner_progress(Tuner *tuner); // a line on standard error, now and then
 void tuner_end_progress(Tuner *tuner);
 void tuner_print(const Tuner *tuner);
 json_t *tuner_json(const Tuner *tuner);
 
-// ---- tune_picture.c ----
+// ---- picture.c ----
 // Best so far over time, and predicted against measured times. false after a message.
 bool tuner_picture(const Tuner *tuner, const char *path);
 

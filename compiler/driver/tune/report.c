@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "driver/tuning.h"
+#include "driver/tune/tuning.h"
 
 static const double seconds_between[] = {10, 0.2}; // lines; of a terminal
 

@@ -7,7 +7,7 @@
 // little time: what they show is noise.
 #include <math.h>
 
-#include "driver/tuning.h"
+#include "driver/tune/tuning.h"
 
 // ---- counting -----------------------------------------------------------------------------------
 

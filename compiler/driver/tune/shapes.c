@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "arguments.h"
-#include "driver/tuning.h"
+#include "driver/tune/tuning.h"
 
 static bool extents_have(const DimExtents *extents, Name dim) {
     for (uint32_t i = 0; i < extents->count; i++)

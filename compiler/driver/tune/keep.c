@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "driver/tuning.h"
+#include "driver/tune/tuning.h"
 
 // Results of other schedules differ by so many units in the last place of what is computed with, of
 // the largest value, and two of what is stored: sums in another order do, by a few.

@@ -3,7 +3,7 @@
 // and measured times of all that was tried, both on logarithmic axes, a colour for each kernel.
 #include <math.h>
 
-#include "driver/tuning.h"
+#include "driver/tune/tuning.h"
 #include "train/files/svg.h"
 
 enum { WIDTH = 860, HEIGHT = 400, TOP = 44, BOTTOM = 44, COLOURS = 4, TICKS = 5 };

@@ -6,7 +6,7 @@
 // nothing touches memory, so the rate is what any kernel could reach at the clock of this very
 // moment.
 
-#include "train/loop/peak.h"
+#include "peak.h"
 
 #include "internal.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "driver/tuning.h"
+#include "driver/tune/tuning.h"
 
 typedef struct {
     Options *options;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measuring what training, and a kernel, is judged by.
-#ifndef ATT_TRAIN_PEAK_H
-#define ATT_TRAIN_PEAK_H
+// Measuring what kernels, and training, are judged by.
+#ifndef ATT_PEAK_H
+#define ATT_PEAK_H
 
 #include "attc.h"
 

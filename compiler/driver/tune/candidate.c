@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "driver/tuning.h"
+#include "driver/tune/tuning.h"
 
 const Schedule **picks_default(const Tuner *tuner, Arena *arena) {
     uint32_t n = tuner->spaces.at.count;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "driver/tuning.h"
+#include "driver/tune/tuning.h"
 
 // Of all the time of an entry: kernels below it are not worth a search.
 static const double LITTLE[N_EFFORTS] = {
