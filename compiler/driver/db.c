@@ -12,6 +12,7 @@
 
 // Less than this is what measuring cannot tell from nothing.
 static const double least_gain = 0.01;
+enum { SECONDS_OF_DAY = 86400 };
 
 // ---- opening ------------------------------------------------------------------------------------
 
@@ -264,22 +265,14 @@ static int merge_entries(Options *options, const char *path) {
 
 // ---- prune and check ----------------------------------------------------------------------------
 
-static const char *date_before(int64_t days, Arena *arena) {
-    enum { SECONDS_OF_DAY = 86400, DATE_ROOM = 32 };
-    time_t at = time(NULL) - (time_t)days * SECONDS_OF_DAY;
-    struct tm parts;
-    char *text = arena_alloc(arena, DATE_ROOM);
-    strftime(text, DATE_ROOM, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&at, &parts));
-    return text;
-}
-
 // What is not there is not made.
 static int prune_entries(Options *options, const char *path) {
     const char *why;
     TunePruned pruned;
     TunePrune prune = {.least_gain = least_gain};
     if (options->older_than)
-        prune.oldest = date_before(options->older_than, options->session->arena);
+        prune.oldest = tune_date(options->session->arena,
+                                 time(NULL) - (time_t)options->older_than * SECONDS_OF_DAY);
     TuneDb *db = open_db(options, path, TUNE_DB_READ);
     tune_db_close(db);
     db = db ? open_db(options, path, TUNE_DB_WRITE) : NULL;

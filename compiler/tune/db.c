@@ -5,11 +5,6 @@
 
 #include <string.h>
 
-#define OF_KEY                                                                                     \
-    " WHERE group_id = ? AND extents = ? AND target = ? AND machine = ? AND threads = ? "          \
-    "AND version = ?"
-enum { KEY_COLUMNS = 5 };
-
 // ---- reading ------------------------------------------------------------------------------------
 
 // The row of a key and of this version; *there: is there one?
@@ -17,11 +12,11 @@ static bool find_row(TuneDb *db, Arena *arena, const TuneKey *key, DbRow *row, b
                      const char **why) {
     *there = false;
     if (!db->find)
-        db->find = db_prepare(db, "SELECT " DB_COLUMNS " FROM schedules" OF_KEY, why);
+        db->find = db_prepare(db, "SELECT " DB_COLUMNS " FROM schedules" DB_OF_KEY, why);
     if (!db->find)
         return false;
     db_bind_key(db->find, 1, key);
-    sqlite3_bind_int(db->find, 1 + KEY_COLUMNS, SCHEDULE_VERSION);
+    sqlite3_bind_int(db->find, 1 + DB_KEY_COLUMNS, SCHEDULE_VERSION);
     int status = sqlite3_step(db->find);
     *there = status == SQLITE_ROW;
     if (*there)
@@ -89,7 +84,7 @@ static sqlite3_stmt *prepare_insert(TuneDb *db, const char **why) {
 }
 
 static bool insert(TuneDb *db, sqlite3_stmt *statement, const TuneEntry *entry, const char **why) {
-    int at = 1 + KEY_COLUMNS;
+    int at = 1 + DB_KEY_COLUMNS;
     db_bind_key(statement, 1, &entry->key);
     sqlite3_bind_int(statement, at++, SCHEDULE_VERSION);
     sqlite3_bind_text(statement, at++, entry->name, -1, SQLITE_STATIC);
@@ -155,11 +150,11 @@ bool tune_db_merge(TuneDb *db, const TuneEntries *entries, uint32_t *kept, const
 }
 
 static bool remove_key(TuneDb *db, const TuneKey *key, const char **why) {
-    sqlite3_stmt *statement = db_prepare(db, "DELETE FROM schedules" OF_KEY, why);
+    sqlite3_stmt *statement = db_prepare(db, "DELETE FROM schedules" DB_OF_KEY, why);
     if (!statement)
         return false;
     db_bind_key(statement, 1, key);
-    sqlite3_bind_int(statement, 1 + KEY_COLUMNS, SCHEDULE_VERSION);
+    sqlite3_bind_int(statement, 1 + DB_KEY_COLUMNS, SCHEDULE_VERSION);
     bool ok = sqlite3_step(statement) == SQLITE_DONE || db_failed(db, why);
     sqlite3_finalize(statement);
     return ok;

@@ -45,6 +45,11 @@ typedef struct {
 #define DB_COLUMNS                                                                                 \
     "id, version, group_id, extents, target, machine, threads, name, schedule, seconds, "          \
     "default_seconds, confidence, date, checksum"
+// The row of a key and of a version: parameters from db_bind_key, then the version.
+#define DB_OF_KEY                                                                                  \
+    " WHERE group_id = ? AND extents = ? AND target = ? AND machine = ? AND threads = ? "          \
+    "AND version = ?"
+enum { DB_KEY_COLUMNS = 5 };
 // Nothing of a row that is wrong is to be trusted but id and version.
 DbRow db_row_read(sqlite3_stmt *select, Arena *arena);
 int64_t db_row_checksum(int64_t version, const TuneEntry *entry);

@@ -3,8 +3,6 @@
 // is as good as not there.
 #include "tune/db.h"
 
-enum { KEY_COLUMNS = 5 };
-
 // ---- rows ---------------------------------------------------------------------------------------
 
 static int64_t measured_checksum(int64_t version, const TuneMeasurement *m) {
@@ -80,7 +78,7 @@ bool tune_db_list_measurements(TuneDb *db, Arena *arena, TuneMeasurements *out, 
 
 static bool insert(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m,
                    const char **why) {
-    int at = 1 + KEY_COLUMNS;
+    int at = 1 + DB_KEY_COLUMNS;
     db_bind_key(statement, 1, &m->key);
     sqlite3_bind_int(statement, at++, SCHEDULE_VERSION);
     sqlite3_bind_text(statement, at++, m->name, -1, SQLITE_STATIC);
@@ -97,8 +95,8 @@ static bool insert(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m
 // Of the measurement's key the oldest that are too many go: what is put last has the largest id.
 static bool trim(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m, const char **why) {
     for (int copy = 0; copy < 2; copy++) {
-        db_bind_key(statement, 1 + copy * (KEY_COLUMNS + 1), &m->key);
-        sqlite3_bind_int(statement, (copy + 1) * (KEY_COLUMNS + 1), SCHEDULE_VERSION);
+        db_bind_key(statement, 1 + copy * (DB_KEY_COLUMNS + 1), &m->key);
+        sqlite3_bind_int(statement, (copy + 1) * (DB_KEY_COLUMNS + 1), SCHEDULE_VERSION);
     }
     bool ok = sqlite3_step(statement) == SQLITE_DONE || db_failed(db, why);
     sqlite3_reset(statement);
@@ -111,13 +109,11 @@ static bool is_fine(TuneDb *db, const char *what, const char *problem, const cha
     return !problem;
 }
 
-#define OF_KEY                                                                                     \
-    " WHERE group_id = ? AND extents = ? AND target = ? AND machine = ? AND threads = ? "          \
-    "AND version = ?"
 static bool put_measurements(TuneDb *db, const TuneMeasurements *measurements, const char **why) {
-    char *trimming = sqlite3_mprintf("DELETE FROM measurements" OF_KEY " AND id NOT IN (SELECT id "
-                                     "FROM measurements" OF_KEY " ORDER BY id DESC LIMIT %d)",
-                                     TUNE_MEASURED_MOST);
+    char *trimming =
+        sqlite3_mprintf("DELETE FROM measurements" DB_OF_KEY " AND id NOT IN (SELECT id "
+                        "FROM measurements" DB_OF_KEY " ORDER BY id DESC LIMIT %d)",
+                        TUNE_MEASURED_MOST);
     sqlite3_stmt *insertion = db_prepare(
         db,
         "INSERT OR REPLACE INTO measurements (group_id, extents, target, machine, threads, "
@@ -138,7 +134,6 @@ static bool put_measurements(TuneDb *db, const TuneMeasurements *measurements, c
     sqlite3_free(trimming);
     return ok;
 }
-#undef OF_KEY
 
 bool tune_db_put_measurements(TuneDb *db, const TuneMeasurements *measurements, const char **why) {
     return db_begin(db, why) && db_end(db, put_measurements(db, measurements, why), why);

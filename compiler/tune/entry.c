@@ -11,6 +11,7 @@
 
 enum { GROUP_DIGITS = 16, WORDS_MOST = 1000, NUMBER_DIGITS_MOST = 13 };
 static const double seconds_most = 1e6;
+static const char date_form[] = "0000-00-00T00:00:00Z"; // a '0' stands for any digit
 static const double rate_least = 1e6, rate_most = 1e18; // in a second
 
 int tune_key_compare(const TuneKey *a, const TuneKey *b) {
@@ -23,6 +24,14 @@ int tune_key_compare(const TuneKey *a, const TuneKey *b) {
 
 double tune_gain(const TuneEntry *entry) {
     return entry->default_seconds / entry->seconds - 1;
+}
+
+const char *tune_date(Arena *arena, time_t at) {
+    char text[sizeof date_form];
+    struct tm parts;
+    gmtime_r(&at, &parts);
+    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    return arena_strndup(arena, text, sizeof date_form - 1);
 }
 
 // ---- what is wrong ------------------------------------------------------------------------------
@@ -60,14 +69,12 @@ static bool are_words(const char *text) {
     return length && length <= WORDS_MOST;
 }
 
-// A '0' stands for any digit.
 static bool is_date(const char *text) {
-    static const char form[] = "0000-00-00T00:00:00Z";
     size_t i = 0;
-    for (; form[i] && text[i]; i++)
-        if (form[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
+    for (; date_form[i] && text[i]; i++)
+        if (date_form[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != date_form[i])
             return false;
-    return !form[i] && !text[i];
+    return !date_form[i] && !text[i];
 }
 
 static const char *words_problem(Arena *arena, const char *field, const char *text) {

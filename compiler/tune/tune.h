@@ -3,6 +3,8 @@
 #ifndef ATTC_TUNE_H
 #define ATTC_TUNE_H
 
+#include <time.h>
+
 #include "tile/tile.h"
 
 // ---- spaces.c: what can be chosen in programs ---------------------------------------------------
@@ -130,6 +132,7 @@ typedef struct {
 } TuneEntry;
 typedef VEC(TuneEntry) TuneEntries;
 
+const char *tune_date(Arena *arena, time_t at);           // of an entry
 int tune_key_compare(const TuneKey *a, const TuneKey *b); // their order in lists and texts
 double tune_gain(const TuneEntry *entry);                 // 0.25: a quarter more calls in a second
 // What is wrong with it, "threads: expected ..."; NULL: nothing. Names and the like are texts of

@@ -72,7 +72,7 @@ static bool keep(Calibration *c) {
     TuneRates rates = {.target = c->target,
                        .machine = c->used.name,
                        .threads = c->used.threads,
-                       .date = tuner_date(arena)};
+                       .date = tune_date(arena, time(NULL))};
     const char *why = NULL;
     for (int level = 0; level < N_FROM; level++)
         rates.at[level] = *tune_rate(&c->fit.machine, level);

@@ -72,7 +72,7 @@ static void add_site(const Tuner *tuner, uint32_t at, TuneMeasurements *out) {
             .schedule = schedule_to_json(arena, &trial->schedule),
             .counts = counted->counts,
             .seconds = trial->ratio * of_default / tuner->launches[at],
-            .date = tuner_date(arena),
+            .date = tune_date(arena, time(NULL)),
         };
         vec_push(arena, out, measurement);
     }

@@ -148,15 +148,6 @@ static Verdict ask_oracle(const Tuner *tuner, const Schedule *const *picks, bool
 
 // ---- keeping ------------------------------------------------------------------------------------
 
-const char *tuner_date(Arena *arena) {
-    time_t now = time(NULL);
-    struct tm parts;
-    char text[32];
-    gmtime_r(&now, &parts);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return arena_printf(arena, "%s", text);
-}
-
 static bool put(Tuner *tuner, uint32_t site) {
     Arena *arena = tuner->options->session->arena;
     const TuneSpace *space = &tuner->spaces.at.at[site];
@@ -168,7 +159,7 @@ static bool put(Tuner *tuner, uint32_t site) {
         .seconds = result->seconds,
         .default_seconds = result->of_default,
         .confidence = result->confidence,
-        .date = tuner_date(arena),
+        .date = tune_date(arena, time(NULL)),
     };
     const char *why = NULL;
     result->kept = tune_db_put(tuner->db, &entry, &why);

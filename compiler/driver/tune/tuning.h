@@ -108,8 +108,6 @@ void tuner_check(Tuner *tuner);
 bool tuner_keep(Tuner *tuner);
 const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *count); // by site
 
-const char *tuner_date(Arena *arena); // now
-
 // ---- counts.c ----
 // Keeps what the cost model counts of the trials that a candidate has, of those with the default
 // blocks. round: NULL, where it has the default schedules.
