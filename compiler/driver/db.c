@@ -14,27 +14,7 @@
 static const double least_gain = 0.01;
 enum { SECONDS_OF_DAY = 86400 };
 
-// ---- opening ------------------------------------------------------------------------------------
-
-// NULL after a message.
-static const char *db_path(Options *options) {
-    const char *path = options->db ? options->db : tune_db_path(options->session->arena);
-    if (!path)
-        problem(options, "there is no home for a database of schedules: give --db FILE");
-    return path;
-}
-
-static int db_problem(Options *options, const char *path, const char *why) {
-    return problem(options, "database %s %s", path, why ? why : "does not exist, or is empty");
-}
-
-static TuneDb *open_db(Options *options, const char *path, TuneDbMode mode) {
-    const char *why;
-    TuneDb *db = path ? tune_db_open(options->session->arena, path, mode, &why) : NULL;
-    if (path && !db)
-        db_problem(options, path, why);
-    return db;
-}
+// ---- reading ------------------------------------------------------------------------------------
 
 // Tells of what is in a file and is of no use here.
 static void tell_left_out(Options *options, const char *path, const TuneLeftOut *left_out) {
@@ -51,26 +31,14 @@ static void tell_left_out(Options *options, const char *path, const TuneLeftOut 
 static bool read_db(Options *options, const char *path, TuneEntries *out) {
     const char *why;
     TuneLeftOut left_out;
-    TuneDb *db = open_db(options, path, TUNE_DB_READ);
+    TuneDb *db = database_open(options, path, TUNE_DB_READ);
     bool ok = db && tune_db_list(db, options->session->arena, out, &left_out, &why);
     if (ok)
         tell_left_out(options, path, &left_out);
     else if (db)
-        db_problem(options, path, why);
+        database_problem(options, path, why);
     tune_db_close(db);
     return ok;
-}
-
-static bool read_text(Options *options, TuneEntries *out) {
-    Session *session = options->session;
-    const char *why = NULL;
-    uint32_t line, file = sources_read(session->sources, options->file, &why);
-    if (!file)
-        return problem(options, "%s", why) == EXIT_FINE;
-    const Source *source = sources_get(session->sources, file);
-    if (tune_entries_from_text(session->arena, source->text, source->length, out, &line, &why))
-        return true;
-    return problem(options, "%s:%u: %s", source->path, line, why) == EXIT_FINE;
 }
 
 // ---- list and show ------------------------------------------------------------------------------
@@ -223,12 +191,14 @@ static int export_entries(Options *options, const char *path) {
 static int import_entries(Options *options, const char *path) {
     const char *why;
     TuneEntries entries = {0};
-    TuneDb *db = read_text(options, &entries) ? open_db(options, path, TUNE_DB_WRITE) : NULL;
+    TuneDb *db = database_read_text(options, options->file, &entries)
+                     ? database_open(options, path, TUNE_DB_WRITE)
+                     : NULL;
     bool ok = db && tune_db_put_all(db, &entries, &why);
     if (ok)
         printf("imported: %u\n", entries.count);
     else if (db)
-        db_problem(options, path, why);
+        database_problem(options, path, why);
     tune_db_close(db);
     return ok ? EXIT_FINE : EXIT_PROBLEM;
 }
@@ -251,14 +221,14 @@ static int merge_entries(Options *options, const char *path) {
     const char *why;
     uint32_t kept = 0;
     TuneEntries entries = {0};
-    bool ok = is_text(options->file) ? read_text(options, &entries)
+    bool ok = is_text(options->file) ? database_read_text(options, options->file, &entries)
                                      : read_db(options, options->file, &entries);
-    TuneDb *db = ok ? open_db(options, path, TUNE_DB_WRITE) : NULL;
+    TuneDb *db = ok ? database_open(options, path, TUNE_DB_WRITE) : NULL;
     ok = db && tune_db_merge(db, &entries, &kept, &why);
     if (ok)
         printf("taken: %u; as fast or faster here: %u\n", kept, entries.count - kept);
     else if (db)
-        db_problem(options, path, why);
+        database_problem(options, path, why);
     tune_db_close(db);
     return ok ? EXIT_FINE : EXIT_PROBLEM;
 }
@@ -273,9 +243,9 @@ static int prune_entries(Options *options, const char *path) {
     if (options->older_than)
         prune.oldest = tune_date(options->session->arena,
                                  time(NULL) - (time_t)options->older_than * SECONDS_OF_DAY);
-    TuneDb *db = open_db(options, path, TUNE_DB_READ);
+    TuneDb *db = database_open(options, path, TUNE_DB_READ);
     tune_db_close(db);
-    db = db ? open_db(options, path, TUNE_DB_WRITE) : NULL;
+    db = db ? database_open(options, path, TUNE_DB_WRITE) : NULL;
     bool ok = db && tune_db_prune(db, &prune, &pruned, &why);
     if (ok)
         printf("removed: %u of other versions of attc, %u damaged, %u that gain less than %g%%, "
@@ -284,7 +254,7 @@ static int prune_entries(Options *options, const char *path) {
                100 * least_gain, pruned.old, pruned.left, pruned.measurements,
                pruned.measurements_left);
     else if (db)
-        db_problem(options, path, why);
+        database_problem(options, path, why);
     tune_db_close(db);
     return ok ? EXIT_FINE : EXIT_PROBLEM;
 }
@@ -295,14 +265,14 @@ static int check_entries(Options *options, const char *path) {
     TuneLeftOut left_out;
     TuneMeasurements measurements;
     Arena *arena = options->session->arena;
-    TuneDb *db = open_db(options, path, TUNE_DB_READ);
+    TuneDb *db = database_open(options, path, TUNE_DB_READ);
     char *lines = db ? tune_db_check(db, arena) : NULL;
     while (lines)
-        db_problem(options, path, strsep(&lines, "\n"));
+        database_problem(options, path, strsep(&lines, "\n"));
     bool ok = db && !diags_errors(options->session->diags);
     if (ok && (!tune_db_list(db, arena, &entries, &left_out, &why) ||
                !tune_db_list_measurements(db, arena, &measurements, &why)))
-        ok = db_problem(options, path, why) == EXIT_FINE;
+        ok = database_problem(options, path, why) == EXIT_FINE;
     tune_db_close(db);
     if (ok)
         printf("entries: %u, and %u of other versions of attc\nmeasurements: %u\n", entries.count,
@@ -316,6 +286,6 @@ int command_db(Options *options) {
         [DB_IMPORT] = import_entries, [DB_MERGE] = merge_entries, [DB_PRUNE] = prune_entries,
         [DB_CHECK] = check_entries,
     };
-    const char *path = db_path(options);
+    const char *path = database_path(options);
     return path ? actions[options->db_action](options, path) : EXIT_PROBLEM;
 }

@@ -140,6 +140,15 @@ void driver_tell_entry(Options *options, const Compilation *compiled);
 // Is `path` none of the source files read? false after a message: it would be overwritten.
 bool driver_may_write(Options *options, const char *path);
 
+// ---- database.c: the database of schedules, and texts that were exported from one ----
+const char *database_path(Options *options); // --db, or where it is without; NULL after a message
+// EXIT_PROBLEM after a message. why: of tune_db_open and the like; NULL: there is nothing.
+int database_problem(Options *options, const char *path, const char *why);
+// NULL after a message. To read, one that has nothing in it yet is none.
+TuneDb *database_open(Options *options, const char *path, TuneDbMode mode);
+// Of a text, "-" for standard input. false after a message.
+bool database_read_text(Options *options, const char *path, TuneEntries *out);
+
 // ---- schedules.c: what is known of schedules ----
 // Reads --schedules or the database, unless --no-db. false after a message: --schedules cannot be
 // read. A database that cannot be is warned of, and nothing is known.
@@ -380,6 +389,8 @@ typedef struct {
 Elem tolerance_coarser(Elem a, Elem b); // of the floats among them that with the larger unit
 double tolerance_least(Elem elem);      // sums of numbers up to this count as zero
 OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const double *actual);
+// Are results of one program those of before, but for the rounding of sums in another order?
+bool tolerance_alike(Elem elem, const double *before, const double *now, int64_t count);
 
 // ---- decode.c ----
 // The step that a program generates with. NULL where there is none: after a remark, if the file has

@@ -196,6 +196,13 @@ CommandKind command_find(const char *name) {
     return kind;
 }
 
+const char *command_list(Arena *arena) {
+    Text names = {.arena = arena};
+    for (int kind = 0; kind < N_COMMANDS; kind++)
+        text_list(&names, kind, command_names[kind]);
+    return names.at;
+}
+
 // ---- which go together ----
 
 int options_note(const Options *options, OptionList *given, const Option *option) {
@@ -288,6 +295,23 @@ static int check_operand(const Options *options, unsigned use, const char *words
     return EXIT_FINE;
 }
 
+// What is read is not overwritten; sources and the database where it is without --db are looked at
+// where they are read.
+static int check_outputs(const Options *options) {
+    const struct {
+        const char *path, *what;
+    } read[] = {{options->weights, "weights"},
+                {options->schedules, "schedules"},
+                {options->db, "database"}};
+    for (uint32_t i = 0; i < options->outputs.count; i++)
+        for (size_t k = 0; k < sizeof read / sizeof *read; k++)
+            if (read[k].path && att_argument_same_file(
+                                    att_argument_output(options->outputs.at[i]).path, read[k].path))
+                return usage_error("-o %s would overwrite the %s", options->outputs.at[i],
+                                   read[k].what);
+    return EXIT_FINE;
+}
+
 int options_check(const Options *options, const OptionList *given) {
     const char *words, *name = command_names[options->kind];
     if (options->kind == COMMAND_DB && options->db_action == N_DB_ACTIONS)
@@ -306,10 +330,8 @@ int options_check(const Options *options, const OptionList *given) {
         return usage_error("%s: --wrt says what --grad differentiates by; add --grad", name);
     if (options->entry.checkpoints.count && !options->grad)
         return usage_error("%s: --checkpoint says what --grad computes again; add --grad", name);
-    for (uint32_t i = 0; i < options->outputs.count && options->weights; i++)
-        if (att_argument_same_file(att_argument_output(options->outputs.at[i]).path,
-                                   options->weights))
-            return usage_error("-o %s would overwrite the weights", options->outputs.at[i]);
+    if (check_outputs(options) != EXIT_FINE)
+        return EXIT_USAGE;
     if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH | TUNE)))
         return usage_error("%s: takes no %s=%s", name, options->inputs.at[0].name,
                            options->inputs.at[0].path);

@@ -372,7 +372,6 @@ int options_parse(Options *options, int argc, char **argv, bool *stop) {
     if (state.status == EXIT_FINE && !state.stop)
         state.status = options->command
                            ? options_check(options, &state.given)
-                           : usage_error("expected a command: check, cost, emit, run, verify, "
-                                         "build, bench, machine, fmt or db");
+                           : usage_error("expected a command: one of %s", command_list(arena));
     return state.status;
 }

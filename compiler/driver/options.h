@@ -68,6 +68,7 @@ const Option *options_get(uint32_t i);
 const Option *option_find(int key);                                    // NULL: there is none
 const char *option_text(const Options *options, const Option *option); // as it is written
 CommandKind command_find(const char *name);                            // N_COMMANDS: no such one
+const char *command_list(Arena *arena);                                // "check, cost, ..."
 // Keeps that an option was given; not beside another of the same choice.
 int options_note(const Options *options, OptionList *given, const Option *option);
 // Everything given means something to what attc is asked for.

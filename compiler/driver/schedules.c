@@ -97,21 +97,10 @@ void schedules_tell(const Options *options) {
 // ---- reading ------------------------------------------------------------------------------------
 
 static bool read_text(Options *options) {
-    Arena *arena = options->session->arena;
-    Sources *sources = sources_new(arena);
-    const char *why = NULL;
-    uint32_t line = 0, file = sources_read(sources, options->schedules, &why);
     TuneEntries entries = {0};
-    if (!file) {
-        problem(options, "%s", why);
+    if (!database_read_text(options, options->schedules, &entries))
         return false;
-    }
-    const Source *text = sources_get(sources, file);
-    if (!tune_entries_from_text(arena, text->text, text->length, &entries, &line, &why)) {
-        problem(options, "%s, line %u: %s", options->schedules, line, why);
-        return false;
-    }
-    KnownSchedules *known = known_new(arena, &entries, "file");
+    KnownSchedules *known = known_new(options->session->arena, &entries, "file");
     known->any_machine = true;
     for (uint32_t i = 0; i < entries.count; i++)
         add_entry(known, &entries.at[i], true);

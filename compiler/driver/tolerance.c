@@ -40,6 +40,9 @@ static const Tolerance tolerances[N_ELEM] = {
     [ELEM_I64] = {.floor = 1, .ulp = 0x1p-52}, // the oracle computes with doubles
     [ELEM_BOOL] = {0},
 };
+// Results of one program with other schedules, in units of what is computed with and of what is
+// stored, times the largest value: sums in another order differ by a few.
+static const double alike_computed = 1024, alike_stored = 2;
 static const double cut_step = 1, cut_mean = 0.36; // every eighth element is one off
 
 static Tolerance tolerance_of(ErrorUnit unit) {
@@ -207,4 +210,18 @@ OutputError tolerance_judge(ErrorUnit unit, const NaiveErrors *naive, const doub
     out.fine = out.error <= out.limit && out.row_fine &&
                (naive->n_skipped == 0 || naive->n_skipped < naive->count);
     return out;
+}
+
+bool tolerance_alike(Elem elem, const double *before, const double *now, int64_t count) {
+    double largest = 0;
+    for (int64_t i = 0; i < count; i++)
+        if (isfinite(before[i]))
+            largest = fmax(largest, fabs(before[i]));
+    double units =
+        alike_computed * tolerances[elem_work(elem)].ulp + alike_stored * tolerances[elem].ulp;
+    double limit = elem_is_float(elem) ? largest * units : 0;
+    for (int64_t i = 0; i < count; i++)
+        if (difference(before[i], now[i]) > limit)
+            return false;
+    return true;
 }

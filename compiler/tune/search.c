@@ -42,14 +42,14 @@ static const Effort efforts[N_EFFORTS] = {
     [EFFORT_NORMAL] = {32, 2, 16, 1, 6, 3},
     [EFFORT_EXHAUSTIVE] = {UINT32_MAX, INFINITY, UINT32_MAX, 3, 0, 0},
 };
-enum { AGAIN = 8, FINALS = 3 };
+enum { AGAIN = 8 };
 // What is worth a schedule of its own: gains below it are not told from noise, and age.
-// Of several last trials one may be lucky (Bonferroni).
-static const double WORTH = 0.99, SURE = 1 - 0.05 / FINALS;
+static const double WORTH = 0.99;
+static const double DOUBT = 0.05; // that the winner of a site is none
 
 typedef VEC(uint32_t) TrialNumbers;
 typedef struct {
-    TuneSite site;
+    TuneSite shown; // to others
     Phase phase;
     TrialNumbers queue; // of this phase
     uint32_t asked;     // of the queue
@@ -74,15 +74,15 @@ struct TuneSearch {
 static uint32_t add_trial(TuneSearch *s, Site *site, const Schedule *schedule,
                           bool default_blocks) {
     TuneTrial trial = {.schedule = *schedule, .ratio = INFINITY, .default_blocks = default_blocks};
-    vec_push(s->arena, &site->site.trials, trial);
-    return site->site.trials.count - 1;
+    vec_push(s->arena, &site->shown.trials, trial);
+    return site->shown.trials.count - 1;
 }
 
 // Its number among the trials; their count: it is none yet.
 static uint32_t find_trial(const Site *site, const Schedule *schedule) {
     uint32_t i = 0;
-    while (i < site->site.trials.count &&
-           !schedule_same(&site->site.trials.at[i].schedule, schedule))
+    while (i < site->shown.trials.count &&
+           !schedule_same(&site->shown.trials.at[i].schedule, schedule))
         i++;
     return i;
 }
@@ -92,7 +92,7 @@ static void ask(TuneSearch *s, Site *site, uint32_t trial) {
 }
 
 static bool ask_new(TuneSearch *s, Site *site, const Schedule *schedule, bool default_blocks) {
-    if (find_trial(site, schedule) < site->site.trials.count)
+    if (find_trial(site, schedule) < site->shown.trials.count)
         return false;
     ask(s, site, add_trial(s, site, schedule, default_blocks));
     return true;
@@ -112,11 +112,11 @@ static int compare_ranked(const void *a, const void *b) {
 
 // Those that are measured but for the default, the fastest first.
 static Ranked *ranked_trials(const TuneSearch *s, const Site *site, uint32_t *count) {
-    Ranked *all = arena_array(s->arena, Ranked, site->site.trials.count + 1);
+    Ranked *all = arena_array(s->arena, Ranked, site->shown.trials.count + 1);
     *count = 0;
-    for (uint32_t i = 1; i < site->site.trials.count; i++)
-        if (isfinite(site->site.trials.at[i].ratio))
-            all[(*count)++] = (Ranked){site->site.trials.at[i].ratio, i};
+    for (uint32_t i = 1; i < site->shown.trials.count; i++)
+        if (isfinite(site->shown.trials.at[i].ratio))
+            all[(*count)++] = (Ranked){site->shown.trials.at[i].ratio, i};
     qsort(all, *count, sizeof *all, compare_ranked);
     return all;
 }
@@ -129,13 +129,13 @@ static void ask_best(TuneSearch *s, Site *site, uint32_t most) {
 }
 
 static const TuneTrial *best_trial(const Site *site) {
-    return &site->site.trials.at[site->site.best];
+    return &site->shown.trials.at[site->shown.best];
 }
 
 // ---- the phases: each asks for its trials, or for none ------------------------------------------
 
 static void begin_numbers(TuneSearch *s, Site *site) {
-    const ScheduleList *list = &site->site.space->numbers;
+    const ScheduleList *list = &site->shown.space->numbers;
     Ranked *all = arena_array(s->arena, Ranked, list->count);
     for (uint32_t i = 0; i < list->count; i++)
         all[i] = (Ranked){list->at[i].seconds, i};
@@ -146,7 +146,7 @@ static void begin_numbers(TuneSearch *s, Site *site) {
 }
 
 static void begin_again(TuneSearch *s, Site *site) {
-    uint32_t quarter = (site->site.trials.count + 3) / 4;
+    uint32_t quarter = (site->shown.trials.count + 3) / 4;
     ask_best(s, site, quarter < AGAIN ? quarter : AGAIN);
 }
 
@@ -157,13 +157,13 @@ static void begin_blocks(TuneSearch *s, Site *site) {
     uint32_t count, number = (uint32_t)(site - s->sites);
     Ranked *all = ranked_trials(s, site, &count);
     if (!site->block_runs)
-        site->base = site->site.best;
+        site->base = site->shown.best;
     else
         for (uint32_t i = 0, met = 0; i < count && met <= site->block_runs; i++)
-            if (site->site.trials.at[all[i].number].default_blocks && met++ == site->block_runs)
+            if (site->shown.trials.at[all[i].number].default_blocks && met++ == site->block_runs)
                 site->base = all[i].number;
     site->block_runs++;
-    picks[number] = &site->site.trials.at[site->base].schedule;
+    picks[number] = &site->shown.trials.at[site->base].schedule;
     s->options.blocks(s->options.self, picks, lists, s->arena);
     Ranked *near = arena_array(s->arena, Ranked, lists[number].count + 1);
     for (uint32_t i = 0; i < lists[number].count; i++)
@@ -188,16 +188,15 @@ static uint32_t place_of_change(const Schedule *base, const Schedule *other) {
 
 // Of each place the best blocks, where they are faster.
 static void begin_together(TuneSearch *s, Site *site) {
-    const TuneTrial *base = &site->site.trials.at[site->base];
-    Schedule together = base->schedule;
+    const TuneTrial *base = &site->shown.trials.at[site->base];
+    Schedule together = schedule_copy(s->arena, &base->schedule);
     together.seconds = 0;
     uint32_t places = together.blocks.count;
-    together.blocks.at = arena_copy(s->arena, together.blocks.at, places * sizeof(StageBlocks));
     double *best = arena_array(s->arena, double, places + 1);
     for (uint32_t p = 0; p < places; p++)
         best[p] = base->ratio;
-    for (uint32_t i = 0; i < site->site.trials.count; i++) {
-        const TuneTrial *trial = &site->site.trials.at[i];
+    for (uint32_t i = 0; i < site->shown.trials.count; i++) {
+        const TuneTrial *trial = &site->shown.trials.at[i];
         uint32_t place = place_of_change(&base->schedule, &trial->schedule);
         if (place < places && trial->ratio < best[place]) {
             best[place] = trial->ratio;
@@ -213,11 +212,11 @@ static uint64_t draw(TuneSearch *s) {
 
 // Some of the nearest to the best that were not tried, with the default blocks.
 static void begin_moves(TuneSearch *s, Site *site) {
-    const ScheduleList *list = &site->site.space->numbers;
+    const ScheduleList *list = &site->shown.space->numbers;
     Ranked *all = arena_array(s->arena, Ranked, list->count);
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++)
-        if (find_trial(site, &list->at[i]) == site->site.trials.count)
+        if (find_trial(site, &list->at[i]) == site->shown.trials.count)
             all[count++] = (Ranked){tune_distance(&list->at[i], &best_trial(site)->schedule), i};
     qsort(all, count, sizeof *all, compare_ranked);
     uint32_t pool = 3 * s->effort.moves < count ? 3 * s->effort.moves : count;
@@ -233,16 +232,16 @@ static void begin_moves(TuneSearch *s, Site *site) {
 
 // The best, and what was suggested.
 static void begin_finals(TuneSearch *s, Site *site) {
-    ask_best(s, site, FINALS);
-    for (uint32_t i = 1; i < site->site.trials.count; i++) {
+    ask_best(s, site, TUNE_FINALS);
+    for (uint32_t i = 1; i < site->shown.trials.count; i++) {
         bool asked = false;
         for (uint32_t k = 0; k < site->queue.count; k++)
             asked |= site->queue.at[k] == i;
-        if (site->site.trials.at[i].known && !asked)
+        if (site->shown.trials.at[i].known && !asked)
             ask(s, site, i);
     }
     for (uint32_t i = 0; i < site->queue.count; i++) {
-        TuneTrial *trial = &site->site.trials.at[site->queue.at[i]];
+        TuneTrial *trial = &site->shown.trials.at[site->queue.at[i]];
         trial->last = true;
         trial->judged_from = trial->ratios.count;
     }
@@ -307,10 +306,10 @@ TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
     s->sites = arena_array(arena, Site, spaces->at.count + 1);
     for (uint32_t i = 0; i < spaces->at.count; i++) {
         Site *site = &s->sites[i];
-        site->site.space = &spaces->at.at[i];
+        site->shown.space = &spaces->at.at[i];
         site->before = 1;
-        add_trial(s, site, &site->site.space->numbers.at[TUNE_DEFAULT], true);
-        site->site.trials.at[TUNE_DEFAULT].ratio = 1;
+        add_trial(s, site, &site->shown.space->numbers.at[TUNE_DEFAULT], true);
+        site->shown.trials.at[TUNE_DEFAULT].ratio = 1;
         begin_phase(s, site, PHASE_NUMBERS);
     }
     return s;
@@ -322,7 +321,7 @@ void tune_search_skip(TuneSearch *s, uint32_t site) {
 
 void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedule) {
     Site *site = &s->sites[number];
-    const ScheduleList *list = &site->site.space->numbers;
+    const ScheduleList *list = &site->shown.space->numbers;
     uint32_t i = 0;
     while (i < list->count && !schedule_same_numbers(&list->at[i], schedule))
         i++;
@@ -335,9 +334,9 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
     uint32_t trial = find_trial(site, &known);
     if (trial == TUNE_DEFAULT)
         return;
-    if (trial == site->site.trials.count)
+    if (trial == site->shown.trials.count)
         add_trial(s, site, &known, default_blocks);
-    site->site.trials.at[trial].known = true;
+    site->shown.trials.at[trial].known = true;
     TrialNumbers before = site->queue;
     site->queue = (TrialNumbers){0};
     ask(s, site, trial);
@@ -347,7 +346,7 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
 }
 
 const TuneSite *tune_search_site(const TuneSearch *s, uint32_t site) {
-    return &s->sites[site].site;
+    return &s->sites[site].shown;
 }
 
 bool tune_search_next(TuneSearch *s, TuneRound *round) {
@@ -384,7 +383,7 @@ void tune_search_hurry(TuneSearch *s) {
 void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const double *ratios,
                       uint32_t count) {
     Site *site = &s->sites[number];
-    TuneTrial *t = &site->site.trials.at[trial];
+    TuneTrial *t = &site->shown.trials.at[trial];
     for (uint32_t i = 0; i < count; i++)
         vec_push(s->arena, &t->ratios, ratios[i]);
     uint32_t judging = t->ratios.count - t->judged_from;
@@ -392,10 +391,10 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
     if (judging)
         t->ratio = t->last ? tune_median(judged, judging) : tune_quantile(judged, judging, 0.75);
     site->waits--;
-    site->site.best = TUNE_DEFAULT;
-    for (uint32_t i = 1; i < site->site.trials.count; i++)
-        if (site->site.trials.at[i].ratio < best_trial(site)->ratio)
-            site->site.best = i;
+    site->shown.best = TUNE_DEFAULT;
+    for (uint32_t i = 1; i < site->shown.trials.count; i++)
+        if (site->shown.trials.at[i].ratio < best_trial(site)->ratio)
+            site->shown.best = i;
 }
 
 double tune_trial_confidence(const TuneTrial *trial) {
@@ -403,12 +402,21 @@ double tune_trial_confidence(const TuneTrial *trial) {
     return judging ? tune_confidence(trial->ratios.at + trial->judged_from, judging, WORTH) : 0;
 }
 
+// Of several last trials one may be lucky (Bonferroni).
+static double sure_of(const TuneSite *site) {
+    uint32_t last = 0;
+    for (uint32_t i = 1; i < site->trials.count; i++)
+        last += site->trials.at[i].last;
+    return 1 - DOUBT / (last > TUNE_FINALS ? last : TUNE_FINALS);
+}
+
 uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
-    const TuneSite *site = &s->sites[number].site;
+    const TuneSite *site = &s->sites[number].shown;
+    double sure = sure_of(site);
     uint32_t winner = TUNE_DEFAULT;
     for (uint32_t i = 1; i < site->trials.count; i++) {
         const TuneTrial *trial = &site->trials.at[i];
-        if (trial->last && trial->ratio <= WORTH && tune_trial_confidence(trial) >= SURE &&
+        if (trial->last && trial->ratio <= WORTH && tune_trial_confidence(trial) >= sure &&
             trial->ratio < site->trials.at[winner].ratio)
             winner = i;
     }
@@ -416,7 +424,7 @@ uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
 }
 
 double tune_search_correlation(const TuneSearch *s, uint32_t number) {
-    const TuneSite *site = &s->sites[number].site;
+    const TuneSite *site = &s->sites[number].shown;
     Arena *arena = arena_new();
     double *predicted = arena_array(arena, double, site->trials.count);
     double *measured = arena_array(arena, double, site->trials.count);

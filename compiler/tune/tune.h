@@ -36,8 +36,8 @@ ScheduleSource tune_picks_source(const TunePicks *picks);
 
 // ---- statistics.c -------------------------------------------------------------------------------
 double tune_median(const double *values, uint32_t count); // count: at least 1
-double tune_quantile(const double *values, uint32_t count,
-                     double share); // 0.75: the upper quartile
+// share: 0.75 for the upper quartile.
+double tune_quantile(const double *values, uint32_t count, double share);
 // How sure it is that the values tend to be below a limit: one less the chance that a fair coin
 // would put so many there (sign test).
 double tune_confidence(const double *values, uint32_t count, double limit);
@@ -80,6 +80,7 @@ typedef struct {
     TuneBlocks *blocks;
     void *self;
 } TuneSearchOptions;
+enum { TUNE_FINALS = 3 }; // last trials of a site, at most, beside those that were suggested
 typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
                             const TuneSearchOptions *options);

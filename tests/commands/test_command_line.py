@@ -11,7 +11,8 @@ CAUSAL = EXAMPLES / "causal.attn"
 SMALL = ["-D", "n=5,d=8,h=2,d_k=4"]
 
 BAD = [
-    ([], "expected a command"),
+    ([], "expected a command: one of check, cost, emit, run, verify, build, bench, machine, tune, "
+         "fmt, db\n"),
     (["frobnicate", CAUSAL], "unknown command 'frobnicate'"),
     (["frobnicate"], "unknown command 'frobnicate'"),
     (["check"], "expected a source file"),
@@ -172,6 +173,17 @@ def test_sources_are_not_overwritten(tmp_path, command, output):
     )
     assert "would overwrite the source" in err
     assert sources == {path: path.read_text() for path in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("option, what", [("--schedules", "schedules"), ("--db", "database")])
+def test_schedules_are_not_overwritten(tmp_path, option, what):
+    file = tmp_path / "schedules"
+    (tmp_path / "link").symlink_to(file)
+    file.write_text("")
+    for output in (file, tmp_path / "link", f"O={file}"):
+        _, err = attc("run", CAUSAL, *SMALL, option, file, "-o", output, status=2)
+        assert f"-o {output} would overwrite the {what}\n" in err
+    assert file.read_text() == ""
 
 
 SEVERAL = "def F(X[n]):\n    return -X\n\ndef G(X[n]):\n    return F(X)\n"

@@ -161,7 +161,7 @@ def test_a_wrong_text_is_an_error(source, tmp_path):
     assert "schedules.txt" in err
     text.write_text(text_of(entry()) + "{}\n")
     _, err = attc("cost", source, *D, "--schedules", text, status=1)
-    assert "line 3" in err
+    assert f'{text}:3: "group" is missing\n' in err
 
 
 def test_forced_plans_are_not_looked_up(source, db, tmp_path):

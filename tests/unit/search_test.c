@@ -313,6 +313,36 @@ static void test_suggestions_come_first(void **state) {
     session_free(w.session);
 }
 
+// All but what is suggested is a tenth faster, in six pairs of six.
+static uint32_t winner_beside(uint32_t suggested) {
+    World w = world_open();
+    const ScheduleList *numbers = &last_space(&w)->numbers;
+    TuneSearch *search = search_of(&w, EFFORT_QUICK, 1);
+    uint32_t last = w.spaces.at.count - 1;
+    TuneRound round;
+    for (uint32_t i = 0; i < suggested; i++)
+        tune_search_suggest(search, last, &numbers->at[numbers->count - 1 - i]);
+    while (tune_search_next(search, &round))
+        for (uint32_t i = 0; i < w.spaces.at.count; i++) {
+            double ratios[] = {0.9, 0.9, 0.9, 0.9, 0.9, 0.9};
+            uint32_t trial = round.trials[i];
+            if (trial == TUNE_NO_TRIAL)
+                continue;
+            for (int p = 0; p < 6 && tune_search_site(search, i)->trials.at[trial].known; p++)
+                ratios[p] = 1.1;
+            tune_search_note(search, i, trial, ratios, 6);
+        }
+    uint32_t winner = tune_search_winner(search, last);
+    session_free(w.session);
+    return winner;
+}
+
+static void test_the_best_of_more_has_to_be_surer(void **state) {
+    (void)state;
+    assert_int_not_equal(winner_beside(0), TUNE_DEFAULT);
+    assert_int_equal(winner_beside(4), TUNE_DEFAULT);
+}
+
 static void test_a_skipped_site_keeps_its_default(void **state) {
     (void)state;
     World w = world_open();
@@ -402,6 +432,7 @@ int main(void) {
         cmocka_unit_test(test_noise_alone_wins_nothing),
         cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),
         cmocka_unit_test(test_suggestions_come_first),
+        cmocka_unit_test(test_the_best_of_more_has_to_be_surer),
         cmocka_unit_test(test_a_skipped_site_keeps_its_default),
         cmocka_unit_test(test_statistics),
         cmocka_unit_test(test_schedules_are_read_as_they_are_written),

@@ -243,6 +243,59 @@ static void rows_have_enough_elements(void **state) {
     }
 }
 
+static bool alike(Case *c, Elem elem) {
+    return tolerance_alike(elem, c->reference, c->actual, COUNT);
+}
+
+// Errors of `share` of the largest value, which is nearly 1000.
+static void set_apart(Case *c, double share) {
+    for (int i = 0; i < COUNT; i++)
+        c->actual[i] = c->reference[i];
+    c->actual[5] += 1000 * share;
+}
+
+static void other_orders_of_sums_are_alike_in_the_elements_digits(void **state) {
+    static const struct {
+        Elem elem;
+        double fine, wrong; // shares of the largest value
+    } cases[] = {{ELEM_F32, 1e-4, 2e-4},
+                 {ELEM_F64, 1e-13, 3e-13},
+                 {ELEM_F16, 1e-3, 3e-3},
+                 {ELEM_BF16, 1e-2, 2e-2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        set_apart(*state, cases[i].fine);
+        assert_true(alike(*state, cases[i].elem));
+        set_apart(*state, cases[i].wrong);
+        assert_false(alike(*state, cases[i].elem));
+    }
+}
+
+static void whole_numbers_are_alike_when_equal(void **state) {
+    Case *c = *state;
+    for (Elem elem = ELEM_I32; elem <= ELEM_BOOL; elem++) {
+        set_apart(c, 0);
+        assert_true(alike(c, elem));
+        c->actual[7] += 1;
+        assert_false(alike(c, elem));
+    }
+}
+
+static void infinities_and_nans_are_alike_in_the_same_places(void **state) {
+    Case *c = *state;
+    set_apart(c, 0);
+    c->reference[1] = c->actual[1] = NAN;
+    c->reference[2] = c->actual[2] = -INFINITY;
+    assert_true(alike(c, ELEM_F32));
+    c->actual[2] = INFINITY;
+    assert_false(alike(c, ELEM_F32));
+    c->actual[2] = -INFINITY;
+    c->actual[3] = NAN;
+    assert_false(alike(c, ELEM_F32));
+    c->actual[3] = c->reference[3];
+    c->actual[1] = 0;
+    assert_false(alike(c, ELEM_F32));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_case, free_case)
 
 int main(void) {
@@ -264,6 +317,9 @@ int main(void) {
         TEST(infinities_and_nans_are_to_be_the_same),
         TEST(whole_numbers_are_exact),
         TEST(rows_have_enough_elements),
+        TEST(other_orders_of_sums_are_alike_in_the_elements_digits),
+        TEST(whole_numbers_are_alike_when_equal),
+        TEST(infinities_and_nans_are_alike_in_the_same_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -44,7 +44,7 @@ static bool read_measurements(Calibration *c) {
     if (fine)
         keep_own(c, &all);
     else
-        problem(c->options, "database %s %s", c->path, why);
+        database_problem(c->options, c->path, why);
     tune_db_close(db);
     return fine;
 }
@@ -76,10 +76,10 @@ static bool keep(Calibration *c) {
     const char *why = NULL;
     for (int level = 0; level < N_FROM; level++)
         rates.at[level] = *tune_rate(&c->fit.machine, level);
-    TuneDb *db = tune_db_open(arena, c->path, TUNE_DB_WRITE, &why);
+    TuneDb *db = database_open(c->options, c->path, TUNE_DB_WRITE);
     bool fine = db && tune_db_put_rates(db, &rates, &why);
-    if (!fine)
-        problem(c->options, "database %s %s", c->path, why);
+    if (db && !fine)
+        database_problem(c->options, c->path, why);
     tune_db_close(db);
     return fine;
 }
@@ -169,13 +169,11 @@ int tune_calibrate(Options *options) {
         return EXIT_PROBLEM;
     Calibration c = {.options = options, .target = target->name};
     c.used = driver_machine(options, target);
-    c.path = options->db ? options->db : tune_db_path(options->session->arena);
     if (other && *other)
         return problem(options,
                        "this machine is what is calibrated, and ATTC_MACHINE names another");
-    if (!c.path)
-        return problem(options, "there is no home for a database of schedules: give --db FILE");
-    if (!read_measurements(&c) || !fit(&c, target))
+    c.path = database_path(options);
+    if (!c.path || !read_measurements(&c) || !fit(&c, target))
         return EXIT_PROBLEM;
     if (c.fit.better && !keep(&c))
         return EXIT_PROBLEM;

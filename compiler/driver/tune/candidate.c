@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Candidates of attc tune: all calls compiled with one schedule for each site.
 //
-// A candidate is made in a session of its own, which is freed with it, and in another
-// thread while the one before it is measured: on other cores, if one thread is planned for. With
-// more threads the two take turns, since they would want the same cores.
+// A candidate is made in a session of its own, which is freed with it, and in another thread while
+// the one before it is measured: on other cores, if one thread is planned for. With more threads
+// the two take turns, since they would want the same cores.
 #include <pthread.h>
 #include <string.h>
 

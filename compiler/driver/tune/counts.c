@@ -11,11 +11,12 @@
 
 // ---- counting -----------------------------------------------------------------------------------
 
-static bool is_counted(const Tuner *tuner, uint32_t site, uint32_t trial) {
+// It has the default blocks, and its counts are not there yet.
+static bool is_wanted(const Tuner *tuner, uint32_t site, uint32_t trial) {
     for (uint32_t i = 0; i < tuner->counted[site].count; i++)
         if (tuner->counted[site].at[i].trial == trial)
-            return true;
-    return !tune_search_site(tuner->search, site)->trials.at[trial].default_blocks;
+            return false;
+    return tune_search_site(tuner->search, site)->trials.at[trial].default_blocks;
 }
 
 static void count_launch(Tuner *tuner, const TileProgram *program, const Launch *launch,
@@ -40,7 +41,7 @@ void tuner_count(Tuner *tuner, const Candidate *candidate, const TuneRound *roun
             uint32_t site = candidate->sites[c][i];
             uint32_t trial = round ? round->trials[site] : TUNE_DEFAULT;
             if (trial != TUNE_NO_TRIAL && launch_runs(launch, extents) &&
-                !is_counted(tuner, site, trial))
+                is_wanted(tuner, site, trial))
                 count_launch(tuner, program, launch, extents, site, trial);
         }
     }
@@ -86,6 +87,6 @@ bool tuner_keep_measurements(Tuner *tuner) {
             add_site(tuner, i, &all);
     bool fine = tune_db_put_measurements(tuner->db, &all, &why);
     if (!fine)
-        problem(tuner->options, "%s %s", tuner->path, why);
+        database_problem(tuner->options, tuner->path, why);
     return fine;
 }

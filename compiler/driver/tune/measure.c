@@ -14,8 +14,9 @@
 #include "peak.h"
 
 enum { PAIRS_MAX = 41, PAIRS_LEAST = 3, PAIRS_HOPELESS = 2, AGAIN_MAX = 2 };
-// Of the last rounds: enough for the sign test, and what is usual; how many such rounds there are.
-enum { PAIRS_SURE = 7, PAIRS_FINAL = 15, ROUNDS_FINAL = 4 };
+// Of the last rounds: enough for the sign test, and what is usual; how many such rounds there are,
+// with that of all winners.
+enum { PAIRS_SURE = 7, PAIRS_FINAL = 15, ROUNDS_FINAL = TUNE_FINALS + 1 };
 static const double SECONDS_OF_ROUND = 0.1, SECONDS_OF_FINAL = 0.5; // for short programs
 static const double HOPELESS = 1.2;                                 // times of the best so far
 static const double DISTURBED = 0.85;                               // of the usual peak
@@ -205,7 +206,7 @@ static bool take_times(const Contest *c) {
         result->of_default = tune_median(c->of_default + i * PAIRS_MAX, c->pairs) / launches;
         if (tune_median(c->ratios + i * PAIRS_MAX, c->pairs) < 1)
             continue;
-        *result = (TuneResult){.seconds = result->of_default, .of_default = result->of_default};
+        tuner_drop(c->tuner, i);
         dropped = true;
     }
     return dropped;
@@ -224,34 +225,33 @@ static void take_schedules(const Contest *c) {
     }
 }
 
-// Again without those that do not hold up, until all that are left do.
+// One run of all winners; *dropped: some of them are none, and times are those with these.
+static bool confirm(Tuner *tuner, const Schedule *const *picks, bool *dropped, Arena *arena) {
+    TuneRound round = {arena_array(arena, uint32_t, tuner->spaces.at.count + 1), true};
+    Candidate candidate;
+    candidate_open(tuner, picks, &candidate);
+    Contest c = contest_open(tuner, &candidate, &round, arena);
+    bool fine = candidate.made && run_steadily(&c);
+    if (fine) {
+        *dropped = take_times(&c);
+        take_schedules(&c);
+        tuner->speed = *dropped ? 1 : speed_of(&c, arena);
+    }
+    session_join(tuner->options->session, candidate.session);
+    candidate_free(&candidate);
+    return fine;
+}
+
 bool tuner_confirm(Tuner *tuner) {
+    Arena *arena = arena_new();
+    bool fine = true, again = true;
     tuner->speed = 1;
-    for (bool again = true; again;) {
-        Arena *arena = arena_new();
+    while (again && fine) {
         uint32_t winners;
         const Schedule **picks = picks_of_winners(tuner, arena, &winners);
-        TuneRound round = {arena_array(arena, uint32_t, tuner->spaces.at.count + 1), true};
-        Candidate candidate = {0};
-        Contest c = contest_open(tuner, &candidate, &round, arena);
-        if (winners)
-            candidate_open(tuner, picks, &candidate);
         again = false;
-        bool fine = !winners || (candidate.made && run_steadily(&c));
-        if (winners && fine && c.pairs) {
-            again = take_times(&c);
-            take_schedules(&c);
-            tuner->speed = speed_of(&c, arena);
-        }
-        if (candidate.session) {
-            session_join(tuner->options->session, candidate.session);
-            candidate_free(&candidate);
-        }
-        arena_free(arena);
-        if (!fine)
-            return false;
-        if (again)
-            tuner->speed = 1;
+        fine = !winners || confirm(tuner, picks, &again, arena);
     }
-    return true;
+    arena_free(arena);
+    return fine;
 }

@@ -91,7 +91,7 @@ static bool suggest_known(Tuner *tuner) {
     TuneEntries entries = {0};
     const char *why = NULL;
     if (!tune_db_list(tuner->db, arena, &entries, NULL, &why)) {
-        problem(tuner->options, "%s %s", tuner->path, why);
+        database_problem(tuner->options, tuner->path, why);
         return false;
     }
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
@@ -121,8 +121,7 @@ static void count_launches(Tuner *tuner) {
     }
 }
 
-// Compiles, finds what can be chosen and times the default. false after diagnostics.
-static bool prepare(Tuner *tuner) {
+bool tuner_open(Tuner *tuner) {
     Options *options = tuner->options;
     Arena *arena = options->session->arena;
     if (!calls_open(options, tuner->target, &tuner->calls))
@@ -145,6 +144,13 @@ static bool prepare(Tuner *tuner) {
     count_launches(tuner);
     tuner_count(tuner, &tuner->reference, NULL);
     return tuner_open_db(tuner) && suggest_known(tuner);
+}
+
+void tuner_close(Tuner *tuner) {
+    if (tuner->reference.session)
+        candidate_free(&tuner->reference);
+    tune_db_close(tuner->db);
+    calls_close(&tuner->calls);
 }
 
 // ---- the search ---------------------------------------------------------------------------------
@@ -259,15 +265,12 @@ static int tune_shape(Options *options, const Target *target, json_t *found, boo
     tuner->begun = pipeline_seconds();
     att_signals_hold(&tuner->held);
     tuner_pin(tuner);
-    bool fine = prepare(tuner);
+    bool fine = tuner_open(tuner);
     if (fine) {
         search(tuner);
         fine = finish(tuner);
     }
-    if (tuner->reference.session)
-        candidate_free(&tuner->reference);
-    tune_db_close(tuner->db);
-    calls_close(&tuner->calls);
+    tuner_close(tuner);
     tuner_unpin(tuner);
     att_signals_release(&tuner->held);
     *interrupted = tuner->signals > 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the files of attc tune: candidates (candidate.c), their times (measure.c), what
-// is checked and kept (keep.c), what is told (report.c), and the command (tune.c).
+// Between the files of attc tune: candidates (candidate.c), their times (measure.c), what is
+// checked (check.c) and kept (keep.c), what is told (report.c), and the command (tune.c).
 #ifndef ATTC_DRIVER_TUNE_H
 #define ATTC_DRIVER_TUNE_H
 
@@ -98,15 +98,18 @@ bool tuner_measure_default(Tuner *tuner); // some runs of the reference alone
 bool tuner_confirm(Tuner *tuner);
 double tuner_seconds(const Tuner *tuner); // since the search began
 
-// ---- keep.c ----
-bool tuner_open_db(Tuner *tuner); // false after a message
+// ---- check.c ----
+const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *count); // by site
+void tuner_drop(Tuner *tuner, uint32_t site); // its winner: the default stays
 // Drops winners that do not compute what the default does, at these extents, or what the oracle
 // does, at small ones, after a message.
 void tuner_check(Tuner *tuner);
+
+// ---- keep.c ----
+bool tuner_open_db(Tuner *tuner); // false after a message
 // Winners go into the database, and what was found to be none goes out of it. false after
 // diagnostics.
 bool tuner_keep(Tuner *tuner);
-const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *count); // by site
 
 // ---- counts.c ----
 // Keeps what the cost model counts of the trials that a candidate has, of those with the default
@@ -126,6 +129,12 @@ bool tune_shapes_read(Options *options, TuneShapes *out);
 
 // ---- calibrate.c ----
 int tune_calibrate(Options *options); // an exit status
+
+// ---- tune.c ----
+// Compiles, finds what can be chosen, times the default and opens the database. Requires: options,
+// target, machine. false after diagnostics. What it made is to be freed all the same.
+bool tuner_open(Tuner *tuner);
+void tuner_close(Tuner *tuner);
 
 // ---- report.c ----
 void tuner_progress(Tuner *tuner); // a line on standard error, now and then

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attc tune checks of winners before they are kept.
+//
+// At the extents that were tuned for the results with all winners are compared with those of the
+// default schedules, call by call: they may differ by rounding alone. The oracle judges at small
+// extents, where it takes no time, and with the schedules of the small spaces that are nearest to
+// the winners.
+#include <string.h>
+
+#include "driver/tune/tuning.h"
+
+static const double ORACLE_SECONDS = 3;
+enum { SMALL_MOST = 48, SMALL_LEAST = 6 };
+
+// ---- the same results as by default -------------------------------------------------------------
+
+// Whatever a call does not write is what it was.
+static bool same_call(const Tuner *tuner, const Candidate *candidate, uint32_t call, Arena *arena) {
+    const Tensors *tensors = &tuner->calls.tensors;
+    const Graph *graph = tensors->graph;
+    const double **before = arena_array(arena, const double *, graph->outputs.count + 1);
+    bool fine = calls_run(tuner->options, &tuner->calls, &tuner->reference.loaded, call, NULL);
+    for (uint32_t i = 0; i < graph->outputs.count && fine; i++)
+        before[i] = tensor_to_doubles(&tensors->outputs[i], arena);
+    fine = fine && calls_run(tuner->options, &tuner->calls, &candidate->loaded, call, NULL);
+    for (uint32_t i = 0; i < graph->outputs.count && fine; i++)
+        fine = tolerance_alike(graph->outputs.at[i].value->elem, before[i],
+                               tensor_to_doubles(&tensors->outputs[i], arena),
+                               tensor_count(&tensors->outputs[i]));
+    return fine;
+}
+
+static bool computes_the_same(const Tuner *tuner, const Schedule *const *picks) {
+    Candidate candidate;
+    candidate_open(tuner, picks, &candidate);
+    bool fine = candidate.made;
+    for (uint32_t c = 0; c < tuner->calls.count && fine; c++) {
+        Arena *arena = arena_new();
+        fine = same_call(tuner, &candidate, c, arena);
+        arena_free(arena);
+    }
+    candidate_free(&candidate);
+    return fine;
+}
+
+// ---- what the oracle says -----------------------------------------------------------------------
+
+typedef struct {
+    const Tuner *tuner;
+    const Schedule *const *picks;
+    bool *met; // by site: its kind of kernel is in the small program
+} SmallChoice;
+
+// Of several sites of one group, which differ in extents alone, each takes its turn.
+static uint32_t choose_near(void *of_choice, const ScheduleSite *site, const ScheduleList *space) {
+    SmallChoice *choice = of_choice;
+    const TuneSpaces *spaces = &choice->tuner->spaces;
+    uint32_t found = spaces->at.count;
+    for (uint32_t i = spaces->at.count; i-- > 0;)
+        if (spaces->at.at[i].site.group == site->group &&
+            (found == spaces->at.count || !choice->met[i]))
+            found = i;
+    if (found == spaces->at.count)
+        return 0;
+    choice->met[found] = true;
+    return tune_nearest(space, choice->picks[found]);
+}
+
+// The extents of -D, none above `most`. Odd ones leave remainders everywhere.
+static void shrink(const Tuner *tuner, Session *session, int64_t most) {
+    const Session *from = tuner->options->session;
+    session->overrides = (DimExtents){0};
+    for (uint32_t i = 0; i < from->overrides.count; i++) {
+        DimExtent extent = from->overrides.at[i];
+        extent.extent = extent.extent > most ? most - 1 : extent.extent;
+        vec_push(session->arena, &session->overrides, extent);
+    }
+}
+
+static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, int64_t most,
+                           bool *met) {
+    Options options = *tuner->options;
+    Session *session = session_fork(tuner->options->session);
+    SmallChoice choice = {tuner, picks, met};
+    Compilation compiled;
+    shrink(tuner, session, most);
+    options.session = session;
+    options.inputs.count = 0;
+    options.weights = NULL;
+    options.wish = (ScheduleWish){.choose = choose_near, .self = &choice};
+    Verdict verdict = VERDICT_NONE;
+    if (calls_compile_whole(&options, tuner->target, &compiled))
+        verdict = verify_quickly(&options, &compiled, ORACLE_SECONDS);
+    session_free(session);
+    return verdict;
+}
+
+// At the largest extents at which the oracle is quick; NONE: at none. met: by site.
+static Verdict ask_oracle(const Tuner *tuner, const Schedule *const *picks, bool *met) {
+    Verdict verdict = VERDICT_NONE;
+    if (!strcmp(tuner->options->file, "-"))
+        return verdict;
+    for (int64_t most = SMALL_MOST; most >= SMALL_LEAST && verdict == VERDICT_NONE; most /= 2) {
+        memset(met, 0, tuner->spaces.at.count * sizeof *met);
+        verdict = judge_small(tuner, picks, most, met);
+    }
+    return verdict;
+}
+
+// ---- winners ------------------------------------------------------------------------------------
+
+const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *count) {
+    const Schedule **picks = arena_array(arena, const Schedule *, tuner->spaces.at.count + 1);
+    *count = 0;
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        uint32_t winner = tuner->results[i].winner;
+        picks[i] = &tune_search_site(tuner->search, i)->trials.at[winner].schedule;
+        *count += winner != TUNE_DEFAULT;
+    }
+    return picks;
+}
+
+void tuner_drop(Tuner *tuner, uint32_t site) {
+    TuneResult *result = &tuner->results[site];
+    *result = (TuneResult){.seconds = result->of_default, .of_default = result->of_default};
+}
+
+// by_oracle: by site, set: was its kind of kernel compared with the oracle?
+static bool is_right(const Tuner *tuner, const Schedule *const *picks, bool *by_oracle) {
+    uint32_t n = tuner->spaces.at.count;
+    memset(by_oracle, 0, n * sizeof *by_oracle);
+    if (!computes_the_same(tuner, picks))
+        return false;
+    Verdict verdict = ask_oracle(tuner, picks, by_oracle);
+    for (uint32_t i = 0; i < n; i++)
+        by_oracle[i] &= verdict == VERDICT_FINE;
+    return verdict != VERDICT_WRONG;
+}
+
+// Where all together are wrong each is looked at alone, and what is left once more.
+static void drop_wrong_ones(Tuner *tuner, bool *by_oracle, Arena *arena) {
+    uint32_t left;
+    const Schedule **winners = picks_of_winners(tuner, arena, &left);
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        const Schedule **picks = picks_default(tuner, arena);
+        picks[i] = winners[i];
+        if (tuner->results[i].winner == TUNE_DEFAULT || is_right(tuner, picks, by_oracle))
+            continue;
+        problem(tuner->options, "%s: the schedule %s computes something else; it is not kept",
+                tuner->spaces.at.at[i].name, schedule_to_json(arena, winners[i]));
+        tuner_drop(tuner, i);
+    }
+    winners = picks_of_winners(tuner, arena, &left);
+    if (!left || is_right(tuner, winners, by_oracle))
+        return;
+    problem(tuner->options, "all schedules together compute something else; none is kept");
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        tuner_drop(tuner, i);
+}
+
+static void tell_unjudged(const Tuner *tuner, Arena *arena) {
+    Text names = {.arena = arena};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        if (tuner->results[i].winner != TUNE_DEFAULT && !tuner->results[i].by_oracle)
+            text_list(&names, count++, tuner->spaces.at.at[i].name);
+    if (count)
+        diag_remark(tuner->options->session->diags, (Span){0},
+                    "not compared with the oracle, but with the default alone: %s; %s", names.at,
+                    strcmp(tuner->options->file, "-")
+                        ? "with smaller extents of -D there is no such kernel, or the oracle "
+                          "takes long"
+                        : "standard input cannot be read a second time");
+}
+
+void tuner_check(Tuner *tuner) {
+    Arena *arena = arena_new();
+    uint32_t winners, n = tuner->spaces.at.count;
+    const Schedule **picks = picks_of_winners(tuner, arena, &winners);
+    bool *by_oracle = arena_array(arena, bool, n + 1);
+    if (winners && !is_right(tuner, picks, by_oracle))
+        drop_wrong_ones(tuner, by_oracle, arena);
+    for (uint32_t i = 0; i < n; i++)
+        tuner->results[i].by_oracle = by_oracle[i];
+    tell_unjudged(tuner, arena);
+    arena_free(arena);
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// What attc tune checks of winners. A compiler that is wrong with some schedules is played by one
+// that compiles another text of the same arguments.
+#include "support.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "driver/tune/tuning.h"
+
+static const char right[] = "dim n = 40, m = 48\n"
+                            "def F(X[n, m], P[m, k]):\n"
+                            "    return einsum(X[n, m], P[m, k] -> [n, k])\n";
+static const char wrong[] = "dim n = 40, m = 48\n"
+                            "def F(X[n, m], P[m, k]):\n"
+                            "    return einsum(2 * X[n, m], P[m, k] -> [n, k])\n";
+
+typedef struct {
+    char folder[64];
+    Session *session;
+    Options options;
+    Tuner tuner;
+} World;
+
+static const char *write_text(World *w, const char *name, const char *text) {
+    const char *path = arena_printf(w->session->arena, "%s/%s", w->folder, name);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static Options options_for(World *w, const char *path) {
+    Arena *arena = w->session->arena;
+    const char *const given[] = {
+        "attc", "tune",        path,   "-D",
+        "k=32", "--threads=1", "--db", arena_printf(arena, "%s/schedules.db", w->folder)};
+    enum { COUNT = sizeof given / sizeof *given };
+    char **words = arena_array(arena, char *, COUNT + 1);
+    for (int i = 0; i < COUNT; i++)
+        words[i] = arena_printf(arena, "%s", given[i]);
+    bool stop = false;
+    Options options = {.session = w->session};
+    assert_int_equal(options_parse(&options, COUNT, words, &stop), EXIT_FINE);
+    options.cache.enabled = false;
+    return options;
+}
+
+// With the first trial as the winner of each site that has one.
+static int open_world(void **state) {
+    World *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    strcpy(w->folder, "/tmp/attc-winners-XXXXXX");
+    assert_non_null(mkdtemp(w->folder));
+    w->session = session_new();
+    w->options = options_for(w, write_text(w, "right.attn", right));
+    w->tuner = (Tuner){.options = &w->options, .target = driver_target(&w->options)};
+    w->tuner.machine = driver_machine(&w->options, w->tuner.target);
+    assert_true(tuner_open(&w->tuner));
+    assert_true(w->tuner.spaces.at.count == 1);
+    assert_true(tune_search_site(w->tuner.search, 0)->trials.count > 1);
+    w->tuner.results[0].winner = 1;
+    *state = w;
+    return 0;
+}
+
+static int close_world(void **state) {
+    World *w = *state;
+    char command[128];
+    tuner_close(&w->tuner);
+    session_free(w->session);
+    snprintf(command, sizeof command, "rm -r %s", w->folder);
+    int status = system(command);
+    free(w);
+    return status;
+}
+
+static const char *told(const World *w) {
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    diags_print(w->session->diags, out, DIAGS_TEXT, false);
+    fclose(out);
+    const char *copy = arena_printf(w->session->arena, "%s", text);
+    free(text);
+    return copy;
+}
+
+static void winners_that_are_right_stay(void **state) {
+    World *w = *state;
+    tuner_check(&w->tuner);
+    assert_int_equal(w->tuner.results[0].winner, 1);
+    assert_true(w->tuner.results[0].by_oracle);
+    assert_string_equal(told(w), "");
+}
+
+static void winners_that_compute_something_else_are_dropped(void **state) {
+    World *w = *state;
+    Options options = w->options;
+    options.file = write_text(w, "wrong.attn", wrong);
+    Calls calls;
+    assert_true(calls_open(&options, w->tuner.target, &calls));
+    w->tuner.calls.at[0].compiled = calls.at[0].compiled;
+    w->tuner.results[0].of_default = 3;
+    w->tuner.results[0].seconds = 1;
+    tuner_check(&w->tuner);
+    assert_int_equal(w->tuner.results[0].winner, TUNE_DEFAULT);
+    assert_true(w->tuner.results[0].seconds == 3 && !w->tuner.results[0].by_oracle);
+    assert_non_null(strstr(told(w), "computes something else; it is not kept"));
+    calls_close(&calls);
+}
+
+static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **state) {
+    World *w = *state;
+    w->options.file = "-";
+    tuner_check(&w->tuner);
+    assert_int_equal(w->tuner.results[0].winner, 1);
+    assert_false(w->tuner.results[0].by_oracle);
+    assert_non_null(strstr(told(w), "standard input cannot be read a second time"));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(winners_that_are_right_stay),
+        TEST(winners_that_compute_something_else_are_dropped),
+        TEST(winners_are_judged_without_the_oracle_where_it_cannot_read),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
