@@ -75,23 +75,27 @@ static void count_work(Calls *calls, Options *options) {
     at[BACKWARD].multiplies = at[BOTH].multiplies - at[FORWARD].multiplies;
 }
 
+// parts: with those of --grad, not the whole alone.
+static bool compile_calls(Calls *calls, Options *options, bool parts) {
+    const Program *program = driver_front(options);
+    if (!program)
+        return false;
+    if (options->product == PRODUCT_EXE)
+        return compile_program(calls, options, program);
+    return options->grad && parts ? compile_gradient(calls, options, program)
+                                  : compile_entry(calls, options, program);
+}
+
 bool calls_compile_whole(Options *options, const Target *target, Compilation *out) {
     Calls calls = {.target = target};
-    const Program *program = driver_front(options);
-    bool exe = options->product == PRODUCT_EXE;
-    bool fine = program && (exe ? compile_program(&calls, options, program)
-                                : compile_entry(&calls, options, program));
+    bool fine = compile_calls(&calls, options, false);
     *out = calls.at[0].compiled;
     return fine;
 }
 
 bool calls_open(Options *options, const Target *target, Calls *calls) {
-    const Program *program = driver_front(options);
     *calls = (Calls){.target = target};
-    bool exe = options->product == PRODUCT_EXE;
-    if (!program || !(exe             ? compile_program(calls, options, program)
-                      : options->grad ? compile_gradient(calls, options, program)
-                                      : compile_entry(calls, options, program)))
+    if (!compile_calls(calls, options, true))
         return false;
     const Compilation *whole = &calls->at[calls->count - 1].compiled;
     if (!tensors_open(options, whole, true, &calls->tensors) ||

@@ -49,15 +49,13 @@ bool tune_db_list(TuneDb *db, Arena *arena, TuneEntries *out, TuneLeftOut *left_
                   const char **why) {
     TuneLeftOut others = {0};
     *out = (TuneEntries){0};
+    *why = NULL;
     sqlite3_stmt *select =
         db_prepare(db,
                    "SELECT " DB_COLUMNS " FROM schedules "
                    "ORDER BY group_id, extents, target, machine, threads, version",
                    why);
-    if (!select)
-        return false;
-    int status;
-    while ((status = sqlite3_step(select)) == SQLITE_ROW) {
+    while (db_row(db, select, why)) {
         DbRow row = db_row_read(select, arena);
         if (row.version != SCHEDULE_VERSION)
             others.other_versions++;
@@ -66,11 +64,9 @@ bool tune_db_list(TuneDb *db, Arena *arena, TuneEntries *out, TuneLeftOut *left_
         else
             vec_push(arena, out, row.entry);
     }
-    bool ok = status == SQLITE_DONE || db_failed(db, why);
-    sqlite3_finalize(select);
     if (left_out)
         *left_out = others;
-    return ok;
+    return !*why;
 }
 
 // ---- changes ------------------------------------------------------------------------------------
@@ -94,9 +90,7 @@ static bool insert(TuneDb *db, sqlite3_stmt *statement, const TuneEntry *entry, 
     sqlite3_bind_double(statement, at++, entry->confidence);
     sqlite3_bind_text(statement, at++, entry->date, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, at++, db_row_checksum(SCHEDULE_VERSION, entry));
-    bool ok = sqlite3_step(statement) == SQLITE_DONE || db_failed(db, why);
-    sqlite3_reset(statement);
-    return ok;
+    return db_done(db, statement, why);
 }
 
 static bool is_fine(TuneDb *db, const TuneEntry *entry, const char **why) {
@@ -155,7 +149,7 @@ static bool remove_key(TuneDb *db, const TuneKey *key, const char **why) {
         return false;
     db_bind_key(statement, 1, key);
     sqlite3_bind_int(statement, 1 + DB_KEY_COLUMNS, SCHEDULE_VERSION);
-    bool ok = sqlite3_step(statement) == SQLITE_DONE || db_failed(db, why);
+    bool ok = db_done(db, statement, why);
     sqlite3_finalize(statement);
     return ok;
 }

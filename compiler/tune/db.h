@@ -17,6 +17,10 @@ struct TuneDb {
 bool db_failed(TuneDb *db, const char **why); // false; why the last call of SQLite failed
 bool db_run(TuneDb *db, const char *sql, const char **why); // statements without results
 sqlite3_stmt *db_prepare(TuneDb *db, const char *sql, const char **why); // NULL with *why
+bool db_done(TuneDb *db, sqlite3_stmt *change, const char **why); // makes the change, and resets it
+// To the next row. false after the last one, or with *why; the statement is no more then. NULL has
+// no rows.
+bool db_row(TuneDb *db, sqlite3_stmt *select, const char **why);
 bool db_begin(TuneDb *db, const char **why);        // a transaction; resets *why
 bool db_end(TuneDb *db, bool ok, const char **why); // as it was fine so far, or none of it
 

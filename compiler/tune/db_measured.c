@@ -63,17 +63,12 @@ bool tune_db_list_measurements(TuneDb *db, Arena *arena, TuneMeasurements *out, 
     *why = NULL;
     sqlite3_stmt *select =
         db_prepare(db, "SELECT " DB_MEASURED_COLUMNS " FROM measurements ORDER BY id", why);
-    if (!select)
-        return false;
-    int status;
-    while ((status = sqlite3_step(select)) == SQLITE_ROW) {
+    while (db_row(db, select, why)) {
         DbMeasuredRow row = db_measured_read(select, arena);
         if (!row.wrong && row.version == SCHEDULE_VERSION)
             vec_push(arena, out, row.measurement);
     }
-    bool ok = status == SQLITE_DONE || db_failed(db, why);
-    sqlite3_finalize(select);
-    return ok;
+    return !*why;
 }
 
 static bool insert(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m,
@@ -87,9 +82,7 @@ static bool insert(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m
     sqlite3_bind_double(statement, at++, m->seconds);
     sqlite3_bind_text(statement, at++, m->date, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, at++, measured_checksum(SCHEDULE_VERSION, m));
-    bool ok = sqlite3_step(statement) == SQLITE_DONE || db_failed(db, why);
-    sqlite3_reset(statement);
-    return ok;
+    return db_done(db, statement, why);
 }
 
 // Of the measurement's key the oldest that are too many go: what is put last has the largest id.
@@ -98,9 +91,7 @@ static bool trim(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m, 
         db_bind_key(statement, 1 + copy * (DB_KEY_COLUMNS + 1), &m->key);
         sqlite3_bind_int(statement, (copy + 1) * (DB_KEY_COLUMNS + 1), SCHEDULE_VERSION);
     }
-    bool ok = sqlite3_step(statement) == SQLITE_DONE || db_failed(db, why);
-    sqlite3_reset(statement);
-    return ok;
+    return db_done(db, statement, why);
 }
 
 static bool is_fine(TuneDb *db, const char *what, const char *problem, const char **why) {
@@ -146,17 +137,12 @@ bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, const char
     *why = NULL;
     sqlite3_stmt *select =
         db_prepare(db, "SELECT " DB_RATES_COLUMNS " FROM rates ORDER BY id", why);
-    if (!select)
-        return false;
-    int status;
-    while ((status = sqlite3_step(select)) == SQLITE_ROW) {
+    while (db_row(db, select, why)) {
         DbRatesRow row = db_rates_read(select, arena);
         if (!row.wrong && row.version == SCHEDULE_VERSION)
             vec_push(arena, out, row.rates);
     }
-    bool ok = status == SQLITE_DONE || db_failed(db, why);
-    sqlite3_finalize(select);
-    return ok;
+    return !*why;
 }
 
 static bool put_rates(TuneDb *db, const TuneRates *rates, const char **why) {
@@ -176,7 +162,7 @@ static bool put_rates(TuneDb *db, const TuneRates *rates, const char **why) {
         sqlite3_bind_double(statement, at++, rates->at[level]);
     sqlite3_bind_text(statement, at++, rates->date, -1, SQLITE_STATIC);
     sqlite3_bind_int64(statement, at++, rates_checksum(SCHEDULE_VERSION, rates));
-    bool ok = sqlite3_step(statement) == SQLITE_DONE || db_failed(db, why);
+    bool ok = db_done(db, statement, why);
     sqlite3_finalize(statement);
     return ok;
 }

@@ -19,37 +19,27 @@
 enum { LAYOUT_VERSION = 2, APPLICATION_ID = 0x61747463 }; // "attc"
 enum { READ_PATIENCE_MS = 5000, WRITE_PATIENCE_MS = 30000, LONGEST_VALUE = 1 << 20 };
 
+#define OF_A_SCHEDULE                                                                              \
+    "  id INTEGER PRIMARY KEY,\n"                                                                  \
+    "  version INTEGER NOT NULL,\n"                                                                \
+    "  group_id TEXT NOT NULL,\n"                                                                  \
+    "  extents TEXT NOT NULL,\n"                                                                   \
+    "  target TEXT NOT NULL,\n"                                                                    \
+    "  machine TEXT NOT NULL,\n"                                                                   \
+    "  threads INTEGER NOT NULL,\n"                                                                \
+    "  name TEXT NOT NULL,\n"                                                                      \
+    "  schedule TEXT NOT NULL,\n"
 static const struct {
     const char *name, *sql;
 } tables[] = {
-    {"schedules", "CREATE TABLE schedules (\n"
-                  "  id INTEGER PRIMARY KEY,\n"
-                  "  version INTEGER NOT NULL,\n"
-                  "  group_id TEXT NOT NULL,\n"
-                  "  extents TEXT NOT NULL,\n"
-                  "  target TEXT NOT NULL,\n"
-                  "  machine TEXT NOT NULL,\n"
-                  "  threads INTEGER NOT NULL,\n"
-                  "  name TEXT NOT NULL,\n"
-                  "  schedule TEXT NOT NULL,\n"
-                  "  seconds REAL NOT NULL,\n"
+    {"schedules", "CREATE TABLE schedules (\n" OF_A_SCHEDULE "  seconds REAL NOT NULL,\n"
                   "  default_seconds REAL NOT NULL,\n"
                   "  confidence REAL NOT NULL,\n"
                   "  date TEXT NOT NULL,\n"
                   "  checksum INTEGER NOT NULL,\n"
                   "  UNIQUE (group_id, extents, target, machine, threads, version)\n"
                   ")"},
-    {"measurements", "CREATE TABLE measurements (\n"
-                     "  id INTEGER PRIMARY KEY,\n"
-                     "  version INTEGER NOT NULL,\n"
-                     "  group_id TEXT NOT NULL,\n"
-                     "  extents TEXT NOT NULL,\n"
-                     "  target TEXT NOT NULL,\n"
-                     "  machine TEXT NOT NULL,\n"
-                     "  threads INTEGER NOT NULL,\n"
-                     "  name TEXT NOT NULL,\n"
-                     "  schedule TEXT NOT NULL,\n"
-                     "  counts TEXT NOT NULL,\n"
+    {"measurements", "CREATE TABLE measurements (\n" OF_A_SCHEDULE "  counts TEXT NOT NULL,\n"
                      "  seconds REAL NOT NULL,\n"
                      "  date TEXT NOT NULL,\n"
                      "  checksum INTEGER NOT NULL,\n"
@@ -145,6 +135,22 @@ sqlite3_stmt *db_prepare(TuneDb *db, const char *sql, const char **why) {
     if (sqlite3_prepare_v2(db->handle, sql, -1, &statement, NULL) != SQLITE_OK)
         db_failed(db, why);
     return statement;
+}
+
+bool db_done(TuneDb *db, sqlite3_stmt *change, const char **why) {
+    bool ok = sqlite3_step(change) == SQLITE_DONE || db_failed(db, why);
+    sqlite3_reset(change);
+    return ok;
+}
+
+bool db_row(TuneDb *db, sqlite3_stmt *select, const char **why) {
+    int status = select ? sqlite3_step(select) : SQLITE_DONE;
+    if (status == SQLITE_ROW)
+        return true;
+    if (status != SQLITE_DONE)
+        db_failed(db, why);
+    sqlite3_finalize(select);
+    return false;
 }
 
 bool db_begin(TuneDb *db, const char **why) {

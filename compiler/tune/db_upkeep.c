@@ -55,34 +55,26 @@ static void add_line(Text *lines, const char *line) {
 static void check_pages(TuneDb *db, Text *lines) {
     const char *why = NULL;
     sqlite3_stmt *check = db_prepare(db, "PRAGMA integrity_check(20)", &why);
-    int status = check ? sqlite3_step(check) : SQLITE_DONE;
-    for (; status == SQLITE_ROW; status = sqlite3_step(check)) {
+    while (db_row(db, check, &why)) {
         const char *line = (const char *)sqlite3_column_text(check, 0);
         if (line && strcmp(line, "ok") != 0)
             add_line(lines, arena_printf(db->arena, "is damaged: %s", line));
     }
-    if (check && status != SQLITE_DONE)
-        db_failed(db, &why);
     if (why)
         add_line(lines, why);
-    sqlite3_finalize(check);
 }
 
 static void check_rows(TuneDb *db, const DbTable *table, Text *lines) {
     const char *why = NULL;
     sqlite3_stmt *select = db_prepare(db, table->all, &why);
-    int status = select ? sqlite3_step(select) : SQLITE_DONE;
-    for (; status == SQLITE_ROW; status = sqlite3_step(select)) {
+    while (db_row(db, select, &why)) {
         Facts row = table->read(select, db->arena);
         if (row.wrong)
             add_line(lines, arena_printf(db->arena, "has a damaged %s, number %lld: %s", table->row,
                                          (long long)row.id, row.wrong));
     }
-    if (select && status != SQLITE_DONE)
-        db_failed(db, &why);
     if (why)
         add_line(lines, why);
-    sqlite3_finalize(select);
 }
 
 char *tune_db_check(TuneDb *db, Arena *arena) {
@@ -113,19 +105,14 @@ typedef VEC(int64_t) Ids;
 static bool choose(TuneDb *db, const DbTable *table, Arena *arena, const TunePrune *prune,
                    TunePruned *counts, Ids *out, const char **why) {
     sqlite3_stmt *select = db_prepare(db, table->all, why);
-    if (!select)
-        return false;
-    int status;
-    while ((status = sqlite3_step(select)) == SQLITE_ROW) {
+    while (db_row(db, select, why)) {
         Facts row = table->read(select, arena);
         uint32_t *count = fate(&row, prune, counts);
         ++*count;
         if (count != &counts->left)
             vec_push(arena, out, row.id);
     }
-    bool ok = status == SQLITE_DONE || db_failed(db, why);
-    sqlite3_finalize(select);
-    return ok;
+    return !*why;
 }
 
 static bool remove_rows(TuneDb *db, const DbTable *table, const Ids *ids, const char **why) {
@@ -133,8 +120,7 @@ static bool remove_rows(TuneDb *db, const DbTable *table, const Ids *ids, const 
     bool ok = statement != NULL;
     for (uint32_t i = 0; i < ids->count && ok; i++) {
         sqlite3_bind_int64(statement, 1, ids->at[i]);
-        ok = sqlite3_step(statement) == SQLITE_DONE || db_failed(db, why);
-        sqlite3_reset(statement);
+        ok = db_done(db, statement, why);
     }
     sqlite3_finalize(statement);
     return ok;
