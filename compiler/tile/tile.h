@@ -411,9 +411,8 @@ typedef struct {
 } DimProduct;
 // What a schedule is for, whatever it is called and whichever layer it is of.
 typedef struct {
-    uint64_t group; // XXH3 of what is computed and how it lies in memory, without extents
-    const char
-        *extents; // of its dims: "512 64", "~1024" of one of run time that is planned for that
+    uint64_t group;      // XXH3 of what is computed and how it lies in memory, without extents
+    const char *extents; // of its dims: "512 64"; "~1024": of run time, and planned for that
 } ScheduleSite;
 typedef struct {
     uint32_t kernel;   // index into program->kernels

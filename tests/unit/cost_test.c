@@ -7,7 +7,7 @@
 #include <math.h>
 #include <stdbool.h>
 
-#include "tile/tile.h"
+#include "tune/tune.h"
 
 // One cycle is a nanosecond, L2 and beyond deliver 64, 32 and 16 bytes in it.
 static const Machine plain = {
@@ -550,9 +550,7 @@ static void test_threads_share_the_last_cache(void **state) {
 // ---- other rates -------------------------------------------------------------------------------
 
 static double with_rate(const TileCost *cost, Machine machine, int level, double factor) {
-    double *const rates[N_FROM] = {&machine.flops_per_second, &machine.l2_bytes_per_second,
-                                   &machine.l3_bytes_per_second, &machine.memory_bytes_per_second};
-    *rates[level] *= factor;
+    *tune_rate(&machine, level) *= factor;
     return tile_cost_rated(cost, &machine).seconds;
 }
 
