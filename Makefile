@@ -84,33 +84,39 @@ $(BUILD)/attc: $(BUILD)/obj/compiler/main.o $(BUILD)/obj/compiler/pipeline.o $(A
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -o $@ $(filter %.o,$^) $(LINK) $(LLVM_STATIC) $(LIBS)
 
-# `q`, not `r`: two folders of a level may have files of one name.
+# `q`, not `r`: two folders of a level may have files of one name. Archives are made anew when the
+# list of sources is another: one without a source that is gone is older than none of its objects.
 define archive
-$(BUILD)/lib/lib$(1).a: $(call objects,$(1))
+$(BUILD)/lib/lib$(1).a: $(call objects,$(1)) $(BUILD)/gen/sources
 	@mkdir -p $$(@D)
 	@rm -f $$@
 	$$(call say,AR,$$@)
-	$(Q)$(AR) qcs $$@ $$^
+	$(Q)$(AR) qcs $$@ $$(filter %.o,$$^)
 endef
 $(foreach level,$(LEVELS),$(eval $(call archive,$(level))))
 
-$(RUNTIME): $(RUNTIME_OBJECTS)
+$(RUNTIME): $(RUNTIME_OBJECTS) $(BUILD)/gen/sources
 	@mkdir -p $(@D)
 	@rm -f $@
 	$(call say,AR,$@)
-	$(Q)$(AR) rcs $@ $^
+	$(Q)$(AR) rcs $@ $(filter %.o,$^)
 
-$(TRAIN): $(TRAIN_OBJECTS)
+$(TRAIN): $(TRAIN_OBJECTS) $(BUILD)/gen/sources
 	@mkdir -p $(@D)
 	$(call say,AR,$@)
 	$(Q)cp $(JANSSON) $@
-	$(Q)$(AR) qcs $@ $^
+	$(Q)$(AR) qcs $@ $(filter %.o,$^)
 
 # The runtime goes into shared libraries: only what is marked ATT_API leaves them.
 $(BUILD)/obj/runtime/%.o: runtime/%.c
 	@mkdir -p $(@D)
 	$(call say,CC,$<)
 	$(Q)$(CC) $(ALL_CFLAGS) -fvisibility=hidden -c -o $@ $<
+
+$(BUILD)/gen/sources: always
+	@mkdir -p $(@D)
+	@find compiler grammar runtime targets -name '*.[cyl]' | LC_ALL=C sort >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
 # Objects of one source tree never serve another: cached kernels are keyed by what the compiler is.
 # The checksum is taken by every make, and written only when it is another.
@@ -270,7 +276,7 @@ $(BENCH_VENV)/ready: tests/bench/requirements.txt
 	$(PYTHON) -m venv $(BENCH_VENV)
 	$(BENCH_VENV)/bin/pip install --quiet --disable-pip-version-check -r $<
 	touch $@
-$(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(RUNTIME_OBJECTS)) $(RUNTIME)
+$(BUILD)/bench/libpeak.so: $(filter %/peak.o,$(TRAIN_OBJECTS)) $(RUNTIME)
 	@mkdir -p $(@D)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(SANFLAGS) -shared -o $@ $^ -lm -lpthread

@@ -7,8 +7,7 @@
 //
 // With --grad a round has three calls, see calls.c.
 #include "driver/driver.h"
-
-#include "peak.h"
+#include "train/peak.h"
 
 enum { ROUNDS_MIN = 11, ROUNDS_MAX = 400, WARM_UP = 2 };
 static const double SECONDS_WANTED = 1.0; // of each call

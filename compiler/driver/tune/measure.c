@@ -11,7 +11,7 @@
 #include <math.h>
 
 #include "driver/tune/tuning.h"
-#include "peak.h"
+#include "train/peak.h"
 
 enum { PAIRS_MAX = 41, PAIRS_LEAST = 3, PAIRS_HOPELESS = 2, AGAIN_MAX = 2 };
 // Of the last rounds: enough for the sign test, and what is usual; how many such rounds there are,

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "train/loop/loop.h"
-#include "peak.h"
+#include "train/peak.h"
 
 // The best of some milliseconds: the clock rises in the first of them, and others may use the
 // machine in between.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measuring what kernels, and training, are judged by.
+// What kernels, and steps of training, are judged by. Not in libraries: its loops are of the higher
+// levels of instructions.
 #ifndef ATT_PEAK_H
 #define ATT_PEAK_H
 
