@@ -467,10 +467,12 @@ typedef struct {
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
                         const ScheduleWish *wish);
 // schedule/: the default of a shape, and every one that is worth a thought, in a fixed order. The
-// default of a streamed group is the cheapest that can be lowered (lower/choose.c); wanted: its
-// plan, and its numbers where they are not 0.
+// default of a streamed group is the cheapest that can be lowered, that of a contraction the
+// cheapest of those that a model of it finds nearly as fast as the fastest, which comes first
+// (lower/choose.c); wanted: its plan, and its numbers where they are not 0.
 TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine);
-ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine);
+void schedule_nearest_contract(Arena *arena, const ContractShape *shape, const Machine *machine,
+                               ScheduleList *into);
 void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
                               ScheduleList *into);
 void schedule_enumerate_contract(Arena *arena, const ContractShape *shape, const Machine *machine,

@@ -11,7 +11,8 @@
 
 enum { GROUP_DIGITS = 16, WORDS_MOST = 1000, NUMBER_DIGITS_MOST = 13 };
 static const double seconds_most = 1e6;
-static const char date_form[] = "0000-00-00T00:00:00Z"; // a '0' stands for any digit
+static const char date_form[] = "%Y-%m-%dT%H:%M:%SZ";
+enum { DATE_BYTES = sizeof "0000-00-00T00:00:00Z" };
 static const double rate_least = 1e6, rate_most = 1e18; // in a second
 
 int tune_key_compare(const TuneKey *a, const TuneKey *b) {
@@ -27,11 +28,11 @@ double tune_gain(const TuneEntry *entry) {
 }
 
 const char *tune_date(Arena *arena, time_t at) {
-    char text[sizeof date_form];
+    char text[DATE_BYTES];
     struct tm parts;
     gmtime_r(&at, &parts);
-    strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
-    return arena_strndup(arena, text, sizeof date_form - 1);
+    strftime(text, sizeof text, date_form, &parts);
+    return arena_strndup(arena, text, DATE_BYTES - 1);
 }
 
 // ---- what is wrong ------------------------------------------------------------------------------
@@ -69,12 +70,15 @@ static bool are_words(const char *text) {
     return length && length <= WORDS_MOST;
 }
 
+// A day that there is, as tune_date writes it.
 static bool is_date(const char *text) {
-    size_t i = 0;
-    for (; date_form[i] && text[i]; i++)
-        if (date_form[i] == '0' ? text[i] < '0' || text[i] > '9' : text[i] != date_form[i])
-            return false;
-    return !date_form[i] && !text[i];
+    struct tm parts = {0}, same;
+    char again[DATE_BYTES];
+    if (strlen(text) != DATE_BYTES - 1 || !strptime(text, date_form, &parts))
+        return false;
+    time_t at = timegm(&parts);
+    return gmtime_r(&at, &same) && strftime(again, sizeof again, date_form, &same) &&
+           !strcmp(text, again);
 }
 
 static const char *words_problem(Arena *arena, const char *field, const char *text) {

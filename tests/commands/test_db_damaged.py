@@ -261,6 +261,8 @@ TEXTS = [
     (text_of(entry(1, confidence=1.01)), 2, "confidence: expected a number from 0 to 1"),
     (text_of(entry(1, date="yesterday")), 2, "date: expected such as"),
     (text_of(entry(1, date="2026-11-24T19:00:00Z ")), 2, "date: expected such as"),
+    (text_of(entry(1, date="2026-02-30T19:00:00Z")), 2, "date: expected such as"),
+    (text_of(entry(1, date="2026-11-24T25:00:00Z")), 2, "date: expected such as"),
     (text_of(entry(1), entry(0), entry(1)), 4, "the entry of line 2 has the same key"),
 ]
 

@@ -170,9 +170,9 @@ static void test_who_asks_for_the_next_lanes(void **state) {
     Arena *arena = arena_new();
     assert_true(kernel_asks(arena, mixing_kernel(arena, 12, 12, 512, false)));
     assert_true(kernel_asks(arena, mixing_kernel(arena, 12, 12, 512, true)));
-    assert_true(kernel_asks(arena, mixing_kernel(arena, 1, 3072, 768, false)));  // in later steps
-    assert_false(kernel_asks(arena, mixing_kernel(arena, 12, 12, 256, false)));  // they fit L1
-    assert_false(kernel_asks(arena, mixing_kernel(arena, 96, 96, 1024, false))); // for each block
+    assert_true(kernel_asks(arena, mixing_kernel(arena, 1, 3072, 768, false))); // in later steps
+    assert_true(kernel_asks(arena, mixing_kernel(arena, 96, 96, 1024, false))); // in each block
+    assert_false(kernel_asks(arena, mixing_kernel(arena, 12, 12, 256, false))); // they fit L1
     arena_free(arena);
 }
 

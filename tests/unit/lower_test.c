@@ -204,6 +204,37 @@ static void test_adjacent_dims_are_fused(void **state) {
     session_free(session);
 }
 
+static void check_contraction(const ContractSchedule *s, const ContractShape *shape,
+                              const Machine *t) {
+    int width = t->vector_bytes / (int)shape->elem_bytes;
+    int vectors = s->lane_block / width;
+    assert_int_equal(s->lane_block % width, 0);
+    assert_true(s->row_block >= 1 && s->lane_block >= 1 && s->block_k >= 1);
+    assert_true(s->row_block * vectors + vectors + 1 < t->vector_registers || s->row_block == 1);
+    assert_true(s->row_block <= (s->pack_a ? t->rows_packed : t->rows_unpacked));
+    assert_true(s->task_rows >= 1 && s->task_lanes >= 1 && s->task_batch >= 1);
+    assert_true(s->block_rows >= 1);
+    assert_true(s->pack_a || shape->a_in_place);
+    assert_true(s->pack_b || shape->b_in_place);
+    assert_true(s->seconds > 0);
+}
+
+// The fastest first, none of the packing and the width of another, none far slower.
+static void check_nearest(const ScheduleList *near, const ContractShape *shape, const Machine *t) {
+    assert_true(near->count > 0);
+    for (uint32_t i = 0; i < near->count; i++) {
+        const ContractSchedule *s = &near->at[i].contract;
+        check_contraction(s, shape, t);
+        assert_true(s->seconds <= 1.25 * near->at[0].contract.seconds);
+        for (uint32_t k = 0; k < i; k++) {
+            const ContractSchedule *other = &near->at[k].contract;
+            assert_true(other->seconds <= s->seconds);
+            assert_true(other->lane_block != s->lane_block || other->pack_a != s->pack_a ||
+                        other->pack_b != s->pack_b);
+        }
+    }
+}
+
 static void test_schedules_respect_the_machine(void **state) {
     (void)state;
     static const int64_t sizes[] = {1, 2, 3, 7, 16, 64, 100, 511, 768, 3072, 50257};
@@ -222,18 +253,11 @@ static void test_schedules_respect_the_machine(void **state) {
         shape.b_in_place = shape.b_last == LAST_MAIN;
         shape.main_rows = shape.rows;
         shape.main_lanes = shape.lanes;
-        ContractSchedule s = schedule_contract(&shape, t);
-        int width = t->vector_bytes / (int)shape.elem_bytes;
-        int vectors = s.lane_block / width;
-        assert_int_equal(s.lane_block % width, 0);
-        assert_true(s.row_block >= 1 && s.lane_block >= 1 && s.block_k >= 1);
-        assert_true(s.row_block * vectors + vectors + 1 < t->vector_registers || s.row_block == 1);
-        assert_true(s.row_block <= (s.pack_a ? t->rows_packed : t->rows_unpacked));
-        assert_true(s.task_rows >= 1 && s.task_lanes >= 1 && s.task_batch >= 1);
-        assert_true(s.block_rows >= 1);
-        assert_true(s.pack_a || shape.a_in_place);
-        assert_true(s.pack_b || shape.b_in_place);
-        assert_true(s.seconds > 0);
+        Arena *arena = arena_new();
+        ScheduleList near = {0};
+        schedule_nearest_contract(arena, &shape, t, &near);
+        check_nearest(&near, &shape, t);
+        arena_free(arena);
     }
 }
 

@@ -7,7 +7,8 @@
 // Cycles per element.
 static const double TRANSPOSE = 0.6; // within a panel
 static const double GATHER = 0.7;    // contiguous in a dim that is outside the panel
-static const double BATCH_LAST = 1.5;
+static const double BATCH_LAST = 0.8;
+static const double LANEWISE = 3.5; // times what sums in registers take
 
 Roles layout_roles(const Value *contraction, int operand) {
     const DimList *x = &contraction->args[operand]->dims;
@@ -96,7 +97,8 @@ double layout_lost_lanes(const Layout *layout, const Value *contraction, int ope
 }
 
 // A result that is contiguous in a batch dim is a sum of elementwise products along it, with two
-// loads for each multiply-add, or it is computed along other lanes and copied.
+// loads for each multiply-add and a third of the rate of registers, or it is computed along other
+// lanes and copied.
 double layout_contraction_cost(const Layout *layout, const Value *contraction, DimId last,
                                DimId *lane) {
     Roles roles = layout_roles(contraction, 0);
@@ -105,10 +107,11 @@ double layout_contraction_cost(const Layout *layout, const Value *contraction, D
         return 0;
     if (!dims_has(&roles.batch, last))
         return lanes_cost(layout, contraction, last);
-    DimList space = dims_union(&contraction->args[0]->dims, &contraction->args[1]->dims);
     DimList others = dims_minus(&contraction->dims, &roles.batch);
     double copy = BATCH_LAST * volume(layout, &contraction->dims);
-    double best = operands_cost(layout, contraction, last) + volume(layout, &space) / layout->lanes;
+    double best =
+        operands_cost(layout, contraction, last) +
+        LANEWISE * full_cost(layout, contraction) / filled(layout, (double)layout->extents[last]);
     for (uint32_t i = 0; i < others.count; i++) {
         double cost = lanes_cost(layout, contraction, others.at[i]) + copy;
         if (cost < best) {

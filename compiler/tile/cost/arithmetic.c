@@ -19,7 +19,7 @@ static const double ADD_PER_SUM = 1.5;    // loading what c holds and waiting fo
 static const double SPLIT_LOAD = 0.25;    // of a vector in two lines, beside the second load
 static const double MASKING = 1.3;        // masks that live in vector registers
 static const double ACROSS_PER_SUM = 1.5; // adding up a vector of summed lanes
-static const double CROSSING = 6; // a vector of a transposed block: 4 shuffles beside memory
+static const double CROSSING = 4; // a vector of a transposed block: 4 shuffles beside memory
 static const double STAGE_ENTRY = 15, LOOP_ENTRY = 6, FOLD = 12;
 
 static double ceiling(double x) {
@@ -198,6 +198,17 @@ static double blocks_cycles(const Walk *w, const Stage *stage) {
     return STAGE_ENTRY + times * row_blocks * col_blocks * block;
 }
 
+bool cost_adds_up(const Walk *w, const Stage *stage) {
+    uint64_t flat = cost_flat_dims(w, stage);
+    for (int i = 0; i < stage->n_dims; i++) {
+        TileDimId dim = stage->dims[i];
+        bool inside = flat & bit_of(dim), whole = w->length[dim] >= (double)w->extents[dim];
+        if (!access_has_dim(&stage->c, dim) && !(inside && whole))
+            return true;
+    }
+    return false;
+}
+
 double cost_contract_cycles(const Walk *w, const Stage *stage) {
     const Machine *machine = w->machine;
     if (stage_sums_lanes(stage) || stage_shares_lanes(stage))
@@ -207,6 +218,7 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
     Calls calls = {.stage = stage,
                    .registers = machine->vector_registers,
                    .k = 1,
+                   .adds = cost_adds_up(w, stage),
                    .splits = stage->in_order ? 1 : SPLITS_MAX,
                    .b_splits = splits_lines(w, &stage->b),
                    .c_splits = splits_lines(w, &stage->c),
@@ -216,10 +228,7 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
         TileDimId dim = stage->dims[i];
         if (dim == stage->rows || dim == stage->lanes)
             continue;
-        bool summed = !access_has_dim(&stage->c, dim), inside = flat & bit_of(dim);
-        *(inside ? &calls.k : &loops) *= w->length[dim];
-        // A part of a longer sum adds to what the others left.
-        calls.adds |= summed && (!inside || w->length[dim] < (double)w->extents[dim]);
+        *(flat & bit_of(dim) ? &calls.k : &loops) *= w->length[dim];
     }
     double width = machine_lanes(machine, elem_bytes(w->kernel->buffers.at[stage->c.buffer].elem));
     double block = fmax(stage->lane_block, width);
@@ -250,6 +259,7 @@ typedef struct {
     Hoisting *terms;
     int lanes_level; // of the stage's dims, or n_dims
     double width;
+    double panel;               // lanes of what is written in panels, which no vector leaves; or 0
     double ops, ports, latency; // cycles of the vector units, of loads and stores, of sums
 } Count;
 
@@ -291,12 +301,18 @@ static Hoisting term_hoisting(const Count *c, const Term *term) {
     }
 }
 
+static double lane_vectors(const Count *c, double length) {
+    if (c->panel <= 0 || c->panel > length)
+        return ceiling(length / c->width);
+    return ceiling(length / c->panel) * ceiling(c->panel / c->width);
+}
+
 // How often the body of the loop at this level runs; vectors along the lanes.
 static double level_count(const Count *c, int level) {
     double count = 1;
     for (int i = 0; i <= level && i < c->stage->n_dims; i++) {
         double length = c->w->length[c->stage->dims[i]];
-        count *= i == c->lanes_level ? ceiling(length / c->width) : length;
+        count *= i == c->lanes_level ? lane_vectors(c, length) : length;
     }
     return count;
 }
@@ -366,8 +382,16 @@ static void count_sink(Count *c, const Sink *sink) {
         c->ops += stores * FOLD;
 }
 
+static double panel_of(const Walk *w, const Stage *stage) {
+    const Access *to = &stage->sinks.at[0].to;
+    bool along = stage->sinks.count == 1 && stage->lanes != TILE_DIM_NONE &&
+                 access_panel_dim(w->kernel, to) == stage->lanes;
+    return along ? w->kernel->buffers.at[to->buffer].panel_width : 0;
+}
+
 double cost_compute_cycles(const Walk *w, const Stage *stage) {
     Count c = {.w = w, .stage = stage, .width = 1, .lanes_level = stage->n_dims};
+    c.panel = panel_of(w, stage);
     c.terms = arena_array(w->arena, Hoisting, stage->terms.count + 1);
     for (int i = 0; i < stage->n_dims; i++)
         if (stage->dims[i] == stage->lanes) {

@@ -80,6 +80,7 @@ double cost_order_cycles(const Walk *w, const Stage *stage);
 // loops around it.
 uint64_t cost_flat_dims(const Walk *w, const Stage *stage);
 double cost_steps(const Walk *w, const Stage *stage); // of a microkernel
+bool cost_adds_up(const Walk *w, const Stage *stage); // to what the result holds
 
 // ---- traffic.c: bytes that come from beyond L1 ----
 void cost_open_footprints(Walk *w); // before the first frame
@@ -89,8 +90,10 @@ void cost_close_frame(Walk *w);
 void cost_measure_turn(Walk *w, const NodeList *body);
 // Before the walk goes into body->at[index]: how long ago its siblings touched what it touches.
 void cost_look_back(Walk *w, const NodeList *body, uint32_t index);
-// How data comes: asked for in time, along with the arithmetic, or in bursts that it waits for.
-typedef enum { FLOW_ASKED, FLOW_STEADY, FLOW_BURSTS, N_FLOWS } FlowKind;
+// How data comes: the operands of a contraction line by line, as its microkernel asks for them;
+// what it adds to between two calls, which both wait; what it stores in bursts; what other stages
+// touch along with their arithmetic.
+typedef enum { FLOW_STEADY, FLOW_ROWS, FLOW_LANES, FLOW_SUMS, FLOW_STORED, N_FLOWS } FlowKind;
 // Adds what all runs of a stage at the current place move, by the level that it comes from. Returns
 // cycles that go into finding pages.
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]);

@@ -2,15 +2,14 @@
 // From what was counted of a kernel to seconds on a machine.
 //
 //     A = cycles / rate    T = sum of bytes / rate    E = sum of exposed bytes / rate
-//     seconds of a stage = max(A, T) + E / T * min(A, T)
+//     seconds of a stage = A + E if A >= T or E >= T, else T + E / T * A
 //
 // Twice the reciprocals of all rates are twice the seconds, so these are the sum of what is due to
 // each of the rates (Euler's theorem on homogeneous functions): of what does not depend on the
-// number of tasks. Where A is the longer one, each rate has its own term alone; where T is, a level
-// with more than its share of what is exposed makes the arithmetic count more.
+// number of tasks. In the sum each rate has its own term alone; else a level with more than its
+// share of what is exposed makes the arithmetic count more. No rate that falls makes a stage
+// faster: E / T and A / T are below 1 there.
 #include "tile/cost/cost.h"
-
-#include <math.h>
 
 static double bandwidth(const Machine *machine, int level) {
     const double rates[] = {machine->l1_bytes_per_second, machine->l2_bytes_per_second,
@@ -35,20 +34,24 @@ static Alone alone_on(const StageCost *stage, const Machine *machine) {
     return alone;
 }
 
+// Does the time follow from arithmetic and waiting, the traffic being hidden?
+static bool is_hidden(const Alone *alone) {
+    return alone->arithmetic >= alone->traffic || alone->exposed >= alone->traffic;
+}
+
 double cost_stage_seconds(const StageCost *stage, const Machine *machine) {
     Alone alone = alone_on(stage, machine);
-    if (alone.traffic <= 0)
-        return alone.arithmetic;
-    return fmax(alone.arithmetic, alone.traffic) +
-           alone.exposed / alone.traffic * fmin(alone.arithmetic, alone.traffic);
+    if (is_hidden(&alone))
+        return alone.arithmetic + alone.exposed;
+    return alone.traffic + alone.exposed / alone.traffic * alone.arithmetic;
 }
 
 static void add_due(const Alone *alone, double due[N_FROM]) {
     double arithmetic = alone->arithmetic, traffic = alone->traffic, exposed = alone->exposed;
-    bool longer = arithmetic >= traffic;
-    due[FROM_L1] += arithmetic * (longer ? 1 : exposed / traffic);
+    bool hidden = is_hidden(alone);
+    due[FROM_L1] += arithmetic * (hidden ? 1 : exposed / traffic);
     for (int level = FROM_L2; level < N_FROM; level++)
-        due[level] += longer ? alone->exposed_of[level]
+        due[level] += hidden ? alone->exposed_of[level]
                              : alone->of[level] + arithmetic / traffic *
                                                       (alone->exposed_of[level] -
                                                        exposed / traffic * alone->of[level]);

@@ -22,9 +22,11 @@
 #include "tile/cost/cost.h"
 
 static const double LINE = 64;
-static const double FOLLOWED = 256;                // bytes of a run that prefetching follows
+// Of lanes that are read from rows pages apart each row takes as long as BETWEEN bytes more, unless
+// it is long enough to be followed: 1 row times 768 x 3072 in blocks of 16 to 64 lanes.
+static const double FOLLOWED = 256, BETWEEN = 110;
 static const double PAGE = 4096, PAGES_KNOWN = 64; // entries of the first translation buffer
-static const double PAGE_CYCLES = 1;               // to look up another, as far as one waits
+static const double PAGE_CYCLES = 0.1;             // to look up another, as far as one waits
 static const double PASSING = 0.125;               // of the bytes that go through
 // A cache holds a working set of up to FITS of its size, and nothing of one of SPILLS.
 static const double FITS = 0.75, SPILLS = 1.25;
@@ -385,6 +387,7 @@ void cost_look_back(Walk *w, const NodeList *body, uint32_t index) {
 typedef struct {
     const Machine *machine;
     double usable[2]; // part of L1 and L2 that it can use
+    double far;       // times as long as its bytes take from L3 and memory
     double *to;       // bytes by level
 } Flow;
 
@@ -398,10 +401,10 @@ static void add_from(const Flow *flow, Distance distance, double own, double byt
         double set = level == 2 ? distance.part : distance.bytes - own + own / flow->usable[level];
         double held = (SPILLS - set / sizes[level]) / (SPILLS - FITS);
         held = fmax(fmin(fmax(held, 0), 1), inside);
-        flow->to[FROM_L1 + level] += (held - inside) * bytes;
+        flow->to[FROM_L1 + level] += (held - inside) * bytes * (level == 2 ? flow->far : 1);
         inside = held;
     }
-    flow->to[FROM_MEMORY] += (1 - inside) * bytes;
+    flow->to[FROM_MEMORY] += (1 - inside) * bytes * flow->far;
 }
 
 // The part of an access that one more turn of a loop brings for the first time.
@@ -425,6 +428,14 @@ static double sets_of(int64_t bytes, double ways, double most) {
     return sets;
 }
 
+static double far_part(const Walk *w, const Stage *stage, const Access *access) {
+    double run = run_bytes(w, stage, access, w->length);
+    bool apart = stage->kind == STAGE_CONTRACT && access == &stage->b && run < FOLLOWED &&
+                 has_lines(&w->kernel->buffers.at[access->buffer]) &&
+                 run_stride(w, stage, access, run, w->length) >= PAGE;
+    return apart ? (run + BETWEEN) / run : 1;
+}
+
 static void add_access(const Walk *w, const Stage *stage, const Access *access, double *bytes) {
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     const Machine *machine = w->machine;
@@ -434,7 +445,7 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     bool writes = stage_writes(w->kernel, stage, access->buffer);
     double ways = writes ? 2 : 1; // what is written goes back some time
     double left = w->times * ways * touched_bytes(w, stage, access, w->length);
-    Flow flow = {machine, {1, 1}, bytes};
+    Flow flow = {machine, {1, 1}, far_part(w, stage, access), bytes};
     flow.usable[0] = usable_part(w, stage, access, sets_of(machine->l1_bytes, 8, 64));
     flow.usable[1] = usable_part(w, stage, access, sets_of(machine->l2_bytes, 16, 2048));
     for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
@@ -545,28 +556,16 @@ static bool is_repeated(const Walk *w, const Stage *stage, uint32_t at) {
     return false;
 }
 
-// How the bytes of an access come. Prefetching follows lines that follow each other, not short runs
-// far apart; the result of a contraction is wanted at once, between two calls; microkernels ask for
-// the next panel of an argument themselves when they have the time.
-static FlowKind flow_of(const Walk *w, const Stage *stage, uint32_t at) {
-    if (stage->kind != STAGE_CONTRACT)
-        return FLOW_STEADY;
-    const Access *access = use_at(stage, at);
-    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
-    double bytes = touched_bytes(w, stage, access, w->length);
-    bool panel = buffer->panel_dim != TILE_DIM_NONE && buffer->place != PLACE_SCRATCH;
-    if (at == 1 && panel && cost_steps(w, stage) >= ASKED_STEPS_MIN && bytes <= ASKED_BYTES_MAX)
-        return FLOW_ASKED;
-    return at == 2 || (buffer->panel_dim == TILE_DIM_NONE &&
-                       run_bytes(w, stage, access, w->length) < FOLLOWED)
-               ? FLOW_BURSTS
-               : FLOW_STEADY;
+static FlowKind flow_of(const Stage *stage, uint32_t at, bool adds_up) {
+    const FlowKind of_operands[] = {FLOW_ROWS, FLOW_LANES, adds_up ? FLOW_SUMS : FLOW_STORED};
+    return stage->kind == STAGE_CONTRACT ? of_operands[at] : FLOW_STEADY;
 }
 
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]) {
     Inner loops[TILE_RANK_MAX + 2];
     double outside[TILE_RANK_MAX + 2], times = w->times;
     int n = inner_loops(w, stage, loops);
+    bool adds_up = stage->kind == STAGE_CONTRACT && cost_adds_up(w, stage);
     for (int i = 0; i < n; i++) {
         TileDimId dim = loops[i].dim;
         outside[i] = w->length[dim];
@@ -580,7 +579,7 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
         const Access *access = use_at(stage, i);
         if (!access || is_repeated(w, stage, i))
             continue;
-        add_access(w, stage, access, bytes[flow_of(w, stage, i)]);
+        add_access(w, stage, access, bytes[flow_of(stage, i, adds_up)]);
         double pages = pages_of(w, stage, access);
         look_ups += pages > PAGES_KNOWN ? pages * w->times : 0;
     }

@@ -3,9 +3,14 @@
 // gives is lowered and costed, and the cheapest wins; where it wants much scratch, the cheapest of
 // those that want far less, if that costs about as much. Candidates live in an arena of their own.
 //
+// That of a contraction kernel: likewise of those that the model of schedule/contract_model.c finds
+// nearly as fast as its fastest. The model knows one summed dim and no prologue.
+//
 // Groups that are equal as one canonical kernel share the choice, so that a layer that is repeated
 // is searched once.
 #include "tile/lower/lower.h"
+
+#include <math.h>
 
 // Bytes of scratch that the tasks of all threads may have together, and what a task may have in any
 // case: what is larger streams. A schedule of FAR_LESS than the fastest wants is preferred to that,
@@ -120,4 +125,62 @@ StreamSchedule lower_streaming(Lowering *lower) {
     stream_shape(lower, &lower->shape.stream);
     return lower_takes_wanted(lower) ? lower->wanted->stream
                                      : cheapest(lower->request, lower->group);
+}
+
+// ---- contractions ----
+
+static Kernel *contract_with(const Lowering *like, const ContractSchedule *schedule,
+                             Lowering *lower, Arena *arena) {
+    lower_open(lower, like->request, like->group, arena, arena);
+    lower_arguments(lower);
+    return lower_contract(lower, schedule) ? lower->kernel : NULL;
+}
+
+static double seconds_with(const Lowering *like, const ContractSchedule *schedule) {
+    Arena *arena = arena_new();
+    Lowering lower;
+    const Kernel *kernel = contract_with(like, schedule, &lower, arena);
+    double seconds = tile_cost(NULL, kernel, lower.typical.at, like->machine).parallel_seconds;
+    arena_free(arena);
+    return seconds;
+}
+
+static const Schedule *fastest_of(const Lowering *lower, const ScheduleList *list) {
+    const Schedule *best = &list->at[0];
+    double least = INFINITY;
+    for (uint32_t i = 0; i < list->count; i++) {
+        double seconds = seconds_with(lower, &list->at[i].contract);
+        best = seconds < least ? &list->at[i] : best;
+        least = fmin(seconds, least);
+    }
+    return best;
+}
+
+// Equal kernels of one shape share the choice.
+static const Schedule *known_fastest(const Lowering *lower, const Kernel *first, Arena *arena) {
+    const ContractShape *shape = &lower->shape.contract;
+    const ScheduleList *near = lower_near(lower, shape);
+    if (near->count == 1)
+        return &near->at[0];
+    KernelForm form = kernel_form(arena, first), sizes = lower_shape_form(shape, arena);
+    for (uint32_t i = 0; i < sizes.count; i++)
+        vec_push(arena, &form, sizes.at[i]);
+    void **known = form_table_at(lower->request->contractions, &form);
+    if (!*known)
+        *known = (void *)fastest_of(lower, near);
+    return *known;
+}
+
+bool lower_contracting(Lowering *lower, ContractSchedule *schedule) {
+    Arena *arena = arena_new();
+    Lowering first;
+    const Kernel *kernel = contract_with(lower, NULL, &first, arena);
+    if (kernel) {
+        lower->shape = first.shape;
+        bool wanted = lower_takes_wanted(lower);
+        *schedule =
+            wanted ? lower->wanted->contract : known_fastest(lower, kernel, arena)->contract;
+    }
+    arena_free(arena);
+    return kernel;
 }

@@ -268,7 +268,7 @@ static int64_t shape_extent(const Lowering *lower, DimSet dims) {
     return volume < EXTENT_MAX ? volume : EXTENT_MAX;
 }
 
-static void choose_schedule(Contract *x) {
+static void choose_schedule(Contract *x, const ContractSchedule *schedule) {
     Lowering *lower = x->lower;
     ContractShape shape = {
         .batch = batch_to_count_on(x),
@@ -286,7 +286,7 @@ static void choose_schedule(Contract *x) {
         .elem_bytes = elem_bytes(x->elem),
         .in_order = x->c->made_for.twice,
     };
-    x->schedule = lower_contraction(lower, &shape);
+    x->schedule = lower_contraction(lower, &shape, schedule);
 }
 
 // Steps of one class of dims, for pieces of about `piece` points: the crossing dim is filled first,
@@ -396,11 +396,11 @@ static void choose_pieces(Contract *x) {
     x->a_crossing = crossing_dim(&x->a_source, x->rows_all, x->rows, s->pack_a) != TILE_DIM_NONE;
 }
 
-bool lower_contract(Lowering *lower) {
+bool lower_contract(Lowering *lower, const ContractSchedule *schedule) {
     Contract x = {.lower = lower};
     if (!analyse(&x))
         return false;
-    choose_schedule(&x);
+    choose_schedule(&x, schedule);
     choose_pieces(&x);
     contract_emit(&x);
     return true;

@@ -2,6 +2,12 @@
 // Which lowering a group takes.
 #include "tile/lower/lower.h"
 
+// false: better lowered as rows.
+static bool lower_as_contraction(Lowering *lower) {
+    ContractSchedule schedule;
+    return lower_contracting(lower, &schedule) && lower_contract(lower, &schedule);
+}
+
 bool lower_kind(Lowering *lower) {
     const Group *group = lower->group;
     if (group->kind == GROUP_STREAM) {
@@ -16,7 +22,7 @@ bool lower_kind(Lowering *lower) {
         lower_scatter(lower);
     else if (group->kind != GROUP_ROWS && !group->contraction)
         lower_map(lower);
-    else if (!group->contraction || !lower_contract(lower))
+    else if (!group->contraction || !lower_as_contraction(lower))
         lower_rows(lower);
     return true;
 }

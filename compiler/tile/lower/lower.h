@@ -111,7 +111,8 @@ void lower_scatter(Lowering *lower); // a SCATTER_ADD value
 // scatter.c: adds what a SCATTER_ADD value sums to the buffer, which begins with zeros.
 // Requires: its arguments have homes, or are immediate.
 void lower_sums_at(Lowering *lower, const Value *value, uint16_t sums, NodeList *into);
-bool lower_contract(Lowering *lower); // false: better lowered as rows
+// schedule NULL: the one that the model of it finds fastest. false: better lowered as rows.
+bool lower_contract(Lowering *lower, const ContractSchedule *schedule);
 // A streamed group. false: the plan cannot do it.
 bool lower_stream(Lowering *lower, const StreamSchedule *schedule);
 void stream_shape(const Lowering *lower, StreamShape *shape);
@@ -124,9 +125,16 @@ bool lower_kind(Lowering *lower);
 
 // ---- schedules: the one that is wanted, or the default ----
 TaskSchedule lower_tasks(Lowering *lower, const TaskShape *shape); // scheduled.c
-ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape);
-StreamSchedule lower_streaming(Lowering *lower); // choose.c
-bool lower_takes_wanted(Lowering *lower);        // scheduled.c; requires: the shape is set
+ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape,
+                                   const ContractSchedule *schedule); // scheduled.c
+// What a model of the shape finds nearly as fast as the fastest, which is the first (scheduled.c).
+// Found once for a shape; its form is what tells shapes apart.
+const ScheduleList *lower_near(const Lowering *lower, const ContractShape *shape);
+KernelForm lower_shape_form(const ContractShape *shape, Arena *arena);
+// choose.c. contracting: false: better lowered as rows.
+StreamSchedule lower_streaming(Lowering *lower);
+bool lower_contracting(Lowering *lower, ContractSchedule *schedule);
+bool lower_takes_wanted(Lowering *lower); // scheduled.c; requires: the shape is set
 // scheduled.c: one of these, for the next place. The first is the default.
 StageBlocks lower_blocks(Lowering *lower, const StageBlocksList *choices);
 // space.c: what the request's choice takes of the part's space, or what it knows for the site; it

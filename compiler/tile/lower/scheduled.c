@@ -28,27 +28,37 @@ TaskSchedule lower_tasks(Lowering *lower, const TaskShape *shape) {
     return tasks;
 }
 
-static ContractSchedule known_contraction(const Lowering *lower, const ContractShape *s) {
-    uint64_t words[] = {(uint64_t)s->batch, (uint64_t)s->rows,      (uint64_t)s->lanes,
-                        (uint64_t)s->k,     (uint64_t)s->main_rows, (uint64_t)s->main_lanes,
-                        s->a_in_place,      s->b_in_place,          s->a_last,
-                        s->b_last,          (uint64_t)s->panel,     s->elem_bytes,
-                        s->in_order};
-    KernelForm form = {.at = words, .count = sizeof words / sizeof *words};
-    void **known = form_table_at(lower->request->contractions, &form);
-    if (!*known) {
-        ContractSchedule schedule = schedule_contract(s, lower->machine);
-        *known = arena_copy(lower->graph->arena, &schedule, sizeof schedule);
-    }
-    return *(ContractSchedule *)*known;
+KernelForm lower_shape_form(const ContractShape *s, Arena *arena) {
+    const uint64_t words[] = {(uint64_t)s->batch, (uint64_t)s->rows,      (uint64_t)s->lanes,
+                              (uint64_t)s->k,     (uint64_t)s->main_rows, (uint64_t)s->main_lanes,
+                              s->a_in_place,      s->b_in_place,          s->a_last,
+                              s->b_last,          (uint64_t)s->panel,     s->elem_bytes,
+                              s->in_order};
+    KernelForm form = {0};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        vec_push(arena, &form, words[i]);
+    return form;
 }
 
-ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape) {
+const ScheduleList *lower_near(const Lowering *lower, const ContractShape *shape) {
+    Arena *arena = arena_new(), *own = lower->graph->arena;
+    KernelForm form = lower_shape_form(shape, arena);
+    void **known = form_table_at(lower->request->contractions, &form);
+    arena_free(arena);
+    if (!*known) {
+        ScheduleList *list = arena_new_of(own, ScheduleList);
+        schedule_nearest_contract(own, shape, lower->machine, list);
+        *known = list;
+    }
+    return *known;
+}
+
+ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape,
+                                   const ContractSchedule *schedule) {
+    ContractSchedule chosen = schedule ? *schedule : lower_near(lower, shape)->at[0].contract;
     lower->shape = (ScheduleShape){.kind = SCHEDULE_CONTRACT, .contract = *shape};
-    bool wanted = lower_takes_wanted(lower);
-    ContractSchedule schedule = wanted ? lower->wanted->contract : known_contraction(lower, shape);
-    lower->kernel->schedule = (Schedule){.kind = SCHEDULE_CONTRACT, .contract = schedule};
-    return schedule;
+    lower->kernel->schedule = (Schedule){.kind = SCHEDULE_CONTRACT, .contract = chosen};
+    return chosen;
 }
 
 StageBlocks lower_blocks(Lowering *lower, const StageBlocksList *choices) {

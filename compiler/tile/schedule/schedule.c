@@ -64,6 +64,10 @@ void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t po
 
 // ---- contraction ----
 
+// Of each packing and width of the microkernel one is kept, if it is within NEAR of the fastest.
+static const double NEAR = 1.25;
+enum { VECTORS_MAX = 4, N_CLASSES = 4 * VECTORS_MAX };
+
 typedef struct {
     ContractSchedule schedule;
     ContractModel *model; // of its packing
@@ -115,15 +119,32 @@ static int64_t choose_block_rows(const Search *m, const ContractSchedule *s) {
     return equal_piece(rows, most, s->row_block);
 }
 
-// Bytes that a block of packed b may have.
+// How many batches are packed at once of an operand that is contiguous along them: a line's worth.
+static int64_t batches_at_once(const Search *m, ContractLast last) {
+    return last == LAST_BATCH ? clamp(64 / (int64_t)m->shape->elem_bytes, 1, m->shape->batch) : 1;
+}
+
+// Bytes that a block of packed b may have, of one batch.
 static int64_t block_room(const Search *m) {
-    return m->machine->l2_bytes / (m->shape->b_last == LAST_OTHER ? CROSSING_SHARE : BLOCK_SHARE);
+    int64_t share = m->shape->b_last == LAST_OTHER ? CROSSING_SHARE : BLOCK_SHARE;
+    return m->machine->l2_bytes / share / batches_at_once(m, m->shape->b_last);
 }
 
 static bool block_fits(const Search *m, const ContractSchedule *s) {
     int64_t lanes = s->task_lanes > s->lane_block ? s->task_lanes : s->lane_block;
     return !s->pack_b || lanes == s->lane_block ||
            s->block_k * lanes * (int64_t)m->shape->elem_bytes <= block_room(m);
+}
+
+// Rows that a task may have: of what is packed of a for several batches at once a block's worth, in
+// whole row blocks.
+static int64_t rows_room(const Search *m, const ContractSchedule *s) {
+    int64_t batches = batches_at_once(m, m->shape->a_last);
+    if (!s->pack_a || batches == 1)
+        return m->shape->rows;
+    int64_t room =
+        m->machine->l2_bytes / BLOCK_SHARE / (s->block_k * batches * (int64_t)m->shape->elem_bytes);
+    return room < s->row_block ? s->row_block : room / s->row_block * s->row_block;
 }
 
 static void add_candidate(Search *m, ContractSchedule s) {
@@ -156,8 +177,10 @@ static void search_tasks(Search *m, ContractSchedule s) {
     int64_t room = block_room(m) / (s.block_k * (int64_t)shape->elem_bytes);
     room = room < s.lane_block ? s.lane_block : room / s.lane_block * s.lane_block;
     int64_t least = s.pack_b ? ceil_div(shape->lanes, room) : 1, rows_before = 0;
+    int64_t most_rows = rows_room(m, &s);
     for (int r = 0; r < N_PARTS; r++) {
-        s.task_rows = equal_piece(shape->rows, ceil_div(shape->rows, parts[r]), s.row_block);
+        int64_t rows = ceil_div(shape->rows, parts[r]);
+        s.task_rows = equal_piece(shape->rows, rows < most_rows ? rows : most_rows, s.row_block);
         if (s.task_rows == rows_before)
             continue;
         rows_before = s.task_rows;
@@ -177,7 +200,7 @@ static void search_tasks(Search *m, ContractSchedule s) {
 static void search_microkernels(Search *m, bool pack_a, bool pack_b) {
     const ContractShape *shape = m->shape;
     m->model = contract_model_new(m->arena, shape, m->machine, pack_a, pack_b);
-    for (int vectors = 1; vectors <= 4; vectors++) {
+    for (int vectors = 1; vectors <= VECTORS_MAX; vectors++) {
         if ((vectors - 1) * m->width >= shape->main_lanes)
             break;
         if (shape->panel % (vectors * m->width))
@@ -198,21 +221,43 @@ static int compare_floors(const void *a, const void *b) {
     return x->place < y->place ? -1 : 1;
 }
 
-// Those that may take least come first, and once the rest cannot be faster than the best, it is
+static int class_of(const Search *m, const ContractSchedule *s) {
+    int packing = s->pack_a + 2 * s->pack_b;
+    return packing * VECTORS_MAX + s->lane_block / m->width - 1;
+}
+
+static int compare_seconds(const void *a, const void *b) {
+    const Candidate *x = a, *y = b;
+    if (x->schedule.seconds != y->schedule.seconds)
+        return x->schedule.seconds < y->schedule.seconds ? -1 : 1;
+    return x->place < y->place ? -1 : 1;
+}
+
+// Those that may take least come first, and once the rest cannot be near the fastest, all are
 // found. Requires: a candidate.
-static ContractSchedule fastest(Search *m) {
+static void find_nearest(Search *m, Arena *arena, ScheduleList *into) {
+    Candidate best[N_CLASSES];
+    double fastest = INFINITY;
+    for (int i = 0; i < N_CLASSES; i++)
+        best[i].schedule.seconds = INFINITY;
     qsort(m->candidates.at, m->candidates.count, sizeof(Candidate), compare_floors);
-    Candidate best = {.schedule.seconds = INFINITY};
     for (uint32_t i = 0; i < m->candidates.count; i++) {
         Candidate c = m->candidates.at[i];
-        if (c.floor > best.schedule.seconds)
+        if (c.floor > NEAR * fastest)
             break;
-        double seconds = c.schedule.seconds = contract_model_seconds(c.model, &c.schedule);
-        if (seconds < best.schedule.seconds ||
-            (seconds == best.schedule.seconds && c.place < best.place))
-            best = c;
+        Candidate *like = &best[class_of(m, &c.schedule)];
+        if (c.floor > like->schedule.seconds)
+            continue;
+        c.schedule.seconds = contract_model_seconds(c.model, &c.schedule);
+        if (isinf(like->schedule.seconds) || compare_seconds(&c, like) < 0)
+            *like = c;
+        fastest = fmin(fastest, c.schedule.seconds);
     }
-    return best.schedule;
+    qsort(best, N_CLASSES, sizeof *best, compare_seconds);
+    for (int i = 0; i < N_CLASSES && best[i].schedule.seconds <= NEAR * fastest; i++) {
+        Schedule schedule = {.kind = SCHEDULE_CONTRACT, .contract = best[i].schedule};
+        vec_push(arena, into, schedule);
+    }
 }
 
 static Search search_contract(const ContractShape *shape, const Machine *machine) {
@@ -231,11 +276,11 @@ static Search search_contract(const ContractShape *shape, const Machine *machine
     return m;
 }
 
-ContractSchedule schedule_contract(const ContractShape *shape, const Machine *machine) {
+void schedule_nearest_contract(Arena *arena, const ContractShape *shape, const Machine *machine,
+                               ScheduleList *into) {
     Search m = search_contract(shape, machine);
-    ContractSchedule best = fastest(&m);
+    find_nearest(&m, arena, into);
     arena_free(m.arena);
-    return best;
 }
 
 void schedule_enumerate_contract(Arena *arena, const ContractShape *shape, const Machine *machine,
