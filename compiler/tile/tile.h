@@ -270,6 +270,7 @@ typedef enum { LAST_SUMMED, LAST_MAIN, LAST_OTHER, LAST_BATCH } ContractLast;
 typedef struct {
     int64_t batch, rows, lanes, k; // typical extents, products over all dims of the class
     int64_t main_rows, main_lanes; // of the two dims that the microkernel runs along
+    int64_t last_batch;            // of the batch dim that an operand has contiguous, or 1
     bool a_in_place, b_in_place;   // may be read so: no prologue, no conversion, k of one stride
     ContractLast a_last, b_last;
     int32_t panel; // the result has panels of so many lanes; 0: none
@@ -498,8 +499,8 @@ typedef struct {
     const Stage *stage;
     double times;           // how often it runs
     double cycles;          // arithmetic of all runs
-    double bytes[N_FROM];   // moved to and from each level
-    double exposed[N_FROM]; // of these, what arithmetic does not hide
+    double bytes[N_FROM];   // moved to and from each level, or that take as long
+    double exposed[N_FROM]; // those that take as long as is waited for, beside the arithmetic
     double seconds;         // of all runs, one thread
 } StageCost;
 typedef struct {

@@ -4,7 +4,7 @@
 //     {"waited": 0.5, "outside": [96, 5e-06], "cycles": 1e+06, "stages": [[3e+06, 1e+05, 0, ..],
 //     ..]}
 //
-// A stage is its cycles, then its bytes from L2, L3 and memory, then how much of these is exposed.
+// A stage is its cycles, then its bytes from L2, L3 and memory, then the bytes that are waited for.
 // Stages without traffic take their cycles, whichever they are: they are summed.
 #include "tune/tune.h"
 

@@ -11,7 +11,7 @@
 #include "../unit/support.h"
 
 #include "../unit/cpu_fixture.h"
-#include "peak.h"
+#include "train/peak.h"
 
 typedef struct {
     int64_t n, f, d;

@@ -150,6 +150,19 @@ def test_far_less_scratch_is_preferred_at_about_the_same_time(n, less):
     assert (chosen["scratch_bytes"] <= 0.75 * fastest["scratch_bytes"]) == less
 
 
+@pytest.mark.parametrize("example", ["multi_head", "talking_heads"])
+@pytest.mark.parametrize("n", [32, 128])
+def test_defaults_of_contractions_are_about_the_fastest_predicted(example, n):
+    """Also where sums over several dims, prologues or the order of weights make a difference."""
+    options = ["-D", f"n={n},m=128", "--threads", 1, "--space"]
+    spaces = attc_json("cost", EXAMPLES / f"{example}.attn", *options)["spaces"]
+    seconds = [[schedule["predicted_seconds"] for schedule in space["schedules"]]
+               for space in spaces if space["schedules"][0]["schedule"]["kind"] == "contract"]
+    assert len(seconds) >= 4
+    for default, *others in seconds:
+        assert default <= 1.03 * min(others)
+
+
 def test_recompute_counts_sums_that_are_no_contraction_stages():
     sizes = "n=64,m=64,d_X=32,d_M=32,d_Y=32,h_k=4,h=4,h_v=4,d_k=16,d_v=16"
     source = EXAMPLES / "dynamic_projections.attn"

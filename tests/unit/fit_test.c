@@ -73,7 +73,7 @@ static void add_trial(World *w, uint32_t kernel, uint32_t trial) {
         for (int level = FROM_L2; level < w->last; level++) {
             double share = pow(draw(seed, 10 * i + (uint64_t)level), 2) / level;
             stage.bytes[level] = stage.cycles * w->bytes * share;
-            stage.exposed[level] = 0.3 * stage.bytes[level];
+            stage.exposed[level] = (i == 3 ? 1.5 : 0.3) * stage.bytes[level];
         }
         vec_push(w->arena, &cost.stages, stage);
     }

@@ -253,6 +253,7 @@ static void test_schedules_respect_the_machine(void **state) {
         shape.b_in_place = shape.b_last == LAST_MAIN;
         shape.main_rows = shape.rows;
         shape.main_lanes = shape.lanes;
+        shape.last_batch = shape.batch;
         Arena *arena = arena_new();
         ScheduleList near = {0};
         schedule_nearest_contract(arena, &shape, t, &near);

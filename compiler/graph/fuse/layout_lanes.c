@@ -8,7 +8,9 @@
 static const double TRANSPOSE = 0.6; // within a panel
 static const double GATHER = 0.7;    // contiguous in a dim that is outside the panel
 static const double BATCH_LAST = 0.8;
-static const double LANEWISE = 3.5; // times what sums in registers take
+// Times what sums in registers take: a third of the rate where the dim fills vectors, less where it
+// does not.
+static const double LANEWISE = 3.5;
 
 Roles layout_roles(const Value *contraction, int operand) {
     const DimList *x = &contraction->args[operand]->dims;
@@ -97,8 +99,7 @@ double layout_lost_lanes(const Layout *layout, const Value *contraction, int ope
 }
 
 // A result that is contiguous in a batch dim is a sum of elementwise products along it, with two
-// loads for each multiply-add and a third of the rate of registers, or it is computed along other
-// lanes and copied.
+// loads for each multiply-add, or it is computed along other lanes and copied.
 double layout_contraction_cost(const Layout *layout, const Value *contraction, DimId last,
                                DimId *lane) {
     Roles roles = layout_roles(contraction, 0);

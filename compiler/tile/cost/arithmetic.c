@@ -104,14 +104,6 @@ uint64_t cost_flat_dims(const Walk *w, const Stage *stage) {
     return best;
 }
 
-double cost_steps(const Walk *w, const Stage *stage) {
-    uint64_t flat = cost_flat_dims(w, stage);
-    double steps = 1;
-    for (int i = 0; i < stage->n_dims; i++)
-        steps *= flat & bit_of(stage->dims[i]) ? w->length[stage->dims[i]] : 1;
-    return steps;
-}
-
 // The microkernel calls of a stage.
 typedef struct {
     const Stage *stage;

@@ -79,7 +79,6 @@ double cost_order_cycles(const Walk *w, const Stage *stage);
 // The summed dims of a contraction that its microkernel runs along, one bit each; the others are
 // loops around it.
 uint64_t cost_flat_dims(const Walk *w, const Stage *stage);
-double cost_steps(const Walk *w, const Stage *stage); // of a microkernel
 bool cost_adds_up(const Walk *w, const Stage *stage); // to what the result holds
 
 // ---- traffic.c: bytes that come from beyond L1 ----

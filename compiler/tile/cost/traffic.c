@@ -428,9 +428,14 @@ static double sets_of(int64_t bytes, double ways, double most) {
     return sets;
 }
 
+// A contraction whose lanes are those of b and the result.
+static bool has_microkernel(const Stage *stage) {
+    return stage->kind == STAGE_CONTRACT && !stage_sums_lanes(stage) && !stage_shares_lanes(stage);
+}
+
 static double far_part(const Walk *w, const Stage *stage, const Access *access) {
     double run = run_bytes(w, stage, access, w->length);
-    bool apart = stage->kind == STAGE_CONTRACT && access == &stage->b && run < FOLLOWED &&
+    bool apart = has_microkernel(stage) && access == &stage->b && run < FOLLOWED &&
                  has_lines(&w->kernel->buffers.at[access->buffer]) &&
                  run_stride(w, stage, access, run, w->length) >= PAGE;
     return apart ? (run + BETWEEN) / run : 1;
@@ -556,6 +561,7 @@ static bool is_repeated(const Walk *w, const Stage *stage, uint32_t at) {
     return false;
 }
 
+// adds_up: to what the result of a contraction holds.
 static FlowKind flow_of(const Stage *stage, uint32_t at, bool adds_up) {
     const FlowKind of_operands[] = {FLOW_ROWS, FLOW_LANES, adds_up ? FLOW_SUMS : FLOW_STORED};
     return stage->kind == STAGE_CONTRACT ? of_operands[at] : FLOW_STEADY;
@@ -565,7 +571,7 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
     Inner loops[TILE_RANK_MAX + 2];
     double outside[TILE_RANK_MAX + 2], times = w->times;
     int n = inner_loops(w, stage, loops);
-    bool adds_up = stage->kind == STAGE_CONTRACT && cost_adds_up(w, stage);
+    bool adds_up = has_microkernel(stage) && cost_adds_up(w, stage);
     for (int i = 0; i < n; i++) {
         TileDimId dim = loops[i].dim;
         outside[i] = w->length[dim];

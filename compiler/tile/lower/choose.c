@@ -4,13 +4,16 @@
 // those that want far less, if that costs about as much. Candidates live in an arena of their own.
 //
 // That of a contraction kernel: likewise of those that the model of schedule/contract_model.c finds
-// nearly as fast as its fastest. The model knows one summed dim and no prologue.
+// nearly as fast as its fastest. The model knows one summed dim and no prologue. What else is known
+// of equal kernels and shapes is told apart by the length of its key.
 //
 // Groups that are equal as one canonical kernel share the choice, so that a layer that is repeated
 // is searched once.
 #include "tile/lower/lower.h"
 
 #include <math.h>
+
+#include "tile/schedule/schedule.h"
 
 // Bytes of scratch that the tasks of all threads may have together, and what a task may have in any
 // case: what is larger streams. A schedule of FAR_LESS than the fastest wants is preferred to that,
@@ -140,9 +143,9 @@ static double seconds_with(const Lowering *like, const ContractSchedule *schedul
     Arena *arena = arena_new();
     Lowering lower;
     const Kernel *kernel = contract_with(like, schedule, &lower, arena);
-    double seconds = tile_cost(NULL, kernel, lower.typical.at, like->machine).parallel_seconds;
+    TileCost cost = tile_cost(NULL, kernel, lower.typical.at, like->machine);
     arena_free(arena);
-    return seconds;
+    return schedule_mean_seconds(&cost, like->machine);
 }
 
 static const Schedule *fastest_of(const Lowering *lower, const ScheduleList *list) {

@@ -268,6 +268,18 @@ static int64_t shape_extent(const Lowering *lower, DimSet dims) {
     return volume < EXTENT_MAX ? volume : EXTENT_MAX;
 }
 
+static int64_t batch_extent(const Contract *x, TileDimId dim) {
+    bool batch = dim != TILE_DIM_NONE && set_has(x->batch, dim);
+    return batch ? x->lower->typical.at[dim] : 1;
+}
+
+// Of the batch dim that an operand has contiguous, of two the longer one.
+static int64_t last_batch(const Contract *x) {
+    int64_t a = batch_extent(x, dims_last_of(&x->a_source));
+    int64_t b = batch_extent(x, dims_last_of(&x->b_source));
+    return a > b ? a : b;
+}
+
 static void choose_schedule(Contract *x, const ContractSchedule *schedule) {
     Lowering *lower = x->lower;
     ContractShape shape = {
@@ -277,6 +289,7 @@ static void choose_schedule(Contract *x, const ContractSchedule *schedule) {
         .k = shape_extent(lower, x->summed),
         .main_rows = x->rows == TILE_DIM_NONE ? 1 : lower->typical.at[x->rows],
         .main_lanes = lower->typical.at[x->lanes],
+        .last_batch = last_batch(x),
         .a_in_place = x->a_in_place && lies_flat(&x->a_source, &x->k),
         .a_last = role_of_last(x, &x->a_source, x->rows),
         .b_in_place = x->b_in_place && lies_flat(&x->b_source, &x->k) &&

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The schedule of a kernel that is being lowered: the one that is wanted, or the default of what it
-// is chosen from. The kernel notes it.
+// is chosen from (of contractions and streamed groups: choose.c). The kernel notes it.
 #include "tile/lower/lower.h"
 
 // Is one wanted, and one of those that the shape leaves? What was looked up may be of another
@@ -33,7 +33,7 @@ KernelForm lower_shape_form(const ContractShape *s, Arena *arena) {
                               (uint64_t)s->k,     (uint64_t)s->main_rows, (uint64_t)s->main_lanes,
                               s->a_in_place,      s->b_in_place,          s->a_last,
                               s->b_last,          (uint64_t)s->panel,     s->elem_bytes,
-                              s->in_order};
+                              s->in_order,        (uint64_t)s->last_batch};
     KernelForm form = {0};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         vec_push(arena, &form, words[i]);

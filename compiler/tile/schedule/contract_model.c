@@ -167,16 +167,18 @@ static void set_schedule(ContractModel *x, const ContractSchedule *s) {
         x->kernel->buffers.at[x->packed_a].panel_width = s->row_block;
 }
 
-static double mean_seconds(const ContractModel *x, TileCost cost) {
-    return (cost.parallel_seconds + cost.seconds / x->machine->threads) / 2;
+double schedule_mean_seconds(const TileCost *cost, const Machine *machine) {
+    return (cost->parallel_seconds + cost->seconds / machine->threads) / 2;
 }
 
 double contract_model_seconds(ContractModel *x, const ContractSchedule *s) {
     set_schedule(x, s);
-    return mean_seconds(x, tile_cost(NULL, x->kernel, x->extents, x->machine));
+    TileCost cost = tile_cost(NULL, x->kernel, x->extents, x->machine);
+    return schedule_mean_seconds(&cost, x->machine);
 }
 
 double contract_model_floor(ContractModel *x, const ContractSchedule *s) {
     set_schedule(x, s);
-    return mean_seconds(x, tile_cost_floor(x->kernel, x->extents, x->machine));
+    TileCost cost = tile_cost_floor(x->kernel, x->extents, x->machine);
+    return schedule_mean_seconds(&cost, x->machine);
 }

@@ -5,8 +5,9 @@
 // multiplication" (2008): a microkernel of rows x lanes accumulators, a panel of b of block_k x
 // lanes in L1, a block of packed b in L2. The numbers come from a search over a few hundred
 // candidates with the cost model of this level (contract_model.c), which counts the arithmetic of
-// each and the traffic of those alone that may be the fastest; sizes never depend on the number of
-// threads, so results do not either.
+// each and the traffic of those alone that may be near the fastest; which of these it is tells the
+// kernel that they make (lower/choose.c). They are chosen when code is compiled, for the cores of
+// the machine, and not for the threads that it gets: results do not depend on these.
 #include "tile/schedule/schedule.h"
 
 #include <math.h>
@@ -92,8 +93,24 @@ static int rows_that_fit(const Search *m, int vectors, bool packed) {
     return rows < 1 ? 1 : rows;
 }
 
-static int64_t choose_block_k(const Search *m, int32_t lane_block) {
-    int64_t most = m->machine->l1_bytes * 2 / 3 / (lane_block * (int64_t)m->shape->elem_bytes);
+// How many batches are packed at once of an operand that is contiguous along them: a line's worth
+// (lower/contract.c does so, if there is room).
+static int64_t batches_at_once(const Search *m, ContractLast last) {
+    int64_t line = 64 / (int64_t)m->shape->elem_bytes;
+    return last == LAST_BATCH ? clamp(m->shape->last_batch, 1, line) : 1;
+}
+
+// What is packed for several batches at once has room for one block of all of them.
+static int64_t most_packed_k(const Search *m, const ContractSchedule *s) {
+    int64_t a = s->pack_a ? s->row_block * batches_at_once(m, m->shape->a_last) : 1;
+    int64_t b = s->pack_b ? s->lane_block * batches_at_once(m, m->shape->b_last) : 1;
+    return m->machine->l2_bytes / BLOCK_SHARE / ((a > b ? a : b) * (int64_t)m->shape->elem_bytes);
+}
+
+static int64_t choose_block_k(const Search *m, const ContractSchedule *s) {
+    int64_t most = m->machine->l1_bytes * 2 / 3 / (s->lane_block * (int64_t)m->shape->elem_bytes);
+    int64_t packed = most_packed_k(m, s);
+    most = packed < most ? packed : most;
     most = most < BLOCK_K_MIN ? BLOCK_K_MIN : most > BLOCK_K_MAX ? BLOCK_K_MAX : most;
     return equal_piece(m->shape->k, most / 8 * 8, 8);
 }
@@ -117,11 +134,6 @@ static int64_t choose_block_rows(const Search *m, const ContractSchedule *s) {
     most = most < s->row_block ? s->row_block : most;
     int64_t rows = s->task_rows < m->shape->main_rows ? s->task_rows : m->shape->main_rows;
     return equal_piece(rows, most, s->row_block);
-}
-
-// How many batches are packed at once of an operand that is contiguous along them: a line's worth.
-static int64_t batches_at_once(const Search *m, ContractLast last) {
-    return last == LAST_BATCH ? clamp(64 / (int64_t)m->shape->elem_bytes, 1, m->shape->batch) : 1;
 }
 
 // Bytes that a block of packed b may have, of one batch.
@@ -209,7 +221,7 @@ static void search_microkernels(Search *m, bool pack_a, bool pack_b) {
         ContractSchedule s = {.pack_a = pack_a, .pack_b = pack_b};
         s.row_block = (int32_t)ceil_div(shape->main_rows, ceil_div(shape->main_rows, most));
         s.lane_block = vectors * m->width;
-        s.block_k = reads_once(shape, &s) ? shape->k : choose_block_k(m, s.lane_block);
+        s.block_k = reads_once(shape, &s) ? shape->k : choose_block_k(m, &s);
         search_tasks(m, s);
     }
 }
@@ -230,7 +242,7 @@ static int compare_seconds(const void *a, const void *b) {
     const Candidate *x = a, *y = b;
     if (x->schedule.seconds != y->schedule.seconds)
         return x->schedule.seconds < y->schedule.seconds ? -1 : 1;
-    return x->place < y->place ? -1 : 1;
+    return (x->place > y->place) - (x->place < y->place);
 }
 
 // Those that may take least come first, and once the rest cannot be near the fastest, all are
@@ -239,7 +251,7 @@ static void find_nearest(Search *m, Arena *arena, ScheduleList *into) {
     Candidate best[N_CLASSES];
     double fastest = INFINITY;
     for (int i = 0; i < N_CLASSES; i++)
-        best[i].schedule.seconds = INFINITY;
+        best[i] = (Candidate){.schedule.seconds = INFINITY};
     qsort(m->candidates.at, m->candidates.count, sizeof(Candidate), compare_floors);
     for (uint32_t i = 0; i < m->candidates.count; i++) {
         Candidate c = m->candidates.at[i];

@@ -12,8 +12,10 @@ enum { CROSSING_LANES = 64 };
 typedef struct ContractModel ContractModel;
 ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, const Machine *machine,
                                   bool pack_a, bool pack_b);
-// By the machine's cost model: the mean of its time with all threads and a thread's share of the
-// work, since a kernel may be given fewer threads than it was planned for.
+// What schedules of contractions are compared by: the mean of the time with all threads and of a
+// thread's share of the work, since a kernel may be given fewer threads than it was planned for.
+double schedule_mean_seconds(const TileCost *cost, const Machine *machine);
+// By the machine's cost model.
 double contract_model_seconds(ContractModel *model, const ContractSchedule *schedule);
 // Seconds that it does not fall below, found much faster.
 double contract_model_floor(ContractModel *model, const ContractSchedule *schedule);
