@@ -190,8 +190,7 @@ static double blocks_cycles(const Walk *w, const Stage *stage) {
     return STAGE_ENTRY + times * row_blocks * col_blocks * block;
 }
 
-bool cost_adds_up(const Walk *w, const Stage *stage) {
-    uint64_t flat = cost_flat_dims(w, stage);
+bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat) {
     for (int i = 0; i < stage->n_dims; i++) {
         TileDimId dim = stage->dims[i];
         bool inside = flat & bit_of(dim), whole = w->length[dim] >= (double)w->extents[dim];
@@ -210,7 +209,7 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
     Calls calls = {.stage = stage,
                    .registers = machine->vector_registers,
                    .k = 1,
-                   .adds = cost_adds_up(w, stage),
+                   .adds = cost_adds_up(w, stage, flat),
                    .splits = stage->in_order ? 1 : SPLITS_MAX,
                    .b_splits = splits_lines(w, &stage->b),
                    .c_splits = splits_lines(w, &stage->c),

@@ -79,7 +79,8 @@ double cost_order_cycles(const Walk *w, const Stage *stage);
 // The summed dims of a contraction that its microkernel runs along, one bit each; the others are
 // loops around it.
 uint64_t cost_flat_dims(const Walk *w, const Stage *stage);
-bool cost_adds_up(const Walk *w, const Stage *stage); // to what the result holds
+// To what the result holds, in parts of a sum. flat: those dims.
+bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat);
 
 // ---- traffic.c: bytes that come from beyond L1 ----
 void cost_open_footprints(Walk *w); // before the first frame

@@ -571,7 +571,7 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
     Inner loops[TILE_RANK_MAX + 2];
     double outside[TILE_RANK_MAX + 2], times = w->times;
     int n = inner_loops(w, stage, loops);
-    bool adds_up = has_microkernel(stage) && cost_adds_up(w, stage);
+    bool adds_up = has_microkernel(stage) && cost_adds_up(w, stage, cost_flat_dims(w, stage));
     for (int i = 0; i < n; i++) {
         TileDimId dim = loops[i].dim;
         outside[i] = w->length[dim];

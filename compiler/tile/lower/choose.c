@@ -4,8 +4,7 @@
 // those that want far less, if that costs about as much. Candidates live in an arena of their own.
 //
 // That of a contraction kernel: likewise of those that the model of schedule/contract_model.c finds
-// nearly as fast as its fastest. The model knows one summed dim and no prologue. What else is known
-// of equal kernels and shapes is told apart by the length of its key.
+// nearly as fast as its fastest. The model knows one summed dim and no prologue.
 //
 // Groups that are equal as one canonical kernel share the choice, so that a layer that is repeated
 // is searched once.
@@ -132,58 +131,63 @@ StreamSchedule lower_streaming(Lowering *lower) {
 
 // ---- contractions ----
 
-static Kernel *contract_with(const Lowering *like, const ContractSchedule *schedule,
-                             Lowering *lower, Arena *arena) {
+static bool contract_with(const Lowering *like, const ContractSchedule *schedule, Lowering *lower,
+                          Arena *arena) {
     lower_open(lower, like->request, like->group, arena, arena);
     lower_arguments(lower);
-    return lower_contract(lower, schedule) ? lower->kernel : NULL;
+    return lower_contract(lower, schedule);
 }
 
-static double seconds_with(const Lowering *like, const ContractSchedule *schedule) {
-    Arena *arena = arena_new();
-    Lowering lower;
-    const Kernel *kernel = contract_with(like, schedule, &lower, arena);
-    TileCost cost = tile_cost(NULL, kernel, lower.typical.at, like->machine);
-    arena_free(arena);
-    return schedule_mean_seconds(&cost, like->machine);
+static double mean_seconds(const Lowering *lower) {
+    TileCost cost = tile_cost(NULL, lower->kernel, lower->typical.at, lower->machine);
+    return schedule_mean_seconds(&cost, lower->machine);
 }
 
-static const Schedule *fastest_of(const Lowering *lower, const ScheduleList *list) {
+// first: lowered with the first of them.
+static const Schedule *fastest_of(const Lowering *first, const ScheduleList *list) {
     const Schedule *best = &list->at[0];
-    double least = INFINITY;
-    for (uint32_t i = 0; i < list->count; i++) {
-        double seconds = seconds_with(lower, &list->at[i].contract);
+    double least = mean_seconds(first);
+    for (uint32_t i = 1; i < list->count; i++) {
+        Arena *arena = arena_new();
+        Lowering lower;
+        contract_with(first, &list->at[i].contract, &lower, arena);
+        double seconds = mean_seconds(&lower);
         best = seconds < least ? &list->at[i] : best;
         least = fmin(seconds, least);
+        arena_free(arena);
     }
     return best;
 }
 
 // Equal kernels of one shape share the choice.
-static const Schedule *known_fastest(const Lowering *lower, const Kernel *first, Arena *arena) {
-    const ContractShape *shape = &lower->shape.contract;
-    const ScheduleList *near = lower_near(lower, shape);
+static const Schedule *known_fastest(const Lowering *first, Arena *arena) {
+    const ContractShape *shape = &first->shape.contract;
+    const ScheduleList *near = lower_near(first, shape);
     if (near->count == 1)
         return &near->at[0];
-    KernelForm form = kernel_form(arena, first), sizes = lower_shape_form(shape, arena);
+    KernelForm form = kernel_form(arena, first->kernel), sizes = lower_shape_form(shape, arena);
     for (uint32_t i = 0; i < sizes.count; i++)
         vec_push(arena, &form, sizes.at[i]);
-    void **known = form_table_at(lower->request->contractions, &form);
+    void **known = form_table_at(first->request->contractions, &form);
     if (!*known)
-        *known = (void *)fastest_of(lower, near);
+        *known = (void *)fastest_of(first, near);
     return *known;
 }
 
 bool lower_contracting(Lowering *lower, ContractSchedule *schedule) {
+    const Schedule *wanted = lower->wanted;
+    if (wanted && !wanted->found && wanted->kind == SCHEDULE_CONTRACT) { // of its own space
+        *schedule = wanted->contract;
+        return true;
+    }
     Arena *arena = arena_new();
     Lowering first;
-    const Kernel *kernel = contract_with(lower, NULL, &first, arena);
-    if (kernel) {
+    bool contracts = contract_with(lower, NULL, &first, arena);
+    if (contracts) {
         lower->shape = first.shape;
-        bool wanted = lower_takes_wanted(lower);
         *schedule =
-            wanted ? lower->wanted->contract : known_fastest(lower, kernel, arena)->contract;
+            lower_takes_wanted(lower) ? wanted->contract : known_fastest(&first, arena)->contract;
     }
     arena_free(arena);
-    return kernel;
+    return contracts;
 }

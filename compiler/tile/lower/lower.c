@@ -295,8 +295,13 @@ static void lower_group(Lowerer *p, const Group *group) {
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
                         const ScheduleWish *wish) {
     Arena *arena = plan->fusion->graph->arena;
-    LowerRequest request = {
-        plan, machine, extents, *wish, form_table_new(arena), form_table_new(arena)};
+    LowerRequest request = {plan,
+                            machine,
+                            extents,
+                            *wish,
+                            form_table_new(arena),
+                            form_table_new(arena),
+                            form_table_new(arena)};
     Lowerer p = {.request = &request,
                  .arena = arena,
                  .program = arena_new_of(arena, TileProgram),

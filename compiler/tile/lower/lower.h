@@ -14,8 +14,9 @@ typedef struct {
     const Machine *machine;
     const int64_t *extents; // typical, by DimId
     ScheduleWish wish;
-    // Schedules by what they were searched for, so that layers that repeat are searched once.
-    FormTable *streams, *contractions;
+    // Schedules by what they were searched for, so that layers that repeat are searched once. near:
+    // by the shape of a contraction, see lower_near.
+    FormTable *streams, *contractions, *near;
 } LowerRequest;
 
 // A part of a group that becomes one kernel: all of it, or the outputs of one shape.

@@ -43,7 +43,7 @@ KernelForm lower_shape_form(const ContractShape *s, Arena *arena) {
 const ScheduleList *lower_near(const Lowering *lower, const ContractShape *shape) {
     Arena *arena = arena_new(), *own = lower->graph->arena;
     KernelForm form = lower_shape_form(shape, arena);
-    void **known = form_table_at(lower->request->contractions, &form);
+    void **known = form_table_at(lower->request->near, &form);
     arena_free(arena);
     if (!*known) {
         ScheduleList *list = arena_new_of(own, ScheduleList);

@@ -145,14 +145,18 @@ static void set_tasks(ContractModel *x, int outer, int main_dim, int64_t piece, 
     x->tasks[main_dim]->step = clamp(ceil_div(piece, cover), 1, x->extents[main_dim]);
 }
 
+int64_t schedule_batches_at_once(const ContractShape *shape, ContractLast last) {
+    int64_t line = 64 / (int64_t)shape->elem_bytes;
+    return last == LAST_BATCH ? clamp(shape->last_batch, 1, line) : 1;
+}
+
 static void set_schedule(ContractModel *x, const ContractSchedule *s) {
     bool packs_a = x->packed_a >= 0, packs_b = x->packed_b >= 0;
-    bool early =
-        (packs_a && x->shape->a_last == LAST_BATCH) || (packs_b && x->shape->b_last == LAST_BATCH);
+    int64_t of_a = packs_a ? schedule_batches_at_once(x->shape, x->shape->a_last) : 1;
+    int64_t of_b = packs_b ? schedule_batches_at_once(x->shape, x->shape->b_last) : 1;
+    int64_t at_once = of_a > of_b ? of_a : of_b;
     int64_t unit = s->lane_block > CROSSING_LANES ? s->lane_block : CROSSING_LANES;
-    int64_t line = 64 / (int64_t)x->shape->elem_bytes;
-    x->tasks[BATCH]->step =
-        early && s->task_batch < line ? clamp(line, 1, x->shape->batch) : s->task_batch;
+    x->tasks[BATCH]->step = s->task_batch > at_once ? s->task_batch : at_once;
     set_tasks(x, LANES_OUTER, LANES, s->task_lanes,
               x->shape->b_last == LAST_OTHER && packs_b ? unit : 0);
     set_tasks(x, ROWS_OUTER, ROWS, s->task_rows,

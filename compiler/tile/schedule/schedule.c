@@ -93,17 +93,11 @@ static int rows_that_fit(const Search *m, int vectors, bool packed) {
     return rows < 1 ? 1 : rows;
 }
 
-// How many batches are packed at once of an operand that is contiguous along them: a line's worth
-// (lower/contract.c does so, if there is room).
-static int64_t batches_at_once(const Search *m, ContractLast last) {
-    int64_t line = 64 / (int64_t)m->shape->elem_bytes;
-    return last == LAST_BATCH ? clamp(m->shape->last_batch, 1, line) : 1;
-}
-
 // What is packed for several batches at once has room for one block of all of them.
 static int64_t most_packed_k(const Search *m, const ContractSchedule *s) {
-    int64_t a = s->pack_a ? s->row_block * batches_at_once(m, m->shape->a_last) : 1;
-    int64_t b = s->pack_b ? s->lane_block * batches_at_once(m, m->shape->b_last) : 1;
+    int64_t a = s->pack_a ? s->row_block * schedule_batches_at_once(m->shape, m->shape->a_last) : 1;
+    int64_t b =
+        s->pack_b ? s->lane_block * schedule_batches_at_once(m->shape, m->shape->b_last) : 1;
     return m->machine->l2_bytes / BLOCK_SHARE / ((a > b ? a : b) * (int64_t)m->shape->elem_bytes);
 }
 
@@ -139,7 +133,7 @@ static int64_t choose_block_rows(const Search *m, const ContractSchedule *s) {
 // Bytes that a block of packed b may have, of one batch.
 static int64_t block_room(const Search *m) {
     int64_t share = m->shape->b_last == LAST_OTHER ? CROSSING_SHARE : BLOCK_SHARE;
-    return m->machine->l2_bytes / share / batches_at_once(m, m->shape->b_last);
+    return m->machine->l2_bytes / share / schedule_batches_at_once(m->shape, m->shape->b_last);
 }
 
 static bool block_fits(const Search *m, const ContractSchedule *s) {
@@ -151,7 +145,7 @@ static bool block_fits(const Search *m, const ContractSchedule *s) {
 // Rows that a task may have: of what is packed of a for several batches at once a block's worth, in
 // whole row blocks.
 static int64_t rows_room(const Search *m, const ContractSchedule *s) {
-    int64_t batches = batches_at_once(m, m->shape->a_last);
+    int64_t batches = schedule_batches_at_once(m->shape, m->shape->a_last);
     if (!s->pack_a || batches == 1)
         return m->shape->rows;
     int64_t room =

@@ -9,6 +9,10 @@
 // Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
 enum { CROSSING_LANES = 64 };
 
+// How many batches are packed at once of an operand that is contiguous along them: a line's worth
+// (lower/contract.c does so, if there is room). Otherwise 1.
+int64_t schedule_batches_at_once(const ContractShape *shape, ContractLast last);
+
 typedef struct ContractModel ContractModel;
 ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, const Machine *machine,
                                   bool pack_a, bool pack_b);

@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cost model against what was measured: blocks of matrix products, stages and rows per task of
+// fused talking heads; and what is due to each of the rates.
+#include "cpu_fixture.h"
+#include "support.h"
+
+#include <math.h>
+
+#include "tune/tune.h"
+
+static void assert_near(double value, double wanted, double part) {
+    if (!(fabs(value - wanted) <= part * wanted))
+        fail_msg("%g is not within %g%% of %g", value, 100 * part, wanted);
+}
+
+// ---- by hand -----------------------------------------------------------------------------------
+
+// ---- orders that were measured -----------------------------------------------------------------
+
+// Cores with AVX-512 that the figures below were measured on. Two units of it:
+static const Machine server = {
+    .name = "server",
+    .vector_bytes = 64,
+    .vector_registers = 32,
+    .has_masks = true,
+    .rows_unpacked = 12,
+    .rows_packed = 14,
+    .l1_bytes = 48 << 10,
+    .l2_bytes = 1 << 20,
+    .l3_bytes = 32 << 20,
+    .flops_per_second = 180e9,
+    .l1_bytes_per_second = 200e9,
+    .l2_bytes_per_second = 120e9,
+    .l3_bytes_per_second = 30e9,
+    .memory_bytes_per_second = 18e9,
+    .threads = 1,
+    .task_seconds = 5e-7,
+    .launch_seconds = 5e-6,
+};
+
+// A core whose units take two cycles for such a vector, with smaller caches.
+static Machine small_core(void) {
+    Machine machine = server;
+    machine.l1_bytes = 32 << 10;
+    machine.l3_bytes = 8 << 20;
+    machine.flops_per_second = 120e9;
+    machine.l1_bytes_per_second = 220e9;
+    machine.l3_bytes_per_second = 70e9;
+    machine.memory_bytes_per_second = 35e9;
+    return machine;
+}
+
+typedef struct {
+    double measured; // share of the peak
+    GemmPlan plan;
+} MeasuredPlan;
+
+// Plans that differ by more than a tenth in what was measured are told apart.
+static void check_order(const Machine *machine, const MeasuredPlan *plans, int n) {
+    Arena *arena = arena_new();
+    double seconds[16];
+    for (int i = 0; i < n; i++) {
+        const GemmPlan *plan = &plans[i].plan;
+        int64_t extents[] = {plan->rows, plan->lanes, plan->k};
+        seconds[i] = tile_cost(NULL, cpu_gemm(arena, plan), extents, machine).seconds;
+    }
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < n; j++)
+            if (plans[i].measured > 1.1 * plans[j].measured && seconds[i] >= seconds[j])
+                fail_msg("plan %d (%g%%) is predicted to take %g, plan %d (%g%%) %g", i,
+                         plans[i].measured, seconds[i], j, plans[j].measured, seconds[j]);
+    arena_free(arena);
+}
+
+static void test_order_of_blocks(void **state) {
+    (void)state;
+    static const MeasuredPlan wide[] = {
+        {60.5, {512, 768, 768, 9, 384, 112, 0, 9, 48, true, true}},
+        {74.0, {512, 768, 768, 48, 192, 160, 0, 12, 32, false, true}},
+        {76.8, {512, 768, 768, 140, 64, 160, 0, 14, 32, true, true}},
+        {78.7, {512, 768, 768, 36, 384, 112, 0, 9, 48, false, true}},
+        {81.8, {512, 768, 768, 132, 384, 80, 0, 6, 64, true, true}},
+        {87.5, {512, 768, 768, 90, 192, 80, 0, 6, 64, false, false}},
+        {89.9, {512, 768, 768, 512, 96, 160, 0, 12, 32, false, true}},
+        {91.5, {512, 768, 768, 132, 48, 256, 0, 12, 16, false, false}},
+        {92.2, {512, 768, 768, 18, 432, 112, 0, 9, 48, false, false}},
+    };
+    Machine small = small_core();
+    check_order(&small, wide, sizeof wide / sizeof wide[0]);
+    static const MeasuredPlan narrow[] = {
+        {84.2, {512, 64, 64, 512, 64, 64, 0, 12, 32, false, true}},
+        {90.6, {512, 64, 64, 512, 64, 64, 0, 6, 64, false, false}},
+        {83.2, {512, 64, 64, 66, 64, 64, 0, 12, 32, false, false}},
+        {71.6, {512, 64, 64, 66, 64, 64, 0, 12, 32, false, true}},
+    };
+    check_order(&server, narrow, sizeof narrow / sizeof narrow[0]);
+    static const MeasuredPlan square[] = {
+        {74.1, {512, 512, 512, 512, 512, 256, 96, 12, 32, true, true}},
+        {65.7, {512, 512, 512, 264, 192, 256, 96, 12, 32, true, true}},
+        {57.2, {512, 512, 512, 512, 96, 256, 0, 12, 32, true, true}},
+    };
+    check_order(&server, square, sizeof square / sizeof square[0]);
+}
+
+// Talking heads with all heads and all of m of some query rows in one task.
+typedef struct {
+    Kernel *kernel;
+    int64_t extents[6];
+} Fused;
+
+static Stage *contract(Kernel *k, NodeList *into, TileDimList dims, uint16_t c, uint16_t a,
+                       uint16_t b) {
+    return node_contract(k, into, dims, access_plain(k, c), access_plain(k, a), access_plain(k, b));
+}
+
+static void set_block(Stage *stage, TileDimId rows, int row_block, TileDimId lanes,
+                      int lane_block) {
+    stage->rows = rows;
+    stage->row_block = row_block;
+    stage->lanes = lanes;
+    stage->lane_block = lane_block;
+}
+
+static void softmax_stages(Kernel *k, NodeList *row, TileDimList points, TileDimId lanes,
+                           uint16_t logits, uint16_t top, uint16_t sum) {
+    Stage *stage = node_compute(k, row, points, lanes);
+    stage_sink(k, stage, SINK_MAX, access_plain(k, top),
+               stage_load(k, stage, access_plain(k, logits)));
+    stage = node_compute(k, row, points, lanes);
+    int32_t x = stage_load(k, stage, access_plain(k, logits));
+    int32_t t = stage_load(k, stage, access_plain(k, top));
+    x = stage_op(k, stage, OP_SUB, ELEM_F32, x, t, -1);
+    x = stage_op(k, stage, OP_EXP, ELEM_F32, x, -1, -1);
+    stage_sink(k, stage, SINK_SET, access_plain(k, logits), x);
+    stage_sink(k, stage, SINK_SUM, access_plain(k, sum), x);
+}
+
+enum { QUERY_KEY, MIX_LOGITS, TOP, EXP, WEIGHTS, MIX_WEIGHTS, VALUES };
+
+static Fused talking_heads(Arena *arena, int64_t length, int64_t rows_per_task) {
+    enum { HEADS = 12, WIDTH = 64 };
+    Kernel *k = kernel_new(arena, "talking_heads");
+    TileDimId n = kernel_add_dim(k, "n", length), g = kernel_add_dim(k, "g", HEADS);
+    TileDimId h = kernel_add_dim(k, "h", HEADS), m = kernel_add_dim(k, "m", length);
+    TileDimId d = kernel_add_dim(k, "d", WIDTH), e = kernel_add_dim(k, "e", WIDTH);
+    uint16_t q = kernel_add_argument(k, "Q", ELEM_F32, PLACE_IN, TILE_DIMS(n, h, d));
+    uint16_t keys =
+        kernel_add_argument_panel(k, "K", ELEM_F32, PLACE_IN, TILE_DIMS(h, d, m), m, 32);
+    uint16_t v = kernel_add_argument(k, "V", ELEM_F32, PLACE_IN, TILE_DIMS(m, h, e));
+    uint16_t p_l = kernel_add_argument(k, "P_l", ELEM_F32, PLACE_IN, TILE_DIMS(h, g));
+    uint16_t p_w = kernel_add_argument(k, "P_w", ELEM_F32, PLACE_IN, TILE_DIMS(g, h));
+    uint16_t o = kernel_add_argument(k, "O", ELEM_F32, PLACE_OUT, TILE_DIMS(n, h, e));
+    NodeList *task = &node_loop(k, &k->body, LOOP_PARALLEL, n, rows_per_task)->body;
+    uint16_t j = node_scratch(k, task, "J", ELEM_F32, TILE_DIMS(n, h, m));
+    set_block(contract(k, task, TILE_DIMS(h, m, n, d), j, q, keys), n, 12, m, 32);
+    NodeList *row = &node_loop(k, task, LOOP_SEQUENTIAL, n, 1)->body;
+    uint16_t l = node_scratch(k, row, "L", ELEM_F32, TILE_DIMS(n, g, m));
+    uint16_t top = node_scratch(k, row, "top", ELEM_F32, TILE_DIMS(n, g));
+    uint16_t sum = node_scratch(k, row, "sum", ELEM_F32, TILE_DIMS(n, g));
+    uint16_t x = node_scratch(k, row, "X", ELEM_F32, TILE_DIMS(n, g, h));
+    set_block(contract(k, row, TILE_DIMS(n, g, m, h), l, p_l, j), g, 12, m, 32);
+    softmax_stages(k, row, TILE_DIMS(n, g, m), m, l, top, sum);
+    Stage *weights = node_compute(k, row, TILE_DIMS(n, g, h), h);
+    int32_t w = stage_load(k, weights, access_plain(k, p_w));
+    int32_t z = stage_load(k, weights, access_plain(k, sum));
+    stage_sink(k, weights, SINK_SET, access_plain(k, x),
+               stage_op(k, weights, OP_DIV, ELEM_F32, w, z, -1));
+    set_block(contract(k, row, TILE_DIMS(n, h, m, g), j, x, l), h, 12, m, 32);
+    set_block(contract(k, task, TILE_DIMS(n, h, e, m), o, j, v), n, 6, e, 64);
+    return (Fused){k, {length, HEADS, HEADS, length, WIDTH, WIDTH}};
+}
+
+// Another core of that kind: more bandwidth.
+static Machine desktop(void) {
+    Machine machine = server;
+    machine.flops_per_second = 235e9;
+    machine.l1_bytes_per_second = 400e9;
+    machine.l2_bytes_per_second = 200e9;
+    machine.l3_bytes_per_second = 80e9;
+    machine.memory_bytes_per_second = 25e9;
+    return machine;
+}
+
+static TileCost fused_cost(Arena *arena, int64_t length, int64_t rows_per_task) {
+    Fused fused = talking_heads(arena, length, rows_per_task);
+    Machine machine = desktop();
+    return tile_cost(arena, fused.kernel, fused.extents, &machine);
+}
+
+// Measured, in cycles per 16 (n, m, h): QK 32.6, PV 32.4, mixing 6.5, the softmax 6 to 7.
+static void test_stages_of_fused_heads(void **state) {
+    (void)state;
+    static const struct {
+        int stage;
+        double cycles, most;
+    } measured[] = {{QUERY_KEY, 32.6, 1.2}, {MIX_LOGITS, 6.5, 1.25}, {TOP, 0.7, 2.5},
+                    {EXP, 5.4, 1.3},        {WEIGHTS, 0.3, 3},       {MIX_WEIGHTS, 6.5, 1.25},
+                    {VALUES, 32.4, 1.2}};
+    Arena *arena = arena_new();
+    Fused fused = talking_heads(arena, 480, 24);
+    Machine machine = desktop();
+    TileCost cost = tile_cost(arena, fused.kernel, fused.extents, &machine);
+    double groups = 480.0 * 480 * 12 / 16;
+    assert_int_equal(cost.stages.count, 7); // 24 divides 480
+    for (size_t i = 0; i < sizeof measured / sizeof measured[0]; i++) {
+        double cycles =
+            cost.stages.at[measured[i].stage].seconds / machine_cycle(&machine) / groups;
+        if (cycles > measured[i].cycles * measured[i].most ||
+            cycles < measured[i].cycles / measured[i].most)
+            fail_msg("stage %d: %g cycles are predicted, %g were measured", measured[i].stage,
+                     cycles, measured[i].cycles);
+    }
+    arena_free(arena);
+}
+
+static void test_order_of_rows_per_task(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    double two = fused_cost(arena, 512, 2).seconds, eight = fused_cost(arena, 512, 8).seconds;
+    double sixteen = fused_cost(arena, 512, 16).seconds;
+    double most = fused_cost(arena, 512, 32).seconds, best = fused_cost(arena, 512, 24).seconds;
+    assert_true(two > 1.5 * eight && eight > sixteen && sixteen > best);
+    assert_near(most, best, 0.02);
+    double useful = 4.0 * 512 * 512 * (12 * 64 + 12 * 12);
+    double share = useful / desktop().flops_per_second / best; // 87% with prefetching
+    assert_in_range((int)(100 * share), 70, 90);
+    arena_free(arena);
+}
+
+// K and V are read once per block of rows: half of that with twice the rows. What is between the
+// stages stays in L2 as long as it has room there.
+static void test_where_the_data_of_fused_heads_is(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    double elements = 2048.0 * 2048 * 12, bytes[3];
+    int64_t rows[] = {8, 16, 32};
+    for (int i = 0; i < 3; i++) {
+        StageCost stage = fused_cost(arena, 2048, rows[i]).stages.at[VALUES];
+        bytes[i] = stage.bytes[FROM_L3] + stage.bytes[FROM_MEMORY];
+        assert_true(bytes[i] >= 256.0 / (double)rows[i] * elements); // V alone
+    }
+    StageCost few = fused_cost(arena, 2048, 8).stages.at[QUERY_KEY];
+    StageCost many = fused_cost(arena, 2048, 32).stages.at[QUERY_KEY];
+    assert_near(few.bytes[FROM_L3] - many.bytes[FROM_L3] + many.bytes[FROM_L2] - few.bytes[FROM_L2],
+                256.0 * (1.0 / 8 - 1.0 / 32) * elements, 0.35);
+    StageCost small = fused_cost(arena, 512, 16).stages.at[MIX_LOGITS];
+    StageCost large = fused_cost(arena, 512, 128).stages.at[MIX_LOGITS];
+    assert_true(small.bytes[FROM_L3] < 0.1 * small.bytes[FROM_L2]);
+    assert_true(large.bytes[FROM_L3] > 0.5 * large.bytes[FROM_L2]);
+    arena_free(arena);
+}
+
+// What blocks of queries have in common is in L3 once; what each of them keeps is there for each.
+static void test_threads_share_the_last_cache(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Fused fused = talking_heads(arena, 2048, 8);
+    Machine one = desktop(), many = desktop();
+    many.threads = 8;
+    many.l3_bytes = one.l3_bytes / 8;
+    TileCost alone = tile_cost(arena, fused.kernel, fused.extents, &one);
+    TileCost shared = tile_cost(arena, fused.kernel, fused.extents, &many);
+    StageCost keys = shared.stages.at[QUERY_KEY];
+    assert_near(keys.bytes[FROM_L3], alone.stages.at[QUERY_KEY].bytes[FROM_L3], 0.1);
+    assert_true(keys.bytes[FROM_MEMORY] < 0.1 * keys.bytes[FROM_L3]);
+    fused = talking_heads(arena, 2048, 128); // 12 MiB between the stages of a task
+    alone = tile_cost(arena, fused.kernel, fused.extents, &one);
+    shared = tile_cost(arena, fused.kernel, fused.extents, &many);
+    assert_true(alone.stages.at[MIX_LOGITS].bytes[FROM_MEMORY] <
+                0.1 * alone.stages.at[MIX_LOGITS].bytes[FROM_L3]);
+    assert_true(shared.stages.at[MIX_LOGITS].bytes[FROM_MEMORY] >
+                shared.stages.at[MIX_LOGITS].bytes[FROM_L3]);
+    arena_free(arena);
+}
+
+// ---- other rates -------------------------------------------------------------------------------
+
+static double with_rate(const TileCost *cost, Machine machine, int level, double factor) {
+    *tune_rate(&machine, level) *= factor;
+    return tile_cost_rated(cost, &machine).seconds;
+}
+
+// What is due to each rate is what the seconds change by with it.
+static void test_what_is_due_to_rates(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    for (int i = 0; i < 6; i++) {
+        Machine machine = desktop();
+        machine.threads = i % 2 ? 6 : 1;
+        machine.memory_bytes_per_second /= 1 << i; // then memory is what is waited for
+        Fused fused = talking_heads(arena, 500, 16 + 32 * (i / 2));
+        TileCost cost = tile_cost(arena, fused.kernel, fused.extents, &machine);
+        RatedCost rated = tile_cost_rated(&cost, &machine);
+        assert_near(rated.seconds, cost.parallel_seconds, 1e-12);
+        for (int level = 0; level < N_FROM; level++) {
+            double slope = (with_rate(&cost, machine, level, 1 - 1e-5) -
+                            with_rate(&cost, machine, level, 1 + 1e-5)) /
+                           2e-5;
+            if (fabs(slope - rated.due[level]) > 1e-4 * rated.seconds)
+                fail_msg("level %d: %g is due, %g was found", level, rated.due[level], slope);
+        }
+    }
+    arena_free(arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_order_of_blocks),
+        cmocka_unit_test(test_stages_of_fused_heads),
+        cmocka_unit_test(test_order_of_rows_per_task),
+        cmocka_unit_test(test_where_the_data_of_fused_heads_is),
+        cmocka_unit_test(test_threads_share_the_last_cache),
+        cmocka_unit_test(test_what_is_due_to_rates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
