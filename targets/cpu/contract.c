@@ -109,20 +109,15 @@ static void emit_known_rows(Contract *c, CpuMicroShape shape, int64_t len) {
         emit_blocks(c, shape, (int)small, index_const(m, middle), index_const(m, len), true);
 }
 
-// Full blocks, then the smallest ones that run at full speed, then single rows.
+// Full blocks, then one of all rows that are left: each block reads all of b.
 static void emit_unknown_rows(Contract *c, CpuMicroShape shape, LLVMValueRef len) {
     EmitModule *m = c->m;
-    int sizes[] = {shape.rows, busy_rows(&shape), 1};
-    LLVMValueRef from = index_const(m, 0);
-    int before = 0;
-    for (int i = 0; i < 3 && before != 1; i++) {
-        int size = sizes[i];
-        if (i && size >= before)
-            continue;
-        LLVMValueRef to = index_sub(m, len, index_rem(m, index_sub(m, len, from), size));
-        emit_blocks(c, shape, size, from, to, false);
-        from = to;
-        before = size;
+    LLVMValueRef rest = index_rem(m, len, shape.rows), full = index_sub(m, len, rest);
+    emit_blocks(c, shape, shape.rows, index_const(m, 0), full, false);
+    for (int size = shape.rows - 1; size > 0; size--) {
+        LLVMValueRef is_size = LLVMBuildICmp(m->builder, LLVMIntEQ, rest, index_const(m, size), "");
+        emit_blocks(c, shape, size, full, LLVMBuildSelect(m->builder, is_size, len, full, ""),
+                    false);
     }
 }
 
