@@ -19,7 +19,7 @@ static double row_bytes(const Nest *nest, uint32_t run) {
         const Member *m = &nest->members.at[i];
         if (!m->stored || m->first_run > run || m->last_run < run)
             continue;
-        double volume = 4;
+        double volume = elem_bytes(elem_work(m->value->elem));
         DimSet dims = lower_dim_set(nest->lower, &m->value->dims) & ~nest->rows;
         for (TileDimId d = 0; d < nest->lower->kernel->dims.count; d++)
             volume *= set_has(dims, d) ? (double)nest_length(nest, d) : 1;

@@ -110,6 +110,8 @@ static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
     KernelForm key = kernel_form(arena, kernel);
     vec_push(arena, &key, (uint64_t)shape.rows);
     vec_push(arena, &key, (uint64_t)shape.streamed);
+    for (uint32_t d = 0; d < lower.typical.count; d++) // those of run time are not in the form
+        vec_push(arena, &key, (uint64_t)lower.typical.at[d]);
     vec_push(arena, &key, forced->plan);
     vec_push(arena, &key, (uint64_t)forced->rows);
     vec_push(arena, &key, (uint64_t)forced->piece);
@@ -150,7 +152,8 @@ static const Schedule *fastest_of(const Lowering *first, const ScheduleList *lis
     for (uint32_t i = 1; i < list->count; i++) {
         Arena *arena = arena_new();
         Lowering lower;
-        contract_with(first, &list->at[i].contract, &lower, arena);
+        if (!contract_with(first, &list->at[i].contract, &lower, arena))
+            ice("lower: a contraction has another schedule, and is none");
         double seconds = mean_seconds(&lower);
         best = seconds < least ? &list->at[i] : best;
         least = fmin(seconds, least);
