@@ -23,8 +23,18 @@ static int64_t n_arguments(const AttModule *module) {
     return n;
 }
 
+static bool guards_hold(const AttGuard *guards, int64_t n, const int64_t *extents) {
+    for (int64_t i = 0; i < n; i++)
+        if (extents[guards[i].dim] < guards[i].least || extents[guards[i].dim] >= guards[i].below)
+            return false;
+    return true;
+}
+
 static bool tensor_bytes(const AttModule *module, const AttTensor *tensor, const int64_t *extents,
                          int64_t *bytes) {
+    *bytes = 0;
+    if (!guards_hold(tensor->guards, tensor->n_guards, extents))
+        return true;
     *bytes = (int64_t)att_elem_bytes((AttElem)tensor->elem);
     for (int64_t i = 0; i < tensor->rank; i++) {
         int64_t dim = tensor->dims[i], extent;
@@ -249,11 +259,6 @@ static bool count_tasks(const AttKernel *kernel, int level, const int64_t *exten
     return true;
 }
 
-static bool is_guarded(const AttLaunch *launch, const int64_t *extents) {
-    return launch->most &&
-           (extents[launch->guard] < launch->least || extents[launch->guard] >= launch->most);
-}
-
 // Tasks that take turns: nobody has had one yet.
 static AttStatus run_in_turn(AttContext *ctx, Call *call, void **argument, AttBlock *turns,
                              int64_t tasks, size_t scratch) {
@@ -271,7 +276,7 @@ static AttStatus run_launch(AttContext *ctx, const AttModule *module, int level,
                             AttBlock *turns) {
     const AttKernel *kernel = &module->kernels[launch->kernel];
     int64_t tasks, scratch = 0;
-    if (is_guarded(launch, extents))
+    if (!guards_hold(launch->guards, launch->n_guards, extents))
         return ATT_OK;
     if (!bind_launch(module, launch, extents, tables) ||
         !count_tasks(kernel, level, tables->extents, &tasks))

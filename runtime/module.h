@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { ATT_MODULE_ABI = 6 };
+enum { ATT_MODULE_ABI = 7 };
 
 // Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
 enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
@@ -93,6 +93,12 @@ typedef struct {
     AttFormula formula;
 } AttRule;
 
+// What is there several times, each for other extents, has guards, and is for those where all of
+// them hold: least <= extent of the module's dim < below.
+typedef struct {
+    int64_t dim, least, below;
+} AttGuard;
+
 enum { ATT_INPUT, ATT_OUTPUT, ATT_WORK };
 // What an input or output is to callers.
 enum {
@@ -114,6 +120,8 @@ typedef struct {
     int64_t panel;       // ATT_WORK: the place in dims of an extent that is rounded up to
     int64_t panel_width; // multiples of panel_width; 0: there is none
     int64_t use;         // ATT_USE_*
+    int64_t n_guards;    // ATT_WORK: for other extents it takes no memory
+    const AttGuard *guards;
 } AttTensor;
 
 typedef struct {
@@ -133,9 +141,8 @@ typedef struct {
     int64_t kernel;
     const int64_t *tensors;     // per argument of the kernel
     const int64_t *dim_factors; // per kernel dim: count, then that many indices into AttModule.dims
-    // most 0: the launch always runs. Otherwise only where least <= extent of the module's dim
-    // `guard` < most: other launches do the same work for other extents.
-    int64_t guard, least, most;
+    int64_t n_guards;           // for other extents other launches do the work
+    const AttGuard *guards;
 } AttLaunch;
 
 typedef struct {

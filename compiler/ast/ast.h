@@ -326,6 +326,14 @@ const DimExtent *program_given(const Program *program, const DimExtents *given, 
 // The session without --data, and without what -D and --dynamic tell of these dims and those that
 // are alike.
 Session *program_untold(const Session *session, const Program *program, const NameList *dims);
+// The sizes that the dim, or one that is alike, is planned for, each with the dim, the smallest
+// first; none where it has not several (sizes.c).
+DimExtents program_sizes(const Session *session, const Program *program, Name dim, Arena *arena);
+int64_t sizes_begin(const DimExtents *sizes, uint32_t i); // of the extents that are planned for it
+int64_t sizes_end(const DimExtents *sizes, uint32_t i);   // INT64_MAX: they do not end
+int64_t sizes_nearest(const DimExtents *sizes, int64_t extent);
+// The session with this as the only size of the dim and those that are alike.
+Session *program_with_size(const Session *session, const Program *program, DimExtent size);
 // --dynamic of the dim, or of one that is alike.
 bool program_made_dynamic(const Session *session, const Program *program, Name dim);
 Name program_like_root(const Program *program, Name dim);        // the same for all alike

@@ -270,6 +270,7 @@ typedef struct {
     DimExtents overrides; // -D n=512
     NameList dynamic;     // --dynamic n,m: dims whose extents are not compiled in, not even by -D
     DimExtents planned;   // --dynamic n=512: what such dims are planned for
+    DimExtents sizes;     // --dynamic n=1+512: further sizes, but for the last of each dim
     NameList data;        // --data X,M: arguments that are data; all others are parameters
     NameList map_dims;    // --map b=X: dims that no def names
 } Session;

@@ -59,7 +59,9 @@ typedef struct {
     uint32_t n_targets;
     const Target *targets[LEVELS_MAX];
     VEC(Function) functions; // the entry first
-    Lowering *lowerings;     // of the first function for all levels, of the second, ..
+    SizeChoices sizes;       // of the entry
+    VEC(Function) others;    // the entry for other sizes than the first
+    Lowering *lowerings;     // of the first function for all levels, of the second, .., of others
     ProductTrainer *trainer; // NULL: it is no program that trains
 } Build;
 
@@ -70,7 +72,12 @@ static uint32_t add_function(Build *build, Function function) {
 }
 
 static uint32_t count_lowerings(const Build *build) {
-    return build->functions.count * build->n_targets;
+    return (build->functions.count + build->others.count) * build->n_targets;
+}
+
+static Function *function_at(const Build *build, uint32_t i) {
+    uint32_t n = build->functions.count;
+    return i < n ? &build->functions.at[i] : &build->others.at[i - n];
 }
 
 // ---- functions ----
@@ -83,12 +90,34 @@ static bool add_entry(Build *build, Session *early, const PipelineOptions *passe
     return ok;
 }
 
+static bool add_sizes(Build *build, Session *early, const PipelineOptions *passes) {
+    Arena *arena = build->options->session->arena;
+    const Graph *graph = build->functions.at[0].built.built;
+    Session *with_all = arena_copy(early->arena, early, sizeof *early);
+    with_all->sizes = build->options->session->sizes;
+    if (!driver_sizes(with_all, build->program, graph, arena, &build->sizes))
+        return false;
+    for (uint32_t i = 1; i < build->sizes.count; i++) {
+        Function other = {.suffix = ""};
+        if (!pipeline_build(build->sizes.at[i].session, build->program, passes, &other.built))
+            return false;
+        vec_push(arena, &build->others, other);
+    }
+    return true;
+}
+
+static bool fit(Build *build, Function *function) {
+    MemoryTrials trials = {0};
+    return memory_fit(build->options, &function->built, build->targets, build->n_targets,
+                      &function->saving, &trials);
+}
+
 // After the parts of a gradient, which take more and tell of it.
 static bool fit_entry(Build *build) {
-    Function *entry = &build->functions.at[0];
-    MemoryTrials trials = {0};
-    return memory_fit(build->options, &entry->built, build->targets, build->n_targets,
-                      &entry->saving, &trials);
+    bool ok = fit(build, &build->functions.at[0]);
+    for (uint32_t i = 0; i < build->others.count && ok; i++)
+        ok = fit(build, &build->others.at[i]);
+    return ok;
 }
 
 // Of a library with gradients.
@@ -296,7 +325,7 @@ static bool lower_functions(Build *build) {
     uint32_t count = count_lowerings(build);
     build->lowerings = arena_array(options->session->arena, Lowering, count);
     for (uint32_t i = 0; i < count; i++)
-        build->lowerings[i] = open_lowering(build, &build->functions.at[i / build->n_targets],
+        build->lowerings[i] = open_lowering(build, function_at(build, i / build->n_targets),
                                             build->targets[i % build->n_targets]);
     if (options->time_passes)
         for (uint32_t i = 0; i < count; i++)
@@ -317,20 +346,38 @@ static bool lower_all(Build *build) {
     Options *options = build->options;
     Session early = *options->session;
     early.arena = arena_new();
+    early.sizes = (DimExtents){0}; // functions are for the largest, but for the entry
     bool parts = options->grad && options->product != PRODUCT_EXE;
     bool may_train = !options->grad && options->product == PRODUCT_EXE;
     PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE);
     GradientGraphs graphs = {0};
     if (parts)
         passes.gradient = NULL;
-    bool ok = add_entry(build, &early, &passes) && (!parts || add_parts(build, &early, &graphs)) &&
-              fit_entry(build) && (!may_train || add_training(build, &early)) &&
-              lower_functions(build);
+    bool ok = add_entry(build, &early, &passes) && add_sizes(build, &early, &passes) &&
+              (!parts || add_parts(build, &early, &graphs)) && fit_entry(build) &&
+              (!may_train || add_training(build, &early)) && lower_functions(build);
     arena_free(early.arena);
     return ok;
 }
 
 // ---- the product ----
+
+// Of each level, those of all sizes.
+static void set_sizes(const Build *build, ProductFunction *entry) {
+    Arena *arena = build->options->session->arena;
+    uint32_t n = build->sizes.count;
+    TileProgram **programs = arena_array(arena, TileProgram *, n * build->n_targets);
+    ExtentRanges *ranges = arena_array(arena, ExtentRanges, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t from = i ? build->functions.count + i - 1 : 0;
+        for (uint32_t t = 0; t < build->n_targets; t++)
+            programs[t * n + i] = build->lowerings[from * build->n_targets + t].compiled.tile;
+        ranges[i] = build->sizes.at[i].ranges;
+    }
+    entry->programs = programs;
+    entry->ranges = ranges;
+    entry->n_ranges = n;
+}
 
 static ProductEntry product_of(const Build *build) {
     Arena *arena = build->options->session->arena;
@@ -351,6 +398,8 @@ static ProductEntry product_of(const Build *build) {
         if (build->trainer && build->trainer->gradient == f)
             functions[f].multiplies = multiplies;
     }
+    if (build->sizes.count > 1)
+        set_sizes(build, &functions[0]);
     return (ProductEntry){functions, build->functions.count, build->targets, build->n_targets,
                           build->trainer};
 }

@@ -102,6 +102,19 @@ typedef struct {
     int64_t older_than; // days, 0: entries of any age stay
 } Options;
 
+// ---- sizes.c: --dynamic n=1+512 ----
+// One size for each dim that has several.
+typedef struct {
+    Session *session; // that says so
+    ExtentRanges ranges;
+} SizeChoice;
+typedef VEC(SizeChoice) SizeChoices;
+// All of them, in the arena, the one of the largest sizes first; one without ranges where no dim of
+// the graph has several. Sessions are in that of the session. false after a message: there are too
+// many.
+bool driver_sizes(Session *session, const Program *program, const Graph *graph, Arena *arena,
+                  SizeChoices *out);
+
 // ---- option_values.c ----
 // Prints "attc: error: ..." and returns EXIT_USAGE.
 int usage_error(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -90,7 +90,8 @@ static const Option table[] = {
     {"map", KEY_MAP, "B=X,M", 1, ENTRY, 0,
      "run the entry for each position b of these arguments; may repeat, outermost first"},
     {"dynamic", KEY_DYNAMIC, "N[=SIZE],M", 1, ENTRY, 0,
-     "dims whose -D is a run-time extent, not compiled in; SIZE: what the code is planned for"},
+     "dims whose -D is a run-time extent, not compiled in; SIZE: what the code is planned for; of "
+     "several, N=1+512, each has code of its own"},
     {"grad", KEY_GRAD, NULL, 1, PASSES, KEY_GRAD,
      "gradients as well: the argument dY of each result Y, the result dX of each argument X"},
     {"wrt", KEY_WRT, "X,P", 1, PASSES, 0,

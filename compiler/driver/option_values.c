@@ -129,9 +129,47 @@ int option_extents(Options *options, const char *option, const char *text, DimEx
     return status;
 }
 
-// "n" or "n=512"
+// One of the sizes in "n=1+512", from `size` on to the next plus.
+static int read_size(Options *options, const char *item, const char *size, DimExtents *out) {
+    Arena *arena = options->session->arena;
+    int name = (int)strcspn(item, "="), length = (int)strcspn(size, "+");
+    *out = (DimExtents){0};
+    return option_extents(options, "--dynamic",
+                          arena_printf(arena, "%.*s=%.*s", name, item, length, size), out);
+}
+
+// Takes the sizes but the last from "n=1+512", which leaves "n=512".
+static int take_sizes(Options *options, const char **item) {
+    Session *session = options->session;
+    const char *size = strchr(*item, '='), *next = size ? strchr(size, '+') : NULL;
+    int64_t before = 0;
+    if (!next)
+        return EXIT_FINE;
+    DimExtents one;
+    for (size++; next; next = strchr(size, '+')) {
+        int status = read_size(options, *item, size, &one);
+        if (status != EXIT_FINE)
+            return status;
+        vec_push(session->arena, &session->sizes, one.at[0]);
+        if (one.at[0].extent <= before)
+            break;
+        before = one.at[0].extent;
+        size = next + 1;
+    }
+    int status = read_size(options, *item, size, &one);
+    if (status == EXIT_FINE && one.at[0].extent <= before)
+        return usage_error("--dynamic %s: sizes go from the smallest, at least 1, to the largest",
+                           *item);
+    *item = arena_printf(session->arena, "%.*s=%s", (int)strcspn(*item, "="), *item, size);
+    return status;
+}
+
+// "n", "n=512" or "n=1+512"
 static int add_dynamic(Options *options, const char *item) {
     Session *session = options->session;
+    int taken = take_sizes(options, &item);
+    if (taken != EXIT_FINE)
+        return taken;
     size_t length = strlen(item), plain = att_argument_plain(item, length);
     if (!strchr(item, '='))
         return plain && plain < length
@@ -144,7 +182,7 @@ static int add_dynamic(Options *options, const char *item) {
     return add_name(options, "--dynamic", item, dim, &session->dynamic);
 }
 
-// "n,m=512": names, some with extents.
+// "n,m=512": names, some with sizes.
 int option_dynamic(Options *options, const char *text) {
     int status = EXIT_FINE;
     while (*text && status == EXIT_FINE) {

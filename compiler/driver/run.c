@@ -44,11 +44,27 @@ static void print_summary(const Graph *graph, const Tensors *tensors, Arena *are
     }
 }
 
+// Of the sizes that --dynamic tells, the nearest to what files have.
+static void choose_sizes(const Options *options, Compilation *compiled, int64_t *extents) {
+    Graph *graph = compiled->built;
+    for (uint32_t d = 0; d < graph->dims.count; d++) {
+        Dim *dim = &graph->dims.at[d];
+        DimExtents sizes =
+            program_sizes(options->session, compiled->program, dim->name, options->session->arena);
+        if (!sizes.count)
+            continue;
+        extents[d] = sizes_nearest(&sizes, extents[d]);
+        dim->planned = 0;
+    }
+}
+
 // Code for tensors of about these extents, unless --dynamic tells others.
 static bool lower_for(Options *options, const Target *target, PipelineOptions *passes,
                       Compilation *compiled, const Tensors *tensors) {
     Arena *arena = options->session->arena;
-    graph_plan_for(compiled->built, tensors_extents(tensors, compiled->built, arena));
+    int64_t *extents = tensors_extents(tensors, compiled->built, arena);
+    choose_sizes(options, compiled, extents);
+    graph_plan_for(compiled->built, extents);
     return driver_lower(options, target, passes, compiled, NULL);
 }
 

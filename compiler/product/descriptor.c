@@ -17,9 +17,10 @@
 
 enum { WORD = 8 };
 _Static_assert(sizeof(AttDim) == 5 * WORD, "AttDim");
-_Static_assert(sizeof(AttTensor) == 10 * WORD, "AttTensor");
+_Static_assert(sizeof(AttTensor) == 12 * WORD, "AttTensor");
 _Static_assert(sizeof(AttKernel) == (6 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
-_Static_assert(sizeof(AttLaunch) == 6 * WORD, "AttLaunch");
+_Static_assert(sizeof(AttLaunch) == 5 * WORD, "AttLaunch");
+_Static_assert(sizeof(AttGuard) == 3 * WORD, "AttGuard");
 _Static_assert(sizeof(AttRule) == 5 * WORD, "AttRule");
 _Static_assert(sizeof(AttModule) == (12 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
 
@@ -82,6 +83,17 @@ static ImagePlace write_rules(Writer *writer, const AttModule *module) {
     return make_table(writer, &words);
 }
 
+static void add_guards(Writer *writer, Words *words, const AttGuard *guards, int64_t n) {
+    Words own = {0};
+    for (int64_t i = 0; i < n; i++) {
+        add_number(writer, &own, guards[i].dim);
+        add_number(writer, &own, guards[i].least);
+        add_number(writer, &own, guards[i].below);
+    }
+    add_number(writer, words, n);
+    add_place(writer, words, n ? make_table(writer, &own) : 0);
+}
+
 static ImagePlace write_tensors(Writer *writer, const AttModule *module) {
     Words words = {0};
     for (int64_t i = 0; i < module->n_tensors; i++) {
@@ -96,6 +108,7 @@ static ImagePlace write_tensors(Writer *writer, const AttModule *module) {
         add_number(writer, &words, tensor->panel);
         add_number(writer, &words, tensor->panel_width);
         add_number(writer, &words, tensor->use);
+        add_guards(writer, &words, tensor->guards, tensor->n_guards);
     }
     return make_table(writer, &words);
 }
@@ -152,9 +165,7 @@ static ImagePlace write_launches(Writer *writer, const AttModule *module, int64_
         add_place(writer, &words, make_numbers(writer, launch->tensors, kernel->n_args));
         add_place(writer, &words,
                   make_numbers(writer, launch->dim_factors, count_factors(launch, kernel)));
-        add_number(writer, &words, launch->guard);
-        add_number(writer, &words, launch->least);
-        add_number(writer, &words, launch->most);
+        add_guards(writer, &words, launch->guards, launch->n_guards);
     }
     return make_table(writer, &words);
 }

@@ -110,6 +110,46 @@ static json_t *list_tensors(Arena *arena, const AttModule *module, bool entry) {
     return list;
 }
 
+static bool same_guard(const AttGuard *a, const AttGuard *b) {
+    return a->dim == b->dim && a->least == b->least && a->below == b->below;
+}
+
+// How many of the guards of the kernel's first launch all of its launches have; 0: none is guarded.
+static int64_t find_guards(const AttModule *module, int64_t level, int64_t kernel,
+                           const AttGuard **guards) {
+    int64_t n = -1;
+    for (int64_t i = 0; i < module->n_launches[level]; i++) {
+        const AttLaunch *launch = &module->launches[level][i];
+        int64_t same = 0;
+        if (launch->kernel != kernel)
+            continue;
+        if (n < 0) {
+            *guards = launch->guards;
+            n = launch->n_guards;
+        }
+        while (same < n && same < launch->n_guards &&
+               same_guard(&(*guards)[same], &launch->guards[same]))
+            same++;
+        n = same;
+    }
+    return n < 0 ? 0 : n;
+}
+
+// What it is for; below: null where it does not end.
+static json_t *list_extents(const AttModule *module, int64_t level, int64_t kernel) {
+    const AttGuard *guards;
+    int64_t n = find_guards(module, level, kernel, &guards);
+    json_t *list = json_array();
+    for (int64_t i = 0; i < n; i++) {
+        bool ends = guards[i].below < INT64_MAX;
+        json_array_append_new(list, json_pack("{s:o, s:I, s:o}", "dim",
+                                              json_text(module->dims[guards[i].dim].name), "least",
+                                              (json_int_t)guards[i].least, "below",
+                                              ends ? json_integer(guards[i].below) : json_null()));
+    }
+    return list;
+}
+
 static json_t *list_kernels(const ModuleTables *tables) {
     json_t *list = json_array();
     for (int64_t i = 0; i < tables->module.n_kernels; i++) {
@@ -117,6 +157,7 @@ static json_t *list_kernels(const ModuleTables *tables) {
         json_object_set_new(item, "name", json_text(tables->kernels[i].name));
         json_object_set_new(item, "symbol", json_string(tables->symbols[i]));
         json_object_set_new(item, "level", json_string(level_name(tables->levels[i])));
+        json_object_set_new(item, "extents", list_extents(&tables->module, tables->levels[i], i));
         json_object_set_new(item, "schedule", json_loads(tables->origins[i].schedule, 0, NULL));
         json_object_set_new(item, "schedule_from", json_string(tables->origins[i].from));
         json_array_append_new(list, item);

@@ -365,9 +365,9 @@ static bool compile_kernels(Product *product, Session *session, const ProductEnt
     ProgramList list = {0};
     for (uint32_t f = 0; f < entry->n_functions; f++) {
         const ProductFunction *function = &entry->functions[f];
-        for (uint32_t i = 0; i < levels_of(entry, function) * function->n_parts; i++)
-            add_program(product->arena, &list, function->programs[i],
-                        entry->targets[i / function->n_parts]);
+        uint32_t of_level = product_level_programs(function);
+        for (uint32_t i = 0; i < levels_of(entry, function) * of_level; i++)
+            add_program(product->arena, &list, function->programs[i], entry->targets[i / of_level]);
     }
     KernelObject *kernels = arena_array(product->arena, KernelObject, list.n_kernels + 1);
     if (!emit_kernels(session, list.programs.at, list.targets.at, list.programs.count, cache,

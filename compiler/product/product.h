@@ -11,12 +11,22 @@
 #include "train/trainer.h"
 
 // ---- tables.c: tile programs -> the tables of runtime/module.h ----------------------------------
+// What programs are for that are planned for other extents than others of the function: least <=
+// extent < below, of a dim of all their graphs, of run time.
+typedef struct {
+    Name dim;
+    int64_t least, below;
+} ExtentRange;
+typedef VEC(ExtentRange) ExtentRanges;
 // A function of a product: the entry, or its gradient.
 typedef struct {
-    const char *suffix;           // of its name, after the entry's: "", "_forward"
-    TileProgram *const *programs; // its parts for the first level, for the second, ...
-    uint32_t n_parts;             // run one after the other
-    uint32_t n_levels;            // 0: all, else the first of them
+    const char *suffix; // of its name, after the entry's: "", "_forward"
+    // By level, by ranges, by part.
+    TileProgram *const *programs;
+    uint32_t n_parts;           // run one after the other
+    uint32_t n_levels;          // 0: all, else the first of them
+    const ExtentRanges *ranges; // of extents; they leave none out, and do not overlap
+    uint32_t n_ranges;          // 0: one, of all extents
     // By program, see Compilation; NULL: nobody asks. Each may be NULL.
     const Formula *const *multiplies;
 } ProductFunction;
@@ -36,6 +46,7 @@ typedef struct {
     // By ATT_LEVEL_*; without words where they are not known.
     AttFormula multiplies[ATT_N_LEVELS];
 } ModuleTables;
+uint32_t product_level_programs(const ProductFunction *function); // programs for one level
 ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
                              const Target *const *targets, uint32_t n);
 // Extents by module dim, from extents by DimId of a graph that has them.

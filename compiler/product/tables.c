@@ -6,6 +6,8 @@
 // by name; kernels, launches and intermediates are each level's own. Intermediates of different
 // levels share slots (only one level runs), so the workspace is that of the hungriest level.
 //
+// Where some extents have programs of their own, all of these are in the tables, with guards.
+//
 // A function may have several programs for each level, its parts, which run one after the other and
 // share slots likewise. What one saves for the next is an intermediate with a slot of its own.
 #include "product/product.h"
@@ -34,6 +36,8 @@ typedef struct TableLevel {
     int level;
     const struct TableLevel *before; // the part before it; NULL: it is the first
     bool last;                       // of the parts
+    const ExtentRanges *ranges;      // that the program is for; NULL: of all extents
+    AttGuard *guards;                // likewise
     int64_t *dims;                   // by DimId
     int64_t *tensors;                // by index into plan->buffers
     int64_t first_kernel;
@@ -56,10 +60,15 @@ static const char *copy_text(TableBuilder *build, const char *text) {
 
 // ---- dims ----
 
+// What passes make may have one name and different extents in programs for different extents.
+static bool is_same_dim(const AttDim *known, const Dim *dim) {
+    return strcmp(known->name, dim->name) == 0 && (!dim->made || known->extent == dim->extent);
+}
+
 static int64_t add_dim(TableBuilder *build, TableLevel *level, DimId id) {
     const Dim *dim = &level->graph->dims.at[id];
     int64_t at = 0;
-    while (at < build->dims.count && strcmp(build->dims.at[at].name, dim->name) != 0)
+    while (at < build->dims.count && !is_same_dim(&build->dims.at[at], dim))
         at++;
     if (at == build->dims.count) {
         const char *class = level->graph->dims.at[dim->like].name;
@@ -134,6 +143,24 @@ static void add_rules(TableBuilder *build, TableLevel *level) {
     build->tables->module.rules = product_rules(build->arena, graph, level->dims);
 }
 
+static DimId dim_named(const Graph *graph, Name name) {
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        if (strcmp(graph->dims.at[d].name, name) == 0)
+            return (DimId)d;
+    ice("product_tables: programs for ranges of %s, which they do not have", name);
+}
+
+static void find_guards(TableBuilder *build, TableLevel *level) {
+    uint32_t n = level->ranges ? level->ranges->count : 0;
+    level->guards = arena_array(build->arena, AttGuard, n + 1);
+    for (uint32_t i = 0; i < n; i++) {
+        const ExtentRange *range = &level->ranges->at[i];
+        DimId dim = dim_named(level->graph, range->dim);
+        map_rule_dim(build, level, dim);
+        level->guards[i] = (AttGuard){level->dims[dim], range->least, range->below};
+    }
+}
+
 static void add_multiplies(TableBuilder *build, TableLevel *level, const Formula *multiplies) {
     const Graph *graph = level->graph;
     bool *needed = arena_array(build->arena, bool, graph->dims.count + 1);
@@ -181,6 +208,10 @@ static void add_tensor(TableBuilder *build, TableLevel *level, uint32_t index, i
         .panel_width = buffer->memory.panel == DIM_NONE ? 0 : buffer->memory.panel_width,
         .use = uses[use_of(level, buffer)],
     };
+    if (role == ATT_WORK && level->ranges) {
+        tensor.n_guards = level->ranges->count;
+        tensor.guards = level->guards;
+    }
     level->tensors[index] = build->tensors.count;
     vec_push(build->arena, &build->tensors, tensor);
 }
@@ -287,6 +318,21 @@ static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *ker
     vec_push(build->arena, &build->levels, level->level);
 }
 
+// Those of the program, and the launch's own.
+static void add_launch_guards(TableBuilder *build, TableLevel *level, const Launch *launch,
+                              AttLaunch *out) {
+    VEC(AttGuard) guards = {0};
+    for (uint32_t i = 0; level->ranges && i < level->ranges->count; i++)
+        vec_push(build->arena, &guards, level->guards[i]);
+    AttGuard own = {.least = launch->least, .below = launch->most};
+    if (launch->most) {
+        own.dim = map_dim(build, level, launch->guard);
+        vec_push(build->arena, &guards, own);
+    }
+    out->n_guards = guards.count;
+    out->guards = guards.at;
+}
+
 static AttLaunch make_launch(TableBuilder *build, TableLevel *level, const Launch *launch) {
     const Kernel *kernel = level->program->kernels.at[launch->kernel];
     int64_t *tensors = arena_array(build->arena, int64_t, kernel->n_args);
@@ -301,12 +347,13 @@ static AttLaunch make_launch(TableBuilder *build, TableLevel *level, const Launc
         for (uint8_t f = 0; f < product->count; f++)
             vec_push(build->arena, &factors, map_dim(build, level, product->at[f]));
     }
-    return (AttLaunch){level->first_kernel + launch->kernel,
-                       tensors,
-                       factors.at,
-                       launch->most ? map_dim(build, level, launch->guard) : 0,
-                       launch->least,
-                       launch->most};
+    AttLaunch made = {
+        .kernel = level->first_kernel + launch->kernel,
+        .tensors = tensors,
+        .dim_factors = factors.at,
+    };
+    add_launch_guards(build, level, launch, &made);
+    return made;
 }
 
 // After those of the parts before it.
@@ -338,35 +385,55 @@ static void add_program(TableBuilder *build, TableLevel *level, const Target *ta
         build->tables->module.n_slots = program->plan->n_slots;
 }
 
+uint32_t product_level_programs(const ProductFunction *function) {
+    return function->n_parts * (function->n_ranges ? function->n_ranges : 1);
+}
+
+static TableLevel *open_levels(TableBuilder *build, const ProductFunction *function,
+                               const Target *const *targets, uint32_t count) {
+    uint32_t parts = function->n_parts, of_level = product_level_programs(function);
+    TableLevel *levels = arena_array(build->arena, TableLevel, count);
+    for (uint32_t i = 0; i < count; i++) {
+        levels[i] = open_level(build, function->programs[i], targets[i / of_level]);
+        levels[i].before = i % parts == 0 ? NULL : &levels[i - 1];
+        levels[i].last = i % parts == parts - 1;
+        if (function->n_ranges)
+            levels[i].ranges = &function->ranges[i % of_level / parts];
+        add_program(build, &levels[i], targets[i / of_level]);
+    }
+    return levels;
+}
+
+static void add_all_launches(TableBuilder *build, TableLevel *levels, uint32_t count,
+                             uint32_t of_level) {
+    AttLaunches launches = {0};
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % of_level == 0)
+            launches = (AttLaunches){0};
+        add_work(build, &levels[i]);
+        add_launches(build, &levels[i], &launches);
+    }
+}
+
 ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
                              const Target *const *targets, uint32_t n) {
     ModuleTables *tables = arena_new_of(arena, ModuleTables);
     TableBuilder build = {.arena = arena, .tables = tables};
-    uint32_t parts = function->n_parts, count = n * parts;
-    TableLevel *levels = arena_array(arena, TableLevel, count);
-    for (uint32_t i = 0; i < count; i++) {
-        levels[i] = open_level(&build, function->programs[i], targets[i / parts]);
-        levels[i].before = i % parts == 0 ? NULL : &levels[i - 1];
-        levels[i].last = i % parts == parts - 1;
-        add_program(&build, &levels[i], targets[i / parts]);
-    }
+    uint32_t of_level = product_level_programs(function), count = n * of_level;
+    TableLevel *levels = open_levels(&build, function, targets, count);
     for (uint32_t i = 0; i < count; i++)
         add_interface(&build, &levels[i], BUFFER_INPUT);
     for (uint32_t i = 0; i < count; i++)
         add_interface(&build, &levels[i], BUFFER_OUTPUT);
     add_rules(&build, &levels[0]);
     for (uint32_t i = 0; i < count; i++)
+        find_guards(&build, &levels[i]);
+    for (uint32_t i = 0; i < count; i++)
         add_saved(&build, &levels[i]);
     for (uint32_t i = 0; i < count; i++)
         if (function->multiplies && function->multiplies[i])
             add_multiplies(&build, &levels[i], function->multiplies[i]);
-    AttLaunches launches = {0};
-    for (uint32_t i = 0; i < count; i++) {
-        if (!levels[i].before)
-            launches = (AttLaunches){0};
-        add_work(&build, &levels[i]);
-        add_launches(&build, &levels[i], &launches);
-    }
+    add_all_launches(&build, levels, count, of_level);
     const char *entry = levels[0].graph->entry;
     tables->symbol =
         arena_printf(arena, "%s%s", product_entry_symbol(arena, entry), function->suffix);

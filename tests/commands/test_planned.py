@@ -78,3 +78,42 @@ def test_the_largest_extents_are_planned_for_in_a_moment(example, extents):
     dims = ",".join(f"{dim}={extent}" for dim, extent in extents.items())
     for command in (["cost"], ["cost", "--grad"], ["emit", "--stage=tile", "--grad"]):
         attc(*command, EXAMPLES / f"{example}.attn", "-D", dims, timeout=20)
+
+
+def test_of_several_sizes_the_nearest_is_planned_for(tmp_path):
+    for n, size in ((0, 1), (1, 1), (22, 1), (23, 512), (9999, 512)):
+        assert tile("-D", f"n={n}", "--dynamic=n=1+512") == tile(f"--dynamic=n={size}")
+    assert tile("--dynamic=n=1+512") == tile("--dynamic=n=512") != tile("--dynamic=n=1")
+    assert compiled(tmp_path, 3, "--dynamic=n=1+100") == compiled(tmp_path, 3, "--dynamic=n=1")
+
+
+ALIKE = """dim m like n
+def Alike(X[n, d], P[d, f], Y[m]):
+    return einsum(X[n, d], P[d, f], Y[n] -> [n, f])
+"""
+
+
+def test_sizes_are_those_of_all_dims_that_are_alike():
+    options = ["-D", "d=96,f=80"]
+    several = tile(*options, "-D", "n=2", "--dynamic=m=1+512", source=ALIKE)
+    assert several == tile(*options, "--dynamic=n=1", source=ALIKE)
+
+
+@pytest.mark.parametrize("sizes, message", [
+    ("n=512+1", "--dynamic n=512+1: sizes go from the smallest, at least 1, to the largest"),
+    ("n=1+2+2", "--dynamic n=1+2+2: sizes go from the smallest, at least 1, to the largest"),
+    ("n=0+2", "--dynamic n=0+2: sizes go from the smallest, at least 1, to the largest"),
+    ("n=1+", "--dynamic n=: the extent must be a whole number from 0 to 1099511627776"),
+    ("n=+1", "--dynamic n=: the extent must be a whole number from 0 to 1099511627776"),
+    ("n=1+x", "--dynamic n=x: the extent must be a whole number from 0 to 1099511627776"),
+    ("n=1+2,n=3", "--dynamic n=3: n is given twice"),
+])
+def test_sizes_that_are_none_are_told(sizes, message):
+    assert message in attc("check", "-", "--dynamic", sizes, stdin=ROWS, status=2)[1]
+
+
+def test_too_many_sizes_are_told(tmp_path):
+    sizes = "n=1+2+4+8+16,d=1+2+4+8"
+    options = ["build", "-", "--dynamic", sizes, "-o", tmp_path / "rows.so"]
+    _, err = attc(*options, stdin=ROWS, status=1)
+    assert "--dynamic: more than 16 combinations of sizes" in err

@@ -51,12 +51,12 @@ static const AttDim dims[N_DIMS] = {
 static const int64_t dims_x[] = {DIM_N, DIM_D}, dims_p[] = {DIM_D, DIM_H},
                      dims_w[] = {DIM_N, DIM_H}, dims_t[] = {DIM_M, DIM_N, DIM_H};
 static const AttTensor tensors[] = {
-    {"X", ATT_F32, ATT_INPUT, 0, 2, dims_x, 0, 0, 0, ATT_USE_PLAIN},
-    {"P", ATT_F32, ATT_INPUT, 0, 2, dims_p, 1, 0, 0, ATT_USE_PLAIN},
-    {"mask", ATT_BOOL, ATT_INPUT, 0, 1, dims_x, 0, 0, 0, ATT_USE_PLAIN},
-    {"Y", ATT_F32, ATT_OUTPUT, 0, 1, dims_x, 0, 0, 0, ATT_USE_PLAIN},
-    {"T", ATT_F32, ATT_OUTPUT, 0, 3, dims_t, 0, 0, 0, ATT_USE_PLAIN},
-    {"W", ATT_F32, ATT_WORK, 0, 2, dims_w, 0, 0, 0, ATT_USE_PLAIN},
+    {"X", ATT_F32, ATT_INPUT, 0, 2, dims_x, 0, 0, 0, ATT_USE_PLAIN, 0, NULL},
+    {"P", ATT_F32, ATT_INPUT, 0, 2, dims_p, 1, 0, 0, ATT_USE_PLAIN, 0, NULL},
+    {"mask", ATT_BOOL, ATT_INPUT, 0, 1, dims_x, 0, 0, 0, ATT_USE_PLAIN, 0, NULL},
+    {"Y", ATT_F32, ATT_OUTPUT, 0, 1, dims_x, 0, 0, 0, ATT_USE_PLAIN, 0, NULL},
+    {"T", ATT_F32, ATT_OUTPUT, 0, 3, dims_t, 0, 0, 0, ATT_USE_PLAIN, 0, NULL},
+    {"W", ATT_F32, ATT_WORK, 0, 2, dims_w, 0, 0, 0, ATT_USE_PLAIN, 0, NULL},
 };
 static const int64_t parallel_product[] = {0, 1}, steps_product[] = {2, 1}, parallel_row[] = {0},
                      steps_row[] = {1};
@@ -72,9 +72,9 @@ static const int64_t args_product[] = {0, 1, 5}, args_row[] = {5, 2, 3}, args_sp
 static const int64_t factors_product[] = {1, DIM_N, 1, DIM_H, 1, DIM_D},
                      factors_row[] = {1, DIM_N, 1, DIM_H},
                      factors_spread[] = {1, DIM_M, 2, DIM_N, DIM_H, 1, DIM_H};
-static const AttLaunch launches[] = {{0, args_product, factors_product, 0, 0, 0},
-                                     {1, args_row, factors_row, 0, 0, 0},
-                                     {2, args_spread, factors_spread, 0, 0, 0}};
+static const AttLaunch launches[] = {{0, args_product, factors_product, 0, NULL},
+                                     {1, args_row, factors_row, 0, NULL},
+                                     {2, args_spread, factors_spread, 0, NULL}};
 const AttModule module_scores = {
     .abi = ATT_MODULE_ABI,
     .entry = "Scores",

@@ -468,13 +468,18 @@ void resolve_warn_given(Resolver *r) {
     }
 }
 
+static void check_bounds(Resolver *r, const char *option, const DimExtents *all) {
+    for (uint32_t i = 0; i < all->count; i++)
+        if (all->at[i].extent < 0 || all->at[i].extent > EXTENT_MAX)
+            diag_error(r->diags, (Span){0}, "%s: extents are from 0 to %lld",
+                       given_text(r, option, &all->at[i]), (long long)EXTENT_MAX);
+}
+
 static void check_given(Resolver *r, const char *option, const DimExtents *all) {
+    check_bounds(r, option, all);
     for (uint32_t i = 0; i < all->count; i++) {
         const DimExtent *item = &all->at[i];
         const char *given = given_text(r, option, item);
-        if (item->extent < 0 || item->extent > EXTENT_MAX)
-            diag_error(r->diags, (Span){0}, "%s: extents are from 0 to %lld", given,
-                       (long long)EXTENT_MAX);
         const DimExtent *other =
             program_given(r->program, all, program_like_root(r->program, item->dim));
         if (other->extent == item->extent)
@@ -494,6 +499,7 @@ void resolve_dims(Resolver *r) {
         resolve_like(r, r->program->dims.at[i]);
     check_given(r, "-D ", &r->session->overrides);
     check_given(r, "--dynamic=", &r->session->planned);
+    check_bounds(r, "--dynamic=", &r->session->sizes);
     Extents extents = {.resolver = r};
     for (uint32_t i = 0; i < r->program->dims.count; i++) {
         DimDecl *decl = r->program->dims.at[i];

@@ -23,6 +23,7 @@ Session *program_untold(const Session *session, const Program *program, const Na
     Session *untold = arena_copy(session->arena, session, sizeof *session);
     untold->overrides = without(session->arena, program, &session->overrides, dims);
     untold->planned = without(session->arena, program, &session->planned, dims);
+    untold->sizes = without(session->arena, program, &session->sizes, dims);
     untold->dynamic = untold->data = (NameList){0};
     for (uint32_t i = 0; i < session->dynamic.count; i++)
         if (!is_alike(program, dims, session->dynamic.at[i]))

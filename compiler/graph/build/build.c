@@ -339,17 +339,23 @@ static const Def *find_entry(Session *session, const Program *program,
     return def;
 }
 
-// What dynamic dims are planned for: what --dynamic tells, or else -D.
-static void plan_for_given(const Build *build) {
+// What a dynamic dim is planned for: what --dynamic tells, of several sizes the nearest to -D, or
+// else -D. 0: neither.
+static int64_t extent_to_plan_for(const Build *build, Name dim) {
     const Session *session = build->session;
+    const DimExtent *planned = program_given(build->program, &session->planned, dim);
+    const DimExtent *own = program_given(build->program, &session->overrides, dim);
+    DimExtents sizes = program_sizes(session, build->program, dim, build->arena);
+    if (sizes.count && own)
+        return sizes_nearest(&sizes, own->extent);
+    return planned ? planned->extent : own ? own->extent : 0;
+}
+
+static void plan_for_given(const Build *build) {
     Graph *graph = build->graph;
     int64_t *extents = arena_array(build->arena, int64_t, graph->dims.count + 1);
-    for (uint32_t d = 0; d < graph->dims.count; d++) {
-        Name dim = graph->dims.at[d].name;
-        const DimExtent *given = program_given(build->program, &session->planned, dim);
-        given = given ? given : program_given(build->program, &session->overrides, dim);
-        extents[d] = given ? given->extent : 0;
-    }
+    for (uint32_t d = 0; d < graph->dims.count; d++)
+        extents[d] = extent_to_plan_for(build, graph->dims.at[d].name);
     graph_plan_for(graph, extents);
 }
 
