@@ -282,12 +282,6 @@ Value *graph_over(Graph *graph, Value *a, const DimList *dims) {
     return a;
 }
 
-Value *graph_finite(Graph *graph, Value *a) {
-    double largest = elem_largest(a->elem);
-    a = graph_map2(graph, OP_MAX, a, graph_const(graph, -largest, a->elem));
-    return graph_map2(graph, OP_MIN, a, graph_const(graph, largest, a->elem));
-}
-
 Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept) {
     if (dims_subset(&a->dims, &kept))
         return a;

@@ -446,13 +446,41 @@ static void test_mixed_logits_need_one_loop(void **state) {
 }
 
 // The powers are all that counts: what is zero, negated or multiplied is linear in them.
+#define LARGEST "3.4028234663852886e+38"
+
 static void test_what_is_linear_in_the_powers_needs_one_loop(void **state) {
     Loops l = loops_of(*state,
                        SIZES "def F(Q[n, k, h], K[m, k, h], V[m, e, h], a[m]):\n"
                              "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
-                             "    E[n, m, h] = exp(L[n, m, h] - max(L[n, m, h], reduced_dim=m))\n"
+                             "    top[n, h] = max(max(L[n, m, h], reduced_dim=m), -" LARGEST ")\n"
+                             "    E[n, m, h] = exp(L[n, m, h] - min(top[n, h], " LARGEST "))\n"
                              "    U[n, m, h] = where(index(m) < index(n), -E[n, m, h] * a[m], 0)\n"
                              "    return einsum(U[n, m, h], V[m, e, h] -> [n, e, h])\n",
+                       true);
+    assert_int_equal(l.loops->n_loops, 1);
+}
+
+// An unbounded maximum is -inf before the first element, and powers relative to that are NaN.
+static void test_shifts_that_may_be_infinite_are_not_rescaled_by(void **state) {
+    Loops l = loops_of(*state,
+                       SIZES "def F(Q[n, k, h], K[m, k, h], V[m, e, h]):\n"
+                             "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
+                             "    E[n, m, h] = exp(L[n, m, h] - max(L[n, m, h], reduced_dim=m))\n"
+                             "    U[n, m, h] = where(index(m) < index(n), E[n, m, h], 0)\n"
+                             "    return einsum(U[n, m, h], V[m, e, h] -> [n, e, h])\n",
+                       true);
+    assert_int_equal(l.loops->n_loops, 2);
+}
+
+// But those of a softmax that is written out have a bounded one, and a factor.
+static void test_softmaxes_that_are_written_out_need_one_loop(void **state) {
+    Loops l = loops_of(*state,
+                       SIZES "def F(Q[n, k, h], K[m, k, h], V[m, e, h], s[h]):\n"
+                             "    L[n, m, h] = einsum(Q[n, k, h], K[m, k, h])\n"
+                             "    top[n, h] = max(max(L[n, m, h], reduced_dim=m), s[h])\n"
+                             "    E[n, m, h] = exp(L[n, m, h] - top[n, h])\n"
+                             "    W = E / (exp(s - top) + sum(E[n, m, h], reduced_dim=m))\n"
+                             "    return einsum(W, V[m, e, h] -> [n, e, h])\n",
                        true);
     assert_int_equal(l.loops->n_loops, 1);
 }
@@ -548,6 +576,8 @@ int main(void) {
         TEST(heads_that_are_mixed_need_a_second_loop),
         TEST(mixed_logits_need_one_loop),
         TEST(what_is_linear_in_the_powers_needs_one_loop),
+        TEST(shifts_that_may_be_infinite_are_not_rescaled_by),
+        TEST(softmaxes_that_are_written_out_need_one_loop),
         TEST(heads_that_are_mixed_back_need_a_second_loop),
         TEST(weights_returned_need_a_second_loop),
         TEST(logsumexp_returned_needs_one_loop),

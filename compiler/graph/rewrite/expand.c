@@ -22,13 +22,15 @@
 //     einsum(e[n, m, h] * s[n, h], V[m, h, d])    ->  einsum(e, V) * s
 //     einsum(e[n, m, h] * s[n, h], P_w[h, h_v])   ->  einsum(e, P_w * s)
 //
+// What is written out likewise is computed likewise, see powers.c.
+//
 // An einsum of operands with the same dims (D[n, h] = einsum(W[n, m, h], dW[n, m, h]) of a
 // softmax's gradient) is a sum of products.
 //
 // Requires: graph_contract. Ensures: no SOFTMAX, LOG_SOFTMAX, ARGMAX; CUMSUM of f64 and whole
 // numbers only; einsums as graph_contract
 // leaves them.
-#include "graph/rewrite/rewrite.h"
+#include "graph/rewrite/expand.h"
 
 #include <math.h>
 
@@ -152,14 +154,10 @@ static Value *expand_argmax(Rewrite *rewrite, const Value *value, Value *x) {
 
 // ---- row factors -------------------------------------------------------------------------------
 
-static const int64_t *extents_of(const Rewrite *rewrite) {
-    return rewrite->data;
-}
-
 static double volume(const Rewrite *rewrite, const DimList *dims) {
     double product = 1;
     for (uint32_t i = 0; i < dims->count; i++)
-        product *= (double)extents_of(rewrite)[dims->at[i]];
+        product *= (double)((const Expand *)rewrite->data)->extents[dims->at[i]];
     return product;
 }
 
@@ -170,9 +168,9 @@ static bool has_row_factor(const Value *operand) {
             dims_equal(&operand->args[1]->dims, &operand->dims));
 }
 
-// Moves the row factor of operand k, a softmax, to where it is applied least often: where the
-// softmax's own dim is summed, to the result, so that the sum need not wait for the factor. NULL:
-// it stays.
+// Moves the row factor of operand k, a softmax or likewise, to where it is applied least often:
+// where the softmax's own dim is summed, to the result, so that the sum need not wait for the
+// factor. NULL: it stays.
 static Value *move_row_factor(Rewrite *rewrite, const Value *value, Value **args, uint32_t k) {
     Graph *graph = rewrite->to;
     Value *product = args[k], *other = args[1 - k];
@@ -180,7 +178,10 @@ static Value *move_row_factor(Rewrite *rewrite, const Value *value, Value **args
     Value *elements = product->args[whole], *factor = product->args[1 - whole];
     DimList in_other = dims_union(&other->dims, &factor->dims);
     double stays = volume(rewrite, &product->dims), beside = volume(rewrite, &in_other);
-    double after = dims_has(&value->dims, value->args[k]->dim) ? volume(rewrite, &value->dims) : 0;
+    DimList along = value->args[k]->op == OP_SOFTMAX ? (DimList){1, {value->args[k]->dim}}
+                                                     : dims_minus(&elements->dims, &factor->dims);
+    bool sums = !dims_intersect(&along, &value->dims).count;
+    double after = sums ? 0 : volume(rewrite, &value->dims);
     if (dims_subset(&factor->dims, &value->dims) && after < stays && after <= beside) {
         Value *pair[2] = {k ? other : elements, k ? elements : other};
         Value *sum = graph_einsum(graph, value->number, pair, 2, value->dims);
@@ -208,8 +209,8 @@ static Value *expand_contract(Rewrite *rewrite, const Value *value, Value **args
         dims_equal(&args[0]->dims, &args[1]->dims))
         return sum_of_products(rewrite, value, args);
     for (uint32_t k = 0; k < 2 && value->n_args == 2; k++) {
-        if (rewrite->uses[value->args[k]->id] != 1 || value->args[k]->op != OP_SOFTMAX ||
-            !has_row_factor(args[k]))
+        bool softmax = value->args[k]->op == OP_SOFTMAX && rewrite->uses[value->args[k]->id] == 1;
+        if ((!softmax && !expand_scaled(rewrite, args[k])) || !has_row_factor(args[k]))
             continue;
         Value *moved = move_row_factor(rewrite, value, args, k);
         if (moved)
@@ -230,6 +231,15 @@ static Value *expand_value(Rewrite *rewrite, const Value *value, Value **args) {
         return expand_argmax(rewrite, value, args[0]);
     case OP_CONTRACT:
         return expand_contract(rewrite, value, args);
+    case OP_EXP:
+    case OP_EXP2:
+        return expand_power(rewrite, value, args);
+    case OP_NEG:
+    case OP_MUL:
+    case OP_DIV:
+        return expand_linear(rewrite, value, args);
+    case OP_SUM:
+        return expand_sum(rewrite, value, args);
     case OP_SCATTER_ADD:
         return expand_scatter(rewrite, value, args);
     default:
@@ -239,5 +249,6 @@ static Value *expand_value(Rewrite *rewrite, const Value *value, Value **args) {
 
 Graph *graph_expand(const Graph *graph, const int64_t *extents) {
     Arena *arena = arena_new();
-    return rewrite_graph("expand", graph, graph->arena, arena, expand_value, (void *)extents);
+    Expand expand = {extents, expand_users(graph, arena), map_new(arena), arena};
+    return rewrite_graph("expand", graph, graph->arena, arena, expand_value, &expand);
 }

@@ -7,7 +7,7 @@
 //     contract.c   graph_contract, with the order of one einsum in order.c (order.h)
 //     unify.c      graph_unify
 //     totals.c     graph_totals
-//     expand.c     graph_expand
+//     expand.c     graph_expand, with softmaxes that are written out in powers.c (expand.h)
 //     cut.c        graph_cut
 //     accumulate.c graph_accumulate
 //     in_place.c   graph_in_place

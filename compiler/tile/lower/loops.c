@@ -8,7 +8,8 @@
 // a reduction is linear in powers base**(x - shift) and the shift is known at the end of loop l
 // only, the reduction may run in loop l, too, if it is rescaled whenever the shift has moved. That
 // holds as long as nothing on the way sums over a dim of the shift (heads that are mixed after the
-// softmax have maxima of their own and need a second loop).
+// softmax have maxima of their own and need a second loop), and where the shift is a finite number
+// whatever part of the elements it has seen, as a bounded maximum is; see graph_expand.
 //
 // Requires: a streamed group. Ensures: by value id, see StreamLoops.
 #include "tile/lower/stream.h"
@@ -119,7 +120,8 @@ static void place_reduction(StreamLoops *s, const Value *value) {
     if (power) {
         const Value *shift = power->args[0]->args[1];
         uint32_t running = known_without(s, shift, NULL);
-        if (running && others < running && running < loop) {
+        bool always = value_made_finite(shift); // of any part of the elements
+        if (always && running && others < running && running < loop) {
             s->power[value->id] = power;
             loop = running;
         }
