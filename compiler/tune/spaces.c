@@ -12,9 +12,16 @@ static bool same_site(const ScheduleSite *a, const ScheduleSite *b) {
     return a->group == b->group && !strcmp(a->extents, b->extents);
 }
 
+static bool is_for(const TuneSpace *space, const ScheduleSite *site) {
+    bool found = same_site(&space->site, site);
+    for (uint32_t i = 0; i < space->others.count && !found; i++)
+        found = same_site(&space->others.at[i], site);
+    return found;
+}
+
 uint32_t tune_spaces_find(const TuneSpaces *spaces, const ScheduleSite *site) {
     uint32_t i = 0;
-    while (i < spaces->at.count && !same_site(&spaces->at.at[i].site, site))
+    while (i < spaces->at.count && !is_for(&spaces->at.at[i], site))
         i++;
     return i;
 }
@@ -32,23 +39,31 @@ ScheduleSource tune_picks_source(const TunePicks *picks) {
 
 // ---- numbers ------------------------------------------------------------------------------------
 
+static ScheduleSite copy_site(Arena *arena, const ScheduleSite *site) {
+    return (ScheduleSite){site->group, arena_printf(arena, "%s", site->extents)};
+}
+
+static void add_space(TuneSpaces *spaces, const ScheduleSite *site, const ScheduleList *numbers,
+                      const char *name) {
+    Arena *arena = spaces->arena;
+    TuneSpace new = {.site = copy_site(arena, site), .name = name};
+    for (uint32_t i = 0; i < numbers->count; i++)
+        vec_push(arena, &new.numbers, schedule_copy(arena, &numbers->at[i]));
+    vec_push(arena, &spaces->at, new);
+}
+
 // Of what is offered for a site the first list is that of its numbers.
-static uint32_t note_numbers(void *of_spaces, const ScheduleSite *site, const ScheduleList *space) {
-    TuneSpaces *spaces = of_spaces;
-    if (tune_spaces_find(spaces, site) < spaces->at.count)
-        return 0;
-    TuneSpace new = {.site = *site};
-    new.site.extents = arena_printf(spaces->arena, "%s", site->extents);
-    for (uint32_t i = 0; i < space->count; i++)
-        vec_push(spaces->arena, &new.numbers, schedule_copy(spaces->arena, &space->at[i]));
-    vec_push(spaces->arena, &spaces->at, new);
+static uint32_t note_numbers(void *of_asked, const ScheduleSite *site, const ScheduleList *space) {
+    TuneSpaces *asked = of_asked;
+    if (tune_spaces_find(asked, site) == asked->at.count)
+        add_space(asked, site, space, NULL);
     return 0;
 }
 
 static bool is_taken(const void *of_spaces, const char *name) {
     const TuneSpaces *spaces = of_spaces;
     for (uint32_t i = 0; i < spaces->at.count; i++)
-        if (spaces->at.at[i].name && !strcmp(spaces->at.at[i].name, name))
+        if (!strcmp(spaces->at.at[i].name, name))
             return true;
     return false;
 }
@@ -59,16 +74,32 @@ static const char *name_apart(const TuneSpaces *spaces, const char *name) {
                                   : arena_printf(spaces->arena, "%s", name);
 }
 
+// The kernel of the first launch of a site; NULL: it has none.
+static const Kernel *kernel_of(const TileProgram *program, const ScheduleSite *site) {
+    for (uint32_t i = 0; i < program->launches.count; i++)
+        if (same_site(&program->launches.at[i].site, site))
+            return program->kernels.at[program->launches.at[i].kernel];
+    return NULL;
+}
+
+// A site without a launch was asked for, and the launch of the one before serves it.
 void tune_spaces_add(TuneSpaces *spaces, const Plan *plan, const Machine *machine,
                      const int64_t *extents) {
     Arena *arena = arena_new();
-    ScheduleWish wish = {.choose = note_numbers, .self = spaces};
+    TuneSpaces asked = {.arena = arena};
+    ScheduleWish wish = {.choose = note_numbers, .self = &asked};
     TileProgram *program = tile_lower(plan_in_arena(plan, arena), machine, extents, &wish);
-    for (uint32_t i = 0; i < program->launches.count; i++) {
-        const Launch *launch = &program->launches.at[i];
-        TuneSpace *space = &spaces->at.at[tune_spaces_find(spaces, &launch->site)];
-        if (!space->name)
-            space->name = name_apart(spaces, program->kernels.at[launch->kernel]->name);
+    uint32_t serving = 0;
+    for (uint32_t i = 0; i < asked.at.count; i++) {
+        const TuneSpace *space = &asked.at.at[i];
+        const Kernel *kernel = kernel_of(program, &space->site);
+        uint32_t known = tune_spaces_find(spaces, &space->site);
+        if (known == spaces->at.count && kernel)
+            add_space(spaces, &space->site, &space->numbers, name_apart(spaces, kernel->name));
+        else if (known == spaces->at.count)
+            vec_push(spaces->arena, &spaces->at.at[serving].others,
+                     copy_site(spaces->arena, &space->site));
+        serving = kernel ? known : serving;
     }
     arena_free(arena);
 }
@@ -83,8 +114,9 @@ typedef struct {
 
 static uint32_t note_blocks(void *of_notes, const ScheduleSite *site, const ScheduleList *space) {
     BlockNotes *notes = of_notes;
-    uint32_t at = tune_spaces_find(notes->picks.spaces, site);
-    if (at < notes->picks.spaces->at.count && notes->picks.picks[at])
+    const TuneSpaces *spaces = notes->picks.spaces;
+    uint32_t at = tune_spaces_find(spaces, site);
+    if (at < spaces->at.count && notes->picks.picks[at] && same_site(&spaces->at.at[at].site, site))
         for (uint32_t i = 1; i < space->count; i++)
             vec_push(notes->arena, &notes->lists[at], schedule_copy(notes->arena, &space->at[i]));
     return 0;

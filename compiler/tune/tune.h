@@ -11,6 +11,9 @@
 // One site with its schedules, whatever the kernels that it stands for are called.
 typedef struct {
     ScheduleSite site;
+    // Other sizes of run-time extents that have the same kernel by default: one launch serves all
+    // of them, and what is chosen for the site is for these, too.
+    VEC(ScheduleSite) others;
     const char *name;     // of what the first of its kernels makes
     ScheduleList numbers; // the default first, with predicted times; blocks are the default ones
 } TuneSpace;
@@ -21,7 +24,8 @@ typedef struct {
 // Adds the sites of a program that are new.
 void tune_spaces_add(TuneSpaces *spaces, const Plan *plan, const Machine *machine,
                      const int64_t *extents);
-uint32_t tune_spaces_find(const TuneSpaces *spaces, const ScheduleSite *site); // count: not there
+// The one that a site, or one of the others, is of; count: not there.
+uint32_t tune_spaces_find(const TuneSpaces *spaces, const ScheduleSite *site);
 // The schedules that differ from one in the blocks of one place, in the arena; those of a program's
 // sites that have some. picks: by site; NULL: leave it out.
 void tune_spaces_blocks(const TuneSpaces *spaces, const Plan *plan, const Machine *machine,

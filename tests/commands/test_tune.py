@@ -215,6 +215,22 @@ def test_gradients_and_shapes_and_kernels(source, db, tmp_path):
     assert any(number != "0" for name, _, _, number in tried if name == "O")
 
 
+def test_kernels_of_run_time_extents(source, db):
+    """Of sizes of m that have one kernel by default none is searched, or told of, beside it."""
+    options = ["-D", "n=80,m=96,e=24", "--dynamic", "m", "--target", "x86-64-v3", "--threads", 1]
+    spaces_of = [space["kernel"] for space in attc_json("cost", source, *options, "--no-db",
+                                                        "--space")["spaces"]]
+    assert len(set(spaces_of)) == len(spaces_of)
+    streams = [name for name in spaces_of if name.startswith("O")]
+    assert 1 <= len(streams) < 4  # 4 sizes
+    found = attc_json("tune", source, *options, "--db", db, "--effort", "quick", "--kernels",
+                      streams[0])
+    assert [kernel["kernel"] for kernel in found["kernels"]] == spaces_of
+    tried = {kernel["kernel"] for kernel in found["kernels"] if kernel["trials"]}
+    assert tried == {streams[0]}
+    assert all(trial["ratio"] > 0.1 for kernel in found["kernels"] for trial in kernel["trials"])
+
+
 LOSS = """dim d = 16, f = 24
 def Loss(X[n, d], Y[n, f], param A[d, f]):
     return mean((relu(einsum(X[n, d], A[d, f] -> [n, f])) - Y[n, f]) ** 2, reduced_dim=(n, f))

@@ -113,6 +113,42 @@ static void test_spaces_are_by_site_and_predicted(void **state) {
     session_free(w.session);
 }
 
+// Of sizes of a run-time extent that have one kernel there is one space, that of the kernel.
+static void test_sizes_with_one_kernel_are_one_space(void **state) {
+    (void)state;
+    static const char text[] =
+        "dim n = 80, d = 24, h = 3\n"
+        "def F(Q[n, h, d], K[m, h, d], V[m, h, d]):\n"
+        "    W[n, m, h] = softmax(einsum(Q[n, h, d], K[m, h, d] -> [n, m, h]), reduced_dim=m)\n"
+        "    return einsum(W[n, m, h], V[m, h, d] -> [n, h, d])\n";
+    Session *session = session_new();
+    TuneSpaces spaces = {.arena = session->arena};
+    Plan *plan = passes_plan(session, text);
+    int64_t *extents = graph_typical_extents(plan->fusion->graph, session->arena);
+    Machine narrow = passes_machine; // short vectors, few of them
+    narrow.has_masks = false;
+    narrow.threads = 1;
+    narrow.vector_bytes = 32;
+    narrow.vector_registers = 16;
+    narrow.rows_unpacked = narrow.rows_packed = 6;
+    for (int again = 0; again < 2; again++)
+        tune_spaces_add(&spaces, plan, &narrow, extents);
+    ScheduleWish wish = {0};
+    TileProgram *program = tile_lower(plan, &narrow, extents, &wish);
+    uint32_t sizes = 0;
+    assert_int_equal(spaces.at.count, program->launches.count);
+    for (uint32_t i = 0; i < spaces.at.count; i++) {
+        const TuneSpace *space = &spaces.at.at[i];
+        assert_int_equal(tune_spaces_find(&spaces, &program->launches.at[i].site), i);
+        assert_non_null(space->name);
+        for (uint32_t k = 0; k < space->others.count; k++)
+            assert_int_equal(tune_spaces_find(&spaces, &space->others.at[k]), i);
+        sizes += 1 + space->others.count;
+    }
+    assert_true(spaces.at.count < sizes);
+    session_free(session);
+}
+
 // Other names, the same site; other extents, another text of extents and the same group.
 static void test_sites_know_no_names(void **state) {
     (void)state;
@@ -424,6 +460,7 @@ static void test_what_is_no_schedule_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spaces_are_by_site_and_predicted),
+        cmocka_unit_test(test_sizes_with_one_kernel_are_one_space),
         cmocka_unit_test(test_sites_know_no_names),
         cmocka_unit_test(test_what_is_known_is_used),
         cmocka_unit_test(test_the_same_measurements_ask_for_the_same),

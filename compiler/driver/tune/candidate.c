@@ -17,16 +17,38 @@ const Schedule **picks_default(const Tuner *tuner, Arena *arena) {
     return picks;
 }
 
-static uint32_t *sites_of(const Tuner *tuner, const TileProgram *program, Arena *arena) {
-    uint32_t *sites = arena_array(arena, uint32_t, program->launches.count + 1);
-    for (uint32_t i = 0; i < program->launches.count; i++)
-        sites[i] = tune_spaces_find(&tuner->spaces, &program->launches.at[i].site);
-    return sites;
-}
-
 int64_t *tuner_extents(const Tuner *tuner, uint32_t call, Arena *arena) {
     return tensors_extents(&tuner->calls.tensors, tuner->calls.at[call].compiled.fusion->graph,
                            arena);
+}
+
+static uint32_t next_running(const TileProgram *program, const int64_t *extents, uint32_t at) {
+    while (at < program->launches.count && !launch_runs(&program->launches.at[at], extents))
+        at++;
+    return at;
+}
+
+// Of the kernels for several sizes of a run-time extent one runs. Where a schedule makes that of
+// one size the same as another's, its launch has the site of the other: what runs stands for the
+// site that runs by default in its place.
+static uint32_t *sites_of(const Tuner *tuner, uint32_t call, const TileProgram *program,
+                          Arena *arena) {
+    const Candidate *reference = &tuner->reference;
+    const int64_t *extents = tuner_extents(tuner, call, arena);
+    uint32_t *sites = arena_array(arena, uint32_t, program->launches.count + 1);
+    for (uint32_t i = 0; i < program->launches.count; i++)
+        sites[i] = tune_spaces_find(&tuner->spaces, &program->launches.at[i].site);
+    if (!reference->sites[call]) // it is being made
+        return sites;
+    const TileProgram *by_default = reference->programs[call];
+    for (uint32_t i = next_running(program, extents, 0), k = 0; i < program->launches.count;
+         i = next_running(program, extents, i + 1), k++) {
+        k = next_running(by_default, extents, k);
+        if (k == by_default->launches.count)
+            ice("tune: a candidate has more launches than the default");
+        sites[i] = reference->sites[call][k];
+    }
+    return sites;
 }
 
 // Compiled kernels are looked up in the user's cache, and not added to it: they are many.
@@ -48,7 +70,7 @@ static void compile(const Tuner *tuner, const Schedule *const *picks, Candidate 
         const Compilation *compiled = &tuner->calls.at[i].compiled;
         Plan *plan = plan_in_arena(compiled->plan, arena);
         out->programs[i] = tile_lower(plan, &tuner->machine, compiled->typical, &wish);
-        out->sites[i] = sites_of(tuner, out->programs[i], arena);
+        out->sites[i] = sites_of(tuner, i, out->programs[i], arena);
     }
     out->made =
         calls_compile(out->session, &options, &tuner->calls, out->programs, &out->loaded, &why);

@@ -212,12 +212,15 @@ static bool take_times(const Contest *c) {
     return dropped;
 }
 
-// As they were lowered.
+// As they were lowered, of what runs: of another size there may be one that takes its default.
 static void take_schedules(const Contest *c) {
     Arena *arena = c->tuner->options->session->arena;
     for (uint32_t k = 0; k < c->tuner->calls.count; k++) {
         const TileProgram *program = c->candidate->programs[k];
+        const int64_t *extents = tuner_extents(c->tuner, k, arena);
         for (uint32_t i = 0; i < program->launches.count; i++) {
+            if (!launch_runs(&program->launches.at[i], extents))
+                continue;
             const Kernel *kernel = program->kernels.at[program->launches.at[i].kernel];
             TuneResult *result = &c->tuner->results[c->candidate->sites[k][i]];
             result->schedule = schedule_copy(arena, &kernel->schedule);
