@@ -15,6 +15,16 @@ static const char wrong[] = "dim n = 40, m = 48\n"
                             "def F(X[n, m], P[m, k]):\n"
                             "    return einsum(2 * X[n, m], P[m, k] -> [n, k])\n";
 
+// Two streamed kernels of one group, each behind one that moves keys: at small extents the same.
+enum { MOVE, FIRST, OTHER_MOVE, SECOND, N_OF_TWO };
+static const char two[] =
+    "dim n = 40, d = 16\n"
+    "def Attend(Q[n, d], K[m, d], V[m, d]):\n"
+    "    W[n, m] = softmax(einsum(Q[n, d], K[m, d] -> [n, m]), reduced_dim=m)\n"
+    "    return einsum(W[n, m], V[m, d] -> [n, d])\n"
+    "def F(Q[n, d], K[m, d], V[m, d], L[k, d], W[k, d]):\n"
+    "    return Attend(Q, K, V), Attend(Q, L, W)\n";
+
 typedef struct {
     char folder[64];
     Session *session;
@@ -31,11 +41,11 @@ static const char *write_text(World *w, const char *name, const char *text) {
     return path;
 }
 
-static Options options_for(World *w, const char *path) {
+static Options options_for(World *w, const char *path, const char *extents) {
     Arena *arena = w->session->arena;
     const char *const given[] = {
-        "attc", "tune",        path,   "-D",
-        "k=32", "--threads=1", "--db", arena_printf(arena, "%s/schedules.db", w->folder)};
+        "attc",  "tune",        path,   "-D",
+        extents, "--threads=1", "--db", arena_printf(arena, "%s/schedules.db", w->folder)};
     enum { COUNT = sizeof given / sizeof *given };
     char **words = arena_array(arena, char *, COUNT + 1);
     for (int i = 0; i < COUNT; i++)
@@ -48,21 +58,29 @@ static Options options_for(World *w, const char *path) {
 }
 
 // With the first trial as the winner of each site that has one.
-static int open_world(void **state) {
+static int open_with(void **state, const char *text, const char *extents, uint32_t sites) {
     World *w = calloc(1, sizeof *w);
     assert_non_null(w);
     strcpy(w->folder, "/tmp/attc-winners-XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     w->session = session_new();
-    w->options = options_for(w, write_text(w, "right.attn", right));
+    w->options = options_for(w, write_text(w, "right.attn", text), extents);
     w->tuner = (Tuner){.options = &w->options, .target = driver_target(&w->options)};
     w->tuner.machine = driver_machine(&w->options, w->tuner.target);
     assert_true(tuner_open(&w->tuner));
-    assert_true(w->tuner.spaces.at.count == 1);
-    assert_true(tune_search_site(w->tuner.search, 0)->trials.count > 1);
-    w->tuner.results[0].winner = 1;
+    assert_int_equal(w->tuner.spaces.at.count, sites);
+    for (uint32_t i = 0; i < sites; i++)
+        w->tuner.results[i].winner = tune_search_site(w->tuner.search, i)->trials.count > 1;
     *state = w;
     return 0;
+}
+
+static int open_world(void **state) {
+    return open_with(state, right, "k=32", 1);
+}
+
+static int open_two(void **state) {
+    return open_with(state, two, "m=96,k=112", N_OF_TWO);
 }
 
 static int close_world(void **state) {
@@ -111,6 +129,15 @@ static void winners_that_compute_something_else_are_dropped(void **state) {
     calls_close(&calls);
 }
 
+// One kernel stands for both, and has the schedule of one of them, whatever it is asked for.
+static void a_small_kernel_stands_for_one_winner(void **state) {
+    World *w = *state;
+    tuner_check(&w->tuner);
+    assert_true(w->tuner.results[FIRST].winner == 1 && w->tuner.results[SECOND].winner == 1);
+    assert_true(w->tuner.results[FIRST].by_oracle && !w->tuner.results[SECOND].by_oracle);
+    assert_non_null(strstr(told(w), w->tuner.spaces.at.at[SECOND].name));
+}
+
 static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **state) {
     World *w = *state;
     w->options.file = "-";
@@ -120,12 +147,14 @@ static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **st
     assert_non_null(strstr(told(w), "standard input cannot be read a second time"));
 }
 
+#define TEST_TWO(name) cmocka_unit_test_setup_teardown(name, open_two, close_world)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(winners_that_are_right_stay),
         TEST(winners_that_compute_something_else_are_dropped),
+        TEST_TWO(a_small_kernel_stands_for_one_winner),
         TEST(winners_are_judged_without_the_oracle_where_it_cannot_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

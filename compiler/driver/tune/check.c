@@ -46,24 +46,46 @@ static bool computes_the_same(const Tuner *tuner, const Schedule *const *picks) 
 // ---- what the oracle says -----------------------------------------------------------------------
 
 typedef struct {
+    ScheduleSite site;
+    uint32_t tuned; // the site that it stands for; their count: for none
+} SmallSite;
+typedef struct {
     const Tuner *tuner;
     const Schedule *const *picks;
     bool *met; // by site: its kind of kernel is in the small program
+    Arena *arena;
+    VEC(SmallSite) small;
 } SmallChoice;
 
 // Of several sites of one group, which differ in extents alone, each takes its turn.
-static uint32_t choose_near(void *of_choice, const ScheduleSite *site, const ScheduleList *space) {
-    SmallChoice *choice = of_choice;
+static uint32_t next_of_group(const SmallChoice *choice, uint64_t group) {
     const TuneSpaces *spaces = &choice->tuner->spaces;
     uint32_t found = spaces->at.count;
     for (uint32_t i = spaces->at.count; i-- > 0;)
-        if (spaces->at.at[i].site.group == site->group &&
-            (found == spaces->at.count || !choice->met[i]))
+        if (spaces->at.at[i].site.group == group && (found == spaces->at.count || !choice->met[i]))
             found = i;
-    if (found == spaces->at.count)
-        return 0;
-    choice->met[found] = true;
-    return tune_nearest(space, choice->picks[found]);
+    return found;
+}
+
+// A site is asked for several times, for its numbers and for the blocks of each place.
+static uint32_t site_for(SmallChoice *choice, const ScheduleSite *site) {
+    for (uint32_t i = 0; i < choice->small.count; i++) {
+        const SmallSite *small = &choice->small.at[i];
+        if (small->site.group == site->group && !strcmp(small->site.extents, site->extents))
+            return small->tuned;
+    }
+    uint32_t found = next_of_group(choice, site->group);
+    SmallSite small = {{site->group, arena_printf(choice->arena, "%s", site->extents)}, found};
+    vec_push(choice->arena, &choice->small, small);
+    if (found < choice->tuner->spaces.at.count)
+        choice->met[found] = true;
+    return found;
+}
+
+static uint32_t choose_near(void *of_choice, const ScheduleSite *site, const ScheduleList *space) {
+    SmallChoice *choice = of_choice;
+    uint32_t found = site_for(choice, site);
+    return found < choice->tuner->spaces.at.count ? tune_nearest(space, choice->picks[found]) : 0;
 }
 
 // The extents of -D, none above `most`. Odd ones leave remainders everywhere.
@@ -81,7 +103,7 @@ static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, int
                            bool *met) {
     Options options = *tuner->options;
     Session *session = session_fork(tuner->options->session);
-    SmallChoice choice = {tuner, picks, met};
+    SmallChoice choice = {tuner, picks, met, session->arena, {0}};
     Compilation compiled;
     shrink(tuner, session, most);
     options.session = session;
