@@ -43,8 +43,6 @@ static const Effort efforts[N_EFFORTS] = {
     [EFFORT_EXHAUSTIVE] = {UINT32_MAX, INFINITY, UINT32_MAX, 3, 0, 0},
 };
 enum { AGAIN = 8 };
-// What is worth a schedule of its own: gains below it are not told from noise, and age.
-static const double WORTH = 0.99;
 static const double DOUBT = 0.05; // that the winner of a site is none
 
 typedef VEC(uint32_t) TrialNumbers;
@@ -399,7 +397,8 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
 
 double tune_trial_confidence(const TuneTrial *trial) {
     uint32_t judging = trial->ratios.count - trial->judged_from;
-    return judging ? tune_confidence(trial->ratios.at + trial->judged_from, judging, WORTH) : 0;
+    return judging ? tune_confidence(trial->ratios.at + trial->judged_from, judging, TUNE_WORTH)
+                   : 0;
 }
 
 // Of several last trials one may be lucky (Bonferroni).
@@ -416,7 +415,7 @@ uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
     uint32_t winner = TUNE_DEFAULT;
     for (uint32_t i = 1; i < site->trials.count; i++) {
         const TuneTrial *trial = &site->trials.at[i];
-        if (trial->last && trial->ratio <= WORTH && tune_trial_confidence(trial) >= sure &&
+        if (trial->last && trial->ratio <= TUNE_WORTH && tune_trial_confidence(trial) >= sure &&
             trial->ratio < site->trials.at[winner].ratio)
             winner = i;
     }

@@ -84,6 +84,9 @@ typedef struct {
     TuneBlocks *blocks;
     void *self;
 } TuneSearchOptions;
+// What is worth a schedule of its own takes no more of the default's time: smaller gains are not
+// told from noise, and age.
+#define TUNE_WORTH 0.99
 enum { TUNE_FINALS = 3 }; // last trials of a site, at most, beside those that were suggested
 typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,

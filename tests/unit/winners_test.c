@@ -138,6 +138,105 @@ static void a_small_kernel_stands_for_one_winner(void **state) {
     assert_non_null(strstr(told(w), w->tuner.spaces.at.at[SECOND].name));
 }
 
+// ---- what becomes of the database ---------------------------------------------------------------
+
+// By an entry of this machine.
+static void put_known(World *w, const Schedule *schedule) {
+    Arena *arena = w->session->arena;
+    const TuneSpace *space = &w->tuner.spaces.at.at[0];
+    TuneEntry entry = {
+        .key = schedules_key(arena, &space->site, w->tuner.target, &w->tuner.machine),
+        .name = space->name,
+        .schedule = schedule_to_json(arena, schedule),
+        .seconds = 1,
+        .default_seconds = 2,
+        .confidence = 1,
+        .date = tune_date(arena, 0),
+    };
+    const char *why;
+    assert_true(tune_db_put(w->tuner.db, &entry, &why));
+}
+
+static uint32_t count_known(World *w) {
+    TuneEntries entries;
+    const char *why;
+    assert_true(tune_db_list(w->tuner.db, w->session->arena, &entries, NULL, &why));
+    return entries.count;
+}
+
+// The whole search on a clock that is made up: all are a tenth slower than the default but for one.
+static void search_with(World *w, const Schedule *one, double its_ratio) {
+    enum { PAIRS = 9 };
+    TuneRound round;
+    while (tune_search_next(w->tuner.search, &round)) {
+        const TuneSite *site = tune_search_site(w->tuner.search, 0);
+        bool is_one = schedule_same(&site->trials.at[round.trials[0]].schedule, one);
+        double ratios[PAIRS];
+        for (int i = 0; i < PAIRS; i++)
+            ratios[i] = is_one ? its_ratio : 1.1;
+        tune_search_note(w->tuner.search, 0, round.trials[0], ratios, PAIRS);
+    }
+    w->tuner.results[0] = (TuneResult){.winner = tune_search_winner(w->tuner.search, 0)};
+}
+
+static const Schedule *known_schedule(const World *w) {
+    return &tune_search_site(w->tuner.search, 0)->trials.at[2].schedule;
+}
+
+static void what_is_no_faster_leaves_the_database(void **state) {
+    World *w = *state;
+    Schedule known = *known_schedule(w);
+    put_known(w, &known);
+    tune_search_suggest(w->tuner.search, 0, &known);
+    search_with(w, &known, 1.2);
+    assert_int_equal(w->tuner.results[0].winner, TUNE_DEFAULT);
+    assert_true(tuner_keep(&w->tuner));
+    assert_int_equal(count_known(w), 0);
+}
+
+// The last trials have what is known on another machine, and not what is known on this one.
+static void what_was_not_compared_stays_in_the_database(void **state) {
+    World *w = *state;
+    Schedule known = *known_schedule(w);
+    put_known(w, &known);
+    tune_search_suggest(w->tuner.search, 0,
+                        &tune_search_site(w->tuner.search, 0)->trials.at[1].schedule);
+    search_with(w, &known, 1.5);
+    assert_int_equal(w->tuner.results[0].winner, TUNE_DEFAULT);
+    assert_true(tuner_keep(&w->tuner));
+    assert_int_equal(count_known(w), 1);
+}
+
+static void emit_under_another_name(struct EmitModule *module, const struct Kernel *kernel,
+                                    const Target *target, const char *symbol) {
+    (void)symbol;
+    target_find(target->name)->emit_kernel(module, kernel, target, "another");
+}
+
+// It is neither kept nor taken for one that computes something else.
+static void a_winner_that_cannot_be_run_stays_in_the_database(void **state) {
+    World *w = *state;
+    Schedule known = *known_schedule(w);
+    put_known(w, &known);
+    tune_search_suggest(w->tuner.search, 0, &known);
+    search_with(w, &known, 0.5);
+    assert_int_not_equal(w->tuner.results[0].winner, TUNE_DEFAULT);
+    const Target *own = w->tuner.calls.target;
+    Target broken = *own;
+    broken.emit_kernel = emit_under_another_name;
+    w->tuner.calls.target = &broken;
+    tuner_check(&w->tuner);
+    w->tuner.calls.target = own;
+    assert_int_equal(w->tuner.results[0].winner, TUNE_DEFAULT);
+    assert_non_null(strstr(told(w), "cannot load a kernel"));
+    assert_non_null(strstr(told(w), "could not be compiled or run; it is not kept"));
+    assert_null(strstr(told(w), "something else"));
+    assert_true(tuner_keep(&w->tuner));
+    assert_int_equal(count_known(w), 1);
+}
+
+// ---- without the oracle -------------------------------------------------------------------------
+
 static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **state) {
     World *w = *state;
     w->options.file = "-";
@@ -155,6 +254,9 @@ int main(void) {
         TEST(winners_that_are_right_stay),
         TEST(winners_that_compute_something_else_are_dropped),
         TEST_TWO(a_small_kernel_stands_for_one_winner),
+        TEST(what_is_no_faster_leaves_the_database),
+        TEST(what_was_not_compared_stays_in_the_database),
+        TEST(a_winner_that_cannot_be_run_stays_in_the_database),
         TEST(winners_are_judged_without_the_oracle_where_it_cannot_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

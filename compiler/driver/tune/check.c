@@ -12,35 +12,40 @@
 static const double ORACLE_SECONDS = 3;
 enum { SMALL_MOST = 48, SMALL_LEAST = 6 };
 
+typedef enum { RESULTS_SAME, RESULTS_DIFFERENT, RESULTS_NONE } Results; // NONE: it cannot run
+
 // ---- the same results as by default -------------------------------------------------------------
 
 // Whatever a call does not write is what it was.
-static bool same_call(const Tuner *tuner, const Candidate *candidate, uint32_t call, Arena *arena) {
+static Results compare_call(const Tuner *tuner, const Candidate *candidate, uint32_t call,
+                            Arena *arena) {
     const Tensors *tensors = &tuner->calls.tensors;
     const Graph *graph = tensors->graph;
     const double **before = arena_array(arena, const double *, graph->outputs.count + 1);
     bool fine = calls_run(tuner->options, &tuner->calls, &tuner->reference.loaded, call, NULL);
     for (uint32_t i = 0; i < graph->outputs.count && fine; i++)
         before[i] = tensor_to_doubles(&tensors->outputs[i], arena);
-    fine = fine && calls_run(tuner->options, &tuner->calls, &candidate->loaded, call, NULL);
+    if (!fine || !calls_run(tuner->options, &tuner->calls, &candidate->loaded, call, NULL))
+        return RESULTS_NONE;
     for (uint32_t i = 0; i < graph->outputs.count && fine; i++)
         fine = tolerance_alike(graph->outputs.at[i].value->elem, before[i],
                                tensor_to_doubles(&tensors->outputs[i], arena),
                                tensor_count(&tensors->outputs[i]));
-    return fine;
+    return fine ? RESULTS_SAME : RESULTS_DIFFERENT;
 }
 
-static bool computes_the_same(const Tuner *tuner, const Schedule *const *picks) {
+static Results compare_with_default(const Tuner *tuner, const Schedule *const *picks) {
     Candidate candidate;
     candidate_open(tuner, picks, &candidate);
-    bool fine = candidate.made;
-    for (uint32_t c = 0; c < tuner->calls.count && fine; c++) {
+    Results results = candidate.made ? RESULTS_SAME : RESULTS_NONE;
+    for (uint32_t c = 0; c < tuner->calls.count && results == RESULTS_SAME; c++) {
         Arena *arena = arena_new();
-        fine = same_call(tuner, &candidate, c, arena);
+        results = compare_call(tuner, &candidate, c, arena);
         arena_free(arena);
     }
+    session_join(tuner->options->session, candidate.session);
     candidate_free(&candidate);
-    return fine;
+    return results;
 }
 
 // ---- what the oracle says -----------------------------------------------------------------------
@@ -148,16 +153,20 @@ void tuner_drop(Tuner *tuner, uint32_t site) {
 }
 
 // by_oracle: by site, set: was its kind of kernel compared with the oracle?
-static bool is_right(const Tuner *tuner, const Schedule *const *picks, bool *by_oracle) {
+static Results judge(const Tuner *tuner, const Schedule *const *picks, bool *by_oracle) {
     uint32_t n = tuner->spaces.at.count;
     memset(by_oracle, 0, n * sizeof *by_oracle);
-    if (!computes_the_same(tuner, picks))
-        return false;
+    Results results = compare_with_default(tuner, picks);
+    if (results != RESULTS_SAME)
+        return results;
     Verdict verdict = ask_oracle(tuner, picks, by_oracle);
     for (uint32_t i = 0; i < n; i++)
         by_oracle[i] &= verdict == VERDICT_FINE;
-    return verdict != VERDICT_WRONG;
+    return verdict == VERDICT_WRONG ? RESULTS_DIFFERENT : RESULTS_SAME;
 }
+
+static const char *const what_it_does[] = {[RESULTS_DIFFERENT] = "computes something else",
+                                           [RESULTS_NONE] = "could not be compiled or run"};
 
 // Where all together are wrong each is looked at alone, and what is left once more.
 static void drop_wrong_ones(Tuner *tuner, bool *by_oracle, Arena *arena) {
@@ -166,16 +175,23 @@ static void drop_wrong_ones(Tuner *tuner, bool *by_oracle, Arena *arena) {
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
         const Schedule **picks = picks_default(tuner, arena);
         picks[i] = winners[i];
-        if (tuner->results[i].winner == TUNE_DEFAULT || is_right(tuner, picks, by_oracle))
+        if (tuner->results[i].winner == TUNE_DEFAULT)
             continue;
-        problem(tuner->options, "%s: the schedule %s computes something else; it is not kept",
-                tuner->spaces.at.at[i].name, schedule_to_json(arena, winners[i]));
+        Results results = judge(tuner, picks, by_oracle);
+        if (results == RESULTS_SAME)
+            continue;
+        problem(tuner->options, "%s: the schedule %s %s; it is not kept",
+                tuner->spaces.at.at[i].name, schedule_to_json(arena, winners[i]),
+                what_it_does[results]);
+        uint32_t refuted = results == RESULTS_DIFFERENT ? tuner->results[i].winner : TUNE_DEFAULT;
         tuner_drop(tuner, i);
+        tuner->results[i].refuted = refuted;
     }
     winners = picks_of_winners(tuner, arena, &left);
-    if (!left || is_right(tuner, winners, by_oracle))
+    Results results = left ? judge(tuner, winners, by_oracle) : RESULTS_SAME;
+    if (results == RESULTS_SAME)
         return;
-    problem(tuner->options, "all schedules together compute something else; none is kept");
+    problem(tuner->options, "a library with all schedules %s; none is kept", what_it_does[results]);
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
         tuner_drop(tuner, i);
 }
@@ -200,7 +216,7 @@ void tuner_check(Tuner *tuner) {
     uint32_t winners, n = tuner->spaces.at.count;
     const Schedule **picks = picks_of_winners(tuner, arena, &winners);
     bool *by_oracle = arena_array(arena, bool, n + 1);
-    if (winners && !is_right(tuner, picks, by_oracle))
+    if (winners && judge(tuner, picks, by_oracle) != RESULTS_SAME)
         drop_wrong_ones(tuner, by_oracle, arena);
     for (uint32_t i = 0; i < n; i++)
         tuner->results[i].by_oracle = by_oracle[i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attc tune keeps: winners go into the database, and what was found to be none goes out of it.
+// What attc tune keeps: winners go into the database, and what was
+// measured to be none goes out of it.
 #include <time.h>
 
 #include "driver/tune/tuning.h"
@@ -10,55 +11,94 @@ bool tuner_open_db(Tuner *tuner) {
     return tuner->db;
 }
 
-// ---- sites --------------------------------------------------------------------------------------
+// ---- winners ------------------------------------------------------------------------------------
 
-static bool put(Tuner *tuner, uint32_t site) {
-    Arena *arena = tuner->options->session->arena;
-    const TuneSpace *space = &tuner->spaces.at.at[site];
-    TuneResult *result = &tuner->results[site];
-    TuneEntry entry = {
-        .key = schedules_key(arena, &space->site, tuner->target, &tuner->machine),
-        .name = space->name,
-        .schedule = schedule_to_json(arena, &result->schedule),
-        .seconds = result->seconds,
-        .default_seconds = result->of_default,
-        .confidence = result->confidence,
-        .date = tune_date(arena, time(NULL)),
-    };
-    const char *why = NULL;
-    result->kept = tune_db_put(tuner->db, &entry, &why);
-    if (!result->kept)
-        database_problem(tuner->options, tuner->path, why);
-    return result->kept;
+// Of the site, and of the other sizes that its kernel serves.
+static uint32_t count_keys(const TuneSpace *space) {
+    return 1 + space->others.count;
 }
 
-// Was a schedule that is known among the last trials, and lost?
-static bool lost_known(const Tuner *tuner, uint32_t site) {
+static TuneKey key_of(const Tuner *tuner, const TuneSpace *space, uint32_t number) {
+    const ScheduleSite *site = number ? &space->others.at[number - 1] : &space->site;
+    return schedules_key(tuner->options->session->arena, site, tuner->target, &tuner->machine);
+}
+
+static void add_winner(const Tuner *tuner, uint32_t site, TuneEntries *out) {
+    Arena *arena = tuner->options->session->arena;
+    const TuneSpace *space = &tuner->spaces.at.at[site];
+    const TuneResult *result = &tuner->results[site];
+    for (uint32_t i = 0; i < count_keys(space); i++) {
+        TuneEntry entry = {
+            .key = key_of(tuner, space, i),
+            .name = space->name,
+            .schedule = schedule_to_json(arena, &result->schedule),
+            .seconds = result->seconds,
+            .default_seconds = result->of_default,
+            .confidence = result->confidence,
+            .date = tune_date(arena, time(NULL)),
+        };
+        vec_push(arena, out, entry);
+    }
+}
+
+// All of them or none.
+static bool put_winners(Tuner *tuner, const char **why) {
+    TuneEntries entries = {0};
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        if (tuner->results[i].winner != TUNE_DEFAULT)
+            add_winner(tuner, i, &entries);
+    if (!tune_db_put_all(tuner->db, &entries, why))
+        return false;
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        tuner->results[i].kept = tuner->results[i].winner != TUNE_DEFAULT;
+    return true;
+}
+
+// ---- losers -------------------------------------------------------------------------------------
+
+// Was it measured with the last trials, or with all winners, and is it no faster?
+static bool has_lost(const Tuner *tuner, uint32_t site, const Schedule *schedule) {
     const TuneSite *searched = tune_search_site(tuner->search, site);
     for (uint32_t i = 1; i < searched->trials.count; i++) {
         const TuneTrial *trial = &searched->trials.at[i];
-        if (trial->known && trial->last && trial->ratios.count > trial->judged_from)
-            return true;
+        bool slow = trial->last && trial->ratios.count > trial->judged_from &&
+                    trial->ratio > TUNE_WORTH;
+        if (schedule_same(&trial->schedule, schedule))
+            return slow || tuner->results[site].refuted == i;
     }
     return false;
 }
 
-static bool keep(Tuner *tuner, uint32_t site) {
+// What the database has for the key may be of another search than what was tried for it.
+static bool remove_loser(Tuner *tuner, uint32_t site, const TuneKey *key, const char **why) {
     Arena *arena = tuner->options->session->arena;
-    const char *why = NULL;
-    if (tuner->results[site].winner != TUNE_DEFAULT)
-        return put(tuner, site);
-    TuneKey key =
-        schedules_key(arena, &tuner->spaces.at.at[site].site, tuner->target, &tuner->machine);
-    if (!lost_known(tuner, site) || tune_db_remove(tuner->db, &key, &why))
-        return true;
-    database_problem(tuner->options, tuner->path, why);
-    return false;
+    TuneEntry entry;
+    Schedule schedule;
+    const char *wrong;
+    bool found;
+    if (!tune_db_find(tuner->db, arena, key, &entry, &found, why))
+        return false;
+    return !found || !schedule_from_json(arena, entry.schedule, &schedule, &wrong) ||
+           !has_lost(tuner, site, &schedule) || tune_db_remove(tuner->db, key, why);
+}
+
+static bool remove_losers(Tuner *tuner, const char **why) {
+    bool fine = true;
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        const TuneSpace *space = &tuner->spaces.at.at[i];
+        uint32_t keys = tuner->results[i].winner == TUNE_DEFAULT ? count_keys(space) : 0;
+        for (uint32_t k = 0; k < keys && fine; k++) {
+            TuneKey key = key_of(tuner, space, k);
+            fine = remove_loser(tuner, i, &key, why);
+        }
+    }
+    return fine;
 }
 
 bool tuner_keep(Tuner *tuner) {
-    bool fine = true;
-    for (uint32_t i = 0; i < tuner->spaces.at.count && fine; i++)
-        fine = keep(tuner, i);
+    const char *why = NULL;
+    bool fine = put_winners(tuner, &why) && remove_losers(tuner, &why);
+    if (!fine)
+        database_problem(tuner->options, tuner->path, why);
     return fine;
 }

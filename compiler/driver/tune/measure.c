@@ -206,7 +206,9 @@ static bool take_times(const Contest *c) {
         result->of_default = tune_median(c->of_default + i * PAIRS_MAX, c->pairs) / launches;
         if (tune_median(c->ratios + i * PAIRS_MAX, c->pairs) < 1)
             continue;
+        uint32_t refuted = result->winner;
         tuner_drop(c->tuner, i);
+        result->refuted = refuted;
         dropped = true;
     }
     return dropped;

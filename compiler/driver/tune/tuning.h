@@ -40,6 +40,9 @@ typedef struct {
     Schedule schedule;          // as it was lowered: of a trial blocks that do not fit are others
     double seconds, of_default; // medians of one launch, in the runs that confirm the winners
     double confidence;          // of the last trials
+    // A trial that had won, but is no faster beside the other winners or computes something else;
+    // TUNE_DEFAULT: none.
+    uint32_t refuted;
     bool by_oracle;             // its kind of kernel was compared with the oracle
     bool kept;
 } TuneResult;
@@ -102,12 +105,12 @@ double tuner_seconds(const Tuner *tuner); // since the search began
 const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *count); // by site
 void tuner_drop(Tuner *tuner, uint32_t site); // its winner: the default stays
 // Drops winners that do not compute what the default does, at these extents, or what the oracle
-// does, at small ones, after a message.
+// does, at small ones, or that cannot be compiled or run, after a message.
 void tuner_check(Tuner *tuner);
 
 // ---- keep.c ----
 bool tuner_open_db(Tuner *tuner); // false after a message
-// Winners go into the database, and what was found to be none goes out of it. false after
+// Winners go into the database, and what was measured to be none goes out of it. false after
 // diagnostics.
 bool tuner_keep(Tuner *tuner);
 
