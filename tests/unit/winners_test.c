@@ -235,6 +235,23 @@ static void a_winner_that_cannot_be_run_stays_in_the_database(void **state) {
     assert_int_equal(count_known(w), 1);
 }
 
+// They are told of as little as they are kept.
+static void winners_that_cannot_be_confirmed_are_none(void **state) {
+    World *w = *state;
+    const Target *own = w->tuner.calls.target;
+    Target broken = *own;
+    broken.emit_kernel = emit_under_another_name;
+    w->tuner.calls.target = &broken;
+    w->tuner.results[0].of_default = w->tuner.results[0].seconds = 1;
+    assert_false(tuner_confirm(&w->tuner));
+    w->tuner.calls.target = own;
+    assert_int_equal(w->tuner.results[0].winner, TUNE_DEFAULT);
+    assert_true(w->tuner.speed == 1);
+    assert_true(tuner_keep(&w->tuner) && !w->tuner.results[0].kept);
+    assert_int_equal(count_known(w), 0);
+    assert_non_null(strstr(told(w), "could not be measured; none is kept"));
+}
+
 // ---- without the oracle -------------------------------------------------------------------------
 
 static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **state) {
@@ -257,6 +274,7 @@ int main(void) {
         TEST(what_is_no_faster_leaves_the_database),
         TEST(what_was_not_compared_stays_in_the_database),
         TEST(a_winner_that_cannot_be_run_stays_in_the_database),
+        TEST(winners_that_cannot_be_confirmed_are_none),
         TEST(winners_are_judged_without_the_oracle_where_it_cannot_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -257,6 +257,11 @@ bool tuner_confirm(Tuner *tuner) {
         again = false;
         fine = !winners || confirm(tuner, picks, &again, arena);
     }
+    if (!fine) {
+        problem(tuner->options, "a library with all schedules could not be measured; none is kept");
+        for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+            tuner_drop(tuner, i);
+    }
     arena_free(arena);
     return fine;
 }

@@ -245,7 +245,8 @@ static bool finish(Tuner *tuner) {
     tuner_check(tuner);
     bool fine = tuner_confirm(tuner);
     tuner_end_progress(tuner);
-    fine = fine && tuner_keep_measurements(tuner) && tuner_keep(tuner);
+    fine = tuner_keep(tuner) && fine;
+    fine = tuner_keep_measurements(tuner) && fine;
     if (options->json)
         json_array_append_new(tuner->found, tuner_json(tuner));
     else

@@ -97,7 +97,7 @@ void tuner_unpin(const Tuner *tuner);
 void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
 bool tuner_measure_default(Tuner *tuner); // some runs of the reference alone
 // All winners together against the default: their times, and which of them hold up. false after
-// diagnostics.
+// diagnostics: that cannot be measured, and the default stays everywhere.
 bool tuner_confirm(Tuner *tuner);
 double tuner_seconds(const Tuner *tuner); // since the search began
 
