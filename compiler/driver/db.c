@@ -10,8 +10,6 @@
 
 #include "arguments.h"
 
-// Less than this is what measuring cannot tell from nothing.
-static const double least_gain = 0.01;
 enum { SECONDS_OF_DAY = 86400 };
 
 // ---- reading ------------------------------------------------------------------------------------
@@ -239,19 +237,19 @@ static int merge_entries(Options *options, const char *path) {
 static int prune_entries(Options *options, const char *path) {
     const char *why;
     TunePruned pruned;
-    TunePrune prune = {.least_gain = least_gain};
+    const char *oldest = NULL;
     if (options->older_than)
-        prune.oldest = tune_date(options->session->arena,
-                                 time(NULL) - (time_t)options->older_than * SECONDS_OF_DAY);
+        oldest = tune_date(options->session->arena,
+                           time(NULL) - (time_t)options->older_than * SECONDS_OF_DAY);
     TuneDb *db = database_open(options, path, TUNE_DB_READ);
     tune_db_close(db);
     db = db ? database_open(options, path, TUNE_DB_WRITE) : NULL;
-    bool ok = db && tune_db_prune(db, &prune, &pruned, &why);
+    bool ok = db && tune_db_prune(db, oldest, &pruned, &why);
     if (ok)
         printf("removed: %u of other versions of attc, %u damaged, %u that gain less than %g%%, "
                "%u too old\nleft: %u\nmeasurements removed: %u, left: %u\n",
                pruned.unusable.other_versions, pruned.unusable.damaged, pruned.slow,
-               100 * least_gain, pruned.old, pruned.left, pruned.measurements,
+               100 * (1 - TUNE_WORTH), pruned.old, pruned.left, pruned.measurements,
                pruned.measurements_left);
     else if (db)
         database_problem(options, path, why);

@@ -3,30 +3,29 @@
 // use.
 #include "tune/db.h"
 
-#include <math.h>
 #include <string.h>
 
 // What is asked of a row, whatever it holds.
 typedef struct {
     int64_t id, version;
     const char *wrong, *date;
-    double gain;
+    bool slow;
 } Facts;
 
 static Facts facts_of_schedule(sqlite3_stmt *select, Arena *arena) {
     DbRow row = db_row_read(select, arena);
-    double gain = row.wrong ? 0 : tune_gain(&row.entry);
-    return (Facts){row.id, row.version, row.wrong, row.entry.date, gain};
+    bool slow = !row.wrong && !tune_is_worth(row.entry.seconds, row.entry.default_seconds);
+    return (Facts){row.id, row.version, row.wrong, row.entry.date, slow};
 }
 
 static Facts facts_of_measurement(sqlite3_stmt *select, Arena *arena) {
     DbMeasuredRow row = db_measured_read(select, arena);
-    return (Facts){row.id, row.version, row.wrong, row.measurement.date, INFINITY};
+    return (Facts){row.id, row.version, row.wrong, row.measurement.date, false};
 }
 
 static Facts facts_of_rates(sqlite3_stmt *select, Arena *arena) {
     DbRatesRow row = db_rates_read(select, arena);
-    return (Facts){row.id, row.version, row.wrong, row.rates.date, INFINITY};
+    return (Facts){row.id, row.version, row.wrong, row.rates.date, false};
 }
 
 typedef struct {
@@ -88,26 +87,26 @@ char *tune_db_check(TuneDb *db, Arena *arena) {
 // ---- prune --------------------------------------------------------------------------------------
 
 // The count that a row goes with, or that of those that stay.
-static uint32_t *fate(const Facts *row, const TunePrune *prune, TunePruned *counts) {
+static uint32_t *fate(const Facts *row, const char *oldest, TunePruned *counts) {
     if (row->version != SCHEDULE_VERSION)
         return &counts->unusable.other_versions;
     if (row->wrong)
         return &counts->unusable.damaged;
-    if (row->gain < prune->least_gain)
+    if (row->slow)
         return &counts->slow;
-    if (prune->oldest && strcmp(row->date, prune->oldest) < 0)
+    if (oldest && strcmp(row->date, oldest) < 0)
         return &counts->old;
     return &counts->left;
 }
 
 typedef VEC(int64_t) Ids;
 
-static bool choose(TuneDb *db, const DbTable *table, Arena *arena, const TunePrune *prune,
+static bool choose(TuneDb *db, const DbTable *table, Arena *arena, const char *oldest,
                    TunePruned *counts, Ids *out, const char **why) {
     sqlite3_stmt *select = db_prepare(db, table->all, why);
     while (db_row(db, select, why)) {
         Facts row = table->read(select, arena);
-        uint32_t *count = fate(&row, prune, counts);
+        uint32_t *count = fate(&row, oldest, counts);
         ++*count;
         if (count != &counts->left)
             vec_push(arena, out, row.id);
@@ -127,13 +126,13 @@ static bool remove_rows(TuneDb *db, const DbTable *table, const Ids *ids, const 
 }
 
 // Of the other tables than that of schedules it is only told how many rows went.
-static bool prune_tables(TuneDb *db, const TunePrune *prune, TunePruned *out, const char **why) {
+static bool prune_tables(TuneDb *db, const char *oldest, TunePruned *out, const char **why) {
     Arena *scratch = arena_new();
     bool ok = true;
     for (int i = 0; i < N_TABLES && ok; i++) {
         Ids ids = {0};
         TunePruned counts = {0};
-        ok = choose(db, &tables[i], scratch, prune, &counts, &ids, why) &&
+        ok = choose(db, &tables[i], scratch, oldest, &counts, &ids, why) &&
              remove_rows(db, &tables[i], &ids, why);
         if (i == SCHEDULES)
             *out = counts;
@@ -144,8 +143,8 @@ static bool prune_tables(TuneDb *db, const TunePrune *prune, TunePruned *out, co
     return ok;
 }
 
-bool tune_db_prune(TuneDb *db, const TunePrune *prune, TunePruned *out, const char **why) {
+bool tune_db_prune(TuneDb *db, const char *oldest, TunePruned *out, const char **why) {
     *out = (TunePruned){0};
     *why = NULL;
-    return db_begin(db, why) && db_end(db, prune_tables(db, prune, out, why), why);
+    return db_begin(db, why) && db_end(db, prune_tables(db, oldest, out, why), why);
 }

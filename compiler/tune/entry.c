@@ -27,6 +27,10 @@ double tune_gain(const TuneEntry *entry) {
     return entry->default_seconds / entry->seconds - 1;
 }
 
+bool tune_is_worth(double seconds, double of_default) {
+    return seconds <= TUNE_WORTH * of_default;
+}
+
 const char *tune_date(Arena *arena, time_t at) {
     char text[DATE_BYTES];
     struct tm parts;

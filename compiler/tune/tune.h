@@ -54,6 +54,11 @@ double tune_rank_correlation(const double *a, const double *b, uint32_t count);
 double tune_distance(const Schedule *a, const Schedule *b);
 uint32_t tune_nearest(const ScheduleList *space, const Schedule *wanted); // its index
 
+// ---- entry.c: what is worth a schedule of its own -----------------------------------------------
+// It takes no more of the default's time: smaller gains are not told from noise, and age.
+#define TUNE_WORTH 0.99
+bool tune_is_worth(double seconds, double of_default);
+
 // ---- search.c: which schedules to measure next, whoever measures them ---------------------------
 // A schedule of a site. Ratios are its times over those of the default schedule, each of two runs
 // next to each other.
@@ -84,9 +89,6 @@ typedef struct {
     TuneBlocks *blocks;
     void *self;
 } TuneSearchOptions;
-// What is worth a schedule of its own takes no more of the default's time: smaller gains are not
-// told from noise, and age.
-#define TUNE_WORTH 0.99
 enum { TUNE_FINALS = 3 }; // last trials of a site, at most, beside those that were suggested
 typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
@@ -131,12 +133,12 @@ typedef struct {
 } TuneKey;
 typedef struct {
     TuneKey key;
-    const char *name;     // of the kernel that it was found for: for people alone
-    const char *schedule; // of schedule_to_json
-    double seconds;       // median, and that of the default schedule in the same run
-    double default_seconds;
-    double confidence; // that it is the faster of both, from 0 to 1
-    const char *date;  // "2026-11-24T19:00:00Z"
+    const char *name;       // of the kernel that it was found for: for people alone
+    const char *schedule;   // of schedule_to_json
+    double seconds;         // the default's times the median ratio of runs next to each other
+    double default_seconds; // median of the default schedule in the same run
+    double confidence;      // that it is the faster of both, from 0 to 1
+    const char *date;       // "2026-11-24T19:00:00Z"
 } TuneEntry;
 typedef VEC(TuneEntry) TuneEntries;
 
@@ -237,18 +239,15 @@ bool tune_db_list_measurements(TuneDb *db, Arena *arena, TuneMeasurements *out, 
 bool tune_db_put_rates(TuneDb *db, const TuneRates *rates, const char **why); // likewise
 bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, const char **why);
 typedef struct {
-    double least_gain;  // those with less go
-    const char *oldest; // those of earlier dates go; NULL: no date is too early
-} TunePrune;
-typedef struct {
     TuneLeftOut unusable; // removed, each for the first reason that there is
     uint32_t slow, old;
     uint32_t left;         // that stay
     uint32_t measurements; // and fitted rates, that are removed: unusable ones, and old ones
     uint32_t measurements_left;
 } TunePruned;
-// Removes what is never found as well.
-bool tune_db_prune(TuneDb *db, const TunePrune *prune, TunePruned *out, const char **why);
+// Removes schedules that are worth none, what was measured before `oldest` (NULL: no date is too
+// early), and what is never found.
+bool tune_db_prune(TuneDb *db, const char *oldest, TunePruned *out, const char **why);
 // Everything that is wrong with the file and its entries, a line each; NULL: nothing.
 char *tune_db_check(TuneDb *db, Arena *arena);
 

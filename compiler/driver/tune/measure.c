@@ -194,7 +194,8 @@ static double speed_of(const Contest *c, Arena *arena) {
     return tune_median(speeds, c->pairs);
 }
 
-// true: some of the winners are not faster there.
+// What counts is the ratio of runs next to each other. true: some of the winners are no faster
+// here.
 static bool take_times(const Contest *c) {
     bool dropped = false;
     for (uint32_t i = 0; i < c->tuner->spaces.at.count; i++) {
@@ -202,9 +203,9 @@ static bool take_times(const Contest *c) {
         double launches = fmax(c->tuner->launches[i], 1);
         if (result->winner == TUNE_DEFAULT)
             continue;
-        result->seconds = tune_median(c->seconds + i * PAIRS_MAX, c->pairs) / launches;
         result->of_default = tune_median(c->of_default + i * PAIRS_MAX, c->pairs) / launches;
-        if (tune_median(c->ratios + i * PAIRS_MAX, c->pairs) < 1)
+        result->seconds = result->of_default * tune_median(c->ratios + i * PAIRS_MAX, c->pairs);
+        if (tune_is_worth(result->seconds, result->of_default))
             continue;
         uint32_t refuted = result->winner;
         tuner_drop(c->tuner, i);

@@ -38,7 +38,9 @@ typedef struct {
 typedef struct {
     uint32_t winner;            // trial; TUNE_DEFAULT: the default stays
     Schedule schedule;          // as it was lowered: of a trial blocks that do not fit are others
-    double seconds, of_default; // medians of one launch, in the runs that confirm the winners
+    // Of one launch, in the runs that confirm the winners: the default's median, and that times
+    // the median ratio.
+    double seconds, of_default;
     double confidence;          // of the last trials
     // A trial that had won, but is no faster beside the other winners or computes something else;
     // TUNE_DEFAULT: none.
