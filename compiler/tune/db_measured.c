@@ -85,6 +85,10 @@ static bool insert(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m
     return db_done(db, statement, why);
 }
 
+static bool is_last_of_key(const TuneMeasurements *all, uint32_t i) {
+    return i + 1 == all->count || tune_key_compare(&all->at[i].key, &all->at[i + 1].key);
+}
+
 // Of the measurement's key the oldest that are too many go: what is put last has the largest id.
 static bool trim(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m, const char **why) {
     for (int copy = 0; copy < 2; copy++) {
@@ -117,7 +121,8 @@ static bool put_measurements(TuneDb *db, const TuneMeasurements *measurements, c
     for (uint32_t i = 0; i < measurements->count && ok; i++) {
         const TuneMeasurement *m = &measurements->at[i];
         ok = is_fine(db, "a measurement", tune_measurement_problem(scratch, m), why) &&
-             insert(db, insertion, m, why) && trim(db, deletion, m, why);
+             insert(db, insertion, m, why) &&
+             (!is_last_of_key(measurements, i) || trim(db, deletion, m, why));
     }
     arena_free(scratch);
     sqlite3_finalize(deletion);

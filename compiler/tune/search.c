@@ -401,6 +401,17 @@ double tune_trial_confidence(const TuneTrial *trial) {
                    : 0;
 }
 
+double tune_trial_median(const TuneTrial *trial) {
+    return trial->ratios.count ? tune_median(trial->ratios.at, trial->ratios.count) : trial->ratio;
+}
+
+bool tune_site_is_measured(const TuneSite *site) {
+    uint32_t i = 1;
+    while (i < site->trials.count && !site->trials.at[i].ratios.count)
+        i++;
+    return i < site->trials.count;
+}
+
 // Of several last trials one may be lucky (Bonferroni).
 static double sure_of(const TuneSite *site) {
     uint32_t last = 0;
@@ -431,7 +442,7 @@ double tune_search_correlation(const TuneSearch *s, uint32_t number) {
     for (uint32_t i = 0; i < site->trials.count; i++)
         if (site->trials.at[i].default_blocks && isfinite(site->trials.at[i].ratio)) {
             predicted[count] = site->trials.at[i].schedule.seconds;
-            measured[count++] = site->trials.at[i].ratio;
+            measured[count++] = tune_trial_median(&site->trials.at[i]);
         }
     double correlation = tune_rank_correlation(predicted, measured, count);
     arena_free(arena);

@@ -118,6 +118,10 @@ void tune_search_note(TuneSearch *search, uint32_t site, uint32_t trial, const d
 enum { TUNE_DEFAULT = 0 };
 uint32_t tune_search_winner(const TuneSearch *search, uint32_t site);
 double tune_trial_confidence(const TuneTrial *trial); // that it is faster than the default
+// Of all of its ratios, the default's is 1: what it takes, while `ratio` is what it is ranked by.
+// INFINITY: there are none.
+double tune_trial_median(const TuneTrial *trial);
+bool tune_site_is_measured(const TuneSite *site); // a trial beside the default has ratios
 // Of predicted and measured times of all trials with default blocks.
 double tune_search_correlation(const TuneSearch *search, uint32_t site);
 
@@ -231,7 +235,7 @@ bool tune_db_list(TuneDb *db, Arena *arena, TuneEntries *out, TuneLeftOut *left_
                   const char **why);
 bool tune_db_remove(TuneDb *db, const TuneKey *key, const char **why);
 // Measurements take the places of others of their keys and schedules; of a key the newest
-// TUNE_MEASURED_MOST stay.
+// TUNE_MEASURED_MOST stay, the last of the list being the newest. Those of a key lie together.
 enum { TUNE_MEASURED_MOST = 48 };
 bool tune_db_put_measurements(TuneDb *db, const TuneMeasurements *measurements, const char **why);
 // Of all machines, the oldest of a key first. Those that are left out are not told of.

@@ -3,6 +3,7 @@
 // that compiles another text of the same arguments.
 #include "support.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,11 +42,12 @@ static const char *write_text(World *w, const char *name, const char *text) {
     return path;
 }
 
-static Options options_for(World *w, const char *path, const char *extents) {
+static Options options_for(World *w, const char *path, const char *extents, const char *effort) {
     Arena *arena = w->session->arena;
     const char *const given[] = {
-        "attc",  "tune",        path,   "-D",
-        extents, "--threads=1", "--db", arena_printf(arena, "%s/schedules.db", w->folder)};
+        "attc", "tune",  path,
+        "-D",   extents, "--threads=1",
+        effort, "--db",  arena_printf(arena, "%s/schedules.db", w->folder)};
     enum { COUNT = sizeof given / sizeof *given };
     char **words = arena_array(arena, char *, COUNT + 1);
     for (int i = 0; i < COUNT; i++)
@@ -58,13 +60,14 @@ static Options options_for(World *w, const char *path, const char *extents) {
 }
 
 // With the first trial as the winner of each site that has one.
-static int open_with(void **state, const char *text, const char *extents, uint32_t sites) {
+static int open_with(void **state, const char *text, const char *extents, const char *effort,
+                     uint32_t sites) {
     World *w = calloc(1, sizeof *w);
     assert_non_null(w);
     strcpy(w->folder, "/tmp/attc-winners-XXXXXX");
     assert_non_null(mkdtemp(w->folder));
     w->session = session_new();
-    w->options = options_for(w, write_text(w, "right.attn", text), extents);
+    w->options = options_for(w, write_text(w, "right.attn", text), extents, effort);
     w->tuner = (Tuner){.options = &w->options, .target = driver_target(&w->options)};
     w->tuner.machine = driver_machine(&w->options, w->tuner.target);
     assert_true(tuner_open(&w->tuner));
@@ -76,11 +79,15 @@ static int open_with(void **state, const char *text, const char *extents, uint32
 }
 
 static int open_world(void **state) {
-    return open_with(state, right, "k=32", 1);
+    return open_with(state, right, "k=32", "--effort=normal", 1);
+}
+
+static int open_exhaustive(void **state) {
+    return open_with(state, right, "k=320", "--effort=exhaustive", 1);
 }
 
 static int open_two(void **state) {
-    return open_with(state, two, "m=96,k=112", N_OF_TWO);
+    return open_with(state, two, "m=96,k=112", "--effort=normal", N_OF_TWO);
 }
 
 static int close_world(void **state) {
@@ -252,6 +259,57 @@ static void winners_that_cannot_be_confirmed_are_none(void **state) {
     assert_non_null(strstr(told(w), "could not be measured; none is kept"));
 }
 
+// ---- measurements -------------------------------------------------------------------------------
+
+static TuneMeasurements keep_measurements(World *w) {
+    TuneMeasurements all;
+    const char *why;
+    assert_true(tuner_keep_measurements(&w->tuner));
+    assert_true(tune_db_list_measurements(w->tuner.db, w->session->arena, &all, &why));
+    return all;
+}
+
+// As if what was counted of the default were counted of the trial.
+static void count_trial(World *w, uint32_t trial) {
+    const char *counts = w->tuner.counted[0].at[0].counts;
+    CountedTrial counted = {trial, counts};
+    vec_push(w->session->arena, &w->tuner.counted[0], counted);
+}
+
+// Trials that are asked for are none that were measured.
+static void sites_that_were_not_searched_are_not_kept(void **state) {
+    World *w = *state;
+    assert_true(tune_search_site(w->tuner.search, 0)->trials.count > 1);
+    assert_int_equal(keep_measurements(w).count, 0);
+}
+
+// From the first to the last of those that were predicted, not the last ones; each with the median
+// of its ratios.
+static void measurements_are_spread_over_what_was_tried(void **state) {
+    World *w = *state;
+    TuneRound round;
+    const TuneSite *site = tune_search_site(w->tuner.search, 0);
+    uint32_t trials = site->trials.count;
+    assert_true(trials > TUNE_MEASURED_MOST);
+    for (uint32_t i = 1; i < trials; i++) {
+        double ratios[] = {2, 2, 9};
+        assert_true(tune_search_next(w->tuner.search, &round));
+        tune_search_note(w->tuner.search, 0, round.trials[0], ratios, 3);
+        count_trial(w, round.trials[0]);
+    }
+    TuneMeasurements all = keep_measurements(w);
+    assert_int_equal(all.count, TUNE_MEASURED_MOST);
+    Arena *arena = w->session->arena;
+    const char *by_default = schedule_to_json(arena, &site->trials.at[TUNE_DEFAULT].schedule);
+    const char *slowest = schedule_to_json(arena, &site->trials.at[trials - 1].schedule);
+    const char *fastest = schedule_to_json(arena, &site->trials.at[1].schedule);
+    assert_string_equal(all.at[0].schedule, by_default);
+    assert_string_equal(all.at[1].schedule, fastest);
+    assert_string_equal(all.at[all.count - 1].schedule, slowest);
+    for (uint32_t i = 1; i < all.count; i++)
+        assert_true(fabs(all.at[i].seconds / all.at[0].seconds - 2) < 1e-9);
+}
+
 // ---- without the oracle -------------------------------------------------------------------------
 
 static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **state) {
@@ -263,6 +321,7 @@ static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **st
     assert_non_null(strstr(told(w), "standard input cannot be read a second time"));
 }
 
+#define TEST_ALL(name) cmocka_unit_test_setup_teardown(name, open_exhaustive, close_world)
 #define TEST_TWO(name) cmocka_unit_test_setup_teardown(name, open_two, close_world)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
 
@@ -275,6 +334,8 @@ int main(void) {
         TEST(what_was_not_compared_stays_in_the_database),
         TEST(a_winner_that_cannot_be_run_stays_in_the_database),
         TEST(winners_that_cannot_be_confirmed_are_none),
+        TEST(sites_that_were_not_searched_are_not_kept),
+        TEST_ALL(measurements_are_spread_over_what_was_tried),
         TEST(winners_are_judged_without_the_oracle_where_it_cannot_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

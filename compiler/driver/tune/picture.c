@@ -71,9 +71,9 @@ static Marks list_marks(const Tuner *tuner, Arena *arena) {
     Marks marks = {0};
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
         const TuneSite *site = tune_search_site(tuner->search, i);
-        for (uint32_t t = 0; t < site->trials.count; t++) {
+        for (uint32_t t = 0; t < site->trials.count && tune_site_is_measured(site); t++) {
             const TuneTrial *trial = &site->trials.at[t];
-            double measured = trial->ratio * tuner->results[i].of_default;
+            double measured = tune_trial_median(trial) * tuner->results[i].of_default;
             if (isfinite(measured) && measured > 0 && trial->schedule.seconds > 0)
                 vec_push(arena, &marks, (Mark){trial->schedule.seconds, measured, i});
         }
@@ -84,7 +84,7 @@ static Marks list_marks(const Tuner *tuner, Arena *arena) {
 static void draw_names(AttSvg *svg, const Tuner *tuner, const Panel *p) {
     double y = TOP + 14;
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
-        if (tune_search_site(tuner->search, i)->trials.count < 2)
+        if (!tune_site_is_measured(tune_search_site(tuner->search, i)))
             continue;
         fprintf(svg->out, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"4\" class=\"fill c%u\"/>\n",
                 p->left + 12, y - 4, i % COLOURS);
