@@ -52,8 +52,10 @@ typedef struct {
     TrialNumbers queue; // of this phase
     uint32_t asked;     // of the queue
     uint32_t waits;     // trials that are asked for and not noted
+    uint32_t suggested; // trials
     uint32_t base;      // trial whose blocks are tried
-    uint32_t block_runs, generations;
+    TrialNumbers bases; // of all runs
+    uint32_t generations;
     double before; // the best ratio when the generation began
 } Site;
 
@@ -148,19 +150,37 @@ static void begin_again(TuneSearch *s, Site *site) {
     ask_best(s, site, quarter < AGAIN ? quarter : AGAIN);
 }
 
+static bool was_base(const Site *site, uint32_t trial) {
+    uint32_t i = 0;
+    while (i < site->bases.count && site->bases.at[i] != trial)
+        i++;
+    return i < site->bases.count;
+}
+
+// The best of all; after that the best with the default blocks, the default among them, whose
+// blocks were not tried yet.
+static uint32_t next_base(const Site *site) {
+    uint32_t best = site->shown.best;
+    if (!site->bases.count)
+        return best;
+    double least = INFINITY;
+    for (uint32_t i = 0; i < site->shown.trials.count; i++) {
+        const TuneTrial *trial = &site->shown.trials.at[i];
+        if (trial->default_blocks && trial->ratio < least && !was_base(site, i)) {
+            least = trial->ratio;
+            best = i;
+        }
+    }
+    return best;
+}
+
 // Of the best numbers whose blocks were not tried yet.
 static void begin_blocks(TuneSearch *s, Site *site) {
     const Schedule **picks = arena_array(s->arena, const Schedule *, s->spaces->at.count + 1);
     ScheduleList *lists = arena_array(s->arena, ScheduleList, s->spaces->at.count + 1);
-    uint32_t count, number = (uint32_t)(site - s->sites);
-    Ranked *all = ranked_trials(s, site, &count);
-    if (!site->block_runs)
-        site->base = site->shown.best;
-    else
-        for (uint32_t i = 0, met = 0; i < count && met <= site->block_runs; i++)
-            if (site->shown.trials.at[all[i].number].default_blocks && met++ == site->block_runs)
-                site->base = all[i].number;
-    site->block_runs++;
+    uint32_t number = (uint32_t)(site - s->sites);
+    site->base = next_base(site);
+    vec_push(s->arena, &site->bases, site->base);
     picks[number] = &site->shown.trials.at[site->base].schedule;
     s->options.blocks(s->options.self, picks, lists, s->arena);
     Ranked *near = arena_array(s->arena, Ranked, lists[number].count + 1);
@@ -251,7 +271,7 @@ static Phase next_phase(const TuneSearch *s, const Site *site) {
         return PHASE_FINALS;
     switch (site->phase) {
     case PHASE_TOGETHER:
-        return site->block_runs < s->effort.block_runs ? PHASE_BLOCKS : PHASE_MOVES;
+        return site->bases.count < s->effort.block_runs ? PHASE_BLOCKS : PHASE_MOVES;
     case PHASE_MOVES:
         return found && site->generations < s->effort.generations ? PHASE_MOVES : PHASE_FINALS;
     default:
@@ -323,7 +343,7 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
     uint32_t i = 0;
     while (i < list->count && !schedule_same_numbers(&list->at[i], schedule))
         i++;
-    if (i == list->count || site->phase != PHASE_NUMBERS)
+    if (i == list->count || site->phase != PHASE_NUMBERS || site->suggested == TUNE_SUGGESTED)
         return;
     Schedule known = *schedule;
     bool default_blocks = schedule_same(&known, &list->at[i]);
@@ -334,6 +354,7 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
         return;
     if (trial == site->shown.trials.count)
         add_trial(s, site, &known, default_blocks);
+    site->suggested += !site->shown.trials.at[trial].known;
     site->shown.trials.at[trial].known = true;
     TrialNumbers before = site->queue;
     site->queue = (TrialNumbers){0};
@@ -412,17 +433,35 @@ bool tune_site_is_measured(const TuneSite *site) {
     return i < site->trials.count;
 }
 
-// Of several last trials one may be lucky (Bonferroni).
-static double sure_of(const TuneSite *site) {
+static uint32_t last_of(const TuneSite *site) {
     uint32_t last = 0;
     for (uint32_t i = 1; i < site->trials.count; i++)
         last += site->trials.at[i].last;
-    return 1 - DOUBT / (last > TUNE_FINALS ? last : TUNE_FINALS);
+    return last > TUNE_FINALS ? last : TUNE_FINALS;
+}
+
+uint32_t tune_search_last(const TuneSearch *s) {
+    uint32_t most = TUNE_FINALS;
+    for (uint32_t i = 0; i < s->spaces->at.count; i++) {
+        uint32_t last = last_of(&s->sites[i].shown);
+        most = last > most ? last : most;
+    }
+    return most;
+}
+
+// Of several last trials one may be lucky (Bonferroni).
+static double doubt_of(uint32_t last) {
+    return DOUBT / last;
+}
+
+// All of the pairs may be of the faster one by chance.
+uint32_t tune_pairs_least(uint32_t last) {
+    return (uint32_t)ceil(-log2(doubt_of(last)));
 }
 
 uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
     const TuneSite *site = &s->sites[number].shown;
-    double sure = sure_of(site);
+    double sure = 1 - doubt_of(last_of(site));
     uint32_t winner = TUNE_DEFAULT;
     for (uint32_t i = 1; i < site->trials.count; i++) {
         const TuneTrial *trial = &site->trials.at[i];

@@ -89,13 +89,15 @@ typedef struct {
     TuneBlocks *blocks;
     void *self;
 } TuneSearchOptions;
-enum { TUNE_FINALS = 3 }; // last trials of a site, at most, beside those that were suggested
+// Last trials of a site, at most: the best, and of those that were suggested the first ones.
+enum { TUNE_FINALS = 3, TUNE_SUGGESTED = 5 };
 typedef struct TuneSearch TuneSearch;
 TuneSearch *tune_search_new(Arena *arena, const TuneSpaces *spaces,
                             const TuneSearchOptions *options);
 void tune_search_skip(TuneSearch *search, uint32_t site); // the default stays
 // The schedule is tried first, if its numbers are of the space, and is one of the last trials
-// whatever comes of it; before the first round.
+// whatever comes of it; before the first round. Of more than TUNE_SUGGESTED the later ones are left
+// out.
 void tune_search_suggest(TuneSearch *search, uint32_t site, const Schedule *schedule);
 const TuneSite *tune_search_site(const TuneSearch *search, uint32_t site);
 enum { TUNE_NO_TRIAL = UINT32_MAX };
@@ -117,6 +119,10 @@ void tune_search_note(TuneSearch *search, uint32_t site, uint32_t trial, const d
 // The best trial, if it is faster than the default beyond doubt; 0: the default.
 enum { TUNE_DEFAULT = 0 };
 uint32_t tune_search_winner(const TuneSearch *search, uint32_t site);
+// The most last trials that a site has, or TUNE_FINALS; the pairs of runs that it takes for one of
+// so many to win.
+uint32_t tune_search_last(const TuneSearch *search);
+uint32_t tune_pairs_least(uint32_t last);
 double tune_trial_confidence(const TuneTrial *trial); // that it is faster than the default
 // Of all of its ratios, the default's is 1: what it takes, while `ratio` is what it is ranked by.
 // INFINITY: there are none.

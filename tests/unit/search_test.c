@@ -253,6 +253,29 @@ static void test_all_are_tried_with_all_effort(void **state) {
     session_free(w.session);
 }
 
+// The default leads: then its blocks are tried, and those of the next best numbers.
+static void test_blocks_of_the_best_numbers_are_tried(void **state) {
+    (void)state;
+    World w = world_open();
+    w.fastest = &last_space(&w)->numbers.at[0];
+    TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
+    uint64_t trace = 0;
+    search_all(&w, search, &trace, UINT32_MAX);
+    const TuneSite *site = tune_search_site(search, w.spaces.at.count - 1);
+    uint32_t second = 1;
+    for (uint32_t i = 1; i < site->trials.count; i++)
+        if (site->trials.at[i].default_blocks &&
+            tune_trial_median(&site->trials.at[i]) < tune_trial_median(&site->trials.at[second]))
+            second = i;
+    bool tried = false;
+    for (uint32_t i = 1; i < site->trials.count; i++)
+        tried |=
+            !site->trials.at[i].default_blocks &&
+            schedule_same_numbers(&site->trials.at[i].schedule, &site->trials.at[second].schedule);
+    assert_true(tried);
+    session_free(w.session);
+}
+
 // Moves lead from the fastest of those that were predicted to be to what nobody predicted.
 static void test_moves_come_near(void **state) {
     (void)state;
@@ -349,8 +372,9 @@ static void test_suggestions_come_first(void **state) {
     session_free(w.session);
 }
 
-// All but what is suggested is a tenth faster, in six pairs of six.
-static uint32_t winner_beside(uint32_t suggested) {
+// All but what is suggested is a tenth faster, in all pairs. pairs: 0 for as many as it takes.
+static uint32_t winner_beside(uint32_t suggested, uint32_t pairs) {
+    enum { PAIRS_MOST = 41 };
     World w = world_open();
     const ScheduleList *numbers = &last_space(&w)->numbers;
     TuneSearch *search = search_of(&w, EFFORT_QUICK, 1);
@@ -360,14 +384,16 @@ static uint32_t winner_beside(uint32_t suggested) {
         tune_search_suggest(search, last, &numbers->at[numbers->count - 1 - i]);
     while (tune_search_next(search, &round))
         for (uint32_t i = 0; i < w.spaces.at.count; i++) {
-            double ratios[] = {0.9, 0.9, 0.9, 0.9, 0.9, 0.9};
-            uint32_t trial = round.trials[i];
+            double ratios[PAIRS_MOST];
+            uint32_t trial = round.trials[i],
+                     count = pairs ? pairs : tune_pairs_least(tune_search_last(search));
             if (trial == TUNE_NO_TRIAL)
                 continue;
-            for (int p = 0; p < 6 && tune_search_site(search, i)->trials.at[trial].known; p++)
-                ratios[p] = 1.1;
-            tune_search_note(search, i, trial, ratios, 6);
+            for (uint32_t p = 0; p < count; p++)
+                ratios[p] = tune_search_site(search, i)->trials.at[trial].known ? 1.1 : 0.9;
+            tune_search_note(search, i, trial, ratios, count);
         }
+    assert_true(tune_search_last(search) <= TUNE_FINALS + TUNE_SUGGESTED);
     uint32_t winner = tune_search_winner(search, last);
     session_free(w.session);
     return winner;
@@ -375,8 +401,10 @@ static uint32_t winner_beside(uint32_t suggested) {
 
 static void test_the_best_of_more_has_to_be_surer(void **state) {
     (void)state;
-    assert_int_not_equal(winner_beside(0), TUNE_DEFAULT);
-    assert_int_equal(winner_beside(4), TUNE_DEFAULT);
+    assert_int_not_equal(winner_beside(0, 6), TUNE_DEFAULT);
+    assert_int_equal(winner_beside(4, 6), TUNE_DEFAULT);
+    for (uint32_t suggested = 0; suggested < 2 * TUNE_SUGGESTED; suggested++)
+        assert_int_not_equal(winner_beside(suggested, 0), TUNE_DEFAULT);
 }
 
 static void test_a_skipped_site_keeps_its_default(void **state) {
@@ -465,6 +493,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_known_is_used),
         cmocka_unit_test(test_the_same_measurements_ask_for_the_same),
         cmocka_unit_test(test_all_are_tried_with_all_effort),
+        cmocka_unit_test(test_blocks_of_the_best_numbers_are_tried),
         cmocka_unit_test(test_moves_come_near),
         cmocka_unit_test(test_noise_alone_wins_nothing),
         cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),

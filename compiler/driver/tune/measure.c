@@ -14,9 +14,7 @@
 #include "train/peak.h"
 
 enum { PAIRS_MAX = 41, PAIRS_LEAST = 3, PAIRS_HOPELESS = 2, AGAIN_MAX = 2 };
-// Of the last rounds: enough for the sign test, and what is usual; how many such rounds there are,
-// with that of all winners.
-enum { PAIRS_SURE = 7, PAIRS_FINAL = 15, ROUNDS_FINAL = TUNE_FINALS + 1 };
+enum { PAIRS_FINAL = 15 }; // what is usual in the last rounds
 static const double SECONDS_OF_ROUND = 0.1, SECONDS_OF_FINAL = 0.5; // for short programs
 static const double HOPELESS = 1.2;                                 // times of the best so far
 static const double DISTURBED = 0.85;                               // of the usual peak
@@ -104,9 +102,10 @@ static uint32_t pairs_wanted(const Contest *c, double seconds_of_pair) {
     if (!c->round->final)
         return (uint32_t)clamp((int64_t)(SECONDS_OF_ROUND / seconds_of_pair), PAIRS_LEAST,
                                PAIRS_MAX);
-    double most = fmin(seconds_left(c->tuner) / ROUNDS_FINAL / seconds_of_pair, PAIRS_MAX);
+    uint32_t last = tune_search_last(c->tuner->search), rounds = last + 1; // and all winners
+    double most = fmin(seconds_left(c->tuner) / rounds / seconds_of_pair, PAIRS_MAX);
     double wanted = fmax(SECONDS_OF_FINAL / seconds_of_pair, PAIRS_FINAL);
-    return (uint32_t)fmax(fmin(wanted, most), PAIRS_SURE);
+    return (uint32_t)fmax(fmin(wanted, most), tune_pairs_least(last));
 }
 
 static bool run_contest(Contest *c) {

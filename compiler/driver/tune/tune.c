@@ -84,27 +84,35 @@ static void skip_little(Tuner *tuner) {
     }
 }
 
+// own: of this machine, or of others.
+static void suggest(Tuner *tuner, const TuneEntries *entries, uint32_t site, bool own) {
+    Arena *arena = tuner->options->session->arena;
+    TuneKey key =
+        schedules_key(arena, &tuner->spaces.at.at[site].site, tuner->target, &tuner->machine);
+    for (uint32_t i = 0; i < entries->count; i++) {
+        TuneKey other = entries->at[i].key;
+        bool of_own = !strcmp(other.machine, key.machine);
+        Schedule schedule;
+        const char *why;
+        other.machine = key.machine;
+        if (of_own == own && !tune_key_compare(&other, &key) &&
+            schedule_from_json(arena, entries->at[i].schedule, &schedule, &why))
+            tune_search_suggest(tuner->search, site, &schedule);
+    }
+}
+
 // Schedules that are known for the sites, on this machine or on others, are where the search
 // begins.
 static bool suggest_known(Tuner *tuner) {
-    Arena *arena = tuner->options->session->arena;
     TuneEntries entries = {0};
     const char *why = NULL;
-    if (!tune_db_list(tuner->db, arena, &entries, NULL, &why)) {
+    if (!tune_db_list(tuner->db, tuner->options->session->arena, &entries, NULL, &why)) {
         database_problem(tuner->options, tuner->path, why);
         return false;
     }
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
-        TuneKey key =
-            schedules_key(arena, &tuner->spaces.at.at[i].site, tuner->target, &tuner->machine);
-        for (uint32_t k = 0; k < entries.count; k++) {
-            const TuneKey *other = &entries.at[k].key;
-            Schedule schedule;
-            if (!strcmp(other->group, key.group) && !strcmp(other->extents, key.extents) &&
-                !strcmp(other->target, key.target) && other->threads == key.threads &&
-                schedule_from_json(arena, entries.at[k].schedule, &schedule, &why))
-                tune_search_suggest(tuner->search, i, &schedule);
-        }
+        suggest(tuner, &entries, i, true);
+        suggest(tuner, &entries, i, false);
     }
     return true;
 }
