@@ -189,17 +189,22 @@ def test_tune_tells_what_it_found(source, db, tmp_path):
     attc("verify", source, *D, "--db", db)
 
 
+def entries_of(db):
+    return read(attc("db", "export", "--db", db)[0])
+
+
 def test_what_is_told_of_is_what_is_kept(source, db):
     found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
     assert found["threads"] == 1 and found["candidates"] > 0 and not found["interrupted"]
     kept = {kernel["kernel"]: kernel for kernel in found["kernels"] if kernel["kept"]}
-    entries = read(attc("db", "export", "--db", db)[0]) if kept else []
-    assert {e["name"]: e["schedule"] for e in entries} == {
+    assert {e["name"]: e["schedule"] for e in entries_of(db)} == {
         name: kernel["schedule"] for name, kernel in kept.items()}
+    if kept:
+        assert f"\nleft: {len(kept)}\n" in attc("db", "prune", "--db", db)[0]
     for kernel in found["kernels"]:
         assert kernel["kept"] == (kernel["seconds"] <= 0.99 * kernel["default_seconds"])
         for trial in kernel["trials"]:
-            assert trial["pairs"] >= 2 and trial["predicted_seconds"] > 0
+            assert trial["pairs"] >= 2 and trial["predicted_seconds"] >= 0  # 0: not predicted
         if kernel["kept"]:
             assert kernel["confidence"] >= 0.95
 
@@ -319,12 +324,27 @@ def test_a_budget_is_kept(source, db):
     assert time.monotonic() - begun < (60 if SANITIZED else 20)
 
 
-def test_what_was_found_is_kept_when_interrupted(source, db):
+def interrupted(source, db, *options):
     run = subprocess.Popen([ATTC, "tune", source, *D, "--threads", "1", "--db", db, "--effort",
-                            "exhaustive", "--json"], stdout=subprocess.PIPE,
+                            "exhaustive", "--json", *options], stdout=subprocess.PIPE,
                            stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals)
     assert " tried " in run.stderr.readline()
     run.send_signal(signal.SIGINT)
     out, err = run.communicate(timeout=120)
     assert run.returncode == 0, err
-    assert json.loads(out)["interrupted"]
+    return json.loads(out), err
+
+
+def test_what_was_found_is_kept_when_interrupted(source, db):
+    found, _ = interrupted(source, db)
+    assert found["interrupted"]
+    assert {e["name"] for e in entries_of(db)} == {
+        kernel["kernel"] for kernel in found["kernels"] if kernel["kept"]}
+
+
+def test_shapes_that_are_left_out_are_told_of(source, db, tmp_path):
+    shapes = tmp_path / "shapes.txt"
+    shapes.write_text("n=80,m=96\nn=24,m=16\nn=8,m=8\n")
+    found, err = interrupted(source, db, "--shapes", shapes)
+    assert [shape["dims"]["n"] for shape in found["shapes"]] == [80]
+    assert "remark: interrupted: 2 of 3 shapes are left out, from n=24,m=16 on" in err

@@ -259,6 +259,19 @@ static void winners_that_cannot_be_confirmed_are_none(void **state) {
     assert_non_null(strstr(told(w), "could not be measured; none is kept"));
 }
 
+// Nothing is compiled or run any more, and what was not compared is not kept.
+static void a_second_signal_ends_everything(void **state) {
+    World *w = *state;
+    w->tuner.signals = 2;
+    w->tuner.calls.target = NULL;
+    tuner_check(&w->tuner);
+    assert_true(tuner_confirm(&w->tuner));
+    assert_int_equal(w->tuner.results[0].winner, TUNE_DEFAULT);
+    assert_non_null(strstr(told(w), "interrupted before all schedules were compared"));
+    assert_true(tuner_keep(&w->tuner));
+    assert_int_equal(count_known(w), 0);
+}
+
 // ---- measurements -------------------------------------------------------------------------------
 
 static TuneMeasurements keep_measurements(World *w) {
@@ -334,6 +347,7 @@ int main(void) {
         TEST(what_was_not_compared_stays_in_the_database),
         TEST(a_winner_that_cannot_be_run_stays_in_the_database),
         TEST(winners_that_cannot_be_confirmed_are_none),
+        TEST(a_second_signal_ends_everything),
         TEST(sites_that_were_not_searched_are_not_kept),
         TEST_ALL(measurements_are_spread_over_what_was_tried),
         TEST(winners_are_judged_without_the_oracle_where_it_cannot_read),

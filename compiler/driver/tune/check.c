@@ -177,6 +177,8 @@ static void drop_wrong_ones(Tuner *tuner, bool *by_oracle, Arena *arena) {
         picks[i] = winners[i];
         if (tuner->results[i].winner == TUNE_DEFAULT)
             continue;
+        if (tuner_is_ended(tuner))
+            return;
         Results results = judge(tuner, picks, by_oracle);
         if (results == RESULTS_SAME)
             continue;
@@ -216,10 +218,11 @@ void tuner_check(Tuner *tuner) {
     uint32_t winners, n = tuner->spaces.at.count;
     const Schedule **picks = picks_of_winners(tuner, arena, &winners);
     bool *by_oracle = arena_array(arena, bool, n + 1);
-    if (winners && judge(tuner, picks, by_oracle) != RESULTS_SAME)
+    if (winners && !tuner_is_ended(tuner) && judge(tuner, picks, by_oracle) != RESULTS_SAME)
         drop_wrong_ones(tuner, by_oracle, arena);
     for (uint32_t i = 0; i < n; i++)
         tuner->results[i].by_oracle = by_oracle[i];
-    tell_unjudged(tuner, arena);
+    if (!tuner_is_ended(tuner))
+        tell_unjudged(tuner, arena);
     arena_free(arena);
 }

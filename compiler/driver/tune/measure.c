@@ -113,7 +113,7 @@ static bool run_contest(Contest *c) {
     if (!candidate_run(c->tuner, c->candidate, c->ours)) // pages and caches are as later
         return false;
     for (uint32_t wanted = 1; c->pairs < wanted;) {
-        if (att_signals_came(&c->tuner->held) && !c->round->final)
+        if (c->round->final ? tuner_is_ended(c->tuner) : att_signals_came(&c->tuner->held))
             break;
         double start = pipeline_seconds();
         if (!run_pair(c))
@@ -237,7 +237,7 @@ static bool confirm(Tuner *tuner, const Schedule *const *picks, bool *dropped, A
     candidate_open(tuner, picks, &candidate);
     Contest c = contest_open(tuner, &candidate, &round, arena);
     bool fine = candidate.made && run_steadily(&c);
-    if (fine) {
+    if (fine && !tuner_is_ended(tuner)) {
         *dropped = take_times(&c);
         take_schedules(&c);
         tuner->speed = *dropped ? 1 : speed_of(&c, arena);
@@ -247,21 +247,34 @@ static bool confirm(Tuner *tuner, const Schedule *const *picks, bool *dropped, A
     return fine;
 }
 
+static void drop_all(Tuner *tuner) {
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        tuner_drop(tuner, i);
+}
+
+// What is not confirmed is told of as little as it is kept.
+static void drop_unconfirmed(Tuner *tuner, bool measured) {
+    if (!measured)
+        problem(tuner->options, "a library with all schedules could not be measured; none is kept");
+    else
+        diag_remark(tuner->options->session->diags, (Span){0},
+                    "interrupted before all schedules were compared with the default once more; "
+                    "none is kept");
+    drop_all(tuner);
+}
+
 bool tuner_confirm(Tuner *tuner) {
     Arena *arena = arena_new();
     bool fine = true, again = true;
+    uint32_t winners = 0;
     tuner->speed = 1;
     while (again && fine) {
-        uint32_t winners;
         const Schedule **picks = picks_of_winners(tuner, arena, &winners);
         again = false;
-        fine = !winners || confirm(tuner, picks, &again, arena);
+        fine = !winners || tuner_is_ended(tuner) || confirm(tuner, picks, &again, arena);
     }
-    if (!fine) {
-        problem(tuner->options, "a library with all schedules could not be measured; none is kept");
-        for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
-            tuner_drop(tuner, i);
-    }
+    if (winners && (!fine || tuner_is_ended(tuner)))
+        drop_unconfirmed(tuner, fine);
     arena_free(arena);
     return fine;
 }

@@ -195,23 +195,9 @@ static void end_lane(Tuner *tuner, Lane *lane) {
     tuner_progress(tuner);
 }
 
-// Interrupts are heeded and end here; other signals that end processes do so when all is kept.
-static void look_at_signals(Tuner *tuner) {
-    static const struct timespec at_once = {0};
-    sigset_t interrupts;
-    sigemptyset(&interrupts);
-    sigaddset(&interrupts, SIGINT);
-    sigaddset(&interrupts, SIGTERM);
-    sigandset(&interrupts, &interrupts, &tuner->held.ending);
-    if (!att_signals_came(&tuner->held))
-        return;
-    tuner->signals++;
-    sigtimedwait(&interrupts, NULL, &at_once);
-}
-
 static void look_at_the_time(Tuner *tuner) {
     double budget = tuner->options->budget;
-    look_at_signals(tuner);
+    tuner_look_at_signals(tuner);
     if (tuner->signals || (budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * budget))
         tune_search_hurry(tuner->search);
 }
@@ -224,12 +210,12 @@ static void search(Tuner *tuner) {
     while (lanes[at].there) {
         maker_finish(lanes[at].maker);
         lanes[!at].there = false;
-        if (tuner->signals < 2)
+        if (!tuner_is_ended(tuner))
             begin_lane(tuner, &lanes[!at]);
         end_lane(tuner, &lanes[at]);
         look_at_the_time(tuner);
         at = !at;
-        if (!lanes[at].there && tuner->signals < 2) // what was noted since may lead on
+        if (!lanes[at].there && !tuner_is_ended(tuner)) // what was noted since may lead on
             begin_lane(tuner, &lanes[at]);
     }
 }
@@ -301,7 +287,8 @@ static int tune_each(Options *options, const Target *target, const TuneShapes *s
                      json_t *found) {
     int status = EXIT_FINE;
     bool interrupted = false;
-    for (uint32_t i = 0; i < shapes->count && status == EXIT_FINE && !interrupted; i++) {
+    uint32_t i = 0;
+    for (; i < shapes->count && status == EXIT_FINE && !interrupted; i++) {
         Options own = *options;
         own.session = session_fork(options->session);
         own.session->overrides = shapes->at[i].extents;
@@ -311,6 +298,10 @@ static int tune_each(Options *options, const Target *target, const TuneShapes *s
         session_join(options->session, own.session);
         session_free(own.session);
     }
+    if (interrupted && i < shapes->count)
+        diag_remark(options->session->diags, (Span){0},
+                    "interrupted: %u of %u shapes are left out, from %s on", shapes->count - i,
+                    shapes->count, shapes->at[i].text);
     return status;
 }
 

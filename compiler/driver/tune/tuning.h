@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Between the files of attc tune: candidates (candidate.c), their times (measure.c), what is
-// checked (check.c) and kept (keep.c), what is told (report.c), and the command (tune.c).
+// Between the files of attc tune: candidates (candidate.c), signals (interrupts.c), times
+// (measure.c), what is checked (check.c) and kept (keep.c), what is told (report.c), and the
+// command (tune.c).
 #ifndef ATTC_DRIVER_TUNE_H
 #define ATTC_DRIVER_TUNE_H
 
@@ -36,16 +37,16 @@ typedef struct {
 
 // What became of a site.
 typedef struct {
-    uint32_t winner;            // trial; TUNE_DEFAULT: the default stays
-    Schedule schedule;          // as it was lowered: of a trial blocks that do not fit are others
+    uint32_t winner;   // trial; TUNE_DEFAULT: the default stays
+    Schedule schedule; // as it was lowered: of a trial blocks that do not fit are others
     // Of one launch, in the runs that confirm the winners: the default's median, and that times
     // the median ratio.
     double seconds, of_default;
-    double confidence;          // of the last trials
+    double confidence; // of the last trials
     // A trial that had won, but is no faster beside the other winners or computes something else;
     // TUNE_DEFAULT: none.
     uint32_t refuted;
-    bool by_oracle;             // its kind of kernel was compared with the oracle
+    bool by_oracle; // its kind of kernel was compared with the oracle
     bool kept;
 } TuneResult;
 
@@ -94,12 +95,17 @@ int64_t *tuner_extents(const Tuner *tuner, uint32_t call, Arena *arena);
 void tuner_pin(Tuner *tuner);
 void tuner_unpin(const Tuner *tuner);
 
+// ---- interrupts.c ----
+void tuner_look_at_signals(Tuner *tuner); // counts those that came
+bool tuner_is_ended(Tuner *tuner);        // looks: has a second one come?
+
 // ---- measure.c ----
 // Compares the candidate with the reference, and tells the search what came of it.
 void tuner_measure(Tuner *tuner, const Candidate *candidate, const TuneRound *round);
 bool tuner_measure_default(Tuner *tuner); // some runs of the reference alone
 // All winners together against the default: their times, and which of them hold up. false after
-// diagnostics: that cannot be measured, and the default stays everywhere.
+// diagnostics: that cannot be measured, and the default stays everywhere; so it does after a remark
+// where all is ended.
 bool tuner_confirm(Tuner *tuner);
 double tuner_seconds(const Tuner *tuner); // since the search began
 
@@ -107,7 +113,8 @@ double tuner_seconds(const Tuner *tuner); // since the search began
 const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *count); // by site
 void tuner_drop(Tuner *tuner, uint32_t site); // its winner: the default stays
 // Drops winners that do not compute what the default does, at these extents, or what the oracle
-// does, at small ones, or that cannot be compiled or run, after a message.
+// does, at small ones, or that cannot be compiled or run, after a message. Looks at none any more
+// where all is ended: then tuner_confirm drops them.
 void tuner_check(Tuner *tuner);
 
 // ---- keep.c ----
