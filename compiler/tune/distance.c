@@ -17,8 +17,9 @@ double tune_distance(const Schedule *a, const Schedule *b) {
     case SCHEDULE_CONTRACT:
         return log_ratio(x->task_batch, y->task_batch) + log_ratio(x->task_rows, y->task_rows) +
                log_ratio(x->task_lanes, y->task_lanes) + log_ratio(x->block_k, y->block_k) +
-               log_ratio(x->row_block, y->row_block) + log_ratio(x->lane_block, y->lane_block) +
-               (x->pack_a != y->pack_a) + (x->pack_b != y->pack_b);
+               log_ratio(x->block_rows, y->block_rows) + log_ratio(x->row_block, y->row_block) +
+               log_ratio(x->lane_block, y->lane_block) + (x->pack_a != y->pack_a) +
+               (x->pack_b != y->pack_b);
     case SCHEDULE_STREAM:
         return log_ratio(a->stream.rows, b->stream.rows) +
                log_ratio(a->stream.piece, b->stream.piece) + 2 * (a->stream.plan != b->stream.plan);

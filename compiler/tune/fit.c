@@ -128,14 +128,6 @@ static TuneFitness judge(const Samples *samples, const Machine *machine, uint32_
     return out;
 }
 
-TuneFitness tune_fitness(const TuneMeasurements *measurements, const Machine *machine) {
-    uint32_t ranked;
-    Samples samples = samples_open(measurements);
-    TuneFitness out = judge(&samples, machine, &ranked);
-    arena_free(samples.arena);
-    return out;
-}
-
 // Not where one is NAN.
 static bool is_lower(double after, double before, double by) {
     return after < before - by;

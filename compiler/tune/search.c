@@ -385,13 +385,6 @@ bool tune_search_next(TuneSearch *s, TuneRound *round) {
     return any;
 }
 
-bool tune_search_done(const TuneSearch *s) {
-    for (uint32_t i = 0; i < s->spaces->at.count; i++)
-        if (s->sites[i].phase != PHASE_DONE)
-            return false;
-    return true;
-}
-
 void tune_search_hurry(TuneSearch *s) {
     s->hurry = true;
     for (uint32_t i = 0; i < s->spaces->at.count; i++)

@@ -109,7 +109,6 @@ typedef struct {
 // The next round, in the arena of the search. false: there is none before results of earlier rounds
 // are noted, or at all. What is asked for depends on nothing but options and what was noted.
 bool tune_search_next(TuneSearch *search, TuneRound *round);
-bool tune_search_done(const TuneSearch *search); // nothing is asked for or waited for
 // No more than the last trials of each site, the best so far, from now on: of what is asked for
 // already the results are waited for.
 void tune_search_hurry(TuneSearch *search);
@@ -205,7 +204,6 @@ double *tune_rate(Machine *machine, TrafficLevel level); // of arithmetic for FR
 // that predicts now; they differ in rates alone. false: there are too few measurements.
 bool tune_fit(const TuneMeasurements *measurements, const Machine *measured, const Machine *used,
               TuneFit *out);
-TuneFitness tune_fitness(const TuneMeasurements *measurements, const Machine *machine);
 
 // ---- db*.c: the entries in one SQLite file ------------------------------------------------------
 // One thread at a time uses a TuneDb; any number of processes, and of TuneDbs, may use one file.
