@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attc tune checks of winners. A compiler that is wrong with some schedules is played by one
-// that compiles another text of the same arguments.
+// What attc tune checks of winners, and what it keeps. A compiler that is wrong with some is played
+// by one that compiles another text of the same arguments.
 #include "support.h"
 
 #include <math.h>
@@ -190,6 +190,37 @@ static const Schedule *known_schedule(const World *w) {
     return &tune_search_site(w->tuner.search, 0)->trials.at[2].schedule;
 }
 
+// Of all sizes that the kernel serves, and as little faster as counts; attc db prune leaves them.
+static void winners_are_kept(void **state) {
+    World *w = *state;
+    const Schedule *won = known_schedule(w);
+    TuneSpace *space = &w->tuner.spaces.at.at[0];
+    ScheduleSite other = {space->site.group, "~1 ~2"};
+    vec_push(w->session->arena, &space->others, other);
+    search_with(w, won, 0.9);
+    TuneResult *result = &w->tuner.results[0];
+    result->schedule = *known_schedule(w);
+    result->of_default = 0.003;
+    result->seconds = TUNE_WORTH * result->of_default;
+    result->confidence = 0.999;
+    assert_int_not_equal(result->winner, TUNE_DEFAULT);
+    assert_true(tuner_keep(&w->tuner) && result->kept);
+    TunePruned pruned;
+    const char *why;
+    assert_true(tune_db_prune(w->tuner.db, NULL, &pruned, &why));
+    assert_int_equal(pruned.left, 2);
+    const ScheduleSite *sites[] = {&space->site, &other};
+    for (int i = 0; i < 2; i++) {
+        TuneKey key =
+            schedules_key(w->session->arena, sites[i], w->tuner.target, &w->tuner.machine);
+        TuneEntry entry;
+        bool found;
+        assert_true(tune_db_find(w->tuner.db, w->session->arena, &key, &entry, &found, &why));
+        assert_true(found && entry.seconds == result->seconds);
+        assert_string_equal(entry.schedule, schedule_to_json(w->session->arena, won));
+    }
+}
+
 static void what_is_no_faster_leaves_the_database(void **state) {
     World *w = *state;
     Schedule known = *known_schedule(w);
@@ -343,6 +374,7 @@ int main(void) {
         TEST(winners_that_are_right_stay),
         TEST(winners_that_compute_something_else_are_dropped),
         TEST_TWO(a_small_kernel_stands_for_one_winner),
+        TEST(winners_are_kept),
         TEST(what_is_no_faster_leaves_the_database),
         TEST(what_was_not_compared_stays_in_the_database),
         TEST(a_winner_that_cannot_be_run_stays_in_the_database),
