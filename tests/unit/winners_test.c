@@ -356,6 +356,14 @@ static void measurements_are_spread_over_what_was_tried(void **state) {
 
 // ---- without the oracle -------------------------------------------------------------------------
 
+static void a_small_kernel_stands_for_a_winner_before_others(void **state) {
+    World *w = *state;
+    w->tuner.results[FIRST].winner = TUNE_DEFAULT;
+    tuner_check(&w->tuner);
+    assert_int_equal(w->tuner.results[SECOND].winner, 1);
+    assert_true(w->tuner.results[SECOND].by_oracle);
+}
+
 static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **state) {
     World *w = *state;
     w->options.file = "-";
@@ -374,6 +382,7 @@ int main(void) {
         TEST(winners_that_are_right_stay),
         TEST(winners_that_compute_something_else_are_dropped),
         TEST_TWO(a_small_kernel_stands_for_one_winner),
+        TEST_TWO(a_small_kernel_stands_for_a_winner_before_others),
         TEST(winners_are_kept),
         TEST(what_is_no_faster_leaves_the_database),
         TEST(what_was_not_compared_stays_in_the_database),

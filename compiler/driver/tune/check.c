@@ -62,13 +62,29 @@ typedef struct {
     VEC(SmallSite) small;
 } SmallChoice;
 
-// Of several sites of one group, which differ in extents alone, each takes its turn.
+// Of several sites of one group, which differ in extents alone, each takes its turn: those with
+// winners before the others, and these before those that had theirs.
+typedef enum { TURN_NONE, TURN_AGAIN, TURN_OF_DEFAULT, TURN_OF_WINNER } Turn;
+
+static Turn turn_of(const SmallChoice *choice, uint32_t site) {
+    const TuneSpace *space = &choice->tuner->spaces.at.at[site];
+    if (choice->met[site])
+        return TURN_AGAIN;
+    return schedule_same(choice->picks[site], &space->numbers.at[TUNE_DEFAULT]) ? TURN_OF_DEFAULT
+                                                                                : TURN_OF_WINNER;
+}
+
 static uint32_t next_of_group(const SmallChoice *choice, uint64_t group) {
     const TuneSpaces *spaces = &choice->tuner->spaces;
     uint32_t found = spaces->at.count;
-    for (uint32_t i = spaces->at.count; i-- > 0;)
-        if (spaces->at.at[i].site.group == group && (found == spaces->at.count || !choice->met[i]))
+    Turn best = TURN_NONE;
+    for (uint32_t i = 0; i < spaces->at.count; i++) {
+        Turn turn = spaces->at.at[i].site.group == group ? turn_of(choice, i) : TURN_NONE;
+        if (turn > best) {
+            best = turn;
             found = i;
+        }
+    }
     return found;
 }
 
