@@ -266,7 +266,8 @@ static void a_winner_that_cannot_be_run_stays_in_the_database(void **state) {
     tuner_check(&w->tuner);
     w->tuner.calls.target = own;
     assert_int_equal(w->tuner.results[0].winner, TUNE_DEFAULT);
-    assert_non_null(strstr(told(w), "cannot load a kernel"));
+    const char *why = strstr(told(w), "cannot load a kernel");
+    assert_true(why && !strstr(why + 1, "cannot load a kernel")); // once
     assert_non_null(strstr(told(w), "could not be compiled or run; it is not kept"));
     assert_null(strstr(told(w), "something else"));
     assert_true(tuner_keep(&w->tuner));

@@ -34,7 +34,8 @@ static Results compare_call(const Tuner *tuner, const Candidate *candidate, uint
     return fine ? RESULTS_SAME : RESULTS_DIFFERENT;
 }
 
-static Results compare_with_default(const Tuner *tuner, const Schedule *const *picks) {
+// tell: why it cannot run.
+static Results compare_with_default(const Tuner *tuner, const Schedule *const *picks, bool tell) {
     Candidate candidate;
     candidate_open(tuner, picks, &candidate);
     Results results = candidate.made ? RESULTS_SAME : RESULTS_NONE;
@@ -43,7 +44,8 @@ static Results compare_with_default(const Tuner *tuner, const Schedule *const *p
         results = compare_call(tuner, &candidate, c, arena);
         arena_free(arena);
     }
-    session_join(tuner->options->session, candidate.session);
+    if (tell)
+        session_join(tuner->options->session, candidate.session);
     candidate_free(&candidate);
     return results;
 }
@@ -169,10 +171,10 @@ void tuner_drop(Tuner *tuner, uint32_t site) {
 }
 
 // by_oracle: by site, set: was its kind of kernel compared with the oracle?
-static Results judge(const Tuner *tuner, const Schedule *const *picks, bool *by_oracle) {
+static Results judge(const Tuner *tuner, const Schedule *const *picks, bool *by_oracle, bool tell) {
     uint32_t n = tuner->spaces.at.count;
     memset(by_oracle, 0, n * sizeof *by_oracle);
-    Results results = compare_with_default(tuner, picks);
+    Results results = compare_with_default(tuner, picks, tell);
     if (results != RESULTS_SAME)
         return results;
     Verdict verdict = ask_oracle(tuner, picks, by_oracle);
@@ -195,7 +197,7 @@ static void drop_wrong_ones(Tuner *tuner, bool *by_oracle, Arena *arena) {
             continue;
         if (tuner_is_ended(tuner))
             return;
-        Results results = judge(tuner, picks, by_oracle);
+        Results results = judge(tuner, picks, by_oracle, true);
         if (results == RESULTS_SAME)
             continue;
         problem(tuner->options, "%s: the schedule %s %s; it is not kept",
@@ -206,7 +208,7 @@ static void drop_wrong_ones(Tuner *tuner, bool *by_oracle, Arena *arena) {
         tuner->results[i].refuted = refuted;
     }
     winners = picks_of_winners(tuner, arena, &left);
-    Results results = left ? judge(tuner, winners, by_oracle) : RESULTS_SAME;
+    Results results = left ? judge(tuner, winners, by_oracle, true) : RESULTS_SAME;
     if (results == RESULTS_SAME)
         return;
     problem(tuner->options, "a library with all schedules %s; none is kept", what_it_does[results]);
@@ -234,7 +236,7 @@ void tuner_check(Tuner *tuner) {
     uint32_t winners, n = tuner->spaces.at.count;
     const Schedule **picks = picks_of_winners(tuner, arena, &winners);
     bool *by_oracle = arena_array(arena, bool, n + 1);
-    if (winners && !tuner_is_ended(tuner) && judge(tuner, picks, by_oracle) != RESULTS_SAME)
+    if (winners && !tuner_is_ended(tuner) && judge(tuner, picks, by_oracle, false) != RESULTS_SAME)
         drop_wrong_ones(tuner, by_oracle, arena);
     for (uint32_t i = 0; i < n; i++)
         tuner->results[i].by_oracle = by_oracle[i];
