@@ -248,6 +248,15 @@ static void begin_moves(TuneSearch *s, Site *site) {
     site->before = best_trial(site)->ratio;
 }
 
+// In a hurry nothing else is worth a last comparison.
+static void drop_hopeless(Site *site) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < site->queue.count; i++)
+        if (tune_trial_median(&site->shown.trials.at[site->queue.at[i]]) < 1)
+            site->queue.at[kept++] = site->queue.at[i];
+    site->queue.count = kept;
+}
+
 // The best, and what was suggested.
 static void begin_finals(TuneSearch *s, Site *site) {
     ask_best(s, site, TUNE_FINALS);
@@ -258,6 +267,8 @@ static void begin_finals(TuneSearch *s, Site *site) {
         if (site->shown.trials.at[i].known && !asked)
             ask(s, site, i);
     }
+    if (s->hurry)
+        drop_hopeless(site);
     for (uint32_t i = 0; i < site->queue.count; i++) {
         TuneTrial *trial = &site->shown.trials.at[site->queue.at[i]];
         trial->last = true;

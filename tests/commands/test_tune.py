@@ -234,6 +234,9 @@ def test_kernels_of_run_time_extents(source, db):
     tried = {kernel["kernel"] for kernel in found["kernels"] if kernel["trials"]}
     assert tried == {streams[0]}
     assert all(trial["ratio"] > 0.1 for kernel in found["kernels"] for trial in kernel["trials"])
+    for never in streams[1:]:
+        _, err = attc("tune", source, *options, "--db", db, "--kernels", never, status=1)
+        assert f"--kernels: {never} does not run at these extents" in err
 
 
 LOSS = """dim d = 16, f = 24

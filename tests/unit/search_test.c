@@ -371,6 +371,18 @@ static void test_a_hurry_ends_with_the_best_so_far(void **state) {
     session_free(w.session);
 }
 
+// What is no faster so far is not compared once more: two rounds are on their way.
+static void test_a_hurry_compares_nothing_that_is_slower(void **state) {
+    (void)state;
+    World w = world_open();
+    TuneSearch *search = search_of(&w, EFFORT_EXHAUSTIVE, 0);
+    assert_true(search_ahead(&w, search, 0) <= 2 * w.spaces.at.count);
+    for (uint32_t i = 0; i < w.spaces.at.count; i++)
+        for (uint32_t t = 0; t < tune_search_site(search, i)->trials.count; t++)
+            assert_false(tune_search_site(search, i)->trials.at[t].last);
+    session_free(w.session);
+}
+
 // Of the space they are the first trial, with their own blocks or the default ones; others are
 // none.
 static void test_suggestions_come_first(void **state) {
@@ -525,6 +537,7 @@ int main(void) {
         cmocka_unit_test(test_moves_come_near),
         cmocka_unit_test(test_noise_alone_wins_nothing),
         cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),
+        cmocka_unit_test(test_a_hurry_compares_nothing_that_is_slower),
         cmocka_unit_test(test_suggestions_come_first),
         cmocka_unit_test(test_the_best_of_more_has_to_be_surer),
         cmocka_unit_test(test_a_skipped_site_keeps_its_default),

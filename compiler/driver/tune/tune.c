@@ -69,6 +69,29 @@ static bool check_kernels(const Tuner *tuner) {
     return true;
 }
 
+static void count_launches(Tuner *tuner) {
+    Arena *arena = tuner->options->session->arena;
+    tuner->launches = arena_array(arena, uint32_t, tuner->spaces.at.count + 1);
+    for (uint32_t c = 0; c < tuner->calls.count; c++) {
+        const TileProgram *program = tuner->reference.programs[c];
+        const int64_t *extents = tuner_extents(tuner, c, arena);
+        for (uint32_t i = 0; i < program->launches.count; i++)
+            tuner->launches[tuner->reference.sites[c][i]] +=
+                launch_runs(&program->launches.at[i], extents);
+    }
+}
+
+// false after a message: one that is asked for does not run at these extents.
+static bool check_that_they_run(const Tuner *tuner) {
+    for (uint32_t i = 0; i < tuner->spaces.at.count && tuner->options->kernels.count; i++)
+        if (is_wanted(tuner, i) && !tuner->launches[i]) {
+            problem(tuner->options, "--kernels: %s does not run at these extents",
+                    tuner->spaces.at.at[i].name);
+            return false;
+        }
+    return true;
+}
+
 // Those that take little time, or do not run at these extents, keep their default.
 static void skip_little(Tuner *tuner) {
     double all = 0;
@@ -79,7 +102,8 @@ static void skip_little(Tuner *tuner) {
         bool little = seconds <= LITTLE[tuner->options->effort] * all;
         bool alone = tuner->spaces.at.at[i].numbers.count == 1 &&
                      !tuner->spaces.at.at[i].numbers.at[TUNE_DEFAULT].blocks.count;
-        if (!is_wanted(tuner, i) || (little && !tuner->options->kernels.count) || alone)
+        bool asked = is_wanted(tuner, i) && tuner->options->kernels.count;
+        if (!is_wanted(tuner, i) || !tuner->launches[i] || (little && !asked) || alone)
             tune_search_skip(tuner->search, i);
     }
 }
@@ -117,18 +141,6 @@ static bool suggest_known(Tuner *tuner) {
     return true;
 }
 
-static void count_launches(Tuner *tuner) {
-    Arena *arena = tuner->options->session->arena;
-    tuner->launches = arena_array(arena, uint32_t, tuner->spaces.at.count + 1);
-    for (uint32_t c = 0; c < tuner->calls.count; c++) {
-        const TileProgram *program = tuner->reference.programs[c];
-        const int64_t *extents = tuner_extents(tuner, c, arena);
-        for (uint32_t i = 0; i < program->launches.count; i++)
-            tuner->launches[tuner->reference.sites[c][i]] +=
-                launch_runs(&program->launches.at[i], extents);
-    }
-}
-
 bool tuner_open(Tuner *tuner) {
     Options *options = tuner->options;
     Arena *arena = options->session->arena;
@@ -145,11 +157,13 @@ bool tuner_open(Tuner *tuner) {
     tuner->results = arena_array(arena, TuneResult, tuner->spaces.at.count + 1);
     if (!check_kernels(tuner) || !make_reference(tuner))
         return false;
+    count_launches(tuner);
+    if (!check_that_they_run(tuner))
+        return false;
     TuneSearchOptions how = {
         .effort = options->effort, .seed = options->seed, .blocks = list_blocks, .self = tuner};
     tuner->search = tune_search_new(arena, &tuner->spaces, &how);
     skip_little(tuner);
-    count_launches(tuner);
     tuner_count(tuner, &tuner->reference, NULL);
     return tuner_open_db(tuner) && suggest_known(tuner);
 }
@@ -206,6 +220,7 @@ static void look_at_the_time(Tuner *tuner) {
 static void search(Tuner *tuner) {
     Lane lanes[2];
     uint32_t at = 0;
+    look_at_the_time(tuner);
     begin_lane(tuner, &lanes[at]);
     while (lanes[at].there) {
         maker_finish(lanes[at].maker);
