@@ -18,7 +18,8 @@ struct KnownSchedules {
     const char *from;
     bool any_machine;
     uint32_t count;
-    atomic_uint *met; // how often an entry was for what is compiled
+    atomic_uint *met;     // how often an entry was for what is compiled,
+    atomic_uint *refused; // and how often it did not fit that
 };
 
 // What find_known is asked with.
@@ -47,6 +48,7 @@ static KnownSchedules *known_new(Arena *arena, const TuneEntries *entries, const
     known->from = from;
     known->count = entries->count;
     known->met = arena_new_of(arena, atomic_uint);
+    known->refused = arena_new_of(arena, atomic_uint);
     for (uint32_t i = 0; i < entries->count; i++)
         add_entry(known, &entries->at[i], false);
     return known;
@@ -79,19 +81,34 @@ static const Schedule *find_known(const void *of_for, const ScheduleSite *site, 
     return schedule;
 }
 
+static void note_refused(const void *of_for, const ScheduleSite *site) {
+    const KnownFor *f = of_for;
+    (void)site;
+    atomic_fetch_add(f->known->refused, 1);
+}
+
 ScheduleSource schedules_source(const Options *options, const Target *target,
                                 const Machine *machine) {
     KnownFor f = {options->known, target, machine};
-    return (ScheduleSource){find_known, arena_copy(options->session->arena, &f, sizeof f)};
+    return (ScheduleSource){find_known, note_refused,
+                            arena_copy(options->session->arena, &f, sizeof f)};
 }
 
 void schedules_tell(const Options *options) {
     const KnownSchedules *known = options->known;
-    if (options->schedules && known && !atomic_load(known->met))
-        diag_remark(options->session->diags, (Span){0},
+    if (!options->schedules || !known)
+        return;
+    Diags *diags = options->session->diags;
+    unsigned met = atomic_load(known->met), refused = atomic_load(known->refused);
+    if (!met)
+        diag_remark(diags, (Span){0},
                     "none of the %u schedules of %s is for what is compiled here: a kernel, its "
                     "extents, the target and the threads have to be the same",
                     known->count, options->schedules);
+    else if (refused)
+        diag_remark(diags, (Span){0},
+                    "%s: schedules of %u kernels are none that these can have, and are left alone",
+                    options->schedules, refused);
 }
 
 // ---- reading ------------------------------------------------------------------------------------

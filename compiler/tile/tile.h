@@ -309,9 +309,9 @@ typedef struct {
     const char *found;      // where it was looked up; NULL: it was chosen here
 } Schedule;
 typedef VEC(Schedule) ScheduleList;
-// What the numbers of a schedule mean, and what the cost model counts: raised when they mean
-// something else.
-enum { SCHEDULE_VERSION = 1 };
+// What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:
+// raised when they mean something else.
+enum { SCHEDULE_VERSION = 1, COUNTS_VERSION = 2 };
 typedef struct {
     ScheduleKind kind;
     union {
@@ -446,8 +446,11 @@ typedef struct {
 typedef uint32_t ScheduleChoice(void *self, const ScheduleSite *site, const ScheduleList *space);
 // The schedule that is known for a site, in the arena; NULL: none. Called from several threads.
 typedef const Schedule *ScheduleFind(const void *known, const ScheduleSite *site, Arena *arena);
+// Told of each that was found and is none of the site's space. Called from several threads.
+typedef void ScheduleRefuse(const void *known, const ScheduleSite *site);
 typedef struct {
-    ScheduleFind *find; // NULL: none is known
+    ScheduleFind *find;     // NULL: none is known
+    ScheduleRefuse *refuse; // NULL: nobody asks
     const void *known;
 } ScheduleSource;
 typedef struct {

@@ -26,7 +26,7 @@ DbMeasuredRow db_measured_read(sqlite3_stmt *select, Arena *arena) {
     m->seconds = db_next_double(&c);
     m->date = db_next_text(&c);
     row.wrong = db_columns_problem(&c, measured_checksum(row.version, m));
-    if (!row.wrong && row.version == SCHEDULE_VERSION)
+    if (!row.wrong && row.version == COUNTS_VERSION)
         row.wrong = tune_measurement_problem(arena, m);
     return row;
 }
@@ -51,7 +51,7 @@ DbRatesRow db_rates_read(sqlite3_stmt *select, Arena *arena) {
         rates->at[level] = db_next_double(&c);
     rates->date = db_next_text(&c);
     row.wrong = db_columns_problem(&c, rates_checksum(row.version, rates));
-    if (!row.wrong && row.version == SCHEDULE_VERSION)
+    if (!row.wrong && row.version == COUNTS_VERSION)
         row.wrong = tune_rates_problem(arena, rates);
     return row;
 }
@@ -65,7 +65,7 @@ bool tune_db_list_measurements(TuneDb *db, Arena *arena, TuneMeasurements *out, 
         db_prepare(db, "SELECT " DB_MEASURED_COLUMNS " FROM measurements ORDER BY id", why);
     while (db_row(db, select, why)) {
         DbMeasuredRow row = db_measured_read(select, arena);
-        if (!row.wrong && row.version == SCHEDULE_VERSION)
+        if (!row.wrong && row.version == COUNTS_VERSION)
             vec_push(arena, out, row.measurement);
     }
     return !*why;
@@ -75,13 +75,13 @@ static bool insert(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m
                    const char **why) {
     int at = 1 + DB_KEY_COLUMNS;
     db_bind_key(statement, 1, &m->key);
-    sqlite3_bind_int(statement, at++, SCHEDULE_VERSION);
+    sqlite3_bind_int(statement, at++, COUNTS_VERSION);
     sqlite3_bind_text(statement, at++, m->name, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, at++, m->schedule, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, at++, m->counts, -1, SQLITE_STATIC);
     sqlite3_bind_double(statement, at++, m->seconds);
     sqlite3_bind_text(statement, at++, m->date, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, at++, measured_checksum(SCHEDULE_VERSION, m));
+    sqlite3_bind_int64(statement, at++, measured_checksum(COUNTS_VERSION, m));
     return db_done(db, statement, why);
 }
 
@@ -93,7 +93,7 @@ static bool is_last_of_key(const TuneMeasurements *all, uint32_t i) {
 static bool trim(TuneDb *db, sqlite3_stmt *statement, const TuneMeasurement *m, const char **why) {
     for (int copy = 0; copy < 2; copy++) {
         db_bind_key(statement, 1 + copy * (DB_KEY_COLUMNS + 1), &m->key);
-        sqlite3_bind_int(statement, (copy + 1) * (DB_KEY_COLUMNS + 1), SCHEDULE_VERSION);
+        sqlite3_bind_int(statement, (copy + 1) * (DB_KEY_COLUMNS + 1), COUNTS_VERSION);
     }
     return db_done(db, statement, why);
 }
@@ -144,7 +144,7 @@ bool tune_db_list_rates(TuneDb *db, Arena *arena, TuneRatesList *out, const char
         db_prepare(db, "SELECT " DB_RATES_COLUMNS " FROM rates ORDER BY id", why);
     while (db_row(db, select, why)) {
         DbRatesRow row = db_rates_read(select, arena);
-        if (!row.wrong && row.version == SCHEDULE_VERSION)
+        if (!row.wrong && row.version == COUNTS_VERSION)
             vec_push(arena, out, row.rates);
     }
     return !*why;
@@ -162,11 +162,11 @@ static bool put_rates(TuneDb *db, const TuneRates *rates, const char **why) {
     sqlite3_bind_text(statement, at++, rates->target, -1, SQLITE_STATIC);
     sqlite3_bind_text(statement, at++, rates->machine, -1, SQLITE_STATIC);
     sqlite3_bind_int(statement, at++, rates->threads);
-    sqlite3_bind_int(statement, at++, SCHEDULE_VERSION);
+    sqlite3_bind_int(statement, at++, COUNTS_VERSION);
     for (int level = 0; level < N_FROM; level++)
         sqlite3_bind_double(statement, at++, rates->at[level]);
     sqlite3_bind_text(statement, at++, rates->date, -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, at++, rates_checksum(SCHEDULE_VERSION, rates));
+    sqlite3_bind_int64(statement, at++, rates_checksum(COUNTS_VERSION, rates));
     bool ok = db_done(db, statement, why);
     sqlite3_finalize(statement);
     return ok;

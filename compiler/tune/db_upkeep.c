@@ -32,16 +32,17 @@ typedef struct {
     const char *row; // what one is called
     Facts (*read)(sqlite3_stmt *select, Arena *arena);
     const char *all, *removal;
+    int version; // of rows that are found
 } DbTable;
 enum { SCHEDULES, N_TABLES = 3 };
 static const DbTable tables[N_TABLES] = {
     [SCHEDULES] = {"entry", facts_of_schedule, "SELECT " DB_COLUMNS " FROM schedules ORDER BY id",
-                   "DELETE FROM schedules WHERE id = ?"},
+                   "DELETE FROM schedules WHERE id = ?", SCHEDULE_VERSION},
     {"measurement", facts_of_measurement,
      "SELECT " DB_MEASURED_COLUMNS " FROM measurements ORDER BY id",
-     "DELETE FROM measurements WHERE id = ?"},
+     "DELETE FROM measurements WHERE id = ?", COUNTS_VERSION},
     {"row of rates", facts_of_rates, "SELECT " DB_RATES_COLUMNS " FROM rates ORDER BY id",
-     "DELETE FROM rates WHERE id = ?"},
+     "DELETE FROM rates WHERE id = ?", COUNTS_VERSION},
 };
 
 // ---- check --------------------------------------------------------------------------------------
@@ -87,8 +88,9 @@ char *tune_db_check(TuneDb *db, Arena *arena) {
 // ---- prune --------------------------------------------------------------------------------------
 
 // The count that a row goes with, or that of those that stay.
-static uint32_t *fate(const Facts *row, const char *oldest, TunePruned *counts) {
-    if (row->version != SCHEDULE_VERSION)
+static uint32_t *fate(const DbTable *table, const Facts *row, const char *oldest,
+                      TunePruned *counts) {
+    if (row->version != table->version)
         return &counts->unusable.other_versions;
     if (row->wrong)
         return &counts->unusable.damaged;
@@ -106,7 +108,7 @@ static bool choose(TuneDb *db, const DbTable *table, Arena *arena, const char *o
     sqlite3_stmt *select = db_prepare(db, table->all, why);
     while (db_row(db, select, why)) {
         Facts row = table->read(select, arena);
-        uint32_t *count = fate(&row, oldest, counts);
+        uint32_t *count = fate(table, &row, oldest, counts);
         ++*count;
         if (count != &counts->left)
             vec_push(arena, out, row.id);

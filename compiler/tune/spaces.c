@@ -34,7 +34,7 @@ static const Schedule *find_pick(const void *of_picks, const ScheduleSite *site,
 }
 
 ScheduleSource tune_picks_source(const TunePicks *picks) {
-    return (ScheduleSource){find_pick, picks};
+    return (ScheduleSource){.find = find_pick, .known = picks};
 }
 
 // ---- numbers ------------------------------------------------------------------------------------

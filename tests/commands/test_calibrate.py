@@ -27,6 +27,7 @@ RATES = ["flops_per_second", "l2_bytes_per_second", "l3_bytes_per_second",
 TAKEN = [40e9, 64e9, 32e9, 8e9]   # what the machine is taken for at first
 REAL = [60e9, 64e9, 32e9, 14e9]   # and what it is
 DATE = "2026-11-24T19:00:00Z"
+COUNTS_VERSION = 2
 
 
 class World:
@@ -63,11 +64,12 @@ class World:
         database.close()
         return rows
 
-    def put(self, number, cycles, from_memory, seconds, target="x86-64-v3"):
+    def put(self, number, cycles, from_memory, seconds, target="x86-64-v3",
+            version=COUNTS_VERSION):
         """A measurement: arithmetic that waits for nothing, then bytes without arithmetic."""
         counts = {"waited": 1, "outside": [0, 0], "cycles": cycles,
                   "stages": [[0, 0, 0, from_memory, 0, 0, 0]]}
-        columns = [1, f"{number % 3:016x}", "5", target, "Some CPU", 1, "Y",
+        columns = [version, f"{number % 3:016x}", "5", target, "Some CPU", 1, "Y",
                    json.dumps(NONE | {"kind": "tasks", "tasks": number + 1, "step_points": 0}),
                    json.dumps(counts), seconds, DATE]
         columns.append(checksum(columns))
@@ -101,6 +103,7 @@ def measured(tmp_path):
         noise = 1 + 0.04 * (i * 3 % 5 / 2 - 1)
         world.put(i, cycles, from_memory, (cycles * cycle + from_memory / memory) * noise)
     world.put(40, 1e6, 1e6, 1.0, target="x86-64-v4")
+    world.put(41, 1e6, 1e6, 1.0, version=COUNTS_VERSION - 1)
     return world
 
 
@@ -181,7 +184,7 @@ def test_damaged_rates_are_not_used(measured):
                                                         status=1)
     measured.rows("UPDATE measurements SET seconds = seconds / 2 WHERE id > 12")
     assert "has 12 measurements of" in measured.calibrate(status=1)
-    assert "measurements removed: 20, left: 12\n" in measured.attc("db", "prune", "--db",
+    assert "measurements removed: 21, left: 12\n" in measured.attc("db", "prune", "--db",
                                                                    measured.db)
 
 

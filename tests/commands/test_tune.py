@@ -155,6 +155,18 @@ def test_a_text_that_is_for_nothing_here(source, tmp_path):
     assert "none of the 3 schedules of" in err
 
 
+def test_a_schedule_that_a_kernel_cannot_have_is_told(source, tmp_path):
+    text = tmp_path / "schedules.txt"
+    entries = [known(space) for space in spaces(source) if len(space["schedules"]) > 1]
+    text.write_text(text_of(*entries))
+    assert attc("cost", source, *D, "--threads", 1, "--schedules", text)[1] == ""
+    stream = next(e["schedule"] for e in entries if e["schedule"]["kind"] == "stream")
+    stream["rows"] += 1
+    text.write_text(text_of(*entries))
+    _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
+    assert "schedules of 1 kernels are none that these can have, and are left alone" in err
+
+
 def test_a_wrong_text_is_an_error(source, tmp_path):
     text = tmp_path / "schedules.txt"
     _, err = attc("cost", source, *D, "--schedules", text, status=1)
@@ -279,7 +291,8 @@ def test_options_that_mean_nothing(source, options):
 
 
 @pytest.mark.parametrize("line, told", [
-    ("n=16,m", "m: "), ("n=16,n=17", "n is given twice"), ("n=0x", "n=0x: "), ("bogus line", ": ")])
+    ("n=16,m", "m: "), ("n=16\0,m=16", "NUL byte"), ("n=16,n=17", "n is given twice"),
+    ("n=0x", "n=0x: "), ("bogus line", ": ")])
 def test_a_shape_that_is_wrong(source, db, tmp_path, line, told):
     """All lines are read before anything is searched for."""
     shapes = tmp_path / "shapes.txt"

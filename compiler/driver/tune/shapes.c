@@ -71,7 +71,16 @@ bool tune_shapes_read(Options *options, TuneShapes *out) {
     Sources *sources = sources_new(session->arena);
     const char *why = NULL;
     uint32_t file = sources_read(sources, options->shapes, &why);
-    if (!file)
+    if (!file) {
         problem(options, "%s", why);
-    return file && read_lines(options, sources_get(sources, file)->text, out);
+        return false;
+    }
+    const Source *source = sources_get(sources, file);
+    if (strlen(source->text) == source->length)
+        return read_lines(options, source->text, out);
+    uint32_t line = 1;
+    for (const char *at = source->text; *at; at++)
+        line += *at == '\n';
+    problem(options, "%s:%u: a NUL byte: this is no text", options->shapes, line);
+    return false;
 }

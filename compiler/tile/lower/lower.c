@@ -220,8 +220,11 @@ static void make_kernel(Lowerer *p, const LowerRequest *request, Group *part, La
     Arena *arena = arena_new();
     launch.site = repeat_site(request, part, p->arena);
     const Schedule *wanted = lower_wanted(arena, request, &launch.site, part);
-    if (!try_kernel(request, part, wanted, &lower, arena) &&
-        !try_kernel(request, part, NULL, &lower, arena))
+    const ScheduleSource *source = &request->wish.source;
+    bool taken = try_kernel(request, part, wanted, &lower, arena);
+    if (!taken && wanted && wanted->found && source->refuse)
+        source->refuse(source->known, &launch.site);
+    if (!taken && !try_kernel(request, part, NULL, &lower, arena))
         ice("lower: '%s' has no plan", part->outputs.at[0]->hint);
     lower.kernel->schedule.found = lower.wanted ? wanted->found : NULL;
     finish_kernel(p, &lower, launch);
