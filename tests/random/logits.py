@@ -237,11 +237,14 @@ class Logits(Values):
                 "by_exp2": 1,
             }
         )
+        if form == "softmax" and self.later.random() < 0.15:
+            form = "relative"
         self.has_softmax |= form not in ("sigmoid", "relu", "linear")
         # By hand a row of nothing but -inf is NaN. In f64 nothing may be left of a number either:
         # the oracle adds up in f64 itself, and many equal small terms all round to one side.
         low = "-1000" if self.elem == "f64" else "-30"
-        low = {"relu": "0", "linear": "0", "by_hand": low, "by_exp2": low}.get(form, "-inf")
+        by_hand = dict.fromkeys(["by_hand", "by_exp2", "relative"], low)
+        low = {"relu": "0", "linear": "0", **by_hand}.get(form, "-inf")
         for _ in range(self.random.choice([0, 1, 1, 1, 2])):
             value = self.masked(value, low)
         over = self.choose({"m": 20, "n": 1})
@@ -295,6 +298,22 @@ class Logits(Values):
             f"sum({self.ref(power)}, reduced_dim={over}) + exp({self.ref(sink)} - {self.ref(top)})",
         )
         return self.let(value.dims, f"{self.ref(power)} / {self.ref(total)}", 0.1, "W")
+
+    def normalise_relative(self, value, over):
+        """Powers relative to a function of their sum, which is no number before a row's first."""
+        rest = [d for d in value.dims if d != over]
+        total = self.let(rest, f"logsumexp({self.ref(value)}, reduced_dim={over})")
+        form = self.later.choice(
+            [
+                "{0} + softplus(1 - {0})",
+                "{0} + log(1 + exp(0.5 - {0}))",
+                "sqrt({0} * {0} + 1)",
+                "max({0}, 0.5)",
+                "{0} + 0.1 * tanh({0})",
+            ]
+        )
+        by = self.let(rest, form.format(self.ref(total)))
+        return self.let(value.dims, f"exp({self.ref(value)} - {self.ref(by)})", 0.1, "W")
 
     def normalise_sigmoid(self, value, over):
         text = self.random.choice(

@@ -31,6 +31,8 @@ class Value(NamedTuple):
 class Values:
     def __init__(self, seed):
         self.random = random.Random(seed)
+        # For choices that were added later: programs of earlier seeds stay what they were.
+        self.later = random.Random(~seed)
         self.extent, self.like, self.fixed = {}, {}, set()
         self.parameters, self.lines, self.results, self.mapped = [], [], [], []
         self.helpers = []
