@@ -103,6 +103,8 @@ static bool add_sizes(Build *build, Session *early, const PipelineOptions *passe
             return false;
         vec_push(arena, &build->others, other);
     }
+    for (uint32_t i = 0; i < build->sizes.count; i++)
+        build->sizes.at[i].session = NULL; // ends with the early one
     return true;
 }
 

@@ -21,6 +21,6 @@ Value *value_made_finite(const Value *value) {
     if (!elem_is_float(value->elem))
         return NULL;
     double largest = elem_largest(value->elem);
-    const Value *below = bounded(value, OP_MIN, largest);
+    Value *below = bounded(value, OP_MIN, largest);
     return below ? bounded(below, OP_MAX, -largest) : NULL;
 }

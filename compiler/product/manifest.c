@@ -115,8 +115,8 @@ static bool same_guard(const AttGuard *a, const AttGuard *b) {
 }
 
 // How many of the guards of the kernel's first launch all of its launches have; 0: none is guarded.
-static int64_t find_guards(const AttModule *module, int64_t level, int64_t kernel,
-                           const AttGuard **guards) {
+static int64_t common_guards(const AttModule *module, int64_t level, int64_t kernel,
+                             const AttGuard **guards) {
     int64_t n = -1;
     for (int64_t i = 0; i < module->n_launches[level]; i++) {
         const AttLaunch *launch = &module->launches[level][i];
@@ -138,7 +138,7 @@ static int64_t find_guards(const AttModule *module, int64_t level, int64_t kerne
 // What it is for; below: null where it does not end.
 static json_t *list_extents(const AttModule *module, int64_t level, int64_t kernel) {
     const AttGuard *guards;
-    int64_t n = find_guards(module, level, kernel, &guards);
+    int64_t n = common_guards(module, level, kernel, &guards);
     json_t *list = json_array();
     for (int64_t i = 0; i < n; i++) {
         bool ends = guards[i].below < INT64_MAX;

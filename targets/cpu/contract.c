@@ -9,7 +9,7 @@
 //             and b
 //
 // Remainders: known row counts are cut into equal blocks (two sizes at most), unknown ones into
-// full blocks and one of each power of two below. Lanes that are missing are masked.
+// full blocks and one of all rows that are left. Lanes that are missing are masked.
 #include "cpu/contract.h"
 
 #include <string.h>

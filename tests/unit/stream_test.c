@@ -97,6 +97,7 @@ static void assert_no_stream(Session *session, const char *text) {
 
 // ---- one group for an attention ----------------------------------------------------------------
 
+#define LARGEST "3.4028234663852886e+38"
 #define SIZES "dim k = 64, e = 64, h = 8, g = 8\n"
 
 static const char multi_head[] = SIZES "def F(Q[n, k, h], K[m, k, h], V[m, e, h]):\n"
@@ -446,8 +447,6 @@ static void test_mixed_logits_need_one_loop(void **state) {
 }
 
 // The powers are all that counts: what is zero, negated or multiplied is linear in them.
-#define LARGEST "3.4028234663852886e+38"
-
 static void test_what_is_linear_in_the_powers_needs_one_loop(void **state) {
     Loops l = loops_of(*state,
                        SIZES "def F(Q[n, k, h], K[m, k, h], V[m, e, h], a[m]):\n"

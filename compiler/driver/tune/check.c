@@ -167,7 +167,9 @@ const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *co
 
 void tuner_drop(Tuner *tuner, uint32_t site) {
     TuneResult *result = &tuner->results[site];
-    *result = (TuneResult){.seconds = result->of_default, .of_default = result->of_default};
+    *result = (TuneResult){.seconds = result->of_default,
+                           .of_default = result->of_default,
+                           .refuted = result->refuted};
 }
 
 // by_oracle: by site, set: was its kind of kernel compared with the oracle?

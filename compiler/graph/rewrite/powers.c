@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Softmaxes that are written out, in graph_expand. A power relative to what depends on the largest
-// of its row is one relative to that alone, with a row factor, which sums and einsums pass on:
+// Softmaxes that are written out, in graph_expand. A power relative to what is never below the
+// largest of its row is one relative to that alone, with a row factor, which sums and einsums pass
+// on:
 //
-//     exp(x - t), t of max x                      ->  exp(x - finite(top)) * exp(finite(top) - t)
+//     exp(x - t), t >= top = max x                ->  exp(x - finite(top)) * exp(finite(top) - t)
 //     sum(e * f, m), f such a factor              ->  sum(e, m) * f
 //     -(e * f), e * f * y, e * f / y              ->  -e * f, e * y * f, e / y * f
 //
@@ -34,24 +35,29 @@ static Value *make_scaled(Rewrite *rewrite, Value *elements, Value *factor) {
 
 Users *expand_users(const Graph *graph, Arena *arena) {
     Users *users = arena_array(arena, Users, graph->values.count + 1);
+    const bool *live = graph_live(graph, arena);
     for (uint32_t i = 0; i < graph->values.count; i++)
-        for (uint32_t k = 0; k < graph->values.at[i]->n_args; k++)
+        for (uint32_t k = 0; live[i] && k < graph->values.at[i]->n_args; k++)
             vec_push(arena, &users[graph->values.at[i]->args[k]->id], graph->values.at[i]);
     for (uint32_t i = 0; i < graph->outputs.count; i++)
         vec_push(arena, &users[graph->outputs.at[i].value->id], NULL);
     return users;
 }
 
-// What uses the elements of rows along these dims.
+// What uses the elements of rows along these dims. Sums: each row alone.
 typedef enum { USES_OTHERWISE, USES_LINEARLY, SUMS } RowUse;
 
-static RowUse row_use(const Value *user, const Value *value, const DimList *along) {
+static RowUse row_use(const Value *user, const Value *value, const DimList *along,
+                      const DimList *rows) {
     if (!user)
         return USES_OTHERWISE;
     switch (user->op) {
     case OP_SUM:
     case OP_CONTRACT:
-        return dims_intersect(&user->dims, along).count || user->n_args > 2 ? USES_OTHERWISE : SUMS;
+        return !dims_intersect(&user->dims, along).count && dims_subset(rows, &user->dims) &&
+                       user->n_args <= 2
+                   ? SUMS
+                   : USES_OTHERWISE;
     case OP_NEG:
     case OP_MUL:
         return USES_LINEARLY;
@@ -72,7 +78,7 @@ static bool is_only_summed(const Expand *expand, const Value *power) {
     for (uint32_t i = 0; i < n; i++) {
         const Users *users = &expand->users[open[i]->id];
         for (uint32_t u = 0; u < users->count; u++) {
-            RowUse use = row_use(users->at[u], open[i], &along);
+            RowUse use = row_use(users->at[u], open[i], &along, &by->args[1]->dims);
             if (use == USES_OTHERWISE || n == OPEN_MAX)
                 return false;
             if (use == USES_LINEARLY)
@@ -82,28 +88,91 @@ static bool is_only_summed(const Expand *expand, const Value *power) {
     return true;
 }
 
-static bool is_largest_of(const Value *value, const Value *x) {
-    return (value->op == OP_REDUCE_TOP || value->op == OP_REDUCE_MAX) && value->args[0] == x;
+// ---- what they are relative to -----------------------------------------------------------------
+
+// Is t the largest of x, bounded or not? NULL: no.
+static Value *as_largest(Value *t, const Value *x) {
+    Value *bounded = value_made_finite(t);
+    t = bounded ? bounded : t;
+    return (t->op == OP_REDUCE_TOP || t->op == OP_REDUCE_MAX) && t->args[0] == x ? t : NULL;
 }
 
-// What t depends on that is the largest of x; NULL: nothing near.
+static bool is_power(const Value *value) {
+    return value->op == OP_EXP || value->op == OP_EXP2;
+}
+
+// The sum of powers relative to their largest: one of them is 1.
+static bool is_sum_of_relative(const Value *value) {
+    const Value *by =
+        value->op == OP_SUM && is_power(value->args[0]) ? value->args[0]->args[0] : NULL;
+    return by && by->op == OP_SUB && as_largest(by->args[1], by->args[0]);
+}
+
+// Never below 1, but for rounding.
+static bool is_one_or_more(const Value *value) {
+    if (value->op == OP_CONST)
+        return value->number >= 1;
+    if (is_sum_of_relative(value))
+        return true;
+    for (uint32_t k = 0; value->op == OP_ADD && k < 2; k++) {
+        const Value *one = value->args[k];
+        bool large = is_sum_of_relative(one) || (one->op == OP_CONST && one->number >= 1);
+        if (large && (is_power(value->args[1 - k]) || is_sum_of_relative(value->args[1 - k])))
+            return true;
+    }
+    return false;
+}
+
+// Never below 0.
+static bool is_positive(const Value *value) {
+    switch (value->op) {
+    case OP_CONST:
+        return value->number >= 0;
+    case OP_LOG:
+        return is_one_or_more(value->args[0]);
+    case OP_MAX:
+        return (value->args[0]->op == OP_CONST && value->args[0]->number >= 0) ||
+               (value->args[1]->op == OP_CONST && value->args[1]->number >= 0);
+    default:
+        return is_power(value);
+    }
+}
+
+static bool is_sum_of_positive(const Value *value) {
+    return is_positive(value) ||
+           (value->op == OP_ADD && is_positive(value->args[0]) && is_positive(value->args[1]));
+}
+
+// The largest of x, if t is never below it: the same, a maximum with it, or more than that, as a
+// logsumexp is, and with softplus of anything. No power relative to t is above 1 then, and what is
+// too small to count relative to the largest is so relative to t. NULL: t may be below.
 static Value *find_largest(const Value *x, Value *t) {
-    enum { SEARCHED_MAX = 64 };
-    Value *open[SEARCHED_MAX] = {t};
-    uint32_t n = 1;
-    for (uint32_t i = 0; i < n; i++) {
-        if (is_largest_of(open[i], x))
-            return open[i];
-        for (uint32_t k = 0; k < open[i]->n_args && n < SEARCHED_MAX; k++) {
-            Value *arg = open[i]->args[k];
-            bool known = !is_narrow(arg, x);
-            for (uint32_t o = 0; o < n && !known; o++)
-                known = open[o] == arg;
-            if (!known)
-                open[n++] = arg;
-        }
+    enum { STEPS_MAX = 16 };
+    for (int i = 0; t && i < STEPS_MAX; i++) {
+        Value *next = NULL;
+        if (as_largest(t, x))
+            return as_largest(t, x);
+        for (uint32_t k = 0; k < t->n_args && t->op == OP_MAX; k++)
+            if (as_largest(t->args[k], x))
+                return as_largest(t->args[k], x);
+        for (uint32_t k = 0; k < t->n_args && t->op == OP_ADD; k++)
+            if (is_sum_of_positive(t->args[1 - k]))
+                next = t->args[k];
+        t = next;
     }
     return NULL;
+}
+
+// 0 where a row has no elements, so that the sum of nothing stays one.
+static Value *of_elements(Graph *graph, Value *factor, const DimList *along) {
+    for (uint32_t i = 0; i < along->count; i++) {
+        if (graph->dims.at[along->at[i]].extent != EXTENT_DYNAMIC)
+            continue;
+        Value *none = graph_map2(graph, OP_EQ, graph_extent(graph, along->at[i]),
+                                 graph_const(graph, 0, ELEM_I64));
+        factor = graph_select(graph, none, graph_number(graph, 0, factor), factor);
+    }
+    return factor;
 }
 
 Value *expand_power(Rewrite *rewrite, const Value *value, Value **args) {
@@ -115,14 +184,13 @@ Value *expand_power(Rewrite *rewrite, const Value *value, Value **args) {
         return power;
     Value *x = by->args[0], *t = by->args[1];
     Value *largest = find_largest(x, t);
-    DimList rows = largest ? dims_union(&largest->dims, &t->dims) : x->dims;
-    if (dims_subset(&x->dims, &rows))
+    if (!largest || !dims_equal(&t->dims, &largest->dims) || value_made_finite(t) == largest)
         return power;
     Value *top = graph_finite(graph, largest);
-    if (top == t)
-        return power;
+    DimList along = dims_minus(&x->dims, &largest->dims);
+    Value *factor = graph_map1(graph, power->op, graph_map2(graph, OP_SUB, top, t));
     return make_scaled(rewrite, graph_map1(graph, power->op, graph_map2(graph, OP_SUB, x, top)),
-                       graph_map1(graph, power->op, graph_map2(graph, OP_SUB, top, t)));
+                       of_elements(graph, factor, &along));
 }
 
 // op: a product, or a quotient by `by`.

@@ -8,8 +8,8 @@
 // a reduction is linear in powers base**(x - shift) and the shift is known at the end of loop l
 // only, the reduction may run in loop l, too, if it is rescaled whenever the shift has moved. That
 // holds as long as nothing on the way sums over a dim of the shift (heads that are mixed after the
-// softmax have maxima of their own and need a second loop), and where the shift is a finite number
-// whatever part of the elements it has seen, as a bounded maximum is; see graph_expand.
+// softmax have maxima of their own and need a second loop), and where the shift is the bounded
+// maximum of what it is taken from; see graph_expand.
 //
 // Requires: a streamed group. Ensures: by value id, see StreamLoops.
 #include "tile/lower/stream.h"
@@ -114,14 +114,21 @@ static uint32_t latest_known(const StreamLoops *s, const Value *value) {
     return latest;
 }
 
+// The bounded largest of its elements: a finite number, whatever part of them it has seen, and none
+// of them is far above it.
+static bool bounds_elements(const Value *power) {
+    const Value *largest = value_made_finite(power->args[0]->args[1]);
+    return largest && (largest->op == OP_REDUCE_TOP || largest->op == OP_REDUCE_MAX) &&
+           largest->args[0] == power->args[0]->args[0];
+}
+
 static void place_reduction(StreamLoops *s, const Value *value) {
     uint32_t loop = latest_known(s, value) + 1, others = 0;
     const Value *power = s->rescales ? reduction_power(s, value, &others) : NULL;
     if (power) {
         const Value *shift = power->args[0]->args[1];
         uint32_t running = known_without(s, shift, NULL);
-        bool always = value_made_finite(shift); // of any part of the elements
-        if (always && running && others < running && running < loop) {
+        if (bounds_elements(power) && running && others < running && running < loop) {
             s->power[value->id] = power;
             loop = running;
         }
