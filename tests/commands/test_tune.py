@@ -276,9 +276,13 @@ def test_programs_that_train_are_tuned_for(tmp_path, db):
     assert text.count('"schedule_from": "database"') >= len(others)
 
 
-def test_there_is_no_kernel_of_that_name(source, db):
+def test_there_is_no_kernel_of_that_name(source, db, tmp_path):
     _, err = tune(source, db, "--kernels", "nothing", status=1)
     assert "there is no kernel nothing, but " in err and not db.exists()
+    shapes = tmp_path / "shapes.txt"  # of several some may have it
+    shapes.write_text("n=16,m=24\nn=24,m=16")
+    _, err = tune(source, db, "--effort", "quick", "--kernels", "nothing", "--shapes", shapes)
+    assert err.count("remark: --kernels: there is no kernel nothing, but ") == 2
 
 
 @pytest.mark.parametrize("options", [

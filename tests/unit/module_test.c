@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -174,6 +175,68 @@ static void bad_arguments(void **state) {
     free(c);
 }
 
+// The module twice over, for n < 5 and for n >= 5 and h < 7, each with a workspace of its own.
+typedef struct {
+    AttGuard small, large[2];
+    AttTensor tensors[7];
+    int64_t arguments[3][3];
+    AttLaunch launches[6];
+    AttModule module;
+} Guarded;
+
+static void guard(Guarded *g) {
+    g->small = (AttGuard){DIM_N, 0, 5};
+    g->large[0] = (AttGuard){DIM_N, 5, INT64_MAX};
+    g->large[1] = (AttGuard){DIM_H, 0, 7};
+    memcpy(g->tensors, module_scores.tensors, 6 * sizeof *g->tensors);
+    g->tensors[6] = g->tensors[5];
+    g->tensors[5].n_guards = 1;
+    g->tensors[5].guards = &g->small;
+    g->tensors[6].n_guards = 2;
+    g->tensors[6].guards = g->large;
+    g->tensors[6].slot = 1;
+    for (int i = 0; i < 3; i++) {
+        const AttLaunch *launch = &module_scores.launches[0][i];
+        g->launches[i] = g->launches[3 + i] = *launch;
+        for (int64_t k = 0; k < module_scores.kernels[launch->kernel].n_args; k++)
+            g->arguments[i][k] = launch->tensors[k] == 5 ? 6 : launch->tensors[k];
+        g->launches[i].n_guards = 1;
+        g->launches[i].guards = &g->small;
+        g->launches[3 + i].tensors = g->arguments[i];
+        g->launches[3 + i].n_guards = 2;
+        g->launches[3 + i].guards = g->large;
+    }
+    g->module = module_scores;
+    g->module.n_tensors = 7;
+    g->module.tensors = g->tensors;
+    g->module.n_slots = 2;
+    for (int level = 0; level < ATT_N_LEVELS; level++) {
+        g->module.n_launches[level] = 6;
+        g->module.launches[level] = g->launches;
+    }
+}
+
+static void guards_choose_launches_and_workspace(void **state) {
+    Guarded g;
+    guard(&g);
+    for (int64_t n = 4; n <= 6; n++)
+        for (int64_t h = 6; h <= 7; h++) {
+            Case *c = module_case_new(n, h);
+            Args args = module_case_args(c);
+            int64_t extents[] = {n, D, h, n};
+            bool runs = n < 5 || h < 7;
+            c->y[0] = 777;
+            assert_int_equal(att_module_call(*state, &g.module, &args), ATT_OK);
+            if (runs)
+                module_case_check(c);
+            else
+                assert_true(c->y[0] == 777);
+            assert_int_equal(att_module_workspace(&g.module, extents),
+                             runs ? att_module_workspace(&module_scores, extents) : 0);
+            free(c);
+        }
+}
+
 static void bad_modules(void **state) {
     Case *c = module_case_new(7, 4);
     Args args = module_case_args(c);
@@ -277,6 +340,7 @@ int main(void) {
         cmocka_unit_test(calls_of_two_threads),
         cmocka_unit_test(workspaces),
         cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(guards_choose_launches_and_workspace),
         cmocka_unit_test(bad_modules),
 #if defined(__x86_64__)
         cmocka_unit_test(levels),

@@ -50,7 +50,17 @@ static bool is_wanted(const Tuner *tuner, uint32_t site) {
     return !kernels->count;
 }
 
-// false after a message: there is no kernel of a name.
+// Of several shapes some may have no kernel of a name that is asked for, or not run it: it is told,
+// and the search goes on. false after a message where there is one shape.
+static bool leave_out(const Tuner *tuner, const char *why) {
+    if (!tuner->options->shapes) {
+        problem(tuner->options, "--kernels: %s", why);
+        return false;
+    }
+    diag_remark(tuner->options->session->diags, (Span){0}, "--kernels: %s", why);
+    return true;
+}
+
 static bool check_kernels(const Tuner *tuner) {
     const NameList *kernels = &tuner->options->kernels;
     for (uint32_t k = 0; k < kernels->count; k++) {
@@ -60,11 +70,9 @@ static bool check_kernels(const Tuner *tuner) {
             there |= !strcmp(kernels->at[k], tuner->spaces.at.at[i].name);
             text_list(&names, i, tuner->spaces.at.at[i].name);
         }
-        if (!there) {
-            problem(tuner->options, "--kernels: there is no kernel %s, but %s", kernels->at[k],
-                    names.at);
+        if (!there && !leave_out(tuner, arena_printf(names.arena, "there is no kernel %s, but %s",
+                                                     kernels->at[k], names.at)))
             return false;
-        }
     }
     return true;
 }
@@ -81,14 +89,13 @@ static void count_launches(Tuner *tuner) {
     }
 }
 
-// false after a message: one that is asked for does not run at these extents.
 static bool check_that_they_run(const Tuner *tuner) {
+    Arena *arena = tuner->options->session->arena;
     for (uint32_t i = 0; i < tuner->spaces.at.count && tuner->options->kernels.count; i++)
-        if (is_wanted(tuner, i) && !tuner->launches[i]) {
-            problem(tuner->options, "--kernels: %s does not run at these extents",
-                    tuner->spaces.at.at[i].name);
+        if (is_wanted(tuner, i) && !tuner->launches[i] &&
+            !leave_out(tuner, arena_printf(arena, "%s does not run at these extents",
+                                           tuner->spaces.at.at[i].name)))
             return false;
-        }
     return true;
 }
 
