@@ -81,9 +81,8 @@ static const Schedule *find_known(const void *of_for, const ScheduleSite *site, 
     return schedule;
 }
 
-static void note_refused(const void *of_for, const ScheduleSite *site) {
+static void note_refused(const void *of_for) {
     const KnownFor *f = of_for;
-    (void)site;
     atomic_fetch_add(f->known->refused, 1);
 }
 

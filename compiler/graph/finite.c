@@ -24,3 +24,10 @@ Value *value_made_finite(const Value *value) {
     Value *below = bounded(value, OP_MIN, largest);
     return below ? bounded(below, OP_MAX, -largest) : NULL;
 }
+
+Value *value_as_largest(Value *value, const Value *x) {
+    Value *unbounded = value_made_finite(value);
+    Value *largest = unbounded ? unbounded : value;
+    bool is_largest = largest->op == OP_REDUCE_TOP || largest->op == OP_REDUCE_MAX;
+    return is_largest && largest->args[0] == x ? largest : NULL;
+}

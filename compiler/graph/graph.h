@@ -268,6 +268,8 @@ Value *graph_over(Graph *graph, Value *a,
                   const DimList *dims);      // repeated along those that it lacks
 Value *graph_finite(Graph *graph, Value *a); // of floats: the largest number in place of infinity
 Value *value_made_finite(const Value *value); // what it was made of by that; NULL: it was not
+// The maximum of x that it is, bounded or not; NULL: it is none.
+Value *value_as_largest(Value *value, const Value *x);
 Value *graph_reduce(Graph *graph, Op op, Value *a, DimList kept);
 // `dim` in parts along `parts`; DIM_NONE: a sum in turn, see below.
 Value *graph_reduce_parts(Graph *graph, Op op, Value *a, DimList kept, DimId dim, DimId parts);

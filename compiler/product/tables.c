@@ -143,19 +143,14 @@ static void add_rules(TableBuilder *build, TableLevel *level) {
     build->tables->module.rules = product_rules(build->arena, graph, level->dims);
 }
 
-static DimId dim_named(const Graph *graph, Name name) {
-    for (uint32_t d = 0; d < graph->dims.count; d++)
-        if (strcmp(graph->dims.at[d].name, name) == 0)
-            return (DimId)d;
-    ice("product_tables: programs for ranges of %s, which they do not have", name);
-}
-
 static void find_guards(TableBuilder *build, TableLevel *level) {
     uint32_t n = level->ranges ? level->ranges->count : 0;
     level->guards = arena_array(build->arena, AttGuard, n + 1);
     for (uint32_t i = 0; i < n; i++) {
         const ExtentRange *range = &level->ranges->at[i];
-        DimId dim = dim_named(level->graph, range->dim);
+        DimId dim = graph_find_dim(level->graph, range->dim);
+        if (dim == DIM_NONE)
+            ice("product_tables: programs for ranges of %s, which they do not have", range->dim);
         map_rule_dim(build, level, dim);
         level->guards[i] = (AttGuard){level->dims[dim], range->least, range->below};
     }

@@ -446,8 +446,8 @@ typedef struct {
 typedef uint32_t ScheduleChoice(void *self, const ScheduleSite *site, const ScheduleList *space);
 // The schedule that is known for a site, in the arena; NULL: none. Called from several threads.
 typedef const Schedule *ScheduleFind(const void *known, const ScheduleSite *site, Arena *arena);
-// Told of each that was found and is none of the site's space. Called from several threads.
-typedef void ScheduleRefuse(const void *known, const ScheduleSite *site);
+// Told of each that was found and is none of its site's space. Called from several threads.
+typedef void ScheduleRefuse(const void *known);
 typedef struct {
     ScheduleFind *find;     // NULL: none is known
     ScheduleRefuse *refuse; // NULL: nobody asks

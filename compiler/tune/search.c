@@ -52,7 +52,6 @@ typedef struct {
     TrialNumbers queue; // of this phase
     uint32_t asked;     // of the queue
     uint32_t waits;     // trials that are asked for and not noted
-    uint32_t suggested; // trials
     uint32_t base;      // trial whose blocks are tried
     TrialNumbers bases; // of all runs
     uint32_t generations;
@@ -348,13 +347,20 @@ void tune_search_skip(TuneSearch *s, uint32_t site) {
     s->sites[site].phase = PHASE_DONE;
 }
 
+static uint32_t count_suggested(const Site *site) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < site->shown.trials.count; i++)
+        count += site->shown.trials.at[i].known;
+    return count;
+}
+
 void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedule) {
     Site *site = &s->sites[number];
     const ScheduleList *list = &site->shown.space->numbers;
     uint32_t i = 0;
     while (i < list->count && !schedule_same_numbers(&list->at[i], schedule))
         i++;
-    if (i == list->count || site->phase != PHASE_NUMBERS || site->suggested == TUNE_SUGGESTED)
+    if (i == list->count || site->phase != PHASE_NUMBERS || count_suggested(site) == TUNE_SUGGESTED)
         return;
     Schedule known = *schedule;
     bool default_blocks = schedule_same(&known, &list->at[i]);
@@ -365,7 +371,6 @@ void tune_search_suggest(TuneSearch *s, uint32_t number, const Schedule *schedul
         return;
     if (trial == site->shown.trials.count)
         add_trial(s, site, &known, default_blocks);
-    site->suggested += !site->shown.trials.at[trial].known;
     site->shown.trials.at[trial].known = true;
     TrialNumbers before = site->queue;
     site->queue = (TrialNumbers){0};

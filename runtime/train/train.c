@@ -67,7 +67,7 @@ static const AttUsage usage = {
     "DIR gets log.csv, eval.csv, loss.svg, settings.json, step-*.safetensors and the link latest.\n"
     "An interrupt or SIGTERM ends training after the step, with a checkpoint.\n"};
 
-enum { WARMUP_BY_STEPS = -1, MESSAGE_MAX = 512 };
+enum { WARMUP_BY_STEPS = -1 };
 
 static const Values defaults = {
     .batch = 8,
@@ -369,12 +369,16 @@ static AttStatus save(Run *r) {
     return att_chart_loss(r->ctx, r->values->out, r->trainer->entry->entry);
 }
 
-// Data or an evaluation that fails takes no steps with it. What failed first is told first.
+// Data or an evaluation that fails takes no steps with it. What failed first is told first, and a
+// checkpoint that cannot be written as well.
 static AttStatus keep_steps(Run *r, AttStatus failed) {
-    char why[MESSAGE_MAX];
-    snprintf(why, sizeof why, "%s", att_message(r->ctx));
-    if (r->step > 0 && save(r))
-        return att_fail(r->ctx, failed, "%s; and then: %s", why, att_message(r->ctx));
+    char *why = strdup(att_message(r->ctx));
+    bool lost = r->step > 0 && save(r) && r->saved != r->step;
+    if (why && lost)
+        att_fail(r->ctx, failed, "%s; and then: %s", why, att_message(r->ctx));
+    else if (why)
+        att_fail(r->ctx, failed, "%s", why);
+    free(why);
     return failed;
 }
 

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import re
+import resource
 import signal
 import struct
 import subprocess
@@ -308,8 +309,23 @@ def test_an_evaluation_that_fails_takes_no_steps_with_it(made):
     (made / "unchartable").mkdir()
     (made / "unchartable" / "loss.svg").mkdir()
     said = train(made, "unchartable", "--steps", 20, status=1)
-    assert "loss.svg" in said
+    assert said.count("loss.svg") == 1
     assert tensors(made / "unchartable" / "latest")[1]["step"] == "10"
+
+
+def test_what_fails_first_is_told_first(made):
+    """The chart cannot be drawn, and then the checkpoint is too large a file."""
+    (made / "unkept" / "loss.svg").mkdir(parents=True)
+
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))
+
+    run = subprocess.run([made / "lm", "train", *map(str, USUAL), "--out", "unkept", "--steps",
+                          "20"], cwd=made, capture_output=True, text=True, timeout=60,
+                         preexec_fn=small_files)
+    assert run.returncode == 1 and not (made / "unkept" / "latest").exists()
+    assert re.search(r"loss\.svg.*; and then: .*File too large", run.stderr)
 
 
 def test_going_on_says_what_is_missing(made, trained):

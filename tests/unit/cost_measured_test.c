@@ -13,8 +13,6 @@ static void assert_near(double value, double wanted, double part) {
         fail_msg("%g is not within %g%% of %g", value, 100 * part, wanted);
 }
 
-// ---- by hand -----------------------------------------------------------------------------------
-
 // ---- orders that were measured -----------------------------------------------------------------
 
 // Cores with AVX-512 that the figures below were measured on. Two units of it:

@@ -205,9 +205,9 @@ static void drop_wrong_ones(Tuner *tuner, bool *by_oracle, Arena *arena) {
         problem(tuner->options, "%s: the schedule %s %s; it is not kept",
                 tuner->spaces.at.at[i].name, schedule_to_json(arena, winners[i]),
                 what_it_does[results]);
-        uint32_t refuted = results == RESULTS_DIFFERENT ? tuner->results[i].winner : TUNE_DEFAULT;
+        if (results == RESULTS_DIFFERENT)
+            tuner->results[i].refuted = tuner->results[i].winner;
         tuner_drop(tuner, i);
-        tuner->results[i].refuted = refuted;
     }
     winners = picks_of_winners(tuner, arena, &left);
     Results results = left ? judge(tuner, winners, by_oracle, true) : RESULTS_SAME;

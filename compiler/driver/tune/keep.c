@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What attc tune keeps: winners go into the database, and what was
-// measured to be none goes out of it.
+// What attc tune keeps: winners go into the database, and what was measured to be none goes out of
+// it.
 #include <time.h>
 
 #include "driver/tune/tuning.h"

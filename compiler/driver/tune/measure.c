@@ -206,9 +206,8 @@ static bool take_times(const Contest *c) {
         result->seconds = result->of_default * tune_median(c->ratios + i * PAIRS_MAX, c->pairs);
         if (tune_is_worth(result->seconds, result->of_default))
             continue;
-        uint32_t refuted = result->winner;
+        result->refuted = result->winner;
         tuner_drop(c->tuner, i);
-        result->refuted = refuted;
         dropped = true;
     }
     return dropped;

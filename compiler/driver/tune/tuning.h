@@ -111,7 +111,7 @@ double tuner_seconds(const Tuner *tuner); // since the search began
 
 // ---- check.c ----
 const Schedule **picks_of_winners(const Tuner *tuner, Arena *arena, uint32_t *count); // by site
-void tuner_drop(Tuner *tuner, uint32_t site); // its winner: the default stays
+void tuner_drop(Tuner *tuner, uint32_t site); // its winner: the default stays; refuted is kept
 // Drops winners that do not compute what the default does, at these extents, or what the oracle
 // does, at small ones, or that cannot be compiled or run, after a message. Looks at none any more
 // where all is ended: then tuner_confirm drops them.

@@ -90,13 +90,6 @@ static bool is_only_summed(const Expand *expand, const Value *power) {
 
 // ---- what they are relative to -----------------------------------------------------------------
 
-// Is t the largest of x, bounded or not? NULL: no.
-static Value *as_largest(Value *t, const Value *x) {
-    Value *bounded = value_made_finite(t);
-    t = bounded ? bounded : t;
-    return (t->op == OP_REDUCE_TOP || t->op == OP_REDUCE_MAX) && t->args[0] == x ? t : NULL;
-}
-
 static bool is_power(const Value *value) {
     return value->op == OP_EXP || value->op == OP_EXP2;
 }
@@ -105,7 +98,7 @@ static bool is_power(const Value *value) {
 static bool is_sum_of_relative(const Value *value) {
     const Value *by =
         value->op == OP_SUM && is_power(value->args[0]) ? value->args[0]->args[0] : NULL;
-    return by && by->op == OP_SUB && as_largest(by->args[1], by->args[0]);
+    return by && by->op == OP_SUB && value_as_largest(by->args[1], by->args[0]);
 }
 
 // Never below 1, but for rounding.
@@ -149,12 +142,11 @@ static bool is_sum_of_positive(const Value *value) {
 static Value *find_largest(const Value *x, Value *t) {
     enum { STEPS_MAX = 16 };
     for (int i = 0; t && i < STEPS_MAX; i++) {
-        Value *next = NULL;
-        if (as_largest(t, x))
-            return as_largest(t, x);
-        for (uint32_t k = 0; k < t->n_args && t->op == OP_MAX; k++)
-            if (as_largest(t->args[k], x))
-                return as_largest(t->args[k], x);
+        Value *largest = value_as_largest(t, x), *next = NULL;
+        for (uint32_t k = 0; k < t->n_args && t->op == OP_MAX && !largest; k++)
+            largest = value_as_largest(t->args[k], x);
+        if (largest)
+            return largest;
         for (uint32_t k = 0; k < t->n_args && t->op == OP_ADD; k++)
             if (is_sum_of_positive(t->args[1 - k]))
                 next = t->args[k];
@@ -175,21 +167,25 @@ static Value *of_elements(Graph *graph, Value *factor, const DimList *along) {
     return factor;
 }
 
+// Is it a power of numbers that are not rounded, relative to what has fewer dims?
+static bool is_relative(const Value *power, const Value *by) {
+    return power->elem == elem_work(power->elem) && by->op == OP_SUB &&
+           is_narrow(by->args[1], by->args[0]);
+}
+
 Value *expand_power(Rewrite *rewrite, const Value *value, Value **args) {
     Graph *graph = rewrite->to;
-    Value *power = rewrite_keep(rewrite, value, args), *by = args[0];
-    if (power->elem != elem_work(power->elem) || by->op != OP_SUB ||
-        !is_narrow(by->args[1], by->args[0]) || value->args[0]->op != OP_SUB ||
-        !is_only_summed(rewrite->data, value))
-        return power;
-    Value *x = by->args[0], *t = by->args[1];
-    Value *largest = find_largest(x, t);
-    if (!largest || !dims_equal(&t->dims, &largest->dims) || value_made_finite(t) == largest)
-        return power;
-    Value *top = graph_finite(graph, largest);
+    Value *by = args[0], *largest = NULL;
+    if (is_relative(value, value->args[0]) && is_relative(value, by) &&
+        is_only_summed(rewrite->data, value))
+        largest = find_largest(by->args[0], by->args[1]);
+    if (!largest || !dims_equal(&by->args[1]->dims, &largest->dims) ||
+        value_made_finite(by->args[1]) == largest)
+        return rewrite_keep(rewrite, value, args);
+    Value *x = by->args[0], *t = by->args[1], *top = graph_finite(graph, largest);
     DimList along = dims_minus(&x->dims, &largest->dims);
-    Value *factor = graph_map1(graph, power->op, graph_map2(graph, OP_SUB, top, t));
-    return make_scaled(rewrite, graph_map1(graph, power->op, graph_map2(graph, OP_SUB, x, top)),
+    Value *factor = graph_map1(graph, value->op, graph_map2(graph, OP_SUB, top, t));
+    return make_scaled(rewrite, graph_map1(graph, value->op, graph_map2(graph, OP_SUB, x, top)),
                        of_elements(graph, factor, &along));
 }
 

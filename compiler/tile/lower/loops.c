@@ -117,9 +117,8 @@ static uint32_t latest_known(const StreamLoops *s, const Value *value) {
 // The bounded largest of its elements: a finite number, whatever part of them it has seen, and none
 // of them is far above it.
 static bool bounds_elements(const Value *power) {
-    const Value *largest = value_made_finite(power->args[0]->args[1]);
-    return largest && (largest->op == OP_REDUCE_TOP || largest->op == OP_REDUCE_MAX) &&
-           largest->args[0] == power->args[0]->args[0];
+    const Value *by = power->args[0];
+    return value_made_finite(by->args[1]) && value_as_largest(by->args[1], by->args[0]);
 }
 
 static void place_reduction(StreamLoops *s, const Value *value) {
