@@ -248,6 +248,13 @@ static bool check_in_place(const Passes *p, const Compilation *out) {
     return false;
 }
 
+ScheduleWish pipeline_wish(const PipelineOptions *options) {
+    ScheduleWish wish = options->wish;
+    wish.forced =
+        (StreamSchedule){.plan = options->plan, .rows = options->rows, .piece = options->piece};
+    return wish;
+}
+
 static bool run_tile_passes(Passes *p, Compilation *out) {
     const PipelineOptions *options = p->options;
     if (options->stop < AFTER_PLANNED)
@@ -260,9 +267,7 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
     pass_done(p, "plan", true);
     if (options->stop < AFTER_TILE)
         return true;
-    ScheduleWish wish = options->wish;
-    wish.forced =
-        (StreamSchedule){.plan = options->plan, .rows = options->rows, .piece = options->piece};
+    ScheduleWish wish = pipeline_wish(options);
     out->tile = tile_lower(out->plan, options->machine, out->typical, &wish);
     if (!out->tile)
         return false;

@@ -78,6 +78,8 @@ bool pipeline_build_squares(Session *session, const Program *program,
 // fork of that; graphs that are there are only read.
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out);
 
+ScheduleWish pipeline_wish(const PipelineOptions *options); // what programs are lowered with
+
 // ---- an entry with its gradient in two parts ---------------------------------------------------
 // The graphs are made once, for options->machine: what is saved is the same for every target.
 typedef struct {

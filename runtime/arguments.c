@@ -27,6 +27,18 @@ bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *
     return true;
 }
 
+bool att_argument_seconds(const char *text, double *out) {
+    enum { DAY = 86400 };
+    char *end;
+    double value = strtod(text, &end);
+    double unit = !strcmp(end, "m") ? 60 : !strcmp(end, "h") ? 3600 : 1;
+    bool known = unit != 1 || !*end || !strcmp(end, "s");
+    if (end == text || !known || !(value * unit >= 1) || !(value * unit <= DAY))
+        return false;
+    *out = value * unit;
+    return true;
+}
+
 bool att_argument_is_name(const char *text, size_t length) {
     for (size_t i = 0; i < length; i++) {
         char c = text[i];

@@ -13,6 +13,10 @@ enum { ATT_THREADS_MOST = 4096 }; // --threads; from 0, which is one per core
 // The whole text is a number of decimal digits in range.
 bool att_argument_count(const char *text, int64_t least, int64_t most, int64_t *out);
 
+// The whole text is a time, 90, 60s, 5m or 2h, of the seconds that ATT_SECONDS_EXPECTED says.
+bool att_argument_seconds(const char *text, double *out);
+#define ATT_SECONDS_EXPECTED "a time from 1s to 24h, such as 60s or 5m"
+
 // Letters, digits, `_` and the points of a trained tensor's name.
 bool att_argument_is_name(const char *text, size_t length);
 

@@ -98,3 +98,12 @@ int att_level_runs(int level, const char **missing) {
         *missing = what;
     return what == NULL;
 }
+
+const char *att_level_name(int level) {
+    static const char *const names[ATT_N_LEVELS] = {
+        [ATT_LEVEL_X86_64_V3] = "x86-64-v3",
+        [ATT_LEVEL_X86_64_V4] = "x86-64-v4",
+        [ATT_LEVEL_AARCH64] = "aarch64",
+    };
+    return names[level];
+}

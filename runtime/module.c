@@ -339,10 +339,33 @@ int att_module_level(AttContext *ctx, const AttModule *module) {
     return -1;
 }
 
-static AttStatus run_with(AttContext *ctx, const AttModule *module, const int64_t *extents,
-                          void *const *tensors, void *workspace, AttMemory *memory,
-                          double *seconds) {
+static bool is_chosen(const AttLaunch *launch, const int64_t *choices) {
+    return launch->choice == ATT_NO_CHOICE ||
+           launch->alternative == (choices ? choices[launch->choice] : 0);
+}
+
+static AttStatus run_launches(AttContext *ctx, const AttModule *module, int level,
+                              const AttRun *run, const Tables *tables, AttBlock *turns) {
+    AttStatus status = ATT_OK;
+    double before = run->seconds ? att_seconds() : 0;
+    for (int64_t i = 0; i < module->n_launches[level] && !status; i++) {
+        const AttLaunch *launch = &module->launches[level][i];
+        if (!is_chosen(launch, run->choices))
+            continue;
+        status = run_launch(ctx, module, level, launch, run->extents, tables, turns);
+        double after = run->seconds ? att_seconds() : 0;
+        if (run->seconds)
+            run->seconds[i] += after - before;
+        before = after;
+    }
+    return status;
+}
+
+static AttStatus run_with(AttContext *ctx, const AttModule *module, const AttRun *run,
+                          AttMemory *memory) {
     Tables tables = {0};
+    const int64_t *extents = run->extents;
+    void *workspace = run->workspace;
     int64_t n = n_arguments(module);
     if (module->abi != ATT_MODULE_ABI)
         return att_fail(ctx, ATT_UNSUPPORTED,
@@ -353,31 +376,21 @@ static AttStatus run_with(AttContext *ctx, const AttModule *module, const int64_
         return ATT_UNSUPPORTED;
     AttStatus status = check_extents(ctx, module, extents);
     if (!status)
-        status = check_tensors(ctx, module, extents, tensors, n);
+        status = check_tensors(ctx, module, extents, run->tensors, n);
     if (!status)
         status = find_workspace(ctx, module, extents, &memory->workspace, &workspace);
     if (!status && !make_tables(&memory->tables, module, &tables))
         status = att_no_memory(ctx);
     if (status)
         return status;
-    memcpy(tables.tensors, tensors, (size_t)n * sizeof *tensors);
+    memcpy(tables.tensors, run->tensors, (size_t)n * sizeof *run->tensors);
     place_slots(module, extents, workspace, tables.tensors);
     place_empty(module, extents, tables.tensors);
     place_ones(module, tables.tensors);
-    double before = seconds ? att_seconds() : 0;
-    for (int64_t i = 0; i < module->n_launches[level] && !status; i++) {
-        status = run_launch(ctx, module, level, &module->launches[level][i], extents, &tables,
-                            &memory->turns);
-        double after = seconds ? att_seconds() : 0;
-        if (seconds)
-            seconds[i] += after - before;
-        before = after;
-    }
-    return status;
+    return run_launches(ctx, module, level, run, &tables, &memory->turns);
 }
 
-AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
-                         void *const *tensors, void *workspace, double *seconds) {
+AttStatus att_module_run(AttContext *ctx, const AttModule *module, const AttRun *run) {
     bool outermost;
     if (!ctx)
         return ATT_ARGUMENT;
@@ -385,7 +398,7 @@ AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t
     if (status)
         return status;
     AttMemory own = {0}, *kept = att_context_take_memory(ctx);
-    status = run_with(ctx, module, extents, tensors, workspace, kept ? kept : &own, seconds);
+    status = run_with(ctx, module, run, kept ? kept : &own);
     if (kept)
         att_context_give_memory(ctx);
     att_memory_free(&own);
@@ -438,7 +451,8 @@ static AttStatus call_with(AttContext *ctx, const AttModule *module, const int64
     if (workspace && given < needed)
         return att_fail(ctx, ATT_ARGUMENT, "workspace has %lld bytes and needs %lld",
                         (long long)given, (long long)needed);
-    return att_module_run(ctx, module, extents, tensors, workspace, NULL);
+    AttRun run = {.extents = extents, .tensors = tensors, .workspace = workspace};
+    return att_module_run(ctx, module, &run);
 }
 
 AttStatus att_module_call(AttContext *ctx, const AttModule *module, const void *args) {

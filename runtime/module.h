@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { ATT_MODULE_ABI = 7 };
+enum { ATT_MODULE_ABI = 8 };
 
 // Feature levels a kernel may be compiled for; a kernel has a function per level, or NULL.
 enum { ATT_LEVEL_X86_64_V3, ATT_LEVEL_X86_64_V4, ATT_LEVEL_AARCH64, ATT_N_LEVELS };
@@ -143,7 +143,11 @@ typedef struct {
     const int64_t *dim_factors; // per kernel dim: count, then that many indices into AttModule.dims
     int64_t n_guards;           // for other extents other launches do the work
     const AttGuard *guards;
+    // Of several ways to do the work, which compute the same, it is this one: it runs where the
+    // choice is this alternative. choice: ATT_NO_CHOICE: it always runs.
+    int64_t choice, alternative;
 } AttLaunch;
+enum { ATT_NO_CHOICE = -1 };
 
 typedef struct {
     int64_t abi; // ATT_MODULE_ABI
@@ -160,14 +164,19 @@ typedef struct {
     const AttLaunch *launches[ATT_N_LEVELS];
     int64_t n_rules;
     const AttRule *rules;
+    int64_t n_choices[ATT_N_LEVELS];
+    const int64_t *n_alternatives[ATT_N_LEVELS]; // per choice, at least 2
 } AttModule;
 
-// Runs an entry. extents: per module dim, all known and consistent (see att_module_extents).
-// tensors: one pointer per input and output. workspace: att_module_workspace bytes, 64-byte
-// aligned, or NULL to use memory that the context keeps. seconds: NULL, or one accumulator per
-// launch.
-ATT_API AttStatus att_module_run(AttContext *ctx, const AttModule *module, const int64_t *extents,
-                                 void *const *tensors, void *workspace, double *seconds);
+// What an entry runs on.
+typedef struct {
+    const int64_t *extents; // per module dim, all known and consistent (see att_module_extents)
+    void *const *tensors;   // one pointer per input and output
+    void *workspace; // att_module_workspace bytes, 64-byte aligned; NULL: memory of the context
+    const int64_t *choices; // per choice of the level an alternative; NULL: the first of each
+    double *seconds;        // NULL, or an accumulator per launch
+} AttRun;
+ATT_API AttStatus att_module_run(AttContext *ctx, const AttModule *module, const AttRun *run);
 // Finds the extents of the entry's dims from the inputs that are at hand. inputs: one per ATT_INPUT
 // tensor, in order, NULL for one that is not known; known: NULL, or per module dim an extent set
 // otherwise (ATT_EXTENT_UNKNOWN: none). extents[d] is ATT_EXTENT_UNKNOWN for a dim that nothing
@@ -179,6 +188,7 @@ ATT_API AttStatus att_module_extents(AttContext *ctx, const AttModule *module,
 // variable ATTC_LEVEL=v3 or v4 caps the answer, for tests (a context reads it when it is made).
 // missing: NULL, or set to what is missing.
 ATT_API int att_level_runs(int level, const char **missing);
+ATT_API const char *att_level_name(int level); // "x86-64-v4"
 // Computes what the rules compute of extents that are ATT_EXTENT_UNKNOWN, as far as what they
 // follow from is known, and checks the others.
 ATT_API AttStatus att_module_compute(AttContext *ctx, const AttModule *module, int64_t *extents);

@@ -338,7 +338,8 @@ static int run(Program *p) {
     for (int64_t i = 0; i < p->module->n_tensors; i++)
         p->pointers[i] = p->tensors[i].data;
     double begin = att_seconds();
-    if (att_module_run(p->ctx, p->module, p->extents, p->pointers, NULL, NULL))
+    AttRun run = {.extents = p->extents, .tensors = p->pointers};
+    if (att_module_run(p->ctx, p->module, &run))
         return report(p);
     double seconds = att_seconds() - begin;
     for (int64_t i = 0; i < p->module->n_tensors; i++)

@@ -40,7 +40,8 @@ typedef struct {
     const Graph *part;
     Saving saving;
     bool accumulate;
-    bool only_first; // code for the first level, which all machines run
+    bool only_first;       // code for the first level, which all machines run
+    uint32_t alternatives; // schedules that kernels have besides their own
 } Function;
 
 // A function for one level.
@@ -172,7 +173,8 @@ static void note_arguments(Build *build, const Graph *plain) {
 static bool add_gradient(Build *build, Session *early, const GradientOptions *wrt) {
     Options *options = build->options;
     PipelineOptions passes = driver_passes(options, build->targets[0], AFTER_TILE);
-    Function gradient = {.suffix = "_gradient", .accumulate = true};
+    Function gradient = {
+        .suffix = "_gradient", .accumulate = true, .alternatives = (uint32_t)options->alternatives};
     MemoryTrials trials = {0};
     passes.gradient = wrt;
     if (!pipeline_build(early, build->program, &passes, &gradient.built) ||
@@ -283,6 +285,9 @@ static bool add_training(Build *build, Session *early) {
         if (trains.hint)
             diag_hint(diag, "%s", trains.hint);
     }
+    if (trains.kind != TRAINS && options->alternatives)
+        diag_remark(options->session->diags, (Span){0},
+                    "--alternatives: the program does not train, and has none");
     if (trains.kind != TRAINS)
         return true;
     build->trainer = arena_new_of(options->session->arena, ProductTrainer);
@@ -304,6 +309,11 @@ static void lower_one(void *lowerings, uint32_t i) {
     l->ok = f->graphs
                 ? pipeline_lower_part(l->session, f->graphs, f->part, &l->passes, &l->compiled)
                 : pipeline_lower(l->session, &l->passes, &l->compiled);
+    if (!l->ok || !f->alternatives)
+        return;
+    ScheduleWish wish = pipeline_wish(&l->passes);
+    tune_add_alternatives(l->compiled.tile, l->passes.machine, l->compiled.typical, &wish,
+                          f->alternatives);
 }
 
 static Lowering open_lowering(const Build *build, const Function *function, const Target *target) {

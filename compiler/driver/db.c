@@ -249,7 +249,7 @@ static int prune_entries(Options *options, const char *path) {
         printf("removed: %u of other versions of attc, %u damaged, %u that gain less than %g%%, "
                "%u too old\nleft: %u\nmeasurements removed: %u, left: %u\n",
                pruned.unusable.other_versions, pruned.unusable.damaged, pruned.slow,
-               100 * (1 - TUNE_WORTH), pruned.old, pruned.left, pruned.measurements,
+               100 * (1 - ATT_WORTH), pruned.old, pruned.left, pruned.measurements,
                pruned.measurements_left);
     else if (db)
         database_problem(options, path, why);

@@ -97,6 +97,7 @@ typedef struct {
     const Machine *measured;     // this machine, likewise
     CacheOptions cache;
     ProductKind product;
+    int64_t alternatives; // --alternatives, 0: none
     DbAction db_action;
     const char *db;     // --db, NULL: where tune_db_path says
     int64_t older_than; // days, 0: entries of any age stay
@@ -471,9 +472,6 @@ typedef struct {
 // Predictions are for this many threads.
 CostFigures report_figures(const Compilation *compiled, const Machine *machine, int threads,
                            const int64_t *extents, Arena *arena);
-// Extents of the dims of a launch's kernel.
-int64_t *report_kernel_extents(const Launch *launch, const Kernel *kernel, const int64_t *extents,
-                               Arena *arena);
 // Requires: figures with all but this.
 const GradientFigures *report_gradient(const Compilation *compiled, const CostFigures *figures,
                                        const int64_t *extents, Arena *arena);

@@ -84,8 +84,11 @@ void execute_unload(Loaded *loaded) {
 
 bool execute_run(Options *options, const Loaded *loaded, uint32_t part, const Tensors *tensors,
                  double *seconds) {
-    if (!att_module_run(tensors->context, &loaded->parts[part], loaded->extents, loaded->pointers,
-                        loaded->workspace.data, seconds))
+    AttRun run = {.extents = loaded->extents,
+                  .tensors = loaded->pointers,
+                  .workspace = loaded->workspace.data,
+                  .seconds = seconds};
+    if (!att_module_run(tensors->context, &loaded->parts[part], &run))
         return true;
     problem(options, "%s", att_message(tensors->context));
     return false;

@@ -119,6 +119,9 @@ static const Option table[] = {
     {"object", KEY_OBJECT, NULL, 3, BUILD, KEY_SHARED, "build a relocatable object"},
     {"exe", KEY_EXE, NULL, 3, BUILD | TUNE, KEY_SHARED,
      "for tune: what such a program does most; build a program that reads and writes .npy files"},
+    {"alternatives", KEY_ALTERNATIVES, "N", 3, BUILD, KEY_ALTERNATIVES,
+     "for --exe, of a program that trains: so many other schedules of each kernel that takes a "
+     "share of its time, which train --tune chooses among"},
     {"plan", KEY_PLAN, "PLAN[:ROWS[:PIECE]]", 3, KERNELS & ~TUNE, KEY_PLAN,
      "how attention is fused where that fits: resident, stream, two-pass, spill or unfused, and "
      "the rows of a task and the piece of the streamed dim (default: the cheapest)"},
@@ -331,6 +334,8 @@ int options_check(const Options *options, const OptionList *given) {
         return usage_error("%s: --wrt says what --grad differentiates by; add --grad", name);
     if (options->entry.checkpoints.count && !options->grad)
         return usage_error("%s: --checkpoint says what --grad computes again; add --grad", name);
+    if (options->alternatives && options->product != PRODUCT_EXE)
+        return usage_error("%s: --alternatives is for programs that train; add --exe", name);
     if (check_outputs(options) != EXIT_FINE)
         return EXIT_USAGE;
     if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH | TUNE)))

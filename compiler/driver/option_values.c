@@ -287,15 +287,16 @@ int option_effort(Options *options, const char *text) {
 }
 
 int option_budget(Options *options, const char *text) {
-    enum { DAY = 86400 };
-    char *end;
-    double value = strtod(text, &end);
-    double unit = !strcmp(end, "m") ? 60 : !strcmp(end, "h") ? 3600 : 1;
-    bool known = unit != 1 || !*end || !strcmp(end, "s");
-    if (end == text || !known || !(value * unit >= 1) || !(value * unit <= DAY))
-        return usage_error("--budget %s: expected a time from 1s to 24h, such as 60s or 5m", text);
-    options->budget = value * unit;
+    if (!att_argument_seconds(text, &options->budget))
+        return usage_error("--budget %s: expected " ATT_SECONDS_EXPECTED, text);
     return EXIT_FINE;
+}
+
+int option_alternatives(Options *options, const char *text) {
+    enum { MOST = 8 };
+    return att_argument_count(text, 1, MOST, &options->alternatives)
+               ? EXIT_FINE
+               : usage_error("--alternatives %s: expected a whole number from 1 to %d", text, MOST);
 }
 
 int option_older_than(Options *options, const char *text) {

@@ -238,6 +238,8 @@ static int parse_flag(ParseState *state, int key, char *arg) {
         return option_budget(options, arg);
     case KEY_OLDER_THAN:
         return option_older_than(options, arg);
+    case KEY_ALTERNATIVES:
+        return option_alternatives(options, arg);
     case KEY_PRINT_TARGETS:
         print_targets();
         state->stop = true;

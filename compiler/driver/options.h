@@ -50,6 +50,7 @@ enum {
     KEY_BUDGET,
     KEY_CALIBRATE,
     KEY_OLDER_THAN,
+    KEY_ALTERNATIVES,
 };
 
 // ---- option_table.c ----
@@ -86,9 +87,10 @@ int option_map(Options *options, const char *text);          // b=X,M
 int option_plan(Options *options, const char *text);         // stream:12:64
 int option_memory_limit(Options *options, const char *text); // 64M
 int option_stage(Options *options, const char *text);
-int option_effort(Options *options, const char *text);     // normal
-int option_budget(Options *options, const char *text);     // 60s, 5m
-int option_older_than(Options *options, const char *text); // 30
-int option_db_word(Options *options, const char *text);    // list, and what stands after it
+int option_effort(Options *options, const char *text);       // normal
+int option_budget(Options *options, const char *text);       // 60s, 5m
+int option_alternatives(Options *options, const char *text); // 3
+int option_older_than(Options *options, const char *text);   // 30
+int option_db_word(Options *options, const char *text);      // list, and what stands after it
 
 #endif

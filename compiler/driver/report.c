@@ -89,17 +89,6 @@ static KernelFigure group_figure(const Group *group, const char *const *names,
     return figure;
 }
 
-int64_t *report_kernel_extents(const Launch *launch, const Kernel *kernel, const int64_t *extents,
-                               Arena *arena) {
-    int64_t *out = arena_array(arena, int64_t, kernel->dims.count + 1);
-    for (uint32_t d = 0; d < kernel->dims.count; d++) {
-        out[d] = 1;
-        for (uint32_t k = 0; k < launch->dims[d].count; k++)
-            out[d] = mul_capped(out[d], extents[launch->dims[d].at[k]]);
-    }
-    return out;
-}
-
 // The dims of the entry that those of a scratch buffer are made of.
 static DimList entry_dims(const Launch *launch, const TileBuffer *buffer) {
     DimList dims = {0};
@@ -135,7 +124,7 @@ static KernelFigure launch_figure(const TileProgram *program, uint32_t index,
     const Launch *launch = &program->launches.at[index];
     const Kernel *kernel = program->kernels.at[launch->kernel];
     KernelFigure figure = group_figure(launch->group, names, extents, arena);
-    int64_t *own = report_kernel_extents(launch, kernel, extents, arena);
+    int64_t *own = launch_extents(launch, kernel, extents, arena);
     int64_t *each = arena_array(arena, int64_t, kernel->buffers.count + 1);
     figure.launch = index;
     figure.kernel = kernel;

@@ -19,10 +19,10 @@ enum { WORD = 8 };
 _Static_assert(sizeof(AttDim) == 5 * WORD, "AttDim");
 _Static_assert(sizeof(AttTensor) == 12 * WORD, "AttTensor");
 _Static_assert(sizeof(AttKernel) == (6 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
-_Static_assert(sizeof(AttLaunch) == 5 * WORD, "AttLaunch");
+_Static_assert(sizeof(AttLaunch) == 7 * WORD, "AttLaunch");
 _Static_assert(sizeof(AttGuard) == 3 * WORD, "AttGuard");
 _Static_assert(sizeof(AttRule) == 5 * WORD, "AttRule");
-_Static_assert(sizeof(AttModule) == (12 + 2 * ATT_N_LEVELS) * WORD, "AttModule");
+_Static_assert(sizeof(AttModule) == (12 + 4 * ATT_N_LEVELS) * WORD, "AttModule");
 
 typedef ImageWords Words;
 typedef struct {
@@ -166,6 +166,8 @@ static ImagePlace write_launches(Writer *writer, const AttModule *module, int64_
         add_place(writer, &words,
                   make_numbers(writer, launch->dim_factors, count_factors(launch, kernel)));
         add_guards(writer, &words, launch->guards, launch->n_guards);
+        add_number(writer, &words, launch->choice);
+        add_number(writer, &words, launch->alternative);
     }
     return make_table(writer, &words);
 }
@@ -189,6 +191,11 @@ static ImagePlace write_module(Writer *writer) {
         add_place(writer, &words, write_launches(writer, module, level));
     add_number(writer, &words, module->n_rules);
     add_place(writer, &words, write_rules(writer, module));
+    for (int64_t level = 0; level < ATT_N_LEVELS; level++)
+        add_number(writer, &words, module->n_choices[level]);
+    for (int64_t level = 0; level < ATT_N_LEVELS; level++)
+        add_place(writer, &words,
+                  make_numbers(writer, module->n_alternatives[level], module->n_choices[level]));
     return make_table(writer, &words);
 }
 

@@ -34,15 +34,6 @@ static json_t *json_text(const char *text) {
     return made;
 }
 
-static const char *level_name(int64_t level) {
-    static const char *const names[ATT_N_LEVELS] = {
-        [ATT_LEVEL_X86_64_V3] = "x86-64-v3",
-        [ATT_LEVEL_X86_64_V4] = "x86-64-v4",
-        [ATT_LEVEL_AARCH64] = "aarch64",
-    };
-    return names[level];
-}
-
 static const char *text_of_rule(const AttModule *module, int64_t like) {
     for (int64_t i = 0; i < module->n_rules; i++)
         if (module->rules[i].kind == ATT_RULE_COMPUTES &&
@@ -156,7 +147,7 @@ static json_t *list_kernels(const ModuleTables *tables) {
         json_t *item = json_object();
         json_object_set_new(item, "name", json_text(tables->kernels[i].name));
         json_object_set_new(item, "symbol", json_string(tables->symbols[i]));
-        json_object_set_new(item, "level", json_string(level_name(tables->levels[i])));
+        json_object_set_new(item, "level", json_string(att_level_name((int)tables->levels[i])));
         json_object_set_new(item, "extents", list_extents(&tables->module, tables->levels[i], i));
         json_object_set_new(item, "schedule", json_loads(tables->origins[i].schedule, 0, NULL));
         json_object_set_new(item, "schedule_from", json_string(tables->origins[i].from));
@@ -171,7 +162,7 @@ static json_t *list_levels(const AttModule *module) {
         if (!module->launches[level])
             continue;
         json_t *item = json_object();
-        json_object_set_new(item, "name", json_string(level_name(level)));
+        json_object_set_new(item, "name", json_string(att_level_name((int)level)));
         json_object_set_new(item, "launches", json_integer(module->n_launches[level]));
         json_array_append_new(list, item);
     }

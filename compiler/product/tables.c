@@ -41,6 +41,7 @@ typedef struct TableLevel {
     int64_t *dims;                   // by DimId
     int64_t *tensors;                // by index into plan->buffers
     int64_t first_kernel;
+    int64_t first_choice;
 } TableLevel;
 typedef struct {
     Arena *arena;
@@ -284,7 +285,11 @@ static void add_work(TableBuilder *build, TableLevel *level) {
 
 // ---- kernels and launches ----
 
-typedef VEC(AttLaunch) AttLaunches;
+// Of one level.
+typedef struct {
+    VEC(AttLaunch) at;
+    VEC(int64_t) n_alternatives; // by choice
+} AttLaunches;
 
 static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *kernel,
                        const Target *target) {
@@ -346,6 +351,8 @@ static AttLaunch make_launch(TableBuilder *build, TableLevel *level, const Launc
         .kernel = level->first_kernel + launch->kernel,
         .tensors = tensors,
         .dim_factors = factors.at,
+        .choice = launch->choice ? level->first_choice + launch->choice - 1 : ATT_NO_CHOICE,
+        .alternative = launch->alternative,
     };
     add_launch_guards(build, level, launch, &made);
     return made;
@@ -353,11 +360,17 @@ static AttLaunch make_launch(TableBuilder *build, TableLevel *level, const Launc
 
 // After those of the parts before it.
 static void add_launches(TableBuilder *build, TableLevel *level, AttLaunches *launches) {
-    for (uint32_t i = 0; i < level->program->launches.count; i++)
-        vec_push(build->arena, launches,
-                 make_launch(build, level, &level->program->launches.at[i]));
-    build->tables->module.n_launches[level->level] = launches->count;
-    build->tables->module.launches[level->level] = launches->at;
+    const TileProgram *program = level->program;
+    AttModule *module = &build->tables->module;
+    level->first_choice = launches->n_alternatives.count;
+    for (uint32_t i = 0; i < program->choices.count; i++)
+        vec_push(build->arena, &launches->n_alternatives, program->choices.at[i]);
+    for (uint32_t i = 0; i < program->launches.count; i++)
+        vec_push(build->arena, &launches->at, make_launch(build, level, &program->launches.at[i]));
+    module->n_launches[level->level] = launches->at.count;
+    module->launches[level->level] = launches->at.at;
+    module->n_choices[level->level] = launches->n_alternatives.count;
+    module->n_alternatives[level->level] = launches->n_alternatives.at;
 }
 
 static TableLevel open_level(TableBuilder *build, const TileProgram *program,

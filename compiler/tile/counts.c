@@ -106,9 +106,22 @@ int64_t kernel_tasks(const Kernel *kernel, const int64_t *extents) {
 }
 
 bool launch_runs(const Launch *launch, const int64_t *extents) {
+    if (launch->alternative)
+        return false;
     if (!launch->most)
         return true;
     return launch->least <= extents[launch->guard] && extents[launch->guard] < launch->most;
+}
+
+int64_t *launch_extents(const Launch *launch, const Kernel *kernel, const int64_t *extents,
+                        Arena *arena) {
+    int64_t *out = arena_array(arena, int64_t, kernel->dims.count + 1);
+    for (uint32_t d = 0; d < kernel->dims.count; d++) {
+        out[d] = 1;
+        for (uint32_t k = 0; k < launch->dims[d].count; k++)
+            out[d] = mul_capped(out[d], extents[launch->dims[d].at[k]]);
+    }
+    return out;
 }
 
 // ---- counts ----

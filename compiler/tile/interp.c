@@ -545,13 +545,6 @@ void kernel_interpret(const Kernel *kernel, const int64_t *extents, void *const 
 
 // ---- whole programs ----
 
-static int64_t product_extent(const DimProduct *product, const int64_t *extents) {
-    int64_t extent = 1;
-    for (int i = 0; i < product->count; i++)
-        extent *= extents[product->at[i]];
-    return extent;
-}
-
 // Where each buffer of the plan lies: the caller's arrays, or memory of its own filled with NaN.
 // Slots are not shared here, so that only the plan's own rules decide what a buffer holds.
 static char **bind_buffers(const TileProgram *program, const int64_t *extents, void *const *inputs,
@@ -588,13 +581,10 @@ void tile_interpret(const TileProgram *program, const int64_t *extents, void *co
         if (!launch_runs(launch, extents))
             continue;
         const Kernel *kernel = program->kernels.at[launch->kernel];
-        int64_t *kernel_extents = arena_array(arena, int64_t, kernel->dims.count + 1);
-        for (uint32_t d = 0; d < kernel->dims.count; d++)
-            kernel_extents[d] = product_extent(&launch->dims[d], extents);
         void **arguments = arena_array(arena, void *, kernel->n_args + 1);
         for (uint32_t a = 0; a < kernel->n_args; a++)
             arguments[a] = data[launch->buffers[a]];
-        kernel_interpret(kernel, kernel_extents, arguments);
+        kernel_interpret(kernel, launch_extents(launch, kernel, extents, arena), arguments);
     }
     arena_free(arena);
 }

@@ -425,8 +425,15 @@ typedef struct {
     // of the entry's dim < most. most 0: always.
     DimId guard;
     int64_t least, most;
+    // Of several schedules of the group that a run chooses among, an alternative, from 0. choice:
+    // its number, from 1; 0: there is one schedule, which always runs.
+    uint32_t choice, alternative;
 } Launch;
+// With the first alternative of each choice.
 bool launch_runs(const Launch *launch, const int64_t *extents);
+// By dim of its kernel, from those by DimId.
+int64_t *launch_extents(const Launch *launch, const Kernel *kernel, const int64_t *extents,
+                        Arena *arena);
 // A streamed group that the forced plan cannot do, and has the cheapest one instead.
 typedef struct {
     const Group *group;
@@ -438,6 +445,7 @@ typedef struct {
     const Plan *plan;
     VEC(Kernel *) kernels; // equal kernels once (XXH3 of the canonical form)
     VEC(Launch) launches;
+    VEC(uint32_t) choices; // alternatives of each: of number 1, 2, ..
     VEC(PlanMisfit) misfits;
 } TileProgram;
 

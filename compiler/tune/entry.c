@@ -28,7 +28,7 @@ double tune_gain(const TuneEntry *entry) {
 }
 
 bool tune_is_worth(double seconds, double of_default) {
-    return seconds <= TUNE_WORTH * of_default;
+    return seconds <= ATT_WORTH * of_default;
 }
 
 const char *tune_date(Arena *arena, time_t at) {

@@ -427,8 +427,7 @@ void tune_search_note(TuneSearch *s, uint32_t number, uint32_t trial, const doub
 
 double tune_trial_confidence(const TuneTrial *trial) {
     uint32_t judging = trial->ratios.count - trial->judged_from;
-    return judging ? tune_confidence(trial->ratios.at + trial->judged_from, judging, TUNE_WORTH)
-                   : 0;
+    return judging ? att_confidence(trial->ratios.at + trial->judged_from, judging, ATT_WORTH) : 0;
 }
 
 double tune_trial_median(const TuneTrial *trial) {
@@ -474,7 +473,7 @@ uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
     uint32_t winner = TUNE_DEFAULT;
     for (uint32_t i = 1; i < site->trials.count; i++) {
         const TuneTrial *trial = &site->trials.at[i];
-        if (trial->last && trial->ratio <= TUNE_WORTH && tune_trial_confidence(trial) >= sure &&
+        if (trial->last && trial->ratio <= ATT_WORTH && tune_trial_confidence(trial) >= sure &&
             trial->ratio < site->trials.at[winner].ratio)
             winner = i;
     }

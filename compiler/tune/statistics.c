@@ -1,45 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What measurements on a noisy machine tell: medians, a sign test, ranks.
+// What measurements on a noisy machine tell: medians and ranks.
 #include <math.h>
-#include <stdlib.h>
 
 #include "tune/tune.h"
 
-static int compare(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-// Between two of the values in their order.
 double tune_quantile(const double *values, uint32_t count, double share) {
     Arena *arena = arena_new();
     double *sorted = arena_copy(arena, values, count * sizeof *values);
-    qsort(sorted, count, sizeof *sorted, compare);
-    double place = share * (count - 1);
-    uint32_t below = (uint32_t)place, above = below + 1 < count ? below + 1 : below;
-    double part = place - below, quantile = sorted[below] + part * (sorted[above] - sorted[below]);
+    double quantile = att_quantile(sorted, count, share);
     arena_free(arena);
     return quantile;
 }
 
 double tune_median(const double *values, uint32_t count) {
     return tune_quantile(values, count, 0.5);
-}
-
-// The chance of a fair coin to show heads at least `heads` times of `count`.
-static double chance(uint32_t heads, uint32_t count) {
-    double sum = 0;
-    for (uint32_t k = heads; k <= count; k++)
-        sum +=
-            exp(lgamma(count + 1.0) - lgamma(k + 1.0) - lgamma(count - k + 1.0) - count * log(2));
-    return sum > 1 ? 1 : sum;
-}
-
-double tune_confidence(const double *values, uint32_t count, double limit) {
-    uint32_t below = 0;
-    for (uint32_t i = 0; i < count; i++)
-        below += values[i] < limit;
-    return count ? 1 - chance(below, count) : 0;
 }
 
 // 1 for the least; equal ones have the mean of their places.

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "tile/tile.h"
+#include "train/statistics.h"
 
 // ---- spaces.c: what can be chosen in programs ---------------------------------------------------
 // One site with its schedules, whatever the kernels that it stands for are called.
@@ -38,13 +39,17 @@ typedef struct {
 } TunePicks;
 ScheduleSource tune_picks_source(const TunePicks *picks);
 
+// ---- alternatives.c: programs that are tuned where they run -------------------------------------
+// Gives launches of a program, which was lowered with the wish, up to `most` alternatives each,
+// with other schedules than their own: of groups that are predicted to take a share of its time,
+// those whose times are predicted to be the shortest.
+void tune_add_alternatives(TileProgram *program, const Machine *machine, const int64_t *extents,
+                           const ScheduleWish *wish, uint32_t most);
+
 // ---- statistics.c -------------------------------------------------------------------------------
 double tune_median(const double *values, uint32_t count); // count: at least 1
 // share: 0.75 for the upper quartile.
 double tune_quantile(const double *values, uint32_t count, double share);
-// How sure it is that the values tend to be below a limit: one less the chance that a fair coin
-// would put so many there (sign test).
-double tune_confidence(const double *values, uint32_t count, double limit);
 // Spearman, "The proof and measurement of association between two things" (1904), ties at their
 // mean rank. NAN where all of one are equal.
 double tune_rank_correlation(const double *a, const double *b, uint32_t count);
@@ -55,8 +60,6 @@ double tune_distance(const Schedule *a, const Schedule *b);
 uint32_t tune_nearest(const ScheduleList *space, const Schedule *wanted); // its index
 
 // ---- entry.c: what is worth a schedule of its own -----------------------------------------------
-// It takes no more of the default's time: smaller gains are not told from noise, and age.
-#define TUNE_WORTH 0.99
 bool tune_is_worth(double seconds, double of_default);
 
 // ---- search.c: which schedules to measure next, whoever measures them ---------------------------

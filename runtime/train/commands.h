@@ -29,6 +29,7 @@ typedef enum {
     ATT_OPTION_FLAG,   // bool
     ATT_OPTION_COUNT,  // int64_t, from least to most
     ATT_OPTION_NUMBER, // double, from least to most
+    ATT_OPTION_TIME,   // double, seconds; 0: it was not given
     ATT_OPTION_TEXT,   // const char *
     ATT_OPTION_CHOICE, // int: the place among choices
     ATT_OPTION_EACH,   // AttWords: a word each time that it is given

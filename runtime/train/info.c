@@ -28,12 +28,26 @@ static int64_t count_parameters(const AttTrainer *trainer) {
     return count;
 }
 
-// Multiplies of results and gradients of a batch, by the extents that a run tells; NULL: not known.
-static const char *multiplies_text(const AttTrainer *trainer) {
+// The level that training runs at here; -1: none.
+static int find_level(const AttTrainer *trainer) {
     AttContext *ctx = att_context_new(1);
     int level = ctx ? att_module_level(ctx, trainer->gradient) : -1;
     att_context_free(ctx);
+    return level;
+}
+
+// Multiplies of results and gradients of a batch, by the extents that a run tells; NULL: not known.
+static const char *multiplies_text(const AttTrainer *trainer, int level) {
     return level < 0 ? NULL : trainer->multiplies[level].text;
+}
+
+// Kernels that train --tune chooses schedules for, and how many schedules they have together.
+static int64_t count_choices(const AttTrainer *trainer, int level, int64_t *schedules) {
+    int64_t n = level < 0 ? 0 : trainer->gradient->n_choices[level];
+    *schedules = 0;
+    for (int64_t c = 0; c < n; c++)
+        *schedules += trainer->gradient->n_alternatives[level][c];
+    return n;
 }
 
 // ---- as JSON -----------------------------------------------------------------------------------
@@ -66,16 +80,20 @@ static json_t *json_optimizers(const AttTrainer *trainer) {
     return list;
 }
 
-static void print_json(const AttTrainer *trainer) {
+static void print_json(const AttTrainer *trainer, int level) {
     json_t *all = json_object(), *params = json_array(), *fields = json_array();
+    json_t *choices = json_array();
+    for (int64_t c = 0; level >= 0 && c < trainer->gradient->n_choices[level]; c++)
+        json_array_append_new(choices, json_integer(trainer->gradient->n_alternatives[level][c]));
     for (int64_t i = 0; i < trainer->n_params; i++)
         json_array_append_new(params, json_tensor(trainer->entry, param_tensor(trainer, i)));
     for (int64_t i = 0; i < trainer->n_fields; i++)
         json_array_append_new(fields, json_tensor(trainer->entry, att_field_tensor(trainer, i)));
     json_object_set_new(all, "entry", json_string(trainer->entry->entry));
     json_object_set_new(all, "parameters", json_integer(count_parameters(trainer)));
-    const char *multiplies = multiplies_text(trainer);
+    const char *multiplies = multiplies_text(trainer, level);
     json_object_set_new(all, "multiplies", multiplies ? json_string(multiplies) : json_null());
+    json_object_set_new(all, "schedules", choices);
     json_object_set_new(all, "data", fields);
     json_object_set_new(all, "optimizers", json_optimizers(trainer));
     json_object_set_new(all, "tensors", params);
@@ -96,12 +114,17 @@ static void print_tensor(const AttModule *module, const AttTensor *tensor) {
     printf("]: %s\n", att_elem_name((AttElem)tensor->elem));
 }
 
-static void print_text(const AttTrainer *trainer) {
-    const char *multiplies = multiplies_text(trainer);
+static void print_text(const AttTrainer *trainer, int level) {
+    int64_t schedules, choices = count_choices(trainer, level, &schedules);
+    const char *multiplies = multiplies_text(trainer, level);
     printf("entry       %s\nparameters  %lld\n", trainer->entry->entry,
            (long long)count_parameters(trainer));
-    printf("multiplies  %s, of a batch with its gradients\n\ndata:\n",
+    printf("multiplies  %s, of a batch with its gradients\n",
            multiplies ? multiplies : "not known");
+    if (choices)
+        printf("schedules   %lld of %lld kernels, for train --tune\n", (long long)schedules,
+               (long long)choices);
+    printf("\ndata:\n");
     for (int64_t i = 0; i < trainer->n_fields; i++)
         print_tensor(trainer->entry, att_field_tensor(trainer, i));
     printf("\noptimizers, with their settings:\n");
@@ -125,9 +148,9 @@ int att_command_info(const AttTrainer *trainer, int argc, char **argv) {
     if (!att_options_read(&usage, argc, argv, &options, &status))
         return status;
     if (values.json)
-        print_json(trainer);
+        print_json(trainer, find_level(trainer));
     else
-        print_text(trainer);
+        print_text(trainer, find_level(trainer));
     att_options_free(&usage, &options);
     return fflush(stdout) ? att_command_fail(argv, ATT_EXIT_DATA, "%s", strerror(errno))
                           : ATT_EXIT_FINE;

@@ -115,6 +115,12 @@ static int take_number(const Reader *r, const AttOption *option, const char *tex
     return fail_value(r, option, text, expected);
 }
 
+static int take_time(const Reader *r, const AttOption *option, const char *text) {
+    return att_argument_seconds(text, value_at(r->options, option))
+               ? ATT_EXIT_FINE
+               : fail_value(r, option, text, ATT_SECONDS_EXPECTED);
+}
+
 static int take_choice(const Reader *r, const AttOption *option, const char *text) {
     char expected[200] = "one of";
     size_t at = strlen(expected);
@@ -158,6 +164,8 @@ static int take_value(Reader *r, int line, const char *text) {
         return take_count(r, option, text);
     case ATT_OPTION_NUMBER:
         return take_number(r, option, text);
+    case ATT_OPTION_TIME:
+        return take_time(r, option, text);
     case ATT_OPTION_TEXT:
         *(const char **)value_at(r->options, option) = text;
         return *text ? ATT_EXIT_FINE : fail_value(r, option, "''", option->value);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +20,8 @@ typedef struct {
     int schedule;
     const char *out, *optimizer, *init;
     bool resume;
+    double tune;
+    const char *chosen; // schedules of the run that is gone on with; NULL: there is none
 } Values;
 
 static const AttOption options_of_train[] = {
@@ -57,6 +58,9 @@ static const AttOption options_of_train[] = {
      .most = 1e9, .may_change = true},
     {"resume", ATT_OPTION_FLAG, offsetof(Values, resume), NULL,
      "go on from the last checkpoint in DIR, as it was", .is_of_call = true, .completes = true},
+    {"tune", ATT_OPTION_TIME, offsetof(Values, tune), "TIME",
+     "first look, for so long (60s, 5m), for the fastest schedules that are compiled in",
+     .is_of_call = true},
     {"init", ATT_OPTION_TEXT, offsetof(Values, init), "FILE",
      "begin with the tensors of this file, as far as it has them", .least = 0},
     {0}};
@@ -68,6 +72,7 @@ static const AttUsage usage = {
     "An interrupt or SIGTERM ends training after the step, with a checkpoint.\n"};
 
 enum { WARMUP_BY_STEPS = -1 };
+#define FACT_SCHEDULES "chosen-schedules"
 
 static const Values defaults = {
     .batch = 8,
@@ -97,12 +102,13 @@ typedef struct {
     AttCall eval_call;
     double *means;
     char *settings, *fixed; // JSON; fixed: without what may change
+    int64_t *choices;       // of the learner's call; NULL: the default ones
     FILE *log, *eval_log;
     AttProgress progress;
     AttWork work;
     AttSchedule schedule;
     int64_t step, saved; // last step taken; of the last checkpoint, -1: none
-    bool ended;          // a signal came
+    AttEnding ending;
     AttFolderLock lock;
 } Run;
 
@@ -210,6 +216,8 @@ static int go_on(char **argv, AttOptions *options, void **owner) {
         is_there(ctx, v->out, "latest")
             ? att_settings_take(ctx, v->out, &usage, options, owner)
             : att_fail(ctx, ATT_ARGUMENT, "--resume: %s has no checkpoint to go on from", v->out);
+    if (!status)
+        ((Values *)options->values)->chosen = att_settings_fact(*owner, FACT_SCHEDULES);
     int exit_status = status ? att_command_report(argv, ctx) : ATT_EXIT_FINE;
     att_context_free(ctx);
     return exit_status;
@@ -246,12 +254,17 @@ static AttStatus open_logs(Run *r) {
 
 static AttStatus begin(Run *r) {
     const Values *v = r->values;
+    char *schedules = att_choices_text(r->ctx, &r->learner.call);
+    if (!schedules)
+        return att_no_memory(r->ctx);
     const char *facts[][2] = {{"entry", r->trainer->entry->entry},
                               {"chosen-objective", att_data_objective(r->data)},
+                              {FACT_SCHEDULES, schedules},
                               {NULL, NULL}};
     AttStatus status = ATT_OK;
     r->settings = att_settings_text(&usage, v, facts, false);
     r->fixed = att_settings_text(&usage, v, facts, true);
+    free(schedules);
     if (!r->settings || !r->fixed)
         return att_fail(r->ctx, ATT_ARGUMENT, "a path among the options is not UTF-8");
     r->learner.settings = r->fixed;
@@ -265,9 +278,59 @@ static AttStatus begin(Run *r) {
     return status ? status : att_settings_write(r->ctx, v->out, r->settings);
 }
 
+// ---- schedules ---------------------------------------------------------------------------------
+// Before there is a folder.
+static AttStatus check_tune(Run *r) {
+    const AttModule *gradient = r->trainer->gradient;
+    int level = att_module_level(r->ctx, gradient);
+    if (!r->values->tune || level < 0 || gradient->n_choices[level])
+        return ATT_OK;
+    return att_fail(r->ctx, ATT_ARGUMENT,
+                    "--tune: the program has one schedule for each kernel; build it with "
+                    "--alternatives 3");
+}
+
+static bool is_ended(void *ending) {
+    return att_ending_came(ending);
+}
+
+static AttStatus tune(Run *r) {
+    AttTuned tuned = {0};
+    AttTuning tuning = {.seconds = r->values->tune, .ended = is_ended, .self = &r->ending};
+    att_command_note(r->argv, "tuning for %g s", r->values->tune);
+    AttStatus status = att_learner_fill(r->ctx, &r->learner, 0);
+    if (!status)
+        status = att_tune(r->ctx, &r->learner.call, &tuning, &tuned);
+    if (!status)
+        att_progress_tuned(r->argv, &tuned);
+    if (tuned.n_changed)
+        r->choices = tuned.choices;
+    else
+        free(tuned.choices);
+    return status;
+}
+
+// Those of a run that is gone on with, so that it has the same bits; those that --tune finds.
+static AttStatus choose_schedules(Run *r) {
+    const Values *v = r->values;
+    AttStatus status = ATT_OK;
+    if (v->tune)
+        status = tune(r);
+    else if (v->chosen && *v->chosen) {
+        status = att_choices_read(r->ctx, r->trainer->gradient, v->chosen, &r->choices);
+        if (!status && !r->choices)
+            att_command_note(r->argv, "the run was tuned for another build of the program, or "
+                                      "another machine; it goes on with the default schedules");
+    }
+    r->learner.call.choices = r->choices;
+    return status;
+}
+
 static AttStatus open_run(Run *r) {
     const Values *v = r->values;
-    AttStatus status = att_updater_open(r->ctx, r->trainer, v->optimizer, &r->updater);
+    AttStatus status = check_tune(r);
+    if (!status)
+        status = att_updater_open(r->ctx, r->trainer, v->optimizer, &r->updater);
     if (!status)
         status = att_model_open(r->ctx, r->trainer, &r->model);
     if (!status)
@@ -286,6 +349,8 @@ static AttStatus open_run(Run *r) {
         status = take_init(r);
     if (!status)
         status = open_folder(r);
+    if (!status)
+        status = choose_schedules(r);
     return status ? status : begin(r);
 }
 
@@ -305,39 +370,13 @@ static void close_run(Run *r) {
     free(r->means);
     free(r->settings);
     free(r->fixed);
+    free(r->choices);
     if (r->log)
         fclose(r->log);
     if (r->eval_log)
         fclose(r->eval_log);
     att_folder_unlock(&r->lock);
     att_context_free(r->ctx);
-}
-
-// ---- signals -----------------------------------------------------------------------------------
-// The first one does nothing but take away its handler, which is how it is noticed after the step;
-// so a second one ends the process, at once. Whoever ignores them is not asked.
-static const int ending[] = {SIGINT, SIGTERM};
-enum { N_ENDING = sizeof ending / sizeof ending[0] };
-
-static void handle(int number) {
-    (void)number;
-}
-
-static void await_signals(void) {
-    struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART | SA_RESETHAND}, old;
-    for (int i = 0; i < N_ENDING; i++)
-        if (!sigaction(ending[i], NULL, &old) && old.sa_handler == SIG_DFL)
-            sigaction(ending[i], &action, NULL);
-}
-
-static bool signal_came(Run *r) {
-    struct sigaction now;
-    for (int i = 0; i < N_ENDING && !r->ended; i++)
-        r->ended = !sigaction(ending[i], NULL, &now) && now.sa_handler == SIG_DFL;
-    for (int i = 0; i < N_ENDING && r->ended; i++)
-        if (!sigaction(ending[i], NULL, &now) && now.sa_handler == handle)
-            signal(ending[i], SIG_DFL);
-    return r->ended;
 }
 
 // ---- running -----------------------------------------------------------------------------------
@@ -468,7 +507,7 @@ static AttStatus train(Run *r) {
     if (v->resume && r->step >= v->steps)
         att_command_note(r->argv, "%lld steps are taken already; a larger --steps goes on",
                          (long long)r->step);
-    while (r->step < v->steps && !status && !signal_came(r)) {
+    while (r->step < v->steps && !status && !att_ending_came(&r->ending)) {
         status = take_step(r);
         if (!status && r->eval_log && is_due(r->step, v->eval_every, v->steps))
             status = evaluate(r);
@@ -478,7 +517,7 @@ static AttStatus train(Run *r) {
     att_progress_break(&r->progress);
     if (!status)
         status = save(r);
-    if (!status && r->ended)
+    if (!status && r->ending.came)
         att_command_note(r->argv, "ended by a signal after step %lld; --resume goes on",
                          (long long)r->step);
     return status;
@@ -489,7 +528,7 @@ static int run_with(const AttTrainer *trainer, char **argv, const Values *values
     Run run = {.argv = argv, .trainer = trainer, .values = values};
     run.schedule = (AttSchedule){(AttScheduleKind)values->schedule, values->rate, values->steps,
                                  values->warmup};
-    await_signals();
+    att_ending_await();
     run.ctx = att_context_new((int)values->shared.threads);
     if (!run.ctx)
         return att_command_fail(argv, ATT_EXIT_DATA, "out of memory");

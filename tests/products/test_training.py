@@ -14,6 +14,7 @@ import subprocess
 import termios
 import time
 import xml.etree.ElementTree as xml
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -502,3 +503,92 @@ def test_gradients_are_those_of_the_loss_alone(tmp_path):
            f"out{len(norms)}")
         norms.append(float(log(tmp_path, f"out{len(norms)}")[0]["gradient_norm"]))
     assert norms[0] == norms[1] > 0
+
+
+# ---- schedules that are chosen where it runs -----------------------------------------------------
+@pytest.fixture(scope="module")
+def choosing(made):
+    attc("build", made / "lm.attn", "--exe", "--alternatives", "2", "-o", made / "choosing")
+    info = json.loads(choose(made, "info", "--json"))
+    assert len(info["schedules"]) > 2 and all(2 <= count <= 3 for count in info["schedules"])
+    assert f"{sum(info['schedules'])} of {len(info['schedules'])} kernels, for train --tune" in (
+        choose(made, "info"))
+    return info["schedules"]
+
+
+def choose(made, *arguments, status=0):
+    """The program with alternatives."""
+    run = subprocess.run([made / "choosing", *map(str, arguments)], cwd=made, capture_output=True,
+                         text=True, timeout=120)
+    assert run.returncode == status, run.stderr
+    return run.stdout + run.stderr
+
+
+def chosen(made, out):
+    return json.loads((made / out / "settings.json").read_text())["chosen-schedules"]
+
+
+def test_alternatives_change_nothing_by_default(made, choosing, trained):
+    choose(made, "train", *USUAL, "--out", "alike", "--steps", 40)
+    assert chosen(made, "alike") == ""
+    assert losses(made, "alike") == losses(made, "whole")
+
+
+def test_tune_chooses_and_resume_keeps_it(made, choosing):
+    said = choose(made, "train", *USUAL, "--out", "tuned", "--steps", 4, "--tune", "2s")
+    assert "tuning for 2 s" in said and "tuned: " in said
+    words = chosen(made, "tuned").split()
+    assert not words or len(words) == 1 + len(choosing)
+    # Each kernel has its second schedule, whatever was found.
+    settings = json.loads((made / "tuned" / "settings.json").read_text())
+    level = "x86-64-v4" if " avx512vl" in Path("/proc/cpuinfo").read_text() else "x86-64-v3"
+    settings["chosen-schedules"] = f"{level}:" + " 1" * len(choosing)
+    (made / "tuned" / "settings.json").write_text(json.dumps(settings))
+    choose(made, "train", "--out", "tuned", "--resume", "--steps", 8)
+    assert chosen(made, "tuned") == settings["chosen-schedules"]
+    choose(made, "train", *USUAL, "--out", "untuned", "--steps", 4)
+    choose(made, "train", "--out", "untuned", "--resume", "--steps", 8)
+    ours, theirs = losses(made, "tuned"), losses(made, "untuned")
+    assert np.allclose(np.float64(ours), np.float64(theirs), rtol=1e-4)
+
+
+def test_choices_of_another_build(made, choosing):
+    choose(made, "train", *USUAL, "--out", "moved", "--steps", 2)
+    settings = json.loads((made / "moved" / "settings.json").read_text())
+    for text in ("x86-64-v9: 1", "x86-64-v4: 1 2 3", "x86-64-v3:" + " 9" * len(choosing)):
+        settings["chosen-schedules"] = text
+        (made / "moved" / "settings.json").write_text(json.dumps(settings))
+        said = choose(made, "train", "--out", "moved", "--resume", "--steps", 2)
+        assert "was tuned for another build of the program" in said
+        assert chosen(made, "moved") == ""
+
+
+def test_tune_asks_for_alternatives_and_time(made, choosing):
+    said = lm(made, "train", *USUAL, "--out", "none", "--steps", 2, "--tune", "60s", status=1)
+    assert "one schedule for each kernel; build it with --alternatives 3" in said
+    assert not (made / "none").exists()
+    for time_ in ("0", "-1s", "60x", "25h"):
+        said = choose(made, "train", *USUAL, "--out", "none", "--steps", 2, "--tune", time_,
+                      status=2)
+        assert f"--tune {time_}: expected a time from 1s to 24h" in said
+
+
+def test_what_does_not_train_has_no_alternatives(made):
+    (made / "plain.attn").write_text("def F(X[n, d]):\n    return X + X\n")
+    _, said = attc("build", made / "plain.attn", "--exe", "--alternatives", "3", "-o",
+                   made / "plain", "-D", "n=4,d=4")
+    assert "--alternatives: the program does not train, and has none" in said
+
+
+def test_an_interrupt_ends_tuning(made, choosing):
+    run = subprocess.Popen(
+        [made / "choosing", "train", *map(str, USUAL), "--steps", "9", "--out", "ended", "--tune",
+         "1h"], cwd=made, stderr=subprocess.PIPE, text=True,
+    )
+    while "tuning for" not in run.stderr.readline():
+        pass
+    run.send_signal(signal.SIGINT)
+    _, said = run.communicate(timeout=60)
+    assert run.returncode == 0 and "ended by a signal after step 0" in said
+    choose(made, "train", "--out", "ended", "--resume", "--steps", 2)
+    assert len(losses(made, "ended")) == 2

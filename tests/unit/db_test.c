@@ -234,7 +234,7 @@ static void test_prune_says_why_each_goes(void **state) {
         entry.key.threads = threads;
         entry.default_seconds = threads == 3 ? 1.005 * entry.seconds : 0.75;
         if (threads == 6) // as little as attc tune keeps
-            entry.seconds = TUNE_WORTH * entry.default_seconds;
+            entry.seconds = ATT_WORTH * entry.default_seconds;
         entry.date = threads == 4 ? "2026-10-24T19:00:00Z" : "2026-11-24T19:00:00Z";
         put(f, &entry);
     }

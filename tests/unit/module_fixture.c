@@ -72,9 +72,9 @@ static const int64_t args_product[] = {0, 1, 5}, args_row[] = {5, 2, 3}, args_sp
 static const int64_t factors_product[] = {1, DIM_N, 1, DIM_H, 1, DIM_D},
                      factors_row[] = {1, DIM_N, 1, DIM_H},
                      factors_spread[] = {1, DIM_M, 2, DIM_N, DIM_H, 1, DIM_H};
-static const AttLaunch launches[] = {{0, args_product, factors_product, 0, NULL},
-                                     {1, args_row, factors_row, 0, NULL},
-                                     {2, args_spread, factors_spread, 0, NULL}};
+static const AttLaunch launches[] = {{0, args_product, factors_product, 0, NULL, ATT_NO_CHOICE, 0},
+                                     {1, args_row, factors_row, 0, NULL, ATT_NO_CHOICE, 0},
+                                     {2, args_spread, factors_spread, 0, NULL, ATT_NO_CHOICE, 0}};
 const AttModule module_scores = {
     .abi = ATT_MODULE_ABI,
     .entry = "Scores",

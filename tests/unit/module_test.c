@@ -4,9 +4,9 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,11 +30,42 @@ static void runs_with_times(void **state) {
     int64_t extents[] = {7, D, 4, 7};
     void *pointers[] = {c->x, c->p, c->mask, c->y, c->t};
     double seconds[3] = {0};
-    assert_int_equal(att_module_run(*state, &module_scores, extents, pointers, NULL, seconds),
-                     ATT_OK);
+    AttRun run = {.extents = extents, .tensors = pointers, .seconds = seconds};
+    assert_int_equal(att_module_run(*state, &module_scores, &run), ATT_OK);
     module_case_check(c);
     for (int i = 0; i < 3; i++)
         assert_true(seconds[i] > 0 && seconds[i] < 10);
+    free(c);
+}
+
+// Of two ways to make Y the chosen one runs; without choices the first.
+static void choices(void **state) {
+    Case *c = module_case_new(7, 4);
+    int64_t extents[] = {7, D, 4, 7}, n_alternatives[] = {2}, chosen[] = {1};
+    void *pointers[] = {c->x, c->p, c->mask, c->y, c->t};
+    AttLaunch launches[4];
+    AttModule module = module_scores;
+    for (int i = 0; i < 4; i++)
+        launches[i] = module_scores.launches[0][i < 2 ? i : i - 1];
+    launches[1].choice = launches[2].choice = 0;
+    launches[2].alternative = 1;
+    for (int level = 0; level < ATT_N_LEVELS; level++) {
+        module.n_launches[level] = 4;
+        module.launches[level] = launches;
+        module.n_choices[level] = 1;
+        module.n_alternatives[level] = n_alternatives;
+    }
+    for (int way = 0; way < 3; way++) {
+        double seconds[4] = {0};
+        AttRun run = {.extents = extents, .tensors = pointers, .seconds = seconds};
+        chosen[0] = way == 1;
+        run.choices = way == 2 ? NULL : chosen;
+        memset(c->y, 0, 7 * sizeof *c->y);
+        assert_int_equal(att_module_run(*state, &module, &run), ATT_OK);
+        module_case_check(c);
+        assert_true((seconds[1] > 0) == (way != 1));
+        assert_true((seconds[2] > 0) == (way == 1));
+    }
     free(c);
 }
 
@@ -250,8 +281,8 @@ static void bad_modules(void **state) {
     assert_string_equal(att_message(*state), "Scores has no code");
     int64_t wrong[] = {7, D + 1, 4, 7};
     void *pointers[] = {c->x, c->p, c->mask, c->y, c->t};
-    assert_int_equal(att_module_run(*state, &module_scores, wrong, pointers, NULL, NULL),
-                     ATT_ARGUMENT);
+    AttRun run = {.extents = wrong, .tensors = pointers};
+    assert_int_equal(att_module_run(*state, &module_scores, &run), ATT_ARGUMENT);
     assert_string_equal(att_message(*state), "d must be 3, not 4");
     free(c);
 }
@@ -336,6 +367,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls),
         cmocka_unit_test(runs_with_times),
+        cmocka_unit_test(choices),
         cmocka_unit_test(calls_within_tasks),
         cmocka_unit_test(calls_of_two_threads),
         cmocka_unit_test(workspaces),

@@ -466,10 +466,10 @@ static void test_statistics(void **state) {
     double odd[] = {3, 1, 2}, even[] = {4, 1, 3, 2};
     assert_true(tune_median(odd, 3) == 2 && tune_median(even, 4) == 2.5);
     double faster[] = {0.9, 0.8, 0.9, 0.7, 0.95}, mixed[] = {0.9, 1.1, 0.9, 1.2};
-    assert_true(fabs(tune_confidence(faster, 5, 1) - (1 - 1.0 / 32)) < 1e-12);
-    assert_true(fabs(tune_confidence(mixed, 4, 1) - (1 - 11.0 / 16)) < 1e-12);
-    assert_true(tune_confidence(NULL, 0, 1) == 0);
-    assert_true(tune_confidence(faster, 5, 0.85) < 0.6); // two of five
+    assert_true(fabs(att_confidence(faster, 5, 1) - (1 - 1.0 / 32)) < 1e-12);
+    assert_true(fabs(att_confidence(mixed, 4, 1) - (1 - 11.0 / 16)) < 1e-12);
+    assert_true(att_confidence(NULL, 0, 1) == 0);
+    assert_true(att_confidence(faster, 5, 0.85) < 0.6); // two of five
     assert_true(tune_quantile(even, 4, 0.75) == 3.25 && tune_quantile(odd, 1, 0.75) == 3);
     double a[] = {1, 2, 3, 4}, up[] = {10, 20, 30, 50}, down[] = {4, 3, 2, 1},
            flat[] = {1, 1, 1, 1};

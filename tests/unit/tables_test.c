@@ -89,7 +89,8 @@ static void run_module(const AttModule *module) {
         x[i] = (float)i - 3.5f;
     void *tensors[] = {x, u, gain, y};
     int64_t extents[] = {ROWS, COLUMNS, ROWS};
-    assert_int_equal(att_module_run(ctx, module, extents, tensors, NULL, NULL), ATT_OK);
+    AttRun run = {.extents = extents, .tensors = tensors};
+    assert_int_equal(att_module_run(ctx, module, &run), ATT_OK);
     for (int i = 0; i < COUNT; i++)
         assert_true(y[i] == 6 * x[i]);
     att_context_free(ctx);

@@ -201,7 +201,7 @@ static void winners_are_kept(void **state) {
     TuneResult *result = &w->tuner.results[0];
     result->schedule = *known_schedule(w);
     result->of_default = 0.003;
-    result->seconds = TUNE_WORTH * result->of_default;
+    result->seconds = ATT_WORTH * result->of_default;
     result->confidence = 0.999;
     assert_int_not_equal(result->winner, TUNE_DEFAULT);
     assert_true(tuner_keep(&w->tuner) && result->kept);

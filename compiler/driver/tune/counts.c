@@ -24,7 +24,7 @@ static void count_launch(Tuner *tuner, const TileProgram *program, const Launch 
                          const int64_t *extents, uint32_t site, uint32_t trial) {
     Arena *scratch = arena_new();
     const Kernel *kernel = program->kernels.at[launch->kernel];
-    const int64_t *own = report_kernel_extents(launch, kernel, extents, scratch);
+    const int64_t *own = launch_extents(launch, kernel, extents, scratch);
     TileCost cost = tile_cost(scratch, kernel, own, &tuner->machine);
     Arena *arena = tuner->options->session->arena;
     CountedTrial counted = {trial, tune_counts_to_text(arena, &cost)};

@@ -62,7 +62,7 @@ static bool has_lost(const Tuner *tuner, uint32_t site, const Schedule *schedule
     for (uint32_t i = 1; i < searched->trials.count; i++) {
         const TuneTrial *trial = &searched->trials.at[i];
         bool slow =
-            trial->last && trial->ratios.count > trial->judged_from && trial->ratio > TUNE_WORTH;
+            trial->last && trial->ratios.count > trial->judged_from && trial->ratio > ATT_WORTH;
         if (schedule_same(&trial->schedule, schedule))
             return slow || tuner->results[site].refuted == i;
     }

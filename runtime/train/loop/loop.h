@@ -56,6 +56,8 @@ typedef struct {
 AttStatus att_learner_open(AttContext *ctx, AttLearner *learner, const AttWords *dims,
                            int64_t examples);
 void att_learner_close(AttLearner *learner);
+// Makes the call one of a batch, from 0 on.
+AttStatus att_learner_fill(AttContext *ctx, AttLearner *learner, int64_t number);
 // Gradients of the batches of a step, from 1, their mean loss and norm.
 AttStatus att_learner_gradient(AttContext *ctx, AttLearner *learner, int64_t step);
 bool att_learner_is_finite(const AttLearner *learner);
@@ -73,6 +75,28 @@ AttWork att_work_open(AttContext *ctx, const AttTrainer *trainer, const AttCall 
                       int64_t batches);
 double att_work_share(const AttWork *work, double seconds); // of a step; NAN: not known
 
+// ---- tune.c: the fastest schedules of those that are compiled in -------------------------------
+typedef struct {
+    double seconds;            // to spend, about
+    bool (*ended)(void *self); // is it to end now?
+    void *self;
+} AttTuning;
+typedef struct {
+    double least;                 // seconds that it takes
+    bool enough;                  // else nothing was tried
+    int64_t n_choices, n_changed; // changed: to another than the first alternative
+    int64_t *choices;             // for AttCall, the caller's to free, also on failure
+    int64_t tried;                // alternatives, of all choices
+    double before, after;         // seconds of a call; 0: nothing was found that is faster
+} AttTuned;
+// Runs the call again and again, on the data that it has; what it makes is of no meaning.
+AttStatus att_tune(AttContext *ctx, AttCall *call, const AttTuning *tuning, AttTuned *out);
+// "x86-64-v4: 0 2 1"; empty where nothing is chosen. The caller's to free; NULL: out of memory.
+char *att_choices_text(AttContext *ctx, const AttCall *call);
+// *out: the caller's to free; NULL: they are none of this module on this machine.
+AttStatus att_choices_read(AttContext *ctx, const AttModule *module, const char *text,
+                           int64_t **out);
+
 // ---- checkpoint.c ------------------------------------------------------------------------------
 // Writes FOLDER/step-N.safetensors, points `latest` at it, and removes all but the newest `keep`.
 AttStatus att_checkpoint_write(AttContext *ctx, const AttLearner *learner, const char *folder,
@@ -89,6 +113,13 @@ typedef struct {
 // Fails where another process has it. What *out has is for att_folder_unlock, also on failure.
 AttStatus att_folder_lock(AttContext *ctx, const char *folder, AttFolderLock *out);
 void att_folder_unlock(AttFolderLock *lock); // also one that is all zeros
+
+// ---- ending.c: signals that end training after a step -------------------------------------------
+typedef struct {
+    bool came;
+} AttEnding;
+void att_ending_await(void);
+bool att_ending_came(AttEnding *ending);
 
 // ---- log.c -------------------------------------------------------------------------------------
 // A table of numbers that grows by lines. NULL where it failed: errno says why.
@@ -115,6 +146,8 @@ AttStatus att_settings_write(AttContext *ctx, const char *folder, const char *te
 // owner: of texts among them, for att_settings_free; also set on failure.
 AttStatus att_settings_take(AttContext *ctx, const char *folder, const AttUsage *usage,
                             AttOptions *options, void **owner);
+// A fact of those settings; NULL: it is not there.
+const char *att_settings_fact(const void *owner, const char *name);
 void att_settings_free(void *owner);
 
 // ---- progress.c --------------------------------------------------------------------------------
@@ -132,5 +165,6 @@ typedef struct {
 AttProgress att_progress_open(char **argv, int64_t steps, int64_t begun);
 void att_progress_tell(AttProgress *progress, const AttProgressLine *line);
 void att_progress_break(AttProgress *progress); // before another line
+void att_progress_tuned(char **argv, const AttTuned *tuned);
 
 #endif

@@ -26,6 +26,7 @@ static json_t *json_of(const AttOption *option, const void *values) {
     case ATT_OPTION_COUNT:
         return json_integer(*(const int64_t *)at);
     case ATT_OPTION_NUMBER:
+    case ATT_OPTION_TIME:
         return json_real(*(const double *)at);
     case ATT_OPTION_TEXT:
         return *(const char *const *)at ? json_string_nocheck(*(const char *const *)at)
@@ -110,6 +111,9 @@ static bool take(const AttOption *option, const json_t *was, void *values) {
     case ATT_OPTION_COUNT:
         *(int64_t *)at = json_integer_value(was);
         return json_is_integer(was) && is_in_range(option, was);
+    case ATT_OPTION_TIME:
+        *(double *)at = json_number_value(was);
+        return json_is_number(was);
     case ATT_OPTION_NUMBER:
         *(double *)at = json_number_value(was);
         return json_is_number(was) && is_in_range(option, was);
@@ -155,6 +159,10 @@ AttStatus att_settings_take(AttContext *ctx, const char *folder, const AttUsage 
             status = take_or_compare(ctx, path, option, options->given[i],
                                      json_object_get(all, option->name), options->values);
     return status;
+}
+
+const char *att_settings_fact(const void *owner, const char *name) {
+    return json_string_value(json_object_get(owner, name));
 }
 
 void att_settings_free(void *owner) {

@@ -78,11 +78,15 @@ static int64_t batch_seed(const AttLearner *learner, int64_t number) {
     return (int64_t)(((uint64_t)block.word[1] << 32 | block.word[0]) >> 1);
 }
 
-static AttStatus add_batch(AttContext *ctx, AttLearner *learner, int64_t number) {
+AttStatus att_learner_fill(AttContext *ctx, AttLearner *learner, int64_t number) {
     int64_t examples = learner->batch.n_examples;
     att_batch_seed(&learner->batch, batch_seed(learner, number));
-    AttStatus status = att_data_batch(ctx, learner->data, ATT_PART_TRAIN, number * examples,
-                                      examples, learner->batch.filled);
+    return att_data_batch(ctx, learner->data, ATT_PART_TRAIN, number * examples, examples,
+                          learner->batch.filled);
+}
+
+static AttStatus add_batch(AttContext *ctx, AttLearner *learner, int64_t number) {
+    AttStatus status = att_learner_fill(ctx, learner, number);
     return status ? status : att_call_run(ctx, &learner->call);
 }
 

@@ -108,7 +108,11 @@ void att_call_close(AttCall *call) {
 }
 
 AttStatus att_call_run(AttContext *ctx, AttCall *call) {
-    return att_module_run(ctx, call->module, call->extents, call->tensors, NULL, NULL);
+    AttRun run = {.extents = call->extents,
+                  .tensors = call->tensors,
+                  .choices = call->choices,
+                  .seconds = call->seconds};
+    return att_module_run(ctx, call->module, &run);
 }
 
 double att_call_result(const AttCall *call, int64_t k) {

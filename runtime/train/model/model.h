@@ -79,6 +79,8 @@ typedef struct {
     int64_t n_results;
     int64_t *outputs; // places of results among module->tensors
     int64_t flag;     // what flags say: gradients are added to what is there
+    const int64_t *choices; // of alternatives, see AttRun; NULL: the first of each
+    double *seconds;        // likewise; NULL: nobody asks
 } AttCall;
 // All NULL and zero, of which the caller sets extents and tensors. A call that failed here or in
 // att_call_open is to be closed, too.
