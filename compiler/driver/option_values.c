@@ -133,7 +133,11 @@ int option_extents(Options *options, const char *option, const char *text, DimEx
 static int read_size(Options *options, const char *item, const char *size, DimExtents *out) {
     Arena *arena = options->session->arena;
     int name = (int)strcspn(item, "="), length = (int)strcspn(size, "+");
+    int64_t number;
     *out = (DimExtents){0};
+    if (!att_argument_count(arena_strndup(arena, size, (size_t)length), 0, INT64_MAX, &number))
+        return usage_error("--dynamic %s: '%.*s' is no size: write them as in n=1+512", item,
+                           length, size);
     return option_extents(options, "--dynamic",
                           arena_printf(arena, "%.*s=%.*s", name, item, length, size), out);
 }
