@@ -276,8 +276,6 @@ static AttStatus run_launch(AttContext *ctx, const AttModule *module, int level,
                             AttBlock *turns) {
     const AttKernel *kernel = &module->kernels[launch->kernel];
     int64_t tasks, scratch = 0;
-    if (!guards_hold(launch->guards, launch->n_guards, extents))
-        return ATT_OK;
     if (!bind_launch(module, launch, extents, tables) ||
         !count_tasks(kernel, level, tables->extents, &tasks))
         return att_fail(ctx, ATT_ARGUMENT, "the extents are too large for kernel %s", kernel->name);
@@ -350,7 +348,8 @@ static AttStatus run_launches(AttContext *ctx, const AttModule *module, int leve
     double before = run->seconds ? att_seconds() : 0;
     for (int64_t i = 0; i < module->n_launches[level] && !status; i++) {
         const AttLaunch *launch = &module->launches[level][i];
-        if (!is_chosen(launch, run->choices))
+        if (!is_chosen(launch, run->choices) ||
+            !guards_hold(launch->guards, launch->n_guards, run->extents))
             continue;
         status = run_launch(ctx, module, level, launch, run->extents, tables, turns);
         double after = run->seconds ? att_seconds() : 0;

@@ -166,6 +166,7 @@ typedef struct {
     const AttRule *rules;
     int64_t n_choices[ATT_N_LEVELS];
     const int64_t *n_alternatives[ATT_N_LEVELS]; // per choice, at least 2
+    int64_t identity[ATT_N_LEVELS]; // of launches and the code of their kernels: a hash
 } AttModule;
 
 // What an entry runs on.
@@ -174,7 +175,7 @@ typedef struct {
     void *const *tensors;   // one pointer per input and output
     void *workspace; // att_module_workspace bytes, 64-byte aligned; NULL: memory of the context
     const int64_t *choices; // per choice of the level an alternative; NULL: the first of each
-    double *seconds;        // NULL, or an accumulator per launch
+    double *seconds;        // NULL, or an accumulator per launch, of those that run
 } AttRun;
 ATT_API AttStatus att_module_run(AttContext *ctx, const AttModule *module, const AttRun *run);
 // Finds the extents of the entry's dims from the inputs that are at hand. inputs: one per ATT_INPUT

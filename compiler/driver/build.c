@@ -391,6 +391,18 @@ static void set_sizes(const Build *build, ProductFunction *entry) {
     entry->n_ranges = n;
 }
 
+// What there is to choose from is told of where there is nothing.
+static void tell_alternatives(const Build *build) {
+    const Options *options = build->options;
+    bool any = !options->alternatives || !build->trainer;
+    for (uint32_t i = 0; i < count_lowerings(build) && !any; i++)
+        any = build->lowerings[i].compiled.tile && build->lowerings[i].compiled.tile->choices.count;
+    if (!any)
+        diag_remark(options->session->diags, (Span){0},
+                    "--alternatives: no kernel has another schedule that is predicted to be nearly "
+                    "as fast");
+}
+
 static ProductEntry product_of(const Build *build) {
     Arena *arena = build->options->session->arena;
     ProductFunction *functions = arena_array(arena, ProductFunction, build->functions.count);
@@ -443,6 +455,7 @@ int command_build(Options *options) {
     Product *product = NULL;
     bool lowered = lower_all(build);
     if (lowered) {
+        tell_alternatives(build);
         ProductEntry entry = product_of(build);
         product = product_compile(options->session, &entry, &options->cache, &about, &why);
     }

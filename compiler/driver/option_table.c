@@ -334,8 +334,9 @@ int options_check(const Options *options, const OptionList *given) {
         return usage_error("%s: --wrt says what --grad differentiates by; add --grad", name);
     if (options->entry.checkpoints.count && !options->grad)
         return usage_error("%s: --checkpoint says what --grad computes again; add --grad", name);
-    if (options->alternatives && options->product != PRODUCT_EXE)
-        return usage_error("%s: --alternatives is for programs that train; add --exe", name);
+    if (options->alternatives && (options->product != PRODUCT_EXE || options->grad))
+        return usage_error("%s: --alternatives is for programs that train; %s", name,
+                           options->grad ? "leave out --grad" : "add --exe");
     if (check_outputs(options) != EXIT_FINE)
         return EXIT_USAGE;
     if (options->inputs.count && !(bit & (RUN | VERIFY | BENCH | TUNE)))

@@ -22,7 +22,7 @@ _Static_assert(sizeof(AttKernel) == (6 + 3 * ATT_N_LEVELS) * WORD, "AttKernel");
 _Static_assert(sizeof(AttLaunch) == 7 * WORD, "AttLaunch");
 _Static_assert(sizeof(AttGuard) == 3 * WORD, "AttGuard");
 _Static_assert(sizeof(AttRule) == 5 * WORD, "AttRule");
-_Static_assert(sizeof(AttModule) == (12 + 4 * ATT_N_LEVELS) * WORD, "AttModule");
+_Static_assert(sizeof(AttModule) == (12 + 5 * ATT_N_LEVELS) * WORD, "AttModule");
 
 typedef ImageWords Words;
 typedef struct {
@@ -196,6 +196,8 @@ static ImagePlace write_module(Writer *writer) {
     for (int64_t level = 0; level < ATT_N_LEVELS; level++)
         add_place(writer, &words,
                   make_numbers(writer, module->n_alternatives[level], module->n_choices[level]));
+    for (int64_t level = 0; level < ATT_N_LEVELS; level++)
+        add_number(writer, &words, module->identity[level]);
     return make_table(writer, &words);
 }
 

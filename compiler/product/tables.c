@@ -412,6 +412,21 @@ static TableLevel *open_levels(TableBuilder *build, const ProductFunction *funct
     return levels;
 }
 
+// Of each level: what runs when, by the names of code, which are hashes.
+static void find_identities(TableBuilder *build) {
+    AttModule *module = &build->tables->module;
+    for (int64_t level = 0; level < ATT_N_LEVELS; level++) {
+        uint64_t hash = 0;
+        for (int64_t i = 0; i < module->n_launches[level]; i++) {
+            const AttLaunch *launch = &module->launches[level][i];
+            hash = hash_text(hash, build->symbols.at[launch->kernel]);
+            hash =
+                hash_u64(hash_u64(hash, (uint64_t)launch->choice), (uint64_t)launch->alternative);
+        }
+        module->identity[level] = (int64_t)hash;
+    }
+}
+
 static void add_all_launches(TableBuilder *build, TableLevel *levels, uint32_t count,
                              uint32_t of_level) {
     AttLaunches launches = {0};
@@ -442,6 +457,7 @@ ModuleTables *product_tables(Arena *arena, const ProductFunction *function,
         if (function->multiplies && function->multiplies[i])
             add_multiplies(&build, &levels[i], function->multiplies[i]);
     add_all_launches(&build, levels, count, of_level);
+    find_identities(&build);
     const char *entry = levels[0].graph->entry;
     tables->symbol =
         arena_printf(arena, "%s%s", product_entry_symbol(arena, entry), function->suffix);

@@ -306,6 +306,7 @@ typedef struct {
     };
     StageBlocksList blocks; // by place; those that are missing or do not fit are the default ones
     double seconds;         // of the kernel, predicted for the machine's threads; 0: nobody asked
+    int64_t scratch;        // bytes of a task, likewise
     const char *found;      // where it was looked up; NULL: it was chosen here
 } Schedule;
 typedef VEC(Schedule) ScheduleList;
@@ -482,6 +483,7 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
 // default of a streamed group is the cheapest that can be lowered, that of a contraction the
 // cheapest of those that a model of it finds nearly as fast as the fastest, which comes first
 // (lower/choose.c); wanted: its plan, and its numbers where they are not 0.
+int64_t schedule_scratch_room(const Machine *machine); // bytes that a task may have by default
 TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine);
 void schedule_nearest_contract(Arena *arena, const ContractShape *shape, const Machine *machine,
                                ScheduleList *into);

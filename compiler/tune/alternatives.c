@@ -16,9 +16,24 @@
 #include <string.h>
 
 // Groups that are predicted to take less of the program's time have no alternatives, and schedules
-// that are predicted to be slower than the fastest by more are none. An alternative is a factor of
-// two in one number, or as much in several, from all others: what is nearer is about as fast.
+// that are predicted to be slower than the fastest by more are none. They are APART from all others
+// by the distance of the tuner: a factor of two in one number, or as much in several, or operands
+// that are packed: what is nearer is about as fast.
 static const double SHARE_LEAST = 0.01, NEAR = 1.25, APART = 1;
+
+// The launches of a group in one of the programs.
+typedef struct {
+    Launch *at;
+    uint32_t count;
+} GroupLaunches;
+
+// What a site has, and what it may have besides.
+typedef struct {
+    double share; // of the program's predicted time
+    const Kernel *own;
+    int64_t room; // bytes of scratch that a task may have
+    ScheduleList others;
+} Site;
 
 typedef struct {
     Arena *arena; // while alternatives are added
@@ -28,89 +43,106 @@ typedef struct {
     const ScheduleWish *wish;
     uint32_t most;
     TuneSpaces spaces;
-    ScheduleList *more; // by site
+    Site *sites;        // of the spaces
     FormTable *kernels; // -> index into program->kernels
     FormTable *choices; // kernels of all alternatives of a group -> number of the choice
 } Adder;
 
+static GroupLaunches launches_at(const TileProgram *program, uint32_t first) {
+    GroupLaunches run = {&program->launches.at[first], 0};
+    while (first + run.count < program->launches.count && run.at[run.count].group == run.at->group)
+        run.count++;
+    return run;
+}
+
 // ---- which schedules ----------------------------------------------------------------------------
+
+static const int64_t *extents_of(const Adder *a, const Launch *launch, Arena *arena) {
+    return launch_extents(launch, a->program->kernels.at[launch->kernel], a->extents, arena);
+}
 
 static double seconds_of(const Adder *a, const Launch *launch, Arena *arena) {
     const Kernel *kernel = a->program->kernels.at[launch->kernel];
-    if (!launch_runs(launch, a->extents))
-        return 0;
-    const int64_t *own = launch_extents(launch, kernel, a->extents, arena);
-    return tile_cost(NULL, kernel, own, a->machine).parallel_seconds;
+    return tile_cost(NULL, kernel, extents_of(a, launch, arena), a->machine).parallel_seconds;
 }
 
-// Of its predicted time, by site.
-static double *find_shares(const Adder *a) {
+// What is for other sizes of run-time extents counts as what runs in its place. Returns the time of
+// the group.
+static double note_sites(Adder *a, const GroupLaunches *run, Arena *arena) {
+    double all = 0;
+    for (uint32_t i = 0; i < run->count; i++)
+        all += launch_runs(&run->at[i], a->extents) ? seconds_of(a, &run->at[i], arena) : 0;
+    for (uint32_t i = 0; i < run->count; i++) {
+        const Launch *launch = &run->at[i];
+        uint32_t at = tune_spaces_find(&a->spaces, &launch->site);
+        if (at == a->spaces.at.count)
+            continue;
+        Site *site = &a->sites[at];
+        site->own = a->program->kernels.at[launch->kernel];
+        site->share += launch_runs(launch, a->extents) ? seconds_of(a, launch, arena) : all;
+        int64_t own = kernel_scratch_bytes(site->own, extents_of(a, launch, arena), NULL);
+        int64_t room = schedule_scratch_room(a->machine);
+        site->room = own > room ? own : room;
+    }
+    return all;
+}
+
+static void find_sites(Adder *a) {
     Arena *arena = arena_new();
-    double *shares = arena_array(a->arena, double, a->spaces.at.count + 1), all = 0;
-    for (uint32_t i = 0; i < a->program->launches.count; i++) {
-        const Launch *launch = &a->program->launches.at[i];
-        double seconds = seconds_of(a, launch, arena);
-        shares[tune_spaces_find(&a->spaces, &launch->site)] += seconds;
-        all += seconds;
+    double all = 0;
+    a->sites = arena_array(a->arena, Site, a->spaces.at.count + 1);
+    for (uint32_t i = 0; i < a->program->launches.count;) {
+        GroupLaunches run = launches_at(a->program, i);
+        all += note_sites(a, &run, arena);
+        i += run.count;
     }
-    for (uint32_t i = 0; i < a->spaces.at.count; i++)
-        shares[i] /= all;
+    for (uint32_t i = 0; i < a->spaces.at.count && all > 0; i++)
+        a->sites[i].share /= all;
     arena_free(arena);
-    return shares;
 }
 
-// What the site has; NULL: none of its launches is there.
-static const Schedule *own_schedule(const Adder *a, uint32_t site) {
-    for (uint32_t i = 0; i < a->program->launches.count; i++) {
-        const Launch *launch = &a->program->launches.at[i];
-        if (tune_spaces_find(&a->spaces, &launch->site) == site)
-            return &a->program->kernels.at[launch->kernel]->schedule;
-    }
-    return NULL;
-}
-
-static bool is_apart(const Schedule *schedule, const Schedule *own, const ScheduleList *others) {
-    bool apart = tune_distance(schedule, own) >= APART;
-    for (uint32_t i = 0; i < others->count && apart; i++)
-        apart = tune_distance(schedule, &others->at[i]) >= APART;
+static bool is_apart(const Schedule *schedule, const Site *site) {
+    bool apart = tune_distance(schedule, &site->own->schedule) >= APART;
+    for (uint32_t i = 0; i < site->others.count && apart; i++)
+        apart = tune_distance(schedule, &site->others.at[i]) >= APART;
     return apart;
 }
 
-// The fastest that is near, and apart from what is chosen; NULL: there is none left.
-static const Schedule *find_next(const ScheduleList *numbers, const Schedule *own,
-                                 const ScheduleList *chosen) {
+// The fastest that is near, fits, and is apart from what there is; NULL: there is none left.
+static const Schedule *find_next(const ScheduleList *numbers, const Site *site) {
     double least = INFINITY;
     for (uint32_t i = 0; i < numbers->count; i++)
         least = fmin(least, numbers->at[i].seconds);
     const Schedule *next = NULL;
     for (uint32_t i = 0; i < numbers->count; i++) {
         const Schedule *s = &numbers->at[i];
-        if (s->kind == own->kind && s->seconds <= NEAR * least &&
-            (!next || s->seconds < next->seconds) && is_apart(s, own, chosen))
+        if (s->kind == site->own->schedule.kind && s->seconds <= NEAR * least &&
+            s->scratch <= site->room && (!next || s->seconds < next->seconds) && is_apart(s, site))
             next = s;
     }
     return next;
 }
 
-static void choose_schedules(Adder *a) {
-    uint32_t count = a->spaces.at.count;
-    const double *shares = find_shares(a);
-    a->more = arena_array(a->arena, ScheduleList, count + 1);
-    for (uint32_t i = 0; i < count; i++) {
-        const Schedule *own = own_schedule(a, i), *next;
+// Returns how many a site has at most.
+static uint32_t choose_schedules(Adder *a) {
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < a->spaces.at.count; i++) {
         const ScheduleList *numbers = &a->spaces.at.at[i].numbers;
-        ScheduleList *more = &a->more[i];
-        while (own && shares[i] >= SHARE_LEAST && more->count < a->most &&
-               (next = find_next(numbers, own, more)))
-            vec_push(a->arena, more, *next);
+        const Schedule *next;
+        Site *site = &a->sites[i];
+        while (site->own && site->share >= SHARE_LEAST && site->others.count < a->most &&
+               (next = find_next(numbers, site)))
+            vec_push(a->arena, &site->others, *next);
+        most = site->others.count > most ? site->others.count : most;
     }
+    return most;
 }
 
 // ---- programs -----------------------------------------------------------------------------------
 
 typedef struct {
     const Adder *adder;
-    uint32_t number; // from 0
+    uint32_t number; // from 1: of the others of each site
 } Alternative;
 
 // Sites that have no such alternative are as they are.
@@ -119,8 +151,8 @@ static const Schedule *find_alternative(const void *of, const ScheduleSite *site
     const Adder *a = alternative->adder;
     const ScheduleSource *source = &a->wish->source;
     uint32_t i = tune_spaces_find(&a->spaces, site);
-    if (i < a->spaces.at.count && alternative->number < a->more[i].count)
-        return &a->more[i].at[alternative->number];
+    if (i < a->spaces.at.count && alternative->number <= a->sites[i].others.count)
+        return &a->sites[i].others.at[alternative->number - 1];
     return source->find ? source->find(source->known, site, arena) : NULL;
 }
 
@@ -130,7 +162,7 @@ static TileProgram *lower_alternative(const Adder *a, uint32_t number) {
     wish.source = (ScheduleSource){.find = find_alternative, .known = &alternative};
     TileProgram *made = tile_lower(a->program->plan, a->machine, a->extents, &wish);
     if (!made)
-        ice("tune_add_alternatives: a program has other schedules, and is none");
+        ice("tune_add_alternatives: a program that was lowered cannot be lowered once more");
     return made;
 }
 
@@ -166,20 +198,7 @@ static uint32_t kernel_here(Adder *a, Kernel *kernel) {
 
 // ---- launches -----------------------------------------------------------------------------------
 
-// The launches of a group in one of the programs.
-typedef struct {
-    Launch *at;
-    uint32_t count;
-} Run;
-
-static Run run_at(const TileProgram *program, uint32_t first) {
-    Run run = {&program->launches.at[first], 0};
-    while (first + run.count < program->launches.count && run.at[run.count].group == run.at->group)
-        run.count++;
-    return run;
-}
-
-static bool same_kernels(const Run *a, const Run *b) {
+static bool same_kernels(const GroupLaunches *a, const GroupLaunches *b) {
     if (a->count != b->count)
         return false;
     for (uint32_t i = 0; i < a->count; i++)
@@ -189,7 +208,7 @@ static bool same_kernels(const Run *a, const Run *b) {
 }
 
 // Those that differ from each other, the group's own first.
-static uint32_t drop_equal(Run *runs, uint32_t count) {
+static uint32_t drop_equal(GroupLaunches *runs, uint32_t count) {
     uint32_t left = 1;
     for (uint32_t i = 1; i < count; i++) {
         uint32_t k = 0;
@@ -201,7 +220,7 @@ static uint32_t drop_equal(Run *runs, uint32_t count) {
     return left;
 }
 
-static uint32_t choice_of(Adder *a, const Run *runs, uint32_t count) {
+static uint32_t choice_of(Adder *a, const GroupLaunches *runs, uint32_t count) {
     KernelForm form = {0};
     Arena *lasting = a->program->plan->fusion->graph->arena;
     for (uint32_t i = 0; i < count; i++) {
@@ -217,7 +236,7 @@ static uint32_t choice_of(Adder *a, const Run *runs, uint32_t count) {
     return *(uint32_t *)*known;
 }
 
-static void add_run(const Run *run, uint32_t choice, uint32_t alternative, Arena *arena,
+static void add_run(const GroupLaunches *run, uint32_t choice, uint32_t alternative, Arena *arena,
                     TileProgram *program) {
     for (uint32_t i = 0; i < run->count; i++) {
         Launch launch = run->at[i];
@@ -232,13 +251,13 @@ static void merge_launches(Adder *a, TileProgram *const *others, uint32_t count)
     TileProgram before = *a->program;
     Arena *lasting = before.plan->fusion->graph->arena;
     uint32_t *at = arena_array(a->arena, uint32_t, count + 1);
-    Run *runs = arena_array(a->arena, Run, count + 1);
+    GroupLaunches *runs = arena_array(a->arena, GroupLaunches, count + 1);
     memset(&a->program->launches, 0, sizeof a->program->launches);
     for (uint32_t i = 0; i < before.launches.count; i += runs[0].count) {
-        runs[0] = run_at(&before, i);
+        runs[0] = launches_at(&before, i);
         for (uint32_t k = 0; k < count; k++) {
-            runs[k + 1] = run_at(others[k], at[k]);
-            if (runs[k + 1].at->group != runs[0].at->group)
+            runs[k + 1] = launches_at(others[k], at[k]);
+            if (!runs[k + 1].count || runs[k + 1].at->group != runs[0].at->group)
                 ice("tune_add_alternatives: the groups of an alternative are others");
             at[k] += runs[k + 1].count;
         }
@@ -247,6 +266,19 @@ static void merge_launches(Adder *a, TileProgram *const *others, uint32_t count)
         for (uint32_t k = 0; k < left; k++)
             add_run(&runs[k], choice, k, lasting, a->program);
     }
+}
+
+// The program with each of the alternatives, of kernels of the program.
+static TileProgram **lower_alternatives(Adder *a, uint32_t count) {
+    TileProgram **others = arena_array(a->arena, TileProgram *, count + 1);
+    for (uint32_t k = 0; k < count; k++) {
+        others[k] = lower_alternative(a, k + 1);
+        for (uint32_t i = 0; i < others[k]->launches.count; i++) {
+            Launch *launch = &others[k]->launches.at[i];
+            launch->kernel = kernel_here(a, others[k]->kernels.at[launch->kernel]);
+        }
+    }
+    return others;
 }
 
 void tune_add_alternatives(TileProgram *program, const Machine *machine, const int64_t *extents,
@@ -262,17 +294,10 @@ void tune_add_alternatives(TileProgram *program, const Machine *machine, const i
                .kernels = form_table_new(arena),
                .choices = form_table_new(arena)};
     tune_spaces_add(&a.spaces, program->plan, machine, extents);
-    choose_schedules(&a);
+    find_sites(&a);
     for (uint32_t i = 0; i < program->kernels.count; i++)
         kernel_known(&a, program->kernels.at[i], i);
-    TileProgram **others = arena_array(arena, TileProgram *, most + 1);
-    for (uint32_t k = 0; k < most; k++) {
-        others[k] = lower_alternative(&a, k);
-        for (uint32_t i = 0; i < others[k]->launches.count; i++) {
-            Launch *launch = &others[k]->launches.at[i];
-            launch->kernel = kernel_here(&a, others[k]->kernels.at[launch->kernel]);
-        }
-    }
-    merge_launches(&a, others, most);
+    uint32_t count = choose_schedules(&a);
+    merge_launches(&a, lower_alternatives(&a, count), count);
     arena_free(arena);
 }

@@ -43,7 +43,6 @@ static const Effort efforts[N_EFFORTS] = {
     [EFFORT_EXHAUSTIVE] = {UINT32_MAX, INFINITY, UINT32_MAX, 3, 0, 0},
 };
 enum { AGAIN = 8 };
-static const double DOUBT = 0.05; // that the winner of a site is none
 
 typedef VEC(uint32_t) TrialNumbers;
 typedef struct {
@@ -457,19 +456,9 @@ uint32_t tune_search_last(const TuneSearch *s) {
     return most;
 }
 
-// Of several last trials one may be lucky (Bonferroni).
-static double doubt_of(uint32_t last) {
-    return DOUBT / last;
-}
-
-// All of the pairs may be of the faster one by chance.
-uint32_t tune_pairs_least(uint32_t last) {
-    return (uint32_t)ceil(-log2(doubt_of(last)));
-}
-
 uint32_t tune_search_winner(const TuneSearch *s, uint32_t number) {
     const TuneSite *site = &s->sites[number].shown;
-    double sure = 1 - doubt_of(last_of(site));
+    double sure = att_confidence_wanted(last_of(site));
     uint32_t winner = TUNE_DEFAULT;
     for (uint32_t i = 1; i < site->trials.count; i++) {
         const TuneTrial *trial = &site->trials.at[i];

@@ -5,8 +5,8 @@
 
 #include <time.h>
 
+#include "statistics.h"
 #include "tile/tile.h"
-#include "train/statistics.h"
 
 // ---- spaces.c: what can be chosen in programs ---------------------------------------------------
 // One site with its schedules, whatever the kernels that it stands for are called.
@@ -121,10 +121,8 @@ void tune_search_note(TuneSearch *search, uint32_t site, uint32_t trial, const d
 // The best trial, if it is faster than the default beyond doubt; 0: the default.
 enum { TUNE_DEFAULT = 0 };
 uint32_t tune_search_winner(const TuneSearch *search, uint32_t site);
-// The most last trials that a site has, or TUNE_FINALS; the pairs of runs that it takes for one of
-// so many to win.
+// The most last trials that a site has, or TUNE_FINALS.
 uint32_t tune_search_last(const TuneSearch *search);
-uint32_t tune_pairs_least(uint32_t last);
 double tune_trial_confidence(const TuneTrial *trial); // that it is faster than the default
 // Of all of its ratios, the default's is 1: what it takes, while `ratio` is what it is ranked by.
 // INFINITY: there are none.

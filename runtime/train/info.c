@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "train/commands.h"
+#include "train/loop/loop.h"
 
 typedef struct {
     bool json;
@@ -83,6 +83,9 @@ static json_t *json_optimizers(const AttTrainer *trainer) {
 static void print_json(const AttTrainer *trainer, int level) {
     json_t *all = json_object(), *params = json_array(), *fields = json_array();
     json_t *choices = json_array();
+    char name[ATT_CODE_ROOM];
+    json_t *code =
+        level < 0 ? json_null() : json_string(att_code_name(trainer->gradient, level, name));
     for (int64_t c = 0; level >= 0 && c < trainer->gradient->n_choices[level]; c++)
         json_array_append_new(choices, json_integer(trainer->gradient->n_alternatives[level][c]));
     for (int64_t i = 0; i < trainer->n_params; i++)
@@ -93,7 +96,8 @@ static void print_json(const AttTrainer *trainer, int level) {
     json_object_set_new(all, "parameters", json_integer(count_parameters(trainer)));
     const char *multiplies = multiplies_text(trainer, level);
     json_object_set_new(all, "multiplies", multiplies ? json_string(multiplies) : json_null());
-    json_object_set_new(all, "schedules", choices);
+    json_object_set_new(all, "kernel_schedules", choices);
+    json_object_set_new(all, "code", code);
     json_object_set_new(all, "data", fields);
     json_object_set_new(all, "optimizers", json_optimizers(trainer));
     json_object_set_new(all, "tensors", params);
@@ -122,7 +126,7 @@ static void print_text(const AttTrainer *trainer, int level) {
     printf("multiplies  %s, of a batch with its gradients\n",
            multiplies ? multiplies : "not known");
     if (choices)
-        printf("schedules   %lld of %lld kernels, for train --tune\n", (long long)schedules,
+        printf("kernels     %lld schedules of %lld, for train --tune\n", (long long)schedules,
                (long long)choices);
     printf("\ndata:\n");
     for (int64_t i = 0; i < trainer->n_fields; i++)

@@ -21,7 +21,6 @@ typedef struct {
     const char *out, *optimizer, *init;
     bool resume;
     double tune;
-    const char *chosen; // schedules of the run that is gone on with; NULL: there is none
 } Values;
 
 static const AttOption options_of_train[] = {
@@ -59,8 +58,8 @@ static const AttOption options_of_train[] = {
     {"resume", ATT_OPTION_FLAG, offsetof(Values, resume), NULL,
      "go on from the last checkpoint in DIR, as it was", .is_of_call = true, .completes = true},
     {"tune", ATT_OPTION_TIME, offsetof(Values, tune), "TIME",
-     "first look, for so long (60s, 5m), for the fastest schedules that are compiled in",
-     .is_of_call = true},
+     "first look, for so long at most (60s, 5m), for the fastest schedules that are compiled in",
+     .most = 86400, .is_of_call = true},
     {"init", ATT_OPTION_TEXT, offsetof(Values, init), "FILE",
      "begin with the tensors of this file, as far as it has them", .least = 0},
     {0}};
@@ -72,7 +71,7 @@ static const AttUsage usage = {
     "An interrupt or SIGTERM ends training after the step, with a checkpoint.\n"};
 
 enum { WARMUP_BY_STEPS = -1 };
-#define FACT_SCHEDULES "chosen-schedules"
+#define FACT_KERNELS "chosen-kernels"
 
 static const Values defaults = {
     .batch = 8,
@@ -93,6 +92,7 @@ typedef struct {
     char **argv;
     const AttTrainer *trainer;
     const Values *values;
+    const char *chosen; // alternatives of kernels of the run that is gone on with; NULL: none
     AttContext *ctx;
     AttModel model;
     AttUpdater updater;
@@ -216,8 +216,6 @@ static int go_on(char **argv, AttOptions *options, void **owner) {
         is_there(ctx, v->out, "latest")
             ? att_settings_take(ctx, v->out, &usage, options, owner)
             : att_fail(ctx, ATT_ARGUMENT, "--resume: %s has no checkpoint to go on from", v->out);
-    if (!status)
-        ((Values *)options->values)->chosen = att_settings_fact(*owner, FACT_SCHEDULES);
     int exit_status = status ? att_command_report(argv, ctx) : ATT_EXIT_FINE;
     att_context_free(ctx);
     return exit_status;
@@ -254,17 +252,17 @@ static AttStatus open_logs(Run *r) {
 
 static AttStatus begin(Run *r) {
     const Values *v = r->values;
-    char *schedules = att_choices_text(r->ctx, &r->learner.call);
-    if (!schedules)
+    char *kernels = att_choices_text(r->ctx, &r->learner.call);
+    if (!kernels)
         return att_no_memory(r->ctx);
     const char *facts[][2] = {{"entry", r->trainer->entry->entry},
                               {"chosen-objective", att_data_objective(r->data)},
-                              {FACT_SCHEDULES, schedules},
+                              {FACT_KERNELS, kernels},
                               {NULL, NULL}};
     AttStatus status = ATT_OK;
     r->settings = att_settings_text(&usage, v, facts, false);
     r->fixed = att_settings_text(&usage, v, facts, true);
-    free(schedules);
+    free(kernels);
     if (!r->settings || !r->fixed)
         return att_fail(r->ctx, ATT_ARGUMENT, "a path among the options is not UTF-8");
     r->learner.settings = r->fixed;
@@ -278,7 +276,7 @@ static AttStatus begin(Run *r) {
     return status ? status : att_settings_write(r->ctx, v->out, r->settings);
 }
 
-// ---- schedules ---------------------------------------------------------------------------------
+// ---- kernels ------------------------------------------------------------------------------------
 // Before there is a folder.
 static AttStatus check_tune(Run *r) {
     const AttModule *gradient = r->trainer->gradient;
@@ -286,42 +284,38 @@ static AttStatus check_tune(Run *r) {
     if (!r->values->tune || level < 0 || gradient->n_choices[level])
         return ATT_OK;
     return att_fail(r->ctx, ATT_ARGUMENT,
-                    "--tune: the program has one schedule for each kernel; build it with "
-                    "--alternatives 3");
+                    "--tune: the program has one schedule for each kernel; attc build --exe "
+                    "--alternatives 3 compiles others in");
 }
 
-static bool is_ended(void *ending) {
-    return att_ending_came(ending);
-}
-
+// Only what is surely faster takes the place of what the run had.
 static AttStatus tune(Run *r) {
     AttTuned tuned = {0};
-    AttTuning tuning = {.seconds = r->values->tune, .ended = is_ended, .self = &r->ending};
-    att_command_note(r->argv, "tuning for %g s", r->values->tune);
+    att_command_note(r->argv, "tuning for %g s at most", r->values->tune);
     AttStatus status = att_learner_fill(r->ctx, &r->learner, 0);
     if (!status)
-        status = att_tune(r->ctx, &r->learner.call, &tuning, &tuned);
+        status = att_tune(r->ctx, &r->learner.call, r->values->tune, &r->ending, &tuned);
     if (!status)
         att_progress_tuned(r->argv, &tuned);
-    if (tuned.n_changed)
+    if (tuned.n_changed) {
+        free(r->choices);
         r->choices = tuned.choices;
-    else
+    } else
         free(tuned.choices);
     return status;
 }
 
-// Those of a run that is gone on with, so that it has the same bits; those that --tune finds.
-static AttStatus choose_schedules(Run *r) {
-    const Values *v = r->values;
+// Those of a run that is gone on with, so that it has the same bits, and what --tune finds.
+static AttStatus choose_kernels(Run *r) {
     AttStatus status = ATT_OK;
-    if (v->tune)
-        status = tune(r);
-    else if (v->chosen && *v->chosen) {
-        status = att_choices_read(r->ctx, r->trainer->gradient, v->chosen, &r->choices);
+    if (r->chosen && *r->chosen) {
+        status = att_choices_read(r->ctx, r->trainer->gradient, r->chosen, &r->choices);
         if (!status && !r->choices)
-            att_command_note(r->argv, "the run was tuned for another build of the program, or "
-                                      "another machine; it goes on with the default schedules");
+            att_command_note(r->argv, "the run was tuned with other code than the program has for "
+                                      "this machine; it goes on with the default schedules");
     }
+    if (!status && r->values->tune)
+        status = tune(r);
     r->learner.call.choices = r->choices;
     return status;
 }
@@ -350,7 +344,7 @@ static AttStatus open_run(Run *r) {
     if (!status)
         status = open_folder(r);
     if (!status)
-        status = choose_schedules(r);
+        status = choose_kernels(r);
     return status ? status : begin(r);
 }
 
@@ -523,9 +517,10 @@ static AttStatus train(Run *r) {
     return status;
 }
 
-static int run_with(const AttTrainer *trainer, char **argv, const Values *values) {
+static int run_with(const AttTrainer *trainer, char **argv, const Values *values,
+                    const char *chosen) {
     int status = ATT_EXIT_FINE;
-    Run run = {.argv = argv, .trainer = trainer, .values = values};
+    Run run = {.argv = argv, .trainer = trainer, .values = values, .chosen = chosen};
     run.schedule = (AttSchedule){(AttScheduleKind)values->schedule, values->rate, values->steps,
                                  values->warmup};
     att_ending_await();
@@ -569,7 +564,8 @@ int att_command_train(const AttTrainer *trainer, int argc, char **argv) {
     else if (values.eval_data.count)
         values.held_out = 0; // all of --data is to be learned
     if (!status)
-        status = run_with(trainer, argv, &values);
+        status =
+            run_with(trainer, argv, &values, owner ? att_settings_fact(owner, FACT_KERNELS) : NULL);
     att_options_free(&usage, &options);
     att_settings_free(owner);
     return status;

@@ -105,6 +105,8 @@ BAD = [
     (["build", CAUSAL, "-o", "x", "--exe", "--shared"], "--exe and --shared exclude each other"),
     (["build", CAUSAL, "-o", "x", "--alternatives", "3"],
      "--alternatives is for programs that train; add --exe"),
+    (["build", CAUSAL, "-o", "x", "--exe", "--grad", "--alternatives", "3"],
+     "--alternatives is for programs that train; leave out --grad"),
     (["build", CAUSAL, "-o", "x", "--exe", "--alternatives", "9"],
      "--alternatives 9: expected a whole number from 1 to 8"),
     (["run", CAUSAL, "--oracle", "--interpret"], "--oracle and --interpret exclude each other"),

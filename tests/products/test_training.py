@@ -14,7 +14,6 @@ import subprocess
 import termios
 import time
 import xml.etree.ElementTree as xml
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -508,67 +507,117 @@ def test_gradients_are_those_of_the_loss_alone(tmp_path):
 # ---- schedules that are chosen where it runs -----------------------------------------------------
 @pytest.fixture(scope="module")
 def choosing(made):
+    """By kernel how many schedules it has."""
     attc("build", made / "lm.attn", "--exe", "--alternatives", "2", "-o", made / "choosing")
-    info = json.loads(choose(made, "info", "--json"))
-    assert len(info["schedules"]) > 2 and all(2 <= count <= 3 for count in info["schedules"])
-    assert f"{sum(info['schedules'])} of {len(info['schedules'])} kernels, for train --tune" in (
-        choose(made, "info"))
-    return info["schedules"]
+    counts = json.loads(choose(made, "info", "--json"))["kernel_schedules"]
+    assert len(counts) > 2 and all(2 <= count <= 3 for count in counts)
+    assert f"{sum(counts)} schedules of {len(counts)}, for train --tune" in choose(made, "info")
+    assert "train --tune" not in lm(made, "info")
+    return counts
 
 
-def choose(made, *arguments, status=0):
+def choose(made, *arguments, program="choosing", status=0):
     """The program with alternatives."""
-    run = subprocess.run([made / "choosing", *map(str, arguments)], cwd=made, capture_output=True,
+    run = subprocess.run([made / program, *map(str, arguments)], cwd=made, capture_output=True,
                          text=True, timeout=120)
     assert run.returncode == status, run.stderr
     return run.stdout + run.stderr
 
 
-def chosen(made, out):
-    return json.loads((made / out / "settings.json").read_text())["chosen-schedules"]
+def chosen(made, out, text=None):
+    """What a run has chosen, or chooses when it goes on."""
+    path = made / out / "settings.json"
+    settings = json.loads(path.read_text())
+    if text is not None:
+        settings["chosen-kernels"] = text
+        path.write_text(json.dumps(settings))
+    return settings["chosen-kernels"]
+
+
+@pytest.fixture(scope="module")
+def code(made, choosing):
+    """What stands before the numbers."""
+    return json.loads(choose(made, "info", "--json"))["code"]
+
+
+def test_tune_tells_what_it_has_found(made, choosing, code):
+    said = choose(made, "train", *USUAL, "--out", "kernels-found", "--steps", 1, "--tune", "4s")
+    assert "tuning for 4 s at most" in said
+    numbers = chosen(made, "kernels-found")
+    assert bool(numbers) == (" have another schedule; gradients of a batch take" in said)
+    assert not numbers or numbers.startswith(f"{code}: ")
+    assert numbers or "none has another schedule" in said or "nothing was tried" in said
 
 
 def test_alternatives_change_nothing_by_default(made, choosing, trained):
-    choose(made, "train", *USUAL, "--out", "alike", "--steps", 40)
-    assert chosen(made, "alike") == ""
-    assert losses(made, "alike") == losses(made, "whole")
+    choose(made, "train", *USUAL, "--out", "kernels-alike", "--steps", 40)
+    assert chosen(made, "kernels-alike") == ""
+    assert losses(made, "kernels-alike") == losses(made, "whole")
 
 
-def test_tune_chooses_and_resume_keeps_it(made, choosing):
-    said = choose(made, "train", *USUAL, "--out", "tuned", "--steps", 4, "--tune", "2s")
-    assert "tuning for 2 s" in said and "tuned: " in said
-    words = chosen(made, "tuned").split()
-    assert not words or len(words) == 1 + len(choosing)
-    # Each kernel has its second schedule, whatever was found.
-    settings = json.loads((made / "tuned" / "settings.json").read_text())
-    level = "x86-64-v4" if " avx512vl" in Path("/proc/cpuinfo").read_text() else "x86-64-v3"
-    settings["chosen-schedules"] = f"{level}:" + " 1" * len(choosing)
-    (made / "tuned" / "settings.json").write_text(json.dumps(settings))
-    choose(made, "train", "--out", "tuned", "--resume", "--steps", 8)
-    assert chosen(made, "tuned") == settings["chosen-schedules"]
-    choose(made, "train", *USUAL, "--out", "untuned", "--steps", 4)
-    choose(made, "train", "--out", "untuned", "--resume", "--steps", 8)
-    ours, theirs = losses(made, "tuned"), losses(made, "untuned")
-    assert np.allclose(np.float64(ours), np.float64(theirs), rtol=1e-4)
+def rows(made, out):
+    """Of the log, but for what is about time."""
+    return [(row["step"], row["loss"], row["gradient_norm"]) for row in log(made, out)]
 
 
-def test_choices_of_another_build(made, choosing):
-    choose(made, "train", *USUAL, "--out", "moved", "--steps", 2)
-    settings = json.loads((made / "moved" / "settings.json").read_text())
-    for text in ("x86-64-v9: 1", "x86-64-v4: 1 2 3", "x86-64-v3:" + " 9" * len(choosing)):
-        settings["chosen-schedules"] = text
-        (made / "moved" / "settings.json").write_text(json.dumps(settings))
-        said = choose(made, "train", "--out", "moved", "--resume", "--steps", 2)
-        assert "was tuned for another build of the program" in said
-        assert chosen(made, "moved") == ""
+def test_resume_goes_on_with_what_was_chosen(made, choosing, code):
+    seconds = f"{code}:" + " 1" * len(choosing)
+    for out, text in ("kernels-one", ""), ("kernels-two", seconds), ("kernels-parts", seconds):
+        choose(made, "train", *USUAL, "--out", out, "--steps", 0)
+        assert chosen(made, out, text) == text
+        if out == "kernels-parts":
+            choose(made, "train", "--out", out, "--resume", "--steps", 3, "--threads", 1)
+        choose(made, "train", "--out", out, "--resume", "--steps", 6)
+        assert chosen(made, out) == text
+    assert rows(made, "kernels-parts") == rows(made, "kernels-two") != rows(made, "kernels-one")
+    assert (made / "kernels-parts" / "latest").read_bytes() == (made / "kernels-two" / "latest").read_bytes()
+    assert np.allclose(np.float64(losses(made, "kernels-one")), np.float64(losses(made, "kernels-two")),
+                       rtol=1e-4)
+
+
+def test_tuning_again_keeps_what_was_chosen_unless_another_is_faster(made, choosing, code):
+    text = f"{code}:" + " 1" * len(choosing)
+    choose(made, "train", *USUAL, "--out", "kernels-anew", "--steps", 0)
+    chosen(made, "kernels-anew", text)
+    run = subprocess.Popen([made / "choosing", "train", "--out", "kernels-anew", "--resume", "--steps",
+                            "2", "--tune", "1h"], cwd=made, stderr=subprocess.PIPE, text=True)
+    while "tuning for" not in run.stderr.readline():
+        pass
+    run.send_signal(signal.SIGTERM)
+    assert "tuning was ended before anything was sure" in run.communicate(timeout=60)[1]
+    assert chosen(made, "kernels-anew") == text
+
+
+def test_choices_of_other_code(made, choosing, code):
+    choose(made, "train", *USUAL, "--out", "kernels-moved", "--steps", 2)
+    level, _, hash_ = code.partition(" ")
+    other = f"{level} {int(hash_, 16) ^ 1:016x}"
+    for text in (f"{other}:" + " 1" * len(choosing), f"x86-64-v1 {hash_}: 1", f"{code}: 1 2 3",
+                 f"{code}:" + " 9" * len(choosing), "1 1 1"):
+        chosen(made, "kernels-moved", text)
+        said = choose(made, "train", "--out", "kernels-moved", "--resume", "--steps", 2)
+        assert "the run was tuned with other code" in said and chosen(made, "kernels-moved") == ""
+
+
+def test_code_is_that_of_the_machine_it_was_planned_for(made, choosing, code):
+    """The same counts of schedules, other kernels."""
+    machine = json.loads(attc("machine", "--json")[0])
+    (made / "other.json").write_text(json.dumps({**machine, "l2_bytes": machine["l2_bytes"] // 4}))
+    attc("build", made / "lm.attn", "--exe", "--alternatives", "2", "--machine",
+         made / "other.json", "-o", made / "other")
+    choose(made, "train", *USUAL, "--out", "other-code", "--steps", 0, program="other")
+    counts = json.loads(choose(made, "info", "--json", program="other"))["kernel_schedules"]
+    chosen(made, "other-code", f"{code}:" + " 1" * len(counts))
+    said = choose(made, "train", "--out", "other-code", "--resume", "--steps", 1, program="other")
+    assert "the run was tuned with other code" in said
 
 
 def test_tune_asks_for_alternatives_and_time(made, choosing):
-    said = lm(made, "train", *USUAL, "--out", "none", "--steps", 2, "--tune", "60s", status=1)
-    assert "one schedule for each kernel; build it with --alternatives 3" in said
-    assert not (made / "none").exists()
+    said = lm(made, "train", *USUAL, "--out", "kernels-none", "--steps", 2, "--tune", "60s", status=1)
+    assert "one schedule for each kernel; attc build --exe --alternatives 3 compiles others" in said
+    assert not (made / "kernels-none").exists()
     for time_ in ("0", "-1s", "60x", "25h"):
-        said = choose(made, "train", *USUAL, "--out", "none", "--steps", 2, "--tune", time_,
+        said = choose(made, "train", *USUAL, "--out", "kernels-none", "--steps", 2, "--tune", time_,
                       status=2)
         assert f"--tune {time_}: expected a time from 1s to 24h" in said
 

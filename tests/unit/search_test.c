@@ -426,7 +426,7 @@ static uint32_t winner_beside(uint32_t suggested, uint32_t pairs) {
         for (uint32_t i = 0; i < w.spaces.at.count; i++) {
             double ratios[PAIRS_MOST];
             uint32_t trial = round.trials[i],
-                     count = pairs ? pairs : tune_pairs_least(tune_search_last(search));
+                     count = pairs ? pairs : (uint32_t)att_values_wanted(tune_search_last(search));
             if (trial == TUNE_NO_TRIAL)
                 continue;
             for (uint32_t p = 0; p < count; p++)

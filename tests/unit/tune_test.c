@@ -4,9 +4,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "statistics.h"
 #include "support.h"
 #include "train/loop/loop.h"
-#include "train/statistics.h"
 
 static void nap(int64_t microseconds) {
     struct timespec time = {0, microseconds * 1000};
@@ -28,107 +28,203 @@ static void fast(void *const *buffers, const int64_t *extents, void *scratch, in
     nap(500);
 }
 
+// Fast at first, then slow.
+enum { FAST_RUNS = 42 };
+static int runs_of_fading;
+
+static void fading(void *const *buffers, const int64_t *extents, void *scratch, int64_t task) {
+    (void)buffers, (void)extents, (void)scratch, (void)task;
+    nap(runs_of_fading++ < FAST_RUNS ? 500 : 6000);
+}
+
 #define EVERY_LEVEL(value) {value, value, value}
 static const AttKernel kernels[] = {
     {"slow", EVERY_LEVEL(slow), EVERY_LEVEL(NULL), 0, NULL, EVERY_LEVEL(NULL), 0, 0, 0},
     {"usual", EVERY_LEVEL(usual), EVERY_LEVEL(NULL), 0, NULL, EVERY_LEVEL(NULL), 0, 0, 0},
     {"fast", EVERY_LEVEL(fast), EVERY_LEVEL(NULL), 0, NULL, EVERY_LEVEL(NULL), 0, 0, 0},
+    {"fading", EVERY_LEVEL(fading), EVERY_LEVEL(NULL), 0, NULL, EVERY_LEVEL(NULL), 0, 0, 0},
 };
-enum { SLOW, USUAL, FAST };
+enum { SLOW, USUAL, FAST, FADING, N_KERNELS };
 // The second alternative of the first choice is the fastest, the first of the second, and a kernel
-// without a choice runs in between. Layers have one choice twice.
+// without a choice runs in between. Layers have one choice twice. The third choice does not run.
+static const AttGuard never_holds = {0, 2, 3};
 static const AttLaunch launches[] = {
-    {USUAL, NULL, NULL, 0, NULL, 0, 0}, {SLOW, NULL, NULL, 0, NULL, 0, 1},
-    {FAST, NULL, NULL, 0, NULL, 0, 2},  {USUAL, NULL, NULL, 0, NULL, ATT_NO_CHOICE, 0},
-    {USUAL, NULL, NULL, 0, NULL, 0, 0}, {SLOW, NULL, NULL, 0, NULL, 0, 1},
-    {FAST, NULL, NULL, 0, NULL, 0, 2},  {FAST, NULL, NULL, 0, NULL, 1, 0},
-    {SLOW, NULL, NULL, 0, NULL, 1, 1},
+    {USUAL, NULL, NULL, 0, NULL, 0, 0},        {SLOW, NULL, NULL, 0, NULL, 0, 1},
+    {FAST, NULL, NULL, 0, NULL, 0, 2},         {USUAL, NULL, NULL, 0, NULL, ATT_NO_CHOICE, 0},
+    {USUAL, NULL, NULL, 0, NULL, 0, 0},        {SLOW, NULL, NULL, 0, NULL, 0, 1},
+    {FAST, NULL, NULL, 0, NULL, 0, 2},         {FAST, NULL, NULL, 0, NULL, 1, 0},
+    {SLOW, NULL, NULL, 0, NULL, 1, 1},         {SLOW, NULL, NULL, 1, &never_holds, 2, 0},
+    {FAST, NULL, NULL, 1, &never_holds, 2, 1},
 };
-static const int64_t n_alternatives[] = {3, 2};
+static const AttDim dims[] = {{"n", 1, 0, 0, 0}};
+static const int64_t n_alternatives[] = {3, 2, 2};
 static const AttModule module = {
     .abi = ATT_MODULE_ABI,
     .entry = "Sleep",
-    .n_kernels = 3,
+    .n_dims = 1,
+    .dims = dims,
+    .n_kernels = N_KERNELS,
     .kernels = kernels,
     .n_launches = EVERY_LEVEL(sizeof launches / sizeof *launches),
     .launches = EVERY_LEVEL(launches),
-    .n_choices = EVERY_LEVEL(2),
+    .n_choices = EVERY_LEVEL(3),
     .n_alternatives = EVERY_LEVEL(n_alternatives),
+    .identity = EVERY_LEVEL(0x1234),
 };
 
-static bool never(void *self) {
-    (void)self;
-    return false;
-}
-
-static bool at_once(void *self) {
-    (void)self;
-    return true;
-}
-
-static AttTuned tune(AttContext *ctx, AttCall *call, double seconds, bool (*ended)(void *)) {
+static AttTuned tune(AttContext *ctx, const AttModule *of, double seconds, AttEnding *ending) {
+    AttCall call;
     AttTuned tuned;
-    AttTuning tuning = {.seconds = seconds, .ended = ended};
-    assert_int_equal(att_call_new(ctx, &module, call), ATT_OK);
-    assert_int_equal(att_tune(ctx, call, &tuning, &tuned), ATT_OK);
-    assert_int_equal(tuned.n_choices, 2);
-    assert_null(call->choices);
+    assert_int_equal(att_call_new(ctx, of, &call), ATT_OK);
+    call.extents[0] = 1;
+    assert_int_equal(att_tune(ctx, &call, seconds, ending, &tuned), ATT_OK);
+    assert_null(call.choices);
+    assert_null(call.seconds);
+    att_call_close(&call);
     return tuned;
 }
 
 static void test_the_fastest_is_chosen(void **state) {
-    AttCall call;
-    AttTuned tuned = tune(*state, &call, 3, never);
-    assert_true(tuned.enough && tuned.tried == 3);
+    AttEnding ending = {0};
+    AttTuned tuned = tune(*state, &module, 3, &ending);
+    assert_true(tuned.enough && !tuned.ended);
+    assert_int_equal(tuned.n_choices, 2);
     assert_int_equal(tuned.n_changed, 1);
     assert_int_equal(tuned.choices[0], 2);
     assert_int_equal(tuned.choices[1], 0);
     assert_true(tuned.after > 0 && tuned.after < 0.9 * tuned.before);
     free(tuned.choices);
-    att_call_close(&call);
+}
+
+// There are eight alternatives, and time for few of them.
+static void test_a_slow_one_takes_no_time_from_others(void **state) {
+    enum { N = 9 };
+    AttLaunch own[2 * N];
+    const int64_t counts[] = {N, N};
+    AttModule many = module;
+    AttEnding ending = {0};
+    for (int i = 0; i < 2 * N; i++) {
+        int64_t fastest = i < N ? 1 : 3;
+        own[i] = (AttLaunch){.kernel = i % N == 0         ? USUAL
+                                       : i % N == fastest ? FAST
+                                                          : SLOW,
+                             .choice = i / N,
+                             .alternative = i % N};
+    }
+    for (int level = 0; level < ATT_N_LEVELS; level++) {
+        many.launches[level] = own;
+        many.n_launches[level] = 2 * N;
+        many.n_choices[level] = 2;
+        many.n_alternatives[level] = counts;
+    }
+    AttTuned tuned = tune(*state, &many, 1, &ending);
+    assert_int_equal(tuned.n_changed, 1);
+    assert_int_equal(tuned.choices[0], 1);
+    free(tuned.choices);
+    tuned = tune(*state, &many, 8, &ending);
+    assert_int_equal(tuned.n_changed, 2);
+    assert_true(tuned.choices[0] == 1 && tuned.choices[1] == 3);
+    free(tuned.choices);
+}
+
+// An alternative is faster as long as the other kernels have theirs: together nothing is.
+static void test_what_does_not_hold_up_together_is_none(void **state) {
+    static const AttLaunch own[] = {{USUAL, NULL, NULL, 0, NULL, 0, 0},
+                                    {FADING, NULL, NULL, 0, NULL, 0, 1}};
+    static const int64_t counts[] = {2};
+    AttModule fading = module;
+    AttEnding ending = {0};
+    for (int level = 0; level < ATT_N_LEVELS; level++) {
+        fading.launches[level] = own;
+        fading.n_launches[level] = 2;
+        fading.n_choices[level] = 1;
+        fading.n_alternatives[level] = counts;
+    }
+    runs_of_fading = 0;
+    AttTuned tuned = tune(*state, &fading, 60, &ending);
+    assert_true(tuned.enough && tuned.n_compared == 1 && tuned.n_changed == 0);
+    assert_true(runs_of_fading > FAST_RUNS);
+    free(tuned.choices);
 }
 
 static void test_too_little_time(void **state) {
-    AttCall call;
-    AttTuned tuned = tune(*state, &call, 0.01, never);
-    assert_true(!tuned.enough && tuned.least > 0.1 && tuned.n_changed == 0 && tuned.tried == 0);
+    AttEnding ending = {0};
+    AttTuned tuned = tune(*state, &module, 0.01, &ending);
+    assert_true(!tuned.enough && tuned.least > 0.1 && tuned.n_changed == 0);
     free(tuned.choices);
-    att_call_close(&call);
-    tuned = tune(*state, &call, 3, at_once);
-    assert_true(tuned.enough && tuned.n_changed == 0 && tuned.after == 0);
+    ending.came = true;
+    tuned = tune(*state, &module, 3, &ending);
+    assert_true(tuned.enough && tuned.ended && tuned.n_changed == 0);
     free(tuned.choices);
-    att_call_close(&call);
+}
+
+// The second alternative wants more memory than there is.
+static int64_t no_room(const int64_t *extents) {
+    (void)extents;
+    return INT64_C(1) << 60;
+}
+
+static void test_what_does_not_fit_is_given_up(void **state) {
+    AttKernel own[N_KERNELS];
+    AttModule hungry = module;
+    AttEnding ending = {0};
+    memcpy(own, kernels, sizeof own);
+    for (int level = 0; level < ATT_N_LEVELS; level++)
+        own[SLOW].scratch[level] = no_room;
+    hungry.kernels = own;
+    AttTuned tuned = tune(*state, &hungry, 2, &ending);
+    assert_int_equal(tuned.n_changed, 1);
+    assert_int_equal(tuned.choices[0], 2);
+    free(tuned.choices);
+}
+
+static void assert_none(AttContext *ctx, const char *text) {
+    int64_t *read;
+    assert_int_equal(att_choices_read(ctx, &module, text, &read), ATT_OK);
+    assert_null(read);
 }
 
 static void test_choices_as_text(void **state) {
     AttCall call;
-    int64_t chosen[] = {2, 1}, *read;
+    AttModule other = module;
+    int64_t chosen[] = {2, 1, 0}, *read;
     assert_int_equal(att_call_new(*state, &module, &call), ATT_OK);
     char *text = att_choices_text(*state, &call);
     assert_string_equal(text, "");
     free(text);
     call.choices = chosen;
     text = att_choices_text(*state, &call);
-    assert_string_equal(strchr(text, ':'), ": 2 1");
+    char *numbers = strchr(text, ':');
+    assert_string_equal(numbers, ": 2 1 0");
     assert_int_equal(att_choices_read(*state, &module, text, &read), ATT_OK);
     assert_memory_equal(read, chosen, sizeof chosen);
     free(read);
-    strchr(text, ':')[2] = '3'; // there is none
-    assert_int_equal(att_choices_read(*state, &module, text, &read), ATT_OK);
+    for (int level = 0; level < ATT_N_LEVELS; level++)
+        other.identity[level] = 0x1235;
+    assert_int_equal(att_choices_read(*state, &other, text, &read), ATT_OK);
     assert_null(read);
-    free(text);
-    const char *const others[] = {"",
-                                  "x86-64-v1: 2 1",
-                                  "2 1",
-                                  "x86-64-v4:",
-                                  "x86-64-v4: 2",
-                                  "x86-64-v4: 2 1 0",
-                                  "x86-64-v4: 2 -1",
-                                  "x86-64-v4: a b"};
+    const char *const others[] = {": 3 1 0",
+                                  ": 2 1",
+                                  ": 2 1 0 0",
+                                  ": 2 -1 0",
+                                  ": 2 +1 0",
+                                  ": 2  1 0",
+                                  ":2 1 0",
+                                  ": 2 1 0 ",
+                                  ": a b c",
+                                  ": 2 1 0x0",
+                                  ": 2 1 99999999999999999999999999999999",
+                                  ":",
+                                  ""};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        assert_int_equal(att_choices_read(*state, &module, others[i], &read), ATT_OK);
-        assert_null(read);
+        char wrong[100];
+        snprintf(wrong, sizeof wrong, "%.*s%s", (int)(numbers - text), text, others[i]);
+        assert_none(*state, wrong);
     }
+    text[0] = 'y';
+    assert_none(*state, text);
+    assert_none(*state, "");
+    free(text);
     call.choices = NULL;
     att_call_close(&call);
 }
@@ -140,9 +236,16 @@ static void test_statistics(void **state) {
     assert_true(att_quantile(values, 4, 1) == 4 && att_quantile(values, 1, 0.3) == 1);
     assert_true(att_confidence(faster, 5, 1) > 0.96 && att_confidence(faster, 5, 0.85) < 0.6);
     assert_true(att_confidence(faster, 0, 1) == 0);
+    for (int64_t n = 1; n < 20; n++) {
+        int64_t wanted = att_values_wanted(n);
+        double all[20] = {0};
+        assert_true(att_confidence(all, wanted, 1) >= att_confidence_wanted(n));
+        assert_true(att_confidence(all, wanted - 1, 1) < att_confidence_wanted(n));
+    }
 }
 
 static int setup(void **state) {
+    att_ending_await();
     *state = att_context_new(1);
     return *state ? 0 : -1;
 }
@@ -155,7 +258,11 @@ static int teardown(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_the_fastest_is_chosen, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_a_slow_one_takes_no_time_from_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_does_not_hold_up_together_is_none, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(test_too_little_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_what_does_not_fit_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_choices_as_text, setup, teardown),
         cmocka_unit_test(test_statistics),
     };

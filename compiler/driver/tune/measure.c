@@ -105,7 +105,7 @@ static uint32_t pairs_wanted(const Contest *c, double seconds_of_pair) {
     uint32_t last = tune_search_last(c->tuner->search), rounds = last + 1; // and all winners
     double most = fmin(seconds_left(c->tuner) / rounds / seconds_of_pair, PAIRS_MAX);
     double wanted = fmax(SECONDS_OF_FINAL / seconds_of_pair, PAIRS_FINAL);
-    return (uint32_t)fmax(fmin(wanted, most), tune_pairs_least(last));
+    return (uint32_t)fmax(fmin(wanted, most), (double)att_values_wanted(last));
 }
 
 static bool run_contest(Contest *c) {

@@ -21,6 +21,11 @@
 enum { SCRATCH_OF_ALL = 48 << 20, SCRATCH_OF_TASK = 8 << 20, MUCH_OF_ALL = 24 << 20 };
 static const double ABOUT = 1.015, FAR_LESS = 0.75;
 
+int64_t schedule_scratch_room(const Machine *machine) {
+    int64_t share = SCRATCH_OF_ALL / machine->threads;
+    return share > SCRATCH_OF_TASK ? share : SCRATCH_OF_TASK;
+}
+
 typedef struct {
     StreamSchedule schedule; // with its time; plan PLAN_ANY: none
     int64_t scratch;         // bytes of a task
@@ -96,9 +101,8 @@ static StreamSchedule search(Chooser *c, const StreamShape *shape) {
 // Of the forced plan, or of all when it is PLAN_ANY; plan PLAN_ANY when the forced one cannot do
 // it.
 static StreamSchedule cheapest(const LowerRequest *request, Group *group) {
-    int64_t share = SCRATCH_OF_ALL / request->machine->threads;
     Chooser c = {.request = request, .group = group, .fastest.schedule.plan = PLAN_ANY};
-    c.room = share > SCRATCH_OF_TASK ? share : SCRATCH_OF_TASK;
+    c.room = schedule_scratch_room(request->machine);
     c.much = MUCH_OF_ALL / request->machine->threads;
     const StreamSchedule *forced = &request->wish.forced;
     Arena *arena = arena_new();

@@ -32,6 +32,7 @@ static Lowering offer(const Space *s, const Offers *offers, const Schedule *sche
             Schedule found = schedule_copy(s->arena, &lower.kernel->schedule);
             found.seconds =
                 tile_cost(NULL, lower.kernel, lower.typical.at, lower.machine).parallel_seconds;
+            found.scratch = kernel_scratch_bytes(lower.kernel, lower.typical.at, NULL);
             vec_push(s->arena, offers->list, found);
         }
         *known = offers->list;

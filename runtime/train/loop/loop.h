@@ -75,23 +75,33 @@ AttWork att_work_open(AttContext *ctx, const AttTrainer *trainer, const AttCall 
                       int64_t batches);
 double att_work_share(const AttWork *work, double seconds); // of a step; NAN: not known
 
+// ---- ending.c: signals that end training after a step -------------------------------------------
+typedef struct {
+    bool came;
+} AttEnding;
+void att_ending_await(void);
+bool att_ending_came(AttEnding *ending); // since they were awaited
+
 // ---- tune.c: the fastest schedules of those that are compiled in -------------------------------
 typedef struct {
-    double seconds;            // to spend, about
-    bool (*ended)(void *self); // is it to end now?
-    void *self;
-} AttTuning;
-typedef struct {
-    double least;                 // seconds that it takes
-    bool enough;                  // else nothing was tried
-    int64_t n_choices, n_changed; // changed: to another than the first alternative
-    int64_t *choices;             // for AttCall, the caller's to free, also on failure
-    int64_t tried;                // alternatives, of all choices
-    double before, after;         // seconds of a call; 0: nothing was found that is faster
+    double least;         // seconds that it takes, about
+    bool enough;          // else nothing was tried
+    bool ended;           // before its time
+    int64_t n_choices;    // that run at these extents
+    int64_t n_changed;    // to another than the first alternative; 0: nothing is surely faster
+    int64_t n_compared;   // alternatives that looked faster in the search
+    int64_t *choices;     // for AttCall, the caller's to free, also on failure
+    double before, after; // seconds of a call, where something has changed
 } AttTuned;
-// Runs the call again and again, on the data that it has; what it makes is of no meaning.
-AttStatus att_tune(AttContext *ctx, AttCall *call, const AttTuning *tuning, AttTuned *out);
-// "x86-64-v4: 0 2 1"; empty where nothing is chosen. The caller's to free; NULL: out of memory.
+// Runs the call again and again for so many seconds at most, on the data that it has; what it makes
+// is of no meaning.
+AttStatus att_tune(AttContext *ctx, AttCall *call, double seconds, AttEnding *ending,
+                   AttTuned *out);
+// "x86-64-v4 1f2e3d4c5b6a7988": of a level, what is launched when. Returns name.
+enum { ATT_CODE_ROOM = 64 };
+const char *att_code_name(const AttModule *module, int level, char name[ATT_CODE_ROOM]);
+// "x86-64-v4 1f2e3d4c5b6a7988: 0 2 1"; empty where nothing is chosen. The caller's to free; NULL:
+// out of memory.
 char *att_choices_text(AttContext *ctx, const AttCall *call);
 // *out: the caller's to free; NULL: they are none of this module on this machine.
 AttStatus att_choices_read(AttContext *ctx, const AttModule *module, const char *text,
@@ -113,13 +123,6 @@ typedef struct {
 // Fails where another process has it. What *out has is for att_folder_unlock, also on failure.
 AttStatus att_folder_lock(AttContext *ctx, const char *folder, AttFolderLock *out);
 void att_folder_unlock(AttFolderLock *lock); // also one that is all zeros
-
-// ---- ending.c: signals that end training after a step -------------------------------------------
-typedef struct {
-    bool came;
-} AttEnding;
-void att_ending_await(void);
-bool att_ending_came(AttEnding *ending);
 
 // ---- log.c -------------------------------------------------------------------------------------
 // A table of numbers that grows by lines. NULL where it failed: errno says why.

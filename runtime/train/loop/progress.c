@@ -72,13 +72,17 @@ void att_progress_tuned(char **argv, const AttTuned *tuned) {
     if (!tuned->enough)
         att_command_note(argv, "--tune takes at least %.0f s of this model here; nothing was tried",
                          ceil(tuned->least));
-    else if (!tuned->n_changed)
-        att_command_note(argv, "tuned: none of %lld other schedules of %lld kernels is faster",
-                         (long long)tuned->tried, (long long)tuned->n_choices);
-    else
+    else if (tuned->n_changed)
         att_command_note(argv,
                          "tuned: %lld of %lld kernels have another schedule; gradients of a batch "
                          "take %.4g ms in place of %.4g (%.3fx)",
                          (long long)tuned->n_changed, (long long)tuned->n_choices,
                          1e3 * tuned->after, 1e3 * tuned->before, tuned->before / tuned->after);
+    else if (tuned->ended)
+        att_command_note(argv, "tuning was ended before anything was sure");
+    else
+        att_command_note(argv,
+                         "tuned: of %lld kernels none has another schedule that is surely "
+                         "faster",
+                         (long long)tuned->n_choices);
 }

@@ -112,8 +112,6 @@ static bool take(const AttOption *option, const json_t *was, void *values) {
         *(int64_t *)at = json_integer_value(was);
         return json_is_integer(was) && is_in_range(option, was);
     case ATT_OPTION_TIME:
-        *(double *)at = json_number_value(was);
-        return json_is_number(was);
     case ATT_OPTION_NUMBER:
         *(double *)at = json_number_value(was);
         return json_is_number(was) && is_in_range(option, was);

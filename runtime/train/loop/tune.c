@@ -5,225 +5,306 @@
 // first of all.
 //
 // What counts is the ratio of two runs next to each other, since others use the machine, too. An
-// alternative wins by the median of its ratios, if it is also below 1 beyond doubt (sign test). In
-// the end all winners together run in turns with the default, and what does not hold up is none.
+// alternative wins by the median of its ratios, if it is sure that it is faster (sign test). Then
+// all winners together run in turns with the first of all, and what does not hold up is none; if
+// something was none, what is left runs once more, and is kept only if the whole call is faster.
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "arguments.h"
+#include "statistics.h"
 #include "train/loop/loop.h"
-#include "train/statistics.h"
 
-enum { PAIRS_LEAST = 7, PAIRS_MOST = 41 };
-static const double SEARCH = 0.67;   // of the time, the rest is for the winners together
-static const double DOUBT = 0.05;    // that the winner of a choice is none
-static const double HOPELESS = 1.05; // times the default's time, for all choices of an alternative
+enum { PAIRS_MOST = 41, PAIRS_HOPELESS = 2 };
+// Shares of the time at which phases end. Each has time for the pairs that make something sure.
+static const double SEARCHED = 0.5, CONFIRMED = 0.75;
+static const double HOPELESS = 1.1; // times the time of the first: tried no more
+
+// An alternative of a choice.
+typedef struct {
+    int64_t pairs; // of runs
+    bool given_up;
+    double ratios[PAIRS_MOST];
+} Trial;
 
 typedef struct {
     AttContext *ctx;
     AttCall *call;
-    const AttTuning *tuning;
+    AttEnding *ending;
     AttTuned *out;
-    double end;      // of the time that there is
-    int64_t n, most; // choices, and alternatives of one at most
-    int64_t tried;   // of these; those that are predicted to be slower are left out
+    double begun, seconds; // seconds: that there are
+    int64_t n, most;       // choices, and alternatives of one at most
+    int64_t tried;         // numbers of alternatives that there is time for, from 1 on
     int64_t n_launches;
     const AttLaunch *launches;
     const int64_t *n_alternatives; // by choice
+    Trial *trials;                 // by choice and alternative; of the first those of all winners
     double *of_launch;             // seconds of a run
     double *ours, *theirs;         // by choice, of the last pair
-    double *ratios;                // of pair p of alternative k of choice c
-    double *before, *after;        // seconds of pairs of whole calls
-    int64_t *pairs;                // by alternative
-    int64_t *first, *choices;      // by choice: zeros, and those that are tried
-} Tuner;
+    double wholes[PAIRS_MOST], before[PAIRS_MOST]; // ratios of whole calls, and the first's seconds
+    double of_pair;                                // seconds of a pair, about
+    int64_t *first, *choices; // by choice: zeros, and the alternatives that are tried
+} Search;
 
-static double *ratios_of(const Tuner *t, int64_t choice, int64_t alternative) {
-    return t->ratios + (choice * t->most + alternative) * PAIRS_MOST;
+static Trial *trial_of(const Search *s, int64_t choice, int64_t alternative) {
+    return &s->trials[choice * s->most + alternative];
 }
 
-static bool is_over(const Tuner *t, double share) {
-    double begun = t->end - t->tuning->seconds;
-    return att_seconds() > begun + share * t->tuning->seconds || t->tuning->ended(t->tuning->self);
+static double time_left(const Search *s, double share) {
+    return s->begun + share * s->seconds - att_seconds();
+}
+
+static bool is_over(const Search *s, double share) {
+    return time_left(s, share) < s->of_pair || att_ending_came(s->ending);
 }
 
 // ---- runs --------------------------------------------------------------------------------------
-static AttStatus run(Tuner *t, const int64_t *choices, double *by_choice, double *all) {
-    memset(t->of_launch, 0, (size_t)t->n_launches * sizeof *t->of_launch);
-    memset(by_choice, 0, (size_t)t->n * sizeof *by_choice);
-    t->call->choices = choices;
-    t->call->seconds = t->of_launch;
+static AttStatus run(Search *s, const int64_t *choices, double *by_choice, double *all) {
+    memset(s->of_launch, 0, (size_t)s->n_launches * sizeof *s->of_launch);
+    memset(by_choice, 0, (size_t)s->n * sizeof *by_choice);
+    s->call->choices = choices;
+    s->call->seconds = s->of_launch;
     double begun = att_seconds();
-    AttStatus status = att_call_run(t->ctx, t->call);
+    AttStatus status = att_call_run(s->ctx, s->call);
     *all = att_seconds() - begun;
-    t->call->choices = NULL;
-    t->call->seconds = NULL;
-    for (int64_t i = 0; i < t->n_launches; i++)
-        if (t->launches[i].choice != ATT_NO_CHOICE)
-            by_choice[t->launches[i].choice] += t->of_launch[i];
+    s->call->choices = NULL;
+    s->call->seconds = NULL;
+    for (int64_t i = 0; i < s->n_launches; i++)
+        if (s->launches[i].choice != ATT_NO_CHOICE)
+            by_choice[s->launches[i].choice] += s->of_launch[i];
     return status;
 }
 
-// t->choices in turns with the first of all. Ratios are noted as those of alternative k, or of that
-// which is chosen where k is negative.
-static AttStatus run_pair(Tuner *t, int64_t k, int64_t pair) {
-    double *before = &t->before[pair], *after = &t->after[pair];
-    AttStatus status = pair % 2 ? ATT_OK : run(t, t->first, t->theirs, before);
+// s->choices in turns with the first of all; `odd` pairs begin with the latter. *ratio: of the
+// whole calls.
+static AttStatus run_pair(Search *s, bool odd, double *ratio, double *before) {
+    double after;
+    AttStatus status = odd ? run(s, s->first, s->theirs, before) : ATT_OK;
     if (!status)
-        status = run(t, t->choices, t->ours, after);
-    if (!status && pair % 2)
-        status = run(t, t->first, t->theirs, before);
-    for (int64_t c = 0; c < t->n && !status; c++)
-        ratios_of(t, c, k < 0 ? t->choices[c] : k)[pair] =
-            t->theirs[c] > 0 ? t->ours[c] / t->theirs[c] : 1;
+        status = run(s, s->choices, s->ours, &after);
+    if (!status && !odd)
+        status = run(s, s->first, s->theirs, before);
+    if (!status)
+        *ratio = after / *before;
+    return status;
+}
+
+static double ratio_of(const Search *s, int64_t choice) {
+    return s->theirs[choice] > 0 ? s->ours[choice] / s->theirs[choice] : 1;
+}
+
+// Twice, as pages and caches are as later then. What takes no time does not run at these extents.
+static AttStatus run_first(Search *s) {
+    double once, twice;
+    AttStatus status = run(s, s->first, s->theirs, &once);
+    if (!status)
+        status = run(s, s->first, s->theirs, &twice);
+    if (!status)
+        s->of_pair = 2 * fmin(once, twice);
+    for (int64_t c = 0; c < s->n && !status; c++)
+        s->out->n_choices += s->theirs[c] > 0;
     return status;
 }
 
 // ---- the search --------------------------------------------------------------------------------
-static bool is_hopeless(const Tuner *t, int64_t k) {
-    for (int64_t c = 0; c < t->n; c++)
-        for (int64_t p = 0; k < t->n_alternatives[c] && p < t->pairs[k]; p++)
-            if (ratios_of(t, c, k)[p] < HOPELESS)
-                return false;
-    return t->pairs[k] >= 2;
+static int64_t candidates_of(const Search *s, int64_t choice) {
+    int64_t n = s->n_alternatives[choice] - 1;
+    return n < s->tried ? n : s->tried;
 }
 
-static AttStatus try_alternative(Tuner *t, int64_t k) {
-    for (int64_t c = 0; c < t->n; c++)
-        t->choices[c] = k < t->n_alternatives[c] ? k : 0;
-    AttStatus status = run_pair(t, k, t->pairs[k]);
-    t->pairs[k] += !status;
+static bool is_tried(const Search *s, int64_t choice, int64_t k) {
+    return k <= candidates_of(s, choice) && !trial_of(s, choice, k)->given_up;
+}
+
+static bool any_tried(const Search *s, int64_t k) {
+    int64_t c = 0;
+    while (c < s->n && !is_tried(s, c, k))
+        c++;
+    return c < s->n;
+}
+
+static void note_ratio(Trial *trial, double ratio) {
+    trial->ratios[trial->pairs++] = ratio;
+    bool hopeless = trial->pairs == PAIRS_HOPELESS;
+    for (int64_t p = 0; p < trial->pairs && hopeless; p++)
+        hopeless = trial->ratios[p] > HOPELESS;
+    trial->given_up = hopeless;
+}
+
+// What wants more memory than there is is given up as what is slow.
+static AttStatus try_alternative(Search *s, int64_t k, bool odd) {
+    double ratio, before;
+    for (int64_t c = 0; c < s->n; c++)
+        s->choices[c] = is_tried(s, c, k) ? k : 0;
+    double begun = att_seconds();
+    AttStatus status = run_pair(s, odd, &ratio, &before);
+    s->of_pair = 0.5 * (s->of_pair + att_seconds() - begun);
+    for (int64_t c = 0; c < s->n && (!status || status == ATT_MEMORY); c++) {
+        if (s->choices[c] && status)
+            trial_of(s, c, k)->given_up = true;
+        else if (s->choices[c])
+            note_ratio(trial_of(s, c, k), ratio_of(s, c));
+    }
+    return status == ATT_MEMORY ? ATT_OK : status;
+}
+
+// The last alternatives are left out that there is no time for: those of which each choice has
+// more, and which were predicted to be the slowest. None: there is too little for one.
+static void fit_into_time(Search *s, int64_t rounds) {
+    int64_t active = 0;
+    for (int64_t k = 1; k <= s->tried; k++)
+        active += any_tried(s, k);
+    while (s->tried > (rounds ? 1 : 0)) {
+        int64_t missing = att_values_wanted(s->tried) - rounds;
+        if (missing <= 0 || (double)(missing * active) * s->of_pair <= time_left(s, SEARCHED))
+            return;
+        active -= any_tried(s, s->tried--);
+    }
+}
+
+static AttStatus search(Search *s) {
+    AttStatus status = ATT_OK;
+    for (int64_t p = 0; p < PAIRS_MOST && !status && !is_over(s, SEARCHED); p++) {
+        fit_into_time(s, p);
+        for (int64_t k = 1; k <= s->tried && !status && !is_over(s, SEARCHED); k++)
+            if (any_tried(s, k))
+                status = try_alternative(s, k, p % 2);
+    }
     return status;
 }
 
-// As many as there is time for. false: there is too little for one.
-static bool find_tried(Tuner *t, double seconds_of_run) {
-    double pairs = 2 * seconds_of_run * PAIRS_LEAST, fit = SEARCH * t->tuning->seconds / pairs;
-    t->out->least = pairs / (1 - SEARCH);
-    t->tried = 1 + (int64_t)fmin(fit, (double)(t->most - 1));
-    t->out->enough = t->tuning->seconds >= t->out->least;
-    return t->out->enough;
-}
-
-static AttStatus search(Tuner *t) {
-    double seconds;
-    AttStatus status = run(t, t->first, t->theirs, &seconds); // pages and caches are as later
-    if (!status)
-        status = run(t, t->first, t->theirs, &seconds);
-    if (status || !find_tried(t, seconds))
-        return status;
-    for (int64_t p = 0; p < PAIRS_MOST && !status && !is_over(t, SEARCH); p++)
-        for (int64_t k = 1; k < t->tried && !status && !is_over(t, SEARCH); k++)
-            if (!is_hopeless(t, k))
-                status = try_alternative(t, k);
-    return status;
-}
-
-static void choose(Tuner *t, int64_t c) {
-    double least = ATT_WORTH, doubt = DOUBT / (double)(t->n_alternatives[c] - 1);
-    t->choices[c] = 0;
-    for (int64_t k = 1; k < t->n_alternatives[c]; k++) {
-        double *ratios = ratios_of(t, c, k);
-        if (t->pairs[k] < PAIRS_LEAST || 1 - att_confidence(ratios, t->pairs[k], 1) > doubt)
+static void choose(Search *s, int64_t c) {
+    double least = ATT_WORTH, sure = att_confidence_wanted(candidates_of(s, c));
+    s->choices[c] = 0;
+    for (int64_t k = 1; k <= candidates_of(s, c); k++) {
+        Trial *trial = trial_of(s, c, k);
+        if (trial->given_up || att_confidence(trial->ratios, trial->pairs, ATT_WORTH) < sure)
             continue;
-        double median = att_quantile(ratios, t->pairs[k], 0.5);
-        t->choices[c] = median <= least ? k : t->choices[c];
+        s->out->n_compared++;
+        double median = att_quantile(trial->ratios, trial->pairs, 0.5);
+        s->choices[c] = median <= least ? k : s->choices[c];
         least = fmin(median, least);
     }
 }
 
 // ---- the winners -------------------------------------------------------------------------------
-static bool any_chosen(const Tuner *t) {
-    int64_t c = 0;
-    while (c < t->n && !t->choices[c])
-        c++;
-    return c < t->n;
+static int64_t count_chosen(const Search *s) {
+    int64_t count = 0;
+    for (int64_t c = 0; c < s->n; c++)
+        count += s->choices[c] > 0;
+    return count;
 }
 
-static AttStatus confirm(Tuner *t) {
-    int64_t pairs = 0;
+// Runs all that is chosen up to a share of the time; *pairs: how many times.
+static AttStatus run_winners(Search *s, double share, int64_t *pairs) {
     AttStatus status = ATT_OK;
-    for (; pairs < PAIRS_MOST && !status && !is_over(t, 1); pairs++)
-        status = run_pair(t, -1, pairs);
-    for (int64_t c = 0; c < t->n; c++)
-        if (pairs < PAIRS_LEAST ||
-            att_quantile(ratios_of(t, c, t->choices[c]), pairs, 0.5) > ATT_WORTH)
-            t->choices[c] = 0;
-    if (status || pairs < PAIRS_LEAST)
-        return status;
-    double before = att_quantile(t->before, pairs, 0.5), after = att_quantile(t->after, pairs, 0.5);
-    if (after < before && any_chosen(t)) {
-        t->out->before = before;
-        t->out->after = after;
-    } else
-        memset(t->choices, 0, (size_t)t->n * sizeof *t->choices);
-    return ATT_OK;
-}
-
-static AttStatus tune(Tuner *t) {
-    AttStatus status = search(t);
-    for (int64_t c = 0; c < t->n && !status; c++)
-        choose(t, c);
-    for (int64_t k = 1; k < t->tried; k++)
-        for (int64_t c = 0; c < t->n; c++)
-            t->out->tried += t->pairs[k] && k < t->n_alternatives[c];
-    if (!status && any_chosen(t))
-        status = confirm(t);
-    for (int64_t c = 0; c < t->n && !status; c++) {
-        t->out->choices[c] = t->choices[c];
-        t->out->n_changed += t->choices[c] > 0;
+    for (*pairs = 0; *pairs < PAIRS_MOST && !status && !is_over(s, share);) {
+        status = run_pair(s, *pairs % 2, &s->wholes[*pairs], &s->before[*pairs]);
+        for (int64_t c = 0; c < s->n && !status; c++)
+            trial_of(s, c, 0)->ratios[*pairs] = ratio_of(s, c);
+        *pairs += !status;
     }
     return status;
 }
 
-static AttStatus tune_level(Tuner *t) {
-    size_t n = (size_t)t->n + 1, most = (size_t)t->most + 1;
-    double *room = calloc((size_t)t->n_launches + 2 * n + n * most * PAIRS_MOST + 2 * PAIRS_MOST,
-                          sizeof *room);
-    int64_t *numbers = calloc(most + 2 * n, sizeof *numbers);
-    AttStatus status = room && numbers ? ATT_OK : att_no_memory(t->ctx);
+// Returns whether all hold up.
+static bool drop_losers(Search *s, int64_t pairs) {
+    bool all = true;
+    for (int64_t c = 0; c < s->n; c++)
+        if (s->choices[c] && att_quantile(trial_of(s, c, 0)->ratios, pairs, 0.5) > ATT_WORTH) {
+            s->choices[c] = 0;
+            all = false;
+        }
+    return all;
+}
+
+static AttStatus confirm(Search *s) {
+    int64_t pairs, wanted = att_values_wanted(1);
+    AttStatus status = run_winners(s, CONFIRMED, &pairs);
+    if (!status && pairs >= wanted && !drop_losers(s, pairs) && count_chosen(s))
+        status = run_winners(s, 1, &pairs);
+    bool holds = !status && pairs >= wanted && count_chosen(s) &&
+                 att_confidence(s->wholes, pairs, 1) >= att_confidence_wanted(1);
+    if (holds) {
+        s->out->before = att_quantile(s->before, pairs, 0.5);
+        s->out->after = s->out->before * att_quantile(s->wholes, pairs, 0.5);
+        s->out->n_changed = count_chosen(s);
+        memcpy(s->out->choices, s->choices, (size_t)s->n * sizeof *s->choices);
+    }
+    return status;
+}
+
+static AttStatus search_and_confirm(Search *s) {
+    AttStatus status = run_first(s);
+    fit_into_time(s, 0);
+    s->out->least = s->of_pair * (double)att_values_wanted(1) / (CONFIRMED - SEARCHED);
+    if (status || !s->tried || s->out->least > s->seconds)
+        return status;
+    s->out->enough = true;
+    status = search(s);
+    for (int64_t c = 0; c < s->n && !status; c++)
+        choose(s, c);
+    if (!status && count_chosen(s))
+        status = confirm(s);
+    s->out->ended = att_ending_came(s->ending);
+    return status;
+}
+
+static AttStatus tune_level(Search *s) {
+    size_t n = (size_t)s->n + 1;
+    double *room = calloc((size_t)s->n_launches + 2 * n, sizeof *room);
+    int64_t *numbers = calloc(2 * n, sizeof *numbers);
+    s->trials = calloc(n * (size_t)(s->most + 1), sizeof *s->trials);
+    AttStatus status = room && numbers && s->trials ? ATT_OK : att_no_memory(s->ctx);
     if (!status) {
-        t->of_launch = room;
-        t->ours = t->of_launch + t->n_launches;
-        t->theirs = t->ours + n;
-        t->before = t->theirs + n;
-        t->after = t->before + PAIRS_MOST;
-        t->ratios = t->after + PAIRS_MOST;
-        t->pairs = numbers;
-        t->first = t->pairs + most;
-        t->choices = t->first + n;
-        status = tune(t);
+        s->of_launch = room;
+        s->ours = s->of_launch + s->n_launches;
+        s->theirs = s->ours + n;
+        s->first = numbers;
+        s->choices = s->first + n;
+        status = search_and_confirm(s);
     }
     free(room);
     free(numbers);
+    free(s->trials);
     return status;
 }
 
-AttStatus att_tune(AttContext *ctx, AttCall *call, const AttTuning *tuning, AttTuned *out) {
+AttStatus att_tune(AttContext *ctx, AttCall *call, double seconds, AttEnding *ending,
+                   AttTuned *out) {
     const AttModule *module = call->module;
     int level = att_module_level(ctx, module);
     *out = (AttTuned){0};
     if (level < 0)
         return ATT_UNSUPPORTED;
-    Tuner t = {.ctx = ctx,
-               .call = call,
-               .tuning = tuning,
-               .out = out,
-               .end = att_seconds() + tuning->seconds,
-               .n = module->n_choices[level],
-               .n_launches = module->n_launches[level],
-               .launches = module->launches[level],
-               .n_alternatives = module->n_alternatives[level]};
-    for (int64_t c = 0; c < t.n; c++)
-        t.most = t.n_alternatives[c] > t.most ? t.n_alternatives[c] : t.most;
-    out->n_choices = t.n;
-    out->choices = calloc((size_t)t.n + 1, sizeof *out->choices);
-    return out->choices ? tune_level(&t) : att_no_memory(ctx);
+    Search s = {.ctx = ctx,
+                .call = call,
+                .ending = ending,
+                .out = out,
+                .begun = att_seconds(),
+                .seconds = seconds,
+                .n = module->n_choices[level],
+                .n_launches = module->n_launches[level],
+                .launches = module->launches[level],
+                .n_alternatives = module->n_alternatives[level]};
+    for (int64_t c = 0; c < s.n; c++)
+        s.most = s.n_alternatives[c] > s.most ? s.n_alternatives[c] : s.most;
+    s.tried = s.most - 1;
+    out->choices = calloc((size_t)s.n + 1, sizeof *out->choices);
+    return out->choices ? tune_level(&s) : att_no_memory(ctx);
 }
 
 // ---- as text -----------------------------------------------------------------------------------
+const char *att_code_name(const AttModule *module, int level, char name[ATT_CODE_ROOM]) {
+    snprintf(name, ATT_CODE_ROOM, "%s %016" PRIx64, att_level_name(level),
+             (uint64_t)module->identity[level]);
+    return name;
+}
+
 char *att_choices_text(AttContext *ctx, const AttCall *call) {
     int level = att_module_level(ctx, call->module);
     char *text = NULL;
@@ -231,10 +312,12 @@ char *att_choices_text(AttContext *ctx, const AttCall *call) {
     FILE *file = open_memstream(&text, &length);
     if (!file)
         return NULL;
-    if (level >= 0 && call->choices)
-        fprintf(file, "%s:", att_level_name(level));
-    for (int64_t c = 0; level >= 0 && call->choices && c < call->module->n_choices[level]; c++)
-        fprintf(file, " %lld", (long long)call->choices[c]);
+    bool any = level >= 0 && call->choices;
+    char code[ATT_CODE_ROOM];
+    if (any)
+        fprintf(file, "%s:", att_code_name(call->module, level, code));
+    for (int64_t c = 0; any && c < call->module->n_choices[level]; c++)
+        fprintf(file, " %" PRId64, call->choices[c]);
     if (fclose(file)) {
         free(text);
         return NULL;
@@ -242,26 +325,24 @@ char *att_choices_text(AttContext *ctx, const AttCall *call) {
     return text;
 }
 
-// The numbers behind the level's name, each one of an alternative, and nothing else.
-static bool read_choices(const AttModule *module, int level, const char *text, int64_t *choices) {
-    const char *name = att_level_name(level);
-    size_t length = strlen(name);
-    if (strncmp(text, name, length) != 0 || text[length] != ':')
-        return false;
-    text += length + 1;
+// " 0 2 1" and nothing else: an alternative of each choice.
+static bool read_numbers(const AttModule *module, int level, const char *text, int64_t *choices) {
     for (int64_t c = 0; c < module->n_choices[level]; c++) {
-        char *end;
-        long long number = strtoll(text, &end, 10);
-        if (end == text || number < 0 || number >= module->n_alternatives[level][c])
+        char number[24] = {0};
+        size_t length = *text == ' ' ? strcspn(text + 1, " ") : 0;
+        if (!length || length >= sizeof number)
             return false;
-        choices[c] = number;
-        text = end;
+        memcpy(number, text + 1, length);
+        if (!att_argument_count(number, 0, module->n_alternatives[level][c] - 1, &choices[c]))
+            return false;
+        text += 1 + length;
     }
     return !*text;
 }
 
 AttStatus att_choices_read(AttContext *ctx, const AttModule *module, const char *text,
                            int64_t **out) {
+    char code[ATT_CODE_ROOM];
     int level = att_module_level(ctx, module);
     *out = NULL;
     if (level < 0)
@@ -269,7 +350,9 @@ AttStatus att_choices_read(AttContext *ctx, const AttModule *module, const char 
     int64_t *choices = calloc((size_t)module->n_choices[level] + 1, sizeof *choices);
     if (!choices)
         return att_no_memory(ctx);
-    if (read_choices(module, level, text, choices))
+    size_t length = strlen(att_code_name(module, level, code));
+    if (!strncmp(text, code, length) && text[length] == ':' &&
+        read_numbers(module, level, text + length + 1, choices))
         *out = choices;
     else
         free(choices);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantiles and a sign test.
 
-#include "train/statistics.h"
+#include "statistics.h"
 
 #include <math.h>
 #include <stdlib.h>
+
+static const double DOUBT = 0.05; // that what is chosen is no better
 
 static int compare(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -33,4 +35,12 @@ double att_confidence(const double *values, int64_t count, double limit) {
     for (int64_t i = 0; i < count; i++)
         below += values[i] < limit;
     return count ? 1 - chance(below, count) : 0;
+}
+
+double att_confidence_wanted(int64_t candidates) {
+    return 1 - DOUBT / (double)candidates;
+}
+
+int64_t att_values_wanted(int64_t candidates) {
+    return (int64_t)ceil(-log2(DOUBT / (double)candidates));
 }
