@@ -206,8 +206,7 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
 
 // ---- what is chosen for the whole ----
 
-// Does nothing on the command line forbid it?
-static bool may_choose(const PipelineOptions *options, const Schedule *known) {
+bool pipeline_may_choose(const PipelineOptions *options, const Schedule *known) {
     const ProgramSchedule *program = &known->program;
     bool stores = program->plan == PLAN_UNFUSED || program->wide == WIDE_STORED;
     return known->kind == SCHEDULE_PROGRAM && !(options->no_materialize && stores);
@@ -217,7 +216,7 @@ static const Schedule *find_program(const Passes *p, const ScheduleSite *site) {
     const ScheduleSource *source = &p->options->wish.source;
     const Schedule *known =
         source->find ? source->find(source->known, site, p->session->arena) : NULL;
-    if (!known || may_choose(p->options, known))
+    if (!known || pipeline_may_choose(p->options, known))
         return known;
     if (source->refuse)
         source->refuse(source->known);

@@ -79,6 +79,8 @@ bool pipeline_build_optimizer(Session *session, const Program *program, const De
 // The same of the sum of the squares, an f64, of x[i].
 bool pipeline_build_squares(Session *session, const Program *program,
                             const PipelineOptions *options, Compilation *out);
+// Does nothing on the command line forbid a choice that is known for a program?
+bool pipeline_may_choose(const PipelineOptions *options, const Schedule *known);
 // From there, or from `once` where that is there, to the stop, in the session that built it or a
 // fork of that; graphs that are there are only read.
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out);

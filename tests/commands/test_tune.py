@@ -191,16 +191,16 @@ BY_COST = {"kind": "program", "plan": "any", "wide": "cost", "kept": "cost", "la
 UNFUSED = BY_COST | {"plan": "unfused"}
 
 
-def of_program(source, schedule=UNFUSED, options=(), **changes):
+def of_program(source, schedule=UNFUSED, options=(), sizes=D, **changes):
     """An entry for the program that the source is compiled to."""
-    space = attc_json("cost", source, *D, "--space", "--threads", 1, "--no-db",
+    space = attc_json("cost", source, *sizes, "--space", "--threads", 1, "--no-db",
                       *options)["programs"]
     return entry(group=space["group"], extents=space["extents"], target="x86-64-v3",
                  machine=MACHINE, threads=1, name="Attention", schedule=schedule) | changes
 
 
-def program(source, *options):
-    cost = attc_json("cost", source, *D, "--threads", 1, *options)
+def program(source, *options, sizes=D):
+    cost = attc_json("cost", source, *sizes, "--threads", 1, *options)
     return cost["program"], cost["program_from"], [k["kind"] for k in cost["kernels"]]
 
 
@@ -302,16 +302,58 @@ def test_what_is_told_of_is_what_is_kept(source, db):
     found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
     assert found["threads"] == 1 and found["candidates"] > 0 and not found["interrupted"]
     kept = {kernel["kernel"]: kernel for kernel in found["kernels"] if kernel["kept"]}
-    assert {e["name"]: e["schedule"] for e in entries_of(db)} == {
+    assert {e["name"]: e["schedule"] for e in entries_of(db)
+            if e["schedule"]["kind"] != "program"} == {
         name: kernel["schedule"] for name, kernel in kept.items()}
     if kept:
-        assert f"\nleft: {len(kept)}\n" in attc("db", "prune", "--db", db)[0]
+        assert f"\nleft: {len(entries_of(db))}\n" in attc("db", "prune", "--db", db)[0]
     for kernel in found["kernels"]:
         assert kernel["kept"] == (kernel["seconds"] <= 0.99 * kernel["default_seconds"])
         for trial in kernel["trials"]:
             assert trial["pairs"] >= 2 and trial["predicted_seconds"] >= 0  # 0: not predicted
         if kernel["kept"]:
             assert kernel["confidence"] >= 0.95
+
+
+LONG = ["-D", "n=1024,m=1024,e=8", *D[2:]]  # where stored weights take long
+
+
+def test_programs_are_tried_and_dropped(source, db):
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, sizes=LONG)))
+    assert program(source, "--db", db, sizes=LONG)[0] == UNFUSED
+    found = attc_json("tune", source, *LONG, "--threads", 1, "--db", db, "--budget", "8s")
+    [one] = found["programs"]
+    assert (one["program"], one["kind"], one["kept"]) == ("Attention", "program", False)
+    assert one["schedule"] == BY_COST
+    ratios = {trial["schedule"]["plan"]: trial["ratio"] for trial in one["trials"]}
+    assert ratios["unfused"] > 1.1
+    assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
+    assert UNFUSED not in [e["schedule"] for e in entries_of(db)]
+
+
+def test_a_program_that_is_told_of_is_used(source, db):
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
+    [one] = found["programs"]
+    kept = [e for e in entries_of(db) if e["schedule"]["kind"] == "program"]
+    assert [e["schedule"] for e in kept] == ([one["schedule"]] if one["kept"] else [])
+    assert program(source, "--db", db)[0] == one["schedule"]
+    assert {trial["schedule"]["plan"] for trial in one["trials"]} == {"any", "unfused"}
+    if one["kept"]:
+        assert one["seconds"] <= 0.99 * one["default_seconds"] and one["by_oracle"]
+
+
+@pytest.mark.parametrize("options", [["--effort", "quick"], ["--kernels", "O"]])
+def test_programs_are_left_alone(source, db, options):
+    """Kernels are those of the program that other commands have."""
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source)))
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--budget", "3s", *options)
+    assert found["programs"] == []
+    assert "stream" not in {kernel["kind"] for kernel in found["kernels"]}
+    assert UNFUSED in [e["schedule"] for e in entries_of(db)]
+    if options[0] == "--effort":
+        found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--memory-limit", "64M",
+                          *options)
+        assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
 
 
 def test_gradients_and_shapes_and_kernels(source, db, tmp_path):
@@ -452,7 +494,8 @@ def test_what_was_found_is_kept_when_interrupted(source, db):
     found, _ = interrupted(source, db)
     assert found["interrupted"]
     assert {e["name"] for e in entries_of(db)} == {
-        kernel["kernel"] for kernel in found["kernels"] if kernel["kept"]}
+        one.get("kernel", one.get("program"))
+        for one in found["programs"] + found["kernels"] if one["kept"]}
 
 
 def test_shapes_that_are_left_out_are_told_of(source, db, tmp_path):
