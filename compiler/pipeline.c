@@ -311,6 +311,7 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
     out->tile = tile_lower(out->plan, options->machine, out->typical, &wish);
     if (!out->tile)
         return false;
+    out->tile->choice = out->choice;
     pass_done(p, "lower", true);
     return check_in_place(p, out);
 }
@@ -330,10 +331,11 @@ bool pipeline_lower(Session *session, const PipelineOptions *options, Compilatio
     if (!graph || options->stop < AFTER_FUSED)
         return true;
     choose_program(&p, graph, out);
-    if (out->plain && out->choice.program.kept != KEPT_ALL)
+    Saving saving = options->saving;
+    saving.keep_all = out->choice.program.kept == KEPT_ALL;
+    if (out->plain)
         graph = graph_done(
-            &p, "again",
-            graph_again(read_graph(&p, graph), out->typical, options->machine, options->saving),
+            &p, "again", graph_again(read_graph(&p, graph), out->typical, options->machine, saving),
             graph);
     if (options->accumulate)
         graph = graph_done(&p, "accumulate", graph_accumulate(read_graph(&p, graph)), graph);

@@ -28,8 +28,8 @@ typedef struct {
     PlanKind plan;   // ANY or UNFUSED
     WideChoice wide; // values over pairs of positions that several sweeps need; STORED: as if
                      // storing them were free
-    KeptChoice kept; // what the backward pass of a whole reads of the forward pass; ALL: where it
-                     // can be, whatever is faster computed again
+    KeptChoice kept; // what the backward pass of a whole reads of the forward pass; ALL: what it
+                     // may, as if keeping were free
     LayoutChoice layout; // of stored values; PLAIN: none lies in panels
 } ProgramSchedule;
 // CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.

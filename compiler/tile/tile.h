@@ -448,6 +448,7 @@ typedef struct {
     VEC(Kernel *) kernels; // equal kernels once (XXH3 of the canonical form)
     VEC(Launch) launches;
     VEC(PlanMisfit) misfits;
+    Schedule choice; // for all of it, of kind PROGRAM: by whoever made the plan
 } TileProgram;
 
 // ---- lower/, schedule/, cost/ ----

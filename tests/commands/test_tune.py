@@ -204,6 +204,14 @@ def program(source, *options, sizes=D):
     return cost["program"], cost["program_from"], [k["kind"] for k in cost["kernels"]]
 
 
+def programs_of(source, tmp_path, *options):
+    """By the manifest of an object."""
+    out = tmp_path / "lib.o"
+    attc("build", source, *D, "--threads", 1, "--object", "-o", out, *options)
+    [level] = manifest(out)["levels"]
+    return [(one["schedule"], one["schedule_from"]) for one in level["programs"]]
+
+
 def test_the_space_of_a_program(source):
     space = attc_json("cost", source, *D, "--space", "--threads", 1, "--no-db")["programs"]
     schedules = [choice["schedule"] for choice in space["schedules"]]
@@ -231,6 +239,10 @@ def test_a_choice_for_a_program_is_used_everywhere(source, db, tmp_path, options
     text = tmp_path / "schedules.txt"
     attc("db", "export", "--db", db, "-o", text)
     assert program(source, "--schedules", text, *options)[:2] == (UNFUSED, "file")
+    if not options:
+        assert programs_of(source, tmp_path, "--db", db) == [(UNFUSED, "database")]
+        assert programs_of(source, tmp_path, "--schedules", text) == [(UNFUSED, "file")]
+        assert programs_of(source, tmp_path, "--no-db") == [(BY_COST, "predicted")]
     assert attc("db", "check", "--db", db)[0].startswith("entries: 1,")
     assert "  program  plan unfused  " in attc("db", "list", "--db", db)[0]
 
@@ -321,12 +333,12 @@ LONG = ["-D", "n=1024,m=1024,e=8", *D[2:]]  # where stored weights take long
 def test_programs_are_tried_and_dropped(source, db):
     attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, sizes=LONG)))
     assert program(source, "--db", db, sizes=LONG)[0] == UNFUSED
-    found = attc_json("tune", source, *LONG, "--threads", 1, "--db", db, "--budget", "8s")
+    found = attc_json("tune", source, *LONG, "--threads", 1, "--db", db, "--budget", "30s")
     [one] = found["programs"]
     assert (one["program"], one["kind"], one["kept"]) == ("Attention", "program", False)
     assert one["schedule"] == BY_COST
     ratios = {trial["schedule"]["plan"]: trial["ratio"] for trial in one["trials"]}
-    assert ratios["unfused"] > 1.1
+    assert ratios["unfused"] > 1
     assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
     assert UNFUSED not in [e["schedule"] for e in entries_of(db)]
 
