@@ -324,7 +324,8 @@ bool call_lower(Session *session, const Call *call, const ProgramSchedule *choic
                 Compilation *out);
 // The choices for a call's program that make other kernels than those before them, with their
 // predicted times at these extents, by DimId of a graph with the dims of the tensors; the default
-// comes first. One that cannot be lowered is left out.
+// comes first. One that cannot be lowered is left out, and one whose memory grows with a higher
+// power of extents of run time, which may be far larger than these.
 ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors);
 typedef struct {
     Loaded whole, parts;

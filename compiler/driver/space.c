@@ -46,17 +46,34 @@ static bool makes_new_kernels(const TileProgram *program, TileProgram *const *be
     return true;
 }
 
+// With which power of what is known at run time only memory grows, arguments and results included.
+static uint32_t growth_of(const Plan *plan) {
+    const Graph *graph = plan->fusion->graph;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        const Buffer *buffer = &plan->buffers.at[i];
+        uint32_t power = 0;
+        for (uint32_t d = 0; d < buffer->memory.order.count; d++)
+            power += graph->dims.at[buffer->memory.order.at[d]].extent == EXTENT_DYNAMIC;
+        most = power > most ? power : most;
+    }
+    return most;
+}
+
 ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors) {
     ScheduleList space = {0};
     Session *session = session_fork(options->session);
     Arena *arena = session->arena;
     ScheduleList all = schedule_enumerate_programs(arena);
     TileProgram **programs = arena_array(arena, TileProgram *, all.count);
+    uint32_t growth = 0; // by default
     for (uint32_t i = 0; i < all.count; i++) {
         Compilation compiled;
         if (!call_lower(session, call, &all.at[i].program, &compiled) ||
-            !makes_new_kernels(compiled.tile, programs, space.count))
+            !makes_new_kernels(compiled.tile, programs, space.count) ||
+            (space.count && growth_of(compiled.plan) > growth))
             continue;
+        growth = space.count ? growth : growth_of(compiled.plan);
         programs[space.count] = compiled.tile;
         all.at[i].seconds = predicted_seconds(&compiled, call->passes.machine, tensors, arena);
         vec_push(options->session->arena, &space, all.at[i]);

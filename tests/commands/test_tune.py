@@ -219,6 +219,9 @@ def test_the_space_of_a_program(source):
     assert all(choice["predicted_seconds"] > 0 for choice in space["schedules"])
     alone = attc_json("cost", source, *D, "--space", "--no-materialize")["programs"]["schedules"]
     assert UNFUSED not in [choice["schedule"] for choice in alone]
+    for dynamic, offered in ("n,m", False), ("n", True):  # extents may be far larger than here
+        some = attc_json("cost", source, *D, "--space", "--dynamic", dynamic)["programs"]
+        assert (UNFUSED in [choice["schedule"] for choice in some["schedules"]]) == offered
     out, _ = attc("cost", source, *D, "--space", "--no-db")
     assert re.search(r"\nprogram +predicted\nby cost +\d.*\nplan unfused +\d", out)
 
