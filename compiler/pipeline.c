@@ -204,30 +204,74 @@ static Graph *run_einsum_passes(Passes *p, Compilation *out) {
     return graph_done(p, "expand", graph_expand(read_graph(p, graph), out->typical), graph);
 }
 
-// Of storing a byte of what is over pairs of positions and could be computed again.
-static double wide_price(const PipelineOptions *options) {
-    return options->no_materialize ? INFINITY : 1 + saving_price(options->saving.step);
+// ---- what is chosen for the whole ----
+
+bool pipeline_may_choose(const PipelineOptions *options, const Schedule *known) {
+    const ProgramSchedule *program = &known->program;
+    bool stores = program->plan == PLAN_UNFUSED || program->wide == WIDE_STORED;
+    return known->kind == SCHEDULE_PROGRAM && !(options->no_materialize && stores);
 }
 
-// From those to groups.
+static const Schedule *find_program(const Passes *p, const ScheduleSite *site) {
+    const ScheduleSource *source = &p->options->wish.source;
+    const Schedule *known =
+        source->find ? source->find(source->known, site, p->session->arena) : NULL;
+    if (!known || pipeline_may_choose(p->options, known))
+        return known;
+    if (source->refuse)
+        source->refuse(source->known);
+    return NULL;
+}
+
+// Whatever is known: by cost, but for a plan that is forced.
+static Schedule program_by_default(const PipelineOptions *options) {
+    Schedule program = {.kind = SCHEDULE_PROGRAM};
+    program.program.plan = options->plan == PLAN_UNFUSED ? PLAN_UNFUSED : PLAN_ANY;
+    return program;
+}
+
+// For the graph that groups are made of.
+static void choose_program(Passes *p, const Graph *graph, Compilation *out) {
+    const PipelineOptions *options = p->options;
+    note_extents(p, graph, out);
+    out->site = schedule_program_site(p->session->arena, graph, out->typical);
+    out->choice = program_by_default(options);
+    if (options->plan != PLAN_ANY)
+        return;
+    const Schedule *known = options->choice ? NULL : find_program(p, &out->site);
+    if (options->choice)
+        out->choice.program = *options->choice;
+    else if (known)
+        out->choice = *known;
+}
+
+// Of storing a byte of what is over pairs of positions and could be computed again.
+static double wide_price(const PipelineOptions *options, WideChoice wide) {
+    if (options->no_materialize || wide == WIDE_AGAIN)
+        return INFINITY;
+    return wide == WIDE_STORED ? 0 : 1 + saving_price(options->saving.step);
+}
+
+// From those to groups, as was chosen.
 static bool run_group_passes(Passes *p, Graph *graph, Compilation *out) {
     const PipelineOptions *options = p->options;
-    if (options->plan != PLAN_UNFUSED) {
-        graph = graph_done(
-            p, "pick",
-            graph_pick(read_graph(p, graph), out->typical, options->machine, wide_price(options)),
-            graph);
+    bool streams = out->choice.program.plan != PLAN_UNFUSED;
+    double price = wide_price(options, out->choice.program.wide);
+    if (streams) {
+        graph = graph_done(p, "pick",
+                           graph_pick(read_graph(p, graph), out->typical, options->machine, price),
+                           graph);
         note_extents(p, graph, out);
         graph = graph_done(p, "recompute",
                            graph_recompute(read_graph(p, graph), out->typical, options->machine,
-                                           wide_price(options), saving_any(options->saving)),
+                                           price, saving_any(options->saving)),
                            graph);
         note_extents(p, graph, out);
     }
     graph = graph_done(p, "cut", graph_cut(read_graph(p, graph), out->typical), graph);
     out->expanded = graph;
     note_extents(p, graph, out);
-    out->fusion = graph_fuse(read_last(p, graph), out->typical, options->plan != PLAN_UNFUSED);
+    out->fusion = graph_fuse(read_last(p, graph), out->typical, streams);
     if (options->verify)
         fusion_verify(out->fusion, "fuse");
     pass_done(p, "fuse", true);
@@ -259,7 +303,8 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
     const PipelineOptions *options = p->options;
     if (options->stop < AFTER_PLANNED)
         return true;
-    MemoryOrder *orders = graph_layout(out->fusion, out->typical, options->machine);
+    MemoryOrder *orders =
+        graph_layout(out->fusion, out->typical, options->machine, out->choice.program.layout);
     pass_done(p, "layout", true);
     out->plan = graph_plan(out->fusion, orders);
     if (options->verify)
@@ -271,6 +316,7 @@ static bool run_tile_passes(Passes *p, Compilation *out) {
     out->tile = tile_lower(out->plan, options->machine, out->typical, &wish);
     if (!out->tile)
         return false;
+    out->tile->choice = out->choice;
     pass_done(p, "lower", true);
     return check_in_place(p, out);
 }
@@ -289,10 +335,12 @@ bool pipeline_lower(Session *session, const PipelineOptions *options, Compilatio
     out->once = graph;
     if (!graph || options->stop < AFTER_FUSED)
         return true;
+    choose_program(&p, graph, out);
+    Saving saving = options->saving;
+    saving.keep_all = out->choice.program.kept == KEPT_ALL;
     if (out->plain)
         graph = graph_done(
-            &p, "again",
-            graph_again(read_graph(&p, graph), out->typical, options->machine, options->saving),
+            &p, "again", graph_again(read_graph(&p, graph), out->typical, options->machine, saving),
             graph);
     if (options->accumulate)
         graph = graph_done(&p, "accumulate", graph_accumulate(read_graph(&p, graph)), graph);
@@ -307,9 +355,11 @@ bool pipeline_lower(Session *session, const PipelineOptions *options, Compilatio
 static bool order_saved(Passes *p, const Compilation *whole, Graph *joined, Graph *forward) {
     Compilation both = *whole;
     note_extents(p, joined, &both);
+    both.choice = program_by_default(p->options); // whatever is chosen for either
     if (!run_group_passes(p, joined, &both))
         return false;
-    MemoryOrder *orders = graph_layout(both.fusion, both.typical, p->options->machine);
+    MemoryOrder *orders =
+        graph_layout(both.fusion, both.typical, p->options->machine, LAYOUT_BY_COST);
     pass_done(p, "layout", true);
     for (uint32_t i = 0; i < forward->outputs.count; i++)
         forward->outputs.at[i].order = orders[both.fusion->graph->outputs.at[i].value->id].order;
@@ -362,7 +412,7 @@ bool pipeline_lower_part(Session *session, const GradientGraphs *graphs, const G
                          const PipelineOptions *options, Compilation *out) {
     Passes p = {.session = session, .options = options, .begun = pipeline_seconds()};
     *out = graphs->whole;
-    note_extents(&p, part, out);
+    choose_program(&p, part, out);
     bool ok = run_group_passes(&p, (Graph *)part, out);
     close_graphs(&p, out);
     return ok && run_tile_passes(&p, out);

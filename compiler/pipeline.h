@@ -29,6 +29,9 @@ typedef struct {
     PlanKind plan;
     int64_t rows, piece;
     ScheduleWish wish; // of all groups, but for the forced plan, which the above is
+    // Of the whole; NULL: what the source of the wish knows for it, or else by cost. A forced plan
+    // is taken in its place.
+    const ProgramSchedule *choice;
     Saving saving;   // of memory for gradients
     bool accumulate; // gradients can be added to what is there
     // What can be computed again over pairs of positions is not stored, and quadratic values that
@@ -50,6 +53,8 @@ typedef struct {
     const int64_t *typical; // by DimId
     // Of the contracted graph, over dims that all graphs after it have; NULL: they do not fit.
     const Formula *multiplies;
+    ScheduleSite site; // of the whole, for choices of the program; none before AFTER_FUSED
+    Schedule choice;   // that was made
     Fusion *fusion;
     Plan *plan;
     TileProgram *tile;
@@ -74,6 +79,8 @@ bool pipeline_build_optimizer(Session *session, const Program *program, const De
 // The same of the sum of the squares, an f64, of x[i].
 bool pipeline_build_squares(Session *session, const Program *program,
                             const PipelineOptions *options, Compilation *out);
+// Does nothing on the command line forbid a choice that is known for a program?
+bool pipeline_may_choose(const PipelineOptions *options, const Schedule *known);
 // From there, or from `once` where that is there, to the stop, in the session that built it or a
 // fork of that; graphs that are there are only read.
 bool pipeline_lower(Session *session, const PipelineOptions *options, Compilation *out);

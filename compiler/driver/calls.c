@@ -11,7 +11,29 @@ enum { FORWARD, BACKWARD, BOTH };
 static bool lower_part(const Options *options, const GradientGraphs *graphs, const Graph *part,
                        const PipelineOptions *passes, Call *call, const char *name) {
     call->name = name;
+    call->passes = *passes;
+    call->graphs = graphs;
+    call->part = part;
     return pipeline_lower_part(options->session, graphs, part, passes, &call->compiled);
+}
+
+// So that the workspace fits; from what was built.
+static bool lower_whole(Options *options, const Target *target, PipelineOptions *passes,
+                        Call *call) {
+    bool fine = driver_lower(options, target, passes, &call->compiled, NULL);
+    call->passes = *passes;
+    return fine;
+}
+
+bool call_lower(Session *session, const Call *call, const ProgramSchedule *choice,
+                Compilation *out) {
+    PipelineOptions passes = call->passes;
+    passes.choice = choice;
+    passes.time_passes = false;
+    if (call->part)
+        return pipeline_lower_part(session, call->graphs, call->part, &passes, out);
+    *out = call->compiled;
+    return pipeline_lower(session, &passes, out);
 }
 
 static bool compile_entry(Calls *calls, Options *options, const Program *program) {
@@ -19,7 +41,7 @@ static bool compile_entry(Calls *calls, Options *options, const Program *program
     Compilation *compiled = &calls->at[0].compiled;
     calls->count = 1;
     return pipeline_build(options->session, program, &passes, compiled) &&
-           driver_lower(options, calls->target, &passes, compiled, NULL);
+           lower_whole(options, calls->target, &passes, &calls->at[0]);
 }
 
 // The results and gradients that a program trains with. false without a word: it does not train.
@@ -38,7 +60,7 @@ static bool compile_step(Calls *calls, Options *options, const Program *program)
     passes.accumulate = true;
     calls->count = 1;
     return pipeline_build(session, program, &passes, compiled) &&
-           driver_lower(options, calls->target, &passes, compiled, NULL);
+           lower_whole(options, calls->target, &passes, &calls->at[0]);
 }
 
 // As `attc build --exe` makes it: in one call, with --grad, too.
@@ -54,7 +76,7 @@ static bool compile_gradient(Calls *calls, Options *options, const Program *prog
     calls->count = BOTH + 1;
     at[BOTH].name = "both";
     return pipeline_build(options->session, program, &whole, &at[BOTH].compiled) &&
-           driver_lower(options, calls->target, &whole, &at[BOTH].compiled, NULL) &&
+           lower_whole(options, calls->target, &whole, &at[BOTH]) &&
            driver_partition(options, options->session, program, &calls->target, 1, &parts,
                             graphs) &&
            lower_part(options, graphs, graphs->forward, &parts, &at[FORWARD], "forward") &&

@@ -14,6 +14,12 @@ const Target *driver_target(Options *options) {
     return options->chosen;
 }
 
+// What is chosen for the memory limit is chosen for programs as they are by default.
+static const ProgramSchedule *choice_of(const Options *options) {
+    static const ProgramSchedule by_default = {0};
+    return options->memory_limit ? &by_default : options->choice;
+}
+
 PipelineOptions driver_passes(const Options *options, const Target *target, PipelineStop stop) {
     Machine *machine = NULL; // of the oracle
     if (target) {
@@ -32,6 +38,7 @@ PipelineOptions driver_passes(const Options *options, const Target *target, Pipe
         .rows = options->rows,
         .piece = options->piece,
         .wish = wish,
+        .choice = choice_of(options),
         .no_materialize = options->no_materialize,
         .stop = stop,
         .verify = options->verify_passes,

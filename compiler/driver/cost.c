@@ -179,6 +179,9 @@ static void print_text(const Options *options, const Compilation *compiled, cons
            "flops       %s\nworkspace   %s\n",
            count_text(f->parameters, arena), count_text(f->multiplies, arena),
            count_text(f->flops, arena), bytes_text(f->workspace, arena));
+    if (compiled->choice.found)
+        printf("program     %s (%s)\n", schedule_program_text(arena, &compiled->choice.program),
+               compiled->choice.found);
     if (f->gradient)
         print_gradient(f, arena);
     print_choices(options, choices, arena);
@@ -264,13 +267,21 @@ static void print_json(const Options *options, const Compilation *compiled, cons
                               (json_int_t)f->peak, "argument_bytes", (json_int_t)f->arguments,
                               "result_bytes", (json_int_t)f->results, "recomputed_flops",
                               (json_int_t)f->gradient->recomputed_flops));
+    json_object_set_new(
+        object, "program",
+        json_loads(schedule_to_json(options->session->arena, &compiled->choice), 0, NULL));
+    json_object_set_new(object, "program_from",
+                        json_string(compiled->choice.found ? compiled->choice.found : "predicted"));
     if (options->memory_limit)
         json_object_update_new(
             object, json_pack("{s:I}", "memory_limit", (json_int_t)options->memory_limit));
     if (choices->count)
         json_object_set_new(object, "choices", choices_json(choices));
-    if (spaces)
+    if (spaces) {
         json_object_set_new(object, "spaces", report_spaces_json(spaces, options->session->arena));
+        json_object_set_new(object, "programs",
+                            report_programs_json(spaces, options->session->arena));
+    }
     report_print_json(object);
 }
 
@@ -308,7 +319,8 @@ int command_cost(Options *options) {
             figures.gradient = report_gradient(&compiled, &figures, extents, arena);
         SpaceFigures spaces;
         if (options->space)
-            spaces = report_spaces(&compiled, passes.machine, arena);
+            spaces =
+                report_spaces(options, &(Call){.compiled = compiled, .passes = passes}, &tensors);
         if (options->json)
             print_json(options, &compiled, &figures, &choices, options->space ? &spaces : NULL,
                        extents, threads);

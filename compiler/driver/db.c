@@ -60,6 +60,8 @@ static const char *schedule_numbers(const Schedule *s, Arena *arena) {
         return arena_printf(arena, "tasks %lld", (long long)s->tasks.tasks);
     case SCHEDULE_CONTRACT:
         return contract_numbers(&s->contract, arena);
+    case SCHEDULE_PROGRAM:
+        return schedule_program_text(arena, &s->program);
     case SCHEDULE_STREAM:
         return arena_printf(arena, "%s:%lld:%lld", plan_name(s->stream.plan),
                             (long long)s->stream.rows, (long long)s->stream.piece);

@@ -77,24 +77,25 @@ typedef struct {
     Name decode;              // --decode, NULL: it was not given
     bool oracle, interpret, json, verify_passes, time_passes, colour, no_materialize, check, space;
     DiagFormat diagnostics;
-    PlanKind plan;               // PLAN_ANY: the cheapest
-    int64_t rows, piece;         // --plan's numbers, 0: the cheapest
-    int64_t memory_limit;        // bytes of workspace, 0: none was given
-    const Target *target;        // --target, NULL: the best of this machine
-    const char *machine;         // --machine
-    const char *weights;         // --weights
-    bool no_db;                  // --no-db
-    const char *schedules;       // --schedules, NULL: those of the database
-    const KnownSchedules *known; // of these, once they were read; NULL: none
-    ScheduleWish wish;           // of a command itself, in their place
-    NameList kernels;            // --kernels of tune; empty: all
-    const char *shapes;          // --shapes of tune
-    TuneEffort effort;           // of tune
-    double budget;               // seconds of tune; 0: as long as it takes
-    bool calibrate;              // of tune
-    TuneRatesList rates;         // of the database, once it was read
-    const Target *chosen;        // driver_target, once it was asked for
-    const Machine *measured;     // this machine, likewise
+    PlanKind plan;                 // PLAN_ANY: the cheapest
+    int64_t rows, piece;           // --plan's numbers, 0: the cheapest
+    int64_t memory_limit;          // bytes of workspace, 0: none was given
+    const Target *target;          // --target, NULL: the best of this machine
+    const char *machine;           // --machine
+    const char *weights;           // --weights
+    bool no_db;                    // --no-db
+    const char *schedules;         // --schedules, NULL: those of the database
+    const KnownSchedules *known;   // of these, once they were read; NULL: none
+    ScheduleWish wish;             // of a command itself, in their place
+    const ProgramSchedule *choice; // likewise, of whole programs; NULL: what is known of them
+    NameList kernels;              // --kernels of tune; empty: all
+    const char *shapes;            // --shapes of tune
+    TuneEffort effort;             // of tune
+    double budget;                 // seconds of tune; 0: as long as it takes
+    bool calibrate;                // of tune
+    TuneRatesList rates;           // of the database, once it was read
+    const Target *chosen;          // driver_target, once it was asked for
+    const Machine *measured;       // this machine, likewise
     CacheOptions cache;
     ProductKind product;
     int64_t alternatives; // --alternatives, 0: none
@@ -300,6 +301,10 @@ typedef struct {
     const char *name; // "forward"; NULL: it is the entry alone
     Compilation compiled;
     int64_t multiplies; // of the graph, each value once
+    // What it was lowered with, and from: a part of these graphs, or NULL and what was built.
+    PipelineOptions passes;
+    const GradientGraphs *graphs;
+    const Graph *part;
 } Call;
 typedef struct {
     const Target *target;
@@ -314,6 +319,15 @@ bool calls_compile_whole(Options *options, const Target *target, Compilation *ou
 // the same.
 bool calls_open(Options *options, const Target *target, Calls *calls);
 void calls_close(Calls *calls);
+// Lowers a call once more, with a choice for its program, in a fork of the session that it was
+// lowered in. Only reads the call. false after diagnostics.
+bool call_lower(Session *session, const Call *call, const ProgramSchedule *choice,
+                Compilation *out);
+// The choices for a call's program that make other kernels than those before them, with their
+// predicted times at these extents, by DimId of a graph with the dims of the tensors; the default
+// comes first. One that cannot be lowered is left out, and one whose memory grows with a higher
+// power of extents of run time, which may be far larger than these.
+ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors);
 typedef struct {
     Loaded whole, parts;
 } LoadedCalls;
@@ -478,11 +492,14 @@ const GradientFigures *report_gradient(const Compilation *compiled, const CostFi
 // ---- space.c: --space ----
 typedef struct {
     TuneSpaces spaces;
-    ScheduleList *blocks; // by space: those that differ from the default in blocks alone
+    ScheduleList *blocks;  // by space: those that differ from the default in blocks alone
+    ScheduleList programs; // see call_space
+    ScheduleSite site;     // of these
 } SpaceFigures;
-SpaceFigures report_spaces(const Compilation *compiled, const Machine *machine, Arena *arena);
+SpaceFigures report_spaces(const Options *options, const Call *call, const Tensors *tensors);
 void report_print_spaces(const SpaceFigures *figures, Arena *arena);
-json_t *report_spaces_json(const SpaceFigures *figures, Arena *arena);
+json_t *report_spaces_json(const SpaceFigures *figures, Arena *arena); // of kernels
+json_t *report_programs_json(const SpaceFigures *figures, Arena *arena);
 
 int64_t report_sum(int64_t a, int64_t b);                           // -1 when one is, or too large
 json_t *report_number(double value);                                // null when not finite

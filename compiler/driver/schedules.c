@@ -101,12 +101,13 @@ void schedules_tell(const Options *options) {
     unsigned met = atomic_load(known->met), refused = atomic_load(known->refused);
     if (!met)
         diag_remark(diags, (Span){0},
-                    "none of the %u schedules of %s is for what is compiled here: a kernel, its "
-                    "extents, the target and the threads have to be the same",
+                    "none of the %u schedules of %s is for what is compiled here: a kernel or "
+                    "program, its extents, the target and the threads have to be the same",
                     known->count, options->schedules);
     else if (refused)
         diag_remark(diags, (Span){0},
-                    "%s: schedules of %u kernels are none that these can have, and are left alone",
+                    "%s: schedules of %u kernels or programs are none that these can have, and are "
+                    "left alone",
                     options->schedules, refused);
 }
 

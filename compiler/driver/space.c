@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// attc cost --space: the schedules that each kernel of an entry has to choose from.
+// What there is to choose from: for each kernel of an entry, as attc cost --space tells, and for a
+// whole program.
 #include "driver/driver.h"
 
 #include <stdlib.h>
 
-SpaceFigures report_spaces(const Compilation *compiled, const Machine *machine, Arena *arena) {
-    SpaceFigures out = {.spaces.arena = arena};
+SpaceFigures report_spaces(const Options *options, const Call *call, const Tensors *tensors) {
+    Arena *arena = options->session->arena;
+    const Compilation *compiled = &call->compiled;
+    const Machine *machine = call->passes.machine;
+    SpaceFigures out = {.spaces.arena = arena, .site = compiled->site};
+    out.programs = call_space(options, call, tensors);
     tune_spaces_add(&out.spaces, compiled->plan, machine, compiled->typical);
     uint32_t n = out.spaces.at.count;
     const Schedule **defaults = arena_array(arena, const Schedule *, n + 1);
@@ -17,12 +22,84 @@ SpaceFigures report_spaces(const Compilation *compiled, const Machine *machine, 
     return out;
 }
 
+// ---- whole programs ----------------------------------------------------------------------------
+
+static double predicted_seconds(const Compilation *compiled, const Machine *machine,
+                                const Tensors *tensors, Arena *arena) {
+    double seconds = 0;
+    const int64_t *extents = tensors_extents(tensors, compiled->fusion->graph, arena);
+    for (uint32_t i = 0; i < compiled->tile->launches.count; i++) {
+        const Launch *launch = &compiled->tile->launches.at[i];
+        const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
+        const int64_t *own = launch_extents(launch, kernel, extents, arena);
+        if (launch_runs(launch, extents))
+            seconds += tile_cost(NULL, kernel, own, machine).parallel_seconds;
+    }
+    return seconds;
+}
+
+static bool makes_new_kernels(const TileProgram *program, TileProgram *const *before,
+                              uint32_t count) {
+    for (uint32_t i = 0; i < count; i++)
+        if (programs_same_kernels(program, before[i]))
+            return false;
+    return true;
+}
+
+// With which power of what is known at run time only memory grows, arguments and results included.
+static uint32_t growth_of(const Plan *plan) {
+    const Graph *graph = plan->fusion->graph;
+    uint32_t most = 0;
+    for (uint32_t i = 0; i < plan->buffers.count; i++) {
+        const Buffer *buffer = &plan->buffers.at[i];
+        uint32_t power = 0;
+        for (uint32_t d = 0; d < buffer->memory.order.count; d++)
+            power += graph->dims.at[buffer->memory.order.at[d]].extent == EXTENT_DYNAMIC;
+        most = power > most ? power : most;
+    }
+    return most;
+}
+
+ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors) {
+    ScheduleList space = {0};
+    Session *session = session_fork(options->session);
+    Arena *arena = session->arena;
+    ScheduleList all = schedule_enumerate_programs(arena);
+    TileProgram **programs = arena_array(arena, TileProgram *, all.count);
+    uint32_t growth = 0; // by default
+    for (uint32_t i = 0; i < all.count; i++) {
+        Compilation compiled;
+        if (!call_lower(session, call, &all.at[i].program, &compiled) ||
+            !makes_new_kernels(compiled.tile, programs, space.count) ||
+            (space.count && growth_of(compiled.plan) > growth))
+            continue;
+        growth = space.count ? growth : growth_of(compiled.plan);
+        programs[space.count] = compiled.tile;
+        all.at[i].seconds = predicted_seconds(&compiled, call->passes.machine, tensors, arena);
+        vec_push(options->session->arena, &space, all.at[i]);
+    }
+    session_free(session);
+    return space;
+}
+
 static double best_seconds(const TuneSpace *space) {
     double best = space->numbers.at[0].seconds;
     for (uint32_t i = 1; i < space->numbers.count; i++)
         if (space->numbers.at[i].seconds < best)
             best = space->numbers.at[i].seconds;
     return best;
+}
+
+static void print_programs(const ScheduleList *programs, Arena *arena) {
+    Table table = table_open(arena, "lr");
+    table_cell(&table, "program");
+    table_cell(&table, "predicted");
+    for (uint32_t i = 0; i < programs->count; i++) {
+        table_cell(&table, "%s", schedule_program_text(arena, &programs->at[i].program));
+        table_seconds(&table, programs->at[i].seconds);
+    }
+    printf("\n");
+    table_print(&table);
 }
 
 void report_print_spaces(const SpaceFigures *figures, Arena *arena) {
@@ -42,6 +119,7 @@ void report_print_spaces(const SpaceFigures *figures, Arena *arena) {
     }
     printf("\n");
     table_print(&table);
+    print_programs(&figures->programs, arena);
 }
 
 static json_t *schedules_json(const ScheduleList *list, Arena *arena) {
@@ -67,4 +145,10 @@ json_t *report_spaces_json(const SpaceFigures *figures, Arena *arena) {
                       "blocks", schedules_json(&figures->blocks[i], arena)));
     }
     return all;
+}
+
+json_t *report_programs_json(const SpaceFigures *figures, Arena *arena) {
+    return json_pack("{s:o, s:s, s:o}", "group",
+                     json_sprintf("%016llx", (unsigned long long)figures->site.group), "extents",
+                     figures->site.extents, "schedules", schedules_json(&figures->programs, arena));
 }

@@ -265,8 +265,8 @@ Value *graph_or_zero(Graph *graph, Value *condition, Value *a);          // wher
 Value *graph_copy(Graph *graph, Value *a, uint32_t which); // another one for each number
 Value *graph_cast(Graph *graph, Value *a, Elem elem);      // a itself when it has that elem
 Value *graph_over(Graph *graph, Value *a,
-                  const DimList *dims);      // repeated along those that it lacks
-Value *graph_finite(Graph *graph, Value *a); // of floats: the largest number in place of infinity
+                  const DimList *dims);       // repeated along those that it lacks
+Value *graph_finite(Graph *graph, Value *a);  // of floats: the largest number in place of infinity
 Value *value_made_finite(const Value *value); // what it was made of by that; NULL: it was not
 // The maximum of x that it is, bounded or not; NULL: it is none.
 Value *value_as_largest(Value *value, const Value *x);
@@ -500,6 +500,7 @@ Graph *graph_expand(const Graph *graph, const int64_t *extents);
 // depth, from 1, are checkpointed. All zero: time alone decides.
 typedef struct {
     uint32_t rounds, seams, step, stretches;
+    bool keep_all; // what may be kept is, as if that took no time
 } Saving;
 bool saving_any(Saving saving);
 enum { SAVING_STEPS = 14 };         // the last: nothing is kept but at the seams

@@ -19,6 +19,19 @@ typedef enum {
 } PlanKind;
 const char *plan_name(PlanKind plan); // "two-pass"
 PlanKind plan_find(const char *name); // N_PLANS: there is none
+// What is decided for a whole program before it has kernels. Zeros: by what it is predicted to
+// cost.
+typedef enum { WIDE_BY_COST, WIDE_AGAIN, WIDE_STORED } WideChoice;
+typedef enum { KEPT_BY_COST, KEPT_ALL } KeptChoice;
+typedef enum { LAYOUT_BY_COST, LAYOUT_PLAIN } LayoutChoice;
+typedef struct {
+    PlanKind plan;   // ANY or UNFUSED
+    WideChoice wide; // values over pairs of positions that several sweeps need; STORED: as if
+                     // storing them were free
+    KeptChoice kept; // what the backward pass of a whole reads of the forward pass; ALL: what it
+                     // may, as if keeping were free
+    LayoutChoice layout; // of stored values; PLAIN: none lies in panels
+} ProgramSchedule;
 // CONTRACT: one contraction with pointwise prologue on its operands and pointwise epilogue.
 // ROWS: reductions, softmax, cumsum and pointwise values over the same rows: all members have dims
 //       within rows + reduced, and each row is worked off by one task.
@@ -108,9 +121,10 @@ typedef struct {
     uint32_t *buffer_of; // by value id: place in buffers + 1; 0: none
     uint32_t n_slots;
 } Plan;
-// Chooses the memory order of every stored value: what the consumers' microkernels read fastest.
-MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents,
-                          const Machine *machine); // by value id
+// Chooses the memory order of every stored value, by value id: what the consumers' microkernels
+// read fastest.
+MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine,
+                          LayoutChoice choice);
 Plan *graph_plan(const Fusion *fusion, const MemoryOrder *orders);
 int64_t buffer_elements(const Buffer *buffer, const int64_t *extents); // padding of panels included
 const Buffer *plan_buffer(const Plan *plan, const Value *value);

@@ -7,13 +7,16 @@
 //                     "is_param": false }, ...],
 //       "kernels": [{ "name": "...", "symbol": "attc_..._v4", "level": "x86-64-v4",
 //                     "schedule": { "kind": "contract", .. }, "schedule_from": "predicted" }, ...],
-//       "levels": [{ "name": "x86-64-v4", "launches": 8 }, ...],
+//       "levels": [{ "name": "x86-64-v4", "launches": 8, "programs": [
+//                    { "schedule": { "kind": "program", .. }, "schedule_from": "database" }] },
+//                    ...],
 //       "functions": [{ "name": "MultiHead_forward", "dims": .., "tensors": [.., { "name":
 //                       "saved_Q", "role": "output", "use": "saved", "bytes": "3072 * n", .. }],
 //                       "kernels": .., "levels": .. }, ...] }
 //
 // An extent of null is one of run time, with "computed": "p + n" where it follows from others;
-// tensors are inputs and outputs, in calling order. "functions" are there with the gradient.
+// tensors are inputs and outputs, in calling order. A level has a program for each of the sizes
+// that it has code for. "functions" are there with the gradient.
 #include "product/product.h"
 
 #include <jansson.h>
@@ -141,6 +144,11 @@ static json_t *list_extents(const AttModule *module, int64_t level, int64_t kern
     return list;
 }
 
+static void add_origin(json_t *item, const ScheduleOrigin *origin) {
+    json_object_set_new(item, "schedule", json_loads(origin->schedule, 0, NULL));
+    json_object_set_new(item, "schedule_from", json_string(origin->from));
+}
+
 static json_t *list_kernels(const ModuleTables *tables) {
     json_t *list = json_array();
     for (int64_t i = 0; i < tables->module.n_kernels; i++) {
@@ -149,14 +157,24 @@ static json_t *list_kernels(const ModuleTables *tables) {
         json_object_set_new(item, "symbol", json_string(tables->symbols[i]));
         json_object_set_new(item, "level", json_string(att_level_name((int)tables->levels[i])));
         json_object_set_new(item, "extents", list_extents(&tables->module, tables->levels[i], i));
-        json_object_set_new(item, "schedule", json_loads(tables->origins[i].schedule, 0, NULL));
-        json_object_set_new(item, "schedule_from", json_string(tables->origins[i].from));
+        add_origin(item, &tables->origins[i]);
         json_array_append_new(list, item);
     }
     return list;
 }
 
-static json_t *list_levels(const AttModule *module) {
+static json_t *list_programs(const ModuleTables *tables, int64_t level) {
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < tables->programs[level].count; i++) {
+        json_t *item = json_object();
+        add_origin(item, &tables->programs[level].at[i]);
+        json_array_append_new(list, item);
+    }
+    return list;
+}
+
+static json_t *list_levels(const ModuleTables *tables) {
+    const AttModule *module = &tables->module;
     json_t *list = json_array();
     for (int64_t level = 0; level < ATT_N_LEVELS; level++) {
         if (!module->launches[level])
@@ -164,6 +182,7 @@ static json_t *list_levels(const AttModule *module) {
         json_t *item = json_object();
         json_object_set_new(item, "name", json_string(att_level_name((int)level)));
         json_object_set_new(item, "launches", json_integer(module->n_launches[level]));
+        json_object_set_new(item, "programs", list_programs(tables, level));
         json_array_append_new(list, item);
     }
     return list;
@@ -173,7 +192,7 @@ static void add_function(Arena *arena, json_t *object, const ModuleTables *table
     json_object_set_new(object, "dims", list_dims(&tables->module));
     json_object_set_new(object, "tensors", list_tensors(arena, &tables->module, entry));
     json_object_set_new(object, "kernels", list_kernels(tables));
-    json_object_set_new(object, "levels", list_levels(&tables->module));
+    json_object_set_new(object, "levels", list_levels(tables));
 }
 
 static json_t *list_functions(Arena *arena, const TablesList *list) {

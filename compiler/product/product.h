@@ -33,16 +33,18 @@ typedef struct {
 typedef struct {
     const char *schedule; // as JSON
     const char *from;     // "predicted", or where it was found
-} KernelOrigin;
+} ScheduleOrigin;
 // The kernels of all levels one after the other; each has code for its own level only. Dims of
 // inputs and outputs come first, then those that only intermediates have: not a graph's order.
 typedef struct {
     AttModule module;
-    const char *symbol;    // the function's name in C
-    AttKernel *kernels;    // module.kernels; the functions are left NULL
-    const char **symbols;  // by kernel
-    KernelOrigin *origins; // likewise
-    int64_t *levels;       // by kernel: ATT_LEVEL_*
+    const char *symbol;      // the function's name in C
+    AttKernel *kernels;      // module.kernels; the functions are left NULL
+    const char **symbols;    // by kernel
+    ScheduleOrigin *origins; // likewise
+    int64_t *levels;         // by kernel: ATT_LEVEL_*
+    VEC(ScheduleOrigin)
+    programs[ATT_N_LEVELS]; // by ATT_LEVEL_*: of whole programs, by ranges and part
     // By ATT_LEVEL_*; without words where they are not known.
     AttFormula multiplies[ATT_N_LEVELS];
 } ModuleTables;

@@ -51,7 +51,7 @@ typedef struct {
     VEC(AttTensor) tensors;
     VEC(AttKernel) kernels;
     VEC(const char *) symbols;
-    VEC(KernelOrigin) origins;
+    VEC(ScheduleOrigin) origins;
     VEC(int64_t) levels;
 } TableBuilder;
 
@@ -291,6 +291,11 @@ typedef struct {
     VEC(int64_t) n_alternatives; // by choice
 } AttLaunches;
 
+static ScheduleOrigin origin_of(TableBuilder *build, const Schedule *schedule) {
+    const char *from = schedule->found ? copy_text(build, schedule->found) : "predicted";
+    return (ScheduleOrigin){schedule_to_json(build->arena, schedule), from};
+}
+
 static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *kernel,
                        const Target *target) {
     VEC(int64_t) dims = {0};
@@ -311,10 +316,7 @@ static void add_kernel(TableBuilder *build, TableLevel *level, const Kernel *ker
     made.parallel_steps[level->level] = steps.at;
     vec_push(build->arena, &build->kernels, made);
     vec_push(build->arena, &build->symbols, emit_kernel_symbol(build->arena, kernel, target));
-    KernelOrigin origin = {schedule_to_json(build->arena, &kernel->schedule), "predicted"};
-    if (kernel->schedule.found)
-        origin.from = copy_text(build, kernel->schedule.found);
-    vec_push(build->arena, &build->origins, origin);
+    vec_push(build->arena, &build->origins, origin_of(build, &kernel->schedule));
     vec_push(build->arena, &build->levels, level->level);
 }
 
@@ -389,6 +391,8 @@ static void add_program(TableBuilder *build, TableLevel *level, const Target *ta
     add_interface_dims(build, level);
     for (uint32_t k = 0; k < program->kernels.count; k++)
         add_kernel(build, level, program->kernels.at[k], target);
+    vec_push(build->arena, &build->tables->programs[level->level],
+             origin_of(build, &program->choice));
     if (program->plan->n_slots > build->tables->module.n_slots)
         build->tables->module.n_slots = program->plan->n_slots;
 }

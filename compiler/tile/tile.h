@@ -296,18 +296,27 @@ typedef struct {
 } StageBlocks;
 typedef VEC(StageBlocks) StageBlocksList;
 
-typedef enum { SCHEDULE_NONE, SCHEDULE_TASKS, SCHEDULE_CONTRACT, SCHEDULE_STREAM } ScheduleKind;
+// PROGRAM: not of a kernel, but of all that they are made from.
+typedef enum {
+    SCHEDULE_NONE,
+    SCHEDULE_TASKS,
+    SCHEDULE_CONTRACT,
+    SCHEDULE_STREAM,
+    SCHEDULE_PROGRAM
+} ScheduleKind;
 typedef struct {
     ScheduleKind kind; // NONE: there is nothing to choose but blocks
     union {
         TaskSchedule tasks;
         ContractSchedule contract;
         StreamSchedule stream;
+        ProgramSchedule program;
     };
     StageBlocksList blocks; // by place; those that are missing or do not fit are the default ones
-    double seconds;         // of the kernel, predicted for the machine's threads; 0: nobody asked
-    int64_t scratch;        // bytes of a task, likewise
-    const char *found;      // where it was looked up; NULL: it was chosen here
+    double seconds;    // of the kernel or of all, predicted for the machine's threads; 0: nobody
+                       // asked
+    int64_t scratch;   // bytes of a task of the kernel, likewise
+    const char *found; // where it was looked up; NULL: it was chosen here
 } Schedule;
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:
@@ -448,6 +457,7 @@ typedef struct {
     VEC(Launch) launches;
     VEC(uint32_t) choices; // alternatives of each: of number 1, 2, ..
     VEC(PlanMisfit) misfits;
+    Schedule choice; // for all of it, of kind PROGRAM: by whoever made the plan
 } TileProgram;
 
 // ---- lower/, schedule/, cost/ ----
@@ -496,6 +506,13 @@ void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const
 // All of them, for a shape of any kind.
 ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const Machine *machine,
                                 const StreamSchedule *wanted);
+// program.c: choices for a whole program, the default first.
+ScheduleList schedule_enumerate_programs(Arena *arena);
+bool schedule_same_program(const ProgramSchedule *a, const ProgramSchedule *b);
+// What such a choice is for: a graph before groups are made of it, whatever its values and dims are
+// called. Requires: typical extents. The text of extents lies in the arena.
+ScheduleSite schedule_program_site(Arena *arena, const Graph *graph, const int64_t *extents);
+bool programs_same_kernels(const TileProgram *a, const TileProgram *b); // launch by launch
 // Are all numbers but those of blocks the same?
 bool schedule_same_numbers(const Schedule *a, const Schedule *b);
 bool schedule_same_blocks(const StageBlocks *a, const StageBlocks *b); // of one place
@@ -506,6 +523,8 @@ Schedule schedule_copy(Arena *arena, const Schedule *schedule);        // with i
 char *schedule_to_json(Arena *arena, const Schedule *schedule);
 bool schedule_from_json(Arena *arena, const char *text, Schedule *out, const char **why);
 const char *schedule_kind_name(ScheduleKind kind); // "contract"
+// The decisions that are not by cost, "plan unfused"; "by cost": there are none.
+const char *schedule_program_text(Arena *arena, const ProgramSchedule *program);
 // What a kernel costs on a machine, counted: the model that schedules are chosen by.
 typedef enum { FROM_L1, FROM_L2, FROM_L3, FROM_MEMORY, N_FROM } TrafficLevel;
 typedef struct {

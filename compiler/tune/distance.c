@@ -23,6 +23,8 @@ double tune_distance(const Schedule *a, const Schedule *b) {
     case SCHEDULE_STREAM:
         return log_ratio(a->stream.rows, b->stream.rows) +
                log_ratio(a->stream.piece, b->stream.piece) + 2 * (a->stream.plan != b->stream.plan);
+    case SCHEDULE_PROGRAM:
+        return !schedule_same_program(&a->program, &b->program);
     case SCHEDULE_NONE:
         break;
     }

@@ -247,11 +247,13 @@ static void begin_moves(TuneSearch *s, Site *site) {
 }
 
 // In a hurry nothing else is worth a last comparison.
-static void drop_hopeless(Site *site) {
+static void drop_hopeless(const TuneSearch *s, Site *site) {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < site->queue.count; i++)
-        if (tune_trial_median(&site->shown.trials.at[site->queue.at[i]]) < 1)
+    for (uint32_t i = 0; i < site->queue.count; i++) {
+        const TuneTrial *trial = &site->shown.trials.at[site->queue.at[i]];
+        if (tune_trial_median(trial) < 1 || (trial->known && !s->hurry))
             site->queue.at[kept++] = site->queue.at[i];
+    }
     site->queue.count = kept;
 }
 
@@ -265,8 +267,8 @@ static void begin_finals(TuneSearch *s, Site *site) {
         if (site->shown.trials.at[i].known && !asked)
             ask(s, site, i);
     }
-    if (s->hurry)
-        drop_hopeless(site);
+    if (s->hurry || s->options.only_faster)
+        drop_hopeless(s, site);
     for (uint32_t i = 0; i < site->queue.count; i++) {
         TuneTrial *trial = &site->shown.trials.at[site->queue.at[i]];
         trial->last = true;

@@ -89,6 +89,9 @@ typedef void TuneBlocks(void *self, const Schedule *const *picks, ScheduleList *
 typedef struct {
     TuneEffort effort;
     uint64_t seed;
+    // What did not look faster is none of the last trials, which take time, unless it was
+    // suggested.
+    bool only_faster;
     TuneBlocks *blocks;
     void *self;
 } TuneSearchOptions;

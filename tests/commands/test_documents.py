@@ -151,8 +151,9 @@ def plain(told):
 
 
 def tuned(told):
-    """The kernels of a search, without what was found."""
-    return [line.split()[:3] for line in told.split("\n\n")[0].splitlines()]
+    """The kernels of a search, without what was found. Programs are tried with more effort."""
+    rows = [line.split()[:3] for line in told.split("\n\n")[0].splitlines()]
+    return [row for row in rows if row[1] != "program"]
 
 
 def sessions():

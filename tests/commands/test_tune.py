@@ -4,10 +4,12 @@
 import json
 import re
 import signal
+import sqlite3
 import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
 
+import numpy
 import pytest
 
 from attc import ATTC, SANITIZED, attc, attc_json, heed_signals
@@ -164,7 +166,7 @@ def test_a_schedule_that_a_kernel_cannot_have_is_told(source, tmp_path):
     stream["rows"] += 1
     text.write_text(text_of(*entries))
     _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
-    assert "schedules of 1 kernels are none that these can have, and are left alone" in err
+    assert "schedules of 1 kernels or programs are none that these can have" in err
 
 
 def test_a_wrong_text_is_an_error(source, tmp_path):
@@ -181,6 +183,112 @@ def test_forced_plans_are_not_looked_up(source, db, tmp_path):
     found = kernels(source, tmp_path, "--db", db, "--plan", "stream:8:64")
     streams = [value for value in found.values() if value[1]["kind"] == "stream"]
     assert [(origin, s["plan"], s["rows"]) for origin, s in streams] == [("predicted", "stream", 8)]
+
+
+# ---- choices for whole programs ------------------------------------------------------------------
+
+BY_COST = {"kind": "program", "plan": "any", "wide": "cost", "kept": "cost", "layout": "cost"}
+UNFUSED = BY_COST | {"plan": "unfused"}
+
+
+def of_program(source, schedule=UNFUSED, options=(), sizes=D, **changes):
+    """An entry for the program that the source is compiled to."""
+    space = attc_json("cost", source, *sizes, "--space", "--threads", 1, "--no-db",
+                      *options)["programs"]
+    return entry(group=space["group"], extents=space["extents"], target="x86-64-v3",
+                 machine=MACHINE, threads=1, name="Attention", schedule=schedule) | changes
+
+
+def program(source, *options, sizes=D):
+    cost = attc_json("cost", source, *sizes, "--threads", 1, *options)
+    return cost["program"], cost["program_from"], [k["kind"] for k in cost["kernels"]]
+
+
+def programs_of(source, tmp_path, *options):
+    """By the manifest of an object."""
+    out = tmp_path / "lib.o"
+    attc("build", source, *D, "--threads", 1, "--object", "-o", out, *options)
+    [level] = manifest(out)["levels"]
+    return [(one["schedule"], one["schedule_from"]) for one in level["programs"]]
+
+
+def test_the_space_of_a_program(source):
+    space = attc_json("cost", source, *D, "--space", "--threads", 1, "--no-db")["programs"]
+    schedules = [choice["schedule"] for choice in space["schedules"]]
+    assert schedules[0] == BY_COST and UNFUSED in schedules
+    assert all(choice["predicted_seconds"] > 0 for choice in space["schedules"])
+    alone = attc_json("cost", source, *D, "--space", "--no-materialize")["programs"]["schedules"]
+    assert UNFUSED not in [choice["schedule"] for choice in alone]
+    for dynamic, offered in ("n,m", False), ("n", True):  # extents may be far larger than here
+        some = attc_json("cost", source, *D, "--space", "--dynamic", dynamic)["programs"]
+        assert (UNFUSED in [choice["schedule"] for choice in some["schedules"]]) == offered
+    out, _ = attc("cost", source, *D, "--space", "--no-db")
+    assert re.search(r"\nprogram +predicted\nby cost +\d.*\nplan unfused +\d", out)
+
+
+@pytest.mark.parametrize("options", [[], ["--grad"]])
+def test_a_choice_for_a_program_is_used_everywhere(source, db, tmp_path, options):
+    kinds = program(source, "--no-db", *options)[2]
+    assert "resident" in kinds or "stream" in kinds or "two-pass" in kinds
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, options=options)))
+    chosen, origin, unfused = program(source, "--db", db, *options)
+    assert (chosen, origin) == (UNFUSED, "database") and set(unfused) <= {"contract", "rows", "map"}
+    assert program(source, "--no-db", *options) == (BY_COST, "predicted", kinds)
+    forced = program(source, "--no-db", "--plan", "unfused", *options)
+    assert forced[0] == UNFUSED and forced[2] == unfused
+    out, _ = attc("cost", source, *D, "--threads", 1, "--db", db, *options)
+    assert "\nprogram     plan unfused (database)\n" in out
+    attc("bench", source, *D, "--threads", 1, "--db", db, *options)
+    text = tmp_path / "schedules.txt"
+    attc("db", "export", "--db", db, "-o", text)
+    assert program(source, "--schedules", text, *options)[:2] == (UNFUSED, "file")
+    if not options:
+        assert programs_of(source, tmp_path, "--db", db) == [(UNFUSED, "database")]
+        assert programs_of(source, tmp_path, "--schedules", text) == [(UNFUSED, "file")]
+        assert programs_of(source, tmp_path, "--no-db") == [(BY_COST, "predicted")]
+    assert attc("db", "check", "--db", db)[0].startswith("entries: 1,")
+    assert "  program  plan unfused  " in attc("db", "list", "--db", db)[0]
+
+
+def test_results_of_a_chosen_program_agree(source, db, tmp_path):
+    threads = attc_json("cost", source, *D)["threads"]  # what run plans for
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, threads=threads)))
+    results = []
+    for name, *options in ("fused", "--no-db"), ("unfused", "--db", db):
+        out = tmp_path / f"{name}.npy"
+        attc("run", source, *D, "--threads", 1, "-o", out, *options)
+        results.append(numpy.load(out))
+    attc("verify", source, *D, "--db", db)
+    assert not numpy.array_equal(*results)
+    assert numpy.allclose(*results, rtol=1e-5, atol=1e-6)
+
+
+def test_what_the_command_line_forbids_is_not_chosen(source, db):
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source)))
+    for options in (["--no-materialize"], ["--memory-limit", "64M"], ["--plan", "resident"]):
+        assert program(source, "--db", db, *options)[:2] == (BY_COST, "predicted")
+
+
+def test_a_schedule_of_a_kernel_is_none_of_a_program(source, tmp_path):
+    text = tmp_path / "schedules.txt"
+    text.write_text(text_of(of_program(source, schedule=known(spaces(source)[0])["schedule"])))
+    _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
+    assert "schedules of 1 kernels or programs are none that these can have" in err
+    text.write_text(text_of(of_program(source, schedule=UNFUSED | {"plan": "spill"})))
+    _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text, status=1)
+    assert ':2: schedule: "plan" has to be any or unfused' in err
+
+
+def test_a_damaged_choice_is_told_of(source, db):
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source)))
+    file = sqlite3.connect(db)
+    file.execute("UPDATE schedules SET schedule = replace(schedule, 'unfused', 'any')")
+    file.commit()
+    file.close()
+    chosen, origin, _ = program(source, "--db", db)
+    assert (chosen, origin) == (BY_COST, "predicted")
+    _, err = attc("cost", source, *D, "--threads", 1, "--db", db)
+    assert "has 1 damaged schedules; they are left out" in err
 
 
 # ---- the search ----------------------------------------------------------------------------------
@@ -209,16 +317,58 @@ def test_what_is_told_of_is_what_is_kept(source, db):
     found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
     assert found["threads"] == 1 and found["candidates"] > 0 and not found["interrupted"]
     kept = {kernel["kernel"]: kernel for kernel in found["kernels"] if kernel["kept"]}
-    assert {e["name"]: e["schedule"] for e in entries_of(db)} == {
+    assert {e["name"]: e["schedule"] for e in entries_of(db)
+            if e["schedule"]["kind"] != "program"} == {
         name: kernel["schedule"] for name, kernel in kept.items()}
     if kept:
-        assert f"\nleft: {len(kept)}\n" in attc("db", "prune", "--db", db)[0]
+        assert f"\nleft: {len(entries_of(db))}\n" in attc("db", "prune", "--db", db)[0]
     for kernel in found["kernels"]:
         assert kernel["kept"] == (kernel["seconds"] <= 0.99 * kernel["default_seconds"])
         for trial in kernel["trials"]:
             assert trial["pairs"] >= 2 and trial["predicted_seconds"] >= 0  # 0: not predicted
         if kernel["kept"]:
             assert kernel["confidence"] >= 0.95
+
+
+LONG = ["-D", "n=1024,m=1024,e=8", *D[2:]]  # where stored weights take long
+
+
+def test_programs_are_tried_and_dropped(source, db):
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, sizes=LONG)))
+    assert program(source, "--db", db, sizes=LONG)[0] == UNFUSED
+    found = attc_json("tune", source, *LONG, "--threads", 1, "--db", db, "--budget", "30s")
+    [one] = found["programs"]
+    assert (one["program"], one["kind"], one["kept"]) == ("Attention", "program", False)
+    assert one["schedule"] == BY_COST
+    ratios = {trial["schedule"]["plan"]: trial["ratio"] for trial in one["trials"]}
+    assert ratios["unfused"] > 1
+    assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
+    assert UNFUSED not in [e["schedule"] for e in entries_of(db)]
+
+
+def test_a_program_that_is_told_of_is_used(source, db):
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
+    [one] = found["programs"]
+    kept = [e for e in entries_of(db) if e["schedule"]["kind"] == "program"]
+    assert [e["schedule"] for e in kept] == ([one["schedule"]] if one["kept"] else [])
+    assert program(source, "--db", db)[0] == one["schedule"]
+    assert {trial["schedule"]["plan"] for trial in one["trials"]} == {"any", "unfused"}
+    if one["kept"]:
+        assert one["seconds"] <= 0.99 * one["default_seconds"] and one["by_oracle"]
+
+
+@pytest.mark.parametrize("options", [["--effort", "quick"], ["--kernels", "O"]])
+def test_programs_are_left_alone(source, db, options):
+    """Kernels are those of the program that other commands have."""
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source)))
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--budget", "3s", *options)
+    assert found["programs"] == []
+    assert "stream" not in {kernel["kind"] for kernel in found["kernels"]}
+    assert UNFUSED in [e["schedule"] for e in entries_of(db)]
+    if options[0] == "--effort":
+        found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--memory-limit", "64M",
+                          *options)
+        assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
 
 
 def test_gradients_and_shapes_and_kernels(source, db, tmp_path):
@@ -359,7 +509,8 @@ def test_what_was_found_is_kept_when_interrupted(source, db):
     found, _ = interrupted(source, db)
     assert found["interrupted"]
     assert {e["name"] for e in entries_of(db)} == {
-        kernel["kernel"] for kernel in found["kernels"] if kernel["kept"]}
+        one.get("kernel", one.get("program"))
+        for one in found["programs"] + found["kernels"] if one["kept"]}
 
 
 def test_shapes_that_are_left_out_are_told_of(source, db, tmp_path):

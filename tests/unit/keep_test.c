@@ -106,6 +106,22 @@ static void what_is_needed_is_kept_or_made_of_what_is(void **state) {
     }
 }
 
+// But for what is over pairs, and in the rounds of a loop that is checkpointed.
+static void all_that_may_be_is_kept_where_that_is_free(void **state) {
+    Tried tried = read(*state, gelu_text), pairs = read(*state, attention_text),
+          rounds = read(*state, nested_text);
+    Kept all = keep(&tried, (Saving){.keep_all = true}), by_time = keep(&tried, (Saving){0});
+    assert_true(all.kept[find_named(tried.graph, "H")->id]);
+    assert_true(kept_bytes(&tried, &all) > kept_bytes(&tried, &by_time));
+    all = keep(&pairs, (Saving){.keep_all = true});
+    for (uint32_t i = 0; i < pairs.graph->values.count; i++)
+        assert_false(all.again[i] && all.kept[i]);
+    all = keep(&rounds, (Saving){.rounds = 1, .keep_all = true});
+    by_time = keep(&rounds, (Saving){.rounds = 1});
+    assert_true(kept_bytes(&rounds, &all) == kept_bytes(&rounds, &by_time));
+    assert_false(saving_any((Saving){.keep_all = true}));
+}
+
 // ---- with one ----------------------------------------------------------------------------------
 
 static void savings_are_numbered_up_to_the_last(void **state) {
@@ -203,6 +219,7 @@ int main(void) {
         keep_test(products_are_kept_and_what_is_pointwise_is_not),
         keep_test(what_is_over_pairs_is_not_kept),
         keep_test(what_is_needed_is_kept_or_made_of_what_is),
+        keep_test(all_that_may_be_is_kept_where_that_is_free),
         keep_test(savings_are_numbered_up_to_the_last),
         keep_test(the_last_saving_keeps_what_crosses_seams),
         keep_test(the_first_stretches_are_priced),

@@ -90,7 +90,8 @@ Graph *passes_expand_gradient(const Graph *plain) {
 
 Plan *passes_plan_for(const Machine *machine, const Graph *graph, bool streams) {
     Fusion *fusion = fuse(graph, streams);
-    Plan *plan = graph_plan(fusion, graph_layout(fusion, typical(fusion->graph), machine));
+    Plan *plan =
+        graph_plan(fusion, graph_layout(fusion, typical(fusion->graph), machine, LAYOUT_BY_COST));
     plan_verify(plan);
     return plan;
 }

@@ -383,6 +383,27 @@ static void test_a_hurry_compares_nothing_that_is_slower(void **state) {
     session_free(w.session);
 }
 
+// Nor where only what looks faster is wanted, but for what was suggested.
+static void test_what_is_slower_is_not_compared_once_more(void **state) {
+    (void)state;
+    World w = world_open();
+    const ScheduleList *numbers = &last_space(&w)->numbers;
+    uint32_t last = w.spaces.at.count - 1, compared = 0;
+    TuneSearchOptions options = {
+        .effort = EFFORT_EXHAUSTIVE, .only_faster = true, .blocks = blocks_of, .self = &w};
+    TuneSearch *search = tune_search_new(w.session->arena, &w.spaces, &options);
+    tune_search_suggest(search, last, &numbers->at[numbers->count - 1]);
+    search_ahead(&w, search, UINT32_MAX);
+    for (uint32_t i = 0; i < w.spaces.at.count; i++)
+        for (uint32_t t = 0; t < tune_search_site(search, i)->trials.count; t++) {
+            const TuneTrial *trial = &tune_search_site(search, i)->trials.at[t];
+            assert_int_equal(trial->last, trial->known);
+            compared += trial->last;
+        }
+    assert_int_equal(compared, 1);
+    session_free(w.session);
+}
+
 // Of the space they are the first trial, with their own blocks or the default ones; others are
 // none.
 static void test_suggestions_come_first(void **state) {
@@ -538,6 +559,7 @@ int main(void) {
         cmocka_unit_test(test_noise_alone_wins_nothing),
         cmocka_unit_test(test_a_hurry_ends_with_the_best_so_far),
         cmocka_unit_test(test_a_hurry_compares_nothing_that_is_slower),
+        cmocka_unit_test(test_what_is_slower_is_not_compared_once_more),
         cmocka_unit_test(test_suggestions_come_first),
         cmocka_unit_test(test_the_best_of_more_has_to_be_surer),
         cmocka_unit_test(test_a_skipped_site_keeps_its_default),

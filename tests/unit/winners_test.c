@@ -26,6 +26,17 @@ static const char two[] =
     "def F(Q[n, d], K[m, d], V[m, d], L[k, d], W[k, d]):\n"
     "    return Attend(Q, K, V), Attend(Q, L, W)\n";
 
+static const char attention[] =
+    "dim n = 40, d = 16\n"
+    "def F(Q[n, d], K[m, d], V[m, d]):\n"
+    "    W[n, m] = softmax(einsum(Q[n, d], K[m, d] -> [n, m]), reduced_dim=m)\n"
+    "    return einsum(W[n, m], V[m, d] -> [n, d])\n";
+static const char attention_wrong[] =
+    "dim n = 40, d = 16\n"
+    "def F(Q[n, d], K[m, d], V[m, d]):\n"
+    "    W[n, m] = softmax(einsum(Q[n, d], K[m, d] -> [n, m]), reduced_dim=m)\n"
+    "    return 2 * einsum(W[n, m], V[m, d] -> [n, d])\n";
+
 typedef struct {
     char folder[64];
     Session *session;
@@ -87,7 +98,11 @@ static int open_exhaustive(void **state) {
 }
 
 static int open_two(void **state) {
-    return open_with(state, two, "m=96,k=112", "--effort=normal", N_OF_TWO);
+    return open_with(state, two, "m=96,k=112", "--effort=quick", N_OF_TWO);
+}
+
+static int open_attention(void **state) {
+    return open_with(state, attention, "m=96", "--effort=quick", 2);
 }
 
 static int close_world(void **state) {
@@ -306,6 +321,74 @@ static void a_second_signal_ends_everything(void **state) {
     assert_int_equal(count_known(w), 0);
 }
 
+// ---- programs -----------------------------------------------------------------------------------
+
+// A search for programs whose winner is the plan unfused.
+static Tuner open_programs(World *w) {
+    Tuner programs = {.options = &w->options, .target = w->tuner.target, .of_programs = true};
+    programs.machine = w->tuner.machine;
+    programs.calls = w->tuner.calls;
+    programs.spaces.arena = w->session->arena;
+    const Call *call = &programs.calls.at[0];
+    TuneSpace space = {.site = call->compiled.site, .name = "F"};
+    space.numbers = call_space(&w->options, call, &programs.calls.tensors);
+    vec_push(w->session->arena, &programs.spaces.at, space);
+    assert_true(tuner_begin(&programs));
+    const TuneSite *site = tune_search_site(programs.search, 0);
+    uint32_t winner = 1;
+    while (site->trials.at[winner].schedule.program.plan != PLAN_UNFUSED)
+        winner++;
+    programs.results[0] = (TuneResult){.winner = winner,
+                                       .schedule = site->trials.at[winner].schedule,
+                                       .seconds = 1,
+                                       .of_default = 2,
+                                       .confidence = 1};
+    return programs;
+}
+
+static PlanKind plan_now(World *w) {
+    Tuner *tuner = &w->tuner;
+    assert_true(tuner_choose_programs(tuner));
+    return tuner->calls.at[0].compiled.choice.program.plan;
+}
+
+static void a_program_that_wins_is_what_kernels_are_searched_of(void **state) {
+    World *w = *state;
+    Tuner programs = open_programs(w);
+    assert_int_equal(plan_now(w), PLAN_ANY);
+    tuner_check(&programs);
+    assert_true(programs.results[0].winner != TUNE_DEFAULT && programs.results[0].by_oracle);
+    assert_true(tuner_keep(&programs) && programs.results[0].kept);
+    assert_int_equal(plan_now(w), PLAN_UNFUSED);
+    TuneEntries entries;
+    const char *why;
+    assert_true(tune_db_list(programs.db, w->session->arena, &entries, NULL, &why));
+    assert_int_equal(entries.count, 1);
+    assert_string_equal(entries.at[0].name, "F");
+    assert_non_null(
+        strstr(entries.at[0].schedule, "{\"kind\": \"program\", \"plan\": \"unfused\""));
+    assert_string_equal(told(w), "");
+    tuner_end(&programs);
+}
+
+static void a_program_that_computes_something_else_is_dropped(void **state) {
+    World *w = *state;
+    Tuner programs = open_programs(w);
+    Options options = w->options;
+    options.file = write_text(w, "wrong.attn", attention_wrong);
+    Calls calls;
+    assert_true(calls_open(&options, w->tuner.target, &calls));
+    programs.calls.at[0] = calls.at[0];
+    tuner_check(&programs);
+    assert_int_equal(programs.results[0].winner, TUNE_DEFAULT);
+    assert_non_null(strstr(told(w), "F: the schedule {\"kind\": \"program\", "));
+    assert_non_null(strstr(told(w), "computes something else; it is not kept"));
+    assert_true(tuner_keep(&programs));
+    assert_int_equal(plan_now(w), PLAN_ANY);
+    calls_close(&calls);
+    tuner_end(&programs);
+}
+
 // ---- measurements -------------------------------------------------------------------------------
 
 static TuneMeasurements keep_measurements(World *w) {
@@ -378,6 +461,7 @@ static void winners_are_judged_without_the_oracle_where_it_cannot_read(void **st
 
 #define TEST_ALL(name) cmocka_unit_test_setup_teardown(name, open_exhaustive, close_world)
 #define TEST_TWO(name) cmocka_unit_test_setup_teardown(name, open_two, close_world)
+#define TEST_ATTENTION(name) cmocka_unit_test_setup_teardown(name, open_attention, close_world)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_world, close_world)
 
 int main(void) {
@@ -392,6 +476,8 @@ int main(void) {
         TEST(a_winner_that_cannot_be_run_stays_in_the_database),
         TEST(winners_that_cannot_be_confirmed_are_none),
         TEST(a_second_signal_ends_everything),
+        TEST_ATTENTION(a_program_that_wins_is_what_kernels_are_searched_of),
+        TEST_ATTENTION(a_program_that_computes_something_else_is_dropped),
         TEST(sites_that_were_not_searched_are_not_kept),
         TEST_ALL(measurements_are_spread_over_what_was_tried),
         TEST(winners_are_judged_without_the_oracle_where_it_cannot_read),

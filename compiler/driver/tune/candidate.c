@@ -34,12 +34,14 @@ static uint32_t next_running(const TileProgram *program, const int64_t *extents,
 static uint32_t *sites_of(const Tuner *tuner, uint32_t call, const TileProgram *program,
                           Arena *arena) {
     const Candidate *reference = &tuner->reference;
-    const int64_t *extents = tuner_extents(tuner, call, arena);
     uint32_t *sites = arena_array(arena, uint32_t, program->launches.count + 1);
     for (uint32_t i = 0; i < program->launches.count; i++)
-        sites[i] = tune_spaces_find(&tuner->spaces, &program->launches.at[i].site);
-    if (!reference->sites[call]) // it is being made
+        sites[i] = tuner->of_programs
+                       ? call
+                       : tune_spaces_find(&tuner->spaces, &program->launches.at[i].site);
+    if (tuner->of_programs || !reference->sites[call]) // it is being made
         return sites;
+    const int64_t *extents = tuner_extents(tuner, call, arena);
     const TileProgram *by_default = reference->programs[call];
     for (uint32_t i = next_running(program, extents, 0), k = 0; i < program->launches.count;
          i = next_running(program, extents, i + 1), k++) {
@@ -59,6 +61,23 @@ static Options options_of(const Tuner *tuner, const Candidate *candidate) {
     return options;
 }
 
+static TileProgram *lower_kernels(const Tuner *tuner, uint32_t call, const ScheduleWish *wish,
+                                  Arena *arena) {
+    const Compilation *compiled = &tuner->calls.at[call].compiled;
+    Plan *plan = plan_in_arena(compiled->plan, arena);
+    return tile_lower(plan, &tuner->machine, compiled->typical, wish);
+}
+
+// With the default schedules of its kernels. NULL after diagnostics.
+static TileProgram *lower_program(const Tuner *tuner, uint32_t call, const Schedule *pick,
+                                  Session *session) {
+    Compilation compiled;
+    if (schedule_same(pick, &tuner->spaces.at.at[call].numbers.at[TUNE_DEFAULT]))
+        return lower_kernels(tuner, call, &(ScheduleWish){0}, session->arena);
+    return call_lower(session, &tuner->calls.at[call], &pick->program, &compiled) ? compiled.tile
+                                                                                  : NULL;
+}
+
 // Requires: its session is there.
 static void compile(const Tuner *tuner, const Schedule *const *picks, Candidate *out) {
     Arena *arena = out->session->arena;
@@ -67,9 +86,10 @@ static void compile(const Tuner *tuner, const Schedule *const *picks, Candidate 
     ScheduleWish wish = {.source = tune_picks_source(&known)};
     const char *why = NULL;
     for (uint32_t i = 0; i < tuner->calls.count; i++) {
-        const Compilation *compiled = &tuner->calls.at[i].compiled;
-        Plan *plan = plan_in_arena(compiled->plan, arena);
-        out->programs[i] = tile_lower(plan, &tuner->machine, compiled->typical, &wish);
+        out->programs[i] = tuner->of_programs ? lower_program(tuner, i, picks[i], out->session)
+                                              : lower_kernels(tuner, i, &wish, arena);
+        if (!out->programs[i])
+            return;
         out->sites[i] = sites_of(tuner, i, out->programs[i], arena);
     }
     out->made =

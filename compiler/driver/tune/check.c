@@ -132,11 +132,31 @@ static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, int
     options.session = session;
     options.inputs.count = 0;
     options.weights = NULL;
-    options.wish = (ScheduleWish){.choose = choose_near, .self = &choice};
+    if (!tuner->of_programs)
+        options.wish = (ScheduleWish){.choose = choose_near, .self = &choice};
     Verdict verdict = VERDICT_NONE;
     if (calls_compile_whole(&options, tuner->target, &compiled))
         verdict = verify_quickly(&options, &compiled, ORACLE_SECONDS);
     session_free(session);
+    return verdict;
+}
+
+// The whole with the choice of each call in turn: what is chosen for a part can be for the whole.
+static Verdict judge_choices(const Tuner *tuner, const Schedule *const *picks, int64_t most,
+                             bool *met) {
+    Verdict verdict = VERDICT_NONE;
+    for (uint32_t i = 0; i < tuner->spaces.at.count && verdict != VERDICT_WRONG; i++) {
+        Tuner with = *tuner;
+        Options options = *tuner->options;
+        options.choice = &picks[i]->program;
+        with.options = &options;
+        if (schedule_same(picks[i], &tuner->spaces.at.at[i].numbers.at[TUNE_DEFAULT]))
+            continue;
+        verdict = judge_small(&with, picks, most, met);
+        met[i] = true;
+        if (verdict == VERDICT_NONE)
+            return verdict;
+    }
     return verdict;
 }
 
@@ -147,7 +167,8 @@ static Verdict ask_oracle(const Tuner *tuner, const Schedule *const *picks, bool
         return verdict;
     for (int64_t most = SMALL_MOST; most >= SMALL_LEAST && verdict == VERDICT_NONE; most /= 2) {
         memset(met, 0, tuner->spaces.at.count * sizeof *met);
-        verdict = judge_small(tuner, picks, most, met);
+        verdict = tuner->of_programs ? judge_choices(tuner, picks, most, met)
+                                     : judge_small(tuner, picks, most, met);
     }
     return verdict;
 }

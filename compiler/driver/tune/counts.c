@@ -34,7 +34,7 @@ static void count_launch(Tuner *tuner, const TileProgram *program, const Launch 
 
 void tuner_count(Tuner *tuner, const Candidate *candidate, const TuneRound *round) {
     Arena *scratch = arena_new();
-    for (uint32_t c = 0; c < tuner->calls.count; c++) {
+    for (uint32_t c = 0; c < tuner->calls.count && !tuner->of_programs; c++) {
         const TileProgram *program = candidate->programs[c];
         const int64_t *extents = tuner_extents(tuner, c, scratch);
         for (uint32_t i = 0; i < program->launches.count; i++) {

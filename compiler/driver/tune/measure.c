@@ -229,6 +229,11 @@ static void take_schedules(const Contest *c) {
     }
 }
 
+static void take_choices(Tuner *tuner, const Schedule *const *picks) {
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        tuner->results[i].schedule = *picks[i];
+}
+
 // One run of all winners; *dropped: some of them are none, and times are those with these.
 static bool confirm(Tuner *tuner, const Schedule *const *picks, bool *dropped, Arena *arena) {
     TuneRound round = {arena_array(arena, uint32_t, tuner->spaces.at.count + 1), true};
@@ -238,7 +243,10 @@ static bool confirm(Tuner *tuner, const Schedule *const *picks, bool *dropped, A
     bool fine = candidate.made && run_steadily(&c);
     if (fine && !tuner_is_ended(tuner)) {
         *dropped = take_times(&c);
-        take_schedules(&c);
+        if (tuner->of_programs)
+            take_choices(tuner, picks);
+        else
+            take_schedules(&c);
         tuner->speed = *dropped ? 1 : speed_of(&c, arena);
     }
     session_join(tuner->options->session, candidate.session);

@@ -73,6 +73,33 @@ static const Schedule *schedule_of(const Tuner *tuner, uint32_t site) {
     return result->winner ? &result->schedule : &tuner->spaces.at.at[site].numbers.at[TUNE_DEFAULT];
 }
 
+static void add_rows(const Tuner *tuner, Table *table) {
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
+        const TuneSpace *space = &tuner->spaces.at.at[i];
+        const TuneResult *result = &tuner->results[i];
+        double ranks = tune_search_correlation(tuner->search, i);
+        table_cell(table, "%s", space->name);
+        table_cell(table, "%s", schedule_kind_name(space->numbers.at[0].kind));
+        const TuneSite *site = tune_search_site(tuner->search, i);
+        table_cell(table, "%u", tuner->launches[i]);
+        table_cell(table, "%u", measured_trials(site, true));
+        table_cell(table, "%u", space->numbers.count - 1);
+        table_cell(table, "%u", measured_trials(site, false));
+        table_seconds(table, result->of_default);
+        table_seconds(table, result->seconds);
+        table_cell(table, result->winner ? "%.3fx" : "-", result->of_default / result->seconds);
+        table_cell(table, result->winner ? "%.1f%%" : "-", 100 * result->confidence);
+        table_cell(table, isnan(ranks) ? "-" : "%.2f", ranks);
+    }
+}
+
+static void print_kept(const Tuner *tuner, Arena *arena) {
+    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
+        if (tuner->results[i].kept)
+            printf("%s: %s\n", tuner->spaces.at.at[i].name,
+                   schedule_to_json(arena, &tuner->results[i].schedule));
+}
+
 void tuner_print(const Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
     static const char *const heads[] = {"kernel",  "kind",  "times", "tried", "of",   "blocks",
@@ -80,32 +107,17 @@ void tuner_print(const Tuner *tuner) {
     Table table = table_open(arena, "llrrrrrrrrr");
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         table_cell(&table, "%s", heads[i]);
-    for (uint32_t i = 0; i < tuner->spaces.at.count; i++) {
-        const TuneSpace *space = &tuner->spaces.at.at[i];
-        const TuneResult *result = &tuner->results[i];
-        double ranks = tune_search_correlation(tuner->search, i);
-        table_cell(&table, "%s", space->name);
-        table_cell(&table, "%s", schedule_kind_name(space->numbers.at[0].kind));
-        const TuneSite *site = tune_search_site(tuner->search, i);
-        table_cell(&table, "%u", tuner->launches[i]);
-        table_cell(&table, "%u", measured_trials(site, true));
-        table_cell(&table, "%u", space->numbers.count - 1);
-        table_cell(&table, "%u", measured_trials(site, false));
-        table_seconds(&table, result->of_default);
-        table_seconds(&table, result->seconds);
-        table_cell(&table, result->winner ? "%.3fx" : "-", result->of_default / result->seconds);
-        table_cell(&table, result->winner ? "%.1f%%" : "-", 100 * result->confidence);
-        table_cell(&table, isnan(ranks) ? "-" : "%.2f", ranks);
-    }
+    if (tuner->programs)
+        add_rows(tuner->programs, &table);
+    add_rows(tuner, &table);
     table_print(&table);
     printf("\n%u candidates in %.0f s%s: %.3fx of the default's speed, all kernels together\n",
            tuner->tried, tuner_seconds(tuner), tuner->signals ? ", interrupted" : "", tuner->speed);
     if (tuner->failed)
         printf("%u candidates could not be compiled or loaded\n", tuner->failed);
-    for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
-        if (tuner->results[i].kept)
-            printf("%s: %s\n", tuner->spaces.at.at[i].name,
-                   schedule_to_json(arena, &tuner->results[i].schedule));
+    if (tuner->programs)
+        print_kept(tuner->programs, arena);
+    print_kept(tuner, arena);
 }
 
 // ---- JSON ---------------------------------------------------------------------------------------
@@ -125,11 +137,11 @@ static json_t *trials_json(const TuneSite *site, Arena *arena) {
     return list;
 }
 
-static json_t *site_json(const Tuner *tuner, uint32_t i, Arena *arena) {
+static json_t *site_json(const Tuner *tuner, uint32_t i, const char *what, Arena *arena) {
     const TuneSpace *space = &tuner->spaces.at.at[i];
     const TuneResult *result = &tuner->results[i];
     return json_pack(
-        "{s:s, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", "kernel", space->name,
+        "{s:s, s:o, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:b, s:o, s:o, s:o}", what, space->name,
         "group", json_sprintf("%016llx", (unsigned long long)space->site.group), "kind",
         schedule_kind_name(space->numbers.at[0].kind), "extents", space->site.extents, "schedules",
         (int)space->numbers.count, "default_seconds", report_number(result->of_default), "seconds",
@@ -143,14 +155,16 @@ static json_t *site_json(const Tuner *tuner, uint32_t i, Arena *arena) {
 json_t *tuner_json(const Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
     const Tensors *tensors = &tuner->calls.tensors;
-    json_t *kernels = json_array();
+    json_t *kernels = json_array(), *programs = json_array();
     for (uint32_t i = 0; i < tuner->spaces.at.count; i++)
-        json_array_append_new(kernels, site_json(tuner, i, arena));
-    return json_pack("{s:s, s:o, s:i, s:s, s:i, s:f, s:f, s:b, s:f, s:i, s:o}", "entry",
-                     tensors->graph->entry, "dims",
-                     report_extents(tensors->graph, tensors->extents), "threads",
-                     tuner->machine.threads, "machine", tuner->machine.name, "candidates",
-                     (int)tuner->tried, "seconds", tuner_seconds(tuner), "peak_gflops",
-                     1e-9 * peak_of(tuner), "interrupted", tuner->signals > 0, "speed",
-                     tuner->speed, "failed", (int)tuner->failed, "kernels", kernels);
+        json_array_append_new(kernels, site_json(tuner, i, "kernel", arena));
+    for (uint32_t i = 0; tuner->programs && i < tuner->programs->spaces.at.count; i++)
+        json_array_append_new(programs, site_json(tuner->programs, i, "program", arena));
+    return json_pack(
+        "{s:s, s:o, s:i, s:s, s:i, s:f, s:f, s:b, s:f, s:i, s:o, s:o}", "entry",
+        tensors->graph->entry, "dims", report_extents(tensors->graph, tensors->extents), "threads",
+        tuner->machine.threads, "machine", tuner->machine.name, "candidates", (int)tuner->tried,
+        "seconds", tuner_seconds(tuner), "peak_gflops", 1e-9 * peak_of(tuner), "interrupted",
+        tuner->signals > 0, "speed", tuner->speed, "failed", (int)tuner->failed, "programs",
+        programs, "kernels", kernels);
 }

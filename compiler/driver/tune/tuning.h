@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the files of attc tune: candidates (candidate.c), signals (interrupts.c), times
-// (measure.c), what is checked (check.c) and kept (keep.c), what is told (report.c), and the
-// command (tune.c).
+// (measure.c), what is checked (check.c) and kept (keep.c), what is told (report.c), programs
+// before their kernels (programs.c), and the command (tune.c).
 #ifndef ATTC_DRIVER_TUNE_H
 #define ATTC_DRIVER_TUNE_H
 
@@ -15,7 +15,8 @@ typedef struct {
     bool apart; // else none is set
 } CoreSets;
 
-// The programs of all calls with one schedule for each site, loaded.
+// The programs of all calls with one schedule for each site, loaded. Of a search for programs sites
+// are calls.
 typedef struct {
     Session *session; // of all of it
     TileProgram *programs[CALLS_MAX];
@@ -50,10 +51,12 @@ typedef struct {
     bool kept;
 } TuneResult;
 
-typedef struct {
+typedef struct Tuner {
     Options *options;
     const Target *target;
-    Machine machine; // with the threads that are planned for
+    Machine machine;              // with the threads that are planned for
+    bool of_programs;             // what is searched are choices for programs, before their kernels
+    const struct Tuner *programs; // that search; NULL: there was none
     Calls calls;
     TuneSpaces spaces;
     TuneSearch *search;
@@ -142,9 +145,23 @@ bool tune_shapes_read(Options *options, TuneShapes *out);
 // ---- calibrate.c ----
 int tune_calibrate(Options *options); // an exit status
 
+// ---- search.c ----
+// Requires: options, target, machine, calls and spaces. Times the default and opens the database.
+// false after diagnostics. What it made is to be ended all the same.
+bool tuner_begin(Tuner *tuner);
+void tuner_end(Tuner *tuner);
+// Searches; checks, confirms and keeps what wins. false after diagnostics.
+bool tuner_find(Tuner *tuner);
+
+// ---- programs.c ----
+// Searches the programs of the calls, and takes for each what the database has then. false after
+// diagnostics.
+bool tuner_choose_programs(Tuner *tuner);
+
 // ---- tune.c ----
-// Compiles, finds what can be chosen, times the default and opens the database. Requires: options,
-// target, machine. false after diagnostics. What it made is to be freed all the same.
+// Compiles, chooses programs, finds what can be chosen of their kernels, and begins the search for
+// these. Requires: options, target, machine. false after diagnostics. What it made is to be freed
+// all the same.
 bool tuner_open(Tuner *tuner);
 void tuner_close(Tuner *tuner);
 

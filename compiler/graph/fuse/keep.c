@@ -194,6 +194,8 @@ bool saving_any(Saving saving) {
 
 // Of keeping a byte, with that of moving it as the unit. What crosses a seam is there.
 static double price_to_keep(const Keeper *p, const Value *value) {
+    if (p->saving.keep_all)
+        return 0;
     if (!p->saving.step || op_kind(value->op) == KIND_SCAN)
         return 1;
     if (p->seams.crosses[value->id])

@@ -472,7 +472,7 @@ static DimList order_of_value(Layout *layout, uint32_t group_number, const Value
     wish = dims_join(wish, value->dims); // in case that a wish names only some
     wish = dims_join(dims_minus(&wish, &one), one);
     layout->memory[value->id].order = merge ? regroup_glued(merge, &wish) : wish;
-    if (group->kind != GROUP_SCAN)
+    if (group->kind != GROUP_SCAN && layout->choice != LAYOUT_PLAIN)
         choose_panel(layout, group_number, value, &uses);
     return layout->memory[value->id].order;
 }
@@ -485,7 +485,8 @@ static DimList order_in_result(const Value *result, const DimList *orders) {
     return order;
 }
 
-MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine) {
+MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Machine *machine,
+                          LayoutChoice choice) {
     const Graph *graph = fusion->graph;
     uint32_t count = graph->values.count;
     Arena *arena = arena_new();
@@ -497,6 +498,7 @@ MemoryOrder *graph_layout(const Fusion *fusion, const int64_t *extents, const Ma
                      .memory = arena_array(graph->arena, MemoryOrder, count + 1),
                      .arena = arena,
                      .machine = machine,
+                     .choice = choice,
                      .lanes = machine_lanes(machine, sizeof(float))};
     DimList *orders = layout.orders;
     for (uint32_t i = 0; i < count; i++)

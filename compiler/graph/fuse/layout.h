@@ -27,6 +27,7 @@ typedef struct {
     MemoryOrder *memory; // the result
     Arena *arena;
     const Machine *machine;
+    LayoutChoice choice;
     double lanes; // of a vector of f32, the usual element
 } Layout;
 

@@ -4,6 +4,7 @@
 //     {"kind": "contract", "task_batch": 1, "task_rows": 64, .., "blocks": []}
 //     {"kind": "stream", "plan": "resident", "rows": 24, "piece": 512,
 //      "blocks": [{"rows": 12, "cols": 0, "lanes": 32, "sum": 0}]}
+//     {"kind": "program", "plan": "unfused", "wide": "cost", "kept": "cost", "layout": "cost"}
 //
 // The text of a schedule is always the same, so that equal schedules are equal texts. What is read
 // may come from anywhere: only whole numbers in their ranges are taken, and whether a kernel can be
@@ -40,8 +41,21 @@ enum { PLACES_MAX = 256 };
 static const char *const kind_names[] = {[SCHEDULE_NONE] = "none",
                                          [SCHEDULE_TASKS] = "tasks",
                                          [SCHEDULE_CONTRACT] = "contract",
-                                         [SCHEDULE_STREAM] = "stream"};
+                                         [SCHEDULE_STREAM] = "stream",
+                                         [SCHEDULE_PROGRAM] = "program"};
 enum { N_KINDS = sizeof kind_names / sizeof *kind_names };
+
+// The decisions of a program, each one of some words.
+enum { WORDS_MAX = 3, PROGRAM_FIELDS = 4 };
+typedef struct {
+    const char *name, *words[WORDS_MAX + 1];
+} WordField;
+static const WordField program_fields[PROGRAM_FIELDS] = {
+    {"plan", {[PLAN_ANY] = "any", [PLAN_UNFUSED] = "unfused"}},
+    {"wide", {[WIDE_BY_COST] = "cost", [WIDE_AGAIN] = "again", [WIDE_STORED] = "stored"}},
+    {"kept", {[KEPT_BY_COST] = "cost", [KEPT_ALL] = "all"}},
+    {"layout", {[LAYOUT_BY_COST] = "cost", [LAYOUT_PLAIN] = "plain"}},
+};
 
 const char *schedule_kind_name(ScheduleKind kind) {
     return kind_names[kind];
@@ -52,6 +66,25 @@ const char *schedule_kind_name(ScheduleKind kind) {
 static void write_fields(Text *text, const Field *fields, const int64_t *values, int count) {
     for (int i = 0; i < count; i++)
         text_printf(text, "%s\"%s\": %lld", i ? ", " : "", fields[i].name, (long long)values[i]);
+}
+
+static int chosen_word(const ProgramSchedule *p, int field) {
+    return (const int[PROGRAM_FIELDS]){p->plan, p->wide, p->kept, p->layout}[field];
+}
+
+static void write_program(Text *text, const ProgramSchedule *p) {
+    for (int i = 0; i < PROGRAM_FIELDS; i++)
+        text_printf(text, ", \"%s\": \"%s\"", program_fields[i].name,
+                    program_fields[i].words[chosen_word(p, i)]);
+}
+
+const char *schedule_program_text(Arena *arena, const ProgramSchedule *program) {
+    Text text = {.arena = arena};
+    for (int i = 0; i < PROGRAM_FIELDS; i++)
+        if (chosen_word(program, i))
+            text_printf(&text, "%s%s %s", text.length ? ", " : "", program_fields[i].name,
+                        program_fields[i].words[chosen_word(program, i)]);
+    return text.length ? text.at : "by cost";
 }
 
 static void write_numbers(Text *text, const Schedule *s) {
@@ -76,6 +109,9 @@ static void write_numbers(Text *text, const Schedule *s) {
         write_fields(text, stream_fields, (int64_t[]){s->stream.rows, s->stream.piece},
                      STREAM_FIELDS);
         return;
+    case SCHEDULE_PROGRAM:
+        write_program(text, &s->program);
+        return;
     }
 }
 
@@ -83,6 +119,10 @@ char *schedule_to_json(Arena *arena, const Schedule *schedule) {
     Text text = {.arena = arena};
     text_printf(&text, "{\"kind\": \"%s\"", kind_names[schedule->kind]);
     write_numbers(&text, schedule);
+    if (schedule->kind == SCHEDULE_PROGRAM) { // which has no blocks
+        text_add(&text, "}");
+        return text.at;
+    }
     text_add(&text, ", \"blocks\": [");
     for (uint32_t i = 0; i < schedule->blocks.count; i++) {
         const StageBlocks *b = &schedule->blocks.at[i];
@@ -133,6 +173,27 @@ static void read_stream(Reader *r, const json_t *object, Schedule *out) {
     out->stream = (StreamSchedule){.plan = plan, .rows = v[0], .piece = v[1]};
 }
 
+static int read_word(Reader *r, const json_t *object, const WordField *field) {
+    const char *word = json_string_value(json_object_get(object, field->name));
+    Text all = {.arena = r->arena};
+    for (int i = 0; field->words[i]; i++) {
+        if (word && !strcmp(word, field->words[i]))
+            return i;
+        text_printf(&all, "%s%s", i ? " or " : "", field->words[i]);
+    }
+    complain(r, arena_printf(r->arena, "\"%s\" has to be %s", field->name, all.at));
+    return 0;
+}
+
+static void read_program(Reader *r, const json_t *object, Schedule *out) {
+    int v[PROGRAM_FIELDS];
+    read_fields(r, object, NULL, 0, PROGRAM_FIELDS + 1, NULL);
+    for (int i = 0; i < PROGRAM_FIELDS; i++)
+        v[i] = read_word(r, object, &program_fields[i]);
+    out->program =
+        (ProgramSchedule){(PlanKind)v[0], (WideChoice)v[1], (KeptChoice)v[2], (LayoutChoice)v[3]};
+}
+
 static void read_contract(Reader *r, const json_t *object, Schedule *out) {
     int64_t v[FIELDS_MAX] = {0};
     read_fields(r, object, contract_fields, CONTRACT_FIELDS, 2, v);
@@ -168,8 +229,11 @@ static void read_numbers(Reader *r, const json_t *object, Schedule *out) {
     case SCHEDULE_STREAM:
         read_stream(r, object, out);
         return;
+    case SCHEDULE_PROGRAM:
+        read_program(r, object, out);
+        return;
     default:
-        complain(r, "\"kind\" has to be none, tasks, contract or stream");
+        complain(r, "\"kind\" has to be none, tasks, contract, stream or program");
     }
 }
 
@@ -194,7 +258,7 @@ bool schedule_from_json(Arena *arena, const char *text, Schedule *out, const cha
         complain(&r, object ? "expected an object" : arena_printf(arena, "%s", error.text));
     if (!r.why)
         read_numbers(&r, object, out);
-    if (!r.why)
+    if (!r.why && out->kind != SCHEDULE_PROGRAM)
         read_blocks(&r, json_object_get(object, "blocks"), out);
     json_decref(object);
     *why = r.why;

@@ -328,6 +328,8 @@ bool schedule_same_numbers(const Schedule *a, const Schedule *b) {
     case SCHEDULE_STREAM:
         return a->stream.plan == b->stream.plan && a->stream.rows == b->stream.rows &&
                a->stream.piece == b->stream.piece;
+    case SCHEDULE_PROGRAM:
+        return schedule_same_program(&a->program, &b->program);
     case SCHEDULE_NONE:
         break;
     }
