@@ -280,13 +280,15 @@ static void set_caches(Machine *machine, const double *rates) {
         return;
     double *found[] = {&machine->l1_bytes_per_second, &machine->l2_bytes_per_second,
                        &machine->l3_bytes_per_second, &machine->memory_bytes_per_second};
+    // Of L3 others have a share that changes: a power of two of it can be counted on.
+    int64_t last = level_size(rates, &levels[2]);
+    last -= last & (last - 1) ? last / 3 : 0; // ranges are 2 or 3 times such a power
     // Between L3 and memory the rates fall slowly: only the last ranges are memory's for sure.
     levels[N_LEVELS - 1].from = RANGES - LEVEL_LEAST;
     for (int i = 0; i < N_LEVELS; i++)
         *found[i] = median_rate(rates, levels[i].from, levels[i].to);
     machine->l1_bytes = own_size(rates, levels, 0);
     machine->l2_bytes = own_size(rates, levels, 1);
-    int64_t last = level_size(rates, &levels[2]);
     // No step behind L2's: all larger ranges are in L3, and memory is a guess.
     if (*found[2] < STEP_LEAST * *found[3]) {
         *found[2] = median_rate(rates, levels[2].from, RANGES);
