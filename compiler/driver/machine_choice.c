@@ -4,10 +4,11 @@
 // In this order: --machine FILE, $ATTC_MACHINE, the machine that attc runs on, and for targets that
 // do not run here the facts of a common machine. This machine is measured when it is first asked
 // for and kept beside the compiled kernels, in a file named by what identifies it; a file that is
-// damaged is as good as none. Figures are rounded to two digits, so that plans do not change with
-// every measurement. Rates that attc tune --calibrate has fitted to kernels take the place of those
-// that were measured with loops of one instruction; they are in the database, where they outlive
-// this compiler.
+// damaged is as good as none. Figures are rounded, so that plans do not change with every
+// measurement: to two digits, and what is shared with all others on the machine to twelve steps of
+// a decade. Rates that attc tune --calibrate has fitted to kernels take the place of those that
+// were measured with loops of one instruction; they are in the database, where they outlive this
+// compiler.
 #include "driver/driver.h"
 
 #include <math.h>
@@ -21,6 +22,15 @@ static double two_digits(double x) {
     double unit = pow(10, floor(log10(x)) - 1);
     // Whole multiples are exact where a product with a fraction would not be.
     return unit >= 1 ? round(x / unit) * unit : round(x / unit) / round(1 / unit);
+}
+
+// Steps of a fifth or so: 1, 1.2, 1.5 and so on.
+static double twelve_steps(double x) {
+    const double steps[] = {1, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2};
+    enum { N_STEPS = sizeof steps / sizeof *steps };
+    int count = (int)lround(N_STEPS * log10(x));
+    int decade = (int)floor((double)count / N_STEPS);
+    return two_digits(steps[count - N_STEPS * decade] * pow(10, decade));
 }
 
 // What stands behind a key of /proc/cpuinfo, of the first processor; NULL: nothing.
@@ -71,11 +81,11 @@ static Machine measure(Arena *arena, const Target *host) {
     if (!host->measure || !host->measure(&machine))
         return host->machine;
     machine.name = processor_name(arena);
-    double *rates[] = {&machine.flops_per_second, &machine.l1_bytes_per_second,
-                       &machine.l2_bytes_per_second, &machine.l3_bytes_per_second,
-                       &machine.memory_bytes_per_second};
-    for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-        *rates[i] = two_digits(*rates[i]);
+    machine.flops_per_second = two_digits(machine.flops_per_second);
+    machine.l1_bytes_per_second = two_digits(machine.l1_bytes_per_second);
+    machine.l2_bytes_per_second = two_digits(machine.l2_bytes_per_second);
+    machine.l3_bytes_per_second = twelve_steps(machine.l3_bytes_per_second);
+    machine.memory_bytes_per_second = twelve_steps(machine.memory_bytes_per_second);
     return machine;
 }
 

@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// The caches and rates of the machine that this runs on, measured in about a tenth of a second.
+// The caches and rates of the machine that this runs on, measured in a fifth of a second.
 //
 // Multiply-adds are those of a microkernel with its data in L1. For the caches, one core reads
 // ranges of growing size again and again. The rates fall in steps where a range no longer fits a
 // level; the four flat pieces that fit the curve best are L1, L2, L3 and memory. Virtual machines
-// tell sizes that their tenants do not have; what is told only says how many cores share L3.
+// tell sizes that their tenants do not have; what is told says how many cores share L3, and the
+// size of a level that is measured about as large.
 //
 // Others may use the machine for some of that time, and what is measured is kept: everything is
-// measured in turns, so that no rate is taken from one moment, and the better ones count.
+// measured in turns, on one core after the other, so that no rate is taken from one moment or
+// beside one neighbour, and the better ones count: others make a turn slower, never faster. A core
+// whose other thread is busy has half of L1 and L2 for tens of turns.
 #include <immintrin.h>
 #include <math.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "attc.h"
 #include "cpu/cpu.h"
 
 enum {
-    RANGES = 26,      // 8, 12, 16, 24 ... 48 MiB, in KiB 8 << i/2 and half as much again
-    TURNS = 5,        // the best of which counts for reading
+    RANGES = 26,     // 8, 12, 16, 24 ... 48 MiB, in KiB 8 << i/2 and half as much again
+    TURNS_LEAST = 5, // the best of which counts for reading
+    TURNS_MOST = 100,
     N_LEVELS = 4,     // L1, L2, L3, memory
     LEVEL_LEAST = 2,  // ranges of a level
     BETWEEN_MOST = 2, // ranges between two
@@ -27,9 +34,10 @@ enum {
     STEPS = 256, // of a call of the microkernel
     CALLS = 100,
     RUNS = 12, // of so many calls in a turn
-    CONTRACTIONS = RUNS * TURNS,
-    RATES_MOST = 60,
+    RATES_MOST = RUNS * TURNS_MOST,
 };
+static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a multiple
+static const double SECONDS = 0.2;           // no turn begins later, but for the least
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
 static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
 static const double SLOWER = 0.75; // the share of contractions that may be disturbed
@@ -85,7 +93,7 @@ static void read_ranges(const float *memory, int vector_bytes, double *rates) {
     }
 }
 
-_Static_assert((int)RANGES <= RATES_MOST && (int)CONTRACTIONS <= RATES_MOST, "rates to rank");
+_Static_assert((int)RANGES <= RATES_MOST, "rates to rank");
 
 static int by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -239,6 +247,13 @@ static int l3_sharers(void) {
     return count < 1 ? 1 : count;
 }
 
+// Bytes of L1 and L2, 0 where nothing is told.
+static int64_t told_size(int level) {
+    const int names[] = {_SC_LEVEL1_DCACHE_SIZE, _SC_LEVEL2_CACHE_SIZE};
+    long bytes = sysconf(names[level]);
+    return bytes > 0 ? bytes : 0;
+}
+
 // ---- facts ----
 
 // The largest range that is nearer to its level's rate than to the next one's.
@@ -251,6 +266,13 @@ static int64_t level_size(const double *rates, const Level *level) {
     return (int64_t)range_bytes(last);
 }
 
+// Of a core's own caches what is told, where that is a step or two above what is measured: the last
+// ranges of a level share it with all else that the core does.
+static int64_t own_size(const double *rates, const Level *levels, int level) {
+    int64_t measured = level_size(rates, &levels[level]), told = told_size(level);
+    return measured < told && 2 * measured > told ? told : measured;
+}
+
 // Those of the target stay where nothing like caches is found.
 static void set_caches(Machine *machine, const double *rates) {
     Level levels[N_LEVELS];
@@ -258,11 +280,15 @@ static void set_caches(Machine *machine, const double *rates) {
         return;
     double *found[] = {&machine->l1_bytes_per_second, &machine->l2_bytes_per_second,
                        &machine->l3_bytes_per_second, &machine->memory_bytes_per_second};
+    // Of L3 others have a share that changes: a power of two of it can be counted on.
+    int64_t last = level_size(rates, &levels[2]);
+    last -= last & (last - 1) ? last / 3 : 0; // ranges are 2 or 3 times such a power
+    // Between L3 and memory the rates fall slowly: only the last ranges are memory's for sure.
+    levels[N_LEVELS - 1].from = RANGES - LEVEL_LEAST;
     for (int i = 0; i < N_LEVELS; i++)
         *found[i] = median_rate(rates, levels[i].from, levels[i].to);
-    machine->l1_bytes = level_size(rates, &levels[0]);
-    machine->l2_bytes = level_size(rates, &levels[1]);
-    int64_t last = level_size(rates, &levels[2]);
+    machine->l1_bytes = own_size(rates, levels, 0);
+    machine->l2_bytes = own_size(rates, levels, 1);
     // No step behind L2's: all larger ranges are in L3, and memory is a guess.
     if (*found[2] < STEP_LEAST * *found[3]) {
         *found[2] = median_rate(rates, levels[2].from, RANGES);
@@ -274,21 +300,49 @@ static void set_caches(Machine *machine, const double *rates) {
     machine->l3_bytes = last > machine->l2_bytes ? last : machine->l2_bytes;
 }
 
+// Goes on to the next core of these.
+static void change_core(const cpu_set_t *usable, int *core) {
+    cpu_set_t next;
+    CPU_ZERO(&next);
+    do
+        *core = (*core + 1) % CPU_SETSIZE;
+    while (!CPU_ISSET(*core, usable));
+    CPU_SET(*core, &next);
+    (void)sched_setaffinity(0, sizeof next, &next);
+}
+
+// Everything in turns, on all cores that this may run on.
+static void measure_in_turns(const float *memory, Machine *machine, double *rates) {
+    double flops[RATES_MOST], begun = seconds_now();
+    int turns = 0, core = -1;
+    cpu_set_t usable;
+    bool known = !sched_getaffinity(0, sizeof usable, &usable) && CPU_COUNT(&usable) > 0;
+    for (; turns < TURNS_LEAST || (turns < TURNS_MOST && seconds_now() < begun + SECONDS);
+         turns++) {
+        if (known)
+            change_core(&usable, &core);
+        read_ranges(memory, machine->vector_bytes, rates);
+        contract(memory, machine->vector_bytes, flops + turns * RUNS);
+    }
+    if (known)
+        (void)sched_setaffinity(0, sizeof usable, &usable);
+    machine->flops_per_second = ranked_rate(flops, 0, turns * RUNS, SLOWER);
+}
+
 bool cpu_measure(Machine *machine) {
     size_t bytes = range_bytes(RANGES - 1);
-    float *memory = aligned_alloc(4096, bytes);
+    float *memory = aligned_alloc(HUGE_PAGE, bytes);
     if (!memory)
         return false;
+#ifdef MADV_HUGEPAGE
+    (void)madvise(memory, bytes, MADV_HUGEPAGE); // as what kernels read
+#endif
     for (size_t i = 0; i < bytes / sizeof(float); i += 1024)
         memory[i] = 1; // a page of its own
     for (int i = 0; i < 16384; i++)
         memory[i] = (float)(i * 7 % 64) / 64; // bits that change
-    double rates[RANGES] = {0}, flops[CONTRACTIONS];
-    for (int turn = 0; turn < TURNS; turn++) {
-        read_ranges(memory, machine->vector_bytes, rates);
-        contract(memory, machine->vector_bytes, flops + turn * RUNS);
-    }
-    machine->flops_per_second = ranked_rate(flops, 0, CONTRACTIONS, SLOWER);
+    double rates[RANGES] = {0};
+    measure_in_turns(memory, machine, rates);
     free(memory);
     machine->threads = att_cores_usable();
     set_caches(machine, rates);

@@ -251,6 +251,7 @@ def test_every_stage_prints(stage):
     assert len(attc("emit", CAUSAL, f"--stage={stage}", *extents)[0]) > 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("folder", ["examples", "tests/variants"])
 def test_graphs_of_what_is_printed(folder):
     """The graph of a program's printed graph is the same graph."""

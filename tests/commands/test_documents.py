@@ -175,6 +175,7 @@ def shown_files():
             yield command.removeprefix("cat "), printed + "\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("block, command, printed", sessions())
 def test_what_commands_print(block, command, printed, tmp_path):
     for name, text in shown_files():
@@ -188,6 +189,8 @@ def test_what_commands_print(block, command, printed, tmp_path):
         words = [sys.executable, ROOT / "examples/demo/demo.py", ATTC, "build/demo", DEMO_STEPS]
     elif words[0] in ("attc", "build/attc"):
         words[0] = ATTC
+    if SANITIZED and words[1:2] == ["verify"]:  # the oracle with checks takes a minute for 512
+        words = [word.replace("=512", "=64") for word in words]
     search = words[0] == ATTC and words[1] == "tune"
     if search:
         words += ["--effort", "quick", "--db", "found.db"]

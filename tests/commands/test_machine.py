@@ -151,6 +151,9 @@ def test_same_machine_same_bytes(tmp_path):
 # ---- measuring ----
 
 
+STEPS = (1, 1.2, 1.5, 1.8, 2.2, 2.7, 3.3, 3.9, 4.7, 5.6, 6.8, 8.2)
+
+
 def facts_file(folder):
     (path,) = folder.glob("machine-*.json")
     return path
@@ -163,6 +166,8 @@ def test_this_machine_is_measured_once(tmp_path):
     assert 0 < first["l1_bytes"] <= first["l2_bytes"] <= first["l3_bytes"]
     for name in FACTS[9:14]:  # two digits
         assert first[name] > 1e8 and float(f"{first[name]:.1e}") == first[name]
+    for name in FACTS[12:14]:  # twelve steps of a decade
+        assert float(f"{first[name]:.1e}".split("e")[0]) in STEPS
     # What is kept is used, not measured again.
     kept["l2_bytes"] = kept["l3_bytes"] = 123456789
     facts_file(tmp_path).write_text(json.dumps(kept))

@@ -24,6 +24,7 @@ PARTS = 4  # tests, which may run at a time
 ONE_MESSAGE = 0.9
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", range(PARTS))
 def test_mutations_are_told_of_where_they_are(part):
     size = -(-COUNT // PARTS)

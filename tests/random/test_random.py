@@ -57,6 +57,7 @@ def test_program(seed, tmp_path):
     assert printed == again
 
 
+@pytest.mark.long
 def test_inputs_are_seldom_drawn_again(tmp_path):
     """A lucky naive evaluation is no excuse that programs need often."""
     path = tmp_path / "program.attn"

@@ -136,6 +136,7 @@ def kernels(path, options):
     return {kernel["kind"] for kernel in json.loads(run.stdout)["kernels"]}
 
 
+@pytest.mark.long
 def test_shares(tmp_path):
     """Most programs with a softmax are streamed, and most plans are legal."""
     path = tmp_path / "program.attn"

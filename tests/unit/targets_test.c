@@ -78,7 +78,9 @@ static void this_machine_can_be_measured(void **state) {
     if (!host)
         skip();
     Machine machine = host->machine;
+    int cores = att_cores_usable();
     assert_true(host->measure(&machine));
+    assert_int_equal(att_cores_usable(), cores); // those that it went over are all back
     assert_true(0 < machine.l1_bytes && machine.l1_bytes < machine.l2_bytes);
     assert_true(machine.l2_bytes <= machine.l3_bytes);
     assert_true(machine.flops_per_second > 1e8 && machine.flops_per_second < 1e13);
