@@ -103,9 +103,9 @@ def test_sizes_are_those_of_all_dims_that_are_alike():
     ("n=512+1", "--dynamic n=512+1: sizes go from the smallest, at least 1, to the largest"),
     ("n=1+2+2", "--dynamic n=1+2+2: sizes go from the smallest, at least 1, to the largest"),
     ("n=0+2", "--dynamic n=0+2: sizes go from the smallest, at least 1, to the largest"),
-    ("n=1+", "--dynamic n=: the extent must be a whole number from 0 to 1099511627776"),
-    ("n=+1", "--dynamic n=: the extent must be a whole number from 0 to 1099511627776"),
-    ("n=1+x", "--dynamic n=x: the extent must be a whole number from 0 to 1099511627776"),
+    ("n=1+", "--dynamic n=1+: '' is no size: write them as in n=1+512"),
+    ("n=+1", "--dynamic n=+1: '' is no size: write them as in n=1+512"),
+    ("n=1+x", "--dynamic n=1+x: 'x' is no size: write them as in n=1+512"),
     ("n=1+2,n=3", "--dynamic n=3: n is given twice"),
 ])
 def test_sizes_that_are_none_are_told(sizes, message):
