@@ -396,7 +396,8 @@ static void tell_alternatives(const Build *build) {
     const Options *options = build->options;
     bool any = !options->alternatives || !build->trainer;
     for (uint32_t i = 0; i < count_lowerings(build) && !any; i++)
-        any = build->lowerings[i].compiled.tile && build->lowerings[i].compiled.tile->choices.count;
+        any = build->lowerings[i].compiled.tile &&
+              build->lowerings[i].compiled.tile->alternatives.count;
     if (!any)
         diag_remark(options->session->diags, (Span){0},
                     "--alternatives: no kernel has another schedule that is predicted to be nearly "

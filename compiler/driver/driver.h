@@ -324,10 +324,11 @@ void calls_close(Calls *calls);
 bool call_lower(Session *session, const Call *call, const ProgramSchedule *choice,
                 Compilation *out);
 // The choices for a call's program that make other kernels than those before them, with their
-// predicted times at these extents, by DimId of a graph with the dims of the tensors; the default
-// comes first. One that cannot be lowered is left out, and one whose memory grows with a higher
-// power of extents of run time, which may be far larger than these.
-ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors);
+// predicted times at the extents of the tensors; the default comes first. Left out are those that
+// cannot be lowered or need far more memory. known: one besides those that differ from the default
+// in one decision, or NULL.
+ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors,
+                        const ProgramSchedule *known);
 typedef struct {
     Loaded whole, parts;
 } LoadedCalls;

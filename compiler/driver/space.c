@@ -10,7 +10,7 @@ SpaceFigures report_spaces(const Options *options, const Call *call, const Tenso
     const Compilation *compiled = &call->compiled;
     const Machine *machine = call->passes.machine;
     SpaceFigures out = {.spaces.arena = arena, .site = compiled->site};
-    out.programs = call_space(options, call, tensors);
+    out.programs = call_space(options, call, tensors, NULL);
     tune_spaces_add(&out.spaces, compiled->plan, machine, compiled->typical);
     uint32_t n = out.spaces.at.count;
     const Schedule **defaults = arena_array(arena, const Schedule *, n + 1);
@@ -46,7 +46,8 @@ static bool makes_new_kernels(const TileProgram *program, TileProgram *const *be
     return true;
 }
 
-// With which power of what is known at run time only memory grows, arguments and results included.
+// The power of extents of run time that the largest buffer grows with, arguments and results
+// included.
 static uint32_t growth_of(const Plan *plan) {
     const Graph *graph = plan->fusion->graph;
     uint32_t most = 0;
@@ -60,20 +61,73 @@ static uint32_t growth_of(const Plan *plan) {
     return most;
 }
 
-ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors) {
+// Of all that it needs; capped.
+static int64_t bytes_of(const Compilation *compiled, const Tensors *tensors, Arena *arena) {
+    const Plan *plan = compiled->plan;
+    const int64_t *extents = tensors_extents(tensors, plan->fusion->graph, arena);
+    int64_t bytes = plans_workspace(&plan, &extents, 1);
+    for (uint32_t i = 0; i < plan->buffers.count && bytes >= 0; i++) {
+        const Buffer *buffer = &plan->buffers.at[i];
+        int64_t own =
+            mul_capped(buffer_elements(buffer, extents), (int64_t)elem_bytes(buffer->value->elem));
+        if (buffer->role == BUFFER_INPUT || buffer->role == BUFFER_OUTPUT)
+            bytes = report_sum(bytes, own);
+    }
+    return bytes < 0 ? INT64_MAX : bytes;
+}
+
+// A choice is offered that needs at most so many times the memory of the default, or so many bytes.
+enum { MEMORY_TIMES = 4, MEMORY_ALWAYS = 256 << 20 };
+
+static bool is_modest(const Compilation *compiled, int64_t of_default, const Tensors *tensors,
+                      Arena *arena) {
+    int64_t most = mul_capped(MEMORY_TIMES, of_default);
+    return bytes_of(compiled, tensors, arena) <= (most > MEMORY_ALWAYS ? most : MEMORY_ALWAYS);
+}
+
+// What is forced or fitted is not chosen, and alone. known: one besides, NULL: none.
+static ScheduleList choices_of(const Options *options, const Call *call,
+                               const ProgramSchedule *known, Arena *arena) {
+    ScheduleList all = {0};
+    bool is_there = !known;
+    if (call->passes.plan != PLAN_ANY || options->memory_limit) {
+        vec_push(arena, &all, call->compiled.choice);
+        return all;
+    }
+    all = schedule_enumerate_programs(arena);
+    for (uint32_t i = 0; i < all.count && !is_there; i++)
+        is_there = schedule_same_program(&all.at[i].program, known);
+    Schedule further = {.kind = SCHEDULE_PROGRAM};
+    if (!is_there) {
+        further.program = *known;
+        vec_push(arena, &all, further);
+    }
+    return all;
+}
+
+// With predicted schedules of all kernels.
+ScheduleList call_space(const Options *options, const Call *call, const Tensors *tensors,
+                        const ProgramSchedule *known) {
     ScheduleList space = {0};
     Session *session = session_fork(options->session);
     Arena *arena = session->arena;
-    ScheduleList all = schedule_enumerate_programs(arena);
+    ScheduleList all = choices_of(options, call, known, arena);
     TileProgram **programs = arena_array(arena, TileProgram *, all.count);
+    Call plain = *call;
     uint32_t growth = 0; // by default
+    int64_t bytes = 0;
+    plain.passes.wish = (ScheduleWish){0};
     for (uint32_t i = 0; i < all.count; i++) {
         Compilation compiled;
-        if (!call_lower(session, call, &all.at[i].program, &compiled) ||
-            !makes_new_kernels(compiled.tile, programs, space.count) ||
-            (space.count && growth_of(compiled.plan) > growth))
+        if (!call_lower(session, &plain, &all.at[i].program, &compiled) ||
+            !makes_new_kernels(compiled.tile, programs, space.count))
             continue;
-        growth = space.count ? growth : growth_of(compiled.plan);
+        if (!space.count) {
+            growth = growth_of(compiled.plan);
+            bytes = bytes_of(&compiled, tensors, arena);
+        } else if (growth_of(compiled.plan) > growth ||
+                   !is_modest(&compiled, bytes, tensors, arena))
+            continue;
         programs[space.count] = compiled.tile;
         all.at[i].seconds = predicted_seconds(&compiled, call->passes.machine, tensors, arena);
         vec_push(options->session->arena, &space, all.at[i]);

@@ -365,8 +365,8 @@ static void add_launches(TableBuilder *build, TableLevel *level, AttLaunches *la
     const TileProgram *program = level->program;
     AttModule *module = &build->tables->module;
     level->first_choice = launches->n_alternatives.count;
-    for (uint32_t i = 0; i < program->choices.count; i++)
-        vec_push(build->arena, &launches->n_alternatives, program->choices.at[i]);
+    for (uint32_t i = 0; i < program->alternatives.count; i++)
+        vec_push(build->arena, &launches->n_alternatives, program->alternatives.at[i]);
     for (uint32_t i = 0; i < program->launches.count; i++)
         vec_push(build->arena, &launches->at, make_launch(build, level, &program->launches.at[i]));
     module->n_launches[level->level] = launches->at.count;

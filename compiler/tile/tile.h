@@ -455,7 +455,7 @@ typedef struct {
     const Plan *plan;
     VEC(Kernel *) kernels; // equal kernels once (XXH3 of the canonical form)
     VEC(Launch) launches;
-    VEC(uint32_t) choices; // alternatives of each: of number 1, 2, ..
+    VEC(uint32_t) alternatives; // of each choice, of number 1, 2, .. : how many
     VEC(PlanMisfit) misfits;
     Schedule choice; // for all of it, of kind PROGRAM: by whoever made the plan
 } TileProgram;

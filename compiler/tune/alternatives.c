@@ -230,8 +230,8 @@ static uint32_t choice_of(Adder *a, const GroupLaunches *runs, uint32_t count) {
     }
     void **known = form_table_at(a->choices, &form);
     if (!*known) {
-        vec_push(lasting, &a->program->choices, count);
-        *known = arena_copy(a->arena, &a->program->choices.count, sizeof(uint32_t));
+        vec_push(lasting, &a->program->alternatives, count);
+        *known = arena_copy(a->arena, &a->program->alternatives.count, sizeof(uint32_t));
     }
     return *(uint32_t *)*known;
 }

@@ -266,7 +266,7 @@ static int64_t level_size(const double *rates, const Level *level) {
     return (int64_t)range_bytes(last);
 }
 
-// Of a core's own caches what is told, where that is a step or two above what is measured: the last
+// Of a core's own caches what is told, where that is a step above what is measured: the last
 // ranges of a level share it with all else that the core does.
 static int64_t own_size(const double *rates, const Level *levels, int level) {
     int64_t measured = level_size(rates, &levels[level]), told = told_size(level);
@@ -280,9 +280,7 @@ static void set_caches(Machine *machine, const double *rates) {
         return;
     double *found[] = {&machine->l1_bytes_per_second, &machine->l2_bytes_per_second,
                        &machine->l3_bytes_per_second, &machine->memory_bytes_per_second};
-    // Of L3 others have a share that changes: a power of two of it can be counted on.
     int64_t last = level_size(rates, &levels[2]);
-    last -= last & (last - 1) ? last / 3 : 0; // ranges are 2 or 3 times such a power
     // Between L3 and memory the rates fall slowly: only the last ranges are memory's for sure.
     levels[N_LEVELS - 1].from = RANGES - LEVEL_LEAST;
     for (int i = 0; i < N_LEVELS; i++)
@@ -295,6 +293,8 @@ static void set_caches(Machine *machine, const double *rates) {
         *found[3] = *found[2] / 2;
         last = (int64_t)range_bytes(RANGES - 1);
     }
+    // Of L3 others have a share that changes: a power of two of it can be counted on.
+    last -= last & (last - 1) ? last / 3 : 0; // ranges are 2 or 3 times such a power
     int sharers = l3_sharers();
     last /= sharers < machine->threads ? sharers : machine->threads;
     machine->l3_bytes = last > machine->l2_bytes ? last : machine->l2_bytes;

@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ElementTree
 import numpy
 import pytest
 
-from attc import ATTC, SANITIZED, attc, attc_json, heed_signals
+from attc import ATTC, ROOT, SANITIZED, attc, attc_json, heed_signals
 from schedules import entry, read, text_of
 
 SOURCE = """dim d = 16, h = 3
@@ -263,6 +263,64 @@ def test_results_of_a_chosen_program_agree(source, db, tmp_path):
     assert numpy.allclose(*results, rtol=1e-5, atol=1e-6)
 
 
+# Three layers whose logits are added up: what several softmaxes need may be stored.
+CHAIN = ROOT / "tests/variants/realformer.attn"
+DECISIONS = [
+    ({"plan": "unfused"}, ()), ({"wide": "again"}, ()), ({"wide": "stored"}, ()),
+    ({"layout": "plain"}, ()), ({"kept": "all"}, ("--grad",)),
+    ({"plan": "unfused", "layout": "plain", "kept": "all"}, ("--grad",)),
+    ({"wide": "stored", "layout": "plain", "kept": "all"}, ("--grad",)),
+]
+
+
+@pytest.mark.parametrize("decision, options", DECISIONS)
+def test_each_decision_is_right(tmp_path, decision, options):
+    """Some of them make the same kernels as the default here; all of them are right."""
+    text, sizes = tmp_path / "schedules.txt", ["-D", "n=61", *D[2:]]
+    chosen = of_program(CHAIN, BY_COST | decision, options, sizes)
+    text.write_text(text_of(chosen))
+    assert program(CHAIN, "--schedules", text, *options, sizes=sizes)[:2] == (
+        BY_COST | decision, "file")
+    threads = attc_json("cost", CHAIN, *sizes)["threads"]  # verify plans for these
+    text.write_text(text_of(chosen | {"threads": threads}))
+    _, told = attc("verify", CHAIN, *sizes, "--schedules", text, *options)
+    assert "none of the" not in told
+
+
+def test_decisions_make_other_kernels():
+    made = [choice["schedule"] for choice in attc_json(
+        "cost", CHAIN, "-D", "n=512", *D[2:], "--space", "--threads", 1, "--grad",
+        "--no-db")["programs"]["schedules"]]
+    assert [{key: one[key] for key in one if one[key] != BY_COST[key]} for one in made] == [
+        {}, {"plan": "unfused"}, {"wide": "again"}, {"wide": "stored"}, {"kept": "all"},
+        {"layout": "plain"}]
+
+
+def test_checkpoints_are_part_of_what_a_program_is(tmp_path):
+    source = tmp_path / "layers.attn"
+    source.write_text("dim layers = 3, d = 16\ndef F(X[n, d]):\n    for layer in layers:\n"
+                      "        param W[d', d]\n        Y[n, d] = einsum(X[n, d'], W[d', d])\n"
+                      "        X = X + tanh(Y)\n    return X\n")
+    groups = [attc_json("cost", source, "-D", "n=64", "--space", "--grad", "--no-db",
+                        *options)["programs"]["group"]
+              for options in ((), ("--checkpoint", "layers"))]
+    assert groups[0] != groups[1]
+
+
+def test_what_takes_far_more_memory_is_not_offered(source):
+    for n, offered in ("128", True), ("16384", False):
+        space = attc_json("cost", source, "-D", f"n={n},m={n},e=16", *D[2:], "--space", "--threads",
+                          1, "--no-db")["programs"]["schedules"]
+        assert (UNFUSED in [choice["schedule"] for choice in space]) == offered
+
+
+def test_the_space_of_what_is_forced(source):
+    for options in (["--plan", "unfused"], ["--memory-limit", "64M"]):
+        [one] = attc_json("cost", source, *D, "--space", "--threads", 1, "--no-db",
+                          *options)["programs"]["schedules"]
+        assert one["schedule"] == (UNFUSED if options[0] == "--plan" else BY_COST)
+
+
 def test_what_the_command_line_forbids_is_not_chosen(source, db):
     attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source)))
     for options in (["--no-materialize"], ["--memory-limit", "64M"], ["--plan", "resident"]):
@@ -344,6 +402,14 @@ def test_programs_are_tried_and_dropped(source, db):
     assert ratios["unfused"] > 1
     assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
     assert UNFUSED not in [e["schedule"] for e in entries_of(db)]
+
+
+def test_a_known_combination_is_compared(source, db):
+    both = UNFUSED | {"layout": "plain"}
+    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, both)))
+    found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--budget", "20s")
+    plans = [trial["schedule"] for trial in found["programs"][0]["trials"]]
+    assert both in plans or UNFUSED in plans  # the same kernels
 
 
 def test_a_program_that_is_told_of_is_used(source, db):

@@ -41,8 +41,8 @@ static World world_open(const char *text) {
 
 static uint32_t most_alternatives(const TileProgram *program) {
     uint32_t most = 0;
-    for (uint32_t i = 0; i < program->choices.count; i++)
-        most = program->choices.at[i] > most ? program->choices.at[i] : most;
+    for (uint32_t i = 0; i < program->alternatives.count; i++)
+        most = program->alternatives.at[i] > most ? program->alternatives.at[i] : most;
     return most;
 }
 
@@ -53,7 +53,7 @@ static TileProgram with_choice(const World *w, uint32_t k) {
     program.launches.at = NULL;
     for (uint32_t i = 0; i < w->program->launches.count; i++) {
         Launch launch = w->program->launches.at[i];
-        uint32_t has = launch.choice ? w->program->choices.at[launch.choice - 1] : 1;
+        uint32_t has = launch.choice ? w->program->alternatives.at[launch.choice - 1] : 1;
         if (launch.alternative != (k < has ? k : 0))
             continue;
         launch.choice = launch.alternative = 0;
@@ -111,7 +111,7 @@ static void test_what_is_added(void **state) {
         const Launch *launch = &w.program->launches.at[i];
         assert_int_equal(launch_runs(launch, w.extents), launch->alternative == 0);
         assert_true(launch->alternative ? launch->kernel >= w.kernels : launch->kernel < w.kernels);
-        assert_true(launch->choice <= w.program->choices.count);
+        assert_true(launch->choice <= w.program->alternatives.count);
     }
     session_free(w.session);
 }
@@ -121,7 +121,7 @@ static void test_equal_layers_choose_once(void **state) {
     (void)state;
     World w = world_open(layers);
     uint32_t shared = 0;
-    for (uint32_t c = 1; c <= w.program->choices.count; c++) {
+    for (uint32_t c = 1; c <= w.program->alternatives.count; c++) {
         uint32_t launches = 0;
         for (uint32_t i = 0; i < w.program->launches.count; i++)
             launches +=

@@ -331,7 +331,7 @@ static Tuner open_programs(World *w) {
     programs.spaces.arena = w->session->arena;
     const Call *call = &programs.calls.at[0];
     TuneSpace space = {.site = call->compiled.site, .name = "F"};
-    space.numbers = call_space(&w->options, call, &programs.calls.tensors);
+    space.numbers = call_space(&w->options, call, &programs.calls.tensors, NULL);
     vec_push(w->session->arena, &programs.spaces.at, space);
     assert_true(tuner_begin(&programs));
     const TuneSite *site = tune_search_site(programs.search, 0);

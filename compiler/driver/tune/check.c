@@ -141,6 +141,24 @@ static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, int
     return verdict;
 }
 
+// Does the choice make another program than the default at such extents?
+static bool makes_another(const Tuner *tuner, const Options *with, int64_t most) {
+    static const ProgramSchedule by_default = {0};
+    Session *session = session_fork(tuner->options->session);
+    Options options = *with;
+    Compilation chosen, plain;
+    shrink(tuner, session, most);
+    options.session = session;
+    options.inputs.count = 0;
+    options.weights = NULL;
+    bool fine = calls_compile_whole(&options, tuner->target, &chosen);
+    options.choice = &by_default;
+    bool another = fine && calls_compile_whole(&options, tuner->target, &plain) &&
+                   !programs_same_kernels(chosen.tile, plain.tile);
+    session_free(session);
+    return another;
+}
+
 // The whole with the choice of each call in turn: what is chosen for a part can be for the whole.
 static Verdict judge_choices(const Tuner *tuner, const Schedule *const *picks, int64_t most,
                              bool *met) {
@@ -153,7 +171,7 @@ static Verdict judge_choices(const Tuner *tuner, const Schedule *const *picks, i
         if (schedule_same(picks[i], &tuner->spaces.at.at[i].numbers.at[TUNE_DEFAULT]))
             continue;
         verdict = judge_small(&with, picks, most, met);
-        met[i] = true;
+        met[i] = verdict != VERDICT_NONE && makes_another(tuner, &options, most);
         if (verdict == VERDICT_NONE)
             return verdict;
     }

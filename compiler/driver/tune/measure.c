@@ -94,7 +94,7 @@ static bool is_hopeless(const Contest *c) {
 }
 
 static double seconds_left(const Tuner *tuner) {
-    double budget = tuner->options->budget;
+    double budget = tuner->budget;
     return budget ? fmax(budget - tuner_seconds(tuner), 0) : INFINITY;
 }
 

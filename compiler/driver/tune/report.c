@@ -100,6 +100,11 @@ static void print_kept(const Tuner *tuner, Arena *arena) {
                    schedule_to_json(arena, &tuner->results[i].schedule));
 }
 
+// Of what is chosen for programs, and of their kernels.
+static double speed_of_all(const Tuner *tuner) {
+    return tuner->speed * (tuner->programs ? tuner->programs->speed : 1);
+}
+
 void tuner_print(const Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
     static const char *const heads[] = {"kernel",  "kind",  "times", "tried", "of",   "blocks",
@@ -111,8 +116,9 @@ void tuner_print(const Tuner *tuner) {
         add_rows(tuner->programs, &table);
     add_rows(tuner, &table);
     table_print(&table);
-    printf("\n%u candidates in %.0f s%s: %.3fx of the default's speed, all kernels together\n",
-           tuner->tried, tuner_seconds(tuner), tuner->signals ? ", interrupted" : "", tuner->speed);
+    printf("\n%u candidates in %.0f s%s: %.3fx of the default's speed, all together\n",
+           tuner->tried, tuner_seconds(tuner), tuner->signals ? ", interrupted" : "",
+           speed_of_all(tuner));
     if (tuner->failed)
         printf("%u candidates could not be compiled or loaded\n", tuner->failed);
     if (tuner->programs)
@@ -165,6 +171,6 @@ json_t *tuner_json(const Tuner *tuner) {
         tensors->graph->entry, "dims", report_extents(tensors->graph, tensors->extents), "threads",
         tuner->machine.threads, "machine", tuner->machine.name, "candidates", (int)tuner->tried,
         "seconds", tuner_seconds(tuner), "peak_gflops", 1e-9 * peak_of(tuner), "interrupted",
-        tuner->signals > 0, "speed", tuner->speed, "failed", (int)tuner->failed, "programs",
+        tuner->signals > 0, "speed", speed_of_all(tuner), "failed", (int)tuner->failed, "programs",
         programs, "kernels", kernels);
 }

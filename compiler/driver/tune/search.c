@@ -3,7 +3,7 @@
 //
 // All sites are searched at one time, with the whole entry as the benchmark, so that each is
 // measured where it will run: behind the kernels before it and in the state that these leave caches
-// in. Everything about which schedule comes next is tune/search.c.
+// in. Everything about which schedule comes next is compiler/tune/search.c.
 #include <math.h>
 #include <string.h>
 
@@ -228,7 +228,7 @@ static void end_lane(Tuner *tuner, Lane *lane) {
 }
 
 static void look_at_the_time(Tuner *tuner) {
-    double budget = tuner->options->budget;
+    double budget = tuner->budget;
     tuner_look_at_signals(tuner);
     if (tuner->signals || (budget && tuner_seconds(tuner) > BUDGET_OF_SEARCH * budget))
         tune_search_hurry(tuner->search);

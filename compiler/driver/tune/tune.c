@@ -11,6 +11,11 @@ bool tuner_open(Tuner *tuner) {
     Arena *arena = tuner->options->session->arena;
     if (!calls_open(tuner->options, tuner->target, &tuner->calls) || !tuner_choose_programs(tuner))
         return false;
+    if (tuner_is_ended(tuner)) {
+        diag_remark(tuner->options->session->diags, (Span){0},
+                    "interrupted before the schedules of kernels were searched");
+        return true;
+    }
     tuner->spaces.arena = arena;
     for (uint32_t i = 0; i < tuner->calls.count; i++) {
         const Compilation *compiled = &tuner->calls.at[i].compiled;
@@ -44,10 +49,11 @@ static int tune_shape(Options *options, const Target *target, json_t *found, boo
     tuner->found = found;
     tuner->target = target;
     tuner->machine = driver_machine(options, target);
+    tuner->budget = options->budget;
     tuner->begun = pipeline_seconds();
     att_signals_hold(&tuner->held);
     tuner_pin(tuner);
-    bool fine = tuner_open(tuner) && find_and_tell(tuner);
+    bool fine = tuner_open(tuner) && (!tuner->search || find_and_tell(tuner));
     tuner_close(tuner);
     tuner_unpin(tuner);
     att_signals_release(&tuner->held);

@@ -72,6 +72,7 @@ typedef struct Tuner {
     CoreSets cores;
     AttHeldSignals held;
     double begun, told;
+    double budget;          // seconds since then; 0: as long as it takes
     uint32_t tried, failed; // candidates that were measured, and that could not be
     double speed;           // the default's time over that of all winners together, measured
     uint32_t signals;       // that came: the first ends the search, the second everything
@@ -160,8 +161,8 @@ bool tuner_choose_programs(Tuner *tuner);
 
 // ---- tune.c ----
 // Compiles, chooses programs, finds what can be chosen of their kernels, and begins the search for
-// these. Requires: options, target, machine. false after diagnostics. What it made is to be freed
-// all the same.
+// these: tuner->search, NULL after a remark where all is ended. Requires: options, target, machine,
+// begun and budget. false after diagnostics. What it made is to be freed all the same.
 bool tuner_open(Tuner *tuner);
 void tuner_close(Tuner *tuner);
 

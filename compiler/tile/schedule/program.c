@@ -39,7 +39,8 @@ typedef struct {
     Arena *arena;
     uint32_t *numbers; // by value id: from 1; 0: it was not met
     uint32_t count;
-    VEC(DimId) dims; // by number
+    VEC(DimId) dims;               // by number
+    VEC(const CodeBlock *) blocks; // checkpointed ones, likewise
     VEC(uint64_t) form;
 } Numbering;
 
@@ -70,6 +71,19 @@ static void add_renames(Numbering *n, const DimMap *renames) {
     }
 }
 
+// The outermost checkpointed block that it is of: what is kept depends on it.
+static void add_block(Numbering *n, const CodeBlock *block) {
+    const CodeBlock *outermost = NULL;
+    for (; block; block = block->around)
+        outermost = block->checkpointed ? block : outermost;
+    uint32_t i = 0;
+    while (i < n->blocks.count && n->blocks.at[i] != outermost)
+        i++;
+    if (i == n->blocks.count && outermost)
+        vec_push(n->arena, &n->blocks, outermost);
+    add_word(n, outermost ? i + 1 : 0);
+}
+
 // Requires: its arguments have numbers.
 static void add_value(Numbering *n, const Value *value) {
     uint64_t number;
@@ -78,8 +92,11 @@ static void add_value(Numbering *n, const Value *value) {
     add_word(n, (uint64_t)value->op << 32 | value->elem);
     add_word(n, number);
     add_word(n, (uint64_t)value->offset);
-    add_word(n, (uint64_t)value->made_for.turn << 32 | value->made_for.twice << 1 |
+    add_word(n, (uint64_t)value->made_for.turn << 32 | value->made_for.backward << 2 |
+                    value->made_for.twice << 1 |
                     (value->op == OP_INPUT && value->role == ROLE_PARAM));
+    add_word(n, value->op == OP_INPUT ? value->use : 0);
+    add_block(n, value->made_for.block);
     add_dims(n, &value->dims);
     add_dim(n, value->dim);
     add_dim(n, value->dim2);
@@ -117,7 +134,7 @@ static void meet(Numbering *n, const Value *value) {
     }
 }
 
-// What is decided by beside the extent.
+// What decisions depend on beside its extent.
 static void add_dim_facts(Numbering *n, uint32_t number) {
     const Dim *dim = &n->graph->dims.at[n->dims.at[number]];
     uint32_t like = number;
