@@ -6,7 +6,8 @@
 //       "tensors": [{ "name": "X", "role": "input", "elem": "f32", "dims": ["n", "d"],
 //                     "is_param": false }, ...],
 //       "kernels": [{ "name": "...", "symbol": "attc_..._v4", "level": "x86-64-v4",
-//                     "schedule": { "kind": "contract", .. }, "schedule_from": "predicted" }, ...],
+//                     "alternative": 0, "schedule": { "kind": "contract", .. },
+//                     "schedule_from": "predicted" }, ...],
 //       "levels": [{ "name": "x86-64-v4", "launches": 8, "programs": [
 //                    { "schedule": { "kind": "program", .. }, "schedule_from": "database" }] },
 //                    ...],
@@ -16,7 +17,8 @@
 //
 // An extent of null is one of run time, with "computed": "p + n" where it follows from others;
 // tensors are inputs and outputs, in calling order. A level has a program for each of the sizes
-// that it has code for. "functions" are there with the gradient.
+// that it has code for. Kernels of an alternative other than 0 do what others do, in programs that
+// tune themselves; launches of them are not counted. "functions" are there with the gradient.
 #include "product/product.h"
 
 #include <jansson.h>
@@ -149,6 +151,21 @@ static void add_origin(json_t *item, const ScheduleOrigin *origin) {
     json_object_set_new(item, "schedule_from", json_string(origin->from));
 }
 
+// Which of the alternatives of a choice it is, 0 where it is the first or there is no choice.
+static int64_t alternative_of(const AttModule *module, int64_t level, int64_t kernel) {
+    for (int64_t i = 0; i < module->n_launches[level]; i++)
+        if (module->launches[level][i].kernel == kernel)
+            return module->launches[level][i].alternative;
+    return 0;
+}
+
+static int64_t count_launches(const AttModule *module, int64_t level) {
+    int64_t count = 0;
+    for (int64_t i = 0; i < module->n_launches[level]; i++)
+        count += module->launches[level][i].alternative == 0;
+    return count;
+}
+
 static json_t *list_kernels(const ModuleTables *tables) {
     json_t *list = json_array();
     for (int64_t i = 0; i < tables->module.n_kernels; i++) {
@@ -157,6 +174,8 @@ static json_t *list_kernels(const ModuleTables *tables) {
         json_object_set_new(item, "symbol", json_string(tables->symbols[i]));
         json_object_set_new(item, "level", json_string(att_level_name((int)tables->levels[i])));
         json_object_set_new(item, "extents", list_extents(&tables->module, tables->levels[i], i));
+        json_object_set_new(item, "alternative",
+                            json_integer(alternative_of(&tables->module, tables->levels[i], i)));
         add_origin(item, &tables->origins[i]);
         json_array_append_new(list, item);
     }
@@ -181,7 +200,7 @@ static json_t *list_levels(const ModuleTables *tables) {
             continue;
         json_t *item = json_object();
         json_object_set_new(item, "name", json_string(att_level_name((int)level)));
-        json_object_set_new(item, "launches", json_integer(module->n_launches[level]));
+        json_object_set_new(item, "launches", json_integer(count_launches(module, level)));
         json_object_set_new(item, "programs", list_programs(tables, level));
         json_array_append_new(list, item);
     }

@@ -70,17 +70,19 @@ CpuCode *cpu_code_new(Arena *arena, const Kernel *kernel, const Target *target) 
     double start = now();
     EmitModule *module = emit_module_new(arena, "kernel", target);
     target->emit_kernel(module, kernel, target, "K");
+    code->seconds = now() - start;
     if (getenv("ATTC_TEST_IR"))
         fprintf(stderr, "%s\n", emit_module_text(module));
     const char *why = NULL;
     uint64_t key = hash_text(hash_text(0, target->name), emit_module_text(module));
     if (!recall_object(arena, key, &code->object)) {
+        start = now();
         if (!emit_compile(module, EMIT_OBJECT, &code->object, &why))
             fail_msg("%s", why);
+        code->seconds += now() - start;
         keep_object(key, code->object);
     }
     emit_module_free(module);
-    code->seconds = now() - start;
     code->jit = jit_new(arena, target, &why);
     if (!code->jit ||
         !jit_add(code->jit, &(KernelObject){.symbol = "K", .object = code->object}, &why))
