@@ -129,6 +129,7 @@ bool pipeline_build(Session *session, const Program *program, const PipelineOpti
         return true;
     out->plain = out->built;
     GradientOptions masks = options->heads ? by_masks(&p, &out->heads) : (GradientOptions){0};
+    out->of_first = options->gradient->of_first;
     out->built = graph_gradient(out->plain, options->heads ? &masks : options->gradient);
     if (!out->built)
         return false;

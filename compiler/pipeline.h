@@ -47,6 +47,7 @@ typedef struct {
     const Program *program;
     HeadMasks heads;          // none without PipelineOptions.heads, and where there is no attention
     Graph *plain;             // before its gradient; NULL: there is none
+    bool of_first;            // that is of the first result of floats alone
     const Decoding *decoding; // what `built` is the step of; NULL: it is none
     Graph *built, *simplified, *contracted, *expanded;
     Graph *once;            // as expanded, before anything is computed again

@@ -68,6 +68,8 @@ static DirectionalSum forward_sum(const Directions *d, double *const *slopes, Ar
             given < 0 ? NULL : tensor_to_doubles(&d->tensors->inputs[given], arena);
         for (int64_t k = 0; k < tensor_count(&d->tensors->outputs[i]); k++)
             add_term(&sum, weight ? weight[k] : 1, slopes[i][k]);
+        if (d->of_first)
+            break;
     }
     return sum;
 }
@@ -79,11 +81,15 @@ static double **forward_slopes(const Directions *d, int n, double **inputs, Aren
     return run.slopes;
 }
 
-Directions directions_open(const Options *options, const Graph *plain, const Tensors *tensors) {
+Directions directions_open(const Options *options, const Compilation *compiled,
+                           const Tensors *tensors) {
     Arena *arena = options->session->arena;
+    const Graph *plain = compiled->plain;
     uint32_t n_inputs = tensors->graph->inputs.count; // those of the plain graph are the first
-    Directions d = {
-        .plain = plain, .tensors = tensors, .inputs = arena_array(arena, double *, n_inputs + 1)};
+    Directions d = {.plain = plain,
+                    .of_first = compiled->of_first,
+                    .tensors = tensors,
+                    .inputs = arena_array(arena, double *, n_inputs + 1)};
     Arena *scratch = arena_new();
     for (uint32_t i = 0; i < n_inputs; i++)
         d.inputs[i] = tensor_to_doubles(&tensors->inputs[i], arena);

@@ -361,6 +361,7 @@ typedef struct {
 } DirectionalSum;
 typedef struct {
     const Graph *plain;        // before its gradient
+    bool of_first;             // which is of the first result of floats alone
     const Tensors *tensors;    // of the gradient
     double **inputs;           // of the gradient, as they were when the directions were drawn
     double **at[N_DIRECTIONS]; // by plain input: NULL where it is not differentiated by
@@ -369,7 +370,9 @@ typedef struct {
 } Directions;
 // Random directions of all inputs that are differentiated by, and the oracle's derivatives along
 // them. Requires: inputs are filled.
-Directions directions_open(const Options *options, const Graph *plain, const Tensors *tensors);
+// compiled: with its gradient.
+Directions directions_open(const Options *options, const Compilation *compiled,
+                           const Tensors *tensors);
 // gradients: by output, the oracle's.
 void directions_find_noise(Directions *directions, const double *const *gradients, uint64_t seed);
 typedef struct {

@@ -219,7 +219,7 @@ static Verdict judge_entry(Options *options, const Compilation *compiled, Tensor
     Witness witness = {
         .seed = options->seed, .asked = compiled->plain != NULL, .fine = !compiled->plain};
     if (witness.asked) // before inputs are moved
-        witness.directions = directions_open(options, compiled->plain, tensors);
+        witness.directions = directions_open(options, compiled, tensors);
     Comparison c = compare(options, tensors);
     if (witness.asked)
         judge_witness(&witness, &c, options->session->arena);

@@ -250,8 +250,8 @@ static AttStatus open_logs(Run *r) {
     return status;
 }
 
-static AttStatus begin(Run *r) {
-    const Values *v = r->values;
+// Texts of what was asked for and chosen, and the file of it.
+static AttStatus write_settings(Run *r) {
     char *kernels = att_choices_text(r->ctx, &r->learner.call);
     if (!kernels)
         return att_no_memory(r->ctx);
@@ -259,36 +259,44 @@ static AttStatus begin(Run *r) {
                               {"chosen-objective", att_data_objective(r->data)},
                               {FACT_KERNELS, kernels},
                               {NULL, NULL}};
-    AttStatus status = ATT_OK;
-    r->settings = att_settings_text(&usage, v, facts, false);
-    r->fixed = att_settings_text(&usage, v, facts, true);
+    free(r->settings);
+    free(r->fixed);
+    r->settings = att_settings_text(&usage, r->values, facts, false);
+    r->fixed = att_settings_text(&usage, r->values, facts, true);
     free(kernels);
     if (!r->settings || !r->fixed)
         return att_fail(r->ctx, ATT_ARGUMENT, "a path among the options is not UTF-8");
     r->learner.settings = r->fixed;
-    r->saved = -1;
-    if (v->resume)
-        status = att_checkpoint_read(r->ctx, &r->learner, v->out, &r->step);
-    if (!status && v->resume)
-        r->saved = r->step;
-    if (!status)
-        status = open_logs(r);
-    return status ? status : att_settings_write(r->ctx, v->out, r->settings);
+    return att_settings_write(r->ctx, r->values->out, r->settings);
 }
 
 // ---- kernels ------------------------------------------------------------------------------------
 // Before there is a folder.
 static AttStatus check_tune(Run *r) {
     const AttModule *gradient = r->trainer->gradient;
-    int level = att_module_level(r->ctx, gradient);
-    if (!r->values->tune || level < 0 || gradient->n_choices[level])
+    int level = r->values->tune ? att_module_level(r->ctx, gradient) : 0;
+    if (level < 0)
+        return ATT_UNSUPPORTED;
+    if (!r->values->tune || gradient->n_choices[level])
         return ATT_OK;
     return att_fail(r->ctx, ATT_ARGUMENT,
                     "--tune: the program has one schedule for each kernel; attc build --exe "
                     "--alternatives 3 compiles others in");
 }
 
-// Only what is surely faster takes the place of what the run had.
+// Those of a run that is gone on with, so that it has the same bits.
+static AttStatus take_chosen(Run *r) {
+    if (!r->chosen || !*r->chosen)
+        return ATT_OK;
+    AttStatus status = att_choices_read(r->ctx, r->trainer->gradient, r->chosen, &r->choices);
+    if (!status && !r->choices)
+        att_command_note(r->argv, "the run was tuned with other code than the program has for this "
+                                  "machine; it goes on with the default schedules");
+    r->learner.call.choices = r->choices;
+    return status;
+}
+
+// What is surely faster takes the place of what the run has.
 static AttStatus tune(Run *r) {
     AttTuned tuned = {0};
     att_command_note(r->argv, "tuning for %g s at most", r->values->tune);
@@ -297,27 +305,28 @@ static AttStatus tune(Run *r) {
         status = att_tune(r->ctx, &r->learner.call, r->values->tune, &r->ending, &tuned);
     if (!status)
         att_progress_tuned(r->argv, &tuned);
-    if (tuned.n_changed) {
-        free(r->choices);
-        r->choices = tuned.choices;
-    } else
+    if (!tuned.n_changed) {
         free(tuned.choices);
-    return status;
+        return status;
+    }
+    free(r->choices);
+    r->learner.call.choices = r->choices = tuned.choices;
+    return status ? status : write_settings(r);
 }
 
-// Those of a run that is gone on with, so that it has the same bits, and what --tune finds.
-static AttStatus choose_kernels(Run *r) {
-    AttStatus status = ATT_OK;
-    if (r->chosen && *r->chosen) {
-        status = att_choices_read(r->ctx, r->trainer->gradient, r->chosen, &r->choices);
-        if (!status && !r->choices)
-            att_command_note(r->argv, "the run was tuned with other code than the program has for "
-                                      "this machine; it goes on with the default schedules");
-    }
-    if (!status && r->values->tune)
-        status = tune(r);
-    r->learner.call.choices = r->choices;
-    return status;
+static AttStatus begin(Run *r) {
+    const Values *v = r->values;
+    r->saved = -1;
+    AttStatus status = take_chosen(r);
+    if (!status && v->resume)
+        status = att_checkpoint_read(r->ctx, &r->learner, v->out, &r->step);
+    if (!status && v->resume)
+        r->saved = r->step;
+    if (!status)
+        status = open_logs(r);
+    if (!status)
+        status = write_settings(r);
+    return status || !v->tune || r->step >= v->steps ? status : tune(r);
 }
 
 static AttStatus open_run(Run *r) {
@@ -343,8 +352,6 @@ static AttStatus open_run(Run *r) {
         status = take_init(r);
     if (!status)
         status = open_folder(r);
-    if (!status)
-        status = choose_kernels(r);
     return status ? status : begin(r);
 }
 

@@ -97,7 +97,7 @@ def test_resume_goes_on_with_what_was_chosen(made, choosing, code):
 
 def test_tuning_again_keeps_what_was_chosen_unless_another_is_faster(made, choosing, code):
     text = f"{code}:" + " 1" * len(choosing)
-    choose(made, "train", *USUAL, "--out", "anew", "--steps", 0)
+    choose(made, "train", *USUAL, "--out", "anew", "--steps", 1)
     chosen(made, "anew", text)
     run = subprocess.Popen([made / "choosing", "train", "--out", "anew", "--resume", "--steps",
                             "2", "--tune", "1h"], cwd=made, stderr=subprocess.PIPE, text=True)

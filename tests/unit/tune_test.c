@@ -72,16 +72,35 @@ static const AttModule module = {
     .identity = EVERY_LEVEL(0x1234),
 };
 
-static AttTuned tune(AttContext *ctx, const AttModule *of, double seconds, AttEnding *ending) {
+static AttTuned tune_from(AttContext *ctx, const AttModule *of, const int64_t *base, double seconds,
+                          AttEnding *ending) {
     AttCall call;
     AttTuned tuned;
     assert_int_equal(att_call_new(ctx, of, &call), ATT_OK);
     call.extents[0] = 1;
+    call.choices = base;
     assert_int_equal(att_tune(ctx, &call, seconds, ending, &tuned), ATT_OK);
-    assert_null(call.choices);
+    assert_ptr_equal(call.choices, base);
     assert_null(call.seconds);
     att_call_close(&call);
     return tuned;
+}
+
+static AttTuned tune(AttContext *ctx, const AttModule *of, double seconds, AttEnding *ending) {
+    return tune_from(ctx, of, NULL, seconds, ending);
+}
+
+// What the call has is what others have to be faster than.
+static void test_what_was_chosen_is_the_base(void **state) {
+    static const int64_t fastest[] = {2, 0, 1}, slowest[] = {1, 1, 1};
+    AttEnding ending = {0};
+    AttTuned tuned = tune_from(*state, &module, fastest, 3, &ending);
+    assert_true(tuned.enough && tuned.n_changed == 0);
+    free(tuned.choices);
+    tuned = tune_from(*state, &module, slowest, 6, &ending);
+    assert_int_equal(tuned.n_changed, 2);
+    assert_true(tuned.choices[0] == 2 && tuned.choices[1] == 0 && tuned.choices[2] == 1);
+    free(tuned.choices);
 }
 
 static void test_the_fastest_is_chosen(void **state) {
@@ -261,6 +280,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_a_slow_one_takes_no_time_from_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_does_not_hold_up_together_is_none, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(test_what_was_chosen_is_the_base, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_little_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_does_not_fit_is_given_up, setup, teardown),
         cmocka_unit_test_setup_teardown(test_choices_as_text, setup, teardown),

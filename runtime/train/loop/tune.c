@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // A program that tunes itself. It was built with alternatives of launches (module.h): the same
 // kernels with other schedules. Which are the fastest is found by running the whole call, so that
-// caches are as they will be; alternative k of all choices is tried at one time, in turns with the
-// first of all.
+// caches are as they will be. What the call has is the base: the first alternatives, or what an
+// earlier search has chosen. Number k of the others of all choices is tried at one time, in turns
+// with the base.
 //
 // What counts is the ratio of two runs next to each other, since others use the machine, too. An
 // alternative wins by the median of its ratios, if it is sure that it is faster (sign test). Then
-// all winners together run in turns with the first of all, and what does not hold up is none; if
+// all winners together run in turns with the base, and what does not hold up is none; if
 // something was none, what is left runs once more, and is kept only if the whole call is faster.
 
 #include <inttypes.h>
@@ -22,9 +23,9 @@
 enum { PAIRS_MOST = 41, PAIRS_HOPELESS = 2 };
 // Shares of the time at which phases end. Each has time for the pairs that make something sure.
 static const double SEARCHED = 0.5, CONFIRMED = 0.75;
-static const double HOPELESS = 1.1; // times the time of the first: tried no more
+static const double HOPELESS = 1.1; // times the time of the base: tried no more
 
-// An alternative of a choice.
+// Of one of the others of a choice.
 typedef struct {
     int64_t pairs; // of runs
     bool given_up;
@@ -38,20 +39,25 @@ typedef struct {
     AttTuned *out;
     double begun, seconds; // seconds: that there are
     int64_t n, most;       // choices, and alternatives of one at most
-    int64_t tried;         // numbers of alternatives that there is time for, from 1 on
+    int64_t tried;         // so many of the others there is time for
     int64_t n_launches;
     const AttLaunch *launches;
     const int64_t *n_alternatives; // by choice
-    Trial *trials;                 // by choice and alternative; of the first those of all winners
+    Trial *trials;                 // by choice and number, from 1; 0: of all winners
     double *of_launch;             // seconds of a run
     double *ours, *theirs;         // by choice, of the last pair
-    double wholes[PAIRS_MOST], before[PAIRS_MOST]; // ratios of whole calls, and the first's seconds
+    double wholes[PAIRS_MOST], before[PAIRS_MOST]; // ratios of whole calls, and the base's seconds
     double of_pair;                                // seconds of a pair, about
-    int64_t *first, *choices; // by choice: zeros, and the alternatives that are tried
+    int64_t *base, *choices;                       // by choice, and what is tried
 } Search;
 
-static Trial *trial_of(const Search *s, int64_t choice, int64_t alternative) {
-    return &s->trials[choice * s->most + alternative];
+static Trial *trial_of(const Search *s, int64_t choice, int64_t number) {
+    return &s->trials[choice * s->most + number];
+}
+
+// Number k of those that are not the base's.
+static int64_t other_of(const Search *s, int64_t choice, int64_t k) {
+    return k <= s->base[choice] ? k - 1 : k;
 }
 
 static double time_left(const Search *s, double share) {
@@ -66,12 +72,13 @@ static bool is_over(const Search *s, double share) {
 static AttStatus run(Search *s, const int64_t *choices, double *by_choice, double *all) {
     memset(s->of_launch, 0, (size_t)s->n_launches * sizeof *s->of_launch);
     memset(by_choice, 0, (size_t)s->n * sizeof *by_choice);
+    const int64_t *before = s->call->choices;
     s->call->choices = choices;
     s->call->seconds = s->of_launch;
     double begun = att_seconds();
     AttStatus status = att_call_run(s->ctx, s->call);
     *all = att_seconds() - begun;
-    s->call->choices = NULL;
+    s->call->choices = before;
     s->call->seconds = NULL;
     for (int64_t i = 0; i < s->n_launches; i++)
         if (s->launches[i].choice != ATT_NO_CHOICE)
@@ -79,15 +86,15 @@ static AttStatus run(Search *s, const int64_t *choices, double *by_choice, doubl
     return status;
 }
 
-// s->choices in turns with the first of all; `odd` pairs begin with the latter. *ratio: of the
+// s->choices in turns with the base; `odd` pairs begin with the latter. *ratio: of the
 // whole calls.
 static AttStatus run_pair(Search *s, bool odd, double *ratio, double *before) {
     double after;
-    AttStatus status = odd ? run(s, s->first, s->theirs, before) : ATT_OK;
+    AttStatus status = odd ? run(s, s->base, s->theirs, before) : ATT_OK;
     if (!status)
         status = run(s, s->choices, s->ours, &after);
     if (!status && !odd)
-        status = run(s, s->first, s->theirs, before);
+        status = run(s, s->base, s->theirs, before);
     if (!status)
         *ratio = after / *before;
     return status;
@@ -98,11 +105,11 @@ static double ratio_of(const Search *s, int64_t choice) {
 }
 
 // Twice, as pages and caches are as later then. What takes no time does not run at these extents.
-static AttStatus run_first(Search *s) {
+static AttStatus run_base(Search *s) {
     double once, twice;
-    AttStatus status = run(s, s->first, s->theirs, &once);
+    AttStatus status = run(s, s->base, s->theirs, &once);
     if (!status)
-        status = run(s, s->first, s->theirs, &twice);
+        status = run(s, s->base, s->theirs, &twice);
     if (!status)
         s->of_pair = 2 * fmin(once, twice);
     for (int64_t c = 0; c < s->n && !status; c++)
@@ -139,14 +146,16 @@ static void note_ratio(Trial *trial, double ratio) {
 static AttStatus try_alternative(Search *s, int64_t k, bool odd) {
     double ratio, before;
     for (int64_t c = 0; c < s->n; c++)
-        s->choices[c] = is_tried(s, c, k) ? k : 0;
+        s->choices[c] = is_tried(s, c, k) ? other_of(s, c, k) : s->base[c];
     double begun = att_seconds();
     AttStatus status = run_pair(s, odd, &ratio, &before);
     s->of_pair = 0.5 * (s->of_pair + att_seconds() - begun);
     for (int64_t c = 0; c < s->n && (!status || status == ATT_MEMORY); c++) {
-        if (s->choices[c] && status)
+        if (s->choices[c] == s->base[c])
+            continue;
+        if (status)
             trial_of(s, c, k)->given_up = true;
-        else if (s->choices[c])
+        else
             note_ratio(trial_of(s, c, k), ratio_of(s, c));
     }
     return status == ATT_MEMORY ? ATT_OK : status;
@@ -179,14 +188,14 @@ static AttStatus search(Search *s) {
 
 static void choose(Search *s, int64_t c) {
     double least = ATT_WORTH, sure = att_confidence_wanted(candidates_of(s, c));
-    s->choices[c] = 0;
+    s->choices[c] = s->base[c];
     for (int64_t k = 1; k <= candidates_of(s, c); k++) {
         Trial *trial = trial_of(s, c, k);
         if (trial->given_up || att_confidence(trial->ratios, trial->pairs, ATT_WORTH) < sure)
             continue;
         s->out->n_compared++;
         double median = att_quantile(trial->ratios, trial->pairs, 0.5);
-        s->choices[c] = median <= least ? k : s->choices[c];
+        s->choices[c] = median <= least ? other_of(s, c, k) : s->choices[c];
         least = fmin(median, least);
     }
 }
@@ -195,7 +204,7 @@ static void choose(Search *s, int64_t c) {
 static int64_t count_chosen(const Search *s) {
     int64_t count = 0;
     for (int64_t c = 0; c < s->n; c++)
-        count += s->choices[c] > 0;
+        count += s->choices[c] != s->base[c];
     return count;
 }
 
@@ -215,8 +224,9 @@ static AttStatus run_winners(Search *s, double share, int64_t *pairs) {
 static bool drop_losers(Search *s, int64_t pairs) {
     bool all = true;
     for (int64_t c = 0; c < s->n; c++)
-        if (s->choices[c] && att_quantile(trial_of(s, c, 0)->ratios, pairs, 0.5) > ATT_WORTH) {
-            s->choices[c] = 0;
+        if (s->choices[c] != s->base[c] &&
+            att_quantile(trial_of(s, c, 0)->ratios, pairs, 0.5) > ATT_WORTH) {
+            s->choices[c] = s->base[c];
             all = false;
         }
     return all;
@@ -239,7 +249,7 @@ static AttStatus confirm(Search *s) {
 }
 
 static AttStatus search_and_confirm(Search *s) {
-    AttStatus status = run_first(s);
+    AttStatus status = run_base(s);
     fit_into_time(s, 0);
     s->out->least = s->of_pair * (double)att_values_wanted(1) / (CONFIRMED - SEARCHED);
     if (status || !s->tried || s->out->least > s->seconds)
@@ -264,8 +274,10 @@ static AttStatus tune_level(Search *s) {
         s->of_launch = room;
         s->ours = s->of_launch + s->n_launches;
         s->theirs = s->ours + n;
-        s->first = numbers;
-        s->choices = s->first + n;
+        s->base = numbers;
+        s->choices = s->base + n;
+        if (s->call->choices)
+            memcpy(s->base, s->call->choices, (size_t)s->n * sizeof *s->base);
         status = search_and_confirm(s);
     }
     free(room);
