@@ -267,10 +267,12 @@ def test_searches_are_summed_up():
                     trials=[dict(ratio=ratio) for ratio in ratios])
 
     found = dict(kernels=[kernel(3.0, [0.5, 2.0], 0.9), kernel(1.0, [1.5], 0.5),
-                          kernel(0.1, [], None)])
+                          kernel(0.1, [], None)], programs=[])
     against_best, mean, least = summary(found)
     assert against_best == 4.1 / 2.6
     assert mean == pytest.approx((3 * 0.9 + 0.5) / 4) and least == 0.5
+    found["programs"] = [kernel(4.1, [1.2, 0.8], None)]
+    assert summary(found)[0] == pytest.approx(4.1 / 2.6 / 0.8)
     assert geometric_mean([2.0, 0.5]) == pytest.approx(1)
 
 

@@ -7,9 +7,9 @@ usage: python tests/bench/tuning.py ATTC [--cases NAME,layer-*,...] [--threads T
 A line per case. Each is searched with the effort; then the default and what was found run in turns,
 in processes of their own, and the ratio of their medians is told beside what the search says.
 `against the best` is how much slower the default is than the best of everything that the search
-measured, kernel by kernel; with --effort exhaustive that is the best of the space. `ranks` is the
-rank correlation of predicted and measured times, the mean over kernels by their time; the least of
-the kernels that take a tenth of the time and more stands behind it.
+measured, program and kernel by kernel; with --effort exhaustive that is the best of the space.
+`ranks` is the rank correlation of predicted and measured times, the mean over kernels by their
+time; the least of the kernels that take a tenth of the time and more stands behind it.
 """
 
 import argparse
@@ -72,6 +72,7 @@ def summary(found):
     """(how much slower the default is than the best, mean and least rank correlation)."""
     whole = sum(kernel["default_seconds"] for kernel in found["kernels"])
     best = sum(kernel["default_seconds"] * best_ratio(kernel) for kernel in found["kernels"])
+    best *= min((best_ratio(program) for program in found["programs"]), default=1)
     ranked = [kernel for kernel in found["kernels"] if kernel["rank_correlation"] is not None]
     weight = sum(kernel["default_seconds"] for kernel in ranked)
     mean = math.nan
