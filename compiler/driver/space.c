@@ -31,9 +31,8 @@ static double predicted_seconds(const Compilation *compiled, const Machine *mach
     for (uint32_t i = 0; i < compiled->tile->launches.count; i++) {
         const Launch *launch = &compiled->tile->launches.at[i];
         const Kernel *kernel = compiled->tile->kernels.at[launch->kernel];
-        const int64_t *own = launch_extents(launch, kernel, extents, arena);
         if (launch_runs(launch, extents))
-            seconds += tile_cost(NULL, kernel, own, machine).parallel_seconds;
+            seconds += launch_seconds(launch, kernel, extents, machine);
     }
     return seconds;
 }

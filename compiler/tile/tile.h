@@ -547,6 +547,9 @@ typedef struct {
 // keep: for the list of stages; NULL: without it.
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
                    const Machine *machine);
+// For the machine's threads, whether it runs at these extents, which are by DimId, or not.
+double launch_seconds(const Launch *launch, const Kernel *kernel, const int64_t *extents,
+                      const Machine *machine);
 // The parallel seconds of what was counted on a machine whose rates are others, and how they depend
 // on the rates: a rate that grows by a small part takes that part of its seconds away. FROM_L1:
 // those of arithmetic.

@@ -57,33 +57,33 @@ static GroupLaunches launches_at(const TileProgram *program, uint32_t first) {
 
 // ---- which schedules ----------------------------------------------------------------------------
 
-static const int64_t *extents_of(const Adder *a, const Launch *launch, Arena *arena) {
-    return launch_extents(launch, a->program->kernels.at[launch->kernel], a->extents, arena);
-}
-
-static double seconds_of(const Adder *a, const Launch *launch, Arena *arena) {
-    const Kernel *kernel = a->program->kernels.at[launch->kernel];
-    return tile_cost(NULL, kernel, extents_of(a, launch, arena), a->machine).parallel_seconds;
+// Of a launch of the group, or of what runs in its place at these extents.
+static void note_site(Adder *a, const Launch *launch, double seconds, Arena *arena) {
+    uint32_t at = tune_spaces_find(&a->spaces, &launch->site);
+    if (at == a->spaces.at.count)
+        return;
+    Site *site = &a->sites[at];
+    site->own = a->program->kernels.at[launch->kernel];
+    site->share += seconds;
+    const int64_t *extents = launch_extents(launch, site->own, a->extents, arena);
+    int64_t own = kernel_scratch_bytes(site->own, extents, NULL);
+    int64_t room = schedule_scratch_room(a->machine);
+    site->room = own > room ? own : room;
 }
 
 // What is for other sizes of run-time extents counts as what runs in its place. Returns the time of
 // the group.
 static double note_sites(Adder *a, const GroupLaunches *run, Arena *arena) {
-    double all = 0;
-    for (uint32_t i = 0; i < run->count; i++)
-        all += launch_runs(&run->at[i], a->extents) ? seconds_of(a, &run->at[i], arena) : 0;
+    double all = 0, *seconds = arena_array(arena, double, run->count);
     for (uint32_t i = 0; i < run->count; i++) {
         const Launch *launch = &run->at[i];
-        uint32_t at = tune_spaces_find(&a->spaces, &launch->site);
-        if (at == a->spaces.at.count)
-            continue;
-        Site *site = &a->sites[at];
-        site->own = a->program->kernels.at[launch->kernel];
-        site->share += launch_runs(launch, a->extents) ? seconds_of(a, launch, arena) : all;
-        int64_t own = kernel_scratch_bytes(site->own, extents_of(a, launch, arena), NULL);
-        int64_t room = schedule_scratch_room(a->machine);
-        site->room = own > room ? own : room;
+        if (launch_runs(launch, a->extents))
+            seconds[i] = launch_seconds(launch, a->program->kernels.at[launch->kernel], a->extents,
+                                        a->machine);
+        all += seconds[i];
     }
+    for (uint32_t i = 0; i < run->count; i++)
+        note_site(a, &run->at[i], launch_runs(&run->at[i], a->extents) ? seconds[i] : all, arena);
     return all;
 }
 

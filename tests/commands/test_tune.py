@@ -4,15 +4,13 @@
 import json
 import re
 import signal
-import sqlite3
 import subprocess
 import time
 import xml.etree.ElementTree as ElementTree
 
-import numpy
 import pytest
 
-from attc import ATTC, ROOT, SANITIZED, attc, attc_json, heed_signals
+from attc import ATTC, SANITIZED, attc, attc_json, heed_signals
 from schedules import entry, read, text_of
 
 SOURCE = """dim d = 16, h = 3
@@ -185,170 +183,6 @@ def test_forced_plans_are_not_looked_up(source, db, tmp_path):
     assert [(origin, s["plan"], s["rows"]) for origin, s in streams] == [("predicted", "stream", 8)]
 
 
-# ---- choices for whole programs ------------------------------------------------------------------
-
-BY_COST = {"kind": "program", "plan": "any", "wide": "cost", "kept": "cost", "layout": "cost"}
-UNFUSED = BY_COST | {"plan": "unfused"}
-
-
-def of_program(source, schedule=UNFUSED, options=(), sizes=D, **changes):
-    """An entry for the program that the source is compiled to."""
-    space = attc_json("cost", source, *sizes, "--space", "--threads", 1, "--no-db",
-                      *options)["programs"]
-    return entry(group=space["group"], extents=space["extents"], target="x86-64-v3",
-                 machine=MACHINE, threads=1, name="Attention", schedule=schedule) | changes
-
-
-def program(source, *options, sizes=D):
-    cost = attc_json("cost", source, *sizes, "--threads", 1, *options)
-    return cost["program"], cost["program_from"], [k["kind"] for k in cost["kernels"]]
-
-
-def programs_of(source, tmp_path, *options):
-    """By the manifest of an object."""
-    out = tmp_path / "lib.o"
-    attc("build", source, *D, "--threads", 1, "--object", "-o", out, *options)
-    [level] = manifest(out)["levels"]
-    return [(one["schedule"], one["schedule_from"]) for one in level["programs"]]
-
-
-def test_the_space_of_a_program(source):
-    space = attc_json("cost", source, *D, "--space", "--threads", 1, "--no-db")["programs"]
-    schedules = [choice["schedule"] for choice in space["schedules"]]
-    assert schedules[0] == BY_COST and UNFUSED in schedules
-    assert all(choice["predicted_seconds"] > 0 for choice in space["schedules"])
-    alone = attc_json("cost", source, *D, "--space", "--no-materialize")["programs"]["schedules"]
-    assert UNFUSED not in [choice["schedule"] for choice in alone]
-    for dynamic, offered in ("n,m", False), ("n", True):  # extents may be far larger than here
-        some = attc_json("cost", source, *D, "--space", "--dynamic", dynamic)["programs"]
-        assert (UNFUSED in [choice["schedule"] for choice in some["schedules"]]) == offered
-    out, _ = attc("cost", source, *D, "--space", "--no-db")
-    assert re.search(r"\nprogram +predicted\nby cost +\d.*\nplan unfused +\d", out)
-
-
-@pytest.mark.parametrize("options", [[], ["--grad"]])
-def test_a_choice_for_a_program_is_used_everywhere(source, db, tmp_path, options):
-    kinds = program(source, "--no-db", *options)[2]
-    assert "resident" in kinds or "stream" in kinds or "two-pass" in kinds
-    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, options=options)))
-    chosen, origin, unfused = program(source, "--db", db, *options)
-    assert (chosen, origin) == (UNFUSED, "database") and set(unfused) <= {"contract", "rows", "map"}
-    assert program(source, "--no-db", *options) == (BY_COST, "predicted", kinds)
-    forced = program(source, "--no-db", "--plan", "unfused", *options)
-    assert forced[0] == UNFUSED and forced[2] == unfused
-    out, _ = attc("cost", source, *D, "--threads", 1, "--db", db, *options)
-    assert "\nprogram     plan unfused (database)\n" in out
-    attc("bench", source, *D, "--threads", 1, "--db", db, *options)
-    text = tmp_path / "schedules.txt"
-    attc("db", "export", "--db", db, "-o", text)
-    assert program(source, "--schedules", text, *options)[:2] == (UNFUSED, "file")
-    if not options:
-        assert programs_of(source, tmp_path, "--db", db) == [(UNFUSED, "database")]
-        assert programs_of(source, tmp_path, "--schedules", text) == [(UNFUSED, "file")]
-        assert programs_of(source, tmp_path, "--no-db") == [(BY_COST, "predicted")]
-    assert attc("db", "check", "--db", db)[0].startswith("entries: 1,")
-    assert "  program  plan unfused  " in attc("db", "list", "--db", db)[0]
-
-
-def test_results_of_a_chosen_program_agree(source, db, tmp_path):
-    threads = attc_json("cost", source, *D)["threads"]  # what run plans for
-    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, threads=threads)))
-    results = []
-    for name, *options in ("fused", "--no-db"), ("unfused", "--db", db):
-        out = tmp_path / f"{name}.npy"
-        attc("run", source, *D, "--threads", 1, "-o", out, *options)
-        results.append(numpy.load(out))
-    attc("verify", source, *D, "--db", db)
-    assert not numpy.array_equal(*results)
-    assert numpy.allclose(*results, rtol=1e-5, atol=1e-6)
-
-
-# Three layers whose logits are added up: what several softmaxes need may be stored.
-CHAIN = ROOT / "tests/variants/realformer.attn"
-DECISIONS = [
-    ({"plan": "unfused"}, ()), ({"wide": "again"}, ()), ({"wide": "stored"}, ()),
-    ({"layout": "plain"}, ()), ({"kept": "all"}, ("--grad",)),
-    ({"plan": "unfused", "layout": "plain", "kept": "all"}, ("--grad",)),
-    ({"wide": "stored", "layout": "plain", "kept": "all"}, ("--grad",)),
-]
-
-
-@pytest.mark.parametrize("decision, options", DECISIONS)
-def test_each_decision_is_right(tmp_path, decision, options):
-    """Some of them make the same kernels as the default here; all of them are right."""
-    text, sizes = tmp_path / "schedules.txt", ["-D", "n=61", *D[2:]]
-    chosen = of_program(CHAIN, BY_COST | decision, options, sizes)
-    text.write_text(text_of(chosen))
-    assert program(CHAIN, "--schedules", text, *options, sizes=sizes)[:2] == (
-        BY_COST | decision, "file")
-    threads = attc_json("cost", CHAIN, *sizes)["threads"]  # verify plans for these
-    text.write_text(text_of(chosen | {"threads": threads}))
-    _, told = attc("verify", CHAIN, *sizes, "--schedules", text, *options)
-    assert "none of the" not in told
-
-
-def test_decisions_make_other_kernels():
-    made = [choice["schedule"] for choice in attc_json(
-        "cost", CHAIN, "-D", "n=512", *D[2:], "--space", "--threads", 1, "--grad",
-        "--no-db")["programs"]["schedules"]]
-    assert [{key: one[key] for key in one if one[key] != BY_COST[key]} for one in made] == [
-        {}, {"plan": "unfused"}, {"wide": "again"}, {"wide": "stored"}, {"kept": "all"},
-        {"layout": "plain"}]
-
-
-def test_checkpoints_are_part_of_what_a_program_is(tmp_path):
-    source = tmp_path / "layers.attn"
-    source.write_text("dim layers = 3, d = 16\ndef F(X[n, d]):\n    for layer in layers:\n"
-                      "        param W[d', d]\n        Y[n, d] = einsum(X[n, d'], W[d', d])\n"
-                      "        X = X + tanh(Y)\n    return X\n")
-    groups = [attc_json("cost", source, "-D", "n=64", "--space", "--grad", "--no-db",
-                        *options)["programs"]["group"]
-              for options in ((), ("--checkpoint", "layers"))]
-    assert groups[0] != groups[1]
-
-
-def test_what_takes_far_more_memory_is_not_offered(source):
-    for n, offered in ("128", True), ("16384", False):
-        space = attc_json("cost", source, "-D", f"n={n},m={n},e=16", *D[2:], "--space", "--threads",
-                          1, "--no-db")["programs"]["schedules"]
-        assert (UNFUSED in [choice["schedule"] for choice in space]) == offered
-
-
-def test_the_space_of_what_is_forced(source):
-    for options in (["--plan", "unfused"], ["--memory-limit", "64M"]):
-        [one] = attc_json("cost", source, *D, "--space", "--threads", 1, "--no-db",
-                          *options)["programs"]["schedules"]
-        assert one["schedule"] == (UNFUSED if options[0] == "--plan" else BY_COST)
-
-
-def test_what_the_command_line_forbids_is_not_chosen(source, db):
-    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source)))
-    for options in (["--no-materialize"], ["--memory-limit", "64M"], ["--plan", "resident"]):
-        assert program(source, "--db", db, *options)[:2] == (BY_COST, "predicted")
-
-
-def test_a_schedule_of_a_kernel_is_none_of_a_program(source, tmp_path):
-    text = tmp_path / "schedules.txt"
-    text.write_text(text_of(of_program(source, schedule=known(spaces(source)[0])["schedule"])))
-    _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text)
-    assert "schedules of 1 kernels or programs are none that these can have" in err
-    text.write_text(text_of(of_program(source, schedule=UNFUSED | {"plan": "spill"})))
-    _, err = attc("cost", source, *D, "--threads", 1, "--schedules", text, status=1)
-    assert ':2: schedule: "plan" has to be any or unfused' in err
-
-
-def test_a_damaged_choice_is_told_of(source, db):
-    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source)))
-    file = sqlite3.connect(db)
-    file.execute("UPDATE schedules SET schedule = replace(schedule, 'unfused', 'any')")
-    file.commit()
-    file.close()
-    chosen, origin, _ = program(source, "--db", db)
-    assert (chosen, origin) == (BY_COST, "predicted")
-    _, err = attc("cost", source, *D, "--threads", 1, "--db", db)
-    assert "has 1 damaged schedules; they are left out" in err
-
-
 # ---- the search ----------------------------------------------------------------------------------
 
 
@@ -388,22 +222,6 @@ def test_what_is_told_of_is_what_is_kept(source, db):
             assert kernel["confidence"] >= 0.95
 
 
-LONG = ["-D", "n=1024,m=1024,e=8", *D[2:]]  # where stored weights take long
-
-
-def test_programs_are_tried_and_dropped(source, db):
-    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, sizes=LONG)))
-    assert program(source, "--db", db, sizes=LONG)[0] == UNFUSED
-    found = attc_json("tune", source, *LONG, "--threads", 1, "--db", db, "--budget", "30s")
-    [one] = found["programs"]
-    assert (one["program"], one["kind"], one["kept"]) == ("Attention", "program", False)
-    assert one["schedule"] == BY_COST
-    ratios = {trial["schedule"]["plan"]: trial["ratio"] for trial in one["trials"]}
-    assert ratios["unfused"] > 1
-    assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
-    assert UNFUSED not in [e["schedule"] for e in entries_of(db)]
-
-
 def test_a_loss_with_other_results_is_judged_right(tmp_path, db):
     """A program trains by the first result alone."""
     source = tmp_path / "two.attn"
@@ -417,40 +235,6 @@ def test_a_loss_with_other_results_is_judged_right(tmp_path, db):
         _, err = attc("tune", source, "-D", "b=64", "--exe", "--threads", 1, "--db", db, "--budget",
                       "2s", "--seed", seed)
         assert "computes something else" not in err
-
-
-def test_a_known_combination_is_compared(source, db):
-    both = UNFUSED | {"layout": "plain"}
-    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source, both)))
-    [one] = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--budget", "20s")["programs"]
-    assert both in [trial["schedule"] for trial in one["trials"]]
-    left = [e["schedule"] for e in entries_of(db) if e["schedule"]["kind"] == "program"]
-    assert left == ([one["schedule"]] if one["kept"] else [])
-
-
-def test_a_program_that_is_told_of_is_used(source, db):
-    found = attc_json("tune", source, *D, "--threads", 1, "--db", db)
-    [one] = found["programs"]
-    kept = [e for e in entries_of(db) if e["schedule"]["kind"] == "program"]
-    assert [e["schedule"] for e in kept] == ([one["schedule"]] if one["kept"] else [])
-    assert program(source, "--db", db)[0] == one["schedule"]
-    assert {trial["schedule"]["plan"] for trial in one["trials"]} == {"any", "unfused"}
-    if one["kept"]:
-        assert one["seconds"] <= 0.99 * one["default_seconds"] and one["by_oracle"]
-
-
-@pytest.mark.parametrize("options", [["--effort", "quick"], ["--kernels", "O"]])
-def test_programs_are_left_alone(source, db, options):
-    """Kernels are those of the program that other commands have."""
-    attc("db", "import", "-", "--db", db, stdin=text_of(of_program(source)))
-    found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--budget", "3s", *options)
-    assert found["programs"] == []
-    assert "stream" not in {kernel["kind"] for kernel in found["kernels"]}
-    assert UNFUSED in [e["schedule"] for e in entries_of(db)]
-    if options[0] == "--effort":
-        found = attc_json("tune", source, *D, "--threads", 1, "--db", db, "--memory-limit", "64M",
-                          *options)
-        assert "stream" in {kernel["kind"] for kernel in found["kernels"]}
 
 
 def test_gradients_and_shapes_and_kernels(source, db, tmp_path):

@@ -46,13 +46,17 @@ MODEL = MODEL.replace("norm(Y)[b, n, d]", "Z[b, n, d]").replace(
 TEXT = "to be or not to be, that is the question: " * 60
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("training")
+def make(folder):
+    """A program that trains, and what it learns."""
     (folder / "lm.attn").write_text(MODEL)
     (folder / "text").write_text(TEXT)
     attc("build", folder / "lm.attn", "--exe", "-o", folder / "lm")
     return folder
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make(tmp_path_factory.mktemp("training"))
 
 
 def lm(made, *arguments, status=0):

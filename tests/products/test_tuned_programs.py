@@ -9,18 +9,14 @@ import numpy as np
 import pytest
 
 from attc import SANITIZED, attc
-from test_training import MODEL, TEXT, USUAL, lm, log, losses
+from test_training import USUAL, lm, log, losses, make
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("tuning")
-    (folder / "lm.attn").write_text(MODEL)
-    (folder / "text").write_text(TEXT)
-    attc("build", folder / "lm.attn", "--exe", "-o", folder / "lm")
-    return folder
+    return make(tmp_path_factory.mktemp("tuning"))
 
 
 @pytest.fixture(scope="module")
@@ -140,6 +136,14 @@ def test_tune_asks_for_alternatives_and_time(made, choosing):
         said = choose(made, "train", *USUAL, "--out", "none", "--steps", 2, "--tune", time_,
                       status=2)
         assert f"--tune {time_}: expected a time from 1s to 24h" in said
+
+
+def test_what_has_nothing_to_choose_from_is_told(made):
+    (made / "bias.attn").write_text("def Loss(x[b]):\n    param a[]\n"
+                                    "    return mean((x - a) ** 2, reduced_dim=b)\n")
+    _, said = attc("build", made / "bias.attn", "--exe", "--alternatives", "3", "-o",
+                   made / "bias", "-D", "b=1")
+    assert "no kernel has another schedule that is predicted to be nearly as fast" in said
 
 
 def test_what_does_not_train_has_no_alternatives(made):

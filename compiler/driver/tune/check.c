@@ -122,40 +122,40 @@ static void shrink(const Tuner *tuner, Session *session, int64_t most) {
     }
 }
 
-static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, int64_t most,
-                           bool *met) {
+// Of the small program, in a session of its own, which the caller frees.
+static Options small_options(const Tuner *tuner, int64_t most) {
     Options options = *tuner->options;
-    Session *session = session_fork(tuner->options->session);
-    SmallChoice choice = {tuner, picks, met, session->arena, {0}};
-    Compilation compiled;
-    shrink(tuner, session, most);
-    options.session = session;
+    options.session = session_fork(tuner->options->session);
     options.inputs.count = 0;
     options.weights = NULL;
+    shrink(tuner, options.session, most);
+    return options;
+}
+
+static Verdict judge_small(const Tuner *tuner, const Schedule *const *picks, int64_t most,
+                           bool *met) {
+    Options options = small_options(tuner, most);
+    SmallChoice choice = {tuner, picks, met, options.session->arena, {0}};
+    Compilation compiled;
     if (!tuner->of_programs)
         options.wish = (ScheduleWish){.choose = choose_near, .self = &choice};
     Verdict verdict = VERDICT_NONE;
     if (calls_compile_whole(&options, tuner->target, &compiled))
         verdict = verify_quickly(&options, &compiled, ORACLE_SECONDS);
-    session_free(session);
+    session_free(options.session);
     return verdict;
 }
 
-// Does the choice make another program than the default at such extents?
-static bool makes_another(const Tuner *tuner, const Options *with, int64_t most) {
+// Does the choice of its options make another program than the default at such extents?
+static bool makes_another(const Tuner *tuner, int64_t most) {
     static const ProgramSchedule by_default = {0};
-    Session *session = session_fork(tuner->options->session);
-    Options options = *with;
+    Options options = small_options(tuner, most);
     Compilation chosen, plain;
-    shrink(tuner, session, most);
-    options.session = session;
-    options.inputs.count = 0;
-    options.weights = NULL;
     bool fine = calls_compile_whole(&options, tuner->target, &chosen);
     options.choice = &by_default;
     bool another = fine && calls_compile_whole(&options, tuner->target, &plain) &&
                    !programs_same_kernels(chosen.tile, plain.tile);
-    session_free(session);
+    session_free(options.session);
     return another;
 }
 
@@ -171,7 +171,7 @@ static Verdict judge_choices(const Tuner *tuner, const Schedule *const *picks, i
         if (schedule_same(picks[i], &tuner->spaces.at.at[i].numbers.at[TUNE_DEFAULT]))
             continue;
         verdict = judge_small(&with, picks, most, met);
-        met[i] = verdict != VERDICT_NONE && makes_another(tuner, &options, most);
+        met[i] = verdict != VERDICT_NONE && makes_another(&with, most);
         if (verdict == VERDICT_NONE)
             return verdict;
     }

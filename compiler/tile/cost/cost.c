@@ -291,3 +291,12 @@ TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Mac
     out.parallel_seconds *= 1 - ROUNDING;
     return out;
 }
+
+double launch_seconds(const Launch *launch, const Kernel *kernel, const int64_t *extents,
+                      const Machine *machine) {
+    Arena *arena = arena_new();
+    const int64_t *own = launch_extents(launch, kernel, extents, arena);
+    double seconds = tile_cost(NULL, kernel, own, machine).parallel_seconds;
+    arena_free(arena);
+    return seconds;
+}
