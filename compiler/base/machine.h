@@ -22,7 +22,8 @@ typedef struct {
     // caches: what one core can count on, of a shared one its part
     int64_t l1_bytes, l2_bytes, l3_bytes;
     // rates of one core
-    double flops_per_second; // f32, a fused multiply-add counts two
+    double flops_per_second;  // f32, a fused multiply-add counts two
+    double splats_per_second; // loads of one element from L1 into all lanes of a vector
     double l1_bytes_per_second, l2_bytes_per_second, l3_bytes_per_second, memory_bytes_per_second;
     // threads
     int threads;           // cores that work is planned for

@@ -82,6 +82,7 @@ static Machine measure(Arena *arena, const Target *host) {
         return host->machine;
     machine.name = processor_name(arena);
     machine.flops_per_second = two_digits(machine.flops_per_second);
+    machine.splats_per_second = two_digits(machine.splats_per_second);
     machine.l1_bytes_per_second = two_digits(machine.l1_bytes_per_second);
     machine.l2_bytes_per_second = two_digits(machine.l2_bytes_per_second);
     machine.l3_bytes_per_second = twelve_steps(machine.l3_bytes_per_second);

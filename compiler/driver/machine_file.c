@@ -26,6 +26,7 @@ static const Fact facts[] = {
     FACT(l2_bytes, FACT_BYTES, 64, 1e15),
     FACT(l3_bytes, FACT_BYTES, 64, 1e15),
     FACT(flops_per_second, FACT_REAL, 1, 1e18),
+    FACT(splats_per_second, FACT_REAL, 1, 1e18),
     FACT(l1_bytes_per_second, FACT_REAL, 1, 1e18),
     FACT(l2_bytes_per_second, FACT_REAL, 1, 1e18),
     FACT(l3_bytes_per_second, FACT_REAL, 1, 1e18),

@@ -77,6 +77,10 @@ bool stage_shares_lanes(const Stage *stage) {
            access_has_dim(&stage->c, stage->lanes);
 }
 
+bool stage_has_microkernel(const Stage *stage) {
+    return stage->kind == STAGE_CONTRACT && !stage_sums_lanes(stage) && !stage_shares_lanes(stage);
+}
+
 bool access_has_dim(const Access *access, TileDimId dim) {
     for (int i = 0; i < access->rank; i++)
         if (access->index[i].dim == dim)

@@ -256,8 +256,14 @@ typedef struct {
     int64_t rows, streamed; // typical extents of the dims that are cut
     int64_t unit;           // pieces are multiples of it: two vectors
 } StreamShape;
-// Of a contraction kernel.
+// Of a contraction kernel: first which dims its microkernel runs along. By default the lanes are
+// those of the operand that has the result's contiguous dim, and the rows the longest of the other.
 typedef struct {
+    bool transposed;      // the other operand has the lanes
+    bool contiguous_rows; // the rows are what is contiguous in operand a, another dim than that
+} ContractAxes;
+typedef struct {
+    ContractAxes axes;
     int64_t task_batch, task_rows, task_lanes; // parallel pieces, of the products below
     int64_t block_k, block_rows;               // cache blocks inside a task
     int32_t row_block, lane_block;             // microkernel
@@ -268,15 +274,22 @@ typedef struct {
 // of rows or lanes, or one of batches.
 typedef enum { LAST_SUMMED, LAST_MAIN, LAST_OTHER, LAST_BATCH } ContractLast;
 typedef struct {
+    ContractAxes axes;
     int64_t batch, rows, lanes, k; // typical extents, products over all dims of the class
     int64_t main_rows, main_lanes; // of the two dims that the microkernel runs along
     int64_t last_batch;            // of the batch dim that an operand has contiguous, or 1
     bool a_in_place, b_in_place;   // may be read so: no prologue, no conversion, k of one stride
     ContractLast a_last, b_last;
     int32_t panel; // the result has panels of so many lanes; 0: none
+    bool tile;     // the sums lie in scratch, and are copied out along the rows
     size_t elem_bytes;
     bool in_order; // see Stage
 } ContractShape;
+enum { CONTRACT_AXES_MAX = 4 };
+typedef struct {
+    int count;
+    ContractShape at[CONTRACT_AXES_MAX]; // for each choice of axes that there is, the default first
+} ContractShapes;
 // Of pointwise values, rows, recurrences, orders and scattered sums: how they are cut into tasks.
 typedef struct {
     int64_t tasks;       // about, as far as the dims that may be cut allow it
@@ -321,12 +334,12 @@ typedef struct {
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:
 // raised when they mean something else.
-enum { SCHEDULE_VERSION = 1, COUNTS_VERSION = 2 };
+enum { SCHEDULE_VERSION = 2, COUNTS_VERSION = 3 };
 typedef struct {
     ScheduleKind kind;
     union {
         TaskShape tasks;
-        ContractShape contract;
+        ContractShapes contract;
         StreamShape stream;
     };
 } ScheduleShape;
@@ -390,6 +403,7 @@ bool stage_reads_own(const Kernel *kernel, const Stage *stage); // a compute sta
 bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *access);
 bool stage_sums_lanes(const Stage *stage);   // a contraction's
 bool stage_shares_lanes(const Stage *stage); // likewise: with both operands and the result
+bool stage_has_microkernel(const Stage *stage); // a contraction: neither of these
 bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
 // The dim of the access that runs along the buffer's panels; TILE_DIM_NONE: there are none.
@@ -495,11 +509,11 @@ TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t 
 // (lower/choose.c); wanted: its plan, and its numbers where they are not 0.
 int64_t schedule_scratch_room(const Machine *machine); // bytes that a task may have by default
 TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine);
-void schedule_nearest_contract(Arena *arena, const ContractShape *shape, const Machine *machine,
+void schedule_nearest_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
                                ScheduleList *into);
 void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
                               ScheduleList *into);
-void schedule_enumerate_contract(Arena *arena, const ContractShape *shape, const Machine *machine,
+void schedule_enumerate_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
                                  ScheduleList *into);
 void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
                                ScheduleList *into);

@@ -15,7 +15,9 @@ double tune_distance(const Schedule *a, const Schedule *b) {
         return log_ratio(a->tasks.tasks, b->tasks.tasks) +
                (a->tasks.step_points != b->tasks.step_points);
     case SCHEDULE_CONTRACT:
-        return log_ratio(x->task_batch, y->task_batch) + log_ratio(x->task_rows, y->task_rows) +
+        return (x->axes.transposed != y->axes.transposed) +
+               (x->axes.contiguous_rows != y->axes.contiguous_rows) +
+               log_ratio(x->task_batch, y->task_batch) + log_ratio(x->task_rows, y->task_rows) +
                log_ratio(x->task_lanes, y->task_lanes) + log_ratio(x->block_k, y->block_k) +
                log_ratio(x->block_rows, y->block_rows) + log_ratio(x->row_block, y->row_block) +
                log_ratio(x->lane_block, y->lane_block) + (x->pack_a != y->pack_a) +

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The caches and rates of the machine that this runs on, measured in a fifth of a second.
 //
-// Multiply-adds are those of a microkernel with its data in L1. For the caches, one core reads
-// ranges of growing size again and again. The rates fall in steps where a range no longer fits a
-// level; the four flat pieces that fit the curve best are L1, L2, L3 and memory. Virtual machines
-// tell sizes that their tenants do not have; what is told says how many cores share L3, and the
-// size of a level that is measured about as large.
+// Multiply-adds are those of a microkernel with its data in L1, splats those of its rows alone. For
+// the caches, one core reads ranges of growing size again and again. The rates fall in steps where
+// a range no longer fits a level; the four flat pieces that fit the curve best are L1, L2, L3 and
+// memory. Virtual machines tell sizes that their tenants do not have; what is told says how many
+// cores share L3, and the size of a level that is measured about as large.
 //
 // Others may use the machine for some of that time, and what is measured is kept: everything is
 // measured in turns, on one core after the other, so that no rate is taken from one moment or
@@ -164,6 +164,43 @@ static void contract(const float *memory, int vector_bytes, double *rates) {
     }
 }
 
+// ---- splats ----
+
+enum { SPLATS = 8 }; // of a step, each into bits of its own
+
+#define SPLAT_STEP(xor, splat, from)                                                               \
+    (a0 = xor(a0, splat(from[0])), a1 = xor(a1, splat(from[1])), a2 = xor(a2, splat(from[2])),     \
+     a3 = xor(a3, splat(from[3])), a4 = xor(a4, splat(from[4])), a5 = xor(a5, splat(from[5])),     \
+     a6 = xor(a6, splat(from[6])), a7 = xor(a7, splat(from[7])))
+
+__attribute__((target("avx512f"))) static int splats_v4(const int *from, int count) {
+    __m512i a0 = _mm512_setzero_si512(), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0,
+            a7 = a0;
+    for (int i = 0; i < count; i++, from += SPLATS)
+        SPLAT_STEP(_mm512_xor_si512, _mm512_set1_epi32, from);
+    return _mm512_reduce_add_epi32(a0 ^ a1 ^ a2 ^ a3 ^ a4 ^ a5 ^ a6 ^ a7);
+}
+
+__attribute__((target("avx2"))) static int splats_v3(const int *from, int count) {
+    __m256i a0 = _mm256_setzero_si256(), a1 = a0, a2 = a0, a3 = a0, a4 = a0, a5 = a0, a6 = a0,
+            a7 = a0;
+    for (int i = 0; i < count; i++, from += SPLATS)
+        SPLAT_STEP(_mm256_xor_si256, _mm256_set1_epi32, from);
+    return _mm256_extract_epi32(a0 ^ a1 ^ a2 ^ a3 ^ a4 ^ a5 ^ a6 ^ a7, 0);
+}
+
+// Per second, of short runs.
+static void splat(const float *memory, int vector_bytes, double *rates) {
+    int (*splats)(const int *, int) = vector_bytes >= 64 ? splats_v4 : splats_v3;
+    volatile int sink = 0;
+    for (int i = 0; i < RUNS; i++) {
+        double begun = seconds_now();
+        for (int k = 0; k < CALLS; k++)
+            sink ^= splats((const int *)memory, STEPS);
+        rates[i] = (double)SPLATS * STEPS * CALLS / (seconds_now() - begun);
+    }
+}
+
 // ---- levels ----
 
 // How far the ranges [from, to) are from one rate, in logarithms, so that levels count alike.
@@ -313,7 +350,7 @@ static void change_core(const cpu_set_t *usable, int *core) {
 
 // Everything in turns, on all cores that this may run on.
 static void measure_in_turns(const float *memory, Machine *machine, double *rates) {
-    double flops[RATES_MOST], begun = seconds_now();
+    double flops[RATES_MOST], splats[RATES_MOST], begun = seconds_now();
     int turns = 0, core = -1;
     cpu_set_t usable;
     bool known = !sched_getaffinity(0, sizeof usable, &usable) && CPU_COUNT(&usable) > 0;
@@ -323,10 +360,12 @@ static void measure_in_turns(const float *memory, Machine *machine, double *rate
             change_core(&usable, &core);
         read_ranges(memory, machine->vector_bytes, rates);
         contract(memory, machine->vector_bytes, flops + turns * RUNS);
+        splat(memory, machine->vector_bytes, splats + turns * RUNS);
     }
     if (known)
         (void)sched_setaffinity(0, sizeof usable, &usable);
     machine->flops_per_second = ranked_rate(flops, 0, turns * RUNS, SLOWER);
+    machine->splats_per_second = ranked_rate(splats, 0, turns * RUNS, SLOWER);
 }
 
 bool cpu_measure(Machine *machine) {

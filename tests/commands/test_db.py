@@ -58,7 +58,8 @@ def test_list(path):
     assert rows["S"] == ["00000000", "S", "stream", "resident:24:512", "512 64 ~12", "x86-64-v4",
                          "2", "0.123 ms", "0.150 ms", "+22.0%", "2026-11-24"]
     assert rows["C"][2:5] == [
-        "contract", "task 1x64x384, block 48x256, kernel 8x48, packs the second", "7"]
+        "contract", "task 1x64x384, block 48x256, kernel 8x48, contiguous rows, packs the second",
+        "7"]
     assert rows["T"][2:5] == ["tasks", "tasks 4", "-"] and rows["T"][-2] == "-50.0%"
     assert rows["N"][2:4] == ["none", "blocks"] and rows["N"][7:9] == ["250 s", "255 s"]
 
@@ -214,7 +215,7 @@ def test_prune(path):
     fill(path, entry(0), entry(1, seconds=0.001, default_seconds=0.001009),
          entry(2, seconds=0.001, default_seconds=0.001011, date=ago(days=9)),
          entry(3, date=ago(days=11)), entry(4), entry(5))
-    change(path, "UPDATE schedules SET version = 2 WHERE name = 'Y4'")
+    change(path, "UPDATE schedules SET version = 1 WHERE name = 'Y4'")
     change(path, "UPDATE schedules SET seconds = seconds / 2 WHERE name = 'Y5'")
     out, err = attc("db", "list", "--db", path)
     assert len(out.splitlines()) == 1 + 4

@@ -224,7 +224,7 @@ TEXTS = [
     (head(more=1), 1, "this is no text of schedules"),
     (head(attc_schedules="1"), 1, "this is no text of schedules"),
     (head(attc_schedules=2), 1, "the text is in form 2; this attc reads form 1"),
-    (head(schedule_version=7), 1, "the schedules are of version 7; this attc has version 1"),
+    (head(schedule_version=7), 1, "the schedules are of version 7; this attc has version 2"),
     (text_of() + "\n", 2, "'[' or '{' expected"),
     (text_of() + SECOND[:-1], 2, "'}' expected"),
     (text_of() + SECOND[:40], 2, "column 40: unexpected token near end of file"),

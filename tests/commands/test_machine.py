@@ -22,6 +22,7 @@ FACTS = [
     "l2_bytes",
     "l3_bytes",
     "flops_per_second",
+    "splats_per_second",
     "l1_bytes_per_second",
     "l2_bytes_per_second",
     "l3_bytes_per_second",

@@ -142,7 +142,7 @@ def Loss(X[t, d], E[v, d], label[t]: i32):
 def test_far_less_scratch_is_preferred_at_about_the_same_time(n, less):
     """Where there is much of it: at 2048 positions it is not."""
     core = EXAMPLES.parent / "tests" / "bench" / "cores" / "talking_heads.attn"
-    sizes = ["-D", f"n={n},m={n},h_k=32,h=32,h_v=32,d=32,e=32", "--threads", 1]
+    sizes = ["-D", f"n={n},m={n},h_k=48,h=48,h_v=48,d=32,e=32", "--threads", 1]
     (chosen,) = streamed(attc_json("cost", core, *sizes))
     forced = [attc_json("cost", core, *sizes, "--plan", p) for p in PLANS if p != "stream"]
     fastest = min((streamed(f)[0] for f in forced), key=lambda k: k["predicted_seconds"])
@@ -153,14 +153,15 @@ def test_far_less_scratch_is_preferred_at_about_the_same_time(n, less):
 @pytest.mark.parametrize("example", ["multi_head", "talking_heads"])
 @pytest.mark.parametrize("n", [32, 128])
 def test_defaults_of_contractions_are_about_the_fastest_predicted(example, n):
-    """Also where sums over several dims, prologues or the order of weights make a difference."""
+    """Also where sums over several dims, prologues or the order of weights make a difference. Other
+    axes than the default ones are not taken for less than 4%."""
     options = ["-D", f"n={n},m=128", "--threads", 1, "--space"]
     spaces = attc_json("cost", EXAMPLES / f"{example}.attn", *options)["spaces"]
     seconds = [[schedule["predicted_seconds"] for schedule in space["schedules"]]
                for space in spaces if space["schedules"][0]["schedule"]["kind"] == "contract"]
     assert len(seconds) >= 4
     for default, *others in seconds:
-        assert default <= 1.03 * min(others)
+        assert default <= 1.045 * min(others)
 
 
 def test_recompute_counts_sums_that_are_no_contraction_stages():

@@ -27,6 +27,7 @@ static const Machine server = {
     .l2_bytes = 1 << 20,
     .l3_bytes = 32 << 20,
     .flops_per_second = 180e9,
+    .splats_per_second = 5.6e9,
     .l1_bytes_per_second = 200e9,
     .l2_bytes_per_second = 120e9,
     .l3_bytes_per_second = 30e9,
@@ -42,6 +43,7 @@ static Machine small_core(void) {
     machine.l1_bytes = 32 << 10;
     machine.l3_bytes = 8 << 20;
     machine.flops_per_second = 120e9;
+    machine.splats_per_second = 6.7e9;
     machine.l1_bytes_per_second = 220e9;
     machine.l3_bytes_per_second = 70e9;
     machine.memory_bytes_per_second = 35e9;
@@ -172,6 +174,7 @@ static Fused talking_heads(Arena *arena, int64_t length, int64_t rows_per_task) 
 static Machine desktop(void) {
     Machine machine = server;
     machine.flops_per_second = 235e9;
+    machine.splats_per_second = 7.3e9;
     machine.l1_bytes_per_second = 400e9;
     machine.l2_bytes_per_second = 200e9;
     machine.l3_bytes_per_second = 80e9;

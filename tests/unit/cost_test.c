@@ -19,6 +19,7 @@ static const Machine plain = {
     .l2_bytes = 1 << 20,
     .l3_bytes = 8 << 20,
     .flops_per_second = 64e9,
+    .splats_per_second = 2e9,
     .l1_bytes_per_second = 128e9,
     .l2_bytes_per_second = 64e9,
     .l3_bytes_per_second = 32e9,
@@ -54,11 +55,38 @@ static void test_a_contraction_is_its_multiply_adds(void **state) {
     assert_near(cost.flops, 2.0 * 12 * 32 * 256, 0);
     // 8 calls of 8 x 32 against the same panel: 8 cycles a step.
     assert_near(gemm_cost(arena, 64, 32, 256).stages.at[0].cycles, 64 / 2 * 2 * 256, 0.05);
-    // One row: two vectors of b and a splat are three loads, a cycle and a half a step.
-    assert_near(gemm_cost(arena, 1, 32, 1024).stages.at[0].cycles, 1.5 * 1024, 0.05);
+    // One row: two vectors of b and a splat are three loads, a cycle and a half a step, and what a
+    // step costs beside.
+    assert_near(gemm_cost(arena, 1, 32, 1024).stages.at[0].cycles, 1.6 * 1024, 0.05);
     // 20 lanes fill two vectors.
     double some = gemm_cost(arena, 12, 20, 256).stages.at[0].cycles;
     assert_near(some, gemm_cost(arena, 12, 32, 256).stages.at[0].cycles, 0.2);
+    arena_free(arena);
+}
+
+// Of microkernels one vector wide: rows of a are splats, and where these lie matters.
+static double narrow_cycles(Arena *arena, const Machine *machine, int64_t rows, int64_t lanes,
+                            int64_t k) {
+    GemmPlan plan = {rows, lanes, k, rows, lanes, k, 0, (int)rows, 16, false, false};
+    TileCost cost = tile_cost(arena, cpu_gemm(arena, &plan), (int64_t[]){rows, lanes, k}, machine);
+    return cost.stages.at[0].cycles / ((double)lanes / 16 * (double)k);
+}
+
+static void test_rows_of_narrow_microkernels(void **state) {
+    (void)state;
+    Arena *arena = arena_new();
+    Machine twice = plain;
+    twice.splats_per_second *= 2;
+    // 12 sums take 6 cycles, 12 splats and a vector six and a half; or three and a half.
+    assert_near(narrow_cycles(arena, &plain, 12, 16, 1000), 6.6, 0.03);
+    assert_near(narrow_cycles(arena, &twice, 12, 16, 1000), 6.1, 0.03);
+    // 16 rows a page apart meet in one set of L1, which has 12 ways; 12 fit.
+    double apart = narrow_cycles(arena, &plain, 16, 16, 1000);
+    assert_true(narrow_cycles(arena, &plain, 16, 16, 1024) > 1.1 * apart);
+    assert_near(narrow_cycles(arena, &plain, 12, 16, 1024), 6.6, 0.03);
+    // Each step's lanes in a page of their own, and several steps in one.
+    assert_true(narrow_cycles(arena, &plain, 12, 1024, 500) >
+                1.4 * narrow_cycles(arena, &plain, 12, 512, 500));
     arena_free(arena);
 }
 
@@ -303,6 +331,7 @@ static void test_floors_are_not_exceeded(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_contraction_is_its_multiply_adds),
+        cmocka_unit_test(test_rows_of_narrow_microkernels),
         cmocka_unit_test(test_halves_are_widened_every_time),
         cmocka_unit_test(test_summed_lanes_are_multiply_adds_and_sums_across),
         cmocka_unit_test(test_shared_lanes_are_a_product_for_each_vector),

@@ -111,8 +111,7 @@ static void objectives_refused(void **state) {
     data_set_fields(w, data_language, 2);
     w->options.objective = ATT_OBJECTIVE_MASKED;
     data_give_text(w, data_text);
-    data_open_refused(w,
-                      "the masked objective fills an argument masked, and Loss has none");
+    data_open_refused(w, "the masked objective fills an argument masked, and Loss has none");
     w->options.objective = ATT_OBJECTIVE_AUTO;
     data_set_fields(w, data_masked, 2);
     w->fields[0].below = w->fields[1].below = 0;

@@ -17,6 +17,7 @@ static const Machine plain = {
     .vector_bytes = 64,
     .vector_registers = 32,
     .flops_per_second = 64e9,
+    .splats_per_second = 2e9,
     .l1_bytes_per_second = 128e9,
     .l2_bytes_per_second = 64e9,
     .l3_bytes_per_second = 32e9,

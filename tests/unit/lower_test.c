@@ -219,7 +219,7 @@ static void check_contraction(const ContractSchedule *s, const ContractShape *sh
     assert_true(s->seconds > 0);
 }
 
-// The fastest first, none of the packing and the width of another, none far slower.
+// The fastest first, none of the axes, the packing and the width of another, none far slower.
 static void check_nearest(const ScheduleList *near, const ContractShape *shape, const Machine *t) {
     assert_true(near->count > 0);
     for (uint32_t i = 0; i < near->count; i++) {
@@ -257,7 +257,8 @@ static void test_schedules_respect_the_machine(void **state) {
         shape.last_batch = shape.batch;
         Arena *arena = arena_new();
         ScheduleList near = {0};
-        schedule_nearest_contract(arena, &shape, t, &near);
+        ContractShapes shapes = {1, {shape}};
+        schedule_nearest_contract(arena, &shapes, t, &near);
         check_nearest(&near, &shape, t);
         arena_free(arena);
     }

@@ -17,6 +17,7 @@ static const Machine facts = {
     .l2_bytes = 1 << 20,
     .l3_bytes = 4 << 20,
     .flops_per_second = 128e9,
+    .splats_per_second = 4e9,
     .l1_bytes_per_second = 256e9,
     .l2_bytes_per_second = 64e9,
     .l3_bytes_per_second = 32e9,

@@ -16,6 +16,7 @@ const Machine passes_machine = {
     .l2_bytes = 1 << 20,
     .l3_bytes = 4 << 20,
     .flops_per_second = 160e9,
+    .splats_per_second = 5e9,
     .l1_bytes_per_second = 200e9,
     .l2_bytes_per_second = 120e9,
     .l3_bytes_per_second = 30e9,

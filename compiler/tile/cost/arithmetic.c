@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Cycles that the units of one core are busy with a stage, its data being in L1.
 //
-// A contraction is its microkernel calls: each step of k issues rows x vectors multiply-adds and
-// rows + vectors loads, two of each a cycle, and no step is shorter than the latency of its sums
-// allows. A compute stage issues its ops by their weight and, beside them, its loads and stores;
-// what does not change along the inner dims is counted where the target hoists it to.
+// A contraction is its microkernel calls: each step of k issues rows x vectors multiply-adds, loads
+// of as many vectors, two of each a cycle, and splats of as many elements as there are rows, of
+// which some machines load more. No step is shorter than the latency of its sums allows. A compute
+// stage issues its ops by their weight and, beside them, its loads and stores; what does not change
+// along the inner dims is counted where the target hoists it to.
 //
 // Source: measured stages of the fused kernels (12 x 32 over 64: 2% above the multiply-adds, over
 // 12: 8%).
@@ -12,7 +13,11 @@
 
 #include "tile/cost/cost.h"
 
-static const double LATENCY = 4;          // cycles of a multiply-add
+static const double LATENCY = 4; // cycles of a multiply-add
+static const double STEP = 0.1;  // of each step: where it reads, and asking ahead
+// Of a step whose lanes are a line in another page than the last one, beside its rows; and of a row
+// that L1 does not keep, in lines from L2. Measured: 512 and 64 x 768 and 1024 x 3072 and 4096.
+static const double PAGE_STEP = 3.6, LOST_ROW = 0.6;
 static const double CALL = 6;             // cycles of a microkernel call
 static const double CALL_PER_SUM = 0.25;  // its stores, as far as nothing hides them
 static const double ADD_PER_SUM = 1.5;    // loading what c holds and waiting for it
@@ -111,6 +116,8 @@ typedef struct {
     double k;                // steps of a call
     bool adds;               // to what c holds
     double splits;           // of each sum, at most
+    double splat;            // of an element of a, as loads of a vector
+    double row, lanes;       // cycles of a step, at least: for each row of a, and beside them
     bool b_splits, c_splits; // vectors lie in two lines
     double a_widening;       // instructions per element of a and vector of b,
     double b_widening;       // both of halves
@@ -126,9 +133,10 @@ static double splits_of(double sums, double most) {
 
 static double call_cycles(const Calls *calls, double rows, double vectors) {
     double sums = rows * vectors;
-    double loads = rows + vectors * (calls->b_splits ? 2 : 1);
+    double loads = rows * calls->splat + vectors * (calls->b_splits ? 2 : 1);
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
     double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, calls->splits));
+    step = fmax(step, rows * calls->row + calls->lanes) + STEP;
     step += calls->b_splits ? SPLIT_LOAD * vectors : 0;
     double per_sum = CALL_PER_SUM + (calls->adds ? ADD_PER_SUM : 0);
     return calls->k * step + CALL + per_sum * sums * (calls->c_splits ? 2 : 1);
@@ -190,6 +198,16 @@ static double blocks_cycles(const Walk *w, const Stage *stage) {
     return STAGE_ENTRY + times * row_blocks * col_blocks * block;
 }
 
+static double l2_line_cycles(const Machine *machine) {
+    enum { LINE = 64 };
+    return LINE / machine->l2_bytes_per_second / machine_cycle(machine);
+}
+
+// What a splat takes, in cycles.
+static double splat_cycles(const Machine *machine) {
+    return 1 / (machine->splats_per_second * machine_cycle(machine));
+}
+
 bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat) {
     for (int i = 0; i < stage->n_dims; i++) {
         TileDimId dim = stage->dims[i];
@@ -202,7 +220,7 @@ bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat) {
 
 double cost_contract_cycles(const Walk *w, const Stage *stage) {
     const Machine *machine = w->machine;
-    if (stage_sums_lanes(stage) || stage_shares_lanes(stage))
+    if (!stage_has_microkernel(stage))
         return blocks_cycles(w, stage);
     uint64_t flat = cost_flat_dims(w, stage);
     double loops = 1;
@@ -211,6 +229,10 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
                    .k = 1,
                    .adds = cost_adds_up(w, stage, flat),
                    .splits = stage->in_order ? 1 : SPLITS_MAX,
+                   .splat = 2 * splat_cycles(machine),
+                   .row = cost_rows_collide(w, stage) ? LOST_ROW * l2_line_cycles(machine)
+                                                      : splat_cycles(machine),
+                   .lanes = cost_lanes_apart(w, stage) ? PAGE_STEP : 0,
                    .b_splits = splits_lines(w, &stage->b),
                    .c_splits = splits_lines(w, &stage->c),
                    .a_widening = widening(w, &stage->a, false),
@@ -308,6 +330,14 @@ static double level_count(const Count *c, int level) {
     return count;
 }
 
+// How often an innermost loop is entered; one of a single turn is none.
+static double loop_entries(const Count *c) {
+    int level = c->stage->n_dims - 1;
+    while (level > 0 && level_count(c, level) <= level_count(c, level - 1))
+        level--;
+    return level_count(c, level - 1);
+}
+
 // Are neighbours along the lanes neighbours in memory?
 static bool is_unit(const Count *c, const Access *access) {
     const TileBuffer *buffer = &c->w->kernel->buffers.at[access->buffer];
@@ -395,8 +425,7 @@ double cost_compute_cycles(const Walk *w, const Stage *stage) {
     }
     for (uint32_t i = 0; i < stage->sinks.count; i++)
         count_sink(&c, &stage->sinks.at[i]);
-    double entries = level_count(&c, stage->n_dims - 2);
-    return STAGE_ENTRY + LOOP_ENTRY * entries + fmax(fmax(c.ops, c.ports), c.latency);
+    return STAGE_ENTRY + LOOP_ENTRY * loop_entries(&c) + fmax(fmax(c.ops, c.ports), c.latency);
 }
 
 // Measured: all elements are compared with the worst that is kept; a few times as many as are kept

@@ -82,6 +82,25 @@ uint64_t cost_flat_dims(const Walk *w, const Stage *stage);
 // To what the result holds, in parts of a sum. flat: those dims.
 bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat);
 
+// ---- places.c: where the elements of an access lie ----
+// In whole lines, of others as well.
+bool cost_has_lines(const TileBuffer *buffer);
+double cost_made_bytes(const TileBuffer *buffer, const double *length);
+// Bytes that an access touches when its dims have these lengths, whole lines of arguments.
+double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *access,
+                          const double *length);
+// The part of L1 or L2 that an access can use: rows of a matrix that lie a power of two apart meet
+// in few sets.
+double cost_usable_part(const Walk *w, const Stage *stage, const Access *access, bool of_l2);
+// Of the innermost piece of an access: pages that it lies in, and how many times as long as its
+// bytes it takes from L3 and memory.
+double cost_pages(const Walk *w, const Stage *stage, const Access *access);
+double cost_far_part(const Walk *w, const Stage *stage, const Access *access);
+// Of a microkernel: do its rows fall in so few sets of L1 that they push each other out; are its
+// lanes a line of a row, each in a page of its own?
+bool cost_rows_collide(const Walk *w, const Stage *stage);
+bool cost_lanes_apart(const Walk *w, const Stage *stage);
+
 // ---- traffic.c: bytes that come from beyond L1 ----
 void cost_open_footprints(Walk *w); // before the first frame
 Frame *cost_open_frame(Walk *w, TileDimId dim, double turns);
@@ -97,7 +116,6 @@ typedef enum { FLOW_STEADY, FLOW_ROWS, FLOW_LANES, FLOW_SUMS, FLOW_STORED, N_FLO
 // Adds what all runs of a stage at the current place move, by the level that it comes from. Returns
 // cycles that go into finding pages.
 double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FROM]);
-double cost_made_bytes(const TileBuffer *buffer, const double *length);
 
 // ---- rates.c: from what was counted to seconds ----
 double cost_stage_seconds(const StageCost *stage, const Machine *machine);

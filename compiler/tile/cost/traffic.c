@@ -22,12 +22,9 @@
 #include "tile/cost/cost.h"
 
 static const double LINE = 64;
-// Of lanes that are read from rows pages apart each row takes as long as BETWEEN bytes more, unless
-// it is long enough to be followed: 1 row times 768 x 3072 in blocks of 16 to 64 lanes.
-static const double FOLLOWED = 256, BETWEEN = 110;
-static const double PAGE = 4096, PAGES_KNOWN = 64; // entries of the first translation buffer
-static const double PAGE_CYCLES = 0.1;             // to look up another, as far as one waits
-static const double PASSING = 0.125;               // of the bytes that go through
+static const double PAGES_KNOWN = 64;  // entries of the first translation buffer
+static const double PAGE_CYCLES = 0.1; // to look up another page, as far as one waits
+static const double PASSING = 0.125;   // of the bytes that go through
 // A cache holds a working set of up to FITS of its size, and nothing of one of SPILLS.
 static const double FITS = 0.75, SPILLS = 1.25;
 
@@ -68,96 +65,6 @@ static uint64_t dims_of(const Access *access) {
         if (access->index[i].dim != TILE_DIM_NONE)
             dims |= (uint64_t)1 << (access->index[i].dim & 63);
     return dims;
-}
-
-// Positions along slot i of an access; one that is computed may be anywhere, but there are not more
-// of them than points.
-static double positions(const Walk *w, const Stage *stage, const Access *access, int i,
-                        const double *length) {
-    TileDimId dim = access->index[i].dim;
-    if (access->index[i].term < 0)
-        return dim == TILE_DIM_NONE ? 1 : length[dim];
-    TileDimId own = w->kernel->buffers.at[access->buffer].dims[i];
-    double points = 1;
-    for (int k = 0; k < stage->n_dims; k++)
-        if (stage->dims[k] == dim || !access_has_dim(access, stage->dims[k]))
-            points *= length[stage->dims[k]];
-    return fmin(points, (double)w->extents[own]);
-}
-
-// Elements that lie side by side, in bytes.
-static double run_bytes(const Walk *w, const Stage *stage, const Access *access,
-                        const double *length) {
-    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
-    double run = (double)elem_bytes(buffer->elem);
-    for (int i = access->rank; i-- > 0;) {
-        double here = positions(w, stage, access, i, length);
-        run *= here;
-        if (here < (double)w->extents[buffer->dims[i]])
-            break;
-    }
-    return run;
-}
-
-static bool has_lines(const TileBuffer *buffer) {
-    return buffer->place != PLACE_SCRATCH && buffer->panel_dim == TILE_DIM_NONE;
-}
-
-// Bytes from one run of an access to the next; 0: it is one run.
-static double run_stride(const Walk *w, const Stage *stage, const Access *access, double run,
-                         const double *length) {
-    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
-    double stride = (double)elem_bytes(buffer->elem);
-    for (int i = access->rank; i-- > 0; stride *= (double)w->extents[buffer->dims[i]])
-        if (stride >= run && positions(w, stage, access, i, length) > 1)
-            return stride;
-    return 0;
-}
-
-// Bytes that an access touches when its dims have these lengths, whole lines of arguments. A run
-// that may begin anywhere touches one line more than it fills, most of the time.
-static double touched_bytes(const Walk *w, const Stage *stage, const Access *access,
-                            const double *length) {
-    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
-    double bytes = (double)elem_bytes(buffer->elem);
-    for (int i = 0; i < access->rank; i++)
-        bytes *= positions(w, stage, access, i, length);
-    double room = w->room[access->buffer];
-    if (!has_lines(buffer))
-        return room > 0 ? fmin(bytes, room) : bytes;
-    double run = run_bytes(w, stage, access, length);
-    if (run <= 0)
-        return bytes;
-    bool aligned = fmod(run_stride(w, stage, access, run, length), LINE) == 0;
-    return bytes / run *
-           (aligned ? fmax(run, LINE) : run + LINE - (double)elem_bytes(buffer->elem));
-}
-
-// Rows of a matrix that lie a power of two apart meet in few sets of a cache: the part of it that
-// an access can use. `sets` are those of the cache.
-static double usable_part(const Walk *w, const Stage *stage, const Access *access, double sets) {
-    if (!has_lines(&w->kernel->buffers.at[access->buffer]))
-        return 1;
-    double run = run_bytes(w, stage, access, w->length), apart = 1;
-    double lines = run_stride(w, stage, access, run, w->length) / LINE;
-    while (lines > 0 && apart < sets && fmod(lines, apart * 2) == 0)
-        apart *= 2;
-    return fmin(sets / apart * fmax(run / LINE, 1), sets) / sets;
-}
-
-// Pages that the innermost piece of an access lies in.
-static double pages_of(const Walk *w, const Stage *stage, const Access *access) {
-    double run = run_bytes(w, stage, access, w->length);
-    double stride = run_stride(w, stage, access, run, w->length);
-    double runs = touched_bytes(w, stage, access, w->length) / fmax(run, LINE);
-    return has_lines(&w->kernel->buffers.at[access->buffer]) ? runs * fmin(stride / PAGE, 1) : 0;
-}
-
-double cost_made_bytes(const TileBuffer *buffer, const double *length) {
-    double bytes = (double)elem_bytes(buffer->elem);
-    for (int i = 0; i < buffer->rank; i++)
-        bytes *= length[buffer->dims[i]];
-    return bytes;
 }
 
 // ---- footprints ----
@@ -235,7 +142,8 @@ static void add_stage(const Walk *w, const Stage *stage, TileDimId dim, Footprin
         Touch touch = {
             .memory = buffer_memory(w->kernel, access->buffer),
             .dims = scratch ? 0 : dims_of(access),
-            .bytes = later ? -w->room[access->buffer] : touched_bytes(w, stage, access, w->length),
+            .bytes =
+                later ? -w->room[access->buffer] : cost_touched_bytes(w, stage, access, w->length),
             .sharers = scratch ? 1 : sharers_of(w, stage, access),
             .visits = 1,
             .passes = !scratch && dim != TILE_DIM_NONE && depends_on(stage, access, dim),
@@ -414,31 +322,11 @@ static double new_part(const Walk *w, const Stage *stage, const Access *access, 
     if (made_outside || !depends_on(stage, access, frame->dim))
         return once;
     const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
-    if (!has_lines(buffer) || access->rank == 0 ||
+    if (!cost_has_lines(buffer) || access->rank == 0 ||
         access->index[access->rank - 1].dim != frame->dim)
         return 1;
     double run = frame->piece * (double)elem_bytes(buffer->elem); // parts of one line
     return run < LINE ? fmax(run / LINE, once) : 1;
-}
-
-static double sets_of(int64_t bytes, double ways, double most) {
-    double sets = 1;
-    while (sets * 2 <= most && sets * 2 * ways * LINE <= (double)bytes)
-        sets *= 2;
-    return sets;
-}
-
-// A contraction whose lanes are those of b and the result.
-static bool has_microkernel(const Stage *stage) {
-    return stage->kind == STAGE_CONTRACT && !stage_sums_lanes(stage) && !stage_shares_lanes(stage);
-}
-
-static double far_part(const Walk *w, const Stage *stage, const Access *access) {
-    double run = run_bytes(w, stage, access, w->length);
-    bool apart = has_microkernel(stage) && access == &stage->b && run < FOLLOWED &&
-                 has_lines(&w->kernel->buffers.at[access->buffer]) &&
-                 run_stride(w, stage, access, run, w->length) >= PAGE;
-    return apart ? (run + BETWEEN) / run : 1;
 }
 
 static void add_access(const Walk *w, const Stage *stage, const Access *access, double *bytes) {
@@ -449,10 +337,10 @@ static void add_access(const Walk *w, const Stage *stage, const Access *access, 
     uint64_t dims = scratch ? 0 : dims_of(access);
     bool writes = stage_writes(w->kernel, stage, access->buffer);
     double ways = writes ? 2 : 1; // what is written goes back some time
-    double left = w->times * ways * touched_bytes(w, stage, access, w->length);
-    Flow flow = {machine, {1, 1}, far_part(w, stage, access), bytes};
-    flow.usable[0] = usable_part(w, stage, access, sets_of(machine->l1_bytes, 8, 64));
-    flow.usable[1] = usable_part(w, stage, access, sets_of(machine->l2_bytes, 16, 2048));
+    double left = w->times * ways * cost_touched_bytes(w, stage, access, w->length);
+    Flow flow = {machine, {1, 1}, cost_far_part(w, stage, access), bytes};
+    flow.usable[0] = cost_usable_part(w, stage, access, false);
+    flow.usable[1] = cost_usable_part(w, stage, access, true);
     for (uint32_t at = w->depth; at-- > 0 && left > 0;) {
         const Frame *frame = w->frames.at[at];
         uint32_t own = frame->has_siblings ? find_touch(&frame->node, memory, dims) : 0;
@@ -571,7 +459,7 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
     Inner loops[TILE_RANK_MAX + 2];
     double outside[TILE_RANK_MAX + 2], times = w->times;
     int n = inner_loops(w, stage, loops);
-    bool adds_up = has_microkernel(stage) && cost_adds_up(w, stage, cost_flat_dims(w, stage));
+    bool adds_up = stage_has_microkernel(stage) && cost_adds_up(w, stage, cost_flat_dims(w, stage));
     for (int i = 0; i < n; i++) {
         TileDimId dim = loops[i].dim;
         outside[i] = w->length[dim];
@@ -586,7 +474,7 @@ double cost_add_traffic(Walk *w, const Stage *stage, double bytes[N_FLOWS][N_FRO
         if (!access || is_repeated(w, stage, i))
             continue;
         add_access(w, stage, access, bytes[flow_of(stage, i, adds_up)]);
-        double pages = pages_of(w, stage, access);
+        double pages = cost_pages(w, stage, access);
         look_ups += pages > PAGES_KNOWN ? pages * w->times : 0;
     }
     for (int i = n; i-- > 0;) {

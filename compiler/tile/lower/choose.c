@@ -144,21 +144,25 @@ static bool contract_with(const Lowering *like, const ContractSchedule *schedule
     return lower_contract(lower, schedule);
 }
 
-static double mean_seconds(const Lowering *lower) {
+// What it is compared by. Other axes than the default ones are taken where they promise something.
+static double rated_seconds(const Lowering *lower) {
+    static const double PROMISE = 1.04;
+    const ContractAxes *axes = &lower->kernel->schedule.contract.axes;
     TileCost cost = tile_cost(NULL, lower->kernel, lower->typical.at, lower->machine);
-    return schedule_mean_seconds(&cost, lower->machine);
+    bool by_default = !axes->transposed && !axes->contiguous_rows;
+    return schedule_mean_seconds(&cost, lower->machine) * (by_default ? 1 : PROMISE);
 }
 
 // first: lowered with the first of them.
 static const Schedule *fastest_of(const Lowering *first, const ScheduleList *list) {
     const Schedule *best = &list->at[0];
-    double least = mean_seconds(first);
+    double least = rated_seconds(first);
     for (uint32_t i = 1; i < list->count; i++) {
         Arena *arena = arena_new();
         Lowering lower;
         if (!contract_with(first, &list->at[i].contract, &lower, arena))
             ice("lower: a contraction has another schedule, and is none");
-        double seconds = mean_seconds(&lower);
+        double seconds = rated_seconds(&lower);
         best = seconds < least ? &list->at[i] : best;
         least = fmin(seconds, least);
         arena_free(arena);
@@ -168,11 +172,11 @@ static const Schedule *fastest_of(const Lowering *first, const ScheduleList *lis
 
 // Equal kernels of one shape share the choice.
 static const Schedule *known_fastest(const Lowering *first, Arena *arena) {
-    const ContractShape *shape = &first->shape.contract;
-    const ScheduleList *near = lower_near(first, shape);
+    const ContractShapes *shapes = &first->shape.contract;
+    const ScheduleList *near = lower_near(first, shapes);
     if (near->count == 1)
         return &near->at[0];
-    KernelForm form = kernel_form(arena, first->kernel), sizes = lower_shape_form(shape, arena);
+    KernelForm form = kernel_form(arena, first->kernel), sizes = lower_shape_form(shapes, arena);
     for (uint32_t i = 0; i < sizes.count; i++)
         vec_push(arena, &form, sizes.at[i]);
     void **known = form_table_at(first->request->contractions, &form);

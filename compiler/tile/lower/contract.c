@@ -176,28 +176,41 @@ static bool is_elementwise(const Contract *x) {
            dims_last_of(&b) == last;
 }
 
+// The dim of these that is worth most as lanes; TILE_DIM_NONE: there is none.
+static TileDimId worthiest_lanes(const Contract *x, DimSet possible, int64_t width) {
+    TileDimId best = TILE_DIM_NONE;
+    double most = 0;
+    for (TileDimId d = 0; d < x->lower->kernel->dims.count; d++) {
+        if (!set_has(possible, d) || lanes_worth(x, d, width) <= most)
+            continue;
+        most = lanes_worth(x, d, width);
+        best = d;
+    }
+    return best;
+}
+
+// The operand that would have the lanes by default has the rows.
+static bool transpose(Contract *x, int64_t width) {
+    swap_operands(x);
+    x->lanes = worthiest_lanes(x, x->lanes_all, width);
+    return x->lanes != TILE_DIM_NONE;
+}
+
 static bool choose_lanes(Contract *x) {
     const Lowering *lower = x->lower;
     if (is_elementwise(x))
         return false;
     int64_t rows = lower_volume(lower, x->rows_all), lanes = lower_volume(lower, x->lanes_all);
     if ((rows < lanes ? rows : lanes) <= 2)
-        return choose_skinny(x);
+        return !x->axes.transposed && choose_skinny(x);
     int64_t width = lower->machine->vector_bytes / (int64_t)elem_bytes(x->elem);
     x->lanes = dims_last_of(&x->result_order);
     DimSet possible = x->rows_all | x->lanes_all;
-    if (!set_has(possible, x->lanes) || lower->typical.at[x->lanes] * 2 < width) {
-        double most = 0;
-        for (TileDimId d = 0; d < lower->kernel->dims.count; d++) {
-            if (!set_has(possible, d) || lanes_worth(x, d, width) <= most)
-                continue;
-            most = lanes_worth(x, d, width);
-            x->lanes = d;
-        }
-    }
+    if (!set_has(possible, x->lanes) || lower->typical.at[x->lanes] * 2 < width)
+        x->lanes = worthiest_lanes(x, possible, width);
     if (set_has(x->rows_all, x->lanes))
         swap_operands(x);
-    return true;
+    return !x->axes.transposed || transpose(x, width);
 }
 
 static TileDimId longest_dim(const Lowering *lower, DimSet dims) {
@@ -209,8 +222,18 @@ static TileDimId longest_dim(const Lowering *lower, DimSet dims) {
     return best;
 }
 
-static bool analyse(Contract *x) {
-    Lowering *lower = x->lower;
+static bool choose_rows(Contract *x) {
+    enum { ROWS_LEAST = 4 }; // that a microkernel along a short dim has
+    TileDimId longest = longest_dim(x->lower, x->rows_all), last = dims_last_of(&x->a_source);
+    bool other = last != TILE_DIM_NONE && last != longest && set_has(x->rows_all, last) &&
+                 x->lower->typical.at[last] >= ROWS_LEAST;
+    x->rows = x->axes.contiguous_rows ? last : longest;
+    return other || !x->axes.contiguous_rows;
+}
+
+// false: it is none, or has no such axes.
+static bool analyse(Lowering *lower, ContractAxes axes, Contract *x) {
+    *x = (Contract){.lower = lower, .axes = axes};
     x->c = lower->group->contraction;
     x->elem = elem_work(x->c->elem);
     if (x->c->n_args != 2 || !elem_is_float(x->elem) || !classify(x, x->c->args[0], x->c->args[1]))
@@ -220,13 +243,12 @@ static bool analyse(Contract *x) {
         return false;
     if (x->result != NO_BUFFER && dims_last_of(&x->result_order) != x->lanes)
         x->result = NO_BUFFER;
-    x->rows = longest_dim(lower, x->rows_all);
     x->a_in_place = is_in_place(x, x->a, &x->a_access);
     x->b_in_place = is_in_place(x, x->b, &x->b_access);
     x->a_source = source_order(lower, x->a);
     x->b_source = source_order(lower, x->b);
     x->k = lower_order(x->summed, x->a_in_place ? &x->a_source : &x->b_source);
-    return true;
+    return choose_rows(x);
 }
 
 // ---- schedule ----
@@ -280,9 +302,11 @@ static int64_t last_batch(const Contract *x) {
     return a > b ? a : b;
 }
 
-static void choose_schedule(Contract *x, const ContractSchedule *schedule) {
-    Lowering *lower = x->lower;
-    ContractShape shape = {
+static ContractShape shape_of(const Contract *x) {
+    const Lowering *lower = x->lower;
+    bool tile = x->result == NO_BUFFER;
+    return (ContractShape){
+        .axes = x->axes,
         .batch = batch_to_count_on(x),
         .rows = shape_extent(lower, x->rows_all),
         .lanes = shape_extent(lower, x->lanes_all),
@@ -295,11 +319,32 @@ static void choose_schedule(Contract *x, const ContractSchedule *schedule) {
         .b_in_place = x->b_in_place && lies_flat(&x->b_source, &x->k) &&
                       dims_last_of(&x->b_source) == x->lanes,
         .b_last = role_of_last(x, &x->b_source, x->lanes),
-        .panel = x->result == NO_BUFFER ? 0 : lower->kernel->buffers.at[x->result].panel_width,
+        .panel = tile ? 0 : lower->kernel->buffers.at[x->result].panel_width,
+        .tile = tile,
         .elem_bytes = elem_bytes(x->elem),
         .in_order = x->c->made_for.twice,
     };
-    x->schedule = lower_contraction(lower, &shape, schedule);
+}
+
+// Those of all axes that there are; none: it is no contraction.
+static ContractShapes find_shapes(Lowering *lower) {
+    static const ContractAxes all[CONTRACT_AXES_MAX] = {
+        {0}, {.contiguous_rows = true}, {.transposed = true}, {true, true}};
+    ContractShapes shapes = {0};
+    Contract x;
+    for (int i = 0; i < CONTRACT_AXES_MAX && (!i || shapes.count); i++)
+        if (analyse(lower, all[i], &x))
+            shapes.at[shapes.count++] = shape_of(&x);
+    return shapes;
+}
+
+// What the model finds fastest. false: it is no contraction.
+static bool find_schedule(Lowering *lower, ContractSchedule *out) {
+    lower->shape = (ScheduleShape){.kind = SCHEDULE_CONTRACT, .contract = find_shapes(lower)};
+    bool contracts = lower->shape.contract.count > 0;
+    if (contracts)
+        *out = lower_near(lower, &lower->shape.contract)->at[0].contract;
+    return contracts;
 }
 
 // Steps of one class of dims, for pieces of about `piece` points: the crossing dim is filled first,
@@ -410,10 +455,16 @@ static void choose_pieces(Contract *x) {
 }
 
 bool lower_contract(Lowering *lower, const ContractSchedule *schedule) {
-    Contract x = {.lower = lower};
-    if (!analyse(&x))
+    Contract x;
+    ContractSchedule chosen;
+    if (!schedule && !find_schedule(lower, &chosen))
         return false;
-    choose_schedule(&x, schedule);
+    if (schedule)
+        chosen = *schedule;
+    if (!analyse(lower, chosen.axes, &x))
+        return false;
+    x.schedule = chosen;
+    lower->kernel->schedule = (Schedule){.kind = SCHEDULE_CONTRACT, .contract = chosen};
     choose_pieces(&x);
     contract_emit(&x);
     return true;

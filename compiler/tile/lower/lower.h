@@ -15,7 +15,7 @@ typedef struct {
     const int64_t *extents; // typical, by DimId
     ScheduleWish wish;
     // Schedules by what they were searched for, so that layers that repeat are searched once. near:
-    // by the shape of a contraction, see lower_near.
+    // by the shapes of a contraction, see lower_near.
     FormTable *streams, *contractions, *near;
 } LowerRequest;
 
@@ -126,12 +126,10 @@ bool lower_kind(Lowering *lower);
 
 // ---- schedules: the one that is wanted, or the default ----
 TaskSchedule lower_tasks(Lowering *lower, const TaskShape *shape); // scheduled.c
-ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape,
-                                   const ContractSchedule *schedule); // scheduled.c
-// What a model of the shape finds nearly as fast as the fastest, which is the first (scheduled.c).
-// Found once for a shape; its form is what tells shapes apart.
-const ScheduleList *lower_near(const Lowering *lower, const ContractShape *shape);
-KernelForm lower_shape_form(const ContractShape *shape, Arena *arena);
+// What a model of the shapes finds nearly as fast as the fastest, which is the first (scheduled.c).
+// Found once for some shapes; their form is what tells them apart.
+const ScheduleList *lower_near(const Lowering *lower, const ContractShapes *shapes);
+KernelForm lower_shape_form(const ContractShapes *shapes, Arena *arena);
 // choose.c. contracting: false: better lowered as rows.
 StreamSchedule lower_streaming(Lowering *lower);
 bool lower_contracting(Lowering *lower, ContractSchedule *schedule);

@@ -28,37 +28,46 @@ TaskSchedule lower_tasks(Lowering *lower, const TaskShape *shape) {
     return tasks;
 }
 
-KernelForm lower_shape_form(const ContractShape *s, Arena *arena) {
-    const uint64_t words[] = {(uint64_t)s->batch, (uint64_t)s->rows,      (uint64_t)s->lanes,
-                              (uint64_t)s->k,     (uint64_t)s->main_rows, (uint64_t)s->main_lanes,
-                              s->a_in_place,      s->b_in_place,          s->a_last,
-                              s->b_last,          (uint64_t)s->panel,     s->elem_bytes,
-                              s->in_order,        (uint64_t)s->last_batch};
-    KernelForm form = {0};
+static void add_shape(KernelForm *form, const ContractShape *s, Arena *arena) {
+    const uint64_t words[] = {s->axes.transposed,
+                              s->axes.contiguous_rows,
+                              (uint64_t)s->batch,
+                              (uint64_t)s->rows,
+                              (uint64_t)s->lanes,
+                              (uint64_t)s->k,
+                              (uint64_t)s->main_rows,
+                              (uint64_t)s->main_lanes,
+                              s->a_in_place,
+                              s->b_in_place,
+                              s->a_last,
+                              s->b_last,
+                              (uint64_t)s->panel,
+                              s->tile,
+                              s->elem_bytes,
+                              s->in_order,
+                              (uint64_t)s->last_batch};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        vec_push(arena, &form, words[i]);
+        vec_push(arena, form, words[i]);
+}
+
+KernelForm lower_shape_form(const ContractShapes *shapes, Arena *arena) {
+    KernelForm form = {0};
+    for (int i = 0; i < shapes->count; i++)
+        add_shape(&form, &shapes->at[i], arena);
     return form;
 }
 
-const ScheduleList *lower_near(const Lowering *lower, const ContractShape *shape) {
+const ScheduleList *lower_near(const Lowering *lower, const ContractShapes *shapes) {
     Arena *arena = arena_new(), *own = lower->graph->arena;
-    KernelForm form = lower_shape_form(shape, arena);
+    KernelForm form = lower_shape_form(shapes, arena);
     void **known = form_table_at(lower->request->near, &form);
     arena_free(arena);
     if (!*known) {
         ScheduleList *list = arena_new_of(own, ScheduleList);
-        schedule_nearest_contract(own, shape, lower->machine, list);
+        schedule_nearest_contract(own, shapes, lower->machine, list);
         *known = list;
     }
     return *known;
-}
-
-ContractSchedule lower_contraction(Lowering *lower, const ContractShape *shape,
-                                   const ContractSchedule *schedule) {
-    ContractSchedule chosen = schedule ? *schedule : lower_near(lower, shape)->at[0].contract;
-    lower->shape = (ScheduleShape){.kind = SCHEDULE_CONTRACT, .contract = *shape};
-    lower->kernel->schedule = (Schedule){.kind = SCHEDULE_CONTRACT, .contract = chosen};
-    return chosen;
 }
 
 StageBlocks lower_blocks(Lowering *lower, const StageBlocksList *choices) {

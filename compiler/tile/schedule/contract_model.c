@@ -2,12 +2,14 @@
 // A contraction kernel with its packing, without prologue and epilogue, built once for a shape:
 //
 //     parallel batch lanes rows
+//       scratch T[rows lanes]           (where the sums are not made in the result)
 //       loop k
 //         loop batch:1
 //           scratch P[k lanes%]   compute P = B
 //           loop rows             (block_rows)
 //             scratch R[rows k]   compute R = A
-//             contract C += R * P
+//             contract T += R * P
+//       compute C = T
 //
 // Of several row or lane dims all but the main one are taken together as one dim. A schedule is
 // written into its steps and blocks, and the cost model does the rest.
@@ -95,24 +97,18 @@ static void add_contract(ContractModel *x, NodeList *into, uint16_t a, uint16_t 
     x->contract->in_order = x->shape->in_order;
 }
 
-ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, const Machine *machine,
-                                  bool packs_a, bool packs_b) {
-    ContractModel *x = arena_new_of(arena, ContractModel);
-    *x = (ContractModel){.shape = shape, .machine = machine, .packed_a = -1, .packed_b = -1};
-    Kernel *kernel = x->kernel = kernel_new(arena, "contract");
-    Elem elem = shape->elem_bytes == 8 ? ELEM_F64 : ELEM_F32;
-    add_dims(x);
-    uint16_t a =
-        kernel_add_argument(kernel, "A", elem, PLACE_IN, order_of(shape->a_last, ROWS_OUTER, ROWS));
-    uint16_t b = kernel_add_argument(kernel, "B", elem, PLACE_IN,
-                                     order_of(shape->b_last, LANES_OUTER, LANES));
-    uint16_t c = kernel_add_argument(kernel, "C", elem, PLACE_OUT,
-                                     TILE_DIMS(BATCH, ROWS_OUTER, ROWS, LANES_OUTER, LANES));
-    NodeList *into = &kernel->body;
-    for (TileDimId d = BATCH; d < SUMMED; d++) {
-        x->tasks[d] = node_loop(kernel, into, LOOP_PARALLEL, d, 1);
-        into = &x->tasks[d]->body;
-    }
+// Copies the tile to the result, which is contiguous along the rows.
+static void copy_tile(ContractModel *x, NodeList *into, uint16_t tile, uint16_t c) {
+    TileDimList read = TILE_DIMS(BATCH, ROWS_OUTER, ROWS, LANES_OUTER, LANES);
+    Stage *stage = node_compute(x->kernel, into, schedule_copy_order(&read, ROWS), ROWS);
+    int32_t term = stage_load(x->kernel, stage, access_plain(x->kernel, tile));
+    stage_sink(x->kernel, stage, SINK_SET, access_plain(x->kernel, c), term);
+}
+
+static void add_blocks(ContractModel *x, NodeList *into, uint16_t a, uint16_t b, uint16_t c,
+                       bool packs_a, bool packs_b) {
+    const ContractShape *shape = x->shape;
+    Kernel *kernel = x->kernel;
     x->block_k = node_loop(kernel, into, LOOP_SEQUENTIAL, SUMMED, 1);
     into = &x->block_k->body;
     bool b_early = shape->b_last == LAST_BATCH, a_early = shape->a_last == LAST_BATCH;
@@ -133,6 +129,31 @@ ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, cons
     if (crossing)
         into = &node_loop(kernel, into, LOOP_SEQUENTIAL, ROWS_OUTER, 1)->body;
     add_contract(x, into, a, b, c);
+}
+
+ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, const Machine *machine,
+                                  bool packs_a, bool packs_b) {
+    ContractModel *x = arena_new_of(arena, ContractModel);
+    *x = (ContractModel){.shape = shape, .machine = machine, .packed_a = -1, .packed_b = -1};
+    Kernel *kernel = x->kernel = kernel_new(arena, "contract");
+    Elem elem = shape->elem_bytes == 8 ? ELEM_F64 : ELEM_F32;
+    add_dims(x);
+    uint16_t a =
+        kernel_add_argument(kernel, "A", elem, PLACE_IN, order_of(shape->a_last, ROWS_OUTER, ROWS));
+    uint16_t b = kernel_add_argument(kernel, "B", elem, PLACE_IN,
+                                     order_of(shape->b_last, LANES_OUTER, LANES));
+    TileDimList made = TILE_DIMS(BATCH, ROWS_OUTER, ROWS, LANES_OUTER, LANES);
+    TileDimList turned = TILE_DIMS(BATCH, LANES_OUTER, LANES, ROWS_OUTER, ROWS);
+    uint16_t c = kernel_add_argument(kernel, "C", elem, PLACE_OUT, shape->tile ? turned : made);
+    NodeList *into = &kernel->body;
+    for (TileDimId d = BATCH; d < SUMMED; d++) {
+        x->tasks[d] = node_loop(kernel, into, LOOP_PARALLEL, d, 1);
+        into = &x->tasks[d]->body;
+    }
+    uint16_t sums = shape->tile ? node_scratch(kernel, into, "tile", elem, made) : c;
+    add_blocks(x, into, a, b, sums, packs_a, packs_b);
+    if (shape->tile)
+        copy_tile(x, into, sums, c);
     return x;
 }
 

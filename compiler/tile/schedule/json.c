@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Schedules as JSON, for people and for files: one object of one line.
 //
-//     {"kind": "contract", "task_batch": 1, "task_rows": 64, .., "blocks": []}
+//     {"kind": "contract", "transposed": 0, .., "task_rows": 64, .., "blocks": []}
 //     {"kind": "stream", "plan": "resident", "rows": 24, "piece": 512,
 //      "blocks": [{"rows": 12, "cols": 0, "lanes": 32, "sum": 0}]}
 //     {"kind": "program", "plan": "unfused", "wide": "cost", "kept": "cost", "layout": "cost"}
@@ -20,10 +20,18 @@ typedef struct {
     int64_t least, most;
 } Field;
 
-enum { TASK_FIELDS = 2, CONTRACT_FIELDS = 9, STREAM_FIELDS = 2, BLOCK_FIELDS = 4, FIELDS_MAX = 9 };
+enum {
+    TASK_FIELDS = 2,
+    CONTRACT_FIELDS = 11,
+    STREAM_FIELDS = 2,
+    BLOCK_FIELDS = 4,
+    FIELDS_MAX = 11
+};
 static const Field task_fields[TASK_FIELDS] = {{"tasks", 1, 1 << 20},
                                                {"step_points", 0, INT64_MAX}};
-static const Field contract_fields[CONTRACT_FIELDS] = {{"task_batch", 1, EXTENT_MAX},
+static const Field contract_fields[CONTRACT_FIELDS] = {{"transposed", 0, 1},
+                                                       {"contiguous_rows", 0, 1},
+                                                       {"task_batch", 1, EXTENT_MAX},
                                                        {"task_rows", 1, EXTENT_MAX},
                                                        {"task_lanes", 1, EXTENT_MAX},
                                                        {"block_k", 1, EXTENT_MAX},
@@ -100,8 +108,9 @@ static void write_numbers(Text *text, const Schedule *s) {
     case SCHEDULE_CONTRACT:
         text_add(text, ", ");
         write_fields(text, contract_fields,
-                     (int64_t[]){c->task_batch, c->task_rows, c->task_lanes, c->block_k,
-                                 c->block_rows, c->row_block, c->lane_block, c->pack_a, c->pack_b},
+                     (int64_t[]){c->axes.transposed, c->axes.contiguous_rows, c->task_batch,
+                                 c->task_rows, c->task_lanes, c->block_k, c->block_rows,
+                                 c->row_block, c->lane_block, c->pack_a, c->pack_b},
                      CONTRACT_FIELDS);
         return;
     case SCHEDULE_STREAM:
@@ -197,15 +206,16 @@ static void read_program(Reader *r, const json_t *object, Schedule *out) {
 static void read_contract(Reader *r, const json_t *object, Schedule *out) {
     int64_t v[FIELDS_MAX] = {0};
     read_fields(r, object, contract_fields, CONTRACT_FIELDS, 2, v);
-    out->contract = (ContractSchedule){.task_batch = v[0],
-                                       .task_rows = v[1],
-                                       .task_lanes = v[2],
-                                       .block_k = v[3],
-                                       .block_rows = v[4],
-                                       .row_block = (int32_t)v[5],
-                                       .lane_block = (int32_t)v[6],
-                                       .pack_a = v[7],
-                                       .pack_b = v[8]};
+    out->contract = (ContractSchedule){.axes = {v[0], v[1]},
+                                       .task_batch = v[2],
+                                       .task_rows = v[3],
+                                       .task_lanes = v[4],
+                                       .block_k = v[5],
+                                       .block_rows = v[6],
+                                       .row_block = (int32_t)v[7],
+                                       .lane_block = (int32_t)v[8],
+                                       .pack_a = v[9],
+                                       .pack_b = v[10]};
 }
 
 static void read_numbers(Reader *r, const json_t *object, Schedule *out) {

@@ -31,6 +31,13 @@ double contract_model_floor(ContractModel *model, const ContractSchedule *schedu
 TileDimList schedule_copy_order(const TileDimList *source, TileDimId lanes);
 
 // ---- schedule.c: how a nest is cut into tasks ----
+enum { SCHEDULE_TASKS_MAX = 64 };
+// The piece when `extent` is cut into equal parts of at most `most`, in multiples of unit.
+static inline int64_t schedule_equal_piece(int64_t extent, int64_t most, int64_t unit) {
+    if (most >= extent)
+        return extent;
+    return round_up(ceil_div(extent, ceil_div(extent, most)), unit);
+}
 // Pieces of a loop nest of so many points that is worked off in tasks: steps per dim of `dims`
 // (outermost first), filled from the innermost dim outwards.
 void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t points,

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the elements of an access lie: in runs side by side, in lines, in the sets of a cache, in
+// pages.
+#include <math.h>
+
+#include "tile/cost/cost.h"
+
+static const double LINE = 64, PAGE = 4096;
+// Of lanes that are read from rows pages apart each row takes as long as BETWEEN bytes more, unless
+// it is long enough to be followed: 1 row times 768 x 3072 in blocks of 16 to 64 lanes.
+static const double FOLLOWED = 256, BETWEEN = 110;
+// Ways of L1 and L2, and the sets that they have at most.
+enum { L1_WAYS = 8, L1_SETS = 64, L2_WAYS = 16, L2_SETS = 2048 };
+
+// ---- runs ----
+
+double cost_made_bytes(const TileBuffer *buffer, const double *length) {
+    double bytes = (double)elem_bytes(buffer->elem);
+    for (int i = 0; i < buffer->rank; i++)
+        bytes *= length[buffer->dims[i]];
+    return bytes;
+}
+
+// Positions along slot i of an access; one that is computed may be anywhere, but there are not more
+// of them than points.
+static double positions(const Walk *w, const Stage *stage, const Access *access, int i,
+                        const double *length) {
+    TileDimId dim = access->index[i].dim;
+    if (access->index[i].term < 0)
+        return dim == TILE_DIM_NONE ? 1 : length[dim];
+    TileDimId own = w->kernel->buffers.at[access->buffer].dims[i];
+    double points = 1;
+    for (int k = 0; k < stage->n_dims; k++)
+        if (stage->dims[k] == dim || !access_has_dim(access, stage->dims[k]))
+            points *= length[stage->dims[k]];
+    return fmin(points, (double)w->extents[own]);
+}
+
+// Elements that lie side by side, in bytes.
+static double run_bytes(const Walk *w, const Stage *stage, const Access *access,
+                        const double *length) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    double run = (double)elem_bytes(buffer->elem);
+    for (int i = access->rank; i-- > 0;) {
+        double here = positions(w, stage, access, i, length);
+        run *= here;
+        if (here < (double)w->extents[buffer->dims[i]])
+            break;
+    }
+    return run;
+}
+
+bool cost_has_lines(const TileBuffer *buffer) {
+    return buffer->place != PLACE_SCRATCH && buffer->panel_dim == TILE_DIM_NONE;
+}
+
+// The slot along which runs of an access follow each other, and the bytes from one to the next;
+// 0: it is one run.
+static double run_stride_along(const Walk *w, const Stage *stage, const Access *access, double run,
+                               const double *length, int *slot) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    double stride = (double)elem_bytes(buffer->elem);
+    for (int i = access->rank; i-- > 0; stride *= (double)w->extents[buffer->dims[i]])
+        if (stride >= run && positions(w, stage, access, i, length) > 1) {
+            *slot = i;
+            return stride;
+        }
+    return 0;
+}
+
+static double run_stride(const Walk *w, const Stage *stage, const Access *access, double run,
+                         const double *length) {
+    int slot;
+    return run_stride_along(w, stage, access, run, length, &slot);
+}
+
+// A run that may begin anywhere touches one line more than it fills, most of the time; runs that
+// are less than a line apart share theirs.
+double cost_touched_bytes(const Walk *w, const Stage *stage, const Access *access,
+                          const double *length) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
+    double elem = (double)elem_bytes(buffer->elem), bytes = elem;
+    for (int i = 0; i < access->rank; i++)
+        bytes *= positions(w, stage, access, i, length);
+    double room = w->room[access->buffer];
+    if (!cost_has_lines(buffer))
+        return room > 0 ? fmin(bytes, room) : bytes;
+    double run = run_bytes(w, stage, access, length);
+    if (run <= 0)
+        return bytes;
+    int slot = 0;
+    double stride = run_stride_along(w, stage, access, run, length, &slot);
+    if (stride > 0 && stride < LINE) {
+        double near = positions(w, stage, access, slot, length);
+        return bytes / (run * near) * (stride * (near - 1) + run + LINE - elem);
+    }
+    bool aligned = fmod(stride, LINE) == 0;
+    return bytes / run * (aligned ? fmax(run, LINE) : run + LINE - elem);
+}
+
+// ---- sets of a cache ----
+
+static double sets_of(int64_t bytes, double ways, double most) {
+    double sets = 1;
+    while (sets * 2 <= most && sets * 2 * ways * LINE <= (double)bytes)
+        sets *= 2;
+    return sets;
+}
+
+// Into how many sets rows fall that lie so many lines apart: a power of two leaves few of them.
+static double sets_met(double lines, double sets) {
+    double apart = 1;
+    while (lines > 0 && apart < sets && fmod(lines, apart * 2) == 0)
+        apart *= 2;
+    return sets / apart;
+}
+
+double cost_usable_part(const Walk *w, const Stage *stage, const Access *access, bool of_l2) {
+    if (!cost_has_lines(&w->kernel->buffers.at[access->buffer]))
+        return 1;
+    const Machine *machine = w->machine;
+    double sets = of_l2 ? sets_of(machine->l2_bytes, L2_WAYS, L2_SETS)
+                        : sets_of(machine->l1_bytes, L1_WAYS, L1_SETS);
+    double run = run_bytes(w, stage, access, w->length);
+    double met = sets_met(run_stride(w, stage, access, run, w->length) / LINE, sets);
+    return fmin(met * fmax(run / LINE, 1), sets) / sets;
+}
+
+bool cost_rows_collide(const Walk *w, const Stage *stage) {
+    const Access *a = &stage->a;
+    const TileBuffer *buffer = &w->kernel->buffers.at[a->buffer];
+    double lines = (double)elem_bytes(buffer->elem) / LINE;
+    int slot = a->rank;
+    while (--slot >= 0 && a->index[slot].dim != stage->rows)
+        lines *= (double)w->extents[buffer->dims[slot]];
+    if (slot < 0 || !cost_has_lines(buffer) || stage->rows == TILE_DIM_NONE)
+        return false;
+    double bytes = (double)w->machine->l1_bytes,
+           sets = sets_of(w->machine->l1_bytes, L1_WAYS, L1_SETS);
+    double rows = fmin(stage->row_block, w->length[stage->rows]);
+    return rows > bytes / LINE / sets * sets_met(lines, sets);
+}
+
+// ---- pages ----
+
+double cost_pages(const Walk *w, const Stage *stage, const Access *access) {
+    double run = run_bytes(w, stage, access, w->length);
+    double stride = run_stride(w, stage, access, run, w->length);
+    double runs = cost_touched_bytes(w, stage, access, w->length) / fmax(run, LINE);
+    return cost_has_lines(&w->kernel->buffers.at[access->buffer]) ? runs * fmin(stride / PAGE, 1)
+                                                                  : 0;
+}
+
+bool cost_lanes_apart(const Walk *w, const Stage *stage) {
+    const Access *b = &stage->b;
+    const TileBuffer *buffer = &w->kernel->buffers.at[b->buffer];
+    double elem = (double)elem_bytes(buffer->elem);
+    return cost_has_lines(buffer) && b->rank && b->index[b->rank - 1].dim == stage->lanes &&
+           stage->lane_block * elem < 2 * LINE &&
+           (double)w->extents[buffer->dims[b->rank - 1]] * elem >= PAGE;
+}
+
+double cost_far_part(const Walk *w, const Stage *stage, const Access *access) {
+    double run = run_bytes(w, stage, access, w->length);
+    bool apart = stage_has_microkernel(stage) && access == &stage->b && run < FOLLOWED &&
+                 cost_has_lines(&w->kernel->buffers.at[access->buffer]) &&
+                 run_stride(w, stage, access, run, w->length) >= PAGE;
+    return apart ? (run + BETWEEN) / run : 1;
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+// The numbers of a contraction kernel, and which dims its microkernel runs along.
+//
+// A contraction is blocked as in Goto and van de Geijn, "Anatomy of high-performance matrix
+// multiplication" (2008): a microkernel of rows x lanes accumulators, a panel of b of block_k x
+// lanes in L1, a block of packed b in L2. The numbers come from a search over a few hundred
+// candidates for each choice of axes with the cost model of this level (contract_model.c), which
+// counts the arithmetic of each and the traffic of those alone that may be near the fastest; which
+// of these it is tells the kernel that they make (lower/choose.c). They are chosen when code is
+// compiled, for the cores of the machine, and not for the threads that it gets: results do not
+// depend on these.
+#include "tile/schedule/schedule.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// Measured on 512 x 768 x 3072 and 4096 x 768 x 768: a block of packed b of a quarter of L2 leaves
+// room for the tile of c and the rows of a that pass through L2 beside it (88 to 91% of the peak;
+// an eighth, which reads the rows more often, 83 to 89%).
+enum { BLOCK_K_MIN = 8, BLOCK_K_MAX = 384, BLOCK_SHARE = 4, CROSSING_SHARE = 2 };
+
+// Of each choice of axes, packing and width of the microkernel one is kept, if it is within NEAR of
+// the fastest.
+static const double NEAR = 1.25;
+enum { VECTORS_MAX = 4, N_CLASSES = 4 * 4 * VECTORS_MAX };
+
+typedef struct {
+    ContractSchedule schedule;
+    ContractModel *model; // of its axes and packing
+    double floor;         // seconds it takes at least
+    uint32_t place;       // among the candidates: of equally fast ones the first wins
+} Candidate;
+typedef struct {
+    const Machine *machine;
+    int width; // lanes of a vector
+    Arena *arena;
+    const ContractShape *shape; // of the axes being tried
+    ContractModel *model;       // of these and the packing being tried
+    VEC(Candidate) candidates;
+} Search;
+
+// Most rows of a microkernel with this many vectors: accumulators, one vector of b each and a splat
+// of a must stay in registers.
+static int rows_that_fit(const Search *m, int vectors, bool packed) {
+    int rows = (m->machine->vector_registers - 2 - vectors) / vectors;
+    int most = packed ? m->machine->rows_packed : m->machine->rows_unpacked;
+    rows = rows > most ? most : rows;
+    return rows < 1 ? 1 : rows;
+}
+
+// What is packed for several batches at once has room for one block of all of them.
+static int64_t most_packed_k(const Search *m, const ContractSchedule *s) {
+    int64_t a = s->pack_a ? s->row_block * schedule_batches_at_once(m->shape, m->shape->a_last) : 1;
+    int64_t b =
+        s->pack_b ? s->lane_block * schedule_batches_at_once(m->shape, m->shape->b_last) : 1;
+    return m->machine->l2_bytes / BLOCK_SHARE / ((a > b ? a : b) * (int64_t)m->shape->elem_bytes);
+}
+
+static int64_t choose_block_k(const Search *m, const ContractSchedule *s) {
+    int64_t most = m->machine->l1_bytes * 2 / 3 / (s->lane_block * (int64_t)m->shape->elem_bytes);
+    int64_t packed = most_packed_k(m, s);
+    most = packed < most ? packed : most;
+    most = most < BLOCK_K_MIN ? BLOCK_K_MIN : most > BLOCK_K_MAX ? BLOCK_K_MAX : most;
+    return schedule_equal_piece(m->shape->k, most / 8 * 8, 8);
+}
+
+// An operand in place that is read once has nothing to gain from blocks of k.
+static bool reads_once(const ContractShape *shape, const ContractSchedule *s) {
+    return !s->pack_b && shape->rows <= s->row_block;
+}
+
+// How many positions of the other rows are packed together: a task's, of which it has as many as
+// leave it a block of the main rows.
+static int64_t packed_together(const ContractShape *shape, const ContractSchedule *s) {
+    int64_t others = ceil_div(shape->rows, shape->main_rows), most = s->task_rows / s->row_block;
+    return s->pack_a && shape->a_last == LAST_OTHER ? clamp(most, 1, others) : 1;
+}
+
+// Rows of a that stay in L2 beside the block of b; a loop over less costs more than it saves.
+static int64_t choose_block_rows(const Search *m, const ContractSchedule *s) {
+    int64_t bytes = s->block_k * (int64_t)m->shape->elem_bytes * packed_together(m->shape, s);
+    int64_t most = m->machine->l2_bytes * 5 / 8 / bytes / s->row_block * s->row_block;
+    most = most < s->row_block ? s->row_block : most;
+    int64_t rows = s->task_rows < m->shape->main_rows ? s->task_rows : m->shape->main_rows;
+    return schedule_equal_piece(rows, most, s->row_block);
+}
+
+// Bytes that a block of packed b may have, of one batch.
+static int64_t block_room(const Search *m) {
+    int64_t share = m->shape->b_last == LAST_OTHER ? CROSSING_SHARE : BLOCK_SHARE;
+    return m->machine->l2_bytes / share / schedule_batches_at_once(m->shape, m->shape->b_last);
+}
+
+static bool block_fits(const Search *m, const ContractSchedule *s) {
+    int64_t lanes = s->task_lanes > s->lane_block ? s->task_lanes : s->lane_block;
+    return !s->pack_b || lanes == s->lane_block ||
+           s->block_k * lanes * (int64_t)m->shape->elem_bytes <= block_room(m);
+}
+
+// Rows that a task may have: of what is packed of a for several batches at once a block's worth, in
+// whole row blocks.
+static int64_t rows_room(const Search *m, const ContractSchedule *s) {
+    int64_t batches = schedule_batches_at_once(m->shape, m->shape->a_last);
+    if (!s->pack_a || batches == 1)
+        return m->shape->rows;
+    int64_t room =
+        m->machine->l2_bytes / BLOCK_SHARE / (s->block_k * batches * (int64_t)m->shape->elem_bytes);
+    return room < s->row_block ? s->row_block : room / s->row_block * s->row_block;
+}
+
+static void add_candidate(Search *m, ContractSchedule s) {
+    s.block_rows = choose_block_rows(m, &s);
+    double floor = contract_model_floor(m->model, &s);
+    vec_push(m->arena, &m->candidates, (Candidate){s, m->model, floor, m->candidates.count});
+}
+
+// What is worked off whole may be done for several batches in one task.
+static void try_tasks(Search *m, ContractSchedule s) {
+    const ContractShape *shape = m->shape;
+    if (!block_fits(m, &s))
+        return;
+    s.task_batch = 1;
+    add_candidate(m, s);
+    bool whole = s.task_rows >= shape->rows && s.task_lanes >= shape->lanes;
+    for (int64_t parts = SCHEDULE_TASKS_MAX; whole && parts >= 1; parts /= 2) {
+        s.task_batch = schedule_equal_piece(shape->batch, ceil_div(shape->batch, parts), 1);
+        if (s.task_batch > 1)
+            add_candidate(m, s);
+    }
+}
+
+// All ways to cut rows and lanes for one microkernel and one choice of packing. Lanes are cut at
+// least so far that a block of packed b fits.
+static void search_tasks(Search *m, ContractSchedule s) {
+    static const int64_t parts[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
+    enum { N_PARTS = sizeof parts / sizeof parts[0] };
+    const ContractShape *shape = m->shape;
+    int64_t room = block_room(m) / (s.block_k * (int64_t)shape->elem_bytes);
+    room = room < s.lane_block ? s.lane_block : room / s.lane_block * s.lane_block;
+    int64_t least = s.pack_b ? ceil_div(shape->lanes, room) : 1, rows_before = 0;
+    int64_t most_rows = rows_room(m, &s);
+    for (int r = 0; r < N_PARTS; r++) {
+        int64_t rows = ceil_div(shape->rows, parts[r]);
+        s.task_rows =
+            schedule_equal_piece(shape->rows, rows < most_rows ? rows : most_rows, s.row_block);
+        if (s.task_rows == rows_before)
+            continue;
+        rows_before = s.task_rows;
+        int64_t lanes_before = 0;
+        for (int l = 0; l < N_PARTS && parts[r] * parts[l] <= SCHEDULE_TASKS_MAX; l++) {
+            int64_t cuts = parts[l] < least ? least : parts[l];
+            s.task_lanes =
+                schedule_equal_piece(shape->lanes, ceil_div(shape->lanes, cuts), s.lane_block);
+            if (cuts == least && s.task_lanes > room)
+                s.task_lanes = room;
+            if (s.task_lanes != lanes_before)
+                try_tasks(m, s);
+            lanes_before = s.task_lanes;
+        }
+    }
+}
+
+static void search_microkernels(Search *m, bool pack_a, bool pack_b) {
+    const ContractShape *shape = m->shape;
+    m->model = contract_model_new(m->arena, shape, m->machine, pack_a, pack_b);
+    for (int vectors = 1; vectors <= VECTORS_MAX; vectors++) {
+        if ((vectors - 1) * m->width >= shape->main_lanes)
+            break;
+        if (shape->panel % (vectors * m->width))
+            continue;
+        int64_t most = rows_that_fit(m, vectors, pack_a);
+        ContractSchedule s = {.axes = shape->axes, .pack_a = pack_a, .pack_b = pack_b};
+        s.row_block = (int32_t)ceil_div(shape->main_rows, ceil_div(shape->main_rows, most));
+        s.lane_block = vectors * m->width;
+        s.block_k = reads_once(shape, &s) ? shape->k : choose_block_k(m, &s);
+        search_tasks(m, s);
+    }
+}
+
+static int compare_floors(const void *a, const void *b) {
+    const Candidate *x = a, *y = b;
+    if (x->floor != y->floor)
+        return x->floor < y->floor ? -1 : 1;
+    return x->place < y->place ? -1 : 1;
+}
+
+static int class_of(const Search *m, const ContractSchedule *s) {
+    int axes = s->axes.transposed + 2 * s->axes.contiguous_rows;
+    int packing = s->pack_a + 2 * s->pack_b;
+    return (axes * 4 + packing) * VECTORS_MAX + s->lane_block / m->width - 1;
+}
+
+static int compare_seconds(const void *a, const void *b) {
+    const Candidate *x = a, *y = b;
+    if (x->schedule.seconds != y->schedule.seconds)
+        return x->schedule.seconds < y->schedule.seconds ? -1 : 1;
+    return (x->place > y->place) - (x->place < y->place);
+}
+
+// Those that may take least come first, and once the rest cannot be near the fastest, all are
+// found. Requires: a candidate.
+static void find_nearest(Search *m, Arena *arena, ScheduleList *into) {
+    Candidate best[N_CLASSES];
+    double fastest = INFINITY;
+    for (int i = 0; i < N_CLASSES; i++)
+        best[i] = (Candidate){.schedule.seconds = INFINITY};
+    qsort(m->candidates.at, m->candidates.count, sizeof(Candidate), compare_floors);
+    for (uint32_t i = 0; i < m->candidates.count; i++) {
+        Candidate c = m->candidates.at[i];
+        if (c.floor > NEAR * fastest)
+            break;
+        Candidate *like = &best[class_of(m, &c.schedule)];
+        if (c.floor > like->schedule.seconds)
+            continue;
+        c.schedule.seconds = contract_model_seconds(c.model, &c.schedule);
+        if (isinf(like->schedule.seconds) || compare_seconds(&c, like) < 0)
+            *like = c;
+        fastest = fmin(fastest, c.schedule.seconds);
+    }
+    qsort(best, N_CLASSES, sizeof *best, compare_seconds);
+    for (int i = 0; i < N_CLASSES && best[i].schedule.seconds <= NEAR * fastest; i++) {
+        Schedule schedule = {.kind = SCHEDULE_CONTRACT, .contract = best[i].schedule};
+        vec_push(arena, into, schedule);
+    }
+}
+
+static void search_packings(Search *m, const ContractShape *shape) {
+    m->shape = shape;
+    for (int pack = 0; pack < 4; pack++) {
+        bool pack_a = pack & 1, pack_b = pack & 2;
+        if ((pack_a || shape->a_in_place) && (pack_b || shape->b_in_place))
+            search_microkernels(m, pack_a, pack_b);
+    }
+}
+
+static Search search_contract(const ContractShapes *shapes, const Machine *machine) {
+    const ContractShape *first = &shapes->at[0];
+    Search m = {.machine = machine,
+                .width = machine_lanes(machine, first->elem_bytes),
+                .arena = arena_new()};
+    for (int i = 0; i < shapes->count; i++)
+        search_packings(&m, &shapes->at[i]);
+    if (!m.candidates.count)
+        ice("schedule: no blocks for %ld x %ld x %ld", (long)first->rows, (long)first->lanes,
+            (long)first->k);
+    return m;
+}
+
+void schedule_nearest_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
+                               ScheduleList *into) {
+    Search m = search_contract(shapes, machine);
+    find_nearest(&m, arena, into);
+    arena_free(m.arena);
+}
+
+void schedule_enumerate_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
+                                 ScheduleList *into) {
+    Search m = search_contract(shapes, machine);
+    for (uint32_t i = 0; i < m.candidates.count; i++) {
+        ContractSchedule contract = m.candidates.at[i].schedule;
+        vec_push(arena, into, (Schedule){.kind = SCHEDULE_CONTRACT, .contract = contract});
+    }
+    arena_free(m.arena);
+}
