@@ -142,7 +142,10 @@ static void offer_common_blocks(BlockSearch *s) {
     const ContractRoles *r = s->roles;
     int most = s->nest->lower->machine->vector_registers;
     int panels[] = {panel_width_of(s->nest, r->a), panel_width_of(s->nest, r->b)};
-    int64_t rows = nest_length(s->nest, r->rows), cols = nest_length(s->nest, r->cols);
+    int64_t rows = nest_length(s->nest, r->rows);
+    bool dots = r->cols == TILE_DIM_NONE; // added up across a vector full at a time
+    int64_t cols = dots ? 1 : nest_length(s->nest, r->cols);
+    rows = dots && rows > s->width ? s->width : rows;
     for (int64_t i = 1; i <= rows && i < most; i++)
         for (int64_t k = 1; k <= cols && i * k + k + 1 < most; k++) {
             double blocks = (double)ceil_div(rows, i) * (double)ceil_div(cols, k);

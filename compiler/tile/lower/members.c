@@ -123,7 +123,8 @@ static void find_roles(Nest *nest) {
         Member *m = &nest->members.at[i];
         find_shifted(nest, m);
         m->contracts =
-            !nest->plain && m->value->op == OP_CONTRACT && roles_find(nest, m->value, &m->roles);
+            m->value->op == OP_CONTRACT && (nest->plain ? roles_find_dots(nest, m->value, &m->roles)
+                                                        : roles_find(nest, m->value, &m->roles));
         if (!m->contracts)
             continue;
         m->last = roles_sum_lanes(&m->roles) ? TILE_DIM_NONE : m->roles.lanes;
@@ -283,6 +284,8 @@ static bool works_by_rows(const Nest *nest, const NestStage *stage) {
     if (stage->kind != NEST_CONTRACT || nest->block_dim == TILE_DIM_NONE)
         return true;
     const ContractRoles *roles = &stage->contraction->roles;
+    if (nest->plain)
+        return false; // of arguments
     if (roles_sum_lanes(roles))
         return true; // what is summed along the lanes reads what rows hand to each other
     DimSet blocks = roles_share_lanes(roles) ? roles->own_b : set_of(roles->lanes);

@@ -412,6 +412,8 @@ static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
 static void emit_contraction(Emission *e, Member *m, NodeList *into) {
     uint16_t home = make_home(e, m, into);
     roles_emit(e->nest, m, home, into);
+    if (m->value->number != 1)
+        terms_scale_sum(e->nest->lower, m->value, home, into);
     lower_set_home(e->nest->lower, m->value, home);
     copy_to_designated(e, m, into);
 }

@@ -80,7 +80,7 @@ typedef struct {
 typedef struct {
     Lowering *lower;
     ValueList wanted;    // to be stored where lower_designate says, or in scratch
-    bool plain;          // without contraction stages: contractions are sums of products
+    bool plain;          // no contraction stages but dot products: others are sums of products
     bool sums_apart;     // in stages of their own: sums stay in registers, as nothing is stored
     DimSet rows;         // dims of the task's rows
     TileDimId block_dim; // rows are worked off in blocks along this dim,
@@ -106,6 +106,9 @@ void nest_analyse(Nest *nest);
 // ---- roles.c ----
 // false: no contraction stage can compute this value; it is a sum of products.
 bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles);
+// Likewise without other contraction stages: of arguments that lie along the nest's lanes, and one
+// of which has no dims of its own.
+bool roles_find_dots(const Nest *nest, const Value *c, ContractRoles *roles);
 // The summed dim of which a turn has a part.
 TileDimId roles_longest_sum(const Nest *nest, const ContractRoles *roles);
 void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeList *into);

@@ -166,6 +166,32 @@ bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles) {
     return true;
 }
 
+// Is it an argument that lies along these lanes?
+static bool lies_along(const Nest *nest, const Value *operand, TileDimId lanes) {
+    Access access;
+    return terms_plain_access(nest->lower, operand, &access) &&
+           operand_runs_along(nest, operand, lanes) && !has_panels(nest, operand);
+}
+
+bool roles_find_dots(const Nest *nest, const Value *c, ContractRoles *r) {
+    Elem elem = elem_work(c->elem);
+    if (c->n_args != 2 || !elem_is_float(elem) || value_in_parts(c))
+        return false;
+    *r = (ContractRoles){.a = c->args[0], .b = c->args[1], .lanes = nest->lanes};
+    split_dims(nest->lower, c, r);
+    if (!r->own_a) {
+        *r = (ContractRoles){.a = c->args[1], .b = c->args[0], .lanes = nest->lanes};
+        split_dims(nest->lower, c, r);
+    }
+    DimSet of_c = lower_dim_set(nest->lower, &c->dims);
+    bool fits = r->own_a && !r->own_b && !(r->own_a & ~of_c) && nest->lanes != TILE_DIM_NONE &&
+                set_has(r->summed, nest->lanes);
+    r->rows = longest_of(nest, r->own_a);
+    r->cols = TILE_DIM_NONE;
+    return fits && is_readable(nest, r->a, elem) && is_readable(nest, r->b, elem) &&
+           lies_along(nest, r->a, nest->lanes) && lies_along(nest, r->b, nest->lanes);
+}
+
 // ---- the stage ---------------------------------------------------------------------------------
 
 static Access operand_access(const Nest *nest, const Value *operand) {
@@ -184,10 +210,20 @@ TileDimId roles_longest_sum(const Nest *nest, const ContractRoles *roles) {
     return longest;
 }
 
-// A long sum goes in pieces, all batches one after the other.
+// Rows of dot products go in pieces, all batches one after the other: so each row is read at once.
+static NodeList *open_rows(const Nest *nest, const Member *member, NodeList *into) {
+    const ContractRoles *r = &member->roles;
+    bool dots = roles_sum_lanes(r) && r->cols == TILE_DIM_NONE;
+    return dots && r->batch ? &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, r->rows,
+                                         member->blocks.rows)
+                                   ->body
+                            : into;
+}
+
+// So does a long sum.
 static NodeList *open_pieces(const Nest *nest, const Member *member, NodeList *into) {
     if (!member->blocks.sum)
-        return into;
+        return open_rows(nest, member, into);
     TileDimList batch = lower_order(member->roles.batch & ~nest->rows, &nest->order);
     for (int i = 0; i < batch.count; i++)
         into = &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, batch.at[i], 1)->body;
@@ -199,8 +235,10 @@ static NodeList *open_pieces(const Nest *nest, const Member *member, NodeList *i
 // The box, outermost first: rows innermost of what is kept, then what is summed.
 static TileDimList stage_dims(const Nest *nest, const ContractRoles *r) {
     TileDimId inner = set_has(r->own_b, r->lanes) ? r->lanes : r->cols;
-    TileDimList dims = lower_order(r->batch | (r->own_b & ~set_of(inner)), &nest->order);
-    dims_append(&dims, &TILE_DIMS(inner));
+    DimSet inners = inner == TILE_DIM_NONE ? 0 : set_of(inner);
+    TileDimList dims = lower_order(r->batch | (r->own_b & ~inners), &nest->order);
+    if (inners)
+        dims_append(&dims, &TILE_DIMS(inner));
     DimSet rows = r->rows == TILE_DIM_NONE ? 0 : set_of(r->rows);
     TileDimList others = lower_order(r->own_a & ~rows, &nest->order);
     TileDimList k = lower_order(r->summed, &nest->order);

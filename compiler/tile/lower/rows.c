@@ -12,8 +12,9 @@
 //         compute inv = 1 / z          over n    lanes=n         # level 2
 //         compute y = e * inv          over n m  lanes=m
 //
-// One nest (nest.h) without contraction stages: a contraction that comes here has no reuse that
-// blocking could use and is a sum of products.
+// One nest (nest.h): a contraction that comes here has no reuse that blocking could use. Dot
+// products of arguments with one vector are a contraction stage with summed lanes, all others sums
+// of products.
 //
 // In parts, a task is one part, whose sums begin with nothing:
 //
