@@ -8,7 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from attc import SANITIZED, attc
+from attc import SANITIZED, attc, heed_signals
 from test_training import USUAL, lm, log, losses, make
 
 pytestmark = pytest.mark.skipif(SANITIZED, reason="programs of a sanitizer build do not link")
@@ -96,7 +96,8 @@ def test_tuning_again_keeps_what_was_chosen_unless_another_is_faster(made, choos
     choose(made, "train", *USUAL, "--out", "anew", "--steps", 1)
     chosen(made, "anew", text)
     run = subprocess.Popen([made / "choosing", "train", "--out", "anew", "--resume", "--steps",
-                            "2", "--tune", "1h"], cwd=made, stderr=subprocess.PIPE, text=True)
+                            "2", "--tune", "1h"], cwd=made, stderr=subprocess.PIPE, text=True,
+                           preexec_fn=heed_signals)
     while "tuning for" not in run.stderr.readline():
         pass
     run.send_signal(signal.SIGTERM)
@@ -156,7 +157,7 @@ def test_what_does_not_train_has_no_alternatives(made):
 def test_an_interrupt_ends_tuning(made, choosing):
     run = subprocess.Popen(
         [made / "choosing", "train", *map(str, USUAL), "--steps", "9", "--out", "ended", "--tune",
-         "1h"], cwd=made, stderr=subprocess.PIPE, text=True,
+         "1h"], cwd=made, stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals,
     )
     while "tuning for" not in run.stderr.readline():
         pass
