@@ -158,6 +158,9 @@ static void complain(Reader *r, const char *why) {
 // others: of keys that the object has besides the fields.
 static void read_fields(Reader *r, const json_t *object, const Field *fields, int count,
                         size_t others, int64_t *values) {
+    for (int i = 0; i < count && json_is_object(object); i++)
+        if (!json_object_get(object, fields[i].name))
+            complain(r, arena_printf(r->arena, "\"%s\" is missing", fields[i].name));
     if (!json_is_object(object) || json_object_size(object) != (size_t)count + others)
         complain(r, arena_printf(r->arena, "expected an object with %zu keys", count + others));
     for (int i = 0; i < count && !r->why; i++) {
