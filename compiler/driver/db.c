@@ -45,12 +45,12 @@ static const char *contract_numbers(const ContractSchedule *c, Arena *arena) {
     const char *packs = c->pack_a   ? c->pack_b ? ", packs both" : ", packs the first"
                         : c->pack_b ? ", packs the second"
                                     : "";
-    const char *axes = c->axes.transposed ? ", transposed" : "";
-    const char *rows = c->axes.contiguous_rows ? ", contiguous rows" : "";
+    const char *transposed = c->axes.transposed ? ", transposed" : "";
+    const char *contiguous = c->axes.contiguous_rows ? ", contiguous rows" : "";
     return arena_printf(arena, "task %lldx%lldx%lld, block %lldx%lld, kernel %dx%d%s%s%s",
                         (long long)c->task_batch, (long long)c->task_rows, (long long)c->task_lanes,
                         (long long)c->block_rows, (long long)c->block_k, c->row_block,
-                        c->lane_block, axes, rows, packs);
+                        c->lane_block, transposed, contiguous, packs);
 }
 
 // The numbers of a schedule in brief; it is sound, as all that are listed.

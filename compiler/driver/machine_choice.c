@@ -137,6 +137,8 @@ static void take_rates(const Options *options, const Target *target, Machine *ma
             strcmp(rates->target, target->name) != 0 ||
             rates->threads != threads_planned_for(options, machine))
             continue;
+        // Splats are counted in cycles: these stay as many.
+        machine->splats_per_second *= rates->at[FROM_L1] / machine->flops_per_second;
         for (int level = 0; level < N_FROM; level++)
             *tune_rate(machine, level) = rates->at[level];
     }

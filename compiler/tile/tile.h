@@ -257,7 +257,8 @@ typedef struct {
     int64_t unit;           // pieces are multiples of it: two vectors
 } StreamShape;
 // Of a contraction kernel: first which dims its microkernel runs along. By default the lanes are
-// those of the operand that has the result's contiguous dim, and the rows the longest of the other.
+// those of the operand that has the result's contiguous dim, if that is long enough, and the rows
+// the longest of the other.
 typedef struct {
     bool transposed;      // the other operand has the lanes
     bool contiguous_rows; // the rows are what is contiguous in operand a, another dim than that
@@ -281,7 +282,8 @@ typedef struct {
     bool a_in_place, b_in_place;   // may be read so: no prologue, no conversion, k of one stride
     ContractLast a_last, b_last;
     int32_t panel; // the result has panels of so many lanes; 0: none
-    bool tile;     // the sums lie in scratch, and are copied out along the rows
+    bool tile;     // the sums lie in scratch, and are copied out,
+    bool turned;   // along the rows
     size_t elem_bytes;
     bool in_order; // see Stage
 } ContractShape;
@@ -401,8 +403,8 @@ bool stage_reads_own(const Kernel *kernel, const Stage *stage); // a compute sta
 // reads vectors along that dim then, and transposes blocks of as many positions as a vector has
 // lanes.
 bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *access);
-bool stage_sums_lanes(const Stage *stage);   // a contraction's
-bool stage_shares_lanes(const Stage *stage); // likewise: with both operands and the result
+bool stage_sums_lanes(const Stage *stage);      // a contraction's
+bool stage_shares_lanes(const Stage *stage);    // likewise: with both operands and the result
 bool stage_has_microkernel(const Stage *stage); // a contraction: neither of these
 bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks

@@ -143,7 +143,7 @@ static void offer_common_blocks(BlockSearch *s) {
     int most = s->nest->lower->machine->vector_registers;
     int panels[] = {panel_width_of(s->nest, r->a), panel_width_of(s->nest, r->b)};
     int64_t rows = nest_length(s->nest, r->rows);
-    bool dots = r->cols == TILE_DIM_NONE; // added up across a vector full at a time
+    bool dots = roles_are_dots(r); // added up across a vector full at a time
     int64_t cols = dots ? 1 : nest_length(s->nest, r->cols);
     rows = dots && rows > s->width ? s->width : rows;
     for (int64_t i = 1; i <= rows && i < most; i++)

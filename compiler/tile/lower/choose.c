@@ -144,7 +144,8 @@ static bool contract_with(const Lowering *like, const ContractSchedule *schedule
     return lower_contract(lower, schedule);
 }
 
-// What it is compared by. Other axes than the default ones are taken where they promise something.
+// What it is compared by. Other axes than the default ones are taken where they promise more than
+// predictions of both differ by (layers of 512 positions: 2 to 4%).
 static double rated_seconds(const Lowering *lower) {
     static const double PROMISE = 1.04;
     const ContractAxes *axes = &lower->kernel->schedule.contract.axes;

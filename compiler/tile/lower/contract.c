@@ -11,9 +11,10 @@
 //       compute C = max(C, 0)                 epilogue
 //
 // Dims are batch (in both operands and the result), rows (result and operand a), lanes (result and
-// operand b) or summed. The operand that has the result's contiguous dim is b. When neither has it,
-// or the elem differs, the tile of the result is kept in scratch and copied out by the epilogue. Of
-// several row, lane or batch dims one is worked along, the others are loops.
+// operand b) or summed. Which operand is b, and which of several row or lane dims the microkernel
+// runs along, says ContractAxes; the others are loops. Where the lanes are not the result's
+// contiguous dim, or the elem differs, the tile of the result is kept in scratch and copied out by
+// the epilogue.
 //
 // Requires: outputs depend on the contraction. Declines what has no reuse that blocking could use:
 // dot products, matrix times vector with the summed dim contiguous, and products along a batch dim;
@@ -223,7 +224,7 @@ static TileDimId longest_dim(const Lowering *lower, DimSet dims) {
 }
 
 static bool choose_rows(Contract *x) {
-    enum { ROWS_LEAST = 4 }; // that a microkernel along a short dim has
+    enum { ROWS_LEAST = 4 }; // that a microkernel along a short dim has; chosen
     TileDimId longest = longest_dim(x->lower, x->rows_all), last = dims_last_of(&x->a_source);
     bool other = last != TILE_DIM_NONE && last != longest && set_has(x->rows_all, last) &&
                  x->lower->typical.at[last] >= ROWS_LEAST;
@@ -321,6 +322,7 @@ static ContractShape shape_of(const Contract *x) {
         .b_last = role_of_last(x, &x->b_source, x->lanes),
         .panel = tile ? 0 : lower->kernel->buffers.at[x->result].panel_width,
         .tile = tile,
+        .turned = tile && dims_last_of(&x->result_order) != x->lanes,
         .elem_bytes = elem_bytes(x->elem),
         .in_order = x->c->made_for.twice,
     };

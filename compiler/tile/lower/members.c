@@ -122,9 +122,9 @@ static void find_roles(Nest *nest) {
     for (uint32_t i = 0; i < nest->members.count; i++) {
         Member *m = &nest->members.at[i];
         find_shifted(nest, m);
-        m->contracts =
-            m->value->op == OP_CONTRACT && (nest->plain ? roles_find_dots(nest, m->value, &m->roles)
-                                                        : roles_find(nest, m->value, &m->roles));
+        m->contracts = m->value->op == OP_CONTRACT &&
+                       (nest->plain ? nest->dots && roles_find_dots(nest, m->value, &m->roles)
+                                    : roles_find(nest, m->value, &m->roles));
         if (!m->contracts)
             continue;
         m->last = roles_sum_lanes(&m->roles) ? TILE_DIM_NONE : m->roles.lanes;
@@ -284,8 +284,8 @@ static bool works_by_rows(const Nest *nest, const NestStage *stage) {
     if (stage->kind != NEST_CONTRACT || nest->block_dim == TILE_DIM_NONE)
         return true;
     const ContractRoles *roles = &stage->contraction->roles;
-    if (nest->plain)
-        return false; // of arguments
+    if (roles_are_dots(roles))
+        return false; // of arguments, all rows of the task
     if (roles_sum_lanes(roles))
         return true; // what is summed along the lanes reads what rows hand to each other
     DimSet blocks = roles_share_lanes(roles) ? roles->own_b : set_of(roles->lanes);

@@ -412,7 +412,7 @@ static void emit_compute(Emission *e, uint32_t index, NodeList *into) {
 static void emit_contraction(Emission *e, Member *m, NodeList *into) {
     uint16_t home = make_home(e, m, into);
     roles_emit(e->nest, m, home, into);
-    if (m->value->number != 1)
+    if (is_scaled_after(e->nest, m))
         terms_scale_sum(e->nest->lower, m->value, home, into);
     lower_set_home(e->nest->lower, m->value, home);
     copy_to_designated(e, m, into);

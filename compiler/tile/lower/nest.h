@@ -14,8 +14,8 @@
 enum { NO_STAGE = 0xFFFFFFFF, MANY_STAGES = 0xFFFFFFFE };
 
 // How a contraction stage works: c[rows, lanes] += a[rows, k] * b[k, lanes], with summed lanes
-// c[rows, cols] += a[rows, lanes] * b[cols, lanes], or with lanes that are among the batch dims
-// c[rows, cols, lanes] += a[rows, k, lanes] * b[k, cols, lanes].
+// c[rows, cols] += a[rows, lanes] * b[cols, lanes] (without cols: dot products), or with lanes that
+// are among the batch dims c[rows, cols, lanes] += a[rows, k, lanes] * b[k, cols, lanes].
 typedef struct {
     const Value *a, *b;
     DimSet batch, own_a, own_b, summed;
@@ -25,6 +25,11 @@ typedef struct {
 
 static inline bool roles_sum_lanes(const ContractRoles *roles) {
     return set_has(roles->summed, roles->lanes);
+}
+
+// Of rows with one vector.
+static inline bool roles_are_dots(const ContractRoles *roles) {
+    return roles_sum_lanes(roles) && roles->cols == TILE_DIM_NONE;
 }
 
 static inline bool roles_share_lanes(const ContractRoles *roles) {
@@ -80,7 +85,8 @@ typedef struct {
 typedef struct {
     Lowering *lower;
     ValueList wanted;    // to be stored where lower_designate says, or in scratch
-    bool plain;          // no contraction stages but dot products: others are sums of products
+    bool plain;          // without contraction stages: contractions are sums of products
+    bool dots;           // but for dot products of arguments with one vector
     bool sums_apart;     // in stages of their own: sums stay in registers, as nothing is stored
     DimSet rows;         // dims of the task's rows
     TileDimId block_dim; // rows are worked off in blocks along this dim,
@@ -106,8 +112,8 @@ void nest_analyse(Nest *nest);
 // ---- roles.c ----
 // false: no contraction stage can compute this value; it is a sum of products.
 bool roles_find(const Nest *nest, const Value *c, ContractRoles *roles);
-// Likewise without other contraction stages: of arguments that lie along the nest's lanes, and one
-// of which has no dims of its own.
+// Likewise of a nest with dots: arguments that lie along its lanes, one of which has no dims of its
+// own. Not where each sum has to be one chain (Stage.in_order): they are added up in parts.
 bool roles_find_dots(const Nest *nest, const Value *c, ContractRoles *roles);
 // The summed dim of which a turn has a part.
 TileDimId roles_longest_sum(const Nest *nest, const ContractRoles *roles);

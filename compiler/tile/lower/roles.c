@@ -175,7 +175,7 @@ static bool lies_along(const Nest *nest, const Value *operand, TileDimId lanes) 
 
 bool roles_find_dots(const Nest *nest, const Value *c, ContractRoles *r) {
     Elem elem = elem_work(c->elem);
-    if (c->n_args != 2 || !elem_is_float(elem) || value_in_parts(c))
+    if (c->n_args != 2 || !elem_is_float(elem) || value_in_parts(c) || c->made_for.twice)
         return false;
     *r = (ContractRoles){.a = c->args[0], .b = c->args[1], .lanes = nest->lanes};
     split_dims(nest->lower, c, r);
@@ -210,20 +210,20 @@ TileDimId roles_longest_sum(const Nest *nest, const ContractRoles *roles) {
     return longest;
 }
 
-// Rows of dot products go in pieces, all batches one after the other: so each row is read at once.
-static NodeList *open_rows(const Nest *nest, const Member *member, NodeList *into) {
+// Rows of dot products go in blocks, all batches of a block one after the other: where they lie
+// side by side, as heads do, memory is read once from its beginning to its end.
+static NodeList *open_dot_rows(const Nest *nest, const Member *member, NodeList *into) {
     const ContractRoles *r = &member->roles;
-    bool dots = roles_sum_lanes(r) && r->cols == TILE_DIM_NONE;
-    return dots && r->batch ? &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, r->rows,
-                                         member->blocks.rows)
-                                   ->body
-                            : into;
+    if (!r->batch || nest_length(nest, r->rows) <= member->blocks.rows)
+        return into;
+    return &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, r->rows, member->blocks.rows)
+                ->body;
 }
 
-// So does a long sum.
+// A long sum goes in pieces, all batches one after the other.
 static NodeList *open_pieces(const Nest *nest, const Member *member, NodeList *into) {
     if (!member->blocks.sum)
-        return open_rows(nest, member, into);
+        return into;
     TileDimList batch = lower_order(member->roles.batch & ~nest->rows, &nest->order);
     for (int i = 0; i < batch.count; i++)
         into = &node_loop(nest->lower->kernel, into, LOOP_SEQUENTIAL, batch.at[i], 1)->body;
@@ -253,7 +253,7 @@ void roles_emit(const Nest *nest, const Member *member, uint16_t buffer, NodeLis
     const ContractRoles *r = &member->roles;
     Kernel *kernel = nest->lower->kernel;
     TileDimList dims = stage_dims(nest, r);
-    into = open_pieces(nest, member, into);
+    into = roles_are_dots(r) ? open_dot_rows(nest, member, into) : open_pieces(nest, member, into);
     Stage *stage = node_contract(kernel, into, dims, access_plain(kernel, buffer),
                                  operand_access(nest, r->a), operand_access(nest, r->b));
     stage->lanes = r->lanes;

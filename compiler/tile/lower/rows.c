@@ -163,7 +163,7 @@ static NodeList *open_part(Nest *nest, const TileDimList *rows) {
 }
 
 void lower_rows(Lowering *lower) {
-    Nest nest = {.lower = lower, .plain = true, .block_dim = TILE_DIM_NONE};
+    Nest nest = {.lower = lower, .plain = true, .dots = true, .block_dim = TILE_DIM_NONE};
     nest.rows = common_rows(lower);
     choose_order(&nest);
     DimSet lanes = nest.lanes == TILE_DIM_NONE ? 0 : set_of(nest.lanes) & nest.rows;

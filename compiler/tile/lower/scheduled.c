@@ -43,6 +43,7 @@ static void add_shape(KernelForm *form, const ContractShape *s, Arena *arena) {
                               s->b_last,
                               (uint64_t)s->panel,
                               s->tile,
+                              s->turned,
                               s->elem_bytes,
                               s->in_order,
                               (uint64_t)s->last_batch};

@@ -197,30 +197,38 @@ static int compare_seconds(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-// Those that may take least come first, and once the rest cannot be near the fastest, all are
-// found. Requires: a candidate.
+static bool has_default_axes(const ContractSchedule *s) {
+    return !s->axes.transposed && !s->axes.contiguous_rows;
+}
+
+// Those that may take least come first, and of the rest none that cannot be near the fastest is
+// looked at. The fastest with the default axes is always found: what others promise is weighed by
+// the kernels that they make. Requires: a candidate.
 static void find_nearest(Search *m, Arena *arena, ScheduleList *into) {
     Candidate best[N_CLASSES];
-    double fastest = INFINITY;
+    double fastest = INFINITY, by_default = INFINITY;
     for (int i = 0; i < N_CLASSES; i++)
         best[i] = (Candidate){.schedule.seconds = INFINITY};
     qsort(m->candidates.at, m->candidates.count, sizeof(Candidate), compare_floors);
     for (uint32_t i = 0; i < m->candidates.count; i++) {
         Candidate c = m->candidates.at[i];
-        if (c.floor > NEAR * fastest)
-            break;
+        bool own = has_default_axes(&c.schedule);
         Candidate *like = &best[class_of(m, &c.schedule)];
-        if (c.floor > like->schedule.seconds)
+        if (c.floor > fmax(NEAR * fastest, own ? by_default : 0) ||
+            c.floor > like->schedule.seconds)
             continue;
         c.schedule.seconds = contract_model_seconds(c.model, &c.schedule);
         if (isinf(like->schedule.seconds) || compare_seconds(&c, like) < 0)
             *like = c;
         fastest = fmin(fastest, c.schedule.seconds);
+        by_default = own ? fmin(by_default, c.schedule.seconds) : by_default;
     }
     qsort(best, N_CLASSES, sizeof *best, compare_seconds);
-    for (int i = 0; i < N_CLASSES && best[i].schedule.seconds <= NEAR * fastest; i++) {
-        Schedule schedule = {.kind = SCHEDULE_CONTRACT, .contract = best[i].schedule};
-        vec_push(arena, into, schedule);
+    for (int i = 0; i < N_CLASSES && !isinf(best[i].schedule.seconds); i++) {
+        const ContractSchedule *s = &best[i].schedule;
+        bool first = has_default_axes(s) && s->seconds <= by_default;
+        if (s->seconds <= NEAR * fastest || first)
+            vec_push(arena, into, (Schedule){.kind = SCHEDULE_CONTRACT, .contract = *s});
     }
 }
 

@@ -97,10 +97,10 @@ static void add_contract(ContractModel *x, NodeList *into, uint16_t a, uint16_t 
     x->contract->in_order = x->shape->in_order;
 }
 
-// Copies the tile to the result, which is contiguous along the rows.
 static void copy_tile(ContractModel *x, NodeList *into, uint16_t tile, uint16_t c) {
     TileDimList read = TILE_DIMS(BATCH, ROWS_OUTER, ROWS, LANES_OUTER, LANES);
-    Stage *stage = node_compute(x->kernel, into, schedule_copy_order(&read, ROWS), ROWS);
+    TileDimId lanes = x->shape->turned ? (TileDimId)ROWS : (TileDimId)LANES;
+    Stage *stage = node_compute(x->kernel, into, schedule_copy_order(&read, lanes), lanes);
     int32_t term = stage_load(x->kernel, stage, access_plain(x->kernel, tile));
     stage_sink(x->kernel, stage, SINK_SET, access_plain(x->kernel, c), term);
 }
@@ -144,7 +144,7 @@ ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, cons
                                      order_of(shape->b_last, LANES_OUTER, LANES));
     TileDimList made = TILE_DIMS(BATCH, ROWS_OUTER, ROWS, LANES_OUTER, LANES);
     TileDimList turned = TILE_DIMS(BATCH, LANES_OUTER, LANES, ROWS_OUTER, ROWS);
-    uint16_t c = kernel_add_argument(kernel, "C", elem, PLACE_OUT, shape->tile ? turned : made);
+    uint16_t c = kernel_add_argument(kernel, "C", elem, PLACE_OUT, shape->turned ? turned : made);
     NodeList *into = &kernel->body;
     for (TileDimId d = BATCH; d < SUMMED; d++) {
         x->tasks[d] = node_loop(kernel, into, LOOP_PARALLEL, d, 1);
