@@ -208,6 +208,10 @@ static inline int64_t ceil_div(int64_t a, int64_t b) {
 static inline int64_t round_up(int64_t a, int64_t unit) {
     return ceil_div(a, unit) * unit;
 }
+// The piece when `extent` is cut into equal ones of at most `most`, in multiples of unit.
+static inline int64_t equal_piece(int64_t extent, int64_t most, int64_t unit) {
+    return most >= extent ? extent : round_up(ceil_div(extent, ceil_div(extent, most)), unit);
+}
 static inline int64_t clamp(int64_t value, int64_t low, int64_t high) {
     return value < low ? low : value > high ? high : value;
 }

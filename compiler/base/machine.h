@@ -38,7 +38,7 @@ int machine_panel_lanes(const Machine *machine, size_t elem_bytes);
 // The same machine with another number of threads: what its last cache holds in all stays.
 Machine machine_with_threads(const Machine *machine, int threads);
 // The facts as far as code for `limits` can use them: its vectors, registers and microkernels at
-// most. Narrower vectors have lower rates.
+// most. Narrower vectors have lower rates, but for splats.
 Machine machine_within(Machine facts, const Machine *limits);
 // Seconds of one cycle: a core issues two fused multiply-adds of whole vectors in it.
 double machine_cycle(const Machine *machine);

@@ -505,21 +505,9 @@ typedef struct {
 // NULL after a diagnostic: there are streamed groups, and the forced plan can do none.
 TileProgram *tile_lower(const Plan *plan, const Machine *machine, const int64_t *extents,
                         const ScheduleWish *wish);
-// schedule/: the default of a shape, and every one that is worth a thought, in a fixed order. The
-// default of a streamed group is the cheapest that can be lowered, that of a contraction the
-// cheapest of those that a model of it finds nearly as fast as the fastest, which comes first
-// (lower/choose.c); wanted: its plan, and its numbers where they are not 0.
 int64_t schedule_scratch_room(const Machine *machine); // bytes that a task may have by default
-TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine);
-void schedule_nearest_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
-                               ScheduleList *into);
-void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
-                              ScheduleList *into);
-void schedule_enumerate_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
-                                 ScheduleList *into);
-void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
-                               ScheduleList *into);
-// All of them, for a shape of any kind.
+// schedule/: every schedule of a shape that is worth a thought, in a fixed order. wanted: the plan,
+// and its numbers where they are not 0.
 ScheduleList schedule_enumerate(Arena *arena, const ScheduleShape *shape, const Machine *machine,
                                 const StreamSchedule *wanted);
 // program.c: choices for a whole program, the default first.

@@ -426,7 +426,7 @@ static bool is_of_result_and(const Stage *stage, TileDimId dim, const Access *op
 }
 
 static bool check_roles(Checker *c, const Stage *stage) {
-    bool blocks = stage_sums_lanes(stage) || stage_shares_lanes(stage);
+    bool blocks = !stage_has_microkernel(stage);
     if (!blocks && (stage->lanes == TILE_DIM_NONE || access_has_dim(&stage->a, stage->lanes)))
         return verify_broken(c, "contract: the lanes must be a dim that the row operand lacks");
     if (!is_of_result_and(stage, stage->rows, &stage->a, &stage->b))

@@ -40,8 +40,7 @@ static const size_t HUGE_PAGE = 2 << 20;     // of which the largest range is a 
 static const double SECONDS = 0.2;           // no turn begins later, but for the least
 static const size_t READ_AT_LEAST = 2 << 20; // bytes for one clock reading
 static const double STEP_LEAST = 1.4, BETWEEN_ERROR = 0.05;
-static const double SLOWER =
-    0.75; // the share of contractions, and of splats, that may be disturbed
+static const double SLOWER = 0.75; // the share of arithmetic's runs that may be disturbed
 
 // ---- reading ----
 

@@ -3,6 +3,7 @@
 // oracle judges; then what schedules must keep to.
 #include "lower_fixture.h"
 #include "random_graph.h"
+#include "tile/schedule/schedule.h"
 
 enum { GRAPHS = 1500 };
 // Of the largest result of a random graph: rounding in float32, deep down, or a wrong result?

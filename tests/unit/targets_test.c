@@ -85,6 +85,9 @@ static void this_machine_can_be_measured(void **state) {
     assert_true(machine.l2_bytes <= machine.l3_bytes);
     assert_true(machine.flops_per_second > 1e8 && machine.flops_per_second < 1e13);
     assert_true(machine.l1_bytes_per_second > 1e8 && machine.l2_bytes_per_second > 1e8);
+    // A quarter to four splats in the time of a vector of multiply-adds.
+    double vectors = machine.flops_per_second / (2 * machine_lanes(&machine, 4));
+    assert_true(machine.splats_per_second > vectors / 4 && machine.splats_per_second < vectors * 4);
     assert_true(machine.l3_bytes_per_second > 1e8 && machine.memory_bytes_per_second > 1e8);
     assert_int_equal(machine.threads, att_cores_usable()); // as many as the runtime starts
     assert_int_equal(machine.vector_bytes, host->machine.vector_bytes);

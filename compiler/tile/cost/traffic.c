@@ -412,10 +412,10 @@ static TileDimId crossed_dim(const Walk *w, const Stage *stage) {
 
 // The loops that the target makes of a stage, outermost first.
 static int inner_loops(const Walk *w, const Stage *stage, Inner *loops) {
-    if (stage_sums_lanes(stage) || stage_shares_lanes(stage))
-        return block_loops(w, stage, loops);
     int n = 0;
     bool contract = stage->kind == STAGE_CONTRACT;
+    if (contract && !stage_has_microkernel(stage))
+        return block_loops(w, stage, loops);
     uint64_t flat = contract ? cost_flat_dims(w, stage) : 0;
     TileDimId crossed = contract ? TILE_DIM_NONE : crossed_dim(w, stage);
     double width = machine_lanes(w->machine, sizeof(float));

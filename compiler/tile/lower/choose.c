@@ -148,9 +148,8 @@ static bool contract_with(const Lowering *like, const ContractSchedule *schedule
 // predictions of both differ by (layers of 512 positions: 2 to 4%).
 static double rated_seconds(const Lowering *lower) {
     static const double PROMISE = 1.04;
-    const ContractAxes *axes = &lower->kernel->schedule.contract.axes;
+    bool by_default = schedule_has_default_axes(&lower->kernel->schedule.contract);
     TileCost cost = tile_cost(NULL, lower->kernel, lower->typical.at, lower->machine);
-    bool by_default = !axes->transposed && !axes->contiguous_rows;
     return schedule_mean_seconds(&cost, lower->machine) * (by_default ? 1 : PROMISE);
 }
 

@@ -203,7 +203,7 @@ static bool choose_lanes(Contract *x) {
         return false;
     int64_t rows = lower_volume(lower, x->rows_all), lanes = lower_volume(lower, x->lanes_all);
     if ((rows < lanes ? rows : lanes) <= 2)
-        return !x->axes.transposed && choose_skinny(x);
+        return !x->schedule.axes.transposed && choose_skinny(x);
     int64_t width = lower->machine->vector_bytes / (int64_t)elem_bytes(x->elem);
     x->lanes = dims_last_of(&x->result_order);
     DimSet possible = x->rows_all | x->lanes_all;
@@ -211,7 +211,7 @@ static bool choose_lanes(Contract *x) {
         x->lanes = worthiest_lanes(x, possible, width);
     if (set_has(x->rows_all, x->lanes))
         swap_operands(x);
-    return !x->axes.transposed || transpose(x, width);
+    return !x->schedule.axes.transposed || transpose(x, width);
 }
 
 static TileDimId longest_dim(const Lowering *lower, DimSet dims) {
@@ -228,13 +228,13 @@ static bool choose_rows(Contract *x) {
     TileDimId longest = longest_dim(x->lower, x->rows_all), last = dims_last_of(&x->a_source);
     bool other = last != TILE_DIM_NONE && last != longest && set_has(x->rows_all, last) &&
                  x->lower->typical.at[last] >= ROWS_LEAST;
-    x->rows = x->axes.contiguous_rows ? last : longest;
-    return other || !x->axes.contiguous_rows;
+    x->rows = x->schedule.axes.contiguous_rows ? last : longest;
+    return other || !x->schedule.axes.contiguous_rows;
 }
 
 // false: it is none, or has no such axes.
 static bool analyse(Lowering *lower, ContractAxes axes, Contract *x) {
-    *x = (Contract){.lower = lower, .axes = axes};
+    *x = (Contract){.lower = lower, .schedule.axes = axes};
     x->c = lower->group->contraction;
     x->elem = elem_work(x->c->elem);
     if (x->c->n_args != 2 || !elem_is_float(x->elem) || !classify(x, x->c->args[0], x->c->args[1]))
@@ -307,7 +307,7 @@ static ContractShape shape_of(const Contract *x) {
     const Lowering *lower = x->lower;
     bool tile = x->result == NO_BUFFER;
     return (ContractShape){
-        .axes = x->axes,
+        .axes = x->schedule.axes,
         .batch = batch_to_count_on(x),
         .rows = shape_extent(lower, x->rows_all),
         .lanes = shape_extent(lower, x->lanes_all),

@@ -12,7 +12,6 @@ typedef struct {
     DimSet batch, rows_all, lanes_all, summed;
     TileDimId rows, lanes;
     TileDimList k; // summed dims, outermost first
-    ContractAxes axes;
     Elem elem;
     Access a_access, b_access, c_access;
     bool a_in_place, b_in_place;    // as far as values go; the schedule decides

@@ -2,6 +2,7 @@
 // The schedule of a kernel that is being lowered: the one that is wanted, or the default of what it
 // is chosen from (of contractions and streamed groups: choose.c). The kernel notes it.
 #include "tile/lower/lower.h"
+#include "tile/schedule/schedule.h"
 
 // Is one wanted, and one of those that the shape leaves? What was looked up may be of another
 // machine, or of an earlier compiler.

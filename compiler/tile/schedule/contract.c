@@ -61,7 +61,7 @@ static int64_t choose_block_k(const Search *m, const ContractSchedule *s) {
     int64_t packed = most_packed_k(m, s);
     most = packed < most ? packed : most;
     most = most < BLOCK_K_MIN ? BLOCK_K_MIN : most > BLOCK_K_MAX ? BLOCK_K_MAX : most;
-    return schedule_equal_piece(m->shape->k, most / 8 * 8, 8);
+    return equal_piece(m->shape->k, most / 8 * 8, 8);
 }
 
 // An operand in place that is read once has nothing to gain from blocks of k.
@@ -82,7 +82,7 @@ static int64_t choose_block_rows(const Search *m, const ContractSchedule *s) {
     int64_t most = m->machine->l2_bytes * 5 / 8 / bytes / s->row_block * s->row_block;
     most = most < s->row_block ? s->row_block : most;
     int64_t rows = s->task_rows < m->shape->main_rows ? s->task_rows : m->shape->main_rows;
-    return schedule_equal_piece(rows, most, s->row_block);
+    return equal_piece(rows, most, s->row_block);
 }
 
 // Bytes that a block of packed b may have, of one batch.
@@ -123,7 +123,7 @@ static void try_tasks(Search *m, ContractSchedule s) {
     add_candidate(m, s);
     bool whole = s.task_rows >= shape->rows && s.task_lanes >= shape->lanes;
     for (int64_t parts = SCHEDULE_TASKS_MAX; whole && parts >= 1; parts /= 2) {
-        s.task_batch = schedule_equal_piece(shape->batch, ceil_div(shape->batch, parts), 1);
+        s.task_batch = equal_piece(shape->batch, ceil_div(shape->batch, parts), 1);
         if (s.task_batch > 1)
             add_candidate(m, s);
     }
@@ -141,16 +141,14 @@ static void search_tasks(Search *m, ContractSchedule s) {
     int64_t most_rows = rows_room(m, &s);
     for (int r = 0; r < N_PARTS; r++) {
         int64_t rows = ceil_div(shape->rows, parts[r]);
-        s.task_rows =
-            schedule_equal_piece(shape->rows, rows < most_rows ? rows : most_rows, s.row_block);
+        s.task_rows = equal_piece(shape->rows, rows < most_rows ? rows : most_rows, s.row_block);
         if (s.task_rows == rows_before)
             continue;
         rows_before = s.task_rows;
         int64_t lanes_before = 0;
         for (int l = 0; l < N_PARTS && parts[r] * parts[l] <= SCHEDULE_TASKS_MAX; l++) {
             int64_t cuts = parts[l] < least ? least : parts[l];
-            s.task_lanes =
-                schedule_equal_piece(shape->lanes, ceil_div(shape->lanes, cuts), s.lane_block);
+            s.task_lanes = equal_piece(shape->lanes, ceil_div(shape->lanes, cuts), s.lane_block);
             if (cuts == least && s.task_lanes > room)
                 s.task_lanes = room;
             if (s.task_lanes != lanes_before)
@@ -197,10 +195,6 @@ static int compare_seconds(const void *a, const void *b) {
     return (x->place > y->place) - (x->place < y->place);
 }
 
-static bool has_default_axes(const ContractSchedule *s) {
-    return !s->axes.transposed && !s->axes.contiguous_rows;
-}
-
 // Those that may take least come first, and of the rest none that cannot be near the fastest is
 // looked at. The fastest with the default axes is always found: what others promise is weighed by
 // the kernels that they make. Requires: a candidate.
@@ -212,7 +206,7 @@ static void find_nearest(Search *m, Arena *arena, ScheduleList *into) {
     qsort(m->candidates.at, m->candidates.count, sizeof(Candidate), compare_floors);
     for (uint32_t i = 0; i < m->candidates.count; i++) {
         Candidate c = m->candidates.at[i];
-        bool own = has_default_axes(&c.schedule);
+        bool own = schedule_has_default_axes(&c.schedule);
         Candidate *like = &best[class_of(m, &c.schedule)];
         if (c.floor > fmax(NEAR * fastest, own ? by_default : 0) ||
             c.floor > like->schedule.seconds)
@@ -226,7 +220,7 @@ static void find_nearest(Search *m, Arena *arena, ScheduleList *into) {
     qsort(best, N_CLASSES, sizeof *best, compare_seconds);
     for (int i = 0; i < N_CLASSES && !isinf(best[i].schedule.seconds); i++) {
         const ContractSchedule *s = &best[i].schedule;
-        bool first = has_default_axes(s) && s->seconds <= by_default;
+        bool first = schedule_has_default_axes(s) && s->seconds <= by_default;
         if (s->seconds <= NEAR * fastest || first)
             vec_push(arena, into, (Schedule){.kind = SCHEDULE_CONTRACT, .contract = *s});
     }

@@ -1,11 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-// A contraction kernel as schedules make it, of which only the numbers change: what the search for
-// them predicts the time of.
+// Between the files that schedules come from, and lowering, which asks them.
 #ifndef ATTC_TILE_SCHEDULE_H
 #define ATTC_TILE_SCHEDULE_H
 
 #include "tile/tile.h"
 
+// ---- the default of a shape, and what there is beside it ----
+// The default of a streamed group is the cheapest that can be lowered, that of a contraction the
+// cheapest of those that a model of it finds nearly as fast as the fastest, which comes first
+// (lower/choose.c).
+TaskSchedule schedule_tasks(const TaskShape *shape, const Machine *machine);
+void schedule_nearest_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
+                               ScheduleList *into);
+static inline bool schedule_has_default_axes(const ContractSchedule *schedule) {
+    return !schedule->axes.transposed && !schedule->axes.contiguous_rows;
+}
+// In a fixed order; of all kinds: schedule_enumerate.
+void schedule_enumerate_tasks(Arena *arena, const TaskShape *shape, const Machine *machine,
+                              ScheduleList *into);
+void schedule_enumerate_contract(Arena *arena, const ContractShapes *shapes, const Machine *machine,
+                                 ScheduleList *into);
+void schedule_enumerate_stream(Arena *arena, const StreamSchedule *wanted, const StreamShape *shape,
+                               ScheduleList *into);
+
+// ---- contract_model.c ----
 // Lanes that a task keeps when it is widened along a crossing dim: fewer make short packing loops.
 enum { CROSSING_LANES = 64 };
 
@@ -13,6 +31,8 @@ enum { CROSSING_LANES = 64 };
 // (lower/contract.c does so, if there is room). Otherwise 1.
 int64_t schedule_batches_at_once(const ContractShape *shape, ContractLast last);
 
+// A contraction kernel as schedules make it, of which only the numbers change: what the search for
+// them predicts the time of.
 typedef struct ContractModel ContractModel;
 ContractModel *contract_model_new(Arena *arena, const ContractShape *shape, const Machine *machine,
                                   bool pack_a, bool pack_b);
@@ -30,14 +50,8 @@ double contract_model_floor(ContractModel *model, const ContractSchedule *schedu
 // both are read across the lanes where they can (stage_crosses).
 TileDimList schedule_copy_order(const TileDimList *source, TileDimId lanes);
 
-// ---- schedule.c: how a nest is cut into tasks ----
+// ---- tasks.c: how a nest is cut into tasks ----
 enum { SCHEDULE_TASKS_MAX = 64 };
-// The piece when `extent` is cut into equal parts of at most `most`, in multiples of unit.
-static inline int64_t schedule_equal_piece(int64_t extent, int64_t most, int64_t unit) {
-    if (most >= extent)
-        return extent;
-    return round_up(ceil_div(extent, ceil_div(extent, most)), unit);
-}
 // Pieces of a loop nest of so many points that is worked off in tasks: steps per dim of `dims`
 // (outermost first), filled from the innermost dim outwards.
 void schedule_pieces(const TileDimList *dims, const int64_t *typical, int64_t points,
