@@ -336,7 +336,7 @@ typedef struct {
 typedef VEC(Schedule) ScheduleList;
 // What the numbers of a schedule mean, and what the cost model counts, which rates are fitted to:
 // raised when they mean something else.
-enum { SCHEDULE_VERSION = 2, COUNTS_VERSION = 3 };
+enum { SCHEDULE_VERSION = 2, COUNTS_VERSION = 4 };
 typedef struct {
     ScheduleKind kind;
     union {
@@ -406,6 +406,8 @@ bool stage_crosses(const Kernel *kernel, const Stage *stage, const Access *acces
 bool stage_sums_lanes(const Stage *stage);      // a contraction's
 bool stage_shares_lanes(const Stage *stage);    // likewise: with both operands and the result
 bool stage_has_microkernel(const Stage *stage); // a contraction: neither of these
+// Rows of the blocks that a target cuts a known number of rows into, of `most` at most.
+int64_t microkernel_even_rows(const Machine *machine, int64_t rows, int64_t most, int vectors);
 bool access_has_dim(const Access *access, TileDimId dim);
 bool access_is_plain(const Access *access); // plain dims only: no offsets, terms, checks
 // The dim of the access that runs along the buffer's panels; TILE_DIM_NONE: there are none.

@@ -13,7 +13,8 @@
 // dim alone is evaluated inside the lanes then, and no mask is settled along many of them.
 //
 // When the lanes dim is that of a panel buffer, the loop over panels becomes the outermost one (if
-// points may be visited in another order), so that each panel is filled from front to back.
+// points may be visited in another order), so that each panel is filled from front to back; of
+// narrow panels a few side by side, so that a line that is read is read whole.
 #include "cpu/compute.h"
 
 static void emit_level(Compute *c, int level);
@@ -178,7 +179,8 @@ static void emit_whole_vectors(Compute *c, int level, Bounds bounds) {
     c->settled = false;
 }
 
-static void emit_lanes(Compute *c, int level) {
+// Of one panel, with LEVEL_PANELS.
+static void emit_vectors(Compute *c, int level) {
     EmitModule *m = c->m;
     LLVMValueRef len = c->lanes.len;
     int64_t chunk = (int64_t)c->unroll * c->width, known;
@@ -200,9 +202,31 @@ static void emit_lanes(Compute *c, int level) {
     compute_count_turns(c, level, c->unroll);
 }
 
+static void vectors_of_panel(Compute *c, int level, LLVMValueRef at) {
+    c->lanes.lo = at;
+    emit_vectors(c, level);
+}
+
+static void emit_lanes(Compute *c, int level) {
+    if (c->panels_at_once <= 1 || c->partial) {
+        emit_vectors(c, level);
+        return;
+    }
+    Bounds bounds = {c->panels.lo, index_const(c->m, 0), c->panels.len, c->panel_width, true};
+    loop_over(c, level, &bounds, vectors_of_panel);
+}
+
 static void panel_body(Compute *c, int level, LLVMValueRef at) {
     c->lanes.lo = at;
     emit_level(c, level + 1);
+}
+
+static void panels_body(Compute *c, int level, LLVMValueRef at) {
+    EmitModule *m = c->m;
+    LLVMValueRef left = index_sub(m, c->panels_end, at);
+    int64_t all = (int64_t)c->panels_at_once * c->panel_width;
+    c->panels = (CpuRange){.lo = at, .len = index_min(m, left, index_const(m, all))};
+    panel_body(c, level, at);
 }
 
 static void emit_panels(Compute *c, int level) {
@@ -214,8 +238,11 @@ static void emit_panels(Compute *c, int level) {
     Bounds bounds = {whole.lo, index_const(m, 0), full, width, is_known};
     c->lanes.len = index_const(m, width);
     if (!is_known || known >= width) {
-        loop_over(c, level, &bounds, panel_body);
+        bounds.step = width * c->panels_at_once;
+        c->panels_end = index_add(m, whole.lo, full);
+        loop_over(c, level, &bounds, panels_body);
         bounds.low = full;
+        bounds.step = width;
     }
     if (!is_known || known % width) {
         bounds.high = whole.len;

@@ -41,7 +41,10 @@ typedef struct {
     int width;          // lanes of a vector; 1 without lanes
     int unroll;         // vectors alive in the main part
     int panel_width;    // with LEVEL_PANELS
-    bool pads;          // and the last panel is filled up with zeros on the way
+    int panels_at_once; // of whole ones
+    LLVMValueRef panels_end;
+    CpuRange panels;    // now: these
+    bool pads;          // the last panel is filled up with zeros on the way
     int vectors;        // now: `unroll`, or 1 outside of the lanes loop's main part
     LLVMValueRef mask;  // now: lanes that exist; NULL: all
     bool store_all;     // now: masked lanes are stored as zeros (padding),

@@ -81,24 +81,11 @@ static void limit_rows(const Contract *c, CpuMicroShape *shape, int most) {
     shape->rows = rows;
 }
 
-// The block size for a known number of rows: somewhat smaller blocks of one size are better than
-// two sizes, since each is a function to compile. But a step of k reads vector_bytes of b per
-// rows / 2 cycles, and 16 bytes a cycle are what L2 can be expected to deliver.
-static int64_t even_size(const Contract *c, const CpuMicroShape *shape, int64_t len) {
-    int64_t size = shape->rows, least = size * 2 / 3, fed = c->m->target->machine.vector_bytes / 8;
-    if (least < busy_rows(shape))
-        least = busy_rows(shape);
-    if (least < fed)
-        least = fed;
-    for (int64_t even = size; even >= least; even--)
-        if (len % even == 0)
-            return even;
-    return size;
-}
-
 static void emit_known_rows(Contract *c, CpuMicroShape shape, int64_t len) {
     EmitModule *m = c->m;
-    int64_t size = c->rows_fixed ? shape.rows : even_size(c, &shape, len);
+    const Machine *machine = &m->target->machine;
+    int64_t size =
+        c->rows_fixed ? shape.rows : microkernel_even_rows(machine, len, shape.rows, shape.vectors);
     int64_t n_blocks = ceil_div(len, size);
     int64_t small = c->rows_fixed ? len % size : len / n_blocks;
     int64_t large = c->rows_fixed ? size : small + 1;

@@ -454,7 +454,7 @@ static void build_odd_panels(Grid *g) {
     for (int i = 0; i < N; i++)
         y[i] = out(g, "Y", ELEM_F32, nd);
     for (int i = 0; i < N; i++) {
-        NodeList *into = &node_loop(k, &k->body, LOOP_SEQUENTIAL, g->d, 2 * widths[i])->body;
+        NodeList *into = &node_loop(k, &k->body, LOOP_SEQUENTIAL, g->d, 7 * widths[i])->body;
         uint16_t p = node_scratch_panel(k, into, "P", ELEM_F32, nd, g->d, widths[i]);
         Stage *fill = node_compute(k, into, nd, g->d);
         set(g, fill, p, load(g, fill, x));

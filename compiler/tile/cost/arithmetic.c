@@ -15,17 +15,22 @@
 
 static const double LATENCY = 4; // cycles of a multiply-add
 static const double STEP = 0.1;  // of each step: where it reads, and asking ahead
-// Of a step whose lanes are a line in another page than the last one, beside its rows; and of a row
-// that L1 does not keep. Measured on an AMD EPYC (25.17.1, two cycles for a vector), like
+// Of a step whose lanes are a line in another page than the last one, beside its rows; and of each
+// row more than L1 keeps. Measured on an AMD EPYC (25.17.1, two cycles for a vector), like
 // STEP: projections of 512 and 64 positions, 768 and 1024 x 3072 and 4096, one vector wide.
-static const double PAGE_STEP = 3.6, LOST_ROW = 0.6;
+static const double PAGE_STEP = 3.3, LOST_ROW = 0.6;
+// Of a splat that several vectors need in a register, in the part of a cycle that units are busy
+// with a vector after they have taken it: 12 x 32 is 4% slower there than 12 x 16 for each of its
+// sums; none where they take two vectors a cycle.
+static const double SHARED_SPLAT = 0.09;
 static const double CALL = 6;             // cycles of a microkernel call
 static const double CALL_PER_SUM = 0.25;  // its stores, as far as nothing hides them
 static const double ADD_PER_SUM = 1.5;    // loading what c holds and waiting for it
 static const double SPLIT_LOAD = 0.25;    // of a vector in two lines, beside the second load
 static const double MASKING = 1.3;        // masks that live in vector registers
 static const double ACROSS_PER_SUM = 1.5; // adding up a vector of summed lanes
-static const double CROSSING = 4; // a vector of a transposed block: 4 shuffles beside memory
+static const double CROSSING = 3;         // a vector of a transposed block, which is 4 shuffles,
+static const double CROSSING_LOST = 8;    // more if L1 does not keep its rows
 static const double STAGE_ENTRY = 15, LOOP_ENTRY = 6, FOLD = 12;
 
 static double ceiling(double x) {
@@ -113,12 +118,15 @@ uint64_t cost_flat_dims(const Walk *w, const Stage *stage) {
 // The microkernel calls of a stage.
 typedef struct {
     const Stage *stage;
-    double registers;
+    const Machine *machine;
     double k;                // steps of a call
     bool adds;               // to what c holds
     double splits;           // of each sum, at most
     double splat;            // of an element of a, as loads of a vector
-    double row, lanes;       // cycles of a step, at least: for each row of a, and beside them
+    double shared;           // cycles more of one that several vectors need
+    double lanes;            // cycles of a step, at least
+    double kept;             // rows of a that L1 keeps
+    bool even;               // the number of rows is known
     bool b_splits, c_splits; // vectors lie in two lines
     double a_widening;       // instructions per element of a and vector of b,
     double b_widening;       // both of halves
@@ -137,18 +145,27 @@ static double call_cycles(const Calls *calls, double rows, double vectors) {
     double loads = rows * calls->splat + vectors * (calls->b_splits ? 2 : 1);
     double widening = rows * calls->a_widening + vectors * calls->b_widening;
     double step = fmax(fmax(sums + widening, loads) / 2, LATENCY / splits_of(sums, calls->splits));
-    step = fmax(step, rows * calls->row + calls->lanes) + STEP;
+    step = fmax(step, rows * calls->splat / 2 + calls->lanes) + STEP;
+    step += LOST_ROW * fmax(rows - calls->kept, 0) + (vectors > 1 ? calls->shared * rows : 0);
     step += calls->b_splits ? SPLIT_LOAD * vectors : 0;
     double per_sum = CALL_PER_SUM + (calls->adds ? ADD_PER_SUM : 0);
     return calls->k * step + CALL + per_sum * sums * (calls->c_splits ? 2 : 1);
 }
 
-// All calls along the rows for one block of `vectors` x lanes; the blocks are about equal.
+// All calls along the rows for one block of `vectors` x lanes: about equal ones of a known number
+// of rows, full ones and one of the rest else.
 static double rows_cycles(const Calls *calls, double rows, double vectors) {
-    double most = floor((calls->registers - 1 - vectors) / vectors);
+    double most = floor((calls->machine->vector_registers - 1 - vectors) / vectors);
     most = fmax(fmin(most, calls->stage->row_block), 1);
-    double blocks = ceiling(rows / most);
-    return blocks * call_cycles(calls, rows / blocks, vectors);
+    if (calls->even) {
+        most = (double)microkernel_even_rows(calls->machine, (int64_t)rows, (int64_t)most,
+                                             (int)vectors);
+        double blocks = ceiling(rows / most);
+        return blocks * call_cycles(calls, rows / blocks, vectors);
+    }
+    double full = floor(rows / most + 1e-9), rest = rows - full * most;
+    return full * call_cycles(calls, most, vectors) +
+           (rest > 1e-9 ? call_cycles(calls, rest, vectors) : 0);
 }
 
 // Instructions that make f32 of the element of a that all lanes get, or of a vector of b.
@@ -214,6 +231,11 @@ bool cost_adds_up(const Walk *w, const Stage *stage, uint64_t flat) {
     return false;
 }
 
+static bool has_even_rows(const Walk *w, const Stage *stage) {
+    return stage->rows != TILE_DIM_NONE && w->known[stage->rows] &&
+           access_panel_dim(w->kernel, &stage->a) != stage->rows;
+}
+
 double cost_contract_cycles(const Walk *w, const Stage *stage) {
     const Machine *machine = w->machine;
     if (!stage_has_microkernel(stage))
@@ -221,13 +243,15 @@ double cost_contract_cycles(const Walk *w, const Stage *stage) {
     uint64_t flat = cost_flat_dims(w, stage);
     double loops = 1;
     Calls calls = {.stage = stage,
-                   .registers = machine->vector_registers,
+                   .machine = machine,
                    .k = 1,
                    .adds = cost_adds_up(w, stage, flat),
                    .splits = stage->in_order ? 1 : SPLITS_MAX,
                    .splat = 2 * splat_cycles(machine),
-                   .row = cost_rows_collide(w, stage) ? LOST_ROW : splat_cycles(machine),
+                   .shared = SHARED_SPLAT * fmax(1 - 2 * splat_cycles(machine), 0),
                    .lanes = cost_lanes_apart(w, stage) ? PAGE_STEP : 0,
+                   .kept = cost_kept_along(w, &stage->a, stage->rows),
+                   .even = has_even_rows(w, stage),
                    .b_splits = splits_lines(w, &stage->b),
                    .c_splits = splits_lines(w, &stage->c),
                    .a_widening = widening(w, &stage->a, false),
@@ -348,9 +372,10 @@ static bool is_unit(const Count *c, const Access *access) {
 
 // Of a vector of a transposed block, which has as many positions of the dim outside of the lanes as
 // lanes; where there are fewer of them the rest of the block is for nothing.
-static double crossing_cycles(const Count *c) {
+static double crossing_cycles(const Count *c, const Access *access) {
     double positions = c->w->length[c->stage->dims[c->stage->n_dims - 2]];
-    return CROSSING * c->width / fmax(fmin(positions, c->width), 1);
+    bool kept = c->width <= cost_kept_along(c->w, access, c->stage->lanes);
+    return (CROSSING + (kept ? 0 : CROSSING_LOST)) * c->width / fmax(fmin(positions, c->width), 1);
 }
 
 // Cycles of moving one vector between registers and L1.
@@ -358,7 +383,7 @@ static double port_cycles(const Count *c, const Access *access, Hoisting at, boo
     size_t bytes = elem_bytes(c->w->kernel->buffers.at[access->buffer].elem);
     double vectors = at.varies ? fmax(bytes / 4.0, 1) : 1;
     if (at.varies && !store && stage_crosses(c->w->kernel, c->stage, access))
-        return crossing_cycles(c);
+        return crossing_cycles(c, access);
     if (at.varies && !is_unit(c, access))
         return op_weight(OP_GATHER);
     double lines = at.varies && splits_lines(c->w, access) ? 2 : 1;

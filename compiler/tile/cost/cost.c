@@ -15,16 +15,17 @@
 // Parts of the shorter of arithmetic and traffic that the other does not hide, from L2 and from
 // further away. More than 1: each line is waited for longer than it takes to come.
 //
-// Source: all schedules of 17 contraction kernels, measured (8 to 512 rows); least squares, and
-// then so that data further away is not waited for shorter, where L3 has at most 3/4 of the rate of
-// L2.
+// Source: all schedules of 17 contraction kernels, measured (8 to 512 rows), least squares; sums by
+// the ranks of twelve. No data further away is waited for shorter, where L3 has at most 3/4 of the
+// rate of L2.
 static const double EXPOSED[N_FLOWS][2] = {[FLOW_STEADY] = {0.1, 0.35},
                                            [FLOW_ROWS] = {0.1, 0.1},
-                                           [FLOW_LANES] = {0.02, 0.05},
-                                           [FLOW_SUMS] = {2, 1.5},
+                                           [FLOW_LANES] = {0.02, 0.1},
+                                           [FLOW_SUMS] = {0.6, 0.45},
                                            [FLOW_STORED] = {0.4, 0.4}};
 
-static const double ROUNDING = 1e-9; // far more than what sums in other orders differ by
+static const double CALL_SECONDS = 4e-8; // of a task: 2 to 32 of a layer norm
+static const double ROUNDING = 1e-9;     // far more than what sums in other orders differ by
 
 static double stage_flops(const Walk *w, const Stage *stage) {
     if (stage->kind == STAGE_CONTRACT)
@@ -116,13 +117,16 @@ static void walk_range(Walk *w, const Node *node) {
         from = fmax(from, bound_position(w, node, node->lo));
     if (node->hi >= 0)
         to = fmin(to, bound_position(w, node, node->hi));
+    bool known = w->known[node->dim];
     w->low[node->dim] = from;
     w->length[node->dim] = fmax(to - from, 0);
+    w->known[node->dim] = false;
     cost_open_frame(w, TILE_DIM_NONE, 1);
     walk_nodes(w, &node->body);
     cost_close_frame(w);
     w->low[node->dim] = low;
     w->length[node->dim] = length;
+    w->known[node->dim] = known;
 }
 
 // `count` of the loop's pieces, each `length` long, the first beginning at `low`.
@@ -155,8 +159,9 @@ static void walk_loop(Walk *w, const Node *node) {
     double before = w->seconds, low = w->low[node->dim], length = w->length[node->dim],
            step = (double)node->step;
     double whole = floor(length / step + 1e-9), rest = length - whole * step, turns = whole;
-    bool more = rest > 1e-9 * step;
+    bool more = rest > 1e-9 * step, known = w->known[node->dim];
     turns += more;
+    w->known[node->dim] = known && !(whole > 0 && more);
     if (whole > 0)
         walk_pieces(w, node, whole, turns, low, step);
     if (more)
@@ -165,6 +170,7 @@ static void walk_loop(Walk *w, const Node *node) {
         add_turn(w, node, (w->seconds - before) / turns);
     w->low[node->dim] = low;
     w->length[node->dim] = length;
+    w->known[node->dim] = known;
 }
 
 static void walk_stage(Walk *w, const Stage *stage) {
@@ -205,8 +211,11 @@ static void walk_kernel(Walk *w) {
     w->inner = arena_array(w->arena, double, n_dims);
     w->room = arena_array(w->arena, double, n_buffers);
     w->made = arena_array(w->arena, uint32_t, n_buffers);
-    for (uint32_t i = 0; i < kernel->dims.count; i++)
+    w->known = arena_array(w->arena, bool, n_dims);
+    for (uint32_t i = 0; i < kernel->dims.count; i++) {
         w->length[i] = (double)w->extents[i];
+        w->known[i] = kernel->dims.at[i].extent != EXTENT_DYNAMIC;
+    }
     for (uint32_t i = 0; i < kernel->n_args; i++) {
         double before = w->seconds;
         make_buffer(w, (uint16_t)i);
@@ -237,8 +246,15 @@ static double initial_outside(const Walk *w) {
     return (w->initial - w->alone) / w->machine->threads + w->alone;
 }
 
-// and handing tasks out.
+// calling tasks one after the other,
+static double calling(const Machine *machine, double tasks) {
+    return tasks * fmin(CALL_SECONDS, machine->task_seconds);
+}
+
+// and handing them out, if there is somebody else.
 static double handing_out(const Machine *machine, double tasks) {
+    if (machine->threads == 1)
+        return calling(machine, tasks);
     return ceil(tasks / machine->threads) * machine->task_seconds +
            (tasks > 1 ? machine->launch_seconds : 0);
 }
@@ -259,6 +275,17 @@ static double seconds_of_turns(const Walk *w, double tasks) {
     return most * links / tasks;
 }
 
+// Tasks of equal length are handed out in rounds; what is left over is shorter than one of them and
+// runs beside the last round, if that leaves a thread without work.
+static double seconds_of_rounds(double shared, double longest, double threads) {
+    if (shared <= 0)
+        return 0;
+    double whole = floor(shared / longest + 1e-9), rest = fmax(shared - whole * longest, 0);
+    double rounds = floor(whole / threads + 1e-9);
+    bool idle = whole > rounds * threads;
+    return fmax(rounds * longest + (idle ? longest : rest), shared / threads);
+}
+
 TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
                    const Machine *machine) {
     TileCost out = {0};
@@ -266,10 +293,9 @@ TileCost tile_cost(Arena *keep, const Kernel *kernel, const int64_t *extents,
     walk_whole(&w);
     double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
     double shared = in_tasks(&w);
-    double rounds = shared > 0 ? ceil(shared / w.longest_task / threads - 1e-9) : 0;
-    out.seconds = w.seconds + tasks * machine->task_seconds;
+    out.seconds = w.seconds + calling(machine, tasks);
     out.parallel_seconds =
-        fmax(rounds * w.longest_task, shared / threads) + around_tasks(&w, tasks);
+        seconds_of_rounds(shared, w.longest_task, threads) + around_tasks(&w, tasks);
     out.parallel_seconds = fmax(out.parallel_seconds, seconds_of_turns(&w, tasks));
     out.cycles = w.cycles;
     out.outside_cycles = initial_outside(&w) / machine_cycle(machine);
@@ -284,7 +310,7 @@ TileCost tile_cost_floor(const Kernel *kernel, const int64_t *extents, const Mac
     Walk w = {.kernel = kernel, .extents = extents, .machine = machine, .in_l1 = true, .out = &out};
     walk_whole(&w);
     double tasks = (double)kernel_tasks(kernel, extents), threads = machine->threads;
-    out.seconds = w.seconds + tasks * machine->task_seconds;
+    out.seconds = w.seconds + calling(machine, tasks);
     out.parallel_seconds = fmax(w.longest_task, in_tasks(&w) / threads) + around_tasks(&w, tasks);
     out.parallel_seconds = fmax(out.parallel_seconds, seconds_of_turns(&w, tasks));
     out.seconds *= 1 - ROUNDING;

@@ -50,6 +50,7 @@ typedef struct {
     double *low;    // per dim: where the current range begins, on average
     double *length; // and how many positions it has
     double *inner;  // lengths further inside, for what is made there
+    bool *known;    // per dim: is the length the same in all turns, and a number when compiling?
     double *room;   // per buffer: bytes that it was made with; negative: that it will be made with
     uint32_t *made; // per buffer: frames around the place where it is made
     VEC(Frame *) frames; // outermost first; `depth` of them are in use
@@ -96,9 +97,9 @@ double cost_usable_part(const Walk *w, const Stage *stage, const Access *access,
 // bytes it takes from L3 and memory.
 double cost_pages(const Walk *w, const Stage *stage, const Access *access);
 double cost_far_part(const Walk *w, const Stage *stage, const Access *access);
-// Of a microkernel: do its rows fall in so few sets of L1 that they push each other out; are its
-// lanes a line of a row, each in a page of its own?
-bool cost_rows_collide(const Walk *w, const Stage *stage);
+// How many positions along a dim L1 keeps, where they fall in few sets.
+double cost_kept_along(const Walk *w, const Access *access, TileDimId dim);
+// Of a microkernel: are its lanes a line of a row, each in a page of its own?
 bool cost_lanes_apart(const Walk *w, const Stage *stage);
 
 // ---- traffic.c: bytes that come from beyond L1 ----

@@ -126,19 +126,17 @@ double cost_usable_part(const Walk *w, const Stage *stage, const Access *access,
     return fmin(met * fmax(run / LINE, 1), sets) / sets;
 }
 
-bool cost_rows_collide(const Walk *w, const Stage *stage) {
-    const Access *a = &stage->a;
-    const TileBuffer *buffer = &w->kernel->buffers.at[a->buffer];
+double cost_kept_along(const Walk *w, const Access *access, TileDimId dim) {
+    const TileBuffer *buffer = &w->kernel->buffers.at[access->buffer];
     double lines = (double)elem_bytes(buffer->elem) / LINE;
-    int slot = a->rank;
-    while (--slot >= 0 && a->index[slot].dim != stage->rows)
+    int slot = access->rank;
+    while (--slot >= 0 && access->index[slot].dim != dim)
         lines *= (double)w->extents[buffer->dims[slot]];
-    if (slot < 0 || !cost_has_lines(buffer) || stage->rows == TILE_DIM_NONE)
-        return false;
+    if (slot < 0 || !cost_has_lines(buffer) || dim == TILE_DIM_NONE)
+        return INFINITY;
     double bytes = (double)w->machine->l1_bytes,
            sets = sets_of(w->machine->l1_bytes, L1_WAYS, L1_SETS);
-    double rows = fmin(stage->row_block, w->length[stage->rows]);
-    return rows > bytes / LINE / sets * sets_met(lines, sets);
+    return bytes / LINE / sets * sets_met(lines, sets);
 }
 
 // ---- pages ----
